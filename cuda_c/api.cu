@@ -1,0 +1,386 @@
+/* The C API of fgn.h: the table of versions, the argument checks, and how a version cuts a chain into
+ * launches. No kernel lives here. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ladder.h"
+#include "moments.h"
+#include "pipelined_tile.h"
+
+typedef cudaError_t (*gemm_function)(const struct gemm *gemm, cudaStream_t stream);
+
+enum norm_rung { NAIVE_NORM, BLOCK_NORM };
+
+/* How much of the chain around the product is in the product's kernel. */
+enum fusion { SEPARATE_KERNELS, FUSED_EPILOGUES, ONE_KERNEL };
+
+struct rung {
+    fgn_version version;
+    gemm_function gemm;
+    enum norm_rung norm;
+    enum fusion fusion;
+};
+
+/* The ladder, from the first rung to the last. A new rung is a line here and a file. */
+static const struct rung ladder[] = {
+    {{"naive", "gemm_1_naive.cu", "group_norm_1_naive.cu", "one thread per output", ""},
+     gemm_1_naive,
+     NAIVE_NORM,
+     SEPARATE_KERNELS},
+    {{"coalesced", "gemm_2_coalesced.cu", "group_norm_1_naive.cu", "one warp per output, lanes along k", ""},
+     gemm_2_coalesced,
+     NAIVE_NORM,
+     SEPARATE_KERNELS},
+    {{"shared_tile", "gemm_3_shared_tile.cu", "group_norm_1_naive.cu", "a 32x32 tile in shared memory", ""},
+     gemm_3_shared_tile,
+     NAIVE_NORM,
+     SEPARATE_KERNELS},
+    {{"register_tile", "gemm_4_register_tile.cu", "group_norm_1_naive.cu", "4x4 outputs a thread", ""},
+     gemm_4_register_tile,
+     NAIVE_NORM,
+     SEPARATE_KERNELS},
+    {{"vectorized", "gemm_5_vectorized.cu", "group_norm_2_block.cu", "16-byte accesses, 8x8 outputs a thread",
+      ""},
+     gemm_5_vectorized,
+     BLOCK_NORM,
+     SEPARATE_KERNELS},
+    {{"tiled", "gemm_6_pipelined.cu", "group_norm_2_block.cu", "tiles travel while others are multiplied",
+      ""},
+     gemm_6_pipelined,
+     BLOCK_NORM,
+     SEPARATE_KERNELS},
+    {{"fused", "gemm_7_fused.cu", "group_norm_2_block.cu", "every operator in one of two kernels", ""},
+     gemm_7_fused,
+     BLOCK_NORM,
+     FUSED_EPILOGUES},
+    {{"one_kernel", "gemm_8_one_kernel.cu", "gemm_8_one_kernel.cu", "the norm in the product's epilogue",
+      "groups of at most 128 channels"},
+     gemm_6_pipelined,
+     BLOCK_NORM,
+     ONE_KERNEL},
+};
+
+#define VERSIONS ((int)(sizeof(ladder) / sizeof(ladder[0])))
+
+/* Launches index their blocks with 31 bits; the rung with the most blocks has one for 8 outputs. */
+#define MOST_OUTPUTS (1LL << 33)
+
+/* Distances between the rows of a tile are 32-bit, and so are the blocks that share a row of a norm. */
+#define MOST_FEATURES (1LL << 23)
+
+#ifdef __cplusplus
+#define THREAD_LOCAL thread_local
+#else
+#define THREAD_LOCAL _Thread_local
+#endif
+
+static THREAD_LOCAL char last_error[512] = "";
+
+static fgn_status fail(fgn_status status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(last_error, sizeof last_error, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+const char *fgn_last_error(void) {
+    return last_error;
+}
+
+static fgn_status status_of(cudaError_t error, const char *version) {
+    if (error == cudaSuccess)
+        return FGN_OK;
+    return fail(FGN_LAUNCH_FAILED, "%s: %s", version, cudaGetErrorString(error));
+}
+
+int fgn_version_count(void) {
+    return VERSIONS;
+}
+
+const fgn_version *fgn_version_at(int version) {
+    return version >= 0 && version < VERSIONS ? &ladder[version].version : NULL;
+}
+
+static fgn_status check_version(int version) {
+    if (version < 0 || version >= VERSIONS)
+        return fail(FGN_INVALID_ARGUMENT, "version is %d, expected 0 to %d", version, VERSIONS - 1);
+    return FGN_OK;
+}
+
+static fgn_status check_sizes(long long batch, long long in_features, long long out_features) {
+    if (batch < 0)
+        return fail(FGN_INVALID_ARGUMENT, "batch is %lld, expected 0 or more", batch);
+    if (in_features < 1)
+        return fail(FGN_INVALID_ARGUMENT, "in_features is %lld, expected 1 or more", in_features);
+    if (out_features < 1)
+        return fail(FGN_INVALID_ARGUMENT, "out_features is %lld, expected 1 or more", out_features);
+    if (in_features > MOST_FEATURES || out_features > MOST_FEATURES)
+        return fail(FGN_NOT_SUPPORTED, "in_features is %lld and out_features %lld, expected at most 2^23",
+                    in_features, out_features);
+    if (batch > MOST_OUTPUTS / out_features)
+        return fail(FGN_NOT_SUPPORTED, "batch * out_features is %lld * %lld, expected at most 2^33", batch,
+                    out_features);
+    return FGN_OK;
+}
+
+static fgn_status check_groups(long long groups, long long channels) {
+    if (groups < 1 || channels % groups != 0)
+        return fail(FGN_INVALID_ARGUMENT, "groups is %lld, expected a divisor of the %lld channels", groups,
+                    channels);
+    return FGN_OK;
+}
+
+static fgn_status check_operators(const char *list, int count, const fgn_pointwise *step) {
+    if (count < 0 || count > FGN_MAX_POINTWISE)
+        return fail(FGN_INVALID_ARGUMENT, "%s_count is %d, expected 0 to %d", list, count, FGN_MAX_POINTWISE);
+    for (int i = 0; i < count; i++)
+        if ((int)step[i].kind < FGN_ADD_CHANNEL || (int)step[i].kind > FGN_DOUBLE)
+            return fail(FGN_INVALID_ARGUMENT, "%s[%d].kind is %d, which is no pointwise operator", list, i,
+                        (int)step[i].kind);
+    return FGN_OK;
+}
+
+static fgn_status check_chain(int version, const fgn_chain *chain) {
+    fgn_status status = check_version(version);
+    if (status == FGN_OK && !chain)
+        status = fail(FGN_INVALID_ARGUMENT, "chain is NULL");
+    if (status == FGN_OK)
+        status = check_sizes(chain->batch, chain->in_features, chain->out_features);
+    if (status == FGN_OK)
+        status = check_groups(chain->groups, chain->out_features);
+    if (status == FGN_OK)
+        status = check_operators("before", chain->before_count, chain->before);
+    if (status == FGN_OK)
+        status = check_operators("after", chain->after_count, chain->after);
+    if (status != FGN_OK)
+        return status;
+    long long group = chain->out_features / chain->groups;
+    if (ladder[version].fusion == ONE_KERNEL && group > TILE)
+        return fail(FGN_NOT_SUPPORTED, "%s needs %s, and these have %lld", ladder[version].version.name,
+                    ladder[version].version.needs, group);
+    return FGN_OK;
+}
+
+static fgn_status check_pointer(const char *name, const void *pointer) {
+    return pointer ? FGN_OK : fail(FGN_INVALID_ARGUMENT, "%s is NULL", name);
+}
+
+static fgn_status check_channel_operands(const char *list, int count, const fgn_pointwise *step) {
+    for (int i = 0; i < count; i++) {
+        bool wants_channel = step[i].kind == FGN_ADD_CHANNEL || step[i].kind == FGN_MULTIPLY_CHANNEL;
+        if (wants_channel && !step[i].channel)
+            return fail(FGN_INVALID_ARGUMENT, "%s[%d].channel is NULL", list, i);
+    }
+    return FGN_OK;
+}
+
+fgn_status fgn_supports(int version, const fgn_chain *chain) {
+    return check_chain(version, chain);
+}
+
+static struct operators operators_of(int count, const fgn_pointwise *step) {
+    struct operators list;
+    memset(&list, 0, sizeof list);
+    list.count = count;
+    for (int i = 0; i < count; i++)
+        list.step[i] = step[i];
+    return list;
+}
+
+/* One kernel saves a pass over y, and pays with an epilogue that the multiply-adds wait for. It wins where
+ * that pass is a large part of the work, which is where few features go into each output. */
+#define MOST_FEATURES_FOR_ONE_KERNEL 1024
+
+int fgn_default_version(const fgn_chain *chain) {
+    int best = -1;
+    for (int version = 0; version < VERSIONS; version++) {
+        if (check_chain(version, chain) != FGN_OK)
+            continue;
+        bool one_kernel = ladder[version].fusion == ONE_KERNEL;
+        if (!one_kernel || (chain->in_features <= MOST_FEATURES_FOR_ONE_KERNEL &&
+                            !has_few_tiles(chain->batch, chain->out_features)))
+            best = version;
+    }
+    return best;
+}
+
+/* The norm that follows the product, in place, with the operators that follow the norm. */
+static struct group_norm norm_of(const fgn_chain *chain, float *y) {
+    struct group_norm norm = {y,
+                              chain->norm_scale,
+                              chain->norm_shift,
+                              y,
+                              chain->batch,
+                              chain->out_features,
+                              chain->groups,
+                              chain->eps,
+                              operators_of(chain->after_count, chain->after)};
+    return norm;
+}
+
+static int norm_launches(enum norm_rung norm) {
+    return norm == NAIVE_NORM ? 2 : 1;
+}
+
+fgn_status fgn_launch_count(int version, const fgn_chain *chain, int *launches) {
+    fgn_status status = check_chain(version, chain);
+    if (status == FGN_OK)
+        status = check_pointer("launches", launches);
+    if (status != FGN_OK)
+        return status;
+    switch (ladder[version].fusion) {
+    case SEPARATE_KERNELS:
+        *launches = 1 + chain->before_count + norm_launches(ladder[version].norm) + chain->after_count;
+        break;
+    case FUSED_EPILOGUES:
+        *launches = 2;
+        break;
+    case ONE_KERNEL:
+        *launches = 1;
+        break;
+    }
+    return FGN_OK;
+}
+
+fgn_status fgn_group_norm_workspace_bytes(int version, long long batch, long long groups,
+                                          unsigned long long *bytes) {
+    fgn_status status = check_version(version);
+    if (status == FGN_OK)
+        status = check_pointer("bytes", bytes);
+    if (status != FGN_OK)
+        return status;
+    bool needed = ladder[version].norm == NAIVE_NORM;
+    *bytes = needed ? (unsigned long long)batch * groups * sizeof(struct moments) : 0;
+    return FGN_OK;
+}
+
+fgn_status fgn_workspace_bytes(int version, const fgn_chain *chain, unsigned long long *bytes) {
+    fgn_status status = check_chain(version, chain);
+    if (status != FGN_OK)
+        return status;
+    return fgn_group_norm_workspace_bytes(version, chain->batch, chain->groups, bytes);
+}
+
+static fgn_status check_workspace(int version, long long batch, long long groups, const void *workspace,
+                                  unsigned long long workspace_bytes) {
+    unsigned long long needed;
+    fgn_status status = fgn_group_norm_workspace_bytes(version, batch, groups, &needed);
+    if (status == FGN_OK && workspace_bytes < needed)
+        return fail(FGN_WORKSPACE_TOO_SMALL, "workspace_bytes is %llu, expected at least %llu",
+                    workspace_bytes, needed);
+    if (status == FGN_OK && needed > 0)
+        status = check_pointer("workspace", workspace);
+    return status;
+}
+
+static cudaError_t launch_norm(enum norm_rung rung, const struct group_norm *norm, void *workspace,
+                               cudaStream_t stream) {
+    if (rung == NAIVE_NORM)
+        return group_norm_1_naive(norm, (struct moments *)workspace, stream);
+    return group_norm_2_block(norm, stream);
+}
+
+static cudaError_t launch_operators(float *y, const fgn_chain *chain, int count, const fgn_pointwise *step,
+                                    cudaStream_t stream) {
+    cudaError_t error = cudaSuccess;
+    for (int i = 0; i < count && error == cudaSuccess; i++)
+        error = pointwise(y, chain->batch, chain->out_features, &step[i], stream);
+    return error;
+}
+
+fgn_status fgn_forward(int version, const fgn_chain *chain, const float *x, float *y, void *workspace,
+                       unsigned long long workspace_bytes, void *stream) {
+    fgn_status status = check_chain(version, chain);
+    if (status == FGN_OK && chain->batch == 0)
+        return FGN_OK;
+    if (status == FGN_OK)
+        status = check_pointer("x", x);
+    if (status == FGN_OK)
+        status = check_pointer("y", y);
+    if (status == FGN_OK)
+        status = check_pointer("weight", chain->weight);
+    if (status == FGN_OK)
+        status = check_channel_operands("before", chain->before_count, chain->before);
+    if (status == FGN_OK)
+        status = check_channel_operands("after", chain->after_count, chain->after);
+    if (status == FGN_OK)
+        status = check_workspace(version, chain->batch, chain->groups, workspace, workspace_bytes);
+    if (status != FGN_OK)
+        return status;
+
+    const struct rung *rung = &ladder[version];
+    cudaStream_t on = (cudaStream_t)stream;
+    struct gemm gemm = {x,
+                        chain->weight,
+                        chain->bias,
+                        y,
+                        chain->batch,
+                        chain->in_features,
+                        chain->out_features,
+                        operators_of(chain->before_count, chain->before)};
+    struct group_norm norm = norm_of(chain, y);
+    cudaError_t error = cudaSuccess;
+    if (rung->fusion == SEPARATE_KERNELS) {
+        gemm.before.count = 0;
+        norm.after.count = 0;
+        error = rung->gemm(&gemm, on);
+        if (error == cudaSuccess)
+            error = launch_operators(y, chain, chain->before_count, chain->before, on);
+        if (error == cudaSuccess)
+            error = launch_norm(rung->norm, &norm, workspace, on);
+        if (error == cudaSuccess)
+            error = launch_operators(y, chain, chain->after_count, chain->after, on);
+    } else if (rung->fusion == FUSED_EPILOGUES) {
+        error = rung->gemm(&gemm, on);
+        if (error == cudaSuccess)
+            error = launch_norm(rung->norm, &norm, workspace, on);
+    } else {
+        error = gemm_8_one_kernel(&gemm, &norm, on);
+    }
+    return status_of(error, rung->version.name);
+}
+
+fgn_status fgn_linear(int version, long long batch, long long in_features, long long out_features,
+                      const float *x, const float *weight, const float *bias, float *y, void *stream) {
+    fgn_status status = check_version(version);
+    if (status == FGN_OK)
+        status = check_sizes(batch, in_features, out_features);
+    if (status == FGN_OK && batch == 0)
+        return FGN_OK;
+    if (status == FGN_OK)
+        status = check_pointer("x", x);
+    if (status == FGN_OK)
+        status = check_pointer("weight", weight);
+    if (status == FGN_OK)
+        status = check_pointer("y", y);
+    if (status != FGN_OK)
+        return status;
+    struct gemm gemm = {x, weight, bias, y, batch, in_features, out_features, operators_of(0, NULL)};
+    return status_of(ladder[version].gemm(&gemm, (cudaStream_t)stream), ladder[version].version.name);
+}
+
+fgn_status fgn_group_norm(int version, long long batch, long long channels, long long groups, float eps,
+                          const float *x, const float *norm_scale, const float *norm_shift, float *y,
+                          void *workspace, unsigned long long workspace_bytes, void *stream) {
+    fgn_status status = check_version(version);
+    if (status == FGN_OK)
+        status = check_sizes(batch, 1, channels);
+    if (status == FGN_OK)
+        status = check_groups(groups, channels);
+    if (status == FGN_OK && batch == 0)
+        return FGN_OK;
+    if (status == FGN_OK)
+        status = check_pointer("x", x);
+    if (status == FGN_OK)
+        status = check_pointer("y", y);
+    if (status == FGN_OK)
+        status = check_workspace(version, batch, groups, workspace, workspace_bytes);
+    if (status != FGN_OK)
+        return status;
+    struct group_norm norm = {x,      norm_scale, norm_shift,           y, batch, channels,
+                              groups, eps,        operators_of(0, NULL)};
+    return status_of(launch_norm(ladder[version].norm, &norm, workspace, (cudaStream_t)stream),
+                     ladder[version].version.name);
+}

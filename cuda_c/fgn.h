@@ -1,0 +1,97 @@
+/* fgn: GEMM -> GroupNorm -> activation chains, in C.
+ *
+ *     y = after(GroupNorm(before(x W^T + bias)))
+ *
+ * All tensors are float32, row-major and contiguous. The same interface is built twice: for a GPU
+ * (pointers are device pointers, `stream` is a cudaStream_t) and for the CPU simulator (pointers are
+ * host pointers, `stream` is ignored). As in cuBLAS and cuDNN:
+ *   - a call returns a status; fgn_last_error() has the sentence that explains it;
+ *   - every argument is checked before the first launch, so a refused call writes nothing;
+ *   - scratch memory is asked for with fgn_workspace_bytes() and passed in;
+ *   - nothing is allocated and nothing waits for the GPU, so a call can be captured in a CUDA graph.
+ *
+ * Python's cffi reads this file as it stands, which is why it includes nothing. */
+#pragma once
+
+typedef enum fgn_status {
+    FGN_OK = 0,
+    FGN_INVALID_ARGUMENT = 1,    /* a size, count or pointer that no version accepts */
+    FGN_NOT_SUPPORTED = 2,       /* valid, but not for this version or this device */
+    FGN_WORKSPACE_TOO_SMALL = 3, /* fewer bytes than fgn_workspace_bytes() asked for */
+    FGN_LAUNCH_FAILED = 4        /* the CUDA runtime or the simulator stopped a kernel */
+} fgn_status;
+
+/* The pointwise operators. `v` is the value, `c` its output channel. */
+typedef enum fgn_pointwise_kind {
+    FGN_ADD_CHANNEL = 0,      /* v + channel[c] */
+    FGN_MULTIPLY_CHANNEL = 1, /* v * channel[c] */
+    FGN_HARDTANH = 2,         /* min(max(v, a), b) */
+    FGN_LEAKY_RELU = 3,       /* v > 0 ? v : a * v */
+    FGN_MISH = 4,             /* v * tanh(log(1 + exp(v))) */
+    FGN_SILU = 5,             /* v / (1 + exp(-v)) */
+    FGN_DOUBLE = 6            /* v + v */
+} fgn_pointwise_kind;
+
+typedef struct fgn_pointwise {
+    fgn_pointwise_kind kind;
+    float a;
+    float b;
+    const float *channel; /* (out_features,) for the two channel operators, else unused */
+} fgn_pointwise;
+
+#define FGN_MAX_POINTWISE 6
+
+typedef struct fgn_chain {
+    long long batch;
+    long long in_features;
+    long long out_features;
+    long long groups; /* divides out_features */
+    float eps;
+    int before_count;
+    int after_count;
+    const float *weight;     /* (out_features, in_features) */
+    const float *bias;       /* (out_features,) or NULL */
+    const float *norm_scale; /* (out_features,) or NULL for ones */
+    const float *norm_shift; /* (out_features,) or NULL for zeros */
+    fgn_pointwise before[FGN_MAX_POINTWISE];
+    fgn_pointwise after[FGN_MAX_POINTWISE];
+} fgn_chain;
+
+/* One rung of the ladder: how a chain is cut into launches. */
+typedef struct fgn_version {
+    const char *name;
+    const char *gemm;    /* the file that holds its matrix product */
+    const char *norm;    /* the file that holds its GroupNorm */
+    const char *summary; /* one line: what it changes from the version before */
+    const char *needs;   /* what it asks of the chain or the device, or "" */
+} fgn_version;
+
+int fgn_version_count(void);
+const fgn_version *fgn_version_at(int version); /* NULL when out of range */
+
+/* The version that is fastest for this chain by the authors' measurements, among those that run it here. */
+int fgn_default_version(const fgn_chain *chain);
+
+/* FGN_OK when `version` runs this chain on the current device; pointers in `chain` may be NULL here. */
+fgn_status fgn_supports(int version, const fgn_chain *chain);
+/* The number of kernels that fgn_forward() launches. */
+fgn_status fgn_launch_count(int version, const fgn_chain *chain, int *launches);
+fgn_status fgn_workspace_bytes(int version, const fgn_chain *chain, unsigned long long *bytes);
+
+/* x: (batch, in_features), y: (batch, out_features). y may not overlap x. */
+fgn_status fgn_forward(int version, const fgn_chain *chain, const float *x, float *y, void *workspace,
+                       unsigned long long workspace_bytes, void *stream);
+
+/* The version's matrix product alone: y = x W^T + bias. */
+fgn_status fgn_linear(int version, long long batch, long long in_features, long long out_features,
+                      const float *x, const float *weight, const float *bias, float *y, void *stream);
+
+/* The version's GroupNorm alone, on x: (batch, channels); needs fgn_group_norm_workspace_bytes(). */
+fgn_status fgn_group_norm_workspace_bytes(int version, long long batch, long long groups,
+                                          unsigned long long *bytes);
+fgn_status fgn_group_norm(int version, long long batch, long long channels, long long groups, float eps,
+                          const float *x, const float *norm_scale, const float *norm_shift, float *y,
+                          void *workspace, unsigned long long workspace_bytes, void *stream);
+
+/* The explanation of this OS thread's last status other than FGN_OK; valid until its next call. */
+const char *fgn_last_error(void);

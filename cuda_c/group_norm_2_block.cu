@@ -1,0 +1,194 @@
+/* GroupNorm, rung 2: a team of threads for every group, one kernel, and the operators after the norm in it.
+ *
+ * Idea: the threads of a team read neighbouring quads of their group, add up their shares and exchange the
+ * sums: by shuffles inside a warp, through shared memory between the warps of a block. Then the same
+ * threads, which know the statistics now, normalise, apply the operators that follow and write.
+ * A group of up to 1024 channels gets a team of at most one warp; a larger one gets a block.
+ *
+ * Each pass reads the group again, but only the first reads it from memory: a group is small, and the second
+ * and third find it in the L1 cache.
+ *
+ * Bytes: the tensor is read once and written once, 8 for each element.
+ *
+ * Limit: memory bandwidth, or the L2 cache's where the GEMM before has left its result there.
+ *
+ * Next (gemm_8_one_kernel.cu): the values to normalise never were in memory. */
+#include "ladder.h"
+#include "moments.h"
+#include "pointwise.h"
+#include "quad.h"
+#include "team.h"
+
+#define THREADS 256
+#define WARPS (THREADS / LANES)
+#define LARGEST_TEAM_GROUP 1024
+
+/* One thread's share of a group: every members-th item, starting at its own number. */
+struct share {
+    const float *x;
+    float *y;
+    int64_t first_channel;
+    int size; /* channels in the group; 0 for a team that is past the last group */
+    int member;
+    int members;
+};
+
+/* The three passes take `width` neighbouring channels at a time: four, in 16-byte accesses, or one where a
+ * size or an address does not allow it. `width` is a constant where they are called. */
+static __forceinline__ __device__ void load(float *value, const float *from, int width) {
+    if (width == 4)
+        *(float4 *)value = *(const float4 *)from;
+    else
+        *value = *from;
+}
+
+static __forceinline__ __device__ void load_or(float *value, const float *from, int width, float otherwise) {
+    if (from)
+        load(value, from, width);
+    else
+        for (int j = 0; j < width; j++)
+            value[j] = otherwise;
+}
+
+/* The sum of the differences from `pivot`. */
+static __forceinline__ __device__ float sum_from(float pivot, const struct share *share, int width) {
+    float sum = 0.0f;
+    for (int i = width * share->member; i < share->size; i += width * share->members) {
+        float4 quad;
+        float *value = (float *)&quad;
+        load(value, share->x + i, width);
+        for (int j = 0; j < width; j++)
+            sum += value[j] - pivot;
+    }
+    return sum;
+}
+
+static __forceinline__ __device__ struct differences differences_from(float mean, const struct share *share,
+                                                                      int width) {
+    struct differences total = {0.0f, 0.0f};
+    for (int i = width * share->member; i < share->size; i += width * share->members) {
+        float4 quad;
+        float *value = (float *)&quad;
+        load(value, share->x + i, width);
+        for (int j = 0; j < width; j++)
+            add_difference(&total, value[j] - mean);
+    }
+    return total;
+}
+
+static __forceinline__ __device__ void normalise(const struct group_norm *norm, struct moments moments,
+                                                 const struct share *share, int width) {
+    const float *scales = norm->scale ? norm->scale + share->first_channel : NULL;
+    const float *shifts = norm->shift ? norm->shift + share->first_channel : NULL;
+    for (int i = width * share->member; i < share->size; i += width * share->members) {
+        float4 quad, scale_quad, shift_quad;
+        float *value = (float *)&quad, *scale = (float *)&scale_quad, *shift = (float *)&shift_quad;
+        load(value, share->x + i, width);
+        load_or(scale, scales ? scales + i : NULL, width, 1.0f);
+        load_or(shift, shifts ? shifts + i : NULL, width, 0.0f);
+        for (int j = 0; j < width; j++)
+            value[j] = normalised(value[j], moments) * scale[j] + shift[j];
+        apply_operators(&norm->after, value, width, share->first_channel + i, 1);
+        if (width == 4)
+            *(float4 *)(share->y + i) = quad;
+        else
+            share->y[i] = *value;
+    }
+}
+
+static inline __device__ struct share share_of(const struct group_norm *norm, int64_t row, int group,
+                                               int member, int members) {
+    int size = (int)(norm->channels / norm->groups);
+    bool present = row < norm->batch && group < norm->groups;
+    int64_t first_channel = (int64_t)group * size;
+    struct share share = {norm->x + row * norm->channels + first_channel,
+                          norm->y + row * norm->channels + first_channel,
+                          first_channel,
+                          present ? size : 0,
+                          member,
+                          members};
+    return share;
+}
+
+struct team_args {
+    struct group_norm norm;
+    float one_over_size;
+    int width;
+    int team; /* threads in a team */
+};
+
+static __forceinline__ __device__ void normalise_as_team(const struct team_args *args,
+                                                         const struct share *share, int width) {
+    float pivot = share->size > 0 ? share->x[0] : 0.0f;
+    float mean = pivot + team_sum(sum_from(pivot, share, width), args->team) * args->one_over_size;
+    struct differences total = differences_from(mean, share, width);
+    total.sum = team_sum(total.sum, args->team);
+    total.squares = team_sum(total.squares, args->team);
+    struct moments moments = moments_of(mean, total, args->one_over_size, args->norm.eps);
+    normalise(&args->norm, moments, share, width);
+}
+
+/* threadIdx.x counts the teams along a row, threadIdx.y the rows. */
+__global__ void __launch_bounds__(THREADS) group_norm_team_kernel(struct team_args args) {
+    int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
+    int group = (blockIdx.y * blockDim.x + threadIdx.x) / args.team;
+    struct share share = share_of(&args.norm, row, group, threadIdx.x % args.team, args.team);
+    if (args.width == 4)
+        normalise_as_team(&args, &share, 4);
+    else
+        normalise_as_team(&args, &share, 1);
+}
+
+/* The sum over the block, in every thread. `partial` has one float for each warp. */
+static __device__ float block_sum(float v, float *partial) {
+    v = team_sum(v, LANES);
+    __syncthreads(); /* the previous sum has been read */
+    if (threadIdx.x % LANES == 0)
+        partial[threadIdx.x / LANES] = v;
+    __syncthreads();
+    float sum = 0.0f;
+    for (int warp = 0; warp < WARPS; warp++)
+        sum += partial[warp];
+    return sum;
+}
+
+static __forceinline__ __device__ void
+normalise_as_block(const struct team_args *args, const struct share *share, float *partial, int width) {
+    float pivot = share->x[0];
+    float mean = pivot + block_sum(sum_from(pivot, share, width), partial) * args->one_over_size;
+    struct differences total = differences_from(mean, share, width);
+    total.sum = block_sum(total.sum, partial);
+    total.squares = block_sum(total.squares, partial);
+    struct moments moments = moments_of(mean, total, args->one_over_size, args->norm.eps);
+    normalise(&args->norm, moments, share, width);
+}
+
+__global__ void __launch_bounds__(THREADS) group_norm_block_kernel(struct team_args args) {
+    __shared__ float partial[WARPS];
+    struct share share = share_of(&args.norm, blockIdx.x, blockIdx.y, threadIdx.x, THREADS);
+    if (args.width == 4)
+        normalise_as_block(&args, &share, partial, 4);
+    else
+        normalise_as_block(&args, &share, partial, 1);
+}
+
+LAUNCHER(group_norm_team_kernel, struct team_args)
+LAUNCHER(group_norm_block_kernel, struct team_args)
+
+cudaError_t group_norm_2_block(const struct group_norm *norm, cudaStream_t stream) {
+    int64_t size = norm->channels / norm->groups;
+    bool quads = rows_hold_quads(norm->x, size) && rows_hold_quads(norm->y, size) &&
+                 rows_hold_quads(norm->scale, size) && rows_hold_quads(norm->shift, size);
+    struct team_args args = {*norm, 1.0f / size, quads ? 4 : 1, THREADS};
+    if (size > LARGEST_TEAM_GROUP) {
+        dim3 grid = {(unsigned)norm->batch, (unsigned)norm->groups, 1};
+        dim3 block = {THREADS, 1, 1};
+        return launch_group_norm_block_kernel(grid, block, 0, stream, args);
+    }
+    args.team = power_of_two_above(size / args.width, LANES);
+    /* as many teams side by side as a row or a block has, and rows one below the other in what is left */
+    int across = power_of_two_above(norm->groups * args.team, THREADS);
+    dim3 block = {(unsigned)across, (unsigned)(THREADS / across), 1};
+    dim3 grid = {(unsigned)tiles(norm->batch, block.y), (unsigned)tiles(norm->groups * args.team, across), 1};
+    return launch_group_norm_team_kernel(grid, block, 0, stream, args);
+}

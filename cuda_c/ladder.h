@@ -1,0 +1,80 @@
+/* What the rungs share: the arguments of their kernels and the host functions that launch them.
+ *
+ * Every host function below checks nothing (api.cu has done so) and returns what the launch returned. */
+#pragma once
+
+#include "portable.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#include "fgn.h"
+#ifdef __cplusplus
+}
+#endif
+
+struct operators {
+    int count;
+    fgn_pointwise step[FGN_MAX_POINTWISE];
+};
+
+/* y = before(x W^T + bias); the rungs without an epilogue leave `before` alone. */
+struct gemm {
+    const float *x;      /* (batch, in_features) */
+    const float *weight; /* (out_features, in_features) */
+    const float *bias;   /* (out_features,) or NULL */
+    float *y;            /* (batch, out_features) */
+    int64_t batch;
+    int64_t in_features;
+    int64_t out_features;
+    struct operators before;
+};
+
+/* What GroupNorm needs to know of one (sample, group). The mean is kept in two floats, so that
+ * x - mean - mean_rest stays exact to the last bit where the mean is large beside the deviation. */
+struct moments {
+    float mean;
+    float mean_rest;
+    float inverse_deviation;
+};
+
+/* y = after(GroupNorm(x)); x and y may be the same memory. */
+struct group_norm {
+    const float *x;     /* (batch, channels) */
+    const float *scale; /* (channels,) or NULL for ones */
+    const float *shift; /* (channels,) or NULL for zeros */
+    float *y;           /* (batch, channels) */
+    int64_t batch;
+    int64_t channels;
+    int64_t groups;
+    float eps;
+    struct operators after;
+};
+
+/* Divide rounding up: how many tiles of `size` cover `count`. */
+static inline __host__ __device__ int64_t tiles(int64_t count, int64_t size) {
+    return (count + size - 1) / size;
+}
+
+/* Channel scale and shift, or 1 and 0 where the norm has no affine part. */
+static inline __device__ float scale_and_shift(const struct group_norm *norm, float v, int64_t channel) {
+    float scale = norm->scale ? norm->scale[channel] : 1.0f;
+    float shift = norm->shift ? norm->shift[channel] : 0.0f;
+    return v * scale + shift;
+}
+
+/* Rows of the ladder. */
+cudaError_t gemm_1_naive(const struct gemm *gemm, cudaStream_t stream);
+cudaError_t gemm_2_coalesced(const struct gemm *gemm, cudaStream_t stream);
+cudaError_t gemm_3_shared_tile(const struct gemm *gemm, cudaStream_t stream);
+cudaError_t gemm_4_register_tile(const struct gemm *gemm, cudaStream_t stream);
+cudaError_t gemm_5_vectorized(const struct gemm *gemm, cudaStream_t stream);
+cudaError_t gemm_few_rows(const struct gemm *gemm, cudaStream_t stream);
+cudaError_t gemm_6_pipelined(const struct gemm *gemm, cudaStream_t stream);
+cudaError_t gemm_7_fused(const struct gemm *gemm, cudaStream_t stream);
+cudaError_t gemm_8_one_kernel(const struct gemm *gemm, const struct group_norm *norm, cudaStream_t stream);
+
+cudaError_t pointwise(float *y, int64_t rows, int64_t channels, const fgn_pointwise *step,
+                      cudaStream_t stream);
+cudaError_t group_norm_1_naive(const struct group_norm *norm, struct moments *moments, cudaStream_t stream);
+cudaError_t group_norm_2_block(const struct group_norm *norm, cudaStream_t stream);

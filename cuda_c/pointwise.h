@@ -1,0 +1,81 @@
+/* The pointwise operators, defined once for every rung and both machines.
+ *
+ * Each follows torch where floats are awkward: NaN passes through, infinities go where torch sends them. */
+#pragma once
+
+#include "portable.h"
+#include "ladder.h"
+
+/* min(max(v, low), high), but NaN stays NaN: fminf and fmaxf would drop it. */
+static inline __device__ float hardtanh(float v, float low, float high) {
+    return v < low ? low : (v > high ? high : v);
+}
+
+static inline __device__ float leaky_relu(float v, float negative_slope) {
+    return v > 0.0f ? v : v * negative_slope;
+}
+
+/* v * tanh(log(1 + e)) with e = exp(v). Since tanh(log(t)) = (t^2 - 1) / (t^2 + 1), the tanh is
+ * n / (n + 2) with n = e (e + 2): one exponential, and sums of positive terms only, so nothing cancels.
+ * From 20 on the tanh is 1 to the last bit of a float; stopping e there keeps e^2 from overflowing and n + 2
+ * in the range where the fast division errs by at most 2 units in the last place. */
+static inline __device__ float mish(float v) {
+    float e = expf(fminf(v, 20.0f));
+    float n = e * (e + 2.0f);
+    return v * __fdividef(n, n + 2.0f);
+}
+
+static inline __device__ float silu(float v) {
+    return v / (1.0f + expf(-v));
+}
+
+/* One operator on `count` values, of which value[i] belongs to output channel `channel` + i * channel_step.
+ * `count` is a constant where this is called: the values stay in registers, the choice of the operator is
+ * made once for all of them, and while one waits for its exponential the others go on. */
+static __forceinline__ __device__ void apply_operator(const fgn_pointwise *step, float *value, int count,
+                                                      int64_t channel, int channel_step) {
+    switch (step->kind) {
+    case FGN_ADD_CHANNEL:
+#pragma unroll
+        for (int i = 0; i < count; i++)
+            value[i] += step->channel[channel + i * channel_step];
+        break;
+    case FGN_MULTIPLY_CHANNEL:
+#pragma unroll
+        for (int i = 0; i < count; i++)
+            value[i] *= step->channel[channel + i * channel_step];
+        break;
+    case FGN_HARDTANH:
+#pragma unroll
+        for (int i = 0; i < count; i++)
+            value[i] = hardtanh(value[i], step->a, step->b);
+        break;
+    case FGN_LEAKY_RELU:
+#pragma unroll
+        for (int i = 0; i < count; i++)
+            value[i] = leaky_relu(value[i], step->a);
+        break;
+    case FGN_MISH:
+#pragma unroll
+        for (int i = 0; i < count; i++)
+            value[i] = mish(value[i]);
+        break;
+    case FGN_SILU:
+#pragma unroll
+        for (int i = 0; i < count; i++)
+            value[i] = silu(value[i]);
+        break;
+    case FGN_DOUBLE:
+#pragma unroll
+        for (int i = 0; i < count; i++)
+            value[i] += value[i];
+        break;
+    }
+}
+
+static __forceinline__ __device__ void apply_operators(const struct operators *list, float *value, int count,
+                                                       int64_t channel, int channel_step) {
+#pragma unroll 1
+    for (int step = 0; step < list->count; step++)
+        apply_operator(&list->step[step], value, count, channel, channel_step);
+}
