@@ -1,0 +1,176 @@
+/* One block: its threads take turns on fibers.
+ *
+ * A fiber runs threads one after another, each a plain call. Only when a thread waits does it keep the
+ * fiber, and the next thread gets another: a kernel that never waits needs one fiber and no switches.
+ * Threads that are ready go before threads that have not started, so that a warp gets on with its work
+ * while its data is still in the cache. When nobody can run and some still wait, they wait in vain. */
+#include "machine.h"
+
+void sim_queue_append(struct sim_queue *queue, struct sim_thread *thread) {
+    thread->next = NULL;
+    if (queue->first)
+        queue->last->next = thread;
+    else
+        queue->first = thread;
+    queue->last = thread;
+}
+
+void sim_make_ready(struct sim_thread *thread) {
+    thread->state = SIM_RUNS;
+    sim_queue_append(&sim_worker->block.ready, thread);
+}
+
+/* The next index in the order of CUDA's thread numbers: x first. */
+static uint3 following_index(uint3 index, dim3 block) {
+    if (++index.x == block.x) {
+        index.x = 0;
+        if (++index.y == block.y) {
+            index.y = 0;
+            index.z++;
+        }
+    }
+    return index;
+}
+
+static void run_next_thread(struct sim_worker *worker) {
+    struct sim_block *block = &worker->block;
+    struct sim_thread *thread = &block->threads[block->started++];
+    thread->index = block->next_index;
+    thread->state = SIM_RUNS;
+    block->next_index = following_index(block->next_index, sim_launch_now.block);
+    worker->current = thread;
+    worker->registers->thread_index = thread->index;
+    sim_launch_now.enter(sim_launch_now.arguments);
+    thread->state = SIM_HAS_RETURNED;
+    if (thread->copies.count > 0)
+        sim_forget_copies(&thread->copies);
+    thread->copies.groups = 0;
+    block->returned++;
+}
+
+static void fiber_body(void);
+
+/* NULL, and a report, when there is no memory for another. */
+static struct sim_fiber *take_fiber(struct sim_worker *worker) {
+    if (worker->unused_count > 0)
+        return worker->unused[--worker->unused_count];
+    struct sim_fiber *fiber = &worker->fibers[worker->fibers_made];
+    if (!sim_fiber_create(fiber, fiber_body, worker->fibers_made)) {
+        sim_report_no_memory();
+        return NULL;
+    }
+    worker->fibers_made++;
+    return fiber;
+}
+
+/* Where to go from here: to a thread that can run, or home when the block has ended. */
+static struct sim_fiber *choose_fiber(struct sim_worker *worker) {
+    struct sim_block *block = &worker->block;
+    for (;;) {
+        struct sim_thread *thread = block->ready.first;
+        if (thread) {
+            block->ready.first = thread->next;
+            worker->current = thread;
+            worker->registers->thread_index = thread->index;
+            return thread->fiber;
+        }
+        if (block->started < block->size) {
+            struct sim_fiber *fiber = take_fiber(worker);
+            if (!fiber)
+                sim_block_abandon();
+            return fiber;
+        }
+        if (block->returned == block->size)
+            return &worker->home;
+        if (!sim_settle_active_masks())
+            sim_report_stuck();
+    }
+}
+
+static void go_to(struct sim_worker *worker, struct sim_fiber *fiber) {
+    struct sim_fiber *from = worker->fiber;
+    if (fiber != from) {
+        worker->fiber = fiber;
+        sim_fiber_switch(from, fiber);
+    }
+}
+
+/* A fiber is taken only when there is a thread to start. */
+static void fiber_body(void) {
+    sim_fiber_entered();
+    struct sim_worker *worker = sim_worker;
+    struct sim_block *block = &worker->block;
+    for (;;) {
+        do {
+            if (sim_is_stopping())
+                sim_block_abandon();
+            run_next_thread(worker);
+        } while (!block->ready.first && block->started < block->size);
+        struct sim_fiber *next = choose_fiber(worker);
+        worker->unused[worker->unused_count++] = worker->fiber;
+        go_to(worker, next);
+    }
+}
+
+void sim_block_wait(enum sim_state state, const struct sim_site *site) {
+    struct sim_worker *worker = sim_worker;
+    if (sim_is_stopping())
+        sim_block_abandon();
+    struct sim_thread *self = worker->current;
+    self->fiber = worker->fiber;
+    self->site = site;
+    self->state = state;
+    go_to(worker, choose_fiber(worker));
+    if (sim_is_stopping())
+        sim_block_abandon();
+}
+
+void sim_yield(void) {
+    struct sim_worker *worker = sim_worker;
+    if (sim_is_stopping())
+        sim_block_abandon();
+    worker->current->fiber = worker->fiber;
+    sim_make_ready(worker->current);
+    bool may_wait_for_a_start = worker->block.started < worker->block.size;
+    struct sim_fiber *next = may_wait_for_a_start ? take_fiber(worker) : choose_fiber(worker);
+    if (!next)
+        sim_block_abandon();
+    go_to(worker, next);
+}
+
+noreturn void sim_block_abandon(void) {
+    go_to(sim_worker, &sim_worker->home);
+    __builtin_unreachable();
+}
+
+bool sim_block_run(struct sim_worker *worker) {
+    struct sim_block *block = &worker->block;
+    dim3 size = sim_launch_now.block;
+    block->size = size.x * size.y * size.z;
+    block->started = 0;
+    block->returned = 0;
+    block->next_index = (uint3){0, 0, 0};
+
+    worker->fiber = &worker->home;
+    struct sim_fiber *fiber = take_fiber(worker);
+    if (!fiber)
+        return false;
+    go_to(worker, fiber);
+    if (block->returned == block->size)
+        return true;
+
+    /* Abandoned: its threads never return, so take back what they hold. */
+    block->ready = block->at_barrier = (struct sim_queue){0};
+    block->arrived = 0;
+    block->sites_differ = false;
+    block->predicates = 0;
+    memset(block->exchanging, 0, sizeof block->exchanging);
+    for (unsigned i = 0; i < block->started; i++)
+        sim_forget_copies(&block->threads[i].copies);
+    worker->unused_count = 0;
+    for (unsigned i = 0; i < worker->fibers_made; i++) {
+        sim_fiber_reset(&worker->fibers[i], fiber_body, i);
+        worker->unused[worker->unused_count++] = &worker->fibers[i];
+    }
+    return false;
+}

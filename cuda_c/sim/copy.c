@@ -1,0 +1,56 @@
+/* Asynchronous copies: each thread keeps a list of what it has asked for, in order, and carries out a
+ * group of them only when it waits for that group. */
+#include "machine.h"
+#include <stdlib.h>
+
+void sim_copy_async(const struct sim_site *site, void *shared, const void *global, unsigned bytes,
+                    bool valid) {
+    struct sim_copies *copies = &sim_worker->current->copies;
+    if (((uintptr_t)shared | (valid ? (uintptr_t)global : 0)) % bytes)
+        sim_report_call(SIM_MISALIGNED, site,
+                        "copies %u bytes from %p to %p, and both must be multiples of %u", bytes, global,
+                        shared, bytes);
+    if (copies->count == copies->capacity) {
+        enum { FIRST_CAPACITY = 16 };
+        unsigned capacity = copies->capacity ? 2 * copies->capacity : FIRST_CAPACITY;
+        struct sim_copy *pending = realloc(copies->pending, capacity * sizeof *pending);
+        if (!pending) {
+            sim_report_no_memory();
+            sim_block_abandon();
+        }
+        copies->pending = pending;
+        copies->capacity = capacity;
+    }
+    copies->pending[copies->count++] = (struct sim_copy){shared, global, bytes, copies->groups, valid};
+}
+
+void copy_async_commit(void) {
+    sim_worker->current->copies.groups++;
+}
+
+void copy_async_wait(unsigned groups_in_flight) {
+    struct sim_copies *copies = &sim_worker->current->copies;
+    unsigned landed = 0;
+    for (; landed < copies->count; landed++) {
+        const struct sim_copy *copy = &copies->pending[landed];
+        if (copy->group + groups_in_flight >= copies->groups)
+            break;
+        if (copy->valid)
+            memcpy(copy->shared, copy->global, copy->bytes);
+        else
+            memset(copy->shared, 0, copy->bytes);
+    }
+    copies->count -= landed;
+    memmove(copies->pending, copies->pending + landed, copies->count * sizeof *copies->pending);
+}
+
+/* The copies of a thread that has ended without waiting for them. */
+void sim_forget_copies(struct sim_copies *copies) {
+    copies->count = 0;
+    copies->groups = 0;
+}
+
+void sim_free_copies(struct sim_copies *copies) {
+    free(copies->pending);
+    *copies = (struct sim_copies){0};
+}

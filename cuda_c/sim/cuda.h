@@ -1,0 +1,352 @@
+/* CUDA C for a C compiler: what a kernel's source means on the CPU simulator.
+ *
+ * A kernel is an ordinary C function that is called once per CUDA thread. Each CUDA thread of a block is
+ * a fiber of one OS thread, so shared memory is thread-local memory of that OS thread, and a barrier or a
+ * warp operation is a call that lets the other fibers run. Compile with -fno-strict-aliasing (kernels read
+ * floats through float4 pointers) and -fwrapv (GPU integers wrap), never with -flto. */
+#pragma once
+#include "sim.h"
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#pragma GCC diagnostic ignored "-Wunknown-pragmas" /* #pragma unroll */
+
+/* ---- Functions and memory ---- */
+
+#define __global__
+#define __device__ __attribute__((unused))
+#define __host__
+#define __constant__
+#define __shared__ static _Thread_local
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
+
+/* What a thread can ask about itself; PTX calls these the special registers. */
+struct sim_registers {
+    uint3 thread_index;
+    uint3 block_index;
+    dim3 block_size;
+    dim3 grid_size;
+    unsigned char *shared_memory; /* the dynamic kind */
+};
+extern _Thread_local struct sim_registers sim_registers;
+
+#define threadIdx (sim_registers.thread_index)
+#define blockIdx (sim_registers.block_index)
+#define blockDim (sim_registers.block_size)
+#define gridDim (sim_registers.grid_size)
+#define dynamic_shared (sim_registers.shared_memory)
+#define warpSize 32
+
+/* ---- Vector types ---- */
+
+typedef struct __align__(8) int2 {
+    int x, y;
+} int2;
+typedef struct __align__(16) int4 {
+    int x, y, z, w;
+} int4;
+typedef struct __align__(8) uint2 {
+    unsigned x, y;
+} uint2;
+typedef struct __align__(16) uint4 {
+    unsigned x, y, z, w;
+} uint4;
+typedef struct __align__(8) float2 {
+    float x, y;
+} float2;
+typedef struct float3 {
+    float x, y, z;
+} float3;
+typedef struct __align__(16) float4 {
+    float x, y, z, w;
+} float4;
+typedef struct __align__(16) double2 {
+    double x, y;
+} double2;
+
+static inline int2 make_int2(int x, int y) {
+    return (int2){x, y};
+}
+static inline int4 make_int4(int x, int y, int z, int w) {
+    return (int4){x, y, z, w};
+}
+static inline uint2 make_uint2(unsigned x, unsigned y) {
+    return (uint2){x, y};
+}
+static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
+    return (uint4){x, y, z, w};
+}
+static inline float2 make_float2(float x, float y) {
+    return (float2){x, y};
+}
+static inline float3 make_float3(float x, float y, float z) {
+    return (float3){x, y, z};
+}
+static inline float4 make_float4(float x, float y, float z, float w) {
+    return (float4){x, y, z, w};
+}
+static inline double2 make_double2(double x, double y) {
+    return (double2){x, y};
+}
+
+/* ---- Barriers and warp operations ---- */
+
+/* A place in a kernel's source. Its address tells two barriers on one line apart. */
+struct sim_site {
+    const char *file;
+    int line;
+};
+#define SIM_HERE                                                                                             \
+    ({                                                                                                       \
+        static const struct sim_site sim_here = {__FILE__, __LINE__};                                        \
+        &sim_here;                                                                                           \
+    })
+
+/* An argument that a caller may leave out: SIM_OPTIONAL(_, ##__VA_ARGS__, default, _). */
+#define SIM_OPTIONAL(unused, argument_or_default, ...) (argument_or_default)
+#define SIM_ALL_LANES 0xffffffffu
+
+/* Returns how many threads of the block came with a predicate that is not zero. */
+int sim_barrier(const struct sim_site *site, int predicate);
+
+#define __syncthreads() ((void)sim_barrier(SIM_HERE, 0))
+#define __syncthreads_count(predicate) (sim_barrier(SIM_HERE, (predicate) != 0))
+#define __syncthreads_or(predicate) (sim_barrier(SIM_HERE, (predicate) != 0) != 0)
+#define __syncthreads_and(predicate) (sim_barrier(SIM_HERE, (predicate) == 0) == 0)
+
+/* Each waits until all lanes that the mask names have come to the same operation with the same mask.
+ * Lanes that a partial last warp does not have need not come. A shuffle from a lane that takes no part
+ * gets a value that is undefined on a GPU; here all its bits are ones, which makes a float NaN. */
+enum sim_shuffle { SIM_SHUFFLE_INDEX, SIM_SHUFFLE_UP, SIM_SHUFFLE_DOWN, SIM_SHUFFLE_XOR };
+void sim_warp_barrier(const struct sim_site *site, unsigned mask);
+unsigned sim_ballot(const struct sim_site *site, unsigned mask, int predicate);
+uint64_t sim_shuffle(const struct sim_site *site, unsigned mask, uint64_t value, enum sim_shuffle direction,
+                     int operand, int width);
+/* The lanes that are at this line together, as far as the simulator can bring them there. */
+unsigned sim_active_mask(const struct sim_site *site);
+
+#define __syncwarp(...) sim_warp_barrier(SIM_HERE, SIM_OPTIONAL(_, ##__VA_ARGS__, SIM_ALL_LANES, _))
+#define __ballot_sync(mask, predicate) sim_ballot(SIM_HERE, mask, (predicate) != 0)
+#define __any_sync(mask, predicate) (sim_ballot(SIM_HERE, mask, (predicate) != 0) != 0)
+#define __all_sync(mask, predicate) (sim_ballot(SIM_HERE, mask, (predicate) == 0) == 0)
+#define __activemask() sim_active_mask(SIM_HERE)
+
+/* Any arithmetic type of up to eight bytes. */
+#define SIM_SHUFFLE(direction, mask, variable, operand, width)                                               \
+    ({                                                                                                       \
+        __typeof__((variable) + 0) sim_variable = (variable);                                                \
+        uint64_t sim_bits = 0;                                                                               \
+        _Static_assert(sizeof sim_variable <= sizeof sim_bits, "shuffles move at most 8 bytes");             \
+        memcpy(&sim_bits, &sim_variable, sizeof sim_variable);                                               \
+        sim_bits = sim_shuffle(SIM_HERE, mask, sim_bits, direction, (int)(operand), width);                  \
+        memcpy(&sim_variable, &sim_bits, sizeof sim_variable);                                               \
+        sim_variable;                                                                                        \
+    })
+#define __shfl_sync(mask, variable, lane, ...)                                                               \
+    SIM_SHUFFLE(SIM_SHUFFLE_INDEX, mask, variable, lane, SIM_OPTIONAL(_, ##__VA_ARGS__, warpSize, _))
+#define __shfl_up_sync(mask, variable, delta, ...)                                                           \
+    SIM_SHUFFLE(SIM_SHUFFLE_UP, mask, variable, delta, SIM_OPTIONAL(_, ##__VA_ARGS__, warpSize, _))
+#define __shfl_down_sync(mask, variable, delta, ...)                                                         \
+    SIM_SHUFFLE(SIM_SHUFFLE_DOWN, mask, variable, delta, SIM_OPTIONAL(_, ##__VA_ARGS__, warpSize, _))
+#define __shfl_xor_sync(mask, variable, lane_mask, ...)                                                      \
+    SIM_SHUFFLE(SIM_SHUFFLE_XOR, mask, variable, lane_mask, SIM_OPTIONAL(_, ##__VA_ARGS__, warpSize, _))
+
+/* ---- Asynchronous copies from global to shared memory (cp.async) ---- */
+
+/* A copy lands, in order, when its thread waits for the group it was committed in, and no earlier: a
+ * kernel that forgets to wait reads old data here too. `valid` false writes zeros and reads nothing. */
+void sim_copy_async(const struct sim_site *site, void *shared, const void *global, unsigned bytes,
+                    bool valid);
+void copy_async_commit(void);
+void copy_async_wait(unsigned groups_in_flight);
+
+#define copy_async_16(shared, global) sim_copy_async(SIM_HERE, shared, global, 16, true)
+#define copy_async_16_or_zero(shared, global, valid) sim_copy_async(SIM_HERE, shared, global, 16, valid)
+#define copy_async_4_or_zero(shared, global, valid) sim_copy_async(SIM_HERE, shared, global, 4, valid)
+
+/* ---- Atomics ---- */
+
+#define __threadfence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#define __threadfence_block() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+
+enum sim_atomic {
+    SIM_ATOMIC_ADD,
+    SIM_ATOMIC_MIN,
+    SIM_ATOMIC_MAX,
+    SIM_ATOMIC_AND,
+    SIM_ATOMIC_OR,
+    SIM_ATOMIC_XOR,
+    SIM_ATOMIC_EXCHANGE,
+    SIM_ATOMIC_COMPARE_AND_SWAP
+};
+enum sim_type { SIM_INT32, SIM_UINT32, SIM_INT64, SIM_UINT64, SIM_FLOAT, SIM_DOUBLE };
+
+/* Values travel as bits. Returns the old value. Atomic between all threads of the grid. */
+uint64_t sim_atomic(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
+                    volatile void *address, uint64_t value, uint64_t compare);
+
+#define SIM_ATOMIC(operation, pointer, value, compare)                                                       \
+    ({                                                                                                       \
+        __typeof__(*(pointer) + 0) sim_value = (value), sim_compare = (compare);                             \
+        uint64_t sim_value_bits = 0, sim_compare_bits = 0;                                                   \
+        memcpy(&sim_value_bits, &sim_value, sizeof sim_value);                                               \
+        memcpy(&sim_compare_bits, &sim_compare, sizeof sim_compare);                                         \
+        enum sim_type sim_type = _Generic(*(pointer),                                                        \
+            int: SIM_INT32,                                                                                  \
+            unsigned: SIM_UINT32,                                                                            \
+            long: SIM_INT64,                                                                                 \
+            unsigned long: SIM_UINT64,                                                                       \
+            long long: SIM_INT64,                                                                            \
+            unsigned long long: SIM_UINT64,                                                                  \
+            float: SIM_FLOAT,                                                                                \
+            double: SIM_DOUBLE);                                                                             \
+        sim_value_bits =                                                                                     \
+            sim_atomic(SIM_HERE, operation, sim_type, pointer, sim_value_bits, sim_compare_bits);            \
+        memcpy(&sim_value, &sim_value_bits, sizeof sim_value);                                               \
+        sim_value;                                                                                           \
+    })
+#define atomicAdd(pointer, value) SIM_ATOMIC(SIM_ATOMIC_ADD, pointer, value, 0)
+#define atomicSub(pointer, value) SIM_ATOMIC(SIM_ATOMIC_ADD, pointer, -(value), 0)
+#define atomicMin(pointer, value) SIM_ATOMIC(SIM_ATOMIC_MIN, pointer, value, 0)
+#define atomicMax(pointer, value) SIM_ATOMIC(SIM_ATOMIC_MAX, pointer, value, 0)
+#define atomicAnd(pointer, value) SIM_ATOMIC(SIM_ATOMIC_AND, pointer, value, 0)
+#define atomicOr(pointer, value) SIM_ATOMIC(SIM_ATOMIC_OR, pointer, value, 0)
+#define atomicXor(pointer, value) SIM_ATOMIC(SIM_ATOMIC_XOR, pointer, value, 0)
+#define atomicExch(pointer, value) SIM_ATOMIC(SIM_ATOMIC_EXCHANGE, pointer, value, 0)
+#define atomicCAS(pointer, compare, value) SIM_ATOMIC(SIM_ATOMIC_COMPARE_AND_SWAP, pointer, value, compare)
+
+/* ---- Arithmetic that C's math.h does not have ---- */
+
+#define min(a, b)                                                                                            \
+    ({                                                                                                       \
+        __typeof__((a) + (b)) sim_a = (a), sim_b = (b);                                                      \
+        _Generic(sim_a,                                                                                      \
+            float: fminf(sim_a, sim_b),                                                                      \
+            double: fmin(sim_a, sim_b),                                                                      \
+            default: sim_a < sim_b ? sim_a : sim_b);                                                         \
+    })
+#define max(a, b)                                                                                            \
+    ({                                                                                                       \
+        __typeof__((a) + (b)) sim_a = (a), sim_b = (b);                                                      \
+        _Generic(sim_a,                                                                                      \
+            float: fmaxf(sim_a, sim_b),                                                                      \
+            double: fmax(sim_a, sim_b),                                                                      \
+            default: sim_a > sim_b ? sim_a : sim_b);                                                         \
+    })
+
+/* The fast approximations of the GPU are exact here. Some of these names are also glibc's own. */
+#define __expf(x) expf(x)
+#define __exp2f(x) exp2f(x)
+#define __logf(x) logf(x)
+#define __log2f(x) log2f(x)
+#define __powf(x, y) powf(x, y)
+#define __sinf(x) sinf(x)
+#define __cosf(x) cosf(x)
+#define __fdividef(x, y) ((float)(x) / (float)(y))
+#define __frcp_rn(x) (1.0f / (float)(x))
+#define __fsqrt_rn(x) sqrtf(x)
+#define __fmaf_rn(x, y, z) fmaf(x, y, z)
+
+static inline float rsqrtf(float x) {
+    return 1.0f / sqrtf(x);
+}
+static inline double rsqrt(double x) {
+    return 1.0 / sqrt(x);
+}
+static inline float __saturatef(float x) {
+    return fminf(fmaxf(x, 0.0f), 1.0f); /* NaN becomes 0, as on a GPU */
+}
+static inline int __float_as_int(float x) {
+    int bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+static inline unsigned __float_as_uint(float x) {
+    unsigned bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+static inline float __int_as_float(int bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+static inline float __uint_as_float(unsigned bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+#define __popc(bits) __builtin_popcount(bits)
+#define __popcll(bits) __builtin_popcountll(bits)
+#define __ffs(bits) __builtin_ffs((int)(bits))
+#define __ffsll(bits) __builtin_ffsll((long long)(bits))
+static inline int __clz(int bits) {
+    return bits ? __builtin_clz((unsigned)bits) : 32;
+}
+static inline int __clzll(long long bits) {
+    return bits ? __builtin_clzll((unsigned long long)bits) : 64;
+}
+static inline unsigned __umulhi(unsigned a, unsigned b) {
+    return (unsigned)((uint64_t)a * b >> 32);
+}
+
+/* Cache hints change nothing here. */
+#define __ldg(pointer) (*(pointer))
+#define __ldcg(pointer) (*(pointer))
+#define __ldcs(pointer) (*(pointer))
+#define __stcg(pointer, value) ((void)(*(pointer) = (value)))
+#define __stcs(pointer, value) ((void)(*(pointer) = (value)))
+
+/* ---- The host side: what launchers need of the CUDA runtime ---- */
+
+typedef struct CUstream_st *cudaStream_t; /* launches run inside the call, so streams mean nothing here */
+
+/* CUDA's own numbers. */
+enum cudaDeviceAttr {
+    cudaDevAttrMaxThreadsPerBlock = 1,
+    cudaDevAttrMaxSharedMemoryPerBlock = 8,
+    cudaDevAttrWarpSize = 10,
+    cudaDevAttrMultiProcessorCount = 16,
+    cudaDevAttrComputeCapabilityMajor = 75,
+    cudaDevAttrComputeCapabilityMinor = 76,
+    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
+};
+enum cudaFuncAttribute {
+    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+    cudaFuncAttributePreferredSharedMemoryCarveout = 9
+};
+
+/* For a launch failure this is the sentence of the report, not just the meaning of the number. */
+const char *cudaGetErrorString(cudaError_t error);
+cudaError_t cudaGetLastError(void);
+cudaError_t cudaPeekAtLastError(void);
+cudaError_t cudaGetDevice(int *device);
+/* The compute capability is 0.0: no rung that asks for one runs here. A multiprocessor is an OS thread. */
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device);
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream);
+/* Nothing to set: every kernel may have all the shared memory, and there is no cache to split. */
+static inline cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute,
+                                               int value) {
+    (void)kernel, (void)attribute, (void)value;
+    return cudaSuccess;
+}
+
+/* Defines launch_<kernel>() for a kernel that takes one struct by value. */
+#define LAUNCHER(kernel, arguments_type)                                                                     \
+    static void enter_##kernel(const void *arguments) {                                                      \
+        kernel(*(const arguments_type *)arguments);                                                          \
+    }                                                                                                        \
+    __attribute__((unused)) static cudaError_t launch_##kernel(                                              \
+        dim3 grid, dim3 block, size_t dynamic_shared_bytes, cudaStream_t stream, arguments_type arguments) { \
+        (void)stream;                                                                                        \
+        return sim_launch(#kernel, __FILE__, enter_##kernel, &arguments, grid, block, dynamic_shared_bytes); \
+    }

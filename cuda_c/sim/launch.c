@@ -1,0 +1,143 @@
+/* A launch from beginning to end: check it, run its blocks, and say how it went. */
+#define _GNU_SOURCE
+#include "machine.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sched.h>
+#endif
+
+struct sim_launch sim_launch_now;
+
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static _Thread_local sim_report last_report;
+
+/* ---- OS threads ---- */
+
+static atomic_int threads_set; /* 0: not set */
+
+static int threads_by_default(void) {
+    const char *wanted = getenv("FGN_SIM_THREADS");
+    if (wanted && atoi(wanted) > 0)
+        return atoi(wanted);
+#ifdef __linux__
+    cpu_set_t usable; /* which may be fewer than the machine has */
+    if (sched_getaffinity(0, sizeof usable, &usable) == 0)
+        return CPU_COUNT(&usable);
+#endif
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return processors > 0 ? (int)processors : 1;
+}
+
+void sim_set_threads(int threads) {
+    atomic_store(&threads_set, threads > 0 ? threads : 0);
+}
+
+int sim_get_threads(void) {
+    int threads = atomic_load(&threads_set);
+    return threads > 0 ? threads : threads_by_default();
+}
+
+/* ---- Checks ---- */
+
+/* The limits of every GPU since compute capability 3.0; shared memory is that of 9.0. */
+enum {
+    MAX_BLOCK_Z = 64,
+    MAX_GRID_X = 0x7fffffff,
+    MAX_GRID_YZ = 65535,
+};
+
+static cudaError_t check(const struct sim_launch *launch, sim_report *report) {
+    dim3 grid = launch->grid, block = launch->block;
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0) {
+        sim_report_launch(report, SIM_INVALID_LAUNCH,
+                          "grid (%u, %u, %u) and block (%u, %u, %u) may have no 0 in them (in C, dim3 {n} "
+                          "leaves y and z 0; write {n, 1, 1})",
+                          grid.x, grid.y, grid.z, block.x, block.y, block.z);
+        return cudaErrorInvalidConfiguration;
+    }
+    if (grid.x > MAX_GRID_X || grid.y > MAX_GRID_YZ || grid.z > MAX_GRID_YZ) {
+        sim_report_launch(report, SIM_INVALID_LAUNCH, "grid (%u, %u, %u) is larger than (%u, %u, %u)", grid.x,
+                          grid.y, grid.z, MAX_GRID_X, MAX_GRID_YZ, MAX_GRID_YZ);
+        return cudaErrorInvalidConfiguration;
+    }
+    uint64_t threads = (uint64_t)block.x * block.y; /* cannot overflow; times z it could */
+    if (block.x > SIM_MAX_BLOCK_THREADS || block.y > SIM_MAX_BLOCK_THREADS || block.z > MAX_BLOCK_Z ||
+        threads * block.z > SIM_MAX_BLOCK_THREADS) {
+        sim_report_launch(report, SIM_INVALID_LAUNCH,
+                          "block (%u, %u, %u) is larger than %d threads, or its z than %d", block.x, block.y,
+                          block.z, SIM_MAX_BLOCK_THREADS, MAX_BLOCK_Z);
+        return cudaErrorInvalidConfiguration;
+    }
+    if (launch->dynamic_shared_bytes > SIM_MAX_SHARED_BYTES) {
+        sim_report_launch(report, SIM_INVALID_LAUNCH, "%zu bytes of dynamic shared memory are more than %d",
+                          launch->dynamic_shared_bytes, SIM_MAX_SHARED_BYTES);
+        return cudaErrorInvalidValue;
+    }
+    return cudaSuccess;
+}
+
+/* ---- The launch ---- */
+
+/* Small enough for the workers to end together, large enough for them to meet rarely. */
+static uint64_t blocks_at_a_time(uint64_t blocks, unsigned workers) {
+    enum { TURNS_PER_WORKER = 16, MOST_BLOCKS = 64 };
+    uint64_t share = blocks / (TURNS_PER_WORKER * (uint64_t)workers);
+    return share < 1 ? 1 : share > MOST_BLOCKS ? MOST_BLOCKS : share;
+}
+
+static cudaError_t run(struct sim_launch *launch) {
+    unsigned workers = (unsigned)sim_get_threads();
+    launch->blocks = (uint64_t)launch->grid.x * launch->grid.y * launch->grid.z;
+    if (workers > launch->blocks)
+        workers = (unsigned)launch->blocks;
+    launch->blocks_at_a_time = blocks_at_a_time(launch->blocks, workers);
+    atomic_store(&sim_stopping, false);
+    sim_run_all_blocks(workers);
+    if (!atomic_load(&launch->reported) && atomic_load(&launch->cut_short))
+        sim_report_launch(&launch->report, SIM_INTERRUPTED, "stopped before its end");
+    return launch->report.kind == SIM_NO_REPORT       ? cudaSuccess
+           : launch->report.kind == SIM_OUT_OF_MEMORY ? cudaErrorMemoryAllocation
+                                                      : cudaErrorLaunchFailure;
+}
+
+/* A fork may have left the mutex to a thread that the child does not have. */
+static void start_anew_in_child(void) {
+    pthread_mutex_init(&one_at_a_time, NULL);
+}
+
+static void set_up(void) {
+    pthread_atfork(NULL, NULL, start_anew_in_child);
+}
+
+cudaError_t sim_launch(const char *kernel, const char *file, void (*enter)(const void *),
+                       const void *arguments, dim3 grid, dim3 block,
+                       unsigned long long dynamic_shared_bytes) {
+    pthread_once(&once, set_up);
+    pthread_mutex_lock(&one_at_a_time);
+    struct sim_launch *launch = &sim_launch_now;
+    *launch = (struct sim_launch){.kernel = kernel,
+                                  .file = file,
+                                  .enter = enter,
+                                  .arguments = arguments,
+                                  .grid = grid,
+                                  .block = block,
+                                  .dynamic_shared_bytes = dynamic_shared_bytes};
+    cudaError_t error = check(launch, &launch->report);
+    if (error == cudaSuccess)
+        error = run(launch);
+    last_report = launch->report;
+    pthread_mutex_unlock(&one_at_a_time);
+    return sim_set_last_error(error);
+}
+
+const sim_report *sim_last_report(void) {
+    return &last_report;
+}
+
+void sim_interrupt(void) {
+    atomic_store(&sim_stopping, true);
+}

@@ -1,0 +1,154 @@
+/* The parts of the simulated machine, for the simulator's own files.
+ *
+ *   launch   one grid, run by several OS threads together          launch.c
+ *   worker   an OS thread that runs blocks, one after another      worker.c
+ *   block    the threads of a block, and where each of them is     block.c, barrier.c, warp.c
+ *   thread   one CUDA thread, which owns a fiber while it waits    copy.c, atomic.c
+ *
+ * `sim_worker` leads to everything that the running CUDA thread belongs to. */
+#pragma once
+#include "cuda.h"
+#include "fiber.h"
+#include <stdatomic.h>
+#include <stdnoreturn.h>
+
+enum {
+    SIM_WARP_THREADS = 32,
+    SIM_MAX_BLOCK_THREADS = 1024,
+    SIM_MAX_BLOCK_WARPS = SIM_MAX_BLOCK_THREADS / SIM_WARP_THREADS,
+    SIM_MAX_SHARED_BYTES = 227 << 10, /* what a block can have on compute capability 9.0 */
+};
+
+enum sim_state {
+    SIM_RUNS, /* or is ready to */
+    SIM_WAITS_AT_BARRIER,
+    SIM_WAITS_FOR_LANES,
+    SIM_WAITS_FOR_ACTIVE_MASK,
+    SIM_HAS_RETURNED
+};
+
+enum sim_warp_operation { SIM_WARP_BARRIER, SIM_BALLOT, SIM_SHUFFLE };
+
+/* What a lane brings to a warp operation, and takes away. */
+struct sim_exchange {
+    enum sim_warp_operation operation;
+    unsigned mask;
+    unsigned source; /* the lane that a shuffle reads */
+    uint64_t value;
+    uint64_t result;
+};
+
+/* Asynchronous copies that have not landed, oldest first. */
+struct sim_copy {
+    void *shared;
+    const void *global;
+    unsigned bytes;
+    unsigned group;
+    bool valid;
+};
+struct sim_copies {
+    struct sim_copy *pending;
+    unsigned count;
+    unsigned capacity;
+    unsigned groups; /* committed so far */
+};
+
+struct sim_thread {
+    struct sim_thread *next; /* in the queue that it is in */
+    struct sim_fiber *fiber; /* that it waits on */
+    enum sim_state state;
+    uint3 index;
+    const struct sim_site *site; /* where it waits */
+    struct sim_exchange exchange;
+    struct sim_copies copies;
+};
+
+struct sim_queue {
+    struct sim_thread *first;
+    struct sim_thread *last;
+};
+
+struct sim_block {
+    unsigned size;     /* threads */
+    unsigned started;  /* threads start in order; this many have */
+    unsigned returned; /* this many have ended */
+    uint3 next_index;  /* of the thread that starts next */
+    struct sim_queue ready;
+    struct sim_queue at_barrier;
+    unsigned arrived;                         /* threads at the barrier */
+    bool sites_differ;                        /* they are not all at the same one */
+    int predicates;                           /* how many came with a true predicate */
+    int last_predicates;                      /* the same for the barrier that was passed last */
+    unsigned exchanging[SIM_MAX_BLOCK_WARPS]; /* the lanes of each warp that wait for others */
+    struct sim_thread threads[SIM_MAX_BLOCK_THREADS];
+};
+
+struct sim_launch {
+    const char *kernel;
+    const char *file;
+    void (*enter)(const void *);
+    const void *arguments;
+    dim3 grid;
+    dim3 block;
+    size_t dynamic_shared_bytes;
+    uint64_t blocks;
+    uint64_t blocks_at_a_time;
+    _Atomic uint64_t next_block;
+    atomic_bool reported;  /* somebody is writing or has written the report */
+    atomic_bool cut_short; /* some block did not run to its end */
+    sim_report report;
+};
+
+struct sim_worker {
+    struct sim_block block;
+    struct sim_thread *current; /* the thread that runs */
+    struct sim_fiber *fiber;    /* that it runs on */
+    struct sim_fiber home;      /* the OS thread's own stack */
+    struct sim_fiber fibers[SIM_MAX_BLOCK_THREADS];
+    struct sim_fiber *unused[SIM_MAX_BLOCK_THREADS]; /* a stack: what was used last is used next */
+    unsigned fibers_made;
+    unsigned unused_count;
+    unsigned char *shared_memory; /* the dynamic kind */
+    size_t shared_memory_bytes;
+    struct sim_registers *registers; /* this OS thread's */
+};
+
+extern struct sim_launch sim_launch_now;
+extern _Thread_local struct sim_worker *sim_worker;
+
+/* True when the launch is to end early, for a report or an interrupt. Cheap enough for every thread. */
+extern atomic_bool sim_stopping;
+static inline bool sim_is_stopping(void) {
+    return atomic_load_explicit(&sim_stopping, memory_order_relaxed);
+}
+
+/* worker.c */
+void sim_run_all_blocks(unsigned workers); /* of sim_launch_now */
+
+/* block.c */
+bool sim_block_run(struct sim_worker *worker); /* false when it was abandoned */
+noreturn void sim_block_abandon(void);
+/* The running thread waits, with its state saying for what, until somebody makes it ready. */
+void sim_block_wait(enum sim_state state, const struct sim_site *site);
+void sim_yield(void); /* the running thread lets all others have a turn */
+void sim_make_ready(struct sim_thread *thread);
+void sim_queue_append(struct sim_queue *queue, struct sim_thread *thread);
+
+/* warp.c */
+unsigned sim_lanes_of_warp(const struct sim_block *block, unsigned warp);
+bool sim_settle_active_masks(void); /* false when no thread waits for one */
+
+/* copy.c */
+void sim_forget_copies(struct sim_copies *copies);
+void sim_free_copies(struct sim_copies *copies);
+
+/* runtime.c */
+cudaError_t sim_set_last_error(cudaError_t error); /* unless it is a success; returns it */
+
+/* report.c: the first report of a launch is kept, and stops the launch */
+noreturn void sim_report_call(sim_report_kind kind, const struct sim_site *site, const char *what, ...)
+    __attribute__((format(printf, 3, 4))); /* the running thread made a wrong call */
+noreturn void sim_report_stuck(void);      /* the threads of this block that wait do so in vain */
+void sim_report_no_memory(void);
+void sim_report_launch(sim_report *report, sim_report_kind kind, const char *what, ...)
+    __attribute__((format(printf, 3, 4))); /* the launch as a whole */

@@ -1,0 +1,167 @@
+/* Reports: what went wrong, found out and put into a sentence; and the stop of the launch that follows. */
+#include "machine.h"
+#include <stdarg.h>
+
+atomic_bool sim_stopping;
+
+/* Adds to a message that is cut off where its room ends. */
+__attribute__((format(printf, 2, 3))) static void say(sim_report *report, const char *format, ...) {
+    size_t said = strlen(report->message);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(report->message + said, sizeof report->message - said, format, arguments);
+    va_end(arguments);
+}
+
+static const char *name_of(sim_report_kind kind) {
+    switch (kind) {
+    case SIM_INVALID_LAUNCH:
+        return "invalid launch";
+    case SIM_BARRIER_DIVERGENCE:
+        return "barrier divergence";
+    case SIM_MISSING_LANE:
+        return "missing lane";
+    case SIM_LANE_NOT_IN_MASK:
+        return "lane not in mask";
+    case SIM_SHUFFLE_WIDTH:
+        return "invalid shuffle width";
+    case SIM_MISALIGNED:
+        return "misaligned address";
+    case SIM_OUT_OF_MEMORY:
+        return "out of memory";
+    case SIM_INTERRUPTED:
+        return "interrupted";
+    default:
+        return "no report";
+    }
+}
+
+static void begin(sim_report *report, sim_report_kind kind, const struct sim_site *site) {
+    *report = (sim_report){.kind = kind, .kernel = sim_launch_now.kernel, .file = sim_launch_now.file};
+    say(report, "%s in %s", name_of(kind), report->kernel);
+    if (site) {
+        report->file = site->file;
+        report->line = site->line;
+        say(report, " (%s:%d)", site->file, site->line);
+    }
+    say(report, ": ");
+}
+
+static void name_thread(sim_report *report, const struct sim_thread *thread) {
+    uint3 block = sim_worker->registers->block_index;
+    report->has_thread = 1;
+    report->thread = thread->index;
+    report->block = block;
+    say(report, "thread (%u, %u, %u) of block (%u, %u, %u) ", thread->index.x, thread->index.y,
+        thread->index.z, block.x, block.y, block.z);
+}
+
+static void name_other(sim_report *report, const struct sim_thread *other) {
+    report->has_other = 1;
+    report->other = other->index;
+    say(report, "thread (%u, %u, %u), which ", other->index.x, other->index.y, other->index.z);
+    if (other->state == SIM_HAS_RETURNED) {
+        say(report, "has returned");
+        return;
+    }
+    report->other_file = other->site->file;
+    report->other_line = other->site->line;
+    say(report,
+        other->state == SIM_WAITS_AT_BARRIER ? "waits at the barrier at %s:%d"
+                                             : "waits for other lanes at %s:%d",
+        other->site->file, other->site->line);
+}
+
+/* True for the first report of the launch only; the others are dropped. */
+static bool is_first(void) {
+    bool first = !atomic_exchange(&sim_launch_now.reported, true);
+    atomic_store(&sim_stopping, true);
+    return first;
+}
+
+void sim_report_launch(sim_report *report, sim_report_kind kind, const char *what, ...) {
+    begin(report, kind, NULL);
+    size_t said = strlen(report->message);
+    va_list arguments;
+    va_start(arguments, what);
+    vsnprintf(report->message + said, sizeof report->message - said, what, arguments);
+    va_end(arguments);
+}
+
+void sim_report_no_memory(void) {
+    if (is_first())
+        sim_report_launch(&sim_launch_now.report, SIM_OUT_OF_MEMORY,
+                          "this machine has no memory left for the simulated threads");
+}
+
+noreturn void sim_report_call(sim_report_kind kind, const struct sim_site *site, const char *what, ...) {
+    if (is_first()) {
+        sim_report *report = &sim_launch_now.report;
+        begin(report, kind, site);
+        name_thread(report, sim_worker->current);
+        size_t said = strlen(report->message);
+        va_list arguments;
+        va_start(arguments, what);
+        vsnprintf(report->message + said, sizeof report->message - said, what, arguments);
+        va_end(arguments);
+    }
+    sim_block_abandon();
+}
+
+/* A lane that `thread` waits for in a warp operation, and that does not wait for it. */
+static const struct sim_thread *missing_lane(const struct sim_thread *thread) {
+    const struct sim_block *block = &sim_worker->block;
+    unsigned number = (unsigned)(thread - block->threads), warp = number / SIM_WARP_THREADS;
+    const struct sim_thread *first = thread - number % SIM_WARP_THREADS;
+    for (unsigned lanes = thread->exchange.mask & sim_lanes_of_warp(block, warp); lanes; lanes &= lanes - 1) {
+        const struct sim_thread *other = &first[__builtin_ctz(lanes)];
+        if (other->state != SIM_WAITS_FOR_LANES || other->exchange.mask != thread->exchange.mask ||
+            other->exchange.operation != thread->exchange.operation)
+            return other;
+    }
+    __builtin_unreachable(); /* if all waited for each other, they would have met */
+}
+
+static void report_barrier(const struct sim_thread *waiting, const struct sim_thread *missing) {
+    sim_report *report = &sim_launch_now.report;
+    begin(report, SIM_BARRIER_DIVERGENCE, waiting->site);
+    name_thread(report, waiting);
+    say(report, "waits at a barrier that %u of the block's %u threads have reached; it waits for ",
+        sim_worker->block.arrived, sim_worker->block.size);
+    name_other(report, missing);
+}
+
+static void report_missing_lane(const struct sim_thread *waiting, const struct sim_thread *missing) {
+    sim_report *report = &sim_launch_now.report;
+    begin(report, SIM_MISSING_LANE, waiting->site);
+    name_thread(report, waiting);
+    say(report, "waits for the lanes of mask 0x%08x, among them ", waiting->exchange.mask);
+    name_other(report, missing);
+    if (missing->state == SIM_WAITS_FOR_LANES)
+        say(report, ", in another operation or with another mask (0x%08x)", missing->exchange.mask);
+}
+
+/* A lane is looked for before a barrier: a warp that is stuck never gets to the barrier. But where the
+ * missing lane is itself at a barrier, that barrier is the one that not all threads reach. */
+noreturn void sim_report_stuck(void) {
+    const struct sim_block *block = &sim_worker->block;
+    const struct sim_thread *at_barrier = block->at_barrier.first;
+    const struct sim_thread *elsewhere = NULL;
+    bool first = is_first();
+    for (unsigned number = 0; first && number < block->size; number++) {
+        const struct sim_thread *thread = &block->threads[number];
+        if (thread->state == SIM_WAITS_FOR_LANES) {
+            const struct sim_thread *missing = missing_lane(thread);
+            if (missing->state == SIM_WAITS_AT_BARRIER)
+                report_barrier(missing, thread);
+            else
+                report_missing_lane(thread, missing);
+            sim_block_abandon();
+        }
+        if (!elsewhere && (thread->state == SIM_HAS_RETURNED || thread->site != at_barrier->site))
+            elsewhere = thread;
+    }
+    if (first)
+        report_barrier(at_barrier, elsewhere);
+    sim_block_abandon();
+}

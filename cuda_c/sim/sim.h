@@ -1,0 +1,68 @@
+/* The CPU simulator as a library: run a kernel, read the report when it went wrong, interrupt it.
+ *
+ * Kernels do not include this file but cuda.h, which builds on it. Python's cffi reads this file as it
+ * stands, which is why it includes nothing. */
+#pragma once
+
+typedef struct uint3 {
+    unsigned x, y, z;
+} uint3;
+
+typedef struct dim3 {
+    unsigned x, y, z;
+} dim3;
+
+/* CUDA's own numbers. */
+typedef enum cudaError {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorInvalidConfiguration = 9,
+    cudaErrorLaunchFailure = 719
+} cudaError_t;
+
+typedef enum sim_report_kind {
+    SIM_NO_REPORT = 0,
+    SIM_INVALID_LAUNCH = 1,     /* a grid, block or shared memory size that no GPU runs; nothing ran */
+    SIM_BARRIER_DIVERGENCE = 2, /* some threads of a block wait at a barrier that others never reach */
+    SIM_MISSING_LANE = 3,       /* a lane named in the mask of a warp operation never takes part in it */
+    SIM_LANE_NOT_IN_MASK = 4,   /* a lane called a warp operation with a mask that leaves it out */
+    SIM_SHUFFLE_WIDTH = 5,      /* a width that is no power of two up to 32 */
+    SIM_MISALIGNED = 6,         /* an atomic or asynchronous copy at no multiple of its size */
+    SIM_OUT_OF_MEMORY = 7,      /* this machine has no memory left for the simulated threads */
+    SIM_INTERRUPTED = 8         /* sim_interrupt() */
+} sim_report_kind;
+
+/* Why a launch failed. `thread` is the one that waits or calls; `other` is the one it waits for. */
+typedef struct sim_report {
+    sim_report_kind kind;
+    const char *kernel;
+    const char *file;
+    int line; /* 0 when the fault belongs to no line */
+    int has_thread;
+    int has_other;
+    uint3 block;
+    uint3 thread;
+    uint3 other;
+    const char *other_file; /* where `other` is; NULL when it has returned */
+    int other_line;
+    char message[512]; /* all of the above in a sentence */
+} sim_report;
+
+/* Calls enter(arguments) once for every thread of the grid and returns when all have ended. The
+ * arguments are read during the call only. Launches from several OS threads run one after another. */
+cudaError_t sim_launch(const char *kernel, const char *file, void (*enter)(const void *),
+                       const void *arguments, dim3 grid, dim3 block, unsigned long long dynamic_shared_bytes);
+
+/* The report on this OS thread's last launch; its kind is SIM_NO_REPORT after a success. */
+const sim_report *sim_last_report(void);
+
+/* How many OS threads run blocks. At first FGN_SIM_THREADS of the environment, or else one per CPU;
+ * sim_set_threads(0) goes back to that. */
+void sim_set_threads(int threads);
+int sim_get_threads(void);
+
+/* Stops the launch that is running, which then fails with SIM_INTERRUPTED; does nothing between
+ * launches. Safe in a signal handler and from any OS thread. It is noticed when a block or a thread
+ * starts and at barriers, warp operations and atomics that change nothing; not inside a plain loop. */
+void sim_interrupt(void);

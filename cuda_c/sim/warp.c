@@ -1,0 +1,136 @@
+/* Warp operations: the lanes that a mask names meet, and the last to come works out everybody's result.
+ *
+ * On a GPU the lanes of a warp run together; here they run one after another, so a meeting is what makes
+ * an exchange possible. Lanes meet when they wait for the same operation with the same mask, also from
+ * different lines, as on compute capability 7.0 and later. */
+#include "machine.h"
+
+static unsigned number_of(const struct sim_thread *thread) {
+    return (unsigned)(thread - sim_worker->block.threads);
+}
+
+unsigned sim_lanes_of_warp(const struct sim_block *block, unsigned warp) {
+    unsigned lanes = block->size - warp * SIM_WARP_THREADS;
+    return lanes >= SIM_WARP_THREADS ? SIM_ALL_LANES : (1u << lanes) - 1;
+}
+
+static bool all_wait_for(const struct sim_exchange *exchange, const struct sim_thread *warp, unsigned lanes) {
+    for (; lanes; lanes &= lanes - 1) {
+        const struct sim_exchange *other = &warp[__builtin_ctz(lanes)].exchange;
+        if (other->operation != exchange->operation || other->mask != exchange->mask)
+            return false;
+    }
+    return true;
+}
+
+static uint64_t ballot_of(const struct sim_thread *warp, unsigned lanes) {
+    uint64_t ballot = 0;
+    for (; lanes; lanes &= lanes - 1) {
+        int lane = __builtin_ctz(lanes);
+        ballot |= warp[lane].exchange.value << lane;
+    }
+    return ballot;
+}
+
+static void exchange_values(enum sim_warp_operation operation, struct sim_thread *warp, unsigned lanes) {
+    uint64_t ballot = operation == SIM_BALLOT ? ballot_of(warp, lanes) : 0;
+    for (unsigned left = lanes; left; left &= left - 1) {
+        struct sim_thread *thread = &warp[__builtin_ctz(left)];
+        unsigned source = thread->exchange.source;
+        if (operation == SIM_BALLOT)
+            thread->exchange.result = ballot;
+        else if (lanes >> source & 1)
+            thread->exchange.result = warp[source].exchange.value;
+        else
+            thread->exchange.result = ~(uint64_t)0;
+        sim_make_ready(thread);
+    }
+}
+
+static uint64_t meet(const struct sim_site *site, enum sim_warp_operation operation, unsigned mask,
+                     unsigned source, uint64_t value) {
+    struct sim_block *block = &sim_worker->block;
+    struct sim_thread *self = sim_worker->current;
+    unsigned number = number_of(self), lane = number % SIM_WARP_THREADS, warp = number / SIM_WARP_THREADS;
+    if (!(mask >> lane & 1))
+        sim_report_call(SIM_LANE_NOT_IN_MASK, site,
+                        "calls a warp operation with mask 0x%08x, which leaves out its own lane %u", mask,
+                        lane);
+
+    self->exchange = (struct sim_exchange){operation, mask, source, value, 0};
+    block->exchanging[warp] |= 1u << lane;
+    struct sim_thread *threads = self - lane;
+    unsigned lanes = mask & sim_lanes_of_warp(block, warp);
+    if ((lanes & ~block->exchanging[warp]) == 0 && all_wait_for(&self->exchange, threads, lanes)) {
+        block->exchanging[warp] &= ~lanes;
+        exchange_values(operation, threads, lanes);
+        sim_block_wait(SIM_RUNS, site); /* in line with the others, so that lanes go on in order */
+    } else {
+        sim_block_wait(SIM_WAITS_FOR_LANES, site);
+    }
+    return self->exchange.result;
+}
+
+void sim_warp_barrier(const struct sim_site *site, unsigned mask) {
+    meet(site, SIM_WARP_BARRIER, mask, 0, 0);
+}
+
+unsigned sim_ballot(const struct sim_site *site, unsigned mask, int predicate) {
+    return (unsigned)meet(site, SIM_BALLOT, mask, 0, predicate != 0);
+}
+
+/* The lane that `lane` reads: its own where the shuffle would leave the segment of `width` lanes. */
+static unsigned source_of(unsigned lane, enum sim_shuffle direction, unsigned operand, unsigned width) {
+    unsigned first = lane & ~(width - 1), last = lane | (width - 1);
+    operand %= SIM_WARP_THREADS; /* the hardware has five bits for it */
+    switch (direction) {
+    case SIM_SHUFFLE_UP:
+        return lane < first + operand ? lane : lane - operand;
+    case SIM_SHUFFLE_DOWN:
+        return lane + operand > last ? lane : lane + operand;
+    case SIM_SHUFFLE_XOR:
+        return (lane ^ operand) > last ? lane : lane ^ operand;
+    default:
+        return first | (operand & (width - 1));
+    }
+}
+
+uint64_t sim_shuffle(const struct sim_site *site, unsigned mask, uint64_t value, enum sim_shuffle direction,
+                     int operand, int width) {
+    if (width < 1 || width > SIM_WARP_THREADS || (width & (width - 1)))
+        sim_report_call(SIM_SHUFFLE_WIDTH, site,
+                        "shuffles with width %d, which is not a power of two from 1 to 32", width);
+    unsigned lane = number_of(sim_worker->current) % SIM_WARP_THREADS;
+    unsigned source = source_of(lane, direction, (unsigned)operand, (unsigned)width);
+    return meet(site, SIM_SHUFFLE, mask, source, value);
+}
+
+/* A lane that asks who is active waits until nobody else can run: then those of its warp that are at the
+ * same line are the ones that a GPU could have brought there together. */
+unsigned sim_active_mask(const struct sim_site *site) {
+    struct sim_thread *self = sim_worker->current;
+    sim_block_wait(SIM_WAITS_FOR_ACTIVE_MASK, site);
+    return self->exchange.mask;
+}
+
+bool sim_settle_active_masks(void) {
+    struct sim_block *block = &sim_worker->block;
+    bool any = false;
+    for (unsigned number = 0; number < block->size; number++) {
+        struct sim_thread *thread = &block->threads[number];
+        if (thread->state != SIM_WAITS_FOR_ACTIVE_MASK)
+            continue;
+        unsigned first = number / SIM_WARP_THREADS * SIM_WARP_THREADS, mask = 0;
+        for (unsigned other = number; other < block->size && other < first + SIM_WARP_THREADS; other++)
+            if (block->threads[other].state == SIM_WAITS_FOR_ACTIVE_MASK &&
+                block->threads[other].site == thread->site)
+                mask |= 1u << (other - first);
+        for (unsigned lanes = mask; lanes; lanes &= lanes - 1) {
+            struct sim_thread *member = &block->threads[first + (unsigned)__builtin_ctz(lanes)];
+            member->exchange.mask = mask;
+            sim_make_ready(member);
+        }
+        any = true;
+    }
+    return any;
+}

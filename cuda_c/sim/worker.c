@@ -1,0 +1,161 @@
+/* Workers: the OS threads that run blocks.
+ *
+ * The thread that launches is a worker too; the others are started when they are first needed and wait
+ * for the next launch. All take blocks from one counter, a few at a time, until there are none left. */
+#define _GNU_SOURCE
+#include "machine.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+_Thread_local struct sim_worker *sim_worker;
+_Thread_local struct sim_registers sim_registers;
+
+/* ---- What a worker does ---- */
+
+static pthread_key_t worker_key; /* frees the worker when its OS thread ends */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void free_worker(void *memory) {
+    struct sim_worker *worker = memory;
+    for (unsigned i = 0; i < worker->fibers_made; i++)
+        sim_fiber_destroy(&worker->fibers[i]);
+    for (unsigned i = 0; i < SIM_MAX_BLOCK_THREADS; i++)
+        sim_free_copies(&worker->block.threads[i].copies);
+    free(worker->shared_memory);
+    free(worker);
+}
+
+static bool have_worker(void) {
+    if (!sim_worker) {
+        sim_worker = calloc(1, sizeof *sim_worker);
+        if (!sim_worker)
+            return false;
+        sim_worker->registers = &sim_registers;
+        pthread_setspecific(worker_key, sim_worker);
+    }
+    return true;
+}
+
+/* Exactly as large as asked for, so that AddressSanitizer sees an access beyond it. */
+static bool have_dynamic_shared(size_t bytes) {
+    enum { ALIGNMENT = 128 };
+    struct sim_worker *worker = sim_worker;
+    if (worker->shared_memory_bytes != bytes) {
+        free(worker->shared_memory);
+        worker->shared_memory = NULL;
+        worker->shared_memory_bytes = 0;
+        void *memory = NULL;
+        if (bytes > 0 && posix_memalign(&memory, ALIGNMENT, bytes) != 0)
+            return false;
+        worker->shared_memory = memory;
+        worker->shared_memory_bytes = bytes;
+    }
+    worker->registers->shared_memory = worker->shared_memory;
+    return true;
+}
+
+static uint3 index_of_block(uint64_t number, dim3 grid) {
+    uint64_t row = number / grid.x;
+    return (uint3){(unsigned)(number % grid.x), (unsigned)(row % grid.y), (unsigned)(row / grid.y)};
+}
+
+static void run_blocks(void) {
+    struct sim_launch *launch = &sim_launch_now;
+    if (!have_worker() || !have_dynamic_shared(launch->dynamic_shared_bytes)) {
+        sim_report_no_memory();
+        return;
+    }
+    struct sim_worker *worker = sim_worker;
+    worker->registers->block_size = launch->block;
+    worker->registers->grid_size = launch->grid;
+    for (;;) {
+        uint64_t number = atomic_fetch_add(&launch->next_block, launch->blocks_at_a_time);
+        uint64_t end = number + launch->blocks_at_a_time;
+        if (number >= launch->blocks)
+            return;
+        if (end > launch->blocks)
+            end = launch->blocks;
+        for (; number < end; number++) {
+            worker->registers->block_index = index_of_block(number, launch->grid);
+            if (sim_is_stopping() || !sim_block_run(worker)) {
+                atomic_store(&launch->cut_short, true);
+                return;
+            }
+        }
+    }
+}
+
+/* ---- The helpers ---- */
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work_offered = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t work_ended = PTHREAD_COND_INITIALIZER;
+static unsigned helpers_made;
+static unsigned offers;  /* for helpers to take up */
+static unsigned helping; /* helpers that have taken one up and not finished */
+
+static void *help_forever(void *unused) {
+    (void)unused;
+    pthread_mutex_lock(&mutex);
+    for (;;) {
+        while (offers == 0)
+            pthread_cond_wait(&work_offered, &mutex);
+        offers--;
+        helping++;
+        pthread_mutex_unlock(&mutex);
+        run_blocks();
+        pthread_mutex_lock(&mutex);
+        if (--helping == 0)
+            pthread_cond_signal(&work_ended);
+    }
+    return NULL;
+}
+
+/* A helper takes no signals: they are for the threads of the program that uses the simulator. */
+static void make_helpers(unsigned wanted) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (helpers_made < wanted) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, help_forever, NULL) != 0)
+            break; /* fewer will do */
+        pthread_detach(thread);
+        helpers_made++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* After a fork the child has only the thread that forked: none of the helpers, and perhaps a mutex that
+ * one of them held. */
+static void start_anew_in_child(void) {
+    pthread_mutex_init(&mutex, NULL);
+    pthread_cond_init(&work_offered, NULL);
+    pthread_cond_init(&work_ended, NULL);
+    helpers_made = offers = helping = 0;
+}
+
+static void set_up(void) {
+    pthread_key_create(&worker_key, free_worker);
+    pthread_atfork(NULL, NULL, start_anew_in_child);
+}
+
+void sim_run_all_blocks(unsigned workers) {
+    pthread_once(&once, set_up);
+    unsigned helpers = workers - 1;
+    pthread_mutex_lock(&mutex);
+    make_helpers(helpers);
+    offers = helpers;
+    for (unsigned i = 0; i < helpers; i++)
+        pthread_cond_signal(&work_offered);
+    pthread_mutex_unlock(&mutex);
+
+    run_blocks();
+
+    pthread_mutex_lock(&mutex);
+    offers = 0; /* no blocks are left for a helper that has not woken up yet */
+    while (helping > 0)
+        pthread_cond_wait(&work_ended, &mutex);
+    pthread_mutex_unlock(&mutex);
+}
