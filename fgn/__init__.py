@@ -1,0 +1,58 @@
+"""fgn: what does fusing GEMM -> GroupNorm -> activation into fewer GPU kernels buy, and when?
+
+fgn.environment()                         what this machine has
+fgn.versions()                            the versions, from the naive one up
+fgn.compare("gemm_groupnorm_hardtanh")    every version against torch.nn and float64
+fgn.bench("gemm_groupnorm_hardtanh")      every version beside torch eager, torch.compile and F.linear
+fgn.GemmGroupNormHardtanh(...)            a drop-in module; CPU tensors run on the simulator
+"""
+
+import importlib
+
+from fgn.bench import Ceilings, Floor, bench, floor, measure_ceilings
+from fgn.chains import CHAINS, POINTWISE, Chain, Pointwise, Shape
+from fgn.compare import compare
+from fgn.environment import environment
+from fgn.functional import chain_forward, group_norm, linear
+from fgn.library import BuildError, MissingToolError
+from fgn.modules import (
+    GemmBiasAddHardtanhMishGroupNorm,
+    GemmGroupNormHardtanh,
+    MatmulGroupNormLeakyReluSum,
+)
+from fgn.source import source
+from fgn.versions import versions
+
+__all__ = [
+    "CHAINS",
+    "POINTWISE",
+    "BuildError",
+    "Ceilings",
+    "Chain",
+    "Floor",
+    "GemmBiasAddHardtanhMishGroupNorm",
+    "GemmGroupNormHardtanh",
+    "MatmulGroupNormLeakyReluSum",
+    "MissingToolError",
+    "Pointwise",
+    "Shape",
+    "bench",
+    "chain_forward",
+    "compare",
+    "environment",
+    "floor",
+    "group_norm",
+    "linear",
+    "measure_ceilings",
+    "plot",
+    "records",
+    "source",
+    "versions",
+]
+
+
+def __getattr__(name: str):
+    # matplotlib is slow to import, so the modules that need more than the rest are imported when first used.
+    if name in ("plot", "records"):
+        return importlib.import_module(f"fgn.{name}")
+    raise AttributeError(f"module 'fgn' has no attribute {name!r}")

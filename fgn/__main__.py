@@ -1,0 +1,144 @@
+"""The command line: `python -m fgn <command>`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from fgn.chains import CHAINS, Shape
+from fgn.library import BuildError, MissingToolError, for_device
+from fgn.versions import default_device
+
+
+def build(arguments):
+    """Build the libraries with the compilers that are here."""
+    built = 0
+    for library in (for_device("cpu"), for_device("cuda")):
+        try:
+            print(f"{library.title}: {library.build()}")
+            built += 1
+        except MissingToolError as error:
+            print(f"{library.title}: {error}")
+    if not built:
+        sys.exit("neither library could be built")
+
+
+def env(arguments):
+    """Show what this machine has."""
+    from fgn import environment
+
+    print(environment().to_string(header=False))
+
+
+def versions(arguments):
+    """List the versions, from the naive one up."""
+    from fgn import versions
+
+    frame = versions(arguments.chain, arguments.shape, arguments.device)
+    print(frame.to_string(index=False, na_rep="-", justify="left"))
+
+
+def compare(arguments):
+    """Show the errors of every version, and torch's, against float64."""
+    from fgn import compare
+
+    for chain in [arguments.chain] if arguments.chain else CHAINS:
+        frame = compare(chain, shape=arguments.shape, device=arguments.device)
+        print(f"{chain}\n{frame.to_string(float_format='{:.3g}'.format)}\n")
+
+
+def bench(arguments):
+    """Time every version and torch."""
+    from fgn import bench
+    from fgn.bench import bench_all
+    from fgn.records import write
+
+    device = torch.device(arguments.device) if arguments.device else default_device()
+    if arguments.record:
+        if not arguments.all:
+            sys.exit("--record: expected together with --all")
+        write(arguments.record, device)
+        print(f"recorded in {arguments.record}")
+        return
+    if arguments.all:
+        frame = bench_all(device)
+    else:
+        chains = [arguments.chain] if arguments.chain else list(CHAINS)
+        frame = pd.concat([bench(chain, arguments.shape, device=device) for chain in chains])
+    print(frame.to_string(index=False, float_format="{:.4g}".format, na_rep=""))
+
+
+def plot(arguments):
+    """Draw recorded results into PNG or SVG files."""
+    from fgn import plot, records
+
+    record = records.read(arguments.gpu)
+    arguments.to.mkdir(parents=True, exist_ok=True)
+    figures = {"gemm": plot.gemm_ladder(record.benchmark)}
+    for sizes, rows in record.benchmark.groupby(["batch", "in_features", "out_features"], sort=False):
+        figures[f"times_{'x'.join(map(str, sizes))}"] = plot.times(rows, record.ceilings)
+    for name, figure in figures.items():
+        path = arguments.to / f"{record.name}_{name}.{arguments.format}"
+        figure.savefig(path, dpi=150)
+        print(path)
+
+
+def readme(arguments):
+    """Make the results table of README.md anew from profiles/."""
+    from fgn.readme import README, updated
+
+    README.write_text(updated(README.read_text()))
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    sizes = tuple(int(size) for size in text.split(","))
+    if len(sizes) not in (3, len(Shape._fields)):
+        raise argparse.ArgumentTypeError(f"expected batch,in_features,out_features[,groups], got {text}")
+    return sizes
+
+
+def main():
+    parser = argparse.ArgumentParser("python -m fgn", description="Fused GEMM, GroupNorm, activation chains")
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    def command(function, problem: bool = False):
+        summary = function.__doc__.rstrip(".")
+        name, short = function.__name__, summary[0].lower() + summary[1:]
+        added = commands.add_parser(name, help=short, description=summary)
+        added.set_defaults(function=function)
+        if problem:
+            added.add_argument("--chain", choices=CHAINS, help="all of them by default")
+            added.add_argument("--shape", type=_shape, help="batch,in_features,out_features[,groups]")
+            added.add_argument("--device", help="cpu (the simulator) or cuda; by default the GPU, if any")
+        return added
+
+    command(build)
+    command(env)
+    command(versions, problem=True)
+    command(compare, problem=True)
+    bench_parser = command(bench, problem=True)
+    bench_parser.add_argument("--all", action="store_true", help="every chain at every recorded shape")
+    bench_parser.add_argument(
+        "--record", type=Path, metavar="FOLDER", help="write results here, e.g. profiles/h200"
+    )
+    plot_parser = command(plot)
+    plot_parser.add_argument("--gpu", default="h200", help="whose recorded results (default: %(default)s)")
+    plot_parser.add_argument(
+        "--to", type=Path, default=Path("build/plots"), help="folder (default: %(default)s)"
+    )
+    plot_parser.add_argument("--format", choices=("png", "svg"), default="png")
+    command(readme)
+
+    arguments = parser.parse_args()
+    try:
+        arguments.function(arguments)
+    except (BuildError, MissingToolError, FileNotFoundError, ValueError) as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,379 @@
+"""The operators: a whole chain, its matrix product alone, its GroupNorm alone.
+
+As in torch, a tensor's device decides where it runs: a CPU tensor on the simulator, a CUDA tensor on its GPU,
+on the current stream. All tensors are float32; others than contiguous ones are copied first. Every argument
+is checked before anything is launched:
+
+    TypeError     not a tensor, or not float32
+    ValueError    a shape, a count or a version that nothing here accepts
+    RuntimeError  tensors on different devices; a tensor that requires grad while grad mode is on (there is no
+                  backward yet); a version that does not run this chain or this device; an error of the CUDA
+                  runtime or of the simulator, with its message
+
+The operators are registered with torch.library, so torch.compile keeps them whole in its graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from fgn.chains import POINTWISE, Chain, Pointwise, Shape
+from fgn.library import ffi, for_device, version_names
+
+# ------------------------------------------------------------------------------------------------------------
+# Checks
+
+
+def _check_kind(name: str, value, device: torch.device | None = None):
+    """Checks all but the shape of one argument."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name}: expected a torch.Tensor, got {type(value).__name__}")
+    if value.dtype != torch.float32:
+        raise TypeError(f"{name}: expected dtype torch.float32, got {value.dtype}")
+    if device is not None and value.device != device:
+        raise RuntimeError(f"{name}: expected it on {device}, where x is, got {value.device}")
+
+
+def _check_shape(name: str, value: Tensor, *expected: int | str):
+    """Checks the shape of one argument. In `expected`, a name stands for any size."""
+    sizes = tuple(value.shape)
+    known = [size if isinstance(name, str) else name for name, size in zip(expected, sizes, strict=False)]
+    if len(sizes) != len(expected) or list(sizes) != known:
+        words = ", ".join(map(str, expected)) + ("," if len(expected) == 1 else "")
+        raise ValueError(f"{name}: expected shape ({words}), got {sizes}")
+
+
+def _check_vectors(length: int, device: torch.device, vectors: Mapping[str, Tensor | None]):
+    for name, value in vectors.items():
+        if value is not None:
+            _check_kind(name, value, device)
+            _check_shape(name, value, length)
+
+
+def _check_linear(x: Tensor, weight: Tensor, vectors: Mapping[str, Tensor | None]) -> tuple[int, int, int]:
+    """Checks x, weight and the (out_features,) vectors. Returns batch, in_features and out_features."""
+    check_input(x)
+    _check_kind("weight", weight, x.device)
+    _check_shape("weight", weight, "out_features", "in_features")
+    out_features, in_features = weight.shape
+    _check_shape("x", x, "batch", in_features)
+    _check_vectors(out_features, x.device, vectors)
+    return x.shape[0], in_features, out_features
+
+
+def check_input(x):
+    """Checks x: (batch, in_features), float32."""
+    _check_kind("x", x)
+    _check_shape("x", x, "batch", "in_features")
+
+
+def _check_groups(groups: int, channels: int):
+    if groups < 1 or channels % groups != 0:
+        raise ValueError(f"groups: expected a number that divides {channels} channels, got {groups}")
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Calling the library
+
+
+@contextmanager
+def _library_of(device: torch.device):
+    """Yields (library, stream) with the device made current."""
+    library = for_device(device.type).load()
+    if device.type == "cpu":
+        yield library, ffi().NULL
+    else:
+        with torch.cuda.device(device):
+            yield library, ffi().cast("void *", torch.cuda.current_stream(device).cuda_stream)
+
+
+def _usable(tensor: Tensor | None) -> Tensor | None:
+    """The tensor as kernels read it: contiguous, and aligned for 128-bit loads."""
+    if tensor is None:
+        return None
+    tensor = tensor.contiguous()
+    return tensor.clone() if tensor.data_ptr() % 16 else tensor
+
+
+def _pointer(tensor: Tensor | None):
+    return ffi().NULL if tensor is None else ffi().cast("float *", tensor.data_ptr())
+
+
+def _allocate(size, device: torch.device, dtype: torch.dtype, poison: bool) -> Tensor:
+    """Memory for a result or for scratch; `poison` fills it with NaN, so what is never written is seen."""
+    tensor = torch.empty(size, dtype=dtype, device=device)
+    if poison:
+        tensor.view(torch.uint8).fill_(0xFF)
+    return tensor
+
+
+def _error(library) -> str:
+    return ffi().string(library.fgn_last_error()).decode()
+
+
+def _raise_for(library, status: int):
+    if status == library.FGN_OK:
+        return
+    raise (ValueError if status == library.FGN_INVALID_ARGUMENT else RuntimeError)(_error(library))
+
+
+def _index_of(version: str, device: torch.device) -> int:
+    names = version_names(device.type)
+    if version not in names:
+        raise ValueError(f"version: expected None or one of {', '.join(names)}, got {version!r}")
+    return names.index(version)
+
+
+def _check_runs(library, device: torch.device, index: int, status: int):
+    """Raises unless the version is one that runs this here; the status is what it answered."""
+    if status == library.FGN_NOT_SUPPORTED:
+        name = version_names(device.type)[index]
+        raise RuntimeError(f"version: {name!r} does not run this on {device}: {_error(library)}")
+    _raise_for(library, status)
+
+
+def _best_version(library, version: str | None, device: torch.device) -> int:
+    """The version asked for, or the last one: a product or a norm alone runs in every version."""
+    return library.fgn_version_count() - 1 if version is None else _index_of(version, device)
+
+
+def _c_chain(library, chain: Chain, shape: Shape, parameters: Mapping[str, Tensor | None]):
+    """The struct fgn_chain. It holds pointers into `parameters`, which the caller keeps alive."""
+    c_chain = ffi().new("fgn_chain *")
+    c_chain.batch, c_chain.in_features, c_chain.out_features, _ = shape
+    c_chain.groups = chain.groups
+    c_chain.eps = chain.eps
+    c_chain.weight = _pointer(parameters.get("weight"))
+    c_chain.bias = _pointer(parameters.get("bias"))
+    c_chain.norm_scale = _pointer(parameters.get("norm_weight"))
+    c_chain.norm_shift = _pointer(parameters.get("norm_bias"))
+    for name, steps in (("before", chain.before), ("after", chain.after)):
+        if len(steps) > library.FGN_MAX_POINTWISE:
+            raise ValueError(f"{name}: expected at most {library.FGN_MAX_POINTWISE} steps, got {len(steps)}")
+        setattr(c_chain, f"{name}_count", len(steps))
+        for c_step, step in zip(getattr(c_chain, name), steps, strict=False):
+            c_step.kind = getattr(library, POINTWISE[step.kind].c_kind)
+            c_step.a, c_step.b = step.a, step.b
+            c_step.channel = _pointer(parameters.get(step.channel))
+    return c_chain
+
+
+def launch_count(chain: Chain, shape: Shape, version: str, device: torch.device) -> int | None:
+    """The number of kernels that the version launches for this chain, or None where it does not run."""
+    with _library_of(device) as (library, _):
+        c_chain, index = _c_chain(library, chain, shape, {}), _index_of(version, device)
+        if library.fgn_supports(index, c_chain) != library.FGN_OK:
+            return None
+        launches = ffi().new("int *")
+        _raise_for(library, library.fgn_launch_count(index, c_chain, launches))
+        return launches[0]
+
+
+def run_chain(
+    chain: Chain,
+    x: Tensor,
+    parameters: Mapping[str, Tensor | None],
+    version: str | None = None,
+    poison: bool = False,
+) -> Tensor:
+    """`chain_forward()` without torch.library around it.
+
+    poison: the result and the scratch memory are NaN before the first launch.
+    """
+    vectors = {name: value for name, value in parameters.items() if name != "weight"}
+    batch, in_features, out_features = _check_linear(x, parameters["weight"], vectors)
+    _check_groups(chain.groups, out_features)
+    # The version of an empty batch is checked as if it had one row.
+    shape = Shape(max(batch, 1), in_features, out_features, chain.groups)
+    with _library_of(x.device) as (library, stream):
+        x = _usable(x)
+        parameters = {name: _usable(value) for name, value in parameters.items()}
+        c_chain = _c_chain(library, chain, shape, parameters)
+        index = library.fgn_default_version(c_chain) if version is None else _index_of(version, x.device)
+        _check_runs(library, x.device, index, library.fgn_supports(index, c_chain))
+        y = _allocate((batch, out_features), x.device, torch.float32, poison)
+        if batch > 0:
+            size = ffi().new("unsigned long long *")
+            _raise_for(library, library.fgn_workspace_bytes(index, c_chain, size))
+            workspace = _allocate(size[0], x.device, torch.uint8, poison)
+            status = library.fgn_forward(
+                index, c_chain, _pointer(x), _pointer(y), _pointer(workspace), size[0], stream
+            )
+            _raise_for(library, status)
+        return y
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The operators, as torch.library knows them: a chain is flattened into strings and numbers
+
+
+@torch.library.custom_op("fgn::chain_forward", mutates_args=())
+def _chain_forward(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    norm_weight: Tensor | None,
+    norm_bias: Tensor | None,
+    channels: Sequence[Tensor],
+    before: str,
+    after: str,
+    constants: Sequence[float],
+    groups: int,
+    eps: float,
+    version: str | None,
+) -> Tensor:
+    """before, after: the steps, separated by spaces, each kind or kind:channel. constants: a, b of each."""
+    remaining = iter(constants)
+
+    def parse(steps: str) -> tuple[Pointwise, ...]:
+        parts = (step.partition(":") for step in steps.split())
+        return tuple(
+            Pointwise(kind, next(remaining), next(remaining), name or None) for kind, _, name in parts
+        )
+
+    chain = Chain("", parse(before), groups, parse(after), eps)
+    parameters = {"weight": weight, "bias": bias, "norm_weight": norm_weight, "norm_bias": norm_bias}
+    return run_chain(chain, x, parameters | dict(zip(chain.channels, channels, strict=True)), version)
+
+
+@_chain_forward.register_fake
+def _(x, weight, *others):
+    return x.new_empty(x.shape[0], weight.shape[0])
+
+
+@torch.library.custom_op("fgn::linear", mutates_args=())
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, version: str | None) -> Tensor:
+    batch, in_features, out_features = _check_linear(x, weight, {"bias": bias})
+    with _library_of(x.device) as (library, stream):
+        x, weight, bias = map(_usable, (x, weight, bias))
+        y = x.new_empty(batch, out_features)
+        sizes = (batch, in_features, out_features)
+        pointers = tuple(map(_pointer, (x, weight, bias, y)))
+
+        index = _best_version(library, version, x.device)
+        if batch > 0:
+            _check_runs(library, x.device, index, library.fgn_linear(index, *sizes, *pointers, stream))
+        return y
+
+
+@_linear.register_fake
+def _(x, weight, bias, version):
+    return x.new_empty(x.shape[0], weight.shape[0])
+
+
+@torch.library.custom_op("fgn::group_norm", mutates_args=())
+def _group_norm(
+    x: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None, eps: float, version: str | None
+) -> Tensor:
+    _check_kind("x", x)
+    _check_shape("x", x, "batch", "channels")
+    batch, channels = x.shape
+    _check_vectors(channels, x.device, {"weight": weight, "bias": bias})
+    _check_groups(num_groups, channels)
+    with _library_of(x.device) as (library, stream):
+        x, weight, bias = map(_usable, (x, weight, bias))
+        y = torch.empty_like(x)
+        pointers = tuple(map(_pointer, (x, weight, bias, y)))
+
+        index = _best_version(library, version, x.device)
+        if batch > 0:
+            size = ffi().new("unsigned long long *")
+            _raise_for(library, library.fgn_group_norm_workspace_bytes(index, batch, num_groups, size))
+            workspace = torch.empty(size[0], dtype=torch.uint8, device=x.device)
+            sizes = (batch, channels, num_groups, eps)
+            status = library.fgn_group_norm(index, *sizes, *pointers, _pointer(workspace), size[0], stream)
+            _check_runs(library, x.device, index, status)
+        return y
+
+
+@_group_norm.register_fake
+def _(x, num_groups, weight, bias, eps, version):
+    return torch.empty_like(x)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The operators, as they are called
+
+
+def _format(steps: tuple[Pointwise, ...]) -> str:
+    return " ".join([step.kind if step.channel is None else f"{step.kind}:{step.channel}" for step in steps])
+
+
+def _check_call(version, x, **others):
+    """What torch.library would refuse in words of its own, or would not refuse."""
+    if version is not None and not isinstance(version, str):
+        raise TypeError(f"version: expected None or the name of a version, got {type(version).__name__}")
+    _check_kind("x", x)
+    for name, value in others.items():
+        _check_kind(name, value, x.device)
+    for name, value in {"x": x, **others}.items():
+        if value.requires_grad and torch.is_grad_enabled():
+            raise RuntimeError(
+                f"{name} requires grad, and fgn has no backward yet: "
+                "call it inside torch.no_grad() or torch.inference_mode()"
+            )
+
+
+def chain_forward(
+    chain: Chain, x: Tensor, parameters: Mapping[str, Tensor | None], version: str | None = None
+) -> Tensor:
+    """y = after(GroupNorm(before(x W^T + bias))).
+
+    x: (batch, in_features). parameters: "weight" (out_features, in_features); "bias", "norm_weight" and
+    "norm_bias" (out_features,), each of which may be missing or None; and (out_features,) for each name in
+    `chain.channels`. version: a name from `fgn.versions()`; None is the one that was measured to be the
+    fastest for such a chain, among those that run on x's device. Returns y: (batch, out_features).
+    """
+    missing = [name for name in ("weight", *chain.channels) if parameters.get(name) is None]
+    if missing:
+        names = ", ".join(parameters) or "none"
+        raise ValueError(f"parameters: expected {missing[0]!r} among them, got {names}")
+    given = {name: value for name, value in parameters.items() if value is not None}
+    _check_call(version, x, **given)
+    steps = chain.before + chain.after
+    return _chain_forward(
+        x,
+        parameters["weight"],
+        parameters.get("bias"),
+        parameters.get("norm_weight"),
+        parameters.get("norm_bias"),
+        [parameters[name] for name in chain.channels],
+        _format(chain.before),
+        _format(chain.after),
+        [float(constant) for step in steps for constant in (step.a, step.b)],
+        chain.groups,
+        chain.eps,
+        version,
+    )
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, version: str | None = None) -> Tensor:
+    """y = x W^T + bias by a version's matrix product alone.
+
+    x: (batch, in_features), weight: (out_features, in_features), bias: (out_features,) or None. Returns
+    (batch, out_features).
+    """
+    _check_call(version, x, weight=weight, **({} if bias is None else {"bias": bias}))
+    return _linear(x, weight, bias, version)
+
+
+def group_norm(
+    x: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    version: str | None = None,
+) -> Tensor:
+    """GroupNorm by a version's GroupNorm alone: statistics per sample and group, biased variance.
+
+    x: (batch, channels); num_groups divides channels; weight and bias: (channels,) or None. Returns
+    (batch, channels).
+    """
+    given = {name: value for name, value in (("weight", weight), ("bias", bias)) if value is not None}
+    _check_call(version, x, **given)
+    return _group_norm(x, num_groups, weight, bias, eps, version)

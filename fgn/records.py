@@ -1,0 +1,79 @@
+"""Recorded results: `profiles/<gpu>/`, written by `python -m fgn bench --all --record` and read back here.
+
+benchmark.csv     one row per chain, shape, part and subject, as `fgn.bench()` returns them
+errors.csv        one row per chain, shape and version, as `fgn.compare()` returns them
+environment.json  the machine, its software, its measured ceilings, and the commit
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import torch
+from tqdm.auto import tqdm
+
+from fgn.bench import Ceilings, bench_all, measure_ceilings, recorded_shapes
+from fgn.chains import CHAINS, problem
+from fgn.compare import compare
+from fgn.environment import recorded_environment
+from fgn.library import ROOT
+
+PROFILES = ROOT / "profiles"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One folder of recorded results."""
+
+    name: str
+    benchmark: pd.DataFrame
+    errors: pd.DataFrame
+    environment: dict
+
+    @property
+    def ceilings(self) -> Ceilings:
+        return Ceilings(**self.environment["ceilings"])
+
+
+def recorded() -> list[str]:
+    """The names of the machines whose results are recorded."""
+    return sorted(path.parent.name for path in PROFILES.glob("*/benchmark.csv"))
+
+
+def read(name: str = "h200", profiles: Path = PROFILES) -> Record:
+    """The recorded results of one machine. FileNotFoundError names those that there are."""
+    folder = profiles / name
+    if not (folder / "benchmark.csv").exists():
+        raise FileNotFoundError(f"no results are recorded for {name!r}; there are {recorded() or 'none'}")
+    benchmark = pd.read_csv(folder / "benchmark.csv", dtype={"count": "Int64", "note": str})
+    return Record(
+        name,
+        benchmark.fillna({"note": ""}),
+        pd.read_csv(folder / "errors.csv"),
+        json.loads((folder / "environment.json").read_text()),
+    )
+
+
+def compare_all(device: torch.device, progress: bool = True) -> pd.DataFrame:
+    """`fgn.compare()` of every chain at every shape that `bench_all()` measures."""
+    problems = [(chain, shape) for shape in recorded_shapes(device) for chain in CHAINS.values()]
+    frames = []
+    for chain, shape in tqdm(problems, "compare", unit="problem", disable=not progress):
+        sizes = problem(chain, shape, device)[1]
+        frame = compare(chain, shape=sizes, device=device).reset_index()
+        frames.append(frame.assign(chain=chain.name, **sizes._asdict()))
+    frame = pd.concat(frames, ignore_index=True)
+    first = ["chain", "batch", "in_features", "out_features", "groups"]
+    return frame[first + [column for column in frame if column not in first]]
+
+
+def write(folder: Path, device: torch.device, progress: bool = True, **options):
+    """Measures everything on `device` and writes it to `folder`. `options` are `fgn.bench()`'s."""
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = recorded_environment(device) | {"ceilings": measure_ceilings(device)._asdict()}
+    (folder / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
+    compare_all(device, progress).to_csv(folder / "errors.csv", index=False, float_format="%.6g")
+    bench_all(device, progress, **options).to_csv(folder / "benchmark.csv", index=False, float_format="%.6g")

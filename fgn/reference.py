@@ -1,0 +1,96 @@
+"""What torch computes: the chains in torch's own operators, and the three reference modules.
+
+`chain_reference()` works for every chain and any floating dtype; in float64 it is what all errors are
+measured against. The modules repeat problems 30, 94 and 62 of KernelBench's level 2: the same constructors,
+parameter names and order of creation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import contextmanager
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fgn.chains import POINTWISE, Chain
+
+
+def chain_reference(chain: Chain, x: Tensor, parameters: Mapping[str, Tensor]) -> Tensor:
+    """The chain by torch's operators, one after the other, in the dtype of its inputs.
+
+    x: (batch, in_features). parameters: as for `fgn.chain_forward()`. Returns (batch, out_features).
+    """
+
+    def apply(steps, v):
+        for step in steps:
+            channel = parameters[step.channel] if step.channel else None
+            v = POINTWISE[step.kind].torch(v, step.a, step.b, channel)
+        return v
+
+    v = apply(chain.before, F.linear(x, parameters["weight"], parameters.get("bias")))
+    # torch.group_norm is what F.group_norm calls after it has refused a single value per channel.
+    v = torch.group_norm(
+        v, chain.groups, parameters.get("norm_weight"), parameters.get("norm_bias"), chain.eps
+    )
+    return apply(chain.after, v)
+
+
+def chain_reference64(chain: Chain, x: Tensor, parameters: Mapping[str, Tensor]) -> Tensor:
+    """`chain_reference()` with every input converted to float64 first. Returns float64."""
+    return chain_reference(chain, x.double(), {name: value.double() for name, value in parameters.items()})
+
+
+@contextmanager
+def ieee_float32():
+    """Inside, torch multiplies float32 matrices in float32: no TF32. The setting is restored afterwards."""
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    matmul.fp32_precision = "ieee"
+    try:
+        yield
+    finally:
+        matmul.fp32_precision = before
+
+
+class GemmGroupNormHardtanh(nn.Module):
+    """hardtanh(GroupNorm(Linear(x)))"""
+
+    def __init__(self, in_features, out_features, num_groups, hardtanh_min, hardtanh_max):
+        super().__init__()
+        self.gemm = nn.Linear(in_features, out_features)
+        self.group_norm = nn.GroupNorm(num_groups, out_features)
+        self.hardtanh = nn.Hardtanh(min_val=hardtanh_min, max_val=hardtanh_max)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.hardtanh(self.group_norm(self.gemm(x)))
+
+
+class GemmBiasAddHardtanhMishGroupNorm(nn.Module):
+    """GroupNorm(mish(hardtanh(Linear(x) + bias)))"""
+
+    def __init__(self, in_features, out_features, bias_shape, num_groups):
+        super().__init__()
+        self.gemm = nn.Linear(in_features, out_features)
+        self.bias = nn.Parameter(torch.randn(bias_shape))
+        self.hardtanh = nn.Hardtanh()
+        self.mish = nn.Mish()
+        self.groupnorm = nn.GroupNorm(num_groups=num_groups, num_channels=out_features)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.groupnorm(self.mish(self.hardtanh(self.gemm(x) + self.bias)))
+
+
+class MatmulGroupNormLeakyReluSum(nn.Module):
+    """v + v with v = leaky_relu(GroupNorm(Linear(x)))"""
+
+    def __init__(self, input_size, hidden_size, num_groups, eps=1e-5, negative_slope=0.01):
+        super().__init__()
+        self.fc = nn.Linear(input_size, hidden_size)
+        self.gn = nn.GroupNorm(num_groups=num_groups, num_channels=hidden_size, eps=eps)
+        self.leaky_relu = nn.LeakyReLU(negative_slope=negative_slope)
+
+    def forward(self, x: Tensor) -> Tensor:
+        v = self.leaky_relu(self.gn(self.fc(x)))
+        return v + v

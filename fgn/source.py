@@ -1,0 +1,41 @@
+"""The kernels' source, shown from the files themselves."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from fgn.library import SOURCES
+
+
+def source_text(file: str, kernel: str | None = None) -> str:
+    """The text of a file in `cuda_c/`, or of one function in it with the comment above it.
+
+    file: its name, with or without `.cu`. kernel: the name of a function that starts in the first column.
+    FileNotFoundError or ValueError names what there is.
+    """
+    path = SOURCES / (file if Path(file).suffix else f"{file}.cu")
+    if not path.is_file():
+        there = ", ".join(sorted(p.name for p in SOURCES.glob("*.cu")))
+        raise FileNotFoundError(f"file: expected one of {there}, got {file!r}")
+    text = path.read_text()
+    if kernel is None:
+        return text
+    lines = text.splitlines(keepends=True)
+    for first, line in enumerate(lines):
+        # A definition starts in the first column, and its body ends with a brace there.
+        if re.match(rf"[a-zA-Z_].*\b{re.escape(kernel)}\(", line):
+            opening = next(i for i in range(first, len(lines)) if lines[i].rstrip().endswith(("{", ";")))
+            if lines[opening].rstrip().endswith("{"):
+                last = lines.index("}\n", opening)
+                while lines[first - 1].startswith(("//", "/*", " *")):
+                    first -= 1
+                return "".join(lines[first : last + 1])
+    raise ValueError(f"kernel: {path.name} has no function {kernel!r}")
+
+
+def source(file: str, kernel: str | None = None):
+    """The same as `source_text()`, as highlighted CUDA C for a notebook."""
+    from IPython.display import Code
+
+    return Code(source_text(file, kernel), language="cuda")
