@@ -1,0 +1,55 @@
+# make         set up .venv, build with the compilers that are here, run the notebooks into build/notebooks/
+# make test    formatting, lint, tests, notebooks, tests under AddressSanitizer and UndefinedBehaviorSanitizer
+# make lab     the notebooks, to play with
+# make bench   every version beside torch
+#
+# pip takes its indexes from its own settings. On a machine without a GPU, name PyTorch's CPU index there
+# (PIP_EXTRA_INDEX_URL) before the first `make`: the default build of torch brings gigabytes of CUDA libraries.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+NOTEBOOKS := $(wildcard notebooks/*.ipynb)
+C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/sim/*.h cuda_c/sim/*.c)
+SANITIZER_RUNTIME = $(shell $(CC) -print-file-name=libasan.so) $(shell $(CC) -print-file-name=libstdc++.so)
+
+.PHONY: all build notebooks test check sanitize lab bench clean
+
+all: build notebooks
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+build: $(INSTALLED)
+	$(BIN)/python -m fgn build
+
+notebooks: build
+	$(if $(NOTEBOOKS),$(BIN)/python -m nbconvert --to notebook --execute --output-dir build/notebooks $(NOTEBOOKS))
+
+check: $(INSTALLED)
+	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
+	$(BIN)/ruff check fgn tests notebooks
+	$(BIN)/ruff format --check fgn tests notebooks
+
+test: check build
+	$(BIN)/python -m pytest --nbmake --nbmake-timeout=300 tests notebooks
+	$(MAKE) sanitize
+
+# The sanitizers' runtime has to be in the process before Python itself. Python never frees everything that it
+# allocates, so leaks are not looked for.
+sanitize: $(INSTALLED)
+	FGN_SANITIZE=1 $(BIN)/python -m fgn build
+	FGN_SANITIZE=1 ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(SANITIZER_RUNTIME)" \
+		$(BIN)/python -m pytest -m simulator tests
+
+lab: build
+	$(BIN)/jupyter lab notebooks
+
+bench: build
+	$(BIN)/python -m fgn bench --all
+
+clean:
+	rm -rf build

@@ -1,0 +1,37 @@
+import os
+
+import hypothesis
+import pytest
+import torch
+
+pytest.register_assert_rewrite("accuracy")
+
+# No test opens a window, and every test draws the same examples in every run.
+os.environ.setdefault("MPLBACKEND", "Agg")
+hypothesis.settings.register_profile("fgn", deadline=None, derandomize=True, database=None)
+hypothesis.settings.load_profile("fgn")
+
+MACHINES = {"simulator": "cpu"} | ({"gpu": "cuda"} if torch.cuda.is_available() else {})
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "simulator: runs kernels on the simulator")
+
+
+def pytest_generate_tests(metafunc):
+    if "device" in metafunc.fixturenames:
+        marks = [pytest.param(torch.device(kind), id=name) for name, kind in MACHINES.items()]
+        metafunc.parametrize("device", marks)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        if parameters and parameters.params.get("device") == torch.device("cpu"):
+            item.add_marker("simulator")
+
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    with torch.no_grad():
+        yield

@@ -1,0 +1,200 @@
+"""Bad input: the exception names the argument, what came and what was expected, and nothing was launched."""
+
+import pytest
+import torch
+from accuracy import with_groups
+
+import fgn
+from fgn import library
+from fgn.chains import CHAINS, Shape, problem, random_inputs
+
+CHAIN, SHAPE = problem("gemm_biasadd_hardtanh_mish_groupnorm", Shape(5, 12, 24, 4))
+
+
+@pytest.fixture
+def inputs(device):
+    return random_inputs(CHAIN, SHAPE, device)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_launched(monkeypatch):
+    """The functions that launch kernels refuse to be called."""
+
+    class NoLaunches:
+        def __init__(self, library):
+            self.library = library
+
+        def __getattr__(self, name):
+            assert name not in ("fgn_forward", "fgn_linear", "fgn_group_norm"), (
+                "a kernel would have been launched"
+            )
+            return getattr(self.library, name)
+
+    load = library.Library.load
+    monkeypatch.setattr(library.Library, "load", lambda self: NoLaunches(load(self)))
+
+
+def refuses(error, *words):
+    return pytest.raises(error, match=".*".join(words))
+
+
+def test_not_a_tensor(device, inputs):
+    x, parameters = inputs
+    with refuses(TypeError, "x: expected a torch.Tensor, got ndarray"):
+        fgn.chain_forward(CHAIN, x.cpu().numpy(), parameters)
+    with refuses(TypeError, "bias: expected a torch.Tensor, got list"):
+        fgn.chain_forward(CHAIN, x, parameters | {"bias": [0.0] * 24})
+    with refuses(TypeError, "weight: expected a torch.Tensor, got NoneType"):
+        fgn.linear(x, None)
+    with refuses(TypeError, "x: expected a torch.Tensor, got NoneType"):
+        fgn.group_norm(None, 3)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.complex64], ids=str
+)
+def test_wrong_dtype(device, inputs, dtype):
+    x, parameters = inputs
+    with refuses(TypeError, "x: expected dtype torch.float32, got", str(dtype)):
+        fgn.chain_forward(CHAIN, x.to(dtype), parameters)
+    with refuses(TypeError, "norm_weight: expected dtype torch.float32, got", str(dtype)):
+        fgn.chain_forward(CHAIN, x, parameters | {"norm_weight": parameters["norm_weight"].to(dtype)})
+    with refuses(TypeError, "weight: expected dtype torch.float32, got", str(dtype)):
+        fgn.linear(x, parameters["weight"].to(dtype))
+    with refuses(TypeError, "x: expected dtype torch.float32, got", str(dtype)):
+        fgn.group_norm(x.to(dtype), 3)
+
+
+def test_another_device(device, inputs):
+    x, parameters = inputs
+    elsewhere = parameters["bias"].to("meta" if device.type == "cpu" else "cpu")
+    with refuses(RuntimeError, f"bias: expected it on {x.device}, where x is, got {elsewhere.device}"):
+        fgn.chain_forward(CHAIN, x, parameters | {"bias": elsewhere})
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_cpu_and_gpu_tensors():
+    x, parameters = random_inputs(CHAIN, SHAPE, "cuda")
+    with refuses(RuntimeError, "bias: expected it on cuda:0, where x is, got cpu"):
+        fgn.chain_forward(CHAIN, x, parameters | {"bias": parameters["bias"].cpu()})
+    with refuses(RuntimeError, "weight: expected it on cpu, where x is, got cuda:0"):
+        fgn.chain_forward(CHAIN, x.cpu(), parameters)
+
+
+def test_wrong_in_features(device, inputs):
+    x, parameters = inputs
+    with refuses(ValueError, r"x: expected shape \(batch, 12\), got \(5, 11\)"):
+        fgn.chain_forward(CHAIN, x[:, 1:], parameters)
+    with refuses(ValueError, r"x: expected shape \(batch, 12\), got \(5, 11\)"):
+        fgn.linear(x[:, 1:], parameters["weight"])
+
+
+@pytest.mark.parametrize("shape", [(), (12,), (2, 5, 12)], ids=str)
+def test_wrong_number_of_dimensions(device, inputs, shape):
+    _, parameters = inputs
+    x = torch.zeros(shape, device=device)
+    with refuses(ValueError, r"x: expected shape \(batch, in_features\), got", str(shape).strip("()")):
+        fgn.chain_forward(CHAIN, x, parameters)
+    with refuses(ValueError, r"x: expected shape \(batch, channels\), got"):
+        fgn.group_norm(x, 3)
+
+
+def test_wrong_parameter_shape(device, inputs):
+    x, parameters = inputs
+    for name in ("bias", "norm_weight", "norm_bias", "channel_bias"):
+        with refuses(ValueError, name, r"expected shape \(24,\), got \(23,\)"):
+            fgn.chain_forward(CHAIN, x, parameters | {name: parameters[name][1:]})
+    with refuses(ValueError, r"weight: expected shape \(out_features, in_features\), got \(24,\)"):
+        fgn.chain_forward(CHAIN, x, parameters | {"weight": parameters["bias"]})
+
+
+def test_missing_parameter(device, inputs):
+    x, parameters = inputs
+    for name in ("weight", "channel_bias"):
+        with refuses(ValueError, "parameters: expected", name):
+            fgn.chain_forward(CHAIN, x, {key: value for key, value in parameters.items() if key != name})
+
+
+@pytest.mark.parametrize("groups", [0, -4, 5, 48])
+def test_groups_that_do_not_divide(device, inputs, groups):
+    x, parameters = inputs
+    chain = with_groups(CHAIN, groups)
+    with refuses(ValueError, f"groups: expected a number that divides 24 channels, got {groups}"):
+        fgn.chain_forward(chain, x, parameters)
+    with refuses(ValueError, f"groups: expected a number that divides 24 channels, got {groups}"):
+        fgn.group_norm(parameters["weight"].T, groups)
+
+
+def test_unknown_version(device, inputs):
+    x, parameters = inputs
+    names = ", ".join(library.version_names())
+    calls = (
+        lambda version: fgn.chain_forward(CHAIN, x, parameters, version),
+        lambda version: fgn.chain_forward(CHAIN, x[:0], parameters, version),
+        lambda version: fgn.linear(x, parameters["weight"], version=version),
+        lambda version: fgn.linear(x[:0], parameters["weight"], version=version),
+        lambda version: fgn.group_norm(x, 3, version=version),
+        lambda version: fgn.group_norm(x[:0], 3, version=version),
+    )
+    for call in calls:
+        with refuses(ValueError, f"version: expected None or one of {names}, got 'fastest'"):
+            call("fastest")
+        with refuses(TypeError, "version: expected None or the name of a version, got int"):
+            call(3)
+
+
+def test_a_version_that_does_not_run_this_chain(device):
+    shape = Shape(4, 8, 8192, 1)
+    chain, _ = problem("gemm_groupnorm_hardtanh", shape)
+    x, parameters = random_inputs(chain, shape, device)
+    table = fgn.versions(chain, shape, device)
+    refused = table[~table.supported]
+    assert not refused.empty
+    for row in refused.itertuples():
+        with refuses(RuntimeError, f"version: '{row.name}' does not run this on {device.type}", row.needs):
+            fgn.chain_forward(chain, x, parameters, row.name)
+
+
+def test_too_many_steps(device, inputs):
+    x, parameters = inputs
+    for where in ("before", "after"):
+        steps = {"before": (), "after": ()} | {where: (fgn.Pointwise("double"),) * 7}
+        with refuses(ValueError, f"{where}: expected at most 6 steps, got 7"):
+            fgn.chain_forward(fgn.Chain("long", groups=4, **steps), x, parameters)
+
+
+def test_a_gradient_is_needed(device, inputs):
+    x, parameters = inputs
+    words = "requires grad, and fgn has no backward yet: call it inside torch.no_grad"
+    with torch.enable_grad():
+        for name in parameters:
+            with refuses(RuntimeError, f"{name} {words}"):
+                wanted = parameters[name].detach().clone().requires_grad_()
+                fgn.chain_forward(CHAIN, x, parameters | {name: wanted})
+        wanted = x.clone().requires_grad_()
+        with refuses(RuntimeError, f"x {words}"):
+            fgn.chain_forward(CHAIN, wanted, parameters)
+        with refuses(RuntimeError, f"x {words}"):
+            fgn.linear(wanted, parameters["weight"])
+        with refuses(RuntimeError, f"x {words}"):
+            fgn.group_norm(wanted, 3)
+        with refuses(RuntimeError, f"weight {words}"):
+            fgn.GemmBiasAddHardtanhMishGroupNorm(12, 24, (24,), 4).to(device)(x)
+
+
+def test_unknown_names():
+    with refuses(ValueError, "chain: expected a Chain or one of", ", ".join(CHAINS), "got 'gemm'"):
+        fgn.versions("gemm", device="cpu")
+    with refuses(ValueError, "kind: expected one of", "mish", "got 'gelu'"):
+        fgn.Pointwise("gelu")
+    with refuses(ValueError, "channel: add_channel expects the name of a parameter, got None"):
+        fgn.Pointwise("add_channel")
+    with refuses(ValueError, "shape: expected", r"got \(3, 4\)"):
+        fgn.versions(CHAIN, (3, 4), device="cpu")
+    with refuses(ValueError, "bias_shape: expected", r"\(24,\), got \(23,\)"):
+        fgn.GemmBiasAddHardtanhMishGroupNorm(12, 24, (23,), 4)
+
+
+def test_meta_tensors_have_a_shape_and_no_data():
+    x, parameters = random_inputs(CHAIN, SHAPE, "meta")
+    assert fgn.chain_forward(CHAIN, x, parameters).shape == (5, 24)

@@ -1,0 +1,171 @@
+"""Building and loading: what is stale is rebuilt, what fails says why, what is missing is named."""
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+
+import fgn
+from fgn import library
+from fgn.library import GPU, ROOT, SIMULATOR, BuildError, MissingToolError, ffi, find_nvcc, version_table
+
+KERNEL = """
+#include "answer.h"
+int fgn_version_count(void) { return ANSWER; }
+"""
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A library of two sources that builds in no time."""
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    (sources / "answer.h").write_text("#define ANSWER 1\n")
+    (sources / "answer.cu").write_text(KERNEL)
+    (sources / "other.cu").write_text("int other(void) { return 2; }\n")
+    return replace(SIMULATOR, name="small", sources=sources, directory=tmp_path / "build")
+
+
+def answer(small):
+    loaded = ffi().dlopen(str(small.build()))
+    result = loaded.fgn_version_count()
+    ffi().dlclose(loaded)
+    return result
+
+
+def test_a_library_is_built_once(small):
+    assert small.state() == "not built"
+    assert answer(small) == 1
+    assert small.state() == "ready"
+    before = small.path.stat()
+    small.build()
+    assert small.path.stat() == before
+
+
+@pytest.mark.parametrize(
+    "file, text",
+    [("answer.cu", KERNEL.replace("ANSWER", "7")), ("answer.h", "#define ANSWER 7\n")],
+    ids=["source", "header"],
+)
+def test_a_library_older_than_a_source_is_rebuilt(small, file, text):
+    assert answer(small) == 1
+    (small.sources / file).write_text(text)
+    # The age of files does not matter, what is in them does.
+    os.utime(small.sources / file, (time.time() - 1e6,) * 2)
+    assert small.state() == "stale"
+    assert answer(small) == 7
+    assert small.state() == "ready"
+
+
+def test_only_what_changed_is_compiled_again(small):
+    answer(small)
+    (small.sources / "answer.cu").write_text(KERNEL.replace("ANSWER", "7"))
+    objects = small.directory / "objects" / small.name
+    before = {path.name for path in objects.iterdir()}
+    answer(small)
+    after = {path.name for path in objects.iterdir()}
+    assert len(before & after) == 1 and next(iter(before & after)).startswith("other.")
+    assert len(after) == 2
+
+
+def test_other_flags_make_a_library_stale(small):
+    small.build()
+    toolchain = small.toolchain()
+    other = replace(small, toolchain=lambda: replace(toolchain, flags=(*toolchain.flags, "-DOTHER")))
+    assert other.state() == "stale"
+
+
+def test_a_build_failure_shows_the_compilers_message_and_the_old_library_is_not_used(small):
+    small.build()
+    (small.sources / "answer.cu").write_text("int fgn_version_count(void) { return mistake; }\n")
+    for _ in range(2):
+        with pytest.raises(BuildError, match=r"answer\.cu:1.*mistake.*undeclared"):
+            small.load()
+        assert small.state() == "stale"
+
+
+def test_a_warning_is_an_error(small):
+    (small.sources / "other.cu").write_text("int other(void) { int unused; return 2; }\n")
+    with pytest.raises(BuildError, match="unused"):
+        small.build()
+
+
+def test_two_processes_do_not_build_at_once(small):
+    script = f"""
+from dataclasses import replace
+from pathlib import Path
+from fgn.library import SIMULATOR
+print(replace(SIMULATOR, name="small", sources=Path({str(small.sources)!r}),
+      directory=Path({str(small.directory)!r})).build())
+"""
+    command = [sys.executable, "-c", script]
+    runs = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [run.communicate()[0].strip() for run in runs] == [str(small.path)] * 2
+    assert not list(small.directory.rglob("*.tmp*"))
+
+
+def test_without_a_c_compiler(small, monkeypatch):
+    monkeypatch.setattr(library, "find_c_compiler", lambda: None)
+    with pytest.raises(MissingToolError, match=r"no C compiler was found .*still work") as caught:
+        small.build()
+    assert "\n" not in str(caught.value)
+
+
+def test_without_a_c_compiler_a_library_of_the_same_sources_works(small, monkeypatch):
+    small.build()
+    monkeypatch.setattr(library, "find_c_compiler", lambda: None)
+    assert answer(small) == 1
+    (small.sources / "answer.h").write_text("#define ANSWER 7")
+    with pytest.raises(MissingToolError):
+        small.build()
+
+
+def test_without_nvcc(tmp_path, monkeypatch):
+    monkeypatch.setattr(library, "find_nvcc", lambda: None)
+    with pytest.raises(
+        MissingToolError, match=r"nvcc was not found .*CPU tensors run on the simulator"
+    ) as caught:
+        replace(GPU, directory=tmp_path).build()
+    assert "\n" not in str(caught.value)
+
+
+def test_the_compiler_can_be_chosen(tmp_path, monkeypatch):
+    chosen = tmp_path / "my-compiler"
+    chosen.write_text("#!/bin/sh\n")
+    chosen.chmod(0o755)
+    monkeypatch.setenv("CC", str(chosen))
+    assert library.find_c_compiler() == str(chosen)
+    (tmp_path / "bin").mkdir()
+    nvcc = tmp_path / "bin" / "nvcc"
+    nvcc.write_text("#!/bin/sh\n")
+    nvcc.chmod(0o755)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    assert library.find_nvcc() == str(nvcc)
+
+
+@pytest.mark.skipif(find_nvcc() is None, reason="needs nvcc")
+def test_the_gpu_library_builds_and_has_the_same_versions():
+    loaded = GPU.load()
+    rows = [loaded.fgn_version_at(index) for index in range(loaded.fgn_version_count())]
+    assert [ffi().string(row.name).decode() for row in rows] == [row["name"] for row in version_table("cpu")]
+    for name in dir(SIMULATOR.load()):
+        if name.startswith("fgn_"):
+            assert getattr(loaded, name) is not None
+
+
+def test_every_version_names_files_that_are_there():
+    for row in version_table("cpu"):
+        assert row["name"] and row["summary"]
+        for file in (row["gemm"], row["norm"]):
+            assert not file or (library.SOURCES / file).is_file()
+
+
+def test_environment_says_what_is_here():
+    table = fgn.environment()[""]
+    assert table["torch"] == torch.__version__
+    assert table[SIMULATOR.title].startswith("ready")
+    assert (find_nvcc() is None) == (table["nvcc"] == "none")

@@ -1,0 +1,97 @@
+"""What has to agree across the project's files, and the command line."""
+
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+import fgn
+from fgn.library import ROOT, SOURCES, version_names
+from fgn.readme import updated
+from fgn.source import source_text
+
+PIN = re.compile(r"([A-Za-z0-9_-]+)==([0-9][0-9a-z.]*)")
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, "-m", "fgn", *arguments], cwd=ROOT, capture_output=True, text=True)
+
+
+def test_environment_yml_has_the_versions_of_pyproject():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    required = project["dependencies"] + project["optional-dependencies"]["dev"]
+    assert all(PIN.fullmatch(requirement) for requirement in required)
+    conda = re.findall(r"^ +- (\S+==\S+)$", (ROOT / "environment.yml").read_text(), re.M)
+    assert sorted(conda) == sorted(required)
+
+
+def test_readme_is_up_to_date_with_profiles():
+    text = (ROOT / "README.md").read_text()
+    assert updated(text) == text, "run: python -m fgn readme"
+
+
+def test_every_name_that_fgn_promises_is_there():
+    assert all(hasattr(fgn, name) for name in fgn.__all__)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = fgn.nothing
+
+
+def test_import_is_light():
+    script = "import sys, fgn; sys.exit(any(name in sys.modules for name in ('matplotlib', 'IPython')))"
+    assert subprocess.run([sys.executable, "-c", script], cwd=ROOT).returncode == 0
+
+
+def test_source_is_shown_from_the_file():
+    for path in SOURCES.glob("*.cu"):
+        text = path.read_text()
+        assert source_text(path.stem) == source_text(path.name) == text
+        for name in re.findall(r"^__global__ void (?:__launch_bounds__\(.*?\) )?(\w+)\(", text, re.M):
+            part = source_text(path.stem, name)
+            assert part in text and f"{name}(" in part and part.endswith("}\n")
+            assert part.count("__global__") == 1
+    with pytest.raises(FileNotFoundError, match=r"file: expected one of .*api\.cu"):
+        source_text("gemm_99")
+    with pytest.raises(ValueError, match=r"kernel: api.cu has no function 'nothing'"):
+        source_text("api", "nothing")
+
+
+def test_source_is_highlighted_in_a_notebook():
+    pytest.importorskip("IPython")
+    assert "highlight" in fgn.source("api")._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["env"], ["torch", "simulator library", "ready"]),
+        (["versions", "--device=cpu"], version_names()),
+        (["compare", "--device=cpu", "--chain=gemm_groupnorm_hardtanh", "--shape=4,8,16,2"], version_names()),
+        (
+            ["bench", "--device=cpu", "--chain=gemm_groupnorm_hardtanh", "--shape=4,8,16,2"],
+            ["F.linear", "median_ms"],
+        ),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else None,
+)
+def test_command_line(arguments, words):
+    result = run(*arguments)
+    assert result.returncode == 0, result.stderr
+    assert all(word in result.stdout for word in words)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["compare", "--device=cpu", "--shape=4,8,15,2"], "groups"),
+        (["plot", "--gpu=nowhere"], "no results are recorded for 'nowhere'"),
+        (["bench", "--record=somewhere"], "--record: expected together with --all"),
+        (["compare", "--shape=4,8"], "expected batch,in_features,out_features"),
+    ],
+    ids=["groups", "plot", "record", "shape"],
+)
+def test_command_line_refuses_in_one_sentence(arguments, message):
+    result = run(*arguments)
+    assert result.returncode != 0
+    assert message in result.stderr and "Traceback" not in result.stderr
