@@ -14,7 +14,7 @@ NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/sim/*.h cuda_c/sim/*.c)
 SANITIZER_RUNTIME = $(shell $(CC) -print-file-name=libasan.so) $(shell $(CC) -print-file-name=libstdc++.so)
 
-.PHONY: all build notebooks test check sanitize lab bench clean
+.PHONY: all build notebooks test check sanitize sanitize-gpu lab bench clean
 
 all: build notebooks
 
@@ -44,6 +44,13 @@ sanitize: $(INSTALLED)
 	FGN_SANITIZE=1 $(BIN)/python -m fgn build
 	FGN_SANITIZE=1 ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(SANITIZER_RUNTIME)" \
 		$(BIN)/python -m pytest -m simulator tests
+
+# On a GPU: memory errors, races in shared memory, reads of uninitialised memory, misuse of barriers.
+sanitize-gpu: build
+	for tool in memcheck racecheck initcheck synccheck; do \
+		compute-sanitizer --tool $$tool --kernel-name regex=_kernel --error-exitcode 1 \
+			$(BIN)/python tests/every_kernel.py || exit 1; \
+	done
 
 lab: build
 	$(BIN)/jupyter lab notebooks

@@ -17,7 +17,7 @@
 
 /* Rounding errors of one long sum grow with its length; a sum of short sums stays near the last bit. All
  * rungs add up runs of about this many products and then the runs, as the BLAS libraries for CPUs do. */
-#define RUN 128
+#define RUN 32
 
 __global__ void naive_gemm_kernel(struct gemm g) {
     int64_t index = (int64_t)blockIdx.x * THREADS + threadIdx.x;

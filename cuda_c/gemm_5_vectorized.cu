@@ -18,7 +18,7 @@
 #define THREADS 256
 #define THREAD_TILE 8
 #define PAD 4 /* keeps quads on 16 bytes and a warp's stores (2 quads of k, 16 rows) on 32 banks */
-#define SLICES_IN_RUN 16
+#define SLICES_IN_RUN 4
 
 /* One quad a thread: 128 rows of 8 k. It lies down as a column, since shared memory has k down. */
 static __device__ void load_tile(float tile[SLICE][TILE + PAD], const float *matrix, int64_t rows,

@@ -1,8 +1,8 @@
 /* GEMM, rung 6: the tiles to come travel while this one is multiplied.
  *
- * Idea: see pipelined_tile.h, which has the main loop: asynchronous copies into three stages of shared
- * memory, fragments loaded one step ahead, and 16x8 outputs a thread. This file only says which tile a
- * block computes and writes it.
+ * Idea: see pipelined_tile.h, which has the main loop: two stages of shared memory, one multiplied while the
+ * other is filled, fragments loaded one step ahead, and 16x8 outputs a thread. This file only says which tile
+ * a block computes and writes it.
  *
  * Bytes: with the tiles of one column of y next to each other in time (blocks run down the rows first), the
  * slice of weight that they share comes from memory once and from the L2 cache after that.

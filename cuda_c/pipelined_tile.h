@@ -1,8 +1,8 @@
 /* The matrix product of one 128x128 tile, pipelined: the main loop of rungs 6, 7 and 8.
  *
  * 128 threads compute 128x128 outputs, 16x8 a thread, in slices of 8 k. Two pipelines run at once:
- *   - from global to shared memory: three stages, filled by asynchronous copies. While one slice is
- *     multiplied, the next has landed and the one after it is on its way;
+ *   - from global to shared memory, through registers: while one slice is multiplied, the next is put into
+ *     the other of two stages, and the one after it is fetched; a fetch has a whole slice's time to arrive;
  *   - from shared memory to registers: the fragments for k + 1 are loaded before the multiply-adds of k,
  *     also across the end of a slice, so no multiply-add waits for a load it has just asked for.
  * One barrier a slice: it stands before the last k, whose fragments are in registers by then.
@@ -10,8 +10,13 @@
  * A thread's multiply-adds: 128 for each k, for 6 loads of 16 bytes: 1 load for 21. Bytes asked of global
  * memory: 8 / 128 for each multiply-add.
  *
- * Limit: the issue slots. About one instruction in eight is not a multiply-add (loads, copies, addresses),
- * and with 128 sums in registers an SM holds 8 warps, two for each of its schedulers. */
+ * Limit: the issue slots. About one instruction in ten is not a multiply-add (loads, stores, addresses), and
+ * with 128 sums in registers an SM holds 8 warps, two for each of its schedulers.
+ *
+ * What the compiler makes of it matters as much as the plan, and ncu's dispatch stalls show it: an FFMA whose
+ * operands come from one bank of the register file waits a cycle. If the sums are stored as they are, in
+ * quads, their registers must be neighbours, and most FFMAs collide; adding the bias first (add_bias) leaves
+ * the compiler free to place them. */
 #pragma once
 
 #include "ladder.h"
@@ -25,14 +30,16 @@
 #define THREAD_COLUMNS 8
 #define WARP_TILE 64 /* four warps, two by two; a warp's lanes stand 4 by 8 */
 
-/* Keeps a row's quads on 16 bytes, and puts what a warp copies at once (8 k of 4 rows) on 32 banks. */
+/* Keeps a row's quads on 16 bytes, and puts what a warp puts at once (one k of 2 quads,
+ * 16 rows) on 32 banks. */
 #define TILE_PAD 4
 
-/* A slice is copied in SLICE steps, one at each k of the slice being multiplied, so that copies fill gaps
- * between multiply-adds instead of standing in one block. In a step every thread copies one float of each
- * operand: COPY_ROWS rows, lanes along k, 32 bytes of each row. */
+/* A slice is copied in steps, one quad of four k a thread in each, one step at each k of the slice being
+ * multiplied: so copies fill gaps between multiply-adds instead of standing in one block. They begin at the
+ * third k: right after the barrier the shared memory is busy with the fragments. */
 #define COPY_ROWS (TILE_THREADS * 4 / SLICE)
 #define COPY_STEPS (TILE / COPY_ROWS)
+#define FIRST_COPY_K 2
 
 /* Sums of many products are made of runs, for accuracy (see gemm_1_naive.cu): of 256 products, or of 64 where
  * there are few tiles and BLAS libraries split the sum too. Registers have no room for a second set of sums,
@@ -211,6 +218,9 @@ static __forceinline__ __device__ void multiply_slices(const struct gemm *g, str
     for (int step = 0; step < COPY_STEPS; step++) {
         fetch(&x, step, inside);
         fetch(&weight, step, inside);
+    }
+#pragma unroll
+    for (int step = 0; step < COPY_STEPS; step++) {
         put(memory->stage[0].x, &x, step);
         put(memory->stage[0].weight, &weight, step);
     }
@@ -235,14 +245,15 @@ static __forceinline__ __device__ void multiply_slices(const struct gemm *g, str
         bool fetches = slice + 2 < slices;
 #pragma unroll
         for (int k = 0; k < SLICE; k++) {
-            if (k < COPY_STEPS) {
-                put(memory->stage[1 - reading].x, &x, k);
+            int step = k - FIRST_COPY_K;
+            if (step >= 0 && step < COPY_STEPS) {
+                put(memory->stage[1 - reading].x, &x, step);
                 if (fetches)
-                    fetch(&x, k, inside);
-            } else if (k < 2 * COPY_STEPS) {
-                put(memory->stage[1 - reading].weight, &weight, k - COPY_STEPS);
+                    fetch(&x, step, inside);
+            } else if (step >= COPY_STEPS && step < 2 * COPY_STEPS) {
+                put(memory->stage[1 - reading].weight, &weight, step - COPY_STEPS);
                 if (fetches)
-                    fetch(&weight, k - COPY_STEPS, inside);
+                    fetch(&weight, step - COPY_STEPS, inside);
             }
             if (k == SLICE - 1) {
                 next_slice(&x);
