@@ -189,18 +189,14 @@ static struct operators operators_of(int count, const fgn_pointwise *step) {
     return list;
 }
 
-/* One kernel saves a pass over y, and pays with an epilogue that the multiply-adds wait for. It wins where
- * that pass is a large part of the work, which is where few features go into each output. */
-#define MOST_FEATURES_FOR_ONE_KERNEL 1024
-
 int fgn_default_version(const fgn_chain *chain) {
     int best = -1;
     for (int version = 0; version < VERSIONS; version++) {
         if (check_chain(version, chain) != FGN_OK)
             continue;
-        bool one_kernel = ladder[version].fusion == ONE_KERNEL;
-        if (!one_kernel || (chain->in_features <= MOST_FEATURES_FOR_ONE_KERNEL &&
-                            !has_few_tiles(chain->batch, chain->out_features)))
+        /* The last rung wins wherever its tiles fill the GPU; the others have smaller blocks for fewer rows.
+         */
+        if (ladder[version].fusion != ONE_KERNEL || !has_few_tiles(chain->batch, chain->out_features))
             best = version;
     }
     return best;

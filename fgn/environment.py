@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import platform
 from collections.abc import Callable
 
@@ -84,7 +85,8 @@ def recorded_environment(device: torch.device) -> dict:
     git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40"]
     record = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "commit": _first_line(command_output(git)) or None,
+        # A copy of the project without its history can be told.
+        "commit": _first_line(command_output(git)) or os.environ.get("FGN_COMMIT"),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "cuda": torch.version.cuda,

@@ -159,7 +159,6 @@ DEFAULTS = {
     "few tiles": (Shape(9, 20, 48, 4), "fused"),
     "groups wider than a tile": (Shape(1100, 8, 1024, 4), "fused"),
     "many tiles of narrow groups": (Shape(1100, 8, 1024, 64), "one_kernel"),
-    "many features": (Shape(1100, 1025, 1024, 64), "fused"),
 }
 
 
