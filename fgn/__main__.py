@@ -82,7 +82,7 @@ def plot(arguments):
     for sizes, rows in record.benchmark.groupby(["batch", "in_features", "out_features"], sort=False):
         figures[f"times_{'x'.join(map(str, sizes))}"] = plot.times(rows, record.ceilings)
     for name, figure in figures.items():
-        path = arguments.to / f"{record.name}_{name}.{arguments.format}"
+        path = arguments.to / f"{name}.{arguments.format}"
         figure.savefig(path, dpi=150)
         print(path)
 

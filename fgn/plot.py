@@ -51,8 +51,15 @@ def _ladder_order(subjects) -> list[str]:
 
 
 def _title(problem: tuple) -> str:
-    chain, batch, in_features, out_features, groups = problem
-    return f"{chain}\n{batch} × {in_features} → {out_features}, {groups} group{'s' if groups > 1 else ''}"
+    """The heading of a panel; `problem` is a machine, if results of several are drawn, and `PROBLEM`."""
+    *machine, chain, batch, in_features, out_features, groups = problem
+    sizes = f"{batch} × {in_features} → {out_features}, {groups} group{'s' if groups > 1 else ''}"
+    return "\n".join([*machine, chain, sizes])
+
+
+def _panel_keys(results: pd.DataFrame, columns: list[str]) -> list[str]:
+    """The columns that panels differ in. Results may have a column `machine`, which tells whose they are."""
+    return ["machine", *columns] if "machine" in results else columns
 
 
 def _panels(count: int, height: float) -> tuple[Figure, list]:
@@ -89,17 +96,18 @@ def _simulated(rows: pd.DataFrame) -> str:
     return "; ours is the simulator's" if (rows.note == "simulator").any() else ""
 
 
-def times(results: pd.DataFrame, ceilings: Ceilings | None = None) -> Figure:
+def times(results: pd.DataFrame, ceilings: Ceilings | dict[str, Ceilings] | None = None) -> Figure:
     """The time of the chain by version, next to torch's, one panel per problem.
 
     Bars are medians, their whiskers the 10th and 90th percentiles; a bar far longer than most is cut. The
     grey bar is the bare F.linear, which does only the chain's matrix product. With `ceilings`, a dashed line
-    marks the floor (`fgn.bench.floor()`).
+    marks the floor (`fgn.floor()`); results of several machines, told apart by a column `machine`, come with
+    the ceilings of some of them by name.
     """
     measured = results[
         results.median_ms.notna() & ((results.part == "chain") | (results.subject == F_LINEAR))
     ]
-    problems = list(measured.groupby(PROBLEM, sort=False))
+    problems = list(measured.groupby(_panel_keys(measured, PROBLEM), sort=False))
     height = 1.4 + 0.32 * max(len(rows) for _, rows in problems)
     figure, panels = _panels(len(problems), height)
     for axes, (problem, rows) in zip(panels, problems, strict=False):
@@ -112,8 +120,10 @@ def times(results: pd.DataFrame, ceilings: Ceilings | None = None) -> Figure:
         axes.errorbar(
             median, rows.index, xerr=[median - low, high - median], fmt="none", ecolor="#444444", elinewidth=1
         )
-        if ceilings is not None:
-            least = floor(problem[0], problem[1:], ceilings).ms
+        of_panel = ceilings.get(problem[0]) if isinstance(ceilings, dict) else ceilings
+        if of_panel is not None:
+            chain, *shape = problem[-len(PROBLEM) :]
+            least = floor(chain, shape, of_panel).ms
             axes.axvline(least, color=FLOOR_COLOUR, linestyle="--", linewidth=1, zorder=3)
             label = {"xytext": (0, 3), "textcoords": "offset points", "ha": "center", "fontsize": 9}
             axes.annotate(
@@ -128,12 +138,12 @@ def gemm_ladder(results: pd.DataFrame) -> Figure:
     """The speed of each version's matrix product, in percent of the bare F.linear's, one panel per shape."""
     linear = results[(results.part == "linear") & results.median_ms.notna()]
     # The matrix product is the same in every chain of a shape: the first chain's measurement stands for all.
-    sizes = ["batch", "in_features", "out_features"]
+    sizes = _panel_keys(linear, ["batch", "in_features", "out_features"])
     linear = linear.drop_duplicates([*sizes, "subject"])
     shapes = list(linear.groupby(sizes, sort=False))
     height = 1.3 + 0.32 * max(len(rows) for _, rows in shapes)
     figure, panels = _panels(len(shapes), height)
-    for axes, ((batch, in_features, out_features), rows) in zip(panels, shapes, strict=False):
+    for axes, ((*machine, batch, in_features, out_features), rows) in zip(panels, shapes, strict=False):
         rows = rows.set_index("subject")
         rows = rows.loc[_ladder_order(rows.index)]
         percent = 100 * rows.median_ms[F_LINEAR] / rows.median_ms
@@ -142,7 +152,7 @@ def gemm_ladder(results: pd.DataFrame) -> Figure:
         axes.axvline(100, color=FLOOR_COLOUR, linestyle="--", linewidth=1, zorder=0)
         _bars(axes, list(rows.index), percent, labels, limit=1.2 * max(percent.max(), 100))
         axes.set_xlabel(f"speed of the matrix product (% of F.linear){_simulated(rows)}")
-        axes.set_title(f"{batch} × {in_features} → {out_features}", fontsize=10)
+        axes.set_title("\n".join([*machine, f"{batch} × {in_features} → {out_features}"]), fontsize=10)
     return figure
 
 
@@ -165,6 +175,164 @@ def errors(comparison: pd.DataFrame) -> Figure:
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel("relative error against float64, ‖y − y₆₄‖ / ‖y₆₄‖ (log scale)")
+    return figure
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Predictions, from `fgn.teach`
+
+LIMIT_COLOUR, LARGEST_LIMIT_COLOUR = "#A9C4D9", "#31688E"
+MEASURED_STYLES = ("-", "--", ":")
+PART_COLOURS = {"product": "#31688E", "operators": "#E69F00", "norm": "#35B779"}
+
+
+def limits(prediction: pd.DataFrame, measured: dict[str, float], title: str = "") -> Figure:
+    """The time of each limit of a rung, from `fgn.teach.predict()`, and the measured times as vertical lines.
+
+    Where no machine is known, the cycles of a multiprocessor for each step instead.
+    """
+    unit = "ms" if prediction.ms.notna().any() else "cycles"
+    values = prediction[unit].dropna()
+    figure, (axes,) = _panels(1, 1.2 + 0.3 * len(values) + 0.22 * len(measured))
+    colours = [LARGEST_LIMIT_COLOUR if value == values.max() else LIMIT_COLOUR for value in values]
+    axes.barh(values.index, values, color=colours)
+    for name, value in values.items():
+        label = _milliseconds(value) if unit == "ms" else f"{value:.3g}"
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+        offset = {"xytext": (5, 0), "textcoords": "offset points", "va": "center", "fontsize": 9}
+        axes.annotate(label, (value, name), bbox=box, **offset)
+    for (name, ms), style in zip(measured.items(), MEASURED_STYLES, strict=False):
+        axes.axvline(ms, color="#D55E00", linestyle=style, label=f"measured: {_milliseconds(ms)}, {name}")
+    if measured:
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), frameon=False, fontsize=9, borderaxespad=0.2)
+    axes.set_xlim(0, 1.15 * max([values.max(), *measured.values()]))
+    axes.invert_yaxis()
+    axes.spines[["top", "right"]].set_visible(False)
+    words = {
+        "ms": "predicted time of each limit alone (ms)",
+        "cycles": "cycles of a multiprocessor for a step",
+    }
+    axes.set_xlabel(words[unit])
+    axes.set_title(title, fontsize=10, loc="left")
+    return figure
+
+
+def _part_of(launch: str) -> str:
+    if launch.startswith("product"):
+        return "product"
+    return "norm" if launch.startswith(("statistics", "normalise", "norm")) else "operators"
+
+
+def traffic(launches: dict[str, pd.DataFrame], title: str = "") -> Figure:
+    """The bytes that each launch moves, by version: one bar per version, one piece per launch.
+
+    `launches` has the tables of `fgn.teach.launches()` by the name of the version.
+    """
+    figure, (axes,) = _panels(1, 1.5 + 0.4 * len(launches))
+    for version, table in launches.items():
+        left = 0.0
+        for row in table.itertuples():
+            moved = (row.read + row.written) / 1e6
+            axes.barh(version, moved, left=left, color=PART_COLOURS[_part_of(row.launch)], edgecolor="white")
+            left += moved
+        count = f"{left:,.0f} MB, {len(table)} launch{'es' if len(table) > 1 else ''}"
+        axes.annotate(
+            count, (left, version), xytext=(5, 0), textcoords="offset points", va="center", fontsize=9
+        )
+    for part, colour_of_part in PART_COLOURS.items():
+        axes.barh(next(iter(launches)), 0, color=colour_of_part, label=part)
+    axes.legend(
+        ncols=3, loc="lower right", bbox_to_anchor=(1, 1), frameon=False, fontsize=9, borderaxespad=0.2
+    )
+    axes.set_xlim(0, 1.3 * axes.dataLim.xmax)
+    axes.invert_yaxis()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel("memory read and written (MB), one piece for each launch")
+    axes.set_title(title, fontsize=10, loc="left")
+    return figure
+
+
+def roofline(points: pd.DataFrame, ceilings: dict[str, Ceilings]) -> Figure:
+    """What chains reach against what memory bandwidth and arithmetic allow.
+
+    points: label, intensity (operations for each byte of the floor), rate (operations per second), subject.
+    ceilings: one roof for each machine, by its name.
+    """
+    figure, (axes,) = _panels(1, 4.6)
+    intensities = points.intensity
+    low, high = intensities.min() / 4, intensities.max() * 4
+    for (name, roof), style in zip(ceilings.items(), MEASURED_STYLES, strict=False):
+        ridge = roof.operations_per_second / roof.bytes_per_second
+        x = np.array([low, np.clip(ridge, low, high), high])
+        y = np.minimum(x * roof.bytes_per_second, roof.operations_per_second)
+        axes.plot(x, y, color="black", linestyle=style, linewidth=1.2, label=f"roof: {name}")
+    markers = {EAGER: "o", COMPILED: "s", F_LINEAR: "x"}
+    for subject, rows in points.groupby("subject", sort=False):
+        marker, of_subject = markers.get(subject, "D"), TORCH_COLOURS.get(subject, LARGEST_LIMIT_COLOUR)
+        axes.scatter(
+            rows.intensity, rows.rate, color=of_subject, marker=marker, s=30, label=subject, zorder=3
+        )
+    for (_, label), rows in points.groupby(["intensity", "label"], sort=False):
+        place = {"xytext": (0, -8), "textcoords": "offset points", "ha": "center", "va": "top", "fontsize": 8}
+        axes.annotate(label, (rows.intensity.iloc[0], rows.rate.min()), **place)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(low, high)
+    axes.grid(which="major", color="#E8E8E8", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel("operations for each byte that must move (log scale)")
+    axes.set_ylabel("operations per second (log scale)")
+    axes.legend(loc="lower right", frameon=False, fontsize=9)
+    return figure
+
+
+def savings(frame: pd.DataFrame, title: str = "") -> Figure:
+    """Predicted and measured savings, from `fgn.teach.savings()`, one line per recorded problem."""
+    figure, (axes,) = _panels(1, 1.4 + 0.3 * len(frame))
+    sizes = [f"{row.batch} × {row.in_features} → {row.out_features}" for row in frame.itertuples()]
+    labels = [f"{chain}   {size}" for chain, size in zip(frame.chain, sizes, strict=True)]
+    places = np.arange(len(frame))
+    axes.hlines(
+        places, frame.predicted_percent, frame.measured_percent, color="#BBBBBB", linewidth=2, zorder=1
+    )
+    ring = {"facecolors": "white", "edgecolors": LARGEST_LIMIT_COLOUR, "linewidths": 1.5}
+    axes.scatter(frame.predicted_percent, places, s=45, label="predicted", zorder=2, **ring)
+    axes.scatter(frame.measured_percent, places, s=30, color="#D55E00", label="measured", zorder=3)
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.set_yticks(places, labels, fontsize=9)
+    axes.invert_yaxis()
+    axes.grid(axis="x", color="#E8E8E8", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(ncols=2, loc="lower right", bbox_to_anchor=(1, 1), frameon=False, fontsize=9)
+    axes.set_xlabel("time saved (% of the version before)")
+    axes.set_title(title, fontsize=10, loc="left")
+    return figure
+
+
+def share_of_fusion(curves: pd.DataFrame, measured: pd.DataFrame, title: str = "") -> Figure:
+    """The predicted share of the time that fusion saves, by in_features; recorded savings as points.
+
+    curves: a column for each chain, indexed by in_features. measured: from `fgn.teach.savings()`.
+    """
+    figure, (axes,) = _panels(1, 3.8)
+    colours = plt.colormaps["viridis"](np.linspace(0.1, 0.75, len(curves.columns)))
+    for chain, of_chain in zip(curves, colours, strict=True):
+        axes.plot(curves.index, curves[chain], color=of_chain, label=f"{chain}, predicted")
+        rows = measured[measured.chain == chain] if len(measured) else measured
+        if len(rows):
+            axes.scatter(rows.in_features, rows.measured_percent, color=[of_chain], s=35, zorder=3)
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter("{x:.0f}")
+    axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+    axes.grid(color="#E8E8E8", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=9)
+    axes.set_xlabel("in_features (log scale)")
+    axes.set_ylabel("time saved (%)")
+    axes.set_title(title, fontsize=10, loc="left")
     return figure
 
 
