@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from fgn.bench import COMPILED, EAGER, F_LINEAR, Ceilings, floor
 from fgn.compare import TORCH
@@ -83,7 +84,9 @@ def _bars(axes, names: list[str], values, labels: list[str], limit: float, label
     for name, value, end, label in zip(names, values, ends, labels, strict=True):
         if value > limit:
             inside = {"xytext": (-5, 0), "ha": "right", "color": "white", "fontweight": "bold"}
-            axes.annotate(f"{label} →", (limit * 1.3, name), **offset | inside)
+            cut = value > limit * 1.3
+            where = (limit * 1.3 if cut else value, name)
+            axes.annotate(f"{label} →" if cut else label, where, **offset | inside)
         else:
             box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
             axes.annotate(label, (end, name), xytext=(5, 0), bbox=box, **offset)
@@ -171,6 +174,9 @@ def errors(comparison: pd.DataFrame) -> Figure:
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.set_xlim(positive.min() / 4, 4 * max(positive.max(), torch_error))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    if np.floor(np.log10(axes.get_xlim()[1])) <= np.floor(np.log10(axes.get_xlim()[0])) + 1:
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
@@ -288,24 +294,32 @@ def roofline(points: pd.DataFrame, ceilings: dict[str, Ceilings]) -> Figure:
 
 
 def savings(frame: pd.DataFrame, title: str = "") -> Figure:
-    """Predicted and measured savings, from `fgn.teach.savings()`, one line per recorded problem."""
+    """Predicted and measured savings, from `fgn.teach.savings()`, one line per recorded problem.
+
+    A loss far beyond the largest saving is cut off, with its size beside the mark.
+    """
     figure, (axes,) = _panels(1, 1.4 + 0.3 * len(frame))
     sizes = [f"{row.batch} × {row.in_features} → {row.out_features}" for row in frame.itertuples()]
     labels = [f"{chain}   {size}" for chain, size in zip(frame.chain, sizes, strict=True)]
     places = np.arange(len(frame))
-    axes.hlines(
-        places, frame.predicted_percent, frame.measured_percent, color="#BBBBBB", linewidth=2, zorder=1
-    )
+    most = max(frame.predicted_percent.max(), frame.measured_percent.max(), 5)
+    measured = frame.measured_percent.clip(lower=-2 * most)
+    axes.hlines(places, frame.predicted_percent, measured, color="#BBBBBB", linewidth=2, zorder=1)
     ring = {"facecolors": "white", "edgecolors": LARGEST_LIMIT_COLOUR, "linewidths": 1.5}
     axes.scatter(frame.predicted_percent, places, s=45, label="predicted", zorder=2, **ring)
-    axes.scatter(frame.measured_percent, places, s=30, color="#D55E00", label="measured", zorder=3)
+    axes.scatter(measured, places, s=30, color="#D55E00", label="measured", zorder=3)
+    for place, shown, percent in zip(places, measured, frame.measured_percent, strict=True):
+        if percent < shown:
+            axes.annotate(
+                f"← {percent:.0f} %", (shown, place), (8, 4), textcoords="offset points", fontsize=8
+            )
     axes.axvline(0, color="black", linewidth=0.8)
     axes.set_yticks(places, labels, fontsize=9)
     axes.invert_yaxis()
     axes.grid(axis="x", color="#E8E8E8", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(ncols=2, loc="lower right", bbox_to_anchor=(1, 1), frameon=False, fontsize=9)
+    axes.legend(ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False, fontsize=9)
     axes.set_xlabel("time saved (% of the version before)")
     axes.set_title(title, fontsize=10, loc="left")
     return figure
