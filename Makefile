@@ -11,7 +11,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
-C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/sim/*.h cuda_c/sim/*.c)
+C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/sim/*.h cuda_c/sim/*.c \
+	cuda_c/sim/counted/*.h cuda_c/sim/counted/*.c)
 SANITIZER_RUNTIME = $(shell $(CC) -print-file-name=libasan.so) $(shell $(CC) -print-file-name=libstdc++.so)
 
 .PHONY: all build notebooks test check sanitize sanitize-gpu lab bench clean

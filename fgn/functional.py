@@ -21,6 +21,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from fgn import counted
 from fgn.chains import POINTWISE, Chain, Pointwise, Shape
 from fgn.library import ffi, for_device, version_names
 
@@ -85,7 +86,10 @@ def _library_of(device: torch.device):
     """Yields (library, stream) with the device made current."""
     library = for_device(device.type).load()
     if device.type == "cpu":
-        yield library, ffi().NULL
+        try:
+            yield library, ffi().NULL
+        finally:
+            counted.forbid_all()
     else:
         with torch.cuda.device(device):
             yield library, ffi().cast("void *", torch.cuda.current_stream(device).cuda_stream)
@@ -118,6 +122,8 @@ def _error(library) -> str:
 def _raise_for(library, status: int):
     if status == library.FGN_OK:
         return
+    if status == library.FGN_LAUNCH_FAILED and (fault := counted.fault(library)):
+        raise fault
     raise (ValueError if status == library.FGN_INVALID_ARGUMENT else RuntimeError)(_error(library))
 
 
@@ -200,6 +206,7 @@ def run_chain(
             size = ffi().new("unsigned long long *")
             _raise_for(library, library.fgn_workspace_bytes(index, c_chain, size))
             workspace = _allocate(size[0], x.device, torch.uint8, poison)
+            counted.allow(x=x, y=y, workspace=workspace, **parameters)
             status = library.fgn_forward(
                 index, c_chain, _pointer(x), _pointer(y), _pointer(workspace), size[0], stream
             )
@@ -256,6 +263,7 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, version: str | None)
 
         index = _best_version(library, version, x.device)
         if batch > 0:
+            counted.allow(x=x, weight=weight, bias=bias, y=y)
             _check_runs(library, x.device, index, library.fgn_linear(index, *sizes, *pointers, stream))
         return y
 
@@ -285,6 +293,7 @@ def _group_norm(
             _raise_for(library, library.fgn_group_norm_workspace_bytes(index, batch, num_groups, size))
             workspace = torch.empty(size[0], dtype=torch.uint8, device=x.device)
             sizes = (batch, channels, num_groups, eps)
+            counted.allow(x=x, weight=weight, bias=bias, y=y, workspace=workspace)
             status = library.fgn_group_norm(index, *sizes, *pointers, _pointer(workspace), size[0], stream)
             _check_runs(library, x.device, index, status)
         return y

@@ -1,8 +1,9 @@
-"""Find, build and load the two libraries that `cuda_c/` makes.
+"""Find, build and load the libraries that `cuda_c/` makes.
 
 One set of sources, two machines: the C compiler builds the CPU simulator (`build/libfgn_sim.so`), nvcc the
-GPU library (`build/libfgn_cuda.so`). A library is rebuilt when its sources, its compiler or its flags are no
-longer those that it was built from.
+GPU library (`build/libfgn_cuda.so`). The simulator has a second build, which counts and checks the memory
+accesses of kernels (`build/libfgn_sim_counted.so`, for fgn/counted.py). A library is rebuilt when its
+sources, its compiler or its flags are no longer those that it was built from.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +42,17 @@ C_FLAGS = (
     "-fwrapv",
     *C_WARNINGS,
 )
+# The compiler calls the counted build before every memory access of a kernel, and where an index leaves its
+# array. A GPU moves a float4 at once, so structs are not to be taken apart; and where the branches and loops
+# of a kernel join again is read off the order of its instructions, so that has to stay the source's.
+COUNTED_KERNEL_FLAGS = (
+    "-fsanitize=thread,bounds",
+    "-fno-tree-sra",
+    "-fno-reorder-blocks",
+    "-fno-reorder-blocks-and-partition",
+    "-fno-toplevel-reorder",
+)
+COUNTED_OTHER_FLAGS = ("-DSIM_COUNTED",)
 SANITIZER_FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 
 GPU_ARCHITECTURES = ("75", "80", "86", "89", "90")
@@ -101,7 +114,11 @@ def find_nvcc() -> str | None:
     return next((path for name in candidates if name and (path := shutil.which(name))), None)
 
 
-def _c_toolchain(extra_flags: tuple[str, ...] = ()) -> Toolchain:
+def _c_toolchain(
+    extra_flags: tuple[str, ...] = (),
+    kernel_flags: tuple[str, ...] = (),
+    other_flags: tuple[str, ...] = (),
+) -> Toolchain:
     compiler = find_c_compiler()
     if compiler is None:
         raise MissingToolError(
@@ -117,8 +134,8 @@ def _c_toolchain(extra_flags: tuple[str, ...] = ()) -> Toolchain:
     flags = (*C_FLAGS, *native, *extra_flags)
     return Toolchain(
         compiler=compiler,
-        flags=("-x", "c", "-std=gnu11", *flags),
-        other_flags=("-std=gnu11", *flags),
+        flags=("-x", "c", "-std=gnu11", *flags, *kernel_flags),
+        other_flags=("-std=gnu11", *flags, *other_flags),
         link_flags=("-shared", "-pthread", *extra_flags, "-lm"),
         identity=macros or "",
     )
@@ -303,12 +320,12 @@ def _run(command: list[str]):
 
 @functools.cache
 def ffi() -> cffi.FFI:
-    """The C interface, read from the headers as they stand: fgn.h, and what only the simulator has, sim.h."""
+    """The C interface, read from the headers as they stand: fgn.h, and what only the simulator has."""
     interface = cffi.FFI()
     with warnings.catch_warnings():
         # cffi says that it ignores `#pragma once`, which is all that it should do.
         warnings.filterwarnings("ignore", message="#pragma in cdef")
-        for header in ("fgn.h", "sim/sim.h"):
+        for header in ("fgn.h", "sim/sim.h", "sim/counted/counted.h"):
             interface.cdef((SOURCES / header).read_text())
     return interface
 
@@ -325,12 +342,24 @@ SANITIZED_SIMULATOR = Library(
     SIMULATOR.patterns,
     functools.partial(_c_toolchain, SANITIZER_FLAGS),
 )
+COUNTED_SIMULATOR = Library(
+    "fgn_sim_counted",
+    "simulator library that counts and checks",
+    (*SIMULATOR.patterns, "sim/counted/*.c"),
+    functools.partial(_c_toolchain, kernel_flags=COUNTED_KERNEL_FLAGS, other_flags=COUNTED_OTHER_FLAGS),
+)
 GPU = Library("fgn_cuda", "GPU library", ("*.cu",), _nvcc_toolchain)
+
+
+# Whether CPU tensors run on the counted simulator; fgn.counted.recording() says so.
+is_counting: ContextVar[bool] = ContextVar("is_counting", default=False)
 
 
 def for_device(device_type: str) -> Library:
     """The library that runs tensors of this device type; RuntimeError when there is none for it."""
     if device_type == "cpu":
+        if is_counting.get():
+            return COUNTED_SIMULATOR
         # `make sanitize` runs the tests on the library that reports memory errors.
         return SANITIZED_SIMULATOR if os.environ.get("FGN_SANITIZE") == "1" else SIMULATOR
     if device_type == "cuda":

@@ -34,8 +34,23 @@ def source_text(file: str, kernel: str | None = None) -> str:
     raise ValueError(f"kernel: {path.name} has no function {kernel!r}")
 
 
-def source(file: str, kernel: str | None = None):
-    """The same as `source_text()`, as highlighted CUDA C for a notebook."""
-    from IPython.display import Code
+class Source(str):
+    """CUDA C that a notebook shows highlighted."""
 
-    return Code(source_text(file, kernel), language="cuda")
+    def __repr__(self):
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        from pygments import highlight
+        from pygments.formatters import HtmlFormatter
+        from pygments.lexers import CudaLexer
+
+        # Styles stand in the text itself: notebook viewers disagree about style sheets, and about the font of
+        # preformatted text in an output.
+        formatter = HtmlFormatter(noclasses=True, nobackground=True, prestyles="font-family: monospace")
+        return highlight(str(self), CudaLexer(), formatter)
+
+
+def source(file: str, kernel: str | None = None) -> Source:
+    """The same as `source_text()`, as highlighted CUDA C for a notebook."""
+    return Source(source_text(file, kernel))

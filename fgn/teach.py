@@ -204,25 +204,27 @@ def predict(
     them; l1_lines, 128-byte lines looked up in the L1 cache; shared_wavefronts, passes over shared memory.
 
     One row for each limit: "for each step"; "most in a cycle" (of one multiprocessor); "cycles", for each
-    step; "ms" of the whole product, if `setting.machine` is known. The last row is the bytes that must come
-    from memory at least once. Everything can overlap, so the prediction is the largest of them.
+    step; "ms" of the whole product, if `setting.machine` is known, and then also a row for the bytes that
+    must cross the memory bus at least once. Everything can overlap, so the prediction is the largest.
     """
     machine = setting.machine
     lanes = machine.lanes if machine else MOST_LANES
     rows = {
         "multiply-adds": (1.0, lanes / LANES),
         "instructions": (instructions, INSTRUCTIONS_A_CYCLE),
-        "shared memory": (shared_wavefronts, SHARED_WAVEFRONTS_A_CYCLE),
+        "shared wavefronts": (shared_wavefronts, SHARED_WAVEFRONTS_A_CYCLE),
         "L1 lines": (l1_lines, L1_LINES_A_CYCLE),
     }
+    if machine is not None and machine.clock_hz is not None:
+        least = floor(setting.chain, setting.machine_shape, machine.ceilings)
+        cycles_of_all = machine.multiprocessors * machine.clock_hz
+        rows["memory bytes"] = (
+            least.bytes / setting.steps,
+            machine.ceilings.bytes_per_second / cycles_of_all,
+        )
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=["for each step", "most in a cycle"])
     frame["cycles"] = frame["for each step"] / frame["most in a cycle"]
-    frame["ms"] = np.nan
-    if machine is not None:
-        if machine.clock_hz is not None:
-            frame["ms"] = frame.cycles * setting.steps / (machine.multiprocessors * machine.clock_hz) * 1e3
-        least = floor(setting.chain, setting.machine_shape, machine.ceilings).memory_ms
-        frame.loc["memory", "ms"] = least
+    frame["ms"] = frame.cycles * setting.steps / cycles_of_all * 1e3 if "memory bytes" in rows else np.nan
     return frame.rename_axis("limit")
 
 

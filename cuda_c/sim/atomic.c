@@ -3,6 +3,11 @@
  * They are real atomics of the CPU, because blocks run on several OS threads. Like CUDA's they order
  * nothing else; __threadfence() does. */
 #include "machine.h"
+#include "watch.h"
+
+void sim_fence(void) {
+    atomic_thread_fence(memory_order_seq_cst);
+}
 
 static bool is_less(enum sim_type type, uint64_t a, uint64_t b) {
     switch (type) {
@@ -66,6 +71,7 @@ uint64_t sim_atomic(const struct sim_site *site, enum sim_atomic operation, enum
     if ((uintptr_t)address % bytes)
         sim_report_call(SIM_MISALIGNED, site, "makes an atomic access to %p, which is not a multiple of %u",
                         (void *)(uintptr_t)address, bytes);
+    watch_atomic(SIM_CALLER, address, bytes);
     uint64_t old, desired;
     if (wide) {
         volatile uint64_t *word = address;

@@ -3,6 +3,7 @@
  * The threads queue up in the order in which they arrive, and the last one makes the whole queue ready.
  * A thread that has returned, or is at another barrier, never arrives: then the others wait in vain. */
 #include "machine.h"
+#include "watch.h"
 
 int sim_barrier(const struct sim_site *site, int predicate) {
     struct sim_block *block = &sim_worker->block;
@@ -13,8 +14,10 @@ int sim_barrier(const struct sim_site *site, int predicate) {
     sim_queue_append(&block->at_barrier, self);
     block->predicates += predicate;
     block->arrived++;
+    watch_barrier_reached(self);
 
     if (block->arrived == block->size && !block->sites_differ) {
+        watch_barrier_passed();
         block->last_predicates = block->predicates;
         block->predicates = 0;
         block->arrived = 0;

@@ -5,6 +5,7 @@
  * Threads that are ready go before threads that have not started, so that a warp gets on with its work
  * while its data is still in the cache. When nobody can run and some still wait, they wait in vain. */
 #include "machine.h"
+#include "watch.h"
 
 void sim_queue_append(struct sim_queue *queue, struct sim_thread *thread) {
     thread->next = NULL;
@@ -40,6 +41,7 @@ static void run_next_thread(struct sim_worker *worker) {
     block->next_index = following_index(block->next_index, sim_launch_now.block);
     worker->current = thread;
     worker->registers->thread_index = thread->index;
+    watch_thread_runs(thread);
     sim_launch_now.enter(sim_launch_now.arguments);
     thread->state = SIM_HAS_RETURNED;
     if (thread->copies.count > 0)
@@ -63,6 +65,11 @@ static struct sim_fiber *take_fiber(struct sim_worker *worker) {
     return fiber;
 }
 
+/* All warps that have started have done so with all their lanes. */
+static bool is_between_warps(const struct sim_block *block) {
+    return block->started % SIM_WARP_THREADS == 0 || block->started == block->size;
+}
+
 /* Where to go from here: to a thread that can run, or home when the block has ended. */
 static struct sim_fiber *choose_fiber(struct sim_worker *worker) {
     struct sim_block *block = &worker->block;
@@ -72,8 +79,11 @@ static struct sim_fiber *choose_fiber(struct sim_worker *worker) {
             block->ready.first = thread->next;
             worker->current = thread;
             worker->registers->thread_index = thread->index;
+            watch_thread_runs(thread);
             return thread->fiber;
         }
+        if (WATCHED && is_between_warps(block) && watch_all_stopped())
+            continue;
         if (block->started < block->size) {
             struct sim_fiber *fiber = take_fiber(worker);
             if (!fiber)
@@ -105,7 +115,8 @@ static void fiber_body(void) {
             if (sim_is_stopping())
                 sim_block_abandon();
             run_next_thread(worker);
-        } while (!block->ready.first && block->started < block->size);
+        } while (!block->ready.first && block->started < block->size &&
+                 !(WATCHED && is_between_warps(block)));
         struct sim_fiber *next = choose_fiber(worker);
         worker->unused[worker->unused_count++] = worker->fiber;
         go_to(worker, next);
@@ -151,6 +162,7 @@ bool sim_block_run(struct sim_worker *worker) {
     block->returned = 0;
     block->next_index = (uint3){0, 0, 0};
 
+    watch_block_begins(worker);
     worker->fiber = &worker->home;
     struct sim_fiber *fiber = take_fiber(worker);
     if (!fiber)
@@ -159,6 +171,7 @@ bool sim_block_run(struct sim_worker *worker) {
     if (block->returned == block->size)
         return true;
 
+    watch_block_abandoned();
     /* Abandoned: its threads never return, so take back what they hold. */
     block->ready = block->at_barrier = (struct sim_queue){0};
     block->arrived = 0;

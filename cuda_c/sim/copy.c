@@ -1,6 +1,7 @@
 /* Asynchronous copies: each thread keeps a list of what it has asked for, in order, and carries out a
  * group of them only when it waits for that group. */
 #include "machine.h"
+#include "watch.h"
 #include <stdlib.h>
 
 void sim_copy_async(const struct sim_site *site, void *shared, const void *global, unsigned bytes,
@@ -10,6 +11,8 @@ void sim_copy_async(const struct sim_site *site, void *shared, const void *globa
         sim_report_call(SIM_MISALIGNED, site,
                         "copies %u bytes from %p to %p, and both must be multiples of %u", bytes, global,
                         shared, bytes);
+    if (valid)
+        watch_copy_asked(SIM_CALLER, global, bytes);
     if (copies->count == copies->capacity) {
         enum { FIRST_CAPACITY = 16 };
         unsigned capacity = copies->capacity ? 2 * copies->capacity : FIRST_CAPACITY;
@@ -21,7 +24,8 @@ void sim_copy_async(const struct sim_site *site, void *shared, const void *globa
         copies->pending = pending;
         copies->capacity = capacity;
     }
-    copies->pending[copies->count++] = (struct sim_copy){shared, global, bytes, copies->groups, valid};
+    copies->pending[copies->count++] =
+        (struct sim_copy){shared, global, SIM_CALLER, bytes, copies->groups, valid};
 }
 
 void copy_async_commit(void) {
@@ -35,6 +39,7 @@ void copy_async_wait(unsigned groups_in_flight) {
         const struct sim_copy *copy = &copies->pending[landed];
         if (copy->group + groups_in_flight >= copies->groups)
             break;
+        watch_copy_lands(copy->pc, copy->shared, copy->bytes);
         if (copy->valid)
             memcpy(copy->shared, copy->global, copy->bytes);
         else

@@ -174,8 +174,9 @@ void copy_async_wait(unsigned groups_in_flight);
 
 /* ---- Atomics ---- */
 
-#define __threadfence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
-#define __threadfence_block() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+void sim_fence(void);
+#define __threadfence() sim_fence()
+#define __threadfence_block() sim_fence()
 
 enum sim_atomic {
     SIM_ATOMIC_ADD,

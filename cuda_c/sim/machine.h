@@ -24,6 +24,7 @@ enum sim_state {
     SIM_WAITS_AT_BARRIER,
     SIM_WAITS_FOR_LANES,
     SIM_WAITS_FOR_ACTIVE_MASK,
+    SIM_WAITS_FOR_WARP, /* in the counted build: the rest of its warp is to catch up */
     SIM_HAS_RETURNED
 };
 
@@ -42,6 +43,7 @@ struct sim_exchange {
 struct sim_copy {
     void *shared;
     const void *global;
+    const void *pc; /* of the call that asked for it; NULL in the plain build */
     unsigned bytes;
     unsigned group;
     bool valid;
@@ -149,6 +151,19 @@ cudaError_t sim_set_last_error(cudaError_t error); /* unless it is a success; re
 noreturn void sim_report_call(sim_report_kind kind, const struct sim_site *site, const char *what, ...)
     __attribute__((format(printf, 3, 4))); /* the running thread made a wrong call */
 noreturn void sim_report_stuck(void);      /* the threads of this block that wait do so in vain */
+/* A thread accesses memory at `pc`; see sim_report for the rest. */
+struct sim_access_report {
+    sim_report_kind kind;
+    const struct sim_thread *thread;
+    uintptr_t pc;
+    bool has_index;
+    long long index;
+    const uint3 *other; /* NULL when there is no other thread */
+    const uint3 *other_block;
+    uintptr_t other_pc;
+};
+noreturn void sim_report_access(const struct sim_access_report *access, const char *what, ...)
+    __attribute__((format(printf, 2, 3)));
 void sim_report_no_memory(void);
 void sim_report_launch(sim_report *report, sim_report_kind kind, const char *what, ...)
     __attribute__((format(printf, 3, 4))); /* the launch as a whole */

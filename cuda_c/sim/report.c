@@ -31,6 +31,14 @@ static const char *name_of(sim_report_kind kind) {
         return "out of memory";
     case SIM_INTERRUPTED:
         return "interrupted";
+    case SIM_OUT_OF_BOUNDS:
+        return "out of bounds";
+    case SIM_UNINITIALISED:
+        return "uninitialised shared memory";
+    case SIM_RACE:
+        return "race";
+    case SIM_BLOCK_RACE:
+        return "race between blocks";
     default:
         return "no report";
     }
@@ -99,6 +107,29 @@ noreturn void sim_report_call(sim_report_kind kind, const struct sim_site *site,
         sim_report *report = &sim_launch_now.report;
         begin(report, kind, site);
         name_thread(report, sim_worker->current);
+        size_t said = strlen(report->message);
+        va_list arguments;
+        va_start(arguments, what);
+        vsnprintf(report->message + said, sizeof report->message - said, what, arguments);
+        va_end(arguments);
+    }
+    sim_block_abandon();
+}
+
+noreturn void sim_report_access(const struct sim_access_report *access, const char *what, ...) {
+    if (is_first()) {
+        sim_report *report = &sim_launch_now.report;
+        begin(report, access->kind, NULL);
+        name_thread(report, access->thread);
+        report->pc = access->pc;
+        report->has_index = access->has_index;
+        report->index = access->index;
+        if (access->other) {
+            report->has_other = 1;
+            report->other = *access->other;
+            report->other_block = *access->other_block;
+            report->other_pc = access->other_pc;
+        }
         size_t said = strlen(report->message);
         va_list arguments;
         va_start(arguments, what);

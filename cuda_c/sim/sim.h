@@ -30,10 +30,16 @@ typedef enum sim_report_kind {
     SIM_SHUFFLE_WIDTH = 5,      /* a width that is no power of two up to 32 */
     SIM_MISALIGNED = 6,         /* an atomic or asynchronous copy at no multiple of its size */
     SIM_OUT_OF_MEMORY = 7,      /* this machine has no memory left for the simulated threads */
-    SIM_INTERRUPTED = 8         /* sim_interrupt() */
+    SIM_INTERRUPTED = 8,        /* sim_interrupt() */
+    /* found by the counted build only (counted/counted.h): */
+    SIM_OUT_OF_BOUNDS = 9,  /* an access outside every argument, array and shared memory; it was not made */
+    SIM_UNINITIALISED = 10, /* a read of shared memory that its block has not written */
+    SIM_RACE = 11,          /* two threads of a block, the same bytes, a write, and nothing between them */
+    SIM_BLOCK_RACE = 12     /* the same for two blocks of one launch and global memory */
 } sim_report_kind;
 
-/* Why a launch failed. `thread` is the one that waits or calls; `other` is the one it waits for. */
+/* Why a launch failed. `thread` is the one that waits, calls or accesses memory; `other` is the one it waits
+ * for or races with. */
 typedef struct sim_report {
     sim_report_kind kind;
     const char *kernel;
@@ -46,6 +52,12 @@ typedef struct sim_report {
     uint3 other;
     const char *other_file; /* where `other` is; NULL when it has returned */
     int other_line;
+    /* Of an access to memory, which has no file and line here: debug information knows them by these. */
+    unsigned long long pc; /* 0 where there is none */
+    unsigned long long other_pc;
+    uint3 other_block;
+    int has_index;
+    long long index;   /* in elements of the argument or array that is meant */
     char message[512]; /* all of the above in a sentence */
 } sim_report;
 

@@ -4,6 +4,7 @@
  * an exchange possible. Lanes meet when they wait for the same operation with the same mask, also from
  * different lines, as on compute capability 7.0 and later. */
 #include "machine.h"
+#include "watch.h"
 
 static unsigned number_of(const struct sim_thread *thread) {
     return (unsigned)(thread - sim_worker->block.threads);
@@ -63,6 +64,7 @@ static uint64_t meet(const struct sim_site *site, enum sim_warp_operation operat
     unsigned lanes = mask & sim_lanes_of_warp(block, warp);
     if ((lanes & ~block->exchanging[warp]) == 0 && all_wait_for(&self->exchange, threads, lanes)) {
         block->exchanging[warp] &= ~lanes;
+        watch_lanes_met(warp, lanes);
         exchange_values(operation, threads, lanes);
         sim_block_wait(SIM_RUNS, site); /* in line with the others, so that lanes go on in order */
     } else {

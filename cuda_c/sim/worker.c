@@ -4,6 +4,7 @@
  * for the next launch. All take blocks from one counter, a few at a time, until there are none left. */
 #define _GNU_SOURCE
 #include "machine.h"
+#include "watch.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -62,7 +63,8 @@ static uint3 index_of_block(uint64_t number, dim3 grid) {
 
 static void run_blocks(void) {
     struct sim_launch *launch = &sim_launch_now;
-    if (!have_worker() || !have_dynamic_shared(launch->dynamic_shared_bytes)) {
+    if (!have_worker() || !have_dynamic_shared(launch->dynamic_shared_bytes) ||
+        !watch_worker_begins(sim_worker)) {
         sim_report_no_memory();
         return;
     }

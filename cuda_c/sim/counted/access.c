@@ -1,0 +1,202 @@
+/* What the compiler calls before every load and store of a kernel.
+ *
+ * The access is looked up (is it in memory that the kernel may touch?), checked, and appended to the log of
+ * its thread. Nearly always it comes from an instruction that was here a moment ago and goes to the same
+ * array as then, so that lookup is a small table by program counter. What a kernel keeps on its own stack,
+ * and its parameters, are registers or constant memory on a GPU: they are not counted.
+ *
+ * A thread whose log is full waits until the other lanes of its warp have come as far and their logs have
+ * been put together, so a log needs little memory however long a kernel runs. */
+#include "../watch.h"
+#include "recorder.h"
+
+_Thread_local struct recorder *recorder;
+
+enum { KEY_PIECE_BITS = 6 };
+
+static struct known_site *slot_of(struct recorder *self, instruction_key key) {
+    return &self->known[(key * 0x9e3779b97f4a7c15u) >> (64 - KNOWN_SITES_BITS)];
+}
+
+static bool is_on_stack(const struct recorder *self, uintptr_t address) {
+    const struct sim_fiber *fiber = self->worker->fiber;
+    return address - (uintptr_t)fiber->stack < fiber->stack_bytes;
+}
+
+/* Fills the slot in for an access that is not the one it knows. */
+static void learn(struct recorder *self, struct known_site *known, instruction_key key, uintptr_t pc,
+                  uintptr_t address, unsigned bytes, counted_operation operation) {
+    struct place *place = place_of(self, address, bytes);
+    if (!place) {
+        struct access access = {.pc = pc, .address = address, .bytes = bytes, .operation = operation};
+        fault_out_of_bounds(self, &access);
+    }
+    unsigned site = 0;
+    if (place->space != COUNTED_NOTHING) {
+        struct instruction instruction = {key, pc, place->space, operation, bytes};
+        site = site_of(self, &instruction, place);
+    }
+    *known = (struct known_site){key, place->begin, place->end - place->begin - bytes, place, site};
+}
+
+static void wait_for_warp(struct recorder *self) {
+    self->log->waits = true;
+    sim_block_wait(SIM_WAITS_FOR_WARP, NULL);
+}
+
+static inline __attribute__((always_inline)) void on_access(uintptr_t pc, unsigned piece, uintptr_t address,
+                                                            unsigned bytes, counted_operation operation) {
+    struct recorder *self = recorder;
+    if (!self)
+        return; /* host code of a kernel file */
+    instruction_key key = (instruction_key)pc << KEY_PIECE_BITS | piece;
+    struct known_site *known = slot_of(self, key);
+    if (__builtin_expect(known->key != key || address - known->begin > known->last, 0)) {
+        if (is_on_stack(self, address))
+            return;
+        learn(self, known, key, pc, address, bytes, operation);
+    }
+    if (known->site == 0)
+        return;
+    bool is_misaligned = address & (bytes - 1);
+    if (__builtin_expect(is_misaligned || known->place->shadow, 0)) {
+        struct access access = {.pc = pc,
+                                .address = address,
+                                .bytes = bytes,
+                                .operation = operation,
+                                .place = known->place,
+                                .site = known->site};
+        if (is_misaligned)
+            fault_misaligned(self, &access);
+        shadow_check(self, &access);
+    }
+    struct log *log = self->log;
+    log->entry[log->count++] = (uint64_t)known->site << SITE_SHIFT | address;
+    if (__builtin_expect(log->count == LOG_ENTRIES, 0))
+        wait_for_warp(self);
+}
+
+/* An access whose alignment the compiler does not know, or of an odd size: a GPU makes several of it, each as
+ * wide as the size and the address allow. */
+static void on_range(uintptr_t pc, uintptr_t address, size_t bytes, counted_operation operation) {
+    enum { WIDEST = 16, MOST_PIECES = 1 << KEY_PIECE_BITS };
+    uintptr_t multiples = address | bytes | WIDEST;
+    unsigned width = (unsigned)(multiples & -multiples);
+    for (unsigned piece = 0; bytes > 0; bytes -= width, address += width, piece++)
+        on_access(pc, piece % MOST_PIECES, address, width, operation);
+}
+
+#define PC ((uintptr_t)__builtin_return_address(0))
+
+#define DEFINE_ACCESS(bytes)                                                                                 \
+    void __tsan_read##bytes(void *address);                                                                  \
+    void __tsan_read##bytes(void *address) {                                                                 \
+        on_access(PC, 0, (uintptr_t)address, bytes, COUNTED_LOAD);                                           \
+    }                                                                                                        \
+    void __tsan_write##bytes(void *address);                                                                 \
+    void __tsan_write##bytes(void *address) {                                                                \
+        on_access(PC, 0, (uintptr_t)address, bytes, COUNTED_STORE);                                          \
+    }                                                                                                        \
+    void __tsan_unaligned_read##bytes(void *address);                                                        \
+    void __tsan_unaligned_read##bytes(void *address) {                                                       \
+        on_range(PC, (uintptr_t)address, bytes, COUNTED_LOAD);                                               \
+    }                                                                                                        \
+    void __tsan_unaligned_write##bytes(void *address);                                                       \
+    void __tsan_unaligned_write##bytes(void *address) {                                                      \
+        on_range(PC, (uintptr_t)address, bytes, COUNTED_STORE);                                              \
+    }                                                                                                        \
+    void __tsan_volatile_read##bytes(void *address);                                                         \
+    void __tsan_volatile_read##bytes(void *address) {                                                        \
+        on_access(PC, 0, (uintptr_t)address, bytes, COUNTED_LOAD);                                           \
+    }                                                                                                        \
+    void __tsan_volatile_write##bytes(void *address);                                                        \
+    void __tsan_volatile_write##bytes(void *address) {                                                       \
+        on_access(PC, 0, (uintptr_t)address, bytes, COUNTED_STORE);                                          \
+    }
+
+DEFINE_ACCESS(1)
+DEFINE_ACCESS(2)
+DEFINE_ACCESS(4)
+DEFINE_ACCESS(8)
+DEFINE_ACCESS(16)
+
+void __tsan_read_range(void *address, size_t bytes);
+void __tsan_read_range(void *address, size_t bytes) {
+    on_range(PC, (uintptr_t)address, bytes, COUNTED_LOAD);
+}
+void __tsan_write_range(void *address, size_t bytes);
+void __tsan_write_range(void *address, size_t bytes) {
+    on_range(PC, (uintptr_t)address, bytes, COUNTED_STORE);
+}
+
+/* clang's, for the copies that it makes calls of. */
+void *__tsan_memcpy(void *to, const void *from, size_t bytes);
+void *__tsan_memcpy(void *to, const void *from, size_t bytes) {
+    on_range(PC, (uintptr_t)from, bytes, COUNTED_LOAD);
+    on_range(PC, (uintptr_t)to, bytes, COUNTED_STORE);
+    return memcpy(to, from, bytes);
+}
+void *__tsan_memmove(void *to, const void *from, size_t bytes);
+void *__tsan_memmove(void *to, const void *from, size_t bytes) {
+    on_range(PC, (uintptr_t)from, bytes, COUNTED_LOAD);
+    on_range(PC, (uintptr_t)to, bytes, COUNTED_STORE);
+    return memmove(to, from, bytes);
+}
+void *__tsan_memset(void *to, int value, size_t bytes);
+void *__tsan_memset(void *to, int value, size_t bytes) {
+    on_range(PC, (uintptr_t)to, bytes, COUNTED_STORE);
+    return memset(to, value, bytes);
+}
+
+/* Nothing is to be done when a program starts, and where a function begins and ends. */
+void __tsan_init(void);
+void __tsan_init(void) {}
+void __tsan_func_entry(void *caller);
+void __tsan_func_entry(void *caller) {
+    (void)caller;
+}
+void __tsan_func_exit(void);
+void __tsan_func_exit(void) {}
+
+/* ---- -fsanitize=bounds: an index that leaves the array that it is used on ---- */
+
+/* The compiler's description of where and of what; the GNU and LLVM runtimes agree on it. */
+struct bounds_type {
+    uint16_t kind; /* 0: integer */
+    uint16_t info; /* of an integer: bit 0, signed; the rest, log2 of its bits */
+    char name[];   /* in quotes */
+};
+struct bounds_check {
+    const char *file;
+    uint32_t line;
+    uint32_t column;
+    const struct bounds_type *array;
+    const struct bounds_type *index;
+};
+
+void __ubsan_handle_out_of_bounds(const struct bounds_check *check, uintptr_t index);
+void __ubsan_handle_out_of_bounds(const struct bounds_check *check, uintptr_t index) {
+    if (!recorder)
+        return; /* host code of a kernel file */
+    unsigned bits = 1u << (check->index->info >> 1);
+    bool is_signed = check->index->info & 1;
+    long long value = (long long)index;
+    if (bits < 64) /* the compiler hands over the bits of a narrower index, extended or not */
+        value = is_signed ? (long long)((uint64_t)value << (64 - bits)) >> (64 - bits)
+                          : (long long)((uint64_t)value << (64 - bits) >> (64 - bits));
+    fault_index(PC, value, check->array->name);
+}
+
+/* ---- Accesses that the simulator makes for the kernel ---- */
+
+void watch_atomic(const void *pc, const volatile void *address, unsigned bytes) {
+    on_access((uintptr_t)pc, 0, (uintptr_t)address, bytes, COUNTED_ATOMIC);
+}
+
+void watch_copy_asked(const void *pc, const void *global, unsigned bytes) {
+    on_access((uintptr_t)pc, 0, (uintptr_t)global, bytes, COUNTED_LOAD);
+}
+
+void watch_copy_lands(const void *pc, const void *shared, unsigned bytes) {
+    on_access((uintptr_t)pc, 1, (uintptr_t)shared, bytes, COUNTED_STORE);
+}

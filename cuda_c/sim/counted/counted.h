@@ -1,0 +1,62 @@
+/* The counted build as a library: what the kernels of the last launches asked of memory.
+ *
+ * The kernels' sources are compiled with the compiler's -fsanitize=thread, of which only the instrumentation
+ * is used: it calls a function before every load and store. These functions are ours (access.c). They check
+ * the access, then write it down; what the 32 lanes of a warp wrote down is put together into the requests
+ * that a GPU would make (requests.c), and those are counted for each instruction of the kernel (metrics.c).
+ * A fault that is found stops the launch, and sim_last_report() tells it.
+ *
+ * Python's cffi reads this file after ../sim.h and as it stands, which is why it includes nothing. */
+#pragma once
+
+typedef enum counted_space { COUNTED_NOTHING = 0, COUNTED_GLOBAL = 1, COUNTED_SHARED = 2 } counted_space;
+
+typedef enum counted_operation { COUNTED_LOAD = 0, COUNTED_STORE = 1, COUNTED_ATOMIC = 2 } counted_operation;
+
+/* One load, store or atomic in a kernel's source. A request is one execution by a warp. */
+typedef struct counted_instruction {
+    unsigned long long pc;
+    const char *library; /* the file that the instruction is in, and where there; valid while it is loaded */
+    unsigned long long offset;
+    counted_space space;
+    counted_operation operation;
+    unsigned bytes; /* for each thread */
+    unsigned long long requests;
+    unsigned long long threads;          /* that took part, over all requests */
+    unsigned long long sectors;          /* of 32 bytes, of global memory: a request counts a sector once */
+    unsigned long long wavefronts;       /* of shared memory: cycles that the 32 banks need */
+    unsigned long long least_wavefronts; /* for as many bytes without a bank conflict */
+} counted_instruction;
+
+typedef struct counted_launch {
+    const char *kernel;
+    const char *file;
+    dim3 grid;
+    dim3 block;
+    unsigned long long dynamic_shared_bytes;
+    unsigned long long barriers;        /* __syncthreads(), once for each warp */
+    unsigned long long warp_operations; /* shuffles, votes and __syncwarp(), likewise */
+    /* Different 32-byte sectors of global memory that the whole launch reads before it writes them, and
+     * that it writes: the least that must come from DRAM and, sooner or later, go there. */
+    unsigned long long sectors_read;
+    unsigned long long sectors_written;
+    /* The same with an L2 cache of a limited size between (footprint.c). */
+    unsigned long long dram_sectors_read;
+    unsigned long long dram_sectors_written;
+    unsigned instruction_count;
+    const counted_instruction *instructions;
+} counted_launch;
+
+/* Kernels may access this memory from now on. What an address in it is, reports say by `name` and index. */
+void counted_allow(const void *memory, unsigned long long bytes, unsigned element_bytes, const char *name);
+void counted_forbid_all(void);
+
+/* The launches since counted_clear(), except those that failed. Valid until the next call of it. */
+unsigned counted_launch_count(void);
+const counted_launch *counted_launch_at(unsigned index);
+void counted_clear(void);
+
+void counted_set_l2_bytes(unsigned long long bytes);
+
+/* The library that a program counter of a report is in, and where there; NULL when it is in none. */
+const char *counted_library_of(unsigned long long pc, unsigned long long *offset);

@@ -1,0 +1,211 @@
+/* A launch in the counted build: what is set up for it, what each OS thread hands in, and the result.
+ *
+ * Instructions are numbered for all OS threads together, the first time that one of them meets one; each
+ * counts for itself what they do. */
+#define _GNU_SOURCE
+#include "../watch.h"
+#include "recorder.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct recorder *all_recorders;
+static uint64_t launch_number;
+
+/* ---- Instructions ---- */
+
+static struct instruction instructions[MOST_INSTRUCTIONS];
+static unsigned instruction_count;
+
+static unsigned instruction_index(const struct instruction *wanted) {
+    pthread_mutex_lock(&mutex);
+    unsigned index = 0;
+    while (index < instruction_count &&
+           (instructions[index].key != wanted->key || instructions[index].space != wanted->space))
+        index++;
+    if (index == instruction_count && index < MOST_INSTRUCTIONS - 1)
+        instructions[instruction_count++] = *wanted;
+    pthread_mutex_unlock(&mutex);
+    return index;
+}
+
+const struct instruction *instruction_at(unsigned index) {
+    return &instructions[index];
+}
+
+unsigned site_of(struct recorder *self, const struct instruction *instruction, struct place *place) {
+    unsigned site = 1;
+    while (site < self->site_count &&
+           (self->sites[site].key != instruction->key || self->sites[site].place != place))
+        site++;
+    if (site == self->site_count && site < MOST_SITES - 1) {
+        self->sites[site] = (struct site){instruction->key, place, instruction_index(instruction)};
+        self->site_count++;
+    }
+    return site;
+}
+
+/* ---- Recorders ---- */
+
+static _Thread_local struct recorder *own_recorder; /* kept from launch to launch */
+static pthread_key_t recorder_key;                  /* frees it when its OS thread ends */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void free_recorder(void *memory) {
+    struct recorder *self = memory;
+    pthread_mutex_lock(&mutex);
+    struct recorder **link = &all_recorders;
+    while (*link && *link != self)
+        link = &(*link)->next;
+    if (*link)
+        *link = self->next;
+    pthread_mutex_unlock(&mutex);
+    free(self->places);
+    free(self->sites);
+    free(self->tallies);
+    free(self->shadow_memory);
+    free(self->knowledge);
+    free(self);
+}
+
+static void make_key(void) {
+    pthread_key_create(&recorder_key, free_recorder);
+}
+
+static struct recorder *create_recorder(void) {
+    struct recorder *self = calloc(1, sizeof *self);
+    if (!self)
+        return NULL;
+    self->places = calloc(MOST_PLACES, sizeof *self->places);
+    self->sites = calloc(MOST_SITES, sizeof *self->sites);
+    self->tallies = calloc(MOST_INSTRUCTIONS, sizeof *self->tallies);
+    if (!self->places || !self->sites || !self->tallies || !shadow_create(self)) {
+        free_recorder(self);
+        return NULL;
+    }
+    pthread_mutex_lock(&mutex);
+    self->next = all_recorders;
+    all_recorders = self;
+    pthread_mutex_unlock(&mutex);
+    pthread_setspecific(recorder_key, self);
+    return self;
+}
+
+bool watch_worker_begins(struct sim_worker *worker) {
+    pthread_once(&once, make_key);
+    if (!own_recorder)
+        own_recorder = create_recorder();
+    struct recorder *self = own_recorder;
+    if (!self)
+        return false;
+    self->worker = worker;
+    self->launch = launch_number;
+    self->barriers = self->warp_operations = 0;
+    self->site_count = 1;
+    memset(self->known, 0, sizeof self->known);
+    shadow_begin_launch(self);
+    places_begin_launch(self);
+    recorder = self;
+    return true;
+}
+
+/* ---- Results ---- */
+
+static counted_launch *launches;
+static unsigned launches_kept, launches_capacity;
+
+unsigned counted_launch_count(void) {
+    return launches_kept;
+}
+
+const counted_launch *counted_launch_at(unsigned index) {
+    return index < launches_kept ? &launches[index] : NULL;
+}
+
+void counted_clear(void) {
+    for (unsigned i = 0; i < launches_kept; i++)
+        free((void *)launches[i].instructions);
+    launches_kept = 0;
+}
+
+const char *counted_library_of(unsigned long long pc, unsigned long long *offset) {
+    Dl_info info;
+    if (!dladdr((void *)(uintptr_t)pc, &info))
+        return NULL;
+    *offset = pc - (uintptr_t)info.dli_fbase;
+    return info.dli_fname;
+}
+
+/* Takes what the OS threads have counted; their tallies are ready for the next launch afterwards. */
+static counted_instruction *collect(counted_launch *result) {
+    counted_instruction *counted = calloc(instruction_count ? instruction_count : 1, sizeof *counted);
+    for (unsigned i = 0; counted && i < instruction_count; i++) {
+        const struct instruction *instruction = &instructions[i];
+        counted[i] = (counted_instruction){.pc = instruction->pc,
+                                           .space = instruction->space,
+                                           .operation = instruction->operation,
+                                           .bytes = instruction->bytes};
+        counted[i].library = counted_library_of(instruction->pc, &counted[i].offset);
+    }
+    pthread_mutex_lock(&mutex);
+    for (struct recorder *self = all_recorders; self; self = self->next) {
+        if (self->launch != launch_number)
+            continue;
+        result->barriers += self->barriers;
+        result->warp_operations += self->warp_operations;
+        for (unsigned i = 0; i < instruction_count; i++) {
+            const struct tally *tally = &self->tallies[i];
+            if (counted) {
+                counted[i].requests += tally->requests;
+                counted[i].threads += tally->threads;
+                counted[i].sectors += tally->sectors;
+                counted[i].wavefronts += tally->wavefronts;
+                counted[i].least_wavefronts += tally->least_wavefronts;
+            }
+            self->tallies[i] = (struct tally){0};
+        }
+    }
+    pthread_mutex_unlock(&mutex);
+    return counted;
+}
+
+static counted_launch *new_launch(void) {
+    enum { FIRST_CAPACITY = 16 };
+    if (launches_kept == launches_capacity) {
+        unsigned capacity = launches_capacity ? 2 * launches_capacity : FIRST_CAPACITY;
+        counted_launch *larger = realloc(launches, capacity * sizeof *launches);
+        if (!larger)
+            return NULL;
+        launches = larger;
+        launches_capacity = capacity;
+    }
+    return &launches[launches_kept++];
+}
+
+bool watch_launch_begins(const struct sim_launch *launch) {
+    (void)launch;
+    launch_number++;
+    instruction_count = 0;
+    return footprint_begin_launch();
+}
+
+void watch_launch_ends(const struct sim_launch *launch) {
+    recorder = NULL;
+    counted_launch result = {.kernel = launch->kernel,
+                             .file = launch->file,
+                             .grid = launch->grid,
+                             .block = launch->block,
+                             .dynamic_shared_bytes = launch->dynamic_shared_bytes};
+    footprint_end_launch(&result);
+    result.dram_sectors_read = result.sectors_read;
+    result.dram_sectors_written = result.sectors_written;
+    counted_instruction *counted = collect(&result);
+    result.instructions = counted;
+    result.instruction_count = counted ? instruction_count : 0;
+    counted_launch *kept = launch->reported || launch->cut_short ? NULL : new_launch();
+    if (kept)
+        *kept = result;
+    else
+        free(counted);
+}

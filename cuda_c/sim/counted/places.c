@@ -1,0 +1,186 @@
+/* Which memory a kernel may access: the arguments that Python allowed, its block's shared memory, and the
+ * variables of the library that it is in.
+ *
+ * A __shared__ array is a thread-local variable of the kernel's library, so its extent and its name are in
+ * that library's symbol table. */
+#define _GNU_SOURCE
+#include "recorder.h"
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- Arguments ---- */
+
+static struct place arguments[MOST_PLACES];
+static unsigned arguments_allowed;
+
+void counted_allow(const void *memory, unsigned long long bytes, unsigned element_bytes, const char *name) {
+    if (arguments_allowed == MOST_PLACES / 2 || bytes == 0)
+        return;
+    struct place *place = &arguments[arguments_allowed++];
+    *place = (struct place){.begin = (uintptr_t)memory,
+                            .end = (uintptr_t)memory + bytes,
+                            .space = COUNTED_GLOBAL,
+                            .element_bytes = element_bytes};
+    snprintf(place->name, sizeof place->name, "%s", name);
+}
+
+void counted_forbid_all(void) {
+    arguments_allowed = 0;
+}
+
+unsigned argument_count(void) {
+    return arguments_allowed;
+}
+
+struct place *argument_at(unsigned index) {
+    return &arguments[index];
+}
+
+/* ---- The places of a launch, as one OS thread sees them ---- */
+
+static void add_place(struct recorder *self, const struct place *place) {
+    if (self->place_count < MOST_PLACES)
+        self->places[self->place_count++] = *place;
+}
+
+static void add_shared(struct recorder *self, uintptr_t begin, size_t bytes, const char *name) {
+    struct place place = {.begin = begin, .end = begin + bytes, .space = COUNTED_SHARED};
+    snprintf(place.name, sizeof place.name, "%s", name);
+    place.shadow = shadow_of(self, begin, bytes);
+    add_place(self, &place);
+}
+
+void places_begin_launch(struct recorder *self) {
+    self->place_count = 0;
+    for (unsigned i = 0; i < arguments_allowed; i++)
+        add_place(self, &arguments[i]);
+    if (self->worker->shared_memory_bytes > 0)
+        add_shared(self, (uintptr_t)self->worker->shared_memory, self->worker->shared_memory_bytes,
+                   "dynamic_shared");
+    /* The kernel's parameters, which are constant memory on a GPU, wherever the caller has put them. */
+    enum { MOST_PARAMETER_BYTES = 4096 };
+    struct place parameters = {.begin = (uintptr_t)sim_launch_now.arguments, .space = COUNTED_NOTHING};
+    parameters.end = parameters.begin + MOST_PARAMETER_BYTES;
+    add_place(self, &parameters);
+}
+
+static bool holds(const struct place *place, uintptr_t address, size_t bytes) {
+    return address >= place->begin && address + bytes <= place->end;
+}
+
+/* ---- Variables of libraries ---- */
+
+struct search {
+    uintptr_t address;
+    struct place found; /* its end is 0 when there is none */
+};
+
+/* The symbol of `type` that covers `value`, in the library's file. */
+static void find_symbol(const char *file, unsigned type, uintptr_t value, struct search *search) {
+    int descriptor = open(file, O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    if (descriptor < 0)
+        return;
+    size_t bytes = fstat(descriptor, &status) == 0 ? (size_t)status.st_size : 0;
+    unsigned char *image = bytes ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, descriptor, 0) : MAP_FAILED;
+    close(descriptor);
+    if (image == MAP_FAILED)
+        return;
+    const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)image;
+    const ElfW(Shdr) *sections = (const ElfW(Shdr) *)(image + header->e_shoff);
+    for (unsigned i = 0; i < header->e_shnum; i++) {
+        if (sections[i].sh_type != SHT_SYMTAB)
+            continue;
+        const ElfW(Sym) *symbols = (const ElfW(Sym) *)(image + sections[i].sh_offset);
+        const char *names = (const char *)image + sections[sections[i].sh_link].sh_offset;
+        for (size_t s = 0; s < sections[i].sh_size / sizeof *symbols; s++) {
+            const ElfW(Sym) *symbol = &symbols[s];
+            if (ELF64_ST_TYPE(symbol->st_info) != type || value - symbol->st_value >= symbol->st_size)
+                continue;
+            search->found.begin = search->address - (value - symbol->st_value);
+            search->found.end = search->found.begin + symbol->st_size;
+            snprintf(search->found.name, sizeof search->found.name, "%s", names + symbol->st_name);
+        }
+    }
+    munmap(image, bytes);
+}
+
+/* Compilers name a variable of a function `name.number` or `function.name`. */
+static bool is_in_function(const char *name) {
+    return strchr(name, '.') != NULL;
+}
+
+static void keep_source_name(char *name) {
+    char *dot = strchr(name, '.');
+    if (dot && dot[1] >= '0' && dot[1] <= '9')
+        *dot = '\0';
+    else if (dot)
+        memmove(name, dot + 1, strlen(dot));
+}
+
+static int look_in_library(struct dl_phdr_info *library, size_t size, void *data) {
+    (void)size;
+    struct search *search = data;
+    for (unsigned i = 0; i < library->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &library->dlpi_phdr[i];
+        uintptr_t offset = search->address - (uintptr_t)library->dlpi_tls_data;
+        if (part->p_type == PT_TLS && library->dlpi_tls_data && offset < part->p_memsz) {
+            find_symbol(library->dlpi_name, STT_TLS, offset, search);
+            search->found.space = is_in_function(search->found.name) ? COUNTED_SHARED : COUNTED_NOTHING;
+            return 1;
+        }
+        offset = search->address - library->dlpi_addr;
+        if (part->p_type == PT_LOAD && offset - part->p_vaddr < part->p_memsz) {
+            find_symbol(library->dlpi_name, STT_OBJECT, offset, search);
+            search->found.space = part->p_flags & PF_W ? COUNTED_GLOBAL : COUNTED_NOTHING;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static bool learn_variable(struct recorder *self, uintptr_t address) {
+    struct search search = {.address = address};
+    dl_iterate_phdr(look_in_library, &search);
+    struct place *found = &search.found;
+    if (found->end == 0)
+        return false;
+    keep_source_name(found->name);
+    if (found->space == COUNTED_SHARED)
+        add_shared(self, found->begin, found->end - found->begin, found->name);
+    else
+        add_place(self, found);
+    return true;
+}
+
+/* ---- Look-up ---- */
+
+struct place *place_of(struct recorder *self, uintptr_t address, unsigned bytes) {
+    for (unsigned i = 0; i < self->place_count; i++)
+        if (holds(&self->places[i], address, bytes))
+            return &self->places[i];
+    if (learn_variable(self, address) && holds(&self->places[self->place_count - 1], address, bytes))
+        return &self->places[self->place_count - 1];
+    return NULL;
+}
+
+static uintptr_t distance(const struct place *place, uintptr_t address) {
+    return address < place->begin ? place->begin - address : address < place->end ? 0 : address - place->end;
+}
+
+const struct place *nearest_place(const struct recorder *self, uintptr_t address) {
+    const uintptr_t far = (uintptr_t)1 << 36; /* an index that went wrong rarely goes farther */
+    const struct place *nearest = NULL;
+    for (unsigned i = 0; i < self->place_count; i++) {
+        const struct place *place = &self->places[i];
+        if (place->space != COUNTED_NOTHING && distance(place, address) < far &&
+            (!nearest || distance(place, address) < distance(nearest, address)))
+            nearest = place;
+    }
+    return nearest;
+}

@@ -1,0 +1,185 @@
+/* The parts of the counted build, for its own files.
+ *
+ *   place        an argument's memory, an array in shared memory      places.c
+ *   instruction  one access in a kernel's source                      launches.c
+ *   recorder     an OS thread's: the log of each CUDA thread          access.c
+ *   request      one execution of an instruction by a warp            requests.c, metrics.c
+ *   footprint    who read and wrote each word of global memory        footprint.c
+ *   shadow       the same for shared memory, inside a block           shadow.c */
+#pragma once
+#include "../machine.h"
+#include "counted.h"
+
+enum {
+    SECTOR_BYTES = 32,
+    WORD_BYTES = 4,
+    MOST_INSTRUCTIONS = 1 << 16, /* a launch; of these and of sites 16 bits are kept */
+    MOST_SITES = 1 << 16,
+    MOST_PLACES = 256,
+};
+
+/* Memory that belongs together. */
+struct place {
+    uintptr_t begin;
+    uintptr_t end;
+    counted_space space;
+    unsigned element_bytes; /* 0: not known */
+    char name[48];
+    struct touched_word *touched; /* global: one for each word from `begin` rounded down to a word */
+    struct shadow_word *shadow;   /* shared: likewise */
+};
+
+/* What an instruction has done so far, for one OS thread. */
+struct tally {
+    uint64_t requests;
+    uint64_t threads;
+    uint64_t sectors;
+    uint64_t wavefronts;
+    uint64_t least_wavefronts;
+};
+
+/* Sorts as the instructions stand in the program. An access that the compiler makes of several, such as a
+ * struct's, has several pieces. */
+typedef uint64_t instruction_key;
+
+struct instruction {
+    instruction_key key;
+    uintptr_t pc;
+    counted_space space;
+    counted_operation operation;
+    unsigned bytes;
+};
+
+/* An instruction and a place that it accesses. */
+struct site {
+    instruction_key key;
+    struct place *place;
+    unsigned instruction;
+};
+
+/* One access that a thread is about to make, or has made. */
+struct access {
+    uintptr_t pc;
+    uintptr_t address;
+    unsigned bytes;
+    counted_operation operation;
+    const struct place *place;
+    unsigned site;
+    unsigned instruction;
+};
+
+/* The accesses of one CUDA thread that are not yet part of a request, in order. */
+enum { LOG_ENTRIES = 519, SITE_SHIFT = 48 }; /* the size keeps the logs of a warp in different cache sets */
+struct log {
+    unsigned count;
+    bool waits;                  /* it is full, and its thread has stopped for that */
+    uint64_t entry[LOG_ENTRIES]; /* site << SITE_SHIFT | address */
+};
+
+/* What was found out about an instruction when it last accessed another place than before. */
+struct known_site {
+    instruction_key key;
+    uintptr_t begin;
+    uintptr_t last; /* the largest offset from there at which it may access */
+    struct place *place;
+    unsigned site; /* 0: what it accesses there is not counted */
+};
+
+/* [lane][other]: the time up to which `lane` comes after everything that `other` did. */
+struct warp_knowledge {
+    uint32_t time[SIM_WARP_THREADS][SIM_WARP_THREADS];
+};
+
+enum { KNOWN_SITES_BITS = 11, KNOWN_SITES = 1 << KNOWN_SITES_BITS };
+
+struct recorder {
+    struct recorder *next; /* of all recorders */
+    struct sim_worker *worker;
+    uint64_t launch; /* the number of the launch that it was set up for */
+    struct log *log; /* of the thread that runs */
+    unsigned thread; /* its number in its block */
+
+    /* Time passes at barriers and where lanes meet. */
+    uint32_t time;
+    uint32_t barrier_time;                    /* of the latest barrier */
+    uint32_t block;                           /* counts the blocks that this OS thread has run */
+    uint32_t block_number;                    /* in the grid, plus one */
+    unsigned at_barrier[SIM_MAX_BLOCK_WARPS]; /* lanes of each warp that have reached it */
+
+    uint64_t barriers;
+    uint64_t warp_operations;
+    struct place *places;
+    unsigned place_count;
+    struct site *sites;
+    unsigned site_count;
+    struct tally *tallies; /* of each instruction */
+    struct shadow_word *shadow_memory;
+    size_t shadow_capacity;
+    size_t shadow_used;
+    struct warp_knowledge *knowledge; /* of each warp */
+    struct known_site known[KNOWN_SITES];
+    struct log logs[SIM_MAX_BLOCK_THREADS];
+};
+
+/* This OS thread's, while it runs a launch; else NULL. */
+extern _Thread_local struct recorder *recorder;
+
+/* ---- launches.c ---- */
+/* An index is the same for all OS threads of a launch. */
+const struct instruction *instruction_at(unsigned index);
+/* This OS thread's number for an instruction that accesses a place; never 0. */
+unsigned site_of(struct recorder *recorder, const struct instruction *instruction, struct place *place);
+
+/* ---- places.c ---- */
+void places_begin_launch(struct recorder *recorder);
+/* Where an access is, or NULL when it may not be made. */
+struct place *place_of(struct recorder *recorder, uintptr_t address, unsigned bytes);
+const struct place *nearest_place(const struct recorder *recorder, uintptr_t address);
+unsigned argument_count(void);
+struct place *argument_at(unsigned index);
+
+/* ---- shadow.c ---- */
+bool shadow_create(struct recorder *recorder); /* false: no memory */
+void shadow_begin_launch(struct recorder *recorder);
+void shadow_begin_block(struct recorder *recorder);
+struct shadow_word *shadow_of(struct recorder *recorder, uintptr_t begin, size_t bytes);
+void shadow_barrier(struct recorder *recorder);
+void shadow_meeting(struct recorder *recorder, unsigned warp, unsigned lanes);
+/* The running thread is about to access shared memory. */
+void shadow_check(struct recorder *recorder, const struct access *access);
+
+/* ---- footprint.c ---- */
+bool footprint_begin_launch(void); /* false: no memory */
+void footprint_end_launch(counted_launch *result);
+/* `access` is the same for all lanes but for its address. */
+void footprint_request(struct recorder *recorder, struct access *access, const uintptr_t *addresses,
+                       unsigned lanes, unsigned first_thread);
+
+/* ---- requests.c ---- */
+/* Puts what the lanes of a warp have logged together, and takes it out of the logs. What comes after the end
+ * of a log that was cut off is not known yet, so what others did after that may stay. */
+void requests_of_warp(struct recorder *recorder, unsigned warp);
+
+/* ---- metrics.c ---- */
+/* All 32 addresses are there; a lane that takes no part has that of one that does. */
+unsigned sectors_of(const uintptr_t addresses[SIM_WARP_THREADS]);
+unsigned wavefronts_of(const uintptr_t addresses[SIM_WARP_THREADS], unsigned lanes, unsigned bytes);
+unsigned least_wavefronts_of(unsigned lanes, unsigned bytes);
+
+/* ---- faults.c ---- */
+/* Each reports the running thread's access and ends the launch. */
+noreturn void fault_out_of_bounds(const struct recorder *recorder, const struct access *access);
+noreturn void fault_index(uintptr_t pc, long long index, const char *array);
+noreturn void fault_misaligned(const struct recorder *recorder, const struct access *access);
+noreturn void fault_uninitialised(const struct recorder *recorder, const struct access *access);
+noreturn void fault_race(const struct recorder *recorder, const struct access *access, unsigned other_thread,
+                         unsigned other_site);
+
+struct other_access {
+    uint32_t block; /* its number in the grid */
+    unsigned thread;
+    unsigned instruction;
+};
+/* `thread` is the number of the one that made the access; `other` is NULL where it is not known. */
+noreturn void fault_between_blocks(const struct recorder *recorder, const struct access *access,
+                                   unsigned thread, const struct other_access *other);

@@ -1,0 +1,75 @@
+/* What the counted build does when a block, a thread, a barrier or a meeting of lanes begins or ends. */
+#include "../watch.h"
+#include "recorder.h"
+
+static unsigned warps_of(const struct recorder *self) {
+    return (self->worker->block.started + SIM_WARP_THREADS - 1) / SIM_WARP_THREADS;
+}
+
+static uint32_t number_of_block(const struct sim_registers *registers) {
+    uint3 index = registers->block_index;
+    dim3 grid = registers->grid_size;
+    return (index.z * grid.y + index.y) * grid.x + index.x;
+}
+
+void watch_block_begins(struct sim_worker *worker) {
+    struct recorder *self = recorder;
+    self->block_number = number_of_block(worker->registers) + 1;
+    memset(self->at_barrier, 0, sizeof self->at_barrier);
+    shadow_begin_block(self);
+}
+
+void watch_block_abandoned(void) {
+    struct recorder *self = recorder;
+    for (unsigned thread = 0; thread < SIM_MAX_BLOCK_THREADS; thread++) {
+        self->logs[thread].count = 0;
+        self->logs[thread].waits = false;
+    }
+}
+
+void watch_thread_runs(const struct sim_thread *thread) {
+    struct recorder *self = recorder;
+    self->thread = (unsigned)(thread - self->worker->block.threads);
+    self->log = &self->logs[self->thread];
+}
+
+/* A thread whose log is full goes on when there is room in it again. */
+bool watch_all_stopped(void) {
+    struct recorder *self = recorder;
+    struct sim_block *block = &self->worker->block;
+    for (unsigned warp = 0; warp < warps_of(self); warp++)
+        requests_of_warp(self, warp);
+    bool any = false;
+    for (unsigned thread = 0; thread < block->started; thread++) {
+        struct log *log = &self->logs[thread];
+        if (log->waits && log->count < LOG_ENTRIES) {
+            log->waits = false;
+            sim_make_ready(&block->threads[thread]);
+            any = true;
+        }
+    }
+    return any;
+}
+
+void watch_barrier_reached(const struct sim_thread *thread) {
+    struct recorder *self = recorder;
+    struct sim_block *block = &self->worker->block;
+    unsigned warp = (unsigned)(thread - block->threads) / SIM_WARP_THREADS;
+    if (++self->at_barrier[warp] < (unsigned)__builtin_popcount(sim_lanes_of_warp(block, warp)))
+        return;
+    self->at_barrier[warp] = 0;
+    self->barriers++;
+    requests_of_warp(self, warp);
+}
+
+void watch_barrier_passed(void) {
+    shadow_barrier(recorder);
+}
+
+void watch_lanes_met(unsigned warp, unsigned lanes) {
+    struct recorder *self = recorder;
+    self->warp_operations++;
+    shadow_meeting(self, warp, lanes);
+    if (lanes == sim_lanes_of_warp(&self->worker->block, warp))
+        requests_of_warp(self, warp);
+}

@@ -1,0 +1,73 @@
+/* What the simulator tells the counted build (counted/) while a launch runs. In the plain build, which is
+ * compiled without SIM_COUNTED, there is nobody to tell and these calls are nothing. */
+#pragma once
+#include "machine.h"
+
+#ifdef SIM_COUNTED
+
+enum { WATCHED = true };
+
+bool watch_launch_begins(const struct sim_launch *launch); /* false when there is no memory for it */
+void watch_launch_ends(const struct sim_launch *launch);
+bool watch_worker_begins(struct sim_worker *worker); /* its part of a launch; false as above */
+void watch_block_begins(struct sim_worker *worker);
+void watch_block_abandoned(void);
+void watch_thread_runs(const struct sim_thread *thread); /* from now on, until another does */
+/* All threads that have started wait or have returned, and they are whole warps. True when that made some
+ * of them ready. */
+bool watch_all_stopped(void);
+void watch_barrier_reached(const struct sim_thread *thread);
+void watch_barrier_passed(void);
+void watch_lanes_met(unsigned warp, unsigned lanes);
+/* Before the access; `pc` is the return address of the call in the kernel. */
+void watch_atomic(const void *pc, const volatile void *address, unsigned bytes);
+void watch_copy_asked(const void *pc, const void *global, unsigned bytes);
+void watch_copy_lands(const void *pc, const void *shared, unsigned bytes);
+
+#define SIM_CALLER __builtin_return_address(0)
+
+#else
+
+enum { WATCHED = false };
+
+static inline bool watch_launch_begins(const struct sim_launch *launch) {
+    (void)launch;
+    return true;
+}
+static inline void watch_launch_ends(const struct sim_launch *launch) {
+    (void)launch;
+}
+static inline bool watch_worker_begins(struct sim_worker *worker) {
+    (void)worker;
+    return true;
+}
+static inline void watch_block_begins(struct sim_worker *worker) {
+    (void)worker;
+}
+static inline void watch_block_abandoned(void) {}
+static inline void watch_thread_runs(const struct sim_thread *thread) {
+    (void)thread;
+}
+static inline bool watch_all_stopped(void) {
+    return false;
+}
+static inline void watch_barrier_reached(const struct sim_thread *thread) {
+    (void)thread;
+}
+static inline void watch_barrier_passed(void) {}
+static inline void watch_lanes_met(unsigned warp, unsigned lanes) {
+    (void)warp, (void)lanes;
+}
+static inline void watch_atomic(const void *pc, const volatile void *address, unsigned bytes) {
+    (void)pc, (void)address, (void)bytes;
+}
+static inline void watch_copy_asked(const void *pc, const void *global, unsigned bytes) {
+    (void)pc, (void)global, (void)bytes;
+}
+static inline void watch_copy_lands(const void *pc, const void *shared, unsigned bytes) {
+    (void)pc, (void)shared, (void)bytes;
+}
+
+#define SIM_CALLER NULL
+
+#endif

@@ -1,0 +1,60 @@
+"""The counted simulator: what ncu counts on an H200, no false alarms, and bad accesses that are stopped."""
+
+import pytest
+import torch
+
+import fgn
+from fgn import counted
+from fgn.chains import CHAINS, Shape, problem, random_inputs
+from fgn.functional import run_chain
+from fgn.library import version_names
+
+REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
+SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+
+# x W^T at 64 x 512 -> 512, without a bias: requests and sectors of global loads, by ncu on an H200.
+BY_NCU = {"naive": (1_048_576, 17_301_504), "shared_tile": (32_768, 131_072)}
+
+SHAPES = (Shape(5, 33, 70, 7), Shape(40, 300, 144, 3), Shape(1100, 12, 1104, 138), Shape(3, 8, 4096, 2))
+
+
+@pytest.mark.parametrize("version", BY_NCU)
+def test_global_loads_are_those_that_ncu_counts(version):
+    x, weight = torch.rand(64, 512), torch.rand(512, 512)
+    (launch,) = counted.count(lambda: fgn.linear(x, weight, None, version)).to_dict("records")
+    assert (launch[REQUESTS], launch[SECTORS]) == BY_NCU[version]
+
+
+@pytest.mark.parametrize("version", version_names())
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_no_false_alarms(version, shape):
+    chain, shape = problem("gemm_biasadd_hardtanh_mish_groupnorm", shape)
+    x, parameters = random_inputs(chain, shape)
+    if not fgn.versions(chain, shape, "cpu").set_index("name").supported[version]:
+        pytest.skip(f"{version} does not run {shape}")
+    expected = run_chain(chain, x, parameters, version)
+    results = []
+    counted.check(lambda: results.append(run_chain(chain, x, parameters, version)))
+    # another compilation may contract other products and sums
+    torch.testing.assert_close(results[0], expected)
+
+
+def test_a_read_out_of_bounds_is_stopped_and_told():
+    chain, shape = problem(CHAINS["gemm_groupnorm_hardtanh"], Shape(4, 32, 32, 2))
+    x, parameters = random_inputs(chain, shape)
+    library = counted.COUNTED_SIMULATOR.load()
+    y, weight = torch.empty(4, 32), parameters["weight"]
+
+    def beyond():
+        # The kernel is told of one row of x more than it is allowed to read.
+        counted.allow(x=x[:3], weight=weight, y=y)
+        pointers = [fgn.functional._pointer(tensor) for tensor in (x, weight, None, y)]
+        status = library.fgn_linear(0, 4, 32, 32, *pointers, fgn.library.ffi().NULL)
+        fgn.functional._raise_for(library, status)
+
+    with pytest.raises(counted.KernelFault) as caught:
+        counted.check(beyond)
+    fault = caught.value
+    assert (fault.kind, fault.kernel, fault.index) == ("out of bounds", "naive_gemm_kernel", 3 * 32)
+    assert fault.file.endswith("gemm_1_naive.cu") and fault.line is not None
+    assert fgn.linear(x, weight, None, "naive").isfinite().all()
