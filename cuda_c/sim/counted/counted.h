@@ -40,7 +40,7 @@ typedef struct counted_launch {
      * that it writes: the least that must come from DRAM and, sooner or later, go there. */
     unsigned long long sectors_read;
     unsigned long long sectors_written;
-    /* The same with an L2 cache of a limited size between (footprint.c). */
+    /* The same through an L2 cache. Its size is not modelled yet, so these equal the ones above. */
     unsigned long long dram_sectors_read;
     unsigned long long dram_sectors_written;
     unsigned instruction_count;
@@ -55,8 +55,6 @@ void counted_forbid_all(void);
 unsigned counted_launch_count(void);
 const counted_launch *counted_launch_at(unsigned index);
 void counted_clear(void);
-
-void counted_set_l2_bytes(unsigned long long bytes);
 
 /* The library that a program counter of a report is in, and where there; NULL when it is in none. */
 const char *counted_library_of(unsigned long long pc, unsigned long long *offset);
