@@ -69,6 +69,12 @@ static const struct rung ladder[] = {
      BLOCK_NORM,
      ONE_KERNEL,
      NULL},
+    {{"hopper", "gemm_10_hopper.cu", "gemm_10_hopper.cu", "tensor cores, the copy engine, pairs of blocks",
+      "a GPU of compute capability 9.0"},
+     NULL,
+     BLOCK_NORM,
+     TENSOR_CORES,
+     &gemm_10_hopper},
 };
 
 #define VERSIONS ((int)(sizeof(ladder) / sizeof(ladder[0])))

@@ -100,8 +100,8 @@ static inline __device__ struct half_pair split(float v) {
 
 __global__ void __launch_bounds__(THREADS) halves_kernel(struct halves_args args) {
     __shared__ struct spread of_warp[WARPS];
-    int64_t first = blockIdx.x * args.columns;
-    const float *row = args.matrix + first;
+    const float *row = args.matrix + blockIdx.x * args.columns;
+    int64_t pitch = halves_pitch(args.columns);
     struct spread mine = {NO_EXPONENT, 0.0f, 0.0f, 0.0f};
     if (args.quads) {
         for (int64_t i = 4 * threadIdx.x; i < args.columns; i += 4 * THREADS) {
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(THREADS) halves_kernel(struct halves_args args
             *args.halves.unheld = 1; /* by as many blocks as there are such rows, always 1 */
     }
     float factor = power_of_two(scale);
-    uint16_t *high = args.halves.high + first, *low = args.halves.low + first;
+    uint16_t *high = args.halves.high + blockIdx.x * pitch, *low = args.halves.low + blockIdx.x * pitch;
     if (args.quads) {
         for (int64_t i = 4 * threadIdx.x; i < args.columns; i += 4 * THREADS) {
             float4 quad = *(const float4 *)(row + i);
@@ -143,6 +143,8 @@ __global__ void __launch_bounds__(THREADS) halves_kernel(struct halves_args args
             low[i] = pair.low;
         }
     }
+    if (threadIdx.x < pitch - args.columns)
+        high[args.columns + threadIdx.x] = low[args.columns + threadIdx.x] = 0;
 }
 
 LAUNCHER(halves_kernel, struct halves_args)
@@ -152,13 +154,13 @@ static unsigned long long aligned(unsigned long long bytes) {
 }
 
 unsigned long long halves_bytes(int64_t rows, int64_t columns) {
-    return 2 * aligned(rows * columns * sizeof(uint16_t)) + aligned(rows * sizeof(float)) +
+    return 2 * aligned(rows * halves_pitch(columns) * sizeof(uint16_t)) + aligned(rows * sizeof(float)) +
            aligned(sizeof(int));
 }
 
 struct halves halves_at(void *memory, int64_t rows, int64_t columns) {
     unsigned char *at = (unsigned char *)memory;
-    unsigned long long half = aligned(rows * columns * sizeof(uint16_t));
+    unsigned long long half = aligned(rows * halves_pitch(columns) * sizeof(uint16_t));
     struct halves halves = {(uint16_t *)at, (uint16_t *)(at + half), (float *)(at + 2 * half),
                             (int *)(at + 2 * half + aligned(rows * sizeof(float)))};
     return halves;

@@ -24,6 +24,11 @@ struct halves {
     int *unheld;    /* whether there is a row that is not held */
 };
 
+/* Elements from one row to the next: rows of halves begin at multiples of 16 bytes. */
+static inline __host__ __device__ int64_t halves_pitch(int64_t columns) {
+    return (columns + 7) / 8 * 8;
+}
+
 unsigned long long halves_bytes(int64_t rows, int64_t columns);
 
 /* The halves in memory of halves_bytes(), 256-byte aligned. */
