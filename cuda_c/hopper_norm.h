@@ -23,35 +23,30 @@ static __device__ __forceinline__ float quad_sum(float v) {
 }
 
 /* The mean of `count` columns from `chunk` on, in one of the thread's two rows, and the sum of the squares of
- * the differences from it. Leaves the differences in `sum`. */
+ * the differences from it. Leaves the differences in `sum`. Even and odd columns have sums of their own: an
+ * addition need not wait for the one before. */
 static __device__ __forceinline__ float2 moments_of_row(float *sum, int chunk, int count, int row) {
     float *value = sum + chunk * 4 + row * 2;
     float pivot = __shfl_sync(0xffffffffu, value[0], threadIdx.x % 32 / QUAD * QUAD);
-    float total = 0.0f, squares = 0.0f;
+    float total[2] = {0.0f, 0.0f}, squares[2] = {0.0f, 0.0f};
 #pragma unroll
     for (int i = 0; i < count / CHUNK; i++) {
-        value[4 * i] -= pivot;
-        value[4 * i + 1] -= pivot;
-        total += value[4 * i] + value[4 * i + 1];
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            value[4 * i + j] -= pivot;
+            total[j] += value[4 * i + j];
+        }
     }
-    float mean = quad_sum(total) * (1.0f / count);
+    float mean = quad_sum(total[0] + total[1]) * (1.0f / count);
 #pragma unroll
     for (int i = 0; i < count / CHUNK; i++) {
-        value[4 * i] -= mean;
-        value[4 * i + 1] -= mean;
-        squares += value[4 * i] * value[4 * i] + value[4 * i + 1] * value[4 * i + 1];
-    }
-    return make_float2(pivot + mean, quad_sum(squares));
-}
-
-static __device__ __forceinline__ void scale_row(float *sum, int chunk, int count, int row, float shift,
-                                                 float factor) {
-    float *value = sum + chunk * 4 + row * 2;
 #pragma unroll
-    for (int i = 0; i < count / CHUNK; i++) {
-        value[4 * i] = (value[4 * i] + shift) * factor;
-        value[4 * i + 1] = (value[4 * i + 1] + shift) * factor;
+        for (int j = 0; j < 2; j++) {
+            value[4 * i + j] -= mean;
+            squares[j] += value[4 * i + j] * value[4 * i + j];
+        }
     }
+    return make_float2(pivot + mean, quad_sum(squares[0] + squares[1]));
 }
 
 /* Normalises groups of `size` columns, a constant here. */
@@ -61,7 +56,12 @@ static __device__ __forceinline__ void normalise_groups(float *sum, int size, fl
 #pragma unroll
         for (int row = 0; row < 2; row++) {
             float2 moments = moments_of_row(sum, chunk, size, row);
-            scale_row(sum, chunk, size, row, 0.0f, rsqrtf(moments.y * (1.0f / size) + eps));
+            float inverse_deviation = rsqrtf(moments.y * (1.0f / size) + eps);
+#pragma unroll
+            for (int i = 0; i < size / CHUNK; i++) {
+                sum[(chunk + i) * 4 + row * 2] *= inverse_deviation;
+                sum[(chunk + i) * 4 + row * 2 + 1] *= inverse_deviation;
+            }
         }
     }
 }
@@ -92,6 +92,11 @@ static __device__ __forceinline__ void normalise_with_other_block(float *sum, fl
         float apart = mine[row].x - others.x;
         float squares = mine[row].y + others.y + apart * apart * (TILE_COLUMNS / 2);
         float variance = squares * (1.0f / (2 * TILE_COLUMNS));
-        scale_row(sum, 0, TILE_COLUMNS, row, 0.5f * apart, rsqrtf(variance + eps));
+        float inverse_deviation = rsqrtf(variance + eps);
+#pragma unroll
+        for (int i = 2 * row; i < SUMS; i += 4) {
+            sum[i] = (sum[i] + 0.5f * apart) * inverse_deviation;
+            sum[i + 1] = (sum[i + 1] + 0.5f * apart) * inverse_deviation;
+        }
     }
 }
