@@ -49,10 +49,10 @@ static __device__ __forceinline__ float2 moments_of_row(float *sum, int chunk, i
     return make_float2(pivot + mean, quad_sum(squares[0] + squares[1]));
 }
 
-/* Normalises groups of `size` columns, a constant here. */
-static __device__ __forceinline__ void normalise_groups(float *sum, int size, float eps) {
+/* Normalises the groups of `size` columns in `count` sums; both are constants here. */
+static __device__ __forceinline__ void normalise_groups(float *sum, int count, int size, float eps) {
 #pragma unroll
-    for (int chunk = 0; chunk < TILE_COLUMNS / CHUNK; chunk += size / CHUNK) {
+    for (int chunk = 0; chunk < count / 4; chunk += size / CHUNK) {
 #pragma unroll
         for (int row = 0; row < 2; row++) {
             float2 moments = moments_of_row(sum, chunk, size, row);
