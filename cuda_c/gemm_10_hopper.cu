@@ -96,43 +96,13 @@ static __device__ __forceinline__ int column_of_sum(int i, int unused) {
     return i / 4 * CHUNK + i % 2;
 }
 
-/* What a part of a thread's sums belongs to. */
+/* What a thread's sums belong to. */
 struct sums_place {
     int64_t row; /* of the first; the second is 8 below */
     int64_t column;
     int columns; /* of the matrix, from this one on */
     int vectors; /* where in shared memory: bytes, from the thread's first column on */
 };
-
-/* A tile is finished in four parts of 64 columns. One piece of code does it four times: it is a quarter as
- * long as code for all sums would be, and a block runs it twice, so what counts is how long it takes to get
- * it into the instruction cache. */
-#define PARTS 4
-#define PART_SUMS (SUMS / PARTS)
-#define PART_COLUMNS (TILE_COLUMNS / PARTS)
-
-/* Registers have no addresses: a run-time part is chosen by a branch. */
-static __device__ __forceinline__ void take_part(const float *sum, int part, float *v) {
-#pragma unroll
-    for (int candidate = 0; candidate < PARTS; candidate++) {
-        if (candidate == part) {
-#pragma unroll
-            for (int i = 0; i < PART_SUMS; i++)
-                v[i] = sum[candidate * PART_SUMS + i];
-        }
-    }
-}
-
-static __device__ __forceinline__ void put_part(float *sum, int part, const float *v) {
-#pragma unroll
-    for (int candidate = 0; candidate < PARTS; candidate++) {
-        if (candidate == part) {
-#pragma unroll
-            for (int i = 0; i < PART_SUMS; i++)
-                sum[candidate * PART_SUMS + i] = v[i];
-        }
-    }
-}
 
 /* Starts to copy the tile's part of every vector. */
 static __device__ __forceinline__ void stage_vectors(const struct hopper_args *args, staged_vector *staged,
@@ -156,67 +126,59 @@ static __device__ __forceinline__ const float *operand(const struct sums_place *
     return (const float *)(dynamic_shared + place->vectors + vector * (int)sizeof(staged_vector));
 }
 
-/* A vector's values for v[i] and v[i + 1], which are the columns of v[i + 2] and v[i + 3] too. */
+/* A vector's values for sum[i] and sum[i + 1], which are the columns of sum[i + 2] and sum[i + 3] too. */
 static __device__ __forceinline__ float2 operand_pair(const struct sums_place *place, int vector, int i) {
     return *(const float2 *)(operand(place, vector) + column_of_sum(i, 0));
 }
 
 static __device__ __forceinline__ void undo_scaling(const struct hopper_args *args,
-                                                    const struct sums_place *place, float *v) {
+                                                    const struct sums_place *place, float *sum) {
 #pragma unroll
     for (int row = 0; row < 2; row++) {
         int64_t at = place->row + 8 * row;
         float a = args->x_halves.unscale[at < args->batch ? at : args->batch - 1];
 #pragma unroll
-        for (int i = 2 * row; i < PART_SUMS; i += 4) {
+        for (int i = 2 * row; i < SUMS; i += 4) {
             /* the smaller factor first: their product may be too small or too large for a float */
             float2 b = operand_pair(place, args->vectors.unscale, i);
-            v[i] = v[i] * fminf(a, b.x) * fmaxf(a, b.x);
-            v[i + 1] = v[i + 1] * fminf(a, b.y) * fmaxf(a, b.y);
+            sum[i] = sum[i] * fminf(a, b.x) * fmaxf(a, b.x);
+            sum[i + 1] = sum[i + 1] * fminf(a, b.y) * fmaxf(a, b.y);
         }
     }
 }
 
 static __device__ __forceinline__ void add_bias(const struct hopper_args *args,
-                                                const struct sums_place *place, float *v) {
+                                                const struct sums_place *place, float *sum) {
 #pragma unroll
-    for (int i = 0; i < PART_SUMS; i += 4) {
+    for (int i = 0; i < SUMS; i += 4) {
         float2 bias = operand_pair(place, args->vectors.bias, i);
-        v[i] += bias.x;
-        v[i + 1] += bias.y;
-        v[i + 2] += bias.x;
-        v[i + 3] += bias.y;
+        sum[i] += bias.x;
+        sum[i + 1] += bias.y;
+        sum[i + 2] += bias.x;
+        sum[i + 3] += bias.y;
     }
 }
 
-/* Groups that are inside a part. */
-static __device__ __forceinline__ void normalise_part(float *v, int group_size, float eps) {
-    switch (group_size) {
+static __device__ __forceinline__ void normalise(const struct hopper_args *args, float *sum,
+                                                 struct hopper_memory *memory, int warpgroup, uint32_t turn) {
+    switch (args->group_size) {
     case 8:
-        normalise_groups(v, PART_SUMS, 8, eps);
+        normalise_groups(sum, 8, args->eps);
         break;
     case 16:
-        normalise_groups(v, PART_SUMS, 16, eps);
+        normalise_groups(sum, 16, args->eps);
         break;
     case 32:
-        normalise_groups(v, PART_SUMS, 32, eps);
+        normalise_groups(sum, 32, args->eps);
         break;
     case 64:
-        normalise_groups(v, PART_SUMS, 64, eps);
+        normalise_groups(sum, 64, args->eps);
         break;
-    }
-}
-
-/* Groups of several parts, or of both blocks' tiles. */
-static __device__ __forceinline__ void normalise_tile(const struct hopper_args *args, float *sum,
-                                                      struct hopper_memory *memory, int warpgroup,
-                                                      uint32_t turn) {
-    switch (args->group_size) {
     case 128:
-        normalise_groups(sum, SUMS, 128, args->eps);
+        normalise_groups(sum, 128, args->eps);
         break;
     case 256:
-        normalise_groups(sum, SUMS, 256, args->eps);
+        normalise_groups(sum, 256, args->eps);
         break;
     default:
         normalise_with_other_block(sum, args->eps, memory, warpgroup, turn);
@@ -224,47 +186,47 @@ static __device__ __forceinline__ void normalise_tile(const struct hopper_args *
     }
 }
 
-static __device__ __forceinline__ void scale_and_shift_part(const struct hopper_args *args,
-                                                            const struct sums_place *place, float *v) {
+static __device__ __forceinline__ void scale_and_shift_sums(const struct hopper_args *args,
+                                                            const struct sums_place *place, float *sum) {
 #pragma unroll
-    for (int i = 0; i < PART_SUMS; i += 4) {
+    for (int i = 0; i < SUMS; i += 4) {
         float2 scale = make_float2(1.0f, 1.0f), shift = make_float2(0.0f, 0.0f);
         if (args->vectors.scale != NO_VECTOR)
             scale = operand_pair(place, args->vectors.scale, i);
         if (args->vectors.shift != NO_VECTOR)
             shift = operand_pair(place, args->vectors.shift, i);
-        v[i] = v[i] * scale.x + shift.x;
-        v[i + 1] = v[i + 1] * scale.y + shift.y;
-        v[i + 2] = v[i + 2] * scale.x + shift.x;
-        v[i + 3] = v[i + 3] * scale.y + shift.y;
+        sum[i] = sum[i] * scale.x + shift.x;
+        sum[i + 1] = sum[i + 1] * scale.y + shift.y;
+        sum[i + 2] = sum[i + 2] * scale.x + shift.x;
+        sum[i + 3] = sum[i + 3] * scale.y + shift.y;
     }
 }
 
 /* ---- From registers to y ---- */
 
 /* One value after the other: for rows that do not begin at multiples of 16 bytes. */
-static __device__ __forceinline__ void store_values(const struct sums_place *place, const float *v, int row,
+static __device__ __forceinline__ void store_values(const struct sums_place *place, const float *sum, int row,
                                                     void *y, fgn_type type) {
 #pragma unroll
-    for (int i = 0; i < PART_SUMS; i++) {
+    for (int i = 0; i < SUMS; i++) {
         int column = column_of_sum(i, 0);
         if (i / 2 % 2 != row || column >= place->columns)
             continue;
         if (type == FGN_FLOAT32)
-            ((float *)y)[column] = v[i];
+            ((float *)y)[column] = sum[i];
         else
-            ((uint16_t *)y)[column] = type == FGN_FLOAT16 ? float16_bits(v[i]) : bfloat16_bits(v[i]);
+            ((uint16_t *)y)[column] = type == FGN_FLOAT16 ? float16_bits(sum[i]) : bfloat16_bits(sum[i]);
     }
 }
 
 /* Two neighbouring floats a lane: a quad fills a sector of 32 bytes. */
-static __device__ __forceinline__ void store_floats(const struct sums_place *place, const float *v, int row,
+static __device__ __forceinline__ void store_floats(const struct sums_place *place, const float *sum, int row,
                                                     float *y) {
 #pragma unroll
-    for (int i = 2 * row; i < PART_SUMS; i += 4) {
+    for (int i = 2 * row; i < SUMS; i += 4) {
         int column = column_of_sum(i, 0);
         if (column < place->columns)
-            *(float2 *)(y + column) = make_float2(v[i], v[i + 1]);
+            *(float2 *)(y + column) = make_float2(sum[i], sum[i + 1]);
     }
 }
 
@@ -290,16 +252,16 @@ static __device__ __forceinline__ void exchange(uint32_t *a, uint32_t *b, int di
 
 /* Eight neighbouring 16-bit values a lane. A quad has two of every eight columns in each lane: four times
  * eight columns are transposed within it, so that each lane stores 16 bytes and the quad 64. */
-static __device__ __forceinline__ void store_halves(const struct sums_place *place, const float *v, int row,
+static __device__ __forceinline__ void store_halves(const struct sums_place *place, const float *sum, int row,
                                                     uint16_t *y, bool present, fgn_type type) {
     int member = threadIdx.x % QUAD;
     int to_first_column = member * (CHUNK - 2); /* of the lane's own eight, from its first two */
 #pragma unroll
-    for (int i = 2 * row; i < PART_SUMS; i += 4 * QUAD) {
+    for (int i = 2 * row; i < SUMS; i += 4 * QUAD) {
         uint32_t pair[QUAD];
 #pragma unroll
         for (int j = 0; j < QUAD; j++)
-            pair[j] = packed(v[i + 4 * j], v[i + 4 * j + 1], type);
+            pair[j] = packed(sum[i + 4 * j], sum[i + 4 * j + 1], type);
         exchange(&pair[0], &pair[1], 1);
         exchange(&pair[2], &pair[3], 1);
         exchange(&pair[0], &pair[2], 2);
@@ -310,77 +272,45 @@ static __device__ __forceinline__ void store_halves(const struct sums_place *pla
     }
 }
 
-static __device__ __forceinline__ void
-store_part_as(const struct hopper_args *args, const struct sums_place *place, const float *v, fgn_type type) {
+static __device__ __forceinline__ void store_sums_as(const struct hopper_args *args,
+                                                     const struct sums_place *place, const float *sum,
+                                                     fgn_type type) {
     bool aligned = args->out_features % CHUNK == 0;
 #pragma unroll
     for (int row = 0; row < 2; row++) {
         int64_t first = (place->row + 8 * row) * args->out_features + place->column;
         bool present = place->row + 8 * row < args->batch;
         if (aligned && type != FGN_FLOAT32)
-            store_halves(place, v, row, (uint16_t *)args->y + first, present, type);
+            store_halves(place, sum, row, (uint16_t *)args->y + first, present, type);
         else if (aligned && present)
-            store_floats(place, v, row, (float *)args->y + first);
+            store_floats(place, sum, row, (float *)args->y + first);
         else if (present)
-            store_values(place, v, row, (unsigned char *)args->y + first * (type == FGN_FLOAT32 ? 4 : 2),
+            store_values(place, sum, row, (unsigned char *)args->y + first * (type == FGN_FLOAT32 ? 4 : 2),
                          type);
     }
 }
 
 /* The type is a constant in each branch. */
-static __device__ __forceinline__ void store_part(const struct hopper_args *args,
-                                                  const struct sums_place *place, const float *v) {
+static __device__ __forceinline__ void store_sums(const struct hopper_args *args,
+                                                  const struct sums_place *place, const float *sum) {
     switch (args->y_type) {
     case FGN_FLOAT32:
-        store_part_as(args, place, v, FGN_FLOAT32);
+        store_sums_as(args, place, sum, FGN_FLOAT32);
         break;
     case FGN_FLOAT16:
-        store_part_as(args, place, v, FGN_FLOAT16);
+        store_sums_as(args, place, sum, FGN_FLOAT16);
         break;
     case FGN_BFLOAT16:
-        store_part_as(args, place, v, FGN_BFLOAT16);
+        store_sums_as(args, place, sum, FGN_BFLOAT16);
         break;
     }
 }
 
-static __device__ __forceinline__ void apply_to_part(const struct operators *list, const int *vector,
-                                                     const struct sums_place *place, float *v) {
+static __device__ __forceinline__ void apply_to_sums(const struct operators *list, const int *vector,
+                                                     const struct sums_place *place, float *sum) {
 #pragma unroll 1
     for (int i = 0; i < list->count; i++)
-        apply_operator_with(&list->step[i], v, PART_SUMS, operand(place, vector[i]), column_of_sum, 0);
-}
-
-/* What comes before the norm. */
-static __device__ __forceinline__ void
-begin_part(const struct hopper_args *args, const struct sums_place *place, float *v, enum factors factors) {
-    if (factors == SPLIT_FLOAT32_FACTORS)
-        undo_scaling(args, place, v);
-    if (args->vectors.bias != NO_VECTOR)
-        add_bias(args, place, v);
-    apply_to_part(&args->before, args->vectors.before, place, v);
-}
-
-/* What comes after it. */
-static __device__ __forceinline__ void end_part(const struct hopper_args *args,
-                                                const struct sums_place *place, float *v) {
-    scale_and_shift_part(args, place, v);
-    apply_to_part(&args->after, args->vectors.after, place, v);
-    store_part(args, place, v);
-}
-
-static __device__ __forceinline__ struct sums_place place_of_part(const struct hopper_args *args,
-                                                                  struct tile_place tile,
-                                                                  const staged_vector *staged, int warpgroup,
-                                                                  int part) {
-    int lane = threadIdx.x % 32;
-    int row_in_warpgroup = threadIdx.x % WARPGROUP / 32 * 16 + lane / QUAD;
-    int first_column = part * PART_COLUMNS + lane % QUAD * 2;
-    struct sums_place place;
-    place.row = tile.row + warpgroup * WARPGROUP_ROWS + row_in_warpgroup;
-    place.column = tile.column + first_column;
-    place.columns = (int)(args->out_features - place.column);
-    place.vectors = (int)((const unsigned char *)&staged[0][first_column] - dynamic_shared);
-    return place;
+        apply_operator_with(&list->step[i], sum, SUMS, operand(place, vector[i]), column_of_sum, 0);
 }
 
 /* From the sums of a tile to its part of y. */
@@ -388,30 +318,24 @@ static __device__ __forceinline__ void finish_tile(const struct hopper_args *arg
                                                    float *sum, struct hopper_memory *memory,
                                                    const staged_vector *staged, int warpgroup, uint32_t turn,
                                                    enum factors factors) {
-    bool wide_groups = args->group_size > PART_COLUMNS;
-#pragma unroll 1
-    for (int part = 0; part < PARTS; part++) {
-        struct sums_place place = place_of_part(args, tile, staged, warpgroup, part);
-        float v[PART_SUMS];
-        take_part(sum, part, v);
-        begin_part(args, &place, v, factors);
-        if (wide_groups) {
-            put_part(sum, part, v);
-        } else {
-            normalise_part(v, args->group_size, args->eps);
-            end_part(args, &place, v);
-        }
+    int lane = threadIdx.x % 32;
+    int row_in_warpgroup = threadIdx.x % WARPGROUP / 32 * 16 + lane / QUAD;
+    int first_column = lane % QUAD * 2;
+    struct sums_place place = {tile.row + warpgroup * WARPGROUP_ROWS + row_in_warpgroup,
+                               tile.column + first_column,
+                               (int)(args->out_features - tile.column - first_column),
+                               (int)((unsigned char *)&staged[0][first_column] - dynamic_shared)};
+    if (factors == SPLIT_FLOAT32_FACTORS)
+        undo_scaling(args, &place, sum);
+    if (args->vectors.bias != NO_VECTOR)
+        add_bias(args, &place, sum);
+    apply_to_sums(&args->before, args->vectors.before, &place, sum);
+    if (args->group_size > 0) {
+        normalise(args, sum, memory, warpgroup, turn);
+        scale_and_shift_sums(args, &place, sum);
+        apply_to_sums(&args->after, args->vectors.after, &place, sum);
     }
-    if (!wide_groups)
-        return;
-    normalise_tile(args, sum, memory, warpgroup, turn);
-#pragma unroll 1
-    for (int part = 0; part < PARTS; part++) {
-        struct sums_place place = place_of_part(args, tile, staged, warpgroup, part);
-        float v[PART_SUMS];
-        take_part(sum, part, v);
-        end_part(args, &place, v);
-    }
+    store_sums(args, &place, sum);
 }
 
 static __device__ __forceinline__ void produce(const struct hopper_args *args, struct hopper_memory *memory,
@@ -458,6 +382,10 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
                                                             SLOT_ALIGNMENT * SLOT_ALIGNMENT);
     if (factors == SPLIT_FLOAT32_FACTORS && (*args->x_halves.unheld || *args->w_halves.unheld))
         return; /* the float32 rung, launched after this one, does the work */
+    if (threadIdx.x == 0) {
+        prefetch_tensormap(&args->copies.x);
+        prefetch_tensormap(&args->copies.w);
+    }
     prepare_barriers(memory);
     if (threadIdx.x < WARPGROUP) {
         setmaxnreg_dec(PRODUCER_REGISTERS);
@@ -703,7 +631,7 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     args.group_size = normalises_in_tile(chain) ? (int)group_size_of(chain) : 0;
     args.eps = chain->eps;
     args.before = list_of(chain->before_count, chain->before);
-    args.after = list_of(normalises_in_tile(chain) ? chain->after_count : 0, chain->after);
+    args.after = list_of(chain->after_count, chain->after);
     args.y = y;
     args.y_type = chain->type;
     cudaError_t error = cudaSuccess;

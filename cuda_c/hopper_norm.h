@@ -49,10 +49,10 @@ static __device__ __forceinline__ float2 moments_of_row(float *sum, int chunk, i
     return make_float2(pivot + mean, quad_sum(squares[0] + squares[1]));
 }
 
-/* Normalises the groups of `size` columns in `count` sums; both are constants here. */
-static __device__ __forceinline__ void normalise_groups(float *sum, int count, int size, float eps) {
+/* Normalises groups of `size` columns, a constant here. */
+static __device__ __forceinline__ void normalise_groups(float *sum, int size, float eps) {
 #pragma unroll
-    for (int chunk = 0; chunk < count / 4; chunk += size / CHUNK) {
+    for (int chunk = 0; chunk < TILE_COLUMNS / CHUNK; chunk += size / CHUNK) {
 #pragma unroll
         for (int row = 0; row < 2; row++) {
             float2 moments = moments_of_row(sum, chunk, size, row);
@@ -93,10 +93,11 @@ static __device__ __forceinline__ void normalise_with_other_block(float *sum, fl
         float squares = mine[row].y + others.y + apart * apart * (TILE_COLUMNS / 2);
         float variance = squares * (1.0f / (2 * TILE_COLUMNS));
         float inverse_deviation = rsqrtf(variance + eps);
+        float shift = 0.5f * apart * inverse_deviation; /* from this half's mean to that of both */
 #pragma unroll
         for (int i = 2 * row; i < SUMS; i += 4) {
-            sum[i] = (sum[i] + 0.5f * apart) * inverse_deviation;
-            sum[i + 1] = (sum[i + 1] + 0.5f * apart) * inverse_deviation;
+            sum[i] = sum[i] * inverse_deviation + shift;
+            sum[i + 1] = sum[i + 1] * inverse_deviation + shift;
         }
     }
 }
