@@ -15,8 +15,8 @@
  * Limit: the tensor cores (1024 multiply-adds of 16-bit factors a clock and multiprocessor ... for which the
  * power that the GPU may draw sets the clock), and at the end the last tiles' epilogues, which nothing hides.
  *
- * Groups of 8, 16, ..., 256 channels are normalised inside a tile, groups of 512 inside a pair. Others take a
- * second launch (group_norm_2_block.cu). */
+ * Groups of 8, 16, ..., 256 channels are normalised inside a tile, groups of 512 inside a pair; for others
+ * the rungs before are there. */
 #include "ladder.h"
 #include "halves.h"
 
@@ -568,16 +568,19 @@ static const char *refusal(const fgn_chain *chain) {
         return NEEDS_HOPPER;
     if (!is_split(chain) && chain->in_features % (16 / element_bytes_of(chain)) != 0)
         return "rows of x that are multiples of 16 bytes";
+    if (chain->groups > 0 && !normalises_in_tile(chain))
+        return "groups of 8, 16, 32, 64, 128, 256 or 512 channels";
     if (chain->batch > INT32_MAX - TILE_ROWS * PAIR)
         return "a batch below 2^31";
     return NULL;
 }
 
+/* Split factors: the halves of x, the chain, and float32 in their stead. */
 static int launches(const fgn_chain *chain) {
-    return (is_split(chain) ? 2 : 1) + (chain->groups > 0 && !normalises_in_tile(chain));
+    return is_split(chain) ? 2 + float32_launches(chain) : 1;
 }
 
-/* The workspace holds the halves of x, or the intermediate that a second launch normalises. */
+/* The halves of x. */
 static unsigned long long workspace_bytes(const fgn_chain *chain) {
     return is_split(chain) ? halves_bytes(chain->batch, chain->in_features) : 0;
 }
@@ -589,14 +592,6 @@ static unsigned long long prepared_bytes(const fgn_chain *chain) {
 static cudaError_t prepare(const fgn_chain *chain, void *prepared, cudaStream_t stream) {
     return make_halves((const float *)chain->weight, chain->out_features, chain->in_features,
                        halves_at(prepared, chain->out_features, chain->in_features), stream);
-}
-
-static struct operators list_of(int count, const fgn_pointwise *step) {
-    struct operators list = {};
-    list.count = count;
-    for (int i = 0; i < count; i++)
-        list.step[i] = step[i];
-    return list;
 }
 
 static int add_vector(struct vectors *vectors, const float *from) {
@@ -635,8 +630,8 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
         (int)tiles(chain->out_features, args.pair_shares_w ? TILE_COLUMNS : PAIR * TILE_COLUMNS);
     args.group_size = normalises_in_tile(chain) ? (int)group_size_of(chain) : 0;
     args.eps = chain->eps;
-    args.before = list_of(chain->before_count, chain->before);
-    args.after = list_of(chain->after_count, chain->after);
+    args.before = operators_of(chain->before_count, chain->before);
+    args.after = operators_of(chain->after_count, chain->after);
     args.y = y;
     args.y_type = chain->type;
     cudaError_t error = cudaSuccess;
@@ -650,7 +645,12 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     args.vectors = vectors_of(chain, args.w_halves.unscale);
     if (!describe_matrices(&args, chain, x))
         return cudaErrorInvalidValue;
-    return launch_kernel(chain, &args, stream);
+    error = launch_kernel(chain, &args, stream);
+    if (error == cudaSuccess && is_split(chain)) {
+        struct condition unheld = {args.x_halves.unheld, args.w_halves.unheld};
+        error = float32_chain(chain, (const float *)x, (float *)y, unheld, stream);
+    }
+    return error;
 }
 
 extern const struct tensor_rung gemm_10_hopper = {refusal,        launches, workspace_bytes,

@@ -155,6 +155,8 @@ static __forceinline__ __device__ void normalise_tile(const struct one_kernel_ar
 }
 
 __global__ void __launch_bounds__(TILE_THREADS, 2) one_kernel_kernel(struct one_kernel_args args) {
+    if (!holds(args.gemm.condition))
+        return;
     int64_t row_tiles = tiles(args.gemm.batch, TILE);
     int64_t first_row = blockIdx.x % row_tiles * TILE;
     int64_t first_group = blockIdx.x / row_tiles * args.groups_in_tile;

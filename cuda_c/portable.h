@@ -50,14 +50,8 @@ __device__ static __forceinline__ float min_or_nan(float v, float other) {
 #endif
 }
 
-/* 2^v and 1 / v by one instruction of the special function unit: relative errors of at most 2^-22 and 2^-23;
- * results and arguments below 2^-126 count as zero. */
-__device__ static __forceinline__ float fast_exp2(float v) {
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(v));
-    return power;
-}
-
+/* 1 / v by one instruction, for v that is neither denormal nor so large that 1 / v is: errs by at most 2^-23.
+ */
 __device__ static __forceinline__ float fast_reciprocal(float v) {
     float inverse;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(v));
@@ -78,10 +72,6 @@ static inline float max_or_nan(float v, float other) {
 
 static inline float min_or_nan(float v, float other) {
     return v > other ? other : v;
-}
-
-static inline float fast_exp2(float v) {
-    return exp2f(v);
 }
 
 static inline float fast_reciprocal(float v) {

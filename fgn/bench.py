@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 from tqdm.auto import tqdm
 
 from fgn.chains import BENCHMARK_BATCH, BENCHMARK_FEATURES, CHAINS, Chain, Shape, problem, random_inputs
@@ -131,11 +130,10 @@ def summarise(times: list[float]) -> dict[str, float]:
     return {"median_ms": median, "min_ms": min(times), "p10_ms": low, "p90_ms": high, "count": len(times)}
 
 
-def product_versions(x: Tensor, weight: Tensor, precision: str) -> list[str]:
-    """The versions whose matrix product runs for these tensors."""
-    shape = Shape(*x.shape, weight.shape[0], groups=0)
-    names = version_names(x.device.type)
-    return [name for name in names if launch_count(PRODUCT, shape, name, x.device, precision) is not None]
+def product_versions(shape, precision: str, device: torch.device) -> list[str]:
+    """The versions whose matrix product runs: shape is (batch, in_features, out_features)."""
+    shape, names = Shape(*shape, groups=0), version_names(device.type)
+    return [name for name in names if launch_count(PRODUCT, shape, name, device, precision) is not None]
 
 
 def _subjects(chain: Chain, x, parameters, versions: pd.DataFrame, rivals, precision) -> list[Subject]:
@@ -145,7 +143,8 @@ def _subjects(chain: Chain, x, parameters, versions: pd.DataFrame, rivals, preci
         arguments = (chain, x, parameters, name, precision)
         subjects.append(Subject("chain", name, lambda arguments=arguments: chain_forward(*arguments)))
     # Versions that share a matrix product are timed once, under the first one's name.
-    products = versions[versions.name.isin(product_versions(x, weight, precision))]
+    shape = (*x.shape, weight.shape[0])
+    products = versions[versions.name.isin(product_versions(shape, precision, x.device))]
     for name in products.drop_duplicates("gemm").name:
         arguments = (x, weight, bias, name, precision)
         subjects.append(Subject("linear", name, lambda arguments=arguments: linear(*arguments)))
@@ -226,11 +225,21 @@ def bench(
     return pd.DataFrame(rows, columns=COLUMNS).astype({"count": "Int64"})
 
 
+# Sizes that every version multiplies in every precision that it has.
+_ANY_PRODUCT = (128, 128, 128)
+
+
 def ordinary_versions(device=None) -> list[str]:
-    """The versions that multiply without tensor cores on this device."""
+    """The versions that do not multiply in tensor cores on this device."""
     device = torch.device(device) if device is not None else default_device()
     tensor = tensor_core_versions(device)
     return [name for name in version_names(device.type) if name not in tensor]
+
+
+def tensor_core_versions(device=None) -> list[str]:
+    """The versions that multiply in tensor cores on this device: those that know 16-bit tensors."""
+    device = torch.device(device) if device is not None else default_device()
+    return product_versions(_ANY_PRODUCT, "bf16", device)
 
 
 def bench_all(device=None, progress: bool = True, **options) -> pd.DataFrame:
@@ -241,13 +250,6 @@ def bench_all(device=None, progress: bool = True, **options) -> pd.DataFrame:
     options = {"versions": ordinary_versions(device), "device": device, "progress": progress} | options
     bar = tqdm(problems, "bench", unit="problem", disable=not progress)
     return pd.concat([bench(*one, **options) for one in bar], ignore_index=True)
-
-
-def tensor_core_versions(device=None) -> list[str]:
-    """The versions that multiply in tensor cores on this device: those that know 16-bit tensors."""
-    device = torch.device(device) if device is not None else default_device()
-    table = version_frame(next(iter(CHAINS.values())), None, device, "bf16")
-    return list(table.name[table.supported])
 
 
 def precision_problems(device: torch.device) -> list[tuple]:

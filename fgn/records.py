@@ -31,6 +31,7 @@ from fgn.chains import CHAINS, problem
 from fgn.compare import compare
 from fgn.environment import recorded_environment
 from fgn.library import ROOT
+from fgn.versions import versions as version_frame
 
 PROFILES = ROOT / "profiles"
 
@@ -76,12 +77,14 @@ def read(name: str = "h200", profiles: Path = PROFILES) -> Record:
     )
 
 
-def _compare(problems, device: torch.device, progress: bool, **options) -> pd.DataFrame:
-    """`fgn.compare()` of each (chain, shape, precision)."""
+def _compare(problems, names: list[str], device: torch.device, progress: bool) -> pd.DataFrame:
+    """`fgn.compare()` of each (chain, shape, precision), for those of the named versions that run it."""
     frames = []
     for chain, shape, precision in tqdm(problems, "compare", unit="problem", disable=not progress):
         sizes = problem(chain, shape, device)[1]
-        frame = compare(chain, shape=sizes, device=device, precision=precision, **options).reset_index()
+        table = version_frame(chain, sizes, device, precision)
+        here = table.name[table.supported & table.name.isin(names)]
+        frame = compare(chain, shape=sizes, versions=here, device=device, precision=precision).reset_index()
         frames.append(frame.assign(chain=chain.name, **sizes._asdict(), precision=precision))
     frame = pd.concat(frames, ignore_index=True)
     first = ["chain", "batch", "in_features", "out_features", "groups", "precision"]
@@ -91,13 +94,12 @@ def _compare(problems, device: torch.device, progress: bool, **options) -> pd.Da
 def compare_all(device: torch.device, progress: bool = True) -> pd.DataFrame:
     """`fgn.compare()` of every chain at every shape that `bench_all()` measures."""
     problems = [(chain, shape, "ieee") for shape in recorded_shapes(device) for chain in CHAINS.values()]
-    return _compare(problems, device, progress, versions=ordinary_versions(device))
+    return _compare(problems, ordinary_versions(device), device, progress)
 
 
 def compare_precisions(device: torch.device, progress: bool = True) -> pd.DataFrame:
     """`fgn.compare()` of all that `bench_precisions()` measures."""
-    names = tensor_core_versions(device)
-    return _compare(precision_problems(device), device, progress, versions=names)
+    return _compare(precision_problems(device), tensor_core_versions(device), device, progress)
 
 
 def write(folder: Path, device: torch.device, progress: bool = True, **options):
