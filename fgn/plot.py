@@ -31,7 +31,9 @@ def _ladder() -> list[str]:
     try:
         return version_names()
     except MissingToolError:
-        subjects = read(recorded()[0]).benchmark.subject.unique()
+        record = read(recorded()[0])
+        tables = [table for table in (record.benchmark, record.precisions) if table is not None]
+        subjects = pd.concat([table.subject for table in tables]).unique()
         return [subject for subject in subjects if subject not in TORCH_COLOURS]
 
 
