@@ -4,6 +4,8 @@ fgn.environment()                         what this machine has
 fgn.versions()                            the versions, from the naive one up
 fgn.compare("gemm_groupnorm_hardtanh")    every version against torch.nn and float64
 fgn.bench("gemm_groupnorm_hardtanh")      every version beside torch eager, torch.compile and F.linear
+fgn.diagnose(y, chain, x, parameters)     what is wrong with a result of your own
+fgn.gallery.run("unbiased_variance")      a kernel with a mistake in it, and how that is found
 fgn.GemmGroupNormHardtanh(...)            a drop-in module; CPU tensors run on the simulator
 """
 
@@ -12,6 +14,7 @@ import importlib
 from fgn.bench import Ceilings, Floor, bench, floor, measure_ceilings
 from fgn.chains import CHAINS, POINTWISE, Chain, Pointwise, Shape
 from fgn.compare import compare
+from fgn.diagnose import diagnose
 from fgn.environment import environment
 from fgn.functional import chain_forward, group_norm, linear
 from fgn.library import BuildError, MissingToolError
@@ -39,8 +42,10 @@ __all__ = [
     "bench",
     "chain_forward",
     "compare",
+    "diagnose",
     "environment",
     "floor",
+    "gallery",
     "group_norm",
     "linear",
     "measure_ceilings",
@@ -53,6 +58,6 @@ __all__ = [
 
 def __getattr__(name: str):
     # matplotlib is slow to import, so the modules that need more than the rest are imported when first used.
-    if name in ("plot", "records"):
+    if name in ("gallery", "plot", "records"):
         return importlib.import_module(f"fgn.{name}")
     raise AttributeError(f"module 'fgn' has no attribute {name!r}")
