@@ -42,7 +42,7 @@ class Diagnosis:
     part: what the result is of: "product", "norm" or "chain". wrong: how many of its `elements` are wrong.
     first: the (row, column) of the first. max_error: max |y − y₆₄| over those that are finite, at `worst`;
     None when none is. never_written: how many were never written. findings: sentences about which, and why.
-    as_if: the known mistake that gives just this result, or None.
+    as_if: the known mistake that gives just this result (or those that do), or None.
     """
 
     part: str
@@ -199,15 +199,16 @@ Rule = Callable[[Tensor, Mapping[str, Tensor]], tuple[str, Tensor]]
 
 
 def _as_if(y: Tensor, exact: Tensor, results) -> str | None:
-    """The mistake whose result is that of `y`, if there is one."""
-    best, best_error = None, AS_IF_ERROR
+    """The mistake whose result is that of `y`, if there is one; several where their results are the same."""
     of_right = relative_error(torch.where(y.isfinite(), y, 0.0), exact)
+    near = {}
     for sentence, result in results:
         if result.shape == y.shape and misplaced(y, result.float()) == 0:
             error = relative_error(y, result)
-            if error < min(best_error, of_right / AS_IF_NEARER):
-                best, best_error = sentence, error
-    return best
+            if error < min(AS_IF_ERROR, of_right / AS_IF_NEARER):
+                near[sentence] = error
+    nearest = [sentence for sentence, error in near.items() if error <= 2 * min(near.values())]
+    return ", or as if ".join(nearest) or None
 
 
 HARDTANH_LIMITS = ((0.0, 20.0), (0.0, 6.0), (0.0, 1.0), (-1.0, 1.0))

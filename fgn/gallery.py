@@ -167,8 +167,8 @@ COMPARISON = "comparison"
 class Bug:
     """A planted mistake.
 
-    file: in `bugs/`; if it needs another host side, that is beside it. right: the file in `bugs/right/` that it
-    is a change of. mistake: in a few words.
+    file: in `bugs/`; if it needs another host side, that is beside it. right: the file in `bugs/right/` that
+    it is a change of. mistake: in a few words.
     found_by: "comparison" with float64, or the kind of the KernelFault. data: what shows it, a key of `DATA`.
     at: of a fault, a line of source that it names: the wrong one, or the one that misses what was left out.
     says: words of the report of a comparison.
