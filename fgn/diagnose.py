@@ -9,7 +9,7 @@ these chains; what each would give is computed in float64 from the same inputs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -29,6 +29,9 @@ UNIT_ROUNDOFF = 2.0**-24
 AS_IF_ERROR = 1e-4
 AS_IF_NEARER = 100
 
+# Statistics that are off by less than this, in deviations, are not what is wrong.
+STATISTICS_ERROR = 1e-3
+
 
 def never_written(*size: int, device="cpu") -> Tensor:
     """A float32 tensor for a kernel to write its result to; `diagnose()` tells what it has left out."""
@@ -43,6 +46,7 @@ class Diagnosis:
     first: the (row, column) of the first. max_error: max |y − y₆₄| over those that are finite, at `worst`;
     None when none is. never_written: how many were never written. findings: sentences about which, and why.
     as_if: the known mistake that gives just this result (or those that do), or None.
+    errors: |y − y₆₄| of every element (rows, columns), NaN where one of them should be finite and is not.
     """
 
     part: str
@@ -54,6 +58,7 @@ class Diagnosis:
     never_written: int
     findings: tuple[str, ...]
     as_if: str | None
+    errors: Tensor = field(repr=False, compare=False)
 
     def __str__(self) -> str:
         summary = (
@@ -94,8 +99,9 @@ def _diagnose(part, y, chain, given, parameters, compute: Compute, mistakes) -> 
     with torch.no_grad(), ieee_float32():
         exact = compute(chain, given.double(), wide)
         expected = compute(chain, given, parameters)
-        if y.shape != exact.shape:
-            raise ValueError(f"y: expected the shape {tuple(exact.shape)}, got {tuple(y.shape)}")
+        if y.shape != exact.shape or y.dtype != torch.float32:
+            expected = f"{tuple(exact.shape)} of {torch.float32}"
+            raise ValueError(f"y: expected {expected}, got {tuple(y.shape)} of {y.dtype}")
         is_wrong = _wrong(y, expected, exact)
         if not is_wrong.any():
             return None
@@ -106,19 +112,21 @@ def _diagnose(part, y, chain, given, parameters, compute: Compute, mistakes) -> 
             as_if = _as_if(y, exact, (rule(given.double(), wide) for rule in mistakes(chain)))
             if part == "norm" and as_if is None:
                 findings += _statistics(y, chain, given.double(), wide)
-        is_finite = is_wrong & exact.isfinite() & y.isfinite()
-        finite = torch.where(is_finite, (y.double() - exact).abs(), 0.0)
-        is_finite = bool(is_finite.any())
+        lost = torch.where(torch.isclose(y.double(), exact, equal_nan=True), 0.0, torch.nan)
+        errors = torch.where(exact.isfinite(), (y.double() - exact).abs(), lost)
+        finite = torch.where(is_wrong & errors.isfinite(), errors, 0.0)
+        any_finite = bool((finite > 0).any())
         return Diagnosis(
             part=part,
             wrong=int(is_wrong.sum()),
             elements=y.numel(),
             first=_index(is_wrong.flatten().int().argmax(), y),
-            max_error=finite.max().item() if is_finite else None,
-            worst=_index(finite.argmax(), y) if is_finite else None,
+            max_error=finite.max().item() if any_finite else None,
+            worst=_index(finite.argmax(), y) if any_finite else None,
             never_written=int(unwritten.sum()),
             findings=tuple(findings),
             as_if=as_if,
+            errors=errors.cpu(),
         )
 
 
@@ -412,6 +420,8 @@ def _statistics(y: Tensor, chain: Chain, v: Tensor, parameters: Mapping[str, Ten
     used_mean = v_mean - value_mean / slope
     of_mean = ((used_mean - mean) / deviation).abs()[usable].max().item()
     of_deviation = (1 / (slope * deviation) - 1).abs()[usable].max().item()
+    if max(of_mean, of_deviation) < STATISTICS_ERROR:
+        return
     yield (
         "each group is normalised, but with wrong statistics: the mean is off by up to "
         f"{of_mean:.2g} deviations, the deviation by up to {100 * of_deviation:.3g} %"
