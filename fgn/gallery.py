@@ -499,9 +499,12 @@ BUGS = {
 }
 
 
-def _find(bug: str | Bug) -> Bug:
+def _find(bug: str | int | Bug) -> Bug:
+    """The bug of that name, or of that number, which tells nothing: the rows of `table()` count from 0."""
     if isinstance(bug, Bug):
         return bug
+    if isinstance(bug, int):
+        return list(BUGS.values())[bug]
     if bug not in BUGS:
         raise ValueError(f"bug: expected one of {', '.join(BUGS)}, got {bug!r}")
     return BUGS[bug]
@@ -526,7 +529,7 @@ class Finding:
         return str(self)
 
 
-def run(bug: str | Bug | None, chain: str | None = None, data: str | None = None) -> Finding:
+def run(bug: str | int | Bug | None, chain: str | None = None, data: str | None = None) -> Finding:
     """Runs a chain of right kernels, one of which has the bug, on the simulator; returns the first finding.
 
     bug: a name in `BUGS`; None for a chain with none. chain, data: by default the bug's own.
@@ -595,7 +598,7 @@ def _body(path: Path) -> tuple[str, int]:
     return text[start:], 1 + text.count("\n", 0, start)
 
 
-def story(bug: str | Bug) -> str:
+def story(bug: str | int | Bug) -> str:
     """The comment on top of a bug's file: the mistake, why it is made, what one sees and how it is found."""
     path = FOLDER / _find(bug).file
     text = path.read_text()
@@ -616,7 +619,7 @@ class _Diff(_Code):
     language = "diff"
 
 
-def source(bug: str | Bug) -> Source:
+def source(bug: str | int | Bug) -> Source:
     """The broken file as reports number its lines, without the comment that tells what is wrong."""
     path = FOLDER / _find(bug).file
     text, first = _body(path)
@@ -624,7 +627,7 @@ def source(bug: str | Bug) -> Source:
     return (Source if path.suffix == ".cu" else _Code)(numbered)
 
 
-def diff(bug: str | Bug, context: int = 2) -> Source:
+def diff(bug: str | int | Bug, context: int = 2) -> Source:
     """What the mistake changes in the right file."""
     text = ""
     for right, broken in _find(bug).files.items():
