@@ -12,14 +12,16 @@ typedef cudaError_t (*gemm_function)(const struct gemm *gemm, cudaStream_t strea
 
 enum norm_rung { NAIVE_NORM, BLOCK_NORM };
 
-/* How much of the chain around the product is in the product's kernel. */
-enum fusion { SEPARATE_KERNELS, FUSED_EPILOGUES, ONE_KERNEL };
+/* How much of the chain around the product is in the product's kernel. TENSOR_CORES: the rung answers for
+ * itself, through its struct tensor_rung. */
+enum fusion { SEPARATE_KERNELS, FUSED_EPILOGUES, ONE_KERNEL, TENSOR_CORES };
 
 struct rung {
     fgn_version version;
     gemm_function gemm;
     enum norm_rung norm;
     enum fusion fusion;
+    const struct tensor_rung *tensor;
 };
 
 /* The ladder, from the first rung to the last. A new rung is a line here and a file. */
@@ -27,38 +29,52 @@ static const struct rung ladder[] = {
     {{"naive", "gemm_1_naive.cu", "group_norm_1_naive.cu", "one thread per output", ""},
      gemm_1_naive,
      NAIVE_NORM,
-     SEPARATE_KERNELS},
+     SEPARATE_KERNELS,
+     NULL},
     {{"coalesced", "gemm_2_coalesced.cu", "group_norm_1_naive.cu", "one warp per output, lanes along k", ""},
      gemm_2_coalesced,
      NAIVE_NORM,
-     SEPARATE_KERNELS},
+     SEPARATE_KERNELS,
+     NULL},
     {{"shared_tile", "gemm_3_shared_tile.cu", "group_norm_1_naive.cu", "a 32x32 tile in shared memory", ""},
      gemm_3_shared_tile,
      NAIVE_NORM,
-     SEPARATE_KERNELS},
+     SEPARATE_KERNELS,
+     NULL},
     {{"register_tile", "gemm_4_register_tile.cu", "group_norm_1_naive.cu", "4x4 outputs a thread", ""},
      gemm_4_register_tile,
      NAIVE_NORM,
-     SEPARATE_KERNELS},
+     SEPARATE_KERNELS,
+     NULL},
     {{"vectorized", "gemm_5_vectorized.cu", "group_norm_2_block.cu", "16-byte accesses, 8x8 outputs a thread",
       ""},
      gemm_5_vectorized,
      BLOCK_NORM,
-     SEPARATE_KERNELS},
+     SEPARATE_KERNELS,
+     NULL},
     {{"tiled", "gemm_6_pipelined.cu", "group_norm_2_block.cu", "tiles travel while others are multiplied",
       ""},
      gemm_6_pipelined,
      BLOCK_NORM,
-     SEPARATE_KERNELS},
+     SEPARATE_KERNELS,
+     NULL},
     {{"fused", "gemm_7_fused.cu", "group_norm_2_block.cu", "every operator in one of two kernels", ""},
      gemm_7_fused,
      BLOCK_NORM,
-     FUSED_EPILOGUES},
+     FUSED_EPILOGUES,
+     NULL},
     {{"one_kernel", "gemm_8_one_kernel.cu", "gemm_8_one_kernel.cu", "the norm in the product's epilogue",
       "groups of at most 128 channels"},
      gemm_6_pipelined,
      BLOCK_NORM,
-     ONE_KERNEL},
+     ONE_KERNEL,
+     NULL},
+    {{"hopper", "gemm_10_hopper.cu", "gemm_10_hopper.cu", "tensor cores, the copy engine, pairs of blocks",
+      "a GPU of compute capability 9.0"},
+     NULL,
+     BLOCK_NORM,
+     TENSOR_CORES,
+     &gemm_10_hopper},
 };
 
 #define VERSIONS ((int)(sizeof(ladder) / sizeof(ladder[0])))
@@ -132,6 +148,15 @@ static fgn_status check_groups(long long groups, long long channels) {
     return FGN_OK;
 }
 
+static fgn_status check_types(const fgn_chain *chain) {
+    if ((int)chain->type < FGN_FLOAT32 || (int)chain->type > FGN_BFLOAT16)
+        return fail(FGN_INVALID_ARGUMENT, "type is %d, which is no fgn_type", (int)chain->type);
+    if ((int)chain->precision < FGN_IEEE || (int)chain->precision > FGN_TF32)
+        return fail(FGN_INVALID_ARGUMENT, "precision is %d, which is no fgn_precision",
+                    (int)chain->precision);
+    return FGN_OK;
+}
+
 static fgn_status check_operators(const char *list, int count, const fgn_pointwise *step) {
     if (count < 0 || count > FGN_MAX_POINTWISE)
         return fail(FGN_INVALID_ARGUMENT, "%s_count is %d, expected 0 to %d", list, count, FGN_MAX_POINTWISE);
@@ -142,25 +167,48 @@ static fgn_status check_operators(const char *list, int count, const fgn_pointwi
     return FGN_OK;
 }
 
+static bool has_norm(const fgn_chain *chain) {
+    return chain->groups != 0;
+}
+
+/* What the versions without tensor cores ask for. */
+static fgn_status check_rung(const struct rung *rung, const fgn_chain *chain) {
+    if (chain->type != FGN_FLOAT32)
+        return fail(FGN_NOT_SUPPORTED, "%s needs float32", rung->version.name);
+    if (rung->fusion == ONE_KERNEL && has_norm(chain) && chain->out_features / chain->groups > TILE)
+        return fail(FGN_NOT_SUPPORTED, "%s needs %s, and these have %lld", rung->version.name,
+                    rung->version.needs, chain->out_features / chain->groups);
+    return FGN_OK;
+}
+
+static fgn_status check_tensor_rung(const struct rung *rung, const fgn_chain *chain) {
+    const char *reason = rung->tensor->refusal(chain);
+    if (reason)
+        return fail(FGN_NOT_SUPPORTED, "%s needs %s", rung->version.name, reason);
+    return FGN_OK;
+}
+
 static fgn_status check_chain(int version, const fgn_chain *chain) {
     fgn_status status = check_version(version);
     if (status == FGN_OK && !chain)
         status = fail(FGN_INVALID_ARGUMENT, "chain is NULL");
     if (status == FGN_OK)
         status = check_sizes(chain->batch, chain->in_features, chain->out_features);
-    if (status == FGN_OK)
+    if (status == FGN_OK && has_norm(chain))
         status = check_groups(chain->groups, chain->out_features);
+    if (status == FGN_OK)
+        status = check_types(chain);
     if (status == FGN_OK)
         status = check_operators("before", chain->before_count, chain->before);
     if (status == FGN_OK)
         status = check_operators("after", chain->after_count, chain->after);
+    if (status == FGN_OK && !has_norm(chain) && chain->before_count + chain->after_count > 0)
+        status = fail(FGN_INVALID_ARGUMENT, "groups is 0 and there are %d operators, expected none",
+                      chain->before_count + chain->after_count);
     if (status != FGN_OK)
         return status;
-    long long group = chain->out_features / chain->groups;
-    if (ladder[version].fusion == ONE_KERNEL && group > TILE)
-        return fail(FGN_NOT_SUPPORTED, "%s needs %s, and these have %lld", ladder[version].version.name,
-                    ladder[version].version.needs, group);
-    return FGN_OK;
+    const struct rung *rung = &ladder[version];
+    return rung->fusion == TENSOR_CORES ? check_tensor_rung(rung, chain) : check_rung(rung, chain);
 }
 
 static fgn_status check_pointer(const char *name, const void *pointer) {
@@ -226,17 +274,15 @@ fgn_status fgn_launch_count(int version, const fgn_chain *chain, int *launches) 
         status = check_pointer("launches", launches);
     if (status != FGN_OK)
         return status;
-    switch (ladder[version].fusion) {
-    case SEPARATE_KERNELS:
-        *launches = 1 + chain->before_count + norm_launches(ladder[version].norm) + chain->after_count;
-        break;
-    case FUSED_EPILOGUES:
-        *launches = 2;
-        break;
-    case ONE_KERNEL:
+    const struct rung *rung = &ladder[version];
+    if (rung->fusion == TENSOR_CORES)
+        *launches = rung->tensor->launches(chain);
+    else if (rung->fusion == ONE_KERNEL || !has_norm(chain))
         *launches = 1;
-        break;
-    }
+    else if (rung->fusion == FUSED_EPILOGUES)
+        *launches = 2;
+    else
+        *launches = 1 + chain->before_count + norm_launches(rung->norm) + chain->after_count;
     return FGN_OK;
 }
 
@@ -254,21 +300,54 @@ fgn_status fgn_group_norm_workspace_bytes(int version, long long batch, long lon
 
 fgn_status fgn_workspace_bytes(int version, const fgn_chain *chain, unsigned long long *bytes) {
     fgn_status status = check_chain(version, chain);
+    if (status == FGN_OK)
+        status = check_pointer("bytes", bytes);
     if (status != FGN_OK)
         return status;
+    if (ladder[version].fusion == TENSOR_CORES) {
+        *bytes = ladder[version].tensor->workspace_bytes(chain);
+        return FGN_OK;
+    }
     return fgn_group_norm_workspace_bytes(version, chain->batch, chain->groups, bytes);
 }
 
-static fgn_status check_workspace(int version, long long batch, long long groups, const void *workspace,
+fgn_status fgn_prepared_bytes(int version, const fgn_chain *chain, unsigned long long *bytes) {
+    fgn_status status = check_chain(version, chain);
+    if (status == FGN_OK)
+        status = check_pointer("bytes", bytes);
+    if (status != FGN_OK)
+        return status;
+    const struct tensor_rung *tensor = ladder[version].tensor;
+    *bytes = tensor ? tensor->prepared_bytes(chain) : 0;
+    return FGN_OK;
+}
+
+fgn_status fgn_prepare(int version, const fgn_chain *chain, void *prepared, void *stream) {
+    unsigned long long bytes;
+    fgn_status status = fgn_prepared_bytes(version, chain, &bytes);
+    if (status != FGN_OK || bytes == 0)
+        return status;
+    status = check_pointer("weight", chain->weight);
+    if (status == FGN_OK)
+        status = check_pointer("prepared", prepared);
+    if (status != FGN_OK)
+        return status;
+    return status_of(ladder[version].tensor->prepare(chain, prepared, (cudaStream_t)stream),
+                     ladder[version].version.name);
+}
+
+static fgn_status check_workspace(unsigned long long needed, const void *workspace,
                                   unsigned long long workspace_bytes) {
-    unsigned long long needed;
-    fgn_status status = fgn_group_norm_workspace_bytes(version, batch, groups, &needed);
-    if (status == FGN_OK && workspace_bytes < needed)
+    if (workspace_bytes < needed)
         return fail(FGN_WORKSPACE_TOO_SMALL, "workspace_bytes is %llu, expected at least %llu",
                     workspace_bytes, needed);
-    if (status == FGN_OK && needed > 0)
-        status = check_pointer("workspace", workspace);
-    return status;
+    return needed > 0 ? check_pointer("workspace", workspace) : FGN_OK;
+}
+
+static fgn_status check_prepared(int version, const fgn_chain *chain) {
+    unsigned long long bytes;
+    fgn_status status = fgn_prepared_bytes(version, chain, &bytes);
+    return status == FGN_OK && bytes > 0 ? check_pointer("prepared", chain->prepared) : status;
 }
 
 static cudaError_t launch_norm(enum norm_rung rung, const struct group_norm *norm, void *workspace,
@@ -286,8 +365,39 @@ static cudaError_t launch_operators(float *y, const fgn_chain *chain, int count,
     return error;
 }
 
-fgn_status fgn_forward(int version, const fgn_chain *chain, const float *x, float *y, void *workspace,
+/* The chain by one of the rungs without tensor cores. */
+static cudaError_t launch_rung(const struct rung *rung, const fgn_chain *chain, const float *x, float *y,
+                               void *workspace, cudaStream_t stream) {
+    struct gemm gemm = {x,
+                        (const float *)chain->weight,
+                        chain->bias,
+                        y,
+                        chain->batch,
+                        chain->in_features,
+                        chain->out_features,
+                        operators_of(chain->before_count, chain->before)};
+    if (rung->fusion == SEPARATE_KERNELS)
+        gemm.before.count = 0;
+    if (!has_norm(chain))
+        return rung->gemm(&gemm, stream);
+    struct group_norm norm = norm_of(chain, y);
+    if (rung->fusion == ONE_KERNEL)
+        return gemm_8_one_kernel(&gemm, &norm, stream);
+    cudaError_t error = rung->gemm(&gemm, stream);
+    if (error == cudaSuccess && rung->fusion == SEPARATE_KERNELS) {
+        norm.after.count = 0;
+        error = launch_operators(y, chain, chain->before_count, chain->before, stream);
+    }
+    if (error == cudaSuccess)
+        error = launch_norm(rung->norm, &norm, workspace, stream);
+    if (error == cudaSuccess && rung->fusion == SEPARATE_KERNELS)
+        error = launch_operators(y, chain, chain->after_count, chain->after, stream);
+    return error;
+}
+
+fgn_status fgn_forward(int version, const fgn_chain *chain, const void *x, void *y, void *workspace,
                        unsigned long long workspace_bytes, void *stream) {
+    unsigned long long needed = 0;
     fgn_status status = check_chain(version, chain);
     if (status == FGN_OK && chain->batch == 0)
         return FGN_OK;
@@ -298,68 +408,30 @@ fgn_status fgn_forward(int version, const fgn_chain *chain, const float *x, floa
     if (status == FGN_OK)
         status = check_pointer("weight", chain->weight);
     if (status == FGN_OK)
+        status = check_prepared(version, chain);
+    if (status == FGN_OK)
         status = check_channel_operands("before", chain->before_count, chain->before);
     if (status == FGN_OK)
         status = check_channel_operands("after", chain->after_count, chain->after);
     if (status == FGN_OK)
-        status = check_workspace(version, chain->batch, chain->groups, workspace, workspace_bytes);
+        status = fgn_workspace_bytes(version, chain, &needed);
+    if (status == FGN_OK)
+        status = check_workspace(needed, workspace, workspace_bytes);
     if (status != FGN_OK)
         return status;
 
     const struct rung *rung = &ladder[version];
     cudaStream_t on = (cudaStream_t)stream;
-    struct gemm gemm = {x,
-                        chain->weight,
-                        chain->bias,
-                        y,
-                        chain->batch,
-                        chain->in_features,
-                        chain->out_features,
-                        operators_of(chain->before_count, chain->before)};
-    struct group_norm norm = norm_of(chain, y);
-    cudaError_t error = cudaSuccess;
-    if (rung->fusion == SEPARATE_KERNELS) {
-        gemm.before.count = 0;
-        norm.after.count = 0;
-        error = rung->gemm(&gemm, on);
-        if (error == cudaSuccess)
-            error = launch_operators(y, chain, chain->before_count, chain->before, on);
-        if (error == cudaSuccess)
-            error = launch_norm(rung->norm, &norm, workspace, on);
-        if (error == cudaSuccess)
-            error = launch_operators(y, chain, chain->after_count, chain->after, on);
-    } else if (rung->fusion == FUSED_EPILOGUES) {
-        error = rung->gemm(&gemm, on);
-        if (error == cudaSuccess)
-            error = launch_norm(rung->norm, &norm, workspace, on);
-    } else {
-        error = gemm_8_one_kernel(&gemm, &norm, on);
-    }
+    cudaError_t error = rung->fusion == TENSOR_CORES
+                            ? rung->tensor->forward(chain, x, y, workspace, on)
+                            : launch_rung(rung, chain, (const float *)x, (float *)y, workspace, on);
     return status_of(error, rung->version.name);
-}
-
-fgn_status fgn_linear(int version, long long batch, long long in_features, long long out_features,
-                      const float *x, const float *weight, const float *bias, float *y, void *stream) {
-    fgn_status status = check_version(version);
-    if (status == FGN_OK)
-        status = check_sizes(batch, in_features, out_features);
-    if (status == FGN_OK && batch == 0)
-        return FGN_OK;
-    if (status == FGN_OK)
-        status = check_pointer("x", x);
-    if (status == FGN_OK)
-        status = check_pointer("weight", weight);
-    if (status == FGN_OK)
-        status = check_pointer("y", y);
-    if (status != FGN_OK)
-        return status;
-    struct gemm gemm = {x, weight, bias, y, batch, in_features, out_features, operators_of(0, NULL)};
-    return status_of(ladder[version].gemm(&gemm, (cudaStream_t)stream), ladder[version].version.name);
 }
 
 fgn_status fgn_group_norm(int version, long long batch, long long channels, long long groups, float eps,
                           const float *x, const float *norm_scale, const float *norm_shift, float *y,
                           void *workspace, unsigned long long workspace_bytes, void *stream) {
+    unsigned long long needed = 0;
     fgn_status status = check_version(version);
     if (status == FGN_OK)
         status = check_sizes(batch, 1, channels);
@@ -372,7 +444,9 @@ fgn_status fgn_group_norm(int version, long long batch, long long channels, long
     if (status == FGN_OK)
         status = check_pointer("y", y);
     if (status == FGN_OK)
-        status = check_workspace(version, batch, groups, workspace, workspace_bytes);
+        status = fgn_group_norm_workspace_bytes(version, batch, groups, &needed);
+    if (status == FGN_OK)
+        status = check_workspace(needed, workspace, workspace_bytes);
     if (status != FGN_OK)
         return status;
     struct group_norm norm = {x,      norm_scale, norm_shift,           y, batch, channels,

@@ -2,7 +2,8 @@
  *
  *     y = after(GroupNorm(before(x W^T + bias)))
  *
- * All tensors are float32, row-major and contiguous. The same interface is built twice: for a GPU
+ * All tensors are row-major and contiguous. x, the weight and y have one type, all vectors are float32.
+ * The same interface is built twice: for a GPU
  * (pointers are device pointers, `stream` is a cudaStream_t) and for the CPU simulator (pointers are
  * host pointers, `stream` is ignored). As in cuBLAS and cuDNN:
  *   - a call returns a status; fgn_last_error() has the sentence that explains it;
@@ -20,6 +21,16 @@ typedef enum fgn_status {
     FGN_WORKSPACE_TOO_SMALL = 3, /* fewer bytes than fgn_workspace_bytes() asked for */
     FGN_LAUNCH_FAILED = 4        /* the CUDA runtime or the simulator stopped a kernel */
 } fgn_status;
+
+/* The type of the elements of x, the weight and y. Sums and statistics are float32 in all of them. */
+typedef enum fgn_type { FGN_FLOAT32 = 0, FGN_FLOAT16 = 1, FGN_BFLOAT16 = 2 } fgn_type;
+
+/* What a product of float32 elements may round its factors to. FGN_TF32 is a permission: a version without
+ * tensor cores does not use it. */
+typedef enum fgn_precision {
+    FGN_IEEE = 0, /* nothing: as accurate as a float32 product */
+    FGN_TF32 = 1  /* 11 significant bits (tf32) */
+} fgn_precision;
 
 /* The pointwise operators. `v` is the value, `c` its output channel. */
 typedef enum fgn_pointwise_kind {
@@ -45,11 +56,14 @@ typedef struct fgn_chain {
     long long batch;
     long long in_features;
     long long out_features;
-    long long groups; /* divides out_features */
+    long long groups; /* divides out_features; 0: no norm and no operators, the product alone */
     float eps;
+    fgn_type type;
+    fgn_precision precision;
     int before_count;
     int after_count;
-    const float *weight;     /* (out_features, in_features) */
+    const void *weight;      /* (out_features, in_features) */
+    const void *prepared;    /* what fgn_prepare() wrote for the weight, where a version wants that */
     const float *bias;       /* (out_features,) or NULL */
     const float *norm_scale; /* (out_features,) or NULL for ones */
     const float *norm_shift; /* (out_features,) or NULL for zeros */
@@ -78,15 +92,16 @@ fgn_status fgn_supports(int version, const fgn_chain *chain);
 fgn_status fgn_launch_count(int version, const fgn_chain *chain, int *launches);
 fgn_status fgn_workspace_bytes(int version, const fgn_chain *chain, unsigned long long *bytes);
 
+/* Some versions want the weight in a form of their own, made once and used while the weight stays the same:
+ * fgn_prepared_bytes() is what it takes (0: nothing to prepare), fgn_prepare() writes it. */
+fgn_status fgn_prepared_bytes(int version, const fgn_chain *chain, unsigned long long *bytes);
+fgn_status fgn_prepare(int version, const fgn_chain *chain, void *prepared, void *stream);
+
 /* x: (batch, in_features), y: (batch, out_features). y may not overlap x. */
-fgn_status fgn_forward(int version, const fgn_chain *chain, const float *x, float *y, void *workspace,
+fgn_status fgn_forward(int version, const fgn_chain *chain, const void *x, void *y, void *workspace,
                        unsigned long long workspace_bytes, void *stream);
 
-/* The version's matrix product alone: y = x W^T + bias. */
-fgn_status fgn_linear(int version, long long batch, long long in_features, long long out_features,
-                      const float *x, const float *weight, const float *bias, float *y, void *stream);
-
-/* The version's GroupNorm alone, on x: (batch, channels); needs fgn_group_norm_workspace_bytes(). */
+/* The version's GroupNorm alone, on float32 x: (batch, channels); needs fgn_group_norm_workspace_bytes(). */
 fgn_status fgn_group_norm_workspace_bytes(int version, long long batch, long long groups,
                                           unsigned long long *bytes);
 fgn_status fgn_group_norm(int version, long long batch, long long channels, long long groups, float eps,

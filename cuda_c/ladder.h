@@ -51,6 +51,19 @@ struct group_norm {
     struct operators after;
 };
 
+/* What api.cu asks of a rung that multiplies in tensor cores: such a rung chooses its launches by type,
+ * precision and shape. */
+struct tensor_rung {
+    /* What the rung needs and this chain or this device does not have, or NULL when it runs. */
+    const char *(*refusal)(const fgn_chain *chain);
+    int (*launches)(const fgn_chain *chain);
+    unsigned long long (*workspace_bytes)(const fgn_chain *chain);
+    unsigned long long (*prepared_bytes)(const fgn_chain *chain);
+    cudaError_t (*prepare)(const fgn_chain *chain, void *prepared, cudaStream_t stream);
+    cudaError_t (*forward)(const fgn_chain *chain, const void *x, void *y, void *workspace,
+                           cudaStream_t stream);
+};
+
 /* Divide rounding up: how many tiles of `size` cover `count`. */
 static inline __host__ __device__ int64_t tiles(int64_t count, int64_t size) {
     return (count + size - 1) / size;
@@ -73,6 +86,8 @@ cudaError_t gemm_few_rows(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_6_pipelined(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_7_fused(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_8_one_kernel(const struct gemm *gemm, const struct group_norm *norm, cudaStream_t stream);
+
+extern const struct tensor_rung gemm_10_hopper;
 
 cudaError_t pointwise(float *y, int64_t rows, int64_t channels, const fgn_pointwise *step,
                       cudaStream_t stream);

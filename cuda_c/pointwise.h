@@ -29,31 +29,40 @@ static inline __device__ float silu(float v) {
     return v / (1.0f + expf(-v));
 }
 
-/* One operator on `count` values, of which value[i] belongs to output channel `channel` + i * channel_step.
+/* Where value[i]'s operand is, from the first value's. A constant function where it is passed on, so the
+ * compiler knows each place where it knows i. */
+typedef int (*place_function)(int i, int step);
+
+static __forceinline__ __device__ int evenly_spaced(int i, int step) {
+    return i * step;
+}
+
+/* One operator on `count` values, of which value[i] meets operand[place(i, step)] where the operator has one.
  * `count` is a constant where this is called: the values stay in registers, the choice of the operator is
  * made once for all of them, and while one waits for its exponential the others go on. */
-static __forceinline__ __device__ void apply_operator(const fgn_pointwise *step, float *value, int count,
-                                                      int64_t channel, int channel_step) {
-    switch (step->kind) {
+static __forceinline__ __device__ void apply_operator_with(const fgn_pointwise *pointwise_step, float *value,
+                                                           int count, const float *operand,
+                                                           place_function place, int step) {
+    switch (pointwise_step->kind) {
     case FGN_ADD_CHANNEL:
 #pragma unroll
         for (int i = 0; i < count; i++)
-            value[i] += step->channel[channel + i * channel_step];
+            value[i] += operand[place(i, step)];
         break;
     case FGN_MULTIPLY_CHANNEL:
 #pragma unroll
         for (int i = 0; i < count; i++)
-            value[i] *= step->channel[channel + i * channel_step];
+            value[i] *= operand[place(i, step)];
         break;
     case FGN_HARDTANH:
 #pragma unroll
         for (int i = 0; i < count; i++)
-            value[i] = hardtanh(value[i], step->a, step->b);
+            value[i] = hardtanh(value[i], pointwise_step->a, pointwise_step->b);
         break;
     case FGN_LEAKY_RELU:
 #pragma unroll
         for (int i = 0; i < count; i++)
-            value[i] = leaky_relu(value[i], step->a);
+            value[i] = leaky_relu(value[i], pointwise_step->a);
         break;
     case FGN_MISH:
 #pragma unroll
@@ -71,6 +80,12 @@ static __forceinline__ __device__ void apply_operator(const fgn_pointwise *step,
             value[i] += value[i];
         break;
     }
+}
+
+/* The same for value[i] of output channel `channel` + i * channel_step. */
+static __forceinline__ __device__ void apply_operator(const fgn_pointwise *step, float *value, int count,
+                                                      int64_t channel, int channel_step) {
+    apply_operator_with(step, value, count, step->channel + channel, evenly_spaced, channel_step);
 }
 
 static __forceinline__ __device__ void apply_operators(const struct operators *list, float *value, int count,

@@ -1,10 +1,11 @@
 """The operators: a whole chain, its matrix product alone, its GroupNorm alone.
 
 As in torch, a tensor's device decides where it runs: a CPU tensor on the simulator, a CUDA tensor on its GPU,
-on the current stream. All tensors are float32; others than contiguous ones are copied first. Every argument
-is checked before anything is launched:
+on the current stream. x and the weight are float32, float16 or bfloat16, and so is the result; vectors are of
+that type too, or float32. Others than contiguous tensors are copied first. Every argument is checked before
+anything is launched:
 
-    TypeError     not a tensor, or not float32
+    TypeError     not a tensor, or of a dtype that is not expected
     ValueError    a shape, a count or a version that nothing here accepts
     RuntimeError  tensors on different devices; a tensor that requires grad while grad mode is on (there is no
                   backward yet); a version that does not run this chain or this device; an error of the CUDA
@@ -21,20 +22,31 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from fgn import counted
+from fgn import counted, prepared
 from fgn.chains import POINTWISE, Chain, Pointwise, Shape
 from fgn.library import ffi, for_device, version_names
+from fgn.precision import PRECISIONS, resolve
+
+C_TYPES = {
+    torch.float32: "FGN_FLOAT32",
+    torch.float16: "FGN_FLOAT16",
+    torch.bfloat16: "FGN_BFLOAT16",
+}
+
+# The product alone: no norm, which is what 0 groups mean to the library, and no operators.
+PRODUCT = Chain("product", before=(), groups=0, after=())
 
 # ------------------------------------------------------------------------------------------------------------
 # Checks
 
 
-def _check_kind(name: str, value, device: torch.device | None = None):
+def _check_kind(name: str, value, device: torch.device | None = None, dtypes=tuple(C_TYPES)):
     """Checks all but the shape of one argument."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{name}: expected a torch.Tensor, got {type(value).__name__}")
-    if value.dtype != torch.float32:
-        raise TypeError(f"{name}: expected dtype torch.float32, got {value.dtype}")
+    if value.dtype not in dtypes:
+        expected = " or ".join(map(str, dict.fromkeys(dtypes)))
+        raise TypeError(f"{name}: expected dtype {expected}, got {value.dtype}")
     if device is not None and value.device != device:
         raise RuntimeError(f"{name}: expected it on {device}, where x is, got {value.device}")
 
@@ -48,26 +60,26 @@ def _check_shape(name: str, value: Tensor, *expected: int | str):
         raise ValueError(f"{name}: expected shape ({words}), got {sizes}")
 
 
-def _check_vectors(length: int, device: torch.device, vectors: Mapping[str, Tensor | None]):
+def _check_vectors(length: int, x: Tensor, vectors: Mapping[str, Tensor | None]):
     for name, value in vectors.items():
         if value is not None:
-            _check_kind(name, value, device)
+            _check_kind(name, value, x.device, (x.dtype, torch.float32))
             _check_shape(name, value, length)
 
 
 def _check_linear(x: Tensor, weight: Tensor, vectors: Mapping[str, Tensor | None]) -> tuple[int, int, int]:
     """Checks x, weight and the (out_features,) vectors. Returns batch, in_features and out_features."""
     check_input(x)
-    _check_kind("weight", weight, x.device)
+    _check_kind("weight", weight, x.device, (x.dtype,))
     _check_shape("weight", weight, "out_features", "in_features")
     out_features, in_features = weight.shape
     _check_shape("x", x, "batch", in_features)
-    _check_vectors(out_features, x.device, vectors)
+    _check_vectors(out_features, x, vectors)
     return x.shape[0], in_features, out_features
 
 
 def check_input(x):
-    """Checks x: (batch, in_features), float32."""
+    """Checks x: (batch, in_features), of a floating dtype that the kernels have."""
     _check_kind("x", x)
     _check_shape("x", x, "batch", "in_features")
 
@@ -101,6 +113,11 @@ def _usable(tensor: Tensor | None) -> Tensor | None:
         return None
     tensor = tensor.contiguous()
     return tensor.clone() if tensor.data_ptr() % 16 else tensor
+
+
+def _vector(tensor: Tensor | None) -> Tensor | None:
+    """A vector of parameters as kernels read it: float32."""
+    return None if tensor is None else _usable(prepared.float32(tensor))
 
 
 def _pointer(tensor: Tensor | None):
@@ -143,16 +160,18 @@ def _check_runs(library, device: torch.device, index: int, status: int):
 
 
 def _best_version(library, version: str | None, device: torch.device) -> int:
-    """The version asked for, or the last one: a product or a norm alone runs in every version."""
+    """The version asked for, or the last one: every version has a norm of its own."""
     return library.fgn_version_count() - 1 if version is None else _index_of(version, device)
 
 
-def _c_chain(library, chain: Chain, shape: Shape, parameters: Mapping[str, Tensor | None]):
+def _c_chain(library, chain: Chain, shape: Shape, precision: str, parameters: Mapping[str, Tensor | None]):
     """The struct fgn_chain. It holds pointers into `parameters`, which the caller keeps alive."""
     c_chain = ffi().new("fgn_chain *")
     c_chain.batch, c_chain.in_features, c_chain.out_features, _ = shape
     c_chain.groups = chain.groups
     c_chain.eps = chain.eps
+    c_chain.type = getattr(library, C_TYPES[PRECISIONS[precision].dtype])
+    c_chain.precision = getattr(library, PRECISIONS[precision].c_name)
     c_chain.weight = _pointer(parameters.get("weight"))
     c_chain.bias = _pointer(parameters.get("bias"))
     c_chain.norm_scale = _pointer(parameters.get("norm_weight"))
@@ -168,15 +187,39 @@ def _c_chain(library, chain: Chain, shape: Shape, parameters: Mapping[str, Tenso
     return c_chain
 
 
-def launch_count(chain: Chain, shape: Shape, version: str, device: torch.device) -> int | None:
+def launch_count(
+    chain: Chain, shape: Shape, version: str, device: torch.device, precision: str = "ieee"
+) -> int | None:
     """The number of kernels that the version launches for this chain, or None where it does not run."""
     with _library_of(device) as (library, _):
-        c_chain, index = _c_chain(library, chain, shape, {}), _index_of(version, device)
+        c_chain = _c_chain(library, chain, shape, precision, {})
+        index = _index_of(version, device)
         if library.fgn_supports(index, c_chain) != library.FGN_OK:
             return None
         launches = ffi().new("int *")
         _raise_for(library, library.fgn_launch_count(index, c_chain, launches))
         return launches[0]
+
+
+def _bytes(library, query, index: int, c_chain) -> int:
+    size = ffi().new("unsigned long long *")
+    _raise_for(library, query(index, c_chain, size))
+    return size[0]
+
+
+def _prepared_weight(library, index: int, c_chain, weight: Tensor, stream) -> Tensor | None:
+    """The weight as the version wants it beside the weight itself, or None when it wants nothing."""
+    size = _bytes(library, library.fgn_prepared_bytes, index, c_chain)
+    if size == 0:
+        return None
+
+    def prepare() -> Tensor:
+        made = torch.empty(size, dtype=torch.uint8, device=weight.device)
+        counted.allow(weight=weight, prepared=made)
+        _raise_for(library, library.fgn_prepare(index, c_chain, _pointer(made), stream))
+        return made
+
+    return prepared.of(weight, version_names(weight.device.type)[index], prepare)
 
 
 def run_chain(
@@ -185,30 +228,38 @@ def run_chain(
     parameters: Mapping[str, Tensor | None],
     version: str | None = None,
     poison: bool = False,
+    precision: str | None = None,
 ) -> Tensor:
     """`chain_forward()` without torch.library around it.
 
-    poison: the result and the scratch memory are NaN before the first launch.
+    `PRODUCT` is the product alone. poison: the result and the scratch memory are NaN before the
+    first launch.
     """
     vectors = {name: value for name, value in parameters.items() if name != "weight"}
     batch, in_features, out_features = _check_linear(x, parameters["weight"], vectors)
-    _check_groups(chain.groups, out_features)
+    if chain is not PRODUCT:
+        _check_groups(chain.groups, out_features)
+    precision = resolve(precision, x.dtype)
     # The version of an empty batch is checked as if it had one row.
     shape = Shape(max(batch, 1), in_features, out_features, chain.groups)
     with _library_of(x.device) as (library, stream):
         x = _usable(x)
-        parameters = {name: _usable(value) for name, value in parameters.items()}
-        c_chain = _c_chain(library, chain, shape, parameters)
+        weight = _usable(parameters["weight"])
+        parameters = {name: _vector(value) for name, value in vectors.items()} | {"weight": weight}
+        c_chain = _c_chain(library, chain, shape, precision, parameters)
         index = library.fgn_default_version(c_chain) if version is None else _index_of(version, x.device)
+        if index < 0:
+            raise RuntimeError(f"precision: no version runs {precision} on {x.device}")
         _check_runs(library, x.device, index, library.fgn_supports(index, c_chain))
-        y = _allocate((batch, out_features), x.device, torch.float32, poison)
+        y = _allocate((batch, out_features), x.device, x.dtype, poison)
         if batch > 0:
-            size = ffi().new("unsigned long long *")
-            _raise_for(library, library.fgn_workspace_bytes(index, c_chain, size))
-            workspace = _allocate(size[0], x.device, torch.uint8, poison)
+            parameters["prepared"] = _prepared_weight(library, index, c_chain, weight, stream)
+            c_chain.prepared = _pointer(parameters["prepared"])
+            size = _bytes(library, library.fgn_workspace_bytes, index, c_chain)
+            workspace = _allocate(size, x.device, torch.uint8, poison)
             counted.allow(x=x, y=y, workspace=workspace, **parameters)
             status = library.fgn_forward(
-                index, c_chain, _pointer(x), _pointer(y), _pointer(workspace), size[0], stream
+                index, c_chain, _pointer(x), _pointer(y), _pointer(workspace), size, stream
             )
             _raise_for(library, status)
         return y
@@ -232,6 +283,7 @@ def _chain_forward(
     groups: int,
     eps: float,
     version: str | None,
+    precision: str | None,
 ) -> Tensor:
     """before, after: the steps, separated by spaces, each kind or kind:channel. constants: a, b of each."""
     remaining = iter(constants)
@@ -244,7 +296,8 @@ def _chain_forward(
 
     chain = Chain("", parse(before), groups, parse(after), eps)
     parameters = {"weight": weight, "bias": bias, "norm_weight": norm_weight, "norm_bias": norm_bias}
-    return run_chain(chain, x, parameters | dict(zip(chain.channels, channels, strict=True)), version)
+    parameters |= dict(zip(chain.channels, channels, strict=True))
+    return run_chain(chain, x, parameters, version, precision=precision)
 
 
 @_chain_forward.register_fake
@@ -253,23 +306,14 @@ def _(x, weight, *others):
 
 
 @torch.library.custom_op("fgn::linear", mutates_args=())
-def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, version: str | None) -> Tensor:
-    batch, in_features, out_features = _check_linear(x, weight, {"bias": bias})
-    with _library_of(x.device) as (library, stream):
-        x, weight, bias = map(_usable, (x, weight, bias))
-        y = x.new_empty(batch, out_features)
-        sizes = (batch, in_features, out_features)
-        pointers = tuple(map(_pointer, (x, weight, bias, y)))
-
-        index = _best_version(library, version, x.device)
-        if batch > 0:
-            counted.allow(x=x, weight=weight, bias=bias, y=y)
-            _check_runs(library, x.device, index, library.fgn_linear(index, *sizes, *pointers, stream))
-        return y
+def _linear(
+    x: Tensor, weight: Tensor, bias: Tensor | None, version: str | None, precision: str | None
+) -> Tensor:
+    return run_chain(PRODUCT, x, {"weight": weight, "bias": bias}, version, precision=precision)
 
 
 @_linear.register_fake
-def _(x, weight, bias, version):
+def _(x, weight, *others):
     return x.new_empty(x.shape[0], weight.shape[0])
 
 
@@ -277,10 +321,9 @@ def _(x, weight, bias, version):
 def _group_norm(
     x: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None, eps: float, version: str | None
 ) -> Tensor:
-    _check_kind("x", x)
     _check_shape("x", x, "batch", "channels")
     batch, channels = x.shape
-    _check_vectors(channels, x.device, {"weight": weight, "bias": bias})
+    _check_vectors(channels, x, {"weight": weight, "bias": bias})
     _check_groups(num_groups, channels)
     with _library_of(x.device) as (library, stream):
         x, weight, bias = map(_usable, (x, weight, bias))
@@ -312,13 +355,15 @@ def _format(steps: tuple[Pointwise, ...]) -> str:
     return " ".join([step.kind if step.channel is None else f"{step.kind}:{step.channel}" for step in steps])
 
 
-def _check_call(version, x, **others):
+def _check_call(version, precision, x, **others):
     """What torch.library would refuse in words of its own, or would not refuse."""
     if version is not None and not isinstance(version, str):
         raise TypeError(f"version: expected None or the name of a version, got {type(version).__name__}")
+    if precision is not None and not isinstance(precision, str):
+        raise TypeError(f"precision: expected None or a precision, got {type(precision).__name__}")
     _check_kind("x", x)
     for name, value in others.items():
-        _check_kind(name, value, x.device)
+        _check_kind(name, value, x.device, (x.dtype,) if name == "weight" else (x.dtype, torch.float32))
     for name, value in {"x": x, **others}.items():
         if value.requires_grad and torch.is_grad_enabled():
             raise RuntimeError(
@@ -328,21 +373,29 @@ def _check_call(version, x, **others):
 
 
 def chain_forward(
-    chain: Chain, x: Tensor, parameters: Mapping[str, Tensor | None], version: str | None = None
+    chain: Chain,
+    x: Tensor,
+    parameters: Mapping[str, Tensor | None],
+    version: str | None = None,
+    precision: str | None = None,
 ) -> Tensor:
     """y = after(GroupNorm(before(x W^T + bias))).
 
     x: (batch, in_features). parameters: "weight" (out_features, in_features); "bias", "norm_weight" and
     "norm_bias" (out_features,), each of which may be missing or None; and (out_features,) for each name in
-    `chain.channels`. version: a name from `fgn.versions()`; None is the one that was measured to be the
-    fastest for such a chain, among those that run on x's device. Returns y: (batch, out_features).
+    `chain.channels`. x and the weight are float32, float16 or bfloat16; vectors are of that dtype or float32.
+
+    version: a name from `fgn.versions()`; None is the one that was measured to be the fastest for such a
+    chain, among those that run on x's device. precision: for float32, "ieee" or "tf32", which is a permission
+    and not an order; None follows `torch.backends.cuda.matmul`. Returns y: (batch, out_features), of x's
+    dtype.
     """
     missing = [name for name in ("weight", *chain.channels) if parameters.get(name) is None]
     if missing:
         names = ", ".join(parameters) or "none"
         raise ValueError(f"parameters: expected {missing[0]!r} among them, got {names}")
     given = {name: value for name, value in parameters.items() if value is not None}
-    _check_call(version, x, **given)
+    _check_call(version, precision, x, **given)
     steps = chain.before + chain.after
     return _chain_forward(
         x,
@@ -357,17 +410,24 @@ def chain_forward(
         chain.groups,
         chain.eps,
         version,
+        precision,
     )
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, version: str | None = None) -> Tensor:
+def linear(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    version: str | None = None,
+    precision: str | None = None,
+) -> Tensor:
     """y = x W^T + bias by a version's matrix product alone.
 
-    x: (batch, in_features), weight: (out_features, in_features), bias: (out_features,) or None. Returns
-    (batch, out_features).
+    x: (batch, in_features), weight: (out_features, in_features), bias: (out_features,) or None; version and
+    precision as in `chain_forward()`. Returns (batch, out_features), of x's dtype.
     """
-    _check_call(version, x, weight=weight, **({} if bias is None else {"bias": bias}))
-    return _linear(x, weight, bias, version)
+    _check_call(version, precision, x, weight=weight, **({} if bias is None else {"bias": bias}))
+    return _linear(x, weight, bias, version, precision)
 
 
 def group_norm(
@@ -380,9 +440,10 @@ def group_norm(
 ) -> Tensor:
     """GroupNorm by a version's GroupNorm alone: statistics per sample and group, biased variance.
 
-    x: (batch, channels); num_groups divides channels; weight and bias: (channels,) or None. Returns
+    x: (batch, channels), float32; num_groups divides channels; weight and bias: (channels,) or None. Returns
     (batch, channels).
     """
     given = {name: value for name, value in (("weight", weight), ("bias", bias)) if value is not None}
-    _check_call(version, x, **given)
+    _check_kind("x", x, None, (torch.float32,))
+    _check_call(version, None, x, **given)
     return _group_norm(x, num_groups, weight, bias, eps, version)

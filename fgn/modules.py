@@ -24,8 +24,10 @@ class ChainModule(nn.Module):
         raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: (batch, in_features), float32, on the parameters' device. Returns (batch, out_features)."""
-        return chain_forward(self.chain, x, self.chain_parameters(), version=self.version)
+        """x: (batch, in_features), of the weight's dtype and device. Returns (batch, out_features)."""
+        return chain_forward(
+            self.chain, x, self.chain_parameters(), version=self.version, precision=self.precision
+        )
 
 
 def _linear_and_norm(linear: nn.Linear, norm: nn.GroupNorm) -> dict[str, Tensor]:
@@ -40,12 +42,22 @@ def _linear_and_norm(linear: nn.Linear, norm: nn.GroupNorm) -> dict[str, Tensor]
 class GemmGroupNormHardtanh(ChainModule, reference.GemmGroupNormHardtanh):
     """hardtanh(GroupNorm(Linear(x))).
 
-    Arguments as the reference's, and `version`: the name of a version, or None for the best one that runs.
+    Arguments as the reference's, `version` and `precision` as `fgn.chain_forward()`'s.
     """
 
-    def __init__(self, in_features, out_features, num_groups, hardtanh_min, hardtanh_max, *, version=None):
+    def __init__(
+        self,
+        in_features,
+        out_features,
+        num_groups,
+        hardtanh_min,
+        hardtanh_max,
+        *,
+        version=None,
+        precision=None,
+    ):
         super().__init__(in_features, out_features, num_groups, hardtanh_min, hardtanh_max)
-        self.version = version
+        self.version, self.precision = version, precision
         self.chain = replace(
             CHAINS["gemm_groupnorm_hardtanh"],
             groups=num_groups,
@@ -59,17 +71,17 @@ class GemmGroupNormHardtanh(ChainModule, reference.GemmGroupNormHardtanh):
 class GemmBiasAddHardtanhMishGroupNorm(ChainModule, reference.GemmBiasAddHardtanhMishGroupNorm):
     """GroupNorm(mish(hardtanh(Linear(x) + bias))).
 
-    Arguments as the reference's, and `version`: the name of a version, or None for the best one that runs.
+    Arguments as the reference's, `version` and `precision` as `fgn.chain_forward()`'s.
     `bias_shape` is any shape that broadcasts to (out_features,).
     """
 
-    def __init__(self, in_features, out_features, bias_shape, num_groups, *, version=None):
+    def __init__(self, in_features, out_features, bias_shape, num_groups, *, version=None, precision=None):
         super().__init__(in_features, out_features, bias_shape, num_groups)
         if self.bias.numel() not in (1, out_features) or (
             self.bias.dim() and self.bias.shape[-1] != self.bias.numel()
         ):
             raise ValueError(f"bias_shape: expected ({out_features},), got {tuple(self.bias.shape)}")
-        self.version = version
+        self.version, self.precision = version, precision
         self.chain = replace(CHAINS["gemm_biasadd_hardtanh_mish_groupnorm"], groups=num_groups)
 
     def chain_parameters(self) -> dict[str, Tensor]:
@@ -80,12 +92,22 @@ class GemmBiasAddHardtanhMishGroupNorm(ChainModule, reference.GemmBiasAddHardtan
 class MatmulGroupNormLeakyReluSum(ChainModule, reference.MatmulGroupNormLeakyReluSum):
     """v + v with v = leaky_relu(GroupNorm(Linear(x))).
 
-    Arguments as the reference's, and `version`: the name of a version, or None for the best one that runs.
+    Arguments as the reference's, `version` and `precision` as `fgn.chain_forward()`'s.
     """
 
-    def __init__(self, input_size, hidden_size, num_groups, eps=1e-5, negative_slope=0.01, *, version=None):
+    def __init__(
+        self,
+        input_size,
+        hidden_size,
+        num_groups,
+        eps=1e-5,
+        negative_slope=0.01,
+        *,
+        version=None,
+        precision=None,
+    ):
         super().__init__(input_size, hidden_size, num_groups, eps, negative_slope)
-        self.version = version
+        self.version, self.precision = version, precision
         self.chain = replace(
             CHAINS["matmul_groupnorm_leakyrelu_sum"],
             groups=num_groups,

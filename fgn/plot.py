@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
 from fgn.bench import COMPILED, EAGER, F_LINEAR, Ceilings, floor
 from fgn.compare import TORCH
@@ -199,7 +199,7 @@ def limits(prediction: pd.DataFrame, measured: dict[str, float], title: str = ""
     Where no machine is known, the cycles of a multiprocessor for each step instead.
     """
     unit = "ms" if prediction.ms.notna().any() else "cycles"
-    values = prediction[unit].dropna()
+    values = prediction[unit][prediction[unit] > 0]
     figure, (axes,) = _panels(1, 1.2 + 0.3 * len(values) + 0.22 * len(measured))
     colours = [LARGEST_LIMIT_COLOUR if value == values.max() else LIMIT_COLOUR for value in values]
     axes.barh(values.index, values, color=colours)
@@ -224,6 +224,11 @@ def limits(prediction: pd.DataFrame, measured: dict[str, float], title: str = ""
     return figure
 
 
+def _legend_below(figure: Figure):
+    figure.get_layout_engine().set(h_pad=0.03)
+    figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+
+
 def _part_of(launch: str) -> str:
     if launch.startswith("product"):
         return "product"
@@ -235,7 +240,7 @@ def traffic(launches: dict[str, pd.DataFrame], title: str = "") -> Figure:
 
     `launches` has the tables of `fgn.teach.launches()` by the name of the version.
     """
-    figure, (axes,) = _panels(1, 1.5 + 0.4 * len(launches))
+    figure, (axes,) = _panels(1, 1.6 + 0.4 * len(launches))
     for version, table in launches.items():
         left = 0.0
         for row in table.itertuples():
@@ -248,9 +253,7 @@ def traffic(launches: dict[str, pd.DataFrame], title: str = "") -> Figure:
         )
     for part, colour_of_part in PART_COLOURS.items():
         axes.barh(next(iter(launches)), 0, color=colour_of_part, label=part)
-    axes.legend(
-        ncols=3, loc="lower right", bbox_to_anchor=(1, 1), frameon=False, fontsize=9, borderaxespad=0.2
-    )
+    _legend_below(figure)
     axes.set_xlim(0, 1.3 * axes.dataLim.xmax)
     axes.invert_yaxis()
     axes.spines[["top", "right"]].set_visible(False)
@@ -273,24 +276,35 @@ def roofline(points: pd.DataFrame, ceilings: dict[str, Ceilings]) -> Figure:
         x = np.array([low, np.clip(ridge, low, high), high])
         y = np.minimum(x * roof.bytes_per_second, roof.operations_per_second)
         axes.plot(x, y, color="black", linestyle=style, linewidth=1.2, label=f"roof: {name}")
-    markers = {EAGER: "o", COMPILED: "s", F_LINEAR: "x"}
+    markers = {EAGER: "o", COMPILED: "s"}
     for subject, rows in points.groupby("subject", sort=False):
         marker, of_subject = markers.get(subject, "D"), TORCH_COLOURS.get(subject, LARGEST_LIMIT_COLOUR)
         axes.scatter(
             rows.intensity, rows.rate, color=of_subject, marker=marker, s=30, label=subject, zorder=3
         )
-    for (_, label), rows in points.groupby(["intensity", "label"], sort=False):
-        place = {"xytext": (0, -8), "textcoords": "offset points", "ha": "center", "va": "top", "fontsize": 8}
-        axes.annotate(label, (rows.intensity.iloc[0], rows.rate.min()), **place)
+    for label, intensity in points[["label", "intensity"]].drop_duplicates("label").itertuples(index=False):
+        axes.axvline(intensity, color="#DDDDDD", linewidth=0.8, zorder=0)
+        place = {
+            "xytext": (-3, 4),
+            "textcoords": "offset points",
+            "rotation": 90,
+            "ha": "right",
+            "va": "bottom",
+        }
+        axes.annotate(label, (intensity, 0), xycoords=("data", "axes fraction"), fontsize=8, **place)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(low, high)
-    axes.grid(which="major", color="#E8E8E8", linewidth=0.6)
-    axes.set_axisbelow(True)
+    # Room below the points for the labels.
+    axes.set_ylim(bottom=points.rate.min() / 4)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(EngFormatter("FLOP/s"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel("operations for each byte that must move (log scale)")
-    axes.set_ylabel("operations per second (log scale)")
-    axes.legend(loc="lower right", frameon=False, fontsize=9)
+    axes.set_ylabel("speed (log scale)")
+    _legend_below(figure)
     return figure
 
 
@@ -320,7 +334,7 @@ def savings(frame: pd.DataFrame, title: str = "") -> Figure:
     axes.grid(axis="x", color="#E8E8E8", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False, fontsize=9)
+    _legend_below(figure)
     axes.set_xlabel("time saved (% of the version before)")
     axes.set_title(title, fontsize=10, loc="left")
     return figure

@@ -18,7 +18,7 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 
-from fgn.bench import EAGER, F_LINEAR, Ceilings, floor, measure, measure_ceilings, summarise
+from fgn.bench import COMPILED, EAGER, F_LINEAR, Ceilings, floor, measure, measure_ceilings, summarise
 from fgn.chains import CHAINS, Chain, Shape, default_shape, find, problem, random_inputs
 from fgn.compare import relative_error
 from fgn.environment import recorded_environment
@@ -120,6 +120,13 @@ class Setting:
         rows = self.record.benchmark
         wanted = pd.Series({"chain": self.chain.name, **self.machine_shape._asdict()})
         return rows[(rows[wanted.index] == wanted).all(axis=1)]
+
+    def recorded_errors(self) -> pd.DataFrame:
+        """The recorded errors of this chain at `machine_shape`, as `fgn.compare()` returns them."""
+        errors = self.record.errors
+        wanted = pd.Series({"chain": self.chain.name, **self.machine_shape._asdict()})
+        rows = errors[(errors[wanted.index] == wanted).all(axis=1)].set_index("version")
+        return rows.drop(columns=wanted.index)
 
     def measured(self, times: pd.DataFrame, subject: str, part: str = "linear") -> dict[str, float]:
         """The median times in ms that a prediction is held against, by where they come from.
@@ -473,7 +480,8 @@ def savings(record: Record, before: str = "tiled", after: str = "fused") -> pd.D
     """What a version saves against another, predicted and measured, for every recorded problem that both run.
 
     One row per chain and shape: chain, the sizes, predicted_ms, measured_ms, predicted_percent and
-    measured_percent (of the version before), in_l2 (whether the intermediate fits in the L2 cache).
+    measured_percent (of the version before), saved_tb_per_s (the bytes that are saved over the time that is,
+    launches left out), in_l2 (whether the intermediate fits in the L2 cache).
     """
     machine = machine_of(record.environment)
     rows = []
@@ -483,8 +491,13 @@ def savings(record: Record, before: str = "tiled", after: str = "fused") -> pd.D
         if before not in times.index or after not in times.index:
             continue
         shape = Shape(*map(int, sizes))
-        predicted = rest_ms(chain, shape, before, machine) - rest_ms(chain, shape, after, machine)
+        predicted, only_bytes = (
+            rest_ms(chain, shape, before, machine, launch) - rest_ms(chain, shape, after, machine, launch)
+            for launch in (LAUNCH_SECONDS, 0.0)
+        )
         measured = times[before] - times[after]
+        bytes_saved = only_bytes * 1e-3 * machine.ceilings.bytes_per_second
+        in_transit = (measured - (predicted - only_bytes)) * 1e-3
         rows.append(
             {
                 "chain": chain,
@@ -493,9 +506,25 @@ def savings(record: Record, before: str = "tiled", after: str = "fused") -> pd.D
                 "measured_ms": measured,
                 "predicted_percent": 100 * predicted / times[before],
                 "measured_percent": 100 * measured / times[before],
+                "saved_tb_per_s": bytes_saved / in_transit / 1e12 if in_transit > 0 else np.nan,
                 "in_l2": 4 * shape.batch * shape.out_features <= machine.l2_bytes,
             }
         )
+    return pd.DataFrame(rows)
+
+
+def bought(record: Record, versions=("fused", "one_kernel")) -> pd.DataFrame:
+    """What the better of the fused versions takes, and how many times as long the others take."""
+    rows = []
+    whole = record.benchmark[record.benchmark.part == "chain"].dropna(subset="median_ms")
+    for (chain, *sizes), times in whole.groupby(["chain", *Shape._fields], sort=False):
+        times = times.set_index("subject").median_ms
+        fused = times[times.index.isin(versions)]
+        batch, in_features, out_features, _ = sizes
+        row = {"chain": chain, "shape": f"{batch} × {in_features} → {out_features}"}
+        row |= {"best": fused.idxmin(), "ms": fused.min()}
+        others = [name for name in ("tiled", EAGER, COMPILED) if name in times.index]
+        rows.append(row | {f"{name} ÷ best": times[name] / fused.min() for name in others})
     return pd.DataFrame(rows)
 
 

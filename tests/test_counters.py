@@ -6,7 +6,7 @@ import torch
 import fgn
 from fgn import counted
 from fgn.chains import CHAINS, Shape, problem, random_inputs
-from fgn.functional import run_chain
+from fgn.functional import PRODUCT, _c_chain, _pointer, run_chain
 from fgn.library import version_names
 
 REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
@@ -48,8 +48,9 @@ def test_a_read_out_of_bounds_is_stopped_and_told():
     def beyond():
         # The kernel is told of one row of x more than it is allowed to read.
         counted.allow(x=x[:3], weight=weight, y=y)
-        pointers = [fgn.functional._pointer(tensor) for tensor in (x, weight, None, y)]
-        status = library.fgn_linear(0, 4, 32, 32, *pointers, fgn.library.ffi().NULL)
+        product = _c_chain(library, PRODUCT, Shape(4, 32, 32, 0), "ieee", {"weight": weight})
+        nowhere = fgn.library.ffi().NULL
+        status = library.fgn_forward(0, product, _pointer(x), _pointer(y), nowhere, 0, nowhere)
         fgn.functional._raise_for(library, status)
 
     with pytest.raises(counted.KernelFault) as caught:

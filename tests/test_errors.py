@@ -25,7 +25,7 @@ def nothing_is_launched(monkeypatch):
             self.library = library
 
         def __getattr__(self, name):
-            assert name not in ("fgn_forward", "fgn_linear", "fgn_group_norm"), (
+            assert name not in ("fgn_forward", "fgn_prepare", "fgn_group_norm"), (
                 "a kernel would have been launched"
             )
             return getattr(self.library, name)
@@ -50,19 +50,39 @@ def test_not_a_tensor(device, inputs):
         fgn.group_norm(None, 3)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.complex64], ids=str)
+def test_unknown_dtype(device, inputs, dtype):
+    x, parameters = inputs
+    with refuses(TypeError, "x: expected dtype torch.float32 or torch.float16 or .*, got", str(dtype)):
+        fgn.chain_forward(CHAIN, x.to(dtype), parameters)
+
+
 @pytest.mark.parametrize(
     "dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.complex64], ids=str
 )
-def test_wrong_dtype(device, inputs, dtype):
+def test_dtypes_that_do_not_fit(device, inputs, dtype):
     x, parameters = inputs
-    with refuses(TypeError, "x: expected dtype torch.float32, got", str(dtype)):
-        fgn.chain_forward(CHAIN, x.to(dtype), parameters)
     with refuses(TypeError, "norm_weight: expected dtype torch.float32, got", str(dtype)):
         fgn.chain_forward(CHAIN, x, parameters | {"norm_weight": parameters["norm_weight"].to(dtype)})
     with refuses(TypeError, "weight: expected dtype torch.float32, got", str(dtype)):
         fgn.linear(x, parameters["weight"].to(dtype))
     with refuses(TypeError, "x: expected dtype torch.float32, got", str(dtype)):
         fgn.group_norm(x.to(dtype), 3)
+
+
+def test_unknown_precision(device, inputs):
+    x, parameters = inputs
+    with refuses(ValueError, "precision: expected None or 'ieee' or 'tf32' for torch.float32, got 'bf16'"):
+        fgn.chain_forward(CHAIN, x, parameters, precision="bf16")
+    with refuses(TypeError, "precision: expected None or a precision, got int"):
+        fgn.chain_forward(CHAIN, x, parameters, precision=3)
+
+
+def test_a_version_without_tensor_cores_needs_float32(device, inputs):
+    x, parameters = inputs
+    half = {name: value.half() for name, value in parameters.items()}
+    with refuses(RuntimeError, "version: 'fused' does not run this on", "fused needs float32"):
+        fgn.chain_forward(CHAIN, x.half(), half, version="fused")
 
 
 def test_another_device(device, inputs):

@@ -113,19 +113,20 @@ def test_an_error_of_the_cuda_runtime_is_an_exception():
     script = """
 import torch, fgn
 from fgn.chains import problem, random_inputs
-from fgn.functional import _library_of, _raise_for
+from fgn.functional import PRODUCT, _c_chain, _library_of, _raise_for
 from fgn.library import ffi
 x = torch.rand(4, 8, device="cuda")
 with _library_of(x.device) as (library, stream):
     nowhere = ffi().cast("float *", 4096)
-    library.fgn_linear(0, 4, 8, 16, nowhere, nowhere, ffi().NULL, nowhere, stream)
+    product = _c_chain(library, PRODUCT, (4, 8, 16, 0), "ieee", {"weight": x})
+    library.fgn_forward(0, product, nowhere, nowhere, nowhere, 0, stream)
 try:
     torch.cuda.synchronize()
 except RuntimeError:
     pass
 with torch.no_grad(), _library_of(x.device) as (library, stream):
     try:
-        _raise_for(library, library.fgn_linear(0, 4, 8, 16, nowhere, nowhere, ffi().NULL, nowhere, stream))
+        _raise_for(library, library.fgn_forward(0, product, nowhere, nowhere, nowhere, 0, stream))
     except RuntimeError as error:
         print(error)
 """

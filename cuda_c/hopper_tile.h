@@ -1,0 +1,217 @@
+/* A tile of x W^T on a Hopper GPU: copies by one thread, products by two warpgroups, pairs of blocks.
+ *
+ * A block computes 128 rows and 256 columns. Its shared memory is a ring of slots, and a slot holds what a
+ * step along k needs: 128 bytes of each of the tile's rows of x and of w. One thread (the producer) keeps the
+ * ring full by bulk tensor copies; two warpgroups of 128 threads (the consumers) have 64 rows each and
+ * multiply straight from shared memory, 128 sums a thread in registers. `full` and `empty`, two mbarriers for
+ * each slot, are all that the three agree on.
+ *
+ * Two blocks make a cluster, and share either the columns (w) or the rows (x) of their tiles: each copies one
+ * half of the shared part and the copy engine delivers it to both, so the L2 cache is read once for two.
+ *
+ * What moves for a step (48 KiB of slot): 16 + 16 KiB a block where a pair shares w, 40 where it shares x;
+ * what is computed meanwhile: 128 x 256 x 64 multiply-adds of 16-bit factors, 1024 clocks. 32 bytes a clock
+ * and multiprocessor is what the L2 cache can do; without pairs it would be 48. */
+#pragma once
+
+#include "ladder.h"
+#include "ptx_hopper.h"
+
+#define TILE_ROWS 128
+#define TILE_COLUMNS 256
+#define STEP_BYTES 128 /* of each row: one swizzle atom wide */
+#define SLOTS 4
+#define PAIR 2 /* blocks in a cluster */
+
+#define WARPGROUP 128
+#define CONSUMERS 2
+#define WARPGROUP_ROWS 64
+#define SUMS 128 /* of a thread: 64 rows x 256 columns / 128 threads */
+
+/* How the factors are multiplied. SPLIT_FLOAT32: two float16 halves of each (halves.h), three products. */
+enum factors { BFLOAT16_FACTORS, FLOAT16_FACTORS, TF32_FACTORS, SPLIT_FLOAT32_FACTORS };
+
+struct slot {
+    unsigned char x[TILE_ROWS][STEP_BYTES];
+    unsigned char w[TILE_COLUMNS][STEP_BYTES];
+};
+
+/* Statistics of the rows of one warpgroup, sent by the other block of a pair (hopper_norm.h). */
+struct exchange {
+    float2 moments[TILE_ROWS];
+};
+
+struct hopper_memory {
+    struct slot slot[SLOTS];
+    struct exchange exchange[2];
+    uint64_t full[SLOTS];
+    uint64_t empty[SLOTS];
+    uint64_t exchanged[CONSUMERS];
+};
+
+/* The swizzle is a function of the address: slots begin at multiples of 1024 bytes. */
+#define SLOT_ALIGNMENT 1024
+
+/* Where in the matrices a block's tile is, and how a pair divides its work. */
+struct tile_place {
+    int row;
+    int column;
+};
+
+struct hopper_copies {
+    CUtensorMap x;
+    CUtensorMap w;
+    CUtensorMap x_low; /* the low halves of split factors */
+    CUtensorMap w_low;
+};
+
+/* A place in the ring: the slot, and the parity of the ring's current turn. */
+struct ring {
+    int slot;
+    uint32_t turn;
+};
+
+static __device__ __forceinline__ void next(struct ring *ring) {
+    if (++ring->slot == SLOTS) {
+        ring->slot = 0;
+        ring->turn ^= 1;
+    }
+}
+
+/* All threads of the pair call this once, before anything else. */
+static __device__ __forceinline__ void prepare_barriers(struct hopper_memory *memory) {
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < SLOTS; i++) {
+            mbarrier_init(shared_address(&memory->full[i]), 1);
+            mbarrier_init(shared_address(&memory->empty[i]), PAIR * CONSUMERS);
+        }
+        for (int i = 0; i < CONSUMERS; i++)
+            mbarrier_init(shared_address(&memory->exchanged[i]), 1);
+        fence_mbarrier_init();
+    }
+    cluster_sync();
+}
+
+/* ---- The producer ---- */
+
+/* Copies one step of the tile at `place`, `k` elements along, into the ring's next slot. */
+static __device__ __forceinline__ void copy_step(struct hopper_memory *memory, const CUtensorMap *x,
+                                                 const CUtensorMap *w, struct tile_place place, int k,
+                                                 bool pair_shares_w, uint32_t rank, struct ring *ring) {
+    struct slot *slot = &memory->slot[ring->slot];
+    uint32_t full = shared_address(&memory->full[ring->slot]);
+    /* Both blocks' consumers have to be done with the slot, for the shared part goes to both. */
+    mbarrier_wait(shared_address(&memory->empty[ring->slot]), ring->turn ^ 1);
+    mbarrier_arrive_expect_tx(full, sizeof(struct slot));
+    uint16_t both = 3;
+    if (pair_shares_w) {
+        int half = rank * (TILE_COLUMNS / PAIR);
+        cp_async_bulk_tensor(shared_address(slot->x), x, k, place.row, full);
+        cp_async_bulk_tensor_multicast(shared_address(slot->w[half]), w, k, place.column + half, full, both);
+    } else {
+        int half = rank * (TILE_ROWS / PAIR);
+        cp_async_bulk_tensor_multicast(shared_address(slot->x[half]), x, k, place.row + half, full, both);
+        cp_async_bulk_tensor(shared_address(slot->w), w, k, place.column, full);
+    }
+    next(ring);
+}
+
+/* ---- The consumers ---- */
+
+/* Tells both blocks' producers that this warpgroup has read the slot. */
+static __device__ __forceinline__ void release(struct hopper_memory *memory, int slot) {
+    if (threadIdx.x % WARPGROUP < PAIR)
+        mbarrier_arrive_cluster(shared_address(&memory->empty[slot]), threadIdx.x % WARPGROUP);
+}
+
+/* One step by one wgmma for each 32 bytes along k. */
+static __device__ __forceinline__ void multiply_step(float *sum, uint64_t x, uint64_t w,
+                                                     enum factors factors) {
+#pragma unroll
+    for (int i = 0; i < STEP_BYTES / 32; i++) {
+        uint64_t along = i * 32 / 16;
+        if (factors == BFLOAT16_FACTORS)
+            wgmma_m64n256k16_bf16(sum, x + along, w + along, 1);
+        else if (factors == FLOAT16_FACTORS)
+            wgmma_m64n256k16_f16(sum, x + along, w + along, 1);
+        else
+            wgmma_m64n256k8_tf32(sum, x + along, w + along, 1);
+    }
+}
+
+static __device__ __forceinline__ uint64_t rows_of_warpgroup(const struct slot *slot, int warpgroup) {
+    return tile_descriptor(shared_address(slot->x[warpgroup * WARPGROUP_ROWS]));
+}
+
+/* sum = x W^T over `steps` steps. While one warpgroup waits for its products, the other's keep the tensor
+ * cores busy. */
+static __device__ __forceinline__ void multiply(struct hopper_memory *memory, int steps, int warpgroup,
+                                                struct ring *ring, float *sum, enum factors factors) {
+#pragma unroll
+    for (int i = 0; i < SUMS; i++)
+        sum[i] = 0.0f;
+#pragma unroll 1
+    for (int step = 0; step < steps; step++) {
+        const struct slot *slot = &memory->slot[ring->slot];
+        mbarrier_wait(shared_address(&memory->full[ring->slot]), ring->turn);
+        wgmma_fence();
+        multiply_step(sum, rows_of_warpgroup(slot, warpgroup), tile_descriptor(shared_address(slot->w)),
+                      factors);
+        wgmma_commit();
+        wgmma_wait(0);
+        release(memory, ring->slot);
+        next(ring);
+    }
+}
+
+/* Half of the columns at a time: sums of one step that are then added to the others. */
+#define HALF_COLUMNS (TILE_COLUMNS / 2)
+#define HALF_SUMS (SUMS / 2)
+
+/* The same in float32's accuracy: high and low halves are in two slots, one after the other.
+ *
+ * Tensor cores drop the last bits of a sum that they add to. So a step's sums (64 values of k, three
+ * products) begin at zero and are added to the others by ordinary additions, which round. While one warpgroup
+ * adds, the other keeps the tensor cores busy. */
+static __device__ __forceinline__ void multiply_split(struct hopper_memory *memory, int steps, int warpgroup,
+                                                      struct ring *ring, float *sum) {
+#pragma unroll
+    for (int i = 0; i < SUMS; i++)
+        sum[i] = 0.0f;
+#pragma unroll 1
+    for (int step = 0; step < steps; step++) {
+        int high_slot = ring->slot;
+        mbarrier_wait(shared_address(&memory->full[ring->slot]), ring->turn);
+        next(ring);
+        int low_slot = ring->slot;
+        mbarrier_wait(shared_address(&memory->full[ring->slot]), ring->turn);
+        next(ring);
+        uint64_t x_high = rows_of_warpgroup(&memory->slot[high_slot], warpgroup);
+        uint64_t x_low = rows_of_warpgroup(&memory->slot[low_slot], warpgroup);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            uint64_t w_high = tile_descriptor(shared_address(memory->slot[high_slot].w[half * HALF_COLUMNS]));
+            uint64_t w_low = tile_descriptor(shared_address(memory->slot[low_slot].w[half * HALF_COLUMNS]));
+            float part[HALF_SUMS];
+            wgmma_fence();
+#pragma unroll
+            for (int i = 0; i < STEP_BYTES / 32; i++) {
+                uint64_t along = i * 32 / 16;
+                wgmma_m64n128k16_f16(part, x_high + along, w_low + along, i > 0);
+                wgmma_m64n128k16_f16(part, x_low + along, w_high + along, 1);
+            }
+#pragma unroll
+            for (int i = 0; i < STEP_BYTES / 32; i++) {
+                uint64_t along = i * 32 / 16;
+                wgmma_m64n128k16_f16(part, x_high + along, w_high + along, 1);
+            }
+            wgmma_commit();
+            wgmma_wait(0);
+#pragma unroll
+            for (int i = 0; i < HALF_SUMS; i++)
+                sum[half * HALF_SUMS + i] += part[i];
+        }
+        release(memory, high_slot);
+        release(memory, low_slot);
+    }
+}

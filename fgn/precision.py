@@ -1,0 +1,43 @@
+"""The precisions: what a product may round its factors to. Sums are float32 in all of them.
+
+The first two are torch's own words for float32 tensors (`torch.backends.cuda.matmul.fp32_precision`); the
+others follow from the tensors' dtype.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+
+class Precision(NamedTuple):
+    """dtype: of x, the weight and the result. c_name: the enumerator of `fgn_precision` in `cuda_c/fgn.h`."""
+
+    dtype: torch.dtype
+    c_name: str
+
+
+PRECISIONS = {
+    "ieee": Precision(torch.float32, "FGN_IEEE"),
+    "tf32": Precision(torch.float32, "FGN_TF32"),
+    "bf16": Precision(torch.bfloat16, "FGN_IEEE"),
+    "fp16": Precision(torch.float16, "FGN_IEEE"),
+}
+
+
+def resolve(precision: str | None, dtype: torch.dtype) -> str:
+    """The precision of a call on tensors of this dtype.
+
+    None follows torch: "tf32" for float32 tensors where `torch.backends.cuda.matmul` allows it, else "ieee";
+    the dtype's own for bfloat16 and float16. ValueError for a precision that this dtype does not have.
+    """
+    names = [name for name, known in PRECISIONS.items() if known.dtype == dtype]
+    if precision is None:
+        if dtype == torch.float32 and torch.backends.cuda.matmul.fp32_precision == "tf32":
+            return "tf32"
+        return names[0]
+    if precision not in names:
+        expected = " or ".join(map(repr, names))
+        raise ValueError(f"precision: expected None or {expected} for {dtype}, got {precision!r}")
+    return precision
