@@ -92,7 +92,8 @@ def bugs(arguments):
     from fgn import gallery
 
     if arguments.name is None:
-        print(gallery.run_all().to_string(index=False, justify="left"))
+        for row in gallery.run_all().itertuples():
+            print(f"{row.file}\n    {row.found_by}: {row.where}")
         return
     print(f"{gallery.story(arguments.name)}\n\n{gallery.diff(arguments.name)}\n{gallery.run(arguments.name)}")
 

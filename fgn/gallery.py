@@ -79,6 +79,12 @@ def _nearly_constant(chain: str) -> Inputs:
     return described, 1e-3 * x, parameters | {"bias": torch.zeros_like(parameters["bias"])}
 
 
+def _large_values(chain: str) -> Inputs:
+    """The channel vectors reach 20 and more."""
+    described, x, parameters = _random(chain)
+    return described, x, parameters | {name: 10 * parameters[name] for name in described.channels}
+
+
 def _wide_limits(chain: str) -> Inputs:
     """mish gets values up to 100; the chain's own hardtanh would keep them below 1."""
     described, x, parameters = _random(chain)
@@ -115,6 +121,7 @@ DATA: dict[str, Callable[[str], Inputs]] = {
     "many_rows": lambda chain: _random(chain, Shape(65600, 4, 8, 2)),
     "large_mean": _large_mean,
     "nearly_constant": _nearly_constant,
+    "large_values": _large_values,
     "wide_limits": _wide_limits,
     "one_nan": _one_nan,
     "far_rows": _far_rows,
@@ -470,6 +477,7 @@ BUGS = {
             "gemm_tile.py",
             "hardtanh with limits 0 and 20 instead of −1 and 1",
             COMPARISON,
+            "large_values",
             says="hardtanh had the limits 0 and 20 instead of -1 and 1",
         ),
         Bug(
@@ -562,21 +570,18 @@ def run(bug: str | int | Bug | None, chain: str | None = None, data: str | None 
 
 
 def run_all() -> pd.DataFrame:
-    """Runs every bug. One row each: file, mistake, data, found_by as it happened, and where or as what."""
+    """Runs every bug. One row each: file, mistake, data; found_by, as it happened; where, a line or words."""
     rows = []
     for bug in BUGS.values():
         finding = run(bug)
         fault, diagnosis = finding.fault, finding.diagnosis
-        where = fault and (f"{fault.file}:{fault.line}" if fault.line else fault.kernel)
-        rows.append(
-            {
-                "file": bug.file,
-                "mistake": bug.mistake,
-                "data": bug.data,
-                "found_by": finding.found_by,
-                "where": where or (diagnosis and (diagnosis.as_if or diagnosis.findings[-1])),
-            }
-        )
+        where = None
+        if fault:
+            where = f"{fault.file}:{fault.line}" if fault.line else fault.kernel
+        elif diagnosis:
+            where = f"as if {diagnosis.as_if}" if diagnosis.as_if else diagnosis.findings[-1]
+        row = {name: getattr(bug, name) for name in ("file", "mistake", "data")}
+        rows.append(row | {"found_by": finding.found_by, "where": where})
     return pd.DataFrame(rows)
 
 
