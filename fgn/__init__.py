@@ -5,6 +5,8 @@ fgn.versions()                            the versions, from the naive one up
 fgn.compare("gemm_groupnorm_hardtanh")    every version against torch.nn and float64
 fgn.bench("gemm_groupnorm_hardtanh")      every version beside torch eager, torch.compile and F.linear
 fgn.GemmGroupNormHardtanh(...)            a drop-in module; CPU tensors run on the simulator
+fgn.count(lambda: module(x))              what the kernels of a call ask of memory, by ncu's names, without a GPU
+fgn.check(lambda: module(x))              the call, or KernelFault: out of bounds, a race, a barrier missed
 """
 
 import importlib
@@ -12,6 +14,7 @@ import importlib
 from fgn.bench import Ceilings, Floor, bench, floor, measure_ceilings
 from fgn.chains import CHAINS, POINTWISE, Chain, Pointwise, Shape
 from fgn.compare import compare
+from fgn.counted import KernelFault, check, count, count_lines
 from fgn.environment import environment
 from fgn.functional import chain_forward, group_norm, linear
 from fgn.library import BuildError, MissingToolError
@@ -32,13 +35,17 @@ __all__ = [
     "Floor",
     "GemmBiasAddHardtanhMishGroupNorm",
     "GemmGroupNormHardtanh",
+    "KernelFault",
     "MatmulGroupNormLeakyReluSum",
     "MissingToolError",
     "Pointwise",
     "Shape",
     "bench",
     "chain_forward",
+    "check",
     "compare",
+    "count",
+    "count_lines",
     "environment",
     "floor",
     "group_norm",
