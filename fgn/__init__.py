@@ -5,8 +5,8 @@ fgn.versions()                            the versions, from the naive one up
 fgn.compare("gemm_groupnorm_hardtanh")    every version against torch.nn and float64
 fgn.bench("gemm_groupnorm_hardtanh")      every version beside torch eager, torch.compile and F.linear
 fgn.GemmGroupNormHardtanh(...)            a drop-in module; CPU tensors run on the simulator
-fgn.count(lambda: module(x))              what the kernels of a call ask of memory, by ncu's names, without a GPU
-fgn.check(lambda: module(x))              the call, or KernelFault: out of bounds, a race, a barrier missed
+fgn.count(lambda: module(x))              what a call asks of memory, by ncu's names, without a GPU
+fgn.check(lambda: module(x))              the call; KernelFault for a bad access, a race, a missed barrier
 """
 
 import importlib
