@@ -7,6 +7,8 @@ fgn.bench("gemm_groupnorm_hardtanh")      every version beside torch eager, torc
 fgn.diagnose(y, chain, x, parameters)     what is wrong with a result of your own
 fgn.gallery.run("unbiased_variance")      a kernel with a mistake in it, and how that is found
 fgn.GemmGroupNormHardtanh(...)            a drop-in module; CPU tensors run on the simulator
+fgn.count(lambda: module(x))              what a call asks of memory, by ncu's names, without a GPU
+fgn.check(lambda: module(x))              the call; KernelFault for a bad access, a race, a missed barrier
 """
 
 import importlib
@@ -14,6 +16,7 @@ import importlib
 from fgn.bench import Ceilings, Floor, bench, floor, measure_ceilings
 from fgn.chains import CHAINS, POINTWISE, Chain, Pointwise, Shape
 from fgn.compare import compare
+from fgn.counted import KernelFault, check, count, count_lines
 from fgn.diagnose import diagnose
 from fgn.environment import environment
 from fgn.functional import chain_forward, group_norm, linear
@@ -35,13 +38,17 @@ __all__ = [
     "Floor",
     "GemmBiasAddHardtanhMishGroupNorm",
     "GemmGroupNormHardtanh",
+    "KernelFault",
     "MatmulGroupNormLeakyReluSum",
     "MissingToolError",
     "Pointwise",
     "Shape",
     "bench",
     "chain_forward",
+    "check",
     "compare",
+    "count",
+    "count_lines",
     "diagnose",
     "environment",
     "floor",
