@@ -48,6 +48,8 @@ bool watch_all_stopped(void) {
             any = true;
         }
     }
+    if (block->returned == block->size)
+        shadow_settle(self);
     return any;
 }
 
