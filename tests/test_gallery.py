@@ -95,3 +95,35 @@ def test_a_bug_is_a_small_change_with_a_story(name):
 def test_unknown_names():
     with pytest.raises(ValueError, match=r"bug: expected one of statistics_across_batch, .*, got 'nothing'"):
         gallery.run("nothing")
+
+
+# A read of shared memory before the write is a race if a write comes, and uninitialised if none does. Which of
+# the two it is, the next barrier tells, or the end of the block.
+UNWRITTEN = {
+    "at the next barrier": (
+        "int v = word[threadIdx.x ^ 1]; __syncthreads(); y[threadIdx.x] = v;",
+        "uninitialised",
+    ),
+    "at the end": ("y[threadIdx.x] = word[threadIdx.x ^ 1];", "uninitialised"),
+    "as an index": ("y[word[threadIdx.x ^ 1]] = 1.0f;", "uninitialised"),
+    "in a loop": ("while (word[3] != 5 && threadIdx.x < 40) {}", "uninitialised"),
+    "before the write": ("int v = word[40]; word[threadIdx.x] = v;", "race"),
+    "before the write, in order": (
+        "int v = word[1]; __syncthreads(); word[threadIdx.x] = v;",
+        "uninitialised",
+    ),
+    "by atomics": ("atomicAdd(&word[0], 1); __syncthreads(); y[threadIdx.x] = word[0];", "uninitialised"),
+}
+
+
+@pytest.mark.parametrize("case", UNWRITTEN)
+def test_reads_of_what_is_not_yet_written(case):
+    text, kind = UNWRITTEN[case]
+    unwritten = fgn.kernel(
+        "__global__ void unwritten(float *y) {\n    volatile __shared__ int word[64];\n"
+        f"    if (threadIdx.x > 64)\n        word[0] = y[0];\n    {text}\n}}\n"
+    )
+    with pytest.raises(KernelFault) as caught:
+        fgn.check(lambda: unwritten[1, 64](torch.zeros(64)))
+    assert (caught.value.kind, caught.value.line) == (kind, 5)
+    assert caught.value.block == (0, 0, 0)
