@@ -68,3 +68,6 @@ def __getattr__(name: str):
     if name in ("gallery", "plot", "records"):
         return importlib.import_module(f"fgn.{name}")
     raise AttributeError(f"module 'fgn' has no attribute {name!r}")
+# SHIM
+from fgn.counted import check, count, count_lines, KernelFault  # noqa
+from fgn.live import kernel, load_ipython_extension  # noqa

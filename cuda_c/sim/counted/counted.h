@@ -56,5 +56,7 @@ unsigned counted_launch_count(void);
 const counted_launch *counted_launch_at(unsigned index);
 void counted_clear(void);
 
+void counted_set_l2_bytes(unsigned long long bytes);
+
 /* The library that a program counter of a report is in, and where there; NULL when it is in none. */
 const char *counted_library_of(unsigned long long pc, unsigned long long *offset);
