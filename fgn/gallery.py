@@ -35,7 +35,21 @@ from fgn.library import ROOT
 from fgn.live import Kernel, kernel
 from fgn.source import Source
 
-__all__ = ["BUGS", "DATA", "Bug", "Finding", "diff", "memory_of", "never_written", "run", "run_all", "tiles"]
+__all__ = [
+    "BUGS",
+    "DATA",
+    "Bug",
+    "Finding",
+    "diff",
+    "memory_of",
+    "never_written",
+    "run",
+    "run_all",
+    "source",
+    "story",
+    "table",
+    "tiles",
+]
 
 FOLDER = ROOT / "bugs"
 RIGHT = FOLDER / "right"
@@ -151,13 +165,16 @@ KERNELS = {
 }
 
 
-@functools.cache
-def _kernel(path: Path) -> Kernel:
-    return kernel(path.read_text(), file=path.name)
+# Both take the text as well, so that a file that is edited counts at once.
 
 
 @functools.cache
-def _host(path: Path) -> ModuleType:
+def _kernel(path: Path, text: str) -> Kernel:
+    return kernel(text, file=path.name)
+
+
+@functools.cache
+def _host(path: Path, text: str) -> ModuleType:
     specification = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}", path)
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
@@ -552,11 +569,13 @@ def run(bug: str | int | Bug | None, chain: str | None = None, data: str | None 
             broken = planted.files
             kernel_file, host_file = broken.get(kernel_file, kernel_file), broken.get(host_file, host_file)
         p = _for_hosts(described, x, parameters)
-        return _host(host_file).launch(_kernel(kernel_file), given, p)
+        host = _host(host_file, host_file.read_text())
+        return host.launch(_kernel(kernel_file, kernel_file.read_text()), given, p)
 
     product, norm = KERNELS[chain]
-    # A kernel that writes where it reads must not change what the comparison starts from.
-    mine = x if x.stride(0) != x.shape[1] else x.clone()
+    # A kernel that writes where it reads must not change what the comparison starts from. Rows far apart, of
+    # which a copy would have other strides, are only read.
+    mine = x.clone() if x.is_contiguous() else x
     try:
         with torch.no_grad():
             v = check(lambda: launch(product, mine))
@@ -595,23 +614,17 @@ def table() -> pd.DataFrame:
 # Looking
 
 
-def _body(path: Path) -> tuple[str, int]:
-    """A file's text without the comment on top, and the number of its first line."""
+def _parts(path: Path) -> tuple[str, str, int]:
+    """A file's comment on top, its text after that, and the number of that text's first line."""
     text = path.read_text()
-    comment = re.match(r'/\*.*?\*/\s*|""".*?"""\s*', text, re.S)
-    start = comment.end() if comment else 0
-    return text[start:], 1 + text.count("\n", 0, start)
+    top = re.match(r'(?:/\*|""")(.*?)(?:\*/|""")\s*', text, re.S)
+    comment = re.sub(r"^ \* ?", "", top[1], flags=re.M)
+    return comment.strip(), text[top.end() :], 1 + text.count("\n", 0, top.end())
 
 
 def story(bug: str | int | Bug) -> str:
     """The comment on top of a bug's file: the mistake, why it is made, what one sees and how it is found."""
-    path = FOLDER / _find(bug).file
-    text = path.read_text()
-    top = text[: len(text) - len(_body(path)[0])].strip()
-    lines = [
-        re.sub(r'^(/\*|""" ?| \*)? ?', "", line) for line in re.sub(r'\s*(\*/|""")$', "", top).split("\n")
-    ]
-    return "\n".join(line.rstrip() for line in lines).strip()
+    return _parts(FOLDER / _find(bug).file)[0]
 
 
 class _Code(Source):
@@ -627,7 +640,7 @@ class _Diff(_Code):
 def source(bug: str | int | Bug) -> Source:
     """The broken file as reports number its lines, without the comment that tells what is wrong."""
     path = FOLDER / _find(bug).file
-    text, first = _body(path)
+    _, text, first = _parts(path)
     numbered = "".join(f"{n:3}  {line}" for n, line in enumerate(text.splitlines(keepends=True), first))
     return (Source if path.suffix == ".cu" else _Code)(numbered)
 
@@ -636,7 +649,7 @@ def diff(bug: str | int | Bug, context: int = 2) -> Source:
     """What the mistake changes in the right file."""
     text = ""
     for right, broken in _find(bug).files.items():
-        lines = (_body(path)[0].splitlines() for path in (right, broken))
+        lines = (_parts(path)[1].splitlines() for path in (right, broken))
         names = f"right/{right.name}", broken.name
         changes = difflib.unified_diff(*lines, *names, "", "", context, lineterm="")
         text += "".join(f"{line}\n" for line in changes if not line.startswith("@@"))
