@@ -651,6 +651,6 @@ def diff(bug: str | int | Bug, context: int = 2) -> Source:
     for right, broken in _find(bug).files.items():
         lines = (_parts(path)[1].splitlines() for path in (right, broken))
         names = f"right/{right.name}", broken.name
-        changes = difflib.unified_diff(*lines, *names, "", "", context, lineterm="")
-        text += "".join(f"{line}\n" for line in changes if not line.startswith("@@"))
+        head, *pieces = "\n".join(difflib.unified_diff(*lines, *names, "", "", context, "")).split("\n@@")
+        text += head + "\n  …".join(piece.partition("@@")[2] for piece in pieces) + "\n"
     return _Diff(text)

@@ -97,8 +97,8 @@ def test_unknown_names():
         gallery.run("nothing")
 
 
-# A read of shared memory before the write is a race if a write comes, and uninitialised if none does. Which of
-# the two it is, the next barrier tells, or the end of the block.
+# A read of shared memory before the write is a race if a write comes, and uninitialised if none does. Which
+# of the two it is, the next barrier tells, or the end of the block.
 UNWRITTEN = {
     "at the next barrier": (
         "int v = word[threadIdx.x ^ 1]; __syncthreads(); y[threadIdx.x] = v;",
