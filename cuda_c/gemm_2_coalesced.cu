@@ -24,8 +24,11 @@ __global__ void coalesced_gemm_kernel(struct gemm g) {
     int64_t row = index / g.out_features;
     int64_t column = index % g.out_features;
     float sum = 0.0f;
-    for (int64_t k = lane; k < g.in_features; k += LANES)
-        sum += g.x[row * g.in_features + k] * g.weight[column * g.in_features + k];
+    for (int64_t first_k = 0; first_k < g.in_features; first_k += LANES) { /* all lanes take as many turns */
+        int64_t k = first_k + lane;
+        if (k < g.in_features)
+            sum += g.x[row * g.in_features + k] * g.weight[column * g.in_features + k];
+    }
     for (int distance = LANES / 2; distance > 0; distance /= 2)
         sum += __shfl_down_sync(0xffffffffu, sum, distance);
     if (lane == 0)

@@ -28,16 +28,16 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) pipelined_gemm_kernel(struct 
     multiply_tile(g, (struct tile_memory *)dynamic_shared, first_row, first_column, sum, args.slices_in_run);
 
     struct thread_place place = place_of_thread();
-    bool y_quads = rows_hold_quads(g->y, g->out_features);
+    /* One by one: a store of a quad would force four sums into neighbouring registers (pipelined_tile.h). The
+     * four stores fill the sectors together, and each comes after in_features multiply-adds. */
 #pragma unroll
     for (int i = 0; i < THREAD_ROWS; i++) {
         int64_t row = first_row + row_in_tile(place, i);
 #pragma unroll
-        for (int j = 0; j < THREAD_COLUMNS; j += 4) {
+        for (int j = 0; j < THREAD_COLUMNS; j++) {
             int64_t column = first_column + column_in_tile(place, j);
-            float4 quad = {sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]};
-            if (row < g->batch)
-                store_quad(g->y + row * g->out_features + column, quad, g->out_features - column, y_quads);
+            if (row < g->batch && column < g->out_features)
+                g->y[row * g->out_features + column] = sum[i][j];
         }
     }
 }
