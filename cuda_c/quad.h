@@ -20,11 +20,9 @@ static inline __device__ float4 load_quad(const float *from, int64_t count, bool
     return quad;
 }
 
-/* __stwb() is a plain store that the compiler keeps whole. An ordinary one of a float4 it may take apart, where
- * another branch stores single floats to the same place. */
 static inline __device__ void store_quad(float *to, float4 quad, int64_t count, bool as_quad) {
     if (as_quad && count >= 4) {
-        __stwb((float4 *)to, quad);
+        store_16(to, quad);
         return;
     }
     if (count > 0)

@@ -97,9 +97,6 @@ static inline double2 make_double2(double x, double y) {
     return (double2){x, y};
 }
 
-/* A store with the default cache hint. */
-#define __stwb(pointer, value) ((void)(*(pointer) = (value)))
-
 /* ---- Barriers and warp operations ---- */
 
 /* A place in a kernel's source. Its address tells two barriers on one line apart. */

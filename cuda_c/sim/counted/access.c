@@ -63,9 +63,9 @@ static bool begins_turn(struct log *log, uintptr_t pc) {
     return before;
 }
 
-/* -fsanitize-coverage=trace-pc: a straight piece of the kernel begins. Lanes that skip a part of a loop's body
- * wait for the others at its end: so the log says where a turn ended, unless the one before it ended there too
- * and nothing was accessed since. */
+/* -fsanitize-coverage=trace-pc: a straight piece of the kernel begins. Lanes that skip a part of a loop's
+ * body wait for the others at its end: so the log says where a turn ended, unless the one before it ended
+ * there too and nothing was accessed since. */
 void __sanitizer_cov_trace_pc(void);
 void __sanitizer_cov_trace_pc(void) {
     struct recorder *self = recorder;

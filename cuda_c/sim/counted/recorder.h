@@ -71,13 +71,13 @@ struct access {
 };
 
 /* The accesses of one CUDA thread that are not yet part of a request, in order. */
-enum { MOST_PIECES_PASSED = 256 }; /* beyond them turns of loops are not noticed */
+enum { MOST_PIECES_PASSED = 256 };           /* beyond them turns of loops are not noticed */
 enum { LOG_ENTRIES = 519, SITE_SHIFT = 48 }; /* the size keeps the logs of a warp in different cache sets */
 struct log {
     unsigned count;
-    bool waits;                  /* it is full, and its thread has stopped for that */
-    uintptr_t place;             /* in the kernel: where its thread is */
-    unsigned pieces_passed;      /* of the kernel, in the order in which they stand there */
+    bool waits;             /* it is full, and its thread has stopped for that */
+    uintptr_t place;        /* in the kernel: where its thread is */
+    unsigned pieces_passed; /* of the kernel, in the order in which they stand there */
     uint32_t passed[MOST_PIECES_PASSED];
     uint64_t entry[LOG_ENTRIES]; /* site << SITE_SHIFT | address; with site 0, the end of a turn of a loop */
 };
