@@ -122,6 +122,10 @@ struct recorder {
     struct shadow_word *shadow_memory;
     size_t shadow_capacity;
     size_t shadow_used;
+    bool has_unwritten_read;
+    unsigned unwritten_reader; /* the thread's number */
+    unsigned unwritten_repetitions;
+    struct access unwritten_read;
     struct warp_knowledge *knowledge; /* of each warp */
     struct known_site known[KNOWN_SITES];
     struct log logs[SIM_MAX_BLOCK_THREADS];
@@ -153,6 +157,8 @@ void shadow_barrier(struct recorder *recorder);
 void shadow_meeting(struct recorder *recorder, unsigned warp, unsigned lanes);
 /* The running thread is about to access shared memory. */
 void shadow_check(struct recorder *recorder, const struct access *access);
+/* Reports a read of what nobody has written, if there was one: nobody will before the next barrier. */
+void shadow_settle(const struct recorder *recorder);
 
 /* ---- footprint.c ---- */
 bool footprint_begin_launch(void); /* false: no memory */
@@ -182,7 +188,9 @@ unsigned different_addresses(const uintptr_t addresses[SIM_WARP_THREADS], unsign
 noreturn void fault_out_of_bounds(const struct recorder *recorder, const struct access *access);
 noreturn void fault_index(uintptr_t pc, long long index, const char *array);
 noreturn void fault_misaligned(const struct recorder *recorder, const struct access *access);
-noreturn void fault_uninitialised(const struct recorder *recorder, const struct access *access);
+/* `thread` is the number of the one that reads, which may be another than the running one. */
+noreturn void fault_uninitialised(const struct recorder *recorder, const struct access *access,
+                                  unsigned thread);
 noreturn void fault_race(const struct recorder *recorder, const struct access *access, unsigned other_thread,
                          unsigned other_site);
 

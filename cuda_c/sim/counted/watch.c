@@ -50,6 +50,8 @@ bool watch_all_stopped(void) {
             any = true;
         }
     }
+    if (block->returned == block->size)
+        shadow_settle(self);
     return any;
 }
 
