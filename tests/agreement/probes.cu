@@ -92,7 +92,7 @@ __global__ void atomic_4_kernel(struct access_args a) {
     fill(memory);
     int offset = a.offsets[threadIdx.x];
     if (offset >= 0)
-        atomicAdd(&memory[offset / 4], (float)offset);
+        atomicAdd((int *)&memory[offset / 4], offset);
     __syncthreads();
     a.out[threadIdx.x] = memory[threadIdx.x];
 }
