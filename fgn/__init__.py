@@ -5,6 +5,7 @@ fgn.versions()                            the versions, from the naive one up
 fgn.compare("gemm_groupnorm_hardtanh")    every version against torch.nn and float64
 fgn.bench("gemm_groupnorm_hardtanh")      every version beside torch eager, torch.compile and F.linear
 fgn.diagnose(y, chain, x, parameters)     what is wrong with a result of your own
+fgn.kernel(source)                        a kernel of your own, from CUDA C (in a notebook: %%cuda)
 fgn.gallery.run("unbiased_variance")      a kernel with a mistake in it, and how that is found
 fgn.GemmGroupNormHardtanh(...)            a drop-in module; CPU tensors run on the simulator
 fgn.count(lambda: module(x))              what a call asks of memory, by ncu's names, without a GPU
@@ -21,6 +22,7 @@ from fgn.diagnose import diagnose
 from fgn.environment import environment
 from fgn.functional import chain_forward, group_norm, linear
 from fgn.library import BuildError, MissingToolError
+from fgn.live import kernel, load_ipython_extension
 from fgn.modules import (
     GemmBiasAddHardtanhMishGroupNorm,
     GemmGroupNormHardtanh,
@@ -54,7 +56,9 @@ __all__ = [
     "floor",
     "gallery",
     "group_norm",
+    "kernel",
     "linear",
+    "load_ipython_extension",
     "measure_ceilings",
     "plot",
     "records",
@@ -68,6 +72,3 @@ def __getattr__(name: str):
     if name in ("gallery", "plot", "records"):
         return importlib.import_module(f"fgn.{name}")
     raise AttributeError(f"module 'fgn' has no attribute {name!r}")
-# SHIM
-from fgn.counted import check, count, count_lines, KernelFault  # noqa
-from fgn.live import kernel, load_ipython_extension  # noqa

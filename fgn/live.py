@@ -6,7 +6,7 @@
         if (i < n)
             sum[i] = a[i] + b[i];
     }''')
-    add(a, b, total, n, grid=(n + 255) // 256, block=256)
+    add[(n + 255) // 256, 256](a, b, total, n)
 
 In a notebook, `%load_ext fgn` once; then a cell that starts with `%%cuda` and goes on with CUDA C defines its
 kernels. CPU tensors run on the simulator, CUDA tensors on their GPU. To run on both, a kernel is written in
@@ -302,7 +302,7 @@ def _in_memory(signature: Signature, values: list):
 
 
 class Kernel:
-    """A kernel that can be called: `kernel(x, y, n, grid=(4, 2), block=256, shared_bytes=0)`.
+    """A kernel that can be called: `kernel[grid, block](x, y, n)`, each an int or up to three of them.
 
     A pointer takes a contiguous tensor of the dtype that it points to (float * a float32 one) or None; a number
     takes an int or float that its type can hold; a struct takes a dict of its members. The device of the
@@ -339,10 +339,16 @@ class Kernel:
         """Compiles it for a device, and returns the compiler's warnings. BuildError when it does not compile."""
         return self._program.build(torch.device(device))[1]
 
-    def __getitem__(self, l):
-        return functools.partial(self, grid=l[0], block=l[1], shared_bytes=l[2] if len(l)>2 else 0)
+    def __getitem__(self, sizes) -> Callable[..., None]:
+        """`kernel[grid, block]` or `kernel[grid, block, shared_bytes]`, as CUDA has them in <<<>>>."""
+        if not isinstance(sizes, tuple) or len(sizes) not in (2, 3):
+            raise TypeError(
+                f"{self.name}: expected [grid, block] or [grid, block, shared_bytes], got {sizes!r}"
+            )
+        names = ("grid", "block", "shared_bytes")
+        return functools.partial(self._launch, **dict(zip(names, sizes, strict=False)))
 
-    def __call__(self, *arguments, grid, block, shared_bytes: int = 0):
+    def _launch(self, *arguments, grid, block, shared_bytes: int = 0):
         given = Arguments()
         try:
             values = given.values(self._signature, arguments)
@@ -381,7 +387,7 @@ class Kernel:
 
 
 def kernel(source: str, name: str | None = None, file: str | None = None) -> Kernel:
-    """A kernel from CUDA C; name says which, when the source has several.
+    """A kernel from CUDA C; name says which, when the source has several. file: what reports call the source.
 
     It is compiled when it is first called. ValueError when the source has no such kernel, or one that takes
     what Python has no value for.
