@@ -57,7 +57,7 @@ lab: build
 	$(BIN)/jupyter lab notebooks
 
 bench: build
-	$(BIN)/python -m fgn bench --all
+	$(BIN)/python -m fgn bench --all --precisions
 
 clean:
 	rm -rf build

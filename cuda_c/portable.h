@@ -39,6 +39,39 @@ __device__ static __forceinline__ void store_16(float *to, float4 quad) {
                  : "memory");
 }
 
+/* The larger and the smaller of two values; NaN when v is NaN. */
+__device__ static __forceinline__ float max_or_nan(float v, float other) {
+#if __CUDA_ARCH__ >= 800
+    asm("max.NaN.f32 %0, %0, %1;" : "+f"(v) : "f"(other));
+    return v;
+#else
+    return v < other ? other : v;
+#endif
+}
+
+__device__ static __forceinline__ float min_or_nan(float v, float other) {
+#if __CUDA_ARCH__ >= 800
+    asm("min.NaN.f32 %0, %0, %1;" : "+f"(v) : "f"(other));
+    return v;
+#else
+    return v > other ? other : v;
+#endif
+}
+
+/* 2^v and 1 / v by one instruction of the special function unit: relative errors of at most 2^-22 and 2^-23;
+ * results and arguments below 2^-126 count as zero. */
+__device__ static __forceinline__ float fast_exp2(float v) {
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(v));
+    return power;
+}
+
+__device__ static __forceinline__ float fast_reciprocal(float v) {
+    float inverse;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(v));
+    return inverse;
+}
+
 #else
 
 #include "sim/cuda.h"
@@ -49,6 +82,22 @@ static inline int kept(int v) {
 
 static inline void store_16(float *to, float4 quad) {
     *(float4 *)to = quad;
+}
+
+static inline float max_or_nan(float v, float other) {
+    return v < other ? other : v;
+}
+
+static inline float min_or_nan(float v, float other) {
+    return v > other ? other : v;
+}
+
+static inline float fast_exp2(float v) {
+    return exp2f(v);
+}
+
+static inline float fast_reciprocal(float v) {
+    return 1.0f / v;
 }
 
 #endif

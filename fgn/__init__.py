@@ -28,12 +28,14 @@ from fgn.modules import (
     GemmGroupNormHardtanh,
     MatmulGroupNormLeakyReluSum,
 )
+from fgn.precision import PRECISIONS
 from fgn.source import source
 from fgn.versions import versions
 
 __all__ = [
     "CHAINS",
     "POINTWISE",
+    "PRECISIONS",
     "BuildError",
     "Ceilings",
     "Chain",

@@ -11,6 +11,7 @@ import torch
 
 from fgn.chains import CHAINS, Shape
 from fgn.library import BuildError, MissingToolError, for_device
+from fgn.precision import PRECISIONS
 from fgn.versions import default_device
 
 
@@ -38,7 +39,7 @@ def versions(arguments):
     """List the versions, from the naive one up."""
     from fgn import versions
 
-    frame = versions(arguments.chain, arguments.shape, arguments.device)
+    frame = versions(arguments.chain, arguments.shape, arguments.device, arguments.precision)
     print(frame.to_string(index=False, na_rep="-", justify="left"))
 
 
@@ -47,28 +48,34 @@ def compare(arguments):
     from fgn import compare
 
     for chain in [arguments.chain] if arguments.chain else CHAINS:
-        frame = compare(chain, shape=arguments.shape, device=arguments.device)
+        frame = compare(chain, shape=arguments.shape, device=arguments.device, precision=arguments.precision)
         print(f"{chain}\n{frame.to_string(float_format='{:.3g}'.format)}\n")
 
 
 def bench(arguments):
     """Time every version and torch."""
     from fgn import bench
-    from fgn.bench import bench_all
-    from fgn.records import write
+    from fgn.bench import bench_all, bench_precisions
+    from fgn.records import write, write_precisions
 
     device = torch.device(arguments.device) if arguments.device else default_device()
     if arguments.record:
-        if not arguments.all:
-            sys.exit("--record: expected together with --all")
-        write(arguments.record, device)
+        if not (arguments.all or arguments.precisions):
+            sys.exit("--record: expected together with --all or --precisions")
+        if arguments.all:
+            write(arguments.record, device)
+        if arguments.precisions:
+            write_precisions(arguments.record, device)
         print(f"recorded in {arguments.record}")
         return
     if arguments.all:
         frame = bench_all(device)
+    elif arguments.precisions:
+        frame = bench_precisions(device)
     else:
         chains = [arguments.chain] if arguments.chain else list(CHAINS)
-        frame = pd.concat([bench(chain, arguments.shape, device=device) for chain in chains])
+        options = {"device": device, "precision": arguments.precision}
+        frame = pd.concat([bench(chain, arguments.shape, **options) for chain in chains])
     print(frame.to_string(index=False, float_format="{:.4g}".format, na_rep=""))
 
 
@@ -124,6 +131,7 @@ def main():
         if problem:
             added.add_argument("--chain", choices=CHAINS, help="all of them by default")
             added.add_argument("--shape", type=_shape, help="batch,in_features,out_features[,groups]")
+            added.add_argument("--precision", choices=PRECISIONS, default="ieee")
             added.add_argument("--device", help="cpu (the simulator) or cuda; by default the GPU, if any")
         return added
 
@@ -132,7 +140,12 @@ def main():
     command(versions, problem=True)
     command(compare, problem=True)
     bench_parser = command(bench, problem=True)
-    bench_parser.add_argument("--all", action="store_true", help="every chain at every recorded shape")
+    bench_parser.add_argument(
+        "--all", action="store_true", help="every chain at every recorded shape, without tensor cores"
+    )
+    bench_parser.add_argument(
+        "--precisions", action="store_true", help="the versions on tensor cores in every precision"
+    )
     bench_parser.add_argument(
         "--record", type=Path, metavar="FOLDER", help="write results here, e.g. profiles/h200"
     )

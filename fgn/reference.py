@@ -8,13 +8,13 @@ parameter names and order of creation.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fgn.chains import POINTWISE, Chain
+from fgn.precision import torch_precision
 
 
 def apply_steps(steps, v: Tensor, parameters: Mapping[str, Tensor]) -> Tensor:
@@ -52,16 +52,9 @@ def chain_reference64(chain: Chain, x: Tensor, parameters: Mapping[str, Tensor])
     return chain_reference(chain, x.double(), {name: value.double() for name, value in parameters.items()})
 
 
-@contextmanager
 def ieee_float32():
     """Inside, torch multiplies float32 matrices in float32: no TF32. The setting is restored afterwards."""
-    matmul = torch.backends.cuda.matmul
-    before = matmul.fp32_precision
-    matmul.fp32_precision = "ieee"
-    try:
-        yield
-    finally:
-        matmul.fp32_precision = before
+    return torch_precision("ieee")
 
 
 class GemmGroupNormHardtanh(nn.Module):
