@@ -121,7 +121,7 @@ static __forceinline__ __device__ void normalise_rows(const struct one_kernel_ar
     for (int i = 0; i < ROWS_AT_ONCE; i++) {
         if (i < rows && quads && member * LANE_COLUMNS < size) {
             float4 quad = {value[0][i], value[1][i], value[2][i], value[3][i]};
-            *(float4 *)(y + member * LANE_COLUMNS) = quad;
+            store_16(y + member * LANE_COLUMNS, quad);
         } else if (i < rows && !quads) {
 #pragma unroll
             for (int j = 0; j < LANE_COLUMNS; j++)

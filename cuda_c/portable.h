@@ -31,6 +31,14 @@ __device__ static __forceinline__ int kept(int v) {
     return v;
 }
 
+/* Stores 16 bytes at once. An ordinary store of a float4 the compiler may take apart, where another branch
+ * stores single floats to the same place. */
+__device__ static __forceinline__ void store_16(float *to, float4 quad) {
+    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(quad.x), "f"(quad.y), "f"(quad.z),
+                 "f"(quad.w)
+                 : "memory");
+}
+
 /* The larger and the smaller of two values; NaN when v is NaN. */
 __device__ static __forceinline__ float max_or_nan(float v, float other) {
 #if __CUDA_ARCH__ >= 800
@@ -64,6 +72,10 @@ __device__ static __forceinline__ float fast_reciprocal(float v) {
 
 static inline int kept(int v) {
     return v;
+}
+
+static inline void store_16(float *to, float4 quad) {
+    *(float4 *)to = quad;
 }
 
 static inline float max_or_nan(float v, float other) {

@@ -94,6 +94,17 @@ def plot(arguments):
         print(path)
 
 
+def bugs(arguments):
+    """Run the gallery's planted bugs: all, or one with its story and its change."""
+    from fgn import gallery
+
+    if arguments.name is None:
+        for row in gallery.run_all().itertuples():
+            print(f"{row.file}\n    {row.found_by}: {row.where}")
+        return
+    print(f"{gallery.story(arguments.name)}\n\n{gallery.diff(arguments.name)}\n{gallery.run(arguments.name)}")
+
+
 def readme(arguments):
     """Make the results table of README.md anew from profiles/."""
     from fgn.readme import README, updated
@@ -144,6 +155,7 @@ def main():
         "--to", type=Path, default=Path("build/plots"), help="folder (default: %(default)s)"
     )
     plot_parser.add_argument("--format", choices=("png", "svg"), default="png")
+    command(bugs).add_argument("name", nargs="?", help="one of them; by default a table of all")
     command(readme)
 
     arguments = parser.parse_args()

@@ -17,24 +17,34 @@ from fgn.chains import POINTWISE, Chain
 from fgn.precision import torch_precision
 
 
+def apply_steps(steps, v: Tensor, parameters: Mapping[str, Tensor]) -> Tensor:
+    """Pointwise steps, one after the other. v: (batch, out_features)."""
+    for step in steps:
+        channel = parameters[step.channel] if step.channel else None
+        v = POINTWISE[step.kind].torch(v, step.a, step.b, channel)
+    return v
+
+
+def product_reference(chain: Chain, x: Tensor, parameters: Mapping[str, Tensor]) -> Tensor:
+    """The first part of a chain, its product and the operators before the norm: (batch, out_features)."""
+    return apply_steps(chain.before, F.linear(x, parameters["weight"], parameters.get("bias")), parameters)
+
+
+def norm_reference(chain: Chain, v: Tensor, parameters: Mapping[str, Tensor]) -> Tensor:
+    """The second part of a chain, its norm and the operators after it. v: (batch, out_features)."""
+    # torch.group_norm is what F.group_norm calls after it has refused a single value per channel.
+    v = torch.group_norm(
+        v, chain.groups, parameters.get("norm_weight"), parameters.get("norm_bias"), chain.eps
+    )
+    return apply_steps(chain.after, v, parameters)
+
+
 def chain_reference(chain: Chain, x: Tensor, parameters: Mapping[str, Tensor]) -> Tensor:
     """The chain by torch's operators, one after the other, in the dtype of its inputs.
 
     x: (batch, in_features). parameters: as for `fgn.chain_forward()`. Returns (batch, out_features).
     """
-
-    def apply(steps, v):
-        for step in steps:
-            channel = parameters[step.channel] if step.channel else None
-            v = POINTWISE[step.kind].torch(v, step.a, step.b, channel)
-        return v
-
-    v = apply(chain.before, F.linear(x, parameters["weight"], parameters.get("bias")))
-    # torch.group_norm is what F.group_norm calls after it has refused a single value per channel.
-    v = torch.group_norm(
-        v, chain.groups, parameters.get("norm_weight"), parameters.get("norm_bias"), chain.eps
-    )
-    return apply(chain.after, v)
+    return norm_reference(chain, product_reference(chain, x, parameters), parameters)
 
 
 def chain_reference64(chain: Chain, x: Tensor, parameters: Mapping[str, Tensor]) -> Tensor:
