@@ -6,6 +6,8 @@ fgn.compare("gemm_groupnorm_hardtanh")    every version against torch.nn and flo
 fgn.bench("gemm_groupnorm_hardtanh")      every version beside torch eager, torch.compile and F.linear
 fgn.GemmGroupNormHardtanh(...)            a drop-in module; CPU tensors run on the simulator
 fgn.count(lambda: module(x))              what a call asks of memory, by ncu's names, without a GPU
+fgn.kernel(source)[grid, block](x, y, n)  a kernel written live; in a notebook: %load_ext fgn, then %%cuda
+fgn.time(lambda: module(x))               the times of a call
 fgn.check(lambda: module(x))              the call; KernelFault for a bad access, a race, a missed barrier
 """
 
@@ -18,6 +20,7 @@ from fgn.counted import KernelFault, check, count, count_lines
 from fgn.environment import environment
 from fgn.functional import chain_forward, group_norm, linear
 from fgn.library import BuildError, MissingToolError
+from fgn.live import kernel, load_ipython_extension, time
 from fgn.modules import (
     GemmBiasAddHardtanhMishGroupNorm,
     GemmGroupNormHardtanh,
@@ -49,11 +52,14 @@ __all__ = [
     "environment",
     "floor",
     "group_norm",
+    "kernel",
     "linear",
+    "load_ipython_extension",
     "measure_ceilings",
     "plot",
     "records",
     "source",
+    "time",
     "versions",
 ]
 

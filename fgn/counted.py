@@ -166,7 +166,7 @@ def _places(library: str, offsets: tuple[int, ...]) -> dict[int, Place]:
         for row in text.splitlines()[1:]:
             file, _, line = row.partition(" (discriminator")[0].rpartition(":")
             if line.isdecimal() and Path(file).resolve() not in _BUILT_INS:
-                frames.append((file, int(line)))
+                frames.append((str(Path(file)), int(line)))
         places[offset] = Place(*frames[0], tuple(frames[1:])) if frames else UNKNOWN
     return places
 
