@@ -7,6 +7,7 @@ fgn.bench("gemm_groupnorm_hardtanh")      every version beside torch eager, torc
 fgn.GemmGroupNormHardtanh(...)            a drop-in module; CPU tensors run on the simulator
 fgn.count(lambda: module(x))              what a call asks of memory, by ncu's names, without a GPU
 fgn.kernel(source)[grid, block](x, y, n)  a kernel written live; in a notebook: %load_ext fgn, then %%cuda
+fgn.source_view(lambda: module(x))        the kernels' text, with what each line asks of memory
 fgn.time(lambda: module(x))               the times of a call
 fgn.check(lambda: module(x))              the call; KernelFault for a bad access, a race, a missed barrier
 """
@@ -27,6 +28,7 @@ from fgn.modules import (
     MatmulGroupNormLeakyReluSum,
 )
 from fgn.source import source
+from fgn.source_view import source_view
 from fgn.versions import versions
 
 __all__ = [
@@ -59,6 +61,7 @@ __all__ = [
     "plot",
     "records",
     "source",
+    "source_view",
     "time",
     "versions",
 ]

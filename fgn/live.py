@@ -60,6 +60,9 @@ _EXTERN_SHARED = re.compile(
     r"(?P<type>[\w\s]+?)\s*\b(?P<name>\w+)\s*\[\s*\]\s*;"
 )
 
+# The text of what was launched last under each file's name, for the source view.
+launched_sources: dict[str, str] = {}
+
 LAUNCH_CODE = "launch code"  # what the text after the source is called; no message is about it alone
 
 
@@ -187,6 +190,7 @@ class Program:
     file: str
     kernels: dict[str, Signature]
     loaded: dict = field(default_factory=dict)
+    has_warned: bool = False
 
     def build(self, device: torch.device) -> tuple[Path, str]:
         """Compiles the source unless that was done before. Returns the library and its warnings."""
@@ -230,8 +234,8 @@ class Program:
         key = for_device("cpu") if device.type == "cpu" else torch.cuda.get_device_capability(device)
         if key not in self.loaded:
             path, messages = self.build(device)
-            if messages:
-                warnings.warn(messages, stacklevel=4)
+            if messages and not self.loaded and not self.has_warned:
+                warnings.warn(messages, stacklevel=5)
             self.loaded[key] = Loaded.open(path, self.kernels, device)
         return self.loaded[key]
 
@@ -315,8 +319,8 @@ def _in_memory(signature: Signature, values: list):
 class Kernel:
     """A kernel, launched as `kernel[grid, block](x, y, n)` or `kernel[grid, block, shared_bytes](x, y, n)`.
 
-    grid, block: an int or up to three, (x, y, z). shared_bytes: of dynamic shared memory for each block, by
-    default 0; `kernel[grid, block](x, y, n, shared_bytes=1024)` says the same.
+    grid, block: an int or up to three, (x, y, z). shared_bytes: of dynamic shared memory for each block, 0 by
+    default; `kernel[grid, block](x, y, n, shared_bytes=1024)` says the same.
 
     A pointer takes a contiguous tensor of the dtype that it points to (float * a float32 one) or None; a
     number takes an int or float that its type can hold; a struct takes a dict of its members. The device of the
@@ -364,11 +368,13 @@ class Kernel:
         grid, block, *rest = sizes
 
         def launch(*arguments, shared_bytes: int = rest[0] if rest else 0):
+            __tracebackhide__ = True
             self._launch(arguments, grid, block, shared_bytes)
 
         return launch
 
     def _launch(self, arguments: tuple, grid, block, shared_bytes: int):
+        __tracebackhide__ = True  # IPython's tracebacks end at the user's line
         given = Arguments()
         try:
             values = given.values(self._signature, arguments)
@@ -392,8 +398,10 @@ class Kernel:
             raise RuntimeError(f"{self.name}: {message}")
 
     def _simulate(self, function, pointers, grid, block, shared_bytes: int, tensors):
+        __tracebackhide__ = True
         library = for_device("cpu").load()
         # Reports keep pointing to the name and the file, so they live as long as the kernel.
+        launched_sources[self.file] = self.source
         allow(**tensors)
         try:
             with interruptible(library):
@@ -461,8 +469,9 @@ def _define(line: str, cell: str) -> dict[str, Kernel]:
         missing = [name for name in wanted if name not in kernels]
         if missing or not kernels:
             there = ", ".join(kernels) or "none"
-            raise BuildError(f"expected a __global__ function {' '.join(missing)} in the cell, got {there}")
-        program = Program(source, f"{wanted[0]}.cu", kernels)
+            expected = " ".join(("a __global__ function", *missing))
+            raise BuildError(f"expected {expected} in the cell, got {there}")
+        program = Program(source, f"{wanted[0]}.cu", kernels, has_warned=True)
         _, messages = program.build(default_device())
     except (BuildError, ValueError) as error:
         raise CellError(str(error)) from None
