@@ -321,12 +321,13 @@ def _run(command: list[str]):
 
 @functools.cache
 def ffi() -> cffi.FFI:
-    """The C interface, read from the headers as they stand: fgn.h, and what only the simulator has."""
+    """The C interface, read from the headers as they stand: fgn.h, the kernels that fgn/ceilings.py times,
+    and what only the simulator has."""
     interface = cffi.FFI()
     with warnings.catch_warnings():
         # cffi says that it ignores `#pragma once`, which is all that it should do.
         warnings.filterwarnings("ignore", message="#pragma in cdef")
-        for header in ("fgn.h", "sim/sim.h", "sim/counted/counted.h"):
+        for header in ("fgn.h", "ceilings.h", "sim/sim.h", "sim/counted/counted.h"):
             interface.cdef((SOURCES / header).read_text())
     return interface
 
