@@ -52,8 +52,8 @@ class Roofs(NamedTuple):
 
 
 def calls(device: torch.device) -> dict[str, tuple]:
-    """For each kernel of `cuda_c/ceilings.cu`: a call without arguments, and how much it does (bytes of reads,
-    operations, or launches). On the CPU the sizes are such that the simulator runs them in a moment."""
+    """For each kernel of `cuda_c/ceilings.cu`: a call without arguments, and how much it does: bytes that it
+    reads, operations, or launches. On the CPU the sizes are such that the simulator runs them in a moment."""
     library = for_device(device.type).load()
     on_gpu = device.type == "cuda"
     multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count if on_gpu else 1

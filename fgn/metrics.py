@@ -31,12 +31,16 @@ L2_TO_L1, L1_TO_L2 = "l1tex__m_xbar2l1tex_read_bytes.sum", "l1tex__m_l1tex2xbar_
 L1_BYTES = "l1tex__t_bytes.sum"
 L1_HIT_RATE = "l1tex__t_sector_hit_rate.pct"
 L1_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.sum"
-L1_TAGS = "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum"
-# What threads ask for, before coalescing: bytes between registers and L1 or shared memory.
+# What instructions ask for, before coalescing: bytes between registers and L1 or shared memory; with ldgsts
+# straight from global to shared memory, with gmma from shared memory into the tensor cores.
 ASKED = {
     (space, operation): f"smsp__sass_data_bytes_mem_{space}_op_{operation}.sum"
-    for space in ("global", "shared", "local")
-    for operation in ("ld", "st")
+    for space, operations in (
+        ("global", ("ld", "st", "ldgsts")),
+        ("shared", ("ld", "st", "ldsm", "stsm", "gmma")),
+        ("local", ("ld", "st")),
+    )
+    for operation in operations
 }
 # As the counted simulator names them.
 GLOBAL_REQUESTS = {op: f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum" for op in ("ld", "st", "atom")}
@@ -56,10 +60,12 @@ FP32 = {
     f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum": operations
     for op, operations in (("fadd", 1), ("fmul", 1), ("ffma", 2))
 }
-TENSOR = {
-    precision: f"sm__ops_path_tensor_src_{source}_dst_fp32.sum"
-    for precision, source in (("tf32", "tf32"), ("bf16", "bf16"), ("fp16", "fp16"))
-}
+TENSOR = (
+    "sm__ops_path_tensor_src_tf32_dst_fp32.sum",
+    "sm__ops_path_tensor_src_bf16_dst_fp32.sum",
+    "sm__ops_path_tensor_op_hmma_src_fp16.sum",
+    "sm__ops_path_tensor_op_hgmma_src_fp16.sum",
+)
 
 THROUGHPUTS = {
     "compute": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
@@ -74,8 +80,6 @@ PIPES = {
     "tensor": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
     "XU": "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",
     "LSU": "sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active",
-    "FP16": "sm__inst_executed_pipe_fp16.avg.pct_of_peak_sustained_active",
-    "uniform": "sm__inst_executed_pipe_uniform.avg.pct_of_peak_sustained_active",
     "L1 data": "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed",
 }
 
@@ -96,7 +100,7 @@ _LAUNCH = (
 )
 _BYTES = (DRAM_READ, DRAM_WRITE, L2_BYTES, L2_HIT_RATE, L2_TO_L1, L1_TO_L2)
 _MEMORY = (
-    *(L1_BYTES, L1_HIT_RATE, L1_WAVEFRONTS, L1_TAGS),
+    *(L1_BYTES, L1_HIT_RATE, L1_WAVEFRONTS),
     *ASKED.values(),
     *GLOBAL_REQUESTS.values(),
     *GLOBAL_SECTORS.values(),
@@ -107,7 +111,7 @@ _MEMORY = (
 _COMPUTE = (
     *(INSTRUCTIONS, ISSUE, OCCUPANCY),
     *FP32,
-    *TENSOR.values(),
+    *TENSOR,
     *THROUGHPUTS.values(),
     *PIPES.values(),
     *STALLS.values(),

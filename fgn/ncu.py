@@ -31,10 +31,13 @@ PERMISSION_FIX = (
 )
 ERRORS = {
     "ERR_NVGPUCTRPERM": PERMISSION_FIX,
-    "LibraryNotLoaded": "ncu could not load the driver's profiling library: in a container, pass the GPU with "
-    "all driver capabilities (NVIDIA_DRIVER_CAPABILITIES=all); some sandboxes have no counters at all",
+    "LibraryNotLoaded": "ncu could not load the driver's profiling library: in a container, pass the GPU "
+    "with all driver capabilities (NVIDIA_DRIVER_CAPABILITIES=all); some sandboxes have no counters at all",
     "No kernels were profiled": "the call launched nothing on the GPU",
 }
+
+
+NOT_FOUND = "ncu was not found (PATH, $CUDA_HOME, /opt/nvidia): install Nsight Compute, which comes with the CUDA toolkit"
 
 
 class ProfilerError(RuntimeError):
@@ -52,10 +55,7 @@ def find_ncu() -> str | None:
 def _required_ncu() -> str:
     ncu = find_ncu()
     if ncu is None:
-        raise ProfilerError(
-            "ncu was not found (PATH, $CUDA_HOME, /opt/nvidia): install Nsight Compute, which is part of the "
-            "CUDA toolkit"
-        )
+        raise ProfilerError(NOT_FOUND)
     return ncu
 
 
@@ -133,9 +133,10 @@ def explain(output: str) -> str:
 # Reading reports
 
 
-def _number(metric):
+def _value(metric):
+    """A number or a text; None for a metric that only instructions have, one by one."""
     value = metric.value()
-    return value if isinstance(value, str) else float(value) if isinstance(value, float) else int(value)
+    return value if value is None or isinstance(value, str | float) else int(value)
 
 
 def _ranges(action) -> list[str]:
@@ -149,8 +150,11 @@ def _ranges(action) -> list[str]:
 
 
 def read_report(report: Path | str) -> pd.DataFrame:
-    """A row for each launch in a report, in order: kernel (its function's name), ranges (the NVTX ranges around
-    it, from the outermost), grid, block, and each of the report's metrics under ncu's own name."""
+    """A row for each launch in a report, in order: kernel (its function's name), ranges (the NVTX ranges
+    around it, from the outermost), grid, block, and each of the report's metrics under ncu's own name.
+
+    FileNotFoundError when there is no such file.
+    """
     if not Path(report).is_file():
         raise FileNotFoundError(f"report: expected a file that ncu wrote, got {report}")
     import ncu_report
@@ -161,7 +165,7 @@ def read_report(report: Path | str) -> pd.DataFrame:
         actions = context.range_by_idx(index)
         for number in range(actions.num_actions()):
             action = actions.action_by_idx(number)
-            values = {name: _number(action.metric_by_name(name)) for name in action.metric_names()}
+            values = {name: _value(action.metric_by_name(name)) for name in action.metric_names()}
             rows.append(
                 {
                     "kernel": action.name(),
@@ -175,9 +179,8 @@ def read_report(report: Path | str) -> pd.DataFrame:
 
 
 def report_csv(report: Path | str) -> str:
-    """ncu's own table of a report: its raw page, in base units. Needs ncu."""
+    """ncu's own table of a report: its raw page, in base units. Needs ncu, and no GPU."""
     options = ["--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "function"]
-    options += ["--print-fp", "--nvtx"]
     result = subprocess.run(
         [_required_ncu(), "--import", str(report), *options], capture_output=True, text=True
     )
@@ -189,3 +192,8 @@ def report_csv(report: Path | str) -> str:
 def temporary_report() -> Path:
     """A new name for a report, in a folder that is made for it."""
     return Path(tempfile.mkdtemp(prefix="fgn-ncu-")) / "report.ncu-rep"
+
+
+def discard(file: Path):
+    """Removes what `temporary_report()` made, with its folder."""
+    shutil.rmtree(file.parent)

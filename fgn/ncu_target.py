@@ -19,7 +19,7 @@ import torch
 
 from fgn.bench import COMPILED, EAGER, F_LINEAR
 from fgn.chains import Chain, Shape, random_inputs
-from fgn.functional import run_chain
+from fgn.functional import PRODUCT, run_chain
 from fgn.ncu import RANGE
 from fgn.precision import PRECISIONS
 from fgn.reference import chain_reference
@@ -67,6 +67,8 @@ def _call_of(task: Task) -> Callable[[], object]:
         return task.call
     chain, precision = task.problem.chain, task.problem.precision
     x, parameters = _inputs(task.problem)
+    # run_chain() knows the product alone by its identity, which a copy from another process has not.
+    chain = PRODUCT if chain == PRODUCT else chain
     if task.subject == EAGER:
         return lambda: chain_reference(chain, x, parameters)
     if task.subject == COMPILED:
