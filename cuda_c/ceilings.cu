@@ -19,7 +19,8 @@ extern "C" {
 #define THREADS 256
 #define QUAD 4
 #define IN_FLIGHT 4
-#define SHARED_FLOATS 8192
+#define GROUP (THREADS * QUAD * IN_FLIGHT) /* floats that a block reads at once */
+#define SPAN (2 * GROUP)                   /* floats that a block reads in a round */
 #define SUMS 16
 
 static __device__ float add_quad(float sum, float4 quad) {
@@ -27,35 +28,32 @@ static __device__ float add_quad(float sum, float4 quad) {
 }
 
 struct ceiling_read_args {
-    const float *data;
+    const float *data; /* (blocks * SPAN,) */
     float *out;
-    int size;
-    int span;
-    int step;
+    bool around_l1;
     int rounds;
 };
 
 __global__ void __launch_bounds__(THREADS) ceiling_read_kernel(struct ceiling_read_args args) {
-    unsigned within_span = (unsigned)args.span - 1;
-    unsigned within_data = (unsigned)args.size - 1;
-    unsigned first = blockIdx.x * (unsigned)args.step;
+    const float *data = args.data + (size_t)blockIdx.x * SPAN + threadIdx.x * QUAD;
     float sum[IN_FLIGHT] = {0.0f};
-    for (int round = 0; round < args.rounds; round++) {
-        unsigned begin = (unsigned)(round * QUAD * 32) + threadIdx.x * QUAD;
-        for (unsigned at = 0; at < (unsigned)args.span; at += THREADS * QUAD * IN_FLIGHT)
-            for (unsigned i = 0; i < IN_FLIGHT; i++) {
-                unsigned place = first + ((begin + at + i * THREADS * QUAD) & within_span);
-                sum[i] = add_quad(sum[i], *(const float4 *)&args.data[place & within_data]);
+    for (int round = 0; round < args.rounds; round++)
+        for (int half = 0; half < 2; half++) {
+            /* Which half comes first depends on the round: a loop that read the same in every round would
+             * not have to read it again. */
+            const float *group = data + (round + half) % 2 * GROUP;
+            for (int i = 0; i < IN_FLIGHT; i++) {
+                const float4 *quad = (const float4 *)(group + i * THREADS * QUAD);
+                sum[i] = add_quad(sum[i], args.around_l1 ? __ldcg(quad) : *quad);
             }
-    }
+        }
     args.out[blockIdx.x * THREADS + threadIdx.x] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
 LAUNCHER(ceiling_read_kernel, struct ceiling_read_args)
 
-int ceiling_read(const float *data, float *out, int size, int span, int step, int blocks, int rounds,
-                 void *stream) {
-    struct ceiling_read_args args = {data, out, size, span, step, rounds};
+int ceiling_read(const float *data, float *out, int around_l1, int blocks, int rounds, void *stream) {
+    struct ceiling_read_args args = {data, out, around_l1 != 0, rounds};
     dim3 grid = {(unsigned)blocks, 1, 1};
     dim3 block = {THREADS, 1, 1};
     return (int)launch_ceiling_read_kernel(grid, block, 0, (cudaStream_t)stream, args);
@@ -67,19 +65,17 @@ struct ceiling_args {
 };
 
 __global__ void __launch_bounds__(THREADS) ceiling_shared_kernel(struct ceiling_args args) {
-    __shared__ __align__(16) float data[SHARED_FLOATS];
-    for (int i = threadIdx.x; i < SHARED_FLOATS; i += THREADS)
+    __shared__ __align__(16) float data[SPAN];
+    for (int i = threadIdx.x; i < SPAN; i += THREADS)
         data[i] = (float)i;
     __syncthreads();
     float sum[IN_FLIGHT] = {0.0f};
-    for (int round = 0; round < args.rounds; round++) {
-        int begin = threadIdx.x * QUAD + round * QUAD * 32;
-        for (int at = 0; at < SHARED_FLOATS; at += THREADS * QUAD * IN_FLIGHT)
-            for (int i = 0; i < IN_FLIGHT; i++) {
-                int place = (begin + at + i * THREADS * QUAD) & (SHARED_FLOATS - 1);
-                sum[i] = add_quad(sum[i], *(const float4 *)&data[place]);
-            }
-    }
+    for (int round = 0; round < args.rounds; round++)
+        for (int half = 0; half < 2; half++) {
+            const float *group = data + (round + half) % 2 * GROUP + threadIdx.x * QUAD;
+            for (int i = 0; i < IN_FLIGHT; i++)
+                sum[i] = add_quad(sum[i], *(const float4 *)(group + i * THREADS * QUAD));
+        }
     args.out[blockIdx.x * THREADS + threadIdx.x] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 

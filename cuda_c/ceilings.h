@@ -4,12 +4,11 @@
  * that no compiler leaves the work out. Python's cffi reads this file as it stands. */
 #pragma once
 
-/* `blocks` blocks of 256 threads read `span` floats each, `rounds` times over, 16 bytes in every access.
- * Block b begins at b * step, modulo `size`, which is the length of `data`. size and span are powers of two,
- * and the span is at least 4096. With a span beyond the L1 cache and a size within the L2 cache this is the
- * bandwidth of L2; with a small span, that of L1. out: (blocks * 256,). */
-int ceiling_read(const float *data, float *out, int size, int span, int step, int blocks, int rounds,
-                 void *stream);
+/* `blocks` blocks of 256 threads read 8192 floats each, `rounds` times over, 16 bytes in every access: block
+ * b those from data[b * 8192] on. around_l1: the reads pass by the L1 cache, so that with data that fits in
+ * the L2 cache this is the bandwidth of L2; otherwise, where the blocks of a multiprocessor fit in its L1
+ * cache, that of L1. data: (blocks * 8192,), out: (blocks * 256,). */
+int ceiling_read(const float *data, float *out, int around_l1, int blocks, int rounds, void *stream);
 
 /* The same from shared memory: each block reads 32 KiB of it `rounds` times. out: (blocks * 256,). */
 int ceiling_shared(float *out, int blocks, int rounds, void *stream);

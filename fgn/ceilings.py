@@ -22,20 +22,21 @@ FILE = "ceilings.json"
 
 THREADS = 256
 FLOAT_BYTES = 4
-SHARED_BYTES = 32 * 1024
+SPAN_BYTES = 32 * 1024
 SUMS = 16
 LAUNCHES = 20
 PRODUCT_SIZE = 8192
 BLOCKS_A_MULTIPROCESSOR = 4
-ROUNDS = 64
+ROUNDS = 8192
 
 
 class Roofs(NamedTuple):
     """Measured ceilings of one GPU.
 
     dram_bytes_per_second: a copy far larger than the caches, bytes read and bytes written.
-    l2_bytes_per_second: reads of 16 MiB by every multiprocessor, again and again.
-    l1_bytes_per_second: reads of 32 KiB by each block, 16 bytes a lane, that find everything in L1.
+    l2_bytes_per_second: reads that pass by L1, of 32 KiB by each block, no two of them the same, 16 bytes a
+        lane.
+    l1_bytes_per_second: the same reads through L1, where they find everything.
     shared_bytes_per_second: the same from shared memory.
     fp32_operations_per_second: multiply-adds of registers, each counted as two.
     product_operations_per_second: for each precision, the fastest large matrix product that was seen.
@@ -59,8 +60,7 @@ def calls(device: torch.device) -> dict[str, tuple]:
     multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count if on_gpu else 1
     blocks = multiprocessors * (BLOCKS_A_MULTIPROCESSOR if on_gpu else 1)
     rounds = ROUNDS if on_gpu else 2
-    size = 2**22 if on_gpu else 2**13
-    data = torch.rand(size, device=device)
+    data = torch.rand(blocks * SPAN_BYTES // FLOAT_BYTES, device=device)
     out = torch.rand(2 + blocks * THREADS, device=device) * 0.5
 
     def pointer(tensor):
@@ -77,26 +77,15 @@ def calls(device: torch.device) -> dict[str, tuple]:
 
         return run
 
-    # Blocks that share an L1 cache read far apart: what one of them brings is of no use to the others.
-    l2_span = 2**16 if on_gpu else 2**12
-    l1_span = SHARED_BYTES // FLOAT_BYTES // 2 if on_gpu else 2**12
-    read = (library.ceiling_read, pointer(data), pointer(out), size)
+    reads = blocks * rounds * SPAN_BYTES
+    arrays = pointer(data), pointer(out)
     return {
-        "l2": (
-            call(*read, l2_span, l2_span + 2**12, blocks, rounds),
-            blocks * rounds * l2_span * FLOAT_BYTES,
-        ),
-        "l1": (
-            call(*read, l1_span, l1_span, blocks, 16 * rounds),
-            blocks * 16 * rounds * l1_span * FLOAT_BYTES,
-        ),
-        "shared": (
-            call(library.ceiling_shared, pointer(out), blocks, 16 * rounds),
-            blocks * 16 * rounds * SHARED_BYTES,
-        ),
+        "l2": (call(library.ceiling_read, *arrays, True, blocks, rounds), reads),
+        "l1": (call(library.ceiling_read, *arrays, False, blocks, rounds), reads),
+        "shared": (call(library.ceiling_shared, pointer(out), blocks, rounds), reads),
         "fp32": (
-            call(library.ceiling_multiply_add, pointer(out), blocks, 256 * rounds),
-            2 * blocks * THREADS * SUMS * 256 * rounds,
+            call(library.ceiling_multiply_add, pointer(out), blocks, rounds),
+            2 * blocks * THREADS * SUMS * rounds,
         ),
         "launch": (call(library.ceiling_launches, pointer(out), LAUNCHES), LAUNCHES),
     }

@@ -37,7 +37,9 @@ ERRORS = {
 }
 
 
-NOT_FOUND = "ncu was not found (PATH, $CUDA_HOME, /opt/nvidia): install Nsight Compute, which comes with the CUDA toolkit"
+NOT_FOUND = (
+    "ncu was not found (PATH, $CUDA_HOME, /opt/nvidia): install Nsight Compute, a part of the CUDA toolkit"
+)
 
 
 class ProfilerError(RuntimeError):
@@ -78,7 +80,7 @@ def run(
     command: list[str],
     report: Path,
     metrics: Iterable[str] = (),
-    sections: str | None = None,
+    sections: Iterable[str] = (),
     cache_control: str = "all",
     clock_control: str = "none",
     on_launch: Callable[[], object] = lambda: None,
@@ -86,8 +88,8 @@ def run(
     """Runs a program under ncu, which profiles what the program launches inside the NVTX range `RANGE`.
 
     report: the file to write, ending in .ncu-rep. metrics: names; those that the GPU lacks are left out.
-    sections: the name of one of ncu's own sets ("basic", "full", ...), with the kernels' source, for the
-    Nsight Compute GUI. cache_control: "all" flushes the caches before every pass over a launch, as ncu does
+    sections: names of ncu's own sections, for the Nsight Compute GUI; "SourceCounters" brings the kernels'
+    source. cache_control: "all" flushes the caches before every pass over a launch, as ncu does
     by default, so that a launch's numbers are the same whatever ran before it; "none" leaves them as the
     launch before left them. on_launch is called for each launch that was profiled. ProfilerError in one line
     when it cannot be done.
@@ -97,7 +99,9 @@ def run(
     options = ["--target-processes", "application-only", "--nvtx", "--nvtx-include", f"{RANGE}/"]
     options += ["--clock-control", clock_control, "--cache-control", cache_control]
     options += ["--metrics", ",".join(metrics)] if metrics else []
-    options += ["--set", sections, "--import-source", "yes"] if sections else []
+    for section in sections:
+        options += ["--section", section]
+    options += ["--import-source", "yes"] if "SourceCounters" in sections else []
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
         # Only the process that ncu started is watched: let it compile what torch.compile makes by itself.

@@ -179,7 +179,7 @@ def _tasks(described, versions, rivals) -> list:
 # Live
 
 
-def collect(tasks, names, report, cache_control="all", progress=True, sections=None) -> pd.DataFrame:
+def collect(tasks, names, report=None, cache_control="all", progress=True, sections=()) -> pd.DataFrame:
     """Runs the tasks under ncu and returns the rows of all their launches."""
     from fgn.ncu_target import save
 
@@ -193,7 +193,7 @@ def collect(tasks, names, report, cache_control="all", progress=True, sections=N
     with tqdm(desc="ncu", unit="launch", disable=not progress, leave=False) as bar:
         command = [sys.executable, "-m", "fgn.ncu_target", str(job)]
         try:
-            ncu.run(command, report, names, sections, cache_control, on_launch=bar.update)
+            ncu.run(command, report, names, sections, cache_control=cache_control, on_launch=bar.update)
             rows = label(ncu.read_report(report), tasks, names)
         finally:
             ncu.discard(job)

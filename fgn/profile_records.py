@@ -17,12 +17,15 @@ import pandas as pd
 import torch
 from tqdm.auto import tqdm
 
-from fgn import ceilings, metrics, profile
+from fgn import ceilings, metrics
 from fgn.bench import COMPILED, EAGER
 from fgn.chains import BENCHMARK_BATCH, BENCHMARK_FEATURES, CHAINS, problem
 from fgn.environment import recorded_environment
 from fgn.functional import PRODUCT
+from fgn.ncu_target import Problem, Task
+from fgn.profile import collect, require_gpu, subjects
 from fgn.records import PROFILES
+from fgn.versions import versions
 
 LAUNCHES, ENVIRONMENT, REPORTS = "launches.csv", "profiled.json", "reports"
 
@@ -80,38 +83,48 @@ def write_launches(launches: pd.DataFrame, folder: Path):
 
 def _tasks(chain: str, shape) -> list:
     """Every version at every precision that it has kernels for, and torch's two ways."""
-    from fgn.ncu_target import Problem, Task
-
     chain, shape = problem(chain, shape, "cuda")
     # float32 kernels run under tf32 as well, which allows rounding and asks for none: that is no new profile.
-    rounding = profile.subjects(Problem(chain, shape, "bf16"))
+    rounding = subjects(Problem(chain, shape, "bf16"))
     tasks = []
     for precision in PROFILED_PRECISIONS:
         described = Problem(chain, shape, precision)
-        names = profile.subjects(described)
+        names = subjects(described)
         if precision == "tf32":
             names = [name for name in names if name in rounding]
         tasks += [Task(described, name) for name in (*names, EAGER, COMPILED)]
     return tasks
 
 
-def instructive_tasks() -> list:
-    """What the report for the GUI has: the chain with the most operators at the benchmark's shape, by all
-    versions of one or two launches; and the product alone of the first version and of the last one that has
-    a launch for each operator."""
-    from fgn.ncu_target import Problem, Task
-    from fgn.versions import versions
+# What the GUI shows of a launch. The counters of single instructions, with the source, are megabytes for a long
+# kernel, so they are recorded for short ones.
+GUI_SECTIONS = (
+    *("SpeedOfLight", "SpeedOfLight_RooflineChart", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis"),
+    *("MemoryWorkloadAnalysis_Chart", "MemoryWorkloadAnalysis_Tables", "SchedulerStats", "WarpStateStats"),
+    *("LaunchStats", "Occupancy"),
+)
+SOURCE_SECTIONS = (*GUI_SECTIONS, "SourceCounters")
 
+
+def report_tasks() -> dict[str, tuple[list[Task], tuple[str, ...]]]:
+    """The reports for the GUI: their tasks and sections.
+
+    ladder: the chain with the most operators at the benchmark's shape, by all versions of one or two
+    launches; and the product alone of the first version and of the last one with a launch for each operator.
+    source: the first three products, with the counters of each line of source.
+    """
     chain = max(CHAINS.values(), key=lambda chain: len(chain.before) + len(chain.after))
     chain, shape = problem(chain, None, "cuda")
     table = versions(chain, shape, "cuda")
     table = table[table.supported]
-    separate = table.name[table.launches > 2]
-    product = Problem(PRODUCT, shape._replace(groups=0), "ieee")
-    return [
-        *(Task(product, name) for name in (separate.iloc[0], separate.iloc[-1])),
-        *(Task(Problem(chain, shape, "ieee"), name) for name in table.name[table.launches <= 2]),
-    ]
+    separate = list(table.name[table.launches > 2])
+    alone = Problem(PRODUCT, shape._replace(groups=0), "ieee")
+    products = [Task(alone, name) for name in (separate[0], separate[-1])]
+    chains = [Task(Problem(chain, shape, "ieee"), name) for name in table.name[table.launches <= 2]]
+    return {
+        "ladder": (products + chains, GUI_SECTIONS),
+        "source": ([Task(alone, name) for name in separate[:3]], SOURCE_SECTIONS),
+    }
 
 
 def record(folder: Path, device: torch.device, shapes=PROFILED_SHAPES, progress: bool = True):
@@ -119,14 +132,15 @@ def record(folder: Path, device: torch.device, shapes=PROFILED_SHAPES, progress:
 
     Each problem is written when it is done. ProfilerError when ncu cannot do it.
     """
-    profile.require_gpu()
+    require_gpu()
     (folder / REPORTS).mkdir(parents=True, exist_ok=True)
     (folder / ENVIRONMENT).write_text(json.dumps(recorded_environment(device), indent=2) + "\n")
     ceilings.write(ceilings.measure_roofs(device), folder)
-    report = folder / REPORTS / "ladder.ncu-rep"
-    profile.collect(instructive_tasks(), (metrics.TIME,), report, sections="detailed", progress=progress)
+    for name, (tasks, sections) in report_tasks().items():
+        report = folder / REPORTS / f"{name}.ncu-rep"
+        collect(tasks, (metrics.TIME,), report, progress=progress, sections=sections)
     found = []
     problems = [(chain, shape) for shape in shapes for chain in CHAINS]
     for chain, shape in tqdm(problems, "profile", unit="problem", disable=not progress):
-        found.append(profile.collect(_tasks(chain, shape), metrics.SETS["default"], progress=progress))
+        found.append(collect(_tasks(chain, shape), metrics.SETS["default"], progress=progress))
         write_launches(pd.concat(found, ignore_index=True), folder)
