@@ -250,25 +250,30 @@ static __device__ __forceinline__ void exchange(uint32_t *a, uint32_t *b, int di
         *b = got;
 }
 
+#define ROW_PAIRS (SUMS / 4) /* of a thread, in one of its two rows */
+
 /* Eight neighbouring 16-bit values a lane. A quad has two of every eight columns in each lane: four times
  * eight columns are transposed within it, so that each lane stores 16 bytes and the quad 64. */
 static __device__ __forceinline__ void store_halves(const struct sums_place *place, const float *sum, int row,
                                                     uint16_t *y, bool present, fgn_type type) {
-    int member = threadIdx.x % QUAD;
-    int to_first_column = member * (CHUNK - 2); /* of the lane's own eight, from its first two */
+    uint32_t pair[ROW_PAIRS];
 #pragma unroll
-    for (int i = 2 * row; i < SUMS; i += 4 * QUAD) {
-        uint32_t pair[QUAD];
+    for (int i = 0; i < ROW_PAIRS; i++)
+        pair[i] = packed(sum[4 * i + 2 * row], sum[4 * i + 2 * row + 1], type);
 #pragma unroll
-        for (int j = 0; j < QUAD; j++)
-            pair[j] = packed(sum[i + 4 * j], sum[i + 4 * j + 1], type);
-        exchange(&pair[0], &pair[1], 1);
-        exchange(&pair[2], &pair[3], 1);
-        exchange(&pair[0], &pair[2], 2);
-        exchange(&pair[1], &pair[3], 2);
-        int column = column_of_sum(i, 0) + to_first_column;
+    for (int i = 0; i < ROW_PAIRS; i += 2)
+        exchange(&pair[i], &pair[i + 1], 1);
+#pragma unroll
+    for (int i = 0; i < ROW_PAIRS; i += QUAD) {
+        exchange(&pair[i], &pair[i + 2], 2);
+        exchange(&pair[i + 1], &pair[i + 3], 2);
+    }
+    int to_first_column = threadIdx.x % QUAD * (CHUNK - 2); /* of the lane's own eight, from its first two */
+#pragma unroll
+    for (int i = 0; i < ROW_PAIRS; i += QUAD) {
+        int column = i * CHUNK + to_first_column;
         if (present && column < place->columns)
-            *(uint4 *)(y + column) = make_uint4(pair[0], pair[1], pair[2], pair[3]);
+            *(uint4 *)(y + column) = make_uint4(pair[i], pair[i + 1], pair[i + 2], pair[i + 3]);
     }
 }
 
@@ -382,6 +387,10 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
                                                             SLOT_ALIGNMENT * SLOT_ALIGNMENT);
     if (factors == SPLIT_FLOAT32_FACTORS && (*args->x_halves.unheld || *args->w_halves.unheld))
         return; /* the float32 rung, launched after this one, does the work */
+    if (threadIdx.x == 0) {
+        prefetch_tensormap(&args->copies.x);
+        prefetch_tensormap(&args->copies.w);
+    }
     prepare_barriers(memory);
     if (threadIdx.x < WARPGROUP) {
         setmaxnreg_dec(PRODUCER_REGISTERS);
@@ -601,12 +610,15 @@ static struct vectors vectors_of(const fgn_chain *chain, const float *unscale) {
     struct vectors vectors = {};
     vectors.bias = add_vector(&vectors, chain->bias);
     vectors.unscale = add_vector(&vectors, unscale);
-    vectors.scale = add_vector(&vectors, chain->norm_scale);
-    vectors.shift = add_vector(&vectors, chain->norm_shift);
     for (int i = 0; i < chain->before_count; i++)
         vectors.before[i] = add_vector(&vectors, chain->before[i].channel);
-    for (int i = 0; i < chain->after_count; i++)
-        vectors.after[i] = add_vector(&vectors, chain->after[i].channel);
+    vectors.scale = vectors.shift = NO_VECTOR;
+    if (normalises_in_tile(chain)) {
+        vectors.scale = add_vector(&vectors, chain->norm_scale);
+        vectors.shift = add_vector(&vectors, chain->norm_shift);
+        for (int i = 0; i < chain->after_count; i++)
+            vectors.after[i] = add_vector(&vectors, chain->after[i].channel);
+    }
     return vectors;
 }
 
