@@ -45,8 +45,9 @@ C_FLAGS = (
     *C_WARNINGS,
 )
 # The compiler calls the counted build before every memory access of a kernel, where an index leaves its array,
-# and at every branch. A GPU moves a float4 at once, so structs are not to be taken apart; and where the branches and loops
-# of a kernel join again is read off the order of its instructions, so that has to stay the source's.
+# and at every branch. A GPU moves a float4 at once, so structs are not to be taken apart; and where the
+# branches and loops of a kernel join again is read off the order of its instructions, so that has to stay the
+# source's.
 COUNTED_KERNEL_FLAGS = (
     "-fsanitize=thread,bounds",
     "-fsanitize-coverage=trace-pc",
@@ -324,12 +325,13 @@ def _run(command: list[str]):
 
 @functools.cache
 def ffi() -> cffi.FFI:
-    """The C interface, read from the headers as they stand: fgn.h, and what only the simulator has."""
+    """The C interface, read from the headers as they stand: fgn.h, the kernels that fgn/ceilings.py times,
+    and what only the simulator has."""
     interface = cffi.FFI()
     with warnings.catch_warnings():
         # cffi says that it ignores `#pragma once`, which is all that it should do.
         warnings.filterwarnings("ignore", message="#pragma in cdef")
-        for header in ("fgn.h", "sim/sim.h", "sim/interrupt.h", "sim/counted/counted.h"):
+        for header in ("fgn.h", "ceilings.h", "sim/sim.h", "sim/interrupt.h", "sim/counted/counted.h"):
             interface.cdef((SOURCES / header).read_text())
     return interface
 
