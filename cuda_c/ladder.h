@@ -87,6 +87,7 @@ cudaError_t gemm_6_pipelined(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_7_fused(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_8_one_kernel(const struct gemm *gemm, const struct group_norm *norm, cudaStream_t stream);
 
+extern const struct tensor_rung gemm_few_rows_tensor;
 extern const struct tensor_rung gemm_10_hopper;
 
 cudaError_t pointwise(float *y, int64_t rows, int64_t channels, const fgn_pointwise *step,

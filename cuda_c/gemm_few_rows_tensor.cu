@@ -1,0 +1,729 @@
+/* The chain for few rows, on tensor cores: up to 64 rows of x, as fast as the weight can be read.
+ *
+ * Idea: a product of so few rows is a copy of the weight that ends in the tensor cores. 16 columns of the
+ * weight are the "rows" of an mma.sync, 8 rows of x its "columns". Every byte of the weight is read once: a
+ * lane copies to shared memory (cp.async) exactly what it will multiply itself, four steps ahead. So each
+ * lane has a queue of its own and waits for no other thread, and a multiprocessor has about 100 KB in flight,
+ * of which it needs some 25 (4.3 TB/s of 132 multiprocessors times 700 ns). k may come in any order if it is
+ * the same on both sides: a lane's 16 bytes, which are neighbours in memory, are what one or two mma want of
+ * it. x is small. The block brings a step's part of it to shared memory, in the order of the mma's operands.
+ *
+ * float32: v = p0 + p1 + p2 exactly, with three bfloat16 (8 bits each make 24), and the product is the six
+ * p_i q_j with i + j <= 2; what they leave out is below float32's last bit. For tf32 two pieces and three
+ * products do. The smallest products are added first, and what the tensor cores add up (they truncate) is
+ * added to ordinary registers after each step. A value is scaled by 2^24 before, so that the pieces of the
+ * smallest float are bfloat16 numbers too; where that is too much (above 2^80 in the sum, or infinity, or NaN
+ * in the factors) the output is computed again with ordinary multiply-adds.
+ *
+ * Work: 8 warps of 32 columns each, side by side or on different k. Few rows: 2 side by side, 4 along k; 64
+ * rows: 8 side by side, which share the step of x. Blocks that are too few to fill the GPU split k further.
+ * Then, or where a group of GroupNorm is wider than a block, the sums go to the workspace and a second, small
+ * kernel adds and normalises; it is launched early (griddepcontrol), to be there when the first one ends.
+ *
+ * Bytes: the weight once. Operations: 2 batch a weight, times the number of products.
+ *
+ * Limit: memory bandwidth; with 64 rows of float32 the tensor cores, as six products cost six times. */
+#include "few_rows_ending.h"
+#include "ladder.h"
+#include "ptx_few_rows.h"
+#include "team.h"
+
+#define MOST_ROWS 64
+#define WARPS 8
+#define THREADS (WARPS * LANES)
+#define WARP_COLUMNS 32
+#define COLUMN_TILES (WARP_COLUMNS / 16) /* of an mma */
+#define TILE_ROWS 8                      /* of an mma */
+
+/* A step: 128 bytes along k of each of a warp's columns; a lane copies eight times 16 bytes of them. */
+#define STEP_BYTES 128
+#define CHUNK 16 /* bytes */
+#define CHUNKS (STEP_BYTES / CHUNK)
+#define LANE_COPIES (WARP_COLUMNS * CHUNKS / LANES)
+#ifndef MOST_SLOTS
+#define MOST_SLOTS 4 /* steps in a queue; GPUs with less shared memory have FEWEST_SLOTS */
+#endif
+#define FEWEST_SLOTS 2
+
+/* x of a step, as operands: 512 bytes are what the lanes of a warp want of 8 rows for two mma. */
+#define MOST_FRAGMENTS 3     /* the pieces of float32, or the two halves of a step of a 16-bit type */
+#define MOST_TILES_IN_STEP 8 /* of 8 rows, over all warps along k */
+
+#define SCALE 0x1p24f
+#define UNSCALE 0x1p-48f
+#define PIECES_FLOAT32 3
+#define PIECES_TF32 2
+
+struct x_step {
+    uint4 fragment[MOST_FRAGMENTS][MOST_TILES_IN_STEP][LANES];
+};
+
+/* Shared memory begins with it; the queues follow: [slot][warp][copy][lane] of 16 bytes. */
+struct few_rows_memory {
+    struct x_step x[2]; /* one is read while the next is written */
+};
+
+struct few_rows_args {
+    const void *x;      /* (batch, in_features) */
+    const void *weight; /* (out_features, in_features) */
+    int64_t batch;
+    int64_t in_features;
+    int64_t out_features;
+    fgn_type type;
+    int pieces;    /* of a factor; 1 for a 16-bit type */
+    bool chunks;   /* rows are made of aligned chunks */
+    int slots;     /* steps in a queue */
+    int across;    /* warps side by side */
+    int splits;    /* of k, among blocks */
+    int64_t steps; /* along k, of all blocks */
+    int64_t column_blocks;
+    float *partial; /* (splits, batch, out_features); NULL when blocks end the chain themselves */
+    struct ending ending;
+};
+
+static inline __host__ __device__ int bytes_of(fgn_type type) {
+    return type == FGN_FLOAT32 ? 4 : 2;
+}
+
+/* ---- Where a warp works ---- */
+
+struct warp_place {
+    int across; /* which of the warps side by side */
+    int along;  /* which of those along k */
+    int warps_along;
+    int64_t first_column;
+    int64_t first_step; /* of its own: then every warps_along-th */
+    int64_t end_step;
+    int rounds; /* of the block */
+};
+
+static inline __device__ struct warp_place place_of_warp(const struct few_rows_args *args) {
+    int warp = threadIdx.x / LANES;
+    int64_t split = blockIdx.x / args->column_blocks, column_block = blockIdx.x % args->column_blocks;
+    int64_t first = args->steps * split / args->splits, end = args->steps * (split + 1) / args->splits;
+    struct warp_place place;
+    place.across = warp % args->across;
+    place.along = warp / args->across;
+    place.warps_along = WARPS / args->across;
+    place.first_column = (column_block * args->across + place.across) * WARP_COLUMNS;
+    place.first_step = first + place.along;
+    place.end_step = end;
+    place.rounds = (int)tiles(end - first, place.warps_along);
+    return place;
+}
+
+/* The chunk of `row` that begins at element k, zeros where the row has ended. */
+static inline __device__ uint4 gather_chunk(const void *matrix, int64_t row, int64_t k, int64_t columns,
+                                            fgn_type type) {
+    uint4 chunk = make_uint4(0, 0, 0, 0);
+    for (int i = 0; i < CHUNK / bytes_of(type) && k + i < columns; i++) {
+        if (type == FGN_FLOAT32)
+            ((uint32_t *)&chunk)[i] = ((const uint32_t *)matrix)[row * columns + k + i];
+        else
+            ((uint16_t *)&chunk)[i] = ((const uint16_t *)matrix)[row * columns + k + i];
+    }
+    return chunk;
+}
+
+/* ---- The weight ---- */
+
+/* Starts to bring one step of the warp's columns into the lane's slot. Copy i is of column g + 8 (i / 2), and
+ * chunk t or t + 4 of the step, where g = lane / 4 and t = lane % 4. */
+static __forceinline__ __device__ void
+start_copies(const struct few_rows_args *args, const struct warp_place *place, uint4 *slot, int64_t step) {
+    int lane = threadIdx.x % LANES;
+    int bytes = bytes_of(args->type);
+    bool present = step < place->end_step;
+#pragma unroll
+    for (int i = 0; i < LANE_COPIES; i++) {
+        int64_t column = place->first_column + lane / 4 + 8 * (i / 2);
+        column =
+            column < args->out_features ? column : args->out_features - 1; /* a repeated one is not stored */
+        int64_t k = (step * STEP_BYTES + (lane % 4 + 4 * (i % 2)) * CHUNK) / bytes;
+        bool inside = present && k < args->in_features;
+        uint4 *to = slot + i * LANES + lane;
+        if (args->chunks)
+            copy_async_16_or_zero(to,
+                                  (const unsigned char *)args->weight +
+                                      (inside ? column * args->in_features + k : 0) * bytes,
+                                  inside);
+        else
+            *to = gather_chunk(args->weight, column, present ? k : args->in_features, args->in_features,
+                               args->type);
+    }
+}
+
+/* ---- float32 as bfloat16 pieces ---- */
+
+/* Piece i of two floats becomes pair[i]. */
+static __forceinline__ __device__ void split(float a, float b, uint32_t *pair, int stride, int pieces) {
+    a *= SCALE;
+    b *= SCALE;
+#pragma unroll
+    for (int i = 0; i < pieces; i++) {
+        uint32_t bits = bfloat16_pair(a, b);
+        pair[i * stride] = bits;
+        a -= __uint_as_float(bits << 16);
+        b -= __uint_as_float(bits & 0xffff0000u);
+    }
+}
+
+/* ---- x ---- */
+
+#define X_CHUNKS (MOST_TILES_IN_STEP * TILE_ROWS * CHUNKS / THREADS) /* that a thread brings for each step   \
+                                                                      */
+
+/* The chunk `i` that this thread brings: of which warps along k, row and chunk of the step. */
+struct x_item {
+    bool present;
+    int along;
+    int row;
+    int chunk;
+};
+
+static __forceinline__ __device__ struct x_item x_item_of(const struct few_rows_args *args, int i,
+                                                          int row_tiles) {
+    int number = threadIdx.x + i * THREADS;
+    struct x_item item;
+    item.chunk = number % CHUNKS;
+    item.row = number / CHUNKS % (row_tiles * TILE_ROWS);
+    item.along = number / (CHUNKS * TILE_ROWS * row_tiles);
+    item.present = item.along < WARPS / args->across;
+    return item;
+}
+
+static __forceinline__ __device__ void load_x(const struct few_rows_args *args,
+                                              const struct warp_place *place, uint4 chunk[X_CHUNKS],
+                                              int64_t first_step, int row_tiles) {
+#pragma unroll
+    for (int i = 0; i < X_CHUNKS; i++) {
+        struct x_item item = x_item_of(args, i, row_tiles);
+        int64_t step = first_step + item.along;
+        int64_t k = (step * STEP_BYTES + item.chunk * CHUNK) / bytes_of(args->type);
+        chunk[i] = make_uint4(0, 0, 0, 0);
+        if (item.present && item.row < args->batch && step < place->end_step && k < args->in_features) {
+            if (args->chunks)
+                chunk[i] = *(const uint4 *)((const unsigned char *)args->x +
+                                            (item.row * args->in_features + k) * bytes_of(args->type));
+            else
+                chunk[i] = gather_chunk(args->x, item.row, k, args->in_features, args->type);
+        }
+    }
+}
+
+/* In an operand's order: chunk t of 8 rows is what lane 4 row + t wants. A chunk of a 16-bit type is the
+ * whole 16 bytes for a lane; four floats are 8 bytes of each piece, and chunk t + 4 the other 8. */
+static __forceinline__ __device__ void store_x(const struct few_rows_args *args, struct x_step *x,
+                                               const uint4 chunk[X_CHUNKS], int row_tiles, int pieces) {
+#pragma unroll
+    for (int i = 0; i < X_CHUNKS; i++) {
+        struct x_item item = x_item_of(args, i, row_tiles);
+        if (!item.present)
+            continue;
+        int tile = item.along * row_tiles + item.row / TILE_ROWS;
+        int lane = item.row % TILE_ROWS * 4 + item.chunk % 4;
+        if (pieces == 1) {
+            x->fragment[item.chunk / 4][tile][lane] = chunk[i];
+        } else {
+            uint32_t pair[MOST_FRAGMENTS][2];
+            split(__uint_as_float(chunk[i].x), __uint_as_float(chunk[i].y), &pair[0][0], 2, pieces);
+            split(__uint_as_float(chunk[i].z), __uint_as_float(chunk[i].w), &pair[0][1], 2, pieces);
+#pragma unroll
+            for (int piece = 0; piece < pieces; piece++)
+                ((uint2 *)&x->fragment[piece][tile][lane])[item.chunk / 4] =
+                    make_uint2(pair[piece][0], pair[piece][1]);
+        }
+    }
+}
+
+/* ---- The product ---- */
+
+/* A lane's operands of a step of the weight: of `units` times 16 k. */
+#define MOST_UNITS 4
+struct weight_operands {
+    uint32_t a[MOST_UNITS][COLUMN_TILES][4][PIECES_FLOAT32];
+};
+
+static __forceinline__ __device__ void load_weight(struct weight_operands *w, const uint4 *slot, int pieces) {
+#pragma unroll
+    for (int i = 0; i < LANE_COPIES; i++) {
+        uint4 chunk = slot[i * LANES + threadIdx.x % LANES];
+        int tile = i / 4, upper = i / 2 % 2, half = i % 2;
+        if (pieces == 1) {
+            w->a[2 * half][tile][upper][0] = chunk.x;
+            w->a[2 * half][tile][upper + 2][0] = chunk.y;
+            w->a[2 * half + 1][tile][upper][0] = chunk.z;
+            w->a[2 * half + 1][tile][upper + 2][0] = chunk.w;
+        } else {
+            split(__uint_as_float(chunk.x), __uint_as_float(chunk.y), w->a[half][tile][upper], 1, pieces);
+            split(__uint_as_float(chunk.z), __uint_as_float(chunk.w), w->a[half][tile][upper + 2], 1, pieces);
+        }
+    }
+}
+
+/* One mma for each column tile, with 16 k. */
+static __forceinline__ __device__ void multiply_unit(float step_sum[COLUMN_TILES][4],
+                                                     const struct weight_operands *w, int unit, int w_piece,
+                                                     uint32_t b0, uint32_t b1, fgn_type type) {
+    uint32_t b[2] = {b0, b1};
+#pragma unroll
+    for (int tile = 0; tile < COLUMN_TILES; tile++) {
+        uint32_t a[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            a[i] = w->a[unit][tile][i][w_piece];
+        mma_16x8x16(step_sum[tile], a, b, type);
+    }
+}
+
+/* sum += the products of one step. */
+static __forceinline__ __device__ void multiply_step(float *sum, const struct x_step *x, int first_tile,
+                                                     const struct weight_operands *w, int row_tiles,
+                                                     int pieces, fgn_type type) {
+    int lane = threadIdx.x % LANES;
+#pragma unroll
+    for (int tile = 0; tile < row_tiles; tile++) {
+        float step_sum[COLUMN_TILES][4] = {{0.0f}};
+        if (pieces == 1) {
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                uint4 b = x->fragment[half][first_tile + tile][lane];
+                multiply_unit(step_sum, w, 2 * half, 0, b.x, b.y, type);
+                multiply_unit(step_sum, w, 2 * half + 1, 0, b.z, b.w, type);
+            }
+        } else {
+            uint4 b[PIECES_FLOAT32];
+#pragma unroll
+            for (int piece = 0; piece < pieces; piece++)
+                b[piece] = x->fragment[piece][first_tile + tile][lane];
+            /* the smallest products first */
+#pragma unroll
+            for (int order = pieces - 1; order >= 0; order--) {
+#pragma unroll
+                for (int piece = 0; piece <= order; piece++) {
+                    multiply_unit(step_sum, w, 0, order - piece, b[piece].x, b[piece].y, FGN_BFLOAT16);
+                    multiply_unit(step_sum, w, 1, order - piece, b[piece].z, b[piece].w, FGN_BFLOAT16);
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < COLUMN_TILES * 4; i++)
+            sum[tile * COLUMN_TILES * 4 + i] += step_sum[i / 4][i % 4];
+    }
+}
+
+/* What a warp sums up for one output, with ordinary multiply-adds: for factors beyond the pieces' range. */
+static __noinline__ __device__ float plain_sum(const float *x, const float *weight, int64_t in_features,
+                                               struct warp_place place) {
+    const int step_elements = STEP_BYTES / sizeof(float);
+    float sum = 0.0f;
+    for (int64_t step = place.first_step; step < place.end_step; step += place.warps_along)
+        for (int64_t k = step * step_elements; k < (step + 1) * step_elements && k < in_features; k++)
+            sum = fmaf(x[k], weight[k], sum);
+    return sum;
+}
+
+static inline __device__ bool is_finite(float v) {
+    return fabsf(v) <= 3.402823466e38f;
+}
+
+/* ---- After the product ---- */
+
+/* The block's sums in shared memory: (warps along k, rows, columns). Rows are 4 floats longer than the
+ * block's columns, so that the lanes of an mma store to different banks. */
+static inline __host__ __device__ int parked_pitch(int across) {
+    return across * WARP_COLUMNS + 4;
+}
+
+static __forceinline__ __device__ void park(const struct few_rows_args *args, const struct warp_place *place,
+                                            float *parked, const float *sum, int row_tiles, int pieces) {
+    int lane = threadIdx.x % LANES;
+    int pitch = parked_pitch(args->across);
+#pragma unroll
+    for (int i = 0; i < row_tiles * COLUMN_TILES * 4; i++) {
+        int row = i / (4 * COLUMN_TILES) * TILE_ROWS + lane % 4 * 2 + i % 2;
+        int column = i / 4 % COLUMN_TILES * 16 + i / 2 % 2 * 8 + lane / 4;
+        float v = sum[i];
+        if (pieces > 1) {
+            int64_t output_column = place->first_column + column;
+            bool present = row < args->batch && output_column < args->out_features;
+            if (is_finite(v) || !present)
+                v *= UNSCALE;
+            else
+                v = plain_sum((const float *)args->x + row * args->in_features,
+                              (const float *)args->weight + output_column * args->in_features,
+                              args->in_features, *place);
+        }
+        parked[(place->along * row_tiles * TILE_ROWS + row) * pitch + place->across * WARP_COLUMNS + column] =
+            v;
+    }
+}
+
+/* Adds up the warps along k, and hands the sums on: to the workspace, or with the operators before the norm
+ * back to shared memory. */
+static __forceinline__ __device__ void
+add_warps(const struct few_rows_args *args, const struct warp_place *place, float *parked, int row_tiles) {
+    int pitch = parked_pitch(args->across);
+    int columns = args->across * WARP_COLUMNS;
+    int64_t split = blockIdx.x / args->column_blocks;
+    int64_t block_column = blockIdx.x % args->column_blocks * columns;
+    for (int i = threadIdx.x; i < row_tiles * TILE_ROWS * columns; i += THREADS) {
+        int row = i / columns, column = i % columns;
+        if (row >= args->batch || block_column + column >= args->out_features)
+            continue;
+        float sum = 0.0f;
+        for (int along = 0; along < place->warps_along; along++)
+            sum += parked[(along * row_tiles * TILE_ROWS + row) * pitch + column];
+        if (args->partial) {
+            args->partial[(split * args->batch + row) * args->out_features + block_column + column] = sum;
+        } else {
+            begin_ending(&args->ending, &sum, 1, block_column + column, 0);
+            parked[row * pitch + column] = sum;
+        }
+    }
+}
+
+/* The most channels that a warp rather than a block ends. */
+#define LARGEST_WARP_GROUP 128
+
+/* The channels that one team ends together: a group, or where there is no norm, any number. */
+static inline __host__ __device__ int64_t group_size(const struct ending *ending) {
+    int64_t channels = ending->norm.channels;
+    if (ending->norm.groups > 0)
+        return channels / ending->norm.groups;
+    return channels < LARGEST_WARP_GROUP ? channels : LARGEST_WARP_GROUP;
+}
+
+/* A warp for each row and group of the block's columns. */
+static __forceinline__ __device__ void end_groups(const struct few_rows_args *args, const float *parked) {
+    int columns = args->across * WARP_COLUMNS;
+    int64_t block_column = blockIdx.x % args->column_blocks * columns;
+    int64_t columns_here = args->out_features - block_column;
+    columns_here = columns_here < columns ? columns_here : columns;
+    int size = (int)group_size(&args->ending);
+    int groups = (int)tiles(columns_here, size);
+    struct members team = {(int)(threadIdx.x % LANES), LANES, NULL};
+    for (int item = threadIdx.x / LANES; item < args->batch * groups; item += WARPS) {
+        int row = item / groups, first = item % groups * size;
+        int here = size < columns_here - first ? size : (int)(columns_here - first);
+        end_group(&args->ending, parked + row * parked_pitch(args->across) + first, here, 1.0f / size, row,
+                  block_column + first, &team);
+    }
+}
+
+/* The whole kernel, for constants `row_tiles`, `pieces` and `type`. */
+static __forceinline__ __device__ void few_rows(const struct few_rows_args *args, int row_tiles, int pieces,
+                                                fgn_type type) {
+    struct few_rows_memory *memory = (struct few_rows_memory *)dynamic_shared;
+    struct warp_place place = place_of_warp(args);
+    uint4 *queue = (uint4 *)(memory + 1) + threadIdx.x / LANES * (LANE_COPIES * LANES);
+    const int slot_chunks = WARPS * LANE_COPIES * LANES;
+    float sum[MOST_ROWS / TILE_ROWS * COLUMN_TILES * 4];
+#pragma unroll
+    for (int i = 0; i < row_tiles * COLUMN_TILES * 4; i++)
+        sum[i] = 0.0f;
+    griddepcontrol_launch_dependents();
+
+    int filling = 0;
+    int64_t step = place.first_step, coming = place.first_step;
+    for (; filling < args->slots - 1; filling++) {
+        start_copies(args, &place, queue + filling * slot_chunks, coming);
+        copy_async_commit();
+        coming += place.warps_along;
+    }
+    uint4 x_coming[X_CHUNKS];
+    load_x(args, &place, x_coming, step - place.along, row_tiles);
+    int reading = 0;
+    for (int round = 0; round < place.rounds; round++) {
+        store_x(args, &memory->x[round % 2], x_coming, row_tiles, pieces);
+        step += place.warps_along;
+        load_x(args, &place, x_coming, step - place.along, row_tiles);
+        start_copies(args, &place, queue + filling * slot_chunks, coming);
+        copy_async_commit();
+        coming += place.warps_along;
+        filling = filling + 1 < args->slots ? filling + 1 : 0;
+        __syncthreads(); /* x is here; the step before it, in the other half, has been read by everyone */
+        if (args->slots == MOST_SLOTS)
+            copy_async_wait(MOST_SLOTS - 1);
+        else
+            copy_async_wait(FEWEST_SLOTS - 1);
+        struct weight_operands weight;
+        load_weight(&weight, queue + reading * slot_chunks, pieces);
+        reading = reading + 1 < args->slots ? reading + 1 : 0;
+        multiply_step(sum, &memory->x[round % 2], place.along * row_tiles, &weight, row_tiles, pieces, type);
+    }
+    copy_async_wait(0);
+    __syncthreads(); /* nobody reads or fills the memory any more */
+    float *parked = (float *)dynamic_shared;
+    park(args, &place, parked, sum, row_tiles, pieces);
+    __syncthreads();
+    add_warps(args, &place, parked, row_tiles);
+    if (args->partial)
+        return;
+    __syncthreads();
+    end_groups(args, parked);
+}
+
+static __forceinline__ __device__ void few_rows_of_any_type(const struct few_rows_args *args, int row_tiles) {
+    if (args->type == FGN_FLOAT16)
+        few_rows(args, row_tiles, 1, FGN_FLOAT16);
+    else if (args->type == FGN_BFLOAT16)
+        few_rows(args, row_tiles, 1, FGN_BFLOAT16);
+    else if (args->pieces == PIECES_TF32)
+        few_rows(args, row_tiles, PIECES_TF32, FGN_FLOAT32);
+    else
+        few_rows(args, row_tiles, PIECES_FLOAT32, FGN_FLOAT32);
+}
+
+__global__ void __launch_bounds__(THREADS, 1) few_rows_8_kernel(struct few_rows_args args) {
+    few_rows_of_any_type(&args, 1);
+}
+
+__global__ void __launch_bounds__(THREADS, 1) few_rows_16_kernel(struct few_rows_args args) {
+    few_rows_of_any_type(&args, 2);
+}
+
+__global__ void __launch_bounds__(THREADS, 1) few_rows_32_kernel(struct few_rows_args args) {
+    few_rows_of_any_type(&args, 4);
+}
+
+__global__ void __launch_bounds__(THREADS, 1) few_rows_64_kernel(struct few_rows_args args) {
+    few_rows_of_any_type(&args, 8);
+}
+
+LAUNCHER(few_rows_8_kernel, struct few_rows_args)
+LAUNCHER(few_rows_16_kernel, struct few_rows_args)
+LAUNCHER(few_rows_32_kernel, struct few_rows_args)
+LAUNCHER(few_rows_64_kernel, struct few_rows_args)
+
+/* ---- The second launch ---- */
+
+#define END_THREADS 256
+#define END_WARPS (END_THREADS / LANES)
+#define VALUES_AT_ONCE 4
+#define MOST_SHARED_VALUES 4096
+
+struct end_args {
+    float *partial; /* (splits, batch, channels) */
+    int splits;
+    int team; /* threads for a group: a warp or the block */
+    int size; /* channels in a group */
+    int groups;
+    int64_t batch;
+    struct ending ending;
+};
+
+__global__ void __launch_bounds__(END_THREADS) few_rows_end_kernel(struct end_args args) {
+    __shared__ float values[MOST_SHARED_VALUES];
+    __shared__ float of_warp[END_WARPS];
+    griddepcontrol_wait();
+    int teams = END_THREADS / args.team;
+    int64_t item = (int64_t)blockIdx.x * teams + threadIdx.x / args.team;
+    int64_t channels = args.ending.norm.channels;
+    int64_t row = item / args.groups, channel = item % args.groups * args.size;
+    bool present = row < args.batch;
+    int size = !present ? 0 : args.size < channels - channel ? args.size : (int)(channels - channel);
+    struct members team = {(int)(threadIdx.x % args.team), args.team, of_warp};
+    float *partial = args.partial + row * channels + channel;
+    float *value =
+        teams * args.size <= MOST_SHARED_VALUES ? values + threadIdx.x / args.team * args.size : partial;
+    for (int first = team.member; first < size; first += VALUES_AT_ONCE * team.count) {
+        float sum[VALUES_AT_ONCE] = {0.0f};
+        for (int split = 0; split < args.splits; split++) {
+#pragma unroll
+            for (int i = 0; i < VALUES_AT_ONCE; i++)
+                if (first + i * team.count < size)
+                    sum[i] += partial[split * args.batch * channels + first + i * team.count];
+        }
+#pragma unroll
+        for (int i = 0; i < VALUES_AT_ONCE; i++) {
+            int at = first + i * team.count;
+            if (at < size) {
+                begin_ending(&args.ending, &sum[i], 1, channel + at, 0);
+                value[at] = sum[i];
+            }
+        }
+    }
+    __syncthreads(); /* everyone reads the group's first value */
+    end_group(&args.ending, value, size, 1.0f / args.size, row, channel, &team);
+}
+
+EARLY_LAUNCHER(few_rows_end_kernel, struct end_args)
+
+static cudaError_t end_few_rows(const struct few_rows_args *args, bool early, cudaStream_t stream) {
+    struct end_args end = {args->partial, args->splits, LANES, (int)group_size(&args->ending), 0,
+                           args->batch,   args->ending};
+    end.groups = (int)tiles(args->out_features, end.size);
+    if (end.size > LARGEST_WARP_GROUP)
+        end.team = END_THREADS;
+    dim3 grid = {(unsigned)tiles(args->batch * end.groups, END_THREADS / end.team), 1, 1};
+    dim3 block = {END_THREADS, 1, 1};
+    return launch_few_rows_end_kernel(grid, block, 0, stream, early, end);
+}
+
+/* ---- The host's part ---- */
+
+/* What a second launch costs, in bytes that could be read meanwhile. */
+#define LAUNCH_COST (8 << 20)
+#define MOST_SPLITS 16
+#define FEWEST_ROUNDS 4
+
+static int attribute_of_device(enum cudaDeviceAttr attribute) {
+    int device = 0, value = 0;
+    if (cudaGetDevice(&device) == cudaSuccess)
+        cudaDeviceGetAttribute(&value, attribute, device);
+    return value;
+}
+
+static int row_tiles_of(const fgn_chain *chain) {
+    return power_of_two_above(tiles(chain->batch, TILE_ROWS), MOST_ROWS / TILE_ROWS);
+}
+
+static int warps_across(const fgn_chain *chain) {
+    int row_tiles = row_tiles_of(chain);
+    return row_tiles > 2 ? row_tiles : 2;
+}
+
+/* Whether a block has whole groups. */
+static bool blocks_hold_groups(const fgn_chain *chain) {
+    return chain->groups == 0 ||
+           warps_across(chain) * WARP_COLUMNS % (chain->out_features / chain->groups) == 0;
+}
+
+static bool ends_in_one_launch(const fgn_chain *chain, int splits) {
+    return splits == 1 && blocks_hold_groups(chain);
+}
+
+static int64_t steps_of(const fgn_chain *chain) {
+    return tiles(chain->in_features * bytes_of(chain->type), STEP_BYTES);
+}
+
+/* Into how many parts blocks should split k: what costs the fewest bytes, where a multiprocessor without work
+ * costs what it could have read. */
+static int splits_of(const fgn_chain *chain) {
+    int64_t column_blocks = tiles(chain->out_features, warps_across(chain) * WARP_COLUMNS);
+    int64_t rounds = steps_of(chain) / (WARPS / warps_across(chain));
+    int64_t multiprocessors = attribute_of_device(cudaDevAttrMultiProcessorCount);
+    double weight_bytes = (double)chain->out_features * chain->in_features * bytes_of(chain->type);
+    double least = 0.0;
+    int best = 1;
+    for (int splits = 1; splits <= MOST_SPLITS && (splits == 1 || rounds / splits >= FEWEST_ROUNDS);
+         splits++) {
+        double blocks = (double)column_blocks * splits;
+        double places = (double)tiles(column_blocks * splits, multiprocessors) * multiprocessors;
+        double cost = weight_bytes * places / blocks;
+        if (!ends_in_one_launch(chain, splits))
+            cost += LAUNCH_COST + 8.0 * splits * chain->batch * chain->out_features;
+        if (splits == 1 || cost < least) {
+            least = cost;
+            best = splits;
+        }
+    }
+    return best;
+}
+
+bool has_few_rows(const fgn_chain *chain) {
+    return chain->batch <= MOST_ROWS;
+}
+
+static const char *refusal(const fgn_chain *chain) {
+    if (!has_few_rows(chain))
+        return "a batch of at most 64";
+#ifdef __CUDACC__
+    if (attribute_of_device(cudaDevAttrComputeCapabilityMajor) < 8)
+        return "a GPU of compute capability 8.0";
+#endif
+    return NULL;
+}
+
+static int launches(const fgn_chain *chain) {
+    return ends_in_one_launch(chain, splits_of(chain)) ? 1 : 2;
+}
+
+static unsigned long long workspace_bytes(const fgn_chain *chain) {
+    int splits = splits_of(chain);
+    if (ends_in_one_launch(chain, splits))
+        return 0;
+    return (unsigned long long)splits * chain->batch * chain->out_features * sizeof(float);
+}
+
+static unsigned long long prepared_bytes(const fgn_chain *chain) {
+    (void)chain;
+    return 0;
+}
+
+static cudaError_t prepare(const fgn_chain *chain, void *prepared, cudaStream_t stream) {
+    (void)chain, (void)prepared, (void)stream;
+    return cudaSuccess;
+}
+
+static struct operators operators_of(int count, const fgn_pointwise *step) {
+    struct operators list = {count, {{FGN_DOUBLE, 0.0f, 0.0f, NULL}}};
+    for (int i = 0; i < count; i++)
+        list.step[i] = step[i];
+    return list;
+}
+
+static struct ending ending_of(const fgn_chain *chain, void *y) {
+    struct ending ending = {chain->bias,
+                            operators_of(chain->before_count, chain->before),
+                            {NULL, chain->norm_scale, chain->norm_shift, NULL, chain->batch,
+                             chain->out_features, chain->groups, chain->eps,
+                             operators_of(chain->after_count, chain->after)},
+                            y,
+                            chain->type};
+    return ending;
+}
+
+static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void *workspace,
+                           cudaStream_t stream) {
+    struct few_rows_args args;
+    int bytes = bytes_of(chain->type);
+    args.x = x;
+    args.weight = chain->weight;
+    args.batch = chain->batch;
+    args.in_features = chain->in_features;
+    args.out_features = chain->out_features;
+    args.type = chain->type;
+    args.pieces = chain->type != FGN_FLOAT32     ? 1
+                  : chain->precision == FGN_TF32 ? PIECES_TF32
+                                                 : PIECES_FLOAT32;
+    args.chunks = chain->in_features * bytes % CHUNK == 0 && (uintptr_t)x % CHUNK == 0 &&
+                  (uintptr_t)chain->weight % CHUNK == 0;
+    args.across = warps_across(chain);
+    args.splits = splits_of(chain);
+    args.steps = steps_of(chain);
+    args.column_blocks = tiles(chain->out_features, args.across * WARP_COLUMNS);
+    args.partial = ends_in_one_launch(chain, args.splits) ? NULL : (float *)workspace;
+    args.ending = ending_of(chain, y);
+
+    const void *const kernels[] = {(const void *)few_rows_8_kernel, (const void *)few_rows_16_kernel,
+                                   (const void *)few_rows_32_kernel, (const void *)few_rows_64_kernel};
+    cudaError_t (*const launch[])(dim3, dim3, size_t, cudaStream_t, struct few_rows_args) = {
+        launch_few_rows_8_kernel, launch_few_rows_16_kernel, launch_few_rows_32_kernel,
+        launch_few_rows_64_kernel};
+    int row_tiles = row_tiles_of(chain);
+    int kernel = row_tiles == 1 ? 0 : row_tiles == 2 ? 1 : row_tiles == 4 ? 2 : 3;
+    const size_t slot_bytes = WARPS * WARP_COLUMNS * STEP_BYTES;
+    size_t shared_bytes = sizeof(struct few_rows_memory) + MOST_SLOTS * slot_bytes;
+    args.slots = MOST_SLOTS;
+#ifdef __CUDACC__
+    if (shared_bytes > (size_t)attribute_of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin)) {
+        args.slots = FEWEST_SLOTS;
+        shared_bytes = sizeof(struct few_rows_memory) + FEWEST_SLOTS * slot_bytes;
+    }
+#endif
+    cudaError_t error =
+        cudaFuncSetAttribute(kernels[kernel], cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+    if (error != cudaSuccess)
+        return error;
+    dim3 grid = {(unsigned)(args.column_blocks * args.splits), 1, 1};
+    dim3 block = {THREADS, 1, 1};
+    error = launch[kernel](grid, block, shared_bytes, stream, args);
+    if (error == cudaSuccess && args.partial)
+        error = end_few_rows(&args, attribute_of_device(cudaDevAttrComputeCapabilityMajor) >= 9, stream);
+    return error;
+}
+
+const struct tensor_rung gemm_few_rows_tensor = {refusal,        launches, workspace_bytes,
+                                                 prepared_bytes, prepare,  forward};
