@@ -112,45 +112,74 @@ static inline __device__ struct warp_place place_of_warp(const struct few_rows_a
     return place;
 }
 
-/* The chunk of `row` that begins at element k, zeros where the row has ended. */
-static inline __device__ uint4 gather_chunk(const void *matrix, int64_t row, int64_t k, int64_t columns,
-                                            fgn_type type) {
+/* Up to `left` bytes at `from` and zeros for the rest of a chunk, for rows that are not made of chunks. */
+static __noinline__ __device__ uint4 gather_chunk(const unsigned char *from, int left, int element_bytes) {
     uint4 chunk = make_uint4(0, 0, 0, 0);
-    for (int i = 0; i < CHUNK / bytes_of(type) && k + i < columns; i++) {
-        if (type == FGN_FLOAT32)
-            ((uint32_t *)&chunk)[i] = ((const uint32_t *)matrix)[row * columns + k + i];
+    for (int i = 0; i < CHUNK && i < left; i += element_bytes) {
+        if (element_bytes == 4)
+            ((uint32_t *)&chunk)[i / 4] = *(const uint32_t *)(from + i);
         else
-            ((uint16_t *)&chunk)[i] = ((const uint16_t *)matrix)[row * columns + k + i];
+            ((uint16_t *)&chunk)[i / 2] = *(const uint16_t *)(from + i);
     }
     return chunk;
 }
 
+/* The bytes of a row that the block's steps cover, from `at` on; none or a negative number past their end. */
+static inline __device__ int bytes_left(const struct few_rows_args *args, const struct warp_place *place,
+                                        int64_t at, int element_bytes) {
+    int64_t end = place->end_step * STEP_BYTES, row_end = args->in_features * element_bytes;
+    return (int)((end < row_end ? end : row_end) - at);
+}
+
 /* ---- The weight ---- */
 
-/* Starts to bring one step of the warp's columns into the lane's slot. Copy i is of column g + 8 (i / 2), and
- * chunk t or t + 4 of the step, where g = lane / 4 and t = lane % 4. */
-static __forceinline__ __device__ void
-start_copies(const struct few_rows_args *args, const struct warp_place *place, uint4 *slot, int64_t step) {
+/* What a lane brings of each of the warp's steps: chunks t and t + 4 of columns g, g + 8, g + 16 and g + 24,
+ * where g = lane / 4 and t = lane % 4. */
+#define LANE_COLUMNS (WARP_COLUMNS / 8)
+
+struct weight_source {
+    const unsigned char *column[LANE_COLUMNS]; /* where the next step's first chunk is */
+    int left;                                  /* bytes from there to the end */
+};
+
+static inline __device__ struct weight_source
+weight_source(const struct few_rows_args *args, const struct warp_place *place, int element_bytes) {
     int lane = threadIdx.x % LANES;
-    int bytes = bytes_of(args->type);
-    bool present = step < place->end_step;
+    int64_t at = place->first_step * STEP_BYTES + lane % 4 * CHUNK;
+    struct weight_source source;
+    source.left = bytes_left(args, place, at, element_bytes);
 #pragma unroll
-    for (int i = 0; i < LANE_COPIES; i++) {
-        int64_t column = place->first_column + lane / 4 + 8 * (i / 2);
-        column =
-            column < args->out_features ? column : args->out_features - 1; /* a repeated one is not stored */
-        int64_t k = (step * STEP_BYTES + (lane % 4 + 4 * (i % 2)) * CHUNK) / bytes;
-        bool inside = present && k < args->in_features;
-        uint4 *to = slot + i * LANES + lane;
-        if (args->chunks)
-            copy_async_16_or_zero(to,
-                                  (const unsigned char *)args->weight +
-                                      (inside ? column * args->in_features + k : 0) * bytes,
-                                  inside);
-        else
-            *to = gather_chunk(args->weight, column, present ? k : args->in_features, args->in_features,
-                               args->type);
+    for (int i = 0; i < LANE_COLUMNS; i++) {
+        int64_t column = place->first_column + lane / 4 + 8 * i;
+        /* columns past the end repeat the last one: their sums are not stored */
+        column = column < args->out_features ? column : args->out_features - 1;
+        source.column[i] =
+            (const unsigned char *)args->weight + column * args->in_features * element_bytes + at;
     }
+    return source;
+}
+
+/* Starts to bring the warp's next step into the lane's part of a slot, as one group of copies. */
+static __forceinline__ __device__ void start_copies(const struct few_rows_args *args,
+                                                    struct weight_source *source, uint4 *slot,
+                                                    int warps_along, int element_bytes) {
+    int left = source->left;
+    if (args->chunks) {
+#pragma unroll
+        for (int i = 0; i < LANE_COPIES; i++)
+            copy_async_16_or_zero(slot + i * LANES, source->column[i / 2] + i % 2 * (STEP_BYTES / 2),
+                                  left > i % 2 * (STEP_BYTES / 2));
+    } else {
+#pragma unroll
+        for (int i = 0; i < LANE_COPIES; i++)
+            slot[i * LANES] = gather_chunk(source->column[i / 2] + i % 2 * (STEP_BYTES / 2),
+                                           left - i % 2 * (STEP_BYTES / 2), element_bytes);
+    }
+    copy_async_commit();
+#pragma unroll
+    for (int i = 0; i < LANE_COLUMNS; i++)
+        source->column[i] += warps_along * STEP_BYTES;
+    source->left -= warps_along * STEP_BYTES;
 }
 
 /* ---- float32 as bfloat16 pieces ---- */
@@ -170,70 +199,74 @@ static __forceinline__ __device__ void split(float a, float b, uint32_t *pair, i
 
 /* ---- x ---- */
 
-#define X_CHUNKS (MOST_TILES_IN_STEP * TILE_ROWS * CHUNKS / THREADS) /* that a thread brings for each step   \
-                                                                      */
+/* That a thread brings for each step. */
+#define X_CHUNKS (MOST_TILES_IN_STEP * TILE_ROWS * CHUNKS / THREADS)
 
-/* The chunk `i` that this thread brings: of which warps along k, row and chunk of the step. */
-struct x_item {
-    bool present;
-    int along;
-    int row;
-    int chunk;
+/* What a thread brings of x: a chunk of each round's steps. `to` is where it goes in a struct x_step: in the
+ * order of an operand, chunk t of 8 rows is what lane 4 row + t wants. A chunk of a 16-bit type is the whole
+ * 16 bytes for a lane; four floats are 8 bytes of each piece, and chunk t + 4 the other 8. */
+struct x_source {
+    const unsigned char *from;
+    int left; /* bytes from there to the end */
+    int to;
+    bool present; /* false: beyond the rows of x, or the warps along k */
 };
 
-static __forceinline__ __device__ struct x_item x_item_of(const struct few_rows_args *args, int i,
-                                                          int row_tiles) {
+static inline __device__ struct x_source
+x_source(const struct few_rows_args *args, const struct warp_place *place, int i, int row_tiles, int pieces) {
+    int element_bytes = pieces == 1 ? 2 : 4;
     int number = threadIdx.x + i * THREADS;
-    struct x_item item;
-    item.chunk = number % CHUNKS;
-    item.row = number / CHUNKS % (row_tiles * TILE_ROWS);
-    item.along = number / (CHUNKS * TILE_ROWS * row_tiles);
-    item.present = item.along < WARPS / args->across;
-    return item;
+    int chunk = number % CHUNKS;
+    int row = number / CHUNKS % (row_tiles * TILE_ROWS);
+    int along = number / (CHUNKS * TILE_ROWS * row_tiles);
+    int64_t at = (place->first_step - place->along + along) * STEP_BYTES + chunk * CHUNK;
+    struct x_source source;
+    source.present = along < place->warps_along && row < args->batch;
+    source.from = (const unsigned char *)args->x + row * args->in_features * element_bytes + at;
+    source.left = source.present ? bytes_left(args, place, at, element_bytes) : 0;
+    int lane = row % TILE_ROWS * 4 + chunk % 4;
+    int fragment = (along * row_tiles + row / TILE_ROWS) * LANES + lane;
+    if (pieces == 1)
+        source.to = (chunk / 4 * MOST_TILES_IN_STEP * LANES + fragment) * CHUNK;
+    else
+        source.to = fragment * CHUNK + chunk / 4 * (CHUNK / 2);
+    return source;
 }
 
-static __forceinline__ __device__ void load_x(const struct few_rows_args *args,
-                                              const struct warp_place *place, uint4 chunk[X_CHUNKS],
-                                              int64_t first_step, int row_tiles) {
+static __forceinline__ __device__ uint4 load_x(const struct few_rows_args *args, struct x_source *source,
+                                               int warps_along, int element_bytes) {
+    uint4 chunk = make_uint4(0, 0, 0, 0);
+    if (source->left > 0)
+        chunk = args->chunks ? *(const uint4 *)source->from
+                             : gather_chunk(source->from, source->left, element_bytes);
+    source->from += warps_along * STEP_BYTES;
+    source->left -= warps_along * STEP_BYTES;
+    return chunk;
+}
+
+static __forceinline__ __device__ void store_x(struct x_step *x, const struct x_source *source, uint4 chunk,
+                                               int pieces) {
+    if (!source->present)
+        return;
+    unsigned char *to = (unsigned char *)x + source->to;
+    if (pieces == 1) {
+        *(uint4 *)to = chunk;
+        return;
+    }
+    uint32_t pair[MOST_FRAGMENTS][2];
+    split(__uint_as_float(chunk.x), __uint_as_float(chunk.y), &pair[0][0], 2, pieces);
+    split(__uint_as_float(chunk.z), __uint_as_float(chunk.w), &pair[0][1], 2, pieces);
 #pragma unroll
-    for (int i = 0; i < X_CHUNKS; i++) {
-        struct x_item item = x_item_of(args, i, row_tiles);
-        int64_t step = first_step + item.along;
-        int64_t k = (step * STEP_BYTES + item.chunk * CHUNK) / bytes_of(args->type);
+    for (int piece = 0; piece < pieces; piece++)
+        *(uint2 *)(to + piece * sizeof x->fragment[0]) = make_uint2(pair[piece][0], pair[piece][1]);
+}
+
+/* Rows that x does not have are zeros. */
+static inline __device__ void clear_x(struct few_rows_memory *memory) {
+    uint4 *chunk = (uint4 *)memory->x;
+    for (int i = threadIdx.x; i < (int)(sizeof memory->x / CHUNK); i += THREADS)
         chunk[i] = make_uint4(0, 0, 0, 0);
-        if (item.present && item.row < args->batch && step < place->end_step && k < args->in_features) {
-            if (args->chunks)
-                chunk[i] = *(const uint4 *)((const unsigned char *)args->x +
-                                            (item.row * args->in_features + k) * bytes_of(args->type));
-            else
-                chunk[i] = gather_chunk(args->x, item.row, k, args->in_features, args->type);
-        }
-    }
-}
-
-/* In an operand's order: chunk t of 8 rows is what lane 4 row + t wants. A chunk of a 16-bit type is the
- * whole 16 bytes for a lane; four floats are 8 bytes of each piece, and chunk t + 4 the other 8. */
-static __forceinline__ __device__ void store_x(const struct few_rows_args *args, struct x_step *x,
-                                               const uint4 chunk[X_CHUNKS], int row_tiles, int pieces) {
-#pragma unroll
-    for (int i = 0; i < X_CHUNKS; i++) {
-        struct x_item item = x_item_of(args, i, row_tiles);
-        if (!item.present)
-            continue;
-        int tile = item.along * row_tiles + item.row / TILE_ROWS;
-        int lane = item.row % TILE_ROWS * 4 + item.chunk % 4;
-        if (pieces == 1) {
-            x->fragment[item.chunk / 4][tile][lane] = chunk[i];
-        } else {
-            uint32_t pair[MOST_FRAGMENTS][2];
-            split(__uint_as_float(chunk[i].x), __uint_as_float(chunk[i].y), &pair[0][0], 2, pieces);
-            split(__uint_as_float(chunk[i].z), __uint_as_float(chunk[i].w), &pair[0][1], 2, pieces);
-#pragma unroll
-            for (int piece = 0; piece < pieces; piece++)
-                ((uint2 *)&x->fragment[piece][tile][lane])[item.chunk / 4] =
-                    make_uint2(pair[piece][0], pair[piece][1]);
-        }
-    }
+    __syncthreads();
 }
 
 /* ---- The product ---- */
@@ -247,7 +280,7 @@ struct weight_operands {
 static __forceinline__ __device__ void load_weight(struct weight_operands *w, const uint4 *slot, int pieces) {
 #pragma unroll
     for (int i = 0; i < LANE_COPIES; i++) {
-        uint4 chunk = slot[i * LANES + threadIdx.x % LANES];
+        uint4 chunk = slot[i * LANES];
         int tile = i / 4, upper = i / 2 % 2, half = i % 2;
         if (pieces == 1) {
             w->a[2 * half][tile][upper][0] = chunk.x;
@@ -416,7 +449,7 @@ static __forceinline__ __device__ void few_rows(const struct few_rows_args *args
                                                 fgn_type type) {
     struct few_rows_memory *memory = (struct few_rows_memory *)dynamic_shared;
     struct warp_place place = place_of_warp(args);
-    uint4 *queue = (uint4 *)(memory + 1) + threadIdx.x / LANES * (LANE_COPIES * LANES);
+    uint4 *queue = (uint4 *)(memory + 1) + threadIdx.x / LANES * (LANE_COPIES * LANES) + threadIdx.x % LANES;
     const int slot_chunks = WARPS * LANE_COPIES * LANES;
     float sum[MOST_ROWS / TILE_ROWS * COLUMN_TILES * 4];
 #pragma unroll
@@ -424,23 +457,28 @@ static __forceinline__ __device__ void few_rows(const struct few_rows_args *args
         sum[i] = 0.0f;
     griddepcontrol_launch_dependents();
 
-    int filling = 0;
-    int64_t step = place.first_step, coming = place.first_step;
-    for (; filling < args->slots - 1; filling++) {
-        start_copies(args, &place, queue + filling * slot_chunks, coming);
-        copy_async_commit();
-        coming += place.warps_along;
-    }
+    clear_x(memory);
+    const int element_bytes = pieces == 1 ? 2 : 4;
+    struct weight_source w = weight_source(args, &place, element_bytes);
+    int filling = 0, reading = 0; /* slots */
+    for (; filling < args->slots - 1; filling++)
+        start_copies(args, &w, queue + filling * slot_chunks, place.warps_along, element_bytes);
+    struct x_source x[X_CHUNKS];
     uint4 x_coming[X_CHUNKS];
-    load_x(args, &place, x_coming, step - place.along, row_tiles);
-    int reading = 0;
+#pragma unroll
+    for (int i = 0; i < X_CHUNKS; i++) {
+        x[i] = x_source(args, &place, i, row_tiles, pieces);
+        x_coming[i] = load_x(args, &x[i], place.warps_along, element_bytes);
+    }
+#pragma unroll 1
     for (int round = 0; round < place.rounds; round++) {
-        store_x(args, &memory->x[round % 2], x_coming, row_tiles, pieces);
-        step += place.warps_along;
-        load_x(args, &place, x_coming, step - place.along, row_tiles);
-        start_copies(args, &place, queue + filling * slot_chunks, coming);
-        copy_async_commit();
-        coming += place.warps_along;
+        struct x_step *x_here = &memory->x[round % 2];
+#pragma unroll
+        for (int i = 0; i < X_CHUNKS; i++) {
+            store_x(x_here, &x[i], x_coming[i], pieces);
+            x_coming[i] = load_x(args, &x[i], place.warps_along, element_bytes);
+        }
+        start_copies(args, &w, queue + filling * slot_chunks, place.warps_along, element_bytes);
         filling = filling + 1 < args->slots ? filling + 1 : 0;
         __syncthreads(); /* x is here; the step before it, in the other half, has been read by everyone */
         if (args->slots == MOST_SLOTS)
@@ -450,7 +488,7 @@ static __forceinline__ __device__ void few_rows(const struct few_rows_args *args
         struct weight_operands weight;
         load_weight(&weight, queue + reading * slot_chunks, pieces);
         reading = reading + 1 < args->slots ? reading + 1 : 0;
-        multiply_step(sum, &memory->x[round % 2], place.along * row_tiles, &weight, row_tiles, pieces, type);
+        multiply_step(sum, x_here, place.along * row_tiles, &weight, row_tiles, pieces, type);
     }
     copy_async_wait(0);
     __syncthreads(); /* nobody reads or fills the memory any more */
