@@ -1,12 +1,12 @@
 /* The chain for few rows, on tensor cores: up to 64 rows of x, as fast as the weight can be read.
  *
- * Idea: a product of so few rows is a copy of the weight that ends in the tensor cores. 16 columns of the
- * weight are the "rows" of an mma.sync, 8 rows of x its "columns". Every byte of the weight is read once: a
- * lane copies to shared memory (cp.async) exactly what it will multiply itself, four steps ahead. So each
- * lane has a queue of its own and waits for no other thread, and a multiprocessor has about 100 KB in flight,
- * of which it needs some 25 (4.3 TB/s of 132 multiprocessors times 700 ns). k may come in any order if it is
- * the same on both sides: a lane's 16 bytes, which are neighbours in memory, are what one or two mma want of
- * it. x is small. The block brings a step's part of it to shared memory, in the order of the mma's operands.
+ * Idea: a product of so few rows is a copy of the weight that ends in the tensor cores. Every byte of the
+ * weight is read once: a lane copies to shared memory (cp.async) exactly what it will multiply itself, four
+ * steps ahead. So each lane has a queue of its own and waits for no other thread, and a multiprocessor has
+ * about 100 KB in flight, of which it needs some 25 (4.3 TB/s of 132 multiprocessors times 700 ns). k may
+ * come in any order if it is the same on both sides: a lane's 16 bytes, which are neighbours in memory, are
+ * what one or two mma want of it. x is small. The block brings a step's part of it to shared memory, in the
+ * order of the mma's operands.
  *
  * float32: v = p0 + p1 + p2 exactly, with three bfloat16 (8 bits each make 24), and the product is the six
  * p_i q_j with i + j <= 2; what they leave out is below float32's last bit. For tf32 two pieces and three
@@ -32,8 +32,9 @@
 #define WARPS 8
 #define THREADS (WARPS * LANES)
 #define WARP_COLUMNS 32
-#define COLUMN_TILES (WARP_COLUMNS / 16) /* of an mma */
-#define TILE_ROWS 8                      /* of an mma */
+#define TILE_ROWS 16   /* of an mma */
+#define TILE_COLUMNS 8 /* of an mma */
+#define COLUMN_TILES (WARP_COLUMNS / TILE_COLUMNS)
 
 /* A step: 128 bytes along k of each of a warp's columns; a lane copies eight times 16 bytes of them. */
 #define STEP_BYTES 128
@@ -41,13 +42,14 @@
 #define CHUNKS (STEP_BYTES / CHUNK)
 #define LANE_COPIES (WARP_COLUMNS * CHUNKS / LANES)
 #ifndef MOST_SLOTS
-#define MOST_SLOTS 4 /* steps in a queue; GPUs with less shared memory have FEWEST_SLOTS */
+#define MOST_SLOTS 3 /* steps in a queue; GPUs with less shared memory have FEWEST_SLOTS */
 #endif
 #define FEWEST_SLOTS 2
 
-/* x of a step, as operands: 512 bytes are what the lanes of a warp want of 8 rows for two mma. */
+/* x of a step, as operands of an mma: of 16 rows and 16 k, a unit. */
 #define MOST_FRAGMENTS 3     /* the pieces of float32, or the two halves of a step of a 16-bit type */
-#define MOST_TILES_IN_STEP 8 /* of 8 rows, over all warps along k */
+#define FRAGMENT_UNITS 2     /* 32 k */
+#define MOST_TILES_IN_STEP 4 /* of rows, over all warps along k */
 
 #define SCALE 0x1p24f
 #define UNSCALE 0x1p-48f
@@ -55,7 +57,7 @@
 #define PIECES_TF32 2
 
 struct x_step {
-    uint4 fragment[MOST_FRAGMENTS][MOST_TILES_IN_STEP][LANES];
+    uint4 operand[MOST_FRAGMENTS][FRAGMENT_UNITS][MOST_TILES_IN_STEP][LANES];
 };
 
 /* Shared memory begins with it; the queues follow: [slot][warp][copy][lane] of 16 bytes. */
@@ -167,8 +169,8 @@ static __forceinline__ __device__ void start_copies(const struct few_rows_args *
     if (args->chunks) {
 #pragma unroll
         for (int i = 0; i < LANE_COPIES; i++)
-            copy_async_16_or_zero(slot + i * LANES, source->column[i / 2] + i % 2 * (STEP_BYTES / 2),
-                                  left > i % 2 * (STEP_BYTES / 2));
+            copy_async_once_16_or_zero(slot + i * LANES, source->column[i / 2] + i % 2 * (STEP_BYTES / 2),
+                                       left > i % 2 * (STEP_BYTES / 2));
     } else {
 #pragma unroll
         for (int i = 0; i < LANE_COPIES; i++)
@@ -185,13 +187,13 @@ static __forceinline__ __device__ void start_copies(const struct few_rows_args *
 /* ---- float32 as bfloat16 pieces ---- */
 
 /* Piece i of two floats becomes pair[i]. */
-static __forceinline__ __device__ void split(float a, float b, uint32_t *pair, int stride, int pieces) {
+static __forceinline__ __device__ void split(float a, float b, uint32_t *pair, int pieces) {
     a *= SCALE;
     b *= SCALE;
 #pragma unroll
     for (int i = 0; i < pieces; i++) {
         uint32_t bits = bfloat16_pair(a, b);
-        pair[i * stride] = bits;
+        pair[i] = bits;
         a -= __uint_as_float(bits << 16);
         b -= __uint_as_float(bits & 0xffff0000u);
     }
@@ -202,9 +204,9 @@ static __forceinline__ __device__ void split(float a, float b, uint32_t *pair, i
 /* That a thread brings for each step. */
 #define X_CHUNKS (MOST_TILES_IN_STEP * TILE_ROWS * CHUNKS / THREADS)
 
-/* What a thread brings of x: a chunk of each round's steps. `to` is where it goes in a struct x_step: in the
- * order of an operand, chunk t of 8 rows is what lane 4 row + t wants. A chunk of a 16-bit type is the whole
- * 16 bytes for a lane; four floats are 8 bytes of each piece, and chunk t + 4 the other 8. */
+/* What a thread brings of x: a chunk of each round's steps. `to` is where its first word goes in a struct
+ * x_step. Chunk t of rows g and g + 8 is for lane 4 g + t. Of a 16-bit type it is two words of each unit;
+ * four floats are two words of each piece, chunk t in the first unit and t + 4 in the second. */
 struct x_source {
     const unsigned char *from;
     int left; /* bytes from there to the end */
@@ -224,12 +226,10 @@ x_source(const struct few_rows_args *args, const struct warp_place *place, int i
     source.present = along < place->warps_along && row < args->batch;
     source.from = (const unsigned char *)args->x + row * args->in_features * element_bytes + at;
     source.left = source.present ? bytes_left(args, place, at, element_bytes) : 0;
-    int lane = row % TILE_ROWS * 4 + chunk % 4;
-    int fragment = (along * row_tiles + row / TILE_ROWS) * LANES + lane;
-    if (pieces == 1)
-        source.to = (chunk / 4 * MOST_TILES_IN_STEP * LANES + fragment) * CHUNK;
-    else
-        source.to = fragment * CHUNK + chunk / 4 * (CHUNK / 2);
+    int fragment = pieces == 1 ? chunk / 4 : 0, unit = pieces == 1 ? 0 : chunk / 4;
+    int tile = along * row_tiles + row / TILE_ROWS, lane = row % 8 * 4 + chunk % 4;
+    int operand = ((fragment * FRAGMENT_UNITS + unit) * MOST_TILES_IN_STEP + tile) * LANES + lane;
+    source.to = operand * 4 + row / 8 % 2;
     return source;
 }
 
@@ -248,17 +248,23 @@ static __forceinline__ __device__ void store_x(struct x_step *x, const struct x_
                                                int pieces) {
     if (!source->present)
         return;
-    unsigned char *to = (unsigned char *)x + source->to;
+    const int unit_words = sizeof x->operand[0][0] / sizeof(uint32_t);
+    uint32_t *to = (uint32_t *)x + source->to;
     if (pieces == 1) {
-        *(uint4 *)to = chunk;
+        to[0] = chunk.x;
+        to[2] = chunk.y;
+        to[unit_words] = chunk.z;
+        to[unit_words + 2] = chunk.w;
         return;
     }
-    uint32_t pair[MOST_FRAGMENTS][2];
-    split(__uint_as_float(chunk.x), __uint_as_float(chunk.y), &pair[0][0], 2, pieces);
-    split(__uint_as_float(chunk.z), __uint_as_float(chunk.w), &pair[0][1], 2, pieces);
+    uint32_t pair[2][MOST_FRAGMENTS];
+    split(__uint_as_float(chunk.x), __uint_as_float(chunk.y), pair[0], pieces);
+    split(__uint_as_float(chunk.z), __uint_as_float(chunk.w), pair[1], pieces);
 #pragma unroll
-    for (int piece = 0; piece < pieces; piece++)
-        *(uint2 *)(to + piece * sizeof x->fragment[0]) = make_uint2(pair[piece][0], pair[piece][1]);
+    for (int piece = 0; piece < pieces; piece++) {
+        to[piece * FRAGMENT_UNITS * unit_words] = pair[0][piece];
+        to[piece * FRAGMENT_UNITS * unit_words + 2] = pair[1][piece];
+    }
 }
 
 /* Rows that x does not have are zeros. */
@@ -274,74 +280,77 @@ static inline __device__ void clear_x(struct few_rows_memory *memory) {
 /* A lane's operands of a step of the weight: of `units` times 16 k. */
 #define MOST_UNITS 4
 struct weight_operands {
-    uint32_t a[MOST_UNITS][COLUMN_TILES][4][PIECES_FLOAT32];
+    uint32_t b[MOST_UNITS][COLUMN_TILES][PIECES_FLOAT32][2];
 };
 
 static __forceinline__ __device__ void load_weight(struct weight_operands *w, const uint4 *slot, int pieces) {
 #pragma unroll
     for (int i = 0; i < LANE_COPIES; i++) {
         uint4 chunk = slot[i * LANES];
-        int tile = i / 4, upper = i / 2 % 2, half = i % 2;
+        int tile = i / 2, half = i % 2;
         if (pieces == 1) {
-            w->a[2 * half][tile][upper][0] = chunk.x;
-            w->a[2 * half][tile][upper + 2][0] = chunk.y;
-            w->a[2 * half + 1][tile][upper][0] = chunk.z;
-            w->a[2 * half + 1][tile][upper + 2][0] = chunk.w;
+            w->b[2 * half][tile][0][0] = chunk.x;
+            w->b[2 * half][tile][0][1] = chunk.y;
+            w->b[2 * half + 1][tile][0][0] = chunk.z;
+            w->b[2 * half + 1][tile][0][1] = chunk.w;
         } else {
-            split(__uint_as_float(chunk.x), __uint_as_float(chunk.y), w->a[half][tile][upper], 1, pieces);
-            split(__uint_as_float(chunk.z), __uint_as_float(chunk.w), w->a[half][tile][upper + 2], 1, pieces);
+            uint32_t pair[2][PIECES_FLOAT32];
+            split(__uint_as_float(chunk.x), __uint_as_float(chunk.y), pair[0], pieces);
+            split(__uint_as_float(chunk.z), __uint_as_float(chunk.w), pair[1], pieces);
+#pragma unroll
+            for (int piece = 0; piece < pieces; piece++) {
+                w->b[half][tile][piece][0] = pair[0][piece];
+                w->b[half][tile][piece][1] = pair[1][piece];
+            }
         }
     }
 }
 
-/* One mma for each column tile, with 16 k. */
-static __forceinline__ __device__ void multiply_unit(float step_sum[COLUMN_TILES][4],
-                                                     const struct weight_operands *w, int unit, int w_piece,
-                                                     uint32_t b0, uint32_t b1, fgn_type type) {
-    uint32_t b[2] = {b0, b1};
+/* The sums of 16 rows of x and the warp's columns, as an mma leaves them. */
+typedef float tile_sums[COLUMN_TILES][4];
+
+/* One mma for each column tile, with 16 k: they do not wait for each other. */
+static __forceinline__ __device__ void multiply_unit(tile_sums sum, uint4 x, const struct weight_operands *w,
+                                                     int unit, int w_piece, fgn_type type) {
+    uint32_t a[4] = {x.x, x.y, x.z, x.w};
 #pragma unroll
-    for (int tile = 0; tile < COLUMN_TILES; tile++) {
-        uint32_t a[4];
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            a[i] = w->a[unit][tile][i][w_piece];
-        mma_16x8x16(step_sum[tile], a, b, type);
-    }
+    for (int tile = 0; tile < COLUMN_TILES; tile++)
+        mma_16x8x16(sum[tile], a, w->b[unit][tile][w_piece], type);
 }
 
-/* sum += the products of one step. */
-static __forceinline__ __device__ void multiply_step(float *sum, const struct x_step *x, int first_tile,
+/* sum += the products of one step with `row_tiles` tiles of x. */
+static __forceinline__ __device__ void multiply_step(tile_sums *sum, const struct x_step *x, int first_tile,
                                                      const struct weight_operands *w, int row_tiles,
                                                      int pieces, fgn_type type) {
     int lane = threadIdx.x % LANES;
 #pragma unroll
     for (int tile = 0; tile < row_tiles; tile++) {
-        float step_sum[COLUMN_TILES][4] = {{0.0f}};
         if (pieces == 1) {
 #pragma unroll
-            for (int half = 0; half < 2; half++) {
-                uint4 b = x->fragment[half][first_tile + tile][lane];
-                multiply_unit(step_sum, w, 2 * half, 0, b.x, b.y, type);
-                multiply_unit(step_sum, w, 2 * half + 1, 0, b.z, b.w, type);
-            }
-        } else {
-            uint4 b[PIECES_FLOAT32];
+            for (int unit = 0; unit < MOST_UNITS; unit++)
+                multiply_unit(sum[tile], x->operand[unit / 2][unit % 2][first_tile + tile][lane], w, unit, 0,
+                              type);
+            continue;
+        }
+        uint4 a[PIECES_FLOAT32][FRAGMENT_UNITS];
 #pragma unroll
-            for (int piece = 0; piece < pieces; piece++)
-                b[piece] = x->fragment[piece][first_tile + tile][lane];
-            /* the smallest products first */
+        for (int i = 0; i < pieces * FRAGMENT_UNITS; i++)
+            a[i / FRAGMENT_UNITS][i % FRAGMENT_UNITS] =
+                x->operand[i / FRAGMENT_UNITS][i % FRAGMENT_UNITS][first_tile + tile][lane];
+        tile_sums step_sum = {{0.0f}};
+        /* the smallest products first */
 #pragma unroll
-            for (int order = pieces - 1; order >= 0; order--) {
+        for (int order = pieces - 1; order >= 0; order--) {
 #pragma unroll
-                for (int piece = 0; piece <= order; piece++) {
-                    multiply_unit(step_sum, w, 0, order - piece, b[piece].x, b[piece].y, FGN_BFLOAT16);
-                    multiply_unit(step_sum, w, 1, order - piece, b[piece].z, b[piece].w, FGN_BFLOAT16);
-                }
+            for (int piece = 0; piece <= order; piece++) {
+#pragma unroll
+                for (int unit = 0; unit < FRAGMENT_UNITS; unit++)
+                    multiply_unit(step_sum, a[piece][unit], w, unit, order - piece, FGN_BFLOAT16);
             }
         }
 #pragma unroll
         for (int i = 0; i < COLUMN_TILES * 4; i++)
-            sum[tile * COLUMN_TILES * 4 + i] += step_sum[i / 4][i % 4];
+            sum[tile][i / 4][i % 4] += step_sum[i / 4][i % 4];
     }
 }
 
@@ -350,9 +359,12 @@ static __noinline__ __device__ float plain_sum(const float *x, const float *weig
                                                struct warp_place place) {
     const int step_elements = STEP_BYTES / sizeof(float);
     float sum = 0.0f;
-    for (int64_t step = place.first_step; step < place.end_step; step += place.warps_along)
+    for (int64_t step = place.first_step; step < place.end_step; step += place.warps_along) {
+        float step_sum = 0.0f;
         for (int64_t k = step * step_elements; k < (step + 1) * step_elements && k < in_features; k++)
-            sum = fmaf(x[k], weight[k], sum);
+            step_sum = fmaf(x[k], weight[k], step_sum);
+        sum += step_sum;
+    }
     return sum;
 }
 
@@ -362,33 +374,38 @@ static inline __device__ bool is_finite(float v) {
 
 /* ---- After the product ---- */
 
-/* The block's sums in shared memory: (warps along k, rows, columns). Rows are 4 floats longer than the
- * block's columns, so that the lanes of an mma store to different banks. */
+/* The block's sums in shared memory: (warps along k, rows, columns). Rows are 8 floats longer than the
+ * block's columns, so that lanes of an mma, which store pairs, meet in no bank. */
 static inline __host__ __device__ int parked_pitch(int across) {
-    return across * WARP_COLUMNS + 4;
+    return across * WARP_COLUMNS + 8;
+}
+
+/* The output of a sum that may be scaled, or not have been finite. */
+static inline __device__ float output_of(const struct few_rows_args *args, const struct warp_place *place,
+                                         float sum, int64_t row, int64_t column, int pieces) {
+    if (pieces == 1)
+        return sum;
+    if (is_finite(sum) || row >= args->batch || column >= args->out_features)
+        return sum * UNSCALE;
+    return plain_sum((const float *)args->x + row * args->in_features,
+                     (const float *)args->weight + column * args->in_features, args->in_features, *place);
 }
 
 static __forceinline__ __device__ void park(const struct few_rows_args *args, const struct warp_place *place,
-                                            float *parked, const float *sum, int row_tiles, int pieces) {
+                                            float *parked, tile_sums *sum, int row_tiles, int pieces) {
     int lane = threadIdx.x % LANES;
     int pitch = parked_pitch(args->across);
 #pragma unroll
-    for (int i = 0; i < row_tiles * COLUMN_TILES * 4; i++) {
-        int row = i / (4 * COLUMN_TILES) * TILE_ROWS + lane % 4 * 2 + i % 2;
-        int column = i / 4 % COLUMN_TILES * 16 + i / 2 % 2 * 8 + lane / 4;
-        float v = sum[i];
-        if (pieces > 1) {
-            int64_t output_column = place->first_column + column;
-            bool present = row < args->batch && output_column < args->out_features;
-            if (is_finite(v) || !present)
-                v *= UNSCALE;
-            else
-                v = plain_sum((const float *)args->x + row * args->in_features,
-                              (const float *)args->weight + output_column * args->in_features,
-                              args->in_features, *place);
-        }
-        parked[(place->along * row_tiles * TILE_ROWS + row) * pitch + place->across * WARP_COLUMNS + column] =
-            v;
+    for (int i = 0; i < row_tiles * COLUMN_TILES * 2; i++) {
+        int tile = i / (2 * COLUMN_TILES), column_tile = i / 2 % COLUMN_TILES, upper = i % 2;
+        int row = tile * TILE_ROWS + 8 * upper + lane / 4;
+        int column = column_tile * TILE_COLUMNS + lane % 4 * 2;
+        const float *pair = &sum[tile][column_tile][2 * upper];
+        float2 output =
+            make_float2(output_of(args, place, pair[0], row, place->first_column + column, pieces),
+                        output_of(args, place, pair[1], row, place->first_column + column + 1, pieces));
+        *(float2 *)&parked[(place->along * row_tiles * TILE_ROWS + row) * pitch +
+                           place->across * WARP_COLUMNS + column] = output;
     }
 }
 
@@ -451,10 +468,10 @@ static __forceinline__ __device__ void few_rows(const struct few_rows_args *args
     struct warp_place place = place_of_warp(args);
     uint4 *queue = (uint4 *)(memory + 1) + threadIdx.x / LANES * (LANE_COPIES * LANES) + threadIdx.x % LANES;
     const int slot_chunks = WARPS * LANE_COPIES * LANES;
-    float sum[MOST_ROWS / TILE_ROWS * COLUMN_TILES * 4];
+    tile_sums sum[MOST_ROWS / TILE_ROWS];
 #pragma unroll
     for (int i = 0; i < row_tiles * COLUMN_TILES * 4; i++)
-        sum[i] = 0.0f;
+        sum[i / (COLUMN_TILES * 4)][i / 4 % COLUMN_TILES][i % 4] = 0.0f;
     griddepcontrol_launch_dependents();
 
     clear_x(memory);
@@ -513,23 +530,18 @@ static __forceinline__ __device__ void few_rows_of_any_type(const struct few_row
         few_rows(args, row_tiles, PIECES_FLOAT32, FGN_FLOAT32);
 }
 
-__global__ void __launch_bounds__(THREADS, 1) few_rows_8_kernel(struct few_rows_args args) {
+__global__ void __launch_bounds__(THREADS, 1) few_rows_16_kernel(struct few_rows_args args) {
     few_rows_of_any_type(&args, 1);
 }
 
-__global__ void __launch_bounds__(THREADS, 1) few_rows_16_kernel(struct few_rows_args args) {
+__global__ void __launch_bounds__(THREADS, 1) few_rows_32_kernel(struct few_rows_args args) {
     few_rows_of_any_type(&args, 2);
 }
 
-__global__ void __launch_bounds__(THREADS, 1) few_rows_32_kernel(struct few_rows_args args) {
+__global__ void __launch_bounds__(THREADS, 1) few_rows_64_kernel(struct few_rows_args args) {
     few_rows_of_any_type(&args, 4);
 }
 
-__global__ void __launch_bounds__(THREADS, 1) few_rows_64_kernel(struct few_rows_args args) {
-    few_rows_of_any_type(&args, 8);
-}
-
-LAUNCHER(few_rows_8_kernel, struct few_rows_args)
 LAUNCHER(few_rows_16_kernel, struct few_rows_args)
 LAUNCHER(few_rows_32_kernel, struct few_rows_args)
 LAUNCHER(few_rows_64_kernel, struct few_rows_args)
@@ -617,9 +629,9 @@ static int row_tiles_of(const fgn_chain *chain) {
     return power_of_two_above(tiles(chain->batch, TILE_ROWS), MOST_ROWS / TILE_ROWS);
 }
 
+/* So that there are as many tiles of x in a step whatever the batch. */
 static int warps_across(const fgn_chain *chain) {
-    int row_tiles = row_tiles_of(chain);
-    return row_tiles > 2 ? row_tiles : 2;
+    return WARPS / MOST_TILES_IN_STEP * row_tiles_of(chain);
 }
 
 /* Whether a block has whole groups. */
@@ -735,13 +747,11 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     args.partial = ends_in_one_launch(chain, args.splits) ? NULL : (float *)workspace;
     args.ending = ending_of(chain, y);
 
-    const void *const kernels[] = {(const void *)few_rows_8_kernel, (const void *)few_rows_16_kernel,
-                                   (const void *)few_rows_32_kernel, (const void *)few_rows_64_kernel};
+    const void *const kernels[] = {(const void *)few_rows_16_kernel, (const void *)few_rows_32_kernel,
+                                   (const void *)few_rows_64_kernel};
     cudaError_t (*const launch[])(dim3, dim3, size_t, cudaStream_t, struct few_rows_args) = {
-        launch_few_rows_8_kernel, launch_few_rows_16_kernel, launch_few_rows_32_kernel,
-        launch_few_rows_64_kernel};
-    int row_tiles = row_tiles_of(chain);
-    int kernel = row_tiles == 1 ? 0 : row_tiles == 2 ? 1 : row_tiles == 4 ? 2 : 3;
+        launch_few_rows_16_kernel, launch_few_rows_32_kernel, launch_few_rows_64_kernel};
+    int kernel = row_tiles_of(chain) / 2;
     const size_t slot_bytes = WARPS * WARP_COLUMNS * STEP_BYTES;
     size_t shared_bytes = sizeof(struct few_rows_memory) + MOST_SLOTS * slot_bytes;
     args.slots = MOST_SLOTS;

@@ -12,13 +12,16 @@
 
 #ifdef __CUDACC__
 
-/* Copies 16 bytes to shared memory, past the L1 cache, or writes zeros there. The L2 cache fetches the whole
- * 128 bytes that they are part of. */
-static __forceinline__ __device__ void copy_async_16_or_zero(void *shared, const void *global, bool valid) {
+/* Copies 16 bytes to shared memory, or writes zeros there. They are read once: past the L1 cache, and the
+ * first to leave the L2 cache, which fetches the whole 128 bytes that they are part of. */
+static __forceinline__ __device__ void copy_async_once_16_or_zero(void *shared, const void *global,
+                                                                  bool valid) {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2, %3;" ::"r"(
                      (uint32_t)__cvta_generic_to_shared(shared)),
-                 "l"(global), "r"(valid ? 16 : 0)
+                 "l"(global), "r"(valid ? 16 : 0), "l"(policy)
                  : "memory");
 #else
     (void)shared, (void)global, (void)valid;
@@ -134,6 +137,8 @@ static inline uint32_t bfloat16_pair(float low, float high) {
 static inline float float_of_bits(uint16_t bits, fgn_type type) {
     return type == FGN_FLOAT16 ? float_of_float16(bits) : float_of_bfloat16(bits);
 }
+
+#define copy_async_once_16_or_zero(shared, global, valid) copy_async_16_or_zero(shared, global, valid)
 
 /* The operands that a lane shows to the others. */
 struct mma_operands {
