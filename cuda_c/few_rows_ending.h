@@ -77,6 +77,7 @@ static inline __device__ void end_group(const struct ending *ending, const float
         total.squares = sum_of_members(total.squares, team);
         moments = moments_of(mean, total, one_over_size, norm->eps);
     }
+#pragma unroll 1
     for (int i = team->member; i < size; i += team->count) {
         float v = value[i];
         if (norm->groups > 0) {

@@ -337,7 +337,9 @@ static __forceinline__ __device__ void multiply_step(tile_sums *sum, const struc
         for (int i = 0; i < pieces * FRAGMENT_UNITS; i++)
             a[i / FRAGMENT_UNITS][i % FRAGMENT_UNITS] =
                 x->operand[i / FRAGMENT_UNITS][i % FRAGMENT_UNITS][first_tile + tile][lane];
+        /* tf32 can do with what the tensor cores add up */
         tile_sums step_sum = {{0.0f}};
+        tile_sums *into = pieces == PIECES_FLOAT32 ? &step_sum : &sum[tile];
         /* the smallest products first */
 #pragma unroll
         for (int order = pieces - 1; order >= 0; order--) {
@@ -345,12 +347,14 @@ static __forceinline__ __device__ void multiply_step(tile_sums *sum, const struc
             for (int piece = 0; piece <= order; piece++) {
 #pragma unroll
                 for (int unit = 0; unit < FRAGMENT_UNITS; unit++)
-                    multiply_unit(step_sum, a[piece][unit], w, unit, order - piece, FGN_BFLOAT16);
+                    multiply_unit(*into, a[piece][unit], w, unit, order - piece, FGN_BFLOAT16);
             }
         }
+        if (pieces == PIECES_FLOAT32) {
 #pragma unroll
-        for (int i = 0; i < COLUMN_TILES * 4; i++)
-            sum[tile][i / 4][i % 4] += step_sum[i / 4][i % 4];
+            for (int i = 0; i < COLUMN_TILES * 4; i++)
+                sum[tile][i / 4][i % 4] += step_sum[i / 4][i % 4];
+        }
     }
 }
 
@@ -433,6 +437,9 @@ add_warps(const struct few_rows_args *args, const struct warp_place *place, floa
     }
 }
 
+/* That a thread of the second launch works on together, and so the fewest channels worth a thread. */
+#define VALUES_AT_ONCE 4
+
 /* The most channels that a warp rather than a block ends. */
 #define LARGEST_WARP_GROUP 128
 
@@ -444,7 +451,12 @@ static inline __host__ __device__ int64_t group_size(const struct ending *ending
     return channels < LARGEST_WARP_GROUP ? channels : LARGEST_WARP_GROUP;
 }
 
-/* A warp for each row and group of the block's columns. */
+/* The lanes that end a group of up to LARGEST_WARP_GROUP channels, some for each. */
+static inline __host__ __device__ int lanes_of_group(int64_t size) {
+    return power_of_two_above(tiles(size, VALUES_AT_ONCE), LANES);
+}
+
+/* A team of lanes for each row and group of the block's columns. */
 static __forceinline__ __device__ void end_groups(const struct few_rows_args *args, const float *parked) {
     int columns = args->across * WARP_COLUMNS;
     int64_t block_column = blockIdx.x % args->column_blocks * columns;
@@ -452,12 +464,16 @@ static __forceinline__ __device__ void end_groups(const struct few_rows_args *ar
     columns_here = columns_here < columns ? columns_here : columns;
     int size = (int)group_size(&args->ending);
     int groups = (int)tiles(columns_here, size);
-    struct members team = {(int)(threadIdx.x % LANES), LANES, NULL};
-    for (int item = threadIdx.x / LANES; item < args->batch * groups; item += WARPS) {
+    struct members team = {0, lanes_of_group(size), NULL};
+    team.member = threadIdx.x % team.count;
+    int teams = THREADS / team.count, items = (int)args->batch * groups;
+#pragma unroll 1
+    for (int first_item = 0; first_item < items; first_item += teams) {
+        int item = first_item + threadIdx.x / team.count; /* past the last one: a team without work */
         int row = item / groups, first = item % groups * size;
         int here = size < columns_here - first ? size : (int)(columns_here - first);
-        end_group(&args->ending, parked + row * parked_pitch(args->across) + first, here, 1.0f / size, row,
-                  block_column + first, &team);
+        end_group(&args->ending, parked + row * parked_pitch(args->across) + first, item < items ? here : 0,
+                  1.0f / size, row, block_column + first, &team);
     }
 }
 
@@ -550,7 +566,6 @@ LAUNCHER(few_rows_64_kernel, struct few_rows_args)
 
 #define END_THREADS 256
 #define END_WARPS (END_THREADS / LANES)
-#define VALUES_AT_ONCE 4
 #define MOST_SHARED_VALUES 4096
 
 struct end_args {
@@ -604,8 +619,7 @@ static cudaError_t end_few_rows(const struct few_rows_args *args, bool early, cu
     struct end_args end = {args->partial, args->splits, LANES, (int)group_size(&args->ending), 0,
                            args->batch,   args->ending};
     end.groups = (int)tiles(args->out_features, end.size);
-    if (end.size > LARGEST_WARP_GROUP)
-        end.team = END_THREADS;
+    end.team = end.size > LARGEST_WARP_GROUP ? END_THREADS : lanes_of_group(end.size);
     dim3 grid = {(unsigned)tiles(args->batch * end.groups, END_THREADS / end.team), 1, 1};
     dim3 block = {END_THREADS, 1, 1};
     return launch_few_rows_end_kernel(grid, block, 0, stream, early, end);
