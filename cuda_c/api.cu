@@ -75,6 +75,13 @@ static const struct rung ladder[] = {
      BLOCK_NORM,
      TENSOR_CORES,
      &gemm_10_hopper},
+    {{"few_rows", "gemm_few_rows_tensor.cu", "few_rows_ending.h",
+      "tensor cores as fast as the weight is read",
+      "a batch of at most 64 and a GPU of compute capability 8.0"},
+     NULL,
+     BLOCK_NORM,
+     TENSOR_CORES,
+     &gemm_few_rows_tensor},
 };
 
 #define VERSIONS ((int)(sizeof(ladder) / sizeof(ladder[0])))

@@ -102,6 +102,7 @@ cudaError_t gemm_6_pipelined(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_7_fused(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_8_one_kernel(const struct gemm *gemm, const struct group_norm *norm, cudaStream_t stream);
 
+extern const struct tensor_rung gemm_few_rows_tensor;
 extern const struct tensor_rung gemm_10_hopper;
 
 /* The chain in float32 by rung 7 or 8, if the condition holds, in float32_launches() launches. */

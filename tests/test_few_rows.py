@@ -1,0 +1,227 @@
+"""The kernel for few rows in every precision, against float64 and beside what torch gets in the same one."""
+
+import pytest
+import torch
+from accuracy import assert_accurate, with_groups
+
+from fgn.chains import CHAINS, Shape, random_inputs
+from fgn.compare import misplaced, relative_error
+from fgn.functional import PRODUCT, launch_count, run_chain
+from fgn.precision import PRECISIONS
+from fgn.reference import chain_reference64, ieee_float32
+
+VERSION = "few_rows"
+
+# What rounding both factors of a product leaves, relative to the product: half a unit in the last place each.
+# tf32 products are made of two bfloat16 pieces, which have 16 bits.
+TF32_ERROR = 2.0**-16
+
+every_precision = pytest.mark.parametrize("precision", PRECISIONS)
+
+# Every number of tiles; sizes that fill no tile or step, rows that are no whole chunks of 16 bytes; one block
+# and many, one part of k and several.
+SHAPES = (
+    (1, 1, 1),
+    (1, 4096, 40),
+    (2, 8, 64),
+    (5, 7, 3),
+    (8, 1000, 96),
+    (9, 129, 65),
+    (16, 333, 130),
+    (17, 128, 300),
+    (32, 264, 33),
+    (33, 520, 260),
+    (64, 1025, 130),
+    (64, 2048, 96),
+)
+
+
+def inputs_of(precision, batch, in_features, out_features, device, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    dtype = PRECISIONS[precision].dtype
+    x = torch.randn(batch, in_features, generator=generator).to(device, dtype)
+    weight = torch.randn(out_features, in_features, generator=generator).to(device, dtype)
+    return x, weight
+
+
+def product(x, weight, precision):
+    return run_chain(PRODUCT, x, {"weight": weight}, VERSION, poison=True, precision=precision)
+
+
+def assert_product_accurate(y, x, weight, precision):
+    exact = x.double() @ weight.double().T
+    with ieee_float32():
+        expected = x @ weight.T
+    allowed = 2 * max(relative_error(expected, exact), 2.0**-24)
+    if precision == "tf32":
+        allowed = TF32_ERROR
+    assert y.dtype == x.dtype and y.shape == exact.shape
+    assert misplaced(y, expected) == 0
+    assert relative_error(y, exact) <= allowed
+
+
+@every_precision
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_products(precision, shape, device):
+    x, weight = inputs_of(precision, *shape, device)
+    assert_product_accurate(product(x, weight, precision), x, weight, precision)
+
+
+@every_precision
+def test_every_batch(precision, device):
+    for batch in range(1, 65):
+        x, weight = inputs_of(precision, batch, 136, 72, device, seed=batch)
+        assert_product_accurate(product(x, weight, precision), x, weight, precision)
+
+
+@every_precision
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize(
+    "shape", [(3, 264, 64, 4), (12, 130, 192, 12), (40, 72, 160, 1), (64, 96, 2304, 2)], ids=str
+)
+def test_chains(precision, name, shape, device):
+    chain = with_groups(CHAINS[name], shape[-1])
+    x, parameters = random_inputs(chain, Shape(*shape), device)
+    dtype = PRECISIONS[precision].dtype
+    parameters["weight"] = parameters["weight"].to(dtype)
+    x = x.to(dtype)
+    y = run_chain(chain, x, parameters, VERSION, poison=True, precision=precision)
+    if precision == "ieee":
+        assert_accurate(y, chain, x, parameters)
+        return
+    exact = chain_reference64(chain, x, parameters)
+    unit = torch.finfo(dtype).eps / 2 if dtype != torch.float32 else 2.0**-12
+    assert y.dtype == dtype and y.shape == exact.shape
+    assert relative_error(y, exact) <= unit
+
+
+def test_groups_in_a_block_take_one_launch(device):
+    chain = CHAINS["gemm_groupnorm_hardtanh"]
+    assert launch_count(with_groups(chain, 4), Shape(3, 264, 128, 4), VERSION, device) == 1
+    assert launch_count(with_groups(chain, 1), Shape(3, 264, 128, 1), VERSION, device) == 2
+
+
+def test_more_rows_are_refused(device):
+    assert launch_count(PRODUCT, Shape(65, 8, 8, 0), VERSION, device) is None
+
+
+def with_values(name, x, weight):
+    """Inputs for which float32 as three bfloat16 is hard."""
+    if name == "one outlier":
+        x[:, 5] *= 1e6
+        weight[3, :] *= 1e-6
+    elif name == "huge and tiny rows":
+        x *= (10.0 ** torch.arange(-18, -18 + len(x))).to(x)[:, None]
+        weight *= (10.0 ** torch.arange(18, 18 - len(weight), -1)).to(weight)[:, None]
+    elif name == "denormals":
+        x *= 1e-40
+        weight[::2] *= 1e-2
+    elif name == "products of 1e30":
+        x *= 1e15
+        weight *= 1e15
+    elif name == "the largest float":
+        x[2, 3] = torch.finfo(torch.float32).max
+        weight *= 1e-3
+    elif name == "hidden by a zero":
+        x[1, 7] = 1e30
+        weight[:, 7] = 0.0
+    elif name == "infinities and NaN":
+        x[1, 3] = float("nan")
+        x[3, 0] = float("inf")
+        x[5, 9:11] = torch.tensor([float("inf"), -float("inf")])
+        weight[7, 20] = float("inf")
+        weight[9, 21] = float("nan")
+        weight[11, 0] = 0.0
+    elif name == "zeros":
+        x[:, ::2] = 0.0
+        x[4] = 0.0
+        weight[6] = 0.0
+    elif name == "log-normal":
+        x.copy_((3 * x).exp())
+        weight.copy_((3 * weight).exp())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "one outlier",
+        "huge and tiny rows",
+        "denormals",
+        "products of 1e30",
+        "the largest float",
+        "hidden by a zero",
+        "infinities and NaN",
+        "zeros",
+        "log-normal",
+    ],
+)
+@pytest.mark.parametrize("batch", [8, 20])
+def test_any_float32(name, batch, device):
+    x, weight = inputs_of("ieee", batch, 300, 36, device, seed=1)
+    with_values(name, x, weight)
+    y = product(x, weight, "ieee")
+    exact = x.double() @ weight.double().T
+    with ieee_float32():
+        expected = x @ weight.T
+    assert misplaced(y, expected) == 0
+    # Row by row and column by column: a large one may not hide the errors of a small one.
+    assert (row_errors(y, exact) <= 2 * allowed_row_errors(x, weight, exact)).all()
+    assert (row_errors(y.T, exact.T) <= 2 * allowed_row_errors(weight, x, exact.T)).all()
+
+
+def row_errors(y, exact):
+    """||y - exact|| / ||exact|| of each row, over finite elements and rows that are no denormals."""
+    finite = exact.isfinite()
+    norm = torch.where(finite, exact, 0.0).norm(dim=1)
+    error = torch.where(finite, y.double() - exact, 0.0).norm(dim=1)
+    return torch.where(norm > torch.finfo(torch.float32).tiny, error / norm, 0.0)
+
+
+def allowed_row_errors(x, weight, exact):
+    """The largest of torch's own, over several orders of the sum: on a few elements one order is luck."""
+    generator = torch.Generator().manual_seed(0)
+    errors = [torch.full_like(exact[:, 0], 2.0**-24)]
+    with ieee_float32():
+        for _ in range(8):
+            order = torch.randperm(x.shape[1], generator=generator).to(x.device)
+            errors.append(row_errors(x[:, order] @ weight[:, order].T, exact))
+    return torch.stack(errors).amax(0)
+
+
+def test_bit_identical(device):
+    x, weight = inputs_of("ieee", 48, 1000, 200, device)
+    first = product(x, weight, "ieee")
+    assert all(torch.equal(product(x, weight, "ieee"), first) for _ in range(5))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@every_precision
+@pytest.mark.parametrize("batch", [1, 64])
+def test_graphs_and_two_streams(precision, batch):
+    chain = CHAINS["gemm_groupnorm_hardtanh"]
+    x, parameters = random_inputs(chain, Shape(batch, 4096, 4096, 16), "cuda")
+    dtype = PRECISIONS[precision].dtype
+    x, parameters["weight"] = x.to(dtype), parameters["weight"].to(dtype)
+    others = [x.flip(0), x.flip(1)]
+
+    def run(x):
+        return run_chain(with_groups(chain, 16), x, parameters, VERSION, poison=True, precision=precision)
+
+    expected = [run(other) for other in others]
+    graph, static_x = torch.cuda.CUDAGraph(), torch.zeros_like(x)
+    with torch.cuda.graph(graph):
+        y = run(static_x)
+    for other, known in zip(others, expected, strict=True):
+        static_x.copy_(other)
+        graph.replay()
+        assert torch.equal(y, known)
+    torch.cuda.synchronize()
+    streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+    results = [[], []]
+    for _ in range(20):
+        for stream, other, into in zip(streams, others, results, strict=True):
+            with torch.cuda.stream(stream):
+                into.append(run(other))
+    torch.cuda.synchronize()
+    for into, known in zip(results, expected, strict=True):
+        assert all(torch.equal(y, known) for y in into)
