@@ -226,7 +226,7 @@ def bench(
 
 
 # Sizes that every version multiplies in every precision that it has.
-_ANY_PRODUCT = (128, 128, 128)
+_ANY_PRODUCT = (64, 128, 128)
 
 
 def ordinary_versions(device=None) -> list[str]:
