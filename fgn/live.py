@@ -323,8 +323,8 @@ class Kernel:
     default; `kernel[grid, block](x, y, n, shared_bytes=1024)` says the same.
 
     A pointer takes a contiguous tensor of the dtype that it points to (float * a float32 one) or None; a
-    number takes an int or float that its type can hold; a struct takes a dict of its members. The device of the
-    tensors decides where it runs; there it is compiled when it first runs. A GPU runs it on the current
+    number takes an int or float that its type can hold; a struct takes a dict of its members. The device of
+    the tensors decides where it runs; there it is compiled when it first runs. A GPU runs it on the current
     stream, and as everywhere in torch an error inside it shows when something waits for the GPU.
 
     source, name: as given. signature: its name and parameters as C has them.

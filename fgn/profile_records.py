@@ -96,8 +96,8 @@ def _tasks(chain: str, shape) -> list:
     return tasks
 
 
-# What the GUI shows of a launch. The counters of single instructions, with the source, are megabytes for a long
-# kernel, so they are recorded for short ones.
+# What the GUI shows of a launch. The counters of single instructions, with the source, are megabytes for a
+# long kernel, so they are recorded for short ones.
 GUI_SECTIONS = (
     *("SpeedOfLight", "SpeedOfLight_RooflineChart", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis"),
     *("MemoryWorkloadAnalysis_Chart", "MemoryWorkloadAnalysis_Tables", "SchedulerStats", "WarpStateStats"),

@@ -24,7 +24,9 @@ SHARED_BYTES = [name for name in BYTES if "shared" in name]
 # waits for other traffic of the L1 cache (global loads that arrive) happens again, and is a bank conflict to
 # ncu, some tens or hundreds a launch and not the same number each time. The simulator has no such traffic.
 WAVEFRONTS = {
-    f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum": f"smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"
+    f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum": (
+        f"smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"
+    )
     for op in ("ld", "st")
 }
 
