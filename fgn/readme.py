@@ -54,7 +54,7 @@ def results_table(record: Record) -> str:
 
 
 def precisions_table(record: Record) -> str:
-    """The recorded times of the versions on tensor cores as Markdown: a row per shape, chain and precision."""
+    """The recorded times on tensor cores as Markdown: a row per shape, chain and precision."""
     times, errors = record.precisions, record.precision_errors
     keys = ["chain", "batch", "in_features", "out_features", "groups", "precision"]
     errors = errors.set_index([*keys, "version"]).relative_error
@@ -85,9 +85,9 @@ def precisions_table(record: Record) -> str:
     ratios = pd.Series(ratios).dropna()
     return "\n".join(
         [
-            f"On tensor cores, in every precision (ieee is float32 accuracy): {len(ratios)} problems, torch.compile "
-            f"÷ fgn between {ratios.min():.2f} and {ratios.max():.2f}, geometric mean "
-            f"{np.exp(np.log(ratios).mean()):.2f}.",
+            "On tensor cores, in every precision (ieee is float32 accuracy): "
+            f"{len(ratios)} problems, torch.compile ÷ fgn between {ratios.min():.2f} and {ratios.max():.2f}, "
+            f"geometric mean {np.exp(np.log(ratios).mean()):.2f}.",
             "",
             "| chain | batch × in → out, groups | precision | `F.linear` alone | torch.compile | fgn | "
             "torch.compile ÷ fgn | floor | error, fgn / torch |",
