@@ -14,7 +14,9 @@ the C subset of CUDA: no templates, references or classes, and the sizes of arra
 `cuda_c/portable.h` has is there without an #include.
 
 `fgn.check`, `fgn.count`, `fgn.count_lines` and `fgn.live.time` take calls of live kernels just as calls of
-fgn's own. On the simulator, Ctrl-C and the stop button interrupt a kernel wherever it is.
+fgn's own. On the simulator, Ctrl-C and the stop button interrupt a kernel wherever it is. A GPU offers no such thing: a kernel without an end there ends
+with the process only (restart the notebook's kernel), so try it on CPU tensors first. Nor does a plain run,
+on either machine, stop a kernel before it leaves its arrays: `fgn.check` does.
 """
 
 from __future__ import annotations
@@ -323,8 +325,8 @@ class Kernel:
     default; `kernel[grid, block](x, y, n, shared_bytes=1024)` says the same.
 
     A pointer takes a contiguous tensor of the dtype that it points to (float * a float32 one) or None; a
-    number takes an int or float that its type can hold; a struct takes a dict of its members. The device of the
-    tensors decides where it runs; there it is compiled when it first runs. A GPU runs it on the current
+    number takes an int or float that its type can hold; a struct takes a dict of its members. The device of
+    the tensors decides where it runs; there it is compiled when it first runs. A GPU runs it on the current
     stream, and as everywhere in torch an error inside it shows when something waits for the GPU.
 
     source, name: as given. signature: its name and parameters as C has them.
