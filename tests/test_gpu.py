@@ -169,8 +169,8 @@ def test_live_kernel_errors():
 
 def test_live_kernel_with_much_shared_memory():
     much = fgn.kernel(
-        "__global__ void much(float *y) {\n    extern __shared__ float all[];\n    all[20000] = 5.0f;\n"
-        "    y[0] = all[20000];\n}"
+        "__global__ void much(float *y) {\n    extern __shared__ float values[];\n    values[20000] = 5.0f;\n"
+        "    y[0] = values[20000];\n}"
     )
     y = torch.zeros(1, device="cuda")
     much[1, 1, 100_000](y)

@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 
 import fgn
-from fgn.library import ROOT
+from fgn.library import ROOT, find_nvcc
 from fgn.live import CellError, _define
 
 SCALE = """
@@ -155,6 +155,30 @@ def test_compiler_messages_have_the_lines_of_the_source():
         fgn.kernel("\ntemplate <int N> __global__ void f(int *a) {}", file="mine.cu").build()
     with pytest.raises(fgn.BuildError, match=r"f\.cu:1: the brace that opens here is never closed"):
         fgn.kernel("__global__ void f(int *a) {\n a[0] = 1;\n").build()
+
+
+@pytest.mark.skipif(find_nvcc() is None, reason="needs nvcc")
+def test_nvcc_compiles_the_same_source(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device=None: (9, 0))
+    assert fgn.kernel(SCALE).build("cuda") == ""
+    assert fgn.kernel(TYPICAL).build("cuda") == ""
+    broken = fgn.kernel("__global__ void broken(int *a) {\n    a[0] = b;\n}")
+    with pytest.raises(fgn.BuildError, match=r'broken\.cu\(2\): error: identifier "b" is undefined'):
+        broken.build("cuda")
+
+
+def test_built_ins_that_the_ladder_does_not_use():
+    bits = fgn.kernel("""
+__global__ void bits(int *to, int3 add) {
+    int3 own = make_int3(threadIdx.x, 1, 2);
+    to[0] = __brev(1u) == 0x80000000u && __mulhi(1 << 30, 1 << 4) == 1 << 2;
+    to[1] = __float2int_rn(2.5f) + 10 * __float2int_ru(2.1f) + 100 * __float2int_rd(-0.5f);
+    __threadfence_system();
+    to[2] = own.y + own.z + add.z;
+}""")
+    to = torch.zeros(3, dtype=torch.int32)
+    bits[1, 1](to, {"x": 1, "y": 2, "z": 3})
+    assert to.tolist() == [1, 2 + 30 - 100, 6]
 
 
 def test_warnings_are_shown_once():
