@@ -13,8 +13,11 @@ kernels. CPU tensors run on the simulator, CUDA tensors on their GPU. To run on 
 the C subset of CUDA: no templates, references or classes, and the sizes of arrays are macros. What
 `cuda_c/portable.h` has is there without an #include.
 
-`fgn.check`, `fgn.count`, `fgn.count_lines` and `fgn.live.time` take calls of live kernels just as calls of
-fgn's own. On the simulator, Ctrl-C and the stop button interrupt a kernel wherever it is.
+`fgn.check`, `fgn.count`, `fgn.count_lines`, `fgn.source_view` and `fgn.time` take calls of live kernels
+just as calls of fgn's own. On the simulator, Ctrl-C and the stop button interrupt a kernel wherever it is.
+A GPU offers no such thing: a kernel without an end there ends with the process only (restart the notebook's
+kernel), so try it on CPU tensors first. Nor does a plain run, on either machine, stop a kernel before it
+leaves its arrays, which may end the process: `fgn.check` does.
 """
 
 from __future__ import annotations

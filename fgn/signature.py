@@ -48,7 +48,7 @@ def _with_headers(source: str, seen: set[Path]) -> str:
 VECTORS = {
     f"{name}{count}": (element, "xyzw"[:count])
     for name, element in (("int", "int"), ("uint", "unsigned"), ("float", "float"), ("double", "double"))
-    for count in {"float": (2, 3, 4), "double": (2,)}.get(name, (2, 4))
+    for count in {"float": (2, 3, 4), "int": (2, 3, 4), "double": (2,)}.get(name, (2, 4))
 }
 _QUALIFIERS = r"\b(?:const|volatile|__restrict__|__restrict|__grid_constant__)\b"
 _DECLARATIONS = (

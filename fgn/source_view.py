@@ -81,9 +81,9 @@ class SourceView:
         self._most = frame[list(COLUMNS)].max()
 
     def _heat(self, column: str, value: float) -> float:
-        """From 0 to 1, the largest number of the column in the whole view."""
-        most = self._most[column]
-        return 0.0 if pd.isna(value) or not most > 0 else float(value / most)
+        """From 0 to 1, which is the largest number of the column in the whole view."""
+        most = 32.0 if column == "sectors/request" else self._most[column]  # 32: a sector for each lane
+        return 0.0 if pd.isna(value) or not most > 0 else min(1.0, float(value / most))
 
     def __str__(self) -> str:
         blocks = []
