@@ -1,6 +1,8 @@
 """The gallery: every planted bug is found and named, and nothing is found in the right kernels."""
 
 import difflib
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ import fgn
 from fgn import gallery
 from fgn.counted import KINDS, KernelFault
 from fgn.gallery import BUGS, COMPARISON, DATA, FOLDER, KERNELS, RIGHT
+from fgn.library import ROOT
 
 MOST_CHANGED_LINES = 16
 
@@ -127,3 +130,11 @@ def test_reads_of_what_is_not_yet_written(case):
         fgn.check(lambda: unwritten[1, 64](torch.zeros(64)))
     assert (caught.value.kind, caught.value.line) == (kind, 5)
     assert caught.value.block == (0, 0, 0)
+
+
+def test_command_line():
+    command = [sys.executable, "-m", "fgn", "bugs", "unbiased_variance"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    for words in (gallery.story("unbiased_variance"), str(gallery.diff("unbiased_variance")), "n − 1 = 23"):
+        assert words in result.stdout
