@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/sim/*.h cuda_c/sim/*.c \
-	cuda_c/sim/counted/*.h cuda_c/sim/counted/*.c)
+	cuda_c/sim/counted/*.h cuda_c/sim/counted/*.c bugs/*.cu bugs/right/*.cu)
 SANITIZER_RUNTIME = $(shell $(CC) -print-file-name=libasan.so) $(shell $(CC) -print-file-name=libstdc++.so)
 
 .PHONY: all build notebooks test check sanitize sanitize-gpu lab bench clean
@@ -32,8 +32,8 @@ notebooks: build
 
 check: $(INSTALLED)
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
-	$(BIN)/ruff check fgn tests notebooks
-	$(BIN)/ruff format --check fgn tests notebooks
+	$(BIN)/ruff check fgn bugs tests notebooks
+	$(BIN)/ruff format --check fgn bugs tests notebooks
 
 test: check build
 	$(BIN)/python -m pytest --nbmake --nbmake-timeout=300 tests notebooks
@@ -57,7 +57,7 @@ lab: build
 	$(BIN)/jupyter lab notebooks
 
 bench: build
-	$(BIN)/python -m fgn bench --all
+	$(BIN)/python -m fgn bench --all --precisions
 
 clean:
 	rm -rf build

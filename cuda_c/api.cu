@@ -70,7 +70,7 @@ static const struct rung ladder[] = {
      ONE_KERNEL,
      NULL},
     {{"hopper", "gemm_10_hopper.cu", "gemm_10_hopper.cu", "tensor cores, the copy engine, pairs of blocks",
-      "a GPU of compute capability 9.0"},
+      "compute capability 9.0; groups of 8, 16, ..., 512 channels; rows of multiples of 16 bytes"},
      NULL,
      BLOCK_NORM,
      TENSOR_CORES,
@@ -235,23 +235,15 @@ fgn_status fgn_supports(int version, const fgn_chain *chain) {
     return check_chain(version, chain);
 }
 
-static struct operators operators_of(int count, const fgn_pointwise *step) {
-    struct operators list;
-    memset(&list, 0, sizeof list);
-    list.count = count;
-    for (int i = 0; i < count; i++)
-        list.step[i] = step[i];
-    return list;
-}
-
 int fgn_default_version(const fgn_chain *chain) {
     int best = -1;
     for (int version = 0; version < VERSIONS; version++) {
         if (check_chain(version, chain) != FGN_OK)
             continue;
-        /* The last rung wins wherever its tiles fill the GPU; the others have smaller blocks for fewer rows.
-         */
-        if (ladder[version].fusion != ONE_KERNEL || !has_few_tiles(chain->batch, chain->out_features))
+        /* Each rung is faster than those before wherever its tiles fill the GPU; `fused` has smaller blocks
+         * for fewer rows. */
+        if (ladder[version].fusion < ONE_KERNEL || best < 0 ||
+            !has_few_tiles(chain->batch, chain->out_features))
             best = version;
     }
     return best;
@@ -267,7 +259,8 @@ static struct group_norm norm_of(const fgn_chain *chain, float *y) {
                               chain->out_features,
                               chain->groups,
                               chain->eps,
-                              operators_of(chain->after_count, chain->after)};
+                              operators_of(chain->after_count, chain->after),
+                              {NULL, NULL}};
     return norm;
 }
 
@@ -382,7 +375,8 @@ static cudaError_t launch_rung(const struct rung *rung, const fgn_chain *chain, 
                         chain->batch,
                         chain->in_features,
                         chain->out_features,
-                        operators_of(chain->before_count, chain->before)};
+                        operators_of(chain->before_count, chain->before),
+                        {NULL, NULL}};
     if (rung->fusion == SEPARATE_KERNELS)
         gemm.before.count = 0;
     if (!has_norm(chain))
@@ -456,8 +450,8 @@ fgn_status fgn_group_norm(int version, long long batch, long long channels, long
         status = check_workspace(needed, workspace, workspace_bytes);
     if (status != FGN_OK)
         return status;
-    struct group_norm norm = {x,      norm_scale, norm_shift,           y, batch, channels,
-                              groups, eps,        operators_of(0, NULL)};
+    struct group_norm norm = {
+        x, norm_scale, norm_shift, y, batch, channels, groups, eps, operators_of(0, NULL), {NULL, NULL}};
     return status_of(launch_norm(ladder[version].norm, &norm, workspace, (cudaStream_t)stream),
                      ladder[version].version.name);
 }

@@ -15,8 +15,8 @@
  * Limit: the tensor cores (1024 multiply-adds of 16-bit factors a clock and multiprocessor ... for which the
  * power that the GPU may draw sets the clock), and at the end the last tiles' epilogues, which nothing hides.
  *
- * Groups of 8, 16, ..., 256 channels are normalised inside a tile, groups of 512 inside a pair. Others take a
- * second launch (group_norm_2_block.cu). */
+ * Groups of 8, 16, ..., 256 channels are normalised inside a tile, groups of 512 inside a pair; for others
+ * the rungs before are there. */
 #include "ladder.h"
 #include "halves.h"
 
@@ -100,7 +100,8 @@ static __device__ __forceinline__ int column_of_sum(int i, int unused) {
 struct sums_place {
     int64_t row; /* of the first; the second is 8 below */
     int64_t column;
-    const staged_vector *vectors; /* from the thread's first column on */
+    int columns; /* of the matrix, from this one on */
+    int vectors; /* where in shared memory: bytes, from the thread's first column on */
 };
 
 /* Starts to copy the tile's part of every vector. */
@@ -122,23 +123,39 @@ static __device__ __forceinline__ void await_vectors(int warpgroup) {
 }
 
 static __device__ __forceinline__ const float *operand(const struct sums_place *place, int vector) {
-    return (const float *)(place->vectors + vector);
+    return (const float *)(dynamic_shared + place->vectors + vector * (int)sizeof(staged_vector));
+}
+
+/* A vector's values for sum[i] and sum[i + 1], which are the columns of sum[i + 2] and sum[i + 3] too. */
+static __device__ __forceinline__ float2 operand_pair(const struct sums_place *place, int vector, int i) {
+    return *(const float2 *)(operand(place, vector) + column_of_sum(i, 0));
 }
 
 static __device__ __forceinline__ void undo_scaling(const struct hopper_args *args,
                                                     const struct sums_place *place, float *sum) {
-    float row_factor[2];
 #pragma unroll
     for (int row = 0; row < 2; row++) {
         int64_t at = place->row + 8 * row;
-        row_factor[row] = args->x_halves.unscale[at < args->batch ? at : args->batch - 1];
-    }
-    const float *column_factor = operand(place, args->vectors.unscale);
+        float a = args->x_halves.unscale[at < args->batch ? at : args->batch - 1];
 #pragma unroll
-    for (int i = 0; i < SUMS; i++) {
-        /* the smaller factor first: their product may be too small or too large for a float */
-        float a = row_factor[i / 2 % 2], b = column_factor[column_of_sum(i, 0)];
-        sum[i] = sum[i] * fminf(a, b) * fmaxf(a, b);
+        for (int i = 2 * row; i < SUMS; i += 4) {
+            /* the smaller factor first: their product may be too small or too large for a float */
+            float2 b = operand_pair(place, args->vectors.unscale, i);
+            sum[i] = sum[i] * fminf(a, b.x) * fmaxf(a, b.x);
+            sum[i + 1] = sum[i + 1] * fminf(a, b.y) * fmaxf(a, b.y);
+        }
+    }
+}
+
+static __device__ __forceinline__ void add_bias(const struct hopper_args *args,
+                                                const struct sums_place *place, float *sum) {
+#pragma unroll
+    for (int i = 0; i < SUMS; i += 4) {
+        float2 bias = operand_pair(place, args->vectors.bias, i);
+        sum[i] += bias.x;
+        sum[i + 1] += bias.y;
+        sum[i + 2] += bias.x;
+        sum[i + 3] += bias.y;
     }
 }
 
@@ -171,57 +188,126 @@ static __device__ __forceinline__ void normalise(const struct hopper_args *args,
 
 static __device__ __forceinline__ void scale_and_shift_sums(const struct hopper_args *args,
                                                             const struct sums_place *place, float *sum) {
-    if (args->vectors.scale != NO_VECTOR) {
-        const float *scale = operand(place, args->vectors.scale);
 #pragma unroll
-        for (int i = 0; i < SUMS; i++)
-            sum[i] *= scale[column_of_sum(i, 0)];
+    for (int i = 0; i < SUMS; i += 4) {
+        float2 scale = make_float2(1.0f, 1.0f), shift = make_float2(0.0f, 0.0f);
+        if (args->vectors.scale != NO_VECTOR)
+            scale = operand_pair(place, args->vectors.scale, i);
+        if (args->vectors.shift != NO_VECTOR)
+            shift = operand_pair(place, args->vectors.shift, i);
+        sum[i] = sum[i] * scale.x + shift.x;
+        sum[i + 1] = sum[i + 1] * scale.y + shift.y;
+        sum[i + 2] = sum[i + 2] * scale.x + shift.x;
+        sum[i + 3] = sum[i + 3] * scale.y + shift.y;
     }
-    if (args->vectors.shift != NO_VECTOR) {
-        const float *shift = operand(place, args->vectors.shift);
+}
+
+/* ---- From registers to y ---- */
+
+/* One value after the other: for rows that do not begin at multiples of 16 bytes. */
+static __device__ __forceinline__ void store_values(const struct sums_place *place, const float *sum, int row,
+                                                    void *y, fgn_type type) {
 #pragma unroll
-        for (int i = 0; i < SUMS; i++)
-            sum[i] += shift[column_of_sum(i, 0)];
+    for (int i = 0; i < SUMS; i++) {
+        int column = column_of_sum(i, 0);
+        if (i / 2 % 2 != row || column >= place->columns)
+            continue;
+        if (type == FGN_FLOAT32)
+            ((float *)y)[column] = sum[i];
+        else
+            ((uint16_t *)y)[column] = type == FGN_FLOAT16 ? float16_bits(sum[i]) : bfloat16_bits(sum[i]);
     }
 }
 
-static __device__ __forceinline__ void store_value(void *y, fgn_type type, int64_t at, float v) {
-    if (type == FGN_FLOAT32)
-        ((float *)y)[at] = v;
-    else
-        ((uint16_t *)y)[at] = type == FGN_FLOAT16 ? float16_bits(v) : bfloat16_bits(v);
+/* Two neighbouring floats a lane: a quad fills a sector of 32 bytes. */
+static __device__ __forceinline__ void store_floats(const struct sums_place *place, const float *sum, int row,
+                                                    float *y) {
+#pragma unroll
+    for (int i = 2 * row; i < SUMS; i += 4) {
+        int column = column_of_sum(i, 0);
+        if (column < place->columns)
+            *(float2 *)(y + column) = make_float2(sum[i], sum[i + 1]);
+    }
 }
 
-static __device__ __forceinline__ void store_pair(void *y, fgn_type type, int64_t at, float a, float b) {
-    if (type == FGN_FLOAT32)
-        *(float2 *)((float *)y + at) = make_float2(a, b);
-    else if (type == FGN_FLOAT16)
-        *(__half2 *)((uint16_t *)y + at) = __floats2half2_rn(a, b);
-    else
-        *(__nv_bfloat162 *)((uint16_t *)y + at) = __floats2bfloat162_rn(a, b);
+/* Two values in one register, by one instruction. */
+static __device__ __forceinline__ uint32_t packed(float a, float b, fgn_type type) {
+    if (type == FGN_FLOAT16) {
+        __half2 pair = __floats2half2_rn(a, b);
+        return *(uint32_t *)&pair;
+    }
+    __nv_bfloat162 pair = __floats2bfloat162_rn(a, b);
+    return *(uint32_t *)&pair;
 }
 
-static __device__ __forceinline__ void store_sums(const struct hopper_args *args,
-                                                  const struct sums_place *place, const float *sum) {
-    bool pairs = args->out_features % 2 == 0;
-    int columns = (int)(args->out_features - place->column); /* to the right of the first, it included */
+/* Transposes a 2 x 2 matrix whose rows are in two lanes, `distance` apart. */
+static __device__ __forceinline__ void exchange(uint32_t *a, uint32_t *b, int distance) {
+    bool upper = threadIdx.x & distance;
+    uint32_t got = __shfl_xor_sync(0xffffffffu, upper ? *a : *b, distance);
+    if (upper)
+        *a = got;
+    else
+        *b = got;
+}
+
+#define ROW_PAIRS (SUMS / 4) /* of a thread, in one of its two rows */
+
+/* Eight neighbouring 16-bit values a lane. A quad has two of every eight columns in each lane: four times
+ * eight columns are transposed within it, so that each lane stores 16 bytes and the quad 64. */
+static __device__ __forceinline__ void store_halves(const struct sums_place *place, const float *sum, int row,
+                                                    uint16_t *y, bool present, fgn_type type) {
+    uint32_t pair[ROW_PAIRS];
+#pragma unroll
+    for (int i = 0; i < ROW_PAIRS; i++)
+        pair[i] = packed(sum[4 * i + 2 * row], sum[4 * i + 2 * row + 1], type);
+#pragma unroll
+    for (int i = 0; i < ROW_PAIRS; i += 2)
+        exchange(&pair[i], &pair[i + 1], 1);
+#pragma unroll
+    for (int i = 0; i < ROW_PAIRS; i += QUAD) {
+        exchange(&pair[i], &pair[i + 2], 2);
+        exchange(&pair[i + 1], &pair[i + 3], 2);
+    }
+    int to_first_column = threadIdx.x % QUAD * (CHUNK - 2); /* of the lane's own eight, from its first two */
+#pragma unroll
+    for (int i = 0; i < ROW_PAIRS; i += QUAD) {
+        int column = i * CHUNK + to_first_column;
+        if (present && column < place->columns)
+            *(uint4 *)(y + column) = make_uint4(pair[i], pair[i + 1], pair[i + 2], pair[i + 3]);
+    }
+}
+
+static __device__ __forceinline__ void store_sums_as(const struct hopper_args *args,
+                                                     const struct sums_place *place, const float *sum,
+                                                     fgn_type type) {
+    bool aligned = args->out_features % CHUNK == 0;
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-        if (place->row + 8 * row >= args->batch)
-            continue;
         int64_t first = (place->row + 8 * row) * args->out_features + place->column;
-#pragma unroll
-        for (int i = 2 * row; i < SUMS; i += 4) {
-            int column = column_of_sum(i, 0);
-            if (pairs && column < columns) {
-                store_pair(args->y, args->y_type, first + column, sum[i], sum[i + 1]);
-            } else {
-                if (column < columns)
-                    store_value(args->y, args->y_type, first + column, sum[i]);
-                if (column + 1 < columns)
-                    store_value(args->y, args->y_type, first + column + 1, sum[i + 1]);
-            }
-        }
+        bool present = place->row + 8 * row < args->batch;
+        if (aligned && type != FGN_FLOAT32)
+            store_halves(place, sum, row, (uint16_t *)args->y + first, present, type);
+        else if (aligned && present)
+            store_floats(place, sum, row, (float *)args->y + first);
+        else if (present)
+            store_values(place, sum, row, (unsigned char *)args->y + first * (type == FGN_FLOAT32 ? 4 : 2),
+                         type);
+    }
+}
+
+/* The type is a constant in each branch. */
+static __device__ __forceinline__ void store_sums(const struct hopper_args *args,
+                                                  const struct sums_place *place, const float *sum) {
+    switch (args->y_type) {
+    case FGN_FLOAT32:
+        store_sums_as(args, place, sum, FGN_FLOAT32);
+        break;
+    case FGN_FLOAT16:
+        store_sums_as(args, place, sum, FGN_FLOAT16);
+        break;
+    case FGN_BFLOAT16:
+        store_sums_as(args, place, sum, FGN_BFLOAT16);
+        break;
     }
 }
 
@@ -241,15 +327,13 @@ static __device__ __forceinline__ void finish_tile(const struct hopper_args *arg
     int row_in_warpgroup = threadIdx.x % WARPGROUP / 32 * 16 + lane / QUAD;
     int first_column = lane % QUAD * 2;
     struct sums_place place = {tile.row + warpgroup * WARPGROUP_ROWS + row_in_warpgroup,
-                               tile.column + first_column, (const staged_vector *)&staged[0][first_column]};
+                               tile.column + first_column,
+                               (int)(args->out_features - tile.column - first_column),
+                               (int)((unsigned char *)&staged[0][first_column] - dynamic_shared)};
     if (factors == SPLIT_FLOAT32_FACTORS)
         undo_scaling(args, &place, sum);
-    if (args->vectors.bias != NO_VECTOR) {
-        const float *bias = operand(&place, args->vectors.bias);
-#pragma unroll
-        for (int i = 0; i < SUMS; i++)
-            sum[i] += bias[column_of_sum(i, 0)];
-    }
+    if (args->vectors.bias != NO_VECTOR)
+        add_bias(args, &place, sum);
     apply_to_sums(&args->before, args->vectors.before, &place, sum);
     if (args->group_size > 0) {
         normalise(args, sum, memory, warpgroup, turn);
@@ -303,6 +387,10 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
                                                             SLOT_ALIGNMENT * SLOT_ALIGNMENT);
     if (factors == SPLIT_FLOAT32_FACTORS && (*args->x_halves.unheld || *args->w_halves.unheld))
         return; /* the float32 rung, launched after this one, does the work */
+    if (threadIdx.x == 0) {
+        prefetch_tensormap(&args->copies.x);
+        prefetch_tensormap(&args->copies.w);
+    }
     prepare_barriers(memory);
     if (threadIdx.x < WARPGROUP) {
         setmaxnreg_dec(PRODUCER_REGISTERS);
@@ -480,16 +568,19 @@ static const char *refusal(const fgn_chain *chain) {
         return NEEDS_HOPPER;
     if (!is_split(chain) && chain->in_features % (16 / element_bytes_of(chain)) != 0)
         return "rows of x that are multiples of 16 bytes";
+    if (chain->groups > 0 && !normalises_in_tile(chain))
+        return "groups of 8, 16, 32, 64, 128, 256 or 512 channels";
     if (chain->batch > INT32_MAX - TILE_ROWS * PAIR)
         return "a batch below 2^31";
     return NULL;
 }
 
+/* Split factors: the halves of x, the chain, and float32 in their stead. */
 static int launches(const fgn_chain *chain) {
-    return (is_split(chain) ? 2 : 1) + (chain->groups > 0 && !normalises_in_tile(chain));
+    return is_split(chain) ? 2 + float32_launches(chain) : 1;
 }
 
-/* The workspace holds the halves of x, or the intermediate that a second launch normalises. */
+/* The halves of x. */
 static unsigned long long workspace_bytes(const fgn_chain *chain) {
     return is_split(chain) ? halves_bytes(chain->batch, chain->in_features) : 0;
 }
@@ -503,14 +594,6 @@ static cudaError_t prepare(const fgn_chain *chain, void *prepared, cudaStream_t 
                        halves_at(prepared, chain->out_features, chain->in_features), stream);
 }
 
-static struct operators list_of(int count, const fgn_pointwise *step) {
-    struct operators list = {};
-    list.count = count;
-    for (int i = 0; i < count; i++)
-        list.step[i] = step[i];
-    return list;
-}
-
 static int add_vector(struct vectors *vectors, const float *from) {
     if (!from)
         return NO_VECTOR;
@@ -522,12 +605,15 @@ static struct vectors vectors_of(const fgn_chain *chain, const float *unscale) {
     struct vectors vectors = {};
     vectors.bias = add_vector(&vectors, chain->bias);
     vectors.unscale = add_vector(&vectors, unscale);
-    vectors.scale = add_vector(&vectors, chain->norm_scale);
-    vectors.shift = add_vector(&vectors, chain->norm_shift);
     for (int i = 0; i < chain->before_count; i++)
         vectors.before[i] = add_vector(&vectors, chain->before[i].channel);
-    for (int i = 0; i < chain->after_count; i++)
-        vectors.after[i] = add_vector(&vectors, chain->after[i].channel);
+    vectors.scale = vectors.shift = NO_VECTOR;
+    if (normalises_in_tile(chain)) {
+        vectors.scale = add_vector(&vectors, chain->norm_scale);
+        vectors.shift = add_vector(&vectors, chain->norm_shift);
+        for (int i = 0; i < chain->after_count; i++)
+            vectors.after[i] = add_vector(&vectors, chain->after[i].channel);
+    }
     return vectors;
 }
 
@@ -544,8 +630,8 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
         (int)tiles(chain->out_features, args.pair_shares_w ? TILE_COLUMNS : PAIR * TILE_COLUMNS);
     args.group_size = normalises_in_tile(chain) ? (int)group_size_of(chain) : 0;
     args.eps = chain->eps;
-    args.before = list_of(chain->before_count, chain->before);
-    args.after = list_of(chain->after_count, chain->after);
+    args.before = operators_of(chain->before_count, chain->before);
+    args.after = operators_of(chain->after_count, chain->after);
     args.y = y;
     args.y_type = chain->type;
     cudaError_t error = cudaSuccess;
@@ -559,7 +645,12 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     args.vectors = vectors_of(chain, args.w_halves.unscale);
     if (!describe_matrices(&args, chain, x))
         return cudaErrorInvalidValue;
-    return launch_kernel(chain, &args, stream);
+    error = launch_kernel(chain, &args, stream);
+    if (error == cudaSuccess && is_split(chain)) {
+        struct condition unheld = {args.x_halves.unheld, args.w_halves.unheld};
+        error = float32_chain(chain, (const float *)x, (float *)y, unheld, stream);
+    }
+    return error;
 }
 
 extern const struct tensor_rung gemm_10_hopper = {refusal,        launches, workspace_bytes,

@@ -24,7 +24,12 @@ __global__ void coalesced_gemm_kernel(struct gemm g) {
     int64_t row = index / g.out_features;
     int64_t column = index % g.out_features;
     float sum = 0.0f;
-    for (int64_t k = lane; k < g.in_features; k += LANES)
+    /* All lanes take as many turns: the compiler makes several of them at once, and lanes that had one more
+     * would be out of step with the others. */
+    int64_t whole = g.in_features / LANES * LANES, k = lane;
+    for (; k < whole; k += LANES)
+        sum += g.x[row * g.in_features + k] * g.weight[column * g.in_features + k];
+    if (k < g.in_features)
         sum += g.x[row * g.in_features + k] * g.weight[column * g.in_features + k];
     for (int distance = LANES / 2; distance > 0; distance /= 2)
         sum += __shfl_down_sync(0xffffffffu, sum, distance);

@@ -28,16 +28,28 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) pipelined_gemm_kernel(struct 
     multiply_tile(g, (struct tile_memory *)dynamic_shared, first_row, first_column, sum, args.slices_in_run);
 
     struct thread_place place = place_of_thread();
-    bool y_quads = rows_hold_quads(g->y, g->out_features);
+    bool whole_quads = rows_hold_quads(g->y, g->out_features);
+    /* Float by float: a store of a quad would force four sums into neighbouring registers (pipelined_tile.h).
+     * Together the four stores fill their sectors. */
 #pragma unroll
     for (int i = 0; i < THREAD_ROWS; i++) {
         int64_t row = first_row + row_in_tile(place, i);
 #pragma unroll
         for (int j = 0; j < THREAD_COLUMNS; j += 4) {
             int64_t column = first_column + column_in_tile(place, j);
-            float4 quad = {sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]};
-            if (row < g->batch)
-                store_quad(g->y + row * g->out_features + column, quad, g->out_features - column, y_quads);
+            int64_t count = row < g->batch ? g->out_features - column : 0;
+            float *y = g->y + row * g->out_features + column;
+            if (whole_quads && count >= 4) {
+                y[0] = sum[i][j];
+                y[1] = sum[i][j + 1];
+                y[2] = sum[i][j + 2];
+                y[3] = sum[i][j + 3];
+                continue;
+            }
+#pragma unroll
+            for (int c = 0; c < 4; c++)
+                if (c < count)
+                    y[c] = sum[i][j + c];
         }
     }
 }

@@ -45,6 +45,8 @@ static inline __device__ void write_tile(const struct gemm *g, const struct park
 }
 
 __global__ void __launch_bounds__(TILE_THREADS, 2) fused_gemm_kernel(struct fused_args args) {
+    if (!holds(args.gemm.condition))
+        return;
     int64_t row_tiles = tiles(args.gemm.batch, TILE);
     int64_t first_row = blockIdx.x % row_tiles * TILE;
     int64_t first_column = blockIdx.x / row_tiles * TILE;

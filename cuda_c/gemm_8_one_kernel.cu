@@ -121,7 +121,7 @@ static __forceinline__ __device__ void normalise_rows(const struct one_kernel_ar
     for (int i = 0; i < ROWS_AT_ONCE; i++) {
         if (i < rows && quads && member * LANE_COLUMNS < size) {
             float4 quad = {value[0][i], value[1][i], value[2][i], value[3][i]};
-            *(float4 *)(y + member * LANE_COLUMNS) = quad;
+            store_16(y + member * LANE_COLUMNS, quad);
         } else if (i < rows && !quads) {
 #pragma unroll
             for (int j = 0; j < LANE_COLUMNS; j++)
@@ -155,6 +155,8 @@ static __forceinline__ __device__ void normalise_tile(const struct one_kernel_ar
 }
 
 __global__ void __launch_bounds__(TILE_THREADS, 2) one_kernel_kernel(struct one_kernel_args args) {
+    if (!holds(args.gemm.condition))
+        return;
     int64_t row_tiles = tiles(args.gemm.batch, TILE);
     int64_t first_row = blockIdx.x % row_tiles * TILE;
     int64_t first_group = blockIdx.x / row_tiles * args.groups_in_tile;

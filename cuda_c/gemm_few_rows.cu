@@ -95,6 +95,8 @@ static __forceinline__ __device__ void add_products(float sum[ROWS][WARP_COLUMNS
 }
 
 __global__ void __launch_bounds__(THREADS, 2) few_rows_gemm_kernel(struct gemm g) {
+    if (!holds(g.condition))
+        return;
     __shared__ __align__(16) struct slices slices;
     int lane = threadIdx.x % LANES;
     int64_t row_tiles = tiles(g.batch, ROWS);

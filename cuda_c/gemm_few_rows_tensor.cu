@@ -722,19 +722,19 @@ static cudaError_t prepare(const fgn_chain *chain, void *prepared, cudaStream_t 
     return cudaSuccess;
 }
 
-static struct operators operators_of(int count, const fgn_pointwise *step) {
-    struct operators list = {count, {{FGN_DOUBLE, 0.0f, 0.0f, NULL}}};
-    for (int i = 0; i < count; i++)
-        list.step[i] = step[i];
-    return list;
-}
-
 static struct ending ending_of(const fgn_chain *chain, void *y) {
     struct ending ending = {chain->bias,
                             operators_of(chain->before_count, chain->before),
-                            {NULL, chain->norm_scale, chain->norm_shift, NULL, chain->batch,
-                             chain->out_features, chain->groups, chain->eps,
-                             operators_of(chain->after_count, chain->after)},
+                            {NULL,
+                             chain->norm_scale,
+                             chain->norm_shift,
+                             NULL,
+                             chain->batch,
+                             chain->out_features,
+                             chain->groups,
+                             chain->eps,
+                             operators_of(chain->after_count, chain->after),
+                             {NULL, NULL}},
                             y,
                             chain->type};
     return ending;

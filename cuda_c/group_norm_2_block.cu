@@ -130,6 +130,8 @@ static __forceinline__ __device__ void normalise_as_team(const struct team_args 
 
 /* threadIdx.x counts the teams along a row, threadIdx.y the rows. */
 __global__ void __launch_bounds__(THREADS) group_norm_team_kernel(struct team_args args) {
+    if (!holds(args.norm.condition))
+        return;
     int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
     int group = (blockIdx.y * blockDim.x + threadIdx.x) / args.team;
     struct share share = share_of(&args.norm, row, group, threadIdx.x % args.team, args.team);
@@ -165,6 +167,8 @@ normalise_as_block(const struct team_args *args, const struct share *share, floa
 
 __global__ void __launch_bounds__(THREADS) group_norm_block_kernel(struct team_args args) {
     __shared__ float partial[WARPS];
+    if (!holds(args.norm.condition))
+        return;
     struct share share = share_of(&args.norm, blockIdx.x, blockIdx.y, threadIdx.x, THREADS);
     if (args.width == 4)
         normalise_as_block(&args, &share, partial, 4);

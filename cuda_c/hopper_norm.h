@@ -15,54 +15,82 @@
 #include "hopper_tile.h"
 
 #define QUAD 4
-#define CHUNK 8 /* columns among which a quad has two values a lane */
+#define CHUNK 8 /* columns, of which each lane of a quad has two */
 
-static __device__ __forceinline__ float quad_sum(float v) {
-    v += __shfl_xor_sync(0xffffffffu, v, 1);
-    return v + __shfl_xor_sync(0xffffffffu, v, 2);
+/* A unit is one group in one of the thread's two rows: columns * 2 values, which are not neighbours. */
+#define MOST_UNITS 16
+
+/* Where in a thread's sums value `i` of a unit is. */
+static __device__ __forceinline__ int at_unit(int unit, int columns, int i) {
+    return unit / 2 * (columns / 2) + unit % 2 * 2 + i / 2 * 4 + i % 2;
 }
 
-/* The mean of `count` columns from `chunk` on, in one of the thread's two rows, and the sum of the squares of
- * the differences from it. Leaves the differences in `sum`. */
-static __device__ __forceinline__ float2 moments_of_row(float *sum, int chunk, int count, int row) {
-    float *value = sum + chunk * 4 + row * 2;
-    float pivot = __shfl_sync(0xffffffffu, value[0], threadIdx.x % 32 / QUAD * QUAD);
-    float total = 0.0f, squares = 0.0f;
+/* Sums over the quad, of `units` values at once: a shuffle need not wait for the one before. */
+static __device__ __forceinline__ void quad_sums(float *v, int units) {
 #pragma unroll
-    for (int i = 0; i < count / CHUNK; i++) {
-        value[4 * i] -= pivot;
-        value[4 * i + 1] -= pivot;
-        total += value[4 * i] + value[4 * i + 1];
-    }
-    float mean = quad_sum(total) * (1.0f / count);
+    for (int distance = 1; distance < QUAD; distance *= 2)
 #pragma unroll
-    for (int i = 0; i < count / CHUNK; i++) {
-        value[4 * i] -= mean;
-        value[4 * i + 1] -= mean;
-        squares += value[4 * i] * value[4 * i] + value[4 * i + 1] * value[4 * i + 1];
-    }
-    return make_float2(pivot + mean, quad_sum(squares));
+        for (int i = 0; i < units; i++)
+            v[i] += __shfl_xor_sync(0xffffffffu, v[i], distance);
 }
 
-static __device__ __forceinline__ void scale_row(float *sum, int chunk, int count, int row, float shift,
-                                                 float factor) {
-    float *value = sum + chunk * 4 + row * 2;
+/* The mean of each of `units` units of `columns` columns, and the sum of the squares of the differences from
+ * it. Leaves the differences in `sum`. `units` and `columns` are constants here. */
+static __device__ __forceinline__ void moments_of_units(float *sum, int units, int columns, float *mean,
+                                                        float *squares) {
+    float pivot[MOST_UNITS];
 #pragma unroll
-    for (int i = 0; i < count / CHUNK; i++) {
-        value[4 * i] = (value[4 * i] + shift) * factor;
-        value[4 * i + 1] = (value[4 * i + 1] + shift) * factor;
+    for (int unit = 0; unit < units; unit++) {
+        pivot[unit] =
+            __shfl_sync(0xffffffffu, sum[at_unit(unit, columns, 0)], threadIdx.x % 32 / QUAD * QUAD);
+        mean[unit] = squares[unit] = 0.0f;
     }
-}
-
-/* Normalises groups of `size` columns, a constant here. */
-static __device__ __forceinline__ void normalise_groups(float *sum, int size, float eps) {
+    /* the units take turns: an addition need not wait for the one before */
 #pragma unroll
-    for (int chunk = 0; chunk < TILE_COLUMNS / CHUNK; chunk += size / CHUNK) {
+    for (int i = 0; i < columns / QUAD; i++) {
 #pragma unroll
-        for (int row = 0; row < 2; row++) {
-            float2 moments = moments_of_row(sum, chunk, size, row);
-            scale_row(sum, chunk, size, row, 0.0f, rsqrtf(moments.y * (1.0f / size) + eps));
+        for (int unit = 0; unit < units; unit++) {
+            sum[at_unit(unit, columns, i)] -= pivot[unit];
+            mean[unit] += sum[at_unit(unit, columns, i)];
         }
+    }
+    quad_sums(mean, units);
+#pragma unroll
+    for (int unit = 0; unit < units; unit++)
+        mean[unit] *= 1.0f / columns;
+#pragma unroll
+    for (int i = 0; i < columns / QUAD; i++) {
+#pragma unroll
+        for (int unit = 0; unit < units; unit++) {
+            float *v = &sum[at_unit(unit, columns, i)];
+            *v -= mean[unit];
+            squares[unit] += *v * *v;
+        }
+    }
+    quad_sums(squares, units);
+#pragma unroll
+    for (int unit = 0; unit < units; unit++)
+        mean[unit] += pivot[unit];
+}
+
+/* Normalises groups of `columns` columns, a constant here, as many at once as registers allow. */
+static __device__ __forceinline__ void normalise_groups(float *sum, int columns, float eps) {
+    int all_units = 2 * TILE_COLUMNS / columns;
+    int units = all_units < MOST_UNITS ? all_units : MOST_UNITS;
+    float one_over_columns = 1.0f / columns;
+#pragma unroll
+    for (int first = 0; first < all_units; first += units) {
+        float *part = sum + first / 2 * (columns / 2);
+        float mean[MOST_UNITS], factor[MOST_UNITS];
+        moments_of_units(part, units, columns, mean, factor);
+#pragma unroll
+        for (int unit = 0; unit < units; unit++)
+            factor[unit] = rsqrtf(factor[unit] * one_over_columns + eps);
+#pragma unroll
+        for (int unit = 0; unit < units; unit++)
+#pragma unroll
+            for (int i = 0; i < columns / QUAD; i++)
+                part[at_unit(unit, columns, i)] *= factor[unit];
     }
 }
 
@@ -77,21 +105,24 @@ static __device__ __forceinline__ void normalise_with_other_block(float *sum, fl
     int first_row = warpgroup * WARPGROUP_ROWS + threadIdx.x % WARPGROUP / 32 * 16 + lane / QUAD;
     if (threadIdx.x % WARPGROUP == 0)
         mbarrier_arrive_expect_tx(exchanged, WARPGROUP_ROWS * sizeof(float2));
-    float2 mine[2];
+    float mean[MOST_UNITS], squares[MOST_UNITS];
+    moments_of_units(sum, 2, TILE_COLUMNS, mean, squares);
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-        mine[row] = moments_of_row(sum, 0, TILE_COLUMNS, row);
         uint32_t to = shared_address(&memory->exchange[turn].moments[first_row + 8 * row]);
         if (lane % QUAD == 0)
-            st_async(mapa(to, other), mine[row].x, mine[row].y, mapa(exchanged, other));
+            st_async(mapa(to, other), mean[row], squares[row], mapa(exchanged, other));
     }
     mbarrier_wait(exchanged, turn);
 #pragma unroll
     for (int row = 0; row < 2; row++) {
         float2 others = memory->exchange[turn].moments[first_row + 8 * row];
-        float apart = mine[row].x - others.x;
-        float squares = mine[row].y + others.y + apart * apart * (TILE_COLUMNS / 2);
-        float variance = squares * (1.0f / (2 * TILE_COLUMNS));
-        scale_row(sum, 0, TILE_COLUMNS, row, 0.5f * apart, rsqrtf(variance + eps));
+        float apart = mean[row] - others.x;
+        float both = squares[row] + others.y + apart * apart * (TILE_COLUMNS / 2);
+        float factor = rsqrtf(both * (1.0f / (2 * TILE_COLUMNS)) + eps);
+        float shift = 0.5f * apart * factor; /* from this half's mean to that of both */
+#pragma unroll
+        for (int i = 0; i < TILE_COLUMNS / QUAD; i++)
+            sum[at_unit(row, TILE_COLUMNS, i)] = sum[at_unit(row, TILE_COLUMNS, i)] * factor + shift;
     }
 }

@@ -3,6 +3,8 @@
  * Every host function below checks nothing (api.cu has done so) and returns what the launch returned. */
 #pragma once
 
+#include <string.h>
+
 #include "portable.h"
 
 #ifdef __cplusplus
@@ -18,6 +20,17 @@ struct operators {
     fgn_pointwise step[FGN_MAX_POINTWISE];
 };
 
+/* Two flags in the device's memory. Kernels with a condition run when one of them is set, and return at once
+ * otherwise; NULL for both is no condition. So the device decides, and the host need not wait for it. */
+struct condition {
+    const int *either;
+    const int *or_this;
+};
+
+static inline __device__ bool holds(struct condition condition) {
+    return !condition.either || *condition.either || *condition.or_this;
+}
+
 /* y = before(x W^T + bias); the rungs without an epilogue leave `before` alone. */
 struct gemm {
     const float *x;      /* (batch, in_features) */
@@ -28,6 +41,7 @@ struct gemm {
     int64_t in_features;
     int64_t out_features;
     struct operators before;
+    struct condition condition; /* the rungs from 7 on look at it */
 };
 
 /* What GroupNorm needs to know of one (sample, group). The mean is kept in two floats, so that
@@ -49,6 +63,7 @@ struct group_norm {
     int64_t groups;
     float eps;
     struct operators after;
+    struct condition condition; /* group_norm_1_naive.cu does not look at it */
 };
 
 /* What api.cu asks of a rung that multiplies in tensor cores: such a rung chooses its launches by type,
@@ -91,6 +106,20 @@ cudaError_t gemm_8_one_kernel(const struct gemm *gemm, const struct group_norm *
 bool has_few_rows(const fgn_chain *chain);
 extern const struct tensor_rung gemm_few_rows_tensor;
 extern const struct tensor_rung gemm_10_hopper;
+
+/* The chain in float32 by rung 7 or 8, if the condition holds, in float32_launches() launches. */
+cudaError_t float32_chain(const fgn_chain *chain, const float *x, float *y, struct condition condition,
+                          cudaStream_t stream);
+int float32_launches(const fgn_chain *chain);
+
+static inline struct operators operators_of(int count, const fgn_pointwise *step) {
+    struct operators list;
+    memset(&list, 0, sizeof list);
+    list.count = count;
+    for (int i = 0; i < count; i++)
+        list.step[i] = step[i];
+    return list;
+}
 
 cudaError_t pointwise(float *y, int64_t rows, int64_t channels, const fgn_pointwise *step,
                       cudaStream_t stream);

@@ -8,7 +8,7 @@
 
 /* min(max(v, low), high), but NaN stays NaN: fminf and fmaxf would drop it. */
 static inline __device__ float hardtanh(float v, float low, float high) {
-    return v < low ? low : (v > high ? high : v);
+    return min_or_nan(max_or_nan(v, low), high);
 }
 
 static inline __device__ float leaky_relu(float v, float negative_slope) {
@@ -17,12 +17,11 @@ static inline __device__ float leaky_relu(float v, float negative_slope) {
 
 /* v * tanh(log(1 + e)) with e = exp(v). Since tanh(log(t)) = (t^2 - 1) / (t^2 + 1), the tanh is
  * n / (n + 2) with n = e (e + 2): one exponential, and sums of positive terms only, so nothing cancels.
- * From 20 on the tanh is 1 to the last bit of a float; stopping e there keeps e^2 from overflowing and n + 2
- * in the range where the fast division errs by at most 2 units in the last place. */
+ * From 20 on the tanh is 1 to the last bit of a float; stopping e there keeps e^2 from overflowing. */
 static inline __device__ float mish(float v) {
     float e = expf(fminf(v, 20.0f));
     float n = e * (e + 2.0f);
-    return v * __fdividef(n, n + 2.0f);
+    return v * (n * fast_reciprocal(n + 2.0f));
 }
 
 static inline __device__ float silu(float v) {

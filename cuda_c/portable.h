@@ -31,12 +31,63 @@ __device__ static __forceinline__ int kept(int v) {
     return v;
 }
 
+/* Stores 16 bytes at once. An ordinary store of a float4 the compiler may take apart, where another branch
+ * stores single floats to the same place. */
+__device__ static __forceinline__ void store_16(float *to, float4 quad) {
+    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(quad.x), "f"(quad.y), "f"(quad.z),
+                 "f"(quad.w)
+                 : "memory");
+}
+
+/* The larger and the smaller of two values; NaN when v is NaN. */
+__device__ static __forceinline__ float max_or_nan(float v, float other) {
+#if __CUDA_ARCH__ >= 800
+    asm("max.NaN.f32 %0, %0, %1;" : "+f"(v) : "f"(other));
+    return v;
+#else
+    return v < other ? other : v;
+#endif
+}
+
+__device__ static __forceinline__ float min_or_nan(float v, float other) {
+#if __CUDA_ARCH__ >= 800
+    asm("min.NaN.f32 %0, %0, %1;" : "+f"(v) : "f"(other));
+    return v;
+#else
+    return v > other ? other : v;
+#endif
+}
+
+/* 1 / v by one instruction, for v that is neither denormal nor so large that 1 / v is: errs by at most 2^-23.
+ */
+__device__ static __forceinline__ float fast_reciprocal(float v) {
+    float inverse;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(v));
+    return inverse;
+}
+
 #else
 
 #include "sim/cuda.h"
 
 static inline int kept(int v) {
     return v;
+}
+
+static inline void store_16(float *to, float4 quad) {
+    *(float4 *)to = quad;
+}
+
+static inline float max_or_nan(float v, float other) {
+    return v < other ? other : v;
+}
+
+static inline float min_or_nan(float v, float other) {
+    return v > other ? other : v;
+}
+
+static inline float fast_reciprocal(float v) {
+    return 1.0f / v;
 }
 
 #endif

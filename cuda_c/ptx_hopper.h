@@ -32,9 +32,10 @@ static __device__ __forceinline__ uint32_t cluster_rank(void) {
     return rank;
 }
 
-/* Waits for all threads of all blocks of the cluster. */
+/* Waits for all threads of all blocks of the cluster. Relaxed: what they wrote is not made visible, which
+ * would take a fence that waits for all of the GPU. */
 static __device__ __forceinline__ void cluster_sync(void) {
-    asm volatile("barrier.cluster.arrive.aligned;\n"
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\n"
                  "barrier.cluster.wait.aligned;" ::
                      : "memory");
 }

@@ -22,7 +22,7 @@ static inline __device__ float4 load_quad(const float *from, int64_t count, bool
 
 static inline __device__ void store_quad(float *to, float4 quad, int64_t count, bool as_quad) {
     if (as_quad && count >= 4) {
-        *(float4 *)to = quad;
+        store_16(to, quad);
         return;
     }
     if (count > 0)

@@ -4,7 +4,14 @@ fgn.environment()                         what this machine has
 fgn.versions()                            the versions, from the naive one up
 fgn.compare("gemm_groupnorm_hardtanh")    every version against torch.nn and float64
 fgn.bench("gemm_groupnorm_hardtanh")      every version beside torch eager, torch.compile and F.linear
+fgn.diagnose(y, chain, x, parameters)     what is wrong with a result of your own
+fgn.kernel(source)[grid, block](x, y, n)  a kernel of your own; in a notebook: %load_ext fgn, then %%cuda
+fgn.source_view(lambda: module(x))        the kernels' text, with what each line asks of memory
+fgn.time(lambda: module(x))               the times of a call
+fgn.gallery.run("unbiased_variance")      a kernel with a mistake in it, and how that is found
 fgn.GemmGroupNormHardtanh(...)            a drop-in module; CPU tensors run on the simulator
+fgn.count(lambda: module(x))              what a call asks of memory, by ncu's names, without a GPU
+fgn.check(lambda: module(x))              the call; KernelFault for a bad access, a race, a missed barrier
 """
 
 import importlib
@@ -12,47 +19,63 @@ import importlib
 from fgn.bench import Ceilings, Floor, bench, floor, measure_ceilings
 from fgn.chains import CHAINS, POINTWISE, Chain, Pointwise, Shape
 from fgn.compare import compare
+from fgn.counted import KernelFault, check, count, count_lines
+from fgn.diagnose import diagnose
 from fgn.environment import environment
 from fgn.functional import chain_forward, group_norm, linear
 from fgn.library import BuildError, MissingToolError
+from fgn.live import kernel, load_ipython_extension, time
 from fgn.modules import (
     GemmBiasAddHardtanhMishGroupNorm,
     GemmGroupNormHardtanh,
     MatmulGroupNormLeakyReluSum,
 )
+from fgn.precision import PRECISIONS
 from fgn.source import source
+from fgn.source_view import source_view
 from fgn.versions import versions
 
 __all__ = [
     "CHAINS",
     "POINTWISE",
+    "PRECISIONS",
     "BuildError",
     "Ceilings",
     "Chain",
     "Floor",
     "GemmBiasAddHardtanhMishGroupNorm",
     "GemmGroupNormHardtanh",
+    "KernelFault",
     "MatmulGroupNormLeakyReluSum",
     "MissingToolError",
     "Pointwise",
     "Shape",
     "bench",
     "chain_forward",
+    "check",
     "compare",
+    "count",
+    "count_lines",
+    "diagnose",
     "environment",
     "floor",
+    "gallery",
     "group_norm",
+    "kernel",
     "linear",
+    "load_ipython_extension",
     "measure_ceilings",
     "plot",
     "records",
     "source",
+    "source_view",
+    "time",
     "versions",
 ]
 
 
 def __getattr__(name: str):
     # matplotlib is slow to import, so the modules that need more than the rest are imported when first used.
-    if name in ("plot", "records"):
+    if name in ("gallery", "plot", "records"):
         return importlib.import_module(f"fgn.{name}")
     raise AttributeError(f"module 'fgn' has no attribute {name!r}")

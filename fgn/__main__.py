@@ -11,6 +11,7 @@ import torch
 
 from fgn.chains import CHAINS, Shape
 from fgn.library import BuildError, MissingToolError, for_device
+from fgn.precision import PRECISIONS
 from fgn.versions import default_device
 
 
@@ -38,7 +39,7 @@ def versions(arguments):
     """List the versions, from the naive one up."""
     from fgn import versions
 
-    frame = versions(arguments.chain, arguments.shape, arguments.device)
+    frame = versions(arguments.chain, arguments.shape, arguments.device, arguments.precision)
     print(frame.to_string(index=False, na_rep="-", justify="left"))
 
 
@@ -47,29 +48,46 @@ def compare(arguments):
     from fgn import compare
 
     for chain in [arguments.chain] if arguments.chain else CHAINS:
-        frame = compare(chain, shape=arguments.shape, device=arguments.device)
+        frame = compare(chain, shape=arguments.shape, device=arguments.device, precision=arguments.precision)
         print(f"{chain}\n{frame.to_string(float_format='{:.3g}'.format)}\n")
 
 
 def bench(arguments):
     """Time every version and torch."""
     from fgn import bench
-    from fgn.bench import bench_all
-    from fgn.records import write
+    from fgn.bench import bench_all, bench_precisions
+    from fgn.records import write, write_precisions
 
     device = torch.device(arguments.device) if arguments.device else default_device()
     if arguments.record:
-        if not arguments.all:
-            sys.exit("--record: expected together with --all")
-        write(arguments.record, device)
+        if not (arguments.all or arguments.precisions):
+            sys.exit("--record: expected together with --all or --precisions")
+        if arguments.all:
+            write(arguments.record, device)
+        if arguments.precisions:
+            write_precisions(arguments.record, device)
         print(f"recorded in {arguments.record}")
         return
     if arguments.all:
         frame = bench_all(device)
+    elif arguments.precisions:
+        frame = bench_precisions(device)
     else:
         chains = [arguments.chain] if arguments.chain else list(CHAINS)
-        frame = pd.concat([bench(chain, arguments.shape, device=device) for chain in chains])
+        options = {"device": device, "precision": arguments.precision}
+        frame = pd.concat([bench(chain, arguments.shape, **options) for chain in chains])
     print(frame.to_string(index=False, float_format="{:.4g}".format, na_rep=""))
+
+
+def source_view(arguments):
+    """Show kernels' text with what each line asks of memory, counted on the simulator."""
+    from fgn import chain_forward, source_view
+    from fgn.chains import problem, random_inputs
+
+    device = torch.device("cpu")
+    chain, shape = problem(arguments.chain or next(iter(CHAINS)), arguments.shape, device)
+    x, parameters = random_inputs(chain, shape, device, 0)
+    print(source_view(lambda: chain_forward(chain, x, parameters, arguments.version)))
 
 
 def plot(arguments):
@@ -85,6 +103,17 @@ def plot(arguments):
         path = arguments.to / f"{name}.{arguments.format}"
         figure.savefig(path, dpi=150)
         print(path)
+
+
+def bugs(arguments):
+    """Run the gallery's planted bugs: all, or one with its story and its change."""
+    from fgn import gallery
+
+    if arguments.name is None:
+        for row in gallery.run_all().itertuples():
+            print(f"{row.file}\n    {row.found_by}: {row.where}")
+        return
+    print(f"{gallery.story(arguments.name)}\n\n{gallery.diff(arguments.name)}\n{gallery.run(arguments.name)}")
 
 
 def readme(arguments):
@@ -113,6 +142,7 @@ def main():
         if problem:
             added.add_argument("--chain", choices=CHAINS, help="all of them by default")
             added.add_argument("--shape", type=_shape, help="batch,in_features,out_features[,groups]")
+            added.add_argument("--precision", choices=PRECISIONS, default="ieee")
             added.add_argument("--device", help="cpu (the simulator) or cuda; by default the GPU, if any")
         return added
 
@@ -121,16 +151,26 @@ def main():
     command(versions, problem=True)
     command(compare, problem=True)
     bench_parser = command(bench, problem=True)
-    bench_parser.add_argument("--all", action="store_true", help="every chain at every recorded shape")
+    bench_parser.add_argument(
+        "--all", action="store_true", help="every chain at every recorded shape, without tensor cores"
+    )
+    bench_parser.add_argument(
+        "--precisions", action="store_true", help="the versions on tensor cores in every precision"
+    )
     bench_parser.add_argument(
         "--record", type=Path, metavar="FOLDER", help="write results here, e.g. profiles/h200"
     )
+    view_parser = command(source_view)
+    view_parser.add_argument("--chain", choices=CHAINS, help="by default the first")
+    view_parser.add_argument("--shape", type=_shape, help="batch,in_features,out_features[,groups]")
+    view_parser.add_argument("--version", help="of the ladder; by default what a call would take")
     plot_parser = command(plot)
     plot_parser.add_argument("--gpu", default="h200", help="whose recorded results (default: %(default)s)")
     plot_parser.add_argument(
         "--to", type=Path, default=Path("build/plots"), help="folder (default: %(default)s)"
     )
     plot_parser.add_argument("--format", choices=("png", "svg"), default="png")
+    command(bugs).add_argument("name", nargs="?", help="one of them; by default a table of all")
     command(readme)
 
     arguments = parser.parse_args()

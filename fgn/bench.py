@@ -19,9 +19,11 @@ import torch
 import torch.nn.functional as F
 from tqdm.auto import tqdm
 
-from fgn.chains import BENCHMARK_BATCH, BENCHMARK_FEATURES, CHAINS, Chain, problem, random_inputs
-from fgn.functional import chain_forward, linear
-from fgn.reference import chain_reference, ieee_float32
+from fgn.chains import BENCHMARK_BATCH, BENCHMARK_FEATURES, CHAINS, Chain, Shape, problem, random_inputs
+from fgn.functional import PRODUCT, chain_forward, launch_count, linear
+from fgn.library import version_names
+from fgn.precision import PRECISIONS, torch_precision
+from fgn.reference import chain_reference
 from fgn.versions import default_device
 from fgn.versions import versions as version_frame
 
@@ -29,7 +31,7 @@ EAGER, COMPILED, F_LINEAR = "torch eager", "torch.compile", "F.linear"
 RIVALS = [EAGER, COMPILED, F_LINEAR]
 
 COLUMNS = (
-    *("chain", "batch", "in_features", "out_features", "groups", "device", "part", "subject"),
+    *("chain", "batch", "in_features", "out_features", "groups", "precision", "device", "part", "subject"),
     *("median_ms", "min_ms", "p10_ms", "p90_ms", "count", "note"),
 )
 
@@ -42,6 +44,12 @@ RECORDED_SHAPES = (
     (65536, 512, 512, 32),
     (128, 512, 1024, 8),
 )
+
+
+# What `python -m fgn bench --precisions` measures on a GPU, in every precision and for the versions that
+# multiply in tensor cores: the shapes above and one more, and one of the chains for other batches.
+PRECISION_SHAPES = (*RECORDED_SHAPES[:1], *RECORDED_SHAPES[2:], (32768, 1024, 4096, 64))
+PRECISION_BATCHES = (1, 4, 16, 64, 4096, 16384)
 
 
 class Subject(NamedTuple):
@@ -122,14 +130,24 @@ def summarise(times: list[float]) -> dict[str, float]:
     return {"median_ms": median, "min_ms": min(times), "p10_ms": low, "p90_ms": high, "count": len(times)}
 
 
-def _subjects(chain: Chain, x, parameters, versions: pd.DataFrame, rivals) -> list[Subject]:
+def product_versions(shape, precision: str, device: torch.device) -> list[str]:
+    """The versions whose matrix product runs: shape is (batch, in_features, out_features)."""
+    shape, names = Shape(*shape, groups=0), version_names(device.type)
+    return [name for name in names if launch_count(PRODUCT, shape, name, device, precision) is not None]
+
+
+def _subjects(chain: Chain, x, parameters, versions: pd.DataFrame, rivals, precision) -> list[Subject]:
     weight, bias = parameters["weight"], parameters["bias"]
     subjects = []
     for name in versions.name[versions.supported]:
-        subjects.append(Subject("chain", name, lambda name=name: chain_forward(chain, x, parameters, name)))
+        arguments = (chain, x, parameters, name, precision)
+        subjects.append(Subject("chain", name, lambda arguments=arguments: chain_forward(*arguments)))
     # Versions that share a matrix product are timed once, under the first one's name.
-    for name in versions.drop_duplicates("gemm").name:
-        subjects.append(Subject("linear", name, lambda name=name: linear(x, weight, bias, name)))
+    shape = (*x.shape, weight.shape[0])
+    products = versions[versions.name.isin(product_versions(shape, precision, x.device))]
+    for name in products.drop_duplicates("gemm").name:
+        arguments = (x, weight, bias, name, precision)
+        subjects.append(Subject("linear", name, lambda arguments=arguments: linear(*arguments)))
     if EAGER in rivals:
         subjects.append(Subject("chain", EAGER, lambda: chain_reference(chain, x, parameters)))
     if COMPILED in rivals:
@@ -153,21 +171,24 @@ def bench(
     at_most: int = 100,
     seed: int = 0,
     progress: bool = True,
+    precision: str = "ieee",
 ) -> pd.DataFrame:
-    """The times of a chain's versions and of torch, in one run, on the same random inputs, in fp32 (no TF32).
+    """The times of a chain's versions and of torch, in one run, on the same random inputs.
 
-    chain, shape, device: as in `fgn.compare()`. versions: names; by default all.
+    chain, shape, device: as in `fgn.compare()`. versions: names; by default all. precision: one of
+    `fgn.PRECISIONS`, torch's too.
     rivals: some of `RIVALS`; by default all on a GPU, and those that need no compilation on the CPU.
     seconds, at_most: how long and how often each subject is timed, see `measure()`.
 
-    One row per subject: chain, batch, in_features, out_features, groups, device, part ("chain": all of it;
-    "linear": the matrix product alone), subject (a version or one of `RIVALS`), median_ms, min_ms, p10_ms,
-    p90_ms, count, note ("simulator" where the time is the simulator's; the reason where there is no time).
+    One row per subject: chain, batch, in_features, out_features, groups, precision, device; part ("chain" is
+    all of it, "linear" the matrix product alone); subject (a version or one of `RIVALS`); median_ms, min_ms,
+    p10_ms, p90_ms, count; note ("simulator" where the time is the simulator's; the reason where there is no
+    time).
     """
     device = torch.device(device) if device is not None else default_device()
     chain, shape = problem(chain, shape, device)
-    x, parameters = random_inputs(chain, shape, device, seed)
-    table = version_frame(chain, shape, device)
+    x, parameters = random_inputs(chain, shape, device, seed, PRECISIONS[precision].dtype)
+    table = version_frame(chain, shape, device, precision)
     versions = list(table.name if versions is None else versions)
     if rivals is None:
         rivals = RIVALS if device.type == "cuda" else (EAGER, F_LINEAR)
@@ -177,19 +198,19 @@ def bench(
             raise ValueError(f"{argument}: expected some of {', '.join(known)}, got {unknown[0]!r}")
     table = table[table.name.isin(versions)]
 
-    with torch.no_grad(), ieee_float32():
+    with torch.no_grad(), torch_precision(precision):
         calls, failures = {}, []
-        for subject in _subjects(chain, x, parameters, table, rivals):
+        for subject in _subjects(chain, x, parameters, table, rivals, precision):
             try:
                 subject.call()
                 calls[subject[:2]] = subject.call
             except Exception as error:
                 failures.append((subject, error))
-        label = f"{chain.name} {'x'.join(map(str, shape[:3]))}"
+        label = f"{chain.name} {'x'.join(map(str, shape[:3]))} {precision}"
         times = measure(calls, device, seconds, at_most, label if progress else None)
 
     def row(part: str, name: str, note: str, **summary) -> dict:
-        where = {"chain": chain.name, **shape._asdict(), "device": device.type}
+        where = {"chain": chain.name, **shape._asdict(), "precision": precision, "device": device.type}
         return where | {"part": part, "subject": name, **summary, "note": note}
 
     simulated = "simulator" if device.type == "cpu" else ""
@@ -204,14 +225,53 @@ def bench(
     return pd.DataFrame(rows, columns=COLUMNS).astype({"count": "Int64"})
 
 
+# Sizes that every version multiplies in every precision that it has.
+_ANY_PRODUCT = (64, 128, 128)
+
+
+def ordinary_versions(device=None) -> list[str]:
+    """The versions that do not multiply in tensor cores on this device."""
+    device = torch.device(device) if device is not None else default_device()
+    tensor = tensor_core_versions(device)
+    return [name for name in version_names(device.type) if name not in tensor]
+
+
+def tensor_core_versions(device=None) -> list[str]:
+    """The versions that multiply in tensor cores on this device: those that know 16-bit tensors."""
+    device = torch.device(device) if device is not None else default_device()
+    return product_versions(_ANY_PRODUCT, "bf16", device)
+
+
 def bench_all(device=None, progress: bool = True, **options) -> pd.DataFrame:
-    """`bench()` of every chain: at `RECORDED_SHAPES` on a GPU, at the simulator's own shape on the CPU."""
+    """`bench()` of every chain in float32 without tensor cores: at `RECORDED_SHAPES` on a GPU, at the
+    simulator's own shape on the CPU."""
     device = torch.device(device) if device is not None else default_device()
     problems = [(chain, shape) for shape in recorded_shapes(device) for chain in CHAINS.values()]
+    options = {"versions": ordinary_versions(device), "device": device, "progress": progress} | options
     bar = tqdm(problems, "bench", unit="problem", disable=not progress)
-    return pd.concat(
-        [bench(*one, device=device, progress=progress, **options) for one in bar], ignore_index=True
-    )
+    return pd.concat([bench(*one, **options) for one in bar], ignore_index=True)
+
+
+def precision_problems(device: torch.device) -> list[tuple]:
+    """(chain, shape, precision) of all that `bench_precisions()` measures."""
+    chains = list(CHAINS.values())
+    problems = [(chain, shape) for shape in PRECISION_SHAPES for chain in chains]
+    problems += [(chains[1], (batch, BENCHMARK_FEATURES, BENCHMARK_FEATURES)) for batch in PRECISION_BATCHES]
+    if device.type == "cpu":
+        problems = [(chain, None) for chain in chains]
+    return [(*one, precision) for one in problems for precision in PRECISIONS]
+
+
+def bench_precisions(device=None, progress: bool = True, **options) -> pd.DataFrame:
+    """`bench()` of `tensor_core_versions()` in every precision; on the CPU, of the simulator's own shape."""
+    device = torch.device(device) if device is not None else default_device()
+    names = tensor_core_versions(device)
+    bar = tqdm(precision_problems(device), "bench", unit="problem", disable=not progress)
+    frames = [
+        bench(chain, shape, precision=precision, versions=names, device=device, progress=progress, **options)
+        for chain, shape, precision in bar
+    ]
+    return pd.concat(frames, ignore_index=True)
 
 
 def recorded_shapes(device: torch.device) -> tuple:
@@ -224,18 +284,20 @@ def recorded_shapes(device: torch.device) -> tuple:
 
 
 class Ceilings(NamedTuple):
-    """What a machine was seen to do at its best: bytes per second copied, fp32 operations per second."""
+    """What a machine was seen to do at its best: bytes per second copied, fp32 operations per second without
+    tensor cores, and operations per second in them by precision, where they were measured."""
 
     bytes_per_second: float
     operations_per_second: float
+    tensor_operations_per_second: dict[str, float] | None = None
 
 
 def measure_ceilings(device=None) -> Ceilings:
     """The copy bandwidth and the fp32 rate of a device, measured.
 
     Bandwidth: a copy within the device, far larger than any cache, counting bytes read and bytes written.
-    Operations: a large fp32 product, counting a multiplication and an addition for each, by `F.linear` or,
-    on a GPU, by fgn's own, whichever is faster: what was seen, not what a datasheet promises.
+    Operations: a large product, counting a multiplication and an addition for each, by `F.linear` or, on a
+    GPU, by fgn's own, whichever is faster: what was seen, not what a datasheet promises.
     On the CPU these are the processor's own; the simulator, which runs thread by thread, is far below.
     """
     device = torch.device(device) if device is not None else default_device()
@@ -244,15 +306,28 @@ def measure_ceilings(device=None) -> Ceilings:
     elements = min(2**30, torch.cuda.get_device_properties(device).total_memory // 64) if on_gpu else 2**26
     features = BENCHMARK_FEATURES if on_gpu else 2048
     source, target = (torch.zeros(elements, device=device) for _ in range(2))
-    x, weight = (torch.rand(features, features, device=device) for _ in range(2))
-    calls = {"copy": lambda: target.copy_(source), F_LINEAR: lambda: F.linear(x, weight)}
-    if on_gpu:
-        calls["fgn.linear"] = lambda: linear(x, weight)
-    with torch.no_grad(), ieee_float32():
-        times = measure(calls, device)
-    seconds = {name: float(np.median(values)) * 1e-3 for name, values in times.items()}
-    copied = 2 * source.nbytes / seconds.pop("copy")
-    return Ceilings(copied, 2 * features**3 / min(seconds.values()))
+
+    def seconds(precision: str, **calls) -> dict[str, float]:
+        with torch.no_grad(), torch_precision(precision):
+            times = measure(calls, device)
+        return {name: float(np.median(values)) * 1e-3 for name, values in times.items()}
+
+    def product_seconds(precision: str, versions: list[str]) -> float:
+        x, weight = (
+            torch.rand(features, features, device=device).to(PRECISIONS[precision].dtype) for _ in "xw"
+        )
+        calls = {"torch": lambda: F.linear(x, weight)}
+        for name in versions:
+            calls[name] = lambda name=name: linear(x, weight, version=name, precision=precision)
+        return min(seconds(precision, **calls).values())
+
+    copied = 2 * source.nbytes / seconds("ieee", copy=lambda: target.copy_(source))["copy"]
+    operations = 2 * features**3
+    if not on_gpu:
+        return Ceilings(copied, operations / product_seconds("ieee", []))
+    tensor, ordinary = tensor_core_versions(device), ordinary_versions(device)[-1:]
+    rates = {name: operations / product_seconds(name, tensor) for name in PRECISIONS if name != "ieee"}
+    return Ceilings(copied, operations / product_seconds("ieee", ordinary), rates)
 
 
 class Floor(NamedTuple):
@@ -273,11 +348,14 @@ class Floor(NamedTuple):
 GROUP_NORM_OPERATIONS = 8
 
 
-def floor(chain, shape, ceilings: Ceilings) -> Floor:
+def floor(chain, shape, ceilings: Ceilings, precision: str | None = None) -> Floor:
     """The time below which no implementation of the chain can go on a machine with these ceilings.
 
+    precision: None is float32 without tensor cores. Otherwise one of `fgn.PRECISIONS`, with them; "ieee" is
+    then three products of 16-bit halves, or ordinary float32, whichever is faster.
+
     Bytes: x, the weight and the vectors of parameters are read once, y is written once, and nothing else has
-    to touch memory: 4 (batch in_features + out_features (in_features + vectors) + batch out_features).
+    to touch memory: batch in_features + out_features (in_features + vectors) + batch out_features elements.
 
     Operations: for each of the batch out_features outputs, 2 in_features for its product, 1 for its bias,
     `GROUP_NORM_OPERATIONS`, and 1 for each pointwise operator (an exponential counts as one).
@@ -290,9 +368,13 @@ def floor(chain, shape, ceilings: Ceilings) -> Floor:
     elements = batch * in_features + out_features * (in_features + vectors) + batch * out_features
     per_output = 2 * in_features + 1 + GROUP_NORM_OPERATIONS + len(chain.before) + len(chain.after)
     operations = batch * out_features * per_output
+    element = 4 if precision is None else PRECISIONS[precision].dtype.itemsize
+    rate, tensor = ceilings.operations_per_second, ceilings.tensor_operations_per_second
+    if precision is not None and tensor is not None:
+        rate = max(rate, tensor["fp16"] / 3) if precision == "ieee" else tensor[precision]
     return Floor(
-        4 * elements,
+        element * elements,
         operations,
-        4 * elements / ceilings.bytes_per_second * 1e3,
-        operations / ceilings.operations_per_second * 1e3,
+        element * elements / ceilings.bytes_per_second * 1e3,
+        operations / rate * 1e3,
     )

@@ -164,8 +164,14 @@ def problem(chain: str | Chain, shape=None, device: str | torch.device = "cpu") 
     return replace(chain, groups=shape.groups), shape
 
 
-def random_inputs(chain: Chain, shape: Shape, device: str | torch.device = "cpu", seed: int = 0):
-    """Random (x, parameters), float32, the same on every device for the same seed.
+def random_inputs(
+    chain: Chain,
+    shape: Shape,
+    device: str | torch.device = "cpu",
+    seed: int = 0,
+    dtype: torch.dtype = torch.float32,
+):
+    """Random (x, parameters), the same on every device for the same seed; other dtypes are float32 rounded.
 
     x is uniform in [0, 1), the linear layer's parameters are as nn.Linear would make them, channel vectors
     are normal, and GroupNorm's weight and bias differ per channel, so that a mistake in any of them is seen.
@@ -174,7 +180,8 @@ def random_inputs(chain: Chain, shape: Shape, device: str | torch.device = "cpu"
     batch, in_features, out_features, _ = shape
 
     def uniform(*size, low, high):
-        return torch.empty(size, dtype=torch.float32).uniform_(low, high, generator=generator).to(device)
+        values = torch.empty(size, dtype=torch.float32).uniform_(low, high, generator=generator)
+        return values.to(device, dtype)
 
     bound = max(in_features, 1) ** -0.5
     x = uniform(batch, in_features, low=0.0, high=1.0)
@@ -186,5 +193,5 @@ def random_inputs(chain: Chain, shape: Shape, device: str | torch.device = "cpu"
     }
     for name in chain.channels:
         values = torch.randn(out_features, dtype=torch.float32, generator=generator)
-        parameters[name] = values.to(device)
+        parameters[name] = values.to(device, dtype)
     return x, parameters

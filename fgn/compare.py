@@ -9,7 +9,8 @@ from torch import Tensor
 from fgn.chains import Shape, problem, random_inputs
 from fgn.functional import check_input, run_chain
 from fgn.modules import ChainModule
-from fgn.reference import chain_reference, chain_reference64, ieee_float32
+from fgn.precision import PRECISIONS, resolve, torch_precision
+from fgn.reference import chain_reference, chain_reference64
 from fgn.versions import default_device
 from fgn.versions import versions as version_frame
 
@@ -38,14 +39,22 @@ def misplaced(y: Tensor, expected: Tensor) -> int:
 
 
 def compare(
-    chain, x: Tensor | None = None, *, shape=None, versions=None, device=None, seed: int = 0
+    chain,
+    x: Tensor | None = None,
+    *,
+    shape=None,
+    versions=None,
+    device=None,
+    seed: int = 0,
+    precision: str | None = None,
 ) -> pd.DataFrame:
-    """The errors of the versions of a chain, and torch's own (fp32, without TF32), against float64.
+    """The errors of the versions of a chain, and torch's own in the same precision, against float64.
 
     chain: a name in `CHAINS`, a `Chain`, or one of fgn's modules, whose parameters are then used.
-    x: (batch, in_features), float32; by default random, from `seed`.
+    x: (batch, in_features), of the precision's dtype; by default random, from `seed`.
     shape: (batch, in_features, out_features[, groups]) of the random input and parameters.
     versions: names of versions; by default all that run. device: where, unless x or a module says so.
+    precision: one of `fgn.PRECISIONS`; by default that of x or the module, "ieee" for float32.
 
     One row per version and one for torch.nn, indexed by name:
         relative_error  ||y - y64|| / ||y64||
@@ -56,6 +65,12 @@ def compare(
     """
     if x is not None:
         check_input(x)
+    given = chain.chain_parameters()["weight"] if isinstance(chain, ChainModule) else x
+    if precision is None:
+        precision = "ieee" if given is None or given.dtype == torch.float32 else resolve(None, given.dtype)
+    elif given is not None:
+        resolve(precision, given.dtype)
+    dtype = PRECISIONS[precision].dtype
     if isinstance(chain, ChainModule):
         module = chain
         chain, parameters = module.chain, {name: p.detach() for name, p in module.chain_parameters().items()}
@@ -63,7 +78,7 @@ def compare(
         device = parameters["weight"].device
         batch = shape[0] if shape is not None else problem(chain, None, device)[1].batch
         shape = Shape(batch, in_features, out_features, chain.groups)
-        x = random_inputs(chain, shape, device, seed)[0] if x is None else x
+        x = random_inputs(chain, shape, device, seed, dtype)[0] if x is None else x
     else:
         if device is None:
             device = default_device() if x is None else x.device
@@ -71,13 +86,13 @@ def compare(
         chain, shape = problem(chain, shape, device)
         if x is not None:
             shape = shape._replace(batch=x.shape[0], in_features=x.shape[1])
-        random_x, parameters = random_inputs(chain, shape, device, seed)
+        random_x, parameters = random_inputs(chain, shape, device, seed, dtype)
         x = random_x if x is None else x.to(device)
     if versions is None:
-        table = version_frame(chain, shape, device)
+        table = version_frame(chain, shape, device, precision)
         versions = table.name[table.supported]
 
-    with torch.no_grad(), ieee_float32():
+    with torch.no_grad(), torch_precision(precision):
         exact = chain_reference64(chain, x, parameters)
         expected = chain_reference(chain, x, parameters)
         torch_error = relative_error(expected, exact)
@@ -93,5 +108,5 @@ def compare(
 
         rows = {TORCH: row(expected)}
         for name in versions:
-            rows[name] = row(run_chain(chain, x, parameters, name, poison=True))
+            rows[name] = row(run_chain(chain, x, parameters, name, poison=True, precision=precision))
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("version")

@@ -166,7 +166,7 @@ def _places(library: str, offsets: tuple[int, ...]) -> dict[int, Place]:
         for row in text.splitlines()[1:]:
             file, _, line = row.partition(" (discriminator")[0].rpartition(":")
             if line.isdecimal() and Path(file).resolve() not in _BUILT_INS:
-                frames.append((file, int(line)))
+                frames.append((str(Path(file)), int(line)))
         places[offset] = Place(*frames[0], tuple(frames[1:])) if frames else UNKNOWN
     return places
 
@@ -228,9 +228,10 @@ class Instruction:
     bytes: int
     requests: int
     threads: int
+    addresses: int
     sectors: int
     wavefronts: int
-    least_wavefronts: int
+    phases: int
 
 
 @dataclass(frozen=True)
@@ -255,7 +256,7 @@ def _launches(library) -> Iterator[Launch]:
     """The launches since `counted_clear()`, in order."""
     spaces = {library.COUNTED_GLOBAL: "global", library.COUNTED_SHARED: "shared"}
     operations = {library.COUNTED_LOAD: "ld", library.COUNTED_STORE: "st", library.COUNTED_ATOMIC: "atom"}
-    numbers = ("bytes", "requests", "threads", "sectors", "wavefronts", "least_wavefronts")
+    numbers = ("bytes", "requests", "threads", "addresses", "sectors", "wavefronts", "phases")
     plain = (
         *("dynamic_shared_bytes", "barriers", "warp_operations", "sectors_read", "sectors_written"),
         *("dram_sectors_read", "dram_sectors_written"),
@@ -326,17 +327,18 @@ def _metrics(instructions) -> dict[str, int]:
         chosen = _of(instructions, "global", operation)
         values[f"l1tex__t_requests_pipe_lsu_mem_global_op_{operation}.sum"] = sum(i.requests for i in chosen)
         values[f"l1tex__t_sectors_pipe_lsu_mem_global_op_{operation}.sum"] = sum(i.sectors for i in chosen)
-    for operation in ("ld", "st"):
-        chosen = _of(instructions, "global", operation)
-        name = f"smsp__sass_data_bytes_mem_global_op_{operation}.sum"
-        values[name] = sum(i.threads * i.bytes for i in chosen)
+    for space in ("global", "shared"):
+        for operation in ("ld", "st"):
+            chosen = _of(instructions, space, operation)
+            name = f"smsp__sass_data_bytes_mem_{space}_op_{operation}.sum"
+            values[name] = sum(i.addresses * i.bytes for i in chosen)
     for operation in ("ld", "st", "atom"):
         chosen = _of(instructions, "shared", operation)
         values[f"smsp__inst_executed_op_shared_{operation}.sum"] = sum(i.requests for i in chosen)
         name = f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{operation}.sum"
         values[name] = sum(i.wavefronts for i in chosen)
         name = f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{operation}.sum"
-        values[name] = sum(i.wavefronts - i.least_wavefronts for i in chosen)
+        values[name] = sum(i.wavefronts - i.phases for i in chosen)
     return values
 
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from fgn import counted, prepared
 from fgn.chains import POINTWISE, Chain, Pointwise, Shape
-from fgn.library import ffi, for_device, version_names
+from fgn.library import ffi, for_device, interruptible, version_names
 from fgn.precision import PRECISIONS, resolve
 
 C_TYPES = {
@@ -99,7 +99,8 @@ def _library_of(device: torch.device):
     library = for_device(device.type).load()
     if device.type == "cpu":
         try:
-            yield library, ffi().NULL
+            with interruptible(library):
+                yield library, ffi().NULL
         finally:
             counted.forbid_all()
     else:

@@ -13,8 +13,10 @@ import functools
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -42,11 +44,13 @@ C_FLAGS = (
     "-fwrapv",
     *C_WARNINGS,
 )
-# The compiler calls the counted build before every memory access of a kernel, and where an index leaves its
-# array. A GPU moves a float4 at once, so structs are not to be taken apart; and where the branches and loops
-# of a kernel join again is read off the order of its instructions, so that has to stay the source's.
+# The compiler calls the counted build before every memory access of a kernel, where an index leaves its
+# array, and at every branch. A GPU moves a float4 at once, so structs are not to be taken apart; and where the
+# branches and loops of a kernel join again is read off the order of its instructions, so that has to stay the
+# source's.
 COUNTED_KERNEL_FLAGS = (
     "-fsanitize=thread,bounds",
+    "-fsanitize-coverage=trace-pc",
     "-fno-tree-sra",
     "-fno-reorder-blocks",
     "-fno-reorder-blocks-and-partition",
@@ -158,7 +162,7 @@ def _nvcc_toolchain() -> Toolchain:
     )
 
 
-def _digest(*parts: str | bytes) -> str:
+def digest(*parts: str | bytes) -> str:
     state = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -167,7 +171,7 @@ def _digest(*parts: str | bytes) -> str:
 
 
 @contextmanager
-def _locked(path: Path):
+def locked(path: Path):
     """Holds the lock file, so that two processes do not build the same library at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
@@ -201,27 +205,27 @@ class Library:
     def source_files(self) -> list[Path]:
         return sorted(path for pattern in self.patterns for path in self.sources.glob(pattern))
 
-    def _headers_digest(self) -> str:
+    def headers_digest(self) -> str:
         headers = sorted(self.sources.rglob("*.h"))
-        return _digest(*(part for path in headers for part in (path.name, path.read_bytes())))
+        return digest(*(part for path in headers for part in (path.name, path.read_bytes())))
 
     def _object_digests(self, toolchain: Toolchain | None) -> dict[Path, str]:
         """For each source, a digest of all that its object depends on."""
-        headers = self._headers_digest()
+        headers = self.headers_digest()
         digests = {}
         for source in self.source_files():
             made_by = ()
             if toolchain:
                 made_by = (toolchain.compiler, toolchain.identity, *toolchain.flags_for(source))
-            digests[source] = _digest(headers, source.name, source.read_bytes(), *made_by)
+            digests[source] = digest(headers, source.name, source.read_bytes(), *made_by)
         return digests
 
     def _expected_stamp(self, toolchain: Toolchain | None) -> str:
         """Two digests: of the sources alone, and of the sources with the compiler and its flags."""
-        sources = _digest(*self._object_digests(None).values())
+        sources = digest(*self._object_digests(None).values())
         if toolchain is None:
             return sources
-        return f"{sources} {_digest(*self._object_digests(toolchain).values(), *toolchain.link_flags)}"
+        return f"{sources} {digest(*self._object_digests(toolchain).values(), *toolchain.link_flags)}"
 
     def state(self) -> str:
         """ "ready", "stale" (built from other sources, or by another compiler or flags) or "not built"."""
@@ -242,7 +246,7 @@ class Library:
         does not compile, MissingToolError when there is no compiler; an older library stays in place, but is
         not used.
         """
-        with _locked(self.directory / f"{self.name}.lock"):
+        with locked(self.directory / f"{self.name}.lock"):
             if self.state() == "ready":
                 return self.path
             toolchain = self.toolchain()
@@ -252,17 +256,17 @@ class Library:
                     f"{self.sources} has no sources: fgn runs from its clone (pip install --editable .)"
                 )
             objects = {
-                source: self.directory / "objects" / self.name / f"{source.stem}.{digest[:16]}.o"
-                for source, digest in digests.items()
+                source: self.directory / "objects" / self.name / f"{source.stem}.{made_from[:16]}.o"
+                for source, made_from in digests.items()
             }
             stamp = self._expected_stamp(toolchain)
             missing = {source: path for source, path in objects.items() if not path.exists()}
             if missing:
                 self._compile(toolchain, missing)
-            with _replacing(self.path) as temporary:
+            with replacing(self.path) as temporary:
                 link = [toolchain.compiler, *map(str, objects.values()), "-o", temporary]
                 _run([*link, *toolchain.link_flags])
-            with _replacing(self._stamp) as temporary:
+            with replacing(self._stamp) as temporary:
                 Path(temporary).write_text(stamp)
             for old in set((self.directory / "objects" / self.name).iterdir()) - set(objects.values()):
                 old.unlink()
@@ -280,7 +284,7 @@ class Library:
                 str(source),
             ]
             try:
-                with _replacing(objects[source]) as temporary:
+                with replacing(objects[source]) as temporary:
                     _run([*command, "-o", temporary])
             except BuildError as error:
                 return error
@@ -299,7 +303,7 @@ class Library:
 
 
 @contextmanager
-def _replacing(path: Path):
+def replacing(path: Path):
     """Yields a temporary name beside `path`, and moves it there when all went well."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp" + path.suffix)
     os.close(descriptor)
@@ -321,12 +325,13 @@ def _run(command: list[str]):
 
 @functools.cache
 def ffi() -> cffi.FFI:
-    """The C interface, read from the headers as they stand: fgn.h, and what only the simulator has."""
+    """The C interface, read from the headers as they stand: fgn.h, the kernels that fgn/ceilings.py times,
+    and what only the simulator has."""
     interface = cffi.FFI()
     with warnings.catch_warnings():
         # cffi says that it ignores `#pragma once`, which is all that it should do.
         warnings.filterwarnings("ignore", message="#pragma in cdef")
-        for header in ("fgn.h", "sim/sim.h", "sim/counted/counted.h"):
+        for header in ("fgn.h", "ceilings.h", "sim/sim.h", "sim/interrupt.h", "sim/counted/counted.h"):
             interface.cdef((SOURCES / header).read_text())
     return interface
 
@@ -366,6 +371,22 @@ def for_device(device_type: str) -> Library:
     if device_type == "cuda":
         return GPU
     raise RuntimeError(f"device: expected cpu or cuda, got {device_type}")
+
+
+@contextmanager
+def interruptible(library):
+    """In this context Ctrl-C and the stop button end a launch on the simulator, with KeyboardInterrupt.
+
+    library: what `Library.load()` returned for the CPU. Python handles signals in its main thread only.
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if in_main_thread:
+        library.sim_catch_signal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if in_main_thread:
+            library.sim_release_signal()
 
 
 def version_table(device_type: str = "cpu") -> list[dict[str, str]]:

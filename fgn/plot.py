@@ -8,6 +8,7 @@ import math
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
@@ -31,7 +32,9 @@ def _ladder() -> list[str]:
     try:
         return version_names()
     except MissingToolError:
-        subjects = read(recorded()[0]).benchmark.subject.unique()
+        record = read(recorded()[0])
+        tables = [table for table in (record.benchmark, record.precisions) if table is not None]
+        subjects = pd.concat([table.subject for table in tables]).unique()
         return [subject for subject in subjects if subject not in TORCH_COLOURS]
 
 
@@ -361,6 +364,150 @@ def share_of_fusion(curves: pd.DataFrame, measured: pd.DataFrame, title: str = "
     axes.set_xlabel("in_features (log scale)")
     axes.set_ylabel("time saved (%)")
     axes.set_title(title, fontsize=10, loc="left")
+    return figure
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Counts, from the counted simulator
+
+TOUCHED_COLOUR, USED_COLOUR, WRONG_COLOUR = "#D9E4EC", "#31688E", "#D55E00"
+
+
+def warp_sectors(addresses: dict[str, np.ndarray], counted: dict[str, float], title: str = "") -> Figure:
+    """Which memory one request of a warp touches: a strip for each access pattern.
+
+    addresses: of the 32 lanes, in bytes from the first, each reading 4. counted: the sectors of a request.
+    Light: sectors of 32 bytes that have to move. Dark: the bytes of them that were asked for.
+    """
+    figure, (axes,) = _panels(1, 1.3 + 0.34 * len(addresses))
+    end = 32 * (1 + max(int(of_lanes.max()) for of_lanes in addresses.values()) // 32)
+    for place, (name, of_lanes) in enumerate(addresses.items()):
+        sectors = np.unique(of_lanes // 32) * 32
+        axes.broken_barh([(s, 32) for s in sectors], (place - 0.32, 0.64), color=TOUCHED_COLOUR, linewidth=0)
+        axes.broken_barh([(a, 4) for a in of_lanes], (place - 0.32, 0.64), color=USED_COLOUR, linewidth=0)
+        text = f"{len(sectors)} predicted, {counted[name]:.3g} counted"
+        axes.annotate(
+            text, (1, place), (6, 0), ("axes fraction", "data"), "offset points", va="center", fontsize=9
+        )
+    axes.set_xlim(0, end)
+    axes.set_yticks(range(len(addresses)), list(addresses))
+    axes.invert_yaxis()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel("address (bytes from the first lane's); light: moved, dark: asked for")
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.text(1.01, 1.02, "sectors of a request", transform=axes.transAxes, fontsize=9, va="bottom")
+    return figure
+
+
+def warp_banks(words: dict[str, np.ndarray], counted: dict[str, float], title: str = "") -> Figure:
+    """How many words one request of a warp wants of each bank: a strip for each access pattern.
+
+    words: 32 numbers for each pattern, from `fgn.teach.words_in_banks()`. counted: wavefronts of a request.
+    """
+    figure, (axes,) = _panels(1, 1.6 + 0.34 * len(words))
+    grid = np.array(list(words.values()))
+    colours = plt.colormaps["viridis_r"](np.linspace(0.05, 0.9, max(grid.max(), 1) + 1))
+    for place, row in enumerate(grid):
+        for bank, count in enumerate(row):
+            face = "white" if count == 0 else colours[count]
+            axes.add_patch(
+                plt.Rectangle((bank - 0.5, place - 0.36), 1, 0.72, facecolor=face, edgecolor="#BBBBBB")
+            )
+            if count > 1:
+                ink = "white" if count > grid.max() / 3 else "black"
+                axes.text(bank, place, count, ha="center", va="center", fontsize=7, color=ink)
+        text = f"{row.max()} predicted, {counted[list(words)[place]]:.3g} counted"
+        axes.annotate(
+            text, (1, place), (6, 0), ("axes fraction", "data"), "offset points", va="center", fontsize=9
+        )
+    axes.set_xlim(-0.6, grid.shape[1] - 0.4)
+    axes.set_ylim(len(words) - 0.4, -0.6)
+    axes.set_yticks(range(len(words)), list(words))
+    axes.set_xticks(range(0, grid.shape[1], 4))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel("bank; in it, how many different words of it are wanted (white: none, no number: one)")
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.text(1.01, 1.02, "wavefronts of a request", transform=axes.transAxes, fontsize=9, va="bottom")
+    return figure
+
+
+def predictions(frame: pd.DataFrame, label: str, title: str = "") -> Figure:
+    """Predicted and counted numbers, a line each: the columns `predicted` and `counted`, indexed by name."""
+    figure, (axes,) = _panels(1, 1.5 + 0.3 * len(frame))
+    places = np.arange(len(frame))
+    axes.hlines(places, frame.predicted, frame.counted, color="#BBBBBB", linewidth=2, zorder=1)
+    ring = {"facecolors": "white", "edgecolors": LARGEST_LIMIT_COLOUR, "linewidths": 1.5}
+    axes.scatter(frame.predicted, places, s=70, label="predicted", zorder=2, **ring)
+    axes.scatter(frame.counted, places, s=22, color=WRONG_COLOUR, label="counted", zorder=3)
+    for place, value in zip(places, frame.counted, strict=True):
+        axes.annotate(
+            f"{value:,.4g}", (value, place), (9, 0), textcoords="offset points", va="center", fontsize=9
+        )
+    axes.set_yticks(places, frame.index)
+    axes.set_ylim(len(frame) - 0.5, -0.5)
+    axes.set_xlim(0, 1.15 * frame.to_numpy().max())
+    axes.grid(axis="x", color="#E8E8E8", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(
+        ncols=2, loc="lower right", bbox_to_anchor=(1, 1), frameon=False, fontsize=9, borderaxespad=0.2
+    )
+    axes.set_xlabel(label)
+    axes.set_title(title, fontsize=10, loc="left")
+    return figure
+
+
+def asked(frame: pd.DataFrame, label: str) -> Figure:
+    """Bytes read and written, a bar for each row of `frame`, which has the columns `read` and `written`."""
+    figure, (axes,) = _panels(1, 1.4 + 0.4 * len(frame))
+    axes.barh(frame.index, frame.read, color=LARGEST_LIMIT_COLOUR, label="read")
+    axes.barh(frame.index, frame.written, left=frame.read, color=LIMIT_COLOUR, label="written")
+    for name, row in frame.iterrows():
+        text = f"{row.read:.3g} + {row.written:.3g}"
+        place = {"xytext": (5, 0), "textcoords": "offset points", "va": "center", "fontsize": 9}
+        axes.annotate(text, (row.read + row.written, name), **place)
+    axes.set_xlim(0, 1.15 * (frame.read + frame.written).max())
+    axes.invert_yaxis()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(
+        ncols=2, loc="lower right", bbox_to_anchor=(1, 1), frameon=False, fontsize=9, borderaxespad=0.2
+    )
+    axes.set_xlabel(label)
+    return figure
+
+
+def error_maps(maps: dict[str, np.ndarray]) -> Figure:
+    """Where results are wrong: a panel for each, the error of every element from `Diagnosis.errors`.
+
+    Elements that are NaN or were never written, and should not be, are black.
+    """
+    maps = {name: np.asarray(errors) for name, errors in maps.items()}
+    count = len(maps)
+    columns = min(count, 3)
+    rows = math.ceil(count / columns)
+    figure, panels = plt.subplots(
+        rows, columns, figsize=(10.4, 1.9 * rows), squeeze=False, layout="constrained"
+    )
+    plt.close(figure)
+    largest = max(np.nanmax(errors, initial=0.0, where=np.isfinite(errors)) for errors in maps.values())
+    colormap = plt.colormaps["YlOrRd"].with_extremes(bad="black")
+    for axes, (name, errors) in zip(panels.flat, maps.items(), strict=False):
+        shown = np.where(np.isfinite(errors), errors, np.nan)
+        image = axes.imshow(
+            shown,
+            cmap=colormap,
+            norm=LogNorm(1e-4, largest, clip=True),
+            aspect="auto",
+            interpolation="nearest",
+        )
+        axes.set_title(name, fontsize=9)
+        axes.set_xlabel("column", fontsize=8)
+        axes.set_ylabel("row", fontsize=8)
+        axes.tick_params(labelsize=8)
+    for unused in panels.flat[count:]:
+        unused.set_visible(False)
+    bar = figure.colorbar(image, ax=panels, label="|y − y₆₄| (log scale); black: NaN", shrink=0.9)
+    bar.ax.tick_params(labelsize=8)
     return figure
 
 

@@ -6,6 +6,7 @@ others follow from the tensors' dtype.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -41,3 +42,16 @@ def resolve(precision: str | None, dtype: torch.dtype) -> str:
         expected = " or ".join(map(repr, names))
         raise ValueError(f"precision: expected None or {expected} for {dtype}, got {precision!r}")
     return precision
+
+
+@contextmanager
+def torch_precision(precision: str):
+    """Inside, torch multiplies float32 matrices on a GPU as `precision` says. The setting is restored
+    afterwards; matrices of other dtypes do not follow it."""
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    matmul.fp32_precision = "tf32" if precision == "tf32" else "ieee"
+    try:
+        yield
+    finally:
+        matmul.fp32_precision = before

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from fgn.bench import COMPILED, EAGER, F_LINEAR, RIVALS, floor
+from fgn.compare import TORCH
 from fgn.library import ROOT
 from fgn.records import PROFILES, Record, read
 
@@ -22,7 +24,7 @@ def results_table(record: Record) -> str:
     head += ["fgn, best version", "torch.compile ÷ fgn", "floor", "fgn's matrix product, % of `F.linear`"]
     lines = [
         f"{environment['device']}, torch {environment['torch']}, {environment['date'][:10]}: fp32 without "
-        "TF32, medians in ms, the L2 cache flushed before each call.",
+        "tensor cores, medians in ms, the L2 cache flushed before each call.",
         "",
         f"| {' | '.join(head)} |",
         "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: | ---: |",
@@ -51,6 +53,50 @@ def results_table(record: Record) -> str:
     return "\n".join(lines)
 
 
+def precisions_table(record: Record) -> str:
+    """The recorded times of the versions on tensor cores as Markdown: a row per shape, chain and precision."""
+    times, errors = record.precisions, record.precision_errors
+    keys = ["chain", "batch", "in_features", "out_features", "groups", "precision"]
+    errors = errors.set_index([*keys, "version"]).relative_error
+    lines, ratios = [], []
+    for key, rows in times.groupby(keys, sort=False):
+        chain, batch, in_features, out_features, groups, precision = key
+        whole, linear = (
+            rows[rows.part == part].set_index("subject").median_ms for part in ("chain", "linear")
+        )
+        ours = whole.drop(RIVALS, errors="ignore").dropna()
+        if ours.empty:
+            continue
+        best, compiled, f_linear = ours.idxmin(), whole.get(COMPILED), linear.get(F_LINEAR)
+        ratios.append(compiled / ours[best] if compiled else float("nan"))
+        least = floor(chain, (batch, in_features, out_features, groups), record.ceilings, precision)
+        cells = (
+            chain,
+            f"{batch} × {in_features} → {out_features}, {groups}",
+            precision,
+            _number(f_linear, 4),
+            _number(compiled, 4),
+            f"**{_number(ours[best], 4)}** {best}",
+            _number(compiled and compiled / ours[best], 2),
+            _number(least.ms, 4),
+            f"{errors.get((*key, best), float('nan')):.1e} / {errors.get((*key, TORCH), float('nan')):.1e}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    ratios = pd.Series(ratios).dropna()
+    return "\n".join(
+        [
+            f"On tensor cores, in every precision (ieee is float32 accuracy): {len(ratios)} problems, torch.compile "
+            f"÷ fgn between {ratios.min():.2f} and {ratios.max():.2f}, geometric mean "
+            f"{np.exp(np.log(ratios).mean()):.2f}.",
+            "",
+            "| chain | batch × in → out, groups | precision | `F.linear` alone | torch.compile | fgn | "
+            "torch.compile ÷ fgn | floor | error, fgn / torch |",
+            "| --- | --- | --- | ---: | ---: | --- | ---: | ---: | ---: |",
+            *lines,
+        ]
+    )
+
+
 def _number(value: float | None, digits: int) -> str:
     """A dash stands for what failed or was not measured."""
     return "–" if pd.isna(value) else f"{value:.{digits}f}"
@@ -62,8 +108,11 @@ def updated(text: str, profiles: Path = PROFILES) -> str:
         raise ValueError(
             f"README.md: expected the lines {BEGIN} and {END}, between which the results table goes"
         )
-    tables = [
-        results_table(read(path.parent.name, profiles)) for path in sorted(profiles.glob("*/benchmark.csv"))
-    ]
+    tables = []
+    for path in sorted(profiles.glob("*/benchmark.csv")):
+        record = read(path.parent.name, profiles)
+        tables.append(results_table(record))
+        if record.precisions is not None:
+            tables.append(precisions_table(record))
     inside = "\n\n".join(tables) or "No results are recorded yet."
     return re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n\n{inside}\n\n{END}", text, count=1, flags=re.S)

@@ -8,13 +8,35 @@ parameter names and order of creation.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fgn.chains import POINTWISE, Chain
+from fgn.precision import torch_precision
+
+
+def apply_steps(steps, v: Tensor, parameters: Mapping[str, Tensor]) -> Tensor:
+    """Pointwise steps, one after the other. v: (batch, out_features)."""
+    for step in steps:
+        channel = parameters[step.channel] if step.channel else None
+        v = POINTWISE[step.kind].torch(v, step.a, step.b, channel)
+    return v
+
+
+def product_reference(chain: Chain, x: Tensor, parameters: Mapping[str, Tensor]) -> Tensor:
+    """The first part of a chain, its product and the operators before the norm: (batch, out_features)."""
+    return apply_steps(chain.before, F.linear(x, parameters["weight"], parameters.get("bias")), parameters)
+
+
+def norm_reference(chain: Chain, v: Tensor, parameters: Mapping[str, Tensor]) -> Tensor:
+    """The second part of a chain, its norm and the operators after it. v: (batch, out_features)."""
+    # torch.group_norm is what F.group_norm calls after it has refused a single value per channel.
+    v = torch.group_norm(
+        v, chain.groups, parameters.get("norm_weight"), parameters.get("norm_bias"), chain.eps
+    )
+    return apply_steps(chain.after, v, parameters)
 
 
 def chain_reference(chain: Chain, x: Tensor, parameters: Mapping[str, Tensor]) -> Tensor:
@@ -22,19 +44,7 @@ def chain_reference(chain: Chain, x: Tensor, parameters: Mapping[str, Tensor]) -
 
     x: (batch, in_features). parameters: as for `fgn.chain_forward()`. Returns (batch, out_features).
     """
-
-    def apply(steps, v):
-        for step in steps:
-            channel = parameters[step.channel] if step.channel else None
-            v = POINTWISE[step.kind].torch(v, step.a, step.b, channel)
-        return v
-
-    v = apply(chain.before, F.linear(x, parameters["weight"], parameters.get("bias")))
-    # torch.group_norm is what F.group_norm calls after it has refused a single value per channel.
-    v = torch.group_norm(
-        v, chain.groups, parameters.get("norm_weight"), parameters.get("norm_bias"), chain.eps
-    )
-    return apply(chain.after, v)
+    return norm_reference(chain, product_reference(chain, x, parameters), parameters)
 
 
 def chain_reference64(chain: Chain, x: Tensor, parameters: Mapping[str, Tensor]) -> Tensor:
@@ -42,16 +52,9 @@ def chain_reference64(chain: Chain, x: Tensor, parameters: Mapping[str, Tensor])
     return chain_reference(chain, x.double(), {name: value.double() for name, value in parameters.items()})
 
 
-@contextmanager
 def ieee_float32():
     """Inside, torch multiplies float32 matrices in float32: no TF32. The setting is restored afterwards."""
-    matmul = torch.backends.cuda.matmul
-    before = matmul.fp32_precision
-    matmul.fp32_precision = "ieee"
-    try:
-        yield
-    finally:
-        matmul.fp32_precision = before
+    return torch_precision("ieee")
 
 
 class GemmGroupNormHardtanh(nn.Module):

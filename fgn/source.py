@@ -37,18 +37,22 @@ def source_text(file: str, kernel: str | None = None) -> str:
 class Source(str):
     """CUDA C that a notebook shows highlighted."""
 
+    language = "cuda"
+
     def __repr__(self):
         return str(self)
 
     def _repr_html_(self) -> str:
         from pygments import highlight
         from pygments.formatters import HtmlFormatter
-        from pygments.lexers import CudaLexer
+        from pygments.lexers import get_lexer_by_name
 
         # Styles stand in the text itself: notebook viewers disagree about style sheets, and about the font of
         # preformatted text in an output.
         formatter = HtmlFormatter(noclasses=True, nobackground=True, prestyles="font-family: monospace")
-        return highlight(str(self), CudaLexer(), formatter)
+        return highlight(
+            str(self), get_lexer_by_name(self.language, stripall=False, stripnl=False), formatter
+        )
 
 
 def source(file: str, kernel: str | None = None) -> Source:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -20,8 +21,10 @@ import torch.nn.functional as F
 from fgn.bench import COMPILED, EAGER, F_LINEAR, Ceilings, floor, measure, measure_ceilings, summarise
 from fgn.chains import CHAINS, Chain, Shape, default_shape, find, problem, random_inputs
 from fgn.compare import relative_error
+from fgn.counted import count_lines
 from fgn.environment import recorded_environment
 from fgn.functional import group_norm, linear
+from fgn.live import Kernel
 from fgn.records import Record, read, recorded
 from fgn.reference import ieee_float32
 from fgn.source import source_text
@@ -555,3 +558,88 @@ def time_group_norm(setting: Setting, names: list[str], seconds: float = 0.2) ->
         for name, values in times.items()
     ]
     return pd.DataFrame(rows)
+
+
+def time_calls(
+    setting: Setting, calls: dict[str, Callable[[], object]], seconds: float = 0.2
+) -> pd.DataFrame:
+    """The times of any calls, taken in turns, as `fgn.bench()` takes and states them; a row each."""
+    with torch.no_grad():
+        times = measure(calls, setting.device, seconds)
+    frame = pd.DataFrame({name: summarise(values) for name, values in times.items()}).T
+    return frame.assign(machine=setting.here)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# What one request of a warp costs, from the addresses of its lanes
+
+SECTOR_BYTES = 32
+BANKS, BANK_BYTES = 32, 4
+
+
+def sectors_of(addresses) -> int:
+    """The sectors of global memory that lanes touch, each reading 4 bytes at its address (in bytes)."""
+    return len(np.unique(np.asarray(addresses) // SECTOR_BYTES))
+
+
+def words_in_banks(addresses) -> np.ndarray:
+    """How many words lanes want of each bank of shared memory; a word that several want counts once."""
+    words = np.unique(np.asarray(addresses) // BANK_BYTES)
+    return np.bincount(words % BANKS, minlength=BANKS)
+
+
+def wavefronts_of(addresses) -> int:
+    """The passes over shared memory that lanes need, each reading 4 bytes: the most words of one bank."""
+    return int(words_in_banks(addresses).max())
+
+
+def each_request(counts: pd.DataFrame) -> pd.Series:
+    """What a request costs on average, over all launches of `fgn.count()`: sectors of global memory and
+    wavefronts of shared memory, for loads and stores. Only what there were requests of."""
+    total = counts.sum(numeric_only=True)
+    costs = {}
+    for operation, name in (("ld", "load"), ("st", "store")):
+        in_global = f"pipe_lsu_mem_global_op_{operation}.sum"
+        pairs = {
+            f"sectors of a global {name}": (
+                f"l1tex__t_sectors_{in_global}",
+                f"l1tex__t_requests_{in_global}",
+            ),
+            f"wavefronts of a shared {name}": (
+                f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{operation}.sum",
+                f"smsp__inst_executed_op_shared_{operation}.sum",
+            ),
+        }
+        costs |= {
+            name: total[cost] / total[requests] for name, (cost, requests) in pairs.items() if total[requests]
+        }
+    return pd.Series(costs)
+
+
+def by_line(kernel: Kernel, call: Callable[[], object]) -> pd.DataFrame:
+    """What the requests of a kernel's lines cost in `call`: a row for each line that accesses memory.
+
+    Its text, its requests, and `each_request()` of it.
+    """
+    counts = count_lines(call)
+    counts = counts[counts.file == kernel.file]
+    requests = [name for name in counts if "__t_requests_" in name or "__inst_executed_op_shared_" in name]
+    text = kernel.source.splitlines()
+    rows = {}
+    for line, of_line in counts.groupby("line"):
+        rows[line] = {
+            "source": text[line - 1].strip(),
+            "requests": int(of_line[requests].to_numpy().sum()),
+            **each_request(of_line),
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("line")
+
+
+def bytes_asked(counts: pd.DataFrame) -> dict[str, int]:
+    """The bytes of all sectors that the launches of `fgn.count()` asked of global memory."""
+    total = counts.sum(numeric_only=True)
+    name = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
+    return {
+        "read": SECTOR_BYTES * int(total[name.format("ld")]),
+        "written": SECTOR_BYTES * int(total[name.format("st")]),
+    }

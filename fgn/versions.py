@@ -15,10 +15,12 @@ def default_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def versions(chain=None, shape=None, device=None) -> pd.DataFrame:
+def versions(chain=None, shape=None, device=None, precision: str = "ieee") -> pd.DataFrame:
     """The versions of a chain, or of every chain in `CHAINS`, at one shape on one device.
 
-    chain, shape: as in `fgn.compare()`. Columns: chain, name, launches (kernels that one call launches;
+    chain, shape: as in `fgn.compare()`. precision: one of `fgn.PRECISIONS`.
+
+    Columns: chain, name, launches (kernels that one call launches;
     missing where the version does not run), supported, gemm and norm (the files in `cuda_c/` that hold its
     matrix product and its GroupNorm), needs (what it asks of the chain or the device), summary.
     """
@@ -27,7 +29,7 @@ def versions(chain=None, shape=None, device=None) -> pd.DataFrame:
     for described in CHAINS.values() if chain is None else [chain]:
         described, sizes = problem(described, shape, device)
         for row in version_table(device.type):
-            launches = launch_count(described, sizes, row["name"], device)
+            launches = launch_count(described, sizes, row["name"], device, precision)
             rows.append(
                 {"chain": described.name, "launches": launches, "supported": launches is not None} | row
             )

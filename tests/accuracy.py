@@ -6,12 +6,21 @@ from dataclasses import replace
 
 import torch
 
-from fgn.chains import POINTWISE
+from fgn.chains import POINTWISE, Shape
 from fgn.compare import misplaced, relative_error
+from fgn.functional import PRODUCT, launch_count
+from fgn.library import version_names
 from fgn.reference import chain_reference, chain_reference64, ieee_float32
 
 ORDERS = 8
 UNIT_ROUNDOFF = 2.0**-24
+
+
+def versions_on(device) -> list[str]:
+    """The versions that this device runs at all: those whose product of small float32 matrices runs."""
+    names = version_names(device.type)
+    shape = Shape(8, 16, 16, groups=0)
+    return [name for name in names if launch_count(PRODUCT, shape, name, device) is not None]
 
 
 def rounded_reference(chain, x, parameters):

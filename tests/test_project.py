@@ -6,6 +6,8 @@ import sys
 import tomllib
 
 import pytest
+import torch
+from accuracy import versions_on
 
 import fgn
 from fgn.library import ROOT, SOURCES, version_names
@@ -67,7 +69,10 @@ def test_source_is_highlighted_in_a_notebook():
     [
         (["env"], ["torch", "simulator library", "ready"]),
         (["versions", "--device=cpu"], version_names()),
-        (["compare", "--device=cpu", "--chain=gemm_groupnorm_hardtanh", "--shape=4,8,16,2"], version_names()),
+        (
+            ["compare", "--device=cpu", "--chain=gemm_groupnorm_hardtanh", "--shape=4,8,16,2"],
+            versions_on(torch.device("cpu")),
+        ),
         (
             ["bench", "--device=cpu", "--chain=gemm_groupnorm_hardtanh", "--shape=4,8,16,2"],
             ["F.linear", "median_ms"],

@@ -150,6 +150,7 @@ void sim_yield(void) {
 }
 
 noreturn void sim_block_abandon(void) {
+    sim_worker->block.returned = 0; /* a fault may be found when the last thread has returned */
     go_to(sim_worker, &sim_worker->home);
     __builtin_unreachable();
 }

@@ -12,8 +12,6 @@
 
 _Thread_local struct recorder *recorder;
 
-enum { KEY_PIECE_BITS = 6 };
-
 static struct known_site *slot_of(struct recorder *self, instruction_key key) {
     return &self->known[(key * 0x9e3779b97f4a7c15u) >> (64 - KNOWN_SITES_BITS)];
 }
@@ -44,6 +42,46 @@ static void wait_for_warp(struct recorder *self) {
     sim_block_wait(SIM_WAITS_FOR_WARP, NULL);
 }
 
+static inline __attribute__((always_inline)) void append(struct recorder *self, uint64_t entry) {
+    struct log *log = self->log;
+    log->entry[log->count++] = entry;
+    if (__builtin_expect(log->count == LOG_ENTRIES, 0))
+        wait_for_warp(self);
+}
+
+/* Whether a thread that gets to `pc` begins another turn of a loop: it has been there before, and since then
+ * nowhere that stands before it. (Compilers also move pieces out of their place and jump back from there.) */
+static bool begins_turn(struct log *log, uintptr_t pc) {
+    uint32_t piece = (uint32_t)pc;
+    unsigned count = log->pieces_passed;
+    while (count > 0 && log->passed[count - 1] > piece)
+        count--;
+    bool before = count > 0 && log->passed[count - 1] == piece;
+    if (!before && count < MOST_PIECES_PASSED)
+        log->passed[count++] = piece;
+    log->pieces_passed = count;
+    return before;
+}
+
+/* -fsanitize-coverage=trace-pc: a straight piece of the kernel begins. Lanes that skip a part of a loop's
+ * body wait for the others at its end: so the log says where a turn ended, unless the one before it ended
+ * there too and nothing was accessed since. */
+void __sanitizer_cov_trace_pc(void);
+void __sanitizer_cov_trace_pc(void) {
+    struct recorder *self = recorder;
+    if (!self)
+        return; /* host code of a kernel file */
+    struct log *log = self->log;
+    uintptr_t pc = (uintptr_t)__builtin_return_address(0), end = log->place;
+    log->place = pc;
+    if (!begins_turn(log, pc))
+        return;
+    if (sim_is_stopping())
+        sim_block_abandon();
+    if (log->count == 0 || log->entry[log->count - 1] != end)
+        append(self, end);
+}
+
 static inline __attribute__((always_inline)) void on_access(uintptr_t pc, unsigned piece, uintptr_t address,
                                                             unsigned bytes, counted_operation operation) {
     struct recorder *self = recorder;
@@ -71,9 +109,8 @@ static inline __attribute__((always_inline)) void on_access(uintptr_t pc, unsign
         shadow_check(self, &access);
     }
     struct log *log = self->log;
-    log->entry[log->count++] = (uint64_t)known->site << SITE_SHIFT | address;
-    if (__builtin_expect(log->count == LOG_ENTRIES, 0))
-        wait_for_warp(self);
+    log->place = pc;
+    append(self, (uint64_t)known->site << SITE_SHIFT | address);
 }
 
 /* An access whose alignment the compiler does not know, or of an odd size: a GPU makes several of it, each as

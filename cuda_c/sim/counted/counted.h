@@ -22,10 +22,11 @@ typedef struct counted_instruction {
     counted_operation operation;
     unsigned bytes; /* for each thread */
     unsigned long long requests;
-    unsigned long long threads;          /* that took part, over all requests */
-    unsigned long long sectors;          /* of 32 bytes, of global memory: a request counts a sector once */
-    unsigned long long wavefronts;       /* of shared memory: cycles that the 32 banks need */
-    unsigned long long least_wavefronts; /* for as many bytes without a bank conflict */
+    unsigned long long threads;    /* that took part, over all requests */
+    unsigned long long addresses;  /* different ones of each request, over all requests */
+    unsigned long long sectors;    /* of 32 bytes, of global memory: a request counts a sector once */
+    unsigned long long wavefronts; /* of shared memory: cycles that the 32 banks need */
+    unsigned long long phases;     /* as many cycles it would be without a bank conflict */
 } counted_instruction;
 
 typedef struct counted_launch {
@@ -55,6 +56,8 @@ void counted_forbid_all(void);
 unsigned counted_launch_count(void);
 const counted_launch *counted_launch_at(unsigned index);
 void counted_clear(void);
+
+void counted_set_l2_bytes(unsigned long long bytes);
 
 /* The library that a program counter of a report is in, and where there; NULL when it is in none. */
 const char *counted_library_of(unsigned long long pc, unsigned long long *offset);

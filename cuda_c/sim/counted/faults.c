@@ -27,7 +27,14 @@ static struct sim_access_report report_of(sim_report_kind kind, const struct acc
     return report;
 }
 
+/* A thread that has read what nobody has written goes astray because of that. */
+static void settle_own_read(const struct recorder *self) {
+    if (self->unwritten_reader == self->thread)
+        shadow_settle(self);
+}
+
 void fault_out_of_bounds(const struct recorder *self, const struct access *access) {
+    settle_own_read(self);
     const struct place *near = nearest_place(self, access->address);
     struct sim_access_report report = report_of(SIM_OUT_OF_BOUNDS, access, near);
     if (!near)
@@ -39,6 +46,7 @@ void fault_out_of_bounds(const struct recorder *self, const struct access *acces
 }
 
 void fault_index(uintptr_t pc, long long index, const char *array) {
+    settle_own_read(recorder);
     struct sim_access_report report = {
         .kind = SIM_OUT_OF_BOUNDS, .thread = running(), .pc = pc, .has_index = true, .index = index};
     sim_report_access(&report, "uses index %lld on an array of type %s", index, array);
@@ -52,9 +60,10 @@ void fault_misaligned(const struct recorder *self, const struct access *access) 
                       access->bytes);
 }
 
-void fault_uninitialised(const struct recorder *self, const struct access *access) {
+void fault_uninitialised(const struct recorder *self, const struct access *access, unsigned thread) {
     (void)self;
     struct sim_access_report report = report_of(SIM_UNINITIALISED, access, access->place);
+    report.thread = &sim_worker->block.threads[thread];
     sim_report_access(&report, "%s %s[%lld], which no thread of the block has written",
                       verb(access->operation), access->place->name, report.index);
 }

@@ -22,6 +22,7 @@ static const uint64_t before_any_write = 1ull << 61; /* of a read */
 
 struct touched_word {
     _Atomic uint64_t read;
+    _Atomic uint64_t other_read; /* by another block than the first, so that a writer can always name one */
     _Atomic uint64_t written;
 };
 
@@ -125,9 +126,13 @@ static void release(uint32_t block) {
     atomic_store(&any_released, true);
 }
 
+static uint32_t block_of(uint64_t touched) {
+    return (uint32_t)(touched & block_mask);
+}
+
 /* Whether `touched` names another block than `self`'s, and nothing orders the two. */
 static bool is_another_block(const struct recorder *self, uint64_t touched) {
-    uint32_t block = (uint32_t)(touched & block_mask);
+    uint32_t block = block_of(touched);
     if (block == 0 || (block == self->block_number && !(touched & by_several)))
         return false;
     return !(has_released(block) && has_released(self->block_number));
@@ -153,8 +158,8 @@ static void join(_Atomic uint64_t *touched, uint64_t me) {
 
 static noreturn void report(const struct recorder *self, const struct access *access, unsigned thread,
                             uint64_t touched) {
-    uint32_t block = (uint32_t)(touched & block_mask);
-    if (block == self->block_number)
+    uint32_t block = block_of(touched);
+    if (block == 0 || block == self->block_number) /* it has not been noted yet */
         fault_between_blocks(self, access, thread, NULL);
     struct other_access other = {block - 1, touched >> THREAD_SHIFT & ((1u << THREAD_BITS) - 1),
                                  touched >> INSTRUCTION_SHIFT & ((1u << INSTRUCTION_BITS) - 1)};
@@ -167,6 +172,8 @@ static void touch(const struct recorder *self, struct touched_word *word, uint64
     if (access->operation != COUNTED_STORE) {
         uint64_t reader = access->operation == COUNTED_ATOMIC ? was_done : me;
         join(&word->read, written ? reader : reader | before_any_write);
+        if (block_of(reader) && block_of(word->read) != block_of(reader))
+            atomic_store_explicit(&word->other_read, reader, memory_order_relaxed);
         written = atomic_load(&word->written); /* by a block that may have missed this read */
     }
     bool both_atomic = access->operation == COUNTED_ATOMIC && (written & by_atomic);
@@ -178,7 +185,8 @@ static void touch(const struct recorder *self, struct touched_word *word, uint64
     join(&word->written, access->operation == COUNTED_ATOMIC ? me | by_atomic : me);
     uint64_t read = atomic_load(&word->read);
     if (is_another_block(self, read))
-        report(self, access, thread, read);
+        report(self, access, thread,
+               block_of(read) == self->block_number ? atomic_load(&word->other_read) : read);
 }
 
 void footprint_request(struct recorder *self, struct access *access, const uintptr_t *addresses,

@@ -159,9 +159,10 @@ static counted_instruction *collect(counted_launch *result) {
             if (counted) {
                 counted[i].requests += tally->requests;
                 counted[i].threads += tally->threads;
+                counted[i].addresses += tally->addresses;
                 counted[i].sectors += tally->sectors;
                 counted[i].wavefronts += tally->wavefronts;
-                counted[i].least_wavefronts += tally->least_wavefronts;
+                counted[i].phases += tally->phases;
             }
             self->tallies[i] = (struct tally){0};
         }

@@ -33,14 +33,16 @@ struct place {
 struct tally {
     uint64_t requests;
     uint64_t threads;
+    uint64_t addresses;
     uint64_t sectors;
     uint64_t wavefronts;
-    uint64_t least_wavefronts;
+    uint64_t phases;
 };
 
 /* Sorts as the instructions stand in the program. An access that the compiler makes of several, such as a
  * struct's, has several pieces. */
 typedef uint64_t instruction_key;
+enum { KEY_PIECE_BITS = 6 };
 
 struct instruction {
     instruction_key key;
@@ -69,11 +71,15 @@ struct access {
 };
 
 /* The accesses of one CUDA thread that are not yet part of a request, in order. */
+enum { MOST_PIECES_PASSED = 256 };           /* beyond them turns of loops are not noticed */
 enum { LOG_ENTRIES = 519, SITE_SHIFT = 48 }; /* the size keeps the logs of a warp in different cache sets */
 struct log {
     unsigned count;
-    bool waits;                  /* it is full, and its thread has stopped for that */
-    uint64_t entry[LOG_ENTRIES]; /* site << SITE_SHIFT | address */
+    bool waits;             /* it is full, and its thread has stopped for that */
+    uintptr_t place;        /* in the kernel: where its thread is */
+    unsigned pieces_passed; /* of the kernel, in the order in which they stand there */
+    uint32_t passed[MOST_PIECES_PASSED];
+    uint64_t entry[LOG_ENTRIES]; /* site << SITE_SHIFT | address; with site 0, the end of a turn of a loop */
 };
 
 /* What was found out about an instruction when it last accessed another place than before. */
@@ -116,6 +122,10 @@ struct recorder {
     struct shadow_word *shadow_memory;
     size_t shadow_capacity;
     size_t shadow_used;
+    bool has_unwritten_read;
+    unsigned unwritten_reader; /* the thread's number */
+    unsigned unwritten_repetitions;
+    struct access unwritten_read;
     struct warp_knowledge *knowledge; /* of each warp */
     struct known_site known[KNOWN_SITES];
     struct log logs[SIM_MAX_BLOCK_THREADS];
@@ -147,6 +157,8 @@ void shadow_barrier(struct recorder *recorder);
 void shadow_meeting(struct recorder *recorder, unsigned warp, unsigned lanes);
 /* The running thread is about to access shared memory. */
 void shadow_check(struct recorder *recorder, const struct access *access);
+/* Reports a read of what nobody has written, if there was one: nobody will before the next barrier. */
+void shadow_settle(const struct recorder *recorder);
 
 /* ---- footprint.c ---- */
 bool footprint_begin_launch(void); /* false: no memory */
@@ -163,15 +175,22 @@ void requests_of_warp(struct recorder *recorder, unsigned warp);
 /* ---- metrics.c ---- */
 /* All 32 addresses are there; a lane that takes no part has that of one that does. */
 unsigned sectors_of(const uintptr_t addresses[SIM_WARP_THREADS]);
-unsigned wavefronts_of(const uintptr_t addresses[SIM_WARP_THREADS], unsigned lanes, unsigned bytes);
-unsigned least_wavefronts_of(unsigned lanes, unsigned bytes);
+struct wavefronts {
+    unsigned number;
+    unsigned phases; /* as many would do if no two lanes of a phase wanted different words of a bank */
+};
+struct wavefronts wavefronts_of(const uintptr_t addresses[SIM_WARP_THREADS], unsigned lanes, unsigned bytes);
+/* How many of the lanes go to different places. */
+unsigned different_addresses(const uintptr_t addresses[SIM_WARP_THREADS], unsigned lanes);
 
 /* ---- faults.c ---- */
 /* Each reports the running thread's access and ends the launch. */
 noreturn void fault_out_of_bounds(const struct recorder *recorder, const struct access *access);
 noreturn void fault_index(uintptr_t pc, long long index, const char *array);
 noreturn void fault_misaligned(const struct recorder *recorder, const struct access *access);
-noreturn void fault_uninitialised(const struct recorder *recorder, const struct access *access);
+/* `thread` is the number of the one that reads, which may be another than the running one. */
+noreturn void fault_uninitialised(const struct recorder *recorder, const struct access *access,
+                                  unsigned thread);
 noreturn void fault_race(const struct recorder *recorder, const struct access *access, unsigned other_thread,
                          unsigned other_site);
 

@@ -4,7 +4,8 @@
  * another. So the logs are walked side by side: where the next access of all lanes is the same instruction,
  * it is one request. Where it is not, they have taken different ways through the code, and those go first
  * that have come the least far in it, since the others wait for them where the ways join: after a branch, or
- * after a loop that some lanes leave earlier. */
+ * after a loop that some lanes leave earlier. The end of each turn of a loop is in the logs too, and there
+ * lanes wait for each other like at an access. */
 #include "../watch.h"
 #include "recorder.h"
 
@@ -17,6 +18,11 @@ struct walk {
 
 static uintptr_t address_of(uint64_t entry) {
     return (uintptr_t)(entry & ((1ull << SITE_SHIFT) - 1));
+}
+
+/* An entry that is no access but says that a turn of a loop has ended, and where. */
+static bool is_turn(uint64_t entry) {
+    return entry >> SITE_SHIFT == 0;
 }
 
 static const struct site *site_in(const struct recorder *self, uint64_t entry) {
@@ -34,6 +40,7 @@ static void count_request(struct walk *walk, const struct site *site,
     struct tally *tally = &self->tallies[site->instruction];
     tally->requests++;
     tally->threads += (unsigned)__builtin_popcount(lanes);
+    tally->addresses += different_addresses(addresses, lanes);
     if (instruction->space == COUNTED_GLOBAL) {
         tally->sectors += sectors_of(addresses);
         struct access access = {.pc = instruction->pc,
@@ -43,8 +50,9 @@ static void count_request(struct walk *walk, const struct site *site,
                                 .instruction = site->instruction};
         footprint_request(self, &access, addresses, lanes, walk->first_thread);
     } else {
-        tally->wavefronts += wavefronts_of(addresses, lanes, instruction->bytes);
-        tally->least_wavefronts += least_wavefronts_of(lanes, instruction->bytes);
+        struct wavefronts wavefronts = wavefronts_of(addresses, lanes, instruction->bytes);
+        tally->wavefronts += wavefronts.number;
+        tally->phases += wavefronts.phases;
     }
 }
 
@@ -66,33 +74,43 @@ static unsigned walk_together(struct walk *walk, unsigned lanes, unsigned most) 
         }
         if (different >> SITE_SHIFT)
             return i;
+        if (is_turn(site)) {
+            if (different)
+                return i;
+            continue;
+        }
         count_request(walk, site_in(walk->recorder, site), addresses, lanes);
     }
     return most;
 }
 
+/* Sorts as the places stand in the program; the end of a turn after the accesses in it. */
+static instruction_key key_of(const struct recorder *self, uint64_t entry) {
+    const instruction_key last_piece = (1u << KEY_PIECE_BITS) - 1;
+    return is_turn(entry) ? entry << KEY_PIECE_BITS | last_piece : site_in(self, entry)->key;
+}
+
 /* Counts the one request of those lanes that have come the least far; returns which those are. */
 static unsigned walk_apart(struct walk *walk, unsigned lanes) {
-    const struct site *sites[SIM_WARP_THREADS];
-    uintptr_t addresses[SIM_WARP_THREADS];
-    instruction_key least = UINT64_MAX;
+    uint64_t entries[SIM_WARP_THREADS];
+    instruction_key keys[SIM_WARP_THREADS], least = UINT64_MAX;
     for (unsigned left = lanes; left; left &= left - 1) {
         unsigned lane = first_of(left);
-        uint64_t entry = walk->logs[lane].entry[walk->next[lane]];
-        sites[lane] = site_in(walk->recorder, entry);
-        addresses[lane] = address_of(entry);
-        if (sites[lane]->key < least)
-            least = sites[lane]->key;
+        entries[lane] = walk->logs[lane].entry[walk->next[lane]];
+        keys[lane] = key_of(walk->recorder, entries[lane]);
+        least = keys[lane] < least ? keys[lane] : least;
     }
     unsigned behind = 0;
     for (unsigned left = lanes; left; left &= left - 1)
-        if (sites[first_of(left)]->key == least)
+        if (keys[first_of(left)] == least)
             behind |= 1u << first_of(left);
     unsigned first = first_of(behind);
+    if (is_turn(entries[first]))
+        return behind;
+    uintptr_t addresses[SIM_WARP_THREADS];
     for (unsigned lane = 0; lane < SIM_WARP_THREADS; lane++)
-        if (!(behind >> lane & 1))
-            addresses[lane] = addresses[first];
-    count_request(walk, sites[first], addresses, behind);
+        addresses[lane] = address_of(entries[behind >> lane & 1 ? lane : first]);
+    count_request(walk, site_in(walk->recorder, entries[first]), addresses, behind);
     return behind;
 }
 

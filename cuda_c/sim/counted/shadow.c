@@ -7,7 +7,12 @@
  * since the block began gets whatever an earlier block left there.
  *
  * Time is counted in barriers and meetings, so an access is before a barrier when its time is smaller. What a
- * lane knows of the other lanes of its warp is a vector clock. */
+ * lane knows of the other lanes of its warp is a vector clock.
+ *
+ * Threads run one after another here, so where a barrier is missing between a write and a read, the read may
+ * come first and find bytes that nobody has written yet. Whether somebody does write them with nothing
+ * between (a race) or nobody does (an uninitialised read) is known at the next barrier or at the end of the
+ * block. */
 #include "../watch.h"
 #include "recorder.h"
 #include <stdlib.h>
@@ -17,13 +22,13 @@ struct past {
     uint32_t time; /* 0: none */
     unsigned thread : 10;
     unsigned bytes : 4; /* which of the word's */
-    unsigned is_atomic : 1;
-    unsigned : 1;
+    unsigned : 2;
     unsigned site : 16;
 };
 
 struct shadow_word {
     struct past write;
+    struct past atomic;
     struct past read;       /* the latest */
     struct past other_read; /* by another thread; of another warp, if there is one */
     uint32_t block;         /* all of this is void when it is not the block that runs */
@@ -60,11 +65,13 @@ void shadow_begin_block(struct recorder *self) {
     }
     self->block++;
     self->barrier_time = ++self->time;
+    self->has_unwritten_read = false;
 }
 
 /* ---- Order ---- */
 
 void shadow_barrier(struct recorder *self) {
+    shadow_settle(self);
     self->barrier_time = ++self->time;
 }
 
@@ -98,11 +105,7 @@ static void remember(const struct recorder *self, struct past *past, unsigned by
                      const struct access *access) {
     if (past->time == self->time && past->thread == self->thread)
         bytes |= past->bytes;
-    *past = (struct past){.time = self->time,
-                          .thread = self->thread,
-                          .bytes = bytes,
-                          .is_atomic = access->operation == COUNTED_ATOMIC,
-                          .site = access->site};
+    *past = (struct past){.time = self->time, .thread = self->thread, .bytes = bytes, .site = access->site};
 }
 
 static void remember_read(const struct recorder *self, struct shadow_word *word, unsigned bytes,
@@ -115,16 +118,39 @@ static void remember_read(const struct recorder *self, struct shadow_word *word,
     remember(self, read, bytes, access);
 }
 
+/* The first one is kept. A thread that reads the same again and again waits for it in vain. */
+static void remember_unwritten_read(struct recorder *self, const struct access *access) {
+    enum { MOST_REPETITIONS = 10000 };
+    if (self->has_unwritten_read) {
+        bool again = self->unwritten_reader == self->thread && self->unwritten_read.pc == access->pc &&
+                     self->unwritten_read.address == access->address;
+        if (again && ++self->unwritten_repetitions == MOST_REPETITIONS)
+            shadow_settle(self);
+        return;
+    }
+    self->has_unwritten_read = true;
+    self->unwritten_repetitions = 0;
+    self->unwritten_reader = self->thread;
+    self->unwritten_read = *access;
+}
+
+void shadow_settle(const struct recorder *self) {
+    if (self->has_unwritten_read)
+        fault_uninitialised(self, &self->unwritten_read, self->unwritten_reader);
+}
+
 static void check_word(struct recorder *self, struct shadow_word *word, unsigned bytes,
                        const struct access *access) {
     if (word->block != self->block)
         *word = (struct shadow_word){.block = self->block};
-    bool reads = access->operation != COUNTED_STORE, writes = access->operation != COUNTED_LOAD;
-    if (reads && (word->initialised & bytes) != bytes)
-        fault_uninitialised(self, access);
-    if (is_unordered(self, &word->write, bytes) && !(reads && writes && word->write.is_atomic))
+    bool is_atomic = access->operation == COUNTED_ATOMIC;
+    if (is_unordered(self, &word->write, bytes))
         fault_race(self, access, word->write.thread, word->write.site);
-    if (!writes) {
+    if (!is_atomic && is_unordered(self, &word->atomic, bytes))
+        fault_race(self, access, word->atomic.thread, word->atomic.site);
+    if (access->operation != COUNTED_STORE && (word->initialised & bytes) != bytes)
+        remember_unwritten_read(self, access);
+    if (access->operation == COUNTED_LOAD) {
         remember_read(self, word, bytes, access);
         return;
     }
@@ -132,7 +158,7 @@ static void check_word(struct recorder *self, struct shadow_word *word, unsigned
         fault_race(self, access, word->read.thread, word->read.site);
     if (is_unordered(self, &word->other_read, bytes))
         fault_race(self, access, word->other_read.thread, word->other_read.site);
-    remember(self, &word->write, bytes, access);
+    remember(self, is_atomic ? &word->atomic : &word->write, bytes, access);
     word->initialised |= bytes;
 }
 

@@ -16,6 +16,8 @@ void watch_block_begins(struct sim_worker *worker) {
     struct recorder *self = recorder;
     self->block_number = number_of_block(worker->registers) + 1;
     memset(self->at_barrier, 0, sizeof self->at_barrier);
+    for (unsigned thread = 0; thread < worker->block.size; thread++)
+        self->logs[thread].place = self->logs[thread].pieces_passed = 0;
     shadow_begin_block(self);
 }
 
@@ -48,6 +50,8 @@ bool watch_all_stopped(void) {
             any = true;
         }
     }
+    if (block->returned == block->size)
+        shadow_settle(self);
     return any;
 }
 

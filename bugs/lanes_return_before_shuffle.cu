@@ -1,0 +1,47 @@
+/* Lanes without a channel return, and the shuffles of the others still name them.
+ *
+ * Why people make it: The guard for threads with nothing to do is a habit, and here they have zeros to add.
+ *
+ * What one sees: Undefined: a GPU may return anything or hang.
+ *
+ * Found by: the check of warp operations: a lane that is named and never comes. */
+#define LANES 32
+#define ALL_LANES 0xffffffffu
+
+/* The sum over the warp, in every lane. */
+static __device__ float warp_sum(float share) {
+    for (int distance = LANES / 2; distance > 0; distance /= 2)
+        share += __shfl_xor_sync(ALL_LANES, share, distance);
+    return share;
+}
+
+__global__ void norm_warp(const float *v, const float *weight, const float *bias, float slope, float *y,
+                          int batch, int channels, int groups, float eps) {
+    int64_t number = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; /* of the group, among all samples' */
+    if (number >= (int64_t)batch * groups)
+        return;
+    int lane = threadIdx.x;
+    int size = channels / groups;
+    if (lane >= size)
+        return;
+    int first_channel = number % groups * size;
+    int64_t first = number * size;
+
+    float sum = 0.0f;
+    for (int i = lane; i < size; i += LANES)
+        sum += v[first + i];
+    float mean = warp_sum(sum) / size;
+
+    float squares = 0.0f;
+    for (int i = lane; i < size; i += LANES)
+        squares += (v[first + i] - mean) * (v[first + i] - mean);
+    float variance = warp_sum(squares) / size;
+
+    float scale = 1.0f / sqrtf(variance + eps);
+    for (int i = lane; i < size; i += LANES) {
+        int channel = first_channel + i;
+        float value = (v[first + i] - mean) * scale * weight[channel] + bias[channel];
+        value = value > 0.0f ? value : slope * value;
+        y[first + i] = value + value;
+    }
+}

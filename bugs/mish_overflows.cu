@@ -1,0 +1,48 @@
+/* mish through exp(v) that overflows: from v = 44.4 on, n = e (e + 2) is infinite and n / (n + 2) is NaN.
+ *
+ * Why people make it: The formula is right, and a test with values between -1 and 1 passes.
+ *
+ * What one sees: NaN, but only for large values: in this chain after a hardtanh with wide limits.
+ *
+ * Found by: comparison with float64 on data with large values: the report says from which value on. */
+#define TILE 16
+
+/* min(max(v, low), high), and NaN stays NaN. */
+static __device__ float hardtanh(float v, float low, float high) {
+    return v < low ? low : (v > high ? high : v);
+}
+
+/* v tanh(log(1 + e)) with e = exp(v); the tanh is n / (n + 2) with n = e (e + 2), and 1 from v = 20 on. */
+static __device__ float mish(float v) {
+    float e = expf(v);
+    float n = e * (e + 2.0f);
+    return v * (n / (n + 2.0f));
+}
+
+__global__ void gemm_tile(const float *x, int64_t x_stride, const float *weight, const float *bias,
+                          const float *channel_bias, float low, float high, float *v, int batch,
+                          int in_features, int out_features) {
+    __shared__ float x_tile[TILE][TILE];
+    __shared__ float weight_tile[TILE][TILE + 1];
+    int across = threadIdx.x;
+    int down = threadIdx.y;
+    int64_t row = blockIdx.y * TILE + down;
+    int64_t column = blockIdx.x * TILE + across;
+    int64_t weight_row = blockIdx.x * TILE + down;
+    float sum = 0.0f;
+    for (int first_k = 0; first_k < in_features; first_k += TILE) {
+        int k = first_k + across;
+        bool inside = row < batch && k < in_features;
+        bool weight_inside = weight_row < out_features && k < in_features;
+        x_tile[down][across] = inside ? x[row * x_stride + k] : 0.0f;
+        weight_tile[down][across] = weight_inside ? weight[weight_row * in_features + k] : 0.0f;
+        __syncthreads(); /* the tiles are complete */
+        for (int i = 0; i < TILE; i++)
+            sum += x_tile[down][i] * weight_tile[across][i];
+        __syncthreads(); /* everyone is done with them */
+    }
+    if (row < batch && column < out_features) {
+        float value = sum + bias[column] + channel_bias[column];
+        v[row * out_features + column] = mish(hardtanh(value, low, high));
+    }
+}

@@ -1,0 +1,53 @@
+/* Interrupts: from a signal, and inside a loop that never waits. */
+#define _GNU_SOURCE
+#include "interrupt.h"
+#include "machine.h"
+#include <signal.h>
+
+static struct sigaction program_action;
+static unsigned depth;
+static int caught; /* 0: none */
+
+static void interrupt(int number, siginfo_t *info, void *context) {
+    sim_interrupt();
+    if (program_action.sa_flags & SA_SIGINFO)
+        program_action.sa_sigaction(number, info, context);
+    else
+        program_action.sa_handler(number);
+}
+
+void sim_catch_signal(int number) {
+    if (depth++ > 0 || sigaction(number, NULL, &program_action) != 0)
+        return;
+    bool is_handled = (program_action.sa_flags & SA_SIGINFO) ||
+                      (program_action.sa_handler != SIG_DFL && program_action.sa_handler != SIG_IGN);
+    struct sigaction action = program_action;
+    action.sa_sigaction = interrupt;
+    action.sa_flags |= SA_SIGINFO;
+    if (is_handled && sigaction(number, &action, NULL) == 0)
+        caught = number;
+}
+
+void sim_release_signal(void) {
+    if (--depth == 0 && caught) {
+        sigaction(caught, &program_action, NULL);
+        caught = 0;
+    }
+}
+
+#ifndef SIM_COUNTED /* which looks at every branch for reasons of its own (counted/access.c) */
+
+/* On one of the fibers that kernels run on. What runs when a library is loaded has branches, too. */
+static bool is_in_kernel(void) {
+    return sim_worker && sim_worker->fiber && sim_worker->fiber != &sim_worker->home;
+}
+
+/* Kernels that are typed live are compiled with -fsanitize-coverage=trace-pc, which calls this at every
+ * branch: a loop without an end is a common mistake there, and it must not cost the notebook. */
+void __sanitizer_cov_trace_pc(void);
+void __sanitizer_cov_trace_pc(void) {
+    if (__builtin_expect(sim_is_stopping(), false) && is_in_kernel())
+        sim_block_abandon();
+}
+
+#endif

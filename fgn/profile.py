@@ -1,0 +1,314 @@
+"""Profiles: what each launch of a chain took and moved, by ncu's metrics.
+
+On a GPU they are collected by Nsight Compute, in a process of its own. Without one they are what was recorded
+on a GPU, or, for CPU tensors, what the counted simulator counts. The rows have the same columns, so that one
+plot draws any of them (`fgn.launch_plots`).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import pandas as pd
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from fgn import counted, ncu
+from fgn import metrics as ncu_metrics
+from fgn.bench import COMPILED, EAGER, F_LINEAR, RIVALS
+from fgn.chains import CHAINS, Chain, Shape, problem, random_inputs
+from fgn.functional import launch_count, run_chain
+from fgn.library import version_names
+from fgn.modules import ChainModule
+from fgn.precision import PRECISIONS, resolve
+
+# The columns before the metrics. A problem is a chain at a shape and a precision.
+PROBLEM = ["chain", *Shape._fields, "precision"]
+IDENTITY = [*PROBLEM, "subject", "launch", "operator", "kernel", "grid", "block"]
+
+CALL = "call"
+
+
+def profile(
+    model_or_kernel: str | Chain | ChainModule | Callable,
+    x: Tensor | None = None,
+    *,
+    version: str | Sequence[str] | None = None,
+    rivals: Sequence[str] = (),
+    shape=None,
+    precision: str | None = None,
+    metrics: Iterable[str] | None = None,
+    set: str = "default",
+    report: Path | str | None = None,
+    cache_control: str = "all",
+    seed: int = 0,
+    device=None,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """What each launch took and moved: one row per launch, in order.
+
+    model_or_kernel: a name in `CHAINS`, a `Chain`, one of fgn's modules, whose parameters are then used, or
+        anything that can be called: with x, or without arguments. A callable goes to another process, so it
+        has to survive cloudpickle.
+    x: (batch, in_features); by default random, from `seed`, at `shape`. A CUDA tensor is profiled on its GPU
+        by ncu, a CPU tensor on the counted simulator.
+    version: a version's name, or several; by default all that run the chain.
+    rivals: of `fgn.bench.RIVALS`, to have torch's own launches in the same table.
+    shape, device: as in `fgn.compare()`. precision: a key of `PRECISIONS`; by default x's, or "ieee".
+    metrics: ncu's names, instead of `set`, which is a key of `fgn.metrics.SETS` ("default": all that the
+        plots draw; "bytes": times and bytes only, in a third of the passes).
+    report: a file to keep ncu's report in, ending in .ncu-rep, for the Nsight Compute GUI.
+    cache_control: see `fgn.ncu.run()`. By default the caches are flushed before each pass over a launch.
+
+    Without a GPU, without ncu, or without permission to read the counters, a warning says so in one line and
+    how to change it; the rows are then the recorded ones of the same problem or, where there are none, the
+    simulator's. `frame.attrs["machine"]` says whose they are.
+
+    Columns: `IDENTITY` (operator: what the launch computes; kernel: its function's name; grid, block: their
+    sizes), then the metrics, in ncu's base units. ValueError for names that nothing here has.
+    """
+    names = _metric_names(metrics, set)
+    versions = None if version is None else [version] if isinstance(version, str) else list(version)
+    on_cpu = (x is not None and x.device.type == "cpu") or str(device).startswith("cpu")
+    if isinstance(model_or_kernel, ChainModule) or not callable(model_or_kernel):
+        described = _described(model_or_kernel, x, shape, precision, seed, "cpu" if on_cpu else "cuda")
+        _check_subjects(versions, rivals)
+        if on_cpu:
+            return _simulated(described, versions)
+        try:
+            require_gpu()
+            tasks = _tasks(described, versions, rivals)
+            return collect(tasks, names, report, cache_control, progress)
+        except ncu.ProfilerError as error:
+            return _fallback(described, versions, rivals, error)
+    call = model_or_kernel if x is None else _Applied(model_or_kernel, x)
+    if on_cpu:
+        return _named(counted.count(call), "simulator")
+    require_gpu()
+    from fgn.ncu_target import Task
+
+    return collect([Task(call=call)], names, report, cache_control, progress)
+
+
+class _Applied:
+    """A callable and its argument."""
+
+    def __init__(self, function, x):
+        self.function, self.x = function, x
+
+    def __call__(self):
+        return self.function(self.x)
+
+
+def _metric_names(names: Iterable[str] | None, chosen: str) -> list[str]:
+    if names is not None:
+        return list(dict.fromkeys([ncu_metrics.TIME, *names]))
+    if chosen not in ncu_metrics.SETS:
+        raise ValueError(f"set: expected one of {', '.join(ncu_metrics.SETS)}, got {chosen!r}")
+    return list(ncu_metrics.SETS[chosen])
+
+
+def require_gpu():
+    """ProfilerError, in one line, unless a GPU and ncu are here."""
+    if not torch.cuda.is_available():
+        raise ncu.ProfilerError("torch sees no GPU: profile on a machine with an NVIDIA GPU and its driver")
+    if ncu.find_ncu() is None:
+        raise ncu.ProfilerError(ncu.NOT_FOUND)
+
+
+def _check_subjects(versions, rivals):
+    known = version_names()
+    for argument, names, allowed in (("version", versions or (), known), ("rivals", rivals, RIVALS)):
+        for name in names:
+            if name not in allowed:
+                raise ValueError(f"{argument}: expected some of {', '.join(allowed)}, got {name!r}")
+
+
+def _described(model, x, shape, precision, seed, device):
+    """The `Problem` that the arguments mean."""
+    from fgn.ncu_target import Problem
+
+    inputs = None
+    if isinstance(model, ChainModule):
+        parameters = {name: value.detach() for name, value in model.chain_parameters().items()}
+        weight = parameters["weight"]
+        out_features, in_features = weight.shape
+        batch = x.shape[0] if x is not None else problem(model.chain, shape, device)[1].batch
+        chain, sizes = problem(model.chain, (batch, in_features, out_features))
+        if x is None:
+            x = random_inputs(chain, sizes, weight.device, seed)[0].to(weight.dtype)
+        inputs = x, parameters
+        precision = precision or model.precision
+    else:
+        chain, sizes = problem(model, shape, device)
+        if x is not None:
+            sizes = sizes._replace(batch=x.shape[0], in_features=x.shape[1])
+            inputs = x, random_inputs(chain, sizes, x.device, seed)[1]
+            inputs[1]["weight"] = inputs[1]["weight"].to(x.dtype)
+    if precision not in (None, *PRECISIONS):
+        raise ValueError(f"precision: expected one of {', '.join(PRECISIONS)}, got {precision!r}")
+    if inputs is not None:
+        precision = resolve(precision, inputs[0].dtype)
+    return Problem(chain, sizes, precision or "ieee", seed, inputs)
+
+
+def subjects(described, device: str = "cuda") -> list[str]:
+    """The versions that run a problem on a device."""
+    chain, sizes, precision = described.chain, described.shape, described.precision
+    kind = torch.device(device)
+    return [
+        name
+        for name in version_names(kind.type)
+        if launch_count(chain, sizes, name, kind, precision) is not None
+    ]
+
+
+def _tasks(described, versions, rivals) -> list:
+    from fgn.ncu_target import Task
+
+    names = subjects(described) if versions is None else versions
+    return [Task(described, name) for name in (*names, *rivals)]
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Live
+
+
+def collect(tasks, names, report=None, cache_control="all", progress=True, sections=()) -> pd.DataFrame:
+    """Runs the tasks under ncu and returns the rows of all their launches."""
+    from fgn.ncu_target import save
+
+    keep = report is not None
+    report = Path(report) if keep else ncu.temporary_report()
+    if report.suffix != ".ncu-rep":
+        raise ValueError(f"report: expected a name that ends in .ncu-rep, got {report}")
+    report.parent.mkdir(parents=True, exist_ok=True)
+    job = ncu.temporary_report().with_name("job.pt")
+    save(tasks, job)
+    with tqdm(desc="ncu", unit="launch", disable=not progress, leave=False) as bar:
+        command = [sys.executable, "-m", "fgn.ncu_target", str(job)]
+        try:
+            ncu.run(command, report, names, sections, cache_control=cache_control, on_launch=bar.update)
+            rows = label(ncu.read_report(report), tasks, names)
+        finally:
+            ncu.discard(job)
+            if not keep:
+                ncu.discard(report)
+    rows.attrs["machine"] = torch.cuda.get_device_name()
+    return rows
+
+
+def label(launches: pd.DataFrame, tasks, names: Iterable[str]) -> pd.DataFrame:
+    """The launches of a report with the columns `IDENTITY` before the metrics `names`; what else the report
+    has is left out. The tasks are those that were run, in order."""
+    if launches.empty:
+        raise ncu.ProfilerError(f"ncu: {ncu.ERRORS['No kernels were profiled']}")
+    # The ranges are RANGE, the task's number, and what torch's operators are called.
+    number = launches.ranges.map(lambda ranges: int(ranges[1]))
+    frames = []
+    for index, rows in launches.groupby(number):
+        task = tasks[index]
+        described = task.problem
+        where = dict.fromkeys(PROBLEM, "")
+        if described is not None:
+            where = {"chain": described.chain.name, **described.shape._asdict()}
+            where["precision"] = described.precision
+        columns = where | {"subject": task.subject or CALL, "launch": range(len(rows))}
+        columns |= {"operator": _operators(rows, task)}
+        frames.append(rows.assign(**columns))
+    found = pd.concat(frames, ignore_index=True)
+    return found[[*IDENTITY, *(name for name in names if name in found)]]
+
+
+MATRIX_PRODUCTS = re.compile(r"gemm|gemv|cutlass|nvjet|splitk|split_k", re.IGNORECASE)
+
+
+def _operators(rows: pd.DataFrame, task) -> list[str]:
+    """What each launch computes, in words."""
+    if task.problem is None:
+        return list(rows.kernel)
+    if task.subject == EAGER:
+        words = []
+        for ranges in rows.ranges:
+            name = next((name for name in ranges if name.startswith("aten::")), "")
+            words.append(re.sub(r"^aten::|,.*$", "", name))
+        return ["product" if word == "linear" else word for word in words]
+    if task.subject in (COMPILED, F_LINEAR):
+        return ["product" if MATRIX_PRODUCTS.search(name) else name for name in rows.kernel]
+    return _our_operators(task.problem.chain, task.problem.shape, task.subject, list(rows.kernel))
+
+
+def _our_operators(chain, shape, version, kernels: list[str]) -> list[str]:
+    from fgn.teach import launches
+
+    try:
+        words = list(launches(chain, shape, version).launch)
+    except ValueError:
+        words = []
+    return words if len(words) == len(kernels) else [name.removesuffix("_kernel") for name in kernels]
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Without a GPU
+
+
+def _fallback(described, versions, rivals, error: ncu.ProfilerError) -> pd.DataFrame:
+    from fgn import profile_records
+    from fgn.ncu_target import Problem
+
+    for name in profile_records.recorded():
+        recorded = profile_records.read(name)
+        rows = of_problem(recorded.launches, described)
+        rows = rows[rows.subject.isin([*(versions or version_names()), *rivals])]
+        if len(rows):
+            warnings.warn(f"{error}; these are the profiles recorded on {recorded.machine}", stacklevel=3)
+            return rows.reset_index(drop=True)
+    warnings.warn(
+        f"{error}; no profile of this problem is recorded, so the simulator counts it, at a size that it "
+        "runs in a moment",
+        stacklevel=3,
+    )
+    chain, shape = problem(described.chain if described.chain.name not in CHAINS else described.chain.name)
+    return _simulated(Problem(chain, shape, "ieee"), versions)
+
+
+def of_problem(launches: pd.DataFrame, described) -> pd.DataFrame:
+    """The rows of a problem."""
+    wanted = {"chain": described.chain.name, **described.shape._asdict(), "precision": described.precision}
+    return launches[(launches[PROBLEM] == pd.Series(wanted)).all(axis=1)]
+
+
+def _simulated(described, versions) -> pd.DataFrame:
+    """What the counted simulator counts for a problem, a row per launch."""
+    chain, shape = described.chain, described.shape
+    x, parameters = described.inputs or random_inputs(chain, shape, "cpu", described.seed)
+    frames = []
+    for name in subjects(described, "cpu") if versions is None else versions:
+        rows = counted.count(
+            lambda name=name: run_chain(chain, x, parameters, name, precision=described.precision)
+        )
+        where = {"chain": chain.name, **shape._asdict(), "precision": described.precision}
+        operators = _our_operators(chain, shape, name, list(rows.kernel))
+        frames.append(rows.assign(**where, subject=name, launch=range(len(rows)), operator=operators))
+    found = pd.concat(frames, ignore_index=True)
+    found = found[[*IDENTITY, *(name for name in found if name not in IDENTITY)]]
+    found.attrs["machine"] = "the simulator"
+    return found
+
+
+def _named(rows: pd.DataFrame, machine: str) -> pd.DataFrame:
+    """Launches of a call that is no chain."""
+    where = dict.fromkeys(PROBLEM, "") | {
+        "subject": CALL,
+        "launch": range(len(rows)),
+        "operator": rows.kernel,
+    }
+    found = rows.assign(**where)
+    found = found[[*IDENTITY, *(name for name in found if name not in IDENTITY)]]
+    found.attrs["machine"] = machine
+    return found
