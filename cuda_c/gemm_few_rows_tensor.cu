@@ -1,19 +1,19 @@
 /* The chain for few rows, on tensor cores: up to 64 rows of x, as fast as the weight can be read.
  *
  * Idea: a product of so few rows is a copy of the weight that ends in the tensor cores. Every byte of the
- * weight is read once: a lane copies to shared memory (cp.async) exactly what it will multiply itself, four
- * steps ahead. So each lane has a queue of its own and waits for no other thread, and a multiprocessor has
- * about 100 KB in flight, of which it needs some 25 (4.3 TB/s of 132 multiprocessors times 700 ns). k may
- * come in any order if it is the same on both sides: a lane's 16 bytes, which are neighbours in memory, are
- * what one or two mma want of it. x is small. The block brings a step's part of it to shared memory, in the
- * order of the mma's operands.
+ * weight is read once: a lane copies to shared memory (cp.async) exactly what it will multiply itself, two
+ * steps ahead. So each lane has a queue of its own and waits for no other thread, and a multiprocessor has at
+ * least 64 KB in flight, of which it needs some 25 (4.3 TB/s of 132 multiprocessors times 700 ns).
+ * k may come in any order if it is the same on both sides: a lane's 16 bytes, neighbours in memory, are the
+ * lane's operands of two mma as they stand. x is small: the block brings a step's part of it to shared
+ * memory, in the order of the mma's operands.
  *
  * float32: v = p0 + p1 + p2 exactly, with three bfloat16 (8 bits each make 24), and the product is the six
  * p_i q_j with i + j <= 2; what they leave out is below float32's last bit. For tf32 two pieces and three
- * products do. The smallest products are added first, and what the tensor cores add up (they truncate) is
- * added to ordinary registers after each step. A value is scaled by 2^24 before, so that the pieces of the
- * smallest float are bfloat16 numbers too; where that is too much (above 2^80 in the sum, or infinity, or NaN
- * in the factors) the output is computed again with ordinary multiply-adds.
+ * products do. For float32 the smallest products are added first, and what the tensor cores add up (they
+ * truncate) is added to ordinary registers after each step. A value is scaled by 2^24 before, so that the
+ * pieces of the smallest float are bfloat16 numbers too; where that is too much (above 2^80 in the sum, or
+ * infinity, or NaN in the factors) the output is computed again with ordinary multiply-adds.
  *
  * Work: 8 warps of 32 columns each, side by side or on different k. Few rows: 2 side by side, 4 along k; 64
  * rows: 8 side by side, which share the step of x. Blocks that are too few to fill the GPU split k further.
@@ -686,6 +686,7 @@ static int splits_of(const fgn_chain *chain) {
     return best;
 }
 
+/* What the rungs that multiply larger batches in tensor cores ask before they take this one. */
 bool has_few_rows(const fgn_chain *chain) {
     return chain->batch <= MOST_ROWS;
 }
