@@ -235,15 +235,36 @@ fgn_status fgn_supports(int version, const fgn_chain *chain) {
     return check_chain(version, chain);
 }
 
+#ifdef __CUDACC__
+#define SIMULATED false
+#else
+#define SIMULATED true
+#endif
+
+/* A product with fewer operations is done before a tensor core kernel's fixed costs are paid. */
+#define FEWEST_TENSOR_OPERATIONS 1e9
+
+/* Whether a version is faster than those before it in the table, by what is recorded in profiles/: the last
+ * rung without tensor cores wherever its tiles fill the GPU (`fused` has smaller blocks for fewer rows),
+ * those with tensor cores wherever there is work for them, and few rows always. The simulator has no tensor
+ * cores: there the ordinary rungs are faster. */
+static bool is_faster(const struct rung *rung, const fgn_chain *chain) {
+    if (rung->fusion == ONE_KERNEL)
+        return !has_few_tiles(chain->batch, chain->out_features);
+    if (rung->fusion != TENSOR_CORES)
+        return true;
+    if (SIMULATED)
+        return false;
+    double operations = 2.0 * chain->batch * chain->in_features * chain->out_features;
+    return has_few_rows(chain) || operations >= FEWEST_TENSOR_OPERATIONS;
+}
+
 int fgn_default_version(const fgn_chain *chain) {
     int best = -1;
     for (int version = 0; version < VERSIONS; version++) {
         if (check_chain(version, chain) != FGN_OK)
             continue;
-        /* Each rung is faster than those before wherever its tiles fill the GPU; `fused` has smaller blocks
-         * for fewer rows. */
-        if (ladder[version].fusion < ONE_KERNEL || best < 0 ||
-            !has_few_tiles(chain->batch, chain->out_features))
+        if (best < 0 || is_faster(&ladder[version], chain))
             best = version;
     }
     return best;
