@@ -316,13 +316,13 @@ def measure_ceilings(device=None) -> Ceilings:
             times = measure(calls, device)
         return {name: float(np.median(values)) * 1e-3 for name, values in times.items()}
 
-    def product_seconds(precision: str, versions: list[str]) -> float:
-        x, weight = (
-            torch.rand(features, features, device=device).to(PRECISIONS[precision].dtype) for _ in "xw"
-        )
+    def product_seconds(precision: str, candidates: list[str]) -> float:
+        dtype, shape = PRECISIONS[precision].dtype, (features, features, features)
+        x, weight = (torch.rand(features, features, device=device).to(dtype) for _ in range(2))
         calls = {"torch": lambda: F.linear(x, weight)}
-        for name in versions:
-            calls[name] = lambda name=name: linear(x, weight, version=name, precision=precision)
+        for name in product_versions(shape, precision, device):
+            if name in candidates:
+                calls[name] = lambda name=name: linear(x, weight, version=name, precision=precision)
         return min(seconds(precision, **calls).values())
 
     copied = 2 * source.nbytes / seconds("ieee", copy=lambda: target.copy_(source))["copy"]
