@@ -2,9 +2,9 @@
 
 python tests/random_launches.py 1000 [seed]
 
-makes that many calls of each version. Sizes are mostly small, and are drawn around the sizes at which kernels
-take another way (tiles, warps, quads); parameters are left out now and then, and memory that is not written is
-NaN. tests/test_counters.py makes a few of them.
+makes that many calls of each version. Sizes are mostly small, and often those at which kernels take another
+way (tiles, warps, quads); parameters are left out now and then, and memory that is not written is NaN.
+tests/test_counters.py makes a few of them.
 """
 
 from __future__ import annotations
