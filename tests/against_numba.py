@@ -19,7 +19,7 @@ os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
 
 HERE = (64, 512, 512)  # batch, in_features, out_features
 IN_NUMBA = (8, 64, 64)
-TIMES = 3
+TIMES = 10
 
 
 def seconds(call) -> float:
