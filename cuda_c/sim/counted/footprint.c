@@ -38,7 +38,8 @@ struct region {
     uintptr_t begin; /* of the first word */
     size_t words;
     struct touched_word *touched;
-    uint32_t *touched_in; /* for each sector: see l2.c */
+    unsigned char *chunks; /* for each chunk of words: whether any was touched */
+    uint32_t *touched_in;  /* for each sector: see l2.c */
 };
 static struct region regions[MOST_PLACES];
 static unsigned region_count;
@@ -62,7 +63,7 @@ static void add_to_regions(uintptr_t begin, uintptr_t end) {
         *region = regions[--region_count];
         i = UINT32_MAX; /* the larger region may overlap those already looked at */
     }
-    regions[region_count++] = (struct region){begin, (end - begin) / WORD_BYTES, NULL, NULL};
+    regions[region_count++] = (struct region){begin, (end - begin) / WORD_BYTES, NULL, NULL, NULL};
 }
 
 static uintptr_t round_down(uintptr_t address) {
@@ -76,6 +77,13 @@ static size_t words_bytes(const struct region *region) {
 static size_t sectors_bytes(const struct region *region) {
     size_t most_sectors = region->words * WORD_BYTES / SECTOR_BYTES + 2;
     return most_sectors * sizeof(uint32_t);
+}
+
+/* An argument may be much larger than what a launch uses of it. */
+enum { CHUNK_WORDS = 1 << 14 };
+
+static size_t chunks_of(const struct region *region) {
+    return region->words / CHUNK_WORDS + 1;
 }
 
 /* Zeros, of which only what is touched takes memory. */
@@ -95,14 +103,17 @@ bool footprint_begin_launch(void) {
     }
     for (unsigned i = 0; i < region_count; i++) {
         regions[i].touched = map(words_bytes(&regions[i]));
+        regions[i].chunks = map(chunks_of(&regions[i]));
         regions[i].touched_in = map(sectors_bytes(&regions[i]));
-        if (!regions[i].touched || !regions[i].touched_in)
+        if (!regions[i].touched || !regions[i].chunks || !regions[i].touched_in)
             return false;
     }
     for (unsigned i = 0; i < argument_count(); i++) {
         struct place *place = argument_at(i);
         const struct region *region = region_at_or_before(place->begin);
-        place->touched = region->touched + (round_down(place->begin) - region->begin) / WORD_BYTES;
+        place->first_word = (round_down(place->begin) - region->begin) / WORD_BYTES;
+        place->touched = region->touched + place->first_word;
+        place->chunks = region->chunks;
         place->touched_in = region->touched_in + (place->begin / SECTOR_BYTES - region->begin / SECTOR_BYTES);
     }
     return true;
@@ -124,28 +135,13 @@ static void count_sectors(const struct region *region, size_t first, size_t end,
     }
 }
 
-/* Only pages that were touched are looked at: an argument may be much larger than what a launch uses of it.
- */
 static void count_touched(const struct region *region, counted_launch *result) {
-    enum {
-        PAGE_BYTES = 4096,
-        PAGES_AT_ONCE = 1 << 12,
-        WORDS_IN_PAGE = PAGE_BYTES / sizeof(struct touched_word)
-    };
-    static unsigned char is_there[PAGES_AT_ONCE];
     uintptr_t read_sector = 0, written_sector = 0; /* the latest that were counted */
-    size_t pages = (words_bytes(region) + PAGE_BYTES - 1) / PAGE_BYTES;
-    for (size_t first = 0; first < pages; first += PAGES_AT_ONCE) {
-        size_t count = pages - first < PAGES_AT_ONCE ? pages - first : PAGES_AT_ONCE;
-        char *memory = (char *)region->touched + first * PAGE_BYTES;
-        if (mincore(memory, count * PAGE_BYTES, is_there) != 0)
-            memset(is_there, 1, sizeof is_there);
-        for (size_t page = 0; page < count; page++) {
-            size_t word = (first + page) * WORDS_IN_PAGE, end = word + WORDS_IN_PAGE;
-            if (is_there[page] & 1)
-                count_sectors(region, word, end < region->words ? end : region->words, &read_sector,
-                              &written_sector, result);
-        }
+    for (size_t chunk = 0; chunk < chunks_of(region); chunk++) {
+        size_t first = chunk * CHUNK_WORDS, end = first + CHUNK_WORDS;
+        if (region->chunks[chunk])
+            count_sectors(region, first, end < region->words ? end : region->words, &read_sector,
+                          &written_sector, result);
     }
 }
 
@@ -156,6 +152,8 @@ void footprint_end_launch(counted_launch *result) {
             count_touched(region, result);
             munmap(region->touched, words_bytes(region));
         }
+        if (region->chunks)
+            munmap(region->chunks, chunks_of(region));
         if (region->touched_in)
             munmap(region->touched_in, sectors_bytes(region));
     }
@@ -270,6 +268,8 @@ void footprint_request(struct recorder *self, struct access *access, const uintp
         if (whole_words)
             me |= self->block_number | thread << THREAD_SHIFT | instruction;
         struct touched_word *word = place->touched + (address / WORD_BYTES - place->begin / WORD_BYTES);
+        size_t number = place->first_word + (size_t)(word - place->touched);
+        place->chunks[number / CHUNK_WORDS] = place->chunks[(number + words - 1) / CHUNK_WORDS] = 1;
         for (unsigned i = 0; i < words; i++) {
             uint64_t read = atomic_load_explicit(&word[i].read, memory_order_relaxed);
             if (access->operation == COUNTED_LOAD && (read & by_several) &&

@@ -27,6 +27,8 @@ struct place {
     unsigned element_bytes; /* 0: not known */
     char name[48];
     struct touched_word *touched; /* global: one for each word from `begin` rounded down to a word */
+    size_t first_word;            /* global: number of its first word in footprint.c's region, and */
+    unsigned char *chunks;        /* which chunks of words of that region were touched at all */
     uint32_t *touched_in;         /* global: for each sector from the one of `begin`, see l2.c */
     struct shadow_word *shadow;   /* shared: likewise */
 };
