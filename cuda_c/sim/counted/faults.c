@@ -36,6 +36,14 @@ static void settle_own_read(const struct recorder *self) {
 void fault_out_of_bounds(const struct recorder *self, const struct access *access) {
     settle_own_read(self);
     const struct place *near = nearest_place(self, access->address);
+    const uintptr_t most_shared = SIM_MAX_SHARED_BYTES;
+    if (!near && access->address < most_shared && self->worker->shared_memory_bytes == 0) {
+        struct place nothing = {.begin = 0, .space = COUNTED_SHARED};
+        struct sim_access_report report = report_of(SIM_OUT_OF_BOUNDS, access, &nothing);
+        sim_report_access(&report,
+                          "%s dynamic_shared[%lld], and the launch gave the block no dynamic shared memory",
+                          verb(access->operation), report.index);
+    }
     struct sim_access_report report = report_of(SIM_OUT_OF_BOUNDS, access, near);
     if (!near)
         sim_report_access(&report, "%s %u bytes at %p, which is in no argument and no shared memory",
@@ -76,9 +84,15 @@ void fault_race(const struct recorder *self, const struct access *access, unsign
     report.other = &thread->index;
     report.other_block = &sim_worker->registers->block_index;
     report.other_pc = other->pc;
-    sim_report_access(&report, "%s %s[%lld] with nothing to order it after thread (%u, %u, %u), which %s it",
+    bool waits = thread->state == SIM_WAITS_AT_BARRIER && thread->site;
+    char where[200] = "";
+    if (waits)
+        snprintf(where, sizeof where, " and now waits at the barrier at %s:%d,", thread->site->file,
+                 thread->site->line);
+    sim_report_access(&report,
+                      "%s %s[%lld] with nothing to order it after thread (%u, %u, %u), which%s %s it",
                       verb(access->operation), access->place->name, report.index, thread->index.x,
-                      thread->index.y, thread->index.z, verb(other->operation));
+                      thread->index.y, thread->index.z, where, verb(other->operation));
 }
 
 static uint3 index_of(uint64_t number, dim3 size) {

@@ -1,0 +1,88 @@
+"""Each checker of the counted simulator: what it stops, and what it tells of it."""
+
+import functools
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+
+import fgn
+from fgn import counted
+from fgn.library import COUNTED_SIMULATOR, ROOT, SOURCES, Library, ffi
+
+FOLDER = ROOT / "tests" / "faults"
+
+
+class Expected(NamedTuple):
+    kind: str
+    text: str  # on the line that is told
+    blocks: int = 1
+    threads: int = 32
+    index: int | None = None
+    other_text: str | None = None  # on the other's line
+
+
+FAULTS = {
+    "reads_beyond": Expected("out of bounds", "a.n - 31", index=64),
+    "reads_misaligned": Expected("misaligned", "float4 quad", index=1),
+    "leaves_shared_array": Expected("out of bounds", "tile[threadIdx.x + 1] = ", index=32),
+    "reads_uninitialised": Expected("uninitialised", "= tile[threadIdx.x + 1]", index=32),
+    "races": Expected("race", "tile[", threads=64, other_text="tile["),
+    "misses_barrier": Expected("barrier divergence", "__syncthreads"),
+    "waits_for_a_lane_that_has_left": Expected("missing lane", "__shfl_down_sync"),
+    "reads_what_another_block_writes": Expected("race between blocks", "a.x[", blocks=2, other_text="a.x["),
+}
+
+
+@functools.cache
+def faulty():
+    def toolchain():
+        base = COUNTED_SIMULATOR.toolchain()
+        links = (*base.link_flags, str(COUNTED_SIMULATOR.path), f"-Wl,-rpath,{COUNTED_SIMULATOR.directory}")
+        return replace(base, flags=(*base.flags, f"-I{SOURCES}"), link_flags=links)
+
+    COUNTED_SIMULATOR.build()
+    path = Library("faults", "broken kernels", ("*.cu",), toolchain, sources=FOLDER).build()
+    ffi().cdef("int launch_fault(int number, int blocks, int threads, float *x, int n);", override=True)
+    return ffi().dlopen(str(path))
+
+
+def call(name: str, x: torch.Tensor):
+    library, expected = faulty(), FAULTS[name]
+    counted.allow(x=x)
+    pointer = ffi().cast("float *", x.data_ptr())
+    number = list(FAULTS).index(name)
+    if library.launch_fault(number, expected.blocks, expected.threads, pointer, x.numel()):
+        raise counted.fault(COUNTED_SIMULATOR.load())
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_fault_is_told(name):
+    expected = FAULTS[name]
+    with pytest.raises(fgn.KernelFault) as caught:
+        fgn.check(lambda: call(name, torch.zeros(64)))
+    fault = caught.value
+    assert (fault.kind, fault.kernel) == (expected.kind, name)
+    assert fault.block is not None and fault.thread is not None
+    lines = (FOLDER / "faults.cu").read_text().splitlines()
+    assert Path(fault.file).name == "faults.cu" and expected.text in lines[fault.line - 1]
+    if expected.index is not None:
+        assert fault.index == expected.index
+    if expected.other_text is not None:
+        assert fault.other_block is not None and fault.other_thread is not None
+        assert (fault.block, fault.thread) != (fault.other_block, fault.other_thread)
+        assert expected.other_text in lines[fault.other_line - 1]
+    for part in (name, f"faults.cu:{fault.line}", "thread ("):
+        assert part in str(fault)
+
+
+def test_the_process_goes_on_after_every_fault():
+    for name in FAULTS:
+        for _ in range(3):
+            with pytest.raises(fgn.KernelFault):
+                fgn.check(lambda name=name: call(name, torch.zeros(64)))
+    x, weight = torch.rand(5, 33), torch.rand(70, 33)
+    y = fgn.check(lambda: fgn.linear(x, weight, version="tiled"))
+    torch.testing.assert_close(y, x @ weight.T)
