@@ -5,10 +5,12 @@ fgn.versions()                            the versions, from the naive one up
 fgn.compare("gemm_groupnorm_hardtanh")    every version against torch.nn and float64
 fgn.bench("gemm_groupnorm_hardtanh")      every version beside torch eager, torch.compile and F.linear
 fgn.diagnose(y, chain, x, parameters)     what is wrong with a result of your own
-fgn.kernel(source)                        a kernel of your own, from CUDA C (in a notebook: %%cuda)
 fgn.gallery.run("unbiased_variance")      a kernel with a mistake in it, and how that is found
 fgn.GemmGroupNormHardtanh(...)            a drop-in module; CPU tensors run on the simulator
 fgn.count(lambda: module(x))              what a call asks of memory, by ncu's names, without a GPU
+fgn.kernel(source)[grid, block](x, y, n)  a kernel written live; in a notebook: %load_ext fgn, then %%cuda
+fgn.source_view(lambda: module(x))        the kernels' text, with what each line asks of memory
+fgn.time(lambda: module(x))               the times of a call
 fgn.check(lambda: module(x))              the call; KernelFault for a bad access, a race, a missed barrier
 """
 
@@ -22,7 +24,7 @@ from fgn.diagnose import diagnose
 from fgn.environment import environment
 from fgn.functional import chain_forward, group_norm, linear
 from fgn.library import BuildError, MissingToolError
-from fgn.live import kernel, load_ipython_extension
+from fgn.live import kernel, load_ipython_extension, time
 from fgn.modules import (
     GemmBiasAddHardtanhMishGroupNorm,
     GemmGroupNormHardtanh,
@@ -30,6 +32,7 @@ from fgn.modules import (
 )
 from fgn.precision import PRECISIONS
 from fgn.source import source
+from fgn.source_view import source_view
 from fgn.versions import versions
 
 __all__ = [
@@ -65,6 +68,8 @@ __all__ = [
     "plot",
     "records",
     "source",
+    "source_view",
+    "time",
     "versions",
 ]
 

@@ -79,6 +79,17 @@ def bench(arguments):
     print(frame.to_string(index=False, float_format="{:.4g}".format, na_rep=""))
 
 
+def source_view(arguments):
+    """Show kernels' text with what each line asks of memory, counted on the simulator."""
+    from fgn import chain_forward, source_view
+    from fgn.chains import problem, random_inputs
+
+    device = torch.device("cpu")
+    chain, shape = problem(arguments.chain or next(iter(CHAINS)), arguments.shape, device)
+    x, parameters = random_inputs(chain, shape, device, 0)
+    print(source_view(lambda: chain_forward(chain, x, parameters, arguments.version)))
+
+
 def plot(arguments):
     """Draw recorded results into PNG or SVG files."""
     from fgn import plot, records
@@ -149,6 +160,10 @@ def main():
     bench_parser.add_argument(
         "--record", type=Path, metavar="FOLDER", help="write results here, e.g. profiles/h200"
     )
+    view_parser = command(source_view)
+    view_parser.add_argument("--chain", choices=CHAINS, help="by default the first")
+    view_parser.add_argument("--shape", type=_shape, help="batch,in_features,out_features[,groups]")
+    view_parser.add_argument("--version", help="of the ladder; by default what a call would take")
     plot_parser = command(plot)
     plot_parser.add_argument("--gpu", default="h200", help="whose recorded results (default: %(default)s)")
     plot_parser.add_argument(

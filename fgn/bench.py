@@ -77,7 +77,11 @@ class _CudaTimer:
 
     def finish(self):
         """Waits for the calls since the last time and notes what they took, in ms."""
-        torch.cuda.synchronize()
+        # torch.cuda.synchronize() would not let Ctrl-C through before the GPU has ended.
+        ended = torch.cuda.Event()
+        ended.record()
+        while not ended.query():
+            time.sleep(1e-4)
         for begin, end, times in self._pending:
             times.append(begin.elapsed_time(end))
         self._pending.clear()

@@ -13,8 +13,11 @@ kernels. CPU tensors run on the simulator, CUDA tensors on their GPU. To run on 
 the C subset of CUDA: no templates, references or classes, and the sizes of arrays are macros. What
 `cuda_c/portable.h` has is there without an #include.
 
-`fgn.check`, `fgn.count`, `fgn.count_lines` and `fgn.live.time` take calls of live kernels just as calls of
-fgn's own. On the simulator, Ctrl-C and the stop button interrupt a kernel wherever it is.
+`fgn.check`, `fgn.count`, `fgn.count_lines`, `fgn.source_view` and `fgn.time` take calls of live kernels
+just as calls of fgn's own. On the simulator, Ctrl-C and the stop button interrupt a kernel wherever it is.
+A GPU offers no such thing: a kernel without an end there ends with the process only (restart the notebook's
+kernel), so try it on CPU tensors first. Nor does a plain run, on either machine, stop a kernel before it
+leaves its arrays, which may end the process: `fgn.check` does.
 """
 
 from __future__ import annotations
@@ -60,11 +63,14 @@ _EXTERN_SHARED = re.compile(
     r"(?P<type>[\w\s]+?)\s*\b(?P<name>\w+)\s*\[\s*\]\s*;"
 )
 
+# The text of what was launched last under each file's name, for the source view.
+launched_sources: dict[str, str] = {}
+
 LAUNCH_CODE = "launch code"  # what the text after the source is called; no message is about it alone
 
 
 def _as_c(source: str) -> str:
-    """The source with the little that is C++ in every kernel's CUDA written as C; its lines stay its lines."""
+    """The source with the little that is C++ in every kernel written as C; its lines stay its lines."""
     text = blanked(source)
     macros = []
     for match in reversed(list(_EXTERN_SHARED.finditer(text))):
@@ -110,7 +116,7 @@ def _simulator_text(source: str, kernels: Iterable[Signature]) -> str:
 
 
 def _gpu_text(source: str, kernels: Iterable[Signature]) -> str:
-    """The source, and for each kernel a function that launches it with the arguments that pointers lead to."""
+    """The source, and for each kernel a function that launches it with arguments that pointers lead to."""
     lines = ['extern "C" const char *error_string(int error) {']
     lines += ["    return cudaGetErrorString((cudaError_t)error);", "}"]
     for kernel in kernels:
@@ -187,9 +193,10 @@ class Program:
     file: str
     kernels: dict[str, Signature]
     loaded: dict = field(default_factory=dict)
+    has_warned: bool = False
 
     def build(self, device: torch.device) -> tuple[Path, str]:
-        """Compiles the source unless that was done before. Returns the library and the compiler's warnings."""
+        """Compiles the source unless that was done before. Returns the library and its warnings."""
         if device.type == "cpu":
             library = for_device("cpu")
             text, flags = _simulator_text(self.source, self.kernels.values()), _simulator_flags(library)
@@ -230,8 +237,8 @@ class Program:
         key = for_device("cpu") if device.type == "cpu" else torch.cuda.get_device_capability(device)
         if key not in self.loaded:
             path, messages = self.build(device)
-            if messages:
-                warnings.warn(messages, stacklevel=4)
+            if messages and not self.loaded and not self.has_warned:
+                warnings.warn(messages, stacklevel=5)
             self.loaded[key] = Loaded.open(path, self.kernels, device)
         return self.loaded[key]
 
@@ -280,6 +287,17 @@ def _dim3(name: str, size) -> dict[str, int]:
     return dict(zip("xyz", (*sizes, 1, 1), strict=False))
 
 
+def _shared_bytes(given) -> int:
+    """The size of a block's dynamic shared memory."""
+    try:
+        size = operator.index(given)
+    except TypeError:
+        raise TypeError(f"shared_bytes: expected an int, got {given!r}") from None
+    if not 0 <= size < 1 << 31:
+        raise ValueError(f"shared_bytes: expected 0 <= shared_bytes < 2**31, got {size}")
+    return size
+
+
 def _in_memory(signature: Signature, values: list):
     """The arguments as a kernel is launched with them: pointers to values, all in one piece of memory."""
     place, places = 8 * len(values), []
@@ -302,11 +320,14 @@ def _in_memory(signature: Signature, values: list):
 
 
 class Kernel:
-    """A kernel that can be called: `kernel[grid, block](x, y, n)`, each an int or up to three of them.
+    """A kernel, launched as `kernel[grid, block](x, y, n)` or `kernel[grid, block, shared_bytes](x, y, n)`.
 
-    A pointer takes a contiguous tensor of the dtype that it points to (float * a float32 one) or None; a number
-    takes an int or float that its type can hold; a struct takes a dict of its members. The device of the
-    tensors decides where it runs; there it is compiled when it first runs. A GPU runs it on the current
+    grid, block: an int or up to three, (x, y, z). shared_bytes: of dynamic shared memory for each block, 0 by
+    default; `kernel[grid, block](x, y, n, shared_bytes=1024)` says the same.
+
+    A pointer takes a contiguous tensor of the dtype that it points to (float * a float32 one) or None; a
+    number takes an int or float that its type can hold; a struct takes a dict of its members. The device of
+    the tensors decides where it runs; there it is compiled when it first runs. A GPU runs it on the current
     stream, and as everywhere in torch an error inside it shows when something waits for the GPU.
 
     source, name: as given. signature: its name and parameters as C has them.
@@ -336,31 +357,39 @@ class Kernel:
         return f"<kernel {self.signature}>"
 
     def build(self, device="cpu") -> str:
-        """Compiles it for a device, and returns the compiler's warnings. BuildError when it does not compile."""
+        """Compiles it for a device; returns the compiler's warnings. BuildError when it does not compile."""
         return self._program.build(torch.device(device))[1]
 
+    def __call__(self, *arguments, **keywords):
+        raise TypeError(f"{self.name}: expected {self.name}[grid, block](...), got no grid and no block")
+
     def __getitem__(self, sizes) -> Callable[..., None]:
-        """`kernel[grid, block]` or `kernel[grid, block, shared_bytes]`, as CUDA has them in <<<>>>."""
         if not isinstance(sizes, tuple) or len(sizes) not in (2, 3):
             raise TypeError(
-                f"{self.name}: expected [grid, block] or [grid, block, shared_bytes], got {sizes!r}"
+                f"{self.name}: expected [grid, block] or [grid, block, shared_bytes], got [{sizes!r}]"
             )
-        names = ("grid", "block", "shared_bytes")
-        return functools.partial(self._launch, **dict(zip(names, sizes, strict=False)))
+        grid, block, *rest = sizes
 
-    def _launch(self, *arguments, grid, block, shared_bytes: int = 0):
+        def launch(*arguments, shared_bytes: int = rest[0] if rest else 0):
+            __tracebackhide__ = True
+            self._launch(arguments, grid, block, shared_bytes)
+
+        return launch
+
+    def _launch(self, arguments: tuple, grid, block, shared_bytes: int):
+        __tracebackhide__ = True  # IPython's tracebacks end at the user's line
         given = Arguments()
         try:
             values = given.values(self._signature, arguments)
             sizes = _dim3("grid", grid), _dim3("block", block)
-            shared_bytes = operator.index(shared_bytes)
+            shared_bytes = _shared_bytes(shared_bytes)
         except (TypeError, ValueError, RuntimeError) as error:
             raise type(error)(f"{self.name}: {error}") from None
         tensors = given.tensors
         device = next((tensor.device for tensor in tensors.values()), torch.device("cpu"))
         loaded = self._program.load(device)
         function = loaded.functions[self.name]
-        pointers, memory = _in_memory(self._signature, values)
+        pointers, _memory = _in_memory(self._signature, values)
         if device.type == "cpu":
             self._simulate(function, pointers, *sizes, shared_bytes, tensors)
             return
@@ -372,8 +401,10 @@ class Kernel:
             raise RuntimeError(f"{self.name}: {message}")
 
     def _simulate(self, function, pointers, grid, block, shared_bytes: int, tensors):
+        __tracebackhide__ = True
         library = for_device("cpu").load()
         # Reports keep pointing to the name and the file, so they live as long as the kernel.
+        launched_sources[self.file] = self.source
         allow(**tensors)
         try:
             with interruptible(library):
@@ -387,18 +418,27 @@ class Kernel:
 
 
 def kernel(source: str, name: str | None = None, file: str | None = None) -> Kernel:
-    """A kernel from CUDA C; name says which, when the source has several. file: what reports call the source.
+    """A kernel from CUDA C, to be launched as `kernel[grid, block](...)`; see `Kernel`.
 
-    It is compiled when it is first called. ValueError when the source has no such kernel, or one that takes
-    what Python has no value for.
+    source: CUDA C with one or more `__global__` functions. name: which one is meant, when there are several.
+    file: what the compiler's messages, faults and counts call the source; by default `<name>.cu`.
+
+    It is compiled when it is first launched on a device, once for one content: `BuildError` has the
+    compiler's messages with the source's own line numbers, and warnings are shown as Python's. ValueError
+    when the source has no such kernel, or one that takes what Python has no value for.
     """
+    if not isinstance(source, str):
+        raise TypeError(f"source: expected a str of CUDA C, got {type(source).__name__}")
     kernels = signatures(source)
     if name is None and len(kernels) == 1:
         name = next(iter(kernels))
     if name not in kernels:
         there = ", ".join(kernels) or "none"
         raise ValueError(f"name: expected one of the source's __global__ functions ({there}), got {name!r}")
-    return Kernel(Program(source, file or f"{name}.cu", kernels), name)
+    file = f"{name}.cu" if file is None else file
+    if Path(file).name != file or Path(file).suffix != ".cu":
+        raise ValueError(f"file: expected a name like scale.cu, got {file!r}")
+    return Kernel(Program(source, file, kernels), name)
 
 
 def time(call: Callable[[], object], device=None, seconds: float = 1.0) -> pd.Series:
@@ -432,8 +472,9 @@ def _define(line: str, cell: str) -> dict[str, Kernel]:
         missing = [name for name in wanted if name not in kernels]
         if missing or not kernels:
             there = ", ".join(kernels) or "none"
-            raise BuildError(f"expected a __global__ function {' '.join(missing)} in the cell, got {there}")
-        program = Program(source, f"{wanted[0]}.cu", kernels)
+            expected = " ".join(("a __global__ function", *missing))
+            raise BuildError(f"expected {expected} in the cell, got {there}")
+        program = Program(source, f"{wanted[0]}.cu", kernels, has_warned=True)
         _, messages = program.build(default_device())
     except (BuildError, ValueError) as error:
         raise CellError(str(error)) from None

@@ -25,7 +25,7 @@ from fgn.library import SOURCES, ffi
 
 
 def blanked(source: str) -> str:
-    """The source with spaces in place of comments and of what is in quotes, so that all else stays in place."""
+    """The source with spaces in place of comments and quotes, so that all else stays where it is."""
     comments_and_quotes = r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
     return re.sub(comments_and_quotes, lambda match: re.sub(r"[^\n]", " ", match[0]), source, flags=re.S)
 
@@ -48,7 +48,7 @@ def _with_headers(source: str, seen: set[Path]) -> str:
 VECTORS = {
     f"{name}{count}": (element, "xyzw"[:count])
     for name, element in (("int", "int"), ("uint", "unsigned"), ("float", "float"), ("double", "double"))
-    for count in {"float": (2, 3, 4), "double": (2,)}.get(name, (2, 4))
+    for count in {"float": (2, 3, 4), "int": (2, 3, 4), "double": (2,)}.get(name, (2, 4))
 }
 _QUALIFIERS = r"\b(?:const|volatile|__restrict__|__restrict|__grid_constant__)\b"
 _DECLARATIONS = (
@@ -150,7 +150,7 @@ def _parameter(interface: cffi.FFI, kernel: str, text: str) -> Parameter:
 
 
 def signatures(source: str) -> dict[str, Signature]:
-    """The kernels of a source by their names, in its order. ValueError when a parameter has no Python value."""
+    """A source's kernels by name, in its order. ValueError when a parameter has no Python value."""
     interface = _interface(source)
     text = re.sub(r"\b__launch_bounds__\s*\((?:[^()]|\([^()]*\))*\)", " ", blanked(source))
     found = {}
@@ -223,9 +223,8 @@ class Arguments:
                 "call it inside torch.no_grad() or torch.inference_mode()"
             )
         if _is_vector(ctype.item) and value.data_ptr() % ffi().sizeof(ctype.item):
-            raise ValueError(
-                f"{name} ({ctype.cname}): expected an address that is a multiple of {ffi().sizeof(ctype.item)}"
-            )
+            size = ffi().sizeof(ctype.item)
+            raise ValueError(f"{name} ({ctype.cname}): expected an address that is a multiple of {size}")
         first = next(iter(self.tensors.items()), None)
         if first is not None and value.device != first[1].device:
             raise RuntimeError(

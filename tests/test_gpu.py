@@ -132,3 +132,46 @@ with torch.no_grad(), _library_of(x.device) as (library, stream):
 """
     result = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
     assert "illegal memory access" in result.stdout, result.stderr
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Live kernels
+
+FILL = "__global__ void fill(float *y, float value, int n) {\n    for (int i = threadIdx.x; i < n; i += 32)\n"
+FILL += "        y[i] = value;\n}\n"
+
+
+def test_live_kernel_runs_on_the_current_stream():
+    fill = fgn.kernel(FILL)
+    y = torch.zeros(1 << 20, device="cuda")
+    fill[1, 32](y, 0.0, 4)
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(100_000_000)
+        fill[1, 32](y, 2.0, 4)
+        assert not stream.query()
+    assert torch.cuda.current_stream().query()
+    stream.synchronize()
+    assert y[:5].tolist() == [2.0] * 4 + [0.0]
+
+
+def test_live_kernel_errors():
+    fill = fgn.kernel(FILL)
+    y = torch.zeros(4, device="cuda")
+    with pytest.raises(RuntimeError, match="fill: invalid"):
+        fill[1, 1536](y, 1.0, 4)
+    fill[1, 32](y, 1.0, 4)
+    assert y.tolist() == [1.0] * 4
+    with pytest.raises(fgn.BuildError, match=r"broken\.cu\(2\): error: identifier \"b\" is undefined"):
+        fgn.kernel("__global__ void broken(int *a) {\n    a[0] = b;\n}").build("cuda")
+
+
+def test_live_kernel_with_much_shared_memory():
+    much = fgn.kernel(
+        "__global__ void much(float *y) {\n    extern __shared__ float values[];\n    values[20000] = 5.0f;\n"
+        "    y[0] = values[20000];\n}"
+    )
+    y = torch.zeros(1, device="cuda")
+    much[1, 1, 100_000](y)
+    assert y.item() == 5.0

@@ -50,6 +50,9 @@ extern _Thread_local struct sim_registers sim_registers;
 typedef struct __align__(8) int2 {
     int x, y;
 } int2;
+typedef struct int3 {
+    int x, y, z;
+} int3;
 typedef struct __align__(16) int4 {
     int x, y, z, w;
 } int4;
@@ -74,6 +77,12 @@ typedef struct __align__(16) double2 {
 
 static inline int2 make_int2(int x, int y) {
     return (int2){x, y};
+}
+static inline int3 make_int3(int x, int y, int z) {
+    return (int3){x, y, z};
+}
+static inline uint3 make_uint3(unsigned x, unsigned y, unsigned z) {
+    return (uint3){x, y, z};
 }
 static inline int4 make_int4(int x, int y, int z, int w) {
     return (int4){x, y, z, w};
@@ -177,6 +186,7 @@ void copy_async_wait(unsigned groups_in_flight);
 void sim_fence(void);
 #define __threadfence() sim_fence()
 #define __threadfence_block() sim_fence()
+#define __threadfence_system() sim_fence()
 
 enum sim_atomic {
     SIM_ATOMIC_ADD,
@@ -299,6 +309,23 @@ static inline int __clzll(long long bits) {
 static inline unsigned __umulhi(unsigned a, unsigned b) {
     return (unsigned)((uint64_t)a * b >> 32);
 }
+static inline int __mulhi(int a, int b) {
+    return (int)((int64_t)a * b >> 32);
+}
+static inline unsigned __brev(unsigned bits) {
+    unsigned reversed = 0;
+    for (int i = 0; i < 32; i++)
+        reversed |= (bits >> i & 1u) << (31 - i);
+    return reversed;
+}
+
+/* Roundings: to nearest even, towards zero, down, up. */
+#define __float2int_rn(x) ((int)rintf(x))
+#define __float2int_rz(x) ((int)truncf(x))
+#define __float2int_rd(x) ((int)floorf(x))
+#define __float2int_ru(x) ((int)ceilf(x))
+#define __int2float_rn(x) ((float)(int)(x))
+#define __uint2float_rn(x) ((float)(unsigned)(x))
 
 /* Cache hints change nothing here. */
 #define __ldg(pointer) (*(pointer))
