@@ -44,9 +44,10 @@ C_FLAGS = (
     "-fwrapv",
     *C_WARNINGS,
 )
-# The compiler calls the counted build before every memory access of a kernel, where an index leaves its array,
-# and at every branch. A GPU moves a float4 at once, so structs are not to be taken apart; and where the branches and loops
-# of a kernel join again is read off the order of its instructions, so that has to stay the source's.
+# The compiler calls the counted build before every memory access of a kernel, where an index leaves its
+# array, and at every branch. A GPU moves a float4 at once, so structs are not to be taken apart; and where the
+# branches and loops of a kernel join again is read off the order of its instructions, so that has to stay the
+# source's.
 COUNTED_KERNEL_FLAGS = (
     "-fsanitize=thread,bounds",
     "-fsanitize-coverage=trace-pc",

@@ -1,7 +1,10 @@
 """The counted simulator: what ncu counts on an H200, no false alarms, and bad accesses that are stopped."""
 
+import random
+
 import pytest
 import torch
+from random_launches import random_call, simulated_versions
 
 import fgn
 from fgn import counted
@@ -59,3 +62,10 @@ def test_a_read_out_of_bounds_is_stopped_and_told():
     assert (fault.kind, fault.kernel, fault.index) == ("out of bounds", "naive_gemm_kernel", 3 * 32)
     assert fault.file.endswith("gemm_1_naive.cu") and fault.line is not None
     assert fgn.linear(x, weight, None, "naive").isfinite().all()
+
+
+@pytest.mark.parametrize("version", simulated_versions())
+def test_random_calls_raise_no_alarm(version):
+    generator = random.Random(version)
+    for _ in range(10):
+        random_call(generator, version)

@@ -41,7 +41,7 @@ typedef struct counted_launch {
      * that it writes: the least that must come from DRAM and, sooner or later, go there. */
     unsigned long long sectors_read;
     unsigned long long sectors_written;
-    /* The same through an L2 cache. Its size is not modelled yet, so these equal the ones above. */
+    /* The same with an L2 cache of a limited size between (l2.c says what is modelled). */
     unsigned long long dram_sectors_read;
     unsigned long long dram_sectors_written;
     unsigned instruction_count;
@@ -51,6 +51,9 @@ typedef struct counted_launch {
 /* Kernels may access this memory from now on. What an address in it is, reports say by `name` and index. */
 void counted_allow(const void *memory, unsigned long long bytes, unsigned element_bytes, const char *name);
 void counted_forbid_all(void);
+
+/* The GPU whose L2 cache is modelled; an H200's by default. */
+void counted_set_gpu(unsigned multiprocessors, unsigned long long l2_bytes);
 
 /* The launches since counted_clear(), except those that failed. Valid until the next call of it. */
 unsigned counted_launch_count(void);

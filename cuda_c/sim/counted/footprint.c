@@ -38,6 +38,7 @@ struct region {
     uintptr_t begin; /* of the first word */
     size_t words;
     struct touched_word *touched;
+    uint32_t *touched_in; /* for each sector: see l2.c */
 };
 static struct region regions[MOST_PLACES];
 static unsigned region_count;
@@ -61,11 +62,27 @@ static void add_to_regions(uintptr_t begin, uintptr_t end) {
         *region = regions[--region_count];
         i = UINT32_MAX; /* the larger region may overlap those already looked at */
     }
-    regions[region_count++] = (struct region){begin, (end - begin) / WORD_BYTES, NULL};
+    regions[region_count++] = (struct region){begin, (end - begin) / WORD_BYTES, NULL, NULL};
 }
 
 static uintptr_t round_down(uintptr_t address) {
     return address / WORD_BYTES * WORD_BYTES;
+}
+
+static size_t words_bytes(const struct region *region) {
+    return region->words * sizeof(struct touched_word);
+}
+
+static size_t sectors_bytes(const struct region *region) {
+    size_t most_sectors = region->words * WORD_BYTES / SECTOR_BYTES + 2;
+    return most_sectors * sizeof(uint32_t);
+}
+
+/* Zeros, of which only what is touched takes memory. */
+static void *map(size_t bytes) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
 }
 
 bool footprint_begin_launch(void) {
@@ -77,38 +94,70 @@ bool footprint_begin_launch(void) {
         add_to_regions(round_down(place->begin), round_down(place->end + WORD_BYTES - 1));
     }
     for (unsigned i = 0; i < region_count; i++) {
-        void *memory = mmap(NULL, regions[i].words * sizeof(struct touched_word), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory == MAP_FAILED)
+        regions[i].touched = map(words_bytes(&regions[i]));
+        regions[i].touched_in = map(sectors_bytes(&regions[i]));
+        if (!regions[i].touched || !regions[i].touched_in)
             return false;
-        regions[i].touched = memory;
     }
     for (unsigned i = 0; i < argument_count(); i++) {
         struct place *place = argument_at(i);
         const struct region *region = region_at_or_before(place->begin);
         place->touched = region->touched + (round_down(place->begin) - region->begin) / WORD_BYTES;
+        place->touched_in = region->touched_in + (place->begin / SECTOR_BYTES - region->begin / SECTOR_BYTES);
     }
     return true;
+}
+
+/* Counts the sectors of words [first, end), which are part of the region's. */
+static void count_sectors(const struct region *region, size_t first, size_t end, uintptr_t *read_sector,
+                          uintptr_t *written_sector, counted_launch *result) {
+    for (size_t word = first; word < end; word++) {
+        uintptr_t sector = (region->begin + word * WORD_BYTES) / SECTOR_BYTES;
+        if ((region->touched[word].read & before_any_write) && sector != *read_sector) {
+            result->sectors_read++;
+            *read_sector = sector;
+        }
+        if (region->touched[word].written && sector != *written_sector) {
+            result->sectors_written++;
+            *written_sector = sector;
+        }
+    }
+}
+
+/* Only pages that were touched are looked at: an argument may be much larger than what a launch uses of it.
+ */
+static void count_touched(const struct region *region, counted_launch *result) {
+    enum {
+        PAGE_BYTES = 4096,
+        PAGES_AT_ONCE = 1 << 12,
+        WORDS_IN_PAGE = PAGE_BYTES / sizeof(struct touched_word)
+    };
+    static unsigned char is_there[PAGES_AT_ONCE];
+    uintptr_t read_sector = 0, written_sector = 0; /* the latest that were counted */
+    size_t pages = (words_bytes(region) + PAGE_BYTES - 1) / PAGE_BYTES;
+    for (size_t first = 0; first < pages; first += PAGES_AT_ONCE) {
+        size_t count = pages - first < PAGES_AT_ONCE ? pages - first : PAGES_AT_ONCE;
+        char *memory = (char *)region->touched + first * PAGE_BYTES;
+        if (mincore(memory, count * PAGE_BYTES, is_there) != 0)
+            memset(is_there, 1, sizeof is_there);
+        for (size_t page = 0; page < count; page++) {
+            size_t word = (first + page) * WORDS_IN_PAGE, end = word + WORDS_IN_PAGE;
+            if (is_there[page] & 1)
+                count_sectors(region, word, end < region->words ? end : region->words, &read_sector,
+                              &written_sector, result);
+        }
+    }
 }
 
 void footprint_end_launch(counted_launch *result) {
     for (unsigned i = 0; i < region_count; i++) {
         const struct region *region = &regions[i];
-        if (!region->touched)
-            continue;
-        uintptr_t read_sector = 0, written_sector = 0; /* the latest that were counted */
-        for (size_t word = 0; word < region->words; word++) {
-            uintptr_t sector = (region->begin + word * WORD_BYTES) / SECTOR_BYTES;
-            if ((region->touched[word].read & before_any_write) && sector != read_sector) {
-                result->sectors_read++;
-                read_sector = sector;
-            }
-            if (region->touched[word].written && sector != written_sector) {
-                result->sectors_written++;
-                written_sector = sector;
-            }
+        if (region->touched) {
+            count_touched(region, result);
+            munmap(region->touched, words_bytes(region));
         }
-        munmap(region->touched, region->words * sizeof(struct touched_word));
+        if (region->touched_in)
+            munmap(region->touched_in, sectors_bytes(region));
     }
     region_count = 0;
 }
@@ -208,6 +257,14 @@ void footprint_request(struct recorder *self, struct access *access, const uintp
             place = place_of(self, address, access->bytes);
         if (!place->touched)
             continue; /* a variable of the kernel's library */
+        if (self->wave) {
+            uint64_t sector = address / SECTOR_BYTES;
+            uint32_t *latest = &place->touched_in[sector - place->begin / SECTOR_BYTES];
+            if (access->operation != COUNTED_STORE)
+                l2_touch(self, latest, sector, false);
+            if (access->operation != COUNTED_LOAD)
+                l2_touch(self, latest, sector, true);
+        }
         uint64_t thread = first_thread + lane;
         uint64_t me = was_done;
         if (whole_words)

@@ -66,6 +66,7 @@ static void free_recorder(void *memory) {
     free(self->tallies);
     free(self->shadow_memory);
     free(self->knowledge);
+    free(self->touches);
     free(self);
 }
 
@@ -185,7 +186,7 @@ static counted_launch *new_launch(void) {
 }
 
 bool watch_launch_begins(const struct sim_launch *launch) {
-    (void)launch;
+    l2_begin_launch(launch);
     launch_number++;
     instruction_count = 0;
     return footprint_begin_launch();
@@ -199,8 +200,7 @@ void watch_launch_ends(const struct sim_launch *launch) {
                              .block = launch->block,
                              .dynamic_shared_bytes = launch->dynamic_shared_bytes};
     footprint_end_launch(&result);
-    result.dram_sectors_read = result.sectors_read;
-    result.dram_sectors_written = result.sectors_written;
+    l2_end_launch(all_recorders, &result);
     counted_instruction *counted = collect(&result);
     result.instructions = counted;
     result.instruction_count = counted ? instruction_count : 0;

@@ -5,7 +5,8 @@
  *   recorder     an OS thread's: the log of each CUDA thread          access.c
  *   request      one execution of an instruction by a warp            requests.c, metrics.c
  *   footprint    who read and wrote each word of global memory        footprint.c
- *   shadow       the same for shared memory, inside a block           shadow.c */
+ *   shadow       the same for shared memory, inside a block           shadow.c
+ *   wave         blocks that run at once; what L2 keeps between them  l2.c */
 #pragma once
 #include "../machine.h"
 #include "counted.h"
@@ -26,6 +27,7 @@ struct place {
     unsigned element_bytes; /* 0: not known */
     char name[48];
     struct touched_word *touched; /* global: one for each word from `begin` rounded down to a word */
+    uint32_t *touched_in;         /* global: for each sector from the one of `begin`, see l2.c */
     struct shadow_word *shadow;   /* shared: likewise */
 };
 
@@ -127,6 +129,10 @@ struct recorder {
     unsigned unwritten_repetitions;
     struct access unwritten_read;
     struct warp_knowledge *knowledge; /* of each warp */
+    unsigned wave;                    /* that the block is in, from 1; 0: the launch has but one */
+    uint64_t *touches;                /* of the launch, see l2.c */
+    size_t touch_count;
+    size_t touch_capacity;
     struct known_site known[KNOWN_SITES];
     struct log logs[SIM_MAX_BLOCK_THREADS];
 };
@@ -166,6 +172,14 @@ void footprint_end_launch(counted_launch *result);
 /* `access` is the same for all lanes but for its address. */
 void footprint_request(struct recorder *recorder, struct access *access, const uintptr_t *addresses,
                        unsigned lanes, unsigned first_thread);
+
+/* ---- l2.c ---- */
+void l2_begin_launch(const struct sim_launch *launch);
+unsigned l2_wave_of_block(uint64_t block);
+/* `latest` belongs to the sector. */
+void l2_touch(struct recorder *recorder, uint32_t *latest, uint64_t sector, bool writes);
+/* Fills in what comes from DRAM and goes there. `first` of all recorders. */
+void l2_end_launch(struct recorder *first, counted_launch *result);
 
 /* ---- requests.c ---- */
 /* Puts what the lanes of a warp have logged together, and takes it out of the logs. What comes after the end

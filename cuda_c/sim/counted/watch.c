@@ -15,6 +15,7 @@ static uint32_t number_of_block(const struct sim_registers *registers) {
 void watch_block_begins(struct sim_worker *worker) {
     struct recorder *self = recorder;
     self->block_number = number_of_block(worker->registers) + 1;
+    self->wave = l2_wave_of_block(self->block_number - 1);
     memset(self->at_barrier, 0, sizeof self->at_barrier);
     for (unsigned thread = 0; thread < worker->block.size; thread++)
         self->logs[thread].place = self->logs[thread].pieces_passed = 0;
