@@ -21,10 +21,8 @@ import torch.nn.functional as F
 from fgn.bench import COMPILED, EAGER, F_LINEAR, Ceilings, floor, measure, measure_ceilings, summarise
 from fgn.chains import CHAINS, Chain, Shape, default_shape, find, problem, random_inputs
 from fgn.compare import relative_error
-from fgn.counted import count_lines
 from fgn.environment import recorded_environment
 from fgn.functional import group_norm, linear
-from fgn.live import Kernel
 from fgn.records import Record, read, recorded
 from fgn.reference import ieee_float32
 from fgn.source import source_text
@@ -614,25 +612,6 @@ def each_request(counts: pd.DataFrame) -> pd.Series:
             name: total[cost] / total[requests] for name, (cost, requests) in pairs.items() if total[requests]
         }
     return pd.Series(costs)
-
-
-def by_line(kernel: Kernel, call: Callable[[], object]) -> pd.DataFrame:
-    """What the requests of a kernel's lines cost in `call`: a row for each line that accesses memory.
-
-    Its text, its requests, and `each_request()` of it.
-    """
-    counts = count_lines(call)
-    counts = counts[counts.file == kernel.file]
-    requests = [name for name in counts if "__t_requests_" in name or "__inst_executed_op_shared_" in name]
-    text = kernel.source.splitlines()
-    rows = {}
-    for line, of_line in counts.groupby("line"):
-        rows[line] = {
-            "source": text[line - 1].strip(),
-            "requests": int(of_line[requests].to_numpy().sum()),
-            **each_request(of_line),
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("line")
 
 
 def bytes_asked(counts: pd.DataFrame) -> dict[str, int]:

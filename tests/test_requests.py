@@ -60,14 +60,6 @@ def test_a_word_that_several_lanes_want_counts_once():
     assert teach.words_in_banks(4 * np.array([0, 0, 32, 1])).tolist() == [2, 1, *[0] * 30]
 
 
-def test_lines():
-    y = torch.empty(32)
-    lines = teach.by_line(COLUMN, lambda: COLUMN[1, 32, 4 * 32 * 32](y, 32))
-    assert lines.source[7] == "y[threadIdx.x] = words[threadIdx.x * pitch];"
-    assert lines["wavefronts of a shared load"][7] == 32 and lines["wavefronts of a shared store"][5] == 1
-    assert lines.requests.to_dict() == {5: 32, 7: 2}
-
-
 def test_bytes_asked():
     x, y = torch.empty(1024), torch.empty(1024)
     counts = count(lambda: GATHER[4, 256](x, y, 1024, 1))
