@@ -173,9 +173,11 @@ static __forceinline__ __device__ void start_copies(const struct few_rows_args *
                                        left > i % 2 * (STEP_BYTES / 2));
     } else {
 #pragma unroll
-        for (int i = 0; i < LANE_COPIES; i++)
-            slot[i * LANES] = gather_chunk(source->column[i / 2] + i % 2 * (STEP_BYTES / 2),
-                                           left - i % 2 * (STEP_BYTES / 2), element_bytes);
+        for (int i = 0; i < LANE_COPIES; i++) {
+            uint4 chunk = gather_chunk(source->column[i / 2] + i % 2 * (STEP_BYTES / 2),
+                                       left - i % 2 * (STEP_BYTES / 2), element_bytes);
+            slot[i * LANES] = chunk;
+        }
     }
     copy_async_commit();
 #pragma unroll

@@ -171,7 +171,7 @@ def test_a_version_that_does_not_run_this_chain(device):
     refused = table[~table.supported]
     assert not refused.empty
     for row in refused.itertuples():
-        with refuses(RuntimeError, f"version: '{row.name}' does not run this on {device.type}", row.needs):
+        with refuses(RuntimeError, f"version: '{row.name}' does not run this on {device.type}", "needs"):
             fgn.chain_forward(chain, x, parameters, row.name)
 
 

@@ -9,7 +9,7 @@ from accuracy import versions_on
 import fgn
 from fgn import bench as bench_function
 from fgn import plot, records
-from fgn.bench import COLUMNS, EAGER, F_LINEAR, Ceilings, floor, measure
+from fgn.bench import COLUMNS, EAGER, F_LINEAR, Ceilings, floor, measure, tensor_core_versions
 from fgn.chains import CHAINS, Shape, problem
 from fgn.compare import TORCH, misplaced, relative_error
 from fgn.library import MissingToolError, version_names
@@ -18,6 +18,8 @@ from fgn.reference import ieee_float32
 
 SHAPE = Shape(6, 16, 32, 4)
 CPU = torch.device("cpu")
+TENSOR = tensor_core_versions(CPU)
+ORDINARY = [name for name in versions_on(CPU) if name not in TENSOR]
 CEILINGS = Ceilings(bytes_per_second=4e12, operations_per_second=5e13)
 
 
@@ -132,12 +134,14 @@ def test_ceilings(device):
 @pytest.fixture(scope="module")
 def record(tmp_path_factory):
     """Everything measured and recorded, at one tiny shape."""
-    profiles = tmp_path_factory.mktemp("profiles")
+    profiles, one_chain = tmp_path_factory.mktemp("profiles"), next(iter(CHAINS.values()))
     with pytest.MonkeyPatch.context() as patch, torch.no_grad():
         for module in (bench_module(), records):
             patch.setattr(module, "recorded_shapes", lambda device: (SHAPE,))
+            patch.setattr(module, "precision_problems", lambda device: [(one_chain, SHAPE, "ieee")])
         patch.setattr(records, "measure_ceilings", lambda device: CEILINGS)
         records.write(profiles / "test", torch.device("cpu"), progress=False, seconds=0)
+        records.write_precisions(profiles / "test", torch.device("cpu"), progress=False, seconds=0)
     return records.read("test", profiles)
 
 
@@ -147,7 +151,9 @@ def test_what_is_recorded_is_read_back(record):
     assert record.environment["torch fp32 matmul precision"] == "ieee"
     assert tuple(record.benchmark.columns) == COLUMNS
     assert list(record.benchmark.chain.unique()) == list(CHAINS)
-    assert set(record.errors.version) == {TORCH, *versions_on(CPU)}
+    assert set(record.errors.version) == {TORCH, *ORDINARY}
+    assert set(record.precision_errors.version) == {TORCH, *TENSOR}
+    assert {TORCH, *TENSOR} - set(record.precisions.subject) == {TORCH}
     with pytest.raises(FileNotFoundError, match="no results are recorded for 'nowhere'"):
         records.read("nowhere")
 
@@ -159,7 +165,7 @@ def labels_of(axes):
 def test_plots_name_every_subject_and_unit(record):
     one = record.benchmark[record.benchmark.chain == next(iter(CHAINS))]
     times = plot.times(one, CEILINGS)
-    assert set(labels_of(times.axes[0])) == {*versions_on(CPU), EAGER, F_LINEAR}
+    assert set(labels_of(times.axes[0])) == {*ORDINARY, EAGER, F_LINEAR}
     assert "ms" in times.axes[0].get_xlabel()
     assert len([axes for axes in plot.times(record.benchmark).axes if axes.get_visible()]) == len(CHAINS)
     assert "%" in plot.gemm_ladder(record.benchmark).axes[0].get_xlabel()

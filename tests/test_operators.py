@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fgn
-from fgn.chains import POINTWISE, Chain, Pointwise
+from fgn.chains import POINTWISE, Chain, Pointwise, Shape
 from fgn.compare import relative_error
+from fgn.functional import PRODUCT, launch_count
 from fgn.library import version_names
 from fgn.reference import ieee_float32
 
@@ -29,6 +30,8 @@ sizes = st.one_of(st.integers(1, 20), st.sampled_from((31, 33, 64, 65, 127, 130)
 @given(batch=sizes, in_features=sizes, out_features=sizes, with_bias=st.booleans())
 @settings(max_examples=25)
 def test_linear(version, device, batch, in_features, out_features, with_bias):
+    if launch_count(PRODUCT, Shape(batch, in_features, out_features, 0), version, device) is None:
+        return
     x = uniform(batch, in_features, device=device, seed=1)
     weight = uniform(out_features, in_features, device=device, seed=2)
     bias = uniform(out_features, device=device, seed=3) if with_bias else None
