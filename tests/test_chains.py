@@ -60,6 +60,11 @@ def run_or_skip(chain, shape, version, device):
     assert_accurate(run_chain(chain, x, parameters, version, poison=True), chain, x, parameters)
 
 
+def skip_unless_it_runs(chain, shape, version, device):
+    if launch_count(chain, shape, version, device) is None:
+        pytest.skip(f"{version} does not run {shape}")
+
+
 @every_version
 @every_chain
 @example(shape=Shape(1, 1, 1, 1))
@@ -91,6 +96,7 @@ def test_another_chain_needs_no_kernel(version, device, shape):
 def test_parameters_may_be_missing(version, device, missing):
     chain = with_groups(CHAINS["gemm_groupnorm_hardtanh"], 6)
     x, parameters = random_inputs(chain, Shape(7, 50, 96, 6), device)
+    skip_unless_it_runs(chain, Shape(7, 50, 96, 6), version, device)
     for name in missing.split():
         del parameters[name]
     assert_accurate(run_chain(chain, x, parameters, version, poison=True), chain, x, parameters)
@@ -101,6 +107,7 @@ def test_parameters_may_be_missing(version, device, missing):
 def test_nan_and_infinity_go_where_torch_sends_them(name, version, device):
     chain = with_groups(CHAINS[name], 4)
     x, parameters = random_inputs(chain, Shape(9, 20, 48, 4), device)
+    skip_unless_it_runs(chain, Shape(9, 20, 48, 4), version, device)
     x[1, 3] = float("nan")
     x[3, 0] = float("inf")
     x[5, 19] = -float("inf")
@@ -116,6 +123,7 @@ def test_nan_and_infinity_go_where_torch_sends_them(name, version, device):
 def test_constant_groups(name, version, device):
     chain = with_groups(CHAINS[name], 4)
     x, parameters = random_inputs(chain, Shape(6, 24, 4 * 15, 4), device)
+    skip_unless_it_runs(chain, Shape(6, 24, 4 * 15, 4), version, device)
     parameters["weight"][:] = parameters["weight"][0]
     parameters["bias"][:] = 0.3
     for channel in chain.channels:
@@ -128,6 +136,7 @@ def test_constant_groups(name, version, device):
 def test_what_is_not_contiguous_or_aligned(version, device):
     chain = with_groups(CHAINS["gemm_biasadd_hardtanh_mish_groupnorm"], 8)
     x, parameters = random_inputs(chain, Shape(12, 32, 64, 8), device)
+    skip_unless_it_runs(chain, Shape(12, 32, 64, 8), version, device)
     expected = fgn.chain_forward(chain, x, parameters, version)
 
     def transposed(tensor):
@@ -151,6 +160,8 @@ def test_empty_batch(name, device):
     chain = with_groups(CHAINS[name], 4)
     x, parameters = random_inputs(chain, Shape(0, 20, 48, 4), device)
     for version in (None, *versions_on(device)):
+        if version and launch_count(chain, Shape(1, 20, 48, 4), version, device) is None:
+            continue
         y = fgn.chain_forward(chain, x, parameters, version)
         assert y.shape == (0, 48) and y.dtype == torch.float32 and y.device == x.device
 
@@ -165,6 +176,8 @@ DEFAULTS = {
 @pytest.mark.parametrize("case", DEFAULTS)
 def test_the_default_version(case, device):
     shape, expected = DEFAULTS[case]
+    if device.type == "cuda" and shape.batch <= 64 and torch.cuda.get_device_capability(device) >= (8, 0):
+        expected = "few_rows"
     chain = with_groups(CHAINS["gemm_biasadd_hardtanh_mish_groupnorm"], shape.groups)
     x, parameters = random_inputs(chain, shape, device)
     default = fgn.chain_forward(chain, x, parameters)
@@ -175,6 +188,7 @@ def test_the_default_version(case, device):
 def test_the_same_bits_every_time(version, device):
     chain, shape = CHAINS["matmul_groupnorm_leakyrelu_sum"], Shape(33, 100, 1536, 512)
     x, parameters = random_inputs(chain, shape, device)
+    skip_unless_it_runs(chain, shape, version, device)
     first = fgn.chain_forward(chain, x, parameters, version)
     assert all(torch.equal(fgn.chain_forward(chain, x, parameters, version), first) for _ in range(3))
 

@@ -113,6 +113,8 @@ def apply_operator(kind, values, channel, version):
         kind, *CONSTANTS.get(kind, (0.0, 0.0)), "channel" if POINTWISE[kind].uses_channel else None
     )
     chain = Chain("one_operator", (), values.numel(), (step,))
+    if launch_count(chain, Shape(1, 1, values.numel(), values.numel()), version, values.device) is None:
+        pytest.skip(f"{version} does not run groups of one channel")
     x = torch.zeros(1, 1, device=values.device)
     weight = torch.zeros(values.numel(), 1, device=values.device)
     y = fgn.chain_forward(chain, x, {"weight": weight, "norm_bias": values, "channel": channel}, version)[0]

@@ -125,11 +125,12 @@ def test_float32_accuracy_on_hard_inputs(version, device, name, batch):
     with torch_precision("ieee"):
         expected = torch.nn.functional.linear(x, weight)
     y = fgn.linear(x, weight, None, version, "ieee")
-    # Row by row: a large row must not hide a small one. Two halves hold 22 bits beside the sign, and tensor
-    # cores truncate: where one product is nearly all of a sum, that is an error of up to 2^-22, and float32's
-    # own is 2^-24.
+    # Row by row: a large row must not hide a small one. Where one product is nearly all of a sum, the halves'
+    # own errors are seen: 2^-23 of each factor, 2^-24 for low times low, 2^-23 where tensor cores truncate.
     for one, theirs, right in zip(y, expected, exact, strict=True):
-        assert relative_error(one, right) <= max(2.0**-22, 2 * relative_error(theirs, right))
+        assert relative_error(one, right) <= max(
+            2.0**-22 + 2.0**-23 + 2.0**-24, 2 * relative_error(theirs, right)
+        )
 
 
 @every_version
