@@ -19,7 +19,7 @@ import importlib
 from fgn.bench import Ceilings, Floor, bench, floor, measure_ceilings
 from fgn.chains import CHAINS, POINTWISE, Chain, Pointwise, Shape
 from fgn.compare import compare
-from fgn.counted import KernelFault, check, count, count_lines
+from fgn.counted import KernelFault, check, count, count_lines, count_warps
 from fgn.diagnose import diagnose
 from fgn.environment import environment
 from fgn.functional import chain_forward, group_norm, linear
@@ -56,6 +56,7 @@ __all__ = [
     "compare",
     "count",
     "count_lines",
+    "count_warps",
     "diagnose",
     "environment",
     "floor",

@@ -251,6 +251,14 @@ class Launch:
     dram_sectors_read: int
     dram_sectors_written: int
     instructions: tuple[Instruction, ...]
+    warps: tuple[tuple, ...]  # block, warp and their numbers, where they are kept
+
+
+def _warps(record) -> Iterator[tuple]:
+    for index in range(record.warp_count):
+        warp = record.warps[index]
+        numbers = (warp.global_requests, warp.sectors, warp.shared_requests, warp.wavefronts)
+        yield warp.block, warp.warp, tuple(tuple(of) for of in numbers)
 
 
 def _launches(library) -> Iterator[Launch]:
@@ -288,6 +296,7 @@ def _launches(library) -> Iterator[Launch]:
             block=_triple(record.block),
             **{name: getattr(record, name) for name in plain},
             instructions=tuple(instructions),
+            warps=tuple(_warps(record)),
         )
 
 
@@ -407,6 +416,34 @@ def count_lines(call: Callable[[], object]) -> pd.DataFrame:
                     **_metrics(instructions),
                 }
             )
+    return pd.DataFrame(rows)
+
+
+def count_warps(call: Callable[[], object]) -> pd.DataFrame:
+    """Runs `call` and returns a row for each launch and each of its warps that accesses memory.
+
+    Columns: launch, kernel, block (its number in the grid, x fastest), warp (its number in the block), and,
+    by ncu's names, the warp's own requests and sectors of global memory and its requests and wavefronts of
+    shared memory.
+    """
+    library = COUNTED_SIMULATOR.load()
+    library.counted_keep_warps(1)
+    try:
+        launches = _run(call)
+    finally:
+        library.counted_keep_warps(0)
+    rows = []
+    for number, launch in enumerate(launches):
+        for block, warp, numbers in sorted(launch.warps):
+            rows.append({"launch": number, "kernel": launch.kernel, "block": block, "warp": warp})
+            for index, operation in enumerate(("ld", "st", "atom")):
+                global_requests, sectors, shared_requests, wavefronts = (of[index] for of in numbers)
+                rows[-1] |= {
+                    f"l1tex__t_requests_pipe_lsu_mem_global_op_{operation}.sum": global_requests,
+                    f"l1tex__t_sectors_pipe_lsu_mem_global_op_{operation}.sum": sectors,
+                    f"smsp__inst_executed_op_shared_{operation}.sum": shared_requests,
+                    f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{operation}.sum": wavefronts,
+                }
     return pd.DataFrame(rows)
 
 

@@ -69,3 +69,25 @@ def test_random_calls_raise_no_alarm(version):
     generator = random.Random(version)
     for _ in range(10):
         random_call(generator, version)
+
+
+@pytest.mark.parametrize("version", ["naive", "shared_tile", "fused"])
+def test_warps_add_up_to_their_launch(version):
+    chain, shape = problem("gemm_biasadd_hardtanh_mish_groupnorm", Shape(70, 40, 96, 6))
+    x, parameters = random_inputs(chain, shape)
+
+    def call():
+        return run_chain(chain, x, parameters, version)
+
+    launches, warps = counted.count(call), counted.count_warps(call)
+    metrics = [name for name in warps if ".sum" in name]
+    assert set(metrics) <= set(launches.columns)
+    assert not warps.duplicated(["launch", "block", "warp"]).any()
+    for number, launch in launches.iterrows():
+        own = warps[warps.launch == number]
+        blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
+        assert own.block.max() < blocks and own.warp.max() < -(-launch.block[0] * launch.block[1] // 32)
+        assert (own[metrics].sum() == launch[metrics]).all()
+    # the first launch gives every warp of the first block something to do
+    assert (warps[(warps.launch == 0) & (warps.block == 0)][metrics].sum(axis=1) > 0).all()
+    assert counted.count_lines(call).shape[0] > 0 and len(counted._run(call)[0].warps) == 0

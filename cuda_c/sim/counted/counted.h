@@ -29,6 +29,16 @@ typedef struct counted_instruction {
     unsigned long long phases;     /* as many cycles it would be without a bank conflict */
 } counted_instruction;
 
+/* What one warp asked of memory, by counted_operation. */
+typedef struct counted_warp {
+    unsigned long long block; /* its number in the grid, x fastest */
+    unsigned warp;            /* its number in the block */
+    unsigned long long global_requests[3];
+    unsigned long long sectors[3];
+    unsigned long long shared_requests[3];
+    unsigned long long wavefronts[3];
+} counted_warp;
+
 typedef struct counted_launch {
     const char *kernel;
     const char *file;
@@ -46,6 +56,8 @@ typedef struct counted_launch {
     unsigned long long dram_sectors_written;
     unsigned instruction_count;
     const counted_instruction *instructions;
+    unsigned long long warp_count; /* warps that asked for anything, if counted_keep_warps() */
+    const counted_warp *warps;     /* in no order */
 } counted_launch;
 
 /* Kernels may access this memory from now on. What an address in it is, reports say by `name` and index. */
@@ -59,6 +71,9 @@ void counted_set_gpu(unsigned multiprocessors, unsigned long long l2_bytes);
 unsigned counted_launch_count(void);
 const counted_launch *counted_launch_at(unsigned index);
 void counted_clear(void);
+
+/* Whether the next launches keep the numbers of each warp as well. */
+void counted_keep_warps(int keep);
 
 void counted_set_l2_bytes(unsigned long long bytes);
 

@@ -67,6 +67,7 @@ static void free_recorder(void *memory) {
     free(self->shadow_memory);
     free(self->knowledge);
     free(self->touches);
+    free(self->warps);
     free(self);
 }
 
@@ -107,6 +108,7 @@ bool watch_worker_begins(struct sim_worker *worker) {
     memset(self->known, 0, sizeof self->known);
     shadow_begin_launch(self);
     places_begin_launch(self);
+    warps_begin_launch(self);
     recorder = self;
     return true;
 }
@@ -125,8 +127,10 @@ const counted_launch *counted_launch_at(unsigned index) {
 }
 
 void counted_clear(void) {
-    for (unsigned i = 0; i < launches_kept; i++)
+    for (unsigned i = 0; i < launches_kept; i++) {
         free((void *)launches[i].instructions);
+        free((void *)launches[i].warps);
+    }
     launches_kept = 0;
 }
 
@@ -204,9 +208,14 @@ void watch_launch_ends(const struct sim_launch *launch) {
     counted_instruction *counted = collect(&result);
     result.instructions = counted;
     result.instruction_count = counted ? instruction_count : 0;
+    pthread_mutex_lock(&mutex);
+    warps_end_launch(all_recorders, launch_number, &result);
+    pthread_mutex_unlock(&mutex);
     counted_launch *kept = launch->reported || launch->cut_short ? NULL : new_launch();
-    if (kept)
+    if (kept) {
         *kept = result;
-    else
+    } else {
         free(counted);
+        free((void *)result.warps);
+    }
 }

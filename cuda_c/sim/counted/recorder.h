@@ -131,8 +131,13 @@ struct recorder {
     unsigned unwritten_repetitions;
     struct access unwritten_read;
     struct warp_knowledge *knowledge; /* of each warp */
-    unsigned wave;                    /* that the block is in, from 1; 0: the launch has but one */
-    uint64_t *touches;                /* of the launch, see l2.c */
+    counted_warp *warps;              /* of the launch, where they are kept */
+    size_t warp_count;
+    size_t warp_capacity;
+    uint32_t warps_block;                 /* the block that the next line is about */
+    size_t own_warp[SIM_MAX_BLOCK_WARPS]; /* where in `warps` each of its warps is, plus one */
+    unsigned wave;                        /* that the block is in, from 1; 0: the launch has but one */
+    uint64_t *touches;                    /* of the launch, see l2.c */
     size_t touch_count;
     size_t touch_capacity;
     struct known_site known[KNOWN_SITES];
@@ -155,6 +160,14 @@ struct place *place_of(struct recorder *recorder, uintptr_t address, unsigned by
 const struct place *nearest_place(const struct recorder *recorder, uintptr_t address);
 unsigned argument_count(void);
 struct place *argument_at(unsigned index);
+
+/* ---- warps.c ---- */
+void warps_begin_launch(struct recorder *recorder);
+/* A request of a warp: of global memory, or with `wavefronts` of shared memory. */
+void warps_request(struct recorder *recorder, unsigned warp, const struct instruction *instruction,
+                   unsigned sectors, unsigned wavefronts);
+/* Takes what the OS threads have kept, `first` of all recorders. */
+void warps_end_launch(struct recorder *first, uint64_t launch, counted_launch *result);
 
 /* ---- shadow.c ---- */
 bool shadow_create(struct recorder *recorder); /* false: no memory */

@@ -42,7 +42,9 @@ static void count_request(struct walk *walk, const struct site *site,
     tally->threads += (unsigned)__builtin_popcount(lanes);
     tally->addresses += different_addresses(addresses, lanes);
     if (instruction->space == COUNTED_GLOBAL) {
-        tally->sectors += sectors_of(addresses);
+        unsigned sectors = sectors_of(addresses);
+        tally->sectors += sectors;
+        warps_request(self, walk->first_thread / SIM_WARP_THREADS, instruction, sectors, 0);
         struct access access = {.pc = instruction->pc,
                                 .bytes = instruction->bytes,
                                 .operation = instruction->operation,
@@ -53,6 +55,7 @@ static void count_request(struct walk *walk, const struct site *site,
         struct wavefronts wavefronts = wavefronts_of(addresses, lanes, instruction->bytes);
         tally->wavefronts += wavefronts.number;
         tally->phases += wavefronts.phases;
+        warps_request(self, walk->first_thread / SIM_WARP_THREADS, instruction, 0, wavefronts.number);
     }
 }
 
