@@ -46,7 +46,8 @@ void copy_async_wait(unsigned groups_in_flight) {
             memset(copy->shared, 0, copy->bytes);
     }
     copies->count -= landed;
-    memmove(copies->pending, copies->pending + landed, copies->count * sizeof *copies->pending);
+    if (copies->count > 0)
+        memmove(copies->pending, copies->pending + landed, copies->count * sizeof *copies->pending);
 }
 
 /* The copies of a thread that has ended without waiting for them. */
