@@ -69,6 +69,12 @@ static const struct rung ladder[] = {
      BLOCK_NORM,
      ONE_KERNEL,
      NULL},
+    {{"tensor_core", "gemm_9_tensor_core.cu", "gemm_9_tensor_core.cu",
+      "tensor cores by mma.sync, copies that fill no register", "a GPU of compute capability 8.0"},
+     NULL,
+     BLOCK_NORM,
+     TENSOR_CORES,
+     &gemm_9_tensor_core},
     {{"hopper", "gemm_10_hopper.cu", "gemm_10_hopper.cu", "tensor cores, the copy engine, pairs of blocks",
       "compute capability 9.0; groups of 8, 16, ..., 512 channels; rows of multiples of 16 bytes"},
      NULL,
@@ -276,6 +282,7 @@ static struct group_norm norm_of(const fgn_chain *chain, float *y) {
                               chain->norm_scale,
                               chain->norm_shift,
                               y,
+                              FGN_FLOAT32,
                               chain->batch,
                               chain->out_features,
                               chain->groups,
@@ -471,8 +478,9 @@ fgn_status fgn_group_norm(int version, long long batch, long long channels, long
         status = check_workspace(needed, workspace, workspace_bytes);
     if (status != FGN_OK)
         return status;
-    struct group_norm norm = {
-        x, norm_scale, norm_shift, y, batch, channels, groups, eps, operators_of(0, NULL), {NULL, NULL}};
+    struct group_norm norm = {x,           norm_scale, norm_shift, y,   FGN_FLOAT32,
+                              batch,       channels,   groups,     eps, operators_of(0, NULL),
+                              {NULL, NULL}};
     return status_of(launch_norm(ladder[version].norm, &norm, workspace, (cudaStream_t)stream),
                      ladder[version].version.name);
 }

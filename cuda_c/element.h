@@ -24,6 +24,17 @@ static __forceinline__ __device__ float float_of_bfloat16(uint16_t bits) {
     return __uint_as_float((uint32_t)bits << 16);
 }
 
+/* Two floats in one word, the first in the lower half. */
+static __forceinline__ __device__ uint32_t float16_pair(float low, float high) {
+    __half2 pair = __floats2half2_rn(low, high);
+    return *(uint32_t *)&pair;
+}
+
+static __forceinline__ __device__ uint32_t bfloat16_pair(float low, float high) {
+    __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    return *(uint32_t *)&pair;
+}
+
 #else
 
 #include <string.h>
@@ -55,6 +66,14 @@ static inline float float_of_bfloat16(uint16_t bits) {
     float v;
     memcpy(&v, &wide, sizeof v);
     return v;
+}
+
+static inline uint32_t float16_pair(float low, float high) {
+    return float16_bits(low) | (uint32_t)float16_bits(high) << 16;
+}
+
+static inline uint32_t bfloat16_pair(float low, float high) {
+    return bfloat16_bits(low) | (uint32_t)bfloat16_bits(high) << 16;
 }
 
 #endif

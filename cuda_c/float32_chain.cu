@@ -28,6 +28,7 @@ cudaError_t float32_chain(const fgn_chain *chain, const float *x, float *y, stru
                               chain->norm_scale,
                               chain->norm_shift,
                               y,
+                              FGN_FLOAT32,
                               chain->batch,
                               chain->out_features,
                               chain->groups,

@@ -163,22 +163,22 @@ static __device__ __forceinline__ void normalise(const struct hopper_args *args,
                                                  struct hopper_memory *memory, int warpgroup, uint32_t turn) {
     switch (args->group_size) {
     case 8:
-        normalise_groups(sum, 8, args->eps);
+        normalise_groups(sum, TILE_COLUMNS, 8, args->eps);
         break;
     case 16:
-        normalise_groups(sum, 16, args->eps);
+        normalise_groups(sum, TILE_COLUMNS, 16, args->eps);
         break;
     case 32:
-        normalise_groups(sum, 32, args->eps);
+        normalise_groups(sum, TILE_COLUMNS, 32, args->eps);
         break;
     case 64:
-        normalise_groups(sum, 64, args->eps);
+        normalise_groups(sum, TILE_COLUMNS, 64, args->eps);
         break;
     case 128:
-        normalise_groups(sum, 128, args->eps);
+        normalise_groups(sum, TILE_COLUMNS, 128, args->eps);
         break;
     case 256:
-        normalise_groups(sum, 256, args->eps);
+        normalise_groups(sum, TILE_COLUMNS, 256, args->eps);
         break;
     default:
         normalise_with_other_block(sum, args->eps, memory, warpgroup, turn);

@@ -148,9 +148,10 @@ static __forceinline__ __device__ void normalise_tile(const struct one_kernel_ar
         int rows = rows_below < ROWS_AT_ONCE ? (int)rows_below : ROWS_AT_ONCE;
         int64_t channel = (first_group + group) * args->group_size;
         bool present = item < items && rows > 0 && first_group + group < args->norm.groups;
-        normalise_rows(
-            args, &parked->value[row_in_tile][group * args->group_size], present ? args->group_size : 0, rows,
-            args->norm.y + (first_row + row_in_tile) * args->norm.channels + channel, channel, quads);
+        normalise_rows(args, &parked->value[row_in_tile][group * args->group_size],
+                       present ? args->group_size : 0, rows,
+                       (float *)args->norm.y + (first_row + row_in_tile) * args->norm.channels + channel,
+                       channel, quads);
     }
 }
 
@@ -180,7 +181,7 @@ cudaError_t gemm_8_one_kernel(const struct gemm *gemm, const struct group_norm *
     args.group_size = (int)(norm->channels / norm->groups);
     args.one_over_size = 1.0f / args.group_size;
     args.groups_in_tile = TILE / args.group_size;
-    args.quads = rows_hold_quads(norm->y, args.group_size);
+    args.quads = rows_hold_quads((const float *)norm->y, args.group_size);
     args.team = power_of_two_above(args.quads ? args.group_size / LANE_COLUMNS : args.group_size, LANES);
     size_t shared_bytes;
     cudaError_t error = choose_runs((const void *)one_kernel_kernel, gemm, parked_tile_bytes,

@@ -731,6 +731,7 @@ static struct ending ending_of(const fgn_chain *chain, void *y) {
                              chain->norm_scale,
                              chain->norm_shift,
                              NULL,
+                             chain->type,
                              chain->batch,
                              chain->out_features,
                              chain->groups,

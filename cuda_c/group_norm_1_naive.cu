@@ -51,7 +51,7 @@ __global__ void naive_normalise_kernel(struct naive_group_norm_args args) {
     int64_t channel = index % norm->channels;
     int64_t group = channel / (norm->channels / norm->groups);
     struct moments moments = args.moments[row * norm->groups + group];
-    norm->y[index] = scale_and_shift(norm, normalised(norm->x[index], moments), channel);
+    ((float *)norm->y)[index] = scale_and_shift(norm, normalised(norm->x[index], moments), channel);
 }
 
 LAUNCHER(naive_moments_kernel, struct naive_group_norm_args)

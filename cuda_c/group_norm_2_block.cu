@@ -8,11 +8,14 @@
  * Each pass reads the group again, but only the first reads it from memory: a group is small, and the second
  * and third find it in the L1 cache.
  *
- * Bytes: the tensor is read once and written once, 8 for each element.
+ * y may have a 16-bit type: x is then a float32 intermediate, and only what is stored is rounded.
+ *
+ * Bytes: the tensor is read once and written once, 8 for each element, 6 with a 16-bit y.
  *
  * Limit: memory bandwidth, or the L2 cache's where the GEMM before has left its result there.
  *
  * Next (gemm_8_one_kernel.cu): the values to normalise never were in memory. */
+#include "element.h"
 #include "ladder.h"
 #include "moments.h"
 #include "pointwise.h"
@@ -26,7 +29,7 @@
 /* One thread's share of a group: every members-th item, starting at its own number. */
 struct share {
     const float *x;
-    float *y;
+    int64_t first; /* where the group begins in x and y */
     int64_t first_channel;
     int size; /* channels in the group; 0 for a team that is past the last group */
     int member;
@@ -48,6 +51,22 @@ static __forceinline__ __device__ void load_or(float *value, const float *from, 
     else
         for (int j = 0; j < width; j++)
             value[j] = otherwise;
+}
+
+/* To y[at] and its neighbours, in y's type, a constant where this is called. */
+static __forceinline__ __device__ void store_as(void *y, int64_t at, const float *value, int width,
+                                                fgn_type type) {
+    if (type == FGN_FLOAT32 && width == 4)
+        *(float4 *)((float *)y + at) = *(const float4 *)value;
+    else if (type == FGN_FLOAT32)
+        ((float *)y)[at] = *value;
+    else if (width == 4)
+        *(uint2 *)((uint16_t *)y + at) =
+            type == FGN_FLOAT16
+                ? make_uint2(float16_pair(value[0], value[1]), float16_pair(value[2], value[3]))
+                : make_uint2(bfloat16_pair(value[0], value[1]), bfloat16_pair(value[2], value[3]));
+    else
+        ((uint16_t *)y)[at] = type == FGN_FLOAT16 ? float16_bits(*value) : bfloat16_bits(*value);
 }
 
 /* The sum of the differences from `pivot`. */
@@ -77,7 +96,7 @@ static __forceinline__ __device__ struct differences differences_from(float mean
 }
 
 static __forceinline__ __device__ void normalise(const struct group_norm *norm, struct moments moments,
-                                                 const struct share *share, int width) {
+                                                 const struct share *share, int width, fgn_type type) {
     const float *scales = norm->scale ? norm->scale + share->first_channel : NULL;
     const float *shifts = norm->shift ? norm->shift + share->first_channel : NULL;
     for (int i = width * share->member; i < share->size; i += width * share->members) {
@@ -89,10 +108,7 @@ static __forceinline__ __device__ void normalise(const struct group_norm *norm, 
         for (int j = 0; j < width; j++)
             value[j] = normalised(value[j], moments) * scale[j] + shift[j];
         apply_operators(&norm->after, value, width, share->first_channel + i, 1);
-        if (width == 4)
-            *(float4 *)(share->y + i) = quad;
-        else
-            share->y[i] = *value;
+        store_as(norm->y, share->first + i, value, width, type);
     }
 }
 
@@ -101,12 +117,8 @@ static inline __device__ struct share share_of(const struct group_norm *norm, in
     int size = (int)(norm->channels / norm->groups);
     bool present = row < norm->batch && group < norm->groups;
     int64_t first_channel = (int64_t)group * size;
-    struct share share = {norm->x + row * norm->channels + first_channel,
-                          norm->y + row * norm->channels + first_channel,
-                          first_channel,
-                          present ? size : 0,
-                          member,
-                          members};
+    int64_t first = row * norm->channels + first_channel;
+    struct share share = {norm->x + first, first, first_channel, present ? size : 0, member, members};
     return share;
 }
 
@@ -117,28 +129,40 @@ struct team_args {
     int team; /* threads in a team */
 };
 
-static __forceinline__ __device__ void normalise_as_team(const struct team_args *args,
-                                                         const struct share *share, int width) {
+static __forceinline__ __device__ void
+normalise_as_team(const struct team_args *args, const struct share *share, int width, fgn_type type) {
     float pivot = share->size > 0 ? share->x[0] : 0.0f;
     float mean = pivot + team_sum(sum_from(pivot, share, width), args->team) * args->one_over_size;
     struct differences total = differences_from(mean, share, width);
     total.sum = team_sum(total.sum, args->team);
     total.squares = team_sum(total.squares, args->team);
     struct moments moments = moments_of(mean, total, args->one_over_size, args->norm.eps);
-    normalise(&args->norm, moments, share, width);
+    normalise(&args->norm, moments, share, width, type);
 }
 
 /* threadIdx.x counts the teams along a row, threadIdx.y the rows. */
-__global__ void __launch_bounds__(THREADS) group_norm_team_kernel(struct team_args args) {
-    if (!holds(args.norm.condition))
+static __forceinline__ __device__ void run_teams(const struct team_args *args, fgn_type type) {
+    if (!holds(args->norm.condition))
         return;
     int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
-    int group = (blockIdx.y * blockDim.x + threadIdx.x) / args.team;
-    struct share share = share_of(&args.norm, row, group, threadIdx.x % args.team, args.team);
-    if (args.width == 4)
-        normalise_as_team(&args, &share, 4);
+    int group = (blockIdx.y * blockDim.x + threadIdx.x) / args->team;
+    struct share share = share_of(&args->norm, row, group, threadIdx.x % args->team, args->team);
+    if (args->width == 4)
+        normalise_as_team(args, &share, 4, type);
     else
-        normalise_as_team(&args, &share, 1);
+        normalise_as_team(args, &share, 1, type);
+}
+
+__global__ void __launch_bounds__(THREADS) group_norm_team_kernel(struct team_args args) {
+    run_teams(&args, FGN_FLOAT32);
+}
+
+__global__ void __launch_bounds__(THREADS) group_norm_team_to_float16_kernel(struct team_args args) {
+    run_teams(&args, FGN_FLOAT16);
+}
+
+__global__ void __launch_bounds__(THREADS) group_norm_team_to_bfloat16_kernel(struct team_args args) {
+    run_teams(&args, FGN_BFLOAT16);
 }
 
 /* The sum over the block, in every thread. `partial` has one float for each warp. */
@@ -154,45 +178,76 @@ static __device__ float block_sum(float v, float *partial) {
     return sum;
 }
 
-static __forceinline__ __device__ void
-normalise_as_block(const struct team_args *args, const struct share *share, float *partial, int width) {
+static __forceinline__ __device__ void normalise_as_block(const struct team_args *args,
+                                                          const struct share *share, float *partial,
+                                                          int width, fgn_type type) {
     float pivot = share->x[0];
     float mean = pivot + block_sum(sum_from(pivot, share, width), partial) * args->one_over_size;
     struct differences total = differences_from(mean, share, width);
     total.sum = block_sum(total.sum, partial);
     total.squares = block_sum(total.squares, partial);
     struct moments moments = moments_of(mean, total, args->one_over_size, args->norm.eps);
-    normalise(&args->norm, moments, share, width);
+    normalise(&args->norm, moments, share, width, type);
+}
+
+static __forceinline__ __device__ void run_block(const struct team_args *args, float *partial,
+                                                 fgn_type type) {
+    if (!holds(args->norm.condition))
+        return;
+    struct share share = share_of(&args->norm, blockIdx.x, blockIdx.y, threadIdx.x, THREADS);
+    if (args->width == 4)
+        normalise_as_block(args, &share, partial, 4, type);
+    else
+        normalise_as_block(args, &share, partial, 1, type);
 }
 
 __global__ void __launch_bounds__(THREADS) group_norm_block_kernel(struct team_args args) {
     __shared__ float partial[WARPS];
-    if (!holds(args.norm.condition))
-        return;
-    struct share share = share_of(&args.norm, blockIdx.x, blockIdx.y, threadIdx.x, THREADS);
-    if (args.width == 4)
-        normalise_as_block(&args, &share, partial, 4);
-    else
-        normalise_as_block(&args, &share, partial, 1);
+    run_block(&args, partial, FGN_FLOAT32);
+}
+
+__global__ void __launch_bounds__(THREADS) group_norm_block_to_float16_kernel(struct team_args args) {
+    __shared__ float partial[WARPS];
+    run_block(&args, partial, FGN_FLOAT16);
+}
+
+__global__ void __launch_bounds__(THREADS) group_norm_block_to_bfloat16_kernel(struct team_args args) {
+    __shared__ float partial[WARPS];
+    run_block(&args, partial, FGN_BFLOAT16);
 }
 
 LAUNCHER(group_norm_team_kernel, struct team_args)
+LAUNCHER(group_norm_team_to_float16_kernel, struct team_args)
+LAUNCHER(group_norm_team_to_bfloat16_kernel, struct team_args)
 LAUNCHER(group_norm_block_kernel, struct team_args)
+LAUNCHER(group_norm_block_to_float16_kernel, struct team_args)
+LAUNCHER(group_norm_block_to_bfloat16_kernel, struct team_args)
+
+typedef cudaError_t (*launch_function)(dim3 grid, dim3 block, size_t dynamic_shared_bytes,
+                                       cudaStream_t stream, struct team_args args);
+
+/* By fgn_type. */
+static const launch_function launch_teams[] = {launch_group_norm_team_kernel,
+                                               launch_group_norm_team_to_float16_kernel,
+                                               launch_group_norm_team_to_bfloat16_kernel};
+static const launch_function launch_block[] = {launch_group_norm_block_kernel,
+                                               launch_group_norm_block_to_float16_kernel,
+                                               launch_group_norm_block_to_bfloat16_kernel};
 
 cudaError_t group_norm_2_block(const struct group_norm *norm, cudaStream_t stream) {
     int64_t size = norm->channels / norm->groups;
-    bool quads = rows_hold_quads(norm->x, size) && rows_hold_quads(norm->y, size) &&
+    bool quads = rows_hold_quads(norm->x, size) && rows_hold_quads((const float *)norm->y, size) &&
                  rows_hold_quads(norm->scale, size) && rows_hold_quads(norm->shift, size);
     struct team_args args = {*norm, 1.0f / size, quads ? 4 : 1, THREADS};
     if (size > LARGEST_TEAM_GROUP) {
         dim3 grid = {(unsigned)norm->batch, (unsigned)norm->groups, 1};
         dim3 block = {THREADS, 1, 1};
-        return launch_group_norm_block_kernel(grid, block, 0, stream, args);
+        return launch_block[norm->y_type](grid, block, 0, stream, args);
     }
     args.team = power_of_two_above(size / args.width, LANES);
     /* as many teams side by side as a row or a block has, and rows one below the other in what is left */
     int across = power_of_two_above(norm->groups * args.team, THREADS);
     dim3 block = {(unsigned)across, (unsigned)(THREADS / across), 1};
     dim3 grid = {(unsigned)tiles(norm->batch, block.y), (unsigned)tiles(norm->groups * args.team, across), 1};
-    return launch_group_norm_team_kernel(grid, block, 0, stream, args);
+    return launch_teams[norm->y_type](grid, block, 0, stream, args);
 }

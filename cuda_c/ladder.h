@@ -52,12 +52,13 @@ struct moments {
     float inverse_deviation;
 };
 
-/* y = after(GroupNorm(x)); x and y may be the same memory. */
+/* y = after(GroupNorm(x)); x and y may be the same memory where both are float32. */
 struct group_norm {
     const float *x;     /* (batch, channels) */
     const float *scale; /* (channels,) or NULL for ones */
     const float *shift; /* (channels,) or NULL for zeros */
-    float *y;           /* (batch, channels) */
+    void *y;            /* (batch, channels) */
+    fgn_type y_type;    /* float32 but for group_norm_2_block.cu */
     int64_t batch;
     int64_t channels;
     int64_t groups;
@@ -105,6 +106,7 @@ cudaError_t gemm_8_one_kernel(const struct gemm *gemm, const struct group_norm *
 /* Whether gemm_few_rows_tensor takes the chain's batch. */
 bool has_few_rows(const fgn_chain *chain);
 extern const struct tensor_rung gemm_few_rows_tensor;
+extern const struct tensor_rung gemm_9_tensor_core;
 extern const struct tensor_rung gemm_10_hopper;
 
 /* The chain in float32 by rung 7 or 8, if the condition holds, in float32_launches() launches. */

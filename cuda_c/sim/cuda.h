@@ -168,6 +168,19 @@ unsigned sim_active_mask(const struct sim_site *site);
 #define __shfl_xor_sync(mask, variable, lane_mask, ...)                                                      \
     SIM_SHUFFLE(SIM_SHUFFLE_XOR, mask, variable, lane_mask, SIM_OPTIONAL(_, ##__VA_ARGS__, warpSize, _))
 
+/* ---- Matrix instructions of a warp: all 32 lanes come together ---- */
+
+/* row[i] becomes the `mine` of lane 8 i + lane / 4: the row of ldmatrix's i-th matrix that this lane reads.
+ */
+void sim_matrix_rows(const struct sim_site *site, const void *mine, const void **row);
+
+/* sum += a b for 16 rows, 8 columns and 32 bytes of k; ptx_mma.h says which lane has what. Sums are float32,
+ * product by product in the order of k, where a GPU adds several at once and cuts bits off. Of float32
+ * factors (tf32) the lower 13 bits do not count. */
+enum sim_factors { SIM_FLOAT16_FACTORS, SIM_BFLOAT16_FACTORS, SIM_TF32_FACTORS };
+void sim_mma(const struct sim_site *site, float *sum, const uint32_t *a, const uint32_t *b,
+             enum sim_factors factors);
+
 /* ---- Asynchronous copies from global to shared memory (cp.async) ---- */
 
 /* A copy lands, in order, when its thread waits for the group it was committed in, and no earlier: a

@@ -28,7 +28,7 @@ enum sim_state {
     SIM_HAS_RETURNED
 };
 
-enum sim_warp_operation { SIM_WARP_BARRIER, SIM_BALLOT, SIM_SHUFFLE };
+enum sim_warp_operation { SIM_WARP_BARRIER, SIM_BALLOT, SIM_SHUFFLE, SIM_MATRIX_ROWS, SIM_MMA };
 
 /* What a lane brings to a warp operation, and takes away. */
 struct sim_exchange {
@@ -139,6 +139,12 @@ void sim_queue_append(struct sim_queue *queue, struct sim_thread *thread);
 /* warp.c */
 unsigned sim_lanes_of_warp(const struct sim_block *block, unsigned warp);
 bool sim_settle_active_masks(void); /* false when no thread waits for one */
+/* `value`: a pointer to a struct of matrix.c. */
+void sim_meet_for_matrix(const struct sim_site *site, enum sim_warp_operation operation, uint64_t value);
+
+/* matrix.c: what the last lane of a warp to come does for all of them, whose threads these are */
+void sim_tell_matrix_rows(const struct sim_thread *warp);
+void sim_multiply_matrices(const struct sim_thread *warp);
 
 /* copy.c */
 void sim_forget_copies(struct sim_copies *copies);

@@ -35,6 +35,10 @@ static uint64_t ballot_of(const struct sim_thread *warp, unsigned lanes) {
 
 static void exchange_values(enum sim_warp_operation operation, struct sim_thread *warp, unsigned lanes) {
     uint64_t ballot = operation == SIM_BALLOT ? ballot_of(warp, lanes) : 0;
+    if (operation == SIM_MATRIX_ROWS)
+        sim_tell_matrix_rows(warp);
+    if (operation == SIM_MMA)
+        sim_multiply_matrices(warp);
     for (unsigned left = lanes; left; left &= left - 1) {
         struct sim_thread *thread = &warp[__builtin_ctz(left)];
         unsigned source = thread->exchange.source;
@@ -75,6 +79,16 @@ static uint64_t meet(const struct sim_site *site, enum sim_warp_operation operat
 
 void sim_warp_barrier(const struct sim_site *site, unsigned mask) {
     meet(site, SIM_WARP_BARRIER, mask, 0, 0);
+}
+
+void sim_meet_for_matrix(const struct sim_site *site, enum sim_warp_operation operation, uint64_t value) {
+    struct sim_block *block = &sim_worker->block;
+    unsigned warp = number_of(sim_worker->current) / SIM_WARP_THREADS;
+    if (sim_lanes_of_warp(block, warp) != SIM_ALL_LANES)
+        sim_report_call(SIM_MISSING_LANE, site,
+                        "is a matrix instruction, which needs 32 lanes, in a warp of %d",
+                        __builtin_popcount(sim_lanes_of_warp(block, warp)));
+    meet(site, operation, SIM_ALL_LANES, 0, value);
 }
 
 unsigned sim_ballot(const struct sim_site *site, unsigned mask, int predicate) {
