@@ -10,9 +10,9 @@
  *   - GroupNorm in the registers that hold the sums (quad_norm.h), between warps through shared memory.
  *
  * Precisions: bfloat16, float16 and tf32 with 128x256 outputs a block, 64x64 a warp. float32 from two float16
- * halves of each factor (halves.h) costs three products, and has 128x128 outputs a block: the tensor cores
- * cut off what they add, so their sums are added to ordinary float32 sums every 128 k, which need registers
- * too.
+ * halves of each factor (halves.h) costs three products, and has 128x128 outputs a block, for it has twice
+ * the operands. The tensor cores cut off what they add, so they add up 16 k only, which is then added to the
+ * sums by ordinary additions: four for three mma, and in other units.
  *
  * Bytes: inputs once, y once, as far as the L2 cache holds what several tiles share. Operations: 2 batch
  * in_features out_features, three times that for float32.
@@ -50,11 +50,10 @@
 #define TILE_ROWS (WARPS_DOWN * WARP_ROWS)
 #define ROW_SUMS (MOST_COLUMN_TILES * 4) /* a lane's sums in 16 rows */
 
-/* A step along k. With 16-bit factors it is 32 k, and the sums of split factors are promoted every 64. */
+/* A step along k: with 16-bit factors 32 k. */
 #define STEP_BYTES 64
 #define STEP_PIECES (STEP_BYTES / PIECE)
 #define STEP_UNITS (STEP_PIECES / 2)
-#define PROMOTED_STEPS 2
 
 /* The steps in shared memory, those that are on their way too: 96 KB, which all these GPUs have. */
 #define SLOTS 4
@@ -255,47 +254,50 @@ static __forceinline__ __device__ void load_operands(struct operands *operands, 
  * t = lane % 4, columns 2 t and 2 t + 1 of row g, then of row g + 8. */
 typedef float warp_sums[ROW_TILES][ROW_SUMS];
 
-static __forceinline__ __device__ void multiply_halves(warp_sums sum, const struct operands *operands,
-                                                       int x_half, int w_half, struct product product) {
+static __forceinline__ __device__ void mma(float *sum, const uint32_t *x, const uint32_t *w,
+                                           struct product product) {
+    if (product.type == FGN_FLOAT32)
+        mma_16x8x8_tf32(sum, x, w);
+    else
+        mma_16x8x16(sum, x, w, product.type);
+}
+
+static __forceinline__ __device__ void multiply_unit(warp_sums sum, const struct operands *operands,
+                                                     struct product product) {
 #pragma unroll
     for (int i = 0; i < ROW_TILES; i++) {
 #pragma unroll
         for (int turn = 0; turn < product.column_tiles; turn++) {
             /* back and forth, so that one operand stays in the register file's reuse cache */
             int j = i % 2 ? product.column_tiles - 1 - turn : turn;
-            if (product.type == FGN_FLOAT32)
-                mma_16x8x8_tf32(&sum[i][4 * j], operands->x[x_half][i], operands->w[w_half][j]);
-            else
-                mma_16x8x16(&sum[i][4 * j], operands->x[x_half][i], operands->w[w_half][j], product.type);
+            mma(&sum[i][4 * j], operands->x[0][i], operands->w[0][j], product);
         }
     }
 }
 
-/* The small products first: what is cut off is then smaller. */
-static __forceinline__ __device__ void multiply_unit(warp_sums sum, const struct operands *operands,
-                                                     struct product product) {
-    if (product.halves == 2) {
-        multiply_halves(sum, operands, 1, 0, product);
-        multiply_halves(sum, operands, 0, 1, product);
-    }
-    multiply_halves(sum, operands, 0, 0, product);
-}
-
-static __forceinline__ __device__ void promote(warp_sums total, warp_sums sum, struct product product) {
+/* The same of split factors: high low + low high + high high, the small products first, and the mma of one
+ * kind after one another, which do not wait for each other. */
+static __forceinline__ __device__ void multiply_split_unit(warp_sums sum, const struct operands *operands,
+                                                           struct product product) {
+    const int of_x[] = {0, 1, 0}, of_w[] = {1, 0, 0};
 #pragma unroll
     for (int i = 0; i < ROW_TILES; i++) {
+        float part[ROW_SUMS] = {0.0f};
 #pragma unroll
-        for (int j = 0; j < product.column_tiles * 4; j++) {
-            total[i][j] += sum[i][j];
-            sum[i][j] = 0.0f;
-        }
+        for (int kind = 0; kind < 3; kind++)
+#pragma unroll
+            for (int j = 0; j < product.column_tiles; j++)
+                mma(&part[4 * j], operands->x[of_x[kind]][i], operands->w[of_w[kind]][j], product);
+#pragma unroll
+        for (int j = 0; j < product.column_tiles * 4; j++)
+            sum[i][j] += part[j];
     }
 }
 
-/* The tile's sums, in `total` of split factors and in `sum` of others. */
+/* The tile's sums. */
 static __forceinline__ __device__ void multiply_tile(const struct tensor_core_args *args,
                                                      const struct place *place, warp_sums sum,
-                                                     warp_sums total, struct product product) {
+                                                     struct product product) {
     uint4 *slots = (uint4 *)dynamic_shared;
     const int pieces = slot_pieces(product);
     struct copies copies = {source_of(args, args->x, place->first_row, args->batch, product.halves),
@@ -328,14 +330,13 @@ static __forceinline__ __device__ void multiply_tile(const struct tensor_core_ar
                 __syncthreads();
                 load_operands(next, slots + reading * pieces, 0, place, product);
             }
-            multiply_unit(sum, &operands[unit % 2], product);
+            if (product.halves == 2)
+                multiply_split_unit(sum, &operands[unit % 2], product);
+            else
+                multiply_unit(sum, &operands[unit % 2], product);
         }
-        if (product.halves == 2 && step % PROMOTED_STEPS == PROMOTED_STEPS - 1)
-            promote(total, sum, product);
     }
     copy_async_wait(0);
-    if (product.halves == 2)
-        promote(total, sum, product);
 }
 
 /* ---- From the sums to y, 16 rows at a time ---- */
@@ -509,7 +510,6 @@ static __forceinline__ __device__ void store_values(const struct tensor_core_arg
     }
 }
 
-/* `inner` is the type that y has where it is not float32. */
 static __forceinline__ __device__ void finish_rows(const struct tensor_core_args *args,
                                                    const struct row_place *at, float *value,
                                                    struct product product) {
@@ -558,12 +558,9 @@ static __forceinline__ __device__ void run_block(const struct tensor_core_args *
     if (product.halves == 2 && holds(args->unheld))
         return;
     struct place place = place_of_thread(args, product);
-    warp_sums sum = {{0.0f}}, total = {{0.0f}};
-    multiply_tile(args, &place, sum, total, product);
-    if (product.halves == 2)
-        finish_tile(args, &place, total, product);
-    else
-        finish_tile(args, &place, sum, product);
+    warp_sums sum = {{0.0f}};
+    multiply_tile(args, &place, sum, product);
+    finish_tile(args, &place, sum, product);
 }
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800

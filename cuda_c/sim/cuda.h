@@ -174,9 +174,10 @@ unsigned sim_active_mask(const struct sim_site *site);
  */
 void sim_matrix_rows(const struct sim_site *site, const void *mine, const void **row);
 
-/* sum += a b for 16 rows, 8 columns and 32 bytes of k; ptx_mma.h says which lane has what. Sums are float32,
- * product by product in the order of k, where a GPU adds several at once and cuts bits off. Of float32
- * factors (tf32) the lower 13 bits do not count. */
+/* sum += a b for 16 rows, 8 columns and 32 bytes of k; ptx_mma.h says which lane has what. Products
+ * are exact, and so is their sum with what was there, which is then cut off to float32, towards zero; a GPU
+ * cuts off a little more, where a product is small beside the others. Of float32 factors (tf32) the lower 13
+ * bits do not count. */
 enum sim_factors { SIM_FLOAT16_FACTORS, SIM_BFLOAT16_FACTORS, SIM_TF32_FACTORS };
 void sim_mma(const struct sim_site *site, float *sum, const uint32_t *a, const uint32_t *b,
              enum sim_factors factors);

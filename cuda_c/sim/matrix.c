@@ -58,6 +58,14 @@ static void unpack(uint32_t word, enum sim_factors factors, float *value) {
     }
 }
 
+/* The float next to v towards zero: v, where it is one. */
+static float cut_off(double v) {
+    float nearest = (float)v;
+    if (fabs((double)nearest) > fabs(v) && !isinf(nearest))
+        nearest = nextafterf(nearest, 0.0f);
+    return nearest;
+}
+
 void sim_multiply_matrices(const struct sim_thread *warp) {
     const struct product *of_lane[SIM_WARP_THREADS];
     for (int lane = 0; lane < SIM_WARP_THREADS; lane++)
@@ -78,13 +86,13 @@ void sim_multiply_matrices(const struct sim_thread *warp) {
         }
     }
     for (int row = 0; row < ROWS; row++) {
-        float sum[COLUMNS];
+        double sum[COLUMNS];
         for (int column = 0; column < COLUMNS; column++)
             sum[column] = of_lane[row % 8 * 4 + column / 2]->sum[row / 8 * 2 + column % 2];
         for (int k = 0; k < depth; k++)
             for (int column = 0; column < COLUMNS; column++)
-                sum[column] += a[row][k] * b[k][column];
+                sum[column] += (double)a[row][k] * b[k][column];
         for (int column = 0; column < COLUMNS; column++)
-            of_lane[row % 8 * 4 + column / 2]->sum[row / 8 * 2 + column % 2] = sum[column];
+            of_lane[row % 8 * 4 + column / 2]->sum[row / 8 * 2 + column % 2] = cut_off(sum[column]);
     }
 }
