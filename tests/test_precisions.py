@@ -80,7 +80,7 @@ def test_the_product_alone(version, device, precision):
     assert relative_error(y, exact) <= 2 * max(ROUNDOFF[precision], relative_error(expected, exact))
 
 
-def hard_inputs(name, x, weight):
+def hard_inputs(name, x, weight, generator):
     """Float32 inputs that are hard for products of halves."""
     rows = torch.arange(x.shape[0], device=x.device)
     if name == "huge and tiny rows":
@@ -93,8 +93,8 @@ def hard_inputs(name, x, weight):
         x[3] = 0
         weight[5] = 0
     elif name == "log-normal":
-        x = torch.exp(3 * torch.randn_like(x))
-        weight = weight.sign() * torch.exp(3 * torch.randn_like(weight))
+        x = torch.exp(3 * torch.randn(x.shape, generator=generator)).to(x.device)
+        weight = weight.sign() * torch.exp(3 * torch.randn(weight.shape, generator=generator)).to(x.device)
     elif name == "large beside small, under a zero":
         x[2, 7] = 1e30
         weight[:, 7] = 0
@@ -120,7 +120,7 @@ def test_float32_accuracy_on_hard_inputs(version, device, name, batch):
     generator = torch.Generator().manual_seed(3)
     x = torch.randn(batch, 264, generator=generator).to(device)
     weight = torch.randn(256, 264, generator=generator).to(device)
-    x, weight = hard_inputs(name, x, weight)
+    x, weight = hard_inputs(name, x, weight, generator)
     exact = x.double() @ weight.double().T
     with torch_precision("ieee"):
         expected = torch.nn.functional.linear(x, weight)
