@@ -90,12 +90,13 @@ struct tensor_core_args {
     fgn_type y_type;
 };
 
-/* What is multiplied: constants of each kernel. */
+/* What is multiplied: constants wherever they are used. */
 struct product {
     fgn_type type;    /* of the factors; FGN_FLOAT32: tf32 */
     int halves;       /* 2 of split factors, else 1 */
     int column_tiles; /* of a warp */
     int slots;
+    bool pieces; /* rows are made of aligned pieces */
 };
 
 static __forceinline__ __device__ int tile_columns(struct product product) {
@@ -137,29 +138,30 @@ static __forceinline__ __device__ int slot_pieces(struct product product) {
     return product.halves * (TILE_ROWS + tile_columns(product)) * STEP_PIECES;
 }
 
-/* What a thread copies of x or w. */
+/* What a thread copies of x or w. Rows that do not exist repeat the last one: their sums are not stored. */
 struct source {
     const unsigned char *from[2]; /* its piece of its first row, in the step that comes next */
-    int64_t apart;                /* bytes from one of its rows to the next */
-    int rows;                     /* how many of them there are */
+    uint32_t apart;               /* bytes from one of its rows to the next */
+    int last;                     /* the last of its rows that exists */
 };
 
 static __forceinline__ __device__ struct source source_of(const struct tensor_core_args *args,
                                                           const void *const *matrix, int64_t first,
                                                           int64_t rows, int halves) {
     int64_t row = first + threadIdx.x / STEP_PIECES;
+    row = row < rows ? row : rows - 1;
     int64_t at = row * args->row_bytes + threadIdx.x % STEP_PIECES * PIECE;
+    int64_t last = (rows - 1 - row) / ROWS_BETWEEN;
     struct source source;
     source.from[0] = (const unsigned char *)matrix[0] + at;
     source.from[1] = halves == 2 ? (const unsigned char *)matrix[1] + at : NULL;
-    source.apart = ROWS_BETWEEN * args->row_bytes;
-    source.rows =
-        row < rows ? (int)tiles(rows - row < TILE_ROWS * 2 ? rows - row : TILE_ROWS * 2, ROWS_BETWEEN) : 0;
+    source.apart = (uint32_t)args->row_bytes * ROWS_BETWEEN;
+    source.last = last < ROWS_BETWEEN ? (int)last : ROWS_BETWEEN;
     return source;
 }
 
 /* One piece of which `left` bytes exist, in a row that is not made of aligned pieces. */
-static __forceinline__ __device__ void gather_piece(uint4 *to, const unsigned char *from, int64_t left,
+static __forceinline__ __device__ void gather_piece(uint4 *to, const unsigned char *from, int left,
                                                     fgn_type type) {
     if (type == FGN_FLOAT32) {
 #pragma unroll 1
@@ -172,21 +174,22 @@ static __forceinline__ __device__ void gather_piece(uint4 *to, const unsigned ch
     }
 }
 
-/* Starts to copy `rows` rows of the next step, of which the thread's piece has `left` bytes. Zeros stand for
- * what does not exist. */
-static __forceinline__ __device__ void start_rows(struct source *source, uint4 *to, int rows, int64_t left,
-                                                  bool pieces, struct product product) {
+/* Starts to copy `rows` rows of the next step, of which the thread's piece has `left` bytes; beyond the end
+ * of a row are zeros. */
+static __forceinline__ __device__ void start_rows(struct source *source, uint4 *to, int rows, int left,
+                                                  struct product product) {
     int own = piece_in_slot(threadIdx.x / STEP_PIECES, threadIdx.x % STEP_PIECES);
 #pragma unroll
     for (int half = 0; half < product.halves; half++) {
 #pragma unroll
         for (int i = 0; i < rows / ROWS_BETWEEN; i++) {
             uint4 *piece = to + (half * rows + i * ROWS_BETWEEN) * STEP_PIECES + own;
-            const unsigned char *from = source->from[half] + i * source->apart;
-            if (pieces)
-                copy_async_16_or_zero(piece, from, i < source->rows && left > 0);
+            uint32_t row = (uint32_t)(i < source->last ? i : source->last);
+            const unsigned char *from = source->from[half] + (uint64_t)row * source->apart;
+            if (product.pieces)
+                copy_async_16_or_zero(piece, from, left > 0);
             else
-                gather_piece(piece, from, i < source->rows ? left : 0, product.type);
+                gather_piece(piece, from, left, product.type);
         }
         source->from[half] += STEP_BYTES;
     }
@@ -195,15 +198,15 @@ static __forceinline__ __device__ void start_rows(struct source *source, uint4 *
 struct copies {
     struct source x;
     struct source w;
-    int64_t left; /* bytes in a row from the thread's piece of the next step on */
+    int left; /* bytes in a row from the thread's piece of the next step on */
 };
 
 /* Starts to copy the next step, as one group of copies. */
-static __forceinline__ __device__ void start_step(const struct tensor_core_args *args, struct copies *copies,
-                                                  uint4 *slot, struct product product) {
-    start_rows(&copies->x, slot, TILE_ROWS, copies->left, args->pieces, product);
+static __forceinline__ __device__ void start_step(struct copies *copies, uint4 *slot,
+                                                  struct product product) {
+    start_rows(&copies->x, slot, TILE_ROWS, copies->left, product);
     start_rows(&copies->w, slot + product.halves * TILE_ROWS * STEP_PIECES, tile_columns(product),
-               copies->left, args->pieces, product);
+               copies->left, product);
     copies->left -= STEP_BYTES;
     copy_async_commit();
 }
@@ -302,11 +305,11 @@ static __forceinline__ __device__ void multiply_tile(const struct tensor_core_ar
     const int pieces = slot_pieces(product);
     struct copies copies = {source_of(args, args->x, place->first_row, args->batch, product.halves),
                             source_of(args, args->w, place->first_column, args->out_features, product.halves),
-                            args->row_bytes - (int64_t)(threadIdx.x % STEP_PIECES) * PIECE};
+                            (int)args->row_bytes - (int)(threadIdx.x % STEP_PIECES) * PIECE};
     int steps = (int)tiles(args->row_bytes, STEP_BYTES);
     /* a step past the end is a group without copies but for zeros: so groups can be counted */
     for (int step = 0; step < product.slots - 1; step++)
-        start_step(args, &copies, slots + step * pieces, product);
+        start_step(&copies, slots + step * pieces, product);
     copy_async_wait(product.slots - 2);
     __syncthreads();
 
@@ -316,7 +319,7 @@ static __forceinline__ __device__ void multiply_tile(const struct tensor_core_ar
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
         const uint4 *slot = slots + reading * pieces;
-        start_step(args, &copies, slots + writing * pieces, product);
+        start_step(&copies, slots + writing * pieces, product);
         writing = writing + 1 < product.slots ? writing + 1 : 0;
         reading = reading + 1 < product.slots ? reading + 1 : 0;
 #pragma unroll
@@ -559,7 +562,13 @@ static __forceinline__ __device__ void run_block(const struct tensor_core_args *
         return;
     struct place place = place_of_thread(args, product);
     warp_sums sum = {{0.0f}};
-    multiply_tile(args, &place, sum, product);
+    product.pieces = true;
+    if (args->pieces) {
+        multiply_tile(args, &place, sum, product);
+    } else if (product.halves == 1) {
+        product.pieces = false;
+        multiply_tile(args, &place, sum, product);
+    }
     finish_tile(args, &place, sum, product);
 }
 
@@ -570,25 +579,25 @@ static __forceinline__ __device__ void run_block(const struct tensor_core_args *
 #endif
 
 __global__ void __launch_bounds__(THREADS, 1) tensor_core_bfloat16_kernel(struct tensor_core_args args) {
-    struct product product = {FGN_BFLOAT16, 1, MOST_COLUMN_TILES, SLOTS};
+    struct product product = {FGN_BFLOAT16, 1, MOST_COLUMN_TILES, SLOTS, true};
     if (HAS_TENSOR_CORES)
         run_block(&args, product);
 }
 
 __global__ void __launch_bounds__(THREADS, 1) tensor_core_float16_kernel(struct tensor_core_args args) {
-    struct product product = {FGN_FLOAT16, 1, MOST_COLUMN_TILES, SLOTS};
+    struct product product = {FGN_FLOAT16, 1, MOST_COLUMN_TILES, SLOTS, true};
     if (HAS_TENSOR_CORES)
         run_block(&args, product);
 }
 
 __global__ void __launch_bounds__(THREADS, 1) tensor_core_tf32_kernel(struct tensor_core_args args) {
-    struct product product = {FGN_FLOAT32, 1, MOST_COLUMN_TILES, SLOTS};
+    struct product product = {FGN_FLOAT32, 1, MOST_COLUMN_TILES, SLOTS, true};
     if (HAS_TENSOR_CORES)
         run_block(&args, product);
 }
 
 __global__ void __launch_bounds__(THREADS, 1) tensor_core_split_float32_kernel(struct tensor_core_args args) {
-    struct product product = {FGN_FLOAT16, 2, SPLIT_COLUMN_TILES, SPLIT_SLOTS};
+    struct product product = {FGN_FLOAT16, 2, SPLIT_COLUMN_TILES, SPLIT_SLOTS, true};
     if (HAS_TENSOR_CORES)
         run_block(&args, product);
 }
