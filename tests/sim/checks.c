@@ -1,6 +1,7 @@
 /* What the simulator must do, each thing as a small kernel and a check of its result.
  *
  * Run without arguments it lists the names of the checks; run with names, it runs those. */
+#include "ptx_mma.h"
 #include "sim/cuda.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -205,6 +206,138 @@ static void shuffles_of_every_width(void) {
     int wrong = 0;
     EXPECT(launch_shuffles_kernel(one(3), one(96), 0, NULL, (struct numbers){&wrong, 0}) == cudaSuccess);
     EXPECT(wrong == 0);
+}
+
+/* ---- Matrix instructions ---- */
+
+enum { MATRIX_ROWS = 16, MATRIX_COLUMNS = 8, ROW_BYTES = 32, ROW_WORDS = ROW_BYTES / 4 };
+
+/* c = c + a b, with a's rows and b's columns as memory holds them: 32 bytes along k. */
+struct matrices {
+    uint32_t a[MATRIX_ROWS][ROW_WORDS];
+    uint32_t b[MATRIX_COLUMNS][ROW_WORDS];
+    float c[MATRIX_ROWS][MATRIX_COLUMNS];
+    fgn_type type;
+};
+
+struct matrices_args {
+    struct matrices *matrices;
+};
+
+__global__ void multiply_matrices_kernel(struct matrices_args args) {
+    __shared__ struct matrices shared;
+    for (unsigned i = threadIdx.x; i < sizeof shared / 4; i += 32)
+        ((uint32_t *)&shared)[i] = ((const uint32_t *)&args.matrices[blockIdx.x])[i];
+    __syncthreads();
+    unsigned lane = threadIdx.x, g = lane / 4, t = lane % 4;
+    uint32_t a[4], b[4];
+    float sum[4];
+    ldmatrix_x4(a, &shared.a[lane % 16][lane / 16 * 4]);
+    ldmatrix_x4(b, &shared.b[lane % 8][lane / 8 % 2 * 4]); /* the last two matrices are the first two again */
+    for (int i = 0; i < 4; i++)
+        sum[i] = shared.c[g + i / 2 * 8][2 * t + i % 2];
+    if (shared.type == FGN_FLOAT32)
+        mma_16x8x8_tf32(sum, a, b);
+    else
+        mma_16x8x16(sum, a, b, shared.type);
+    for (int i = 0; i < 4; i++)
+        args.matrices[blockIdx.x].c[g + i / 2 * 8][2 * t + i % 2] = sum[i];
+}
+LAUNCHER(multiply_matrices_kernel, struct matrices_args)
+
+/* Small whole numbers: every product and sum of them is exact, in any order. */
+static float small_number(unsigned i) {
+    return (float)((int)(i * 2654435761u >> 27) - 16);
+}
+
+static float factor_at(const uint32_t *row, int k, fgn_type type) {
+    if (type == FGN_FLOAT32)
+        return ((const float *)row)[k];
+    uint16_t bits = ((const uint16_t *)row)[k];
+    return type == FGN_FLOAT16 ? float_of_float16(bits) : float_of_bfloat16(bits);
+}
+
+static void set_factor(uint32_t *row, int k, float v, fgn_type type) {
+    if (type == FGN_FLOAT32)
+        ((float *)row)[k] = v;
+    else
+        ((uint16_t *)row)[k] = type == FGN_FLOAT16 ? float16_bits(v) : bfloat16_bits(v);
+}
+
+static void matrices_are_multiplied(void) {
+    struct matrices cases[3], before[3];
+    for (int type = 0; type < 3; type++) {
+        struct matrices *m = &cases[type];
+        m->type = (fgn_type)type;
+        int depth = type == FGN_FLOAT32 ? ROW_WORDS : 2 * ROW_WORDS;
+        for (int k = 0; k < depth; k++) {
+            for (int row = 0; row < MATRIX_ROWS; row++)
+                set_factor(m->a[row], k, small_number((unsigned)(row * 100 + k)), m->type);
+            for (int column = 0; column < MATRIX_COLUMNS; column++)
+                set_factor(m->b[column], k, small_number((unsigned)(7000 + column * 100 + k)), m->type);
+        }
+        for (int i = 0; i < MATRIX_ROWS * MATRIX_COLUMNS; i++)
+            m->c[i / MATRIX_COLUMNS][i % MATRIX_COLUMNS] = small_number((unsigned)(30000 + i));
+        before[type] = *m;
+    }
+    EXPECT(launch_multiply_matrices_kernel(one(3), one(32), 0, NULL, (struct matrices_args){cases}) ==
+           cudaSuccess);
+    for (int type = 0; type < 3; type++) {
+        const struct matrices *m = &before[type];
+        int depth = type == FGN_FLOAT32 ? ROW_WORDS : 2 * ROW_WORDS;
+        for (int row = 0; row < MATRIX_ROWS; row++)
+            for (int column = 0; column < MATRIX_COLUMNS; column++) {
+                float expected = m->c[row][column];
+                for (int k = 0; k < depth; k++)
+                    expected += factor_at(m->a[row], k, m->type) * factor_at(m->b[column], k, m->type);
+                EXPECT(cases[type].c[row][column] == expected);
+            }
+    }
+}
+
+/* What is added is cut off towards zero; infinity and NaN stay what they are. */
+static void matrix_sums_are_cut_off(void) {
+    struct matrices m;
+    memset(&m, 0, sizeof m);
+    m.type = FGN_FLOAT16;
+    const float cases[][3] = {
+        {1.0f, 0x1.8p-12f, 1.0f},          {-1.0f, -0x1.8p-12f, -1.0f},
+        {1.0f, 0x1p-11f, 1.0f + 0x1p-23f}, {1.0f, 0x1p-1f * -0x1p-11f, 1.0f - 0x1p-24f},
+        {INFINITY, 1.0f, INFINITY},        {-0x1.fffffep127f, -60000.0f, -0x1.fffffep127f}};
+    const int count = sizeof cases / sizeof *cases;
+    set_factor(m.b[0], 0, 0x1p-12f, FGN_FLOAT16);
+    for (int row = 0; row < count; row++) {
+        m.c[row][0] = cases[row][0];
+        set_factor(m.a[row], 0, cases[row][1], FGN_FLOAT16);
+    }
+    m.c[count][0] = NAN;
+    EXPECT(launch_multiply_matrices_kernel(one(1), one(32), 0, NULL, (struct matrices_args){&m}) ==
+           cudaSuccess);
+    for (int row = 0; row < count; row++)
+        EXPECT(m.c[row][0] == cases[row][2]);
+    EXPECT(m.c[count][0] != m.c[count][0]);
+}
+
+static void tf32_has_11_bits(void) {
+    const float cases[][2] = {{1.0f, 1.0f},
+                              {1.0f + 0x1p-11f, 1.0f + 0x1p-10f}, /* ties go away from zero */
+                              {-1.0f - 0x1p-11f, -1.0f - 0x1p-10f},
+                              {1.0f + 0x1.8p-12f, 1.0f},
+                              {1.0f + 0x1.8p-11f, 1.0f + 0x1p-10f},
+                              {0x1.fffffep127f, INFINITY},
+                              {INFINITY, INFINITY},
+                              {0.0f, 0.0f}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        EXPECT(__uint_as_float(tf32_bits(__float_as_uint(cases[i][0]))) == cases[i][1]);
+    float nan = __uint_as_float(tf32_bits(0x7fffffffu));
+    EXPECT(nan != nan);
+}
+
+static void a_matrix_instruction_wants_whole_warps(void) {
+    struct matrices m;
+    memset(&m, 0, sizeof m);
+    EXPECT(reports(launch_multiply_matrices_kernel(one(1), one(20), 0, NULL, (struct matrices_args){&m}),
+                   SIM_MISSING_LANE));
 }
 
 __global__ void partial_warp_kernel(struct numbers a) {
@@ -730,6 +863,10 @@ static const struct {
     CHECK(barrier_votes),
     CHECK(dynamic_shared_memory),
     CHECK(shuffles_of_every_width),
+    CHECK(matrices_are_multiplied),
+    CHECK(matrix_sums_are_cut_off),
+    CHECK(tf32_has_11_bits),
+    CHECK(a_matrix_instruction_wants_whole_warps),
     CHECK(a_last_warp_that_is_partial),
     CHECK(votes_in_divergent_branches),
     CHECK(lanes_meet_from_two_lines),
