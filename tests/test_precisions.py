@@ -22,8 +22,10 @@ VERSIONS = [name for name in version_names() if any(name in tensor_core_versions
 every_version = pytest.mark.parametrize("version", VERSIONS)
 every_precision = pytest.mark.parametrize("precision", PRECISIONS)
 
-# Groups of 8, 16, ..., 512 channels and others; full tiles and others; few rows and many.
+# Groups of 8, 16, ..., 512 channels and others; full tiles and others; few rows and many; rows that do not
+# begin at multiples of 16 bytes.
 SHAPES = [
+    Shape(3, 7, 5, 5),
     Shape(1, 64, 64, 8),
     Shape(5, 40, 96, 6),
     Shape(64, 72, 512, 1),
@@ -31,6 +33,9 @@ SHAPES = [
     Shape(130, 72, 96, 3),
     Shape(257, 520, 1536, 3),
     Shape(300, 264, 512, 32),
+    Shape(70, 37, 192, 4),
+    Shape(140, 45, 1024, 4),
+    Shape(72, 130, 320, 5),
 ]
 
 # What a product may err beyond torch's own: the unit roundoff of the type that the factors are rounded to.
@@ -78,6 +83,23 @@ def test_the_product_alone(version, device, precision):
         expected = torch.nn.functional.linear(x, weight, bias)
     y = fgn.linear(x, weight, bias, version, precision)
     assert relative_error(y, exact) <= 2 * max(ROUNDOFF[precision], relative_error(expected, exact))
+
+
+@every_version
+@every_precision
+def test_matrices_at_any_address(version, device, precision):
+    shape = Shape(70, 64, 96, 3)
+    chain = with_groups(CHAIN, shape.groups)
+    skip_unless_it_runs(chain, shape, version, device, precision)
+    x, parameters = random_inputs(chain, shape, device, 7, PRECISIONS[precision].dtype)
+
+    def one_element_on(tensor):
+        moved = torch.empty(tensor.numel() + 1, dtype=tensor.dtype, device=device)[1:].view(tensor.shape)
+        return moved.copy_(tensor)
+
+    expected = run_chain(chain, x, parameters, version, precision=precision)
+    moved = {name: one_element_on(parameter) for name, parameter in parameters.items()}
+    assert torch.equal(run_chain(chain, one_element_on(x), moved, version, precision=precision), expected)
 
 
 def hard_inputs(name, x, weight, generator):
