@@ -8,6 +8,7 @@
 #include "ladder.h"
 #include "moments.h"
 #include "pointwise.h"
+#include "ptx_few_rows.h"
 #include "team.h"
 
 struct ending {
@@ -18,11 +19,52 @@ struct ending {
     fgn_type type;
 };
 
+/* That a thread of the second launch works on together, and so the fewest channels worth a thread. */
+#define VALUES_AT_ONCE 4
+
+/* The most channels that a warp rather than a block ends. */
+#define LARGEST_WARP_GROUP 128
+
+/* The channels that one team ends together: a group, or where there is no norm, any number. */
+static inline __host__ __device__ int64_t channels_of_team(const struct ending *ending) {
+    int64_t channels = ending->norm.channels;
+    if (ending->norm.groups > 0)
+        return channels / ending->norm.groups;
+    return channels < LARGEST_WARP_GROUP ? channels : LARGEST_WARP_GROUP;
+}
+
+/* The lanes that end a group of up to LARGEST_WARP_GROUP channels, some for each. */
+static inline __host__ __device__ int lanes_of_group(int64_t size) {
+    return power_of_two_above(tiles(size, VALUES_AT_ONCE), LANES);
+}
+
+static inline __device__ const float *operand_of(const fgn_pointwise *step) {
+    bool has_operand = step->kind == FGN_ADD_CHANNEL || step->kind == FGN_MULTIPLY_CHANNEL;
+    return has_operand ? step->channel : NULL;
+}
+
 static inline __device__ void store_element(void *to, int64_t index, float v, fgn_type type) {
     if (type == FGN_FLOAT32)
         ((float *)to)[index] = v;
     else
         ((uint16_t *)to)[index] = type == FGN_FLOAT16 ? float16_bits(v) : bfloat16_bits(v);
+}
+
+static inline __device__ void fetch_vector(const float *vector, int64_t channel, int count) {
+    if (vector && (int)threadIdx.x < count)
+        prefetch_to_l2(vector + channel + threadIdx.x);
+}
+
+/* Has all vectors that end `count` channels brought to the L2 cache, long before they are used: from memory
+ * each would be waited for when the sums are done. Of as many channels as a block has threads at most. */
+static inline __device__ void fetch_vectors(const struct ending *ending, int64_t channel, int count) {
+    fetch_vector(ending->bias, channel, count);
+    fetch_vector(ending->norm.scale, channel, count);
+    fetch_vector(ending->norm.shift, channel, count);
+    for (int i = 0; i < ending->before.count; i++)
+        fetch_vector(operand_of(&ending->before.step[i]), channel, count);
+    for (int i = 0; i < ending->norm.after.count; i++)
+        fetch_vector(operand_of(&ending->norm.after.step[i]), channel, count);
 }
 
 /* before(sum + bias), for neighbours `step` channels apart. */

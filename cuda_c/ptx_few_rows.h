@@ -1,7 +1,8 @@
 /* What gemm_few_rows_tensor.cu uses beside ptx_mma.h, for both machines:
  *   - a copy of what is read only once; copy_async_wait() waits for it;
+ *   - prefetch;
  *   - griddepcontrol (9.0), which lets a launch begin while the one before it ends.
- * PTX ISA, sections "cp.async" and "griddepcontrol". */
+ * PTX ISA, sections "cp.async", "prefetch" and "griddepcontrol". */
 #pragma once
 
 #include "ptx_mma.h"
@@ -23,6 +24,11 @@ static __forceinline__ __device__ void copy_async_once_16_or_zero(void *shared, 
     (void)shared, (void)global, (void)valid;
     __trap();
 #endif
+}
+
+/* Brings the line at `global` to the L2 cache; nothing waits for it. */
+static __forceinline__ __device__ void prefetch_to_l2(const void *global) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
 }
 
 /* The next launch may begin as soon as every block has come here; it still has to wait for what this one
@@ -61,6 +67,11 @@ static __forceinline__ __device__ void griddepcontrol_wait(void) {
 #else
 
 #define copy_async_once_16_or_zero(shared, global, valid) copy_async_16_or_zero(shared, global, valid)
+
+/* The simulator has no caches to fill. */
+static inline void prefetch_to_l2(const void *global) {
+    (void)global;
+}
 
 /* One launch after the other. */
 static inline void griddepcontrol_launch_dependents(void) {}

@@ -12,9 +12,9 @@ from fgn.reference import chain_reference64, ieee_float32
 
 VERSION = "few_rows"
 
-# What rounding both factors of a product leaves, relative to the product: half a unit in the last place each.
-# tf32 products are made of two bfloat16 pieces, which have 16 bits.
-TF32_ERROR = 2.0**-16
+# What rounding both factors of a product to tf32 leaves at most, relative to the product: half a unit in the
+# last of 11 significant bits each.
+TF32_ERROR = 2.0**-10
 
 every_precision = pytest.mark.parametrize("precision", PRECISIONS)
 
@@ -90,7 +90,7 @@ def test_chains(precision, name, shape, device):
         assert_accurate(y, chain, x, parameters)
         return
     exact = chain_reference64(chain, x, parameters)
-    unit = torch.finfo(dtype).eps / 2 if dtype != torch.float32 else 2.0**-12
+    unit = torch.finfo(dtype).eps / 2 if dtype != torch.float32 else TF32_ERROR
     assert y.dtype == dtype and y.shape == exact.shape
     assert relative_error(y, exact) <= unit
 
@@ -98,11 +98,7 @@ def test_chains(precision, name, shape, device):
 def test_groups_in_a_block_take_one_launch(device):
     chain = CHAINS["gemm_groupnorm_hardtanh"]
     assert launch_count(with_groups(chain, 4), Shape(3, 264, 128, 4), VERSION, device) == 1
-    assert launch_count(with_groups(chain, 1), Shape(3, 264, 128, 1), VERSION, device) == 2
-
-
-def test_more_rows_are_refused(device):
-    assert launch_count(PRODUCT, Shape(65, 8, 8, 0), VERSION, device) is None
+    assert launch_count(with_groups(chain, 1), Shape(3, 264, 512, 1), VERSION, device) == 2
 
 
 def with_values(name, x, weight):
