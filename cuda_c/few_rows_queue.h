@@ -124,15 +124,16 @@ static __forceinline__ __device__ void gather(const struct few_rows_args *args,
 #pragma unroll
     for (int i = 0; i < 2 * LANE_COLUMNS; i++) {
         int behind = i % 2 * (STEP_BYTES / 2);
-        weight[i * LANES] =
-            gather_chunk(from->column[i / 2] + behind, from->column_left - behind, element_bytes);
+        uint4 chunk = gather_chunk(from->column[i / 2] + behind, from->column_left - behind, element_bytes);
+        weight[i * LANES] = chunk;
     }
 #pragma unroll
     for (int i = 0; i < 2 * X_SHARE; i++) {
         int behind = i % 2 * (STEP_BYTES / 2);
-        if (from->row_present[i / 2])
-            x_in_slot(args, slot, threadIdx.x / LANES + i / 2 * WARPS)[i % 2 * LANES] =
-                gather_chunk(from->row[i / 2] + behind, from->row_left[i / 2] - behind, element_bytes);
+        if (!from->row_present[i / 2])
+            continue;
+        uint4 chunk = gather_chunk(from->row[i / 2] + behind, from->row_left[i / 2] - behind, element_bytes);
+        x_in_slot(args, slot, threadIdx.x / LANES + i / 2 * WARPS)[i % 2 * LANES] = chunk;
     }
 }
 
