@@ -61,22 +61,25 @@ struct warp_place {
     int rounds; /* of the block: a step of each warp along k */
 };
 
-/* Blocks that read the same columns of the weight follow each other. */
+/* Blocks that read the same part of the weight are near each other. */
 static inline __device__ struct warp_place place_of_warp(const struct few_rows_args *args, int row_tiles) {
-    int warp = threadIdx.x / LANES;
-    int row_block = blockIdx.x % args->row_blocks, rest = blockIdx.x / args->row_blocks;
+    unsigned warp = threadIdx.x / LANES, block = blockIdx.x;
+    unsigned columns_of_blocks = block / (unsigned)args->row_blocks;
+    unsigned row_block = block - columns_of_blocks * args->row_blocks;
+    unsigned column_block = columns_of_blocks / (unsigned)args->splits;
     struct warp_place place;
-    place.across = warp % args->across;
-    place.along = warp / args->across;
-    place.warps_along = WARPS / args->across;
-    place.split = rest / args->column_blocks;
+    place.split = (int)(columns_of_blocks - column_block * args->splits);
+    place.warps_along = (int)(WARPS / (unsigned)args->across);
+    place.along = (int)(warp / (unsigned)args->across);
+    place.across = (int)warp - place.along * args->across;
     place.first_row = (int64_t)row_block * (row_tiles * TILE_ROWS);
     int64_t rows = args->batch - place.first_row;
     place.rows = rows < row_tiles * TILE_ROWS ? (int)rows : row_tiles * TILE_ROWS;
-    place.block_column = (int64_t)(rest % args->column_blocks) * args->across * WARP_COLUMNS;
+    place.block_column = (int64_t)column_block * args->across * WARP_COLUMNS;
     place.first_column = place.block_column + place.across * WARP_COLUMNS;
-    place.first_step = (int)((int64_t)args->steps * place.split / args->splits);
-    place.end_step = (int)((int64_t)args->steps * (place.split + 1) / args->splits);
-    place.rounds = (int)tiles(place.end_step - place.first_step, place.warps_along);
+    /* steps are fewer than 2^18, splits than 2^5 */
+    place.first_step = (int)((unsigned)args->steps * place.split / args->splits);
+    place.end_step = (int)((unsigned)args->steps * (place.split + 1) / args->splits);
+    place.rounds = (place.end_step - place.first_step + place.warps_along - 1) / place.warps_along;
     return place;
 }

@@ -14,21 +14,41 @@ static inline __host__ __device__ int parked_bytes(int across, int row_tiles) {
     return WARPS / across * row_tiles * TILE_ROWS * parked_pitch(across) * (int)sizeof(float);
 }
 
+/* Where the warps along k have parked their sums of the warp's first output. */
+static inline __device__ float *parked_by(const struct few_rows_args *args, const struct warp_place *place,
+                                          int along, int row_tiles) {
+    return (float *)dynamic_shared + along * row_tiles * TILE_ROWS * parked_pitch(args->across) +
+           place->across * WARP_COLUMNS;
+}
+
 static __forceinline__ __device__ void park(const struct few_rows_args *args, const struct warp_place *place,
-                                            float *parked, tile_sums *sum, int row_tiles,
-                                            enum factors factors) {
-    int lane = threadIdx.x % LANES;
-    int pitch = parked_pitch(args->across);
-    float *first = parked + place->along * row_tiles * TILE_ROWS * pitch + place->across * WARP_COLUMNS;
+                                            tile_sums *sum, int row_tiles, enum factors factors) {
+    int lane = threadIdx.x % LANES, pitch = parked_pitch(args->across);
+    float *mine = parked_by(args, place, place->along, row_tiles);
+    float *to = mine + lane / 4 * pitch + lane % 4 * 2;
+    float unscale = factors == FLOAT32_PIECES ? UNSCALE : 1.0f;
+    float not_finite = 0.0f; /* becomes NaN */
 #pragma unroll
     for (int i = 0; i < row_tiles * COLUMN_TILES * 2; i++) {
         int tile = i / (2 * COLUMN_TILES), column_tile = i / 2 % COLUMN_TILES, upper = i % 2;
-        int row = tile * TILE_ROWS + 8 * upper + lane / 4;
-        int column = column_tile * TILE_COLUMNS + lane % 4 * 2;
-        const float *pair = &sum[tile][column_tile][2 * upper];
-        *(float2 *)&first[row * pitch + column] =
-            make_float2(output_of(args, place, pair[0], row, column, factors),
-                        output_of(args, place, pair[1], row, column + 1, factors));
+        float2 pair = make_float2(sum[tile][column_tile][2 * upper] * unscale,
+                                  sum[tile][column_tile][2 * upper + 1] * unscale);
+        *(float2 *)&to[(tile * TILE_ROWS + 8 * upper) * pitch + column_tile * TILE_COLUMNS] = pair;
+        not_finite += (pair.x + pair.y) * 0.0f;
+    }
+    if (factors != FLOAT32_PIECES || not_finite == 0.0f)
+        return;
+    /* beyond the pieces' range, or no number: one of this lane's sums */
+#pragma unroll 1
+    for (int i = 0; i < row_tiles * COLUMN_TILES * 4; i++) {
+        int row = i / (4 * COLUMN_TILES) * TILE_ROWS + i / 2 % 2 * 8 + lane / 4;
+        int column = i / 4 % COLUMN_TILES * TILE_COLUMNS + lane % 4 * 2 + i % 2;
+        float *parked = &mine[row * pitch + column];
+        if (!is_finite(*parked) && row < place->rows && place->first_column + column < args->out_features)
+            *parked = plain_sum(
+                (const float *)args->x + (place->first_row + row) * args->in_features,
+                (const float *)args->weight + (place->first_column + column) * args->in_features,
+                args->in_features, place->first_step + place->along, place->end_step, place->warps_along);
     }
 }
 
@@ -38,47 +58,68 @@ static inline __device__ int columns_here(const struct few_rows_args *args, cons
     return left < args->across * WARP_COLUMNS ? (int)left : args->across * WARP_COLUMNS;
 }
 
-/* Adds up the warps along k, and hands the sums on: to the workspace, or with the operators before the norm
- * back to shared memory. */
-static __forceinline__ __device__ void
-add_warps(const struct few_rows_args *args, const struct warp_place *place, float *parked, int row_tiles) {
-    int pitch = parked_pitch(args->across), here = columns_here(args, place);
-    int columns = args->across * WARP_COLUMNS; /* a power of two */
-    float *partial =
-        args->partial ? args->partial + (place->split * args->batch + place->first_row) * args->out_features
-                      : NULL;
-    for (int i = threadIdx.x; i < place->rows * columns; i += THREADS) {
-        int row = i / columns, column = i % columns;
-        if (column >= here)
-            continue;
-        float sum = 0.0f;
-        for (int along = 0; along < place->warps_along; along++)
-            sum += parked[(along * row_tiles * TILE_ROWS + row) * pitch + column];
-        if (partial) {
-            partial[row * args->out_features + place->block_column + column] = sum;
-        } else {
-            begin_ending(&args->ending, &sum, 1, place->block_column + column, 0);
-            parked[row * pitch + column] = sum;
+/* The sums that have been parked, over the warps along k, for four rows of a lane's column. */
+static __forceinline__ __device__ void add_parked(float *sum, const struct few_rows_args *args,
+                                                  const struct warp_place *place, int row, int row_tiles) {
+    int pitch = parked_pitch(args->across);
+#pragma unroll
+    for (int i = 0; i < FOUR; i++)
+        sum[i] = 0.0f;
+#pragma unroll 1
+    for (int along = 0; along < place->warps_along; along++) {
+        const float *parked = parked_by(args, place, along, row_tiles) + threadIdx.x % LANES;
+#pragma unroll
+        for (int i = 0; i < FOUR; i++)
+            if (row + i * place->warps_along < place->rows)
+                sum[i] += parked[(row + i * place->warps_along) * pitch];
+    }
+}
+
+/* The warp's columns once more: their warps along k take every warps_along-th row of the finished sums, and
+ * hand them on to the workspace, or with the operators before the norm back to shared memory. */
+static __forceinline__ __device__ void hand_on(const struct few_rows_args *args,
+                                               const struct warp_place *place, int row_tiles) {
+    int64_t column = place->first_column + threadIdx.x % LANES;
+    if (column >= args->out_features)
+        return;
+    float *parked = parked_by(args, place, 0, row_tiles) + threadIdx.x % LANES;
+    float *partial = args->partial;
+    if (partial)
+        partial += (place->split * args->batch + place->first_row) * args->out_features + column;
+#pragma unroll 1
+    for (int row = place->along; row < place->rows; row += FOUR * place->warps_along) {
+        float sum[FOUR];
+        add_parked(sum, args, place, row, row_tiles);
+        if (!partial)
+            begin_ending(&args->ending, sum, FOUR, column, 0);
+#pragma unroll
+        for (int i = 0; i < FOUR; i++) {
+            int here = row + i * place->warps_along;
+            if (here >= place->rows)
+                continue;
+            if (partial)
+                partial[here * args->out_features] = sum[i];
+            else
+                parked[here * parked_pitch(args->across)] = sum[i];
         }
     }
 }
 
 /* A team of lanes for each row and group of the block's columns. */
 static __forceinline__ __device__ void end_groups(const struct few_rows_args *args,
-                                                  const struct warp_place *place, const float *parked) {
-    int here = columns_here(args, place);
-    int size = (int)channels_of_team(&args->ending);
+                                                  const struct warp_place *place) {
+    int here = columns_here(args, place), size = channels_of_team(&args->ending);
     int groups = (int)tiles(here, size);
     struct members team = {0, lanes_of_group(size), NULL};
     team.member = threadIdx.x % team.count;
     int teams = THREADS / team.count, items = place->rows * groups;
+    const float *parked = (const float *)dynamic_shared;
 #pragma unroll 1
     for (int first_item = 0; first_item < items; first_item += teams) {
         int item = first_item + threadIdx.x / team.count; /* past the last one: a team without work */
-        int row = item / groups, first = item % groups * size;
-        int channels = size < here - first ? size : here - first;
-        end_group(&args->ending, parked + row * parked_pitch(args->across) + first,
-                  item < items ? channels : 0, 1.0f / size, place->first_row + row,
-                  place->block_column + first, &team);
+        int row = item / groups, first = (item - row * groups) * size;
+        int channels = item >= items ? 0 : size < here - first ? size : here - first;
+        end_group(&args->ending, parked + row * parked_pitch(args->across) + first, channels, 1.0f / size,
+                  place->first_row + row, place->block_column + first, &team);
     }
 }

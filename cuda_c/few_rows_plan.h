@@ -85,18 +85,24 @@ static double cost_of(const fgn_chain *chain, const struct plan *plan, int multi
     return cost;
 }
 
-/* What fits in a block's shared memory. */
+/* What a block takes of shared memory beside its slots. */
+static int other_bytes(const struct plan *plan, enum factors factors) {
+    return factors == FLOAT32_PIECES ? pieces_bytes_of(WARPS / plan->across * plan->row_tiles) : 0;
+}
+
+/* As many slots as fit in a block's shared memory; whether there are enough. */
 static bool fill_slots(struct plan *plan, enum factors factors, int shared_bytes) {
     int tiles_in_slot = WARPS / plan->across * plan->row_tiles;
-    plan->slot_bytes = slot_bytes_of(tiles_in_slot, factors);
-    plan->slots = shared_bytes / plan->slot_bytes;
+    plan->slot_bytes = slot_bytes_of(tiles_in_slot);
+    plan->slots = (shared_bytes - other_bytes(plan, factors)) / plan->slot_bytes;
     plan->slots = plan->slots < MOST_SLOTS ? plan->slots : MOST_SLOTS;
     return tiles_in_slot <= MOST_TILES_IN_SLOT && plan->slots >= FEWEST_SLOTS &&
            parked_bytes(plan->across, plan->row_tiles) <= shared_bytes;
 }
 
-static int plan_shared_bytes(const struct plan *plan) {
-    int slots = plan->slots * plan->slot_bytes, parked = parked_bytes(plan->across, plan->row_tiles);
+static int shared_bytes_of(const struct plan *plan, enum factors factors) {
+    int slots = plan->slots * plan->slot_bytes + other_bytes(plan, factors);
+    int parked = parked_bytes(plan->across, plan->row_tiles);
     return slots > parked ? slots : parked;
 }
 

@@ -1,14 +1,15 @@
 /* The product in gemm_few_rows_tensor.cu: what a warp multiplies of a slot, and what the numbers are then.
  *
- * Words 2 i and 2 i + 1 of a chunk are a lane's operands of one mma: two times two neighbouring 16-bit values
- * (16 k), or two tf32 values (8 k); chunks t and t + 4 make four mma.
+ * Chunks are the rows of the matrices of ldmatrix, so words t of two chunks are a lane's operands of one mma:
+ * two times two neighbouring 16-bit values (16 k), or two tf32 values (8 k). A step makes four mma.
  *
  * float32 accuracy: v = p0 + p1 + p2 exactly, with three bfloat16 (8 bits each make 24), and the product is
  * the six p_i q_j with i + j <= 2; what they leave out is below float32's last bit. The smallest products are
  * added first, and what the tensor cores add up (they truncate) is added to ordinary registers after each
  * step. A value is scaled by 2^24 before, so that the pieces of the smallest float are bfloat16 numbers too;
  * where that is too much (above 2^80 in the sum, or infinity, or NaN in the factors) the output is computed
- * again with ordinary multiply-adds. */
+ * again with ordinary multiply-adds. The pieces of x are made once for all warps, and put beside the slots; a
+ * lane makes those of the weight itself, from chunks t and t + 4 of a column. */
 #pragma once
 
 #include "few_rows_queue.h"
@@ -39,54 +40,87 @@ static __forceinline__ __device__ uint4 round_chunk(uint4 chunk) {
     return make_uint4(tf32_bits(chunk.x), tf32_bits(chunk.y), tf32_bits(chunk.z), tf32_bits(chunk.w));
 }
 
-/* Makes factors of the float32 that this thread has brought of x, in their place, before others see them:
- * words 0 and 1 become the first piece, words 2 and 3 the second. */
-static __forceinline__ __device__ void convert_x(const struct few_rows_args *args,
-                                                 const struct lane_sources *from, int slot, int tiles_in_slot,
-                                                 enum factors factors) {
-    if (factors != TF32_FACTORS && factors != FLOAT32_PIECES)
-        return;
+/* ---- The pieces of x: [round % 2][tile][piece][16 rows of PIECE_CHUNKS] ---- */
+
+#define PIECE_CHUNKS (CHUNKS / 2)
+#define PIECE_TILE (TILE_ROWS * PIECE_CHUNKS) /* chunks */
+
+static inline __host__ __device__ int pieces_bytes_of(int tiles_in_slot) {
+    return 2 * tiles_in_slot * PIECES * PIECE_TILE * CHUNK;
+}
+
+/* Where a chunk of a row is; as in a slot, but four chunks make a row. */
+static inline __device__ int place_in_piece(int row, int chunk) {
+    return row * PIECE_CHUNKS + (chunk ^ row / 2 % PIECE_CHUNKS);
+}
+
+static inline __device__ uint4 *pieces_of_x(const struct few_rows_args *args, int round, int tile,
+                                            int tiles_in_slot) {
+    return (uint4 *)(dynamic_shared + args->slots * args->slot_bytes) +
+           (round % 2 * tiles_in_slot + tile) * (PIECES * PIECE_TILE);
+}
+
+/* Splits a chunk of x: the two pairs of chunk t or t + 4 become words t of the two chunks that make an mma.
+ */
+static __forceinline__ __device__ void store_pieces(uint4 *pieces, int row, int chunk, uint4 floats) {
+    uint32_t low[PIECES], high[PIECES];
+    split_chunk(floats, low, high);
+    int first = place_in_piece(row, chunk / 4 * 2), second = place_in_piece(row, chunk / 4 * 2 + 1);
 #pragma unroll
-    for (int i = 0; i < 2 * X_SHARE; i++) {
-        if (!from->row_present[i / 2])
-            continue;
-        int eight_rows = threadIdx.x / LANES + i / 2 * WARPS;
-        uint4 *x = x_in_slot(args, slot, eight_rows) + i % 2 * LANES;
-        if (factors == TF32_FACTORS) {
-            *x = round_chunk(*x);
-            continue;
-        }
-        uint32_t low[PIECES], high[PIECES];
-        split_chunk(*x, low, high);
-        *x = make_uint4(low[0], high[0], low[1], high[1]);
-        last_piece_in_slot(args, slot, eight_rows, tiles_in_slot)[i % 2 * LANES] =
-            make_uint2(low[2], high[2]);
+    for (int piece = 0; piece < PIECES; piece++) {
+        ((uint32_t *)&pieces[piece * PIECE_TILE + first])[chunk % 4] = low[piece];
+        ((uint32_t *)&pieces[piece * PIECE_TILE + second])[chunk % 4] = high[piece];
     }
 }
 
-static __forceinline__ __device__ void chunk_words(uint32_t *word, uint4 chunk) {
-    word[0] = chunk.x;
-    word[1] = chunk.y;
-    word[2] = chunk.z;
-    word[3] = chunk.w;
+/* Makes factors of the float32 that this thread has brought of x, before others see them: tf32 in place, or
+ * pieces. */
+static __forceinline__ __device__ void convert_x(const struct few_rows_args *args,
+                                                 const struct lane_sources *from, int round, int slot,
+                                                 int tiles_in_slot, enum factors factors) {
+    if (factors != TF32_FACTORS && factors != FLOAT32_PIECES)
+        return;
+    uint4 *x = x_in_slot(args, slot);
+    int lane = threadIdx.x % LANES;
+#pragma unroll
+    for (int i = 0; i < 2 * X_SHARE; i++) {
+        if (from->rows_left[i / 2] <= i % 2 * COPY_LINES)
+            continue;
+        int copy = x_copy(i / 2) + i % 2; /* of four rows */
+        uint4 *chunk = &x[place_of_copy(from, copy)];
+        if (factors == TF32_FACTORS)
+            *chunk = round_chunk(*chunk);
+        else
+            store_pieces(pieces_of_x(args, round, copy / 4, tiles_in_slot),
+                         copy % 4 * COPY_LINES + lane / CHUNKS, lane % CHUNKS, *chunk);
+    }
 }
 
-/* A lane's factors in a step of the weight: of chunk t or t + 4 and each of its columns, the two words of an
- * mma's operand; four words or three pieces for two of them. */
-#define MOST_OPERANDS PIECES
+/* Rows that x does not have, and which are not converted, are zeros among the pieces too. */
+static __forceinline__ __device__ void clear_pieces(const struct few_rows_args *args, int tiles_in_slot) {
+    uint4 *pieces = pieces_of_x(args, 0, 0, tiles_in_slot);
+    for (int i = threadIdx.x; i < 2 * tiles_in_slot * PIECES * PIECE_TILE; i += THREADS)
+        pieces[i] = make_uint4(0, 0, 0, 0);
+    __syncthreads();
+}
+
+/* ---- The operands of mma ---- */
+
+/* A lane's factors in a step of the weight: of each half of the step and each tile of columns, two words for
+ * each mma, of which a half has two, or three pieces. */
 struct weight_operands {
-    uint32_t b[2][MOST_OPERANDS][COLUMN_TILES][2];
+    uint32_t b[2][PIECES][COLUMN_TILES][2];
 };
 
 static __forceinline__ __device__ void load_weight(struct weight_operands *w, const uint4 *slot,
                                                    enum factors factors) {
+    int lane = threadIdx.x % LANES;
 #pragma unroll
-    for (int i = 0; i < 2 * LANE_COLUMNS; i++) {
-        uint4 chunk = slot[i * LANES];
-        int half = i % 2, tile = i / 2;
+    for (int i = 0; i < 2 * COLUMN_TILES; i++) {
+        int tile = i / 2, half = i % 2;
         if (factors == FLOAT32_PIECES) {
             uint32_t low[PIECES], high[PIECES];
-            split_chunk(chunk, low, high);
+            split_chunk(slot[tile * EIGHT + place_in_eight(lane / 4, half * 4 + lane % 4)], low, high);
 #pragma unroll
             for (int piece = 0; piece < PIECES; piece++) {
                 w->b[half][piece][tile][0] = low[piece];
@@ -95,37 +129,34 @@ static __forceinline__ __device__ void load_weight(struct weight_operands *w, co
             continue;
         }
         uint32_t word[4];
-        chunk_words(word, factors == TF32_FACTORS ? round_chunk(chunk) : chunk);
+        ldmatrix_x4(word, &slot[tile * EIGHT + place_in_eight(lane % 8, half * 4 + lane / 8)]);
 #pragma unroll
-        for (int pair = 0; pair < 2; pair++) {
-            w->b[half][pair][tile][0] = word[2 * pair];
-            w->b[half][pair][tile][1] = word[2 * pair + 1];
-        }
+        for (int j = 0; j < 4; j++)
+            w->b[half][j / 2][tile][j % 2] = factors == TF32_FACTORS ? tf32_bits(word[j]) : word[j];
     }
 }
 
 /* The same of 16 rows of x. */
 struct x_operands {
-    uint32_t a[2][MOST_OPERANDS][4];
+    uint32_t a[2][PIECES][4];
 };
 
-static __forceinline__ __device__ void load_x(struct x_operands *x, const uint4 *slot,
-                                              const uint2 *last_piece, enum factors factors) {
+static __forceinline__ __device__ void load_x(struct x_operands *x, const uint4 *tile, enum factors factors) {
+    int lane = threadIdx.x % LANES;
+    int upper = lane / 8 % 2, second = lane / 16; /* of a matrix: eight rows, and chunk */
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        int upper = i / 2, half = i % 2;
-        uint32_t word[4];
-        chunk_words(word, slot[i * LANES]);
-#pragma unroll
-        for (int pair = 0; pair < 2; pair++) {
-            x->a[half][pair][upper] = word[2 * pair];
-            x->a[half][pair][upper + 2] = word[2 * pair + 1];
-        }
+    for (int half = 0; half < 2; half++) {
         if (factors == FLOAT32_PIECES) {
-            uint2 words = last_piece[i * LANES];
-            x->a[half][2][upper] = words.x;
-            x->a[half][2][upper + 2] = words.y;
+#pragma unroll
+            for (int piece = 0; piece < PIECES; piece++)
+                ldmatrix_x4(x->a[half][piece],
+                            &tile[piece * PIECE_TILE + place_in_piece(lane % 16, half * 2 + second)]);
+            continue;
         }
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            ldmatrix_x4(x->a[half][i],
+                        &tile[upper * EIGHT + place_in_eight(lane % 8, half * 4 + i * 2 + second)]);
     }
 }
 
@@ -169,20 +200,20 @@ static __forceinline__ __device__ void multiply_rows(tile_sums sum, const struct
         sum[i / 4][i % 4] += step_sum[i / 4][i % 4];
 }
 
-/* sum += the products of the warp's step in a slot. */
+/* sum += the products of the warp's step with row_tiles tiles of x. */
 static __forceinline__ __device__ void multiply_step(const struct few_rows_args *args, tile_sums *sum,
-                                                     const struct warp_place *place, int slot, int row_tiles,
-                                                     enum factors factors) {
-    struct weight_operands w;
-    load_weight(&w, weight_in_slot(args, slot), factors);
-    int first_tile = place->along * row_tiles, tiles_in_slot = place->warps_along * row_tiles;
+                                                     const struct warp_place *place,
+                                                     struct weight_operands *w, int round, int slot,
+                                                     int row_tiles, enum factors factors) {
+    int first_tile = place->along * row_tiles;
+    const uint4 *tile = factors == FLOAT32_PIECES
+                            ? pieces_of_x(args, round, first_tile, place->warps_along * row_tiles)
+                            : x_in_slot(args, slot) + first_tile * 2 * EIGHT;
 #pragma unroll
-    for (int tile = 0; tile < row_tiles; tile++) {
-        int eight_rows = 2 * (first_tile + tile);
+    for (int i = 0; i < row_tiles; i++) {
         struct x_operands x;
-        load_x(&x, x_in_slot(args, slot, eight_rows),
-               last_piece_in_slot(args, slot, eight_rows, tiles_in_slot), factors);
-        multiply_rows(sum[tile], &x, &w, factors);
+        load_x(&x, tile + i * (factors == FLOAT32_PIECES ? PIECES * PIECE_TILE : 2 * EIGHT), factors);
+        multiply_rows(sum[i], &x, w, factors);
     }
 }
 
@@ -190,10 +221,10 @@ static __forceinline__ __device__ void multiply_step(const struct few_rows_args 
 
 /* What a warp sums up for one output, with ordinary multiply-adds. */
 static __noinline__ __device__ float plain_sum(const float *x, const float *weight, int64_t in_features,
-                                               struct warp_place place) {
+                                               int first_step, int end_step, int warps_along) {
     const int step_elements = STEP_BYTES / sizeof(float);
     float sum = 0.0f;
-    for (int64_t step = place.first_step + place.along; step < place.end_step; step += place.warps_along) {
+    for (int64_t step = first_step; step < end_step; step += warps_along) {
         float step_sum = 0.0f;
         for (int64_t k = step * step_elements; k < (step + 1) * step_elements && k < in_features; k++)
             step_sum = fmaf(x[k], weight[k], step_sum);
@@ -204,17 +235,4 @@ static __noinline__ __device__ float plain_sum(const float *x, const float *weig
 
 static inline __device__ bool is_finite(float v) {
     return fabsf(v) <= 3.402823466e38f;
-}
-
-/* The output of a sum that may be scaled, or not have been finite; row and column are those of the block and
- * of the warp. */
-static inline __device__ float output_of(const struct few_rows_args *args, const struct warp_place *place,
-                                         float sum, int row, int column, enum factors factors) {
-    if (factors != FLOAT32_PIECES)
-        return sum;
-    if (is_finite(sum) || row >= place->rows || place->first_column + column >= args->out_features)
-        return sum * UNSCALE;
-    return plain_sum((const float *)args->x + (place->first_row + row) * args->in_features,
-                     (const float *)args->weight + (place->first_column + column) * args->in_features,
-                     args->in_features, *place);
 }

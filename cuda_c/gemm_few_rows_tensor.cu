@@ -28,44 +28,48 @@ static __forceinline__ __device__ void few_rows(const struct few_rows_args *args
                                                 enum factors factors) {
     struct warp_place place = place_of_warp(args, row_tiles);
     const int element_bytes = element_bytes_of(factors), tiles_in_slot = place.warps_along * row_tiles;
-    tile_sums sum[MOST_ROW_TILES];
-#pragma unroll
-    for (int i = 0; i < row_tiles * COLUMN_TILES * 4; i++)
-        sum[i / (COLUMN_TILES * 4)][i / 4 % COLUMN_TILES][i % 4] = 0.0f;
-
     struct lane_sources from = lane_sources(args, &place, row_tiles, element_bytes);
     const int ahead = args->slots - 1; /* rounds on their way while one is multiplied */
     int filling = 0, reading = 0;      /* slots */
+#pragma unroll 1
     for (; filling < ahead; filling++) {
         if (filling < place.rounds)
             bring_round(args, &from, filling, place.warps_along, element_bytes);
         copy_async_commit();
     }
     griddepcontrol_launch_dependents();
-    clear_absent_rows(args, &from, tiles_in_slot, factors);
+    clear_absent_rows(args, &from, tiles_in_slot);
+    if (factors == FLOAT32_PIECES)
+        clear_pieces(args, tiles_in_slot);
     if (!args->partial)
         fetch_vectors(&args->ending, place.block_column, columns_here(args, &place));
+
+    tile_sums sum[MOST_ROW_TILES];
+#pragma unroll
+    for (int i = 0; i < row_tiles * COLUMN_TILES * 4; i++)
+        sum[i / (COLUMN_TILES * 4)][i / 4 % COLUMN_TILES][i % 4] = 0.0f;
 #pragma unroll 1
     for (int round = 0; round < place.rounds; round++) {
         copy_async_wait(ahead - 1);
-        convert_x(args, &from, reading, tiles_in_slot, factors);
+        convert_x(args, &from, round, reading, tiles_in_slot, factors);
         __syncthreads(); /* the round is here; everyone is done with the slot of the round before */
+        struct weight_operands w;
+        load_weight(&w, weight_in_slot(args, reading), factors);
         if (round + ahead < place.rounds)
             bring_round(args, &from, filling, place.warps_along, element_bytes);
         copy_async_commit(); /* perhaps an empty group, so that one more is always one round more */
-        multiply_step(args, sum, &place, reading, row_tiles, factors);
+        multiply_step(args, sum, &place, &w, round, reading, row_tiles, factors);
         filling = filling + 1 < args->slots ? filling + 1 : 0;
         reading = reading + 1 < args->slots ? reading + 1 : 0;
     }
     __syncthreads(); /* nobody reads the slots any more */
-    float *parked = (float *)dynamic_shared;
-    park(args, &place, parked, sum, row_tiles, factors);
+    park(args, &place, sum, row_tiles, factors);
     __syncthreads();
-    add_warps(args, &place, parked, row_tiles);
+    hand_on(args, &place, row_tiles);
     if (args->partial)
         return;
     __syncthreads();
-    end_groups(args, &place, parked);
+    end_groups(args, &place);
 }
 
 static __forceinline__ __device__ void few_rows_of_any_factors(const struct few_rows_args *args,
@@ -105,44 +109,52 @@ LAUNCHER(few_rows_64_kernel, struct few_rows_args)
 struct end_args {
     float *partial; /* (splits, batch, channels) */
     int splits;
-    int team; /* threads for a group: a warp or the block */
+    int team; /* threads for a group: some lanes, or the block */
     int size; /* channels in a group */
     int groups;
     int64_t batch;
     struct ending ending;
 };
 
+/* What comes before the norm: to `value`, which may be the first of the partial sums. */
+static __forceinline__ __device__ void add_splits(const struct end_args *args, float *value,
+                                                  const float *partial, int size, int64_t channel,
+                                                  const struct members *team, int at_once) {
+    int64_t distance = args->batch * args->ending.norm.channels;
+#pragma unroll 1
+    for (int i = at_once * team->member; i < size; i += at_once * team->count) {
+        float sum[FOUR] = {0.0f};
+#pragma unroll 4
+        for (int split = 0; split < args->splits; split++) {
+            float part[FOUR];
+            read_values(part, partial + split * distance + i, at_once);
+#pragma unroll
+            for (int j = 0; j < at_once; j++)
+                sum[j] += part[j];
+        }
+        begin_ending(&args->ending, sum, at_once, channel + i, 1);
+        write_values(value + i, sum, at_once);
+    }
+}
+
 __global__ void __launch_bounds__(END_THREADS) few_rows_end_kernel(struct end_args args) {
     __shared__ float values[MOST_SHARED_VALUES];
-    __shared__ float of_warp[END_WARPS];
-    griddepcontrol_wait();
+    __shared__ float of_warp[END_WARPS][2];
     int teams = END_THREADS / args.team;
     int64_t item = (int64_t)blockIdx.x * teams + threadIdx.x / args.team;
     int64_t channels = args.ending.norm.channels;
-    int64_t row = item / args.groups, channel = item % args.groups * args.size;
+    int64_t row = item / args.groups, channel = (item - row * args.groups) * args.size;
     bool present = row < args.batch;
     int size = !present ? 0 : args.size < channels - channel ? args.size : (int)(channels - channel);
     struct members team = {(int)(threadIdx.x % args.team), args.team, of_warp};
     float *partial = args.partial + row * channels + channel;
     float *value =
         teams * args.size <= MOST_SHARED_VALUES ? values + threadIdx.x / args.team * args.size : partial;
-    for (int first = team.member; first < size; first += VALUES_AT_ONCE * team.count) {
-        float sum[VALUES_AT_ONCE] = {0.0f};
-        for (int split = 0; split < args.splits; split++) {
-#pragma unroll
-            for (int i = 0; i < VALUES_AT_ONCE; i++)
-                if (first + i * team.count < size)
-                    sum[i] += partial[split * args.batch * channels + first + i * team.count];
-        }
-#pragma unroll
-        for (int i = 0; i < VALUES_AT_ONCE; i++) {
-            int at = first + i * team.count;
-            if (at < size) {
-                begin_ending(&args.ending, &sum[i], 1, channel + at, 0);
-                value[at] = sum[i];
-            }
-        }
-    }
+    griddepcontrol_wait();
+    if (args.ending.fours)
+        add_splits(&args, value, partial, size, channel, &team, FOUR);
+    else
+        add_splits(&args, value, partial, size, channel, &team, 1);
     __syncthreads(); /* everyone reads the group's first value */
     end_group(&args.ending, value, size, 1.0f / args.size, row, channel, &team);
 }
@@ -150,7 +162,7 @@ __global__ void __launch_bounds__(END_THREADS) few_rows_end_kernel(struct end_ar
 EARLY_LAUNCHER(few_rows_end_kernel, struct end_args)
 
 static cudaError_t end_few_rows(const struct few_rows_args *args, bool early, cudaStream_t stream) {
-    struct end_args end = {args->partial, args->splits, LANES, (int)channels_of_team(&args->ending), 0,
+    struct end_args end = {args->partial, args->splits, 0, channels_of_team(&args->ending), 0,
                            args->batch,   args->ending};
     end.groups = (int)tiles(args->out_features, end.size);
     end.team = end.size > LARGEST_WARP_GROUP ? END_THREADS : lanes_of_group(end.size);
@@ -210,7 +222,10 @@ static struct ending ending_of(const fgn_chain *chain, void *y) {
                              operators_of(chain->after_count, chain->after),
                              {NULL, NULL}},
                             y,
-                            chain->type};
+                            chain->type,
+                            false};
+    ending.fours = chain->out_features % FOUR == 0 && channels_of_team(&ending) % FOUR == 0 &&
+                   (uintptr_t)y % (FOUR * sizeof(float)) == 0;
     return ending;
 }
 
@@ -241,7 +256,7 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     cudaError_t (*const launch[])(dim3, dim3, size_t, cudaStream_t, struct few_rows_args) = {
         launch_few_rows_16_kernel, launch_few_rows_32_kernel, launch_few_rows_64_kernel};
     int kernel = plan.row_tiles / 2;
-    int shared_bytes = plan_shared_bytes(&plan);
+    int shared_bytes = shared_bytes_of(&plan, args.factors);
     cudaError_t error =
         cudaFuncSetAttribute(kernels[kernel], cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
     if (error != cudaSuccess)

@@ -26,8 +26,8 @@ static __forceinline__ __device__ void copy_async_once_16_or_zero(void *shared, 
 #endif
 }
 
-/* Brings the line at `global` to the L2 cache; nothing waits for it. */
-static __forceinline__ __device__ void prefetch_to_l2(const void *global) {
+/* Brings the line at `global` to the caches; nothing waits for it. */
+static __forceinline__ __device__ void prefetch(const void *global) {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
 }
 
@@ -69,7 +69,7 @@ static __forceinline__ __device__ void griddepcontrol_wait(void) {
 #define copy_async_once_16_or_zero(shared, global, valid) copy_async_16_or_zero(shared, global, valid)
 
 /* The simulator has no caches to fill. */
-static inline void prefetch_to_l2(const void *global) {
+static inline void prefetch(const void *global) {
     (void)global;
 }
 
