@@ -41,7 +41,8 @@ struct few_rows_args {
     int steps;         /* along k, of all blocks */
     int column_blocks; /* of across * WARP_COLUMNS columns */
     int row_blocks;    /* of row_tiles * TILE_ROWS rows */
-    float *partial;    /* (splits, batch, out_features); NULL when blocks end the chain themselves */
+    float *partial;    /* (splits, batch, out_features); NULL when blocks have whole sums and groups */
+    bool blocks_end;   /* the chain, rather than a second launch; with splits: clusters of blocks */
     struct ending ending;
 };
 

@@ -105,20 +105,64 @@ static __forceinline__ __device__ void hand_on(const struct few_rows_args *args,
     }
 }
 
+/* The rows that a block ends: all that it has, or where blocks of a cluster have split k, its share. */
+struct share {
+    int first_row;
+    int end_row;
+};
+
+static inline __device__ struct share share_of_block(const struct few_rows_args *args,
+                                                     const struct warp_place *place) {
+    struct share share;
+    share.first_row = (int)((unsigned)place->rows * place->split / (unsigned)args->splits);
+    share.end_row = (int)((unsigned)place->rows * (place->split + 1) / (unsigned)args->splits);
+    return share;
+}
+
+/* Adds up the parts of k, when all blocks of the cluster have handed theirs on, and goes on as hand_on() does
+ * where there are no parts. */
+static __forceinline__ __device__ void collect_splits(const struct few_rows_args *args,
+                                                      const struct warp_place *place,
+                                                      const struct share *share, int row_tiles) {
+    int64_t column = place->first_column + threadIdx.x % LANES;
+    if (column >= args->out_features)
+        return;
+    int64_t distance = args->batch * args->out_features;
+    float *parked = parked_by(args, place, 0, row_tiles) + threadIdx.x % LANES;
+    const float *partial = args->partial + place->first_row * args->out_features + column;
+#pragma unroll 1
+    for (int row = share->first_row + place->along; row < share->end_row; row += FOUR * place->warps_along) {
+        float sum[FOUR] = {0.0f};
+#pragma unroll 2
+        for (int split = 0; split < args->splits; split++) {
+#pragma unroll
+            for (int i = 0; i < FOUR; i++)
+                if (row + i * place->warps_along < share->end_row)
+                    sum[i] += partial[split * distance + (row + i * place->warps_along) * args->out_features];
+        }
+        begin_ending(&args->ending, sum, FOUR, column, 0);
+#pragma unroll
+        for (int i = 0; i < FOUR; i++)
+            if (row + i * place->warps_along < share->end_row)
+                parked[(row + i * place->warps_along) * parked_pitch(args->across)] = sum[i];
+    }
+}
+
 /* A team of lanes for each row and group of the block's columns. */
 static __forceinline__ __device__ void end_groups(const struct few_rows_args *args,
-                                                  const struct warp_place *place) {
+                                                  const struct warp_place *place, const struct share *share) {
     int here = columns_here(args, place), size = channels_of_team(&args->ending);
     int groups = (int)tiles(here, size);
     struct members team = {0, lanes_of_group(size), NULL};
     team.member = threadIdx.x % team.count;
-    int teams = THREADS / team.count, items = place->rows * groups;
+    int teams = THREADS / team.count, items = (share->end_row - share->first_row) * groups;
     const float *parked = (const float *)dynamic_shared;
 #pragma unroll 1
     for (int first_item = 0; first_item < items; first_item += teams) {
         int item = first_item + threadIdx.x / team.count; /* past the last one: a team without work */
         int row = item / groups, first = (item - row * groups) * size;
         int channels = item >= items ? 0 : size < here - first ? size : here - first;
+        row += share->first_row;
         end_group(&args->ending, parked + row * parked_pitch(args->across) + first, channels, 1.0f / size,
                   place->first_row + row, place->block_column + first, &team);
     }

@@ -8,6 +8,7 @@ struct plan {
     int row_tiles;
     int across;
     int splits;
+    int cluster; /* as many blocks as k is split among, or 1 */
     int row_blocks;
     int column_blocks;
     int slots;
@@ -20,7 +21,8 @@ struct plan {
 #define FEWEST_ROUNDS 4 /* worth a split */
 
 /* Costs are in bytes that the GPU could read from memory meanwhile. */
-#define LAUNCH_COST (8 << 20)
+#define LAUNCH_COST (16 << 20)
+#define CLUSTER_COST (4 << 20)
 #define L2_SPEED 1.5       /* beside memory */
 #define TENSOR_SPEED 132.0 /* outputs times bytes of k */
 #define ROUND_COST 100.0e3 /* of the whole GPU: what a round takes if it had nothing to read */
@@ -54,14 +56,33 @@ static bool blocks_hold_groups(const fgn_chain *chain, int across) {
     return chain->groups == 0 || across * WARP_COLUMNS % (chain->out_features / chain->groups) == 0;
 }
 
-static bool ends_in_one_launch(const fgn_chain *chain, const struct plan *plan) {
-    return plan->splits == 1 && blocks_hold_groups(chain, plan->across);
+/* Whether blocks end the chain, rather than a second launch. */
+static bool blocks_end(const fgn_chain *chain, const struct plan *plan) {
+    return blocks_hold_groups(chain, plan->across) && plan->cluster == plan->splits;
 }
 
 static unsigned long long partial_bytes(const fgn_chain *chain, const struct plan *plan) {
-    if (ends_in_one_launch(chain, plan))
+    if (plan->splits == 1 && blocks_hold_groups(chain, plan->across))
         return 0;
     return (unsigned long long)plan->splits * chain->batch * chain->out_features * sizeof(float);
+}
+
+/* What the plan depends on of a GPU. */
+struct gpu {
+    int multiprocessors;
+    int shared_bytes; /* of a block, at most */
+    bool has_clusters;
+};
+
+static struct gpu this_gpu(void) {
+    struct gpu gpu = {attribute_of_device(cudaDevAttrMultiProcessorCount),
+                      attribute_of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin),
+                      attribute_of_device(cudaDevAttrComputeCapabilityMajor) >= 9};
+    return gpu;
+}
+
+static int cluster_of(int splits, const struct gpu *gpu) {
+    return gpu->has_clusters && (splits == 2 || splits == 4 || splits == 8) ? splits : 1;
 }
 
 static double cost_of(const fgn_chain *chain, const struct plan *plan, int multiprocessors) {
@@ -80,8 +101,11 @@ static double cost_of(const fgn_chain *chain, const struct plan *plan, int multi
     double cost = from_memory > from_l2 ? from_memory : from_l2;
     cost = cost > multiplied ? cost : multiplied;
     cost += waves * rounds * ROUND_COST;
-    if (!ends_in_one_launch(chain, plan))
-        cost += LAUNCH_COST + 2.0 * (double)partial_bytes(chain, plan);
+    cost += 2.0 * (double)partial_bytes(chain, plan);
+    if (plan->splits > 1)
+        cost += CLUSTER_COST;
+    if (!blocks_end(chain, plan))
+        cost += LAUNCH_COST;
     return cost;
 }
 
@@ -107,8 +131,7 @@ static int shared_bytes_of(const struct plan *plan, enum factors factors) {
 }
 
 static struct plan plan_of(const fgn_chain *chain) {
-    int multiprocessors = attribute_of_device(cudaDevAttrMultiProcessorCount);
-    int shared_bytes = attribute_of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+    struct gpu gpu = this_gpu();
     struct plan plan, best;
     double least = -1.0;
     memset(&best, 0, sizeof best);
@@ -116,13 +139,14 @@ static struct plan plan_of(const fgn_chain *chain) {
         for (plan.across = 1; plan.across <= WARPS; plan.across *= 2) {
             plan.row_blocks = (int)tiles(chain->batch, plan.row_tiles * TILE_ROWS);
             plan.column_blocks = (int)tiles(chain->out_features, plan.across * WARP_COLUMNS);
-            if (!fill_slots(&plan, factors_of(chain), shared_bytes))
+            if (!fill_slots(&plan, factors_of(chain), gpu.shared_bytes))
                 continue;
             int rounds = (int)tiles(steps_of(chain), WARPS / plan.across);
             for (plan.splits = 1;
                  plan.splits <= MOST_SPLITS && (plan.splits == 1 || rounds / plan.splits >= FEWEST_ROUNDS);
                  plan.splits++) {
-                double cost = cost_of(chain, &plan, multiprocessors);
+                plan.cluster = cluster_of(plan.splits, &gpu);
+                double cost = cost_of(chain, &plan, gpu.multiprocessors);
                 if (least < 0.0 || cost < least) {
                     least = cost;
                     best = plan;

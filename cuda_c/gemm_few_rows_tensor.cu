@@ -41,7 +41,7 @@ static __forceinline__ __device__ void few_rows(const struct few_rows_args *args
     clear_absent_rows(args, &from, tiles_in_slot);
     if (factors == FLOAT32_PIECES)
         clear_pieces(args, tiles_in_slot);
-    if (!args->partial)
+    if (args->blocks_end)
         fetch_vectors(&args->ending, place.block_column, columns_here(args, &place));
 
     tile_sums sum[MOST_ROW_TILES];
@@ -66,10 +66,16 @@ static __forceinline__ __device__ void few_rows(const struct few_rows_args *args
     park(args, &place, sum, row_tiles, factors);
     __syncthreads();
     hand_on(args, &place, row_tiles);
-    if (args->partial)
+    if (!args->blocks_end)
         return;
+    struct share share = {0, place.rows};
+    if (args->partial) {
+        cluster_barrier();
+        share = share_of_block(args, &place);
+        collect_splits(args, &place, &share, row_tiles);
+    }
     __syncthreads();
-    end_groups(args, &place);
+    end_groups(args, &place, &share);
 }
 
 static __forceinline__ __device__ void few_rows_of_any_factors(const struct few_rows_args *args,
@@ -96,9 +102,9 @@ __global__ void __launch_bounds__(THREADS, 1) few_rows_64_kernel(struct few_rows
     few_rows_of_any_factors(&args, 4);
 }
 
-LAUNCHER(few_rows_16_kernel, struct few_rows_args)
-LAUNCHER(few_rows_32_kernel, struct few_rows_args)
-LAUNCHER(few_rows_64_kernel, struct few_rows_args)
+CLUSTER_LAUNCHER(few_rows_16_kernel, struct few_rows_args)
+CLUSTER_LAUNCHER(few_rows_32_kernel, struct few_rows_args)
+CLUSTER_LAUNCHER(few_rows_64_kernel, struct few_rows_args)
 
 /* ---- The second launch ---- */
 
@@ -189,7 +195,7 @@ static const char *refusal(const fgn_chain *chain) {
 
 static int launches(const fgn_chain *chain) {
     struct plan plan = plan_of(chain);
-    return ends_in_one_launch(chain, &plan) ? 1 : 2;
+    return blocks_end(chain, &plan) ? 1 : 2;
 }
 
 static unsigned long long workspace_bytes(const fgn_chain *chain) {
@@ -248,12 +254,13 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     args.steps = steps_of(chain);
     args.column_blocks = plan.column_blocks;
     args.row_blocks = plan.row_blocks;
-    args.partial = ends_in_one_launch(chain, &plan) ? NULL : (float *)workspace;
+    args.partial = partial_bytes(chain, &plan) > 0 ? (float *)workspace : NULL;
+    args.blocks_end = blocks_end(chain, &plan);
     args.ending = ending_of(chain, y);
 
     const void *const kernels[] = {(const void *)few_rows_16_kernel, (const void *)few_rows_32_kernel,
                                    (const void *)few_rows_64_kernel};
-    cudaError_t (*const launch[])(dim3, dim3, size_t, cudaStream_t, struct few_rows_args) = {
+    cudaError_t (*const launch[])(dim3, dim3, size_t, cudaStream_t, int, struct few_rows_args) = {
         launch_few_rows_16_kernel, launch_few_rows_32_kernel, launch_few_rows_64_kernel};
     int kernel = plan.row_tiles / 2;
     int shared_bytes = shared_bytes_of(&plan, args.factors);
@@ -263,8 +270,8 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
         return error;
     dim3 grid = {(unsigned)(plan.row_blocks * plan.column_blocks * plan.splits), 1, 1};
     dim3 block = {THREADS, 1, 1};
-    error = launch[kernel](grid, block, shared_bytes, stream, args);
-    if (error == cudaSuccess && args.partial)
+    error = launch[kernel](grid, block, shared_bytes, stream, args.blocks_end ? plan.cluster : 1, args);
+    if (error == cudaSuccess && !args.blocks_end)
         error = end_few_rows(&args, attribute_of_device(cudaDevAttrComputeCapabilityMajor) >= 9, stream);
     return error;
 }
