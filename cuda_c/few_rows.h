@@ -8,10 +8,13 @@
 #include "team.h"
 
 #define WARPS 8
+#define WARPS_POWER 3
+#define MOST_CLUSTER 2 /* of four, too few find a place at once in the processors that may form clusters */
 #define THREADS (WARPS * LANES)
 #define WARP_COLUMNS 32
-#define TILE_ROWS 16   /* of an mma */
-#define TILE_COLUMNS 8 /* of an mma */
+#define WARP_FOURS_POWER 3 /* 2 to this power times four of them */
+#define TILE_ROWS 16       /* of an mma */
+#define TILE_COLUMNS 8     /* of an mma */
 #define COLUMN_TILES (WARP_COLUMNS / TILE_COLUMNS)
 #define MOST_ROW_TILES 4 /* of a block */
 
@@ -33,16 +36,14 @@ struct few_rows_args {
     int64_t in_features;
     int64_t out_features;
     enum factors factors;
-    bool chunks;       /* rows are made of aligned chunks */
-    int slots;         /* steps on their way or being multiplied */
-    int slot_bytes;    /* of shared memory */
-    int across;        /* warps side by side; the others work on other k */
-    int splits;        /* of k, among blocks */
-    int steps;         /* along k, of all blocks */
-    int column_blocks; /* of across * WARP_COLUMNS columns */
-    int row_blocks;    /* of row_tiles * TILE_ROWS rows */
-    float *partial;    /* (splits, batch, out_features); NULL when blocks have whole sums and groups */
-    bool blocks_end;   /* the chain, rather than a second launch; with splits: clusters of blocks */
+    bool chunks;      /* rows are made of aligned chunks */
+    int slots;        /* steps on their way or being multiplied */
+    int slot_bytes;   /* of shared memory */
+    int across_power; /* 2 to this power warps are side by side; the others work on other k */
+    int cluster;      /* blocks that split k and end the chain together, or 1 */
+    int steps;        /* along k, of all blocks */
+    int split_steps;  /* of a block */
+    float *partial;   /* (splits, batch, out_features) if a second launch ends the chain, or NULL */
     struct ending ending;
 };
 
@@ -62,25 +63,25 @@ struct warp_place {
     int rounds; /* of the block: a step of each warp along k */
 };
 
-/* Blocks that read the same part of the weight are near each other. */
+/* Blocks of a cluster follow each other in x, the columns follow them; rows are y, splits without clusters
+ * are z. */
 static inline __device__ struct warp_place place_of_warp(const struct few_rows_args *args, int row_tiles) {
-    unsigned warp = threadIdx.x / LANES, block = blockIdx.x;
-    unsigned columns_of_blocks = block / (unsigned)args->row_blocks;
-    unsigned row_block = block - columns_of_blocks * args->row_blocks;
-    unsigned column_block = columns_of_blocks / (unsigned)args->splits;
+    int warp = threadIdx.x / LANES, along_power = WARPS_POWER - args->across_power;
+    int cluster_power = args->cluster - 1; /* of 1 or 2 */
     struct warp_place place;
-    place.split = (int)(columns_of_blocks - column_block * args->splits);
-    place.warps_along = (int)(WARPS / (unsigned)args->across);
-    place.along = (int)(warp / (unsigned)args->across);
-    place.across = (int)warp - place.along * args->across;
-    place.first_row = (int64_t)row_block * (row_tiles * TILE_ROWS);
+    place.split = (blockIdx.x & (args->cluster - 1)) + blockIdx.z;
+    place.warps_along = 1 << along_power;
+    place.along = warp >> args->across_power;
+    place.across = warp & ((1 << args->across_power) - 1);
+    place.first_row = (int64_t)blockIdx.y * (row_tiles * TILE_ROWS);
     int64_t rows = args->batch - place.first_row;
     place.rows = rows < row_tiles * TILE_ROWS ? (int)rows : row_tiles * TILE_ROWS;
-    place.block_column = (int64_t)column_block * args->across * WARP_COLUMNS;
+    place.block_column = (int64_t)(blockIdx.x >> cluster_power) * WARP_COLUMNS << args->across_power;
     place.first_column = place.block_column + place.across * WARP_COLUMNS;
-    /* steps are fewer than 2^18, splits than 2^5 */
-    place.first_step = (int)((unsigned)args->steps * place.split / args->splits);
-    place.end_step = (int)((unsigned)args->steps * (place.split + 1) / args->splits);
-    place.rounds = (place.end_step - place.first_step + place.warps_along - 1) / place.warps_along;
+    place.first_step = place.split * args->split_steps;
+    int steps = args->steps - place.first_step;
+    steps = steps < args->split_steps ? steps : args->split_steps;
+    place.end_step = place.first_step + steps;
+    place.rounds = (steps + place.warps_along - 1) >> along_power; /* none, where no steps are left */
     return place;
 }

@@ -15,58 +15,53 @@
 #include "ptx_few_rows.h"
 #include "team.h"
 
-struct ending {
-    const float *bias; /* (channels,) or NULL */
-    struct operators before;
-    struct group_norm norm; /* its x and y are not used; groups 0: no norm */
-    void *y;                /* (batch, channels) */
-    fgn_type type;
-    bool fours; /* channels, groups and y come in aligned fours */
-};
-
 /* That a thread works on at once. */
 #define FOUR 4
 
 /* The most channels that a warp rather than a block ends. */
 #define LARGEST_WARP_GROUP 128
 
-/* The channels that one team ends together: a group, or where there is no norm, any number. */
-static inline __host__ __device__ int channels_of_team(const struct ending *ending) {
-    int64_t channels = ending->norm.channels;
-    if (ending->norm.groups > 0)
-        return (int)(channels / ending->norm.groups);
-    return channels < LARGEST_WARP_GROUP ? (int)channels : LARGEST_WARP_GROUP;
+struct ending {
+    const float *bias; /* (channels,) or NULL */
+    struct operators before;
+    struct group_norm norm; /* its x and y are not used; groups 0: no norm */
+    void *y;                /* (batch, channels) */
+    fgn_type type;
+    bool aligned_y; /* fours of y are */
+    bool fours;     /* channels and groups come in fours */
+    int size;       /* the channels that a team ends together: a group, or without a norm what a lane does */
+    int lanes;      /* the lanes for a group of up to LARGEST_WARP_GROUP channels, four for each */
+    float one_over_size;
+};
+
+/* Whether lanes hold their group in registers, four channels each. */
+static inline __host__ __device__ bool lanes_hold_group(const struct ending *ending) {
+    return ending->fours && ending->size <= LARGEST_WARP_GROUP;
 }
 
-/* The lanes that end a group of up to LARGEST_WARP_GROUP channels, four for each. */
-static inline __host__ __device__ int lanes_of_group(int size) {
-    return power_of_two_above(tiles(size, FOUR), LANES);
-}
-
-/* ---- Vectors ---- */
-
-static inline __device__ void fetch_vector(const float *vector, int64_t channel, int count) {
-    if (vector && (int)threadIdx.x < count)
-        prefetch(vector + channel + threadIdx.x);
-}
-
-static inline __device__ void fetch_operands(const struct operators *list, int64_t channel, int count) {
-#pragma unroll 1
-    for (int i = 0; i < list->count; i++) {
-        fgn_pointwise_kind kind = list->step[i].kind;
-        if (kind == FGN_ADD_CHANNEL || kind == FGN_MULTIPLY_CHANNEL)
-            fetch_vector(list->step[i].channel, channel, count);
-    }
-}
-
-/* Has all vectors that end `count` channels, at most as many as a block has threads, brought to the caches
- * long before they are used: from memory each would be waited for when the sums are done. */
-static inline __device__ void fetch_vectors(const struct ending *ending, int64_t channel, int count) {
-    fetch_vector(ending->bias, channel, count);
-    fetch_vector(ending->norm.scale, channel, count);
-    fetch_vector(ending->norm.shift, channel, count);
-    fetch_operands(&ending->before, channel, count);
-    fetch_operands(&ending->norm.after, channel, count);
+static struct ending ending_of(const fgn_chain *chain, void *y) {
+    struct ending ending;
+    memset(&ending, 0, sizeof ending);
+    ending.bias = chain->bias;
+    ending.before = operators_of(chain->before_count, chain->before);
+    ending.norm.scale = chain->norm_scale;
+    ending.norm.shift = chain->norm_shift;
+    ending.norm.batch = chain->batch;
+    ending.norm.channels = chain->out_features;
+    ending.norm.groups = chain->groups;
+    ending.norm.eps = chain->eps;
+    ending.norm.after = operators_of(chain->after_count, chain->after);
+    ending.y = y;
+    ending.type = chain->type;
+    ending.aligned_y = (uintptr_t)y % (FOUR * sizeof(float)) == 0;
+    if (chain->groups > 0)
+        ending.size = (int)(chain->out_features / chain->groups);
+    else
+        ending.size = chain->out_features % FOUR == 0 ? FOUR : 1;
+    ending.fours = ending.size % FOUR == 0;
+    ending.lanes = power_of_two_above(tiles(ending.size, FOUR), LANES);
+    ending.one_over_size = 1.0f / ending.size;
+    return ending;
 }
 
 /* ---- Before the norm ---- */
@@ -130,30 +125,71 @@ static __forceinline__ __device__ void write_values(float *to, const float *valu
         *to = value[0];
 }
 
-static __forceinline__ __device__ uint16_t bits_of(float v, fgn_type type) {
-    return type == FGN_FLOAT16 ? float16_bits(v) : bfloat16_bits(v);
+static __forceinline__ __device__ void write_element(void *to, int64_t index, float v, fgn_type type) {
+    if (type == FGN_FLOAT32)
+        ((float *)to)[index] = v;
+    else
+        ((uint16_t *)to)[index] = type == FGN_FLOAT16 ? float16_bits(v) : bfloat16_bits(v);
 }
 
 static __forceinline__ __device__ uint32_t pair_of(float low, float high, fgn_type type) {
     return type == FGN_FLOAT16 ? float16_pair(low, high) : bfloat16_pair(low, high);
 }
 
-static __forceinline__ __device__ void write_elements(void *to, int64_t index, const float *value, int count,
-                                                      fgn_type type) {
-    if (type == FGN_FLOAT32)
-        write_values((float *)to + index, value, count);
-    else if (count == FOUR)
-        *(uint2 *)((uint16_t *)to + index) =
-            make_uint2(pair_of(value[0], value[1], type), pair_of(value[2], value[3], type));
-    else
-        ((uint16_t *)to)[index] = bits_of(value[0], type);
+static __forceinline__ __device__ void write_y(const struct ending *ending, int64_t index, const float *value,
+                                               int count) {
+    if (count == FOUR && ending->aligned_y) {
+        if (ending->type == FGN_FLOAT32)
+            write_values((float *)ending->y + index, value, FOUR);
+        else
+            *(uint2 *)((uint16_t *)ending->y + index) = make_uint2(pair_of(value[0], value[1], ending->type),
+                                                                   pair_of(value[2], value[3], ending->type));
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < count; i++)
+        write_element(ending->y, index + i, value[i], ending->type);
 }
+
+/* The whole ending for groups that lanes hold: four channels of a row are in `v`. All lanes of the warp call
+ * this together; those without a part of a group are not present. */
+static __forceinline__ __device__ void end_four(const struct ending *ending, float *v, bool present,
+                                                int64_t row, int64_t channel) {
+    const struct group_norm *norm = &ending->norm;
+    int lanes = ending->lanes;
+    if (present)
+        begin_ending(ending, v, FOUR, channel, 1);
+    if (norm->groups > 0) {
+        float pivot = __shfl_sync(0xffffffffu, v[0], threadIdx.x % LANES & ~(lanes - 1));
+        float sum = present ? v[0] - pivot + (v[1] - pivot) + (v[2] - pivot + (v[3] - pivot)) : 0.0f;
+        float mean = pivot + team_sum(sum, lanes) * ending->one_over_size;
+        struct differences total = {0.0f, 0.0f};
+#pragma unroll
+        for (int i = 0; i < FOUR; i++)
+            add_difference(&total, present ? v[i] - mean : 0.0f);
+        float sums[2] = {total.sum, total.squares};
+        team_sums(sums, 2, lanes);
+        total.sum = sums[0];
+        total.squares = sums[1];
+        struct moments moments = moments_of(mean, total, ending->one_over_size, norm->eps);
+        if (present) {
+#pragma unroll
+            for (int i = 0; i < FOUR; i++)
+                v[i] = scale_and_shift(norm, normalised(v[i], moments), channel + i);
+            apply_operators(&norm->after, v, FOUR, channel, 1);
+        }
+    }
+    if (present)
+        write_y(ending, row * norm->channels + channel, v, FOUR);
+}
+
+/* ---- Larger groups, or not in fours: the values are in shared memory ---- */
 
 /* y = after(norm(value)) for `size` channels from `channel` on, `at_once` of them at once. A thread reads the
  * first value and its own. Size 0: a team without work, which still takes part in the sums. */
 static __forceinline__ __device__ void end_group_by(const struct ending *ending, const float *value, int size,
-                                                    float one_over_size, int64_t row, int64_t channel,
-                                                    const struct members *team, int at_once) {
+                                                    int64_t row, int64_t channel, const struct members *team,
+                                                    int at_once) {
     const struct group_norm *norm = &ending->norm;
     int first = at_once * team->member, step = at_once * team->count;
     struct moments moments = {0.0f, 0.0f, 1.0f};
@@ -169,7 +205,7 @@ static __forceinline__ __device__ void end_group_by(const struct ending *ending,
                 sums[0] += v[j] - pivot;
         }
         sums_of_members(sums, team);
-        float mean = pivot + sums[0] * one_over_size;
+        float mean = pivot + sums[0] * ending->one_over_size;
         struct differences total = {0.0f, 0.0f};
 #pragma unroll 1
         for (int i = first; i < size; i += step) {
@@ -183,7 +219,7 @@ static __forceinline__ __device__ void end_group_by(const struct ending *ending,
         sums_of_members(sums, team);
         total.sum = sums[0];
         total.squares = sums[1];
-        moments = moments_of(mean, total, one_over_size, norm->eps);
+        moments = moments_of(mean, total, ending->one_over_size, norm->eps);
     }
 #pragma unroll 1
     for (int i = first; i < size; i += step) {
@@ -194,15 +230,14 @@ static __forceinline__ __device__ void end_group_by(const struct ending *ending,
                 v[j] = scale_and_shift(norm, normalised(v[j], moments), channel + i + j);
             apply_operators(&norm->after, v, at_once, channel + i, 1);
         }
-        write_elements(ending->y, row * norm->channels + channel + i, v, at_once, ending->type);
+        write_y(ending, row * norm->channels + channel + i, v, at_once);
     }
 }
 
 static __forceinline__ __device__ void end_group(const struct ending *ending, const float *value, int size,
-                                                 float one_over_size, int64_t row, int64_t channel,
-                                                 const struct members *team) {
+                                                 int64_t row, int64_t channel, const struct members *team) {
     if (ending->fours)
-        end_group_by(ending, value, size, one_over_size, row, channel, team, FOUR);
+        end_group_by(ending, value, size, row, channel, team, FOUR);
     else
-        end_group_by(ending, value, size, one_over_size, row, channel, team, 1);
+        end_group_by(ending, value, size, row, channel, team, 1);
 }

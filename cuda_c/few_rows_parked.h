@@ -17,13 +17,13 @@ static inline __host__ __device__ int parked_bytes(int across, int row_tiles) {
 /* Where the warps along k have parked their sums of the warp's first output. */
 static inline __device__ float *parked_by(const struct few_rows_args *args, const struct warp_place *place,
                                           int along, int row_tiles) {
-    return (float *)dynamic_shared + along * row_tiles * TILE_ROWS * parked_pitch(args->across) +
+    return (float *)dynamic_shared + along * row_tiles * TILE_ROWS * parked_pitch(1 << args->across_power) +
            place->across * WARP_COLUMNS;
 }
 
 static __forceinline__ __device__ void park(const struct few_rows_args *args, const struct warp_place *place,
                                             tile_sums *sum, int row_tiles, enum factors factors) {
-    int lane = threadIdx.x % LANES, pitch = parked_pitch(args->across);
+    int lane = threadIdx.x % LANES, pitch = parked_pitch(1 << args->across_power);
     float *mine = parked_by(args, place, place->along, row_tiles);
     float *to = mine + lane / 4 * pitch + lane % 4 * 2;
     float unscale = factors == FLOAT32_PIECES ? UNSCALE : 1.0f;
@@ -55,13 +55,14 @@ static __forceinline__ __device__ void park(const struct few_rows_args *args, co
 /* The block's columns that there are. */
 static inline __device__ int columns_here(const struct few_rows_args *args, const struct warp_place *place) {
     int64_t left = args->out_features - place->block_column;
-    return left < args->across * WARP_COLUMNS ? (int)left : args->across * WARP_COLUMNS;
+    int columns = WARP_COLUMNS << args->across_power;
+    return left < columns ? (int)left : columns;
 }
 
 /* The sums that have been parked, over the warps along k, for four rows of a lane's column. */
 static __forceinline__ __device__ void add_parked(float *sum, const struct few_rows_args *args,
                                                   const struct warp_place *place, int row, int row_tiles) {
-    int pitch = parked_pitch(args->across);
+    int pitch = parked_pitch(1 << args->across_power);
 #pragma unroll
     for (int i = 0; i < FOUR; i++)
         sum[i] = 0.0f;
@@ -100,70 +101,87 @@ static __forceinline__ __device__ void hand_on(const struct few_rows_args *args,
             if (partial)
                 partial[here * args->out_features] = sum[i];
             else
-                parked[here * parked_pitch(args->across)] = sum[i];
+                parked[here * parked_pitch(1 << args->across_power)] = sum[i];
         }
     }
 }
 
-/* The rows that a block ends: all that it has, or where blocks of a cluster have split k, its share. */
-struct share {
-    int first_row;
-    int end_row;
-};
-
-static inline __device__ struct share share_of_block(const struct few_rows_args *args,
-                                                     const struct warp_place *place) {
-    struct share share;
-    share.first_row = (int)((unsigned)place->rows * place->split / (unsigned)args->splits);
-    share.end_row = (int)((unsigned)place->rows * (place->split + 1) / (unsigned)args->splits);
-    return share;
-}
-
-/* Adds up the parts of k, when all blocks of the cluster have handed theirs on, and goes on as hand_on() does
- * where there are no parts. */
-static __forceinline__ __device__ void collect_splits(const struct few_rows_args *args,
-                                                      const struct warp_place *place,
-                                                      const struct share *share, int row_tiles) {
-    int64_t column = place->first_column + threadIdx.x % LANES;
-    if (column >= args->out_features)
-        return;
-    int64_t distance = args->batch * args->out_features;
-    float *parked = parked_by(args, place, 0, row_tiles) + threadIdx.x % LANES;
-    const float *partial = args->partial + place->first_row * args->out_features + column;
-#pragma unroll 1
-    for (int row = share->first_row + place->along; row < share->end_row; row += FOUR * place->warps_along) {
-        float sum[FOUR] = {0.0f};
-#pragma unroll 2
-        for (int split = 0; split < args->splits; split++) {
-#pragma unroll
-            for (int i = 0; i < FOUR; i++)
-                if (row + i * place->warps_along < share->end_row)
-                    sum[i] += partial[split * distance + (row + i * place->warps_along) * args->out_features];
-        }
-        begin_ending(&args->ending, sum, FOUR, column, 0);
-#pragma unroll
-        for (int i = 0; i < FOUR; i++)
-            if (row + i * place->warps_along < share->end_row)
-                parked[(row + i * place->warps_along) * parked_pitch(args->across)] = sum[i];
-    }
-}
-
-/* A team of lanes for each row and group of the block's columns. */
+/* A team of lanes for each row and group of the block's columns, whose values are in shared memory. */
 static __forceinline__ __device__ void end_groups(const struct few_rows_args *args,
-                                                  const struct warp_place *place, const struct share *share) {
-    int here = columns_here(args, place), size = channels_of_team(&args->ending);
-    int groups = (int)tiles(here, size);
-    struct members team = {0, lanes_of_group(size), NULL};
-    team.member = threadIdx.x % team.count;
-    int teams = THREADS / team.count, items = (share->end_row - share->first_row) * groups;
-    const float *parked = (const float *)dynamic_shared;
+                                                  const struct warp_place *place) {
+    const struct ending *ending = &args->ending;
+    int groups = columns_here(args, place) / ending->size, items = place->rows * groups;
+    struct members team = {(int)threadIdx.x & (ending->lanes - 1), ending->lanes, NULL};
+    int teams = THREADS / team.count, pitch = parked_pitch(1 << args->across_power);
 #pragma unroll 1
     for (int first_item = 0; first_item < items; first_item += teams) {
         int item = first_item + threadIdx.x / team.count; /* past the last one: a team without work */
-        int row = item / groups, first = (item - row * groups) * size;
-        int channels = item >= items ? 0 : size < here - first ? size : here - first;
-        row += share->first_row;
-        end_group(&args->ending, parked + row * parked_pitch(args->across) + first, channels, 1.0f / size,
-                  place->first_row + row, place->block_column + first, &team);
+        int row = item / groups, first = (item - row * groups) * ending->size;
+        end_group_by(ending, (const float *)dynamic_shared + row * pitch + first,
+                     item < items ? ending->size : 0, place->first_row + row, place->block_column + first,
+                     &team, 1);
     }
+}
+
+/* Four neighbouring sums, over the warps along k of all blocks of the cluster. */
+static __forceinline__ __device__ void add_cluster(float *sum, const struct few_rows_args *args,
+                                                   const struct warp_place *place, const float *parked,
+                                                   int row_tiles) {
+    int distance = row_tiles * TILE_ROWS * parked_pitch(1 << args->across_power);
+#pragma unroll
+    for (int i = 0; i < FOUR; i++)
+        sum[i] = 0.0f;
+#pragma unroll 1
+    for (int rank = 0; rank < args->cluster; rank++) {
+        const float *from = parked;
+#pragma unroll 2
+        for (int along = 0; along < place->warps_along; along++, from += distance) {
+            float4 quad = args->cluster > 1 ? load_from_block(from, rank) : *(const float4 *)from;
+            sum[0] += quad.x;
+            sum[1] += quad.y;
+            sum[2] += quad.z;
+            sum[3] += quad.w;
+        }
+    }
+}
+
+/* Everything from the parked sums to y, where lanes hold a group: groups are powers of two here, so a thread
+ * has the same four channels in every row. The blocks of a cluster share the rows. */
+static __forceinline__ __device__ void end_rows(const struct few_rows_args *args,
+                                                const struct warp_place *place, int row_tiles) {
+    int row_power = args->across_power + WARP_FOURS_POWER; /* threads for a row */
+    int column = FOUR * (threadIdx.x & ((1 << row_power) - 1));
+    int share = (place->rows + args->cluster - 1) / (unsigned)args->cluster;
+    int row = place->split * share, end = row + share < place->rows ? row + share : place->rows;
+    bool is_column = column < columns_here(args, place);
+    const float *parked = (const float *)dynamic_shared + column;
+#pragma unroll 1
+    for (; row < end; row += THREADS >> row_power) {
+        int here = row + (threadIdx.x >> row_power);
+        bool present = is_column && here < end;
+        float v[FOUR] = {0.0f};
+        if (present)
+            add_cluster(v, args, place, parked + here * parked_pitch(1 << args->across_power), row_tiles);
+        end_four(&args->ending, v, present, place->first_row + here, place->block_column + column);
+    }
+}
+
+/* Ends the product: all warps have multiplied, and nobody reads or fills the slots any more. */
+static __forceinline__ __device__ void end_block(const struct few_rows_args *args,
+                                                 const struct warp_place *place, int row_tiles) {
+    if (args->cluster > 1)
+        cluster_barrier();
+    else
+        __syncthreads();
+    if (!args->partial && lanes_hold_group(&args->ending)) {
+        end_rows(args, place, row_tiles);
+        if (args->cluster > 1)
+            cluster_barrier(); /* what others read has to stay */
+        return;
+    }
+    hand_on(args, place, row_tiles);
+    if (args->partial)
+        return;
+    __syncthreads();
+    end_groups(args, place);
 }

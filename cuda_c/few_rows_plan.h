@@ -15,14 +15,14 @@ struct plan {
     int slot_bytes;
 };
 
-#define MOST_SLOTS 5
-#define FEWEST_SLOTS 2
 #define MOST_SPLITS 16
 #define FEWEST_ROUNDS 4 /* worth a split */
 
 /* Costs are in bytes that the GPU could read from memory meanwhile. */
-#define LAUNCH_COST (16 << 20)
-#define CLUSTER_COST (4 << 20)
+#define LAUNCH_COST 16.0e6
+#define CLUSTER_COST 4.0e6
+#define WAVE_COST 12.0e6   /* a block's beginning and end */
+#define ENDING_COST 2.0e3  /* of an output */
 #define L2_SPEED 1.5       /* beside memory */
 #define TENSOR_SPEED 132.0 /* outputs times bytes of k */
 #define ROUND_COST 100.0e3 /* of the whole GPU: what a round takes if it had nothing to read */
@@ -47,6 +47,13 @@ static double products_of(enum factors factors) {
     return factors == FLOAT32_PIECES ? 3.0 : 1.0;
 }
 
+static int power_of(int number) {
+    int power = 0;
+    while (1 << power < number)
+        power++;
+    return power;
+}
+
 static int steps_of(const fgn_chain *chain) {
     return (int)tiles(chain->in_features * element_bytes_of(factors_of(chain)), STEP_BYTES);
 }
@@ -62,7 +69,7 @@ static bool blocks_end(const fgn_chain *chain, const struct plan *plan) {
 }
 
 static unsigned long long partial_bytes(const fgn_chain *chain, const struct plan *plan) {
-    if (plan->splits == 1 && blocks_hold_groups(chain, plan->across))
+    if (blocks_end(chain, plan))
         return 0;
     return (unsigned long long)plan->splits * chain->batch * chain->out_features * sizeof(float);
 }
@@ -81,8 +88,12 @@ static struct gpu this_gpu(void) {
     return gpu;
 }
 
-static int cluster_of(int splits, const struct gpu *gpu) {
-    return gpu->has_clusters && (splits == 2 || splits == 4 || splits == 8) ? splits : 1;
+/* Blocks of a cluster end the chain only where lanes hold groups. */
+static int cluster_of(const fgn_chain *chain, const struct plan *plan, const struct gpu *gpu) {
+    struct ending ending = ending_of(chain, NULL);
+    bool possible = gpu->has_clusters && plan->splits == MOST_CLUSTER &&
+                    blocks_hold_groups(chain, plan->across) && lanes_hold_group(&ending);
+    return possible ? plan->splits : 1;
 }
 
 static double cost_of(const fgn_chain *chain, const struct plan *plan, int multiprocessors) {
@@ -100,12 +111,11 @@ static double cost_of(const fgn_chain *chain, const struct plan *plan, int multi
         waves * multiprocessors * rows * columns * k_bytes * products_of(factors) / TENSOR_SPEED;
     double cost = from_memory > from_l2 ? from_memory : from_l2;
     cost = cost > multiplied ? cost : multiplied;
-    cost += waves * rounds * ROUND_COST;
-    cost += 2.0 * (double)partial_bytes(chain, plan);
-    if (plan->splits > 1)
-        cost += CLUSTER_COST;
+    cost += waves * (rounds * ROUND_COST + WAVE_COST + rows_read * columns / plan->cluster * ENDING_COST);
     if (!blocks_end(chain, plan))
-        cost += LAUNCH_COST;
+        cost += LAUNCH_COST + 2.0 * (double)partial_bytes(chain, plan);
+    else if (plan->cluster > 1)
+        cost += CLUSTER_COST;
     return cost;
 }
 
@@ -145,7 +155,7 @@ static struct plan plan_of(const fgn_chain *chain) {
             for (plan.splits = 1;
                  plan.splits <= MOST_SPLITS && (plan.splits == 1 || rounds / plan.splits >= FEWEST_ROUNDS);
                  plan.splits++) {
-                plan.cluster = cluster_of(plan.splits, &gpu);
+                plan.cluster = cluster_of(chain, &plan, &gpu);
                 double cost = cost_of(chain, &plan, gpu.multiprocessors);
                 if (least < 0.0 || cost < least) {
                     least = cost;

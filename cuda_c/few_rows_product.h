@@ -1,7 +1,8 @@
 /* The product in gemm_few_rows_tensor.cu: what a warp multiplies of a slot, and what the numbers are then.
  *
  * Chunks are the rows of the matrices of ldmatrix, so words t of two chunks are a lane's operands of one mma:
- * two times two neighbouring 16-bit values (16 k), or two tf32 values (8 k). A step makes four mma.
+ * two times two neighbouring 16-bit values (16 k), or two float32 (8 k), of which tf32 leaves 11 bits: mma
+ * cuts off the others, here as in cuBLAS. A step makes four mma.
  *
  * float32 accuracy: v = p0 + p1 + p2 exactly, with three bfloat16 (8 bits each make 24), and the product is
  * the six p_i q_j with i + j <= 2; what they leave out is below float32's last bit. The smallest products are
@@ -34,10 +35,6 @@ static __forceinline__ __device__ void split(float a, float b, uint32_t *pair) {
 static __forceinline__ __device__ void split_chunk(uint4 chunk, uint32_t low[PIECES], uint32_t high[PIECES]) {
     split(__uint_as_float(chunk.x), __uint_as_float(chunk.y), low);
     split(__uint_as_float(chunk.z), __uint_as_float(chunk.w), high);
-}
-
-static __forceinline__ __device__ uint4 round_chunk(uint4 chunk) {
-    return make_uint4(tf32_bits(chunk.x), tf32_bits(chunk.y), tf32_bits(chunk.z), tf32_bits(chunk.w));
 }
 
 /* ---- The pieces of x: [round % 2][tile][piece][16 rows of PIECE_CHUNKS] ---- */
@@ -73,30 +70,23 @@ static __forceinline__ __device__ void store_pieces(uint4 *pieces, int row, int 
     }
 }
 
-/* Makes factors of the float32 that this thread has brought of x, before others see them: tf32 in place, or
- * pieces. */
-static __forceinline__ __device__ void convert_x(const struct few_rows_args *args,
-                                                 const struct lane_sources *from, int round, int slot,
-                                                 int tiles_in_slot, enum factors factors) {
-    if (factors != TF32_FACTORS && factors != FLOAT32_PIECES)
-        return;
-    uint4 *x = x_in_slot(args, slot);
+/* Makes the pieces of the float32 that this thread has brought of x, before others see them. */
+static __forceinline__ __device__ void split_x(const struct few_rows_args *args,
+                                               const struct lane_sources *from, int round, int slot,
+                                               int tiles_in_slot) {
+    const uint4 *x = x_in_slot(args, slot);
     int lane = threadIdx.x % LANES;
 #pragma unroll
     for (int i = 0; i < 2 * X_SHARE; i++) {
         if (from->rows_left[i / 2] <= i % 2 * COPY_LINES)
             continue;
         int copy = x_copy(i / 2) + i % 2; /* of four rows */
-        uint4 *chunk = &x[place_of_copy(from, copy)];
-        if (factors == TF32_FACTORS)
-            *chunk = round_chunk(*chunk);
-        else
-            store_pieces(pieces_of_x(args, round, copy / 4, tiles_in_slot),
-                         copy % 4 * COPY_LINES + lane / CHUNKS, lane % CHUNKS, *chunk);
+        store_pieces(pieces_of_x(args, round, copy / 4, tiles_in_slot), copy % 4 * COPY_LINES + lane / CHUNKS,
+                     lane % CHUNKS, x[place_of_copy(from, copy)]);
     }
 }
 
-/* Rows that x does not have, and which are not converted, are zeros among the pieces too. */
+/* Rows that x does not have are zeros among the pieces too. */
 static __forceinline__ __device__ void clear_pieces(const struct few_rows_args *args, int tiles_in_slot) {
     uint4 *pieces = pieces_of_x(args, 0, 0, tiles_in_slot);
     for (int i = threadIdx.x; i < 2 * tiles_in_slot * PIECES * PIECE_TILE; i += THREADS)
@@ -132,7 +122,7 @@ static __forceinline__ __device__ void load_weight(struct weight_operands *w, co
         ldmatrix_x4(word, &slot[tile * EIGHT + place_in_eight(lane % 8, half * 4 + lane / 8)]);
 #pragma unroll
         for (int j = 0; j < 4; j++)
-            w->b[half][j / 2][tile][j % 2] = factors == TF32_FACTORS ? tf32_bits(word[j]) : word[j];
+            w->b[half][j / 2][tile][j % 2] = word[j];
     }
 }
 

@@ -18,6 +18,9 @@
 #define X_SHARE 2 /* times eight rows of x that a warp brings each round, at most */
 #define MOST_TILES_IN_SLOT (WARPS * X_SHARE / 2)
 
+#define MOST_SLOTS 5
+#define FEWEST_SLOTS 2
+
 #define WEIGHT_SLOT_BYTES (WARPS * WARP_COLUMNS * STEP_BYTES)
 
 static inline __host__ __device__ int slot_bytes_of(int tiles_in_slot) {
@@ -159,6 +162,18 @@ static __forceinline__ __device__ void bring_round(const struct few_rows_args *a
         from->row[i] += step;
         from->row_bytes[i] -= step;
     }
+}
+
+/* Waits for the oldest of this thread's rounds, when as many are on their way as fit in the slots but one. */
+static __forceinline__ __device__ void wait_for_round(int slots) {
+    if (slots == MOST_SLOTS)
+        copy_async_wait(MOST_SLOTS - 2);
+    else if (slots == 4)
+        copy_async_wait(2);
+    else if (slots == 3)
+        copy_async_wait(1);
+    else
+        copy_async_wait(0);
 }
 
 /* Rows that x does not have are zeros, in every slot. */

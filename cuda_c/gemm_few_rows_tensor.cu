@@ -41,8 +41,6 @@ static __forceinline__ __device__ void few_rows(const struct few_rows_args *args
     clear_absent_rows(args, &from, tiles_in_slot);
     if (factors == FLOAT32_PIECES)
         clear_pieces(args, tiles_in_slot);
-    if (args->blocks_end)
-        fetch_vectors(&args->ending, place.block_column, columns_here(args, &place));
 
     tile_sums sum[MOST_ROW_TILES];
 #pragma unroll
@@ -50,8 +48,9 @@ static __forceinline__ __device__ void few_rows(const struct few_rows_args *args
         sum[i / (COLUMN_TILES * 4)][i / 4 % COLUMN_TILES][i % 4] = 0.0f;
 #pragma unroll 1
     for (int round = 0; round < place.rounds; round++) {
-        copy_async_wait(ahead - 1);
-        convert_x(args, &from, round, reading, tiles_in_slot, factors);
+        wait_for_round(args->slots);
+        if (factors == FLOAT32_PIECES)
+            split_x(args, &from, round, reading, tiles_in_slot);
         __syncthreads(); /* the round is here; everyone is done with the slot of the round before */
         struct weight_operands w;
         load_weight(&w, weight_in_slot(args, reading), factors);
@@ -64,18 +63,7 @@ static __forceinline__ __device__ void few_rows(const struct few_rows_args *args
     }
     __syncthreads(); /* nobody reads the slots any more */
     park(args, &place, sum, row_tiles, factors);
-    __syncthreads();
-    hand_on(args, &place, row_tiles);
-    if (!args->blocks_end)
-        return;
-    struct share share = {0, place.rows};
-    if (args->partial) {
-        cluster_barrier();
-        share = share_of_block(args, &place);
-        collect_splits(args, &place, &share, row_tiles);
-    }
-    __syncthreads();
-    end_groups(args, &place, &share);
+    end_block(args, &place, row_tiles);
 }
 
 static __forceinline__ __device__ void few_rows_of_any_factors(const struct few_rows_args *args,
@@ -116,63 +104,80 @@ struct end_args {
     float *partial; /* (splits, batch, channels) */
     int splits;
     int team; /* threads for a group: some lanes, or the block */
-    int size; /* channels in a group */
-    int groups;
     int64_t batch;
     struct ending ending;
 };
 
-/* What comes before the norm: to `value`, which may be the first of the partial sums. */
-static __forceinline__ __device__ void add_splits(const struct end_args *args, float *value,
-                                                  const float *partial, int size, int64_t channel,
-                                                  const struct members *team, int at_once) {
+/* The sum over the splits of four neighbours, or of one. */
+static __forceinline__ __device__ void add_splits(float *sum, const struct end_args *args,
+                                                  const float *partial, int at_once) {
     int64_t distance = args->batch * args->ending.norm.channels;
+#pragma unroll
+    for (int i = 0; i < at_once; i++)
+        sum[i] = 0.0f;
+#pragma unroll 4
+    for (int split = 0; split < args->splits; split++) {
+        float part[FOUR];
+        read_values(part, partial + split * distance, at_once);
+#pragma unroll
+        for (int i = 0; i < at_once; i++)
+            sum[i] += part[i];
+    }
+}
+
+/* A group whose values do not fit in the lanes' registers. `value` may be the first of the partial sums. */
+static __forceinline__ __device__ void end_from_memory(const struct end_args *args, float *value,
+                                                       const float *partial, int size, int64_t row,
+                                                       int64_t channel, const struct members *team,
+                                                       int at_once) {
 #pragma unroll 1
     for (int i = at_once * team->member; i < size; i += at_once * team->count) {
-        float sum[FOUR] = {0.0f};
-#pragma unroll 4
-        for (int split = 0; split < args->splits; split++) {
-            float part[FOUR];
-            read_values(part, partial + split * distance + i, at_once);
-#pragma unroll
-            for (int j = 0; j < at_once; j++)
-                sum[j] += part[j];
-        }
+        float sum[FOUR];
+        add_splits(sum, args, partial + i, at_once);
         begin_ending(&args->ending, sum, at_once, channel + i, 1);
         write_values(value + i, sum, at_once);
     }
+    __syncthreads(); /* everyone reads the group's first value */
+    end_group_by(&args->ending, value, size, row, channel, team, at_once);
 }
 
 __global__ void __launch_bounds__(END_THREADS) few_rows_end_kernel(struct end_args args) {
     __shared__ float values[MOST_SHARED_VALUES];
     __shared__ float of_warp[END_WARPS][2];
-    int teams = END_THREADS / args.team;
+    const struct ending *ending = &args.ending;
+    int teams = END_THREADS / args.team, groups = (int)ending->norm.channels / ending->size;
     int64_t item = (int64_t)blockIdx.x * teams + threadIdx.x / args.team;
-    int64_t channels = args.ending.norm.channels;
-    int64_t row = item / args.groups, channel = (item - row * args.groups) * args.size;
+    int64_t row = item / groups, channel = (item - row * groups) * ending->size;
     bool present = row < args.batch;
-    int size = !present ? 0 : args.size < channels - channel ? args.size : (int)(channels - channel);
     struct members team = {(int)(threadIdx.x % args.team), args.team, of_warp};
-    float *partial = args.partial + row * channels + channel;
-    float *value =
-        teams * args.size <= MOST_SHARED_VALUES ? values + threadIdx.x / args.team * args.size : partial;
+    float *partial = args.partial + row * ending->norm.channels + channel;
     griddepcontrol_wait();
-    if (args.ending.fours)
-        add_splits(&args, value, partial, size, channel, &team, FOUR);
+    if (lanes_hold_group(ending)) {
+        float v[FOUR] = {0.0f};
+        present = present && FOUR * team.member < ending->size;
+        if (present)
+            add_splits(v, &args, partial + FOUR * team.member, FOUR);
+        end_four(ending, v, present, row, channel + FOUR * team.member);
+        return;
+    }
+    int size = present ? ending->size : 0;
+    float *value = teams * ending->size <= MOST_SHARED_VALUES
+                       ? values + threadIdx.x / args.team * ending->size
+                       : partial;
+    if (ending->fours)
+        end_from_memory(&args, value, partial, size, row, channel, &team, FOUR);
     else
-        add_splits(&args, value, partial, size, channel, &team, 1);
-    __syncthreads(); /* everyone reads the group's first value */
-    end_group(&args.ending, value, size, 1.0f / args.size, row, channel, &team);
+        end_from_memory(&args, value, partial, size, row, channel, &team, 1);
 }
 
 EARLY_LAUNCHER(few_rows_end_kernel, struct end_args)
 
-static cudaError_t end_few_rows(const struct few_rows_args *args, bool early, cudaStream_t stream) {
-    struct end_args end = {args->partial, args->splits, 0, channels_of_team(&args->ending), 0,
-                           args->batch,   args->ending};
-    end.groups = (int)tiles(args->out_features, end.size);
-    end.team = end.size > LARGEST_WARP_GROUP ? END_THREADS : lanes_of_group(end.size);
-    dim3 grid = {(unsigned)tiles(args->batch * end.groups, END_THREADS / end.team), 1, 1};
+static cudaError_t end_few_rows(const struct few_rows_args *args, int splits, bool early,
+                                cudaStream_t stream) {
+    struct end_args end = {args->partial, splits, 0, args->batch, args->ending};
+    end.team = end.ending.size > LARGEST_WARP_GROUP ? END_THREADS : end.ending.lanes;
+    int64_t items = args->batch * (args->out_features / end.ending.size);
+    dim3 grid = {(unsigned)tiles(items, END_THREADS / end.team), 1, 1};
     dim3 block = {END_THREADS, 1, 1};
     return launch_few_rows_end_kernel(grid, block, 0, stream, early, end);
 }
@@ -213,28 +218,6 @@ static cudaError_t prepare(const fgn_chain *chain, void *prepared, cudaStream_t 
     return cudaSuccess;
 }
 
-static struct ending ending_of(const fgn_chain *chain, void *y) {
-    struct ending ending = {chain->bias,
-                            operators_of(chain->before_count, chain->before),
-                            {NULL,
-                             chain->norm_scale,
-                             chain->norm_shift,
-                             NULL,
-                             chain->type,
-                             chain->batch,
-                             chain->out_features,
-                             chain->groups,
-                             chain->eps,
-                             operators_of(chain->after_count, chain->after),
-                             {NULL, NULL}},
-                            y,
-                            chain->type,
-                            false};
-    ending.fours = chain->out_features % FOUR == 0 && channels_of_team(&ending) % FOUR == 0 &&
-                   (uintptr_t)y % (FOUR * sizeof(float)) == 0;
-    return ending;
-}
-
 static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void *workspace,
                            cudaStream_t stream) {
     struct plan plan = plan_of(chain);
@@ -249,30 +232,31 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
                   (uintptr_t)x % CHUNK == 0 && (uintptr_t)chain->weight % CHUNK == 0;
     args.slots = plan.slots;
     args.slot_bytes = plan.slot_bytes;
-    args.across = plan.across;
-    args.splits = plan.splits;
+    args.across_power = power_of(plan.across);
+    args.cluster = plan.cluster;
     args.steps = steps_of(chain);
-    args.column_blocks = plan.column_blocks;
-    args.row_blocks = plan.row_blocks;
-    args.partial = partial_bytes(chain, &plan) > 0 ? (float *)workspace : NULL;
-    args.blocks_end = blocks_end(chain, &plan);
+    args.split_steps = (int)tiles(args.steps, plan.splits);
+    args.partial = blocks_end(chain, &plan) ? NULL : (float *)workspace;
     args.ending = ending_of(chain, y);
 
     const void *const kernels[] = {(const void *)few_rows_16_kernel, (const void *)few_rows_32_kernel,
                                    (const void *)few_rows_64_kernel};
     cudaError_t (*const launch[])(dim3, dim3, size_t, cudaStream_t, int, struct few_rows_args) = {
         launch_few_rows_16_kernel, launch_few_rows_32_kernel, launch_few_rows_64_kernel};
-    int kernel = plan.row_tiles / 2;
+    int kernel = power_of(plan.row_tiles);
     int shared_bytes = shared_bytes_of(&plan, args.factors);
     cudaError_t error =
         cudaFuncSetAttribute(kernels[kernel], cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
     if (error != cudaSuccess)
         return error;
-    dim3 grid = {(unsigned)(plan.row_blocks * plan.column_blocks * plan.splits), 1, 1};
+    dim3 grid = {(unsigned)(plan.column_blocks * plan.cluster), (unsigned)plan.row_blocks,
+                 (unsigned)(plan.splits / plan.cluster)};
     dim3 block = {THREADS, 1, 1};
-    error = launch[kernel](grid, block, shared_bytes, stream, args.blocks_end ? plan.cluster : 1, args);
-    if (error == cudaSuccess && !args.blocks_end)
-        error = end_few_rows(&args, attribute_of_device(cudaDevAttrComputeCapabilityMajor) >= 9, stream);
+    error = launch[kernel](grid, block, shared_bytes, stream, plan.cluster, args);
+    if (error == cudaSuccess && args.partial) {
+        bool early = attribute_of_device(cudaDevAttrComputeCapabilityMajor) >= 9;
+        error = end_few_rows(&args, plan.splits, early, stream);
+    }
     return error;
 }
 

@@ -1,9 +1,8 @@
 /* What gemm_few_rows_tensor.cu uses beside ptx_mma.h, for both machines:
  *   - a copy of what is read only once; copy_async_wait() waits for it;
- *   - prefetch;
- *   - clusters of blocks, which can wait for each other (9.0);
+ *   - clusters of blocks, which wait for each other and read each other's shared memory (9.0);
  *   - griddepcontrol (9.0), which lets a launch begin while the one before it ends.
- * PTX ISA, sections "cp.async", "prefetch", "barrier.cluster" and "griddepcontrol". */
+ * PTX ISA, sections "cp.async", "barrier.cluster", "mapa" and "griddepcontrol". */
 #pragma once
 
 #include "ptx_mma.h"
@@ -25,11 +24,6 @@ static __forceinline__ __device__ void copy_async_once_16_or_zero(void *shared, 
     (void)shared, (void)global, (void)valid;
     __trap();
 #endif
-}
-
-/* Brings the line at `global` to the caches; nothing waits for it. */
-static __forceinline__ __device__ void prefetch(const void *global) {
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
 }
 
 /* The next launch may begin as soon as every block has come here; it still has to wait for what this one
@@ -54,6 +48,26 @@ static __forceinline__ __device__ void cluster_barrier(void) {
                  "barrier.cluster.wait.acquire.aligned;" ::
                      : "memory");
 #endif
+}
+
+/* Four floats at the same place in the shared memory of the cluster's block `rank`. */
+static __forceinline__ __device__ float4 load_from_block(const float *shared, uint32_t rank) {
+    float4 quad = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#if __CUDA_ARCH__ >= 900
+    uint32_t address = (uint32_t)__cvta_generic_to_shared(shared);
+    asm volatile("{\n"
+                 ".reg .b32 mapped;\n"
+                 "mapa.shared::cluster.u32 mapped, %4, %5;\n"
+                 "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [mapped];\n"
+                 "}"
+                 : "=f"(quad.x), "=f"(quad.y), "=f"(quad.z), "=f"(quad.w)
+                 : "r"(address), "r"(rank)
+                 : "memory");
+#else
+    (void)shared, (void)rank;
+    __trap();
+#endif
+    return quad;
 }
 
 /* LAUNCHERs with one more argument. CLUSTER_LAUNCHER: `cluster` blocks that follow each other are a cluster.
@@ -94,11 +108,6 @@ static __forceinline__ __device__ void cluster_barrier(void) {
 
 #define copy_async_once_16_or_zero(shared, global, valid) copy_async_16_or_zero(shared, global, valid)
 
-/* The simulator has no caches to fill. */
-static inline void prefetch(const void *global) {
-    (void)global;
-}
-
 /* One launch after the other. */
 static inline void griddepcontrol_launch_dependents(void) {}
 
@@ -106,6 +115,11 @@ static inline void griddepcontrol_wait(void) {}
 
 /* There are no clusters: nothing asks for more than one block. */
 static inline void cluster_barrier(void) {}
+
+static inline float4 load_from_block(const float *shared, uint32_t rank) {
+    (void)rank;
+    return *(const float4 *)shared;
+}
 
 #define LAUNCHER_WITH(kernel, args_type, parameter)                                                          \
     static void enter_##kernel(const void *args) {                                                           \
