@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -13,9 +15,10 @@ from fgn.bench import F_LINEAR, RIVALS
 from fgn.plot import FLOOR_COLOUR, WRONG_COLOUR, colour
 
 PRECISION_MARKERS = {"ieee": "o", "tf32": "s", "bf16": "^", "fp16": "D"}
-COPY_COLOUR, EPILOGUE_COLOUR, REST_COLOUR = "#BBBBBB", "#E69F00", "#E69F00"
+EPILOGUE_COLOUR = "#E69F00"
 # Four that stay apart in print and for colour-blind readers; neighbours differ in lightness.
 QUAD_COLOURS = ("#440154", "#31688E", "#35B779", "#FDE725")
+LAUNCH_COLOURS = {"product": "#31688E", "after it": "#E69F00"}
 PIECE_STYLES = (("#31688E", "o"), ("#35B779", "s"), ("#440154", "^"), ("#7F7F7F", "D"))
 
 
@@ -52,19 +55,22 @@ def precisions(predicted: pd.DataFrame, times: pd.DataFrame, title: str = "") ->
     times: from `recorded_precisions()`.
     """
     names = list(predicted.index)
-    figure, (axes,) = _figure(8.6, 1.5 + 0.48 * len(names))
+    figure, (axes,) = _figure(8.6, 1.6 + 0.55 * len(names))
     shown = times[(times.part == "chain") | (times.subject == F_LINEAR)]
     for place, name in enumerate(names):
         rows = shown[shown.tensor_cores & (shown.precision == name)] if place else shown[~shown.tensor_cores]
-        axes.plot(rows.median_ms, [place] * len(rows), color="#DDDDDD", linewidth=1, zorder=1)
-        for row in rows.itertuples():
+        places = place + np.linspace(-0.28, 0.28, len(rows)) if len(rows) > 1 else [place]
+        least = predicted["predicted ms"][name]
+        axes.plot([least, least], [place - 0.42, place + 0.42], color=FLOOR_COLOUR, linewidth=1.8, zorder=2)
+        for row, height in zip(rows.itertuples(), places, strict=True):
             marker = "D" if row.subject == F_LINEAR else "o"
-            axes.scatter(row.median_ms, place, s=46, color=[colour(row.subject)], marker=marker, zorder=3)
-    ring = {"facecolors": "none", "edgecolors": "black", "linewidths": 1.4}
-    axes.scatter(predicted["predicted ms"], range(len(names)), s=130, label="predicted", zorder=4, **ring)
+            axes.scatter(row.median_ms, height, s=40, color=[colour(row.subject)], marker=marker, zorder=3)
+        if place:
+            axes.axhline(place - 0.5, color="#E8E8E8", linewidth=0.6)
+    axes.plot([], [], color=FLOOR_COLOUR, linewidth=1.8, label="predicted")
     for subject in dict.fromkeys(shown.subject):
         marker = "D" if subject == F_LINEAR else "o"
-        axes.scatter([], [], s=46, color=[colour(subject)], marker=marker, label=subject)
+        axes.scatter([], [], s=40, color=[colour(subject)], marker=marker, label=subject)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xscale("log")
@@ -154,15 +160,21 @@ def signed_errors(frame: pd.DataFrame, title: str = "") -> Figure:
     """Which way results err: a histogram for each column of `fgn.teach_tensor_cores.signed_errors()`."""
     figure, panels = _figure(8.6, 2.9, columns=len(frame.columns))
     for axes, (k_between, values) in zip(panels, frame.items(), strict=True):
-        unit = 10.0 ** np.floor(np.log10(values.abs().max()))
-        axes.hist(values / unit, bins=31, color="#31688E", edgecolor="white", linewidth=0.3)
+        power = int(np.floor(np.log10(values.abs().max())))
+        unit, reach = 10.0**power, values.abs().max() / 10.0**power
+        axes.hist(
+            values / unit,
+            bins=np.linspace(-reach, reach, 42),
+            color="#31688E",
+            edgecolor="white",
+            linewidth=0.3,
+        )
         axes.axvline(0, color="black", linewidth=1)
         axes.axvline(values.mean() / unit, color=WRONG_COLOUR, linestyle="--", linewidth=1.5, label="mean")
         axes.set_title(f"a promotion every {k_between:,} k", fontsize=10, loc="left")
-        power = f"{np.log10(unit):.0f}".replace("-", "−")
-        axes.set_xlabel(f"error (10^{power} of a typical output)")
+        axes.set_xlabel(f"error ($10^{{{power}}}$ of a typical output); left of 0: too small")
         axes.set_ylabel("outputs")
-    figure.suptitle(title or "left of 0: too near to zero", fontsize=9)
+    figure.suptitle(title, fontsize=10)
     panels[0].legend(frameon=False, fontsize=9)
     return figure
 
@@ -242,9 +254,10 @@ def timelines(by_title: dict[str, pd.DataFrame], until: float | None = None) -> 
     height = sum(0.9 + 0.42 * frame.who.nunique() for frame in by_title.values())
     figure, panels = _figure(10.4, 0.5 + height, rows=len(by_title), sharex=True)
     end = until or max(frame.end.max() for frame in by_title.values())
+    slots = 1 + max(frame.slot.max() for frame in by_title.values())
+    shades = plt.colormaps["viridis"](np.linspace(0.15, 0.8, slots))
     for axes, (title, frame) in zip(panels, by_title.items(), strict=True):
         names = list(dict.fromkeys(frame.who))
-        shades = plt.colormaps["viridis"](np.linspace(0.15, 0.8, frame.slot.max() + 1))
         for row in frame[frame.begin < end].itertuples():
             place, width = names.index(row.who), min(row.end, end) - row.begin
             face = EPILOGUE_COLOUR if row.what == "epilogue" else shades[row.slot]
@@ -259,13 +272,43 @@ def timelines(by_title: dict[str, pd.DataFrame], until: float | None = None) -> 
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.set_xlim(0, end / 1e3)
         axes.set_title(title, fontsize=10, loc="left")
-    slots = max(frame.slot.max() for frame in by_title.values()) + 1
-    for slot, shade in enumerate(plt.colormaps["viridis"](np.linspace(0.15, 0.8, slots))):
+    for slot, shade in enumerate(shades):
         panels[-1].broken_barh([], (0, 0), facecolor=shade, label=f"slot {slot}")
     if any((frame.what == "epilogue").any() for frame in by_title.values()):
         panels[-1].broken_barh([], (0, 0), facecolor=EPILOGUE_COLOUR, label="epilogue")
     panels[-1].set_xlabel("time (thousand clocks), in the model")
     _legend_below(figure, 6)
+    return figure
+
+
+def launches(frame: pd.DataFrame, title: str = "") -> Figure:
+    """The launches of a chain, one after the other: a bar for each subject, a piece for each kernel.
+
+    frame: from `fgn.teach_tensor_cores.recorded_launches()`.
+    """
+    names = list(dict.fromkeys(frame.subject))
+    figure, (axes,) = _figure(9.4, 1.5 + 0.5 * len(names))
+    longest = frame.groupby("subject").us.sum().max()
+    for name in names:
+        left = 0.0
+        rows = frame[frame.subject == name]
+        for row in rows.itertuples():
+            shade = LAUNCH_COLOURS.get(row.part, colour(name))
+            axes.barh(name, row.us, left=left, color=shade, edgecolor="white", height=0.62)
+            if row.us > 0.04 * longest:
+                ink = "black" if row.part == "after it" else "white"
+                words = f"{row.us:.0f}" if row.part in LAUNCH_COLOURS else f"{row.part}: {row.us:.0f}"
+                axes.text(left + row.us / 2, name, words, ha="center", va="center", color=ink)
+            left += row.us
+        text = f"{left:.0f} µs, {len(rows)} launch{'es' if len(rows) > 1 else ''}"
+        axes.annotate(text, (left, name), (5, 0), textcoords="offset points", va="center", fontsize=9)
+    for part, shade in LAUNCH_COLOURS.items():
+        axes.barh(names[0], 0, color=shade, label=part)
+    axes.set_xlim(0, 1.22 * axes.dataLim.xmax)
+    axes.invert_yaxis()
+    axes.set_xlabel("time of each kernel (µs), as ncu measures it")
+    axes.set_title(title, fontsize=10, loc="left")
+    _legend_below(figure)
     return figure
 
 
@@ -280,7 +323,7 @@ def where_time_goes(frame: pd.DataFrame) -> Figure:
     places = np.arange(len(frame))
     share = 100 * frame["main loop"] / frame.elapsed
     axes.barh(places, share, color="#31688E", label="main loop, at the tensor cores' rate")
-    axes.barh(places, 100 - share, left=share, color=REST_COLOUR, label="all else")
+    axes.barh(places, 100 - share, left=share, color=EPILOGUE_COLOUR, label="all else")
     for place, row, percent in zip(places, frame.to_dict("records"), share, strict=True):
         tiles = f"{row['tiles']} tile{'s' if row['tiles'] > 1 else ''} of {row['steps']} steps"
         axes.text(1, place, tiles, va="center", fontsize=8.5, color="white")
@@ -346,7 +389,7 @@ def steps(frame: pd.DataFrame, now: dict[str, float], title: str = "") -> Figure
     Steps without a recorded time are grey and keep the height of the one before. now: other times to compare
     with, by name.
     """
-    figure, (axes,) = _figure(9.4, 0.9 + 0.42 * len(frame))
+    figure, (axes,) = _figure(9.4, 1.2 + 0.5 * len(frame))
     places = np.arange(len(frame))
     known = frame.ms.ffill().bfill()
     for place, row, height in zip(places, frame.to_dict("records"), known, strict=True):
@@ -357,7 +400,7 @@ def steps(frame: pd.DataFrame, now: dict[str, float], title: str = "") -> Figure
         axes.annotate(text, (height, place), (5, 0), textcoords="offset points", va="center", fontsize=9)
     for (name, ms), style in zip(now.items(), ("--", ":", "-."), strict=False):
         axes.axvline(ms, color=WRONG_COLOUR, linestyle=style, linewidth=1.3, label=f"{name}: {ms:.3g} ms")
-    axes.set_yticks(places, frame.step, fontsize=9)
+    axes.set_yticks(places, [textwrap.fill(step, 58) for step in frame.step], fontsize=9)
     axes.invert_yaxis()
     axes.set_xlim(0, 1.3 * known.max())
     axes.set_xlabel("time (ms)")

@@ -16,7 +16,7 @@ from fgn.chains import Shape, problem
 from fgn.compare import TORCH, compare, relative_error
 from fgn.library import ROOT
 from fgn.live import Kernel
-from fgn.metrics import CYCLES, PIPES
+from fgn.metrics import CYCLES, PIPES, TIME
 from fgn.precision import PRECISIONS
 from fgn.records import Record
 from fgn.teach import LANES, Setting, constants, tiles
@@ -140,7 +140,7 @@ def best_of(times: pd.DataFrame, part: str = "chain") -> pd.DataFrame:
     for precision, rows in whole.groupby("precision", sort=False):
         median = rows.set_index("subject").median_ms
         own = median[~median.index.isin(RIVALS)]
-        ours[precision] = (own.idxmin(), own.min())
+        ours[precision] = (own.idxmin(), own.min()) if len(own) else (None, np.nan)
         theirs[precision] = median[median.index.isin(RIVALS)].min()
     linear = times[(times.part == "linear") & (times.subject == F_LINEAR)].set_index("precision").median_ms
     frame = pd.DataFrame.from_dict(ours, orient="index", columns=["fastest", "ms"]).rename_axis("precision")
@@ -287,15 +287,18 @@ def predicted_errors(every, k: int = 8192) -> pd.DataFrame:
 
 
 def signed_errors(kernel: Kernel, device, every, kind: Pieces = TWO_HALVES, k: int = 8192) -> pd.DataFrame:
-    """The error of each output, positive where it is too far from zero, over the typical output; a column for
-    each of `every`."""
+    """The error of each output over the typical output; a column for each of `every`.
+
+    Of the `sample()` with the signs of w left out, so that all sums are positive from beginning to end.
+    """
     x, w = sample(device, k)
+    w = w.abs()
     exact = F.linear(x.double(), w.double())
     typical = exact.square().mean().sqrt()
     columns = {}
     for k_between in every:
         y = promoted_product(kernel, x, w, kind, k_between).double()
-        columns[k_between] = ((y - exact) * exact.sign() / typical).flatten().tolist()
+        columns[k_between] = ((y - exact) / typical).flatten().tolist()
     return pd.DataFrame(columns)
 
 
@@ -334,7 +337,8 @@ def shared_bytes(lines: pd.DataFrame, outputs: int) -> pd.Series:
     asked = lines["smsp__sass_data_bytes_mem_shared_op_ld.sum"]
     asked = asked + lines["smsp__sass_data_bytes_mem_shared_op_st.sum"]
     files = lines.file.str.rsplit("/", n=1).str[-1]
-    return asked.groupby(files).sum() / outputs
+    asked = asked.groupby(files).sum() / outputs
+    return asked[asked > 0]
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -414,6 +418,30 @@ def tensor_core_share(timeline: pd.DataFrame) -> float:
     return 100 * float((work.end - work.begin).sum() / timeline.end.max())
 
 
+def recorded_launches(setting: Setting, precision: str = "bf16") -> pd.DataFrame:
+    """The recorded launches of the setting's chain at its machine's shape, by versions on tensor cores and
+    torch.
+
+    One row per launch: subject, part ("the whole chain", "product" or "after it"), kernel, us (ncu's time).
+    """
+    columns = ["subject", "part", "kernel", "us"]
+    recorded = profile_records.recorded()
+    if not recorded:
+        return pd.DataFrame(columns=columns)
+    rows = _at(profile_records.read(recorded[0]).launches, setting)
+    rows = rows[rows.precision == precision]
+    alone = rows.groupby("subject").launch.transform("size") == 1
+    part = rows.operator.eq("product").map({True: "product", False: "after it"})
+    rows = rows.assign(part=part.mask(alone, "the whole chain"), us=rows[TIME] / 1e3)
+    return rows[columns].reset_index(drop=True)
+
+
+WHERE_COLUMNS = (
+    *("chain", "shape", "precision", "tiles", "steps", "main loop", "elapsed", "rest", "rest of a tile"),
+    "tensor cores busy, %",
+)
+
+
 def where_time_goes(chain: str | None = None) -> pd.DataFrame:
     """The clocks of the recorded launches of the Hopper kernel: at the tensor cores' rate, and the rest.
 
@@ -443,13 +471,13 @@ def where_time_goes(chain: str | None = None) -> pd.DataFrame:
                 "tiles": of_block,
                 "steps": steps,
                 "main loop": main_loop,
-                "elapsed": row[CYCLES],
-                "rest": rest,
-                "rest of a tile": rest / of_block,
+                "elapsed": int(row[CYCLES]),
+                "rest": int(rest),
+                "rest of a tile": int(rest / of_block),
                 "tensor cores busy, %": row[PIPES["tensor"]],
             }
         )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=None if rows else WHERE_COLUMNS)
 
 
 def epilogue_clocks(frame: pd.DataFrame, main_loop_rate: float = 0.97) -> pd.DataFrame:
@@ -466,9 +494,28 @@ def epilogue_clocks(frame: pd.DataFrame, main_loop_rate: float = 0.97) -> pd.Dat
         rest = group.elapsed - group["main loop"] / main_loop_rate
         epilogue, once = np.polyfit(group.tiles, rest, 1)
         rows[key] = {"epilogue": epilogue, "once": once}
-    frame = pd.DataFrame.from_dict(rows, orient="index", columns=["epilogue", "once"])
-    frame.index = pd.MultiIndex.from_tuples(frame.index, names=["chain", "precision"])
-    return frame
+    index = pd.MultiIndex.from_tuples(rows, names=["chain", "precision"])
+    return pd.DataFrame(rows.values(), index, ["epilogue", "once"]).round().astype(int)
+
+
+def busy(frame: pd.DataFrame, epilogues: pd.DataFrame, model: dict[str, float]) -> pd.DataFrame:
+    """How busy the tensor cores are in percent: in a `ring()` with those epilogues, and as ncu saw it.
+
+    frame: from `where_time_goes()`, of which the rows of precisions with one product for each step are taken;
+    epilogues: from `epilogue_clocks()`; model: the arguments of `ring()`.
+    """
+    slots = constants("hopper_tile.h").SLOTS
+    rows = []
+    for row in frame[frame.precision != "ieee"].to_dict("records"):
+        key = row["chain"], row["precision"]
+        if key not in epilogues.index:
+            continue
+        epilogue = float(epilogues.epilogue[key])
+        timeline = ring(slots, row["steps"], row["tiles"], **model, epilogue_clocks=epilogue)
+        names = ("chain", "precision", "shape", "steps")
+        in_model = {"model, %": tensor_core_share(timeline), "ncu, %": row["tensor cores busy, %"]}
+        rows.append({name: row[name] for name in names} | in_model)
+    return pd.DataFrame(rows)
 
 
 # ------------------------------------------------------------------------------------------------------------
