@@ -281,6 +281,33 @@ def timelines(by_title: dict[str, pd.DataFrame], until: float | None = None) -> 
     return figure
 
 
+def own_or_common(frames: dict[str, pd.DataFrame], switch: int | None = None) -> Figure:
+    """How busy the tensor cores are in the model, from `fgn.teach_tensor_cores.own_or_common()`: a panel for
+    each. switch: the most steps for which the kernel takes tiles of one warpgroup."""
+    figure, panels = _figure(9.4, 3.6, columns=len(frames), sharey=True)
+    styles = {"common": ("#31688E", "o", "-"), "own": ("#E69F00", "s", "--")}
+    words = {"common": "tiles of both warpgroups", "own": "tiles of one, in turn"}
+    for axes, (title, frame) in zip(panels, frames.items(), strict=True):
+        for name, (shade, marker, line) in styles.items():
+            axes.plot(frame.index, frame[name], line, marker=marker, color=shade, label=words[name])
+        if switch is not None:
+            axes.axvline(
+                switch, color="#888888", linewidth=1, linestyle=":", label="where the kernel switches"
+            )
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(frame.index, [str(steps) for steps in frame.index])
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_ylim(0, 100)
+        axes.grid(axis="y", color="#E8E8E8", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.set_xlabel("steps of a tile (log scale)")
+        axes.set_title(title, fontsize=10, loc="left")
+    panels[0].set_ylabel("tensor cores busy (%), in the model")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    return figure
+
+
 def launches(frame: pd.DataFrame, title: str = "") -> Figure:
     """The launches of a chain, one after the other: a bar for each subject, a piece for each kernel.
 

@@ -16,7 +16,7 @@ from fgn.chains import Shape, problem
 from fgn.compare import TORCH, compare, relative_error
 from fgn.library import ROOT
 from fgn.live import Kernel
-from fgn.metrics import CYCLES, PIPES, TIME
+from fgn.metrics import CYCLES, GRID, PIPES, TIME
 from fgn.precision import PRECISIONS
 from fgn.records import Record
 from fgn.teach import LANES, Setting, constants, tiles
@@ -76,12 +76,14 @@ def recorded_precisions(setting: Setting, ordinary=("fused", "one_kernel")) -> p
         columns = ["precision", "part", "subject", "median_ms", "relative_error", "tensor_cores"]
         return pd.DataFrame(columns=columns)
     without = record.benchmark[record.benchmark.subject.isin(ordinary)]
-    times = _at(pd.concat([without, record.precisions], ignore_index=True), setting)
+    # Where a version without tensor cores is the default, both tables have it.
+    known = set(record.benchmark.subject) - set(RIVALS)
+    others = record.precisions[~record.precisions.subject.isin(known)]
+    times = _at(pd.concat([without, others], ignore_index=True), setting)
     errors = _at(pd.concat([record.errors, record.precision_errors], ignore_index=True), setting)
-    # torch.nn in float32 is in both tables.
     errors = errors.drop_duplicates(["precision", "version"], keep="last")
     times = _with_errors(times.dropna(subset="median_ms"), errors).reset_index(drop=True)
-    return times.assign(tensor_cores=_in_tensor_cores(times) & ~times.subject.isin(ordinary))
+    return times.assign(tensor_cores=_in_tensor_cores(times) & ~times.subject.isin(known))
 
 
 def _in_tensor_cores(times: pd.DataFrame) -> pd.Series:
@@ -134,7 +136,8 @@ def precisions_here(setting: Setting, seconds: float = 0.2) -> pd.DataFrame:
 
 
 def best_of(times: pd.DataFrame, part: str = "chain") -> pd.DataFrame:
-    """Our fastest version of each precision, beside torch's fastest chain and F.linear alone, in ms."""
+    """Our fastest version of each precision, beside torch's fastest chain and F.linear alone, in ms; and the
+    time of a call that prepares the weight first, where that is known."""
     ours, theirs = {}, {}
     whole = times[times.part == part]
     for precision, rows in whole.groupby("precision", sort=False):
@@ -147,6 +150,9 @@ def best_of(times: pd.DataFrame, part: str = "chain") -> pd.DataFrame:
     frame["torch's fastest, ms"] = pd.Series(theirs, dtype=float)
     frame["F.linear alone, ms"] = linear
     frame["F.linear ÷ ours"] = frame["F.linear alone, ms"] / frame.ms
+    cold = times[times.part == "cold"].set_index(["precision", "subject"]).median_ms
+    if len(cold):
+        frame["cold, ms"] = [cold.get(key) for key in frame.fastest.items()]
     return frame
 
 
@@ -355,18 +361,23 @@ MEMORY_SECONDS = 700e-9
 
 
 def step_clocks(precision: str = "bf16") -> int:
-    """Clocks that the tensor cores need for one step of a tile of `cuda_c/hopper_tile.h`."""
+    """Clocks of the tensor cores for one step of a tile of both warpgroups (`cuda_c/hopper_tile.h`)."""
     c = constants("hopper_tile.h")
     factor = 2 if precision == "ieee" else PRECISIONS[precision].dtype.itemsize
-    multiply_adds = c.TILE_ROWS * c.TILE_COLUMNS * c.STEP_BYTES // factor
+    multiply_adds = c.COMMON_ROWS * c.TILE_COLUMNS * c.STEP_BYTES // factor
     products = 3 if precision == "ieee" else 1
     return products * multiply_adds // HOPPER_MULTIPLY_ADDS_A_CLOCK[factor]
 
 
-def step_bytes(pair: bool = True) -> int:
-    """Bytes that a block asks of the L2 cache for one step, where a pair shares w, or without pairs."""
+def step_bytes(pair: bool = True, own: bool = False) -> int:
+    """Bytes that a block asks of the L2 cache for one step: in pairs that share w or alone, for tiles of both
+    warpgroups or of one."""
     c = constants("hopper_tile.h")
-    return c.STEP_BYTES * (c.TILE_ROWS + c.TILE_COLUMNS // (c.PAIR if pair else 1))
+    rows = c.WARPGROUP_ROWS if own else c.COMMON_ROWS
+    return c.STEP_BYTES * (rows + c.TILE_COLUMNS // (c.PAIR if pair else 1))
+
+
+CONSUMERS = 2  # warpgroups that multiply
 
 
 def ring(
@@ -378,13 +389,14 @@ def ring(
     latency_clocks: float,
     multiply_clocks: float,
     epilogue_clocks: float = 0.0,
-    consumers: int = 2,
+    own: bool = False,
 ) -> pd.DataFrame:
     """A model of one block of the Hopper kernel: who does what, from which clock to which.
 
-    The producer begins to fill a slot when the consumers have released it; copies follow one another and each
-    lands `latency_clocks` later. Consumers take turns at the tensor cores, `multiply_clocks` for all of them
-    together in a step, and at the end of a tile each is busy with its epilogue, while the producer goes on.
+    The producer begins to fill a slot when it has been read; copies follow one another, and each lands
+    `latency_clocks` later. A tile is either of both warpgroups, which take turns at the tensor cores and need
+    `multiply_clocks` together for a step, or (own) of one, which needs as many, and then the next tile is the
+    other's. At the end of a tile its warpgroups are busy with their epilogue, while the producer goes on.
 
     One row per event: who ("copy engine", "warpgroup 0", ...), what ("copy", "multiply", "epilogue"), tile,
     step, slot, begin, end.
@@ -392,22 +404,22 @@ def ring(
     rows = []
     released = [0.0] * (slots + tiles * steps)  # when the slot of each step became free
     engine = tensor_cores = 0.0
-    busy_until = [0.0] * consumers
+    free = [0.0] * CONSUMERS
     for number in range(tiles * steps):
         tile, step, slot = number // steps, number % steps, number % slots
         begin = max(engine, released[number])
         engine = begin + copy_clocks
         full = engine + latency_clocks
         rows.append(("copy engine", "copy", tile, step, slot, begin, full))
-        for consumer in range(consumers):
-            begin = max(full, busy_until[consumer], tensor_cores)
-            end = tensor_cores = busy_until[consumer] = begin + multiply_clocks / consumers
-            rows.append((f"warpgroup {consumer}", "multiply", tile, step, slot, begin, end))
+        readers = [tile % CONSUMERS] if own else range(CONSUMERS)
+        for reader in readers:
+            name = f"warpgroup {reader}"
+            begin = max(full, free[reader], tensor_cores)
+            end = tensor_cores = free[reader] = begin + multiply_clocks / len(readers)
+            rows.append((name, "multiply", tile, step, slot, begin, end))
             if step == steps - 1 and epilogue_clocks:
-                busy_until[consumer] = end + epilogue_clocks
-                rows.append(
-                    (f"warpgroup {consumer}", "epilogue", tile, step, slot, end, end + epilogue_clocks)
-                )
+                free[reader] += epilogue_clocks
+                rows.append((name, "epilogue", tile, step, slot, end, free[reader]))
         released[number + slots] = tensor_cores
     return pd.DataFrame(rows, columns=["who", "what", "tile", "step", "slot", "begin", "end"])
 
@@ -436,48 +448,42 @@ def recorded_launches(setting: Setting, precision: str = "bf16") -> pd.DataFrame
     return rows[columns].reset_index(drop=True)
 
 
+# The launches of the Hopper kernel that were recorded when all tiles were of both warpgroups, as
+# `fgn.profile()` returns them, with the columns that are used here.
+COMMON_TILES = ROOT / "notebooks" / "06_common_tiles.csv"
+
 WHERE_COLUMNS = (
     *("chain", "shape", "precision", "tiles", "steps", "main loop", "elapsed", "rest", "rest of a tile"),
     "tensor cores busy, %",
 )
 
 
-def where_time_goes(chain: str | None = None) -> pd.DataFrame:
-    """The clocks of the recorded launches of the Hopper kernel: at the tensor cores' rate, and the rest.
+def common_tiles() -> pd.DataFrame:
+    """The launches in `notebooks/06_common_tiles.csv`."""
+    return pd.read_csv(COMMON_TILES)
 
-    One row per chain, shape and precision: tiles (of the block that has most), steps (of a tile), main loop
-    (clocks of those tiles at the tensor cores' rate), elapsed (clocks, recorded), rest (their difference),
-    rest of a tile, and "tensor cores busy, %" as ncu saw it.
+
+def where_time_goes(launches: pd.DataFrame) -> pd.DataFrame:
+    """The clocks of launches of the Hopper kernel: at the tensor cores' rate, and the rest.
+
+    One row per launch: tiles (of 128 x 256 outputs, of the block that has most), steps (of a tile), main loop
+    (clocks of those tiles at the tensor cores' rate), elapsed (clocks), rest (their difference), rest of a
+    tile, and "tensor cores busy, %" as ncu saw it.
     """
     rows = []
-    recorded = profile_records.recorded()
-    launches = profile_records.read(recorded[0]).launches if recorded else pd.DataFrame({"kernel": []})
     c = constants("hopper_tile.h")
     for row in launches[launches.kernel.astype(str).str.startswith("hopper_")].to_dict("records"):
-        if chain is not None and row["chain"] != chain:
-            continue
         batch, in_features, out_features = (int(row[name]) for name in Shape._fields[:3])
         factor = 2 if row["precision"] == "ieee" else PRECISIONS[row["precision"]].dtype.itemsize
-        all_tiles = tiles(batch, c.TILE_ROWS) * tiles(out_features, c.TILE_COLUMNS)
-        of_block = tiles(all_tiles, row["launch__grid_size"])
+        all_tiles = tiles(batch, c.COMMON_ROWS) * tiles(out_features, c.TILE_COLUMNS)
+        of_block = tiles(all_tiles, int(row[GRID]))
         steps = tiles(in_features * factor, c.STEP_BYTES)
         main_loop = of_block * steps * step_clocks(row["precision"])
-        rest = row[CYCLES] - main_loop
-        rows.append(
-            {
-                "chain": row["chain"],
-                "shape": f"{batch} × {in_features} → {out_features}",
-                "precision": row["precision"],
-                "tiles": of_block,
-                "steps": steps,
-                "main loop": main_loop,
-                "elapsed": int(row[CYCLES]),
-                "rest": int(rest),
-                "rest of a tile": int(rest / of_block),
-                "tensor cores busy, %": row[PIPES["tensor"]],
-            }
-        )
-    return pd.DataFrame(rows, columns=None if rows else WHERE_COLUMNS)
+        elapsed = int(row[CYCLES])
+        where = row["chain"], f"{batch} × {in_features} → {out_features}", row["precision"]
+        counts = of_block, steps, main_loop, elapsed, elapsed - main_loop, (elapsed - main_loop) // of_block
+        rows.append((*where, *counts, row[PIPES["tensor"]]))
+    return pd.DataFrame(rows, columns=WHERE_COLUMNS)
 
 
 def epilogue_clocks(frame: pd.DataFrame, main_loop_rate: float = 0.97) -> pd.DataFrame:
@@ -504,18 +510,39 @@ def busy(frame: pd.DataFrame, epilogues: pd.DataFrame, model: dict[str, float]) 
     frame: from `where_time_goes()`, of which the rows of precisions with one product for each step are taken;
     epilogues: from `epilogue_clocks()`; model: the arguments of `ring()`.
     """
-    slots = constants("hopper_tile.h").SLOTS
     rows = []
     for row in frame[frame.precision != "ieee"].to_dict("records"):
         key = row["chain"], row["precision"]
         if key not in epilogues.index:
             continue
         epilogue = float(epilogues.epilogue[key])
+        slots = constants("hopper_tile.h").COMMON_SLOTS
         timeline = ring(slots, row["steps"], row["tiles"], **model, epilogue_clocks=epilogue)
         names = ("chain", "precision", "shape", "steps")
         in_model = {"model, %": tensor_core_share(timeline), "ncu, %": row["tensor cores busy, %"]}
         rows.append({name: row[name] for name in names} | in_model)
     return pd.DataFrame(rows)
+
+
+def own_or_common(steps, epilogue_clocks: float, latency_clocks: float) -> pd.DataFrame:
+    """How busy the tensor cores are in percent, in the model, by the steps of a tile: with tiles of both
+    warpgroups, and with tiles of one ("common", "own"). bf16, with pairs of blocks that share w."""
+    c = constants("hopper_tile.h")
+    common = {"copy_clocks": step_bytes() / L2_BYTES_A_CLOCK, "multiply_clocks": step_clocks()}
+    own = {
+        "copy_clocks": step_bytes(own=True) / L2_BYTES_A_CLOCK,
+        "multiply_clocks": step_clocks() * c.WARPGROUP_ROWS / c.COMMON_ROWS,
+        "own": True,
+    }
+    both = {"latency_clocks": latency_clocks, "epilogue_clocks": epilogue_clocks}
+    rows = [
+        {
+            "common": tensor_core_share(ring(c.COMMON_SLOTS, count, 8, **common, **both)),
+            "own": tensor_core_share(ring(c.OWN_SLOTS, count, 16, **own, **both)),
+        }
+        for count in steps
+    ]
+    return pd.DataFrame(rows, index=pd.Index(steps, name="steps of a tile"))
 
 
 # ------------------------------------------------------------------------------------------------------------

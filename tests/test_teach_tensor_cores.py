@@ -137,13 +137,16 @@ def test_a_step_is_what_the_kernels_header_says():
     assert cores.step_clocks("bf16") == cores.step_clocks("tf32") == 1024 and "1024 clocks" in text
     assert cores.step_clocks("ieee") == 3 * 1024
     assert cores.step_bytes() == (16 + 16) * 1024 and cores.step_bytes(pair=False) == 48 * 1024
+    assert cores.step_bytes(own=True) == (8 + 16) * 1024
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["common", "own"])
 @pytest.mark.parametrize("slots", [1, 2, 3, 4, 7])
-def test_nobody_in_the_ring_is_at_two_places(slots):
-    timeline = cores.ring(slots, 9, 3, **MODEL, epilogue_clocks=2500)
+def test_nobody_in_the_ring_is_at_two_places(slots, own):
+    timeline = cores.ring(slots, 9, 3, **MODEL, epilogue_clocks=2500, own=own)
     work = timeline[timeline.what == "multiply"].sort_values("begin")
-    assert len(work) == 2 * 9 * 3
+    assert len(work) == 9 * 3 * (1 if own else 2)
+    assert (work.groupby(["tile", "step"]).who.nunique() == (1 if own else 2)).all()
     assert all(b.begin >= a.end for a, b in pairwise(work.itertuples()))
     for who, rows in timeline[timeline.what != "copy"].groupby("who"):
         assert all(b.begin >= a.end for a, b in pairwise(rows.sort_values("begin").itertuples())), who
@@ -151,7 +154,7 @@ def test_nobody_in_the_ring_is_at_two_places(slots):
     for row in work.itertuples():
         assert row.begin >= copies.end[row.tile, row.step]
     for _, rows in timeline[timeline.what != "epilogue"].groupby("slot"):
-        # A slot is filled again when both consumers have read it.
+        # A slot is filled again when everybody has read it.
         fillings = rows.groupby(["tile", "step"]).agg({"begin": "min", "end": "max"})
         assert all(b.begin >= a.end for a, b in pairwise(fillings.itertuples()))
 
@@ -166,6 +169,12 @@ def test_shares_of_the_ring():
     assert shares == sorted(shares) and shares[3] > 99 and shares[4] == shares[3]
     slow = cores.ring(4, 500, **MODEL | {"copy_clocks": 1500})
     assert cores.tensor_core_share(slow) == pytest.approx(100 / 1.5, rel=0.01)
+
+
+def test_own_tiles_are_for_short_products():
+    shares = cores.own_or_common([8, 1000], epilogue_clocks=15_000, latency_clocks=1200)
+    assert shares.own[8] > shares.common[8]
+    assert shares.common[1000] > 95 and shares.own[1000] == pytest.approx(200 / 3, rel=0.01)
 
 
 def test_what_a_tile_and_a_launch_cost_is_found_again():
@@ -188,7 +197,7 @@ def test_nothing_is_there_where_nothing_is_known(nothing_known):
     assert cores.predicted_times(setting).empty and cores.recorded_precisions(setting).empty
     assert cores.precisions_here(setting).empty and cores.recorded_launches(setting).empty
     assert cores.tensor_core_device(setting) == CPU
-    where = cores.where_time_goes()
+    where = cores.where_time_goes(pd.DataFrame({"kernel": []}))
     assert where.empty and "main loop" in where
     epilogues = cores.epilogue_clocks(where)
     assert epilogues.empty and cores.busy(where, epilogues, MODEL).empty
@@ -252,10 +261,20 @@ def test_every_picture_is_drawn(kernels):
         draw.steps(cores.steps("hopper"), {"now": 0.2}),
     ]
     if profile_records.recorded():
-        where = cores.where_time_goes()
-        assert (where["main loop"] < where.elapsed).all()
-        figures += [draw.where_time_goes(where), draw.launches(cores.recorded_launches(setting))]
+        figures += [draw.launches(cores.recorded_launches(setting))]
     for figure in figures:
+        figure.canvas.draw()
+
+
+def test_common_tiles_took_what_the_model_says():
+    where = cores.where_time_goes(cores.common_tiles())
+    assert (where["main loop"] < where.elapsed).all() and where.chain.nunique() == 3
+    epilogues = cores.epilogue_clocks(where)
+    assert epilogues.epilogue.between(10_000, 25_000).all() and (epilogues.once > 0).all()
+    busy = cores.busy(where, epilogues, MODEL | {"copy_clocks": 1024, "multiply_clocks": 1024})
+    assert len(busy) == 8 and (busy["model, %"] / busy["ncu, %"]).between(0.95, 1.2).all()
+    frames = {"mish": cores.own_or_common([8, 64], 18_000, 1200)}
+    for figure in (draw.where_time_goes(where), draw.own_or_common(frames, 32)):
         figure.canvas.draw()
 
 
