@@ -209,6 +209,21 @@ def test_errors_here_are_those_of_every_precision_that_runs(nothing_known):
     assert (errors.xs("tensor_core", level="version") < [1e-6, 1e-3, 1e-2, 1e-3]).all()
 
 
+@pytest.fixture
+def as_if_on_a_gpu(monkeypatch):
+    """What is measured on a GPU, measured on the simulator."""
+    monkeypatch.setattr(teach.Setting, "on_gpu", property(lambda setting: True))
+
+
+def test_times_here_are_measured_in_every_precision(nothing_known, as_if_on_a_gpu):
+    times = cores.precisions_here(teach.setting(NAME), seconds=0.001)
+    ours = times[(times.part == "chain") & ~times.subject.str.contains(r"torch|F\.")]
+    assert set(ours.precision) == set(fgn.PRECISIONS) and ours.tensor_cores.all()
+    assert times[times.part == "chain"].relative_error.notna().all()
+    assert (cores.best_of(times)["F.linear ÷ ours"] > 0).all()
+    draw.ladder(times).canvas.draw()
+
+
 recorded_here = pytest.mark.skipif(
     "h200" not in records.recorded() or records.read("h200").precisions is None,
     reason="no precisions of an H200 are recorded",
