@@ -250,7 +250,8 @@ def _cell(axes, x: float, y: float, lane: int, text: str, width: float = 1.0, fo
 
 
 def timelines(by_title: dict[str, pd.DataFrame], until: float | None = None) -> Figure:
-    """Who does what in a block, from `fgn.teach_tensor_cores.ring()`: a panel for each, numbers are slots."""
+    """Who does what in a block, from `fgn.teach_tensor_cores.ring()`: a panel for each. A
+    colour is a slot; a copy ends when it has landed."""
     height = sum(0.9 + 0.42 * frame.who.nunique() for frame in by_title.values())
     figure, panels = _figure(10.4, 0.5 + height, rows=len(by_title), sharex=True)
     end = until or max(frame.end.max() for frame in by_title.values())

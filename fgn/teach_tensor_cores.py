@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from pandas.io.formats.style import Styler
 from torch import Tensor
 
 from fgn import profile_records
@@ -611,3 +612,15 @@ def steps(rung: str | None = None) -> pd.DataFrame:
     words = ["prediction", "time", "outcome"]
     frame[words] = frame[words].fillna(NOT_RECORDED)
     return frame if rung is None else frame[frame.rung == rung].reset_index(drop=True)
+
+
+def notes(frame: pd.DataFrame) -> Styler:
+    """Rows of `steps()` as a table to be read in a notebook."""
+    words = frame[["rung", "step", "prediction", "time", "outcome"]]
+    left = {"text-align": "left", "vertical-align": "top"}
+    return (
+        words.style.hide()
+        .set_uuid(f"notes_{frame.index[0]}")
+        .set_properties(**left)
+        .set_table_styles([{"selector": "th", "props": list(left.items())}])
+    )

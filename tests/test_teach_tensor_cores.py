@@ -301,3 +301,5 @@ def test_the_notes_of_the_steps():
         assert f"{row.ms:g}" in row.time, row.step
     assert np.isfinite(cores.steps("hopper").ms).any()
     assert len(cores.steps("hopper")) == (steps.rung == "hopper").sum()
+    page = cores.notes(steps).to_html()
+    assert all(step in page for step in steps.step) and cores.NOT_RECORDED in page
