@@ -12,8 +12,10 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from fgn.bench import F_LINEAR, RIVALS
-from fgn.plot import FLOOR_COLOUR, WRONG_COLOUR, colour
+from fgn.plot import FLOOR_COLOUR, WRONG_COLOUR, _ladder_order, colour
 
+# Neighbours on the ladder have colours that are near to each other.
+SUBJECT_MARKERS = {"tensor_core": "s", "hopper": "^", F_LINEAR: "D"}
 PRECISION_MARKERS = {"ieee": "o", "tf32": "s", "bf16": "^", "fp16": "D"}
 EPILOGUE_COLOUR = "#E69F00"
 # Four that stay apart in print and for colour-blind readers; neighbours differ in lightness.
@@ -57,19 +59,21 @@ def precisions(predicted: pd.DataFrame, times: pd.DataFrame, title: str = "") ->
     names = list(predicted.index)
     figure, (axes,) = _figure(8.6, 1.6 + 0.55 * len(names))
     shown = times[(times.part == "chain") | (times.subject == F_LINEAR)]
+    order = _ladder_order(shown.subject.unique())
+    shown = shown.sort_values("subject", key=lambda subject: subject.map(order.index), kind="stable")
     for place, name in enumerate(names):
         rows = shown[shown.tensor_cores & (shown.precision == name)] if place else shown[~shown.tensor_cores]
         places = place + np.linspace(-0.28, 0.28, len(rows)) if len(rows) > 1 else [place]
         least = predicted["predicted ms"][name]
         axes.plot([least, least], [place - 0.42, place + 0.42], color=FLOOR_COLOUR, linewidth=1.8, zorder=2)
         for row, height in zip(rows.itertuples(), places, strict=True):
-            marker = "D" if row.subject == F_LINEAR else "o"
+            marker = SUBJECT_MARKERS.get(row.subject, "o")
             axes.scatter(row.median_ms, height, s=40, color=[colour(row.subject)], marker=marker, zorder=3)
         if place:
             axes.axhline(place - 0.5, color="#E8E8E8", linewidth=0.6)
     axes.plot([], [], color=FLOOR_COLOUR, linewidth=1.8, label="predicted")
     for subject in dict.fromkeys(shown.subject):
-        marker = "D" if subject == F_LINEAR else "o"
+        marker = SUBJECT_MARKERS.get(subject, "o")
         axes.scatter([], [], s=40, color=[colour(subject)], marker=marker, label=subject)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
@@ -100,6 +104,10 @@ def ladder(times: pd.DataFrame, title: str = "") -> Figure:
             marker = PRECISION_MARKERS[row.precision]
             axes.scatter(row.median_ms, row.relative_error, s=52, marker=marker, **style)
         axes.plot([], [], line, color=colour(subject), linewidth=2, label=subject)
+        if subject not in RIVALS and len(of_subject) > 1:
+            last = of_subject.iloc[-1]
+            place = (last.median_ms, last.relative_error)
+            axes.annotate(subject, place, (8, 0), textcoords="offset points", fontsize=9, va="center")
     for precision, marker in PRECISION_MARKERS.items():
         axes.scatter([], [], s=46, marker=marker, color="#555555", label=precision)
     axes.set_xscale("log")
