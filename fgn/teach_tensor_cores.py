@@ -355,10 +355,8 @@ def shared_bytes(lines: pd.DataFrame, outputs: int) -> pd.Series:
 # many of tf32; a multiprocessor has four. (NVIDIA's white paper on the H100; notebook 06 checks it.)
 HOPPER_MULTIPLY_ADDS_A_CLOCK = {2: 2048, 4: 1024}
 
-# What the L2 cache hands to a multiprocessor in a clock (cuda_c/hopper_tile.h), and how long memory takes to
-# answer (cuda_c/gemm_few_rows_tensor.cu).
+# What the L2 cache hands to a multiprocessor in a clock (cuda_c/hopper_tile.h).
 L2_BYTES_A_CLOCK = 32
-MEMORY_SECONDS = 700e-9
 
 
 def step_clocks(precision: str = "bf16") -> int:
