@@ -12,7 +12,7 @@
  *
  * Bytes: inputs once, y once. Operations: 2 batch in_features out_features, three times that for float32.
  *
- * Limit: the tensor cores (1024 multiply-adds of 16-bit factors a clock and multiprocessor ... for which the
+ * Limit: the tensor cores (2048 multiply-adds of 16-bit factors a clock and multiprocessor ... for which the
  * power that the GPU may draw sets the clock), and at the end the last tiles' epilogues, which nothing hides.
  *
  * Groups of 8, 16, ..., 256 channels are normalised inside a tile, groups of 512 inside a pair; for others

@@ -41,8 +41,13 @@ def times(setting, **by_subject):
 @pytest.mark.parametrize("name", CHAINS)
 def test_launches_are_those_that_the_library_counts(name):
     for shape in (default_shape(CHAINS[name], "cpu"), default_shape(CHAINS[name], "cuda")):
-        for row in fgn.versions(name, shape).itertuples():
-            if row.supported:
+        for row in fgn.versions(name, shape, "cpu").itertuples():
+            if not row.supported:
+                continue
+            if row.name == "tensor_core":  # float32 in halves
+                with pytest.raises(ValueError, match="version: expected one that multiplies the factors"):
+                    teach.launches(name, shape, row.name)
+            else:
                 assert len(teach.launches(name, shape, row.name)) == row.launches
     with pytest.raises(ValueError, match="version: expected one that runs this chain"):
         teach.launches(name, (4, 4, 1024, 1), "one_kernel")
