@@ -549,14 +549,20 @@ static hopper_kernel kernel_for(const fgn_chain *chain) {
     return kernels[factors_of(chain)];
 }
 
+/* The vectors have what the ring leaves of a block's 227 KB of shared memory. */
+#define MOST_SHARED_BYTES (227 << 10)
+
+static size_t shared_bytes_of(int vectors) {
+    return SLOT_ALIGNMENT + sizeof(struct hopper_memory) + CONSUMERS * vectors * sizeof(staged_vector);
+}
+
 static cudaError_t launch_kernel(const fgn_chain *chain, struct hopper_args *args, cudaStream_t stream) {
     int device, multiprocessors;
     cudaError_t error = cudaGetDevice(&device);
     if (error == cudaSuccess)
         error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
     hopper_kernel kernel = kernel_for(chain);
-    size_t shared_bytes = SLOT_ALIGNMENT + sizeof(struct hopper_memory) +
-                          CONSUMERS * args->vectors.count * sizeof(staged_vector);
+    size_t shared_bytes = shared_bytes_of(args->vectors.count);
     if (error == cudaSuccess)
         error = cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                      (int)shared_bytes);
@@ -579,6 +585,20 @@ static cudaError_t launch_kernel(const fgn_chain *chain, struct hopper_args *arg
     return cudaLaunchKernelEx(&config, kernel, *args);
 }
 
+static int operands_of(const fgn_pointwise *step, int count) {
+    int operands = 0;
+    for (int i = 0; i < count; i++)
+        operands += step[i].kind == FGN_ADD_CHANNEL || step[i].kind == FGN_MULTIPLY_CHANNEL;
+    return operands;
+}
+
+/* Bias, what undoes scaling, scale and shift may all be there. */
+static bool vectors_fit(const fgn_chain *chain) {
+    int operands =
+        operands_of(chain->before, chain->before_count) + operands_of(chain->after, chain->after_count);
+    return shared_bytes_of(4 + operands) <= MOST_SHARED_BYTES;
+}
+
 static const char *refusal(const fgn_chain *chain) {
     int device, major, minor;
     if (cudaGetDevice(&device) != cudaSuccess ||
@@ -592,6 +612,8 @@ static const char *refusal(const fgn_chain *chain) {
         return "a multiple of 32 output features";
     if (chain->groups > 0 && !normalises_in_tile(chain))
         return "groups of 8, 16, 32, 64, 128, 256 or 512 channels";
+    if (!vectors_fit(chain))
+        return "at most 7 operators with a vector";
     if (chain->batch > INT32_MAX - COMMON_ROWS * PAIR)
         return "a batch below 2^31";
     return NULL;
