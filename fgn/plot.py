@@ -48,7 +48,7 @@ def colour(subject: str):
     return colormap(low + (high - low) * position)
 
 
-def _ladder_order(subjects) -> list[str]:
+def ladder_order(subjects) -> list[str]:
     """Ours from the naive one up, then torch's."""
     order = _ladder() + list(TORCH_COLOURS)
     return sorted(subjects, key=order.index)
@@ -118,7 +118,7 @@ def times(results: pd.DataFrame, ceilings: Ceilings | dict[str, Ceilings] | None
     figure, panels = _panels(len(problems), height)
     for axes, (problem, rows) in zip(panels, problems, strict=False):
         rows = rows.set_index("subject")
-        rows = rows.loc[_ladder_order(rows.index)]
+        rows = rows.loc[ladder_order(rows.index)]
         median, low, high = rows.median_ms, rows.p10_ms, rows.p90_ms
         limit = min(median.max(), 3 * median.median())
         labels = [_milliseconds(ms) for ms in median]
@@ -151,7 +151,7 @@ def gemm_ladder(results: pd.DataFrame) -> Figure:
     figure, panels = _panels(len(shapes), height)
     for axes, ((*machine, batch, in_features, out_features), rows) in zip(panels, shapes, strict=False):
         rows = rows.set_index("subject")
-        rows = rows.loc[_ladder_order(rows.index)]
+        rows = rows.loc[ladder_order(rows.index)]
         percent = 100 * rows.median_ms[F_LINEAR] / rows.median_ms
         rates = 2 * batch * in_features * out_features / (rows.median_ms * 1e-3)
         labels = [f"{p:.3g} % ({_rate(rate)})" for p, rate in zip(percent, rates, strict=True)]
@@ -165,7 +165,7 @@ def gemm_ladder(results: pd.DataFrame) -> Figure:
 def errors(comparison: pd.DataFrame) -> Figure:
     """The relative error against float64 by version, beside torch's; `comparison` is from `fgn.compare()`."""
     figure, (axes,) = _panels(1, 1.3 + 0.32 * len(comparison))
-    names = _ladder_order(comparison.index)
+    names = ladder_order(comparison.index)
     values = comparison.relative_error[names]
     positive = values[values > 0]
     if positive.empty:
