@@ -21,13 +21,14 @@ from fgn.records import read, recorded
 # light along the ladder, on the part of viridis that stays apart from them.
 TORCH_COLOURS = {EAGER: "#D55E00", COMPILED: "#E69F00", F_LINEAR: "#7F7F7F", TORCH: "#D55E00"}
 FLOOR_COLOUR = "#000000"
+OTHER_COLOUR = "#7F7F7F"
 LADDER_COLOURS = (plt.colormaps["viridis"], 0.0, 0.72)
 
 PROBLEM = ["chain", "batch", "in_features", "out_features", "groups"]
 
 
 @functools.cache
-def _ladder() -> list[str]:
+def ladder() -> list[str]:
     """The versions from the naive one up: the library's, or, where none can be built, those recorded."""
     try:
         return version_names()
@@ -42,16 +43,18 @@ def colour(subject: str):
     """The colour of a version or of one of torch's subjects, the same in every plot."""
     if subject in TORCH_COLOURS:
         return TORCH_COLOURS[subject]
-    names = _ladder()
+    names = ladder()
+    if subject not in names:
+        return OTHER_COLOUR
     colormap, low, high = LADDER_COLOURS
     position = names.index(subject) / max(len(names) - 1, 1)
     return colormap(low + (high - low) * position)
 
 
 def ladder_order(subjects) -> list[str]:
-    """Ours from the naive one up, then torch's."""
-    order = _ladder() + list(TORCH_COLOURS)
-    return sorted(subjects, key=order.index)
+    """Ours from the naive one up, then torch's, then what else there is."""
+    order = ladder() + list(TORCH_COLOURS)
+    return sorted(subjects, key=lambda name: order.index(name) if name in order else len(order))
 
 
 def _title(problem: tuple) -> str:
