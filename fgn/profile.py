@@ -31,6 +31,7 @@ PROBLEM = ["chain", *Shape._fields, "precision"]
 IDENTITY = [*PROBLEM, "subject", "launch", "operator", "kernel", "grid", "block"]
 
 CALL = "call"
+SIMULATOR = "the simulator"
 
 
 def profile(
@@ -47,6 +48,7 @@ def profile(
     cache_control: str = "all",
     seed: int = 0,
     device=None,
+    recorded: str | None = None,
     progress: bool = True,
 ) -> pd.DataFrame:
     """What each launch took and moved: one row per launch, in order.
@@ -62,21 +64,25 @@ def profile(
     metrics: ncu's names, instead of `set`, which is a key of `fgn.metrics.SETS` ("default": all that the
         plots draw; "bytes": times and bytes only, in a third of the passes).
     report: a file to keep ncu's report in, ending in .ncu-rep, for the Nsight Compute GUI.
+    recorded: a folder of `profiles/`, to have what is recorded there instead of profiling.
     cache_control: see `fgn.ncu.run()`. By default the caches are flushed before each pass over a launch.
 
     Without a GPU, without ncu, or without permission to read the counters, a warning says so in one line and
     how to change it; the rows are then the recorded ones of the same problem or, where there are none, the
-    simulator's. `frame.attrs["machine"]` says whose they are.
+    simulator's. `frame.attrs["machine"]` says whose they are. For a callable it is ProfilerError.
 
     Columns: `IDENTITY` (operator: what the launch computes; kernel: its function's name; grid, block: their
-    sizes), then the metrics, in ncu's base units. ValueError for names that nothing here has.
+    sizes), then the metrics, in ncu's base units. ValueError for names that nothing here has, and where
+    `recorded` has no such problem.
     """
     names = _metric_names(metrics, set)
     versions = None if version is None else [version] if isinstance(version, str) else list(version)
-    on_cpu = (x is not None and x.device.type == "cpu") or str(device).startswith("cpu")
+    on_cpu = _is_on_cpu(model_or_kernel, x, device)
     if isinstance(model_or_kernel, ChainModule) or not callable(model_or_kernel):
         described = _described(model_or_kernel, x, shape, precision, seed, "cpu" if on_cpu else "cuda")
         _check_subjects(versions, rivals)
+        if recorded is not None:
+            return _recorded(described, versions, rivals, recorded)
         if on_cpu:
             return _simulated(described, versions)
         try:
@@ -87,11 +93,20 @@ def profile(
             return _fallback(described, versions, rivals, error)
     call = model_or_kernel if x is None else _Applied(model_or_kernel, x)
     if on_cpu:
-        return _named(counted.count(call), "simulator")
+        return _named(counted.count(call), SIMULATOR)
     require_gpu()
     from fgn.ncu_target import Task
 
     return collect([Task(call=call)], names, report, cache_control, progress)
+
+
+def _is_on_cpu(model, x, device) -> bool:
+    """Whether tensors are on the CPU: those that are given or, where none are, those that would be made."""
+    if device is not None:
+        return torch.device(device).type == "cpu"
+    if x is None and isinstance(model, ChainModule):
+        x = next(model.parameters())
+    return x is not None and x.device.type == "cpu"
 
 
 class _Applied:
@@ -240,17 +255,36 @@ def _operators(rows: pd.DataFrame, task) -> list[str]:
 # Without a GPU
 
 
+def _recorded(described, versions, rivals, gpu: str) -> pd.DataFrame:
+    """What is recorded of a problem on a GPU; ValueError where it is nothing."""
+    from fgn import profile_records
+
+    launches = profile_records.read(gpu).launches
+    rows = of_problem(launches, described)
+    rows = rows[rows.subject.isin([*(versions or version_names()), *rivals])].reset_index(drop=True)
+    if rows.empty:
+        there = launches[PROBLEM].drop_duplicates()
+        words = "; ".join(" ".join(map(str, row)) for row in there.itertuples(index=False))
+        raise ValueError(f"recorded: expected a problem that {gpu!r} has ({words}), got {_words(described)}")
+    rows.attrs = launches.attrs
+    return rows
+
+
+def _words(described) -> str:
+    return " ".join(map(str, (described.chain.name, *described.shape, described.precision)))
+
+
 def _fallback(described, versions, rivals, error: ncu.ProfilerError) -> pd.DataFrame:
     from fgn import profile_records
     from fgn.ncu_target import Problem
 
     for name in profile_records.recorded():
-        recorded = profile_records.read(name)
-        rows = of_problem(recorded.launches, described)
-        rows = rows[rows.subject.isin([*(versions or version_names()), *rivals])]
-        if len(rows):
-            warnings.warn(f"{error}; these are the profiles recorded on {recorded.machine}", stacklevel=3)
-            return rows.reset_index(drop=True)
+        try:
+            rows = _recorded(described, versions, rivals, name)
+        except ValueError:
+            continue
+        warnings.warn(f"{error}; these are the profiles of {rows.attrs['machine']}", stacklevel=3)
+        return rows
     warnings.warn(
         f"{error}; no profile of this problem is recorded, so the simulator counts it, at a size that it "
         "runs in a moment",
@@ -286,7 +320,7 @@ def _simulated(described, versions) -> pd.DataFrame:
         frames.append(rows.assign(**where, subject=name, launch=range(len(rows)), operator=operators))
     found = pd.concat(frames, ignore_index=True)
     found = found[[*IDENTITY, *(name for name in found if name not in IDENTITY)]]
-    found.attrs["machine"] = "the simulator"
+    found.attrs["machine"] = SIMULATOR
     return found
 
 
