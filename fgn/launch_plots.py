@@ -44,7 +44,7 @@ REASON_COLOURS = {
     "mio throttle": "#F0E442",
     "barrier": "#D55E00",
     "math pipe throttle": "#CC79A7",
-    "gmma": "#882255",
+    "gmma": "#3B0FB3",
     "wait": "#009E73",
     "not selected": "#BBBBBB",
     "selected": "#444444",
@@ -410,7 +410,7 @@ def memory_chart(launches: pd.DataFrame) -> Figure:
     most. An arrow is the wider the more bytes it carries, on a logarithmic scale."""
     if not 1 <= len(launches) <= MOST_CHARTS:
         raise ValueError(f"launches: memory_chart() expected 1 to {MOST_CHARTS}, got {len(launches)}")
-    figure, axes = _figure(1, len(launches), height=5.4, width=max(5.0, 3.2 * len(launches)))
+    figure, axes = _figure(1, len(launches), height=5.4, width=max(6.5, 3.2 * len(launches)))
     moved = [flows(row) for _, row in launches.iterrows()]
     most = max([value or 0 for each in moved for value in each.values()] + [1])
     for axis, (_, row), each in zip(axes[0], launches.iterrows(), moved, strict=True):
@@ -527,7 +527,7 @@ def pipes(launches: pd.DataFrame) -> Figure:
     axes.tick_params(axis="y", pad=14)
     axes.set_ylim(len(table) - 0.5, -0.5)
     figure.colorbar(image, ax=axes, label="busy (% of the most it can do)", pad=0.01)
-    axes.set_title(f"the launch with the matrix product: {title(launches)}", fontsize=10, loc="left")
+    axes.set_title(f"the launch with the matrix product: {title(launches)}", fontsize=10, loc="left", pad=10)
     return figure
 
 

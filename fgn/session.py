@@ -25,8 +25,9 @@ from fgn.profile import SIMULATOR, profile
 class Session:
     """The profile of one problem.
 
-    launches: as `fgn.profile()` returns them. roofs: of the machine, None for the simulator. note: why nothing
-    was profiled here, if so.
+    launches: as `fgn.profile()` returns them.
+    roofs: of the machine, None for the simulator.
+    note: why nothing was profiled here, if so.
     """
 
     chain: Chain
@@ -73,7 +74,7 @@ class Session:
         """Predictions beside what was measured: for the launch with the matrix product or, `whole`, for all
         launches of the subject together.
 
-        predicted: values by the names of metrics, in their own units. ValueError for a metric that is not there.
+        predicted: values by the names of metrics, in their own units. ValueError for one that is not there.
         """
         rows = {}
         for name, value in predicted.items():
