@@ -112,14 +112,18 @@ def _tasks(chain: str, shape) -> list:
     return tasks
 
 
-# What the GUI shows of a launch. The counters of single instructions, with the source, are megabytes for a
-# long kernel, so they are recorded for short ones.
+# What the GUI shows of a launch. Counts of instructions bring the kernel's machine code with its line numbers
+# into the report, and with counters of each instruction a long kernel's report is megabytes; so there are
+# three reports.
 GUI_SECTIONS = (
-    *("SpeedOfLight", "SpeedOfLight_RooflineChart", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis"),
-    *("MemoryWorkloadAnalysis_Chart", "MemoryWorkloadAnalysis_Tables", "SchedulerStats", "WarpStateStats"),
-    *("LaunchStats", "Occupancy"),
+    *("SpeedOfLight", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis", "SchedulerStats"),
+    *("WarpStateStats", "LaunchStats", "Occupancy"),
 )
-SOURCE_SECTIONS = (*GUI_SECTIONS, "SourceCounters")
+MEMORY_SECTIONS = (
+    *(*GUI_SECTIONS, "SpeedOfLight_RooflineChart"),
+    *("MemoryWorkloadAnalysis_Chart", "MemoryWorkloadAnalysis_Tables"),
+)
+SOURCE_SECTIONS = (*MEMORY_SECTIONS, "SourceCounters")
 
 
 def report_tasks() -> dict[str, tuple[list[Task], tuple[str, ...]]]:
@@ -127,6 +131,8 @@ def report_tasks() -> dict[str, tuple[list[Task], tuple[str, ...]]]:
 
     ladder: the product alone of the versions with a launch for each operator; the whole chain with the most
         operators by the others, those on tensor cores in bfloat16, and by torch.
+    memory: the first, the third and the last of those products, and the chain in two launches, with ncu's
+        memory chart and roofline.
     source: the first three products, with the counters of each line of source.
     """
     chain = max(CHAINS.values(), key=lambda chain: len(chain.before) + len(chain.after))
@@ -136,15 +142,13 @@ def report_tasks() -> dict[str, tuple[list[Task], tuple[str, ...]]]:
     on_tensor_cores = subjects(bf16)
     table = versions(chain, shape, "cuda")
     plain = table[table.supported & ~table.name.isin(on_tensor_cores)]
-    separate = list(plain.name[plain.launches > 2])
-    fused = list(plain.name[plain.launches <= 2])
-    tasks = [Task(alone, name) for name in separate]
-    tasks += [Task(ieee, name) for name in fused]
-    tasks += [Task(bf16, name) for name in on_tensor_cores]
-    tasks += [Task(ieee, EAGER)]
+    separate = [Task(alone, name) for name in plain.name[plain.launches > 2]]
+    fused = [Task(ieee, name) for name in plain.name[plain.launches <= 2]]
+    others = [*(Task(bf16, name) for name in on_tensor_cores), Task(ieee, EAGER)]
     return {
-        "ladder": (tasks, GUI_SECTIONS),
-        "source": ([Task(alone, name) for name in separate[:3]], SOURCE_SECTIONS),
+        "ladder": (separate + fused + others, GUI_SECTIONS),
+        "memory": ([separate[0], separate[2], separate[-1], fused[0]], MEMORY_SECTIONS),
+        "source": (separate[:3], SOURCE_SECTIONS),
     }
 
 
