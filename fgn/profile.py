@@ -32,6 +32,7 @@ IDENTITY = [*PROBLEM, "subject", "launch", "operator", "kernel", "grid", "block"
 
 CALL = "call"
 SIMULATOR = "the simulator"
+_ON_SIMULATOR = {"machine": SIMULATOR, "multiprocessors": counted.H200_MULTIPROCESSORS}
 
 
 def profile(
@@ -69,7 +70,7 @@ def profile(
 
     Without a GPU, without ncu, or without permission to read the counters, a warning says so in one line and
     how to change it; the rows are then the recorded ones of the same problem or, where there are none, the
-    simulator's. `frame.attrs["machine"]` says whose they are. For a callable it is ProfilerError.
+    simulator's. `frame.attrs` says whose they are. For a callable it is ProfilerError.
 
     Columns: `IDENTITY` (operator: what the launch computes; kernel: its function's name; grid, block: their
     sizes), then the metrics, in ncu's base units. ValueError for names that nothing here has, and where
@@ -93,7 +94,7 @@ def profile(
             return _fallback(described, versions, rivals, error)
     call = model_or_kernel if x is None else _Applied(model_or_kernel, x)
     if on_cpu:
-        return _named(counted.count(call), SIMULATOR)
+        return _named(counted.count(call))
     require_gpu()
     from fgn.ncu_target import Task
 
@@ -213,7 +214,8 @@ def collect(tasks, names, report=None, cache_control="all", progress=True, secti
             ncu.discard(job)
             if not keep:
                 ncu.discard(report)
-    rows.attrs["machine"] = torch.cuda.get_device_name()
+    gpu = torch.cuda.get_device_properties()
+    rows.attrs = {"machine": gpu.name, "multiprocessors": gpu.multi_processor_count}
     return rows
 
 
@@ -319,11 +321,11 @@ def _simulated(described, versions) -> pd.DataFrame:
         frames.append(rows.assign(**where, subject=name, launch=range(len(rows)), operator=operators))
     found = pd.concat(frames, ignore_index=True)
     found = found[[*IDENTITY, *(name for name in found if name not in IDENTITY)]]
-    found.attrs["machine"] = SIMULATOR
+    found.attrs = _ON_SIMULATOR
     return found
 
 
-def _named(rows: pd.DataFrame, machine: str) -> pd.DataFrame:
+def _named(rows: pd.DataFrame) -> pd.DataFrame:
     """Launches of a call that is no chain."""
     where = dict.fromkeys(PROBLEM, "") | {
         "subject": CALL,
@@ -332,5 +334,5 @@ def _named(rows: pd.DataFrame, machine: str) -> pd.DataFrame:
     }
     found = rows.assign(**where)
     found = found[[*IDENTITY, *(name for name in found if name not in IDENTITY)]]
-    found.attrs["machine"] = machine
+    found.attrs = _ON_SIMULATOR
     return found

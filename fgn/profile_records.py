@@ -81,7 +81,11 @@ def read(name: str = "h200", profiles: Path = PROFILES) -> Profiles:
         raise FileNotFoundError(f"no profiles are recorded for {name!r}; there are: {there}")
     launches = _read_launches(folder / LAUNCHES)
     environment = json.loads((folder / ENVIRONMENT).read_text())
-    launches.attrs = {"machine": f"{environment['device']}, recorded", "recorded": name}
+    launches.attrs = {
+        "machine": f"{environment['device']}, recorded",
+        "multiprocessors": environment["multiprocessors"],
+        "recorded": name,
+    }
     return Profiles(
         name,
         launches,

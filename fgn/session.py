@@ -47,6 +47,11 @@ class Session:
         return list(self.launches.subject.unique())
 
     @property
+    def multiprocessors(self) -> int:
+        """Of the GPU that the launches are from; for the simulator, of the one that it imagines."""
+        return self.launches.attrs["multiprocessors"]
+
+    @property
     def steps(self) -> float:
         """Multiply-adds of a warp, 32 products, in the matrix product."""
         return self.shape.batch * self.shape.in_features * self.shape.out_features / 32
@@ -69,6 +74,10 @@ class Session:
     def total(self, subject: str, *names: str) -> float:
         """The sum of metrics over all launches of a subject."""
         return float(self.of(subject)[list(names)].sum().sum())
+
+    def milliseconds(self, subject: str) -> float:
+        """What all launches of a subject took, one after another."""
+        return self.total(subject, metrics.TIME) / 1e6
 
     def compare(self, subject: str, predicted: Mapping[str, float], whole: bool = False) -> pd.DataFrame:
         """Predictions beside what was measured: for the launch with the matrix product or, `whole`, for all

@@ -92,7 +92,11 @@ def test_recorded_launches():
     assert set(launches.chain) == set(CHAINS) and {"ieee", "tf32", "bf16"} <= set(launches.precision)
     assert launches[metrics.TIME].gt(0).all()
     assert record.machine == record.environment["device"] == "NVIDIA H200"
-    assert launches.attrs == {"machine": "NVIDIA H200, recorded", "recorded": "h200"}
+    assert launches.attrs == {
+        "machine": "NVIDIA H200, recorded",
+        "multiprocessors": 132,
+        "recorded": "h200",
+    }
     for _, rows in launches.groupby([*PROBLEM, "subject"]):
         assert list(rows.launch) == list(range(len(rows)))
     # The numbers of a launch agree with each other: the bytes and the time with the rate.
