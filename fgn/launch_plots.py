@@ -167,7 +167,7 @@ def bars(launches: pd.DataFrame, quantity: str = "time", roofs: Roofs | None = N
         line = axes.axvline(at, color="black", linestyle=style, linewidth=1.2)
         line.set_label(f"{words} {_short(at)} {unit}")
         handles.append(line)
-    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    figure.legend(handles=handles, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
     _plain(axes)
     axes.set_xlabel(label)
     axes.set_title(title(launches), fontsize=10, loc="left")
@@ -526,7 +526,7 @@ def pipes(launches: pd.DataFrame) -> Figure:
         )  # fmt: skip
     axes.tick_params(axis="y", pad=14)
     axes.set_ylim(len(table) - 0.5, -0.5)
-    figure.colorbar(image, ax=axes, label="busy (% of the most it can do)", pad=0.01)
+    figure.colorbar(image, ax=axes, label="busy (%)", pad=0.01)
     axes.set_title(f"the launch with the matrix product: {title(launches)}", fontsize=10, loc="left", pad=10)
     return figure
 
@@ -576,7 +576,8 @@ def predicted_measured(frame: pd.DataFrame, unit: str, words: str = "") -> Figur
     """Predictions against measurements, both axes logarithmic; on the line they agree, in the grey band they
     differ by 15 % at most.
 
-    frame: predicted, measured, subject (a version or one of torch's). unit: of both. words: the title.
+    frame: predicted, measured, subject (a version or one of torch's). unit: of both. words: the title. Where
+    each subject is there once, its number stands beside it.
     """
     missing = [name for name in ("predicted", "measured", "subject") if name not in frame]
     if missing:
@@ -591,11 +592,14 @@ def predicted_measured(frame: pd.DataFrame, unit: str, words: str = "") -> Figur
         rows = frame[frame.subject == subject]
         style = {"s": 30, "edgecolors": "black", "linewidths": 0.4, "zorder": 3}
         shades = [colour(subject)] * len(rows)
-        axes.scatter(rows.measured, rows.predicted, color=shades, label=subject, **style)
+        label = f"{number_of(subject)}  {subject}" if frame.subject.is_unique else subject
+        axes.scatter(rows.measured, rows.predicted, color=shades, label=label, **style)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(low, high)
     axes.set_ylim(low, high)
+    if frame.subject.is_unique:
+        _number(axes, {row.subject: (row.measured, row.predicted) for row in frame.itertuples()})
     axes.set_xlabel(f"measured ({unit}, log scale)")
     axes.set_ylabel(f"predicted ({unit}, log scale)")
     for axis in (axes.xaxis, axes.yaxis):

@@ -402,19 +402,12 @@ def test_only_the_launches_of_the_call_are_profiled():
 
 
 @on_gpu
-def test_recording_a_part(tmp_path):
-    folder = profile_records.record(
-        tmp_path / "card",
-        "cuda",
-        ["launches"],
-        ["gemm_groupnorm_hardtanh"],
-        [(256, 512, 512, 32)],
-        progress=False,
-    )
+def test_recording_a_part(tmp_path, monkeypatch):
+    monkeypatch.setattr(profile_records, "PROFILED_PRECISIONS", ("bf16",))
+    chain, shape = "gemm_groupnorm_hardtanh", (256, 512, 512, 32)
+    folder = profile_records.record(tmp_path / "card", "cuda", ["launches"], [chain], [shape], progress=False)
     launches = pd.read_csv(folder / profile_records.LAUNCHES)
-    assert set(launches.precision) == set(profile_records.PROFILED_PRECISIONS)
-    assert {"naive", "torch eager", "torch.compile"} <= set(launches.subject)
-    assert (
-        json.loads((folder / profile_records.ENVIRONMENT).read_text())["device"]
-        == torch.cuda.get_device_name()
-    )
+    assert set(launches.precision) == {"bf16"}
+    assert {"tensor_core", "torch eager", "torch.compile"} <= set(launches.subject)
+    environment = json.loads((folder / profile_records.ENVIRONMENT).read_text())
+    assert environment["device"] == torch.cuda.get_device_name()
