@@ -183,12 +183,12 @@ def test_recorded_results_are_drawn_without_a_compiler(record, monkeypatch):
     measured = {*record.benchmark.subject, *record.precisions.subject}
     ladder = [name for name in version_names() if name in measured]
     with monkeypatch.context() as patch:
-        patch.setattr(plot, "_ladder", lambda: ladder)
+        patch.setattr(plot, "ladder", lambda: ladder)
         expected = [plot.colour(name) for name in ladder]
     monkeypatch.setattr(plot, "version_names", missing)
     monkeypatch.setattr(plot, "recorded", lambda: ["test"])
     monkeypatch.setattr(plot, "read", lambda name: record)
-    monkeypatch.setattr(plot, "_ladder", plot._ladder.__wrapped__)
+    monkeypatch.setattr(plot, "ladder", plot.ladder.__wrapped__)
     plot.times(record.benchmark, CEILINGS)
     assert [plot.colour(name) for name in ladder] == expected
 
