@@ -10,7 +10,6 @@ import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ from fgn.environment import recorded_environment
 from fgn.functional import group_norm, linear
 from fgn.records import Record, read, recorded
 from fgn.reference import ieee_float32
-from fgn.source import source_text
+from fgn.source import constants
 from fgn.versions import default_device, versions
 
 LANES = 32
@@ -189,18 +188,6 @@ def setting(chain: str | Chain) -> Setting:
 
 # ------------------------------------------------------------------------------------------------------------
 # Predictions for a matrix product
-
-
-def constants(file: str) -> SimpleNamespace:
-    """The integer constants that a file in `cuda_c/` defines: sizes of tiles, threads of a block."""
-    found = {}
-    text = re.sub(r"/\*.*?\*/", "", source_text(file), flags=re.S)
-    for name, expression in re.findall(r"^#define (\w+) +(.+?) *$", text, re.M):
-        words = re.findall(r"[A-Za-z_]\w*", expression)
-        if re.fullmatch(r"[\w\s()*/+-]+", expression) and all(word in found for word in words):
-            # The pattern leaves nothing but names that are known, numbers and arithmetic.
-            found[name] = eval(expression.replace("/", "//"), {}, found)
-    return SimpleNamespace(**found)
 
 
 def predict(

@@ -1,0 +1,373 @@
+"""A model of fusion: the time of every version of a chain, what binds it, and what fusing each operator buys.
+
+A call is launches (`fgn.work`). A launch is done when the slowest of these is, for all of them overlap:
+
+    DRAM               its bytes over the measured copy bandwidth
+    L2                 the bytes that the L2 cache serves over the most that was seen of it
+    multiprocessors    what a block costs (`fgn.costs`), times the blocks of the busiest multiprocessor
+
+and a launch itself takes `launch_seconds`. Bytes of an intermediate do not count where the L2 cache still has
+them. The measured calls begin with a cache full of written data, which has to go to memory first, and end
+with some of their own still in the cache.
+
+    predict("gemm_groupnorm_hardtanh", (1024, 8192, 8192), "fused")    a row for each launch
+    versions("gemm_groupnorm_hardtanh", (1024, 8192, 8192))            a row for each version
+    operators("gemm_groupnorm_hardtanh", (1024, 8192, 8192))           what fusing each operator buys
+    check(), errors(check())                                           against all recorded times
+    fusion_map("gemm_groupnorm_hardtanh", "bf16")                      over batch and width
+
+Where it is known to fail: few rows in torch (the library's kernels for them are not profiled: they are taken
+to be ideal), a few microseconds in all (caches of instructions, the first launch), and the largest products
+(power sets the clock).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fgn import profile_records, records
+from fgn.bench import EAGER, F_LINEAR
+from fgn.chains import BENCHMARK_FEATURES, Chain, Shape, find, problem
+from fgn.costs import Card, blocks_of_busiest, card, features
+from fgn.precision import PRECISIONS
+from fgn.work import NORM, ON_TENSOR_CORES, STANDS_BY, SUBJECTS, Work, works
+
+DRAM, L2, LAUNCH, WAITING = "DRAM", "L2", "launch", "waiting"
+# A multiprocessor whose parts are all less busy than this, in percent, waits for answers most of the time.
+BUSY = 50
+
+# The best of fgn's versions that do everything in a launch or two, where a subject is asked for. In float32 it
+# is without tensor cores, as torch's product is: otherwise not fusion would be compared, but arithmetic.
+BEST = "fgn, best fused"
+FUSED = {name: ON_TENSOR_CORES for name in PRECISIONS} | {"ieee": ("fused", "one_kernel")}
+
+
+class Times(NamedTuple):
+    """The seconds that each resource needs for a launch, and that a launch itself takes."""
+
+    dram: float
+    l2: float
+    multiprocessors: float
+    launch: float
+
+    @property
+    def seconds(self) -> float:
+        return max(self.dram, self.l2, self.multiprocessors) + self.launch
+
+
+def _card(of: Card | str | None) -> Card:
+    return of if isinstance(of, Card) else card(of or "h200")
+
+
+def times_of(work: Work, of: Card, first: bool = False, last: bool = False) -> Times:
+    """What the resources need for one launch, the first or last one of a call."""
+    if work.kernel == STANDS_BY:
+        return Times(0.0, 0.0, 0.0, of.roofs.launch_seconds)
+    in_memory = work.read - (work.kept if work.kept <= of.kept_bytes else 0) + work.written
+    if work.weight > of.kept_bytes:
+        in_memory += (work.passes - 1) * work.weight
+    if first:
+        in_memory += min(of.dirty_bytes, in_memory)
+    if last:
+        in_memory -= min(of.dirty_bytes, work.written)
+    dram = in_memory / of.roofs.dram_bytes_per_second
+    if work.kernel not in of.costs:
+        return Times(dram, 0.0, 0.0, of.roofs.launch_seconds)
+    cost = of.costs[work.kernel]
+    block = features(work, of.instructions)
+    on_busiest = max(cost.alone, blocks_of_busiest(work, of.multiprocessors))
+    return Times(
+        dram,
+        float(block @ cost.l2_bytes) * work.blocks / of.l2_bytes_per_second,
+        float(block @ cost.seconds) * on_busiest,
+        of.roofs.launch_seconds,
+    )
+
+
+def binds(work: Work, times: Times, of: Card) -> str:
+    """What a launch waits for: DRAM, L2, a part of the multiprocessors, answers from memory, or itself."""
+    busiest = max(times[:3])
+    if times.launch >= busiest:
+        return LAUNCH
+    if busiest == times.dram:
+        return DRAM
+    if busiest == times.l2:
+        return L2
+    cost = of.costs[work.kernel]
+    if not cost.busy or cost.alone > blocks_of_busiest(work, of.multiprocessors):
+        return WAITING
+    part = max(cost.busy, key=cost.busy.get)
+    return part if cost.busy[part] >= BUSY else WAITING
+
+
+def _launches(chain: Chain, shape: Shape, subject: str, precision: str, of: Card):
+    found = works(chain, shape, subject, precision, of.multiprocessors)
+    last = max(index for index, work in enumerate(found) if work.kernel != STANDS_BY)
+    return [(work, times_of(work, of, index == 0, index == last)) for index, work in enumerate(found)]
+
+
+def predict(
+    chain: str | Chain,
+    shape=None,
+    subject: str = "fused",
+    precision: str = "ieee",
+    of: Card | str | None = None,
+) -> pd.DataFrame:
+    """The time of each launch of one call.
+
+    chain, shape: as in `fgn.compare()`, by default the benchmark's shape. subject: a version or one of
+    `fgn.bench.RIVALS`. precision: one of `fgn.PRECISIONS`. of: a card, or the name of a folder of profiles/.
+
+    Columns: launch, kernel; DRAM, L2, multiprocessors (what each needs alone, in µs), launch itself, us (the
+    largest of the three, and the launch), binds. ValueError where the version does not run that.
+    """
+    of = _card(of)
+    chain, shape = problem(chain, shape, "cuda")
+    rows = [
+        {
+            "launch": work.launch,
+            "kernel": work.kernel,
+            "DRAM, µs": times.dram * 1e6,
+            "L2, µs": times.l2 * 1e6,
+            "multiprocessors, µs": times.multiprocessors * 1e6,
+            "launch itself, µs": times.launch * 1e6,
+            "µs": times.seconds * 1e6,
+            "binds": binds(work, times, of),
+        }
+        for work, times in _launches(chain, shape, subject, precision, of)
+    ]
+    return pd.DataFrame(rows)
+
+
+def milliseconds(chain: Chain, shape: Shape, subject: str, precision: str, of: Card) -> float:
+    """The time of one call; of `BEST`, that of the version that takes the least. NaN where it does not run."""
+    if subject == BEST:
+        found = [milliseconds(chain, shape, name, precision, of) for name in FUSED[precision]]
+        return float(pd.Series(found).min())
+    try:
+        launches = _launches(chain, shape, subject, precision, of)
+    except ValueError:
+        return np.nan
+    return 1e3 * sum(times.seconds for _, times in launches)
+
+
+def versions(
+    chain: str | Chain, shape=None, precision: str = "ieee", of: Card | str | None = None
+) -> pd.DataFrame:
+    """The predicted time of each version and of torch: subject, launches, ms, binds (the longest launch)."""
+    of = _card(of)
+    chain, shape = problem(chain, shape, "cuda")
+    rows = {}
+    for subject in SUBJECTS:
+        try:
+            launches = _launches(chain, shape, subject, precision, of)
+        except ValueError:
+            continue
+        longest = max(launches, key=lambda launch: launch[1].seconds)
+        rows[subject] = {
+            "launches": len(launches),
+            "ms": 1e3 * sum(times.seconds for _, times in launches),
+            "binds": binds(*longest, of),
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("subject")
+
+
+# ------------------------------------------------------------------------------------------------------------
+# What fusing buys
+
+
+def _without(work: Work, operator: str) -> Work:
+    kinds = list(work.operators)
+    kinds.remove(operator)
+    return work._replace(operators=tuple(kinds), groups=0 if operator == NORM else work.groups)
+
+
+def best_version(
+    chain: str | Chain, shape=None, precision: str = "ieee", of: Card | str | None = None
+) -> str:
+    """The version that `BEST` stands for: the one predicted to be the fastest."""
+    of = _card(of)
+    chain, shape = problem(chain, shape, "cuda")
+    found = {name: milliseconds(chain, shape, name, precision, of) for name in FUSED[precision]}
+    return pd.Series(found).idxmin()
+
+
+def operators(
+    chain: str | Chain,
+    shape=None,
+    precision: str = "ieee",
+    unfused: str = EAGER,
+    of: Card | str | None = None,
+) -> pd.DataFrame:
+    """What fusing each operator buys: its own launches in `unfused`, against its part of the fused launch.
+
+    One row for each operator of the chain, in order: operator; own launches (how many); alone, µs (what they
+    take); bytes, µs (what their bytes take at the copy bandwidth); fused, µs (what the operator adds to the
+    launch that it is fused into); buys, µs; % of the unfused chain; binds (its launches).
+    """
+    of = _card(of)
+    chain, shape = problem(chain, shape, "cuda")
+    version = best_version(chain, shape, precision, of)
+    whole = _launches(chain, shape, version, precision, of)
+    separate = _launches(chain, shape, unfused, precision, of)
+    if len(separate) < 2 + len(chain.before) + len(chain.after):
+        raise ValueError(f"unfused: expected a subject with a launch for each operator, got {unfused!r}")
+    total = sum(times.seconds for _, times in separate)
+    norm_launches = len(separate) - 1 - len(chain.before) - len(chain.after)
+    kinds = [step.kind for step in chain.before] + [NORM] + [step.kind for step in chain.after]
+    rows, index = [], 1
+    for kind in kinds:
+        count = norm_launches if kind == NORM else 1
+        own = separate[index : index + count]
+        index += count
+        into = next((place for place, (work, _) in enumerate(whole) if kind in work.operators), None)
+        added = 0.0
+        if into is not None:
+            work, times = whole[into]
+            added = times.seconds - times_of(_without(work, kind), of, into == 0, True).seconds
+        alone = sum(times.seconds for _, times in own)
+        moved = sum(work.read + work.written for work, _ in own)
+        rows.append(
+            {
+                "operator": kind,
+                "own launches": count,
+                "alone, µs": alone * 1e6,
+                "bytes, µs": moved / of.roofs.dram_bytes_per_second * 1e6,
+                "fused, µs": max(0.0, added) * 1e6,
+                "buys, µs": (alone - max(0.0, added)) * 1e6,
+                "% of the unfused chain": 100 * (alone - max(0.0, added)) / total,
+                "binds": binds(*max(own, key=lambda launch: launch[1].seconds), of),
+            }
+        )
+    frame = pd.DataFrame(rows)
+    frame.attrs |= {"version": version, "unfused": unfused}
+    return frame
+
+
+# The axes of the map.
+BATCHES = tuple(2**k for k in range(0, 17))
+WIDTHS = tuple(2**k for k in range(7, 15))
+# Fusing buys nothing where the time falls by less than this share.
+NOTHING = 0.05
+
+
+def map_shape(chain: str | Chain, batch: int, width: int) -> Shape:
+    """(batch, width) -> width, with groups of as many channels as the benchmark has, or one group."""
+    size = BENCHMARK_FEATURES // find(chain).groups
+    return Shape(batch, width, width, max(1, width // size))
+
+
+def fusion_map(
+    chain: str | Chain,
+    precision: str = "ieee",
+    unfused: str = EAGER,
+    fused: str = BEST,
+    batches=BATCHES,
+    widths=WIDTHS,
+    of: Card | str | None = None,
+) -> pd.DataFrame:
+    """What fusing buys: the predicted time of `unfused` over that of `fused`, by batch (rows) and width.
+
+    Both are a version, one of `fgn.bench.RIVALS`, or `BEST`. NaN where one of them does not run.
+    """
+    of = _card(of)
+    chain = find(chain)
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision: expected one of {', '.join(PRECISIONS)}, got {precision!r}")
+    ratios = {}
+    for width in widths:
+        shapes = [map_shape(chain, batch, width) for batch in batches]
+        slow, fast = (
+            np.array([milliseconds(chain, shape, subject, precision, of) for shape in shapes])
+            for subject in (unfused, fused)
+        )
+        ratios[width] = slow / fast
+    frame = pd.DataFrame(ratios, index=pd.Index(batches, name="batch")).rename_axis(columns="width")
+    frame.attrs |= {"chain": chain.name, "precision": precision, "unfused": unfused, "fused": fused}
+    frame.attrs["machine"] = of.name
+    return frame
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Against what is recorded
+
+
+def _recorded_times(record: records.Record) -> pd.DataFrame:
+    tables = [table for table in (record.benchmark, record.precisions) if table is not None]
+    times = pd.concat(tables, ignore_index=True)
+    return times[times.median_ms.notna() & ((times.part == "chain") | (times.subject == F_LINEAR))]
+
+
+def check(name: str = "h200") -> pd.DataFrame:
+    """Every recorded time of a whole chain and of F.linear, beside the predicted one.
+
+    Columns: chain, the sizes, precision, subject, measured_ms, predicted_ms, error (predicted / measured - 1),
+    binds, profiled (whether this shape is one of those that costs were found at).
+    """
+    of, record = card(name), records.read(name)
+    launches = profile_records.read(name).launches
+    profiled = set(launches[["batch", "in_features", "out_features"]].itertuples(index=False, name=None))
+    rows = []
+    for row in _recorded_times(record).itertuples():
+        sizes = tuple(int(getattr(row, size)) for size in Shape._fields)
+        chain, shape = problem(row.chain, sizes)
+        try:
+            launches = _launches(chain, shape, row.subject, row.precision, of)
+        except ValueError:
+            continue
+        predicted = 1e3 * sum(times.seconds for _, times in launches)
+        longest = max(launches, key=lambda launch: launch[1].seconds)
+        rows.append(
+            {
+                "chain": chain.name,
+                **shape._asdict(),
+                "precision": row.precision,
+                "subject": row.subject,
+                "measured_ms": row.median_ms,
+                "predicted_ms": predicted,
+                "error": predicted / row.median_ms - 1,
+                "binds": binds(*longest, of),
+                "profiled": sizes[:3] in profiled,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def errors(checked: pd.DataFrame, by: str = "subject") -> pd.DataFrame:
+    """The size of the errors in percent, by a column of `check()`, and overall: times, median, 90 % (nine of
+    ten are smaller), largest; and the medians at the shapes that costs were found at, and at all others."""
+
+    def summary(rows: pd.DataFrame) -> dict:
+        size = 100 * rows.error.abs()
+        return {
+            "times": len(rows),
+            "median": size.median(),
+            "90 %": size.quantile(0.9),
+            "largest": size.max(),
+            "median, profiled shapes": size[rows.profiled].median(),
+            "median, other shapes": size[~rows.profiled].median(),
+        }
+
+    table = {str(value): summary(rows) for value, rows in checked.groupby(by, sort=False)}
+    return pd.DataFrame.from_dict(table | {"all": summary(checked)}, orient="index").rename_axis(by)
+
+
+def recorded_ratios(
+    chain: str | Chain, precision: str = "ieee", unfused: str = EAGER, fused: str = BEST, name: str = "h200"
+) -> pd.DataFrame:
+    """What fusing was measured to buy, at the recorded shapes as wide as they are deep: batch, width, ratio.
+
+    As in `fusion_map()`; `BEST` is then the version that was measured to be the fastest.
+    """
+    times = _recorded_times(records.read(name))
+    wanted = (times.chain == find(chain).name) & (times.precision == precision)
+    rows = []
+    for (batch, width, out, _), group in times[wanted].groupby(list(Shape._fields)):
+        slow = group.median_ms[group.subject == unfused]
+        fast = group.median_ms[group.subject.isin(FUSED[precision] if fused == BEST else [fused])]
+        if width == out and len(slow) and len(fast):
+            rows.append({"batch": batch, "width": width, "ratio": slow.min() / fast.min()})
+    return pd.DataFrame(rows, columns=["batch", "width", "ratio"])
