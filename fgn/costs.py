@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from fgn import metrics, profile_records, records
-from fgn.bench import RIVALS
+from fgn.bench import F_LINEAR, RIVALS
 from fgn.ceilings import Roofs
 from fgn.chains import CHAINS, Shape, problem
 from fgn.work import KERNEL_TYPES, NORM, ON_TENSOR_CORES, ORDINARY, STANDS_BY, STATISTICS, Work, works
@@ -55,6 +55,8 @@ LIKE_OPERATOR = {"multiply_channel": "add_channel", "silu": "mish"}
 
 # mma.sync feeds the tensor cores of a Hopper GPU at half the rate of wgmma (gemm_9_tensor_core.cu).
 MMA_SLOWER = 2.0
+
+FROM_PRODUCTS = "recorded times of its product"
 
 # Data that is read twice counts as kept in the L2 cache while the second time reads at most so much more.
 KEPT_AGAIN = 1.1
@@ -203,7 +205,7 @@ def _from_products(record: records.Record, costs: dict[str, Cost], instructions,
     tables = [table for table in (record.benchmark, record.precisions) if table is not None]
     times = pd.concat(tables, ignore_index=True)
     times = times[(times.part == "linear") & times.median_ms.notna()]
-    times = times[times.subject.isin((*ORDINARY, *ON_TENSOR_CORES))]
+    times = times[times.subject.isin((*ORDINARY, *ON_TENSOR_CORES, F_LINEAR))]
     pairs: dict[str, list] = {}
     for row in times.itertuples():
         chain, shape = problem(row.chain, tuple(int(getattr(row, size)) for size in Shape._fields))
@@ -221,13 +223,11 @@ def _from_products(record: records.Record, costs: dict[str, Cost], instructions,
         pairs.setdefault(product.kernel, []).append((bare, took / on_busiest))
     for kernel, found in pairs.items():
         rows, seconds = (np.array(column) for column in zip(*found, strict=True))
-        costs[kernel] = Cost(
-            _without_negatives(rows, seconds),
-            np.zeros(4),
-            1.0,
-            {},
-            f"{len(found)} recorded times of its product",
-        )
+        origin = f"{len(found)} {FROM_PRODUCTS}"
+        costs[kernel] = Cost(_without_negatives(rows, seconds), np.zeros(4), 1.0, {}, origin)
+    for kernel in list(costs):
+        # The kernel for 32 rows is the one for 64 with half the tiles of x.
+        costs.setdefault(kernel.replace("few_rows_64", "few_rows_32"), costs[kernel])
 
 
 def _from_others(costs: dict[str, Cost], roofs: Roofs):

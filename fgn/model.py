@@ -16,9 +16,9 @@ with some of their own still in the cache.
     check(), errors(check())                                           against all recorded times
     fusion_map("gemm_groupnorm_hardtanh", "bf16")                      over batch and width
 
-Where it is known to fail: few rows in torch (the library's kernels for them are not profiled: they are taken
-to be ideal), a few microseconds in all (caches of instructions, the first launch), and the largest products
-(power sets the clock).
+Where it is known to fail: few rows in torch (a library has many kernels for them, and we know an average), a
+few microseconds in all (instructions that are not in the caches yet), and the largest products (power sets
+the clock).
 """
 
 from __future__ import annotations
@@ -30,28 +30,30 @@ import pandas as pd
 
 from fgn import profile_records, records
 from fgn.bench import EAGER, F_LINEAR
-from fgn.chains import BENCHMARK_FEATURES, Chain, Shape, find, problem
-from fgn.costs import Card, blocks_of_busiest, card, features
+from fgn.chains import Chain, Shape, find, problem
+from fgn.costs import FROM_PRODUCTS, Card, blocks_of_busiest, card, features
 from fgn.precision import PRECISIONS
 from fgn.work import NORM, ON_TENSOR_CORES, STANDS_BY, SUBJECTS, Work, works
 
-DRAM, L2, LAUNCH, WAITING = "DRAM", "L2", "launch", "waiting"
+DRAM, L2, LAUNCH, EPILOGUE, WAITING = "DRAM", "L2", "launch", "epilogue", "waiting"
 # A multiprocessor whose parts are all less busy than this, in percent, waits for answers most of the time.
 BUSY = 50
 
-# The best of fgn's versions that do everything in a launch or two, where a subject is asked for. In float32 it
-# is without tensor cores, as torch's product is: otherwise not fusion would be compared, but arithmetic.
+# The best of fgn's versions of a launch or two, where a subject is asked for. In float32 it is without tensor
+# cores, as torch's product is: otherwise not fusion would be compared, but arithmetic.
 BEST = "fgn, best fused"
 FUSED = {name: ON_TENSOR_CORES for name in PRECISIONS} | {"ieee": ("fused", "one_kernel")}
 
 
 class Times(NamedTuple):
-    """The seconds that each resource needs for a launch, and that a launch itself takes."""
+    """The seconds that each resource needs for a launch, and that a launch itself takes. of_block: that one
+    block of it costs its multiprocessor."""
 
     dram: float
     l2: float
     multiprocessors: float
     launch: float
+    of_block: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -84,11 +86,13 @@ def times_of(work: Work, of: Card, first: bool = False, last: bool = False) -> T
         float(block @ cost.l2_bytes) * work.blocks / of.l2_bytes_per_second,
         float(block @ cost.seconds) * on_busiest,
         of.roofs.launch_seconds,
+        float(block @ cost.seconds),
     )
 
 
 def binds(work: Work, times: Times, of: Card) -> str:
-    """What a launch waits for: DRAM, L2, a part of the multiprocessors, answers from memory, or itself."""
+    """What decides how long a launch takes: DRAM, L2, a part of the multiprocessors, what they do after the
+    sums (epilogue), waiting for answers from memory, or the launch itself."""
     busiest = max(times[:3])
     if times.launch >= busiest:
         return LAUNCH
@@ -97,16 +101,31 @@ def binds(work: Work, times: Times, of: Card) -> str:
     if busiest == times.l2:
         return L2
     cost = of.costs[work.kernel]
+    if work.steps and work.operators and 2 * work.steps * cost.seconds[1] < times.of_block:
+        return EPILOGUE
     if not cost.busy or cost.alone > blocks_of_busiest(work, of.multiprocessors):
         return WAITING
     part = max(cost.busy, key=cost.busy.get)
     return part if cost.busy[part] >= BUSY else WAITING
 
 
-def _launches(chain: Chain, shape: Shape, subject: str, precision: str, of: Card):
+def _without(work: Work, operator: str) -> Work:
+    kinds = tuple(kind for kind in work.operators if kind != operator)
+    return work._replace(operators=kinds, groups=work.groups if NORM in kinds else 0)
+
+
+def _launches(chain: Chain, shape: Shape, subject: str, precision: str, of: Card, without: str = ""):
+    """The launches of a call with their times; `without` an operator that is fused into one of them."""
     found = works(chain, shape, subject, precision, of.multiprocessors)
     last = max(index for index, work in enumerate(found) if work.kernel != STANDS_BY)
-    return [(work, times_of(work, of, index == 0, index == last)) for index, work in enumerate(found)]
+    return [
+        (work, times_of(_without(work, without), of, index == 0, index == last))
+        for index, work in enumerate(found)
+    ]
+
+
+def _seconds(launches) -> float:
+    return sum(times.seconds for _, times in launches)
 
 
 def predict(
@@ -143,7 +162,7 @@ def predict(
 
 
 def milliseconds(chain: Chain, shape: Shape, subject: str, precision: str, of: Card) -> float:
-    """The time of one call; of `BEST`, that of the version that takes the least. NaN where it does not run."""
+    """The time of one call; of `BEST`, the least of its versions. NaN where it does not run."""
     if subject == BEST:
         found = [milliseconds(chain, shape, name, precision, of) for name in FUSED[precision]]
         return float(pd.Series(found).min())
@@ -151,7 +170,7 @@ def milliseconds(chain: Chain, shape: Shape, subject: str, precision: str, of: C
         launches = _launches(chain, shape, subject, precision, of)
     except ValueError:
         return np.nan
-    return 1e3 * sum(times.seconds for _, times in launches)
+    return 1e3 * _seconds(launches)
 
 
 def versions(
@@ -169,7 +188,7 @@ def versions(
         longest = max(launches, key=lambda launch: launch[1].seconds)
         rows[subject] = {
             "launches": len(launches),
-            "ms": 1e3 * sum(times.seconds for _, times in launches),
+            "ms": 1e3 * _seconds(launches),
             "binds": binds(*longest, of),
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("subject")
@@ -177,12 +196,6 @@ def versions(
 
 # ------------------------------------------------------------------------------------------------------------
 # What fusing buys
-
-
-def _without(work: Work, operator: str) -> Work:
-    kinds = list(work.operators)
-    kinds.remove(operator)
-    return work._replace(operators=tuple(kinds), groups=0 if operator == NORM else work.groups)
 
 
 def best_version(
@@ -205,40 +218,37 @@ def operators(
     """What fusing each operator buys: its own launches in `unfused`, against its part of the fused launch.
 
     One row for each operator of the chain, in order: operator; own launches (how many); alone, µs (what they
-    take); bytes, µs (what their bytes take at the copy bandwidth); fused, µs (what the operator adds to the
-    launch that it is fused into); buys, µs; % of the unfused chain; binds (its launches).
+    take); its bytes, µs (what their bytes would take at the copy bandwidth); fused, µs (what the operator
+    adds to the launch that it is fused into, of `best_version()`); buys, µs; % of the unfused chain; binds
+    (its longest launch).
     """
     of = _card(of)
     chain, shape = problem(chain, shape, "cuda")
     version = best_version(chain, shape, precision, of)
-    whole = _launches(chain, shape, version, precision, of)
+    fused = _seconds(_launches(chain, shape, version, precision, of))
     separate = _launches(chain, shape, unfused, precision, of)
-    if len(separate) < 2 + len(chain.before) + len(chain.after):
-        raise ValueError(f"unfused: expected a subject with a launch for each operator, got {unfused!r}")
-    total = sum(times.seconds for _, times in separate)
     norm_launches = len(separate) - 1 - len(chain.before) - len(chain.after)
+    if norm_launches < 1:
+        raise ValueError(f"unfused: expected a subject with a launch for each operator, got {unfused!r}")
+    total = _seconds(separate)
     kinds = [step.kind for step in chain.before] + [NORM] + [step.kind for step in chain.after]
     rows, index = [], 1
     for kind in kinds:
         count = norm_launches if kind == NORM else 1
         own = separate[index : index + count]
         index += count
-        into = next((place for place, (work, _) in enumerate(whole) if kind in work.operators), None)
-        added = 0.0
-        if into is not None:
-            work, times = whole[into]
-            added = times.seconds - times_of(_without(work, kind), of, into == 0, True).seconds
-        alone = sum(times.seconds for _, times in own)
+        alone = _seconds(own)
+        added = fused - _seconds(_launches(chain, shape, version, precision, of, without=kind))
         moved = sum(work.read + work.written for work, _ in own)
         rows.append(
             {
                 "operator": kind,
                 "own launches": count,
                 "alone, µs": alone * 1e6,
-                "bytes, µs": moved / of.roofs.dram_bytes_per_second * 1e6,
-                "fused, µs": max(0.0, added) * 1e6,
-                "buys, µs": (alone - max(0.0, added)) * 1e6,
-                "% of the unfused chain": 100 * (alone - max(0.0, added)) / total,
+                "its bytes, µs": moved / of.roofs.dram_bytes_per_second * 1e6,
+                "fused, µs": added * 1e6,
+                "buys, µs": (alone - added) * 1e6,
+                "% of the unfused chain": 100 * (alone - added) / total,
                 "binds": binds(*max(own, key=lambda launch: launch[1].seconds), of),
             }
         )
@@ -254,10 +264,7 @@ WIDTHS = tuple(2**k for k in range(7, 15))
 NOTHING = 0.05
 
 
-def map_shape(chain: str | Chain, batch: int, width: int) -> Shape:
-    """(batch, width) -> width, with groups of as many channels as the benchmark has, or one group."""
-    size = BENCHMARK_FEATURES // find(chain).groups
-    return Shape(batch, width, width, max(1, width // size))
+CHANNELS_OF_GROUP = 32
 
 
 def fusion_map(
@@ -267,11 +274,14 @@ def fusion_map(
     fused: str = BEST,
     batches=BATCHES,
     widths=WIDTHS,
+    channels: int = CHANNELS_OF_GROUP,
     of: Card | str | None = None,
 ) -> pd.DataFrame:
-    """What fusing buys: the predicted time of `unfused` over that of `fused`, by batch (rows) and width.
+    """What fusing buys: the predicted time of `unfused` over that of `fused`, by batch (rows) and by width
+    (columns), which is in_features and out_features.
 
-    Both are a version, one of `fgn.bench.RIVALS`, or `BEST`. NaN where one of them does not run.
+    Both are a version, one of `fgn.bench.RIVALS`, or `BEST`. channels: in each group of the norm. NaN where
+    one of the two does not run.
     """
     of = _card(of)
     chain = find(chain)
@@ -279,7 +289,7 @@ def fusion_map(
         raise ValueError(f"precision: expected one of {', '.join(PRECISIONS)}, got {precision!r}")
     ratios = {}
     for width in widths:
-        shapes = [map_shape(chain, batch, width) for batch in batches]
+        shapes = [Shape(batch, width, width, max(1, width // channels)) for batch in batches]
         slow, fast = (
             np.array([milliseconds(chain, shape, subject, precision, of) for shape in shapes])
             for subject in (unfused, fused)
@@ -287,7 +297,7 @@ def fusion_map(
         ratios[width] = slow / fast
     frame = pd.DataFrame(ratios, index=pd.Index(batches, name="batch")).rename_axis(columns="width")
     frame.attrs |= {"chain": chain.name, "precision": precision, "unfused": unfused, "fused": fused}
-    frame.attrs["machine"] = of.name
+    frame.attrs |= {"channels": channels, "machine": of.name}
     return frame
 
 
@@ -304,12 +314,17 @@ def _recorded_times(record: records.Record) -> pd.DataFrame:
 def check(name: str = "h200") -> pd.DataFrame:
     """Every recorded time of a whole chain and of F.linear, beside the predicted one.
 
-    Columns: chain, the sizes, precision, subject, measured_ms, predicted_ms, error (predicted / measured - 1),
-    binds, profiled (whether this shape is one of those that costs were found at).
+    Columns: chain, the sizes, precision, subject, measured_ms, predicted_ms, error (predicted over measured,
+    less 1), binds (the longest launch), held_out (no cost was found at this shape: it is not profiled, and no
+    kernel's cost comes from a recorded product there).
     """
     of, record = card(name), records.read(name)
     launches = profile_records.read(name).launches
     profiled = set(launches[["batch", "in_features", "out_features"]].itertuples(index=False, name=None))
+
+    def from_products(launch) -> bool:
+        return launch[0].kernel in of.costs and of.costs[launch[0].kernel].origin.endswith(FROM_PRODUCTS)
+
     rows = []
     for row in _recorded_times(record).itertuples():
         sizes = tuple(int(getattr(row, size)) for size in Shape._fields)
@@ -318,7 +333,7 @@ def check(name: str = "h200") -> pd.DataFrame:
             launches = _launches(chain, shape, row.subject, row.precision, of)
         except ValueError:
             continue
-        predicted = 1e3 * sum(times.seconds for _, times in launches)
+        predicted = 1e3 * _seconds(launches)
         longest = max(launches, key=lambda launch: launch[1].seconds)
         rows.append(
             {
@@ -330,7 +345,7 @@ def check(name: str = "h200") -> pd.DataFrame:
                 "predicted_ms": predicted,
                 "error": predicted / row.median_ms - 1,
                 "binds": binds(*longest, of),
-                "profiled": sizes[:3] in profiled,
+                "held_out": sizes[:3] not in profiled and not any(map(from_products, launches)),
             }
         )
     return pd.DataFrame(rows)
@@ -338,7 +353,7 @@ def check(name: str = "h200") -> pd.DataFrame:
 
 def errors(checked: pd.DataFrame, by: str = "subject") -> pd.DataFrame:
     """The size of the errors in percent, by a column of `check()`, and overall: times, median, 90 % (nine of
-    ten are smaller), largest; and the medians at the shapes that costs were found at, and at all others."""
+    ten are smaller), largest; and of those that were held out: times, median."""
 
     def summary(rows: pd.DataFrame) -> dict:
         size = 100 * rows.error.abs()
@@ -347,8 +362,8 @@ def errors(checked: pd.DataFrame, by: str = "subject") -> pd.DataFrame:
             "median": size.median(),
             "90 %": size.quantile(0.9),
             "largest": size.max(),
-            "median, profiled shapes": size[rows.profiled].median(),
-            "median, other shapes": size[~rows.profiled].median(),
+            "held out": int(rows.held_out.sum()),
+            "median of these": size[rows.held_out].median(),
         }
 
     table = {str(value): summary(rows) for value, rows in checked.groupby(by, sort=False)}
@@ -358,16 +373,28 @@ def errors(checked: pd.DataFrame, by: str = "subject") -> pd.DataFrame:
 def recorded_ratios(
     chain: str | Chain, precision: str = "ieee", unfused: str = EAGER, fused: str = BEST, name: str = "h200"
 ) -> pd.DataFrame:
-    """What fusing was measured to buy, at the recorded shapes as wide as they are deep: batch, width, ratio.
+    """What fusing was measured to buy, at the recorded shapes as wide as they are deep.
 
-    As in `fusion_map()`; `BEST` is then the version that was measured to be the fastest.
+    Columns: batch, width, groups, ratio (measured, as in `fusion_map()`; `BEST` is then the version that was
+    measured to be the fastest), predicted (the same, with this shape's own groups).
     """
+    of = card(name)
     times = _recorded_times(records.read(name))
     wanted = (times.chain == find(chain).name) & (times.precision == precision)
     rows = []
-    for (batch, width, out, _), group in times[wanted].groupby(list(Shape._fields)):
+    for sizes, group in times[wanted].groupby(list(Shape._fields)):
+        shape = Shape(*map(int, sizes))
         slow = group.median_ms[group.subject == unfused]
         fast = group.median_ms[group.subject.isin(FUSED[precision] if fused == BEST else [fused])]
-        if width == out and len(slow) and len(fast):
-            rows.append({"batch": batch, "width": width, "ratio": slow.min() / fast.min()})
-    return pd.DataFrame(rows, columns=["batch", "width", "ratio"])
+        if shape.in_features == shape.out_features and len(slow) and len(fast):
+            predicted = [milliseconds(find(chain), shape, who, precision, of) for who in (unfused, fused)]
+            rows.append(
+                {
+                    "batch": shape.batch,
+                    "width": shape.in_features,
+                    "groups": shape.groups,
+                    "ratio": slow.min() / fast.min(),
+                    "predicted": predicted[0] / predicted[1],
+                }
+            )
+    return pd.DataFrame(rows, columns=["batch", "width", "groups", "ratio", "predicted"])

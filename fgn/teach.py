@@ -24,8 +24,9 @@ from fgn.environment import recorded_environment
 from fgn.functional import group_norm, linear
 from fgn.records import Record, read, recorded
 from fgn.reference import ieee_float32
-from fgn.source import constants
+from fgn.source import constants as constants
 from fgn.versions import default_device, versions
+from fgn.work import tiles, works
 
 LANES = 32
 F_GROUP_NORM = "F.group_norm"
@@ -273,11 +274,6 @@ def slice_cycles(
     )
 
 
-def tiles(count: int, size: int) -> int:
-    """How many tiles of `size` cover `count`."""
-    return -(-count // size)
-
-
 def check_linear(setting: Setting, version: str) -> pd.DataFrame:
     """The relative errors against float64 of a version's matrix product and of F.linear."""
     x, parameters = setting.inputs()
@@ -303,41 +299,12 @@ def launches(chain: str | Chain, shape, version: str, device="cpu") -> pd.DataFr
     table = versions(chain, shape, device).set_index("name")
     if version not in table.index or not table.supported[version]:
         raise ValueError(f"version: expected one that runs this chain, got {version!r}")
-    batch, in_features, out_features, groups = shape
-    tensor, vector = 4 * batch * out_features, 4 * out_features
-    product = 4 * in_features * (batch + out_features) + vector
-
-    def channels(steps) -> int:
-        return vector * sum(step.channel is not None for step in steps)
-
-    def kinds(*parts) -> str:
-        return " + ".join(part for part in parts if part)
-
-    before, after = (" + ".join(step.kind for step in steps) for steps in (chain.before, chain.after))
-    count = table.launches[version]
-    if count == 1:
-        whole = product + channels(chain.before) + 2 * vector + channels(chain.after)
-        rows = [(kinds("product", before, "norm", after), whole, tensor)]
-    elif count == 2:
-        rows = [
-            (kinds("product", before), product + channels(chain.before), tensor),
-            (kinds("norm", after), tensor + 2 * vector + channels(chain.after), tensor),
-        ]
-    else:
-
-        def pointwise(steps):
-            return [(step.kind, tensor + channels([step]), tensor) for step in steps]
-
-        moments = 3 * 4 * batch * groups
-        rows = [("product", product, tensor), *pointwise(chain.before)]
-        if count == 1 + len(chain.before) + 2 + len(chain.after):
-            rows += [
-                ("statistics", 2 * tensor, moments),
-                ("normalise", tensor + moments + 2 * vector, tensor),
-            ]
-        else:
-            rows += [("norm", tensor + 2 * vector, tensor)]
-        rows += pointwise(chain.after)
+    kind = torch.device(device)
+    multiprocessors = (
+        torch.cuda.get_device_properties(kind).multi_processor_count if kind.type == "cuda" else 1
+    )
+    found = works(chain, shape, version, multiprocessors=multiprocessors)
+    rows = [(work.launch, work.read, work.written) for work in found]
     return pd.DataFrame(rows, columns=["launch", "read", "written"])
 
 

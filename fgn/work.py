@@ -30,6 +30,7 @@ LIBRARY_TILES = {"ieee": (128, 128, 32), "tf32": (128, 256, 128), "bf16": (128, 
 LIBRARY_TILES["fp16"] = LIBRARY_TILES["bf16"]
 LIBRARY_FEWEST_ROWS = 16
 LIBRARY_FEWEST_STEPS = 4  # of a part of k
+FEW = " of few tiles"
 
 
 class Work(NamedTuple):
@@ -105,7 +106,7 @@ class _Call:
     def product(self, version: str) -> Work:
         """The matrix product of a rung without tensor cores."""
         batch, in_features, out_features, _ = self.shape
-        size = {"read": self.product_read, "written": self.tensor, "weight": self.weight}
+        size = self.product_size()
         if version == "naive":
             blocks = tiles(self.outputs, constants("gemm_1_naive.cu").THREADS)
             return Work("product", "naive_gemm_kernel", blocks, in_features, passes=batch, **size)
@@ -215,16 +216,19 @@ class _Call:
         ]
 
     def fused(self) -> list[Work]:
-        read = self.product_read + self.channels(self.chain.before)
-        size = {"read": read, "written": self.tensor, "weight": self.weight}
-        launch = words("product", *self.before)
-        product = self.pipelined(launch, "fused_gemm_kernel", self.before, size)
+        size = self.product_size(self.chain.before)
+        product = self.pipelined(words("product", *self.before), "fused_gemm_kernel", self.before, size)
         return [product, self.norm_alone(self.after, self.chain.after)]
+
+    def product_size(self, steps=()) -> dict:
+        """The bytes of a product with some operators in it."""
+        read = self.product_read + self.channels(steps)
+        return {"read": read, "written": self.tensor, "weight": self.weight}
 
     def whole_size(self) -> dict:
         """The bytes of a launch that does everything."""
-        vectors = self.channels(self.chain.before) + 2 * self.vector + self.channels(self.chain.after)
-        return {"read": self.product_read + vectors, "written": self.tensor, "weight": self.weight}
+        size = self.product_size(self.chain.before + self.chain.after)
+        return size | {"read": size["read"] + 2 * self.vector}
 
     def whole_launch(self) -> str:
         return words("product", *self.before, NORM, *self.after)
@@ -267,7 +271,7 @@ class _Call:
             operators=operators,
             groups=rows * columns / self.size if in_tile else 0,
             kept=FLOAT_BYTES * self.shape.batch * self.shape.in_features if self.split else 0,
-            **self.whole_size(),
+            **(self.whole_size() if in_tile else self.product_size(self.chain.before)),
         )
 
     def tensor_core(self) -> list[Work]:
@@ -323,17 +327,18 @@ class _Call:
             f"few_rows_{at.TILE_ROWS * row_tiles}_kernel {self.precision}",
             column_blocks * splits,
             tiles(tiles(steps, splits), at.WARPS // across),
-            **self.whole_size(),
+            **(self.whole_size() if one_launch else self.product_size()),
         )
         if one_launch:
             return [product]
+        vectors = self.whole_size()["read"] - self.product_read
         end = Work(
             words(*self.before, NORM, *self.after),
             "few_rows_end_kernel",
             tiles(batch * groups, 8),
             elements=8 * self.size,
             operators=(*self.before, NORM, *self.after),
-            read=sums,
+            read=sums + vectors,
             written=self.tensor,
             kept=sums,
         )
@@ -352,12 +357,10 @@ class _Call:
         splits = max(1, min(self.multiprocessors // blocks, int(steps * used) // LIBRARY_FEWEST_STEPS))
         return Work(
             "product",
-            f"library product {self.precision}",
+            f"library product {self.precision}{FEW if blocks < self.multiprocessors else ''}",
             blocks * splits,
             steps * used / splits,
-            read=self.product_read,
-            written=self.tensor,
-            weight=self.weight,
+            **self.product_size(),
         )
 
     def torch_elementwise(
