@@ -59,6 +59,7 @@ struct hopper_args {
     struct hopper_copies copies;
     int64_t batch;
     int64_t out_features;
+    int tile_rows;     /* COMMON_ROWS or WARPGROUP_ROWS */
     int step_elements; /* along k */
     int steps;
     int row_units; /* a unit is what a pair computes at a time */
@@ -85,7 +86,7 @@ static __device__ __forceinline__ struct tile_place place_of_unit(const struct h
     int row = unit % band_units / width;
     int column = first_column + unit % band_units % width;
     struct tile_place place;
-    place.row = (args->pair_shares_w ? row * PAIR + rank : row) * TILE_ROWS;
+    place.row = (args->pair_shares_w ? row * PAIR + rank : row) * args->tile_rows;
     place.column = (args->pair_shares_w ? column : column * PAIR + rank) * TILE_COLUMNS;
     return place;
 }
@@ -326,8 +327,7 @@ static __device__ __forceinline__ void finish_tile(const struct hopper_args *arg
     int lane = threadIdx.x % 32;
     int row_in_warpgroup = threadIdx.x % WARPGROUP / 32 * 16 + lane / QUAD;
     int first_column = lane % QUAD * 2;
-    struct sums_place place = {tile.row + warpgroup * WARPGROUP_ROWS + row_in_warpgroup,
-                               tile.column + first_column,
+    struct sums_place place = {tile.row + row_in_warpgroup, tile.column + first_column,
                                (int)(args->out_features - tile.column - first_column),
                                (int)((unsigned char *)&staged[0][first_column] - dynamic_shared)};
     if (factors == SPLIT_FLOAT32_FACTORS)
@@ -346,7 +346,7 @@ static __device__ __forceinline__ void finish_tile(const struct hopper_args *arg
 static __device__ __forceinline__ void produce(const struct hopper_args *args, struct hopper_memory *memory,
                                                enum factors factors) {
     uint32_t rank = cluster_rank();
-    struct ring ring = {0, 0};
+    struct ring ring = start_of_ring(args->tile_rows);
     int units = args->row_units * args->column_units;
     for (int unit = blockIdx.x / PAIR; unit < units; unit += gridDim.x / PAIR) {
         struct tile_place place = place_of_unit(args, unit, rank);
@@ -363,19 +363,33 @@ static __device__ __forceinline__ void produce(const struct hopper_args *args, s
 static __device__ __forceinline__ void consume(const struct hopper_args *args, struct hopper_memory *memory,
                                                int warpgroup, enum factors factors) {
     staged_vector *staged = (staged_vector *)(memory + 1) + warpgroup * args->vectors.count;
+    bool own_tiles = has_own_tiles(args->tile_rows);
+    int first_row = own_tiles ? 0 : warpgroup * WARPGROUP_ROWS; /* in a tile */
+    int slots_of_tile = args->steps * (factors == SPLIT_FLOAT32_FACTORS ? 2 : 1);
     uint32_t rank = cluster_rank(), turn = 0;
-    struct ring ring = {0, 0};
-    int units = args->row_units * args->column_units;
+    struct ring ring = start_of_ring(args->tile_rows);
+    int units = args->row_units * args->column_units, each = gridDim.x / PAIR;
+    int first_unit = blockIdx.x / PAIR;
+    if (own_tiles) {
+        /* the second warpgroup begins with the second tile, and each leaves out the other's */
+        if (warpgroup == 1)
+            skip(&ring, slots_of_tile);
+        first_unit += warpgroup * each;
+        each *= CONSUMERS;
+    }
 #pragma unroll 1
-    for (int unit = blockIdx.x / PAIR; unit < units; unit += gridDim.x / PAIR) {
+    for (int unit = first_unit; unit < units; unit += each) {
         float sum[SUMS];
         struct tile_place place = place_of_unit(args, unit, rank);
         stage_vectors(args, staged, place.column, warpgroup);
         if (factors == SPLIT_FLOAT32_FACTORS)
-            multiply_split(memory, args->steps, warpgroup, &ring, sum);
+            multiply_split(memory, args->steps, first_row, &ring, sum);
         else
-            multiply(memory, args->steps, warpgroup, &ring, sum, factors);
+            multiply(memory, args->steps, first_row, &ring, sum, factors);
+        if (own_tiles)
+            skip(&ring, slots_of_tile);
         await_vectors(warpgroup);
+        place.row += first_row;
         finish_tile(args, place, sum, memory, staged, warpgroup, turn, factors);
         turn ^= 1;
     }
@@ -391,7 +405,7 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
         prefetch_tensormap(&args->copies.x);
         prefetch_tensormap(&args->copies.w);
     }
-    prepare_barriers(memory);
+    prepare_barriers(memory, args->tile_rows);
     if (threadIdx.x < WARPGROUP) {
         setmaxnreg_dec(PRODUCER_REGISTERS);
         if (threadIdx.x == 0)
@@ -494,12 +508,22 @@ static bool normalises_in_tile(const fgn_chain *chain) {
 
 /* Pairs of rows share w, which is the larger part of a slot; but a group of 512 needs a pair of columns, and
  * an odd number of row tiles would leave a block without work. */
-static bool pairs_share_w(const fgn_chain *chain) {
-    return group_size_of(chain) != PAIR * TILE_COLUMNS && tiles(chain->batch, TILE_ROWS) % PAIR == 0;
+static bool pairs_share_w(const fgn_chain *chain, int tile_rows) {
+    return group_size_of(chain) != PAIR * TILE_COLUMNS && tiles(chain->batch, tile_rows) % PAIR == 0;
+}
+
+/* The longest product of which a warpgroup has tiles of its own. */
+#ifndef MOST_OWN_STEPS
+#define MOST_OWN_STEPS 32
+#endif
+
+static int tile_rows_of(const fgn_chain *chain, int steps) {
+    (void)chain;
+    return steps <= MOST_OWN_STEPS ? WARPGROUP_ROWS : COMMON_ROWS;
 }
 
 static bool describe_matrices(struct hopper_args *args, const fgn_chain *chain, const void *x) {
-    int x_box = args->pair_shares_w ? TILE_ROWS : TILE_ROWS / PAIR;
+    int x_box = args->pair_shares_w ? args->tile_rows : args->tile_rows / PAIR;
     int w_box = args->pair_shares_w ? TILE_COLUMNS / PAIR : TILE_COLUMNS;
     int64_t batch = chain->batch, in = chain->in_features, out = chain->out_features;
     if (is_split(chain)) {
@@ -570,7 +594,7 @@ static const char *refusal(const fgn_chain *chain) {
         return "rows of x that are multiples of 16 bytes";
     if (chain->groups > 0 && !normalises_in_tile(chain))
         return "groups of 8, 16, 32, 64, 128, 256 or 512 channels";
-    if (chain->batch > INT32_MAX - TILE_ROWS * PAIR)
+    if (chain->batch > INT32_MAX - COMMON_ROWS * PAIR)
         return "a batch below 2^31";
     return NULL;
 }
@@ -624,8 +648,9 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     args.out_features = chain->out_features;
     args.step_elements = STEP_BYTES / element_bytes_of(chain);
     args.steps = (int)tiles(chain->in_features, args.step_elements);
-    args.pair_shares_w = pairs_share_w(chain);
-    args.row_units = (int)tiles(chain->batch, args.pair_shares_w ? PAIR * TILE_ROWS : TILE_ROWS);
+    args.tile_rows = tile_rows_of(chain, args.steps);
+    args.pair_shares_w = pairs_share_w(chain, args.tile_rows);
+    args.row_units = (int)tiles(chain->batch, args.pair_shares_w ? PAIR * args.tile_rows : args.tile_rows);
     args.column_units =
         (int)tiles(chain->out_features, args.pair_shares_w ? TILE_COLUMNS : PAIR * TILE_COLUMNS);
     args.group_size = normalises_in_tile(chain) ? (int)group_size_of(chain) : 0;

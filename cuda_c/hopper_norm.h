@@ -18,21 +18,22 @@ static __device__ __forceinline__ void normalise_with_other_block(float *sum, fl
     uint32_t other = cluster_rank() ^ 1;
     uint32_t exchanged = shared_address(&memory->exchanged[warpgroup]);
     int lane = threadIdx.x % 32;
-    int first_row = warpgroup * WARPGROUP_ROWS + threadIdx.x % WARPGROUP / 32 * 16 + lane / QUAD;
+    int first_row = threadIdx.x % WARPGROUP / 32 * 16 + lane / QUAD;
+    float2 *moments = memory->exchange[turn].moments[warpgroup];
     if (threadIdx.x % WARPGROUP == 0)
         mbarrier_arrive_expect_tx(exchanged, WARPGROUP_ROWS * sizeof(float2));
     float mean[MOST_UNITS], squares[MOST_UNITS];
     moments_of_units(sum, 2, TILE_COLUMNS, mean, squares);
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-        uint32_t to = shared_address(&memory->exchange[turn].moments[first_row + 8 * row]);
+        uint32_t to = shared_address(&moments[first_row + 8 * row]);
         if (lane % QUAD == 0)
             st_async(mapa(to, other), mean[row], squares[row], mapa(exchanged, other));
     }
     mbarrier_wait(exchanged, turn);
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-        float2 others = memory->exchange[turn].moments[first_row + 8 * row];
+        float2 others = moments[first_row + 8 * row];
         float apart = mean[row] - others.x;
         float both = squares[row] + others.y + apart * apart * (TILE_COLUMNS / 2);
         float factor = rsqrtf(both * (1.0f / (2 * TILE_COLUMNS)) + eps);

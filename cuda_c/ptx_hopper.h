@@ -137,6 +137,14 @@ static __device__ __forceinline__ void wgmma_fence(void) {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
+/* Keeps the compiler from moving an ordinary use of the registers across this point: of wgmma it only knows
+ * where it is issued, not that its sums change until it is waited for. */
+static __device__ __forceinline__ void hold_registers(float *v, int count) {
+#pragma unroll
+    for (int i = 0; i < count; i++)
+        asm volatile("" : "+f"(v[i])::"memory");
+}
+
 /* Closes a group of the wgmmas since the last commit. */
 static __device__ __forceinline__ void wgmma_commit(void) {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
