@@ -110,7 +110,18 @@ def features(work: Work, instructions: Mapping[str, Mapping[str, float]]) -> np.
 
 
 def blocks_of_busiest(work: Work, multiprocessors: int) -> float:
+    """The blocks of the multiprocessor that has the most."""
     return max(1.0, np.ceil(work.blocks / multiprocessors))
+
+
+def multiprocessor_seconds(work: Work, cost: Cost, instructions, multiprocessors: int) -> float:
+    """What the busiest multiprocessor needs for its blocks. Where two of them take turns, it is the tensor
+    cores' part of all, or half of everything, and one block at least."""
+    each = features(work, instructions) * cost.seconds
+    count = blocks_of_busiest(work, multiprocessors)
+    if work.takes_turns:
+        return max(count * float(each[1]), count * float(each.sum()) / 2, float(each.sum()))
+    return max(cost.alone, count) * float(each.sum())
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -177,7 +188,8 @@ def _cost(pairs: list, instructions, multiprocessors: int) -> Cost:
         if max(launch[metrics.THROUGHPUTS["DRAM"]], launch[metrics.THROUGHPUTS["L2"]]) > MEMORY_BOUND:
             took *= max(parts.values()) / 100
         rows.append(features(work, instructions))
-        seconds.append(took / on_busiest)
+        # Narrow shapes are profiled: there what follows the sums takes longer than the sums.
+        seconds.append((2 if work.takes_turns else 1) * took / on_busiest)
         l2_bytes.append(launch[metrics.L2_BYTES] / work.blocks)
         busy.append(parts)
         # A block lives as long as a wave takes. Of that it would wait alone, too, unless for other warps.
@@ -230,23 +242,33 @@ def _from_products(record: records.Record, costs: dict[str, Cost], instructions,
         costs.setdefault(kernel.replace("few_rows_64", "few_rows_32"), costs[kernel])
 
 
-def _from_others(costs: dict[str, Cost], roofs: Roofs):
-    """float16 kernels that are not profiled, from those of bfloat16; tensor_core, from hopper."""
+def _float16_like_bfloat16(costs: dict[str, Cost], roofs: Roofs):
+    """Kernels of float16 that are not profiled: those of bfloat16, at the rate of float16."""
     rates = roofs.product_operations_per_second
     for kernel, cost in list(costs.items()):
         half = kernel.replace("bfloat16", "float16").replace("bf16", "fp16")
         if half not in costs:
             slower = np.array([1.0, rates["bf16"] / rates["fp16"], 1.0, 1.0])
             costs[half] = cost._replace(seconds=cost.seconds * slower, origin=f"like {kernel}")
+
+
+def _tensor_core_like_hopper(costs: dict[str, Cost]):
+    """tensor_core, where it is not profiled: its sums at half the rate of hopper's, or from recorded times of
+    its product; what follows them as there."""
     for precision, name in KERNEL_TYPES.items():
         kernel, hopper = f"tensor_core_{name}_kernel", f"hopper_{name}_kernel"
-        if kernel in costs or hopper not in costs:
+        known = costs.get(kernel)
+        if hopper not in costs or (known and not known.origin.endswith(FROM_PRODUCTS)):
             continue
-        # A step has half the bytes of a row, and, of split factors, the tile has half the columns.
-        part = 0.25 if precision == "ieee" else 0.5
-        scale = np.array([2 * part, MMA_SLOWER * part, 1.0, 1.0])
+        # A step: twice the rows, half the bytes of a row and, of split factors, half the columns; the end:
+        # twice the rows, by twice the warps.
+        columns = 0.5 if precision == "ieee" else 1.0
         like = costs[hopper]
-        costs[kernel] = like._replace(seconds=like.seconds * scale, origin=f"like {hopper}, at half its rate")
+        seconds = like.seconds * np.array([1.0, MMA_SLOWER * columns, 0.5, 0.5])
+        origin = f"like {hopper}, at half its rate"
+        if known:
+            seconds[:2], origin = known.seconds[:2], f"like {hopper}, and {known.origin}"
+        costs[kernel] = like._replace(seconds=seconds, origin=origin)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -281,8 +303,9 @@ def card(name: str = "h200") -> Card:
     for work, launch in pairs:
         by_kernel.setdefault(work.kernel, []).append((work, launch))
     costs = {kernel: _cost(found, instructions, multiprocessors) for kernel, found in by_kernel.items()}
-    _from_others(costs, roofs)
+    _float16_like_bfloat16(costs, roofs)
     _from_products(record, costs, instructions, roofs, multiprocessors)
+    _tensor_core_like_hopper(costs)
     seen = (profiles.launches[metrics.L2_BYTES] / (profiles.launches[metrics.TIME] * 1e-9)).max()
     return Card(
         environment["device"],

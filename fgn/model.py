@@ -31,7 +31,7 @@ import pandas as pd
 from fgn import profile_records, records
 from fgn.bench import EAGER, F_LINEAR
 from fgn.chains import Chain, Shape, find, problem
-from fgn.costs import FROM_PRODUCTS, Card, blocks_of_busiest, card, features
+from fgn.costs import FROM_PRODUCTS, Card, blocks_of_busiest, card, features, multiprocessor_seconds
 from fgn.precision import PRECISIONS
 from fgn.work import NORM, ON_TENSOR_CORES, STANDS_BY, SUBJECTS, Work, works
 
@@ -79,14 +79,13 @@ def times_of(work: Work, of: Card, first: bool = False, last: bool = False) -> T
     if work.kernel not in of.costs:
         return Times(dram, 0.0, 0.0, of.roofs.launch_seconds)
     cost = of.costs[work.kernel]
-    block = features(work, of.instructions)
-    on_busiest = max(cost.alone, blocks_of_busiest(work, of.multiprocessors))
+    of_block = features(work, of.instructions)
     return Times(
         dram,
-        float(block @ cost.l2_bytes) * work.blocks / of.l2_bytes_per_second,
-        float(block @ cost.seconds) * on_busiest,
+        float(of_block @ cost.l2_bytes) * work.blocks / of.l2_bytes_per_second,
+        multiprocessor_seconds(work, cost, of.instructions, of.multiprocessors),
         of.roofs.launch_seconds,
-        float(block @ cost.seconds),
+        float(of_block @ cost.seconds),
     )
 
 

@@ -42,7 +42,8 @@ class Work(NamedTuple):
     groups: groups of GroupNorm in a block.
     read, written: bytes, each once. kept: those among `read` that an earlier launch of the call has read or
         written. passes: how often the weight is walked through, and weight: its bytes.
-    element_bytes: of the tensors' elements.
+    element_bytes: of the tensors' elements. takes_turns: whether two blocks share a multiprocessor so that one
+        multiplies while the other does what follows its sums.
     """
 
     launch: str
@@ -58,6 +59,7 @@ class Work(NamedTuple):
     passes: int = 1
     weight: int = 0
     element_bytes: int = 4
+    takes_turns: bool = False
 
     @property
     def maker(self) -> str:
@@ -258,21 +260,26 @@ class _Call:
     def around_split(self, launches: list[Work]) -> list[Work]:
         return self.halves() + launches + self.stand_by() if self.split else launches
 
-    def tensor_tiles(self, kernel: str, tile: tuple[int, int], step_bytes: int, blocks: int, in_tile: bool):
-        rows, columns = tile
+    def tensor_tiles(
+        self, kernel: str, elements: int, steps: int, blocks: int, in_tile: bool, **more
+    ) -> Work:
         operators = (*self.before, NORM, *self.after) if in_tile else self.before
-        factor = 2 if self.split else self.element
         return Work(
             self.whole_launch() if in_tile else words("product", *self.before),
             f"{kernel}_{KERNEL_TYPES[self.precision]}_kernel",
             blocks,
-            tiles(self.shape.in_features * factor, step_bytes),
-            elements=rows * columns,
+            steps,
+            elements=elements,
             operators=operators,
-            groups=rows * columns / self.size if in_tile else 0,
+            groups=elements / self.size if in_tile else 0,
             kept=FLOAT_BYTES * self.shape.batch * self.shape.in_features if self.split else 0,
             **(self.whole_size() if in_tile else self.product_size(self.chain.before)),
+            **more,
         )
+
+    def tensor_steps(self, step_bytes: int) -> int:
+        """Steps along k, of so many bytes of a row of one of the factors' matrices."""
+        return tiles(self.shape.in_features * (2 if self.split else self.element), step_bytes)
 
     def tensor_core(self) -> list[Work]:
         at = constants("gemm_9_tensor_core.cu")
@@ -280,24 +287,34 @@ class _Call:
         rows, columns = at.TILE_ROWS, at.WARPS_ACROSS * column_tiles * at.MMA_COLUMNS
         blocks = tiles(self.shape.batch, rows) * tiles(self.shape.out_features, columns)
         in_tile = 8 <= self.size <= columns and self.size & (self.size - 1) == 0
-        product = self.tensor_tiles("tensor_core", (rows, columns), at.STEP_BYTES, blocks, in_tile)
+        steps = self.tensor_steps(at.STEP_BYTES)
+        product = self.tensor_tiles("tensor_core", rows * columns, steps, blocks, in_tile)
         if in_tile:
             return self.around_split([product])
         product = product._replace(written=FLOAT_BYTES * self.outputs)
         return self.around_split([product, self.norm_alone(self.after, self.chain.after)])
 
     def hopper(self) -> list[Work]:
+        """A tile is the two warpgroups' of a block, or one's own; all is counted for one warpgroup."""
         at = constants("hopper_tile.h")
         if not (8 <= self.size <= at.PAIR * at.TILE_COLUMNS and self.size & (self.size - 1) == 0):
             raise ValueError("version: hopper needs groups of 8, 16, ..., 512 channels")
-        row_tiles = tiles(self.shape.batch, at.TILE_ROWS)
+        steps = self.tensor_steps(at.STEP_BYTES)
+        own_tiles = steps <= constants("gemm_10_hopper.cu").MOST_OWN_STEPS
+        together = 1 if own_tiles else at.CONSUMERS
+        row_tiles = tiles(self.shape.batch, together * at.WARPGROUP_ROWS)
         column_tiles = tiles(self.shape.out_features, at.TILE_COLUMNS)
-        if self.size != at.PAIR * at.TILE_COLUMNS and row_tiles % at.PAIR == 0:
-            blocks = row_tiles * column_tiles
-        else:
-            blocks = row_tiles * tiles(column_tiles, at.PAIR) * at.PAIR
-        tile = at.TILE_ROWS, at.TILE_COLUMNS
-        return self.around_split([self.tensor_tiles("hopper", tile, at.STEP_BYTES, blocks, True)])
+        if self.size == at.PAIR * at.TILE_COLUMNS or row_tiles % at.PAIR:
+            column_tiles = tiles(column_tiles, at.PAIR) * at.PAIR
+        product = self.tensor_tiles(
+            "hopper",
+            at.WARPGROUP_ROWS * at.TILE_COLUMNS,
+            steps * together,
+            row_tiles * column_tiles,
+            True,
+            takes_turns=own_tiles,
+        )
+        return self.around_split([product])
 
     def few_rows(self) -> list[Work]:
         at = constants("gemm_few_rows_tensor.cu")
