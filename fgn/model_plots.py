@@ -84,16 +84,17 @@ def checked(frame: pd.DataFrame, title: str = "") -> Figure:
 
 
 def composition(tables: dict[str, pd.DataFrame], measured: dict[str, float] | None = None, title: str = ""):
-    """The launches of some versions, one bar each, from `fgn.model.predict()`; measured times (ms) as marks."""
+    """The launches of some versions, a bar each, from `fgn.model.predict()`; measured times (ms) as marks."""
     figure, axes = plt.subplots(figsize=(9.4, 1.4 + 0.42 * len(tables)), layout="constrained")
     whole = {name: table["µs"].sum() for name, table in tables.items()}
     ends = [*whole.values(), *(1e3 * ms for ms in (measured or {}).values())]
     for name, table in tables.items():
         left = 0.0
         for row in table.to_dict("records"):
-            part = "product" if row["launch"].startswith("product") else "operators"
-            if row["launch"].startswith(("norm", "statistics", "normalise")):
-                part = "norm"
+            words = row["launch"].split(" + ")
+            part = "norm" if {"norm", "statistics", "normalise"} & set(words) else "operators"
+            if "product" in words or "halves" in words:
+                part = "product"
             axes.barh(name, row["µs"], left=left, color=PART_COLOURS[part], edgecolor="white", linewidth=0.8)
             left += row["µs"]
         longest = table.loc[table["µs"].idxmax(), "binds"]
@@ -133,7 +134,7 @@ def operators(frame: pd.DataFrame, title: str = "") -> Figure:
         frame["its bytes, µs"],
         0.1,
         color=BYTES_COLOUR,
-        label="of that, its bytes at full speed",
+        label="its bytes at the speed of memory",
     )
     axes.barh(places + 0.18, frame["fused, µs"], 0.34, color=FUSED_COLOUR, label="fused")
     far = {"textcoords": "offset points", "va": "center", "fontsize": 9, "xytext": (5, 0)}

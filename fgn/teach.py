@@ -7,6 +7,7 @@ rung asks of a multiprocessor for each step; `predict()` makes cycles and times 
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -300,9 +301,10 @@ def launches(chain: str | Chain, shape, version: str, device="cpu") -> pd.DataFr
     if version not in table.index or not table.supported[version]:
         raise ValueError(f"version: expected one that runs this chain, got {version!r}")
     kind = torch.device(device)
-    multiprocessors = (
-        torch.cuda.get_device_properties(kind).multi_processor_count if kind.type == "cuda" else 1
-    )
+    # Of the simulator, threads are what multiprocessors are of a GPU.
+    multiprocessors = os.cpu_count()
+    if kind.type == "cuda":
+        multiprocessors = torch.cuda.get_device_properties(kind).multi_processor_count
     found = works(chain, shape, version, multiprocessors=multiprocessors)
     rows = [(work.launch, work.read, work.written) for work in found]
     return pd.DataFrame(rows, columns=["launch", "read", "written"])

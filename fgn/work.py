@@ -42,7 +42,7 @@ class Work(NamedTuple):
     groups: groups of GroupNorm in a block.
     read, written: bytes, each once. kept: those among `read` that an earlier launch of the call has read or
         written. passes: how often the weight is walked through, and weight: its bytes.
-    element_bytes: of the tensors' elements. takes_turns: whether two blocks share a multiprocessor so that one
+    element_bytes: of the tensors' elements. takes_turns: whether of two blocks on a multiprocessor one
         multiplies while the other does what follows its sums.
     """
 
