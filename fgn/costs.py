@@ -148,6 +148,21 @@ def _without_negatives(rows: np.ndarray, targets: np.ndarray) -> np.ndarray:
     return best
 
 
+def _matched(expected: list[Work], launches: list[dict]) -> list[tuple[Work, dict]]:
+    """The recorded launches of a call, each beside its work; none where the kernels that were profiled are
+    not those that the model knows. fgn's are found by name, between them what stands by is left out."""
+    if expected[0].maker == "torch":
+        return list(zip(expected, launches, strict=True)) if len(expected) == len(launches) else []
+    rest, found = iter(launches), []
+    for work in expected:
+        own = work.kernel.split(" ")[0]
+        launch = next((launch for launch in rest if launch["kernel"] == own), None)
+        if launch is None:
+            return []
+        found.append((work, launch))
+    return found
+
+
 def _profiled(launches: pd.DataFrame, multiprocessors: int):
     """Each recorded launch beside the work that the model takes it for."""
     for (name, *sizes, precision, subject), rows in launches.groupby(
@@ -158,9 +173,7 @@ def _profiled(launches: pd.DataFrame, multiprocessors: int):
         chain, shape = problem(CHAINS[name], tuple(map(int, sizes)))
         expected = works(chain, shape, subject, precision, multiprocessors)
         expected = [work for work in expected if work.kernel != STANDS_BY]
-        # A profile of another version of the kernels may have other launches.
-        if len(expected) == len(rows):
-            yield from zip(expected, rows.to_dict("records"), strict=True)
+        yield from _matched(expected, rows.to_dict("records"))
 
 
 def _operator_instructions(pairs: list) -> dict[str, dict[str, float]]:

@@ -13,7 +13,7 @@ with some of their own still in the cache.
     predict("gemm_groupnorm_hardtanh", (1024, 8192, 8192), "fused")    a row for each launch
     versions("gemm_groupnorm_hardtanh", (1024, 8192, 8192))            a row for each version
     operators("gemm_groupnorm_hardtanh", (1024, 8192, 8192))           what fusing each operator buys
-    check(), errors(check())                                           against all recorded times
+    errors(check())                                                    against all recorded times
     fusion_map("gemm_groupnorm_hardtanh", "bf16")                      over batch and width
 
 Where it is known to fail: few rows in torch (a library has many kernels for them, and we know an average), a
@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 
 from fgn import profile_records, records
-from fgn.bench import EAGER, F_LINEAR
+from fgn.bench import COMPILED, EAGER, F_LINEAR
 from fgn.chains import Chain, Shape, find, problem
 from fgn.costs import FROM_PRODUCTS, Card, blocks_of_busiest, card, features, multiprocessor_seconds
 from fgn.precision import PRECISIONS
@@ -256,6 +256,33 @@ def operators(
     return frame
 
 
+def by_precision(
+    chain: str | Chain, shape=None, unfused: str = COMPILED, of: Card | str | None = None
+) -> pd.DataFrame:
+    """What precision changes: predicted, in µs, for each precision.
+
+    Columns: product (the bare F.linear), unfused, beyond the product (of unfused), fused (by `BEST`), version
+    (which that is), beyond it (fused, less the product), unfused ÷ fused.
+    """
+    of = _card(of)
+    chain, shape = problem(chain, shape, "cuda")
+    rows = {}
+    for precision in PRECISIONS:
+        product, slow, fast = (
+            1e3 * milliseconds(chain, shape, subject, precision, of) for subject in (F_LINEAR, unfused, BEST)
+        )
+        rows[precision] = {
+            "product": product,
+            "unfused": slow,
+            "beyond the product": slow - product,
+            "fused": fast,
+            "version": best_version(chain, shape, precision, of),
+            "beyond it": fast - product,
+            "unfused ÷ fused": slow / fast,
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("precision")
+
+
 # The axes of the map.
 BATCHES = tuple(2**k for k in range(0, 17))
 WIDTHS = tuple(2**k for k in range(7, 15))
@@ -307,33 +334,31 @@ def fusion_map(
 def _recorded_times(record: records.Record) -> pd.DataFrame:
     tables = [table for table in (record.benchmark, record.precisions) if table is not None]
     times = pd.concat(tables, ignore_index=True)
-    return times[times.median_ms.notna() & ((times.part == "chain") | (times.subject == F_LINEAR))]
+    return times[times.median_ms.notna()]
 
 
-def check(name: str = "h200") -> pd.DataFrame:
-    """Every recorded time of a whole chain and of F.linear, beside the predicted one.
+def compared(times: pd.DataFrame, of: Card, profiled=frozenset()) -> pd.DataFrame:
+    """Times of whole chains and of F.linear, as `fgn.bench()` returns them, beside the predicted ones.
 
-    Columns: chain, the sizes, precision, subject, measured_ms, predicted_ms, error (predicted over measured,
-    less 1), binds (the longest launch), held_out (no cost was found at this shape: it is not profiled, and no
-    kernel's cost comes from a recorded product there).
+    profiled: the (batch, in_features, out_features) that costs were found at. Columns: chain, the sizes,
+    precision, subject, measured_ms, predicted_ms, error (predicted over measured, less 1), binds (the longest
+    launch), held_out (no cost was found at this shape: it is not profiled, and no kernel's cost comes from a
+    recorded product there). Subjects that the model does not know are left out.
     """
-    of, record = card(name), records.read(name)
-    launches = profile_records.read(name).launches
-    profiled = set(launches[["batch", "in_features", "out_features"]].itertuples(index=False, name=None))
 
-    def from_products(launch) -> bool:
-        return launch[0].kernel in of.costs and of.costs[launch[0].kernel].origin.endswith(FROM_PRODUCTS)
+    def from_product(work: Work) -> bool:
+        return work.kernel in of.costs and of.costs[work.kernel].origin.endswith(FROM_PRODUCTS)
 
+    times = times[times.median_ms.notna() & ((times.part == "chain") | (times.subject == F_LINEAR))]
     rows = []
-    for row in _recorded_times(record).itertuples():
-        sizes = tuple(int(getattr(row, size)) for size in Shape._fields)
-        chain, shape = problem(row.chain, sizes)
+    for row in times.itertuples():
+        chain, shape = problem(row.chain, tuple(int(getattr(row, size)) for size in Shape._fields))
         try:
             launches = _launches(chain, shape, row.subject, row.precision, of)
         except ValueError:
             continue
         predicted = 1e3 * _seconds(launches)
-        longest = max(launches, key=lambda launch: launch[1].seconds)
+        found_here = shape[:3] in profiled or any(from_product(work) for work, _ in launches)
         rows.append(
             {
                 "chain": chain.name,
@@ -343,11 +368,18 @@ def check(name: str = "h200") -> pd.DataFrame:
                 "measured_ms": row.median_ms,
                 "predicted_ms": predicted,
                 "error": predicted / row.median_ms - 1,
-                "binds": binds(*longest, of),
-                "held_out": sizes[:3] not in profiled and not any(map(from_products, launches)),
+                "binds": binds(*max(launches, key=lambda launch: launch[1].seconds), of),
+                "held_out": not found_here,
             }
         )
     return pd.DataFrame(rows)
+
+
+def check(name: str = "h200") -> pd.DataFrame:
+    """`compared()` with every recorded time of a card."""
+    launches = profile_records.read(name).launches
+    profiled = launches[["batch", "in_features", "out_features"]].itertuples(index=False, name=None)
+    return compared(_recorded_times(records.read(name)), card(name), frozenset(profiled))
 
 
 def errors(checked: pd.DataFrame, by: str = "subject") -> pd.DataFrame:
@@ -379,6 +411,7 @@ def recorded_ratios(
     """
     of = card(name)
     times = _recorded_times(records.read(name))
+    times = times[times.part == "chain"]
     wanted = (times.chain == find(chain).name) & (times.precision == precision)
     rows = []
     for sizes, group in times[wanted].groupby(list(Shape._fields)):

@@ -153,12 +153,13 @@ def operators(frame: pd.DataFrame, title: str = "") -> Figure:
 
 
 def fusion_maps(
-    maps: Sequence[pd.DataFrame], recorded: Sequence[pd.DataFrame] = (), title: str = ""
+    maps: Sequence[pd.DataFrame], recorded: Sequence[pd.DataFrame] = (), title: str = "", mark=None
 ) -> Figure:
     """What fusing buys, a panel for each map of `fgn.model.fusion_map()`.
 
     A number: how many times as long the unfused chain takes. Hatched: nothing is bought, the time falls by
     less than 5 %, or grows. Circles: what was measured, from `fgn.model.recorded_ratios()`, for each map.
+    mark: a (batch, width) to be framed.
     """
     columns = len(maps)
     rows = max(len(frame) for frame in maps)
@@ -185,6 +186,10 @@ def fusion_maps(
                     hatch = {"hatch": "////", "edgecolor": "#888888", "linewidth": 0}
                     axes.add_patch(Rectangle(corner, 1, 1, fill=False, **hatch))
                 _number(axes, x, y, ratio, norm, measured.get((batch, of_width)))
+        if mark is not None:
+            x, y = list(frame.columns).index(mark[1]), list(frame.index).index(mark[0])
+            frame_style = {"edgecolor": "black", "linewidth": 2, "zorder": 5}
+            axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, **frame_style))
         axes.set_xticks(range(len(frame.columns)), [f"{value}" for value in frame.columns], rotation=90)
         axes.set_yticks(range(len(frame.index)), [f"{value}" for value in frame.index])
         axes.tick_params(labelsize=8)

@@ -374,7 +374,7 @@ class _Call:
         splits = max(1, min(self.multiprocessors // blocks, int(steps * used) // LIBRARY_FEWEST_STEPS))
         return Work(
             "product",
-            f"library product {self.precision}{FEW if blocks < self.multiprocessors else ''}",
+            f"library product {self.precision}{FEW if splits > 1 or used < 1 else ''}",
             blocks * splits,
             steps * used / splits,
             **self.product_size(),
