@@ -317,7 +317,7 @@ class _Call:
         return self.around_split([product])
 
     def few_rows(self) -> list[Work]:
-        at = constants("gemm_few_rows_tensor.cu")
+        at, lanes = constants("gemm_few_rows_tensor.cu"), constants("gemm_2_coalesced.cu").LANES
         batch, in_features, out_features, groups = self.shape
         if batch > at.MOST_ROWS:
             raise ValueError("version: few_rows needs a batch of at most 64")
@@ -352,8 +352,9 @@ class _Call:
         end = Work(
             words(*self.before, NORM, *self.after),
             "few_rows_end_kernel",
-            tiles(batch * groups, 8),
-            elements=8 * self.size,
+            tiles(batch * groups, at.END_THREADS // lanes),
+            tiles(self.size, lanes),
+            elements=at.END_THREADS // lanes * self.size,
             operators=(*self.before, NORM, *self.after),
             read=sums + vectors,
             written=self.tensor,
@@ -474,7 +475,7 @@ def works(
     of `fgn.bench.RIVALS`. ValueError where the version does not run that.
     """
     call = _Call(chain, shape, precision, multiprocessors)
-    if subject in ORDINARY and precision != "ieee":
+    if subject in ORDINARY and PRECISIONS[precision].dtype != PRECISIONS["ieee"].dtype:
         raise ValueError(f"version: {subject} knows no {precision}")
     if subject in NAIVE_NORMS:
         return call.separate(subject, call.naive_norm())
