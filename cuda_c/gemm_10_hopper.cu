@@ -343,10 +343,15 @@ static __device__ __forceinline__ void finish_tile(const struct hopper_args *arg
     store_sums(args, &place, sum);
 }
 
+/* A constant for split factors: their products take three times as long, and always are of common tiles. */
+static __device__ __forceinline__ int tile_rows_known(const struct hopper_args *args, enum factors factors) {
+    return factors == SPLIT_FLOAT32_FACTORS ? COMMON_ROWS : args->tile_rows;
+}
+
 static __device__ __forceinline__ void produce(const struct hopper_args *args, struct hopper_memory *memory,
                                                enum factors factors) {
     uint32_t rank = cluster_rank();
-    struct ring ring = start_of_ring(args->tile_rows);
+    struct ring ring = start_of_ring(tile_rows_known(args, factors));
     int units = args->row_units * args->column_units;
     for (int unit = blockIdx.x / PAIR; unit < units; unit += gridDim.x / PAIR) {
         struct tile_place place = place_of_unit(args, unit, rank);
@@ -363,17 +368,17 @@ static __device__ __forceinline__ void produce(const struct hopper_args *args, s
 static __device__ __forceinline__ void consume(const struct hopper_args *args, struct hopper_memory *memory,
                                                int warpgroup, enum factors factors) {
     staged_vector *staged = (staged_vector *)(memory + 1) + warpgroup * args->vectors.count;
-    bool own_tiles = has_own_tiles(args->tile_rows);
+    int tile_rows = tile_rows_known(args, factors);
+    bool own_tiles = has_own_tiles(tile_rows);
     int first_row = own_tiles ? 0 : warpgroup * WARPGROUP_ROWS; /* in a tile */
-    int slots_of_tile = args->steps * (factors == SPLIT_FLOAT32_FACTORS ? 2 : 1);
     uint32_t rank = cluster_rank(), turn = 0;
-    struct ring ring = start_of_ring(args->tile_rows);
+    struct ring ring = start_of_ring(tile_rows);
     int units = args->row_units * args->column_units, each = gridDim.x / PAIR;
     int first_unit = blockIdx.x / PAIR;
     if (own_tiles) {
         /* the second warpgroup begins with the second tile, and each leaves out the other's */
         if (warpgroup == 1)
-            skip(&ring, slots_of_tile);
+            skip(&ring, args->steps);
         first_unit += warpgroup * each;
         each *= CONSUMERS;
     }
@@ -382,12 +387,19 @@ static __device__ __forceinline__ void consume(const struct hopper_args *args, s
         float sum[SUMS];
         struct tile_place place = place_of_unit(args, unit, rank);
         stage_vectors(args, staged, place.column, warpgroup);
+        if (own_tiles)
+            await_turn(memory, warpgroup, turn);
+        int last_slot = 0;
         if (factors == SPLIT_FLOAT32_FACTORS)
             multiply_split(memory, args->steps, first_row, &ring, sum);
         else
-            multiply(memory, args->steps, first_row, &ring, sum, factors);
-        if (own_tiles)
-            skip(&ring, slots_of_tile);
+            last_slot = multiply(memory, args->steps, first_row, &ring, sum, factors);
+        if (own_tiles) {
+            end_turn(memory, warpgroup);
+            skip(&ring, args->steps);
+        }
+        if (factors != SPLIT_FLOAT32_FACTORS)
+            finish_multiplying(memory, last_slot, sum);
         await_vectors(warpgroup);
         place.row += first_row;
         finish_tile(args, place, sum, memory, staged, warpgroup, turn, factors);
@@ -518,8 +530,7 @@ static bool pairs_share_w(const fgn_chain *chain, int tile_rows) {
 #endif
 
 static int tile_rows_of(const fgn_chain *chain, int steps) {
-    (void)chain;
-    return steps <= MOST_OWN_STEPS ? WARPGROUP_ROWS : COMMON_ROWS;
+    return !is_split(chain) && steps <= MOST_OWN_STEPS ? WARPGROUP_ROWS : COMMON_ROWS;
 }
 
 static bool describe_matrices(struct hopper_args *args, const fgn_chain *chain, const void *x) {

@@ -53,6 +53,7 @@ struct hopper_memory {
     uint64_t full[MOST_SLOTS];
     uint64_t empty[MOST_SLOTS];
     uint64_t exchanged[CONSUMERS];
+    uint64_t may_multiply[CONSUMERS];
 };
 
 /* The swizzle is a function of the address: slots begin at multiples of 1024 bytes. */
@@ -120,8 +121,10 @@ static __device__ __forceinline__ void prepare_barriers(struct hopper_memory *me
             mbarrier_init(shared_address(&memory->full[i]), 1);
             mbarrier_init(shared_address(&memory->empty[i]), readers);
         }
-        for (int i = 0; i < CONSUMERS; i++)
+        for (int i = 0; i < CONSUMERS; i++) {
             mbarrier_init(shared_address(&memory->exchanged[i]), 1);
+            mbarrier_init(shared_address(&memory->may_multiply[i]), 1);
+        }
         fence_mbarrier_init();
     }
     cluster_sync();
@@ -164,13 +167,13 @@ static __device__ __forceinline__ void multiply_step(float *sum, uint64_t x, uin
                                                      enum factors factors) {
 #pragma unroll
     for (int i = 0; i < STEP_BYTES / 32; i++) {
-        uint64_t along = i * 32 / 16;
+        int along = i * 32;
         if (factors == BFLOAT16_FACTORS)
-            wgmma_m64n256k16_bf16(sum, x + along, w + along, 1);
+            wgmma_m64n256k16_bf16(sum, further(x, along), further(w, along), 1);
         else if (factors == FLOAT16_FACTORS)
-            wgmma_m64n256k16_f16(sum, x + along, w + along, 1);
+            wgmma_m64n256k16_f16(sum, further(x, along), further(w, along), 1);
         else
-            wgmma_m64n256k8_tf32(sum, x + along, w + along, 1);
+            wgmma_m64n256k8_tf32(sum, further(x, along), further(w, along), 1);
     }
 }
 
@@ -181,10 +184,23 @@ static __device__ __forceinline__ uint64_t rows_of_warpgroup(const struct hopper
     return tile_descriptor(x_of_slot(memory, ring, slot) + first_row * STEP_BYTES);
 }
 
+/* Tiles of their own are multiplied in turn: a barrier tells the ring's turns apart only by their parity, so
+ * a warpgroup must not wait for a slot before the other has seen all of its own. `tile` counts the
+ * warpgroup's tiles. */
+static __device__ __forceinline__ void await_turn(struct hopper_memory *memory, int warpgroup,
+                                                  uint32_t tile) {
+    mbarrier_wait(shared_address(&memory->may_multiply[warpgroup]), (tile ^ (warpgroup == 0)) & 1);
+}
+
+static __device__ __forceinline__ void end_turn(struct hopper_memory *memory, int warpgroup) {
+    if (threadIdx.x % WARPGROUP == 0)
+        mbarrier_arrive(shared_address(&memory->may_multiply[1 - warpgroup]));
+}
+
 /* sum = x W^T over `steps` steps. The products of a step are on their way while the next ones are issued, and
- * a slot is free when the step after it has begun. */
-static __device__ __forceinline__ void multiply(struct hopper_memory *memory, int steps, int first_row,
-                                                struct ring *ring, float *sum, enum factors factors) {
+ * a slot is free when the step after it has begun. finish_multiplying() waits for the last. */
+static __device__ __forceinline__ int multiply(struct hopper_memory *memory, int steps, int first_row,
+                                               struct ring *ring, float *sum, enum factors factors) {
 #pragma unroll
     for (int i = 0; i < SUMS; i++)
         sum[i] = 0.0f;
@@ -203,9 +219,14 @@ static __device__ __forceinline__ void multiply(struct hopper_memory *memory, in
         last = ring->slot;
         next(ring);
     }
+    return last;
+}
+
+static __device__ __forceinline__ void finish_multiplying(struct hopper_memory *memory, int last_slot,
+                                                          float *sum) {
     wgmma_wait(0);
     hold_registers(sum, SUMS);
-    release(memory, last);
+    release(memory, last_slot);
 }
 
 /* Half of the columns at a time: sums of one step that are then added to the others. */
@@ -241,14 +262,14 @@ static __device__ __forceinline__ void multiply_split(struct hopper_memory *memo
             wgmma_fence();
 #pragma unroll
             for (int i = 0; i < STEP_BYTES / 32; i++) {
-                uint64_t along = i * 32 / 16;
-                wgmma_m64n128k16_f16(part, x_high + along, w_low + along, i > 0);
-                wgmma_m64n128k16_f16(part, x_low + along, w_high + along, 1);
+                int along = i * 32;
+                wgmma_m64n128k16_f16(part, further(x_high, along), further(w_low, along), i > 0);
+                wgmma_m64n128k16_f16(part, further(x_low, along), further(w_high, along), 1);
             }
 #pragma unroll
             for (int i = 0; i < STEP_BYTES / 32; i++) {
-                uint64_t along = i * 32 / 16;
-                wgmma_m64n128k16_f16(part, x_high + along, w_high + along, 1);
+                int along = i * 32;
+                wgmma_m64n128k16_f16(part, further(x_high, along), further(w_high, along), 1);
             }
             wgmma_commit();
             wgmma_wait(0);

@@ -57,6 +57,10 @@ static __device__ __forceinline__ void mbarrier_arrive_expect_tx(uint32_t barrie
                  : "memory");
 }
 
+static __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
 /* Arrives at the same barrier of the cluster's block `rank`, which may be this one. What it tells is that
  * this thread has finished reading. To release writes to the cluster as well (.release.cluster) would take a
  * fence that waits for all of the GPU, half as long as a step of the main loop. */
@@ -159,6 +163,12 @@ static __device__ __forceinline__ void wgmma_commit(void) {
 static __device__ __forceinline__ uint64_t tile_descriptor(uint32_t address) {
     uint64_t distance = 1024 / 16, swizzle_128_bytes = 1;
     return (address & 0x3ffff) >> 4 | (uint64_t)1 << 16 | distance << 32 | swizzle_128_bytes << 62;
+}
+
+/* The descriptor of the same rows, `bytes` (a multiple of 16) further along k. Only its lower half changes,
+ * so the upper one stays the constant that it is. */
+static __device__ __forceinline__ uint64_t further(uint64_t descriptor, int bytes) {
+    return (descriptor & 0xffffffff00000000) | ((uint32_t)descriptor + bytes / 16);
 }
 
 /* sum (+)= x w^T, asynchronously. Of the 64 x N results a thread has those of two rows, 8 apart, and of two
