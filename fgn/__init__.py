@@ -12,6 +12,7 @@ fgn.gallery.run("unbiased_variance")      a kernel with a mistake in it, and how
 fgn.GemmGroupNormHardtanh(...)            a drop-in module; CPU tensors run on the simulator
 fgn.count(lambda: module(x))              what a call asks of memory, by ncu's names, without a GPU
 fgn.check(lambda: module(x))              the call; KernelFault for a bad access, a race, a missed barrier
+fgn.model.versions("gemm_groupnorm_hardtanh")   predicted times, and what binds; fgn.model.fusion_map()
 """
 
 import importlib
@@ -66,6 +67,7 @@ __all__ = [
     "linear",
     "load_ipython_extension",
     "measure_ceilings",
+    "model",
     "plot",
     "records",
     "source",
@@ -77,6 +79,6 @@ __all__ = [
 
 def __getattr__(name: str):
     # matplotlib is slow to import, so the modules that need more than the rest are imported when first used.
-    if name in ("gallery", "plot", "records"):
+    if name in ("gallery", "model", "plot", "records"):
         return importlib.import_module(f"fgn.{name}")
     raise AttributeError(f"module 'fgn' has no attribute {name!r}")

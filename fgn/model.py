@@ -401,6 +401,19 @@ def errors(checked: pd.DataFrame, by: str = "subject") -> pd.DataFrame:
     return pd.DataFrame.from_dict(table | {"all": summary(checked)}, orient="index").rename_axis(by)
 
 
+def recorded_rows(chain: str | Chain, places, name: str = "h200") -> pd.DataFrame:
+    """The recorded times of a chain at some places, each a (shape, precision), as `fgn.bench()` returns them:
+    the whole chain by each subject, once, and F.linear."""
+    times = _recorded_times(records.read(name))
+    times = times[(times.part == "chain") | (times.subject == F_LINEAR)]
+    found = []
+    for sizes, precision in places:
+        described, shape = problem(chain, sizes)
+        wanted = pd.Series({"chain": described.name, **shape._asdict(), "precision": precision})
+        found.append(times[(times[wanted.index] == wanted).all(axis=1)].drop_duplicates("subject"))
+    return pd.concat(found, ignore_index=True)
+
+
 def recorded_ratios(
     chain: str | Chain, precision: str = "ieee", unfused: str = EAGER, fused: str = BEST, name: str = "h200"
 ) -> pd.DataFrame:

@@ -111,7 +111,8 @@ def composition(tables: dict[str, pd.DataFrame], measured: dict[str, float] | No
                 linewidth=2,
             )
     for part, of_part in PART_COLOURS.items():
-        axes.barh(next(iter(tables)), 0, color=of_part, label=part)
+        label = f"{part}, and what is fused into it" if part == "product" else part
+        axes.barh(next(iter(tables)), 0, color=of_part, label=label)
     handles, _ = axes.get_legend_handles_labels()
     if measured:
         handles.append(Line2D([], [], color="black", linewidth=2, label="measured"))
@@ -183,7 +184,7 @@ def fusion_maps(
                     continue
                 if ratio < 1 / (1 - NOTHING):
                     corner = (x - 0.5, y - 0.5)
-                    hatch = {"hatch": "////", "edgecolor": "#888888", "linewidth": 0}
+                    hatch = {"hatch": "///", "edgecolor": "#888888", "linewidth": 0}
                     axes.add_patch(Rectangle(corner, 1, 1, fill=False, **hatch))
                 _number(axes, x, y, ratio, norm, measured.get((batch, of_width)))
         if mark is not None:
@@ -203,7 +204,7 @@ def fusion_maps(
     bar.set_label(f"time of {first.get('unfused', '')} ÷ {first.get('fused', '')}", fontsize=9)
     handles = [
         Rectangle(
-            (0, 0), 1, 1, fill=False, hatch="////", edgecolor="#888888", label="buys nothing (less than 5 %)"
+            (0, 0), 1, 1, fill=False, hatch="///", edgecolor="#888888", label="buys nothing (less than 5 %)"
         ),
         Line2D(
             [], [], color="black", marker="o", linestyle="", fillstyle="none", markersize=11, label="measured"
@@ -220,7 +221,7 @@ def _number(axes, x: int, y: int, predicted: float, norm, measured: float | None
     shown = predicted if measured is None else measured
     face = MAP_COLOURS(norm(math.log2(shown)))
     ink = "white" if np.dot(face[:3], (0.3, 0.59, 0.11)) < 0.45 else "black"
-    text = f"{shown:.2g}" if shown < 9.95 else f"{shown:.0f}"
+    text = f"{shown:.2f}" if shown < 1.095 else f"{shown:.1f}" if shown < 9.95 else f"{shown:.0f}"
     weight = "normal"
     if measured is not None:
         axes.plot(x, y, marker="o", markersize=17, markerfacecolor=face, markeredgecolor="black", zorder=3)

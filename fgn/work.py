@@ -300,7 +300,7 @@ class _Call:
         if not (8 <= self.size <= at.PAIR * at.TILE_COLUMNS and self.size & (self.size - 1) == 0):
             raise ValueError("version: hopper needs groups of 8, 16, ..., 512 channels")
         steps = self.tensor_steps(at.STEP_BYTES)
-        own_tiles = steps <= constants("gemm_10_hopper.cu").MOST_OWN_STEPS
+        own_tiles = not self.split and steps <= constants("gemm_10_hopper.cu").MOST_OWN_STEPS
         together = 1 if own_tiles else at.CONSUMERS
         row_tiles = tiles(self.shape.batch, together * at.WARPGROUP_ROWS)
         column_tiles = tiles(self.shape.out_features, at.TILE_COLUMNS)
