@@ -25,11 +25,14 @@ def source_text(file: str, kernel: str | None = None) -> str:
         return text
     lines = text.splitlines(keepends=True)
     for first, line in enumerate(lines):
-        # A definition starts in the first column, and its body ends with a brace there.
-        if re.match(rf"[a-zA-Z_].*\b{re.escape(kernel)}\(", line):
+        # A definition starts in the first column, if need be with its type in a line of its own, and its body
+        # ends with a brace there.
+        own_line = line.startswith(f"{kernel}(")
+        if own_line or re.match(rf"[a-zA-Z_].*\b{re.escape(kernel)}\(", line):
             opening = next(i for i in range(first, len(lines)) if lines[i].rstrip().endswith(("{", ";")))
             if lines[opening].rstrip().endswith("{"):
                 last = lines.index("}\n", opening)
+                first -= own_line
                 while lines[first - 1].startswith(("//", "/*", " *")):
                     first -= 1
                 return "".join(lines[first : last + 1])
