@@ -253,9 +253,12 @@ def _from_products(record: records.Record, costs: dict[str, Cost], instructions,
     for kernel in list(costs):
         # The kernel for 32 rows is the one for 64 with half the tiles of x.
         costs.setdefault(kernel.replace("few_rows_64", "few_rows_32"), costs[kernel])
-    # Its second launch is a GroupNorm by threads with as many values each.
-    norm = costs["group_norm_team_kernel"]
-    costs.setdefault("few_rows_end_kernel", norm._replace(origin="like group_norm_team_kernel"))
+    # What else normalises by threads that have some values each.
+    like = costs["group_norm_team_kernel"]._replace(origin="like group_norm_team_kernel")
+    for kernel in ("group_norm_team", "group_norm_block"):
+        for to in ("", "_to_float16", "_to_bfloat16"):
+            costs.setdefault(f"{kernel}{to}_kernel", like)
+    costs.setdefault("few_rows_end_kernel", like)
 
 
 def _float16_like_bfloat16(costs: dict[str, Cost], roofs: Roofs):

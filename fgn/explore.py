@@ -54,16 +54,21 @@ def explore(name: str = "h200"):
         raise ImportError("explore() needs ipywidgets: pip install 'fgn[dev]'") from error
     from IPython.display import display
 
+    late = {"continuous_update": False}
     wide = {"layout": widgets.Layout(width="420px"), "style": {"description_width": "110px"}}
     controls = {
         "chain": widgets.Dropdown(options=list(CHAINS), value=list(CHAINS)[1], description="chain", **wide),
         "precision": widgets.ToggleButtons(options=list(PRECISIONS), value="bf16", description="precision"),
         "unfused": widgets.Dropdown(options=UNFUSED, description="unfused", **wide),
         "fused": widgets.Dropdown(options=FUSED, description="fused", **wide),
-        "batch": widgets.SelectionSlider(options=model.BATCHES, value=16384, description="batch", **wide),
-        "width": widgets.SelectionSlider(options=model.WIDTHS, value=1024, description="width", **wide),
+        "batch": widgets.SelectionSlider(
+            options=model.BATCHES, value=16384, description="batch", **wide, **late
+        ),
+        "width": widgets.SelectionSlider(
+            options=model.WIDTHS, value=1024, description="width", **wide, **late
+        ),
         "channels": widgets.SelectionSlider(
-            options=CHANNELS, value=model.CHANNELS_OF_GROUP, description="channels, group", **wide
+            options=CHANNELS, value=model.CHANNELS_OF_GROUP, description="channels, group", **wide, **late
         ),
     }
 

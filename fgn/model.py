@@ -77,7 +77,7 @@ def times_of(work: Work, of: Card, first: bool = False, last: bool = False) -> T
         in_memory -= min(of.dirty_bytes, work.written)
     dram = in_memory / of.roofs.dram_bytes_per_second
     if work.kernel not in of.costs:
-        return Times(dram, 0.0, 0.0, of.roofs.launch_seconds)
+        raise ValueError(f"of: what {work.kernel} costs is not known for {of.name}; profile it there")
     cost = of.costs[work.kernel]
     of_block = features(work, of.instructions)
     return Times(

@@ -290,6 +290,16 @@ def check_linear(setting: Setting, version: str) -> pd.DataFrame:
 # Predictions for a chain
 
 
+def multiprocessors_of(device) -> int:
+    """The multiprocessors of a GPU; of the simulator, its threads (`threads_by_default` in its launch.c)."""
+    device = torch.device(device)
+    if device.type == "cuda":
+        return torch.cuda.get_device_properties(device).multi_processor_count
+    wanted = int(os.environ.get("FGN_SIM_THREADS", "0"))
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    return wanted if wanted > 0 else len(usable)
+
+
 def launches(chain: str | Chain, shape, version: str, device="cpu") -> pd.DataFrame:
     """The launches of one call, in order, with the bytes that each has to read from memory and write there.
 
@@ -300,12 +310,7 @@ def launches(chain: str | Chain, shape, version: str, device="cpu") -> pd.DataFr
     table = versions(chain, shape, device).set_index("name")
     if version not in table.index or not table.supported[version]:
         raise ValueError(f"version: expected one that runs this chain, got {version!r}")
-    kind = torch.device(device)
-    # Of the simulator, threads are what multiprocessors are of a GPU.
-    multiprocessors = os.cpu_count()
-    if kind.type == "cuda":
-        multiprocessors = torch.cuda.get_device_properties(kind).multi_processor_count
-    found = works(chain, shape, version, multiprocessors=multiprocessors)
+    found = works(chain, shape, version, multiprocessors=multiprocessors_of(device))
     rows = [(work.launch, work.read, work.written) for work in found]
     return pd.DataFrame(rows, columns=["launch", "read", "written"])
 

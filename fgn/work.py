@@ -148,16 +148,17 @@ class _Call:
         width = 4 if self.size % 4 == 0 else 1
         lanes = constants("gemm_2_coalesced.cu").LANES
         if self.size > at.LARGEST_TEAM_GROUP:
-            team, kernel = at.THREADS, "group_norm_block_kernel"
+            team, kernel = at.THREADS, "group_norm_block"
         else:
-            team, kernel = power_of_two_above(tiles(self.size, width), lanes), "group_norm_team_kernel"
+            team, kernel = power_of_two_above(tiles(self.size, width), lanes), "group_norm_team"
+        to_half = "" if self.element == FLOAT_BYTES else f"_to_{KERNEL_TYPES[self.precision]}"
         values = tiles(self.size, team * width) * width
         blocks = self.shape.batch * self.shape.groups * team / at.THREADS
         # The product's sums are float32 until here, whatever the tensors are.
         tensor = FLOAT_BYTES * self.outputs
         return Work(
             words(NORM, *self.after) if operators else NORM,
-            kernel,
+            f"{kernel}{to_half}_kernel",
             blocks,
             values,
             elements=values * at.THREADS,
@@ -333,7 +334,7 @@ class _Call:
             blocks = column_blocks * splits
             bytes_idle = self.weight * tiles(blocks, self.multiprocessors) * self.multiprocessors / blocks
             one_launch = splits == 1 and holds_groups
-            return bytes_idle + (0 if one_launch else (8 << 20) + 8.0 * splits * self.outputs)
+            return bytes_idle + (0 if one_launch else SECOND_LAUNCH + 8.0 * splits * self.outputs)
 
         allowed = [s for s in range(1, at.MOST_SPLITS + 1) if s == 1 or rounds / s >= at.FEWEST_ROUNDS]
         splits = min(allowed, key=cost)
@@ -456,6 +457,8 @@ TILED = {
 }
 # Up to so many tiles, rungs 6 and 7 take gemm_few_rows.cu (has_few_tiles in pipelined_tile.h).
 FEW_TILES = 64
+# What few_rows takes a second launch for, in bytes (LAUNCH_COST in gemm_few_rows_tensor.cu).
+SECOND_LAUNCH = 8 << 20
 STANDS_BY = "stands by"
 KERNEL_TYPES = {"ieee": "split_float32", "tf32": "tf32", "bf16": "bfloat16", "fp16": "float16"}
 
@@ -472,7 +475,8 @@ def works(
     """The launches of one call, in order.
 
     chain, shape: with the shape's groups, as `fgn.chains.problem()` returns them. subject: a version or one
-    of `fgn.bench.RIVALS`. ValueError where the version does not run that.
+    of `fgn.bench.RIVALS`. multiprocessors: of the GPU; the split of some products depends on it. ValueError
+    where the version does not run that.
     """
     call = _Call(chain, shape, precision, multiprocessors)
     if subject in ORDINARY and PRECISIONS[precision].dtype != PRECISIONS["ieee"].dtype:

@@ -1,6 +1,7 @@
 """The model of fusion: its launches against the library's, its costs, and its times against recorded ones."""
 
 import builtins
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import fgn
-from fgn import costs, explore, model, model_plots, profile_records
+from fgn import costs, explore, model, model_plots, profile_records, teach
 from fgn.bench import COMPILED, EAGER, F_LINEAR, Ceilings
 from fgn.chains import CHAINS, Shape, problem
 from fgn.precision import PRECISIONS
@@ -30,13 +31,14 @@ def checked():
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("shape", [(64, 512, 512, 16), NARROW, (7, 36, 96, 3), (128, 512, 1024, 8)])
+@pytest.mark.parametrize("shape", [(64, 512, 512, 16), NARROW, (7, 36, 96, 3), (16, 8192, 8192, 256)])
 def test_launches_are_as_many_as_the_library_counts(shape, precision):
     for name in CHAINS:
         chain, sizes = problem(name, shape)
         table = fgn.versions(chain, shape, "cpu", precision)
-        for row in table[table.supported & (table.name != "few_rows")].itertuples():
-            assert len(works(chain, sizes, row.name, precision)) == row.launches, row.name
+        for row in table[table.supported].itertuples():
+            launches = works(chain, sizes, row.name, precision, teach.multiprocessors_of("cpu"))
+            assert len(launches) == row.launches, row.name
 
 
 def test_bytes_of_one_launch_are_those_of_the_floor():
@@ -153,6 +155,23 @@ def test_operators(card):
         ValueError, match=r"unfused: expected a subject with a launch for each .* 'torch.compile'"
     ):
         model.operators(NAME, NARROW, "bf16", COMPILED, of=card)
+
+
+def test_a_chain_of_ones_own(card):
+    mine = fgn.Chain("mine", before=(), groups=32, after=(fgn.Pointwise("silu"),))
+    with_silu, without = (
+        model.predict(chain, NARROW, "one_kernel", of=card)["µs"].sum()
+        for chain in (mine, replace(mine, after=()))
+    )
+    assert with_silu > without
+    assert list(model.operators(mine, NARROW, "bf16", of=card).operator) == ["norm", "silu"]
+
+
+def test_what_is_not_profiled_is_not_guessed(card):
+    poor = card._replace(costs={})
+    with pytest.raises(ValueError, match="what pipelined_gemm_kernel costs is not known for NVIDIA H200"):
+        model.predict(NAME, NARROW, "tiled", of=poor)
+    assert model.versions(NAME, NARROW, of=poor).empty
 
 
 def test_versions_and_the_best_of_them(card):
