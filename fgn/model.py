@@ -60,6 +60,11 @@ class Times(NamedTuple):
         return max(self.dram, self.l2, self.multiprocessors) + self.launch
 
 
+def _check_precision(precision: str):
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision: expected one of {', '.join(PRECISIONS)}, got {precision!r}")
+
+
 def _card(of: Card | str | None) -> Card:
     return of if isinstance(of, Card) else card(of or "h200")
 
@@ -100,8 +105,11 @@ def binds(work: Work, times: Times, of: Card) -> str:
     if busiest == times.l2:
         return L2
     cost = of.costs[work.kernel]
-    if work.steps and work.operators and 2 * work.steps * cost.seconds[1] < times.of_block:
+    _, of_steps, of_instructions, _ = features(work, of.instructions) * cost.seconds
+    if "product" in work.launch and work.operators and 2 * of_steps < times.of_block:
         return EPILOGUE
+    if not work.steps and 2 * of_instructions > times.of_block:
+        return "issue slots"
     if not cost.busy or cost.alone > blocks_of_busiest(work, of.multiprocessors):
         return WAITING
     part = max(cost.busy, key=cost.busy.get)
@@ -115,6 +123,7 @@ def _without(work: Work, operator: str) -> Work:
 
 def _launches(chain: Chain, shape: Shape, subject: str, precision: str, of: Card, without: str = ""):
     """The launches of a call with their times; `without` an operator that is fused into one of them."""
+    _check_precision(precision)
     found = works(chain, shape, subject, precision, of.multiprocessors)
     last = max(index for index, work in enumerate(found) if work.kernel != STANDS_BY)
     return [
@@ -139,7 +148,7 @@ def predict(
     chain, shape: as in `fgn.compare()`, by default the benchmark's shape. subject: a version or one of
     `fgn.bench.RIVALS`. precision: one of `fgn.PRECISIONS`. of: a card, or the name of a folder of profiles/.
 
-    Columns: launch, kernel; DRAM, L2, multiprocessors (what each needs alone, in µs), launch itself, us (the
+    Columns: launch, kernel; DRAM, L2, multiprocessors (what each needs alone, in µs), launch itself, µs (the
     largest of the three, and the launch), binds. ValueError where the version does not run that.
     """
     of = _card(of)
@@ -177,6 +186,7 @@ def versions(
 ) -> pd.DataFrame:
     """The predicted time of each version and of torch: subject, launches, ms, binds (the longest launch)."""
     of = _card(of)
+    _check_precision(precision)
     chain, shape = problem(chain, shape, "cuda")
     rows = {}
     for subject in SUBJECTS:
@@ -238,6 +248,7 @@ def operators(
         index += count
         alone = _seconds(own)
         added = fused - _seconds(_launches(chain, shape, version, precision, of, without=kind))
+        added /= kinds.count(kind)
         moved = sum(work.read + work.written for work, _ in own)
         rows.append(
             {
@@ -311,8 +322,7 @@ def fusion_map(
     """
     of = _card(of)
     chain = find(chain)
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision: expected one of {', '.join(PRECISIONS)}, got {precision!r}")
+    _check_precision(precision)
     ratios = {}
     for width in widths:
         shapes = [Shape(batch, width, width, max(1, width // channels)) for batch in batches]

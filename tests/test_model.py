@@ -164,7 +164,10 @@ def test_a_chain_of_ones_own(card):
         for chain in (mine, replace(mine, after=()))
     )
     assert with_silu > without
-    assert list(model.operators(mine, NARROW, "bf16", of=card).operator) == ["norm", "silu"]
+    once = model.operators(mine, NARROW, "bf16", of=card)
+    twice = model.operators(replace(mine, after=2 * mine.after), NARROW, "bf16", of=card)
+    assert list(once.operator) == ["norm", "silu"] and list(twice.operator) == ["norm", "silu", "silu"]
+    assert twice["fused, µs"][2] == pytest.approx(once["fused, µs"][1], rel=0.1)
 
 
 def test_what_is_not_profiled_is_not_guessed(card):
@@ -201,8 +204,9 @@ def test_map(card):
     assert (
         model.fusion_map(NAME, "bf16", "tiled", batches=(64,), widths=(512,), of=card).isna().all(axis=None)
     )
-    with pytest.raises(ValueError, match="precision: expected one of"):
-        model.fusion_map(NAME, "fp8", of=card)
+    for call in (model.fusion_map, lambda *given, of: model.predict(given[0], NARROW, EAGER, given[1], of)):
+        with pytest.raises(ValueError, match="precision: expected one of"):
+            call(NAME, "fp8", of=card)
 
 
 def test_pictures(card, checked):
