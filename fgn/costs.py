@@ -171,7 +171,10 @@ def _profiled(launches: pd.DataFrame, multiprocessors: int):
         if name not in CHAINS or subject not in (*ORDINARY, *ON_TENSOR_CORES, *RIVALS):
             continue
         chain, shape = problem(CHAINS[name], tuple(map(int, sizes)))
-        expected = works(chain, shape, subject, precision, multiprocessors)
+        try:
+            expected = works(chain, shape, subject, precision, multiprocessors)
+        except ValueError:
+            continue
         expected = [work for work in expected if work.kernel != STANDS_BY]
         yield from _matched(expected, rows.to_dict("records"))
 
@@ -196,7 +199,8 @@ def _cost(pairs: list, instructions, multiprocessors: int) -> Cost:
     rows, seconds, l2_bytes, alone, busy = [], [], [], [], []
     for work, launch in pairs:
         on_busiest = blocks_of_busiest(work, multiprocessors)
-        parts = {name: launch[metric] for name, metric in PARTS.items()}
+        # A GPU may lack some of the metrics.
+        parts = {name: float(np.nan_to_num(launch[metric])) for name, metric in PARTS.items()}
         took = launch[metrics.TIME] * 1e-9
         if max(launch[metrics.THROUGHPUTS["DRAM"]], launch[metrics.THROUGHPUTS["L2"]]) > MEMORY_BOUND:
             took *= max(parts.values()) / 100
@@ -206,7 +210,8 @@ def _cost(pairs: list, instructions, multiprocessors: int) -> Cost:
         l2_bytes.append(launch[metrics.L2_BYTES] / work.blocks)
         busy.append(parts)
         # A block lives as long as a wave takes. Of that it would wait alone, too, unless for other warps.
-        own = 1 - sum(launch[name] for name in CONTENTION) / sum(launch[name] for name in STALLS)
+        stalled, contended = (np.nansum([launch[name] for name in names]) for names in (STALLS, CONTENTION))
+        own = 1 - contended / stalled
         takes_turns = launch[metrics.GRID] <= multiprocessors < work.blocks
         if takes_turns or max(parts.values()) > SATURATED:
             own = 0.0
