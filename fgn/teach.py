@@ -304,7 +304,9 @@ def launches(chain: str | Chain, shape, version: str, device="cpu") -> pd.DataFr
     """The launches of one call, in order, with the bytes that each has to read from memory and write there.
 
     One row per launch: launch (what it computes), read, written. The product reads x and the weight once, as
-    if nothing had to be read twice; the statistics of the naive GroupNorm read the tensor twice.
+    if nothing had to be read twice; the statistics of the naive GroupNorm read the tensor twice. Versions
+    that split float32 into halves do so in a launch before the product; what stands by after it moves
+    nothing.
     """
     chain, shape = problem(chain, shape, device)
     table = versions(chain, shape, device).set_index("name")
