@@ -131,13 +131,33 @@ def save(figures: dict, folder: Path, kind: str):
 
 def plot(arguments):
     """Draw recorded results into PNG or SVG files."""
-    from fgn import plot, records
+    from fgn import model, model_plots, plot, profile_records, records
 
     record = records.read(arguments.gpu)
     figures = {"gemm": plot.gemm_ladder(record.benchmark)}
     for sizes, rows in record.benchmark.groupby(["batch", "in_features", "out_features"], sort=False):
         figures[f"times_{'x'.join(map(str, sizes))}"] = plot.times(rows, record.ceilings)
+    if arguments.gpu in profile_records.recorded():
+        figures["predicted"] = model_plots.checked(model.check(arguments.gpu), record.environment["device"])
+        for chain in CHAINS:
+            maps, ratios = (
+                [table(chain, precision) for precision in PRECISIONS]
+                for table in (
+                    lambda chain, precision: model.fusion_map(chain, precision, of=arguments.gpu),
+                    lambda chain, precision: model.recorded_ratios(chain, precision, name=arguments.gpu),
+                )
+            )
+            figures[f"fusion_{chain}"] = model_plots.fusion_maps(maps, ratios, chain)
     save(figures, arguments.to, arguments.format)
+
+
+def model(arguments):
+    """Predict the time of every version from recorded profiles: no GPU is needed."""
+    from fgn import model
+
+    for chain in [arguments.chain] if arguments.chain else CHAINS:
+        frame = model.versions(chain, arguments.shape, arguments.precision, arguments.gpu)
+        print(f"{chain}\n{frame.to_string(float_format='{:.4g}'.format)}\n")
 
 
 def bugs(arguments):
@@ -215,6 +235,11 @@ def main():
         help="write profiles/CARD, or this folder: about ten minutes, or only --part, --chain, --shape of it",
     )  # fmt: skip
     profile_parser.add_argument("--part", action="append", choices=("ceilings", "reports", "launches"))
+    model_parser = command(model)
+    model_parser.add_argument("--chain", choices=CHAINS, help="all of them by default")
+    model_parser.add_argument("--shape", type=_shape, help="batch,in_features,out_features[,groups]")
+    model_parser.add_argument("--precision", choices=PRECISIONS, default="ieee")
+    model_parser.add_argument("--gpu", default="h200", help="whose profiles (default: %(default)s)")
     command(bugs).add_argument("name", nargs="?", help="one of them; by default a table of all")
     command(readme)
 
