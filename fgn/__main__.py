@@ -140,13 +140,8 @@ def plot(arguments):
     if arguments.gpu in profile_records.recorded():
         figures["predicted"] = model_plots.checked(model.check(arguments.gpu), record.environment["device"])
         for chain in CHAINS:
-            maps, ratios = (
-                [table(chain, precision) for precision in PRECISIONS]
-                for table in (
-                    lambda chain, precision: model.fusion_map(chain, precision, of=arguments.gpu),
-                    lambda chain, precision: model.recorded_ratios(chain, precision, name=arguments.gpu),
-                )
-            )
+            maps = [model.fusion_map(chain, name, of=arguments.gpu) for name in PRECISIONS]
+            ratios = [model.recorded_ratios(chain, name, name=arguments.gpu) for name in PRECISIONS]
             figures[f"fusion_{chain}"] = model_plots.fusion_maps(maps, ratios, chain)
     save(figures, arguments.to, arguments.format)
 
@@ -225,6 +220,11 @@ def main():
         "--to", type=Path, default=Path("build/plots"), help="folder (default: %(default)s)"
     )
     plot_parser.add_argument("--format", choices=("png", "svg"), default="png")
+    model_parser = command(model)
+    model_parser.add_argument("--chain", choices=CHAINS, help="all of them by default")
+    model_parser.add_argument("--shape", type=_shape, help="batch,in_features,out_features[,groups]")
+    model_parser.add_argument("--precision", choices=PRECISIONS, default="ieee")
+    model_parser.add_argument("--gpu", default="h200", help="whose profiles (default: %(default)s)")
     profile_parser = command(profile, problem=True)
     profile_parser.add_argument("--version", help="of the ladder; by default all that run")
     profile_parser.add_argument("--gpu", help="what is recorded of this GPU, a folder of profiles/")
@@ -235,11 +235,6 @@ def main():
         help="write profiles/CARD, or this folder: about ten minutes, or only --part, --chain, --shape of it",
     )  # fmt: skip
     profile_parser.add_argument("--part", action="append", choices=("ceilings", "reports", "launches"))
-    model_parser = command(model)
-    model_parser.add_argument("--chain", choices=CHAINS, help="all of them by default")
-    model_parser.add_argument("--shape", type=_shape, help="batch,in_features,out_features[,groups]")
-    model_parser.add_argument("--precision", choices=PRECISIONS, default="ieee")
-    model_parser.add_argument("--gpu", default="h200", help="whose profiles (default: %(default)s)")
     command(bugs).add_argument("name", nargs="?", help="one of them; by default a table of all")
     command(readme)
 

@@ -12,7 +12,7 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from fgn.bench import F_LINEAR, RIVALS
-from fgn.plot import FLOOR_COLOUR, WRONG_COLOUR, _ladder_order, colour
+from fgn.plot import FLOOR_COLOUR, WRONG_COLOUR, ladder_order, colour
 
 # Neighbours on the ladder have colours that are near to each other.
 SUBJECT_MARKERS = {"tensor_core": "s", "hopper": "^", F_LINEAR: "D"}
@@ -59,7 +59,7 @@ def precisions(predicted: pd.DataFrame, times: pd.DataFrame, title: str = "") ->
     names = list(predicted.index)
     figure, (axes,) = _figure(8.6, 1.6 + 0.55 * len(names))
     shown = times[(times.part == "chain") | (times.subject == F_LINEAR)]
-    order = _ladder_order(shown.subject.unique())
+    order = ladder_order(shown.subject.unique())
     shown = shown.sort_values("subject", key=lambda subject: subject.map(order.index), kind="stable")
     for place, name in enumerate(names):
         rows = shown[shown.tensor_cores & (shown.precision == name)] if place else shown[~shown.tensor_cores]

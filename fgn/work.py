@@ -249,9 +249,13 @@ class _Call:
         return self.precision == "ieee"
 
     def halves(self) -> list[Work]:
-        """The two halves of x, a launch before the product of split factors."""
-        x = FLOAT_BYTES * self.shape.batch * self.shape.in_features
-        return [Work("halves", "halves_kernel", self.shape.batch, self.shape.in_features, read=x, written=x)]
+        """The two halves of x, a launch before the product of split factors: a warp or a block for a row."""
+        at, lanes = constants("halves.cu"), constants("gemm_2_coalesced.cu").LANES
+        batch, in_features = self.shape.batch, self.shape.in_features
+        team = lanes if in_features <= 4 * at.KEPT * lanes else at.THREADS
+        x = FLOAT_BYTES * batch * in_features
+        blocks, quads = tiles(batch, at.THREADS // team), tiles(in_features, 4 * team)
+        return [Work("halves", "halves_kernel", blocks, quads, read=x, written=x)]
 
     def stand_by(self) -> list[Work]:
         """What float32 rungs would do if halves did not hold the factors: launches that return at once."""
