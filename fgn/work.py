@@ -305,7 +305,10 @@ class _Call:
         if not (8 <= self.size <= at.PAIR * at.TILE_COLUMNS and self.size & (self.size - 1) == 0):
             raise ValueError("version: hopper needs groups of 8, 16, ..., 512 channels")
         steps = self.tensor_steps(at.STEP_BYTES)
-        own_tiles = not self.split and steps <= constants("gemm_10_hopper.cu").MOST_OWN_STEPS
+        common = tiles(self.shape.batch, at.CONSUMERS * at.WARPGROUP_ROWS)
+        common_units = tiles(common * tiles(self.shape.out_features, at.TILE_COLUMNS), at.PAIR)
+        few = 2 * common_units <= self.multiprocessors // at.PAIR
+        own_tiles = not self.split and (few or steps <= constants("gemm_10_hopper.cu").MOST_OWN_STEPS)
         together = 1 if own_tiles else at.CONSUMERS
         row_tiles = tiles(self.shape.batch, together * at.WARPGROUP_ROWS)
         column_tiles = tiles(self.shape.out_features, at.TILE_COLUMNS)
