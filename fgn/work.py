@@ -130,7 +130,8 @@ class _Call:
         at = constants("pipelined_tile.h")
         row_tiles = tiles(batch, at.TILE)
         whole_groups = kernel == "one_kernel_kernel"
-        if not whole_groups and row_tiles * tiles(out_features, at.TILE) <= FEW_TILES:
+        few_tiles = row_tiles * tiles(out_features, at.TILE) <= at.FEW_TILES or batch <= at.FEW_TILE_ROWS
+        if not whole_groups and few_tiles:
             few = constants("gemm_few_rows.cu")
             columns = few.WARPS * few.WARP_COLUMNS
             blocks = tiles(batch, few.ROWS) * tiles(out_features, columns)
@@ -462,8 +463,6 @@ TILED = {
     "register_tile": ("register_tile_gemm_kernel", "gemm_4_register_tile.cu"),
     "vectorized": ("vectorized_gemm_kernel", "gemm_5_vectorized.cu"),
 }
-# Up to so many tiles, rungs 6 and 7 take gemm_few_rows.cu (has_few_tiles in pipelined_tile.h).
-FEW_TILES = 64
 # What few_rows takes a second launch for, in bytes (LAUNCH_COST in gemm_few_rows_tensor.cu).
 SECOND_LAUNCH = 8 << 20
 STANDS_BY = "stands by"
