@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Patch
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
 from fgn import metrics as m
@@ -153,6 +154,7 @@ def bars(launches: pd.DataFrame, quantity: str = "time", roofs: Roofs | None = N
         offset = {"textcoords": "offset points", "va": "center", "fontsize": 9}
         if totals[name] > cut:
             inside = {"xytext": (-5, 0), "ha": "right", "color": "white", "fontweight": "bold"}
+            inside |= {"path_effects": [withStroke(linewidth=2.5, foreground="#222222")]}
             axes.annotate(f"{text} →", (cut, name), **offset | inside)
         else:
             box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
