@@ -76,7 +76,8 @@ static const struct rung ladder[] = {
      TENSOR_CORES,
      &gemm_9_tensor_core},
     {{"hopper", "gemm_10_hopper.cu", "gemm_10_hopper.cu", "tensor cores, the copy engine, pairs of blocks",
-      "compute capability 9.0; groups of 8, 16, ..., 512 channels; rows of multiples of 16 bytes"},
+      "compute capability 9.0; groups of 8, 16, ..., 512 channels; rows of multiples of 16 bytes, outputs of "
+      "32"},
      NULL,
      BLOCK_NORM,
      TENSOR_CORES,

@@ -12,7 +12,7 @@
  *
  * Bytes: inputs once, y once. Operations: 2 batch in_features out_features, three times that for float32.
  *
- * Limit: the tensor cores (1024 multiply-adds of 16-bit factors a clock and multiprocessor ... for which the
+ * Limit: the tensor cores (2048 multiply-adds of 16-bit factors a clock and multiprocessor ... for which the
  * power that the GPU may draw sets the clock), and at the end the last tiles' epilogues, which nothing hides.
  *
  * Groups of 8, 16, ..., 256 channels are normalised inside a tile, groups of 512 inside a pair; for others
@@ -46,7 +46,8 @@
 
 struct vectors {
     int count;
-    const float *from[MOST_VECTORS];
+    const float *from[MOST_VECTORS]; /* NULL: a constant */
+    float constant[MOST_VECTORS];
     int bias;
     int unscale;
     int scale;
@@ -73,7 +74,6 @@ struct hopper_args {
     struct halves x_halves; /* of split factors */
     struct halves w_halves;
     void *y;
-    fgn_type y_type;
 };
 
 typedef float staged_vector[TILE_COLUMNS];
@@ -91,10 +91,16 @@ static __device__ __forceinline__ struct tile_place place_of_unit(const struct h
     return place;
 }
 
-/* The column of sum[i], beside the two that the lane has in the first eight. */
-static __device__ __forceinline__ int column_of_sum(int i, int unused) {
+/* The column of sum[i], from the lane's first one on (the inverse of sum_at()), with 8 and with 4 neighbours.
+ */
+static __device__ __forceinline__ int column_of_sum_8(int i, int unused) {
     (void)unused;
-    return i / 4 * CHUNK + i % 2;
+    return i / 16 * 32 + i % 16 / 4 * 2 + i % 2;
+}
+
+static __device__ __forceinline__ int column_of_sum_4(int i, int unused) {
+    (void)unused;
+    return i / 8 * 16 + i % 8 / 4 * 2 + i % 2;
 }
 
 /* What a thread's sums belong to. */
@@ -110,10 +116,14 @@ static __device__ __forceinline__ void stage_vectors(const struct hopper_args *a
                                                      int first_column, int warpgroup) {
     bar_sync(1 + warpgroup, WARPGROUP); /* the last tile's have been read */
     for (int v = 0; v < args->vectors.count; v++) {
+        const float *from = args->vectors.from[v];
         for (int i = threadIdx.x % WARPGROUP; i < TILE_COLUMNS; i += WARPGROUP) {
             bool present = first_column + i < args->out_features;
-            cp_async_float(shared_address(&staged[v][i]),
-                           args->vectors.from[v] + (present ? first_column + i : 0), present);
+            if (from)
+                cp_async_float(shared_address(&staged[v][i]), from + (present ? first_column + i : 0),
+                               present);
+            else
+                staged[v][i] = args->vectors.constant[v];
         }
     }
 }
@@ -124,62 +134,86 @@ static __device__ __forceinline__ void await_vectors(int warpgroup) {
 }
 
 static __device__ __forceinline__ const float *operand(const struct sums_place *place, int vector) {
-    return (const float *)(dynamic_shared + place->vectors + vector * (int)sizeof(staged_vector));
+    const void *at = dynamic_shared + place->vectors + vector * (int)sizeof(staged_vector);
+    return (const float *)__builtin_assume_aligned(at, sizeof(float4));
 }
 
-/* A vector's values for sum[i] and sum[i + 1], which are the columns of sum[i + 2] and sum[i + 3] too. */
-static __device__ __forceinline__ float2 operand_pair(const struct sums_place *place, int vector, int i) {
-    return *(const float2 *)(operand(place, vector) + column_of_sum(i, 0));
+#define MOST_LANE_COLUMNS 8
+
+/* A vector's values for the lane's columns in a block. */
+struct lane_operand {
+    float v[MOST_LANE_COLUMNS];
+};
+
+static __device__ __forceinline__ struct lane_operand lane_operand(const struct sums_place *place, int vector,
+                                                                   int block, enum factors factors) {
+    struct lane_operand lane;
+    const float *of_block = operand(place, vector) + block * block_columns(factors);
+#pragma unroll
+    for (int i = 0; i < lane_columns(factors); i += 4) {
+        float4 quad = *(const float4 *)(of_block + i);
+        lane.v[i] = quad.x;
+        lane.v[i + 1] = quad.y;
+        lane.v[i + 2] = quad.z;
+        lane.v[i + 3] = quad.w;
+    }
+    return lane;
 }
 
 static __device__ __forceinline__ void undo_scaling(const struct hopper_args *args,
-                                                    const struct sums_place *place, float *sum) {
+                                                    const struct sums_place *place, float *sum,
+                                                    enum factors factors) {
 #pragma unroll
-    for (int row = 0; row < 2; row++) {
-        int64_t at = place->row + 8 * row;
-        float a = args->x_halves.unscale[at < args->batch ? at : args->batch - 1];
+    for (int block = 0; block < TILE_COLUMNS / block_columns(factors); block++) {
+        struct lane_operand of_column = lane_operand(place, args->vectors.unscale, block, factors);
 #pragma unroll
-        for (int i = 2 * row; i < SUMS; i += 4) {
-            /* the smaller factor first: their product may be too small or too large for a float */
-            float2 b = operand_pair(place, args->vectors.unscale, i);
-            sum[i] = sum[i] * fminf(a, b.x) * fmaxf(a, b.x);
-            sum[i + 1] = sum[i + 1] * fminf(a, b.y) * fmaxf(a, b.y);
+        for (int row = 0; row < 2; row++) {
+            int64_t at = place->row + 8 * row;
+            float a = args->x_halves.unscale[at < args->batch ? at : args->batch - 1];
+#pragma unroll
+            for (int i = 0; i < lane_columns(factors); i++) {
+                /* the smaller factor first: their product may be too small or too large for a float */
+                float *v = &sum[sum_at(block, row, i, factors)];
+                *v = *v * fminf(a, of_column.v[i]) * fmaxf(a, of_column.v[i]);
+            }
         }
     }
 }
 
-static __device__ __forceinline__ void add_bias(const struct hopper_args *args,
-                                                const struct sums_place *place, float *sum) {
+static __device__ __forceinline__ void
+add_bias(const struct hopper_args *args, const struct sums_place *place, float *sum, enum factors factors) {
 #pragma unroll
-    for (int i = 0; i < SUMS; i += 4) {
-        float2 bias = operand_pair(place, args->vectors.bias, i);
-        sum[i] += bias.x;
-        sum[i + 1] += bias.y;
-        sum[i + 2] += bias.x;
-        sum[i + 3] += bias.y;
+    for (int block = 0; block < TILE_COLUMNS / block_columns(factors); block++) {
+        struct lane_operand bias = lane_operand(place, args->vectors.bias, block, factors);
+#pragma unroll
+        for (int i = 0; i < lane_columns(factors); i++) {
+            sum[sum_at(block, 0, i, factors)] += bias.v[i];
+            sum[sum_at(block, 1, i, factors)] += bias.v[i];
+        }
     }
 }
 
 static __device__ __forceinline__ void normalise(const struct hopper_args *args, float *sum,
-                                                 struct hopper_memory *memory, int warpgroup, uint32_t turn) {
+                                                 struct hopper_memory *memory, int warpgroup, uint32_t turn,
+                                                 enum factors factors) {
     switch (args->group_size) {
     case 8:
-        normalise_groups(sum, TILE_COLUMNS, 8, args->eps);
+        normalise_groups_of(sum, 8, args->eps, factors);
         break;
     case 16:
-        normalise_groups(sum, TILE_COLUMNS, 16, args->eps);
+        normalise_groups_of(sum, 16, args->eps, factors);
         break;
     case 32:
-        normalise_groups(sum, TILE_COLUMNS, 32, args->eps);
+        normalise_groups_of(sum, 32, args->eps, factors);
         break;
     case 64:
-        normalise_groups(sum, TILE_COLUMNS, 64, args->eps);
+        normalise_groups_of(sum, 64, args->eps, factors);
         break;
     case 128:
-        normalise_groups(sum, TILE_COLUMNS, 128, args->eps);
+        normalise_groups_of(sum, 128, args->eps, factors);
         break;
     case 256:
-        normalise_groups(sum, TILE_COLUMNS, 256, args->eps);
+        normalise_groups_of(sum, 256, args->eps, factors);
         break;
     default:
         normalise_with_other_block(sum, args->eps, memory, warpgroup, turn);
@@ -188,52 +222,26 @@ static __device__ __forceinline__ void normalise(const struct hopper_args *args,
 }
 
 static __device__ __forceinline__ void scale_and_shift_sums(const struct hopper_args *args,
-                                                            const struct sums_place *place, float *sum) {
+                                                            const struct sums_place *place, float *sum,
+                                                            enum factors factors) {
 #pragma unroll
-    for (int i = 0; i < SUMS; i += 4) {
-        float2 scale = make_float2(1.0f, 1.0f), shift = make_float2(0.0f, 0.0f);
-        if (args->vectors.scale != NO_VECTOR)
-            scale = operand_pair(place, args->vectors.scale, i);
-        if (args->vectors.shift != NO_VECTOR)
-            shift = operand_pair(place, args->vectors.shift, i);
-        sum[i] = sum[i] * scale.x + shift.x;
-        sum[i + 1] = sum[i + 1] * scale.y + shift.y;
-        sum[i + 2] = sum[i + 2] * scale.x + shift.x;
-        sum[i + 3] = sum[i + 3] * scale.y + shift.y;
+    for (int block = 0; block < TILE_COLUMNS / block_columns(factors); block++) {
+        struct lane_operand scale = lane_operand(place, args->vectors.scale, block, factors);
+        struct lane_operand shift = lane_operand(place, args->vectors.shift, block, factors);
+#pragma unroll
+        for (int i = 0; i < 2 * lane_columns(factors); i++) {
+            int column = i % lane_columns(factors);
+            float *v = &sum[sum_at(block, i / lane_columns(factors), column, factors)];
+            *v = *v * scale.v[column] + shift.v[column];
+        }
     }
 }
 
 /* ---- From registers to y ---- */
 
-/* One value after the other: for rows that do not begin at multiples of 16 bytes. */
-static __device__ __forceinline__ void store_values(const struct sums_place *place, const float *sum, int row,
-                                                    void *y, fgn_type type) {
-#pragma unroll
-    for (int i = 0; i < SUMS; i++) {
-        int column = column_of_sum(i, 0);
-        if (i / 2 % 2 != row || column >= place->columns)
-            continue;
-        if (type == FGN_FLOAT32)
-            ((float *)y)[column] = sum[i];
-        else
-            ((uint16_t *)y)[column] = type == FGN_FLOAT16 ? float16_bits(sum[i]) : bfloat16_bits(sum[i]);
-    }
-}
-
-/* Two neighbouring floats a lane: a quad fills a sector of 32 bytes. */
-static __device__ __forceinline__ void store_floats(const struct sums_place *place, const float *sum, int row,
-                                                    float *y) {
-#pragma unroll
-    for (int i = 2 * row; i < SUMS; i += 4) {
-        int column = column_of_sum(i, 0);
-        if (column < place->columns)
-            *(float2 *)(y + column) = make_float2(sum[i], sum[i + 1]);
-    }
-}
-
 /* Two values in one register, by one instruction. */
-static __device__ __forceinline__ uint32_t packed(float a, float b, fgn_type type) {
-    if (type == FGN_FLOAT16) {
+static __device__ __forceinline__ uint32_t packed(float a, float b, enum factors factors) {
+    if (factors == FLOAT16_FACTORS) {
         __half2 pair = __floats2half2_rn(a, b);
         return *(uint32_t *)&pair;
     }
@@ -241,79 +249,40 @@ static __device__ __forceinline__ uint32_t packed(float a, float b, fgn_type typ
     return *(uint32_t *)&pair;
 }
 
-/* Transposes a 2 x 2 matrix whose rows are in two lanes, `distance` apart. */
-static __device__ __forceinline__ void exchange(uint32_t *a, uint32_t *b, int distance) {
-    bool upper = threadIdx.x & distance;
-    uint32_t got = __shfl_xor_sync(0xffffffffu, upper ? *a : *b, distance);
-    if (upper)
-        *a = got;
-    else
-        *b = got;
+/* The lane's columns of a block in one of its rows, 16 bytes of y. */
+static __device__ __forceinline__ uint4 bytes_of_sums(const float *sum, int block, int row,
+                                                      enum factors factors) {
+    float v[MOST_LANE_COLUMNS];
+#pragma unroll
+    for (int i = 0; i < lane_columns(factors); i++)
+        v[i] = sum[sum_at(block, row, i, factors)];
+    if (lane_columns(factors) == 4)
+        return make_uint4(__float_as_uint(v[0]), __float_as_uint(v[1]), __float_as_uint(v[2]),
+                          __float_as_uint(v[3]));
+    return make_uint4(packed(v[0], v[1], factors), packed(v[2], v[3], factors), packed(v[4], v[5], factors),
+                      packed(v[6], v[7], factors));
 }
 
-#define ROW_PAIRS (SUMS / 4) /* of a thread, in one of its two rows */
-
-/* Eight neighbouring 16-bit values a lane. A quad has two of every eight columns in each lane: four times
- * eight columns are transposed within it, so that each lane stores 16 bytes and the quad 64. */
-static __device__ __forceinline__ void store_halves(const struct sums_place *place, const float *sum, int row,
-                                                    uint16_t *y, bool present, fgn_type type) {
-    uint32_t pair[ROW_PAIRS];
-#pragma unroll
-    for (int i = 0; i < ROW_PAIRS; i++)
-        pair[i] = packed(sum[4 * i + 2 * row], sum[4 * i + 2 * row + 1], type);
-#pragma unroll
-    for (int i = 0; i < ROW_PAIRS; i += 2)
-        exchange(&pair[i], &pair[i + 1], 1);
-#pragma unroll
-    for (int i = 0; i < ROW_PAIRS; i += QUAD) {
-        exchange(&pair[i], &pair[i + 2], 2);
-        exchange(&pair[i + 1], &pair[i + 3], 2);
-    }
-    int to_first_column = threadIdx.x % QUAD * (CHUNK - 2); /* of the lane's own eight, from its first two */
-#pragma unroll
-    for (int i = 0; i < ROW_PAIRS; i += QUAD) {
-        int column = i * CHUNK + to_first_column;
-        if (present && column < place->columns)
-            *(uint4 *)(y + column) = make_uint4(pair[i], pair[i + 1], pair[i + 2], pair[i + 3]);
-    }
-}
-
-static __device__ __forceinline__ void store_sums_as(const struct hopper_args *args,
-                                                     const struct sums_place *place, const float *sum,
-                                                     fgn_type type) {
-    bool aligned = args->out_features % CHUNK == 0;
+static __device__ __forceinline__ void store_sums(const struct hopper_args *args,
+                                                  const struct sums_place *place, const float *sum,
+                                                  enum factors factors) {
+    int columns = block_columns(factors), value_bytes = 16 / lane_columns(factors);
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-        int64_t first = (place->row + 8 * row) * args->out_features + place->column;
-        bool present = place->row + 8 * row < args->batch;
-        if (aligned && type != FGN_FLOAT32)
-            store_halves(place, sum, row, (uint16_t *)args->y + first, present, type);
-        else if (aligned && present)
-            store_floats(place, sum, row, (float *)args->y + first);
-        else if (present)
-            store_values(place, sum, row, (unsigned char *)args->y + first * (type == FGN_FLOAT32 ? 4 : 2),
-                         type);
-    }
-}
-
-/* The type is a constant in each branch. */
-static __device__ __forceinline__ void store_sums(const struct hopper_args *args,
-                                                  const struct sums_place *place, const float *sum) {
-    switch (args->y_type) {
-    case FGN_FLOAT32:
-        store_sums_as(args, place, sum, FGN_FLOAT32);
-        break;
-    case FGN_FLOAT16:
-        store_sums_as(args, place, sum, FGN_FLOAT16);
-        break;
-    case FGN_BFLOAT16:
-        store_sums_as(args, place, sum, FGN_BFLOAT16);
-        break;
+        int64_t at = (place->row + 8 * row) * args->out_features + place->column;
+        unsigned char *to = (unsigned char *)args->y + at * value_bytes;
+        int present = place->row + 8 * row < args->batch ? place->columns : 0;
+#pragma unroll
+        for (int block = 0; block < TILE_COLUMNS / columns; block++)
+            if (block * columns < present)
+                *(uint4 *)(to + block * columns * value_bytes) = bytes_of_sums(sum, block, row, factors);
     }
 }
 
 static __device__ __forceinline__ void apply_to_sums(const struct operators *list, const int *vector,
-                                                     const struct sums_place *place, float *sum) {
+                                                     const struct sums_place *place, float *sum,
+                                                     enum factors factors) {
+    place_function column_of_sum = lane_columns(factors) == 8 ? column_of_sum_8 : column_of_sum_4;
 #pragma unroll 1
     for (int i = 0; i < list->count; i++)
         apply_operator_with(&list->step[i], sum, SUMS, operand(place, vector[i]), column_of_sum, 0);
@@ -326,21 +295,21 @@ static __device__ __forceinline__ void finish_tile(const struct hopper_args *arg
                                                    enum factors factors) {
     int lane = threadIdx.x % 32;
     int row_in_warpgroup = threadIdx.x % WARPGROUP / 32 * 16 + lane / QUAD;
-    int first_column = lane % QUAD * 2;
+    int first_column = lane % QUAD * lane_columns(factors);
     struct sums_place place = {tile.row + row_in_warpgroup, tile.column + first_column,
                                (int)(args->out_features - tile.column - first_column),
                                (int)((unsigned char *)&staged[0][first_column] - dynamic_shared)};
     if (factors == SPLIT_FLOAT32_FACTORS)
-        undo_scaling(args, &place, sum);
+        undo_scaling(args, &place, sum, factors);
     if (args->vectors.bias != NO_VECTOR)
-        add_bias(args, &place, sum);
-    apply_to_sums(&args->before, args->vectors.before, &place, sum);
+        add_bias(args, &place, sum, factors);
+    apply_to_sums(&args->before, args->vectors.before, &place, sum, factors);
     if (args->group_size > 0) {
-        normalise(args, sum, memory, warpgroup, turn);
-        scale_and_shift_sums(args, &place, sum);
-        apply_to_sums(&args->after, args->vectors.after, &place, sum);
+        normalise(args, sum, memory, warpgroup, turn, factors);
+        scale_and_shift_sums(args, &place, sum, factors);
+        apply_to_sums(&args->after, args->vectors.after, &place, sum, factors);
     }
-    store_sums(args, &place, sum);
+    store_sums(args, &place, sum, factors);
 }
 
 /* A constant for split factors: their products take three times as long, and always are of common tiles. */
@@ -357,10 +326,11 @@ static __device__ __forceinline__ void produce(const struct hopper_args *args, s
         struct tile_place place = place_of_unit(args, unit, rank);
         for (int step = 0; step < args->steps; step++) {
             int k = step * args->step_elements;
-            copy_step(memory, &args->copies.x, &args->copies.w, place, k, args->pair_shares_w, rank, &ring);
+            copy_step(memory, &args->copies.x, &args->copies.w, place, k, args->pair_shares_w, rank, &ring,
+                      factors);
             if (factors == SPLIT_FLOAT32_FACTORS)
                 copy_step(memory, &args->copies.x_low, &args->copies.w_low, place, k, args->pair_shares_w,
-                          rank, &ring);
+                          rank, &ring, factors);
         }
     }
 }
@@ -478,26 +448,44 @@ static encode_function find_encode(void) {
     return found == cudaDriverEntryPointSuccess ? (encode_function)function : NULL;
 }
 
-/* How the copy engine sees a row-major matrix: boxes of `box_rows` rows and 128 bytes, swizzled. What a box
- * has outside the matrix is zero. */
+/* How the copy engine sees a row-major matrix: a box is `box_rows` rows and 128 bytes, swizzled, and what it
+ * has outside the matrix is zero. sorted_rows: 0, or the rows of a block that is sorted as hopper_tile.h
+ * says, of which the matrix has whole ones. */
 static bool describe(CUtensorMap *map, CUtensorMapDataType type, int element_bytes, const void *matrix,
-                     int64_t rows, int64_t columns, int64_t pitch, int box_rows) {
+                     int64_t rows, int64_t columns, int64_t pitch, int box_rows, int sorted_rows) {
     static encode_function encode = NULL;
     if (!encode)
         encode = find_encode();
     if (!encode)
         return false;
+    cuuint32_t box_columns = STEP_BYTES / element_bytes, steps[5] = {1, 1, 1, 1, 1};
+    cuuint64_t row = (cuuint64_t)pitch * element_bytes;
+    if (sorted_rows > 0) {
+        cuuint32_t of_lane = sorted_rows / QUAD;
+        cuuint64_t sizes[5] = {(cuuint64_t)columns, 2, QUAD, of_lane / 2, (cuuint64_t)rows / sorted_rows};
+        cuuint64_t strides[4] = {row, of_lane * row, 2 * row, sorted_rows * row};
+        cuuint32_t box[5] = {box_columns, 2, QUAD, of_lane / 2, (cuuint32_t)(box_rows / sorted_rows)};
+        return encode(map, type, 5, (void *)matrix, sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+    }
     cuuint64_t sizes[2] = {(cuuint64_t)columns, (cuuint64_t)rows};
-    cuuint64_t strides[1] = {(cuuint64_t)pitch * element_bytes};
-    cuuint32_t box[2] = {(cuuint32_t)(STEP_BYTES / element_bytes), (cuuint32_t)box_rows};
-    cuuint32_t element_strides[2] = {1, 1};
-    return encode(map, type, 2, (void *)matrix, sizes, strides, box, element_strides,
-                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+    cuuint32_t box[2] = {box_columns, (cuuint32_t)box_rows};
+    return encode(map, type, 2, (void *)matrix, sizes, &row, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 static bool is_split(const fgn_chain *chain) {
     return chain->type == FGN_FLOAT32 && chain->precision == FGN_IEEE;
+}
+
+static enum factors factors_of(const fgn_chain *chain) {
+    if (is_split(chain))
+        return SPLIT_FLOAT32_FACTORS;
+    return chain->type == FGN_FLOAT32   ? TF32_FACTORS
+           : chain->type == FGN_FLOAT16 ? FLOAT16_FACTORS
+                                        : BFLOAT16_FACTORS;
 }
 
 static int element_bytes_of(const fgn_chain *chain) {
@@ -525,9 +513,7 @@ static bool pairs_share_w(const fgn_chain *chain, int tile_rows) {
 }
 
 /* The longest product of which a warpgroup has tiles of its own. */
-#ifndef MOST_OWN_STEPS
 #define MOST_OWN_STEPS 32
-#endif
 
 static int tile_rows_of(const fgn_chain *chain, int steps) {
     return !is_split(chain) && steps <= MOST_OWN_STEPS ? WARPGROUP_ROWS : COMMON_ROWS;
@@ -536,32 +522,38 @@ static int tile_rows_of(const fgn_chain *chain, int steps) {
 static bool describe_matrices(struct hopper_args *args, const fgn_chain *chain, const void *x) {
     int x_box = args->pair_shares_w ? args->tile_rows : args->tile_rows / PAIR;
     int w_box = args->pair_shares_w ? TILE_COLUMNS / PAIR : TILE_COLUMNS;
+    int sorted_rows = block_columns(factors_of(chain));
     int64_t batch = chain->batch, in = chain->in_features, out = chain->out_features;
     if (is_split(chain)) {
         CUtensorMapDataType half = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
         int64_t pitch = halves_pitch(in);
-        return describe(&args->copies.x, half, 2, args->x_halves.high, batch, in, pitch, x_box) &&
-               describe(&args->copies.x_low, half, 2, args->x_halves.low, batch, in, pitch, x_box) &&
-               describe(&args->copies.w, half, 2, args->w_halves.high, out, in, pitch, w_box) &&
-               describe(&args->copies.w_low, half, 2, args->w_halves.low, out, in, pitch, w_box);
+        return describe(&args->copies.x, half, 2, args->x_halves.high, batch, in, pitch, x_box, 0) &&
+               describe(&args->copies.x_low, half, 2, args->x_halves.low, batch, in, pitch, x_box, 0) &&
+               describe(&args->copies.w, half, 2, args->w_halves.high, out, in, pitch, w_box, sorted_rows) &&
+               describe(&args->copies.w_low, half, 2, args->w_halves.low, out, in, pitch, w_box, sorted_rows);
     }
     /* As TFLOAT32 the copy engine rounds to tf32; wgmma alone would cut the bits off. */
     CUtensorMapDataType type = chain->type == FGN_FLOAT32   ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
                                : chain->type == FGN_FLOAT16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                             : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     int bytes = element_bytes_of(chain);
-    return describe(&args->copies.x, type, bytes, x, batch, in, in, x_box) &&
-           describe(&args->copies.w, type, bytes, chain->weight, out, in, in, w_box);
+    return describe(&args->copies.x, type, bytes, x, batch, in, in, x_box, 0) &&
+           describe(&args->copies.w, type, bytes, chain->weight, out, in, in, w_box, sorted_rows);
 }
 
 typedef void (*hopper_kernel)(const struct hopper_args args);
 
 static hopper_kernel kernel_for(const fgn_chain *chain) {
-    if (chain->type == FGN_BFLOAT16)
-        return hopper_bfloat16_kernel;
-    if (chain->type == FGN_FLOAT16)
-        return hopper_float16_kernel;
-    return is_split(chain) ? hopper_split_float32_kernel : hopper_tf32_kernel;
+    const hopper_kernel kernels[] = {hopper_bfloat16_kernel, hopper_float16_kernel, hopper_tf32_kernel,
+                                     hopper_split_float32_kernel};
+    return kernels[factors_of(chain)];
+}
+
+/* The vectors have what the ring leaves of a block's 227 KB of shared memory. */
+#define MOST_SHARED_BYTES (227 << 10)
+
+static size_t shared_bytes_of(int vectors) {
+    return SLOT_ALIGNMENT + sizeof(struct hopper_memory) + CONSUMERS * vectors * sizeof(staged_vector);
 }
 
 static cudaError_t launch_kernel(const fgn_chain *chain, struct hopper_args *args, cudaStream_t stream) {
@@ -570,8 +562,7 @@ static cudaError_t launch_kernel(const fgn_chain *chain, struct hopper_args *arg
     if (error == cudaSuccess)
         error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
     hopper_kernel kernel = kernel_for(chain);
-    size_t shared_bytes = SLOT_ALIGNMENT + sizeof(struct hopper_memory) +
-                          CONSUMERS * args->vectors.count * sizeof(staged_vector);
+    size_t shared_bytes = shared_bytes_of(args->vectors.count);
     if (error == cudaSuccess)
         error = cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                      (int)shared_bytes);
@@ -594,6 +585,20 @@ static cudaError_t launch_kernel(const fgn_chain *chain, struct hopper_args *arg
     return cudaLaunchKernelEx(&config, kernel, *args);
 }
 
+static int operands_of(const fgn_pointwise *step, int count) {
+    int operands = 0;
+    for (int i = 0; i < count; i++)
+        operands += step[i].kind == FGN_ADD_CHANNEL || step[i].kind == FGN_MULTIPLY_CHANNEL;
+    return operands;
+}
+
+/* Bias, what undoes scaling, scale and shift may all be there. */
+static bool vectors_fit(const fgn_chain *chain) {
+    int operands =
+        operands_of(chain->before, chain->before_count) + operands_of(chain->after, chain->after_count);
+    return shared_bytes_of(4 + operands) <= MOST_SHARED_BYTES;
+}
+
 static const char *refusal(const fgn_chain *chain) {
     int device, major, minor;
     if (cudaGetDevice(&device) != cudaSuccess ||
@@ -603,8 +608,12 @@ static const char *refusal(const fgn_chain *chain) {
         return NEEDS_HOPPER;
     if (!is_split(chain) && chain->in_features % (16 / element_bytes_of(chain)) != 0)
         return "rows of x that are multiples of 16 bytes";
+    if (chain->out_features % block_columns(BFLOAT16_FACTORS) != 0)
+        return "a multiple of 32 output features";
     if (chain->groups > 0 && !normalises_in_tile(chain))
         return "groups of 8, 16, 32, 64, 128, 256 or 512 channels";
+    if (!vectors_fit(chain))
+        return "at most 7 operators with a vector";
     if (chain->batch > INT32_MAX - COMMON_ROWS * PAIR)
         return "a batch below 2^31";
     return NULL;
@@ -629,25 +638,27 @@ static cudaError_t prepare(const fgn_chain *chain, void *prepared, cudaStream_t 
                        halves_at(prepared, chain->out_features, chain->in_features), stream);
 }
 
-static int add_vector(struct vectors *vectors, const float *from) {
-    if (!from)
-        return NO_VECTOR;
+static int add_vector(struct vectors *vectors, const float *from, float otherwise) {
     vectors->from[vectors->count] = from;
+    vectors->constant[vectors->count] = otherwise;
     return vectors->count++;
+}
+
+/* The operands of operators; those without one are not staged. */
+static void add_operands(struct vectors *vectors, const fgn_pointwise *step, int count, int *numbers) {
+    for (int i = 0; i < count; i++)
+        numbers[i] = step[i].channel ? add_vector(vectors, step[i].channel, 0.0f) : NO_VECTOR;
 }
 
 static struct vectors vectors_of(const fgn_chain *chain, const float *unscale) {
     struct vectors vectors = {};
-    vectors.bias = add_vector(&vectors, chain->bias);
-    vectors.unscale = add_vector(&vectors, unscale);
-    for (int i = 0; i < chain->before_count; i++)
-        vectors.before[i] = add_vector(&vectors, chain->before[i].channel);
-    vectors.scale = vectors.shift = NO_VECTOR;
+    vectors.bias = chain->bias ? add_vector(&vectors, chain->bias, 0.0f) : NO_VECTOR;
+    vectors.unscale = unscale ? add_vector(&vectors, unscale, 1.0f) : NO_VECTOR;
+    add_operands(&vectors, chain->before, chain->before_count, vectors.before);
     if (normalises_in_tile(chain)) {
-        vectors.scale = add_vector(&vectors, chain->norm_scale);
-        vectors.shift = add_vector(&vectors, chain->norm_shift);
-        for (int i = 0; i < chain->after_count; i++)
-            vectors.after[i] = add_vector(&vectors, chain->after[i].channel);
+        vectors.scale = add_vector(&vectors, chain->norm_scale, 1.0f);
+        vectors.shift = add_vector(&vectors, chain->norm_shift, 0.0f);
+        add_operands(&vectors, chain->after, chain->after_count, vectors.after);
     }
     return vectors;
 }
@@ -669,7 +680,6 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     args.before = operators_of(chain->before_count, chain->before);
     args.after = operators_of(chain->after_count, chain->after);
     args.y = y;
-    args.y_type = chain->type;
     cudaError_t error = cudaSuccess;
     if (is_split(chain)) {
         args.x_halves = halves_at(workspace, chain->batch, chain->in_features);

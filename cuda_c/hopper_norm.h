@@ -10,6 +10,15 @@
 #include "hopper_tile.h"
 #include "quad_norm.h"
 
+/* Normalises groups of `size` channels inside the tile. A group that is smaller than a block of columns is in
+ * fewer lanes than a quad. */
+static __device__ __forceinline__ void normalise_groups_of(float *sum, int size, float eps,
+                                                           enum factors factors) {
+    int block = block_columns(factors);
+    int lanes = size < block ? size / lane_columns(factors) : QUAD;
+    normalise_groups(sum, TILE_COLUMNS, size < block ? block : size, lanes, eps);
+}
+
 /* Normalises one group that is this tile and the other block's. `turn` is the parity of the tile: the other
  * block may be one tile ahead, but no more, for it needs the moments that this one sends. */
 static __device__ __forceinline__ void normalise_with_other_block(float *sum, float eps,
@@ -23,7 +32,7 @@ static __device__ __forceinline__ void normalise_with_other_block(float *sum, fl
     if (threadIdx.x % WARPGROUP == 0)
         mbarrier_arrive_expect_tx(exchanged, WARPGROUP_ROWS * sizeof(float2));
     float mean[MOST_UNITS], squares[MOST_UNITS];
-    moments_of_units(sum, 2, TILE_COLUMNS, mean, squares);
+    moments_of_units(sum, 2, TILE_COLUMNS, QUAD, mean, squares);
 #pragma unroll
     for (int row = 0; row < 2; row++) {
         uint32_t to = shared_address(&moments[first_row + 8 * row]);

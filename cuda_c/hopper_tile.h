@@ -14,6 +14,12 @@
  * Two blocks make a cluster, and share either the columns (w) or the rows (x) of their tiles: each copies one
  * half of the shared part and the copy engine delivers it to both, so the L2 cache is read once for two.
  *
+ * The copy engine also sorts: the 32 rows of w that become 32 columns of sums are laid down in an order that
+ * gives each lane eight neighbouring columns. wgmma leaves columns 2 t, 2 t + 1, 8 + 2 t, 8 + 2 t + 1, ... in
+ * lane t of a quad; with row 8 t + 2 j + e of w at place 8 j + 2 t + e these are columns 8 t, 8 t + 1, ... So
+ * a lane reads its eight biases and stores its eight results in 16-byte accesses, and exchanges nothing. To
+ * the copy engine w is a tensor of five dimensions: k, e, t, j and the blocks of 32.
+ *
  * What moves for a step of a common tile (48 KiB of slot): 16 + 16 KiB a block where a pair shares w, 40
  * where it shares x; what is computed meanwhile: 128 x 256 x 64 multiply-adds of 16-bit factors, 1024 clocks.
  * 32 bytes a clock and multiprocessor is what the L2 cache can do; without pairs it would be 48, as it is for
@@ -22,6 +28,7 @@
 
 #include "ladder.h"
 #include "ptx_hopper.h"
+#include "team.h"
 
 #define WARPGROUP 128
 #define CONSUMERS 2
@@ -41,6 +48,20 @@
 
 /* How the factors are multiplied. SPLIT_FLOAT32: two float16 halves of each (halves.h), three products. */
 enum factors { BFLOAT16_FACTORS, FLOAT16_FACTORS, TF32_FACTORS, SPLIT_FLOAT32_FACTORS };
+
+/* Neighbouring columns of a lane, 16 bytes of y; a quad has a block of them. */
+static __host__ __device__ __forceinline__ int lane_columns(enum factors factors) {
+    return factors == BFLOAT16_FACTORS || factors == FLOAT16_FACTORS ? 8 : 4;
+}
+
+static __host__ __device__ __forceinline__ int block_columns(enum factors factors) {
+    return QUAD * lane_columns(factors);
+}
+
+/* Which sum is that of column `i` of the lane's neighbours in a block, in the first or second of its rows. */
+static __device__ __forceinline__ int sum_at(int block, int row, int i, enum factors factors) {
+    return block * 2 * lane_columns(factors) + i / 2 * 4 + row * 2 + i % 2;
+}
 
 /* Statistics of rows, sent by the other block of a pair (hopper_norm.h). */
 struct exchange {
@@ -135,7 +156,8 @@ static __device__ __forceinline__ void prepare_barriers(struct hopper_memory *me
 /* Copies one step of the tile at `place`, `k` elements along, into the ring's next slot. */
 static __device__ __forceinline__ void copy_step(struct hopper_memory *memory, const CUtensorMap *x,
                                                  const CUtensorMap *w, struct tile_place place, int k,
-                                                 bool pair_shares_w, uint32_t rank, struct ring *ring) {
+                                                 bool pair_shares_w, uint32_t rank, struct ring *ring,
+                                                 enum factors factors) {
     uint32_t to_x = x_of_slot(memory, ring, ring->slot), to_w = w_of_slot(memory, ring, ring->slot);
     uint32_t full = shared_address(&memory->full[ring->slot]);
     /* Both blocks' consumers have to be done with the slot, for the shared part goes to both. */
@@ -145,11 +167,12 @@ static __device__ __forceinline__ void copy_step(struct hopper_memory *memory, c
     if (pair_shares_w) {
         int half = rank * (TILE_COLUMNS / PAIR);
         cp_async_bulk_tensor(to_x, x, k, place.row, full);
-        cp_async_bulk_tensor_multicast(to_w + half * STEP_BYTES, w, k, place.column + half, full, both);
+        cp_async_bulk_tensor_blocks_multicast(to_w + half * STEP_BYTES, w, k,
+                                              (place.column + half) / block_columns(factors), full, both);
     } else {
         int half = rank * (ring->tile_rows / PAIR);
         cp_async_bulk_tensor_multicast(to_x + half * STEP_BYTES, x, k, place.row + half, full, both);
-        cp_async_bulk_tensor(to_w, w, k, place.column, full);
+        cp_async_bulk_tensor_blocks(to_w, w, k, place.column / block_columns(factors), full);
     }
     next(ring);
 }
@@ -163,17 +186,17 @@ static __device__ __forceinline__ void release(struct hopper_memory *memory, int
 }
 
 /* One step by one wgmma for each 32 bytes along k. */
-static __device__ __forceinline__ void multiply_step(float *sum, uint64_t x, uint64_t w,
+static __device__ __forceinline__ void multiply_step(float *sum, uint64_t x, uint64_t w, bool first,
                                                      enum factors factors) {
 #pragma unroll
     for (int i = 0; i < STEP_BYTES / 32; i++) {
-        int along = i * 32;
+        int along = i * 32, accumulate = !first || i > 0;
         if (factors == BFLOAT16_FACTORS)
-            wgmma_m64n256k16_bf16(sum, further(x, along), further(w, along), 1);
+            wgmma_m64n256k16_bf16(sum, further(x, along), further(w, along), accumulate);
         else if (factors == FLOAT16_FACTORS)
-            wgmma_m64n256k16_f16(sum, further(x, along), further(w, along), 1);
+            wgmma_m64n256k16_f16(sum, further(x, along), further(w, along), accumulate);
         else
-            wgmma_m64n256k8_tf32(sum, further(x, along), further(w, along), 1);
+            wgmma_m64n256k8_tf32(sum, further(x, along), further(w, along), accumulate);
     }
 }
 
@@ -201,17 +224,13 @@ static __device__ __forceinline__ void end_turn(struct hopper_memory *memory, in
  * a slot is free when the step after it has begun. finish_multiplying() waits for the last. */
 static __device__ __forceinline__ int multiply(struct hopper_memory *memory, int steps, int first_row,
                                                struct ring *ring, float *sum, enum factors factors) {
-#pragma unroll
-    for (int i = 0; i < SUMS; i++)
-        sum[i] = 0.0f;
-    hold_registers(sum, SUMS);
     int last = ring->slot;
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
         mbarrier_wait(shared_address(&memory->full[ring->slot]), ring->turn);
         wgmma_fence();
         multiply_step(sum, rows_of_warpgroup(memory, ring, ring->slot, first_row),
-                      tile_descriptor(w_of_slot(memory, ring, ring->slot)), factors);
+                      tile_descriptor(w_of_slot(memory, ring, ring->slot)), step == 0, factors);
         wgmma_commit();
         wgmma_wait(1);
         if (step > 0)

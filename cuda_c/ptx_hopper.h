@@ -103,6 +103,25 @@ static __device__ __forceinline__ void cp_async_bulk_tensor_multicast(uint32_t t
                  : "memory");
 }
 
+/* The same two of a matrix that is described in five dimensions: along a row, three inside a block of rows,
+ * and the blocks, of which the box begins with `block`. */
+static __device__ __forceinline__ void cp_async_bulk_tensor_blocks(uint32_t to, const CUtensorMap *map,
+                                                                   int column, int block, uint32_t barrier) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, 0, 0, 0, %3}], [%4];" ::"r"(to),
+                 "l"(map), "r"(column), "r"(block), "r"(barrier)
+                 : "memory");
+}
+
+static __device__ __forceinline__ void
+cp_async_bulk_tensor_blocks_multicast(uint32_t to, const CUtensorMap *map, int column, int block,
+                                      uint32_t barrier, uint16_t blocks) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%2, 0, 0, 0, %3}], [%4], %5;" ::"r"(to),
+                 "l"(map), "r"(column), "r"(block), "r"(barrier), "h"(blocks)
+                 : "memory");
+}
+
 /* Copies one float into shared memory, or zero where there is none; cp_async_wait_all() waits for all of the
  * thread's own. */
 static __device__ __forceinline__ void cp_async_float(uint32_t to, const float *from, bool present) {

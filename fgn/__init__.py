@@ -13,6 +13,7 @@ fgn.profile("gemm_groupnorm_hardtanh")    what each launch took and moved, by nc
 fgn.GemmGroupNormHardtanh(...)            a drop-in module; CPU tensors run on the simulator
 fgn.count(lambda: module(x))              what a call asks of memory, by ncu's names, without a GPU
 fgn.check(lambda: module(x))              the call; KernelFault for a bad access, a race, a missed barrier
+fgn.model.versions("gemm_groupnorm_hardtanh")   predicted times, and what binds; fgn.model.fusion_map()
 """
 
 import importlib
@@ -71,6 +72,7 @@ __all__ = [
     "linear",
     "load_ipython_extension",
     "measure_ceilings",
+    "model",
     "plot",
     "profile",
     "records",
@@ -84,6 +86,6 @@ __all__ = [
 
 def __getattr__(name: str):
     # matplotlib is slow to import, so the modules that need more than the rest are imported when first used.
-    if name in ("gallery", "launch_plots", "plot", "profile_records", "records", "session"):
+    if name in ("gallery", "launch_plots", "model", "plot", "profile_records", "records", "session"):
         return importlib.import_module(f"fgn.{name}")
     raise AttributeError(f"module 'fgn' has no attribute {name!r}")

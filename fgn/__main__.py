@@ -131,13 +131,28 @@ def save(figures: dict, folder: Path, kind: str):
 
 def plot(arguments):
     """Draw recorded results into PNG or SVG files."""
-    from fgn import plot, records
+    from fgn import model, model_plots, plot, profile_records, records
 
     record = records.read(arguments.gpu)
     figures = {"gemm": plot.gemm_ladder(record.benchmark)}
     for sizes, rows in record.benchmark.groupby(["batch", "in_features", "out_features"], sort=False):
         figures[f"times_{'x'.join(map(str, sizes))}"] = plot.times(rows, record.ceilings)
+    if arguments.gpu in profile_records.recorded():
+        figures["predicted"] = model_plots.checked(model.check(arguments.gpu), record.environment["device"])
+        for chain in CHAINS:
+            maps = [model.fusion_map(chain, name, of=arguments.gpu) for name in PRECISIONS]
+            ratios = [model.recorded_ratios(chain, name, name=arguments.gpu) for name in PRECISIONS]
+            figures[f"fusion_{chain}"] = model_plots.fusion_maps(maps, ratios, chain)
     save(figures, arguments.to, arguments.format)
+
+
+def model(arguments):
+    """Predict the time of every version from recorded profiles: no GPU is needed."""
+    from fgn import model
+
+    for chain in [arguments.chain] if arguments.chain else CHAINS:
+        frame = model.versions(chain, arguments.shape, arguments.precision, arguments.gpu)
+        print(f"{chain}\n{frame.to_string(float_format='{:.4g}'.format)}\n")
 
 
 def bugs(arguments):
@@ -205,6 +220,11 @@ def main():
         "--to", type=Path, default=Path("build/plots"), help="folder (default: %(default)s)"
     )
     plot_parser.add_argument("--format", choices=("png", "svg"), default="png")
+    model_parser = command(model)
+    model_parser.add_argument("--chain", choices=CHAINS, help="all of them by default")
+    model_parser.add_argument("--shape", type=_shape, help="batch,in_features,out_features[,groups]")
+    model_parser.add_argument("--precision", choices=PRECISIONS, default="ieee")
+    model_parser.add_argument("--gpu", default="h200", help="whose profiles (default: %(default)s)")
     profile_parser = command(profile, problem=True)
     profile_parser.add_argument("--version", help="of the ladder; by default all that run")
     profile_parser.add_argument("--gpu", help="what is recorded of this GPU, a folder of profiles/")
