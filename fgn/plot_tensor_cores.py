@@ -12,7 +12,7 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from fgn.bench import F_LINEAR, RIVALS
-from fgn.plot import FLOOR_COLOUR, WRONG_COLOUR, ladder_order, colour
+from fgn.plot import FLOOR_COLOUR, WRONG_COLOUR, colour, ladder_order
 
 # Neighbours on the ladder have colours that are near to each other.
 SUBJECT_MARKERS = {"tensor_core": "s", "hopper": "^", F_LINEAR: "D"}

@@ -138,7 +138,7 @@ class Report(NamedTuple):
 def reports() -> dict[str, Report]:
     """The reports for the GUI, all at the narrow shape.
 
-    ladder: the product alone of the first, the third and the last version with a launch for each operator; the
+    ladder: the product alone of the first, the third and the last version with launches for operators; the
         whole chain with the most operators by those with one or two launches.
     source: the first three products, with the counters of each line of source.
     tensor_cores: the chain on tensor cores in bfloat16, and what torch launches for it.
