@@ -91,7 +91,7 @@ class Session:
                 raise ValueError(f"predicted: expected metrics that {self.machine} has, got {name!r}")
             measured = self.total(subject, name) if whole else float(self.product(subject)[name])
             rows[name] = {"predicted": value, "measured": measured, "measured ÷ predicted": measured / value}
-        return pd.DataFrame.from_dict(rows, orient="index").rename_axis(f"{subject}: metric")
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("metric")
 
     def table(self, names: Mapping[str, str], *subjects: str) -> pd.DataFrame:
         """Metrics of the launch with the matrix product, a row for each subject.
