@@ -185,7 +185,7 @@ def record(
     shapes: Iterable[tuple[int, ...]] = PROFILED_SHAPES,
     progress: bool = True,
 ) -> Path:
-    """Profiles on a GPU and writes it to a folder, which it returns: about ten minutes for everything.
+    """Profiles on a GPU and writes it to a folder, which it returns: a quarter of an hour for everything.
 
     folder: by default `profiles/` and `folder_of()` the card. parts: some of `PARTS`. chains, shapes: whose
         launches; those that are recorded of other problems stay. Each problem is written when it is done.
@@ -218,4 +218,6 @@ def record(
             found = collect(_tasks(chain, shape), metrics.SETS["default"], progress=progress)
             write_launches(_merged(folder, found), folder)
             describe()
+    # What was read before may be another recording.
+    read.cache_clear()
     return folder

@@ -16,7 +16,7 @@ from fgn import metrics, ncu, profile_records, session
 from fgn.ceilings import Roofs
 from fgn.chains import CHAINS
 from fgn.library import ROOT
-from fgn.profile import IDENTITY, PROBLEM, SIMULATOR
+from fgn.profile import IDENTITY, PROBLEM, SIMULATOR, subjects
 
 NAME = "gemm_biasadd_hardtanh_mish_groupnorm"
 NARROW = (65536, 512, 512, 32)
@@ -279,6 +279,82 @@ def test_recording_needs_a_gpu_and_changes_nothing_without(without_gpu, tmp_path
     assert not (tmp_path / "card").exists()
     with pytest.raises(ValueError, match="parts: expected some of ceilings, reports, launches, got 'all'"):
         profile_records.record(tmp_path / "card", parts=["all"])
+
+
+@pytest.fixture
+def fake_gpu(monkeypatch):
+    """As if a GPU were here that runs what the simulator runs, and ncu found the recorded launches on it."""
+    recorded = profile_records.read("h200")
+    collected = []
+
+    def collect(tasks, names, report=None, progress=True, sections=()):
+        collected.append((tasks, names, sections))
+        if report is not None:
+            report.write_bytes(b"a report")
+        wanted = {(task.problem.chain.name, tuple(task.problem.shape)) for task in tasks}
+        rows = recorded.launches
+        problems = zip(
+            rows.chain, rows[["batch", "in_features", "out_features", "groups"]].to_numpy(), strict=True
+        )
+        return rows[[(chain, tuple(sizes)) in wanted for chain, sizes in problems]]
+
+    monkeypatch.setattr(profile_records, "require_gpu", lambda: None)
+    monkeypatch.setattr(profile_records, "collect", collect)
+    monkeypatch.setattr(
+        profile_records,
+        "recorded_environment",
+        lambda device: {"device": "NVIDIA H1", "multiprocessors": 100},
+    )
+    monkeypatch.setattr(profile_records.ceilings, "measure_roofs", lambda device: recorded.roofs)
+    monkeypatch.setattr(profile_records, "subjects", lambda described: subjects(described, "cpu"))
+    monkeypatch.setattr(
+        profile_records, "versions", lambda chain, shape, device: fgn.versions(chain, shape, "cpu")
+    )
+    return collected
+
+
+def test_a_recording(fake_gpu, tmp_path, monkeypatch):
+    monkeypatch.setattr(profile_records, "PROFILES", tmp_path)
+    folder = profile_records.record(shapes=[NARROW], progress=False)
+    assert folder == tmp_path / "h1"
+    assert {file.name for file in folder.iterdir()} == {
+        *("ceilings.json", "launches.csv", "profiled.json", "reports"),
+    }
+    assert {file.name for file in (folder / "reports").iterdir()} == {
+        *("ladder.ncu-rep", "source.ncu-rep", "tensor_cores.ncu-rep"),
+    }
+    assert len(fake_gpu) == 3 + len(CHAINS)
+    read = profile_records.read("h1", tmp_path)
+    assert set(read.launches.batch) == {NARROW[0]} and read.machine == "NVIDIA H1"
+    ladder, source, tensor_cores = ([task.subject for task in tasks] for tasks, _, _ in fake_gpu[:3])
+    assert ladder == ["naive", "shared_tile", "tiled", "fused", "one_kernel"]
+    assert source == ["naive", "coalesced", "shared_tile"]
+    assert tensor_cores == ["tensor_core", "torch eager", "torch.compile"]
+    assert not fake_gpu[2][2], "the code of libraries is megabytes"
+
+
+def test_every_version_is_recorded_at_each_precision_that_it_is_made_for(fake_gpu, tmp_path):
+    profile_records.record(tmp_path, parts=["launches"], chains=[NAME], shapes=[NARROW], progress=False)
+    ((tasks, names, _),) = fake_gpu
+    assert tuple(names) == metrics.SETS["default"]
+    by_precision = {}
+    for task in tasks:
+        by_precision.setdefault(task.problem.precision, []).append(task.subject)
+    ordinary = [
+        "naive",
+        "coalesced",
+        "shared_tile",
+        "register_tile",
+        "vectorized",
+        "tiled",
+        "fused",
+        "one_kernel",
+    ]
+    assert by_precision == {
+        "ieee": [*ordinary, "tensor_core", "torch eager", "torch.compile"],
+        "tf32": ["tensor_core", "torch eager", "torch.compile"],
+        "bf16": ["tensor_core", "torch eager", "torch.compile"],
+    }
 
 
 # ------------------------------------------------------------------------------------------------------------
