@@ -1,12 +1,11 @@
 """What a GPU does at its best, one resource at a time, measured: the roofs that plots and the model draw.
 
-The kernels are in `cuda_c/ceilings.cu`; the tensor cores' rates are those of large products, torch's own and
-fgn's. What is said here was seen on the card, with its clocks as they were; none of it is a datasheet's.
+The kernels are in `cuda_c/ceilings.cu`; the tensor cores' rates are those of torch's own large products. What
+is said here was seen on the card, with its clocks as they were; none of it is a datasheet's.
 """
 
 from __future__ import annotations
 
-import functools
 import json
 from pathlib import Path
 from typing import NamedTuple
@@ -15,8 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from fgn.bench import measure, measure_ceilings, product_versions, tensor_core_versions
-from fgn.functional import linear
+from fgn.bench import measure, measure_ceilings
 from fgn.library import ffi, for_device
 from fgn.precision import PRECISIONS
 
@@ -112,13 +110,6 @@ def measure_roofs(device=None, seconds: float = 0.3) -> Roofs:
             F.linear(*pair)
 
         timed[name] = product
-    # torch has no tensor cores for float32 accuracy; fgn has.
-    pair = operands[torch.float32]
-    large_product = (PRODUCT_SIZE, PRODUCT_SIZE, PRODUCT_SIZE)
-    possible = product_versions(large_product, "ieee", device)
-    ours = [version for version in tensor_core_versions(device) if version in possible]
-    for version in ours:
-        timed[version] = functools.partial(linear, *pair, version=version, precision="ieee")
     before = torch.backends.cuda.matmul.fp32_precision
     try:
         with torch.no_grad():
@@ -128,16 +119,15 @@ def measure_roofs(device=None, seconds: float = 0.3) -> Roofs:
     took = {name: float(np.median(values)) * 1e-3 for name, values in times.items()}
     rate = {name: work / took[name] for name, (_, work) in own.items()}
     large = measure_ceilings(device)
-    products = {name: 2 * PRODUCT_SIZE**3 / took[name] for name in (*PRECISIONS, *ours)}
-    fastest = {name: products[name] for name in PRECISIONS}
-    fastest["ieee"] = max(products[name] for name in ("ieee", *ours))
+    products = {name: 2 * PRODUCT_SIZE**3 / took[name] for name in PRECISIONS}
+    products["ieee"] = max(products["ieee"], large.operations_per_second)
     return Roofs(
         dram_bytes_per_second=large.bytes_per_second,
         l2_bytes_per_second=rate["l2"],
         l1_bytes_per_second=rate["l1"],
         shared_bytes_per_second=rate["shared"],
         fp32_operations_per_second=rate["fp32"],
-        product_operations_per_second=fastest,
+        product_operations_per_second=products,
         launch_seconds=1 / rate["launch"],
     )
 
