@@ -103,6 +103,11 @@ class Session:
         columns = {word: {s: row.get(name) for s, row in rows.items()} for word, name in names.items()}
         return pd.DataFrame(columns, index=list(chosen))
 
+    def by_launch(self, names: Mapping[str, str], *subjects: str) -> pd.DataFrame:
+        """Metrics of all launches of some subjects, a row for each launch. names: as in `table()`."""
+        rows = self.of(*subjects).set_index(["subject", "operator"])
+        return pd.DataFrame({word: rows[name] for word, name in names.items()})
+
     def summary(self) -> pd.DataFrame:
         """A row for each launch: what it computes, its time, its bytes of DRAM and how busy DRAM and the
         multiprocessors were, as far as the profile says it."""

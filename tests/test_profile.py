@@ -371,6 +371,8 @@ def test_a_session_of_recorded_launches():
     compared = here.compare("naive", {metrics.L1_TO_L2: 4.0 * 65536 * 512})
     assert compared["measured ÷ predicted"].item() == pytest.approx(1, abs=0.02)
     assert list(here.table({"registers": metrics.REGISTERS}, "naive", "tiled").index) == ["naive", "tiled"]
+    by_launch = here.by_launch({"ns": metrics.TIME}, "fused")
+    assert list(by_launch.ns) == list(here.of("fused")[metrics.TIME])
     with pytest.raises(ValueError, match=r"subjects: expected some of naive, .*, got 'fastest'"):
         here.of("fastest")
     with pytest.raises(
