@@ -5,6 +5,7 @@ import io
 import json
 import subprocess
 import sys
+import threading
 import warnings
 
 import pandas as pd
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 import fgn
-from fgn import metrics, ncu, profile_records, session
+from fgn import metrics, ncu, ncu_target, profile_records, session
 from fgn.ceilings import Roofs
 from fgn.chains import CHAINS
 from fgn.library import ROOT
@@ -254,6 +255,27 @@ def test_a_call_of_ones_own_has_no_fallback(without_gpu):
         fgn.profile(lambda: None)
 
 
+FILL = "__global__ void fill(float *y, float value) {\n    y[threadIdx.x] = value;\n}\n"
+
+
+def test_a_live_kernel_goes_to_another_process(tmp_path):
+    fill, y = fgn.kernel(FILL), torch.zeros(4)
+    fill[1, 4](y, 1.0)
+    ncu_target.save([ncu_target.Task(call=lambda: fill[1, 4](y, 2.0) or y)], tmp_path / "job.pt")
+    script = "import sys, torch; print(torch.load(sys.argv[1], weights_only=False)[0].call().tolist())"
+    arguments = [sys.executable, "-c", script, str(tmp_path / "job.pt")]
+    result = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True)
+    assert result.stdout.strip() == str([2.0] * 4), result.stderr
+
+
+def test_a_call_that_cannot_be_sent_is_refused(tmp_path):
+    lock = threading.Lock()
+    with pytest.raises(
+        TypeError, match="model_or_kernel: expected a call that can be sent to another process"
+    ):
+        ncu_target.save([ncu_target.Task(call=lambda: lock)], tmp_path / "job.pt")
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
@@ -477,6 +499,13 @@ def test_only_the_launches_of_the_call_are_profiled():
     x = torch.rand(64, 64, device="cuda")
     rows = fgn.profile(torch.nn.functional.hardtanh, x, metrics=[metrics.DRAM_READ], progress=False)
     assert len(rows) == 1 and list(rows.columns[len(IDENTITY) :]) == [metrics.TIME, metrics.DRAM_READ]
+
+
+@on_gpu
+def test_a_live_kernel_is_profiled():
+    fill, y = fgn.kernel(FILL), torch.zeros(4, device="cuda")
+    rows = fgn.profile(lambda: fill[1, 4](y, 2.0), metrics=[metrics.REGISTERS], progress=False)
+    assert list(rows.kernel) == ["fill"] and rows[metrics.REGISTERS][0] > 0
 
 
 @on_gpu
