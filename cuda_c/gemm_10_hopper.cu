@@ -515,8 +515,22 @@ static bool pairs_share_w(const fgn_chain *chain, int tile_rows) {
 /* The longest product of which a warpgroup has tiles of its own. */
 #define MOST_OWN_STEPS 32
 
-static int tile_rows_of(const fgn_chain *chain, int steps) {
-    return !is_split(chain) && steps <= MOST_OWN_STEPS ? WARPGROUP_ROWS : COMMON_ROWS;
+/* Tiles of one warpgroup for short products, and where they give work to more multiprocessors: half of those
+ * that common tiles would leave idle. */
+static int tile_rows_of(const fgn_chain *chain, int steps, int pairs) {
+    int64_t common_units =
+        tiles(tiles(chain->batch, COMMON_ROWS) * tiles(chain->out_features, TILE_COLUMNS), PAIR);
+    bool own = !is_split(chain) && (steps <= MOST_OWN_STEPS || 2 * common_units <= pairs);
+    return own ? WARPGROUP_ROWS : COMMON_ROWS;
+}
+
+static cudaError_t count_pairs(int *pairs) {
+    int device, multiprocessors = 0;
+    cudaError_t error = cudaGetDevice(&device);
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+    *pairs = multiprocessors / PAIR;
+    return error;
 }
 
 static bool describe_matrices(struct hopper_args *args, const fgn_chain *chain, const void *x) {
@@ -556,20 +570,16 @@ static size_t shared_bytes_of(int vectors) {
     return SLOT_ALIGNMENT + sizeof(struct hopper_memory) + CONSUMERS * vectors * sizeof(staged_vector);
 }
 
-static cudaError_t launch_kernel(const fgn_chain *chain, struct hopper_args *args, cudaStream_t stream) {
-    int device, multiprocessors;
-    cudaError_t error = cudaGetDevice(&device);
-    if (error == cudaSuccess)
-        error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+static cudaError_t launch_kernel(const fgn_chain *chain, struct hopper_args *args, int most_pairs,
+                                 cudaStream_t stream) {
     hopper_kernel kernel = kernel_for(chain);
     size_t shared_bytes = shared_bytes_of(args->vectors.count);
-    if (error == cudaSuccess)
-        error = cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                     (int)shared_bytes);
+    cudaError_t error = cudaFuncSetAttribute((const void *)kernel,
+                                             cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
     if (error != cudaSuccess)
         return error;
     int units = args->row_units * args->column_units;
-    int pairs = multiprocessors / PAIR < units ? multiprocessors / PAIR : units;
+    int pairs = most_pairs < units ? most_pairs : units;
     cudaLaunchAttribute cluster;
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim.x = PAIR;
@@ -666,11 +676,13 @@ static struct vectors vectors_of(const fgn_chain *chain, const float *unscale) {
 static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void *workspace,
                            cudaStream_t stream) {
     struct hopper_args args = {};
+    int pairs;
+    cudaError_t error = count_pairs(&pairs);
     args.batch = chain->batch;
     args.out_features = chain->out_features;
     args.step_elements = STEP_BYTES / element_bytes_of(chain);
     args.steps = (int)tiles(chain->in_features, args.step_elements);
-    args.tile_rows = tile_rows_of(chain, args.steps);
+    args.tile_rows = tile_rows_of(chain, args.steps, pairs);
     args.pair_shares_w = pairs_share_w(chain, args.tile_rows);
     args.row_units = (int)tiles(chain->batch, args.pair_shares_w ? PAIR * args.tile_rows : args.tile_rows);
     args.column_units =
@@ -680,8 +692,7 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     args.before = operators_of(chain->before_count, chain->before);
     args.after = operators_of(chain->after_count, chain->after);
     args.y = y;
-    cudaError_t error = cudaSuccess;
-    if (is_split(chain)) {
+    if (error == cudaSuccess && is_split(chain)) {
         args.x_halves = halves_at(workspace, chain->batch, chain->in_features);
         args.w_halves = halves_at((void *)chain->prepared, chain->out_features, chain->in_features);
         error = make_halves((const float *)x, chain->batch, chain->in_features, args.x_halves, stream);
@@ -691,7 +702,7 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     args.vectors = vectors_of(chain, args.w_halves.unscale);
     if (!describe_matrices(&args, chain, x))
         return cudaErrorInvalidValue;
-    error = launch_kernel(chain, &args, stream);
+    error = launch_kernel(chain, &args, pairs, stream);
     if (error == cudaSuccess && is_split(chain)) {
         struct condition unheld = {args.x_halves.unheld, args.w_halves.unheld};
         error = float32_chain(chain, (const float *)x, (float *)y, unheld, stream);

@@ -9,7 +9,8 @@
  * A tile is either both warpgroups' (128 rows) or one's own (64 rows). Tiles of their own they take in turn:
  * while one normalises and stores its sums, the other one multiplies. But then each step of w is multiplied
  * by half as many rows, which is more than the L2 cache can deliver for long; so a long product has common
- * tiles, and a short one, whose end takes as long as its products, has tiles of one warpgroup.
+ * tiles, and a short one, whose end takes as long as its products, has tiles of one warpgroup. So has one
+ * that is too small to have a common tile for each block.
  *
  * Two blocks make a cluster, and share either the columns (w) or the rows (x) of their tiles: each copies one
  * half of the shared part and the copy engine delivers it to both, so the L2 cache is read once for two.

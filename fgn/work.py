@@ -130,7 +130,8 @@ class _Call:
         at = constants("pipelined_tile.h")
         row_tiles = tiles(batch, at.TILE)
         whole_groups = kernel == "one_kernel_kernel"
-        if not whole_groups and row_tiles * tiles(out_features, at.TILE) <= FEW_TILES:
+        few_tiles = row_tiles * tiles(out_features, at.TILE) <= at.FEW_TILES or batch <= at.FEW_TILE_ROWS
+        if not whole_groups and few_tiles:
             few = constants("gemm_few_rows.cu")
             columns = few.WARPS * few.WARP_COLUMNS
             blocks = tiles(batch, few.ROWS) * tiles(out_features, columns)
@@ -305,7 +306,10 @@ class _Call:
         if not (8 <= self.size <= at.PAIR * at.TILE_COLUMNS and self.size & (self.size - 1) == 0):
             raise ValueError("version: hopper needs groups of 8, 16, ..., 512 channels")
         steps = self.tensor_steps(at.STEP_BYTES)
-        own_tiles = not self.split and steps <= constants("gemm_10_hopper.cu").MOST_OWN_STEPS
+        common = tiles(self.shape.batch, at.CONSUMERS * at.WARPGROUP_ROWS)
+        common_units = tiles(common * tiles(self.shape.out_features, at.TILE_COLUMNS), at.PAIR)
+        few = 2 * common_units <= self.multiprocessors // at.PAIR
+        own_tiles = not self.split and (few or steps <= constants("gemm_10_hopper.cu").MOST_OWN_STEPS)
         together = 1 if own_tiles else at.CONSUMERS
         row_tiles = tiles(self.shape.batch, together * at.WARPGROUP_ROWS)
         column_tiles = tiles(self.shape.out_features, at.TILE_COLUMNS)
@@ -459,8 +463,6 @@ TILED = {
     "register_tile": ("register_tile_gemm_kernel", "gemm_4_register_tile.cu"),
     "vectorized": ("vectorized_gemm_kernel", "gemm_5_vectorized.cu"),
 }
-# Up to so many tiles, rungs 6 and 7 take gemm_few_rows.cu (has_few_tiles in pipelined_tile.h).
-FEW_TILES = 64
 # What few_rows takes a second launch for, in bytes (LAUNCH_COST in gemm_few_rows_tensor.cu).
 SECOND_LAUNCH = 8 << 20
 STANDS_BY = "stands by"
