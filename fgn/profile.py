@@ -61,7 +61,8 @@ def profile(
         by ncu, a CPU tensor on the counted simulator.
     version: a version's name, or several; by default all that run the chain.
     rivals: of `fgn.bench.RIVALS`, to have torch's own launches in the same table.
-    shape, device: as in `fgn.compare()`. precision: a key of `PRECISIONS`; by default x's, or "ieee".
+    shape, device: as in `fgn.compare()`; of a call without x, device="cpu" says that it runs on the CPU.
+    precision: a key of `PRECISIONS`; by default x's, or "ieee".
     metrics: ncu's names, instead of `set`, which is a key of `fgn.metrics.SETS` ("default": all that the
         plots draw; "bytes": times and bytes only, in a third of the passes).
     report: a file to keep ncu's report in, ending in .ncu-rep, for the Nsight Compute GUI.
@@ -204,10 +205,10 @@ def collect(tasks, names, report=None, cache_control="all", progress=True, secti
         raise ValueError(f"report: expected a name that ends in .ncu-rep, got {report}")
     report.parent.mkdir(parents=True, exist_ok=True)
     job = ncu.temporary_report().with_name("job.pt")
-    save(tasks, job)
     with tqdm(desc="ncu", unit="launch", disable=not progress, leave=False) as bar:
         command = [sys.executable, "-m", "fgn.ncu_target", str(job)]
         try:
+            save(tasks, job)
             ncu.run(command, report, names, sections, cache_control=cache_control, on_launch=bar.update)
             rows = label(ncu.read_report(report), tasks, names)
         finally:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 import torch
@@ -116,28 +117,31 @@ def _tasks(chain: str, shape) -> list:
     return tasks
 
 
-# What the GUI shows of a launch. Counts of instructions bring the kernel's machine code with its line numbers
-# into the report, and with counters of each instruction a long kernel's report is megabytes; so there are
-# three reports.
+# What the GUI shows of a launch. Its sections bring the kernel's machine code with its line numbers into the
+# report, which is megabytes for long kernels and for those of libraries; of these only metrics are kept.
 GUI_SECTIONS = (
-    *("SpeedOfLight", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis", "SchedulerStats"),
-    *("WarpStateStats", "LaunchStats", "Occupancy"),
+    *("SpeedOfLight", "SpeedOfLight_RooflineChart", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis"),
+    *("MemoryWorkloadAnalysis_Chart", "MemoryWorkloadAnalysis_Tables", "SchedulerStats", "WarpStateStats"),
+    *("LaunchStats", "Occupancy"),
 )
-MEMORY_SECTIONS = (
-    *(*GUI_SECTIONS, "SpeedOfLight_RooflineChart"),
-    *("MemoryWorkloadAnalysis_Chart", "MemoryWorkloadAnalysis_Tables"),
-)
-SOURCE_SECTIONS = (*MEMORY_SECTIONS, "SourceCounters")
+SOURCE_SECTIONS = (*GUI_SECTIONS, "SourceCounters")
 
 
-def report_tasks() -> dict[str, tuple[list[Task], tuple[str, ...]]]:
-    """The reports for the GUI: their tasks and sections, at the narrow shape.
+class Report(NamedTuple):
+    """What a report for the GUI is made of: tasks, metrics by name, and ncu's sections."""
 
-    ladder: the product alone of the versions with a launch for each operator; the whole chain with the most
-        operators by the others, those on tensor cores in bfloat16, and by torch.
-    memory: the first, the third and the last of those products, and the chain in two launches, with ncu's
-        memory chart and roofline.
+    tasks: list[Task]
+    metrics: tuple[str, ...] = (metrics.TIME,)
+    sections: tuple[str, ...] = ()
+
+
+def reports() -> dict[str, Report]:
+    """The reports for the GUI, all at the narrow shape.
+
+    ladder: the product alone of the first, the third and the last version with launches for operators; the
+        whole chain with the most operators by those with one or two launches.
     source: the first three products, with the counters of each line of source.
+    tensor_cores: the chain on tensor cores in bfloat16, and what torch launches for it.
     """
     chain = max(CHAINS.values(), key=lambda chain: len(chain.before) + len(chain.after))
     chain, shape = problem(chain, PROFILED_SHAPES[1], "cuda")
@@ -148,11 +152,11 @@ def report_tasks() -> dict[str, tuple[list[Task], tuple[str, ...]]]:
     plain = table[table.supported & ~table.name.isin(on_tensor_cores)]
     separate = [Task(alone, name) for name in plain.name[plain.launches > 2]]
     fused = [Task(ieee, name) for name in plain.name[plain.launches <= 2]]
-    others = [*(Task(bf16, name) for name in on_tensor_cores), Task(ieee, EAGER)]
+    others = [Task(bf16, name) for name in (*on_tensor_cores, EAGER, COMPILED)]
     return {
-        "ladder": (separate + fused + others, GUI_SECTIONS),
-        "memory": ([separate[0], separate[2], separate[-1], fused[0]], MEMORY_SECTIONS),
-        "source": (separate[:3], SOURCE_SECTIONS),
+        "ladder": Report([separate[0], separate[2], separate[-1], *fused], sections=GUI_SECTIONS),
+        "source": Report(separate[:3], sections=SOURCE_SECTIONS),
+        "tensor_cores": Report(others, metrics.SETS["default"]),
     }
 
 
@@ -181,7 +185,7 @@ def record(
     shapes: Iterable[tuple[int, ...]] = PROFILED_SHAPES,
     progress: bool = True,
 ) -> Path:
-    """Profiles on a GPU and writes it to a folder, which it returns: about ten minutes for everything.
+    """Profiles on a GPU and writes it to a folder, which it returns: a quarter of an hour for everything.
 
     folder: by default `profiles/` and `folder_of()` the card. parts: some of `PARTS`. chains, shapes: whose
         launches; those that are recorded of other problems stay. Each problem is written when it is done.
@@ -204,9 +208,9 @@ def record(
         ceilings.write(ceilings.measure_roofs(device), folder)
     if "reports" in parts:
         (folder / REPORTS).mkdir(exist_ok=True)
-        for name, (tasks, sections) in report_tasks().items():
-            report = folder / REPORTS / f"{name}.ncu-rep"
-            collect(tasks, (metrics.TIME,), report, progress=progress, sections=sections)
+        for name, report in reports().items():
+            file = folder / REPORTS / f"{name}.ncu-rep"
+            collect(report.tasks, report.metrics, file, progress=progress, sections=report.sections)
             describe()
     if "launches" in parts:
         problems = [(chain, shape) for shape in shapes for chain in chains]
@@ -214,4 +218,6 @@ def record(
             found = collect(_tasks(chain, shape), metrics.SETS["default"], progress=progress)
             write_launches(_merged(folder, found), folder)
             describe()
+    # What was read before may be another recording.
+    read.cache_clear()
     return folder

@@ -91,7 +91,7 @@ class Session:
                 raise ValueError(f"predicted: expected metrics that {self.machine} has, got {name!r}")
             measured = self.total(subject, name) if whole else float(self.product(subject)[name])
             rows[name] = {"predicted": value, "measured": measured, "measured ÷ predicted": measured / value}
-        return pd.DataFrame.from_dict(rows, orient="index").rename_axis(f"{subject}: metric")
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("metric")
 
     def table(self, names: Mapping[str, str], *subjects: str) -> pd.DataFrame:
         """Metrics of the launch with the matrix product, a row for each subject.
@@ -102,6 +102,11 @@ class Session:
         rows = {subject: self.product(subject) for subject in chosen}
         columns = {word: {s: row.get(name) for s, row in rows.items()} for word, name in names.items()}
         return pd.DataFrame(columns, index=list(chosen))
+
+    def by_launch(self, names: Mapping[str, str], *subjects: str) -> pd.DataFrame:
+        """Metrics of all launches of some subjects, a row for each launch. names: as in `table()`."""
+        rows = self.of(*subjects).set_index(["subject", "operator"])
+        return pd.DataFrame({word: rows[name] for word, name in names.items()})
 
     def summary(self) -> pd.DataFrame:
         """A row for each launch: what it computes, its time, its bytes of DRAM and how busy DRAM and the

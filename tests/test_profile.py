@@ -5,6 +5,7 @@ import io
 import json
 import subprocess
 import sys
+import threading
 import warnings
 
 import pandas as pd
@@ -12,11 +13,11 @@ import pytest
 import torch
 
 import fgn
-from fgn import metrics, ncu, profile_records, session
+from fgn import metrics, ncu, ncu_target, profile_records, session
 from fgn.ceilings import Roofs
 from fgn.chains import CHAINS
 from fgn.library import ROOT
-from fgn.profile import IDENTITY, PROBLEM, SIMULATOR
+from fgn.profile import IDENTITY, PROBLEM, SIMULATOR, subjects
 
 NAME = "gemm_biasadd_hardtanh_mish_groupnorm"
 NARROW = (65536, 512, 512, 32)
@@ -254,6 +255,27 @@ def test_a_call_of_ones_own_has_no_fallback(without_gpu):
         fgn.profile(lambda: None)
 
 
+FILL = "__global__ void fill(float *y, float value) {\n    y[threadIdx.x] = value;\n}\n"
+
+
+def test_a_live_kernel_goes_to_another_process(tmp_path):
+    fill, y = fgn.kernel(FILL), torch.zeros(4)
+    fill[1, 4](y, 1.0)
+    ncu_target.save([ncu_target.Task(call=lambda: fill[1, 4](y, 2.0) or y)], tmp_path / "job.pt")
+    script = "import sys, torch; print(torch.load(sys.argv[1], weights_only=False)[0].call().tolist())"
+    arguments = [sys.executable, "-c", script, str(tmp_path / "job.pt")]
+    result = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True)
+    assert result.stdout.strip() == str([2.0] * 4), result.stderr
+
+
+def test_a_call_that_cannot_be_sent_is_refused(tmp_path):
+    lock = threading.Lock()
+    with pytest.raises(
+        TypeError, match="model_or_kernel: expected a call that can be sent to another process"
+    ):
+        ncu_target.save([ncu_target.Task(call=lambda: lock)], tmp_path / "job.pt")
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
@@ -281,6 +303,82 @@ def test_recording_needs_a_gpu_and_changes_nothing_without(without_gpu, tmp_path
         profile_records.record(tmp_path / "card", parts=["all"])
 
 
+@pytest.fixture
+def fake_gpu(monkeypatch):
+    """As if a GPU were here that runs what the simulator runs, and ncu found the recorded launches on it."""
+    recorded = profile_records.read("h200")
+    collected = []
+
+    def collect(tasks, names, report=None, progress=True, sections=()):
+        collected.append((tasks, names, sections))
+        if report is not None:
+            report.write_bytes(b"a report")
+        wanted = {(task.problem.chain.name, tuple(task.problem.shape)) for task in tasks}
+        rows = recorded.launches
+        problems = zip(
+            rows.chain, rows[["batch", "in_features", "out_features", "groups"]].to_numpy(), strict=True
+        )
+        return rows[[(chain, tuple(sizes)) in wanted for chain, sizes in problems]]
+
+    monkeypatch.setattr(profile_records, "require_gpu", lambda: None)
+    monkeypatch.setattr(profile_records, "collect", collect)
+    monkeypatch.setattr(
+        profile_records,
+        "recorded_environment",
+        lambda device: {"device": "NVIDIA H1", "multiprocessors": 100},
+    )
+    monkeypatch.setattr(profile_records.ceilings, "measure_roofs", lambda device: recorded.roofs)
+    monkeypatch.setattr(profile_records, "subjects", lambda described: subjects(described, "cpu"))
+    monkeypatch.setattr(
+        profile_records, "versions", lambda chain, shape, device: fgn.versions(chain, shape, "cpu")
+    )
+    return collected
+
+
+def test_a_recording(fake_gpu, tmp_path, monkeypatch):
+    monkeypatch.setattr(profile_records, "PROFILES", tmp_path)
+    folder = profile_records.record(shapes=[NARROW], progress=False)
+    assert folder == tmp_path / "h1"
+    assert {file.name for file in folder.iterdir()} == {
+        *("ceilings.json", "launches.csv", "profiled.json", "reports"),
+    }
+    assert {file.name for file in (folder / "reports").iterdir()} == {
+        *("ladder.ncu-rep", "source.ncu-rep", "tensor_cores.ncu-rep"),
+    }
+    assert len(fake_gpu) == 3 + len(CHAINS)
+    read = profile_records.read("h1", tmp_path)
+    assert set(read.launches.batch) == {NARROW[0]} and read.machine == "NVIDIA H1"
+    ladder, source, tensor_cores = ([task.subject for task in tasks] for tasks, _, _ in fake_gpu[:3])
+    assert ladder == ["naive", "shared_tile", "tiled", "fused", "one_kernel"]
+    assert source == ["naive", "coalesced", "shared_tile"]
+    assert tensor_cores == ["tensor_core", "torch eager", "torch.compile"]
+    assert not fake_gpu[2][2], "the code of libraries is megabytes"
+
+
+def test_every_version_is_recorded_at_each_precision_that_it_is_made_for(fake_gpu, tmp_path):
+    profile_records.record(tmp_path, parts=["launches"], chains=[NAME], shapes=[NARROW], progress=False)
+    ((tasks, names, _),) = fake_gpu
+    assert tuple(names) == metrics.SETS["default"]
+    by_precision = {}
+    for task in tasks:
+        by_precision.setdefault(task.problem.precision, []).append(task.subject)
+    ordinary = [
+        "naive",
+        "coalesced",
+        "shared_tile",
+        "register_tile",
+        "vectorized",
+        "tiled",
+        "fused",
+        "one_kernel",
+    ]
+    assert by_precision == {
+        "ieee": [*ordinary, "tensor_core", "torch eager", "torch.compile"],
+        "tf32": ["tensor_core", "torch eager", "torch.compile"],
+        "bf16": ["tensor_core", "torch eager", "torch.compile"],
+    }
+
+
 # ------------------------------------------------------------------------------------------------------------
 # Sessions
 
@@ -295,6 +393,8 @@ def test_a_session_of_recorded_launches():
     compared = here.compare("naive", {metrics.L1_TO_L2: 4.0 * 65536 * 512})
     assert compared["measured ÷ predicted"].item() == pytest.approx(1, abs=0.02)
     assert list(here.table({"registers": metrics.REGISTERS}, "naive", "tiled").index) == ["naive", "tiled"]
+    by_launch = here.by_launch({"ns": metrics.TIME}, "fused")
+    assert list(by_launch.ns) == list(here.of("fused")[metrics.TIME])
     with pytest.raises(ValueError, match=r"subjects: expected some of naive, .*, got 'fastest'"):
         here.of("fastest")
     with pytest.raises(
@@ -399,6 +499,13 @@ def test_only_the_launches_of_the_call_are_profiled():
     x = torch.rand(64, 64, device="cuda")
     rows = fgn.profile(torch.nn.functional.hardtanh, x, metrics=[metrics.DRAM_READ], progress=False)
     assert len(rows) == 1 and list(rows.columns[len(IDENTITY) :]) == [metrics.TIME, metrics.DRAM_READ]
+
+
+@on_gpu
+def test_a_live_kernel_is_profiled():
+    fill, y = fgn.kernel(FILL), torch.zeros(4, device="cuda")
+    rows = fgn.profile(lambda: fill[1, 4](y, 2.0), metrics=[metrics.REGISTERS], progress=False)
+    assert list(rows.kernel) == ["fill"] and rows[metrics.REGISTERS][0] > 0
 
 
 @on_gpu
