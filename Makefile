@@ -2,6 +2,7 @@
 # make test    formatting, lint, tests, notebooks, tests under AddressSanitizer and UndefinedBehaviorSanitizer
 # make lab     the notebooks, to play with
 # make bench   every version beside torch
+# make profile every launch by Nsight Compute, into profiles/<this card>/: about a quarter of an hour on a GPU
 #
 # pip takes its indexes from its own settings. On a machine without a GPU, name PyTorch's CPU index there
 # (PIP_EXTRA_INDEX_URL) before the first `make`: the default build of torch brings gigabytes of CUDA libraries.
@@ -16,7 +17,7 @@ C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/sim/*.h cuda_c/sim/*.c \
 	tests/agreement/*.cu tests/faults/*.cu)
 SANITIZER_RUNTIME = $(shell $(CC) -print-file-name=libasan.so) $(shell $(CC) -print-file-name=libstdc++.so)
 
-.PHONY: all build notebooks test check sanitize sanitize-gpu lab bench clean
+.PHONY: all build notebooks test check sanitize sanitize-gpu lab bench profile clean
 
 all: build notebooks
 
@@ -59,6 +60,9 @@ lab: build
 
 bench: build
 	$(BIN)/python -m fgn bench --all --precisions
+
+profile: build
+	$(BIN)/python -m fgn profile --record
 
 clean:
 	rm -rf build

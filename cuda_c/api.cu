@@ -76,7 +76,8 @@ static const struct rung ladder[] = {
      TENSOR_CORES,
      &gemm_9_tensor_core},
     {{"hopper", "gemm_10_hopper.cu", "gemm_10_hopper.cu", "tensor cores, the copy engine, pairs of blocks",
-      "compute capability 9.0; groups of 8, 16, ..., 512 channels; rows of multiples of 16 bytes"},
+      "compute capability 9.0; groups of 8, 16, ..., 512 channels; rows of multiples of 16 bytes, outputs of "
+      "32"},
      NULL,
      BLOCK_NORM,
      TENSOR_CORES,
@@ -254,17 +255,28 @@ static bool is_float32_accurate(const fgn_chain *chain) {
     return chain->type == FGN_FLOAT32 && chain->precision == FGN_IEEE;
 }
 
+/* Whether products of 16-bit halves, three for one, are faster than ordinary float32. They are on the GPUs of
+ * data centres (8.0 and 9.0: 16 times the rate), and are not on those of the same generations with more
+ * multiply-adds and slower tensor cores (8.6 and 8.9: twice). CUDA C++ Programming Guide, "Arithmetic
+ * Instructions", and the architectures' white papers. */
+static bool has_fast_tensor_cores(void) {
+    int device = 0, minor = 1;
+    return !SIMULATED && cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
+           minor == 0;
+}
+
 /* Whether a version is faster than those before it in the table, by what is recorded in profiles/: the last
  * rung without tensor cores wherever its tiles fill the GPU (`fused` has smaller blocks for fewer rows),
- * those with tensor cores wherever there is work for them, and few rows always. tensor_core has not been
- * measured: in float32 it is left aside, as many GPUs add and multiply float32 at more than a third of the
- * rate of their tensor cores. The simulator has no tensor cores: there the ordinary rungs are faster. */
+ * those with tensor cores wherever there is work for them, and few rows always. The simulator has no tensor
+ * cores: there the ordinary rungs are faster. */
 static bool is_faster(const struct rung *rung, const fgn_chain *chain) {
     if (rung->fusion == ONE_KERNEL)
         return !has_few_tiles(chain->batch, chain->out_features);
     if (rung->fusion != TENSOR_CORES)
         return true;
-    if (SIMULATED || (rung->tensor == &gemm_9_tensor_core && is_float32_accurate(chain)))
+    if (SIMULATED ||
+        (rung->tensor == &gemm_9_tensor_core && is_float32_accurate(chain) && !has_fast_tensor_cores()))
         return false;
     double operations = 2.0 * chain->batch * chain->in_features * chain->out_features;
     return has_few_rows(chain) || operations >= FEWEST_TENSOR_OPERATIONS;

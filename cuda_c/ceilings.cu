@@ -64,7 +64,13 @@ struct ceiling_args {
     int rounds;
 };
 
-__global__ void __launch_bounds__(THREADS) ceiling_shared_kernel(struct ceiling_args args) {
+struct ceiling_shared_args {
+    float *out;
+    int step; /* floats from one round's reads to the next one's, modulo SPAN */
+    int rounds;
+};
+
+__global__ void __launch_bounds__(THREADS) ceiling_shared_kernel(struct ceiling_shared_args args) {
     __shared__ __align__(16) float data[SPAN];
     for (int i = threadIdx.x; i < SPAN; i += THREADS)
         data[i] = (float)i;
@@ -72,17 +78,20 @@ __global__ void __launch_bounds__(THREADS) ceiling_shared_kernel(struct ceiling_
     float sum[IN_FLIGHT] = {0.0f};
     for (int round = 0; round < args.rounds; round++)
         for (int half = 0; half < 2; half++) {
-            const float *group = data + (round + half) % 2 * GROUP + threadIdx.x * QUAD;
+            /* The step is known when this runs, not when it is compiled: of two groups that take turns in a
+             * way that the compiler sees, it reads each once and keeps it. */
+            unsigned first = ((unsigned)(round * args.step) + half * GROUP) % SPAN;
+            const float *group = data + first + threadIdx.x * QUAD;
             for (int i = 0; i < IN_FLIGHT; i++)
                 sum[i] = add_quad(sum[i], *(const float4 *)(group + i * THREADS * QUAD));
         }
     args.out[blockIdx.x * THREADS + threadIdx.x] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-LAUNCHER(ceiling_shared_kernel, struct ceiling_args)
+LAUNCHER(ceiling_shared_kernel, struct ceiling_shared_args)
 
 int ceiling_shared(float *out, int blocks, int rounds, void *stream) {
-    struct ceiling_args args = {out, rounds};
+    struct ceiling_shared_args args = {out, GROUP, rounds};
     dim3 grid = {(unsigned)blocks, 1, 1};
     dim3 block = {THREADS, 1, 1};
     return (int)launch_ceiling_shared_kernel(grid, block, 0, (cudaStream_t)stream, args);

@@ -12,7 +12,7 @@
  *
  * Bytes: inputs once, y once. Operations: 2 batch in_features out_features, three times that for float32.
  *
- * Limit: the tensor cores (1024 multiply-adds of 16-bit factors a clock and multiprocessor ... for which the
+ * Limit: the tensor cores (2048 multiply-adds of 16-bit factors a clock and multiprocessor ... for which the
  * power that the GPU may draw sets the clock), and at the end the last tiles' epilogues, which nothing hides.
  *
  * Groups of 8, 16, ..., 256 channels are normalised inside a tile, groups of 512 inside a pair; for others
@@ -46,7 +46,8 @@
 
 struct vectors {
     int count;
-    const float *from[MOST_VECTORS];
+    const float *from[MOST_VECTORS]; /* NULL: a constant */
+    float constant[MOST_VECTORS];
     int bias;
     int unscale;
     int scale;
@@ -59,6 +60,7 @@ struct hopper_args {
     struct hopper_copies copies;
     int64_t batch;
     int64_t out_features;
+    int tile_rows;     /* COMMON_ROWS or WARPGROUP_ROWS */
     int step_elements; /* along k */
     int steps;
     int row_units; /* a unit is what a pair computes at a time */
@@ -72,29 +74,37 @@ struct hopper_args {
     struct halves x_halves; /* of split factors */
     struct halves w_halves;
     void *y;
-    fgn_type y_type;
 };
 
 typedef float staged_vector[TILE_COLUMNS];
 
 static __device__ __forceinline__ struct tile_place place_of_unit(const struct hopper_args *args, int unit,
-                                                                  uint32_t rank) {
+                                                                  uint32_t rank, struct product product) {
     int band_units = args->row_units * BAND;
     int first_column = unit / band_units * BAND;
     int width = args->column_units - first_column < BAND ? args->column_units - first_column : BAND;
     int row = unit % band_units / width;
     int column = first_column + unit % band_units % width;
     struct tile_place place;
-    place.row = (args->pair_shares_w ? row * PAIR + rank : row) * TILE_ROWS;
-    place.column = (args->pair_shares_w ? column : column * PAIR + rank) * TILE_COLUMNS;
+    place.row = (args->pair_shares_w ? row * PAIR + rank : row) * args->tile_rows;
+    place.column = (args->pair_shares_w ? column : column * PAIR + rank) * product.columns;
     return place;
 }
 
-/* The column of sum[i], beside the two that the lane has in the first eight. */
-static __device__ __forceinline__ int column_of_sum(int i, int unused) {
+/* The column of sum[i], from the lane's first one on (the inverse of sum_at()), with 8 and with 4 neighbours.
+ */
+static __device__ __forceinline__ int column_of_sum_8(int i, int unused) {
     (void)unused;
-    return i / 4 * CHUNK + i % 2;
+    return i / 16 * 32 + i % 16 / 4 * 2 + i % 2;
 }
+
+static __device__ __forceinline__ int column_of_sum_4(int i, int unused) {
+    (void)unused;
+    return i / 8 * 16 + i % 8 / 4 * 2 + i % 2;
+}
+
+#define MOST_LANE_COLUMNS 8
+#define MOST_BLOCK_COLUMNS (QUAD * MOST_LANE_COLUMNS)
 
 /* What a thread's sums belong to. */
 struct sums_place {
@@ -106,13 +116,18 @@ struct sums_place {
 
 /* Starts to copy the tile's part of every vector. */
 static __device__ __forceinline__ void stage_vectors(const struct hopper_args *args, staged_vector *staged,
-                                                     int first_column, int warpgroup) {
+                                                     int first_column, int warpgroup,
+                                                     struct product product) {
     bar_sync(1 + warpgroup, WARPGROUP); /* the last tile's have been read */
     for (int v = 0; v < args->vectors.count; v++) {
-        for (int i = threadIdx.x % WARPGROUP; i < TILE_COLUMNS; i += WARPGROUP) {
+        const float *from = args->vectors.from[v];
+        for (int i = threadIdx.x % WARPGROUP; i < product.columns; i += WARPGROUP) {
             bool present = first_column + i < args->out_features;
-            cp_async_float(shared_address(&staged[v][i]),
-                           args->vectors.from[v] + (present ? first_column + i : 0), present);
+            if (from)
+                cp_async_float(shared_address(&staged[v][i]), from + (present ? first_column + i : 0),
+                               present);
+            else
+                staged[v][i] = args->vectors.constant[v];
         }
     }
 }
@@ -123,116 +138,114 @@ static __device__ __forceinline__ void await_vectors(int warpgroup) {
 }
 
 static __device__ __forceinline__ const float *operand(const struct sums_place *place, int vector) {
-    return (const float *)(dynamic_shared + place->vectors + vector * (int)sizeof(staged_vector));
+    const void *at = dynamic_shared + place->vectors + vector * (int)sizeof(staged_vector);
+    return (const float *)__builtin_assume_aligned(at, sizeof(float4));
 }
 
-/* A vector's values for sum[i] and sum[i + 1], which are the columns of sum[i + 2] and sum[i + 3] too. */
-static __device__ __forceinline__ float2 operand_pair(const struct sums_place *place, int vector, int i) {
-    return *(const float2 *)(operand(place, vector) + column_of_sum(i, 0));
+/* A vector's values for the lane's columns in a block. */
+struct lane_operand {
+    float v[MOST_LANE_COLUMNS];
+};
+
+static __device__ __forceinline__ struct lane_operand lane_operand(const struct sums_place *place, int vector,
+                                                                   int block, struct product product) {
+    struct lane_operand lane;
+    const float *of_block = operand(place, vector) + block * block_columns(product);
+#pragma unroll
+    for (int i = 0; i < lane_columns(product); i += 4) {
+        float4 quad = *(const float4 *)(of_block + i);
+        lane.v[i] = quad.x;
+        lane.v[i + 1] = quad.y;
+        lane.v[i + 2] = quad.z;
+        lane.v[i + 3] = quad.w;
+    }
+    return lane;
 }
 
 static __device__ __forceinline__ void undo_scaling(const struct hopper_args *args,
-                                                    const struct sums_place *place, float *sum) {
+                                                    const struct sums_place *place, float *sum,
+                                                    struct product product) {
 #pragma unroll
-    for (int row = 0; row < 2; row++) {
-        int64_t at = place->row + 8 * row;
-        float a = args->x_halves.unscale[at < args->batch ? at : args->batch - 1];
+    for (int block = 0; block < product.columns / block_columns(product); block++) {
+        struct lane_operand of_column = lane_operand(place, args->vectors.unscale, block, product);
 #pragma unroll
-        for (int i = 2 * row; i < SUMS; i += 4) {
-            /* the smaller factor first: their product may be too small or too large for a float */
-            float2 b = operand_pair(place, args->vectors.unscale, i);
-            sum[i] = sum[i] * fminf(a, b.x) * fmaxf(a, b.x);
-            sum[i + 1] = sum[i + 1] * fminf(a, b.y) * fmaxf(a, b.y);
+        for (int row = 0; row < 2; row++) {
+            int64_t at = place->row + 8 * row;
+            float a = args->x_halves.unscale[at < args->batch ? at : args->batch - 1];
+#pragma unroll
+            for (int i = 0; i < lane_columns(product); i++) {
+                /* the smaller factor first: their product may be too small or too large for a float */
+                float *v = &sum[sum_at(block, row, i, product)];
+                *v = *v * fminf(a, of_column.v[i]) * fmaxf(a, of_column.v[i]);
+            }
         }
     }
 }
 
-static __device__ __forceinline__ void add_bias(const struct hopper_args *args,
-                                                const struct sums_place *place, float *sum) {
+static __device__ __forceinline__ void
+add_bias(const struct hopper_args *args, const struct sums_place *place, float *sum, struct product product) {
 #pragma unroll
-    for (int i = 0; i < SUMS; i += 4) {
-        float2 bias = operand_pair(place, args->vectors.bias, i);
-        sum[i] += bias.x;
-        sum[i + 1] += bias.y;
-        sum[i + 2] += bias.x;
-        sum[i + 3] += bias.y;
+    for (int block = 0; block < product.columns / block_columns(product); block++) {
+        struct lane_operand bias = lane_operand(place, args->vectors.bias, block, product);
+#pragma unroll
+        for (int i = 0; i < lane_columns(product); i++) {
+            sum[sum_at(block, 0, i, product)] += bias.v[i];
+            sum[sum_at(block, 1, i, product)] += bias.v[i];
+        }
     }
 }
 
 static __device__ __forceinline__ void normalise(const struct hopper_args *args, float *sum,
-                                                 struct hopper_memory *memory, int warpgroup, uint32_t turn) {
+                                                 struct hopper_memory *memory, int warpgroup, uint32_t turn,
+                                                 struct product product) {
+    if (args->group_size == PAIR * product.columns) {
+        normalise_with_other_block(sum, args->eps, memory, warpgroup, turn, product);
+        return;
+    }
     switch (args->group_size) {
     case 8:
-        normalise_groups(sum, TILE_COLUMNS, 8, args->eps);
+        normalise_groups_of(sum, 8, args->eps, product);
         break;
     case 16:
-        normalise_groups(sum, TILE_COLUMNS, 16, args->eps);
+        normalise_groups_of(sum, 16, args->eps, product);
         break;
     case 32:
-        normalise_groups(sum, TILE_COLUMNS, 32, args->eps);
+        normalise_groups_of(sum, 32, args->eps, product);
         break;
     case 64:
-        normalise_groups(sum, TILE_COLUMNS, 64, args->eps);
+        normalise_groups_of(sum, 64, args->eps, product);
         break;
     case 128:
-        normalise_groups(sum, TILE_COLUMNS, 128, args->eps);
+        normalise_groups_of(sum, 128, args->eps, product);
         break;
     case 256:
-        normalise_groups(sum, TILE_COLUMNS, 256, args->eps);
-        break;
-    default:
-        normalise_with_other_block(sum, args->eps, memory, warpgroup, turn);
+        if (product.columns == TILE_COLUMNS)
+            normalise_groups_of(sum, 256, args->eps, product);
         break;
     }
 }
 
 static __device__ __forceinline__ void scale_and_shift_sums(const struct hopper_args *args,
-                                                            const struct sums_place *place, float *sum) {
+                                                            const struct sums_place *place, float *sum,
+                                                            struct product product) {
 #pragma unroll
-    for (int i = 0; i < SUMS; i += 4) {
-        float2 scale = make_float2(1.0f, 1.0f), shift = make_float2(0.0f, 0.0f);
-        if (args->vectors.scale != NO_VECTOR)
-            scale = operand_pair(place, args->vectors.scale, i);
-        if (args->vectors.shift != NO_VECTOR)
-            shift = operand_pair(place, args->vectors.shift, i);
-        sum[i] = sum[i] * scale.x + shift.x;
-        sum[i + 1] = sum[i + 1] * scale.y + shift.y;
-        sum[i + 2] = sum[i + 2] * scale.x + shift.x;
-        sum[i + 3] = sum[i + 3] * scale.y + shift.y;
+    for (int block = 0; block < product.columns / block_columns(product); block++) {
+        struct lane_operand scale = lane_operand(place, args->vectors.scale, block, product);
+        struct lane_operand shift = lane_operand(place, args->vectors.shift, block, product);
+#pragma unroll
+        for (int i = 0; i < 2 * lane_columns(product); i++) {
+            int column = i % lane_columns(product);
+            float *v = &sum[sum_at(block, i / lane_columns(product), column, product)];
+            *v = *v * scale.v[column] + shift.v[column];
+        }
     }
 }
 
 /* ---- From registers to y ---- */
 
-/* One value after the other: for rows that do not begin at multiples of 16 bytes. */
-static __device__ __forceinline__ void store_values(const struct sums_place *place, const float *sum, int row,
-                                                    void *y, fgn_type type) {
-#pragma unroll
-    for (int i = 0; i < SUMS; i++) {
-        int column = column_of_sum(i, 0);
-        if (i / 2 % 2 != row || column >= place->columns)
-            continue;
-        if (type == FGN_FLOAT32)
-            ((float *)y)[column] = sum[i];
-        else
-            ((uint16_t *)y)[column] = type == FGN_FLOAT16 ? float16_bits(sum[i]) : bfloat16_bits(sum[i]);
-    }
-}
-
-/* Two neighbouring floats a lane: a quad fills a sector of 32 bytes. */
-static __device__ __forceinline__ void store_floats(const struct sums_place *place, const float *sum, int row,
-                                                    float *y) {
-#pragma unroll
-    for (int i = 2 * row; i < SUMS; i += 4) {
-        int column = column_of_sum(i, 0);
-        if (column < place->columns)
-            *(float2 *)(y + column) = make_float2(sum[i], sum[i + 1]);
-    }
-}
-
 /* Two values in one register, by one instruction. */
-static __device__ __forceinline__ uint32_t packed(float a, float b, fgn_type type) {
-    if (type == FGN_FLOAT16) {
+static __device__ __forceinline__ uint32_t packed(float a, float b, struct product product) {
+    if (product.factors == FLOAT16_FACTORS) {
         __half2 pair = __floats2half2_rn(a, b);
         return *(uint32_t *)&pair;
     }
@@ -240,165 +253,154 @@ static __device__ __forceinline__ uint32_t packed(float a, float b, fgn_type typ
     return *(uint32_t *)&pair;
 }
 
-/* Transposes a 2 x 2 matrix whose rows are in two lanes, `distance` apart. */
-static __device__ __forceinline__ void exchange(uint32_t *a, uint32_t *b, int distance) {
-    bool upper = threadIdx.x & distance;
-    uint32_t got = __shfl_xor_sync(0xffffffffu, upper ? *a : *b, distance);
-    if (upper)
-        *a = got;
-    else
-        *b = got;
+/* The lane's columns of a block in one of its rows, 16 bytes of y. */
+static __device__ __forceinline__ uint4 bytes_of_sums(const float *sum, int block, int row,
+                                                      struct product product) {
+    float v[MOST_LANE_COLUMNS];
+#pragma unroll
+    for (int i = 0; i < lane_columns(product); i++)
+        v[i] = sum[sum_at(block, row, i, product)];
+    if (lane_columns(product) == 4)
+        return make_uint4(__float_as_uint(v[0]), __float_as_uint(v[1]), __float_as_uint(v[2]),
+                          __float_as_uint(v[3]));
+    return make_uint4(packed(v[0], v[1], product), packed(v[2], v[3], product), packed(v[4], v[5], product),
+                      packed(v[6], v[7], product));
 }
 
-#define ROW_PAIRS (SUMS / 4) /* of a thread, in one of its two rows */
-
-/* Eight neighbouring 16-bit values a lane. A quad has two of every eight columns in each lane: four times
- * eight columns are transposed within it, so that each lane stores 16 bytes and the quad 64. */
-static __device__ __forceinline__ void store_halves(const struct sums_place *place, const float *sum, int row,
-                                                    uint16_t *y, bool present, fgn_type type) {
-    uint32_t pair[ROW_PAIRS];
-#pragma unroll
-    for (int i = 0; i < ROW_PAIRS; i++)
-        pair[i] = packed(sum[4 * i + 2 * row], sum[4 * i + 2 * row + 1], type);
-#pragma unroll
-    for (int i = 0; i < ROW_PAIRS; i += 2)
-        exchange(&pair[i], &pair[i + 1], 1);
-#pragma unroll
-    for (int i = 0; i < ROW_PAIRS; i += QUAD) {
-        exchange(&pair[i], &pair[i + 2], 2);
-        exchange(&pair[i + 1], &pair[i + 3], 2);
-    }
-    int to_first_column = threadIdx.x % QUAD * (CHUNK - 2); /* of the lane's own eight, from its first two */
-#pragma unroll
-    for (int i = 0; i < ROW_PAIRS; i += QUAD) {
-        int column = i * CHUNK + to_first_column;
-        if (present && column < place->columns)
-            *(uint4 *)(y + column) = make_uint4(pair[i], pair[i + 1], pair[i + 2], pair[i + 3]);
-    }
-}
-
-static __device__ __forceinline__ void store_sums_as(const struct hopper_args *args,
-                                                     const struct sums_place *place, const float *sum,
-                                                     fgn_type type) {
-    bool aligned = args->out_features % CHUNK == 0;
+static __device__ __forceinline__ void store_sums(const struct hopper_args *args,
+                                                  const struct sums_place *place, const float *sum,
+                                                  struct product product) {
+    int columns = block_columns(product), value_bytes = 16 / lane_columns(product);
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-        int64_t first = (place->row + 8 * row) * args->out_features + place->column;
-        bool present = place->row + 8 * row < args->batch;
-        if (aligned && type != FGN_FLOAT32)
-            store_halves(place, sum, row, (uint16_t *)args->y + first, present, type);
-        else if (aligned && present)
-            store_floats(place, sum, row, (float *)args->y + first);
-        else if (present)
-            store_values(place, sum, row, (unsigned char *)args->y + first * (type == FGN_FLOAT32 ? 4 : 2),
-                         type);
-    }
-}
-
-/* The type is a constant in each branch. */
-static __device__ __forceinline__ void store_sums(const struct hopper_args *args,
-                                                  const struct sums_place *place, const float *sum) {
-    switch (args->y_type) {
-    case FGN_FLOAT32:
-        store_sums_as(args, place, sum, FGN_FLOAT32);
-        break;
-    case FGN_FLOAT16:
-        store_sums_as(args, place, sum, FGN_FLOAT16);
-        break;
-    case FGN_BFLOAT16:
-        store_sums_as(args, place, sum, FGN_BFLOAT16);
-        break;
+        int64_t at = (place->row + 8 * row) * args->out_features + place->column;
+        unsigned char *to = (unsigned char *)args->y + at * value_bytes;
+        int present = place->row + 8 * row < args->batch ? place->columns : 0;
+#pragma unroll
+        for (int block = 0; block < product.columns / columns; block++)
+            if (block * columns < present)
+                *(uint4 *)(to + block * columns * value_bytes) = bytes_of_sums(sum, block, row, product);
     }
 }
 
 static __device__ __forceinline__ void apply_to_sums(const struct operators *list, const int *vector,
-                                                     const struct sums_place *place, float *sum) {
+                                                     const struct sums_place *place, float *sum,
+                                                     struct product product) {
+    place_function column_of_sum = lane_columns(product) == 8 ? column_of_sum_8 : column_of_sum_4;
 #pragma unroll 1
     for (int i = 0; i < list->count; i++)
-        apply_operator_with(&list->step[i], sum, SUMS, operand(place, vector[i]), column_of_sum, 0);
+        apply_operator_with(&list->step[i], sum, sums_of(product), operand(place, vector[i]), column_of_sum,
+                            0);
 }
 
 /* From the sums of a tile to its part of y. */
 static __device__ __forceinline__ void finish_tile(const struct hopper_args *args, struct tile_place tile,
                                                    float *sum, struct hopper_memory *memory,
                                                    const staged_vector *staged, int warpgroup, uint32_t turn,
-                                                   enum factors factors) {
+                                                   struct product product) {
     int lane = threadIdx.x % 32;
     int row_in_warpgroup = threadIdx.x % WARPGROUP / 32 * 16 + lane / QUAD;
-    int first_column = lane % QUAD * 2;
-    struct sums_place place = {tile.row + warpgroup * WARPGROUP_ROWS + row_in_warpgroup,
-                               tile.column + first_column,
+    int first_column = lane % QUAD * lane_columns(product);
+    struct sums_place place = {tile.row + row_in_warpgroup, tile.column + first_column,
                                (int)(args->out_features - tile.column - first_column),
                                (int)((unsigned char *)&staged[0][first_column] - dynamic_shared)};
-    if (factors == SPLIT_FLOAT32_FACTORS)
-        undo_scaling(args, &place, sum);
+    if (product.factors == SPLIT_FLOAT32_FACTORS)
+        undo_scaling(args, &place, sum, product);
     if (args->vectors.bias != NO_VECTOR)
-        add_bias(args, &place, sum);
-    apply_to_sums(&args->before, args->vectors.before, &place, sum);
+        add_bias(args, &place, sum, product);
+    apply_to_sums(&args->before, args->vectors.before, &place, sum, product);
     if (args->group_size > 0) {
-        normalise(args, sum, memory, warpgroup, turn);
-        scale_and_shift_sums(args, &place, sum);
-        apply_to_sums(&args->after, args->vectors.after, &place, sum);
+        normalise(args, sum, memory, warpgroup, turn, product);
+        scale_and_shift_sums(args, &place, sum, product);
+        apply_to_sums(&args->after, args->vectors.after, &place, sum, product);
     }
-    store_sums(args, &place, sum);
+    store_sums(args, &place, sum, product);
+}
+
+/* A constant for split factors: their products take three times as long, and always are of common tiles. */
+static __device__ __forceinline__ int tile_rows_known(const struct hopper_args *args,
+                                                      struct product product) {
+    return product.factors == SPLIT_FLOAT32_FACTORS ? COMMON_ROWS : args->tile_rows;
 }
 
 static __device__ __forceinline__ void produce(const struct hopper_args *args, struct hopper_memory *memory,
-                                               enum factors factors) {
+                                               struct product product) {
     uint32_t rank = cluster_rank();
-    struct ring ring = {0, 0};
+    struct ring ring = start_of_ring(tile_rows_known(args, product), product);
     int units = args->row_units * args->column_units;
     for (int unit = blockIdx.x / PAIR; unit < units; unit += gridDim.x / PAIR) {
-        struct tile_place place = place_of_unit(args, unit, rank);
+        struct tile_place place = place_of_unit(args, unit, rank, product);
         for (int step = 0; step < args->steps; step++) {
             int k = step * args->step_elements;
-            copy_step(memory, &args->copies.x, &args->copies.w, place, k, args->pair_shares_w, rank, &ring);
-            if (factors == SPLIT_FLOAT32_FACTORS)
+            copy_step(memory, &args->copies.x, &args->copies.w, place, k, args->pair_shares_w, rank, &ring,
+                      product);
+            if (product.factors == SPLIT_FLOAT32_FACTORS)
                 copy_step(memory, &args->copies.x_low, &args->copies.w_low, place, k, args->pair_shares_w,
-                          rank, &ring);
+                          rank, &ring, product);
         }
     }
 }
 
 static __device__ __forceinline__ void consume(const struct hopper_args *args, struct hopper_memory *memory,
-                                               int warpgroup, enum factors factors) {
+                                               int warpgroup, struct product product) {
     staged_vector *staged = (staged_vector *)(memory + 1) + warpgroup * args->vectors.count;
+    int tile_rows = tile_rows_known(args, product);
+    bool own_tiles = has_own_tiles(tile_rows);
+    int first_row = own_tiles ? 0 : warpgroup * WARPGROUP_ROWS; /* in a tile */
     uint32_t rank = cluster_rank(), turn = 0;
-    struct ring ring = {0, 0};
-    int units = args->row_units * args->column_units;
+    struct ring ring = start_of_ring(tile_rows, product);
+    int units = args->row_units * args->column_units, each = gridDim.x / PAIR;
+    int first_unit = blockIdx.x / PAIR;
+    if (own_tiles) {
+        /* the second warpgroup begins with the second tile, and each leaves out the other's */
+        if (warpgroup == 1)
+            skip(&ring, args->steps);
+        first_unit += warpgroup * each;
+        each *= CONSUMERS;
+    }
 #pragma unroll 1
-    for (int unit = blockIdx.x / PAIR; unit < units; unit += gridDim.x / PAIR) {
-        float sum[SUMS];
-        struct tile_place place = place_of_unit(args, unit, rank);
-        stage_vectors(args, staged, place.column, warpgroup);
-        if (factors == SPLIT_FLOAT32_FACTORS)
-            multiply_split(memory, args->steps, warpgroup, &ring, sum);
+    for (int unit = first_unit; unit < units; unit += each) {
+        float sum[MOST_SUMS];
+        struct tile_place place = place_of_unit(args, unit, rank, product);
+        stage_vectors(args, staged, place.column, warpgroup, product);
+        if (own_tiles)
+            await_turn(memory, warpgroup, turn);
+        int last_slot = 0;
+        if (product.factors == SPLIT_FLOAT32_FACTORS)
+            multiply_split(memory, args->steps, first_row, &ring, sum, product);
         else
-            multiply(memory, args->steps, warpgroup, &ring, sum, factors);
+            last_slot = multiply(memory, args->steps, first_row, &ring, sum, product);
+        if (own_tiles) {
+            end_turn(memory, warpgroup);
+            skip(&ring, args->steps);
+        }
+        if (product.factors != SPLIT_FLOAT32_FACTORS)
+            finish_multiplying(memory, last_slot, sum, product);
         await_vectors(warpgroup);
-        finish_tile(args, place, sum, memory, staged, warpgroup, turn, factors);
+        place.row += first_row;
+        finish_tile(args, place, sum, memory, staged, warpgroup, turn, product);
         turn ^= 1;
     }
 }
 
-static __device__ __forceinline__ void run_block(const struct hopper_args *args, enum factors factors) {
+static __device__ __forceinline__ void run_block(const struct hopper_args *args, struct product product) {
     extern __shared__ unsigned char unaligned[];
     struct hopper_memory *memory = (struct hopper_memory *)(((uintptr_t)unaligned + SLOT_ALIGNMENT - 1) /
                                                             SLOT_ALIGNMENT * SLOT_ALIGNMENT);
-    if (factors == SPLIT_FLOAT32_FACTORS && (*args->x_halves.unheld || *args->w_halves.unheld))
+    if (product.factors == SPLIT_FLOAT32_FACTORS && (*args->x_halves.unheld || *args->w_halves.unheld))
         return; /* the float32 rung, launched after this one, does the work */
     if (threadIdx.x == 0) {
         prefetch_tensormap(&args->copies.x);
         prefetch_tensormap(&args->copies.w);
     }
-    prepare_barriers(memory);
+    prepare_barriers(memory, args->tile_rows);
     if (threadIdx.x < WARPGROUP) {
         setmaxnreg_dec(PRODUCER_REGISTERS);
         if (threadIdx.x == 0)
-            produce(args, memory, factors);
+            produce(args, memory, product);
     } else {
         setmaxnreg_inc(CONSUMER_REGISTERS);
-        consume(args, memory, threadIdx.x / WARPGROUP - 1, factors);
+        consume(args, memory, threadIdx.x / WARPGROUP - 1, product);
     }
     cluster_sync(); /* a block's shared memory has to outlive what the other one sends there */
 }
@@ -413,26 +415,58 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_bfloat16_kernel(const __grid_constant__ struct hopper_args args) {
+    struct product product = {BFLOAT16_FACTORS, TILE_COLUMNS};
     if (HAS_HOPPER_INSTRUCTIONS)
-        run_block(&args, BFLOAT16_FACTORS);
+        run_block(&args, product);
+}
+
+__global__ void __launch_bounds__(BLOCK_THREADS, 1)
+    hopper_bfloat16_narrow_kernel(const __grid_constant__ struct hopper_args args) {
+    struct product product = {BFLOAT16_FACTORS, NARROW_COLUMNS};
+    if (HAS_HOPPER_INSTRUCTIONS)
+        run_block(&args, product);
 }
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_float16_kernel(const __grid_constant__ struct hopper_args args) {
+    struct product product = {FLOAT16_FACTORS, TILE_COLUMNS};
     if (HAS_HOPPER_INSTRUCTIONS)
-        run_block(&args, FLOAT16_FACTORS);
+        run_block(&args, product);
+}
+
+__global__ void __launch_bounds__(BLOCK_THREADS, 1)
+    hopper_float16_narrow_kernel(const __grid_constant__ struct hopper_args args) {
+    struct product product = {FLOAT16_FACTORS, NARROW_COLUMNS};
+    if (HAS_HOPPER_INSTRUCTIONS)
+        run_block(&args, product);
 }
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_tf32_kernel(const __grid_constant__ struct hopper_args args) {
+    struct product product = {TF32_FACTORS, TILE_COLUMNS};
     if (HAS_HOPPER_INSTRUCTIONS)
-        run_block(&args, TF32_FACTORS);
+        run_block(&args, product);
+}
+
+__global__ void __launch_bounds__(BLOCK_THREADS, 1)
+    hopper_tf32_narrow_kernel(const __grid_constant__ struct hopper_args args) {
+    struct product product = {TF32_FACTORS, NARROW_COLUMNS};
+    if (HAS_HOPPER_INSTRUCTIONS)
+        run_block(&args, product);
 }
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_split_float32_kernel(const __grid_constant__ struct hopper_args args) {
+    struct product product = {SPLIT_FLOAT32_FACTORS, TILE_COLUMNS};
     if (HAS_HOPPER_INSTRUCTIONS)
-        run_block(&args, SPLIT_FLOAT32_FACTORS);
+        run_block(&args, product);
+}
+
+__global__ void __launch_bounds__(BLOCK_THREADS, 1)
+    hopper_split_float32_narrow_kernel(const __grid_constant__ struct hopper_args args) {
+    struct product product = {SPLIT_FLOAT32_FACTORS, NARROW_COLUMNS};
+    if (HAS_HOPPER_INSTRUCTIONS)
+        run_block(&args, product);
 }
 
 /* ---- The host's side ---- */
@@ -452,26 +486,44 @@ static encode_function find_encode(void) {
     return found == cudaDriverEntryPointSuccess ? (encode_function)function : NULL;
 }
 
-/* How the copy engine sees a row-major matrix: boxes of `box_rows` rows and 128 bytes, swizzled. What a box
- * has outside the matrix is zero. */
+/* How the copy engine sees a row-major matrix: a box is `box_rows` rows and 128 bytes, swizzled, and what it
+ * has outside the matrix is zero. sorted_rows: 0, or the rows of a block that is sorted as hopper_tile.h
+ * says, of which the matrix has whole ones. */
 static bool describe(CUtensorMap *map, CUtensorMapDataType type, int element_bytes, const void *matrix,
-                     int64_t rows, int64_t columns, int64_t pitch, int box_rows) {
+                     int64_t rows, int64_t columns, int64_t pitch, int box_rows, int sorted_rows) {
     static encode_function encode = NULL;
     if (!encode)
         encode = find_encode();
     if (!encode)
         return false;
+    cuuint32_t box_columns = STEP_BYTES / element_bytes, steps[5] = {1, 1, 1, 1, 1};
+    cuuint64_t row = (cuuint64_t)pitch * element_bytes;
+    if (sorted_rows > 0) {
+        cuuint32_t of_lane = sorted_rows / QUAD;
+        cuuint64_t sizes[5] = {(cuuint64_t)columns, 2, QUAD, of_lane / 2, (cuuint64_t)rows / sorted_rows};
+        cuuint64_t strides[4] = {row, of_lane * row, 2 * row, sorted_rows * row};
+        cuuint32_t box[5] = {box_columns, 2, QUAD, of_lane / 2, (cuuint32_t)(box_rows / sorted_rows)};
+        return encode(map, type, 5, (void *)matrix, sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+    }
     cuuint64_t sizes[2] = {(cuuint64_t)columns, (cuuint64_t)rows};
-    cuuint64_t strides[1] = {(cuuint64_t)pitch * element_bytes};
-    cuuint32_t box[2] = {(cuuint32_t)(STEP_BYTES / element_bytes), (cuuint32_t)box_rows};
-    cuuint32_t element_strides[2] = {1, 1};
-    return encode(map, type, 2, (void *)matrix, sizes, strides, box, element_strides,
-                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+    cuuint32_t box[2] = {box_columns, (cuuint32_t)box_rows};
+    return encode(map, type, 2, (void *)matrix, sizes, &row, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 static bool is_split(const fgn_chain *chain) {
     return chain->type == FGN_FLOAT32 && chain->precision == FGN_IEEE;
+}
+
+static enum factors factors_of(const fgn_chain *chain) {
+    if (is_split(chain))
+        return SPLIT_FLOAT32_FACTORS;
+    return chain->type == FGN_FLOAT32   ? TF32_FACTORS
+           : chain->type == FGN_FLOAT16 ? FLOAT16_FACTORS
+                                        : BFLOAT16_FACTORS;
 }
 
 static int element_bytes_of(const fgn_chain *chain) {
@@ -492,58 +544,89 @@ static bool normalises_in_tile(const fgn_chain *chain) {
     return is_power_of_two(size) && size >= CHUNK && size <= PAIR * TILE_COLUMNS;
 }
 
-/* Pairs of rows share w, which is the larger part of a slot; but a group of 512 needs a pair of columns, and
- * an odd number of row tiles would leave a block without work. */
-static bool pairs_share_w(const fgn_chain *chain) {
-    return group_size_of(chain) != PAIR * TILE_COLUMNS && tiles(chain->batch, TILE_ROWS) % PAIR == 0;
+/* Pairs of rows share w, which is the larger part of a slot; but a group of two tiles needs a pair of
+ * columns, and an odd number of row tiles would leave a block without work. */
+static bool pairs_share_w(const fgn_chain *chain, int tile_rows, int columns) {
+    return group_size_of(chain) != PAIR * columns && tiles(chain->batch, tile_rows) % PAIR == 0;
 }
 
-static bool describe_matrices(struct hopper_args *args, const fgn_chain *chain, const void *x) {
-    int x_box = args->pair_shares_w ? TILE_ROWS : TILE_ROWS / PAIR;
-    int w_box = args->pair_shares_w ? TILE_COLUMNS / PAIR : TILE_COLUMNS;
+/* The longest product of which a warpgroup has tiles of its own. */
+#define MOST_OWN_STEPS 32
+
+/* Whether tiles of this size leave half of the pairs without work, or more. */
+static bool are_few(const fgn_chain *chain, int tile_rows, int columns, int pairs) {
+    return tiles(tiles(chain->batch, tile_rows) * tiles(chain->out_features, columns), PAIR) * 2 <= pairs;
+}
+
+/* Tiles of one warpgroup for short products, and smaller tiles where large ones are few. */
+static void choose_tiles(const fgn_chain *chain, int steps, int pairs, int *tile_rows, int *columns) {
+    bool own =
+        !is_split(chain) && (steps <= MOST_OWN_STEPS || are_few(chain, COMMON_ROWS, TILE_COLUMNS, pairs));
+    *tile_rows = own ? WARPGROUP_ROWS : COMMON_ROWS;
+    bool narrow =
+        group_size_of(chain) <= PAIR * NARROW_COLUMNS && are_few(chain, *tile_rows, TILE_COLUMNS, pairs);
+    *columns = narrow ? NARROW_COLUMNS : TILE_COLUMNS;
+}
+
+static cudaError_t count_pairs(int *pairs) {
+    int device, multiprocessors = 0;
+    cudaError_t error = cudaGetDevice(&device);
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+    *pairs = multiprocessors / PAIR;
+    return error;
+}
+
+static bool describe_matrices(struct hopper_args *args, const fgn_chain *chain, struct product product,
+                              const void *x) {
+    int x_box = args->pair_shares_w ? args->tile_rows : args->tile_rows / PAIR;
+    int w_box = args->pair_shares_w ? product.columns / PAIR : product.columns;
+    int sorted_rows = block_columns(product);
     int64_t batch = chain->batch, in = chain->in_features, out = chain->out_features;
     if (is_split(chain)) {
         CUtensorMapDataType half = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
         int64_t pitch = halves_pitch(in);
-        return describe(&args->copies.x, half, 2, args->x_halves.high, batch, in, pitch, x_box) &&
-               describe(&args->copies.x_low, half, 2, args->x_halves.low, batch, in, pitch, x_box) &&
-               describe(&args->copies.w, half, 2, args->w_halves.high, out, in, pitch, w_box) &&
-               describe(&args->copies.w_low, half, 2, args->w_halves.low, out, in, pitch, w_box);
+        return describe(&args->copies.x, half, 2, args->x_halves.high, batch, in, pitch, x_box, 0) &&
+               describe(&args->copies.x_low, half, 2, args->x_halves.low, batch, in, pitch, x_box, 0) &&
+               describe(&args->copies.w, half, 2, args->w_halves.high, out, in, pitch, w_box, sorted_rows) &&
+               describe(&args->copies.w_low, half, 2, args->w_halves.low, out, in, pitch, w_box, sorted_rows);
     }
     /* As TFLOAT32 the copy engine rounds to tf32; wgmma alone would cut the bits off. */
     CUtensorMapDataType type = chain->type == FGN_FLOAT32   ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
                                : chain->type == FGN_FLOAT16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                             : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     int bytes = element_bytes_of(chain);
-    return describe(&args->copies.x, type, bytes, x, batch, in, in, x_box) &&
-           describe(&args->copies.w, type, bytes, chain->weight, out, in, in, w_box);
+    return describe(&args->copies.x, type, bytes, x, batch, in, in, x_box, 0) &&
+           describe(&args->copies.w, type, bytes, chain->weight, out, in, in, w_box, sorted_rows);
 }
 
 typedef void (*hopper_kernel)(const struct hopper_args args);
 
-static hopper_kernel kernel_for(const fgn_chain *chain) {
-    if (chain->type == FGN_BFLOAT16)
-        return hopper_bfloat16_kernel;
-    if (chain->type == FGN_FLOAT16)
-        return hopper_float16_kernel;
-    return is_split(chain) ? hopper_split_float32_kernel : hopper_tf32_kernel;
+static hopper_kernel kernel_for(struct product product) {
+    const hopper_kernel wide[] = {hopper_bfloat16_kernel, hopper_float16_kernel, hopper_tf32_kernel,
+                                  hopper_split_float32_kernel};
+    const hopper_kernel narrow[] = {hopper_bfloat16_narrow_kernel, hopper_float16_narrow_kernel,
+                                    hopper_tf32_narrow_kernel, hopper_split_float32_narrow_kernel};
+    return product.columns == TILE_COLUMNS ? wide[product.factors] : narrow[product.factors];
 }
 
-static cudaError_t launch_kernel(const fgn_chain *chain, struct hopper_args *args, cudaStream_t stream) {
-    int device, multiprocessors;
-    cudaError_t error = cudaGetDevice(&device);
-    if (error == cudaSuccess)
-        error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-    hopper_kernel kernel = kernel_for(chain);
-    size_t shared_bytes = SLOT_ALIGNMENT + sizeof(struct hopper_memory) +
-                          CONSUMERS * args->vectors.count * sizeof(staged_vector);
-    if (error == cudaSuccess)
-        error = cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                     (int)shared_bytes);
+/* The vectors have what the ring leaves of a block's 227 KB of shared memory. */
+#define MOST_SHARED_BYTES (227 << 10)
+
+static size_t shared_bytes_of(int vectors) {
+    return SLOT_ALIGNMENT + sizeof(struct hopper_memory) + CONSUMERS * vectors * sizeof(staged_vector);
+}
+
+static cudaError_t launch_kernel(struct hopper_args *args, struct product product, int most_pairs,
+                                 cudaStream_t stream) {
+    hopper_kernel kernel = kernel_for(product);
+    size_t shared_bytes = shared_bytes_of(args->vectors.count);
+    cudaError_t error = cudaFuncSetAttribute((const void *)kernel,
+                                             cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
     if (error != cudaSuccess)
         return error;
     int units = args->row_units * args->column_units;
-    int pairs = multiprocessors / PAIR < units ? multiprocessors / PAIR : units;
+    int pairs = most_pairs < units ? most_pairs : units;
     cudaLaunchAttribute cluster;
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim.x = PAIR;
@@ -559,6 +642,20 @@ static cudaError_t launch_kernel(const fgn_chain *chain, struct hopper_args *arg
     return cudaLaunchKernelEx(&config, kernel, *args);
 }
 
+static int operands_of(const fgn_pointwise *step, int count) {
+    int operands = 0;
+    for (int i = 0; i < count; i++)
+        operands += step[i].kind == FGN_ADD_CHANNEL || step[i].kind == FGN_MULTIPLY_CHANNEL;
+    return operands;
+}
+
+/* Bias, what undoes scaling, scale and shift may all be there. */
+static bool vectors_fit(const fgn_chain *chain) {
+    int operands =
+        operands_of(chain->before, chain->before_count) + operands_of(chain->after, chain->after_count);
+    return shared_bytes_of(4 + operands) <= MOST_SHARED_BYTES;
+}
+
 static const char *refusal(const fgn_chain *chain) {
     int device, major, minor;
     if (cudaGetDevice(&device) != cudaSuccess ||
@@ -568,9 +665,13 @@ static const char *refusal(const fgn_chain *chain) {
         return NEEDS_HOPPER;
     if (!is_split(chain) && chain->in_features % (16 / element_bytes_of(chain)) != 0)
         return "rows of x that are multiples of 16 bytes";
+    if (chain->out_features % MOST_BLOCK_COLUMNS != 0)
+        return "a multiple of 32 output features";
     if (chain->groups > 0 && !normalises_in_tile(chain))
         return "groups of 8, 16, 32, 64, 128, 256 or 512 channels";
-    if (chain->batch > INT32_MAX - TILE_ROWS * PAIR)
+    if (!vectors_fit(chain))
+        return "at most 7 operators with a vector";
+    if (chain->batch > INT32_MAX - COMMON_ROWS * PAIR)
         return "a batch below 2^31";
     return NULL;
 }
@@ -594,25 +695,27 @@ static cudaError_t prepare(const fgn_chain *chain, void *prepared, cudaStream_t 
                        halves_at(prepared, chain->out_features, chain->in_features), stream);
 }
 
-static int add_vector(struct vectors *vectors, const float *from) {
-    if (!from)
-        return NO_VECTOR;
+static int add_vector(struct vectors *vectors, const float *from, float otherwise) {
     vectors->from[vectors->count] = from;
+    vectors->constant[vectors->count] = otherwise;
     return vectors->count++;
+}
+
+/* The operands of operators; those without one are not staged. */
+static void add_operands(struct vectors *vectors, const fgn_pointwise *step, int count, int *numbers) {
+    for (int i = 0; i < count; i++)
+        numbers[i] = step[i].channel ? add_vector(vectors, step[i].channel, 0.0f) : NO_VECTOR;
 }
 
 static struct vectors vectors_of(const fgn_chain *chain, const float *unscale) {
     struct vectors vectors = {};
-    vectors.bias = add_vector(&vectors, chain->bias);
-    vectors.unscale = add_vector(&vectors, unscale);
-    for (int i = 0; i < chain->before_count; i++)
-        vectors.before[i] = add_vector(&vectors, chain->before[i].channel);
-    vectors.scale = vectors.shift = NO_VECTOR;
+    vectors.bias = chain->bias ? add_vector(&vectors, chain->bias, 0.0f) : NO_VECTOR;
+    vectors.unscale = unscale ? add_vector(&vectors, unscale, 1.0f) : NO_VECTOR;
+    add_operands(&vectors, chain->before, chain->before_count, vectors.before);
     if (normalises_in_tile(chain)) {
-        vectors.scale = add_vector(&vectors, chain->norm_scale);
-        vectors.shift = add_vector(&vectors, chain->norm_shift);
-        for (int i = 0; i < chain->after_count; i++)
-            vectors.after[i] = add_vector(&vectors, chain->after[i].channel);
+        vectors.scale = add_vector(&vectors, chain->norm_scale, 1.0f);
+        vectors.shift = add_vector(&vectors, chain->norm_shift, 0.0f);
+        add_operands(&vectors, chain->after, chain->after_count, vectors.after);
     }
     return vectors;
 }
@@ -620,22 +723,24 @@ static struct vectors vectors_of(const fgn_chain *chain, const float *unscale) {
 static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void *workspace,
                            cudaStream_t stream) {
     struct hopper_args args = {};
+    int pairs;
+    cudaError_t error = count_pairs(&pairs);
     args.batch = chain->batch;
     args.out_features = chain->out_features;
     args.step_elements = STEP_BYTES / element_bytes_of(chain);
     args.steps = (int)tiles(chain->in_features, args.step_elements);
-    args.pair_shares_w = pairs_share_w(chain);
-    args.row_units = (int)tiles(chain->batch, args.pair_shares_w ? PAIR * TILE_ROWS : TILE_ROWS);
+    struct product product = {factors_of(chain), TILE_COLUMNS};
+    choose_tiles(chain, args.steps, pairs, &args.tile_rows, &product.columns);
+    args.pair_shares_w = pairs_share_w(chain, args.tile_rows, product.columns);
+    args.row_units = (int)tiles(chain->batch, args.pair_shares_w ? PAIR * args.tile_rows : args.tile_rows);
     args.column_units =
-        (int)tiles(chain->out_features, args.pair_shares_w ? TILE_COLUMNS : PAIR * TILE_COLUMNS);
+        (int)tiles(chain->out_features, args.pair_shares_w ? product.columns : PAIR * product.columns);
     args.group_size = normalises_in_tile(chain) ? (int)group_size_of(chain) : 0;
     args.eps = chain->eps;
     args.before = operators_of(chain->before_count, chain->before);
     args.after = operators_of(chain->after_count, chain->after);
     args.y = y;
-    args.y_type = chain->type;
-    cudaError_t error = cudaSuccess;
-    if (is_split(chain)) {
+    if (error == cudaSuccess && is_split(chain)) {
         args.x_halves = halves_at(workspace, chain->batch, chain->in_features);
         args.w_halves = halves_at((void *)chain->prepared, chain->out_features, chain->in_features);
         error = make_halves((const float *)x, chain->batch, chain->in_features, args.x_halves, stream);
@@ -643,9 +748,9 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     if (error != cudaSuccess)
         return error;
     args.vectors = vectors_of(chain, args.w_halves.unscale);
-    if (!describe_matrices(&args, chain, x))
+    if (!describe_matrices(&args, chain, product, x))
         return cudaErrorInvalidValue;
-    error = launch_kernel(chain, &args, stream);
+    error = launch_kernel(&args, product, pairs, stream);
     if (error == cudaSuccess && is_split(chain)) {
         struct condition unheld = {args.x_halves.unheld, args.w_halves.unheld};
         error = float32_chain(chain, (const float *)x, (float *)y, unheld, stream);

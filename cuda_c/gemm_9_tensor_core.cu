@@ -421,7 +421,7 @@ static __forceinline__ __device__ void normalise_with_other_warps(const struct t
     int warp = threadIdx.x / LANES % WARPS_ACROSS;
     int parts = args->group_size / columns, first = warp / parts * parts;
     float mean[MOST_UNITS], squares[MOST_UNITS];
-    moments_of_units(value, 2, columns, mean, squares);
+    moments_of_units(value, 2, columns, QUAD, mean, squares);
 #pragma unroll
     for (int i = 0; i < 2; i++)
         if (threadIdx.x % QUAD == 0)
@@ -452,13 +452,13 @@ static __forceinline__ __device__ void normalise(const struct tensor_core_args *
                                                  const struct row_place *at, float *value, int columns) {
     switch (args->group_size) {
     case 8:
-        normalise_groups(value, columns, 8, args->eps);
+        normalise_groups(value, columns, 8, QUAD, args->eps);
         break;
     case 16:
-        normalise_groups(value, columns, 16, args->eps);
+        normalise_groups(value, columns, 16, QUAD, args->eps);
         break;
     case 32:
-        normalise_groups(value, columns, 32, args->eps);
+        normalise_groups(value, columns, 32, QUAD, args->eps);
         break;
     default:
         normalise_with_other_warps(args, at, value, columns);

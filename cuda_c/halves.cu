@@ -1,7 +1,8 @@
 /* Make the two float16 halves of a float32 matrix (halves.h says why and what they hold).
  *
- * Idea: a block for each row. One pass finds the row's largest magnitude and the mean of its exponents, a
- * second one scales and splits; it finds the row in the L1 or L2 cache.
+ * Idea: a block for each row, or a warp for a short one. One pass finds the row's largest magnitude and the
+ * mean of its exponents, a second one scales and splits. In between the threads keep the row in registers, 32
+ * values each; of a longer row the rest is read again, from a cache.
  *
  * Bytes: 4 read and 4 written for each element.
  *
@@ -12,6 +13,7 @@
 
 #define THREADS 256
 #define WARPS (THREADS / LANES)
+#define KEPT 8 /* quads of a row that a thread keeps */
 
 /* The exponent that the row's largest magnitude gets, and the largest scale, which a row of denormals has:
  * both it and its inverse are normal floats. */
@@ -24,7 +26,9 @@
 
 struct halves_args {
     const float *matrix;
+    int64_t rows;
     int64_t columns;
+    int team; /* threads for a row: a warp or the block */
     struct halves halves;
     bool quads; /* rows are made of aligned float4 */
 };
@@ -63,8 +67,15 @@ static inline __device__ void look_at(struct spread *spread, float v) {
     }
 }
 
-/* The block's result, in every thread. */
-static inline __device__ struct spread spread_of_block(struct spread mine, struct spread *of_warp) {
+static inline __device__ void look_at_quad(struct spread *spread, float4 quad) {
+    look_at(spread, quad.x);
+    look_at(spread, quad.y);
+    look_at(spread, quad.z);
+    look_at(spread, quad.w);
+}
+
+/* The team's result, in every thread. */
+static inline __device__ struct spread spread_of_team(struct spread mine, struct spread *of_warp, int team) {
     for (int distance = LANES / 2; distance > 0; distance /= 2) {
         int largest = __shfl_xor_sync(0xffffffffu, mine.largest, distance);
         mine.largest = largest > mine.largest ? largest : mine.largest;
@@ -72,6 +83,8 @@ static inline __device__ struct spread spread_of_block(struct spread mine, struc
     mine.exponents = team_sum(mine.exponents, LANES);
     mine.nonzero = team_sum(mine.nonzero, LANES);
     mine.infinite = team_sum(mine.infinite, LANES);
+    if (team == LANES)
+        return mine;
     if (threadIdx.x % LANES == 0)
         of_warp[threadIdx.x / LANES] = mine;
     __syncthreads();
@@ -98,53 +111,71 @@ static inline __device__ struct half_pair split(float v) {
     return pair;
 }
 
+static inline __device__ void store_quad(uint16_t *high, uint16_t *low, float4 quad, float factor) {
+    struct half_pair a = split(quad.x * factor), b = split(quad.y * factor);
+    struct half_pair c = split(quad.z * factor), d = split(quad.w * factor);
+    uint2 highs = {a.high | (uint32_t)b.high << 16, c.high | (uint32_t)d.high << 16};
+    uint2 lows = {a.low | (uint32_t)b.low << 16, c.low | (uint32_t)d.low << 16};
+    *(uint2 *)high = highs;
+    *(uint2 *)low = lows;
+}
+
 __global__ void __launch_bounds__(THREADS) halves_kernel(struct halves_args args) {
     __shared__ struct spread of_warp[WARPS];
-    const float *row = args.matrix + blockIdx.x * args.columns;
-    int64_t pitch = halves_pitch(args.columns);
+    int64_t number = blockIdx.x * (int64_t)(THREADS / args.team) + threadIdx.x / args.team;
+    if (number >= args.rows)
+        return; /* a warp's row, so no other warp waits for this one */
+    int member = threadIdx.x % args.team;
+    const float *row = args.matrix + number * args.columns;
+    const int64_t first = 4 * member, between = 4 * args.team;
+    float4 kept[KEPT];
     struct spread mine = {NO_EXPONENT, 0.0f, 0.0f, 0.0f};
     if (args.quads) {
-        for (int64_t i = 4 * threadIdx.x; i < args.columns; i += 4 * THREADS) {
-            float4 quad = *(const float4 *)(row + i);
-            look_at(&mine, quad.x);
-            look_at(&mine, quad.y);
-            look_at(&mine, quad.z);
-            look_at(&mine, quad.w);
+#pragma unroll
+        for (int j = 0; j < KEPT; j++) {
+            int64_t i = first + j * between;
+            kept[j] = i < args.columns ? *(const float4 *)(row + i) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         }
+#pragma unroll
+        for (int j = 0; j < KEPT; j++)
+            if (j * between < args.columns) /* the same in all threads, so that a short row costs no more */
+                look_at_quad(&mine, kept[j]);
+        for (int64_t i = first + KEPT * between; i < args.columns; i += between)
+            look_at_quad(&mine, *(const float4 *)(row + i));
     } else {
-        for (int64_t i = threadIdx.x; i < args.columns; i += THREADS)
+        for (int64_t i = member; i < args.columns; i += args.team)
             look_at(&mine, row[i]);
     }
-    struct spread all = spread_of_block(mine, of_warp);
+    struct spread all = spread_of_team(mine, of_warp, args.team);
     int scale = all.nonzero > 0.0f ? LARGEST_EXPONENT - all.largest : 0;
     scale = scale > LARGEST_SCALE ? LARGEST_SCALE : scale;
-    if (threadIdx.x == 0) {
-        args.halves.unscale[blockIdx.x] = power_of_two(-scale);
+    if (member == 0) {
+        args.halves.unscale[number] = power_of_two(-scale);
         bool held = all.nonzero == 0.0f || all.largest - all.exponents / all.nonzero <= WIDEST_ROW;
         if (!held || all.infinite > 0.0f)
-            *args.halves.unheld = 1; /* by as many blocks as there are such rows, always 1 */
+            *args.halves.unheld = 1; /* by as many threads as there are such rows, always 1 */
     }
     float factor = power_of_two(scale);
-    uint16_t *high = args.halves.high + blockIdx.x * pitch, *low = args.halves.low + blockIdx.x * pitch;
+    int64_t pitch = halves_pitch(args.columns);
+    uint16_t *high = args.halves.high + number * pitch, *low = args.halves.low + number * pitch;
     if (args.quads) {
-        for (int64_t i = 4 * threadIdx.x; i < args.columns; i += 4 * THREADS) {
-            float4 quad = *(const float4 *)(row + i);
-            struct half_pair a = split(quad.x * factor), b = split(quad.y * factor);
-            struct half_pair c = split(quad.z * factor), d = split(quad.w * factor);
-            uint2 highs = {a.high | (uint32_t)b.high << 16, c.high | (uint32_t)d.high << 16};
-            uint2 lows = {a.low | (uint32_t)b.low << 16, c.low | (uint32_t)d.low << 16};
-            *(uint2 *)(high + i) = highs;
-            *(uint2 *)(low + i) = lows;
+#pragma unroll
+        for (int j = 0; j < KEPT; j++) {
+            int64_t i = first + j * between;
+            if (i < args.columns)
+                store_quad(high + i, low + i, kept[j], factor);
         }
+        for (int64_t i = first + KEPT * between; i < args.columns; i += between)
+            store_quad(high + i, low + i, *(const float4 *)(row + i), factor);
     } else {
-        for (int64_t i = threadIdx.x; i < args.columns; i += THREADS) {
+        for (int64_t i = member; i < args.columns; i += args.team) {
             struct half_pair pair = split(row[i] * factor);
             high[i] = pair.high;
             low[i] = pair.low;
         }
     }
-    if (threadIdx.x < pitch - args.columns)
-        high[args.columns + threadIdx.x] = low[args.columns + threadIdx.x] = 0;
+    if (member < pitch - args.columns)
+        high[args.columns + member] = low[args.columns + member] = 0;
 }
 
 LAUNCHER(halves_kernel, struct halves_args)
@@ -171,8 +202,10 @@ cudaError_t make_halves(const float *matrix, int64_t rows, int64_t columns, stru
     cudaError_t error = cudaMemsetAsync(halves.unheld, 0, sizeof(int), stream);
     if (error != cudaSuccess)
         return error;
-    struct halves_args args = {matrix, columns, halves, columns % 4 == 0 && (uintptr_t)matrix % 16 == 0};
-    dim3 grid = {(unsigned)rows, 1, 1};
+    int team = columns <= 4 * KEPT * LANES ? LANES : THREADS;
+    struct halves_args args = {matrix, rows,   columns,
+                               team,   halves, columns % 4 == 0 && (uintptr_t)matrix % 16 == 0};
+    dim3 grid = {(unsigned)tiles(rows, THREADS / team), 1, 1};
     dim3 block = {THREADS, 1, 1};
     return launch_halves_kernel(grid, block, 0, stream, args);
 }

@@ -1,52 +1,92 @@
 /* A tile of x W^T on a Hopper GPU: copies by one thread, products by two warpgroups, pairs of blocks.
  *
- * A block computes 128 rows and 256 columns. Its shared memory is a ring of slots, and a slot holds what a
- * step along k needs: 128 bytes of each of the tile's rows of x and of w. One thread (the producer) keeps the
- * ring full by bulk tensor copies; two warpgroups of 128 threads (the consumers) have 64 rows each and
- * multiply straight from shared memory, 128 sums a thread in registers. `full` and `empty`, two mbarriers for
- * each slot, are all that the three agree on.
+ * Shared memory is a ring of slots, and a slot holds what a step along k needs: 128 bytes of each of the
+ * tile's rows of x and of its 256 rows of w. One thread (the producer) keeps the ring full by bulk tensor
+ * copies; two warpgroups of 128 threads (the consumers) multiply straight from shared memory, each 64 rows,
+ * 128 sums a thread in registers
+ * (64 of a narrow tile). `full` and `empty`, two mbarriers for each slot, are all that the three
+ * agree on.
+ *
+ * A tile is either both warpgroups' (128 rows) or one's own (64 rows). Tiles of their own they take in turn:
+ * while one normalises and stores its sums, the other one multiplies. But then each step of w is multiplied
+ * by half as many rows, which is more than the L2 cache can deliver for long; so a long product has common
+ * tiles, and a short one, whose end takes as long as its products, has tiles of one warpgroup. So has one
+ * that is too small to have a common tile for each block.
  *
  * Two blocks make a cluster, and share either the columns (w) or the rows (x) of their tiles: each copies one
  * half of the shared part and the copy engine delivers it to both, so the L2 cache is read once for two.
  *
- * What moves for a step (48 KiB of slot): 16 + 16 KiB a block where a pair shares w, 40 where it shares x;
- * what is computed meanwhile: 128 x 256 x 64 multiply-adds of 16-bit factors, 1024 clocks. 32 bytes a clock
- * and multiprocessor is what the L2 cache can do; without pairs it would be 48. */
+ * The copy engine also sorts: the 32 rows of w that become 32 columns of sums are laid down in an order that
+ * gives each lane eight neighbouring columns. wgmma leaves columns 2 t, 2 t + 1, 8 + 2 t, 8 + 2 t + 1, ... in
+ * lane t of a quad; with row 8 t + 2 j + e of w at place 8 j + 2 t + e these are columns 8 t, 8 t + 1, ... So
+ * a lane reads its eight biases and stores its eight results in 16-byte accesses, and exchanges nothing. To
+ * the copy engine w is a tensor of five dimensions: k, e, t, j and the blocks of 32.
+ *
+ * What moves for a step of a common tile (48 KiB of slot): 16 + 16 KiB a block where a pair shares w, 40
+ * where it shares x; what is computed meanwhile: 128 x 256 x 64 multiply-adds of 16-bit factors, 1024 clocks.
+ * 32 bytes a clock and multiprocessor is what the L2 cache can do; without pairs it would be 48, as it is for
+ * tiles of one warpgroup (8 + 16 KiB in 512 clocks). */
 #pragma once
 
 #include "ladder.h"
 #include "ptx_hopper.h"
-
-#define TILE_ROWS 128
-#define TILE_COLUMNS 256
-#define STEP_BYTES 128 /* of each row: one swizzle atom wide */
-#define SLOTS 4
-#define PAIR 2 /* blocks in a cluster */
+#include "team.h"
 
 #define WARPGROUP 128
 #define CONSUMERS 2
 #define WARPGROUP_ROWS 64
-#define SUMS 128 /* of a thread: 64 rows x 256 columns / 128 threads */
+#define COMMON_ROWS (CONSUMERS * WARPGROUP_ROWS) /* of a tile of both */
+#define TILE_COLUMNS 256
+#define NARROW_COLUMNS 128
+#define STEP_BYTES 128 /* of each row: one swizzle atom wide */
+#define PAIR 2         /* blocks in a cluster */
+
+/* The ring has as many slots as there is room for. */
+#define RING_BYTES (200 << 10)
+#define MOST_SLOTS 8
 
 /* How the factors are multiplied. SPLIT_FLOAT32: two float16 halves of each (halves.h), three products. */
 enum factors { BFLOAT16_FACTORS, FLOAT16_FACTORS, TF32_FACTORS, SPLIT_FLOAT32_FACTORS };
 
-struct slot {
-    unsigned char x[TILE_ROWS][STEP_BYTES];
-    unsigned char w[TILE_COLUMNS][STEP_BYTES];
+/* What is multiplied: constants wherever they are used. */
+struct product {
+    enum factors factors;
+    int columns; /* of a tile */
 };
 
-/* Statistics of the rows of one warpgroup, sent by the other block of a pair (hopper_norm.h). */
+#define MOST_SUMS 128
+
+/* A thread's sums: 64 rows by the tile's columns among 128 threads. */
+static __host__ __device__ __forceinline__ int sums_of(struct product product) {
+    return WARPGROUP_ROWS * product.columns / WARPGROUP;
+}
+
+/* Neighbouring columns of a lane, 16 bytes of y; a quad has a block of them. */
+static __host__ __device__ __forceinline__ int lane_columns(struct product product) {
+    return product.factors == BFLOAT16_FACTORS || product.factors == FLOAT16_FACTORS ? 8 : 4;
+}
+
+static __host__ __device__ __forceinline__ int block_columns(struct product product) {
+    return QUAD * lane_columns(product);
+}
+
+/* Which sum is that of column `i` of the lane's neighbours in a block, in the first or second of its rows. */
+static __device__ __forceinline__ int sum_at(int block, int row, int i, struct product product) {
+    return block * 2 * lane_columns(product) + i / 2 * 4 + row * 2 + i % 2;
+}
+
+/* Statistics of rows, sent by the other block of a pair (hopper_norm.h). */
 struct exchange {
-    float2 moments[TILE_ROWS];
+    float2 moments[CONSUMERS][WARPGROUP_ROWS];
 };
 
 struct hopper_memory {
-    struct slot slot[SLOTS];
+    unsigned char ring[RING_BYTES];
     struct exchange exchange[2];
-    uint64_t full[SLOTS];
-    uint64_t empty[SLOTS];
+    uint64_t full[MOST_SLOTS];
+    uint64_t empty[MOST_SLOTS];
     uint64_t exchanged[CONSUMERS];
+    uint64_t may_multiply[CONSUMERS];
 };
 
 /* The swizzle is a function of the address: slots begin at multiples of 1024 bytes. */
@@ -67,26 +107,59 @@ struct hopper_copies {
 
 /* A place in the ring: the slot, and the parity of the ring's current turn. */
 struct ring {
+    int slot_rows; /* of x, then of w */
+    int slots;
+    int tile_rows;
     int slot;
     uint32_t turn;
 };
 
+static __host__ __device__ __forceinline__ bool has_own_tiles(int tile_rows) {
+    return tile_rows == WARPGROUP_ROWS;
+}
+
+static __device__ __forceinline__ struct ring start_of_ring(int tile_rows, struct product product) {
+    int slot_rows = tile_rows + product.columns;
+    struct ring ring = {slot_rows, RING_BYTES / (slot_rows * STEP_BYTES), tile_rows, 0, 0};
+    return ring;
+}
+
 static __device__ __forceinline__ void next(struct ring *ring) {
-    if (++ring->slot == SLOTS) {
+    if (++ring->slot == ring->slots) {
         ring->slot = 0;
         ring->turn ^= 1;
     }
 }
 
+static __device__ __forceinline__ void skip(struct ring *ring, int steps) {
+    int to = ring->slot + steps;
+    ring->slot = to % ring->slots;
+    ring->turn ^= to / ring->slots & 1;
+}
+
+/* The shared memory of a slot's first row of x, and of w. */
+static __device__ __forceinline__ uint32_t x_of_slot(const struct hopper_memory *memory,
+                                                     const struct ring *ring, int slot) {
+    return shared_address(memory->ring) + slot * ring->slot_rows * STEP_BYTES;
+}
+
+static __device__ __forceinline__ uint32_t w_of_slot(const struct hopper_memory *memory,
+                                                     const struct ring *ring, int slot) {
+    return x_of_slot(memory, ring, slot) + ring->tile_rows * STEP_BYTES;
+}
+
 /* All threads of the pair call this once, before anything else. */
-static __device__ __forceinline__ void prepare_barriers(struct hopper_memory *memory) {
+static __device__ __forceinline__ void prepare_barriers(struct hopper_memory *memory, int tile_rows) {
     if (threadIdx.x == 0) {
-        for (int i = 0; i < SLOTS; i++) {
+        int readers = PAIR * tile_rows / WARPGROUP_ROWS;
+        for (int i = 0; i < MOST_SLOTS; i++) {
             mbarrier_init(shared_address(&memory->full[i]), 1);
-            mbarrier_init(shared_address(&memory->empty[i]), PAIR * CONSUMERS);
+            mbarrier_init(shared_address(&memory->empty[i]), readers);
         }
-        for (int i = 0; i < CONSUMERS; i++)
+        for (int i = 0; i < CONSUMERS; i++) {
             mbarrier_init(shared_address(&memory->exchanged[i]), 1);
+            mbarrier_init(shared_address(&memory->may_multiply[i]), 1);
+        }
         fence_mbarrier_init();
     }
     cluster_sync();
@@ -97,21 +170,23 @@ static __device__ __forceinline__ void prepare_barriers(struct hopper_memory *me
 /* Copies one step of the tile at `place`, `k` elements along, into the ring's next slot. */
 static __device__ __forceinline__ void copy_step(struct hopper_memory *memory, const CUtensorMap *x,
                                                  const CUtensorMap *w, struct tile_place place, int k,
-                                                 bool pair_shares_w, uint32_t rank, struct ring *ring) {
-    struct slot *slot = &memory->slot[ring->slot];
+                                                 bool pair_shares_w, uint32_t rank, struct ring *ring,
+                                                 struct product product) {
+    uint32_t to_x = x_of_slot(memory, ring, ring->slot), to_w = w_of_slot(memory, ring, ring->slot);
     uint32_t full = shared_address(&memory->full[ring->slot]);
     /* Both blocks' consumers have to be done with the slot, for the shared part goes to both. */
     mbarrier_wait(shared_address(&memory->empty[ring->slot]), ring->turn ^ 1);
-    mbarrier_arrive_expect_tx(full, sizeof(struct slot));
+    mbarrier_arrive_expect_tx(full, ring->slot_rows * STEP_BYTES);
     uint16_t both = 3;
     if (pair_shares_w) {
-        int half = rank * (TILE_COLUMNS / PAIR);
-        cp_async_bulk_tensor(shared_address(slot->x), x, k, place.row, full);
-        cp_async_bulk_tensor_multicast(shared_address(slot->w[half]), w, k, place.column + half, full, both);
+        int half = rank * (product.columns / PAIR);
+        cp_async_bulk_tensor(to_x, x, k, place.row, full);
+        cp_async_bulk_tensor_blocks_multicast(to_w + half * STEP_BYTES, w, k,
+                                              (place.column + half) / block_columns(product), full, both);
     } else {
-        int half = rank * (TILE_ROWS / PAIR);
-        cp_async_bulk_tensor_multicast(shared_address(slot->x[half]), x, k, place.row + half, full, both);
-        cp_async_bulk_tensor(shared_address(slot->w), w, k, place.column, full);
+        int half = rank * (ring->tile_rows / PAIR);
+        cp_async_bulk_tensor_multicast(to_x + half * STEP_BYTES, x, k, place.row + half, full, both);
+        cp_async_bulk_tensor_blocks(to_w, w, k, place.column / block_columns(product), full);
     }
     next(ring);
 }
@@ -125,58 +200,91 @@ static __device__ __forceinline__ void release(struct hopper_memory *memory, int
 }
 
 /* One step by one wgmma for each 32 bytes along k. */
-static __device__ __forceinline__ void multiply_step(float *sum, uint64_t x, uint64_t w,
-                                                     enum factors factors) {
+static __device__ __forceinline__ void multiply_step(float *sum, uint64_t x, uint64_t w, bool first,
+                                                     struct product product) {
 #pragma unroll
     for (int i = 0; i < STEP_BYTES / 32; i++) {
-        uint64_t along = i * 32 / 16;
-        if (factors == BFLOAT16_FACTORS)
-            wgmma_m64n256k16_bf16(sum, x + along, w + along, 1);
-        else if (factors == FLOAT16_FACTORS)
-            wgmma_m64n256k16_f16(sum, x + along, w + along, 1);
-        else
-            wgmma_m64n256k8_tf32(sum, x + along, w + along, 1);
+        int along = i * 32, accumulate = !first || i > 0;
+        uint64_t x_here = further(x, along), w_here = further(w, along);
+        if (product.columns == TILE_COLUMNS) {
+            if (product.factors == BFLOAT16_FACTORS)
+                wgmma_m64n256k16_bf16(sum, x_here, w_here, accumulate);
+            else if (product.factors == FLOAT16_FACTORS)
+                wgmma_m64n256k16_f16(sum, x_here, w_here, accumulate);
+            else
+                wgmma_m64n256k8_tf32(sum, x_here, w_here, accumulate);
+        } else {
+            if (product.factors == BFLOAT16_FACTORS)
+                wgmma_m64n128k16_bf16(sum, x_here, w_here, accumulate);
+            else if (product.factors == FLOAT16_FACTORS)
+                wgmma_m64n128k16_f16(sum, x_here, w_here, accumulate);
+            else
+                wgmma_m64n128k8_tf32(sum, x_here, w_here, accumulate);
+        }
     }
 }
 
-static __device__ __forceinline__ uint64_t rows_of_warpgroup(const struct slot *slot, int warpgroup) {
-    return tile_descriptor(shared_address(slot->x[warpgroup * WARPGROUP_ROWS]));
+/* The warpgroup's rows of x in a slot: `first_row` is where its rows begin in the tile. */
+static __device__ __forceinline__ uint64_t rows_of_warpgroup(const struct hopper_memory *memory,
+                                                             const struct ring *ring, int slot,
+                                                             int first_row) {
+    return tile_descriptor(x_of_slot(memory, ring, slot) + first_row * STEP_BYTES);
 }
 
-/* sum = x W^T over `steps` steps. While one warpgroup waits for its products, the other's keep the tensor
- * cores busy. */
-static __device__ __forceinline__ void multiply(struct hopper_memory *memory, int steps, int warpgroup,
-                                                struct ring *ring, float *sum, enum factors factors) {
-#pragma unroll
-    for (int i = 0; i < SUMS; i++)
-        sum[i] = 0.0f;
+/* Tiles of their own are multiplied in turn: a barrier tells the ring's turns apart only by their parity, so
+ * a warpgroup must not wait for a slot before the other has seen all of its own. `tile` counts the
+ * warpgroup's tiles. */
+static __device__ __forceinline__ void await_turn(struct hopper_memory *memory, int warpgroup,
+                                                  uint32_t tile) {
+    mbarrier_wait(shared_address(&memory->may_multiply[warpgroup]), (tile ^ (warpgroup == 0)) & 1);
+}
+
+static __device__ __forceinline__ void end_turn(struct hopper_memory *memory, int warpgroup) {
+    if (threadIdx.x % WARPGROUP == 0)
+        mbarrier_arrive(shared_address(&memory->may_multiply[1 - warpgroup]));
+}
+
+/* sum = x W^T over `steps` steps. The products of a step are on their way while the next ones are issued, and
+ * a slot is free when the step after it has begun. finish_multiplying() waits for the last. */
+static __device__ __forceinline__ int multiply(struct hopper_memory *memory, int steps, int first_row,
+                                               struct ring *ring, float *sum, struct product product) {
+    int last = ring->slot;
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
-        const struct slot *slot = &memory->slot[ring->slot];
         mbarrier_wait(shared_address(&memory->full[ring->slot]), ring->turn);
         wgmma_fence();
-        multiply_step(sum, rows_of_warpgroup(slot, warpgroup), tile_descriptor(shared_address(slot->w)),
-                      factors);
+        multiply_step(sum, rows_of_warpgroup(memory, ring, ring->slot, first_row),
+                      tile_descriptor(w_of_slot(memory, ring, ring->slot)), step == 0, product);
         wgmma_commit();
-        wgmma_wait(0);
-        release(memory, ring->slot);
+        wgmma_wait(1);
+        if (step > 0)
+            release(memory, last);
+        last = ring->slot;
         next(ring);
     }
+    return last;
 }
 
-/* Half of the columns at a time: sums of one step that are then added to the others. */
-#define HALF_COLUMNS (TILE_COLUMNS / 2)
-#define HALF_SUMS (SUMS / 2)
+static __device__ __forceinline__ void finish_multiplying(struct hopper_memory *memory, int last_slot,
+                                                          float *sum, struct product product) {
+    wgmma_wait(0);
+    hold_registers(sum, sums_of(product));
+    release(memory, last_slot);
+}
+
+/* At a time, 128 columns: sums of one step that are then added to the others. */
+#define PART_COLUMNS 128
+#define PART_SUMS 64
 
 /* The same in float32's accuracy: high and low halves are in two slots, one after the other.
  *
  * Tensor cores drop the last bits of a sum that they add to. So a step's sums (64 values of k, three
  * products) begin at zero and are added to the others by ordinary additions, which round. While one warpgroup
  * adds, the other keeps the tensor cores busy. */
-static __device__ __forceinline__ void multiply_split(struct hopper_memory *memory, int steps, int warpgroup,
-                                                      struct ring *ring, float *sum) {
+static __device__ __forceinline__ void multiply_split(struct hopper_memory *memory, int steps, int first_row,
+                                                      struct ring *ring, float *sum, struct product product) {
 #pragma unroll
-    for (int i = 0; i < SUMS; i++)
+    for (int i = 0; i < sums_of(product); i++)
         sum[i] = 0.0f;
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
@@ -186,30 +294,31 @@ static __device__ __forceinline__ void multiply_split(struct hopper_memory *memo
         int low_slot = ring->slot;
         mbarrier_wait(shared_address(&memory->full[ring->slot]), ring->turn);
         next(ring);
-        uint64_t x_high = rows_of_warpgroup(&memory->slot[high_slot], warpgroup);
-        uint64_t x_low = rows_of_warpgroup(&memory->slot[low_slot], warpgroup);
+        uint64_t x_high = rows_of_warpgroup(memory, ring, high_slot, first_row);
+        uint64_t x_low = rows_of_warpgroup(memory, ring, low_slot, first_row);
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            uint64_t w_high = tile_descriptor(shared_address(memory->slot[high_slot].w[half * HALF_COLUMNS]));
-            uint64_t w_low = tile_descriptor(shared_address(memory->slot[low_slot].w[half * HALF_COLUMNS]));
-            float part[HALF_SUMS];
+        for (int part_of = 0; part_of < product.columns / PART_COLUMNS; part_of++) {
+            int columns = part_of * PART_COLUMNS * STEP_BYTES;
+            uint64_t w_high = tile_descriptor(w_of_slot(memory, ring, high_slot) + columns);
+            uint64_t w_low = tile_descriptor(w_of_slot(memory, ring, low_slot) + columns);
+            float part[PART_SUMS];
             wgmma_fence();
 #pragma unroll
             for (int i = 0; i < STEP_BYTES / 32; i++) {
-                uint64_t along = i * 32 / 16;
-                wgmma_m64n128k16_f16(part, x_high + along, w_low + along, i > 0);
-                wgmma_m64n128k16_f16(part, x_low + along, w_high + along, 1);
+                int along = i * 32;
+                wgmma_m64n128k16_f16(part, further(x_high, along), further(w_low, along), i > 0);
+                wgmma_m64n128k16_f16(part, further(x_low, along), further(w_high, along), 1);
             }
 #pragma unroll
             for (int i = 0; i < STEP_BYTES / 32; i++) {
-                uint64_t along = i * 32 / 16;
-                wgmma_m64n128k16_f16(part, x_high + along, w_high + along, 1);
+                int along = i * 32;
+                wgmma_m64n128k16_f16(part, further(x_high, along), further(w_high, along), 1);
             }
             wgmma_commit();
             wgmma_wait(0);
 #pragma unroll
-            for (int i = 0; i < HALF_SUMS; i++)
-                sum[half * HALF_SUMS + i] += part[i];
+            for (int i = 0; i < PART_SUMS; i++)
+                sum[part_of * PART_SUMS + i] += part[i];
         }
         release(memory, high_slot);
         release(memory, low_slot);

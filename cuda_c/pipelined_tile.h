@@ -302,10 +302,13 @@ static __forceinline__ __device__ void multiply_tile(const struct gemm *g, struc
     add_bias(g, first_column, sum);
 }
 
-/* Whether so few tiles cover y that smaller blocks do better (gemm_few_rows.cu): 64 leave half of a large
- * GPU's multiprocessors idle. */
+/* Whether smaller blocks do better (gemm_few_rows.cu): where so few tiles cover y that half of a large GPU's
+ * multiprocessors would be idle, and where three quarters of every tile would be. */
+#define FEW_TILES 64
+#define FEW_TILE_ROWS 32
+
 static inline bool has_few_tiles(int64_t batch, int64_t out_features) {
-    return tiles(batch, TILE) * tiles(out_features, TILE) <= 64;
+    return tiles(batch, TILE) * tiles(out_features, TILE) <= FEW_TILES || batch <= FEW_TILE_ROWS;
 }
 
 /* Decide how long a run is (0: one run, which needs no place for finished ones), and tell the runtime that

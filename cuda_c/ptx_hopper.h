@@ -57,6 +57,10 @@ static __device__ __forceinline__ void mbarrier_arrive_expect_tx(uint32_t barrie
                  : "memory");
 }
 
+static __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
 /* Arrives at the same barrier of the cluster's block `rank`, which may be this one. What it tells is that
  * this thread has finished reading. To release writes to the cluster as well (.release.cluster) would take a
  * fence that waits for all of the GPU, half as long as a step of the main loop. */
@@ -99,6 +103,25 @@ static __device__ __forceinline__ void cp_async_bulk_tensor_multicast(uint32_t t
                  : "memory");
 }
 
+/* The same two of a matrix that is described in five dimensions: along a row, three inside a block of rows,
+ * and the blocks, of which the box begins with `block`. */
+static __device__ __forceinline__ void cp_async_bulk_tensor_blocks(uint32_t to, const CUtensorMap *map,
+                                                                   int column, int block, uint32_t barrier) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, 0, 0, 0, %3}], [%4];" ::"r"(to),
+                 "l"(map), "r"(column), "r"(block), "r"(barrier)
+                 : "memory");
+}
+
+static __device__ __forceinline__ void
+cp_async_bulk_tensor_blocks_multicast(uint32_t to, const CUtensorMap *map, int column, int block,
+                                      uint32_t barrier, uint16_t blocks) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%2, 0, 0, 0, %3}], [%4], %5;" ::"r"(to),
+                 "l"(map), "r"(column), "r"(block), "r"(barrier), "h"(blocks)
+                 : "memory");
+}
+
 /* Copies one float into shared memory, or zero where there is none; cp_async_wait_all() waits for all of the
  * thread's own. */
 static __device__ __forceinline__ void cp_async_float(uint32_t to, const float *from, bool present) {
@@ -137,6 +160,14 @@ static __device__ __forceinline__ void wgmma_fence(void) {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
+/* Keeps the compiler from moving an ordinary use of the registers across this point: of wgmma it only knows
+ * where it is issued, not that its sums change until it is waited for. */
+static __device__ __forceinline__ void hold_registers(float *v, int count) {
+#pragma unroll
+    for (int i = 0; i < count; i++)
+        asm volatile("" : "+f"(v[i])::"memory");
+}
+
 /* Closes a group of the wgmmas since the last commit. */
 static __device__ __forceinline__ void wgmma_commit(void) {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -151,6 +182,12 @@ static __device__ __forceinline__ void wgmma_commit(void) {
 static __device__ __forceinline__ uint64_t tile_descriptor(uint32_t address) {
     uint64_t distance = 1024 / 16, swizzle_128_bytes = 1;
     return (address & 0x3ffff) >> 4 | (uint64_t)1 << 16 | distance << 32 | swizzle_128_bytes << 62;
+}
+
+/* The descriptor of the same rows, `bytes` (a multiple of 16) further along k. Only its lower half changes,
+ * so the upper one stays the constant that it is. */
+static __device__ __forceinline__ uint64_t further(uint64_t descriptor, int bytes) {
+    return (descriptor & 0xffffffff00000000) | ((uint32_t)descriptor + bytes / 16);
 }
 
 /* sum (+)= x w^T, asynchronously. Of the 64 x N results a thread has those of two rows, 8 apart, and of two
@@ -283,6 +320,52 @@ static __device__ __forceinline__ void wgmma_m64n128k16_f16(float *sum, uint64_t
                  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
                  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
                  "%64, %65, p, 1, 1, 0, 0; }"
+                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3]), "+f"(sum[4]), "+f"(sum[5]),
+                   "+f"(sum[6]), "+f"(sum[7]), "+f"(sum[8]), "+f"(sum[9]), "+f"(sum[10]), "+f"(sum[11]),
+                   "+f"(sum[12]), "+f"(sum[13]), "+f"(sum[14]), "+f"(sum[15]), "+f"(sum[16]), "+f"(sum[17]),
+                   "+f"(sum[18]), "+f"(sum[19]), "+f"(sum[20]), "+f"(sum[21]), "+f"(sum[22]), "+f"(sum[23]),
+                   "+f"(sum[24]), "+f"(sum[25]), "+f"(sum[26]), "+f"(sum[27]), "+f"(sum[28]), "+f"(sum[29]),
+                   "+f"(sum[30]), "+f"(sum[31]), "+f"(sum[32]), "+f"(sum[33]), "+f"(sum[34]), "+f"(sum[35]),
+                   "+f"(sum[36]), "+f"(sum[37]), "+f"(sum[38]), "+f"(sum[39]), "+f"(sum[40]), "+f"(sum[41]),
+                   "+f"(sum[42]), "+f"(sum[43]), "+f"(sum[44]), "+f"(sum[45]), "+f"(sum[46]), "+f"(sum[47]),
+                   "+f"(sum[48]), "+f"(sum[49]), "+f"(sum[50]), "+f"(sum[51]), "+f"(sum[52]), "+f"(sum[53]),
+                   "+f"(sum[54]), "+f"(sum[55]), "+f"(sum[56]), "+f"(sum[57]), "+f"(sum[58]), "+f"(sum[59]),
+                   "+f"(sum[60]), "+f"(sum[61]), "+f"(sum[62]), "+f"(sum[63])
+                 : "l"(x), "l"(w), "r"(accumulate));
+}
+
+static __device__ __forceinline__ void wgmma_m64n128k16_bf16(float *sum, uint64_t x, uint64_t w,
+                                                             int accumulate) {
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+                 "%64, %65, p, 1, 1, 0, 0; }"
+                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3]), "+f"(sum[4]), "+f"(sum[5]),
+                   "+f"(sum[6]), "+f"(sum[7]), "+f"(sum[8]), "+f"(sum[9]), "+f"(sum[10]), "+f"(sum[11]),
+                   "+f"(sum[12]), "+f"(sum[13]), "+f"(sum[14]), "+f"(sum[15]), "+f"(sum[16]), "+f"(sum[17]),
+                   "+f"(sum[18]), "+f"(sum[19]), "+f"(sum[20]), "+f"(sum[21]), "+f"(sum[22]), "+f"(sum[23]),
+                   "+f"(sum[24]), "+f"(sum[25]), "+f"(sum[26]), "+f"(sum[27]), "+f"(sum[28]), "+f"(sum[29]),
+                   "+f"(sum[30]), "+f"(sum[31]), "+f"(sum[32]), "+f"(sum[33]), "+f"(sum[34]), "+f"(sum[35]),
+                   "+f"(sum[36]), "+f"(sum[37]), "+f"(sum[38]), "+f"(sum[39]), "+f"(sum[40]), "+f"(sum[41]),
+                   "+f"(sum[42]), "+f"(sum[43]), "+f"(sum[44]), "+f"(sum[45]), "+f"(sum[46]), "+f"(sum[47]),
+                   "+f"(sum[48]), "+f"(sum[49]), "+f"(sum[50]), "+f"(sum[51]), "+f"(sum[52]), "+f"(sum[53]),
+                   "+f"(sum[54]), "+f"(sum[55]), "+f"(sum[56]), "+f"(sum[57]), "+f"(sum[58]), "+f"(sum[59]),
+                   "+f"(sum[60]), "+f"(sum[61]), "+f"(sum[62]), "+f"(sum[63])
+                 : "l"(x), "l"(w), "r"(accumulate));
+}
+
+static __device__ __forceinline__ void wgmma_m64n128k8_tf32(float *sum, uint64_t x, uint64_t w,
+                                                            int accumulate) {
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+                 "%64, %65, p, 1, 1; }"
                  : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3]), "+f"(sum[4]), "+f"(sum[5]),
                    "+f"(sum[6]), "+f"(sum[7]), "+f"(sum[8]), "+f"(sum[9]), "+f"(sum[10]), "+f"(sum[11]),
                    "+f"(sum[12]), "+f"(sum[13]), "+f"(sum[14]), "+f"(sum[15]), "+f"(sum[16]), "+f"(sum[17]),

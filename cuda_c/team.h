@@ -4,6 +4,7 @@
 #include "portable.h"
 
 #define LANES 32
+#define QUAD 4 /* lanes that share a row of what a tensor core has summed up */
 
 /* The smallest power of two that is at least `count`, but at most `limit`: the threads that `count` items
  * keep busy. */

@@ -9,9 +9,11 @@ fgn.kernel(source)[grid, block](x, y, n)  a kernel of your own; in a notebook: %
 fgn.source_view(lambda: module(x))        the kernels' text, with what each line asks of memory
 fgn.time(lambda: module(x))               the times of a call
 fgn.gallery.run("unbiased_variance")      a kernel with a mistake in it, and how that is found
+fgn.profile("gemm_groupnorm_hardtanh")    what each launch took and moved, by ncu, or as recorded
 fgn.GemmGroupNormHardtanh(...)            a drop-in module; CPU tensors run on the simulator
 fgn.count(lambda: module(x))              what a call asks of memory, by ncu's names, without a GPU
 fgn.check(lambda: module(x))              the call; KernelFault for a bad access, a race, a missed barrier
+fgn.model.versions("gemm_groupnorm_hardtanh")   predicted times, and what binds; fgn.model.fusion_map()
 """
 
 import importlib
@@ -30,7 +32,9 @@ from fgn.modules import (
     GemmGroupNormHardtanh,
     MatmulGroupNormLeakyReluSum,
 )
+from fgn.ncu import ProfilerError
 from fgn.precision import PRECISIONS
+from fgn.profile import profile
 from fgn.source import source
 from fgn.source_view import source_view
 from fgn.versions import versions
@@ -49,6 +53,7 @@ __all__ = [
     "MatmulGroupNormLeakyReluSum",
     "MissingToolError",
     "Pointwise",
+    "ProfilerError",
     "Shape",
     "bench",
     "chain_forward",
@@ -63,11 +68,15 @@ __all__ = [
     "gallery",
     "group_norm",
     "kernel",
+    "launch_plots",
     "linear",
     "load_ipython_extension",
     "measure_ceilings",
+    "model",
     "plot",
+    "profile",
     "records",
+    "session",
     "source",
     "source_view",
     "time",
@@ -77,6 +86,6 @@ __all__ = [
 
 def __getattr__(name: str):
     # matplotlib is slow to import, so the modules that need more than the rest are imported when first used.
-    if name in ("gallery", "plot", "records"):
+    if name in ("gallery", "launch_plots", "model", "plot", "profile_records", "records", "session"):
         return importlib.import_module(f"fgn.{name}")
     raise AttributeError(f"module 'fgn' has no attribute {name!r}")

@@ -11,6 +11,7 @@ import torch
 
 from fgn.chains import CHAINS, Shape
 from fgn.library import BuildError, MissingToolError, for_device
+from fgn.ncu import ProfilerError
 from fgn.precision import PRECISIONS
 from fgn.versions import default_device
 
@@ -90,19 +91,68 @@ def source_view(arguments):
     print(source_view(lambda: chain_forward(chain, x, parameters, arguments.version)))
 
 
+def profile(arguments):
+    """Show what each launch takes and moves: by ncu on a GPU, else as recorded, else as counted."""
+    from fgn import launch_plots, profile_records
+    from fgn.session import open_session
+
+    chains = [arguments.chain] if arguments.chain else list(CHAINS)
+    if arguments.record is not None:
+        parts = arguments.part or profile_records.PARTS
+        shapes = [arguments.shape] if arguments.shape else profile_records.PROFILED_SHAPES
+        folder = None if arguments.record is True else arguments.record
+        folder = profile_records.record(folder, parts=parts, chains=chains, shapes=shapes)
+        print(f"recorded in {folder}")
+        return
+    if arguments.part:
+        sys.exit("--part: expected together with --record")
+    for chain in chains:
+        where = {"device": arguments.device, "recorded": arguments.gpu}
+        session = open_session(chain, arguments.shape, arguments.precision, arguments.version, **where)
+        print(f"{session}\n{session.summary().to_string(index=False, float_format='{:.4g}'.format)}\n")
+        if arguments.plots:
+            figures, reasons = launch_plots.draw(session.launches, session.roofs)
+            save(
+                {f"{chain}_{name}": figure for name, figure in figures.items()},
+                arguments.plots,
+                arguments.format,
+            )
+            for name, reason in reasons.items():
+                print(f"{name} is not drawn: {reason}")
+
+
+def save(figures: dict, folder: Path, kind: str):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, figure in figures.items():
+        path = folder / f"{name}.{kind}"
+        figure.savefig(path, dpi=150)
+        print(path)
+
+
 def plot(arguments):
     """Draw recorded results into PNG or SVG files."""
-    from fgn import plot, records
+    from fgn import model, model_plots, plot, profile_records, records
 
     record = records.read(arguments.gpu)
-    arguments.to.mkdir(parents=True, exist_ok=True)
     figures = {"gemm": plot.gemm_ladder(record.benchmark)}
     for sizes, rows in record.benchmark.groupby(["batch", "in_features", "out_features"], sort=False):
         figures[f"times_{'x'.join(map(str, sizes))}"] = plot.times(rows, record.ceilings)
-    for name, figure in figures.items():
-        path = arguments.to / f"{name}.{arguments.format}"
-        figure.savefig(path, dpi=150)
-        print(path)
+    if arguments.gpu in profile_records.recorded():
+        figures["predicted"] = model_plots.checked(model.check(arguments.gpu), record.environment["device"])
+        for chain in CHAINS:
+            maps = [model.fusion_map(chain, name, of=arguments.gpu) for name in PRECISIONS]
+            ratios = [model.recorded_ratios(chain, name, name=arguments.gpu) for name in PRECISIONS]
+            figures[f"fusion_{chain}"] = model_plots.fusion_maps(maps, ratios, chain)
+    save(figures, arguments.to, arguments.format)
+
+
+def model(arguments):
+    """Predict the time of every version from recorded profiles: no GPU is needed."""
+    from fgn import model
+
+    for chain in [arguments.chain] if arguments.chain else CHAINS:
+        frame = model.versions(chain, arguments.shape, arguments.precision, arguments.gpu)
+        print(f"{chain}\n{frame.to_string(float_format='{:.4g}'.format)}\n")
 
 
 def bugs(arguments):
@@ -170,13 +220,28 @@ def main():
         "--to", type=Path, default=Path("build/plots"), help="folder (default: %(default)s)"
     )
     plot_parser.add_argument("--format", choices=("png", "svg"), default="png")
+    model_parser = command(model)
+    model_parser.add_argument("--chain", choices=CHAINS, help="all of them by default")
+    model_parser.add_argument("--shape", type=_shape, help="batch,in_features,out_features[,groups]")
+    model_parser.add_argument("--precision", choices=PRECISIONS, default="ieee")
+    model_parser.add_argument("--gpu", default="h200", help="whose profiles (default: %(default)s)")
+    profile_parser = command(profile, problem=True)
+    profile_parser.add_argument("--version", help="of the ladder; by default all that run")
+    profile_parser.add_argument("--gpu", help="what is recorded of this GPU, a folder of profiles/")
+    profile_parser.add_argument("--plots", type=Path, metavar="FOLDER", help="draw into files there")
+    profile_parser.add_argument("--format", choices=("png", "svg"), default="png")
+    profile_parser.add_argument(
+        "--record", type=Path, nargs="?", const=True, metavar="FOLDER",
+        help="write profiles/CARD, or FOLDER: a quarter of an hour; or only --part, --chain, --shape of it",
+    )  # fmt: skip
+    profile_parser.add_argument("--part", action="append", choices=("ceilings", "reports", "launches"))
     command(bugs).add_argument("name", nargs="?", help="one of them; by default a table of all")
     command(readme)
 
     arguments = parser.parse_args()
     try:
         arguments.function(arguments)
-    except (BuildError, MissingToolError, FileNotFoundError, ValueError) as error:
+    except (BuildError, MissingToolError, ProfilerError, FileNotFoundError, ValueError) as error:
         sys.exit(str(error))
 
 

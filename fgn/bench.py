@@ -19,8 +19,9 @@ import torch
 import torch.nn.functional as F
 from tqdm.auto import tqdm
 
+from fgn import prepared
 from fgn.chains import BENCHMARK_BATCH, BENCHMARK_FEATURES, CHAINS, Chain, Shape, problem, random_inputs
-from fgn.functional import PRODUCT, chain_forward, launch_count, linear
+from fgn.functional import PRODUCT, chain_forward, default_version, launch_count, linear, prepares
 from fgn.library import version_names
 from fgn.precision import PRECISIONS, torch_precision
 from fgn.reference import chain_reference
@@ -53,7 +54,8 @@ PRECISION_BATCHES = (1, 4, 16, 64, 4096, 16384)
 
 
 class Subject(NamedTuple):
-    """What is timed: a part of the work ("chain" or "linear"), by whom, as a call without arguments."""
+    """What is timed: a part of the work ("chain", "linear", or "cold": the chain with nothing prepared), by
+    whom, as a call without arguments."""
 
     part: str
     name: str
@@ -140,12 +142,19 @@ def product_versions(shape, precision: str, device: torch.device) -> list[str]:
     return [name for name in names if launch_count(PRODUCT, shape, name, device, precision) is not None]
 
 
+def _cold(*arguments):
+    with prepared.nothing_kept():
+        chain_forward(*arguments)
+
+
 def _subjects(chain: Chain, x, parameters, versions: pd.DataFrame, rivals, precision) -> list[Subject]:
     weight, bias = parameters["weight"], parameters["bias"]
     subjects = []
     for name in versions.name[versions.supported]:
         arguments = (chain, x, parameters, name, precision)
         subjects.append(Subject("chain", name, lambda arguments=arguments: chain_forward(*arguments)))
+        if prepares(chain, Shape(*x.shape, weight.shape[0], chain.groups), name, x.device, precision):
+            subjects.append(Subject("cold", name, lambda arguments=arguments: _cold(*arguments)))
     # Versions that share a matrix product are timed once, under the first one's name.
     shape = (*x.shape, weight.shape[0])
     products = versions[versions.name.isin(product_versions(shape, precision, x.device))]
@@ -185,7 +194,8 @@ def bench(
     seconds, at_most: how long and how often each subject is timed, see `measure()`.
 
     One row per subject: chain, batch, in_features, out_features, groups, precision, device; part ("chain" is
-    all of it, "linear" the matrix product alone); subject (a version or one of `RIVALS`); median_ms, min_ms,
+    all of it, "linear" the matrix product alone, "cold" the chain and what is prepared of its weight, which
+    other calls find done); subject (a version or one of `RIVALS`); median_ms, min_ms,
     p10_ms, p90_ms, count; note ("simulator" where the time is the simulator's; the reason where there is no
     time).
     """
@@ -234,10 +244,10 @@ _ANY_PRODUCT = (64, 128, 128)
 
 
 def ordinary_versions(device=None) -> list[str]:
-    """The versions that do not multiply in tensor cores on this device."""
+    """The versions that run on this device and do not multiply in tensor cores."""
     device = torch.device(device) if device is not None else default_device()
     tensor = tensor_core_versions(device)
-    return [name for name in version_names(device.type) if name not in tensor]
+    return [name for name in product_versions(_ANY_PRODUCT, "ieee", device) if name not in tensor]
 
 
 def tensor_core_versions(device=None) -> list[str]:
@@ -266,15 +276,20 @@ def precision_problems(device: torch.device) -> list[tuple]:
     return [(*one, precision) for one in problems for precision in PRECISIONS]
 
 
+def precision_versions(chain, shape, precision: str, device: torch.device) -> list[str]:
+    """What is measured of such a problem: `tensor_core_versions()`, and the version that is the default."""
+    default = default_version(*problem(chain, shape, device), device, precision)
+    return list(dict.fromkeys([*tensor_core_versions(device), default]))
+
+
 def bench_precisions(device=None, progress: bool = True, **options) -> pd.DataFrame:
-    """`bench()` of `tensor_core_versions()` in every precision; on the CPU, of the simulator's own shape."""
+    """`bench()` of `precision_versions()` in every precision; on the CPU, of the simulator's own shape."""
     device = torch.device(device) if device is not None else default_device()
-    names = tensor_core_versions(device)
-    bar = tqdm(precision_problems(device), "bench", unit="problem", disable=not progress)
-    frames = [
-        bench(chain, shape, precision=precision, versions=names, device=device, progress=progress, **options)
-        for chain, shape, precision in bar
-    ]
+    frames = []
+    for one in tqdm(precision_problems(device), "bench", unit="problem", disable=not progress):
+        chain, shape, precision = one
+        arguments = {"precision": precision, "versions": precision_versions(*one, device), "device": device}
+        frames.append(bench(chain, shape, **arguments, progress=progress, **options))
     return pd.concat(frames, ignore_index=True)
 
 

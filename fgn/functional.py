@@ -202,6 +202,22 @@ def launch_count(
         return launches[0]
 
 
+def default_version(chain: Chain, shape: Shape, device: torch.device, precision: str = "ieee") -> str:
+    """The version that `chain_forward()` takes for this chain when it is not told one."""
+    with _library_of(device) as (library, _):
+        index = library.fgn_default_version(_c_chain(library, chain, shape, precision, {}))
+        if index < 0:
+            raise RuntimeError(f"precision: no version runs {precision} on {device}")
+        return version_names(device.type)[index]
+
+
+def prepares(chain: Chain, shape: Shape, version: str, device: torch.device, precision: str = "ieee") -> bool:
+    """Whether the version makes something of the weight once, which later calls find done."""
+    with _library_of(device) as (library, _):
+        c_chain = _c_chain(library, chain, shape, precision, {})
+        return _bytes(library, library.fgn_prepared_bytes, _index_of(version, device), c_chain) > 0
+
+
 def _bytes(library, query, index: int, c_chain) -> int:
     size = ffi().new("unsigned long long *")
     _raise_for(library, query(index, c_chain, size))

@@ -356,6 +356,10 @@ class Kernel:
     def __repr__(self) -> str:
         return f"<kernel {self.signature}>"
 
+    def __reduce__(self):
+        # In another process it is made of its source again; what was compiled is found there.
+        return kernel, (self.source, self.name, self.file)
+
     def build(self, device="cpu") -> str:
         """Compiles it for a device; returns the compiler's warnings. BuildError when it does not compile."""
         return self._program.build(torch.device(device))[1]

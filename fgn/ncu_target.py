@@ -8,6 +8,7 @@ ncu watches, and the task's number.
 from __future__ import annotations
 
 import functools
+import pickle
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -46,7 +47,12 @@ class Task:
 
 
 def save(tasks: list[Task], file: Path):
-    torch.save(tasks, file, pickle_module=cloudpickle)
+    """Writes a job. TypeError for a call that cannot go to another process."""
+    try:
+        torch.save(tasks, file, pickle_module=cloudpickle)
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        message = "model_or_kernel: expected a call that can be sent to another process (by cloudpickle)"
+        raise TypeError(f"{message}, got: {error}") from error
 
 
 @functools.lru_cache(maxsize=1)

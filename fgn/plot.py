@@ -21,13 +21,14 @@ from fgn.records import read, recorded
 # light along the ladder, on the part of viridis that stays apart from them.
 TORCH_COLOURS = {EAGER: "#D55E00", COMPILED: "#E69F00", F_LINEAR: "#7F7F7F", TORCH: "#D55E00"}
 FLOOR_COLOUR = "#000000"
+OTHER_COLOUR = "#7F7F7F"
 LADDER_COLOURS = (plt.colormaps["viridis"], 0.0, 0.72)
 
 PROBLEM = ["chain", "batch", "in_features", "out_features", "groups"]
 
 
 @functools.cache
-def _ladder() -> list[str]:
+def ladder() -> list[str]:
     """The versions from the naive one up: the library's, or, where none can be built, those recorded."""
     try:
         return version_names()
@@ -42,16 +43,18 @@ def colour(subject: str):
     """The colour of a version or of one of torch's subjects, the same in every plot."""
     if subject in TORCH_COLOURS:
         return TORCH_COLOURS[subject]
-    names = _ladder()
+    names = ladder()
+    if subject not in names:
+        return OTHER_COLOUR
     colormap, low, high = LADDER_COLOURS
     position = names.index(subject) / max(len(names) - 1, 1)
     return colormap(low + (high - low) * position)
 
 
-def _ladder_order(subjects) -> list[str]:
-    """Ours from the naive one up, then torch's."""
-    order = _ladder() + list(TORCH_COLOURS)
-    return sorted(subjects, key=order.index)
+def ladder_order(subjects) -> list[str]:
+    """Ours from the naive one up, then torch's, then what else there is."""
+    order = ladder() + list(TORCH_COLOURS)
+    return sorted(subjects, key=lambda name: order.index(name) if name in order else len(order))
 
 
 def _title(problem: tuple) -> str:
@@ -118,7 +121,7 @@ def times(results: pd.DataFrame, ceilings: Ceilings | dict[str, Ceilings] | None
     figure, panels = _panels(len(problems), height)
     for axes, (problem, rows) in zip(panels, problems, strict=False):
         rows = rows.set_index("subject")
-        rows = rows.loc[_ladder_order(rows.index)]
+        rows = rows.loc[ladder_order(rows.index)]
         median, low, high = rows.median_ms, rows.p10_ms, rows.p90_ms
         limit = min(median.max(), 3 * median.median())
         labels = [_milliseconds(ms) for ms in median]
@@ -151,7 +154,7 @@ def gemm_ladder(results: pd.DataFrame) -> Figure:
     figure, panels = _panels(len(shapes), height)
     for axes, ((*machine, batch, in_features, out_features), rows) in zip(panels, shapes, strict=False):
         rows = rows.set_index("subject")
-        rows = rows.loc[_ladder_order(rows.index)]
+        rows = rows.loc[ladder_order(rows.index)]
         percent = 100 * rows.median_ms[F_LINEAR] / rows.median_ms
         rates = 2 * batch * in_features * out_features / (rows.median_ms * 1e-3)
         labels = [f"{p:.3g} % ({_rate(rate)})" for p, rate in zip(percent, rates, strict=True)]
@@ -165,7 +168,7 @@ def gemm_ladder(results: pd.DataFrame) -> Figure:
 def errors(comparison: pd.DataFrame) -> Figure:
     """The relative error against float64 by version, beside torch's; `comparison` is from `fgn.compare()`."""
     figure, (axes,) = _panels(1, 1.3 + 0.32 * len(comparison))
-    names = _ladder_order(comparison.index)
+    names = ladder_order(comparison.index)
     values = comparison.relative_error[names]
     positive = values[values > 0]
     if positive.empty:

@@ -12,6 +12,7 @@ captured nothing kept is used: the graph makes it on each replay, from what the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -34,6 +35,17 @@ _kept: dict[tuple, _Kept] = {}
 def forget():
     """Forgets all that is kept: the next calls make it again."""
     _kept.clear()
+
+
+@contextmanager
+def nothing_kept():
+    """Inside, nothing is kept from before, and nothing that is made is kept for after."""
+    global _kept
+    outside, _kept = _kept, {}
+    try:
+        yield
+    finally:
+        _kept = outside
 
 
 def of(parameter: Tensor, form: str, make: Callable[[], Tensor]) -> Tensor:

@@ -7,7 +7,6 @@ plot draws any of them (`fgn.launch_plots`).
 
 from __future__ import annotations
 
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -18,11 +17,11 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from fgn import counted, ncu
+from fgn import counted, launch_words, ncu
 from fgn import metrics as ncu_metrics
 from fgn.bench import COMPILED, EAGER, F_LINEAR, RIVALS
 from fgn.chains import CHAINS, Chain, Shape, problem, random_inputs
-from fgn.functional import launch_count, run_chain
+from fgn.functional import launch_count, prepares, run_chain
 from fgn.library import version_names
 from fgn.modules import ChainModule
 from fgn.precision import PRECISIONS, resolve
@@ -32,6 +31,8 @@ PROBLEM = ["chain", *Shape._fields, "precision"]
 IDENTITY = [*PROBLEM, "subject", "launch", "operator", "kernel", "grid", "block"]
 
 CALL = "call"
+SIMULATOR = "the simulator"
+_ON_SIMULATOR = {"machine": SIMULATOR, "multiprocessors": counted.H200_MULTIPROCESSORS}
 
 
 def profile(
@@ -48,6 +49,7 @@ def profile(
     cache_control: str = "all",
     seed: int = 0,
     device=None,
+    recorded: str | None = None,
     progress: bool = True,
 ) -> pd.DataFrame:
     """What each launch took and moved: one row per launch, in order.
@@ -59,25 +61,30 @@ def profile(
         by ncu, a CPU tensor on the counted simulator.
     version: a version's name, or several; by default all that run the chain.
     rivals: of `fgn.bench.RIVALS`, to have torch's own launches in the same table.
-    shape, device: as in `fgn.compare()`. precision: a key of `PRECISIONS`; by default x's, or "ieee".
+    shape, device: as in `fgn.compare()`; of a call without x, device="cpu" says that it runs on the CPU.
+    precision: a key of `PRECISIONS`; by default x's, or "ieee".
     metrics: ncu's names, instead of `set`, which is a key of `fgn.metrics.SETS` ("default": all that the
         plots draw; "bytes": times and bytes only, in a third of the passes).
     report: a file to keep ncu's report in, ending in .ncu-rep, for the Nsight Compute GUI.
+    recorded: a folder of `profiles/`, to have what is recorded there instead of profiling.
     cache_control: see `fgn.ncu.run()`. By default the caches are flushed before each pass over a launch.
 
     Without a GPU, without ncu, or without permission to read the counters, a warning says so in one line and
     how to change it; the rows are then the recorded ones of the same problem or, where there are none, the
-    simulator's. `frame.attrs["machine"]` says whose they are.
+    simulator's. `frame.attrs` says whose they are. For a callable it is ProfilerError.
 
     Columns: `IDENTITY` (operator: what the launch computes; kernel: its function's name; grid, block: their
-    sizes), then the metrics, in ncu's base units. ValueError for names that nothing here has.
+    sizes), then the metrics, in ncu's base units. ValueError for names that nothing here has, and where
+    `recorded` has no such problem.
     """
     names = _metric_names(metrics, set)
     versions = None if version is None else [version] if isinstance(version, str) else list(version)
-    on_cpu = (x is not None and x.device.type == "cpu") or str(device).startswith("cpu")
+    on_cpu = _is_on_cpu(model_or_kernel, x, device)
     if isinstance(model_or_kernel, ChainModule) or not callable(model_or_kernel):
         described = _described(model_or_kernel, x, shape, precision, seed, "cpu" if on_cpu else "cuda")
         _check_subjects(versions, rivals)
+        if recorded is not None:
+            return _recorded(described, versions, rivals, recorded)
         if on_cpu:
             return _simulated(described, versions)
         try:
@@ -88,11 +95,20 @@ def profile(
             return _fallback(described, versions, rivals, error)
     call = model_or_kernel if x is None else _Applied(model_or_kernel, x)
     if on_cpu:
-        return _named(counted.count(call), "simulator")
+        return _named(counted.count(call))
     require_gpu()
     from fgn.ncu_target import Task
 
     return collect([Task(call=call)], names, report, cache_control, progress)
+
+
+def _is_on_cpu(model, x, device) -> bool:
+    """Whether tensors are on the CPU: those that are given or, where none are, those that would be made."""
+    if device is not None:
+        return torch.device(device).type == "cpu"
+    if x is None and isinstance(model, ChainModule):
+        x = next(model.parameters())
+    return x is not None and x.device.type == "cpu"
 
 
 class _Applied:
@@ -189,17 +205,18 @@ def collect(tasks, names, report=None, cache_control="all", progress=True, secti
         raise ValueError(f"report: expected a name that ends in .ncu-rep, got {report}")
     report.parent.mkdir(parents=True, exist_ok=True)
     job = ncu.temporary_report().with_name("job.pt")
-    save(tasks, job)
     with tqdm(desc="ncu", unit="launch", disable=not progress, leave=False) as bar:
         command = [sys.executable, "-m", "fgn.ncu_target", str(job)]
         try:
+            save(tasks, job)
             ncu.run(command, report, names, sections, cache_control=cache_control, on_launch=bar.update)
             rows = label(ncu.read_report(report), tasks, names)
         finally:
             ncu.discard(job)
             if not keep:
                 ncu.discard(report)
-    rows.attrs["machine"] = torch.cuda.get_device_name()
+    gpu = torch.cuda.get_device_properties()
+    rows.attrs = {"machine": gpu.name, "multiprocessors": gpu.multi_processor_count}
     return rows
 
 
@@ -225,36 +242,39 @@ def label(launches: pd.DataFrame, tasks, names: Iterable[str]) -> pd.DataFrame:
     return found[[*IDENTITY, *(name for name in names if name in found)]]
 
 
-MATRIX_PRODUCTS = re.compile(r"gemm|gemv|cutlass|nvjet|splitk|split_k", re.IGNORECASE)
-
-
 def _operators(rows: pd.DataFrame, task) -> list[str]:
     """What each launch computes, in words."""
+    kernels = list(rows.kernel)
     if task.problem is None:
-        return list(rows.kernel)
+        return kernels
     if task.subject == EAGER:
-        words = []
-        for ranges in rows.ranges:
-            name = next((name for name in ranges if name.startswith("aten::")), "")
-            words.append(re.sub(r"^aten::|,.*$", "", name))
-        return ["product" if word == "linear" else word for word in words]
+        return launch_words.eager(list(rows.ranges))
     if task.subject in (COMPILED, F_LINEAR):
-        return ["product" if MATRIX_PRODUCTS.search(name) else name for name in rows.kernel]
-    return _our_operators(task.problem.chain, task.problem.shape, task.subject, list(rows.kernel))
-
-
-def _our_operators(chain, shape, version, kernels: list[str]) -> list[str]:
-    from fgn.teach import launches
-
-    try:
-        words = list(launches(chain, shape, version).launch)
-    except ValueError:
-        words = []
-    return words if len(words) == len(kernels) else [name.removesuffix("_kernel") for name in kernels]
+        return launch_words.compiled(kernels)
+    return launch_words.ours(task.problem.chain, kernels)
 
 
 # ------------------------------------------------------------------------------------------------------------
 # Without a GPU
+
+
+def _recorded(described, versions, rivals, gpu: str) -> pd.DataFrame:
+    """What is recorded of a problem on a GPU; ValueError where it is nothing."""
+    from fgn import profile_records
+
+    launches = profile_records.read(gpu).launches
+    rows = of_problem(launches, described)
+    rows = rows[rows.subject.isin([*(versions or version_names()), *rivals])].reset_index(drop=True)
+    if rows.empty:
+        there = launches[PROBLEM].drop_duplicates()
+        words = "; ".join(" ".join(map(str, row)) for row in there.itertuples(index=False))
+        raise ValueError(f"recorded: expected a problem that {gpu!r} has ({words}), got {_words(described)}")
+    rows.attrs = launches.attrs
+    return rows
+
+
+def _words(described) -> str:
+    return " ".join(map(str, (described.chain.name, *described.shape, described.precision)))
 
 
 def _fallback(described, versions, rivals, error: ncu.ProfilerError) -> pd.DataFrame:
@@ -262,12 +282,12 @@ def _fallback(described, versions, rivals, error: ncu.ProfilerError) -> pd.DataF
     from fgn.ncu_target import Problem
 
     for name in profile_records.recorded():
-        recorded = profile_records.read(name)
-        rows = of_problem(recorded.launches, described)
-        rows = rows[rows.subject.isin([*(versions or version_names()), *rivals])]
-        if len(rows):
-            warnings.warn(f"{error}; these are the profiles recorded on {recorded.machine}", stacklevel=3)
-            return rows.reset_index(drop=True)
+        try:
+            rows = _recorded(described, versions, rivals, name)
+        except ValueError:
+            continue
+        warnings.warn(f"{error}; these are the profiles of {rows.attrs['machine']}", stacklevel=3)
+        return rows
     warnings.warn(
         f"{error}; no profile of this problem is recorded, so the simulator counts it, at a size that it "
         "runs in a moment",
@@ -289,19 +309,24 @@ def _simulated(described, versions) -> pd.DataFrame:
     x, parameters = described.inputs or random_inputs(chain, shape, "cpu", described.seed)
     frames = []
     for name in subjects(described, "cpu") if versions is None else versions:
-        rows = counted.count(
-            lambda name=name: run_chain(chain, x, parameters, name, precision=described.precision)
-        )
+
+        def call(name=name):
+            return run_chain(chain, x, parameters, name, precision=described.precision)
+
+        if prepares(chain, shape, name, x.device, described.precision):
+            # The first call makes of the weight what the version wants, and later ones do not.
+            call()
+        rows = counted.count(call)
         where = {"chain": chain.name, **shape._asdict(), "precision": described.precision}
-        operators = _our_operators(chain, shape, name, list(rows.kernel))
+        operators = launch_words.ours(chain, list(rows.kernel))
         frames.append(rows.assign(**where, subject=name, launch=range(len(rows)), operator=operators))
     found = pd.concat(frames, ignore_index=True)
     found = found[[*IDENTITY, *(name for name in found if name not in IDENTITY)]]
-    found.attrs["machine"] = "the simulator"
+    found.attrs = _ON_SIMULATOR
     return found
 
 
-def _named(rows: pd.DataFrame, machine: str) -> pd.DataFrame:
+def _named(rows: pd.DataFrame) -> pd.DataFrame:
     """Launches of a call that is no chain."""
     where = dict.fromkeys(PROBLEM, "") | {
         "subject": CALL,
@@ -310,5 +335,5 @@ def _named(rows: pd.DataFrame, machine: str) -> pd.DataFrame:
     }
     found = rows.assign(**where)
     found = found[[*IDENTITY, *(name for name in found if name not in IDENTITY)]]
-    found.attrs["machine"] = machine
+    found.attrs = _ON_SIMULATOR
     return found

@@ -2,16 +2,19 @@
 
 launches.csv   one row per chain, shape, precision, subject and launch, as `fgn.profile()` returns them
 ceilings.json  what the GPU does at its best, one resource at a time (fgn/ceilings.py)
-profiled.json  the machine, its software, and the commit
 reports/       reports of the most instructive launches, to be opened in the Nsight Compute GUI
+profiled.json  the machine, its software, and the commit
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 import torch
@@ -19,7 +22,7 @@ from tqdm.auto import tqdm
 
 from fgn import ceilings, metrics
 from fgn.bench import COMPILED, EAGER
-from fgn.chains import BENCHMARK_BATCH, BENCHMARK_FEATURES, CHAINS, problem
+from fgn.chains import BENCHMARK_BATCH, BENCHMARK_FEATURES, CHAINS, Shape, problem
 from fgn.environment import recorded_environment
 from fgn.functional import PRODUCT
 from fgn.ncu_target import Problem, Task
@@ -29,10 +32,18 @@ from fgn.versions import versions
 
 LAUNCHES, ENVIRONMENT, REPORTS = "launches.csv", "profiled.json", "reports"
 
-# The benchmark's own shape, where the product is nearly all of the time, and a narrow one, where it is not.
-PROFILED_SHAPES = ((BENCHMARK_BATCH, BENCHMARK_FEATURES, BENCHMARK_FEATURES), (65536, 512, 512, 32))
+# The benchmark's own shape, where the product is nearly all of the time; a narrow one, where it is not; and
+# one of few rows, where reading the weight is.
+PROFILED_SHAPES = (
+    (BENCHMARK_BATCH, BENCHMARK_FEATURES, BENCHMARK_FEATURES),
+    (65536, 512, 512, 32),
+    (16, BENCHMARK_FEATURES, BENCHMARK_FEATURES),
+)
 # float16 does what bfloat16 does, at the same rate.
 PROFILED_PRECISIONS = ("ieee", "tf32", "bf16")
+
+# What a recording consists of, in the order in which it is made.
+PARTS = ("ceilings", "reports", "launches")
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,13 @@ def recorded(profiles: Path = PROFILES) -> list[str]:
     return sorted(path.parent.name for path in profiles.glob(f"*/{LAUNCHES}"))
 
 
+def _read_launches(file: Path) -> pd.DataFrame:
+    launches = pd.read_csv(file)
+    for column in ("grid", "block"):
+        launches[column] = launches[column].map(lambda text: tuple(map(int, text.split("x"))))
+    return launches
+
+
 @functools.cache
 def read(name: str = "h200", profiles: Path = PROFILES) -> Profiles:
     """The recorded profiles of one machine. FileNotFoundError names those that there are."""
@@ -62,15 +80,18 @@ def read(name: str = "h200", profiles: Path = PROFILES) -> Profiles:
     if not (folder / LAUNCHES).exists():
         there = ", ".join(recorded(profiles)) or "none"
         raise FileNotFoundError(f"no profiles are recorded for {name!r}; there are: {there}")
-    launches = pd.read_csv(folder / LAUNCHES)
-    for column in ("grid", "block"):
-        launches[column] = launches[column].map(lambda text: tuple(map(int, text.split("x"))))
-    launches.attrs["machine"] = f"{json.loads((folder / ENVIRONMENT).read_text())['device']}, recorded"
+    launches = _read_launches(folder / LAUNCHES)
+    environment = json.loads((folder / ENVIRONMENT).read_text())
+    launches.attrs = {
+        "machine": f"{environment['device']}, recorded",
+        "multiprocessors": environment["multiprocessors"],
+        "recorded": name,
+    }
     return Profiles(
         name,
         launches,
         ceilings.read(folder),
-        json.loads((folder / ENVIRONMENT).read_text()),
+        environment,
         tuple(sorted((folder / REPORTS).glob("*.ncu-rep"))),
     )
 
@@ -96,8 +117,8 @@ def _tasks(chain: str, shape) -> list:
     return tasks
 
 
-# What the GUI shows of a launch. The counters of single instructions, with the source, are megabytes for a
-# long kernel, so they are recorded for short ones.
+# What the GUI shows of a launch. Its sections bring the kernel's machine code with its line numbers into the
+# report, which is megabytes for long kernels and for those of libraries; of these only metrics are kept.
 GUI_SECTIONS = (
     *("SpeedOfLight", "SpeedOfLight_RooflineChart", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis"),
     *("MemoryWorkloadAnalysis_Chart", "MemoryWorkloadAnalysis_Tables", "SchedulerStats", "WarpStateStats"),
@@ -106,41 +127,97 @@ GUI_SECTIONS = (
 SOURCE_SECTIONS = (*GUI_SECTIONS, "SourceCounters")
 
 
-def report_tasks() -> dict[str, tuple[list[Task], tuple[str, ...]]]:
-    """The reports for the GUI: their tasks and sections.
+class Report(NamedTuple):
+    """What a report for the GUI is made of: tasks, metrics by name, and ncu's sections."""
 
-    ladder: the chain with the most operators at the benchmark's shape, by all versions of one or two
-    launches; and the product alone of the first version and of the last one with a launch for each operator.
+    tasks: list[Task]
+    metrics: tuple[str, ...] = (metrics.TIME,)
+    sections: tuple[str, ...] = ()
+
+
+def reports() -> dict[str, Report]:
+    """The reports for the GUI, all at the narrow shape.
+
+    ladder: the product alone of the first, the third and the last version with launches for operators; the
+        whole chain with the most operators by those with one or two launches.
     source: the first three products, with the counters of each line of source.
+    tensor_cores: the chain on tensor cores in bfloat16, and what torch launches for it.
     """
     chain = max(CHAINS.values(), key=lambda chain: len(chain.before) + len(chain.after))
-    chain, shape = problem(chain, None, "cuda")
-    table = versions(chain, shape, "cuda")
-    table = table[table.supported]
-    separate = list(table.name[table.launches > 2])
+    chain, shape = problem(chain, PROFILED_SHAPES[1], "cuda")
     alone = Problem(PRODUCT, shape._replace(groups=0), "ieee")
-    products = [Task(alone, name) for name in (separate[0], separate[-1])]
-    chains = [Task(Problem(chain, shape, "ieee"), name) for name in table.name[table.launches <= 2]]
+    ieee, bf16 = Problem(chain, shape, "ieee"), Problem(chain, shape, "bf16")
+    on_tensor_cores = subjects(bf16)
+    table = versions(chain, shape, "cuda")
+    plain = table[table.supported & ~table.name.isin(on_tensor_cores)]
+    separate = [Task(alone, name) for name in plain.name[plain.launches > 2]]
+    fused = [Task(ieee, name) for name in plain.name[plain.launches <= 2]]
+    others = [Task(bf16, name) for name in (*on_tensor_cores, EAGER, COMPILED)]
     return {
-        "ladder": (products + chains, GUI_SECTIONS),
-        "source": ([Task(alone, name) for name in separate[:3]], SOURCE_SECTIONS),
+        "ladder": Report([separate[0], separate[2], separate[-1], *fused], sections=GUI_SECTIONS),
+        "source": Report(separate[:3], sections=SOURCE_SECTIONS),
+        "tensor_cores": Report(others, metrics.SETS["default"]),
     }
 
 
-def record(folder: Path, device: torch.device, shapes=PROFILED_SHAPES, progress: bool = True):
-    """Profiles everything on a GPU and writes it to `folder`; several minutes.
+def folder_of(device_name: str) -> str:
+    """What a card's folder in `profiles/` is called: "NVIDIA H200" is in h200."""
+    name = re.sub(r"nvidia|geforce", "", device_name.lower())
+    return re.sub(r"[^a-z0-9]+", "_", name).strip("_")
 
-    Each problem is written when it is done. ProfilerError when ncu cannot do it.
+
+def _merged(folder: Path, new: pd.DataFrame) -> pd.DataFrame:
+    """The recorded launches of the other problems, and these."""
+    file = folder / LAUNCHES
+    if not file.exists():
+        return new
+    old = _read_launches(file)
+    problems = ["chain", *Shape._fields]
+    replaced = pd.MultiIndex.from_frame(old[problems]).isin(pd.MultiIndex.from_frame(new[problems]))
+    return pd.concat([old[~replaced], new], ignore_index=True)
+
+
+def record(
+    folder: Path | None = None,
+    device: torch.device | str = "cuda",
+    parts: Sequence[str] = PARTS,
+    chains: Iterable[str] = CHAINS,
+    shapes: Iterable[tuple[int, ...]] = PROFILED_SHAPES,
+    progress: bool = True,
+) -> Path:
+    """Profiles on a GPU and writes it to a folder, which it returns: a quarter of an hour for everything.
+
+    folder: by default `profiles/` and `folder_of()` the card. parts: some of `PARTS`. chains, shapes: whose
+        launches; those that are recorded of other problems stay. Each problem is written when it is done.
+
+    ProfilerError when ncu cannot do it, and then nothing is changed that was not done before.
     """
+    for part in parts:
+        if part not in PARTS:
+            raise ValueError(f"parts: expected some of {', '.join(PARTS)}, got {part!r}")
     require_gpu()
-    (folder / REPORTS).mkdir(parents=True, exist_ok=True)
-    (folder / ENVIRONMENT).write_text(json.dumps(recorded_environment(device), indent=2) + "\n")
-    ceilings.write(ceilings.measure_roofs(device), folder)
-    for name, (tasks, sections) in report_tasks().items():
-        report = folder / REPORTS / f"{name}.ncu-rep"
-        collect(tasks, (metrics.TIME,), report, progress=progress, sections=sections)
-    found = []
-    problems = [(chain, shape) for shape in shapes for chain in CHAINS]
-    for chain, shape in tqdm(problems, "profile", unit="problem", disable=not progress):
-        found.append(collect(_tasks(chain, shape), metrics.SETS["default"], progress=progress))
-        write_launches(pd.concat(found, ignore_index=True), folder)
+    device = torch.device(device)
+    environment = recorded_environment(device)
+    folder = PROFILES / folder_of(environment["device"]) if folder is None else folder
+
+    def describe():
+        (folder / ENVIRONMENT).write_text(json.dumps(environment, indent=2) + "\n")
+
+    folder.mkdir(parents=True, exist_ok=True)
+    if "ceilings" in parts:
+        ceilings.write(ceilings.measure_roofs(device), folder)
+    if "reports" in parts:
+        (folder / REPORTS).mkdir(exist_ok=True)
+        for name, report in reports().items():
+            file = folder / REPORTS / f"{name}.ncu-rep"
+            collect(report.tasks, report.metrics, file, progress=progress, sections=report.sections)
+            describe()
+    if "launches" in parts:
+        problems = [(chain, shape) for shape in shapes for chain in chains]
+        for chain, shape in tqdm(problems, "profile", unit="problem", disable=not progress):
+            found = collect(_tasks(chain, shape), metrics.SETS["default"], progress=progress)
+            write_launches(_merged(folder, found), folder)
+            describe()
+    # What was read before may be another recording.
+    read.cache_clear()
+    return folder

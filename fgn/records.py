@@ -24,8 +24,8 @@ from fgn.bench import (
     measure_ceilings,
     ordinary_versions,
     precision_problems,
+    precision_versions,
     recorded_shapes,
-    tensor_core_versions,
 )
 from fgn.chains import CHAINS, problem
 from fgn.compare import compare
@@ -77,13 +77,13 @@ def read(name: str = "h200", profiles: Path = PROFILES) -> Record:
     )
 
 
-def _compare(problems, names: list[str], device: torch.device, progress: bool) -> pd.DataFrame:
-    """`fgn.compare()` of each (chain, shape, precision), for those of the named versions that run it."""
+def _compare(problems, names, device: torch.device, progress: bool) -> pd.DataFrame:
+    """`fgn.compare()` of each (chain, shape, precision), for the versions `names(...)` that run it."""
     frames = []
     for chain, shape, precision in tqdm(problems, "compare", unit="problem", disable=not progress):
         sizes = problem(chain, shape, device)[1]
         table = version_frame(chain, sizes, device, precision)
-        here = table.name[table.supported & table.name.isin(names)]
+        here = table.name[table.supported & table.name.isin(names(chain, sizes, precision, device))]
         frame = compare(chain, shape=sizes, versions=here, device=device, precision=precision).reset_index()
         frames.append(frame.assign(chain=chain.name, **sizes._asdict(), precision=precision))
     frame = pd.concat(frames, ignore_index=True)
@@ -94,12 +94,12 @@ def _compare(problems, names: list[str], device: torch.device, progress: bool) -
 def compare_all(device: torch.device, progress: bool = True) -> pd.DataFrame:
     """`fgn.compare()` of every chain at every shape that `bench_all()` measures."""
     problems = [(chain, shape, "ieee") for shape in recorded_shapes(device) for chain in CHAINS.values()]
-    return _compare(problems, ordinary_versions(device), device, progress)
+    return _compare(problems, lambda *_: ordinary_versions(device), device, progress)
 
 
 def compare_precisions(device: torch.device, progress: bool = True) -> pd.DataFrame:
     """`fgn.compare()` of all that `bench_precisions()` measures."""
-    return _compare(precision_problems(device), tensor_core_versions(device), device, progress)
+    return _compare(precision_problems(device), precision_versions, device, progress)
 
 
 def write(folder: Path, device: torch.device, progress: bool = True, **options):

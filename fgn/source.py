@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 from fgn.library import SOURCES
 
@@ -23,15 +25,31 @@ def source_text(file: str, kernel: str | None = None) -> str:
         return text
     lines = text.splitlines(keepends=True)
     for first, line in enumerate(lines):
-        # A definition starts in the first column, and its body ends with a brace there.
-        if re.match(rf"[a-zA-Z_].*\b{re.escape(kernel)}\(", line):
+        # A definition starts in the first column, if need be with its type in a line of its own, and its body
+        # ends with a brace there.
+        own_line = line.startswith(f"{kernel}(")
+        if own_line or re.match(rf"[a-zA-Z_].*\b{re.escape(kernel)}\(", line):
             opening = next(i for i in range(first, len(lines)) if lines[i].rstrip().endswith(("{", ";")))
             if lines[opening].rstrip().endswith("{"):
                 last = lines.index("}\n", opening)
+                first -= own_line
                 while lines[first - 1].startswith(("//", "/*", " *")):
                     first -= 1
                 return "".join(lines[first : last + 1])
     raise ValueError(f"kernel: {path.name} has no function {kernel!r}")
+
+
+@functools.cache
+def constants(file: str) -> SimpleNamespace:
+    """The integer constants that a file in `cuda_c/` defines: sizes of tiles, threads of a block."""
+    found = {}
+    text = re.sub(r"/\*.*?\*/", "", source_text(file), flags=re.S)
+    for name, expression in re.findall(r"^#define (\w+) +(.+?) *$", text, re.M):
+        words = re.findall(r"[A-Za-z_]\w*", expression)
+        if re.fullmatch(r"[\w\s()*/+-]+", expression) and all(word in found for word in words):
+            # The pattern leaves nothing but names that are known, numbers and arithmetic.
+            found[name] = eval(expression.replace("/", "//"), {}, found)
+    return SimpleNamespace(**found)
 
 
 class Source(str):

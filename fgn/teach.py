@@ -7,10 +7,10 @@ rung asks of a multiprocessor for each step; `predict()` makes cycles and times 
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,8 +25,9 @@ from fgn.environment import recorded_environment
 from fgn.functional import group_norm, linear
 from fgn.records import Record, read, recorded
 from fgn.reference import ieee_float32
-from fgn.source import source_text
+from fgn.source import constants as constants
 from fgn.versions import default_device, versions
+from fgn.work import tiles, works
 
 LANES = 32
 F_GROUP_NORM = "F.group_norm"
@@ -191,18 +192,6 @@ def setting(chain: str | Chain) -> Setting:
 # Predictions for a matrix product
 
 
-def constants(file: str) -> SimpleNamespace:
-    """The integer constants that a file in `cuda_c/` defines: sizes of tiles, threads of a block."""
-    found = {}
-    text = re.sub(r"/\*.*?\*/", "", source_text(file), flags=re.S)
-    for name, expression in re.findall(r"^#define (\w+) +(.+?) *$", text, re.M):
-        words = re.findall(r"[A-Za-z_]\w*", expression)
-        if re.fullmatch(r"[\w\s()*/+-]+", expression) and all(word in found for word in words):
-            # The pattern leaves nothing but names that are known, numbers and arithmetic.
-            found[name] = eval(expression.replace("/", "//"), {}, found)
-    return SimpleNamespace(**found)
-
-
 def predict(
     setting: Setting, *, instructions: float, l1_lines: float = 0.0, shared_wavefronts: float = 0.0
 ) -> pd.DataFrame:
@@ -286,11 +275,6 @@ def slice_cycles(
     )
 
 
-def tiles(count: int, size: int) -> int:
-    """How many tiles of `size` cover `count`."""
-    return -(-count // size)
-
-
 def check_linear(setting: Setting, version: str) -> pd.DataFrame:
     """The relative errors against float64 of a version's matrix product and of F.linear."""
     x, parameters = setting.inputs()
@@ -306,51 +290,30 @@ def check_linear(setting: Setting, version: str) -> pd.DataFrame:
 # Predictions for a chain
 
 
+def multiprocessors_of(device) -> int:
+    """The multiprocessors of a GPU; of the simulator, its threads (`threads_by_default` in its launch.c)."""
+    device = torch.device(device)
+    if device.type == "cuda":
+        return torch.cuda.get_device_properties(device).multi_processor_count
+    wanted = int(os.environ.get("FGN_SIM_THREADS", "0"))
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    return wanted if wanted > 0 else len(usable)
+
+
 def launches(chain: str | Chain, shape, version: str, device="cpu") -> pd.DataFrame:
     """The launches of one call, in order, with the bytes that each has to read from memory and write there.
 
     One row per launch: launch (what it computes), read, written. The product reads x and the weight once, as
-    if nothing had to be read twice; the statistics of the naive GroupNorm read the tensor twice.
+    if nothing had to be read twice; the statistics of the naive GroupNorm read the tensor twice. Versions
+    that split float32 into halves do so in a launch before the product; what stands by after it moves
+    nothing.
     """
     chain, shape = problem(chain, shape, device)
     table = versions(chain, shape, device).set_index("name")
     if version not in table.index or not table.supported[version]:
         raise ValueError(f"version: expected one that runs this chain, got {version!r}")
-    batch, in_features, out_features, groups = shape
-    tensor, vector = 4 * batch * out_features, 4 * out_features
-    product = 4 * in_features * (batch + out_features) + vector
-
-    def channels(steps) -> int:
-        return vector * sum(step.channel is not None for step in steps)
-
-    def kinds(*parts) -> str:
-        return " + ".join(part for part in parts if part)
-
-    before, after = (" + ".join(step.kind for step in steps) for steps in (chain.before, chain.after))
-    count = table.launches[version]
-    if count == 1:
-        whole = product + channels(chain.before) + 2 * vector + channels(chain.after)
-        rows = [(kinds("product", before, "norm", after), whole, tensor)]
-    elif count == 2:
-        rows = [
-            (kinds("product", before), product + channels(chain.before), tensor),
-            (kinds("norm", after), tensor + 2 * vector + channels(chain.after), tensor),
-        ]
-    else:
-
-        def pointwise(steps):
-            return [(step.kind, tensor + channels([step]), tensor) for step in steps]
-
-        moments = 3 * 4 * batch * groups
-        rows = [("product", product, tensor), *pointwise(chain.before)]
-        if count == 1 + len(chain.before) + 2 + len(chain.after):
-            rows += [
-                ("statistics", 2 * tensor, moments),
-                ("normalise", tensor + moments + 2 * vector, tensor),
-            ]
-        else:
-            rows += [("norm", tensor + 2 * vector, tensor)]
-        rows += pointwise(chain.after)
+    found = works(chain, shape, version, multiprocessors=multiprocessors_of(device))
+    rows = [(work.launch, work.read, work.written) for work in found]
     return pd.DataFrame(rows, columns=["launch", "read", "written"])
 
 

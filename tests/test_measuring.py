@@ -12,6 +12,7 @@ from fgn import plot, records
 from fgn.bench import COLUMNS, EAGER, F_LINEAR, Ceilings, floor, measure, tensor_core_versions
 from fgn.chains import CHAINS, Shape, problem
 from fgn.compare import TORCH, misplaced, relative_error
+from fgn.functional import default_version
 from fgn.library import MissingToolError, version_names
 from fgn.readme import BEGIN, END, results_table, updated
 from fgn.reference import ieee_float32
@@ -152,7 +153,8 @@ def test_what_is_recorded_is_read_back(record):
     assert tuple(record.benchmark.columns) == COLUMNS
     assert list(record.benchmark.chain.unique()) == list(CHAINS)
     assert set(record.errors.version) == {TORCH, *ORDINARY}
-    assert set(record.precision_errors.version) == {TORCH, *TENSOR}
+    defaults = {default_version(*problem(name), CPU, "ieee") for name in CHAINS}
+    assert set(record.precision_errors.version) == {TORCH, *TENSOR, *defaults}
     assert {TORCH, *TENSOR} - set(record.precisions.subject) == {TORCH}
     with pytest.raises(FileNotFoundError, match="no results are recorded for 'nowhere'"):
         records.read("nowhere")
@@ -177,13 +179,18 @@ def test_recorded_results_are_drawn_without_a_compiler(record, monkeypatch):
     def missing():
         raise MissingToolError("no C compiler was found")
 
-    expected = [plot.colour(name) for name in version_names()]
+    # What never ran is not recorded, and has no place between the colours.
+    measured = {*record.benchmark.subject, *record.precisions.subject}
+    ladder = [name for name in version_names() if name in measured]
+    with monkeypatch.context() as patch:
+        patch.setattr(plot, "ladder", lambda: ladder)
+        expected = [plot.colour(name) for name in ladder]
     monkeypatch.setattr(plot, "version_names", missing)
     monkeypatch.setattr(plot, "recorded", lambda: ["test"])
     monkeypatch.setattr(plot, "read", lambda name: record)
-    monkeypatch.setattr(plot, "_ladder", plot._ladder.__wrapped__)
+    monkeypatch.setattr(plot, "ladder", plot.ladder.__wrapped__)
     plot.times(record.benchmark, CEILINGS)
-    assert [plot.colour(name) for name in version_names()] == expected
+    assert [plot.colour(name) for name in ladder] == expected
 
 
 def test_every_subject_has_a_colour_of_its_own():

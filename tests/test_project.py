@@ -77,6 +77,7 @@ def test_source_is_highlighted_in_a_notebook():
             ["bench", "--device=cpu", "--chain=gemm_groupnorm_hardtanh", "--shape=4,8,16,2"],
             ["F.linear", "median_ms"],
         ),
+        (["model", "--precision=bf16", "--shape=4096,512,512,16"], ["hopper", "torch eager", "binds"]),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else None,
 )

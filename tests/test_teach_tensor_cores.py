@@ -1,0 +1,305 @@
+"""What notebook 06 predicts and draws with, and the kernels in its cells."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import torch.nn.functional as F
+
+import fgn
+from fgn import plot_tensor_cores as draw
+from fgn import profile_records, records, teach
+from fgn import teach_tensor_cores as cores
+from fgn.bench import F_LINEAR
+from fgn.compare import TORCH, relative_error
+from fgn.library import ROOT, version_names
+
+NAME = "gemm_biasadd_hardtanh_mish_groupnorm"
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    """The kernels of the notebook's `%%cuda` cells, by name."""
+    cells = json.loads((ROOT / "notebooks" / "06_tensor_cores.ipynb").read_text())["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if cell["source"][:1] == ["%%cuda\n"]]
+    found = [fgn.kernel(source.removeprefix("%%cuda\n")) for source in sources]
+    return {kernel.name: kernel for kernel in found}
+
+
+@pytest.fixture
+def nothing_known(monkeypatch):
+    """No GPU here, and nothing recorded."""
+    monkeypatch.setattr(teach, "recorded", list)
+    monkeypatch.setattr(profile_records, "recorded", list)
+    monkeypatch.setattr(teach, "default_device", lambda: CPU)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Pieces
+
+
+def test_three_bfloat16_are_a_float():
+    v = torch.randn(10_000, generator=torch.Generator().manual_seed(0)) * torch.logspace(-20, 20, 10_000)
+    assert torch.equal(sum(piece.double() for piece in cores.THREE_BFLOAT16.split(v)), v.double())
+
+
+@pytest.mark.parametrize("kind, bits", [(cores.TWO_HALVES, 22), (cores.TWO_BFLOAT16, 16)], ids=str)
+def test_two_pieces_leave_out_what_is_below_their_bits(kind, bits):
+    v = 1 + torch.rand(10_000, generator=torch.Generator().manual_seed(0))
+    left_out = (v.double() - sum(piece.double() for piece in kind.split(v))).abs()
+    assert 2.0 ** -(bits + 3) < left_out.max() <= 2.0**-bits
+
+
+def test_products_are_those_above_the_last_bit_and_the_smallest_are_first():
+    assert cores.TWO_HALVES.products == [(0, 1), (1, 0), (0, 0)]
+    assert len(cores.THREE_BFLOAT16.products) == 6
+    orders = [i + j for i, j in cores.THREE_BFLOAT16.products]
+    assert orders == sorted(orders, reverse=True) and max(orders) == 2
+    assert str(cores.TWO_HALVES) == "2 × fp16, 3 products"
+    table = cores.pieces_table(torch.pi)
+    assert table.loc[str(cores.THREE_BFLOAT16), "left out"] == 0
+    assert (table["of the number"] < 2.0**-11).all()
+
+
+def test_scales_of_rows_are_powers_of_two_that_fill_float16():
+    v = torch.randn(50, 30, generator=torch.Generator().manual_seed(0)) * torch.logspace(-30, 30, 50)[:, None]
+    scales = cores.row_scales(v)
+    assert (torch.frexp(scales).mantissa == 0.5).all()
+    largest = (v * scales).abs().amax(1)
+    assert (largest >= 2**14).all() and (largest < 2**15).all()
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The kernels in the notebook's cells
+
+
+def test_lanes_have_the_sums_that_the_instruction_is_documented_with(kernels, device):
+    row, column = torch.meshgrid(torch.arange(16), torch.arange(8), indexing="ij")
+    assert torch.equal(cores.owners(kernels["whose"], device), row % 8 * 4 + column // 2)
+
+
+@pytest.mark.parametrize(
+    "kind", [cores.ONE_HALF, cores.TWO_HALVES, cores.TWO_BFLOAT16, cores.THREE_BFLOAT16], ids=str
+)
+def test_products_of_pieces_are_those_of_their_sums(kernels, device, kind):
+    x, w = cores.sample(device, k=96, columns=24)
+    y = cores.promoted_product(kernels["promoted"], x, w, kind, every=64)
+    assert relative_error(y, F.linear(x.double(), w.double())) < {1: 1e-3, 2: 1e-5, 3: 1e-6}[kind.count]
+
+
+def test_cut_off_sums_err_as_predicted(kernels):
+    every = [16, 64, 256, 1024, 8192]
+    errors = cores.promoted_errors(kernels["promoted"], CPU, every)
+    halves = errors[str(cores.TWO_HALVES)]
+    ratio = halves / cores.predicted_errors(every).together
+    assert ratio.between(0.4, 1.6).all()
+    assert halves[64] <= cores.float32_error(CPU) < halves[8192] / 10
+    # Two bfloat16 hold too little for promotions to matter.
+    assert errors[str(cores.TWO_BFLOAT16)][64] > 5 * halves[64]
+
+
+def test_cutting_errs_to_one_side(kernels):
+    errors = cores.signed_errors(kernels["promoted"], CPU, [16, 8192])
+    assert (errors[8192] < 0).all()
+    assert 0.2 < (errors[16] < 0).mean() < 0.8
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The quad, and what the norm asks of shared memory
+
+
+@pytest.mark.parametrize("channels", [8, 16, 32])
+def test_two_shuffles_are_a_sum(channels):
+    values = torch.arange(channels).square()
+    steps = cores.quad_sums(values)
+    assert (steps[2] == values.sum()).all() and steps[0].sum() == values.sum()
+    assert steps[0, 1] == values.view(-1, 8)[:, 2:4].sum()
+
+
+def test_shared_bytes_are_added_up_by_file():
+    columns = [f"smsp__sass_data_bytes_mem_shared_op_{op}.sum" for op in ("ld", "st")]
+    lines = pd.DataFrame([["a/x.h", 8, 0], ["a/x.h", 8, 4], ["b.cu", 0, 0]], columns=["file", *columns])
+    assert cores.shared_bytes(lines, 2).to_dict() == {"x.h": 10.0}
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The ring
+
+MODEL = {"copy_clocks": 1000, "latency_clocks": 1200, "multiply_clocks": 1000}
+
+
+def test_a_step_is_what_the_kernels_header_says():
+    text = (ROOT / "cuda_c" / "hopper_tile.h").read_text()
+    assert cores.step_clocks("bf16") == cores.step_clocks("tf32") == 1024 and "1024 clocks" in text
+    assert cores.step_clocks("ieee") == 3 * 1024
+    assert cores.step_bytes() == (16 + 16) * 1024 and cores.step_bytes(pair=False) == 48 * 1024
+    assert cores.step_bytes(own=True) == (8 + 16) * 1024
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["common", "own"])
+@pytest.mark.parametrize("slots", [1, 2, 3, 4, 7])
+def test_nobody_in_the_ring_is_at_two_places(slots, own):
+    timeline = cores.ring(slots, 9, 3, **MODEL, epilogue_clocks=2500, own=own)
+    work = timeline[timeline.what == "multiply"].sort_values("begin")
+    assert len(work) == 9 * 3 * (1 if own else 2)
+    assert (work.groupby(["tile", "step"]).who.nunique() == (1 if own else 2)).all()
+    assert all(b.begin >= a.end for a, b in pairwise(work.itertuples()))
+    for who, rows in timeline[timeline.what != "copy"].groupby("who"):
+        assert all(b.begin >= a.end for a, b in pairwise(rows.sort_values("begin").itertuples())), who
+    copies = timeline[timeline.what == "copy"].set_index(["tile", "step"])
+    for row in work.itertuples():
+        assert row.begin >= copies.end[row.tile, row.step]
+    for _, rows in timeline[timeline.what != "epilogue"].groupby("slot"):
+        # A slot is filled again when everybody has read it.
+        fillings = rows.groupby(["tile", "step"]).agg({"begin": "min", "end": "max"})
+        assert all(b.begin >= a.end for a, b in pairwise(fillings.itertuples()))
+
+
+def test_shares_of_the_ring():
+    one = cores.ring(1, 50, **MODEL)
+    assert one.end.max() == 50 * (1000 + 1200 + 1000)
+    shares = [cores.tensor_core_share(cores.ring(slots, 500, **MODEL)) for slots in (1, 2, 3, 4, 8)]
+    assert shares[0] == pytest.approx(100 * 1000 / 3200) and shares[1] == pytest.approx(
+        2 * shares[0], rel=0.02
+    )
+    assert shares == sorted(shares) and shares[3] > 99 and shares[4] == shares[3]
+    slow = cores.ring(4, 500, **MODEL | {"copy_clocks": 1500})
+    assert cores.tensor_core_share(slow) == pytest.approx(100 / 1.5, rel=0.01)
+
+
+def test_own_tiles_are_for_short_products():
+    shares = cores.own_or_common([8, 1000], epilogue_clocks=15_000, latency_clocks=1200)
+    assert shares.own[8] > shares.common[8]
+    assert shares.common[1000] > 95 and shares.own[1000] == pytest.approx(200 / 3, rel=0.01)
+
+
+def test_what_a_tile_and_a_launch_cost_is_found_again():
+    frame = pd.DataFrame(
+        [("a", "bf16", 2, 200_000), ("a", "bf16", 8, 60_000), ("b", "bf16", 2, 200_000)],
+        columns=["chain", "precision", "tiles", "main loop"],
+    )
+    frame["elapsed"] = frame["main loop"] / 0.9 + 20_000 + 13_000 * frame.tiles
+    found = cores.epilogue_clocks(frame, main_loop_rate=0.9)
+    assert list(found.index) == [("a", "bf16")]
+    assert found.iloc[0].to_dict() == pytest.approx({"epilogue": 13_000, "once": 20_000}, abs=1)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# What is recorded
+
+
+def test_nothing_is_there_where_nothing_is_known(nothing_known):
+    setting = teach.setting(NAME)
+    assert cores.predicted_times(setting).empty and cores.recorded_precisions(setting).empty
+    assert cores.precisions_here(setting).empty and cores.recorded_launches(setting).empty
+    assert cores.tensor_core_device(setting) == CPU
+    where = cores.where_time_goes(pd.DataFrame({"kernel": []}))
+    assert where.empty and "main loop" in where
+    epilogues = cores.epilogue_clocks(where)
+    assert epilogues.empty and cores.busy(where, epilogues, MODEL).empty
+
+
+def test_errors_here_are_those_of_every_precision_that_runs(nothing_known):
+    errors = cores.errors_here(teach.setting(NAME)).relative_error
+    assert {(precision, TORCH) for precision in fgn.PRECISIONS} <= set(errors.index)
+    assert (errors.xs("tensor_core", level="version") < [1e-6, 1e-3, 1e-2, 1e-3]).all()
+
+
+@pytest.fixture
+def as_if_on_a_gpu(monkeypatch):
+    """What is measured on a GPU, measured on the simulator."""
+    monkeypatch.setattr(teach.Setting, "on_gpu", property(lambda setting: True))
+
+
+def test_times_here_are_measured_in_every_precision(nothing_known, as_if_on_a_gpu):
+    times = cores.precisions_here(teach.setting(NAME), seconds=0.001)
+    ours = times[(times.part == "chain") & ~times.subject.str.contains(r"torch|F\.")]
+    assert set(ours.precision) == set(fgn.PRECISIONS) and ours.tensor_cores.all()
+    assert times[times.part == "chain"].relative_error.notna().all()
+    assert (cores.best_of(times)["F.linear ÷ ours"] > 0).all()
+    draw.ladder(times).canvas.draw()
+
+
+recorded_here = pytest.mark.skipif(
+    "h200" not in records.recorded() or records.read("h200").precisions is None,
+    reason="no precisions of an H200 are recorded",
+)
+
+
+@recorded_here
+def test_recorded_times_come_with_the_errors_of_their_precision():
+    setting = teach.setting(NAME)
+    times = cores.recorded_precisions(setting)
+    assert set(times.precision) == set(fgn.PRECISIONS) and times.relative_error.notna().all()
+    one = times[(times.subject == "hopper") & (times.precision == "bf16") & (times.part == "chain")]
+    table = setting.record.precision_errors
+    wanted = {"chain": NAME, **setting.machine_shape._asdict(), "precision": "bf16", "version": "hopper"}
+    found = table[(table[list(wanted)] == pd.Series(wanted)).all(axis=1)]
+    assert one.relative_error.tolist() == found.relative_error.tolist() and len(one) == 1
+    torch_float32 = times[times.subject.isin(["torch eager", F_LINEAR]) & (times.precision == "ieee")]
+    assert not torch_float32.tensor_cores.any() and not times.tensor_cores[times.subject == "fused"].any()
+    assert times.tensor_cores[times.subject == "hopper"].all()
+    best = cores.best_of(times)
+    assert best.ms["bf16"] <= one.median_ms.iloc[0] and (best["F.linear ÷ ours"] > 0).all()
+    predicted = cores.predicted_times(setting)
+    assert list(predicted.index) == [cores.NO_TENSOR_CORES, *fgn.PRECISIONS]
+    assert (predicted["predicted ms"] == predicted[["compute ms", "memory ms"]].max(axis=1)).all()
+
+
+@recorded_here
+def test_every_picture_is_drawn(kernels):
+    setting = teach.setting(NAME)
+    times = cores.recorded_precisions(setting)
+    every = [16, 8192]
+    values = torch.arange(32)
+    owners = cores.owners(kernels["whose"], CPU)
+    ring = {f"{slots} slots": cores.ring(slots, 4, 2, **MODEL, epilogue_clocks=99) for slots in (1, 4)}
+    rows = cores.weight_times(setting.record)
+    assert (rows["weight ms"] < rows["few_rows ms"]).all() and set(rows.precision) == set(fgn.PRECISIONS)
+    figures = [
+        draw.precisions(cores.predicted_times(setting), times, "a title"),
+        draw.ladder(times, "a title"),
+        draw.promotion(
+            cores.promoted_errors(kernels["promoted"], CPU, every),
+            cores.predicted_errors(every),
+            1e-7,
+            {"hopper": 64},
+        ),
+        draw.signed_errors(cores.signed_errors(kernels["promoted"], CPU, every, k=1024)),
+        draw.quad(owners, values, cores.quad_sums(values)),
+        draw.timelines(ring),
+        draw.few_rows(rows),
+        draw.steps(cores.steps("hopper"), {"now": 0.2}),
+    ]
+    if profile_records.recorded():
+        figures += [draw.launches(cores.recorded_launches(setting))]
+    for figure in figures:
+        figure.canvas.draw()
+
+
+def test_common_tiles_took_what_the_model_says():
+    where = cores.where_time_goes(cores.common_tiles())
+    assert (where["main loop"] < where.elapsed).all() and where.chain.nunique() == 3
+    epilogues = cores.epilogue_clocks(where)
+    assert epilogues.epilogue.between(10_000, 25_000).all() and (epilogues.once > 0).all()
+    busy = cores.busy(where, epilogues, MODEL | {"copy_clocks": 1024, "multiply_clocks": 1024})
+    assert len(busy) == 8 and (busy["model, %"] / busy["ncu, %"]).between(0.95, 1.2).all()
+    frames = {"mish": cores.own_or_common([8, 64], 18_000, 1200)}
+    for figure in (draw.where_time_goes(where), draw.own_or_common(frames, 32)):
+        figure.canvas.draw()
+
+
+def test_the_notes_of_the_steps():
+    steps = cores.steps()
+    assert set(steps.rung) <= {*version_names(), "halves"}
+    assert steps[["step", "prediction", "time", "outcome"]].map(lambda text: len(text) > 3).all(axis=None)
+    for row in steps[steps.ms.notna()].itertuples():
+        assert f"{row.ms:g}" in row.time, row.step
+    assert np.isfinite(cores.steps("hopper").ms).any()
+    assert len(cores.steps("hopper")) == (steps.rung == "hopper").sum()
+    page = cores.notes(steps).to_html()
+    assert all(step in page for step in steps.step) and cores.NOT_RECORDED in page
