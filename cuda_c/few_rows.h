@@ -17,6 +17,7 @@
 #define TILE_COLUMNS 8     /* of an mma */
 #define COLUMN_TILES (WARP_COLUMNS / TILE_COLUMNS)
 #define MOST_ROW_TILES 4 /* of a block */
+#define MOST_ROWS 2048   /* the tiles of other rungs are better for more */
 
 /* A step: 128 bytes along k of each row of x and each of a warp's columns. */
 #define STEP_BYTES 128
