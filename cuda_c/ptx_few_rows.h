@@ -44,8 +44,8 @@ static __forceinline__ __device__ void griddepcontrol_wait(void) {
 /* Waits for all threads of all blocks of the cluster, and sees what they wrote. */
 static __forceinline__ __device__ void cluster_barrier(void) {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.arrive.release.aligned;\n"
-                 "barrier.cluster.wait.acquire.aligned;" ::
+    asm volatile("barrier.cluster.arrive.release;\n"
+                 "barrier.cluster.wait.acquire;" ::
                      : "memory");
 #endif
 }
