@@ -267,15 +267,17 @@ static bool has_fast_tensor_cores(void) {
            minor == 0;
 }
 
-/* What a product takes in the large tiles of a tensor core rung, by what is recorded of hopper on an H200: a
- * time for each wave of tiles, which grows with k, and what happens once. A rung without tensor cores does 24
- * TFLOP/s where its tiles do not fill the GPU. */
+/* About what a product takes in a rung with tiles, by what is recorded on an H200. On tensor cores (hopper):
+ * a time for each wave of tiles, which grows with k, and what happens once. Others do 24 TFLOP/s where their
+ * tiles do not fill the GPU, or read the weight at 2.7 TB/s. */
 static double nanoseconds_in_tiles(const struct rung *rung, const fgn_chain *chain) {
-    const double rows = 128.0, columns = 256.0, tiles_at_once = 132.0, once = 24.0e3;
+    double weights = (double)chain->in_features * chain->out_features;
     if (rung->fusion != TENSOR_CORES)
-        return 10.0e3 + (double)chain->batch * chain->in_features * chain->out_features / 12.0e3;
-    double each_k = is_float32_accurate(chain) ? 27.7 : chain->type == FGN_FLOAT32 ? 17.8 : 9.0;
+        return 10.0e3 + fmax(chain->batch * weights / 12.0e3, weights * sizeof(float) / 2.7e3);
+    const double rows = 128.0, columns = 256.0, tiles_at_once = 132.0;
     double waves = ceil(ceil(chain->batch / rows) * ceil(chain->out_features / columns) / tiles_at_once);
+    double each_k = is_float32_accurate(chain) ? 14.6 : chain->type == FGN_FLOAT32 ? 8.8 : 4.8;
+    double once = is_float32_accurate(chain) ? 24.0e3 : 12.5e3; /* the halves of x are another launch */
     return once + waves * each_k * chain->in_features;
 }
 

@@ -56,10 +56,10 @@ struct warp_place {
     int warps_along;
     int split;
     int rows; /* of the block */
-    int64_t first_row;
-    int64_t block_column; /* the block's first */
-    int64_t first_column; /* the warp's first */
-    int first_step;       /* the block's: the warp takes this one plus `along`, then every warps_along-th */
+    int first_row;
+    int block_column; /* the block's first; columns are fewer than 2^24 */
+    int first_column; /* the warp's first */
+    int first_step;   /* the block's: the warp takes this one plus `along`, then every warps_along-th */
     int end_step;
     int rounds; /* of the block: a step of each warp along k */
 };
@@ -74,10 +74,10 @@ static inline __device__ struct warp_place place_of_warp(const struct few_rows_a
     place.warps_along = 1 << along_power;
     place.along = warp >> args->across_power;
     place.across = warp & ((1 << args->across_power) - 1);
-    place.first_row = (int64_t)blockIdx.y * (row_tiles * TILE_ROWS);
-    int64_t rows = args->batch - place.first_row;
-    place.rows = rows < row_tiles * TILE_ROWS ? (int)rows : row_tiles * TILE_ROWS;
-    place.block_column = (int64_t)(blockIdx.x >> cluster_power) * WARP_COLUMNS << args->across_power;
+    place.first_row = blockIdx.y * (row_tiles * TILE_ROWS);
+    int rows = (int)args->batch - place.first_row;
+    place.rows = rows < row_tiles * TILE_ROWS ? rows : row_tiles * TILE_ROWS;
+    place.block_column = (blockIdx.x >> cluster_power) * WARP_COLUMNS << args->across_power;
     place.first_column = place.block_column + place.across * WARP_COLUMNS;
     place.first_step = place.split * args->split_steps;
     int steps = args->steps - place.first_step;

@@ -54,9 +54,9 @@ static __forceinline__ __device__ void park(const struct few_rows_args *args, co
 
 /* The block's columns that there are. */
 static inline __device__ int columns_here(const struct few_rows_args *args, const struct warp_place *place) {
-    int64_t left = args->out_features - place->block_column;
+    int left = (int)args->out_features - place->block_column;
     int columns = WARP_COLUMNS << args->across_power;
-    return left < columns ? (int)left : columns;
+    return left < columns ? left : columns;
 }
 
 /* The sums that have been parked, over the warps along k, for four rows of a lane's column. */

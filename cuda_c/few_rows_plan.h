@@ -16,14 +16,14 @@ struct plan {
 };
 
 #define MOST_SPLITS 16
-#define FEWEST_ROUNDS 4 /* worth a split */
+#define FEWEST_ROUNDS 2 /* worth a split */
 
-/* Rates in each nanosecond and times in nanoseconds, fitted to 313 launches on an H200, of 1 to 2048 rows and
- * all ways to cut them: the model errs by 7 % on average. On another GPU all of them differ, but mostly by a
+/* Rates in each nanosecond and times in nanoseconds, fitted to 313 times on an H200, of 1 to 2048 rows and
+ * many ways to cut them: the model errs by 7 % on average. On another GPU all of them differ, but mostly by a
  * common factor. */
 #define MEMORY_RATE 3900   /* bytes */
 #define L2_RATE 6700       /* bytes, when all multiprocessors read */
-#define SPLIT_RATE 6400    /* bytes of weight in float32 that become pieces */
+#define SPLIT_RATE 7200    /* bytes of weight in float32 that become pieces, or half as many of x */
 #define TENSOR_RATE 464000 /* bytes of k times outputs */
 #define LAUNCH_TIME 6400   /* with the first bytes' way */
 #define WAVE_TIME 900      /* a block's beginning */
@@ -133,7 +133,7 @@ static double nanoseconds_of(const fgn_chain *chain, const struct plan *plan, co
         (double)(chain->out_features + chain->batch) * chain->in_features * element_bytes_of(factors);
     double multiplying = k_bytes_of_all * rows * columns / TENSOR_RATE;
     if (factors == FLOAT32_PIECES) /* six products, where 16-bit types have one of twice as many k */
-        multiplying = 3.0 * multiplying + k_bytes_of_all * columns / SPLIT_RATE;
+        multiplying = 3.0 * multiplying + k_bytes_of_all * (columns + rows_read / 2.0) / SPLIT_RATE;
     double time = larger_of(tensors / MEMORY_RATE, k_bytes_of_all * (rows_read + columns) / L2_RATE);
     time = larger_of(time, multiplying);
     time += LAUNCH_TIME + waves * (WAVE_TIME + rows_read * columns / plan->cluster / 1000.0 * OUTPUTS_TIME);

@@ -69,10 +69,10 @@ static inline __device__ struct lane_sources lane_sources(const struct few_rows_
     int lane = threadIdx.x % LANES, line = lane / CHUNKS, chunk = lane % CHUNKS;
     int64_t pitch = args->in_features * element_bytes;
     int64_t at = (int64_t)(place->first_step + place->along) * STEP_BYTES + chunk * CHUNK;
-    int64_t columns_left = args->out_features - (place->first_column + line);
+    int columns_left = (int)args->out_features - (place->first_column + line);
     struct lane_sources from;
     from.column = (const unsigned char *)args->weight + (place->first_column + line) * pitch + at;
-    from.columns_left = columns_left < WARP_COLUMNS ? (int)columns_left : WARP_COLUMNS;
+    from.columns_left = columns_left;
     from.column_bytes = bytes_left(args, place, at, element_bytes);
 #pragma unroll
     for (int i = 0; i < X_SHARE; i++) {

@@ -49,14 +49,15 @@ static __forceinline__ __device__ void few_rows(const struct few_rows_args *args
 #pragma unroll 1
     for (int round = 0; round < place.rounds; round++) {
         wait_for_round(args->slots);
+        __syncwarp();
+        struct weight_operands w; /* of columns that the warp has brought itself */
+        load_weight(&w, weight_in_slot(args, reading), factors);
         if (factors == FLOAT32_PIECES)
             split_x(args, &from, round, reading, tiles_in_slot);
-        __syncthreads(); /* the round is here; everyone is done with the slot of the round before */
+        __syncthreads(); /* all of x is here; everyone is done with the slot of the round before */
         if (round + ahead < place.rounds)
             bring_round(args, &from, filling, place.warps_along, element_bytes);
         copy_async_commit(); /* perhaps an empty group, so that one more is always one round more */
-        struct weight_operands w;
-        load_weight(&w, weight_in_slot(args, reading), factors);
         multiply_step(args, sum, &place, &w, round, reading, row_tiles, factors);
         filling = filling + 1 < args->slots ? filling + 1 : 0;
         reading = reading + 1 < args->slots ? reading + 1 : 0;

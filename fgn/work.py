@@ -419,7 +419,7 @@ class _Call:
         k_bytes *= waves * self.multiprocessors
         multiplying = k_bytes * plan.rows * plan.columns / at.TENSOR_RATE
         if self.precision == "ieee":
-            multiplying = 3 * multiplying + k_bytes * plan.columns / at.SPLIT_RATE
+            multiplying = 3 * multiplying + k_bytes * (plan.columns + rows_read / 2) / at.SPLIT_RATE
         time = max(
             (out_features + batch) * in_features * self.element / at.MEMORY_RATE,
             k_bytes * (rows_read + plan.columns) / at.L2_RATE,
