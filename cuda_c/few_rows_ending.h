@@ -1,8 +1,8 @@
 /* What follows the product of few rows: bias, operators, GroupNorm, operators, and y in its own type.
  *
  * A team of threads takes a group of one row: the product's kernel does so where its blocks hold whole
- * groups, and otherwise a second, small kernel. Values are in shared memory, and a thread works on four
- * neighbours at once where channels come in fours.
+ * groups, and otherwise a second, small kernel. Groups of 4, 8, ... up to 128 channels are in the lanes'
+ * registers, four channels each; the values of others are in shared memory.
  *
  * This code runs once in a launch, and small problems wait for it to be fetched from memory: it is short, and
  * loops are not unrolled. */
@@ -232,12 +232,4 @@ static __forceinline__ __device__ void end_group_by(const struct ending *ending,
         }
         write_y(ending, row * norm->channels + channel + i, v, at_once);
     }
-}
-
-static __forceinline__ __device__ void end_group(const struct ending *ending, const float *value, int size,
-                                                 int64_t row, int64_t channel, const struct members *team) {
-    if (ending->fours)
-        end_group_by(ending, value, size, row, channel, team, FOUR);
-    else
-        end_group_by(ending, value, size, row, channel, team, 1);
 }

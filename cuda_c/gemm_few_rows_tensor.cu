@@ -1,21 +1,22 @@
 /* The chain for few rows, on tensor cores: as fast as the weight can be read.
  *
- * Idea: a product of few rows is a copy of the weight that ends in the tensor cores. Up to 64 rows every byte
- * of the weight is read once, by copies (cp.async) that run up to four rounds ahead of the product: a
- * multiprocessor has over 100 KB in flight, of which it needs some 25 (4.3 TB/s of 132 multiprocessors times
- * 700 ns). k may come in any order if it is the same on both sides: 16 bytes, neighbours in memory, are a
- * lane's operands of two mma as they stand, so nothing is rearranged on the way.
+ * Idea: a product of few rows is a copy of the weight that ends in the tensor cores. Every byte of the weight
+ * is copied to shared memory once (cp.async), up to four rounds before it is multiplied: a multiprocessor has
+ * over 100 KB in flight, of which it needs some 25 (4.3 TB/s of 132 multiprocessors times 700 ns). What is
+ * left then is how a launch begins and ends, some microseconds each: code that runs once waits for its own
+ * instructions to come from memory. So the ending is short, and in the lanes' registers.
  *
  * Parts: few_rows_queue.h (copies and slots), few_rows_product.h (the product, and how float32 becomes
  * factors of tensor cores), few_rows_parked.h and few_rows_ending.h (sums, norm, operators), few_rows_plan.h
  * (how a product is cut into blocks).
  *
- * Work: 8 warps of 32 columns each, side by side or on different k, and 16, 32 or 64 rows. Few rows: 2 warps
- * side by side, 4 along k; 64 rows: 8 side by side, which share x. Blocks that are too few to fill the GPU
- * split k further. Then, or where a group of GroupNorm is wider than a block, the sums go to the workspace
- * and a second, small kernel adds and normalises; it is launched early (griddepcontrol), to be there when the
- * first one ends. Small problems of more rows have blocks of other rows beside each other, which find the
- * weight in the L2 cache.
+ * Work: a block has 16, 32 or 64 rows, and 8 warps of 32 columns each, side by side or on different k; for
+ * few rows 2 side by side and 4 along k, for 64 rows 4 and 2. Blocks that are too few to fill the GPU split k
+ * further: two of them are a cluster (9.0), read each other's sums, and each ends half of the rows. Without
+ * clusters, or where a group of GroupNorm is wider than a block, the sums go to the workspace and a second,
+ * small kernel adds and normalises; it is launched early (griddepcontrol), to be there when the first one
+ * ends. More rows are blocks beside each other, which find the weight in the L2 cache: while all of them run
+ * at once, that is faster than the large tiles of other rungs, of which there would be few.
  *
  * Bytes: the weight once, from memory; from the L2 cache once for every row of blocks. Operations: 2 batch a
  * weight, times the number of products.
