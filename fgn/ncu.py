@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fgn.library import ROOT
+from fgn.library import ROOT, command_output
 
 # Launches inside this NVTX range are profiled, and no others. The range inside it tells whose they are.
 RANGE = "fgn"
@@ -59,6 +59,12 @@ def _required_ncu() -> str:
     if ncu is None:
         raise ProfilerError(NOT_FOUND)
     return ncu
+
+
+def version() -> str | None:
+    """The version of the ncu that is here."""
+    ncu = find_ncu()
+    return (command_output([ncu, "--version"]) or "").strip().rpartition("\n")[2] or None if ncu else None
 
 
 @functools.cache

@@ -20,7 +20,7 @@ import pandas as pd
 import torch
 from tqdm.auto import tqdm
 
-from fgn import ceilings, metrics
+from fgn import ceilings, metrics, ncu
 from fgn.bench import COMPILED, EAGER
 from fgn.chains import BENCHMARK_BATCH, BENCHMARK_FEATURES, CHAINS, Shape, problem
 from fgn.environment import recorded_environment
@@ -192,7 +192,7 @@ def record(
             raise ValueError(f"parts: expected some of {', '.join(PARTS)}, got {part!r}")
     require_gpu()
     device = torch.device(device)
-    environment = recorded_environment(device)
+    environment = recorded_environment(device) | {"ncu": ncu.version()}
     folder = PROFILES / folder_of(environment["device"]) if folder is None else folder
 
     def describe():
