@@ -113,19 +113,19 @@ def run(
         # Only the process that ncu started is watched: let it compile what torch.compile makes by itself.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
-    process = subprocess.Popen(
+    lines = []
+    with subprocess.Popen(
         [ncu, *options, "--force-overwrite", "--export", str(report), *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         env=environment,
-    )
-    lines = []
-    for line in process.stdout:
-        lines.append(line.rstrip())
-        if line.startswith("==PROF== Profiling"):
-            on_launch()
-    if process.wait() != 0 or not report.exists():
+    ) as process:
+        for line in process.stdout:
+            lines.append(line.rstrip())
+            if line.startswith("==PROF== Profiling"):
+                on_launch()
+    if process.returncode != 0 or not report.exists():
         raise ProfilerError(explain("\n".join(lines)))
 
 
