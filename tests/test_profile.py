@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+import types
 import warnings
 
 import pandas as pd
@@ -225,6 +226,50 @@ def test_without_permission_the_recorded_profiles_are_there(tmp_path, monkeypatc
     with pytest.warns(UserWarning, match="RmProfilingAdminOnly.*these are the profiles of NVIDIA H200"):
         rows = fgn.profile(NAME, shape=NARROW, version="fused", progress=False)
     assert len(rows) == 2
+
+
+@pytest.fixture
+def ncu_with_a_report(tmp_path, monkeypatch):
+    """As if a GPU were here, and ncu a program that has the report in tests/data/ for everything."""
+    program, seen = tmp_path / "ncu", tmp_path / "arguments"
+    program.write_text(
+        "#!/bin/sh\n"
+        "case $1 in --query-metrics) exit 0;; esac\n"
+        f'echo "$@" > {seen}\n'
+        "while [ $1 != --export ]; do shift; done\n"
+        f"cp {REPORT} $2\n"
+        "for i in 1 2 3 4 5 6 7 8; do echo '==PROF== Profiling \"a kernel\"'; done\n"
+    )
+    program.chmod(0o755)
+    gpu = types.SimpleNamespace(name="a GPU", multi_processor_count=7)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda: gpu)
+    monkeypatch.setattr(ncu, "find_ncu", lambda: str(program))
+    monkeypatch.setattr(sys.modules["fgn.profile"], "subjects", lambda described: ["naive", "fused"])
+    return seen
+
+
+def test_a_report_becomes_rows(ncu_with_a_report, tmp_path):
+    report = tmp_path / "kept.ncu-rep"
+    rows = fgn.profile(NAME, shape=(64, 512, 512, 32), report=report, progress=False)
+    assert rows.attrs == {"machine": "a GPU", "multiprocessors": 7}
+    assert list(rows.subject) == ["naive"] * 6 + ["fused"] * 2
+    assert list(rows.launch) == [*range(6), *range(2)]
+    assert list(rows.operator[6:]) == ["product + add_channel + hardtanh + mish", "norm"]
+    assert list(rows[metrics.TIME]) == list(ncu.read_report(REPORT)[metrics.TIME])
+    arguments = ncu_with_a_report.read_text()
+    assert "--clock-control none" in arguments and "--nvtx-include fgn/" in arguments
+    assert report.read_bytes() == REPORT.read_bytes()
+
+
+def test_report_is_named_like_one(ncu_with_a_report, tmp_path):
+    with pytest.raises(ValueError, match=r"report: expected a name that ends in \.ncu-rep, got .*launches"):
+        fgn.profile(NAME, report=tmp_path / "launches", progress=False)
+
+
+def test_a_version_that_does_not_run_is_named(ncu_with_a_report):
+    with pytest.raises(RuntimeError, match=r"version: 'few_rows' does not run .* 1024 8192 8192 256 ieee"):
+        fgn.profile(NAME, version="few_rows", progress=False)
 
 
 def test_what_is_not_recorded_is_counted(without_gpu):
