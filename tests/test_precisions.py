@@ -72,7 +72,7 @@ def test_every_precision(version, device, precision, shape):
         check(chain, x, parameters, version, precision)
 
 
-# Enough tiles of every size for several to a block: hopper chooses by the number of tiles and the length of k.
+# Enough tiles of every size for several to a block; hopper chooses by their number and the length of k.
 LARGE_SHAPES = [
     Shape(1024, 2176, 8192, 16),
     Shape(1100, 4200, 4096, 128),
