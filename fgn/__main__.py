@@ -233,7 +233,7 @@ def main():
     profile_parser.add_argument("--format", choices=("png", "svg"), default="png")
     profile_parser.add_argument(
         "--record", type=Path, nargs="?", const=True, metavar="FOLDER",
-        help="write profiles/CARD, or FOLDER: or only --part, --chain, --shape, --version of it",
+        help="write profiles/CARD, or FOLDER; all, or only --part, --chain, --shape, --version of it",
     )  # fmt: skip
     profile_parser.add_argument("--part", action="append", choices=("ceilings", "reports", "launches"))
     command(bugs).add_argument("name", nargs="?", help="one of them; by default a table of all")

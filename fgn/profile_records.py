@@ -20,7 +20,7 @@ import pandas as pd
 import torch
 from tqdm.auto import tqdm
 
-from fgn import ceilings, metrics
+from fgn import ceilings, metrics, ncu
 from fgn.bench import COMPILED, EAGER
 from fgn.chains import BENCHMARK_BATCH, BENCHMARK_FEATURES, CHAINS, Shape, problem
 from fgn.environment import recorded_environment
@@ -32,13 +32,8 @@ from fgn.versions import versions
 
 LAUNCHES, ENVIRONMENT, REPORTS = "launches.csv", "profiled.json", "reports"
 
-# The benchmark's own shape, where the product is nearly all of the time; a narrow one, where it is not; and
-# one of few rows, where reading the weight is.
-PROFILED_SHAPES = (
-    (BENCHMARK_BATCH, BENCHMARK_FEATURES, BENCHMARK_FEATURES),
-    (65536, 512, 512, 32),
-    (16, BENCHMARK_FEATURES, BENCHMARK_FEATURES),
-)
+# The benchmark's own shape, where the product is nearly all of the time, and a narrow one, where it is not.
+PROFILED_SHAPES = ((BENCHMARK_BATCH, BENCHMARK_FEATURES, BENCHMARK_FEATURES), (65536, 512, 512, 32))
 # float16 does what bfloat16 does, at the same rate.
 PROFILED_PRECISIONS = ("ieee", "tf32", "bf16")
 
@@ -186,7 +181,7 @@ def record(
     subjects: Iterable[str] | None = None,
     progress: bool = True,
 ) -> Path:
-    """Profiles on a GPU and writes it to a folder, which it returns: a quarter of an hour for everything.
+    """Profiles on a GPU and writes it to a folder, which it returns: about ten minutes for everything.
 
     folder: by default `profiles/` and `folder_of()` the card. parts: some of `PARTS`. chains, shapes: whose
         launches; those that are recorded of other problems stay. Each problem is written when it is done.
@@ -198,7 +193,7 @@ def record(
             raise ValueError(f"parts: expected some of {', '.join(PARTS)}, got {part!r}")
     require_gpu()
     device = torch.device(device)
-    environment = recorded_environment(device)
+    environment = recorded_environment(device) | {"ncu": ncu.version()}
     folder = PROFILES / folder_of(environment["device"]) if folder is None else folder
 
     def describe():
