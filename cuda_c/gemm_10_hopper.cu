@@ -79,7 +79,7 @@ struct hopper_args {
 typedef float staged_vector[TILE_COLUMNS];
 
 static __device__ __forceinline__ struct tile_place place_of_unit(const struct hopper_args *args, int unit,
-                                                                  uint32_t rank) {
+                                                                  uint32_t rank, struct product product) {
     int band_units = args->row_units * BAND;
     int first_column = unit / band_units * BAND;
     int width = args->column_units - first_column < BAND ? args->column_units - first_column : BAND;
@@ -87,7 +87,7 @@ static __device__ __forceinline__ struct tile_place place_of_unit(const struct h
     int column = first_column + unit % band_units % width;
     struct tile_place place;
     place.row = (args->pair_shares_w ? row * PAIR + rank : row) * args->tile_rows;
-    place.column = (args->pair_shares_w ? column : column * PAIR + rank) * TILE_COLUMNS;
+    place.column = (args->pair_shares_w ? column : column * PAIR + rank) * product.columns;
     return place;
 }
 
@@ -103,6 +103,9 @@ static __device__ __forceinline__ int column_of_sum_4(int i, int unused) {
     return i / 8 * 16 + i % 8 / 4 * 2 + i % 2;
 }
 
+#define MOST_LANE_COLUMNS 8
+#define MOST_BLOCK_COLUMNS (QUAD * MOST_LANE_COLUMNS)
+
 /* What a thread's sums belong to. */
 struct sums_place {
     int64_t row; /* of the first; the second is 8 below */
@@ -113,11 +116,12 @@ struct sums_place {
 
 /* Starts to copy the tile's part of every vector. */
 static __device__ __forceinline__ void stage_vectors(const struct hopper_args *args, staged_vector *staged,
-                                                     int first_column, int warpgroup) {
+                                                     int first_column, int warpgroup,
+                                                     struct product product) {
     bar_sync(1 + warpgroup, WARPGROUP); /* the last tile's have been read */
     for (int v = 0; v < args->vectors.count; v++) {
         const float *from = args->vectors.from[v];
-        for (int i = threadIdx.x % WARPGROUP; i < TILE_COLUMNS; i += WARPGROUP) {
+        for (int i = threadIdx.x % WARPGROUP; i < product.columns; i += WARPGROUP) {
             bool present = first_column + i < args->out_features;
             if (from)
                 cp_async_float(shared_address(&staged[v][i]), from + (present ? first_column + i : 0),
@@ -138,19 +142,17 @@ static __device__ __forceinline__ const float *operand(const struct sums_place *
     return (const float *)__builtin_assume_aligned(at, sizeof(float4));
 }
 
-#define MOST_LANE_COLUMNS 8
-
 /* A vector's values for the lane's columns in a block. */
 struct lane_operand {
     float v[MOST_LANE_COLUMNS];
 };
 
 static __device__ __forceinline__ struct lane_operand lane_operand(const struct sums_place *place, int vector,
-                                                                   int block, enum factors factors) {
+                                                                   int block, struct product product) {
     struct lane_operand lane;
-    const float *of_block = operand(place, vector) + block * block_columns(factors);
+    const float *of_block = operand(place, vector) + block * block_columns(product);
 #pragma unroll
-    for (int i = 0; i < lane_columns(factors); i += 4) {
+    for (int i = 0; i < lane_columns(product); i += 4) {
         float4 quad = *(const float4 *)(of_block + i);
         lane.v[i] = quad.x;
         lane.v[i + 1] = quad.y;
@@ -162,18 +164,18 @@ static __device__ __forceinline__ struct lane_operand lane_operand(const struct 
 
 static __device__ __forceinline__ void undo_scaling(const struct hopper_args *args,
                                                     const struct sums_place *place, float *sum,
-                                                    enum factors factors) {
+                                                    struct product product) {
 #pragma unroll
-    for (int block = 0; block < TILE_COLUMNS / block_columns(factors); block++) {
-        struct lane_operand of_column = lane_operand(place, args->vectors.unscale, block, factors);
+    for (int block = 0; block < product.columns / block_columns(product); block++) {
+        struct lane_operand of_column = lane_operand(place, args->vectors.unscale, block, product);
 #pragma unroll
         for (int row = 0; row < 2; row++) {
             int64_t at = place->row + 8 * row;
             float a = args->x_halves.unscale[at < args->batch ? at : args->batch - 1];
 #pragma unroll
-            for (int i = 0; i < lane_columns(factors); i++) {
+            for (int i = 0; i < lane_columns(product); i++) {
                 /* the smaller factor first: their product may be too small or too large for a float */
-                float *v = &sum[sum_at(block, row, i, factors)];
+                float *v = &sum[sum_at(block, row, i, product)];
                 *v = *v * fminf(a, of_column.v[i]) * fmaxf(a, of_column.v[i]);
             }
         }
@@ -181,57 +183,59 @@ static __device__ __forceinline__ void undo_scaling(const struct hopper_args *ar
 }
 
 static __device__ __forceinline__ void
-add_bias(const struct hopper_args *args, const struct sums_place *place, float *sum, enum factors factors) {
+add_bias(const struct hopper_args *args, const struct sums_place *place, float *sum, struct product product) {
 #pragma unroll
-    for (int block = 0; block < TILE_COLUMNS / block_columns(factors); block++) {
-        struct lane_operand bias = lane_operand(place, args->vectors.bias, block, factors);
+    for (int block = 0; block < product.columns / block_columns(product); block++) {
+        struct lane_operand bias = lane_operand(place, args->vectors.bias, block, product);
 #pragma unroll
-        for (int i = 0; i < lane_columns(factors); i++) {
-            sum[sum_at(block, 0, i, factors)] += bias.v[i];
-            sum[sum_at(block, 1, i, factors)] += bias.v[i];
+        for (int i = 0; i < lane_columns(product); i++) {
+            sum[sum_at(block, 0, i, product)] += bias.v[i];
+            sum[sum_at(block, 1, i, product)] += bias.v[i];
         }
     }
 }
 
 static __device__ __forceinline__ void normalise(const struct hopper_args *args, float *sum,
                                                  struct hopper_memory *memory, int warpgroup, uint32_t turn,
-                                                 enum factors factors) {
+                                                 struct product product) {
+    if (args->group_size == PAIR * product.columns) {
+        normalise_with_other_block(sum, args->eps, memory, warpgroup, turn, product);
+        return;
+    }
     switch (args->group_size) {
     case 8:
-        normalise_groups_of(sum, 8, args->eps, factors);
+        normalise_groups_of(sum, 8, args->eps, product);
         break;
     case 16:
-        normalise_groups_of(sum, 16, args->eps, factors);
+        normalise_groups_of(sum, 16, args->eps, product);
         break;
     case 32:
-        normalise_groups_of(sum, 32, args->eps, factors);
+        normalise_groups_of(sum, 32, args->eps, product);
         break;
     case 64:
-        normalise_groups_of(sum, 64, args->eps, factors);
+        normalise_groups_of(sum, 64, args->eps, product);
         break;
     case 128:
-        normalise_groups_of(sum, 128, args->eps, factors);
+        normalise_groups_of(sum, 128, args->eps, product);
         break;
     case 256:
-        normalise_groups_of(sum, 256, args->eps, factors);
-        break;
-    default:
-        normalise_with_other_block(sum, args->eps, memory, warpgroup, turn);
+        if (product.columns == TILE_COLUMNS)
+            normalise_groups_of(sum, 256, args->eps, product);
         break;
     }
 }
 
 static __device__ __forceinline__ void scale_and_shift_sums(const struct hopper_args *args,
                                                             const struct sums_place *place, float *sum,
-                                                            enum factors factors) {
+                                                            struct product product) {
 #pragma unroll
-    for (int block = 0; block < TILE_COLUMNS / block_columns(factors); block++) {
-        struct lane_operand scale = lane_operand(place, args->vectors.scale, block, factors);
-        struct lane_operand shift = lane_operand(place, args->vectors.shift, block, factors);
+    for (int block = 0; block < product.columns / block_columns(product); block++) {
+        struct lane_operand scale = lane_operand(place, args->vectors.scale, block, product);
+        struct lane_operand shift = lane_operand(place, args->vectors.shift, block, product);
 #pragma unroll
-        for (int i = 0; i < 2 * lane_columns(factors); i++) {
-            int column = i % lane_columns(factors);
-            float *v = &sum[sum_at(block, i / lane_columns(factors), column, factors)];
+        for (int i = 0; i < 2 * lane_columns(product); i++) {
+            int column = i % lane_columns(product);
+            float *v = &sum[sum_at(block, i / lane_columns(product), column, product)];
             *v = *v * scale.v[column] + shift.v[column];
         }
     }
@@ -240,8 +244,8 @@ static __device__ __forceinline__ void scale_and_shift_sums(const struct hopper_
 /* ---- From registers to y ---- */
 
 /* Two values in one register, by one instruction. */
-static __device__ __forceinline__ uint32_t packed(float a, float b, enum factors factors) {
-    if (factors == FLOAT16_FACTORS) {
+static __device__ __forceinline__ uint32_t packed(float a, float b, struct product product) {
+    if (product.factors == FLOAT16_FACTORS) {
         __half2 pair = __floats2half2_rn(a, b);
         return *(uint32_t *)&pair;
     }
@@ -251,98 +255,100 @@ static __device__ __forceinline__ uint32_t packed(float a, float b, enum factors
 
 /* The lane's columns of a block in one of its rows, 16 bytes of y. */
 static __device__ __forceinline__ uint4 bytes_of_sums(const float *sum, int block, int row,
-                                                      enum factors factors) {
+                                                      struct product product) {
     float v[MOST_LANE_COLUMNS];
 #pragma unroll
-    for (int i = 0; i < lane_columns(factors); i++)
-        v[i] = sum[sum_at(block, row, i, factors)];
-    if (lane_columns(factors) == 4)
+    for (int i = 0; i < lane_columns(product); i++)
+        v[i] = sum[sum_at(block, row, i, product)];
+    if (lane_columns(product) == 4)
         return make_uint4(__float_as_uint(v[0]), __float_as_uint(v[1]), __float_as_uint(v[2]),
                           __float_as_uint(v[3]));
-    return make_uint4(packed(v[0], v[1], factors), packed(v[2], v[3], factors), packed(v[4], v[5], factors),
-                      packed(v[6], v[7], factors));
+    return make_uint4(packed(v[0], v[1], product), packed(v[2], v[3], product), packed(v[4], v[5], product),
+                      packed(v[6], v[7], product));
 }
 
 static __device__ __forceinline__ void store_sums(const struct hopper_args *args,
                                                   const struct sums_place *place, const float *sum,
-                                                  enum factors factors) {
-    int columns = block_columns(factors), value_bytes = 16 / lane_columns(factors);
+                                                  struct product product) {
+    int columns = block_columns(product), value_bytes = 16 / lane_columns(product);
 #pragma unroll
     for (int row = 0; row < 2; row++) {
         int64_t at = (place->row + 8 * row) * args->out_features + place->column;
         unsigned char *to = (unsigned char *)args->y + at * value_bytes;
         int present = place->row + 8 * row < args->batch ? place->columns : 0;
 #pragma unroll
-        for (int block = 0; block < TILE_COLUMNS / columns; block++)
+        for (int block = 0; block < product.columns / columns; block++)
             if (block * columns < present)
-                *(uint4 *)(to + block * columns * value_bytes) = bytes_of_sums(sum, block, row, factors);
+                *(uint4 *)(to + block * columns * value_bytes) = bytes_of_sums(sum, block, row, product);
     }
 }
 
 static __device__ __forceinline__ void apply_to_sums(const struct operators *list, const int *vector,
                                                      const struct sums_place *place, float *sum,
-                                                     enum factors factors) {
-    place_function column_of_sum = lane_columns(factors) == 8 ? column_of_sum_8 : column_of_sum_4;
+                                                     struct product product) {
+    place_function column_of_sum = lane_columns(product) == 8 ? column_of_sum_8 : column_of_sum_4;
 #pragma unroll 1
     for (int i = 0; i < list->count; i++)
-        apply_operator_with(&list->step[i], sum, SUMS, operand(place, vector[i]), column_of_sum, 0);
+        apply_operator_with(&list->step[i], sum, sums_of(product), operand(place, vector[i]), column_of_sum,
+                            0);
 }
 
 /* From the sums of a tile to its part of y. */
 static __device__ __forceinline__ void finish_tile(const struct hopper_args *args, struct tile_place tile,
                                                    float *sum, struct hopper_memory *memory,
                                                    const staged_vector *staged, int warpgroup, uint32_t turn,
-                                                   enum factors factors) {
+                                                   struct product product) {
     int lane = threadIdx.x % 32;
     int row_in_warpgroup = threadIdx.x % WARPGROUP / 32 * 16 + lane / QUAD;
-    int first_column = lane % QUAD * lane_columns(factors);
+    int first_column = lane % QUAD * lane_columns(product);
     struct sums_place place = {tile.row + row_in_warpgroup, tile.column + first_column,
                                (int)(args->out_features - tile.column - first_column),
                                (int)((unsigned char *)&staged[0][first_column] - dynamic_shared)};
-    if (factors == SPLIT_FLOAT32_FACTORS)
-        undo_scaling(args, &place, sum, factors);
+    if (product.factors == SPLIT_FLOAT32_FACTORS)
+        undo_scaling(args, &place, sum, product);
     if (args->vectors.bias != NO_VECTOR)
-        add_bias(args, &place, sum, factors);
-    apply_to_sums(&args->before, args->vectors.before, &place, sum, factors);
+        add_bias(args, &place, sum, product);
+    apply_to_sums(&args->before, args->vectors.before, &place, sum, product);
     if (args->group_size > 0) {
-        normalise(args, sum, memory, warpgroup, turn, factors);
-        scale_and_shift_sums(args, &place, sum, factors);
-        apply_to_sums(&args->after, args->vectors.after, &place, sum, factors);
+        normalise(args, sum, memory, warpgroup, turn, product);
+        scale_and_shift_sums(args, &place, sum, product);
+        apply_to_sums(&args->after, args->vectors.after, &place, sum, product);
     }
-    store_sums(args, &place, sum, factors);
+    store_sums(args, &place, sum, product);
 }
 
 /* A constant for split factors: their products take three times as long, and always are of common tiles. */
-static __device__ __forceinline__ int tile_rows_known(const struct hopper_args *args, enum factors factors) {
-    return factors == SPLIT_FLOAT32_FACTORS ? COMMON_ROWS : args->tile_rows;
+static __device__ __forceinline__ int tile_rows_known(const struct hopper_args *args,
+                                                      struct product product) {
+    return product.factors == SPLIT_FLOAT32_FACTORS ? COMMON_ROWS : args->tile_rows;
 }
 
 static __device__ __forceinline__ void produce(const struct hopper_args *args, struct hopper_memory *memory,
-                                               enum factors factors) {
+                                               struct product product) {
     uint32_t rank = cluster_rank();
-    struct ring ring = start_of_ring(tile_rows_known(args, factors));
+    struct ring ring = start_of_ring(tile_rows_known(args, product), product);
     int units = args->row_units * args->column_units;
     for (int unit = blockIdx.x / PAIR; unit < units; unit += gridDim.x / PAIR) {
-        struct tile_place place = place_of_unit(args, unit, rank);
+        struct tile_place place = place_of_unit(args, unit, rank, product);
         for (int step = 0; step < args->steps; step++) {
             int k = step * args->step_elements;
             copy_step(memory, &args->copies.x, &args->copies.w, place, k, args->pair_shares_w, rank, &ring,
-                      factors);
-            if (factors == SPLIT_FLOAT32_FACTORS)
+                      product);
+            if (product.factors == SPLIT_FLOAT32_FACTORS)
                 copy_step(memory, &args->copies.x_low, &args->copies.w_low, place, k, args->pair_shares_w,
-                          rank, &ring, factors);
+                          rank, &ring, product);
         }
     }
 }
 
 static __device__ __forceinline__ void consume(const struct hopper_args *args, struct hopper_memory *memory,
-                                               int warpgroup, enum factors factors) {
+                                               int warpgroup, struct product product) {
     staged_vector *staged = (staged_vector *)(memory + 1) + warpgroup * args->vectors.count;
-    int tile_rows = tile_rows_known(args, factors);
+    int tile_rows = tile_rows_known(args, product);
     bool own_tiles = has_own_tiles(tile_rows);
     int first_row = own_tiles ? 0 : warpgroup * WARPGROUP_ROWS; /* in a tile */
     uint32_t rank = cluster_rank(), turn = 0;
-    struct ring ring = start_of_ring(tile_rows);
+    struct ring ring = start_of_ring(tile_rows, product);
     int units = args->row_units * args->column_units, each = gridDim.x / PAIR;
     int first_unit = blockIdx.x / PAIR;
     if (own_tiles) {
@@ -354,34 +360,34 @@ static __device__ __forceinline__ void consume(const struct hopper_args *args, s
     }
 #pragma unroll 1
     for (int unit = first_unit; unit < units; unit += each) {
-        float sum[SUMS];
-        struct tile_place place = place_of_unit(args, unit, rank);
-        stage_vectors(args, staged, place.column, warpgroup);
+        float sum[MOST_SUMS];
+        struct tile_place place = place_of_unit(args, unit, rank, product);
+        stage_vectors(args, staged, place.column, warpgroup, product);
         if (own_tiles)
             await_turn(memory, warpgroup, turn);
         int last_slot = 0;
-        if (factors == SPLIT_FLOAT32_FACTORS)
-            multiply_split(memory, args->steps, first_row, &ring, sum);
+        if (product.factors == SPLIT_FLOAT32_FACTORS)
+            multiply_split(memory, args->steps, first_row, &ring, sum, product);
         else
-            last_slot = multiply(memory, args->steps, first_row, &ring, sum, factors);
+            last_slot = multiply(memory, args->steps, first_row, &ring, sum, product);
         if (own_tiles) {
             end_turn(memory, warpgroup);
             skip(&ring, args->steps);
         }
-        if (factors != SPLIT_FLOAT32_FACTORS)
-            finish_multiplying(memory, last_slot, sum);
+        if (product.factors != SPLIT_FLOAT32_FACTORS)
+            finish_multiplying(memory, last_slot, sum, product);
         await_vectors(warpgroup);
         place.row += first_row;
-        finish_tile(args, place, sum, memory, staged, warpgroup, turn, factors);
+        finish_tile(args, place, sum, memory, staged, warpgroup, turn, product);
         turn ^= 1;
     }
 }
 
-static __device__ __forceinline__ void run_block(const struct hopper_args *args, enum factors factors) {
+static __device__ __forceinline__ void run_block(const struct hopper_args *args, struct product product) {
     extern __shared__ unsigned char unaligned[];
     struct hopper_memory *memory = (struct hopper_memory *)(((uintptr_t)unaligned + SLOT_ALIGNMENT - 1) /
                                                             SLOT_ALIGNMENT * SLOT_ALIGNMENT);
-    if (factors == SPLIT_FLOAT32_FACTORS && (*args->x_halves.unheld || *args->w_halves.unheld))
+    if (product.factors == SPLIT_FLOAT32_FACTORS && (*args->x_halves.unheld || *args->w_halves.unheld))
         return; /* the float32 rung, launched after this one, does the work */
     if (threadIdx.x == 0) {
         prefetch_tensormap(&args->copies.x);
@@ -391,10 +397,10 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
     if (threadIdx.x < WARPGROUP) {
         setmaxnreg_dec(PRODUCER_REGISTERS);
         if (threadIdx.x == 0)
-            produce(args, memory, factors);
+            produce(args, memory, product);
     } else {
         setmaxnreg_inc(CONSUMER_REGISTERS);
-        consume(args, memory, threadIdx.x / WARPGROUP - 1, factors);
+        consume(args, memory, threadIdx.x / WARPGROUP - 1, product);
     }
     cluster_sync(); /* a block's shared memory has to outlive what the other one sends there */
 }
@@ -409,26 +415,58 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_bfloat16_kernel(const __grid_constant__ struct hopper_args args) {
+    struct product product = {BFLOAT16_FACTORS, TILE_COLUMNS};
     if (HAS_HOPPER_INSTRUCTIONS)
-        run_block(&args, BFLOAT16_FACTORS);
+        run_block(&args, product);
+}
+
+__global__ void __launch_bounds__(BLOCK_THREADS, 1)
+    hopper_bfloat16_narrow_kernel(const __grid_constant__ struct hopper_args args) {
+    struct product product = {BFLOAT16_FACTORS, NARROW_COLUMNS};
+    if (HAS_HOPPER_INSTRUCTIONS)
+        run_block(&args, product);
 }
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_float16_kernel(const __grid_constant__ struct hopper_args args) {
+    struct product product = {FLOAT16_FACTORS, TILE_COLUMNS};
     if (HAS_HOPPER_INSTRUCTIONS)
-        run_block(&args, FLOAT16_FACTORS);
+        run_block(&args, product);
+}
+
+__global__ void __launch_bounds__(BLOCK_THREADS, 1)
+    hopper_float16_narrow_kernel(const __grid_constant__ struct hopper_args args) {
+    struct product product = {FLOAT16_FACTORS, NARROW_COLUMNS};
+    if (HAS_HOPPER_INSTRUCTIONS)
+        run_block(&args, product);
 }
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_tf32_kernel(const __grid_constant__ struct hopper_args args) {
+    struct product product = {TF32_FACTORS, TILE_COLUMNS};
     if (HAS_HOPPER_INSTRUCTIONS)
-        run_block(&args, TF32_FACTORS);
+        run_block(&args, product);
+}
+
+__global__ void __launch_bounds__(BLOCK_THREADS, 1)
+    hopper_tf32_narrow_kernel(const __grid_constant__ struct hopper_args args) {
+    struct product product = {TF32_FACTORS, NARROW_COLUMNS};
+    if (HAS_HOPPER_INSTRUCTIONS)
+        run_block(&args, product);
 }
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_split_float32_kernel(const __grid_constant__ struct hopper_args args) {
+    struct product product = {SPLIT_FLOAT32_FACTORS, TILE_COLUMNS};
     if (HAS_HOPPER_INSTRUCTIONS)
-        run_block(&args, SPLIT_FLOAT32_FACTORS);
+        run_block(&args, product);
+}
+
+__global__ void __launch_bounds__(BLOCK_THREADS, 1)
+    hopper_split_float32_narrow_kernel(const __grid_constant__ struct hopper_args args) {
+    struct product product = {SPLIT_FLOAT32_FACTORS, NARROW_COLUMNS};
+    if (HAS_HOPPER_INSTRUCTIONS)
+        run_block(&args, product);
 }
 
 /* ---- The host's side ---- */
@@ -506,22 +544,28 @@ static bool normalises_in_tile(const fgn_chain *chain) {
     return is_power_of_two(size) && size >= CHUNK && size <= PAIR * TILE_COLUMNS;
 }
 
-/* Pairs of rows share w, which is the larger part of a slot; but a group of 512 needs a pair of columns, and
- * an odd number of row tiles would leave a block without work. */
-static bool pairs_share_w(const fgn_chain *chain, int tile_rows) {
-    return group_size_of(chain) != PAIR * TILE_COLUMNS && tiles(chain->batch, tile_rows) % PAIR == 0;
+/* Pairs of rows share w, which is the larger part of a slot; but a group of two tiles needs a pair of
+ * columns, and an odd number of row tiles would leave a block without work. */
+static bool pairs_share_w(const fgn_chain *chain, int tile_rows, int columns) {
+    return group_size_of(chain) != PAIR * columns && tiles(chain->batch, tile_rows) % PAIR == 0;
 }
 
 /* The longest product of which a warpgroup has tiles of its own. */
 #define MOST_OWN_STEPS 32
 
-/* Tiles of one warpgroup for short products, and where they give work to more multiprocessors: half of those
- * that common tiles would leave idle. */
-static int tile_rows_of(const fgn_chain *chain, int steps, int pairs) {
-    int64_t common_units =
-        tiles(tiles(chain->batch, COMMON_ROWS) * tiles(chain->out_features, TILE_COLUMNS), PAIR);
-    bool own = !is_split(chain) && (steps <= MOST_OWN_STEPS || 2 * common_units <= pairs);
-    return own ? WARPGROUP_ROWS : COMMON_ROWS;
+/* Whether tiles of this size leave half of the pairs without work, or more. */
+static bool are_few(const fgn_chain *chain, int tile_rows, int columns, int pairs) {
+    return tiles(tiles(chain->batch, tile_rows) * tiles(chain->out_features, columns), PAIR) * 2 <= pairs;
+}
+
+/* Tiles of one warpgroup for short products, and smaller tiles where large ones are few. */
+static void choose_tiles(const fgn_chain *chain, int steps, int pairs, int *tile_rows, int *columns) {
+    bool own =
+        !is_split(chain) && (steps <= MOST_OWN_STEPS || are_few(chain, COMMON_ROWS, TILE_COLUMNS, pairs));
+    *tile_rows = own ? WARPGROUP_ROWS : COMMON_ROWS;
+    bool narrow =
+        group_size_of(chain) <= PAIR * NARROW_COLUMNS && are_few(chain, *tile_rows, TILE_COLUMNS, pairs);
+    *columns = narrow ? NARROW_COLUMNS : TILE_COLUMNS;
 }
 
 static cudaError_t count_pairs(int *pairs) {
@@ -533,10 +577,11 @@ static cudaError_t count_pairs(int *pairs) {
     return error;
 }
 
-static bool describe_matrices(struct hopper_args *args, const fgn_chain *chain, const void *x) {
+static bool describe_matrices(struct hopper_args *args, const fgn_chain *chain, struct product product,
+                              const void *x) {
     int x_box = args->pair_shares_w ? args->tile_rows : args->tile_rows / PAIR;
-    int w_box = args->pair_shares_w ? TILE_COLUMNS / PAIR : TILE_COLUMNS;
-    int sorted_rows = block_columns(factors_of(chain));
+    int w_box = args->pair_shares_w ? product.columns / PAIR : product.columns;
+    int sorted_rows = block_columns(product);
     int64_t batch = chain->batch, in = chain->in_features, out = chain->out_features;
     if (is_split(chain)) {
         CUtensorMapDataType half = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
@@ -557,10 +602,12 @@ static bool describe_matrices(struct hopper_args *args, const fgn_chain *chain, 
 
 typedef void (*hopper_kernel)(const struct hopper_args args);
 
-static hopper_kernel kernel_for(const fgn_chain *chain) {
-    const hopper_kernel kernels[] = {hopper_bfloat16_kernel, hopper_float16_kernel, hopper_tf32_kernel,
-                                     hopper_split_float32_kernel};
-    return kernels[factors_of(chain)];
+static hopper_kernel kernel_for(struct product product) {
+    const hopper_kernel wide[] = {hopper_bfloat16_kernel, hopper_float16_kernel, hopper_tf32_kernel,
+                                  hopper_split_float32_kernel};
+    const hopper_kernel narrow[] = {hopper_bfloat16_narrow_kernel, hopper_float16_narrow_kernel,
+                                    hopper_tf32_narrow_kernel, hopper_split_float32_narrow_kernel};
+    return product.columns == TILE_COLUMNS ? wide[product.factors] : narrow[product.factors];
 }
 
 /* The vectors have what the ring leaves of a block's 227 KB of shared memory. */
@@ -570,9 +617,9 @@ static size_t shared_bytes_of(int vectors) {
     return SLOT_ALIGNMENT + sizeof(struct hopper_memory) + CONSUMERS * vectors * sizeof(staged_vector);
 }
 
-static cudaError_t launch_kernel(const fgn_chain *chain, struct hopper_args *args, int most_pairs,
+static cudaError_t launch_kernel(struct hopper_args *args, struct product product, int most_pairs,
                                  cudaStream_t stream) {
-    hopper_kernel kernel = kernel_for(chain);
+    hopper_kernel kernel = kernel_for(product);
     size_t shared_bytes = shared_bytes_of(args->vectors.count);
     cudaError_t error = cudaFuncSetAttribute((const void *)kernel,
                                              cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
@@ -618,7 +665,7 @@ static const char *refusal(const fgn_chain *chain) {
         return NEEDS_HOPPER;
     if (!is_split(chain) && chain->in_features % (16 / element_bytes_of(chain)) != 0)
         return "rows of x that are multiples of 16 bytes";
-    if (chain->out_features % block_columns(BFLOAT16_FACTORS) != 0)
+    if (chain->out_features % MOST_BLOCK_COLUMNS != 0)
         return "a multiple of 32 output features";
     if (chain->groups > 0 && !normalises_in_tile(chain))
         return "groups of 8, 16, 32, 64, 128, 256 or 512 channels";
@@ -682,11 +729,12 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     args.out_features = chain->out_features;
     args.step_elements = STEP_BYTES / element_bytes_of(chain);
     args.steps = (int)tiles(chain->in_features, args.step_elements);
-    args.tile_rows = tile_rows_of(chain, args.steps, pairs);
-    args.pair_shares_w = pairs_share_w(chain, args.tile_rows);
+    struct product product = {factors_of(chain), TILE_COLUMNS};
+    choose_tiles(chain, args.steps, pairs, &args.tile_rows, &product.columns);
+    args.pair_shares_w = pairs_share_w(chain, args.tile_rows, product.columns);
     args.row_units = (int)tiles(chain->batch, args.pair_shares_w ? PAIR * args.tile_rows : args.tile_rows);
     args.column_units =
-        (int)tiles(chain->out_features, args.pair_shares_w ? TILE_COLUMNS : PAIR * TILE_COLUMNS);
+        (int)tiles(chain->out_features, args.pair_shares_w ? product.columns : PAIR * product.columns);
     args.group_size = normalises_in_tile(chain) ? (int)group_size_of(chain) : 0;
     args.eps = chain->eps;
     args.before = operators_of(chain->before_count, chain->before);
@@ -700,9 +748,9 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     if (error != cudaSuccess)
         return error;
     args.vectors = vectors_of(chain, args.w_halves.unscale);
-    if (!describe_matrices(&args, chain, x))
+    if (!describe_matrices(&args, chain, product, x))
         return cudaErrorInvalidValue;
-    error = launch_kernel(chain, &args, pairs, stream);
+    error = launch_kernel(&args, product, pairs, stream);
     if (error == cudaSuccess && is_split(chain)) {
         struct condition unheld = {args.x_halves.unheld, args.w_halves.unheld};
         error = float32_chain(chain, (const float *)x, (float *)y, unheld, stream);

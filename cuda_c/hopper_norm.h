@@ -13,17 +13,17 @@
 /* Normalises groups of `size` channels inside the tile. A group that is smaller than a block of columns is in
  * fewer lanes than a quad. */
 static __device__ __forceinline__ void normalise_groups_of(float *sum, int size, float eps,
-                                                           enum factors factors) {
-    int block = block_columns(factors);
-    int lanes = size < block ? size / lane_columns(factors) : QUAD;
-    normalise_groups(sum, TILE_COLUMNS, size < block ? block : size, lanes, eps);
+                                                           struct product product) {
+    int block = block_columns(product);
+    int lanes = size < block ? size / lane_columns(product) : QUAD;
+    normalise_groups(sum, product.columns, size < block ? block : size, lanes, eps);
 }
 
 /* Normalises one group that is this tile and the other block's. `turn` is the parity of the tile: the other
  * block may be one tile ahead, but no more, for it needs the moments that this one sends. */
 static __device__ __forceinline__ void normalise_with_other_block(float *sum, float eps,
                                                                   struct hopper_memory *memory, int warpgroup,
-                                                                  uint32_t turn) {
+                                                                  uint32_t turn, struct product product) {
     uint32_t other = cluster_rank() ^ 1;
     uint32_t exchanged = shared_address(&memory->exchanged[warpgroup]);
     int lane = threadIdx.x % 32;
@@ -32,7 +32,7 @@ static __device__ __forceinline__ void normalise_with_other_block(float *sum, fl
     if (threadIdx.x % WARPGROUP == 0)
         mbarrier_arrive_expect_tx(exchanged, WARPGROUP_ROWS * sizeof(float2));
     float mean[MOST_UNITS], squares[MOST_UNITS];
-    moments_of_units(sum, 2, TILE_COLUMNS, QUAD, mean, squares);
+    moments_of_units(sum, 2, product.columns, QUAD, mean, squares);
 #pragma unroll
     for (int row = 0; row < 2; row++) {
         uint32_t to = shared_address(&moments[first_row + 8 * row]);
@@ -44,11 +44,11 @@ static __device__ __forceinline__ void normalise_with_other_block(float *sum, fl
     for (int row = 0; row < 2; row++) {
         float2 others = moments[first_row + 8 * row];
         float apart = mean[row] - others.x;
-        float both = squares[row] + others.y + apart * apart * (TILE_COLUMNS / 2);
-        float factor = rsqrtf(both * (1.0f / (2 * TILE_COLUMNS)) + eps);
+        float both = squares[row] + others.y + apart * apart * (product.columns / 2);
+        float factor = rsqrtf(both * (1.0f / (2 * product.columns)) + eps);
         float shift = 0.5f * apart * factor; /* from this half's mean to that of both */
 #pragma unroll
-        for (int i = 0; i < TILE_COLUMNS / QUAD; i++)
-            sum[at_unit(row, TILE_COLUMNS, i)] = sum[at_unit(row, TILE_COLUMNS, i)] * factor + shift;
+        for (int i = 0; i < product.columns / QUAD; i++)
+            sum[at_unit(row, product.columns, i)] = sum[at_unit(row, product.columns, i)] * factor + shift;
     }
 }

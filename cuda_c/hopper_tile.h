@@ -3,7 +3,8 @@
  * Shared memory is a ring of slots, and a slot holds what a step along k needs: 128 bytes of each of the
  * tile's rows of x and of its 256 rows of w. One thread (the producer) keeps the ring full by bulk tensor
  * copies; two warpgroups of 128 threads (the consumers) multiply straight from shared memory, each 64 rows,
- * 128 sums a thread in registers. `full` and `empty`, two mbarriers for each slot, are all that the three
+ * 128 sums a thread in registers
+ * (64 of a narrow tile). `full` and `empty`, two mbarriers for each slot, are all that the three
  * agree on.
  *
  * A tile is either both warpgroups' (128 rows) or one's own (64 rows). Tiles of their own they take in turn:
@@ -36,32 +37,42 @@
 #define WARPGROUP_ROWS 64
 #define COMMON_ROWS (CONSUMERS * WARPGROUP_ROWS) /* of a tile of both */
 #define TILE_COLUMNS 256
+#define NARROW_COLUMNS 128
 #define STEP_BYTES 128 /* of each row: one swizzle atom wide */
 #define PAIR 2         /* blocks in a cluster */
 
-/* The ring: as many slots as there is room for. */
-#define COMMON_SLOTS 4
-#define OWN_SLOTS 5
-#define MOST_SLOTS 5
-#define RING_BYTES (OWN_SLOTS * (WARPGROUP_ROWS + TILE_COLUMNS) * STEP_BYTES)
-
-#define SUMS 128 /* of a thread: 64 rows x 256 columns / 128 threads */
+/* The ring has as many slots as there is room for. */
+#define RING_BYTES (200 * 1024)
+#define MOST_SLOTS 8
 
 /* How the factors are multiplied. SPLIT_FLOAT32: two float16 halves of each (halves.h), three products. */
 enum factors { BFLOAT16_FACTORS, FLOAT16_FACTORS, TF32_FACTORS, SPLIT_FLOAT32_FACTORS };
 
-/* Neighbouring columns of a lane, 16 bytes of y; a quad has a block of them. */
-static __host__ __device__ __forceinline__ int lane_columns(enum factors factors) {
-    return factors == BFLOAT16_FACTORS || factors == FLOAT16_FACTORS ? 8 : 4;
+/* What is multiplied: constants wherever they are used. */
+struct product {
+    enum factors factors;
+    int columns; /* of a tile */
+};
+
+#define MOST_SUMS 128
+
+/* A thread's sums: 64 rows by the tile's columns among 128 threads. */
+static __host__ __device__ __forceinline__ int sums_of(struct product product) {
+    return WARPGROUP_ROWS * product.columns / WARPGROUP;
 }
 
-static __host__ __device__ __forceinline__ int block_columns(enum factors factors) {
-    return QUAD * lane_columns(factors);
+/* Neighbouring columns of a lane, 16 bytes of y; a quad has a block of them. */
+static __host__ __device__ __forceinline__ int lane_columns(struct product product) {
+    return product.factors == BFLOAT16_FACTORS || product.factors == FLOAT16_FACTORS ? 8 : 4;
+}
+
+static __host__ __device__ __forceinline__ int block_columns(struct product product) {
+    return QUAD * lane_columns(product);
 }
 
 /* Which sum is that of column `i` of the lane's neighbours in a block, in the first or second of its rows. */
-static __device__ __forceinline__ int sum_at(int block, int row, int i, enum factors factors) {
-    return block * 2 * lane_columns(factors) + i / 2 * 4 + row * 2 + i % 2;
+static __device__ __forceinline__ int sum_at(int block, int row, int i, struct product product) {
+    return block * 2 * lane_columns(product) + i / 2 * 4 + row * 2 + i % 2;
 }
 
 /* Statistics of rows, sent by the other block of a pair (hopper_norm.h). */
@@ -96,8 +107,9 @@ struct hopper_copies {
 
 /* A place in the ring: the slot, and the parity of the ring's current turn. */
 struct ring {
-    int tile_rows; /* of a slot's x; its w follows */
+    int slot_rows; /* of x, then of w */
     int slots;
+    int tile_rows;
     int slot;
     uint32_t turn;
 };
@@ -106,8 +118,9 @@ static __host__ __device__ __forceinline__ bool has_own_tiles(int tile_rows) {
     return tile_rows == WARPGROUP_ROWS;
 }
 
-static __device__ __forceinline__ struct ring start_of_ring(int tile_rows) {
-    struct ring ring = {tile_rows, has_own_tiles(tile_rows) ? OWN_SLOTS : COMMON_SLOTS, 0, 0};
+static __device__ __forceinline__ struct ring start_of_ring(int tile_rows, struct product product) {
+    int slot_rows = tile_rows + product.columns;
+    struct ring ring = {slot_rows, RING_BYTES / (slot_rows * STEP_BYTES), tile_rows, 0, 0};
     return ring;
 }
 
@@ -127,7 +140,7 @@ static __device__ __forceinline__ void skip(struct ring *ring, int steps) {
 /* The shared memory of a slot's first row of x, and of w. */
 static __device__ __forceinline__ uint32_t x_of_slot(const struct hopper_memory *memory,
                                                      const struct ring *ring, int slot) {
-    return shared_address(memory->ring) + slot * (ring->tile_rows + TILE_COLUMNS) * STEP_BYTES;
+    return shared_address(memory->ring) + slot * ring->slot_rows * STEP_BYTES;
 }
 
 static __device__ __forceinline__ uint32_t w_of_slot(const struct hopper_memory *memory,
@@ -158,22 +171,22 @@ static __device__ __forceinline__ void prepare_barriers(struct hopper_memory *me
 static __device__ __forceinline__ void copy_step(struct hopper_memory *memory, const CUtensorMap *x,
                                                  const CUtensorMap *w, struct tile_place place, int k,
                                                  bool pair_shares_w, uint32_t rank, struct ring *ring,
-                                                 enum factors factors) {
+                                                 struct product product) {
     uint32_t to_x = x_of_slot(memory, ring, ring->slot), to_w = w_of_slot(memory, ring, ring->slot);
     uint32_t full = shared_address(&memory->full[ring->slot]);
     /* Both blocks' consumers have to be done with the slot, for the shared part goes to both. */
     mbarrier_wait(shared_address(&memory->empty[ring->slot]), ring->turn ^ 1);
-    mbarrier_arrive_expect_tx(full, (ring->tile_rows + TILE_COLUMNS) * STEP_BYTES);
+    mbarrier_arrive_expect_tx(full, ring->slot_rows * STEP_BYTES);
     uint16_t both = 3;
     if (pair_shares_w) {
-        int half = rank * (TILE_COLUMNS / PAIR);
+        int half = rank * (product.columns / PAIR);
         cp_async_bulk_tensor(to_x, x, k, place.row, full);
         cp_async_bulk_tensor_blocks_multicast(to_w + half * STEP_BYTES, w, k,
-                                              (place.column + half) / block_columns(factors), full, both);
+                                              (place.column + half) / block_columns(product), full, both);
     } else {
         int half = rank * (ring->tile_rows / PAIR);
         cp_async_bulk_tensor_multicast(to_x + half * STEP_BYTES, x, k, place.row + half, full, both);
-        cp_async_bulk_tensor_blocks(to_w, w, k, place.column / block_columns(factors), full);
+        cp_async_bulk_tensor_blocks(to_w, w, k, place.column / block_columns(product), full);
     }
     next(ring);
 }
@@ -188,16 +201,26 @@ static __device__ __forceinline__ void release(struct hopper_memory *memory, int
 
 /* One step by one wgmma for each 32 bytes along k. */
 static __device__ __forceinline__ void multiply_step(float *sum, uint64_t x, uint64_t w, bool first,
-                                                     enum factors factors) {
+                                                     struct product product) {
 #pragma unroll
     for (int i = 0; i < STEP_BYTES / 32; i++) {
         int along = i * 32, accumulate = !first || i > 0;
-        if (factors == BFLOAT16_FACTORS)
-            wgmma_m64n256k16_bf16(sum, further(x, along), further(w, along), accumulate);
-        else if (factors == FLOAT16_FACTORS)
-            wgmma_m64n256k16_f16(sum, further(x, along), further(w, along), accumulate);
-        else
-            wgmma_m64n256k8_tf32(sum, further(x, along), further(w, along), accumulate);
+        uint64_t x_here = further(x, along), w_here = further(w, along);
+        if (product.columns == TILE_COLUMNS) {
+            if (product.factors == BFLOAT16_FACTORS)
+                wgmma_m64n256k16_bf16(sum, x_here, w_here, accumulate);
+            else if (product.factors == FLOAT16_FACTORS)
+                wgmma_m64n256k16_f16(sum, x_here, w_here, accumulate);
+            else
+                wgmma_m64n256k8_tf32(sum, x_here, w_here, accumulate);
+        } else {
+            if (product.factors == BFLOAT16_FACTORS)
+                wgmma_m64n128k16_bf16(sum, x_here, w_here, accumulate);
+            else if (product.factors == FLOAT16_FACTORS)
+                wgmma_m64n128k16_f16(sum, x_here, w_here, accumulate);
+            else
+                wgmma_m64n128k8_tf32(sum, x_here, w_here, accumulate);
+        }
     }
 }
 
@@ -224,14 +247,14 @@ static __device__ __forceinline__ void end_turn(struct hopper_memory *memory, in
 /* sum = x W^T over `steps` steps. The products of a step are on their way while the next ones are issued, and
  * a slot is free when the step after it has begun. finish_multiplying() waits for the last. */
 static __device__ __forceinline__ int multiply(struct hopper_memory *memory, int steps, int first_row,
-                                               struct ring *ring, float *sum, enum factors factors) {
+                                               struct ring *ring, float *sum, struct product product) {
     int last = ring->slot;
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
         mbarrier_wait(shared_address(&memory->full[ring->slot]), ring->turn);
         wgmma_fence();
         multiply_step(sum, rows_of_warpgroup(memory, ring, ring->slot, first_row),
-                      tile_descriptor(w_of_slot(memory, ring, ring->slot)), step == 0, factors);
+                      tile_descriptor(w_of_slot(memory, ring, ring->slot)), step == 0, product);
         wgmma_commit();
         wgmma_wait(1);
         if (step > 0)
@@ -243,15 +266,15 @@ static __device__ __forceinline__ int multiply(struct hopper_memory *memory, int
 }
 
 static __device__ __forceinline__ void finish_multiplying(struct hopper_memory *memory, int last_slot,
-                                                          float *sum) {
+                                                          float *sum, struct product product) {
     wgmma_wait(0);
-    hold_registers(sum, SUMS);
+    hold_registers(sum, sums_of(product));
     release(memory, last_slot);
 }
 
-/* Half of the columns at a time: sums of one step that are then added to the others. */
-#define HALF_COLUMNS (TILE_COLUMNS / 2)
-#define HALF_SUMS (SUMS / 2)
+/* At a time, 128 columns: sums of one step that are then added to the others. */
+#define PART_COLUMNS 128
+#define PART_SUMS 64
 
 /* The same in float32's accuracy: high and low halves are in two slots, one after the other.
  *
@@ -259,9 +282,9 @@ static __device__ __forceinline__ void finish_multiplying(struct hopper_memory *
  * products) begin at zero and are added to the others by ordinary additions, which round. While one warpgroup
  * adds, the other keeps the tensor cores busy. */
 static __device__ __forceinline__ void multiply_split(struct hopper_memory *memory, int steps, int first_row,
-                                                      struct ring *ring, float *sum) {
+                                                      struct ring *ring, float *sum, struct product product) {
 #pragma unroll
-    for (int i = 0; i < SUMS; i++)
+    for (int i = 0; i < sums_of(product); i++)
         sum[i] = 0.0f;
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
@@ -274,11 +297,11 @@ static __device__ __forceinline__ void multiply_split(struct hopper_memory *memo
         uint64_t x_high = rows_of_warpgroup(memory, ring, high_slot, first_row);
         uint64_t x_low = rows_of_warpgroup(memory, ring, low_slot, first_row);
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            int columns = half * HALF_COLUMNS * STEP_BYTES;
+        for (int part_of = 0; part_of < product.columns / PART_COLUMNS; part_of++) {
+            int columns = part_of * PART_COLUMNS * STEP_BYTES;
             uint64_t w_high = tile_descriptor(w_of_slot(memory, ring, high_slot) + columns);
             uint64_t w_low = tile_descriptor(w_of_slot(memory, ring, low_slot) + columns);
-            float part[HALF_SUMS];
+            float part[PART_SUMS];
             wgmma_fence();
 #pragma unroll
             for (int i = 0; i < STEP_BYTES / 32; i++) {
@@ -294,8 +317,8 @@ static __device__ __forceinline__ void multiply_split(struct hopper_memory *memo
             wgmma_commit();
             wgmma_wait(0);
 #pragma unroll
-            for (int i = 0; i < HALF_SUMS; i++)
-                sum[half * HALF_SUMS + i] += part[i];
+            for (int i = 0; i < PART_SUMS; i++)
+                sum[part_of * PART_SUMS + i] += part[i];
         }
         release(memory, high_slot);
         release(memory, low_slot);

@@ -97,8 +97,8 @@ def write_launches(launches: pd.DataFrame, folder: Path):
     launches.assign(**sizes).to_csv(folder / LAUNCHES, index=False, float_format="%.7g")
 
 
-def _tasks(chain: str, shape) -> list:
-    """Every version at every precision that it has kernels for, and torch's two ways."""
+def _tasks(chain: str, shape, only: Iterable[str] | None = None) -> list:
+    """Every version at every precision that it has kernels for, and torch's two ways; or `only` some."""
     chain, shape = problem(chain, shape, "cuda")
     # float32 kernels run under tf32 as well, which allows rounding and asks for none: that is no new profile.
     rounding = subjects(Problem(chain, shape, "bf16"))
@@ -109,7 +109,7 @@ def _tasks(chain: str, shape) -> list:
         if precision == "tf32":
             names = [name for name in names if name in rounding]
         tasks += [Task(described, name) for name in (*names, EAGER, COMPILED)]
-    return tasks
+    return [task for task in tasks if only is None or task.subject in only]
 
 
 # What the GUI shows of a launch. Its sections bring the kernel's machine code with its line numbers into the
@@ -162,13 +162,13 @@ def folder_of(device_name: str) -> str:
 
 
 def _merged(folder: Path, new: pd.DataFrame) -> pd.DataFrame:
-    """The recorded launches of the other problems, and these."""
+    """The recorded launches of other calls, and these."""
     file = folder / LAUNCHES
     if not file.exists():
         return new
     old = _read_launches(file)
-    problems = ["chain", *Shape._fields]
-    replaced = pd.MultiIndex.from_frame(old[problems]).isin(pd.MultiIndex.from_frame(new[problems]))
+    calls = ["chain", *Shape._fields, "precision", "subject"]
+    replaced = pd.MultiIndex.from_frame(old[calls]).isin(pd.MultiIndex.from_frame(new[calls]))
     return pd.concat([old[~replaced], new], ignore_index=True)
 
 
@@ -178,6 +178,7 @@ def record(
     parts: Sequence[str] = PARTS,
     chains: Iterable[str] = CHAINS,
     shapes: Iterable[tuple[int, ...]] = PROFILED_SHAPES,
+    subjects: Iterable[str] | None = None,
     progress: bool = True,
 ) -> Path:
     """Profiles on a GPU and writes it to a folder, which it returns: about ten minutes for everything.
@@ -210,7 +211,10 @@ def record(
     if "launches" in parts:
         problems = [(chain, shape) for shape in shapes for chain in chains]
         for chain, shape in tqdm(problems, "profile", unit="problem", disable=not progress):
-            found = collect(_tasks(chain, shape), metrics.SETS["default"], progress=progress)
+            tasks = _tasks(chain, shape, subjects)
+            if not tasks:
+                continue
+            found = collect(tasks, metrics.SETS["default"], progress=progress)
             write_launches(_merged(folder, found), folder)
             describe()
     # What was read before may be another recording.
