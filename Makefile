@@ -2,7 +2,7 @@
 # make test    formatting, lint, tests, notebooks, tests under AddressSanitizer and UndefinedBehaviorSanitizer
 # make lab     the notebooks, to play with
 # make bench   every version beside torch
-# make profile every launch by Nsight Compute, into profiles/<this card>/: about a quarter of an hour on a GPU
+# make profile every launch by Nsight Compute, into profiles/<this card>/: about ten minutes on a GPU
 #
 # pip takes its indexes from its own settings. On a machine without a GPU, name PyTorch's CPU index there
 # (PIP_EXTRA_INDEX_URL) before the first `make`: the default build of torch brings gigabytes of CUDA libraries.

@@ -42,7 +42,7 @@
 #define PAIR 2         /* blocks in a cluster */
 
 /* The ring has as many slots as there is room for. */
-#define RING_BYTES (200 << 10)
+#define RING_BYTES (200 * 1024)
 #define MOST_SLOTS 8
 
 /* How the factors are multiplied. SPLIT_FLOAT32: two float16 halves of each (halves.h), three products. */

@@ -101,7 +101,8 @@ def profile(arguments):
         parts = arguments.part or profile_records.PARTS
         shapes = [arguments.shape] if arguments.shape else profile_records.PROFILED_SHAPES
         folder = None if arguments.record is True else arguments.record
-        folder = profile_records.record(folder, parts=parts, chains=chains, shapes=shapes)
+        subjects = [arguments.version] if arguments.version else None
+        folder = profile_records.record(folder, "cuda", parts, chains, shapes, subjects)
         print(f"recorded in {folder}")
         return
     if arguments.part:
@@ -232,7 +233,7 @@ def main():
     profile_parser.add_argument("--format", choices=("png", "svg"), default="png")
     profile_parser.add_argument(
         "--record", type=Path, nargs="?", const=True, metavar="FOLDER",
-        help="write profiles/CARD, or FOLDER: a quarter of an hour; or only --part, --chain, --shape of it",
+        help="write profiles/CARD, or FOLDER; all, or only --part, --chain, --shape, --version of it",
     )  # fmt: skip
     profile_parser.add_argument("--part", action="append", choices=("ceilings", "reports", "launches"))
     command(bugs).add_argument("name", nargs="?", help="one of them; by default a table of all")

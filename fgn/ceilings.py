@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from fgn import counted
 from fgn.bench import measure, measure_ceilings
 from fgn.library import ffi, for_device
 from fgn.precision import PRECISIONS
@@ -70,8 +71,12 @@ def calls(device: torch.device) -> dict[str, tuple]:
         return ffi().cast("void *", torch.cuda.current_stream(device).cuda_stream) if on_gpu else ffi().NULL
 
     def call(function, *arguments):
-        def run(keep=(data, out)):
-            status = function(*arguments, stream())
+        def run():
+            counted.allow(data=data, out=out)
+            try:
+                status = function(*arguments, stream())
+            finally:
+                counted.forbid_all()
             if status:
                 raise RuntimeError(f"{function}: the CUDA runtime answered {status}")
 

@@ -276,6 +276,14 @@ def _float16_like_bfloat16(costs: dict[str, Cost], roofs: Roofs):
             costs[half] = cost._replace(seconds=cost.seconds * slower, origin=f"like {kernel}")
 
 
+def _narrow_like_wide(costs: dict[str, Cost]):
+    """The kernels of hopper with narrow tiles: `fgn.work` counts them as halves of wide ones."""
+    for name in KERNEL_TYPES.values():
+        wide = f"hopper_{name}_kernel"
+        if wide in costs:
+            costs[f"hopper_{name}_narrow_kernel"] = costs[wide]._replace(origin=f"like {wide}")
+
+
 def _tensor_core_like_hopper(costs: dict[str, Cost]):
     """tensor_core, where it is not profiled: its sums at half the rate of hopper's, or from recorded times of
     its product; what follows them as there."""
@@ -330,6 +338,7 @@ def card(name: str = "h200") -> Card:
     _float16_like_bfloat16(costs, roofs)
     _from_products(record, costs, instructions, roofs, multiprocessors)
     _tensor_core_like_hopper(costs)
+    _narrow_like_wide(costs)
     seen = (profiles.launches[metrics.L2_BYTES] / (profiles.launches[metrics.TIME] * 1e-9)).max()
     return Card(
         environment["device"],

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fgn.library import ROOT
+from fgn.library import ROOT, command_output
 
 # Launches inside this NVTX range are profiled, and no others. The range inside it tells whose they are.
 RANGE = "fgn"
@@ -59,6 +59,12 @@ def _required_ncu() -> str:
     if ncu is None:
         raise ProfilerError(NOT_FOUND)
     return ncu
+
+
+def version() -> str | None:
+    """The version of the ncu that is here."""
+    ncu = find_ncu()
+    return (command_output([ncu, "--version"]) or "").strip().rpartition("\n")[2] or None if ncu else None
 
 
 @functools.cache
@@ -107,19 +113,19 @@ def run(
         # Only the process that ncu started is watched: let it compile what torch.compile makes by itself.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
-    process = subprocess.Popen(
+    lines = []
+    with subprocess.Popen(
         [ncu, *options, "--force-overwrite", "--export", str(report), *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         env=environment,
-    )
-    lines = []
-    for line in process.stdout:
-        lines.append(line.rstrip())
-        if line.startswith("==PROF== Profiling"):
-            on_launch()
-    if process.wait() != 0 or not report.exists():
+    ) as process:
+        for line in process.stdout:
+            lines.append(line.rstrip())
+            if line.startswith("==PROF== Profiling"):
+                on_launch()
+    if process.returncode != 0 or not report.exists():
         raise ProfilerError(explain("\n".join(lines)))
 
 

@@ -80,23 +80,30 @@ def profile(
     names = _metric_names(metrics, set)
     versions = None if version is None else [version] if isinstance(version, str) else list(version)
     on_cpu = _is_on_cpu(model_or_kernel, x, device)
+    asked = None if metrics is None else names
     if isinstance(model_or_kernel, ChainModule) or not callable(model_or_kernel):
         described = _described(model_or_kernel, x, shape, precision, seed, "cpu" if on_cpu else "cuda")
         _check_subjects(versions, rivals)
         if recorded is not None:
-            return _recorded(described, versions, rivals, recorded)
+            return _only(_recorded(described, versions, rivals, recorded), asked)
         if on_cpu:
-            return _simulated(described, versions)
+            return _only(_simulated(described, versions), asked)
         try:
             require_gpu()
+            _check_metrics(names)
             tasks = _tasks(described, versions, rivals)
             return collect(tasks, names, report, cache_control, progress)
         except ncu.ProfilerError as error:
-            return _fallback(described, versions, rivals, error)
+            return _only(_fallback(described, versions, rivals, error), asked)
+    if recorded is not None:
+        raise ValueError(
+            f"recorded: expected a chain with it, got {model_or_kernel!r}, of which nothing is recorded"
+        )
     call = model_or_kernel if x is None else _Applied(model_or_kernel, x)
     if on_cpu:
-        return _named(counted.count(call))
+        return _only(_named(counted.count(call)), asked)
     require_gpu()
+    _check_metrics(names)
     from fgn.ncu_target import Task
 
     return collect([Task(call=call)], names, report, cache_control, progress)
@@ -127,6 +134,28 @@ def _metric_names(names: Iterable[str] | None, chosen: str) -> list[str]:
     if chosen not in ncu_metrics.SETS:
         raise ValueError(f"set: expected one of {', '.join(ncu_metrics.SETS)}, got {chosen!r}")
     return list(ncu_metrics.SETS[chosen])
+
+
+def _check_metrics(names: Iterable[str]):
+    """ValueError for a metric that the GPU here does not have, unless it is in a set of ours."""
+    ours = {name for names in ncu_metrics.SETS.values() for name in names}
+    known = {*ncu.available(names), *ours}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(f"metrics: expected ncu's names of what this GPU counts, got {unknown[0]!r}")
+
+
+def _only(rows: pd.DataFrame, names: list[str] | None) -> pd.DataFrame:
+    """The rows with no other metrics than these; ValueError for one that is not there. The time, which is
+    always asked for, may be missing."""
+    if names is None:
+        return rows
+    unknown = [name for name in names if name not in rows and name != ncu_metrics.TIME]
+    if unknown:
+        raise ValueError(f"metrics: expected some that {rows.attrs['machine']} has, got {unknown[0]!r}")
+    found = rows[[*IDENTITY, *(name for name in names if name in rows)]]
+    found.attrs = rows.attrs
+    return found
 
 
 def require_gpu():
@@ -187,7 +216,11 @@ def subjects(described, device: str = "cuda") -> list[str]:
 def _tasks(described, versions, rivals) -> list:
     from fgn.ncu_target import Task
 
-    names = subjects(described) if versions is None else versions
+    here = subjects(described)
+    names = here if versions is None else versions
+    for name in names:
+        if name not in here:
+            raise RuntimeError(f"version: {name!r} does not run {_words(described)} on this GPU")
     return [Task(described, name) for name in (*names, *rivals)]
 
 

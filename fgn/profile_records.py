@@ -20,7 +20,7 @@ import pandas as pd
 import torch
 from tqdm.auto import tqdm
 
-from fgn import ceilings, metrics
+from fgn import ceilings, metrics, ncu
 from fgn.bench import COMPILED, EAGER
 from fgn.chains import BENCHMARK_BATCH, BENCHMARK_FEATURES, CHAINS, Shape, problem
 from fgn.environment import recorded_environment
@@ -32,13 +32,8 @@ from fgn.versions import versions
 
 LAUNCHES, ENVIRONMENT, REPORTS = "launches.csv", "profiled.json", "reports"
 
-# The benchmark's own shape, where the product is nearly all of the time; a narrow one, where it is not; and
-# one of few rows, where reading the weight is.
-PROFILED_SHAPES = (
-    (BENCHMARK_BATCH, BENCHMARK_FEATURES, BENCHMARK_FEATURES),
-    (65536, 512, 512, 32),
-    (16, BENCHMARK_FEATURES, BENCHMARK_FEATURES),
-)
+# The benchmark's own shape, where the product is nearly all of the time, and a narrow one, where it is not.
+PROFILED_SHAPES = ((BENCHMARK_BATCH, BENCHMARK_FEATURES, BENCHMARK_FEATURES), (65536, 512, 512, 32))
 # float16 does what bfloat16 does, at the same rate.
 PROFILED_PRECISIONS = ("ieee", "tf32", "bf16")
 
@@ -102,8 +97,8 @@ def write_launches(launches: pd.DataFrame, folder: Path):
     launches.assign(**sizes).to_csv(folder / LAUNCHES, index=False, float_format="%.7g")
 
 
-def _tasks(chain: str, shape) -> list:
-    """Every version at every precision that it has kernels for, and torch's two ways."""
+def _tasks(chain: str, shape, only: Iterable[str] | None = None) -> list:
+    """Every version at every precision that it has kernels for, and torch's two ways; or `only` some."""
     chain, shape = problem(chain, shape, "cuda")
     # float32 kernels run under tf32 as well, which allows rounding and asks for none: that is no new profile.
     rounding = subjects(Problem(chain, shape, "bf16"))
@@ -114,7 +109,7 @@ def _tasks(chain: str, shape) -> list:
         if precision == "tf32":
             names = [name for name in names if name in rounding]
         tasks += [Task(described, name) for name in (*names, EAGER, COMPILED)]
-    return tasks
+    return [task for task in tasks if only is None or task.subject in only]
 
 
 # What the GUI shows of a launch. Its sections bring the kernel's machine code with its line numbers into the
@@ -167,13 +162,13 @@ def folder_of(device_name: str) -> str:
 
 
 def _merged(folder: Path, new: pd.DataFrame) -> pd.DataFrame:
-    """The recorded launches of the other problems, and these."""
+    """The recorded launches of other calls, and these."""
     file = folder / LAUNCHES
     if not file.exists():
         return new
     old = _read_launches(file)
-    problems = ["chain", *Shape._fields]
-    replaced = pd.MultiIndex.from_frame(old[problems]).isin(pd.MultiIndex.from_frame(new[problems]))
+    calls = ["chain", *Shape._fields, "precision", "subject"]
+    replaced = pd.MultiIndex.from_frame(old[calls]).isin(pd.MultiIndex.from_frame(new[calls]))
     return pd.concat([old[~replaced], new], ignore_index=True)
 
 
@@ -183,9 +178,10 @@ def record(
     parts: Sequence[str] = PARTS,
     chains: Iterable[str] = CHAINS,
     shapes: Iterable[tuple[int, ...]] = PROFILED_SHAPES,
+    subjects: Iterable[str] | None = None,
     progress: bool = True,
 ) -> Path:
-    """Profiles on a GPU and writes it to a folder, which it returns: a quarter of an hour for everything.
+    """Profiles on a GPU and writes it to a folder, which it returns: about ten minutes for everything.
 
     folder: by default `profiles/` and `folder_of()` the card. parts: some of `PARTS`. chains, shapes: whose
         launches; those that are recorded of other problems stay. Each problem is written when it is done.
@@ -197,7 +193,7 @@ def record(
             raise ValueError(f"parts: expected some of {', '.join(PARTS)}, got {part!r}")
     require_gpu()
     device = torch.device(device)
-    environment = recorded_environment(device)
+    environment = recorded_environment(device) | {"ncu": ncu.version()}
     folder = PROFILES / folder_of(environment["device"]) if folder is None else folder
 
     def describe():
@@ -215,7 +211,10 @@ def record(
     if "launches" in parts:
         problems = [(chain, shape) for shape in shapes for chain in chains]
         for chain, shape in tqdm(problems, "profile", unit="problem", disable=not progress):
-            found = collect(_tasks(chain, shape), metrics.SETS["default"], progress=progress)
+            tasks = _tasks(chain, shape, subjects)
+            if not tasks:
+                continue
+            found = collect(tasks, metrics.SETS["default"], progress=progress)
             write_launches(_merged(folder, found), folder)
             describe()
     # What was read before may be another recording.

@@ -376,6 +376,13 @@ def step_bytes(pair: bool = True, own: bool = False) -> int:
     return c.STEP_BYTES * (rows + c.TILE_COLUMNS // (c.PAIR if pair else 1))
 
 
+def slots(own: bool = False) -> int:
+    """How many slots the ring has, for tiles of both warpgroups or of one (`cuda_c/hopper_tile.h`)."""
+    c = constants("hopper_tile.h")
+    rows = c.WARPGROUP_ROWS if own else c.COMMON_ROWS
+    return c.RING_BYTES // (c.STEP_BYTES * (rows + c.TILE_COLUMNS))
+
+
 CONSUMERS = 2  # warpgroups that multiply
 
 
@@ -515,8 +522,7 @@ def busy(frame: pd.DataFrame, epilogues: pd.DataFrame, model: dict[str, float]) 
         if key not in epilogues.index:
             continue
         epilogue = float(epilogues.epilogue[key])
-        slots = constants("hopper_tile.h").COMMON_SLOTS
-        timeline = ring(slots, row["steps"], row["tiles"], **model, epilogue_clocks=epilogue)
+        timeline = ring(slots(), row["steps"], row["tiles"], **model, epilogue_clocks=epilogue)
         names = ("chain", "precision", "shape", "steps")
         in_model = {"model, %": tensor_core_share(timeline), "ncu, %": row["tensor cores busy, %"]}
         rows.append({name: row[name] for name in names} | in_model)
@@ -536,8 +542,8 @@ def own_or_common(steps, epilogue_clocks: float, latency_clocks: float) -> pd.Da
     both = {"latency_clocks": latency_clocks, "epilogue_clocks": epilogue_clocks}
     rows = [
         {
-            "common": tensor_core_share(ring(c.COMMON_SLOTS, count, 8, **common, **both)),
-            "own": tensor_core_share(ring(c.OWN_SLOTS, count, 16, **own, **both)),
+            "common": tensor_core_share(ring(slots(), count, 8, **common, **both)),
+            "own": tensor_core_share(ring(slots(own=True), count, 16, **own, **both)),
         }
         for count in steps
     ]

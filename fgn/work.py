@@ -314,28 +314,37 @@ class _Call:
         return self.around_split([product, self.norm_alone(self.after, self.chain.after)])
 
     def hopper(self) -> list[Work]:
-        """A tile is the two warpgroups' of a block, or one's own; all is counted for one warpgroup."""
+        """A tile is the two warpgroups' of a block, or one's own; all is counted for one warpgroup and wide
+        tiles: a step of a narrow one is half a step."""
         at = constants("hopper_tile.h")
         if not (8 <= self.size <= at.PAIR * at.TILE_COLUMNS and self.size & (self.size - 1) == 0):
             raise ValueError("version: hopper needs groups of 8, 16, ..., 512 channels")
+        batch, out_features = self.shape.batch, self.shape.out_features
+
+        def are_few(rows: int) -> bool:
+            units = tiles(tiles(batch, rows) * tiles(out_features, at.TILE_COLUMNS), at.PAIR)
+            return 2 * units <= self.multiprocessors // at.PAIR
+
         steps = self.tensor_steps(at.STEP_BYTES)
-        common = tiles(self.shape.batch, at.CONSUMERS * at.WARPGROUP_ROWS)
-        common_units = tiles(common * tiles(self.shape.out_features, at.TILE_COLUMNS), at.PAIR)
-        few = 2 * common_units <= self.multiprocessors // at.PAIR
-        own_tiles = not self.split and (few or steps <= constants("gemm_10_hopper.cu").MOST_OWN_STEPS)
+        short = steps <= constants("gemm_10_hopper.cu").MOST_OWN_STEPS
+        own_tiles = not self.split and (short or are_few(at.CONSUMERS * at.WARPGROUP_ROWS))
         together = 1 if own_tiles else at.CONSUMERS
-        row_tiles = tiles(self.shape.batch, together * at.WARPGROUP_ROWS)
-        column_tiles = tiles(self.shape.out_features, at.TILE_COLUMNS)
-        if self.size == at.PAIR * at.TILE_COLUMNS or row_tiles % at.PAIR:
+        narrow = are_few(together * at.WARPGROUP_ROWS) and self.size <= at.PAIR * at.NARROW_COLUMNS
+        columns = at.NARROW_COLUMNS if narrow else at.TILE_COLUMNS
+        row_tiles = tiles(batch, together * at.WARPGROUP_ROWS)
+        column_tiles = tiles(out_features, columns)
+        if self.size == at.PAIR * columns or row_tiles % at.PAIR:
             column_tiles = tiles(column_tiles, at.PAIR) * at.PAIR
         product = self.tensor_tiles(
             "hopper",
-            at.WARPGROUP_ROWS * at.TILE_COLUMNS,
-            steps * together,
+            at.WARPGROUP_ROWS * columns,
+            steps * together * columns // at.TILE_COLUMNS,
             row_tiles * column_tiles,
             True,
             takes_turns=own_tiles,
         )
+        if narrow:
+            product = product._replace(kernel=product.kernel.replace("_kernel", "_narrow_kernel"))
         return self.around_split([product])
 
     def few_rows(self) -> list[Work]:

@@ -64,6 +64,7 @@ def test_it_runs_on_the_current_stream(version, inputs):
 @every_version
 def test_another_gpu_than_the_current_one(version, inputs):
     x, parameters = inputs
+    skip_unless_it_runs(version, x, parameters)
     expected = fgn.chain_forward(CHAIN, x, parameters, version)
     there = {name: value.to("cuda:1") for name, value in parameters.items()}
     y = fgn.chain_forward(CHAIN, x.to("cuda:1"), there, version)

@@ -10,9 +10,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 import fgn
-from fgn import launch_plots, metrics, profile_records
+from fgn import launch_plots, launch_words, metrics, profile_records
 from fgn.bench import COMPILED, EAGER
 from fgn.chains import CHAINS
+from fgn.functional import PRODUCT
 from fgn.launch_words import PARTS, part_of
 from fgn.profile import PROBLEM, SIMULATOR
 
@@ -259,6 +260,40 @@ def test_words_for_launches_on_the_simulator(name):
     assert words["tensor_core"][0] == "halves of x"
     assert words["tensor_core"][1].startswith("product") and "float32 in reserve" in words["tensor_core"][2]
     assert {part_of(word) for rows in words.values() for word in rows} <= set(PARTS)
+
+
+@pytest.mark.parametrize(
+    "kernels, words",
+    [
+        (
+            ["few_rows_16_kernel", "few_rows_end_kernel"],
+            ["product, partial sums", "sums + add_channel + hardtanh + mish + norm"],
+        ),
+        (
+            ["tensor_core_bfloat16_kernel", "group_norm_team_to_bfloat16_kernel"],
+            ["product + add_channel + hardtanh + mish", "norm"],
+        ),
+        (
+            ["halves_kernel", "hopper_split_float32_kernel", "fused_gemm_kernel", "group_norm_team_kernel"],
+            [
+                *("halves of x", "product + add_channel + hardtanh + mish + norm"),
+                *("float32 in reserve", "float32 in reserve"),
+            ],
+        ),
+    ],
+    ids=["few rows", "two launches", "reserve"],
+)
+def test_words_for_launches_on_tensor_cores(kernels, words):
+    assert launch_words.ours(CHAINS["gemm_biasadd_hardtanh_mish_groupnorm"], kernels) == words
+
+
+def test_words_for_the_product_alone():
+    assert launch_words.ours(PRODUCT, ["naive_gemm_kernel"]) == ["product"]
+    assert launch_words.ours(
+        PRODUCT, ["halves_kernel", "hopper_split_float32_kernel", "fused_gemm_kernel"]
+    ) == [
+        *("halves of x", "product", "float32 in reserve"),
+    ]
 
 
 def test_words_for_recorded_launches():

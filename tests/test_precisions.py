@@ -72,11 +72,33 @@ def test_every_precision(version, device, precision, shape):
         check(chain, x, parameters, version, precision)
 
 
+# Enough tiles of every size for several to a block; hopper chooses by their number and the length of k.
+LARGE_SHAPES = [
+    Shape(1024, 2176, 8192, 16),
+    Shape(1100, 4200, 4096, 128),
+    Shape(5000, 520, 2048, 4),
+    Shape(9000, 264, 1024, 4),
+    Shape(130, 4104, 8192, 64),
+    Shape(520, 2056, 1536, 6),
+]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@every_version
+@every_precision
+@pytest.mark.parametrize("shape", LARGE_SHAPES, ids=str)
+def test_tiles_of_every_size(version, precision, shape):
+    device, chain = torch.device("cuda"), with_groups(CHAIN, shape.groups)
+    skip_unless_it_runs(chain, shape, version, device, precision)
+    x, parameters = random_inputs(chain, shape, device, 6, PRECISIONS[precision].dtype)
+    check(chain, x, parameters, version, precision)
+
+
 @every_version
 @every_precision
 def test_the_product_alone(version, device, precision):
-    skip_unless_it_runs(PRODUCT, Shape(50, 88, 72, 0), version, device, precision)
-    x, parameters = random_inputs(CHAIN, Shape(50, 88, 72, 8), device, 2, PRECISIONS[precision].dtype)
+    skip_unless_it_runs(PRODUCT, Shape(50, 88, 96, 0), version, device, precision)
+    x, parameters = random_inputs(CHAIN, Shape(50, 88, 96, 8), device, 2, PRECISIONS[precision].dtype)
     x, weight, bias = x, parameters["weight"], parameters["bias"]
     exact = x.double() @ weight.double().T + bias.double()
     with torch_precision(precision):

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+import types
 import warnings
 
 import pandas as pd
@@ -135,7 +136,7 @@ def test_a_problem_that_is_recorded_again_replaces_only_itself(tmp_path):
 
 def test_what_is_recorded_is_every_version_of_every_chain():
     launches = profile_records.read("h200").launches
-    shapes = {shape[:3] for shape in profile_records.PROFILED_SHAPES[:2]}
+    shapes = {shape[:3] for shape in profile_records.PROFILED_SHAPES}
     sizes = launches[["batch", "in_features", "out_features"]].drop_duplicates()
     assert shapes <= set(sizes.itertuples(index=False, name=None))
     for _, rows in launches[launches.precision == "ieee"].groupby(["chain", "batch"]):
@@ -171,6 +172,14 @@ def test_without_a_gpu_the_recorded_profiles_are_there(without_gpu):
     assert len(caught) == 1 and "\n" not in str(caught[0].message) and caught[0].filename == __file__
     assert set(rows.subject) == {"tiled", "fused", "torch eager"}
     assert rows.attrs["machine"] == "NVIDIA H200, recorded"
+
+
+def test_metrics_that_are_asked_for_are_all_that_is_there():
+    wanted = [metrics.DRAM_READ, metrics.REGISTERS]
+    rows = fgn.profile(NAME, shape=NARROW, version="fused", metrics=wanted, recorded="h200")
+    assert list(rows.columns) == [*IDENTITY, metrics.TIME, *wanted]
+    rows = fgn.profile(NAME, shape=SMALL, version="fused", metrics=wanted[:1], device="cpu")
+    assert list(rows.columns) == [*IDENTITY, *wanted[:1]] and rows.attrs["machine"] == SIMULATOR
 
 
 def test_without_ncu_the_fix_is_said(monkeypatch):
@@ -213,9 +222,54 @@ def test_without_permission_the_recorded_profiles_are_there(tmp_path, monkeypatc
     program = failing_ncu(tmp_path, "==ERROR== ERR_NVGPUCTRPERM")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(ncu, "find_ncu", lambda: program)
+    monkeypatch.setattr(sys.modules["fgn.profile"], "subjects", lambda described: ["fused"])
     with pytest.warns(UserWarning, match="RmProfilingAdminOnly.*these are the profiles of NVIDIA H200"):
         rows = fgn.profile(NAME, shape=NARROW, version="fused", progress=False)
     assert len(rows) == 2
+
+
+@pytest.fixture
+def ncu_with_a_report(tmp_path, monkeypatch):
+    """As if a GPU were here, and ncu a program that has the report in tests/data/ for everything."""
+    program, seen = tmp_path / "ncu", tmp_path / "arguments"
+    program.write_text(
+        "#!/bin/sh\n"
+        "case $1 in --query-metrics) exit 0;; esac\n"
+        f'echo "$@" > {seen}\n'
+        "while [ $1 != --export ]; do shift; done\n"
+        f"cp {REPORT} $2\n"
+        "for i in 1 2 3 4 5 6 7 8; do echo '==PROF== Profiling \"a kernel\"'; done\n"
+    )
+    program.chmod(0o755)
+    gpu = types.SimpleNamespace(name="a GPU", multi_processor_count=7)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda: gpu)
+    monkeypatch.setattr(ncu, "find_ncu", lambda: str(program))
+    monkeypatch.setattr(sys.modules["fgn.profile"], "subjects", lambda described: ["naive", "fused"])
+    return seen
+
+
+def test_a_report_becomes_rows(ncu_with_a_report, tmp_path):
+    report = tmp_path / "kept.ncu-rep"
+    rows = fgn.profile(NAME, shape=(64, 512, 512, 32), report=report, progress=False)
+    assert rows.attrs == {"machine": "a GPU", "multiprocessors": 7}
+    assert list(rows.subject) == ["naive"] * 6 + ["fused"] * 2
+    assert list(rows.launch) == [*range(6), *range(2)]
+    assert list(rows.operator[6:]) == ["product + add_channel + hardtanh + mish", "norm"]
+    assert list(rows[metrics.TIME]) == list(ncu.read_report(REPORT)[metrics.TIME])
+    arguments = ncu_with_a_report.read_text()
+    assert "--clock-control none" in arguments and "--nvtx-include fgn/" in arguments
+    assert report.read_bytes() == REPORT.read_bytes()
+
+
+def test_report_is_named_like_one(ncu_with_a_report, tmp_path):
+    with pytest.raises(ValueError, match=r"report: expected a name that ends in \.ncu-rep, got .*launches"):
+        fgn.profile(NAME, report=tmp_path / "launches", progress=False)
+
+
+def test_a_version_that_does_not_run_is_named(ncu_with_a_report):
+    with pytest.raises(RuntimeError, match=r"version: 'few_rows' does not run .* 1024 8192 8192 256 ieee"):
+        fgn.profile(NAME, version="few_rows", progress=False)
 
 
 def test_what_is_not_recorded_is_counted(without_gpu):
@@ -284,6 +338,14 @@ def test_a_call_that_cannot_be_sent_is_refused(tmp_path):
         ({"set": "everything"}, "set: expected one of bytes, default, got 'everything'"),
         ({"precision": "fp8"}, "precision: expected one of ieee, .*, got 'fp8'"),
         ({"shape": (1, 2)}, "shape: expected"),
+        (
+            {"metrics": ["joules"], "shape": NARROW, "recorded": "h200"},
+            "metrics: expected some that NVIDIA H200, recorded has, got 'joules'",
+        ),
+        (
+            {"metrics": ["joules"], "shape": SMALL, "device": "cpu", "version": "fused"},
+            "metrics: expected some that the simulator has, got 'joules'",
+        ),
         ({"recorded": "h200", "shape": (1, 2, 4, 1)}, "recorded: expected a problem that 'h200' has"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
@@ -293,6 +355,8 @@ def test_unknown_arguments_are_named(arguments, message):
         fgn.profile(NAME, **arguments)
     with pytest.raises(FileNotFoundError, match="'h100'"):
         fgn.profile(NAME, recorded="h100")
+    with pytest.raises(ValueError, match="recorded: expected a chain"):
+        fgn.profile(print, recorded="h200")
 
 
 def test_recording_needs_a_gpu_and_changes_nothing_without(without_gpu, tmp_path):
@@ -499,6 +563,16 @@ def test_only_the_launches_of_the_call_are_profiled():
     x = torch.rand(64, 64, device="cuda")
     rows = fgn.profile(torch.nn.functional.hardtanh, x, metrics=[metrics.DRAM_READ], progress=False)
     assert len(rows) == 1 and list(rows.columns[len(IDENTITY) :]) == [metrics.TIME, metrics.DRAM_READ]
+
+
+@on_gpu
+def test_what_this_gpu_lacks_is_named():
+    with pytest.raises(
+        ValueError, match="metrics: expected ncu's names of what this GPU counts, got 'joules'"
+    ):
+        fgn.profile(NAME, shape=SMALL, metrics=["joules"])
+    with pytest.raises(RuntimeError, match="version: 'few_rows' does not run"):
+        fgn.profile(NAME, shape=(256, 64, 64, 4), version="few_rows")
 
 
 @on_gpu

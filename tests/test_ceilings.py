@@ -1,0 +1,58 @@
+"""The measured ceilings: the kernels do as much as is said, and on a GPU the numbers fit each other."""
+
+import pytest
+import torch
+
+import fgn
+from fgn import ceilings, metrics, profile_records
+
+
+@pytest.mark.parametrize(
+    "name, counter, each",
+    [
+        ("l2", metrics.GLOBAL_SECTORS["ld"], 32),
+        ("l1", metrics.GLOBAL_SECTORS["ld"], 32),
+        ("shared", metrics.SHARED_WAVEFRONTS["ld"], 128),
+    ],
+)
+def test_the_kernels_read_as_much_as_is_said(name, counter, each):
+    said = []
+
+    def run():
+        call, work = ceilings.calls(torch.device("cpu"))[name]
+        said.append(work)
+        call()
+
+    counted = fgn.count(run)
+    assert said == [each * counted[counter].sum()]
+    assert counted[metrics.BANK_CONFLICTS["ld"]].sum() == 0
+
+
+def test_the_launches_are_as_many_as_is_said():
+    launches = fgn.count(lambda: ceilings.calls(torch.device("cpu"))["launch"][0]())
+    assert len(launches) == ceilings.calls(torch.device("cpu"))["launch"][1]
+
+
+def test_recorded_ceilings(tmp_path):
+    roofs = profile_records.read("h200").roofs
+    ceilings.write(roofs, tmp_path)
+    assert ceilings.read(tmp_path) == roofs
+    assert_they_fit_each_other(roofs)
+
+
+def assert_they_fit_each_other(roofs):
+    assert roofs.dram_bytes_per_second < roofs.l2_bytes_per_second < roofs.l1_bytes_per_second
+    # L1 and shared memory are one memory, and as wide.
+    assert 1 <= roofs.shared_bytes_per_second / roofs.l1_bytes_per_second < 2
+    assert roofs.product_operations_per_second["tf32"] < roofs.product_operations_per_second["bf16"]
+    assert roofs.launch_seconds < 1e-4
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_measured_ceilings():
+    assert_they_fit_each_other(ceilings.measure_roofs(seconds=0.1))
+
+
+def test_the_cpu_has_none():
+    with pytest.raises(ValueError, match="device: expected a GPU, got cpu"):
+        ceilings.measure_roofs("cpu")
