@@ -276,7 +276,7 @@ static double nanoseconds_in_tiles(const struct rung *rung, const fgn_chain *cha
         return 10.0e3 + fmax(chain->batch * weights / 12.0e3, weights * sizeof(float) / 2.7e3);
     const double rows = 128.0, columns = 256.0, tiles_at_once = 132.0;
     double waves = ceil(ceil(chain->batch / rows) * ceil(chain->out_features / columns) / tiles_at_once);
-    double each_k = is_float32_accurate(chain) ? 14.6 : chain->type == FGN_FLOAT32 ? 8.8 : 4.8;
+    double each_k = is_float32_accurate(chain) ? 14.6 : chain->type == FGN_FLOAT32 ? 8.5 : 4.8;
     double once = is_float32_accurate(chain) ? 24.0e3 : 12.5e3; /* the halves of x are another launch */
     return once + waves * each_k * chain->in_features;
 }

@@ -1,8 +1,9 @@
 /* The product in gemm_few_rows_tensor.cu: what a warp multiplies of a slot, and what the numbers are then.
  *
  * Chunks are the rows of the matrices of ldmatrix, so words t of two chunks are a lane's operands of one mma:
- * two times two neighbouring 16-bit values (16 k), or two float32 (8 k), of which tf32 leaves 11 bits: mma
- * cuts off the others, here as in cuBLAS. A step makes four mma.
+ * two times two neighbouring 16-bit values (16 k), or two tf32 values (8 k). A step makes four mma. Factors
+ * are rounded to tf32, where mma itself would cut them off, and all products come out a little too small: x
+ * once for all warps, in its slot, and the weight by the lane that has it.
  *
  * float32 accuracy: v = p0 + p1 + p2 exactly, with three bfloat16 (8 bits each make 24), and the product is
  * the six p_i q_j with i + j <= 2; what they leave out is below float32's last bit. The smallest products are
@@ -37,7 +38,23 @@ static __forceinline__ __device__ void split_chunk(uint4 chunk, uint32_t low[PIE
     split(__uint_as_float(chunk.z), __uint_as_float(chunk.w), high);
 }
 
-/* ---- The pieces of x: [round % 2][tile][piece][16 rows of PIECE_CHUNKS] ---- */
+/* ---- x, by the thread that has brought it and before others see it ---- */
+
+/* Rounds x to tf32. */
+static __forceinline__ __device__ void round_x(const struct few_rows_args *args,
+                                               const struct lane_sources *from, int slot) {
+    uint4 *x = x_in_slot(args, slot);
+#pragma unroll
+    for (int i = 0; i < 2 * X_SHARE; i++) {
+        if (from->rows_left[i / 2] <= i % 2 * COPY_LINES)
+            continue;
+        uint4 *at = &x[place_of_copy(from, x_copy(i / 2) + i % 2)];
+        uint4 chunk = *at;
+        *at = make_uint4(tf32_bits(chunk.x), tf32_bits(chunk.y), tf32_bits(chunk.z), tf32_bits(chunk.w));
+    }
+}
+
+/* Its pieces: [round % 2][tile][piece][16 rows of PIECE_CHUNKS] */
 
 #define PIECE_CHUNKS (CHUNKS / 2)
 #define PIECE_TILE (TILE_ROWS * PIECE_CHUNKS) /* chunks */
@@ -70,7 +87,7 @@ static __forceinline__ __device__ void store_pieces(uint4 *pieces, int row, int 
     }
 }
 
-/* Makes the pieces of the float32 that this thread has brought of x, before others see them. */
+/* Makes pieces of x. */
 static __forceinline__ __device__ void split_x(const struct few_rows_args *args,
                                                const struct lane_sources *from, int round, int slot,
                                                int tiles_in_slot) {
@@ -122,7 +139,7 @@ static __forceinline__ __device__ void load_weight(struct weight_operands *w, co
         ldmatrix_x4(word, &slot[tile * EIGHT + place_in_eight(lane % 8, half * 4 + lane / 8)]);
 #pragma unroll
         for (int j = 0; j < 4; j++)
-            w->b[half][j / 2][tile][j % 2] = word[j];
+            w->b[half][j / 2][tile][j % 2] = factors == TF32_FACTORS ? tf32_bits(word[j]) : word[j];
     }
 }
 

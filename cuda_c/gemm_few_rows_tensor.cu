@@ -55,6 +55,8 @@ static __forceinline__ __device__ void few_rows(const struct few_rows_args *args
         load_weight(&w, weight_in_slot(args, reading), factors);
         if (factors == FLOAT32_PIECES)
             split_x(args, &from, round, reading, tiles_in_slot);
+        else if (factors == TF32_FACTORS)
+            round_x(args, &from, reading);
         __syncthreads(); /* all of x is here; everyone is done with the slot of the round before */
         if (round + ahead < place.rounds)
             bring_round(args, &from, filling, place.warps_along, element_bytes);

@@ -18,10 +18,10 @@ TF32_SUM_ERROR = 2.0**-15
 
 
 def factors(tensor, precision):
-    """What is multiplied of a tensor: of tf32, 11 significant bits; mma and cuBLAS cut off the others."""
+    """What is multiplied of a tensor: for tf32, it is rounded to 11 significant bits, ties away from zero."""
     if precision != "tf32":
         return tensor
-    return (tensor.view(torch.int32) & ~0x1FFF).view(torch.float32)
+    return ((tensor.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
 
 
 every_precision = pytest.mark.parametrize("precision", PRECISIONS)
