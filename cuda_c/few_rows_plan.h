@@ -77,11 +77,9 @@ static bool blocks_hold_groups(const fgn_chain *chain, int across) {
 }
 
 /* Blocks of a cluster end the chain only where lanes hold groups. */
-static int cluster_of(const fgn_chain *chain, const struct plan *plan, const struct gpu *gpu) {
+static bool can_be_clusters(const fgn_chain *chain, const struct gpu *gpu) {
     struct ending ending = ending_of(chain, NULL);
-    bool possible = gpu->has_clusters && plan->splits == MOST_CLUSTER &&
-                    blocks_hold_groups(chain, plan->across) && lanes_hold_group(&ending);
-    return possible ? plan->splits : 1;
+    return gpu->has_clusters && lanes_hold_group(&ending);
 }
 
 /* Whether blocks end the chain, rather than a second launch. */
@@ -144,9 +142,21 @@ static double nanoseconds_of(const fgn_chain *chain, const struct plan *plan, co
     return time;
 }
 
+/* More parts would be too short, or more than fill the GPU. */
+static int most_splits_of(const fgn_chain *chain, const struct plan *plan, const struct gpu *gpu) {
+    int64_t rounds = tiles(steps_of(chain), WARPS / plan->across);
+    int64_t blocks = (int64_t)plan->row_blocks * plan->column_blocks; /* none for a batch of 0 */
+    int64_t fill = blocks > 0 ? tiles(gpu->multiprocessors, blocks) : 1;
+    int64_t splits = rounds / FEWEST_ROUNDS;
+    splits = splits < fill ? splits : fill;
+    splits = splits < MOST_SPLITS ? splits : MOST_SPLITS;
+    return splits > 1 ? (int)splits : 1;
+}
+
 /* The fastest plan, and what it takes. */
 static struct plan plan_of(const fgn_chain *chain, double *nanoseconds) {
     struct gpu gpu = this_gpu();
+    bool clusters = can_be_clusters(chain, &gpu);
     struct plan plan, best;
     *nanoseconds = -1.0;
     memset(&best, 0, sizeof best);
@@ -156,11 +166,10 @@ static struct plan plan_of(const fgn_chain *chain, double *nanoseconds) {
             plan.column_blocks = (int)tiles(chain->out_features, plan.across * WARP_COLUMNS);
             if (!fill_slots(&plan, factors_of(chain), gpu.shared_bytes))
                 continue;
-            int rounds = (int)tiles(steps_of(chain), WARPS / plan.across);
-            for (plan.splits = 1;
-                 plan.splits <= MOST_SPLITS && (plan.splits == 1 || rounds / plan.splits >= FEWEST_ROUNDS);
-                 plan.splits++) {
-                plan.cluster = cluster_of(chain, &plan, &gpu);
+            bool pair = clusters && blocks_hold_groups(chain, plan.across);
+            int most_splits = most_splits_of(chain, &plan, &gpu);
+            for (plan.splits = 1; plan.splits <= most_splits; plan.splits++) {
+                plan.cluster = pair && plan.splits == MOST_CLUSTER ? MOST_CLUSTER : 1;
                 double time = nanoseconds_of(chain, &plan, &gpu);
                 if (*nanoseconds < 0.0 || time < *nanoseconds) {
                     *nanoseconds = time;

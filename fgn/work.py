@@ -400,21 +400,17 @@ class _Call:
             for across in powers:
                 if at.WARPS // across * row_tiles > most_tiles:
                     continue
-                whole_groups = across * at.WARP_COLUMNS % self.size == 0
+                rows, columns = row_tiles * at.TILE_ROWS, across * at.WARP_COLUMNS
+                whole_groups = columns % self.size == 0
                 rounds = tiles(self.few_rows_steps, at.WARPS // across)
-                for splits in range(1, plans.MOST_SPLITS + 1):
-                    if splits > 1 and rounds // splits < plans.FEWEST_ROUNDS:
-                        break
+                blocks = tiles(self.shape.batch, rows) * tiles(self.shape.out_features, columns)
+                fill = tiles(self.multiprocessors, blocks)
+                most_splits = max(1, min(rounds // plans.FEWEST_ROUNDS, fill, plans.MOST_SPLITS))
+                for splits in range(1, most_splits + 1):
                     pair = splits == at.MOST_CLUSTER and whole_groups and in_registers
                     cluster = splits if pair else 1
-                    yield FewRowsPlan(
-                        row_tiles * at.TILE_ROWS,
-                        across * at.WARP_COLUMNS,
-                        across,
-                        splits,
-                        cluster,
-                        whole_groups and cluster == splits,
-                    )
+                    ends = whole_groups and cluster == splits
+                    yield FewRowsPlan(rows, columns, across, splits, cluster, ends)
 
     def few_rows_nanoseconds(self, plan: FewRowsPlan) -> float:
         """What few_rows expects of a plan: nanoseconds_of() in few_rows_plan.h."""
