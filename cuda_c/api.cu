@@ -1,5 +1,6 @@
 /* The C API of fgn.h: the table of versions, the argument checks, and how a version cuts a chain into
  * launches. No kernel lives here. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -84,7 +85,7 @@ static const struct rung ladder[] = {
      &gemm_10_hopper},
     {{"few_rows", "gemm_few_rows_tensor.cu", "few_rows_ending.h",
       "tensor cores as fast as the weight is read",
-      "a batch of at most 64 and a GPU of compute capability 8.0"},
+      "a batch of at most 2048 and a GPU of compute capability 8.0"},
      NULL,
      BLOCK_NORM,
      TENSOR_CORES,
@@ -266,11 +267,26 @@ static bool has_fast_tensor_cores(void) {
            minor == 0;
 }
 
-/* Whether a version is faster than those before it in the table, by what is recorded in profiles/: the last
- * rung without tensor cores wherever its tiles fill the GPU (`fused` has smaller blocks for fewer rows),
- * those with tensor cores wherever there is work for them, and few rows always. The simulator has no tensor
- * cores: there the ordinary rungs are faster. */
-static bool is_faster(const struct rung *rung, const fgn_chain *chain) {
+/* About what a product takes in a rung with tiles, by what is recorded on an H200. On tensor cores (hopper):
+ * a time for each wave of tiles, which grows with k, and what happens once. Others do 24 TFLOP/s where their
+ * tiles do not fill the GPU, or read the weight at 2.7 TB/s. */
+static double nanoseconds_in_tiles(const struct rung *rung, const fgn_chain *chain) {
+    double weights = (double)chain->in_features * chain->out_features;
+    if (rung->fusion != TENSOR_CORES)
+        return 10.0e3 + fmax(chain->batch * weights / 12.0e3, weights * sizeof(float) / 2.7e3);
+    const double rows = 128.0, columns = 256.0, tiles_at_once = 132.0;
+    double waves = ceil(ceil(chain->batch / rows) * ceil(chain->out_features / columns) / tiles_at_once);
+    double each_k = is_float32_accurate(chain) ? 14.6 : chain->type == FGN_FLOAT32 ? 8.8 : 4.8;
+    double once = is_float32_accurate(chain) ? 24.0e3 : 12.5e3; /* the halves of x are another launch */
+    return once + waves * each_k * chain->in_features;
+}
+
+/* Whether a version is faster than the best of those before it in the table, by what is recorded in
+ * profiles/: the last rung without tensor cores wherever its tiles fill the GPU (`fused` has smaller blocks
+ * for fewer rows), those with tensor cores wherever there is work for them, and few_rows where that work
+ * would leave most of the GPU idle or wait for memory. The simulator has no tensor cores: there the ordinary
+ * rungs are faster. */
+static bool is_faster(const struct rung *rung, const struct rung *than, const fgn_chain *chain) {
     if (rung->fusion == ONE_KERNEL)
         return !has_few_tiles(chain->batch, chain->out_features);
     if (rung->fusion != TENSOR_CORES)
@@ -278,8 +294,10 @@ static bool is_faster(const struct rung *rung, const fgn_chain *chain) {
     if (SIMULATED ||
         (rung->tensor == &gemm_9_tensor_core && is_float32_accurate(chain) && !has_fast_tensor_cores()))
         return false;
+    if (rung->tensor == &gemm_few_rows_tensor)
+        return few_rows_nanoseconds(chain) < nanoseconds_in_tiles(than, chain);
     double operations = 2.0 * chain->batch * chain->in_features * chain->out_features;
-    return has_few_rows(chain) || operations >= FEWEST_TENSOR_OPERATIONS;
+    return operations >= FEWEST_TENSOR_OPERATIONS;
 }
 
 int fgn_default_version(const fgn_chain *chain) {
@@ -287,7 +305,7 @@ int fgn_default_version(const fgn_chain *chain) {
     for (int version = 0; version < VERSIONS; version++) {
         if (check_chain(version, chain) != FGN_OK)
             continue;
-        if (best < 0 || is_faster(&ladder[version], chain))
+        if (best < 0 || is_faster(&ladder[version], &ladder[best], chain))
             best = version;
     }
     return best;

@@ -103,8 +103,8 @@ cudaError_t gemm_6_pipelined(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_7_fused(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_8_one_kernel(const struct gemm *gemm, const struct group_norm *norm, cudaStream_t stream);
 
-/* Whether gemm_few_rows_tensor takes the chain's batch. */
-bool has_few_rows(const fgn_chain *chain);
+/* What gemm_few_rows_tensor would take for a chain that it does not refuse. */
+double few_rows_nanoseconds(const fgn_chain *chain);
 extern const struct tensor_rung gemm_few_rows_tensor;
 extern const struct tensor_rung gemm_9_tensor_core;
 extern const struct tensor_rung gemm_10_hopper;

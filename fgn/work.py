@@ -7,6 +7,7 @@ its kernels say, and a block of anything else is `UNIT` elements.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from fgn.bench import COMPILED, EAGER, F_LINEAR
@@ -65,6 +66,18 @@ class Work(NamedTuple):
     def maker(self) -> str:
         """Whose kernel it is: "fgn" or "torch"."""
         return "torch" if self.kernel.startswith(TORCH_KERNELS) else "fgn"
+
+
+class FewRowsPlan(NamedTuple):
+    """How few_rows cuts a product: the rows and columns of a block, its warps side by side, the parts of k,
+    the blocks of a cluster, and whether blocks end the chain."""
+
+    rows: int
+    columns: int
+    across: int
+    splits: int
+    cluster: int
+    blocks_end: bool
 
 
 def tiles(count: int, size: int) -> int:
@@ -335,50 +348,100 @@ class _Call:
         return self.around_split([product])
 
     def few_rows(self) -> list[Work]:
-        at, lanes = constants("gemm_few_rows_tensor.cu"), constants("gemm_2_coalesced.cu").LANES
-        batch, in_features, out_features, groups = self.shape
+        at, ending = constants("few_rows.h"), constants("few_rows_ending.h")
+        batch, _, out_features, groups = self.shape
         if batch > at.MOST_ROWS:
-            raise ValueError("version: few_rows needs a batch of at most 64")
-        row_tiles = power_of_two_above(tiles(batch, at.TILE_ROWS), at.MOST_TILES_IN_STEP)
-        across = at.WARPS // at.MOST_TILES_IN_STEP * row_tiles
-        columns = across * at.WARP_COLUMNS
-        column_blocks = tiles(out_features, columns)
-        steps = tiles(in_features * self.element, at.STEP_BYTES)
-        rounds = steps // (at.WARPS // across)
-        holds_groups = columns % self.size == 0
-
-        def cost(splits: int) -> float:
-            blocks = column_blocks * splits
-            bytes_idle = self.weight * tiles(blocks, self.multiprocessors) * self.multiprocessors / blocks
-            one_launch = splits == 1 and holds_groups
-            return bytes_idle + (0 if one_launch else SECOND_LAUNCH + 8.0 * splits * self.outputs)
-
-        allowed = [s for s in range(1, at.MOST_SPLITS + 1) if s == 1 or rounds / s >= at.FEWEST_ROUNDS]
-        splits = min(allowed, key=cost)
-        sums = FLOAT_BYTES * splits * self.outputs
-        one_launch = splits == 1 and holds_groups
+            raise ValueError(f"version: few_rows needs a batch of at most {at.MOST_ROWS}")
+        plan = min(self.few_rows_plans(), key=self.few_rows_nanoseconds)
+        operators = (*self.before, NORM, *self.after)
         product = Work(
-            self.whole_launch() if one_launch else "product",
-            f"few_rows_{at.TILE_ROWS * row_tiles}_kernel {self.precision}",
-            column_blocks * splits,
-            tiles(tiles(steps, splits), at.WARPS // across),
-            **(self.whole_size() if one_launch else self.product_size()),
+            self.whole_launch() if plan.blocks_end else "product",
+            f"few_rows_{plan.rows}_kernel {self.precision}",
+            tiles(batch, plan.rows) * tiles(out_features, plan.columns) * plan.splits,
+            tiles(tiles(self.few_rows_steps, plan.splits), at.WARPS // plan.across),
+            **(self.whole_size() if plan.blocks_end else self.product_size()),
         )
-        if one_launch:
+        if plan.blocks_end:
             return [product]
+        sums = FLOAT_BYTES * plan.splits * self.outputs
         vectors = self.whole_size()["read"] - self.product_read
+        threads = constants("gemm_few_rows_tensor.cu").END_THREADS
+        team = threads
+        if self.size <= ending.LARGEST_WARP_GROUP:
+            lanes = constants("gemm_2_coalesced.cu").LANES
+            team = power_of_two_above(tiles(self.size, ending.FOUR), lanes)
         end = Work(
-            words(*self.before, NORM, *self.after),
+            words(*operators),
             "few_rows_end_kernel",
-            tiles(batch * groups, at.END_THREADS // lanes),
-            tiles(self.size, lanes),
-            elements=at.END_THREADS // lanes * self.size,
-            operators=(*self.before, NORM, *self.after),
+            tiles(batch * groups, threads // team),
+            tiles(self.size, team),
+            elements=threads // team * self.size,
+            operators=operators,
             read=sums + vectors,
             written=self.tensor,
             kept=sums,
         )
         return [product._replace(written=sums), end]
+
+    @property
+    def few_rows_steps(self) -> int:
+        """Along k: few_rows reads float32 as it is, whatever it makes of it."""
+        return tiles(self.shape.in_features * self.element, constants("few_rows.h").STEP_BYTES)
+
+    def few_rows_plans(self) -> Iterator[FewRowsPlan]:
+        """All ways in which few_rows can cut a product, as plan_of() in few_rows_plan.h goes through them;
+        with clusters, as Hopper has them."""
+        at, plans = constants("few_rows.h"), constants("few_rows_plan.h")
+        most_tiles = at.WARPS * constants("few_rows_queue.h").X_SHARE // 2
+        fours = self.size % constants("few_rows_ending.h").FOUR == 0
+        in_registers = fours and self.size <= constants("few_rows_ending.h").LARGEST_WARP_GROUP
+        powers = [power for power in (1, 2, 4, 8) if power <= at.WARPS]
+        for row_tiles in (power for power in powers if power <= at.MOST_ROW_TILES):
+            for across in powers:
+                if at.WARPS // across * row_tiles > most_tiles:
+                    continue
+                whole_groups = across * at.WARP_COLUMNS % self.size == 0
+                rounds = tiles(self.few_rows_steps, at.WARPS // across)
+                for splits in range(1, plans.MOST_SPLITS + 1):
+                    if splits > 1 and rounds // splits < plans.FEWEST_ROUNDS:
+                        break
+                    pair = splits == at.MOST_CLUSTER and whole_groups and in_registers
+                    cluster = splits if pair else 1
+                    yield FewRowsPlan(
+                        row_tiles * at.TILE_ROWS,
+                        across * at.WARP_COLUMNS,
+                        across,
+                        splits,
+                        cluster,
+                        whole_groups and cluster == splits,
+                    )
+
+    def few_rows_nanoseconds(self, plan: FewRowsPlan) -> float:
+        """What few_rows expects of a plan: nanoseconds_of() in few_rows_plan.h."""
+        at = constants("few_rows_plan.h")
+        step_bytes = constants("few_rows.h").STEP_BYTES
+        batch, in_features, out_features, _ = self.shape
+        blocks = tiles(batch, plan.rows) * tiles(out_features, plan.columns) * plan.splits
+        waves = tiles(blocks, self.multiprocessors)
+        rows_read = min(batch, plan.rows)
+        k_bytes = tiles(self.few_rows_steps, plan.splits) * step_bytes
+        k_bytes *= waves * self.multiprocessors
+        multiplying = k_bytes * plan.rows * plan.columns / at.TENSOR_RATE
+        if self.precision == "ieee":
+            multiplying = 3 * multiplying + k_bytes * (plan.columns + rows_read / 2) / at.SPLIT_RATE
+        time = max(
+            (out_features + batch) * in_features * self.element / at.MEMORY_RATE,
+            k_bytes * (rows_read + plan.columns) / at.L2_RATE,
+            multiplying,
+        )
+        ending = rows_read * plan.columns / plan.cluster / 1000 * at.OUTPUTS_TIME
+        time += at.LAUNCH_TIME + waves * (at.WAVE_TIME + ending)
+        if plan.cluster > 1:
+            time += at.CLUSTER_TIME
+        if not plan.blocks_end:
+            sums = FLOAT_BYTES * plan.splits * self.outputs
+            time += at.SECOND_LAUNCH_TIME + 2 * sums / at.MEMORY_RATE
+        return time
 
     # ---- torch ----
 
@@ -472,8 +535,6 @@ TILED = {
     "register_tile": ("register_tile_gemm_kernel", "gemm_4_register_tile.cu"),
     "vectorized": ("vectorized_gemm_kernel", "gemm_5_vectorized.cu"),
 }
-# What few_rows takes a second launch for, in bytes (LAUNCH_COST in gemm_few_rows_tensor.cu).
-SECOND_LAUNCH = 8 << 20
 STANDS_BY = "stands by"
 KERNEL_TYPES = {"ieee": "split_float32", "tf32": "tf32", "bf16": "bfloat16", "fp16": "float16"}
 

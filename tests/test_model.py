@@ -52,11 +52,12 @@ def test_what_does_not_run_is_refused():
     chain, shape = problem("gemm_groupnorm_hardtanh", SQUARE)
     for subject, words in (
         ("one_kernel", "at most 128 channels"),
-        ("few_rows", "at most 64"),
         ("mine", "mine"),
     ):
         with pytest.raises(ValueError, match=words):
             works(chain, shape, subject)
+    with pytest.raises(ValueError, match="at most 2048"):
+        works(chain, shape._replace(batch=2049), "few_rows")
     with pytest.raises(ValueError, match="fused knows no bf16"):
         works(chain, shape, "fused", "bf16")
 
