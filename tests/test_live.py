@@ -249,7 +249,8 @@ def test_source_view_on_the_command_line():
 SPIN = "__global__ void spin(volatile int *go_on) { while (go_on[0]) ; }"
 
 INTERRUPTED = f"""
-import sys, torch, fgn
+import signal, torch, fgn
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins with it ignored
 spin = fgn.kernel({SPIN!r})
 flag = torch.zeros(1, dtype=torch.int32)
 big = torch.zeros(4096, 2048)
