@@ -339,6 +339,7 @@ static __device__ __forceinline__ void produce(const struct hopper_args *args, s
                           rank, &ring, product);
         }
     }
+    await_empty_ring(memory, &ring);
 }
 
 static __device__ __forceinline__ void consume(const struct hopper_args *args, struct hopper_memory *memory,
@@ -402,7 +403,9 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
         setmaxnreg_inc(CONSUMER_REGISTERS);
         consume(args, memory, threadIdx.x / WARPGROUP - 1, product);
     }
-    cluster_sync(); /* a block's shared memory has to outlive what the other one sends there */
+    /* A block's shared memory has to outlive what the other one sends there: moments, which the consumers
+     * have waited for, and that slots are empty, which the producer has. */
+    cluster_sync();
 }
 
 /* The library is built for other architectures too, which lack these instructions; refusal() keeps the

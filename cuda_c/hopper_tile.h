@@ -191,6 +191,15 @@ static __device__ __forceinline__ void copy_step(struct hopper_memory *memory, c
     next(ring);
 }
 
+/* Waits until every slot is empty, as if all were to be filled again: a block must not end before the other
+ * one has sent all that it will send here. */
+static __device__ __forceinline__ void await_empty_ring(struct hopper_memory *memory, struct ring *ring) {
+    for (int i = 0; i < ring->slots; i++) {
+        mbarrier_wait(shared_address(&memory->empty[ring->slot]), ring->turn ^ 1);
+        next(ring);
+    }
+}
+
 /* ---- The consumers ---- */
 
 /* Tells both blocks' producers that this warpgroup has read the slot. */
