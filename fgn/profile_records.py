@@ -136,22 +136,20 @@ def reports() -> dict[str, Report]:
     ladder: the product alone of the first, the third and the last version with launches for operators; the
         whole chain with the most operators by those with one or two launches.
     source: the first three products, with the counters of each line of source.
-    tensor_cores: the chain on tensor cores in bfloat16, and what torch launches for it.
+
+    ncu keeps the code of each kernel's module: of the tensor core rungs and of libraries that is tens of MB.
     """
     chain = max(CHAINS.values(), key=lambda chain: len(chain.before) + len(chain.after))
     chain, shape = problem(chain, PROFILED_SHAPES[1], "cuda")
     alone = Problem(PRODUCT, shape._replace(groups=0), "ieee")
-    ieee, bf16 = Problem(chain, shape, "ieee"), Problem(chain, shape, "bf16")
-    on_tensor_cores = subjects(bf16)
+    ieee, on_tensor_cores = Problem(chain, shape, "ieee"), subjects(Problem(chain, shape, "bf16"))
     table = versions(chain, shape, "cuda")
     plain = table[table.supported & ~table.name.isin(on_tensor_cores)]
     separate = [Task(alone, name) for name in plain.name[plain.launches > 2]]
     fused = [Task(ieee, name) for name in plain.name[plain.launches <= 2]]
-    others = [Task(bf16, name) for name in (*on_tensor_cores, EAGER, COMPILED)]
     return {
         "ladder": Report([separate[0], separate[2], separate[-1], *fused], sections=GUI_SECTIONS),
         "source": Report(separate[:3], sections=SOURCE_SECTIONS),
-        "tensor_cores": Report(others, metrics.SETS["default"]),
     }
 
 
