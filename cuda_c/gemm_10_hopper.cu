@@ -2,9 +2,10 @@
  *
  * Idea: the tensor cores of a Hopper GPU want to be fed from shared memory by wgmma, and shared memory by the
  * copy engine; no thread of a consumer touches an operand. As many pairs of blocks as the GPU holds stay for
- * the whole launch and take one tile after the other: while a warpgroup normalises and stores its sums, the
- * other one still multiplies, and the producer fills the ring for the next tile. GroupNorm happens in the
- * registers that hold the sums, so the intermediate never is in memory.
+ * the whole launch and take one tile after the other, while the producer already fills the ring for the next
+ * one. Where products are short, each warpgroup has tiles of its own: one multiplies while the other one
+ * normalises and stores. GroupNorm happens in the registers that hold the sums, so the intermediate never is
+ * in memory.
  * hopper_tile.h multiplies, hopper_norm.h normalises.
  *
  * Precisions: bfloat16, float16, tf32, and float32 from two float16 halves of each factor (halves.h), which
@@ -12,11 +13,12 @@
  *
  * Bytes: inputs once, y once. Operations: 2 batch in_features out_features, three times that for float32.
  *
- * Limit: the tensor cores (2048 multiply-adds of 16-bit factors a clock and multiprocessor ... for which the
- * power that the GPU may draw sets the clock), and at the end the last tiles' epilogues, which nothing hides.
+ * Limit: the tensor cores (2048 multiply-adds of 16-bit factors a clock and multiprocessor, at a clock that
+ * the power decides that the GPU may draw), and the epilogues that nothing hides: of long products all, each
+ * some ten thousand clocks.
  *
- * Groups of 8, 16, ..., 256 channels are normalised inside a tile, groups of 512 inside a pair; for others
- * the rungs before are there. */
+ * Groups of 8, 16, ..., 256 channels are normalised inside a tile, groups of two tiles inside a pair; for
+ * others the rungs before are there. */
 #include "ladder.h"
 #include "halves.h"
 
