@@ -141,7 +141,9 @@ def _c_toolchain(
         compiler=compiler,
         flags=("-x", "c", "-std=gnu11", *flags, *kernel_flags),
         other_flags=("-std=gnu11", *flags, *other_flags),
-        link_flags=("-shared", "-pthread", *extra_flags, "-lm"),
+        # The simulator has functions of CUDA's names, and its kernels must call those, not the ones that torch
+        # may have loaded before.
+        link_flags=("-shared", "-pthread", "-Wl,-Bsymbolic-functions", *extra_flags, "-lm"),
         identity=macros or "",
     )
 
@@ -333,6 +335,10 @@ def ffi() -> cffi.FFI:
         warnings.filterwarnings("ignore", message="#pragma in cdef")
         for header in ("fgn.h", "ceilings.h", "sim/sim.h", "sim/interrupt.h", "sim/counted/counted.h"):
             interface.cdef((SOURCES / header).read_text())
+    # An interface that includes this one (fgn/live.py, fgn/signature.py) would complete a struct on its own,
+    # and take it along when it goes: cffi then takes the struct for complete, and knows nothing of it.
+    for name in interface.list_types()[0]:
+        interface.typeof(name)
     return interface
 
 

@@ -169,3 +169,46 @@ def test_environment_says_what_is_here():
     assert table["torch"] == torch.__version__
     assert table[SIMULATOR.title].startswith("ready")
     assert (find_nvcc() is None) == (table["nvcc"] == "none")
+
+
+def output_of(script: str, *arguments) -> str:
+    """What a Python of its own prints: it has loaded nothing before."""
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+INCLUDED = """
+import cffi, gc
+from fgn.library import ffi
+other = cffi.FFI()
+other.include(ffi())
+other.new("dim3 *")
+del other
+gc.collect()
+print(ffi().new("counted_launch *").grid.x)
+"""
+
+
+def test_structs_outlive_an_interface_that_includes_them():
+    assert output_of(INCLUDED) == "0"
+
+
+CUDA_RUNTIME = "int cudaMemsetAsync(void) { return 1; } int cudaGetLastError(void) { return 1; }"
+WITH_CUDA_LOADED = """
+import ctypes, sys
+ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
+import fgn, torch
+from fgn.functional import run_chain
+chain, shape = fgn.chains.problem("gemm_groupnorm_hardtanh", fgn.chains.Shape(8, 32, 64, 4))
+x, parameters = fgn.chains.random_inputs(chain, shape, "cpu")
+print(bool(torch.isfinite(run_chain(chain, x, parameters, "tensor_core")).all()))
+"""
+
+
+def test_the_simulator_does_not_call_the_cuda_runtime_that_torch_has_loaded(tmp_path):
+    runtime = tmp_path / "libcudart.so"
+    compile_it = [library.find_c_compiler(), "-shared", "-fPIC", "-x", "c", "-", "-o", runtime]
+    subprocess.run(compile_it, input=CUDA_RUNTIME, text=True, check=True)
+    assert output_of(WITH_CUDA_LOADED, runtime) == "True"
