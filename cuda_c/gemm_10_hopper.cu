@@ -325,33 +325,30 @@ static __device__ __forceinline__ int tile_rows_known(const struct hopper_args *
     return product.factors == SPLIT_FLOAT32_FACTORS ? COMMON_ROWS : args->tile_rows;
 }
 
-static __device__ __forceinline__ void produce(const struct hopper_args *args, struct hopper_memory *memory,
+static __device__ __forceinline__ void produce(const struct hopper_args *args, struct ring ring,
                                                struct product product) {
     uint32_t rank = cluster_rank();
-    struct ring ring = start_of_ring(tile_rows_known(args, product), product);
     int units = args->row_units * args->column_units;
     for (int unit = blockIdx.x / PAIR; unit < units; unit += gridDim.x / PAIR) {
         struct tile_place place = place_of_unit(args, unit, rank, product);
         for (int step = 0; step < args->steps; step++) {
             int k = step * args->step_elements;
-            copy_step(memory, &args->copies.x, &args->copies.w, place, k, args->pair_shares_w, rank, &ring,
-                      product);
+            copy_step(&args->copies.x, &args->copies.w, place, k, args->pair_shares_w, rank, &ring, product);
             if (product.factors == SPLIT_FLOAT32_FACTORS)
-                copy_step(memory, &args->copies.x_low, &args->copies.w_low, place, k, args->pair_shares_w,
-                          rank, &ring, product);
+                copy_step(&args->copies.x_low, &args->copies.w_low, place, k, args->pair_shares_w, rank,
+                          &ring, product);
         }
     }
-    await_empty_ring(memory, &ring);
+    await_empty_ring(&ring);
 }
 
 static __device__ __forceinline__ void consume(const struct hopper_args *args, struct hopper_memory *memory,
-                                               int warpgroup, struct product product) {
+                                               struct ring ring, int warpgroup, struct product product) {
     staged_vector *staged = (staged_vector *)(memory + 1) + warpgroup * args->vectors.count;
     int tile_rows = tile_rows_known(args, product);
     bool own_tiles = has_own_tiles(tile_rows);
     int first_row = own_tiles ? 0 : warpgroup * WARPGROUP_ROWS; /* in a tile */
     uint32_t rank = cluster_rank(), turn = 0;
-    struct ring ring = start_of_ring(tile_rows, product);
     int units = args->row_units * args->column_units, each = gridDim.x / PAIR;
     int first_unit = blockIdx.x / PAIR;
     if (own_tiles) {
@@ -370,15 +367,15 @@ static __device__ __forceinline__ void consume(const struct hopper_args *args, s
             await_turn(memory, warpgroup, turn);
         int last_slot = 0;
         if (product.factors == SPLIT_FLOAT32_FACTORS)
-            multiply_split(memory, args->steps, first_row, &ring, sum, product);
+            multiply_split(args->steps, first_row, &ring, sum, product);
         else
-            last_slot = multiply(memory, args->steps, first_row, &ring, sum, product);
+            last_slot = multiply(args->steps, first_row, &ring, sum, product);
         if (own_tiles) {
             end_turn(memory, warpgroup);
             skip(&ring, args->steps);
         }
         if (product.factors != SPLIT_FLOAT32_FACTORS)
-            finish_multiplying(memory, last_slot, sum, product);
+            finish_multiplying(&ring, last_slot, sum, product);
         await_vectors(warpgroup);
         place.row += first_row;
         finish_tile(args, place, sum, memory, staged, warpgroup, turn, product);
@@ -397,13 +394,15 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
         prefetch_tensormap(&args->copies.w);
     }
     prepare_barriers(memory, args->tile_rows);
-    if (threadIdx.x < WARPGROUP) {
+    struct ring ring = start_of_ring(memory, tile_rows_known(args, product), product);
+    int warpgroup = uniform(threadIdx.x / WARPGROUP);
+    if (warpgroup == 0) {
         setmaxnreg_dec(PRODUCER_REGISTERS);
         if (threadIdx.x == 0)
-            produce(args, memory, product);
+            produce(args, ring, product);
     } else {
         setmaxnreg_inc(CONSUMER_REGISTERS);
-        consume(args, memory, threadIdx.x / WARPGROUP - 1, product);
+        consume(args, memory, ring, warpgroup - 1, product);
     }
     /* A block's shared memory has to outlive what the other one sends there: moments, which the consumers
      * have waited for, and that slots are empty, which the producer has. */

@@ -105,11 +105,15 @@ struct hopper_copies {
     CUtensorMap w_low;
 };
 
-/* A place in the ring: the slot, and the parity of the ring's current turn. */
+/* A place in the ring: the slot, and the parity of the ring's current turn. All of it is the same in all
+ * threads of a warp, and stays in registers that a warp has once (uniform()). */
 struct ring {
-    int slot_rows; /* of x, then of w */
+    uint32_t at; /* shared memory: the slots */
+    uint32_t full;
+    uint32_t empty;
+    int slot_bytes;
+    int x_bytes; /* of a slot; what follows is w's */
     int slots;
-    int tile_rows;
     int slot;
     uint32_t turn;
 };
@@ -118,9 +122,19 @@ static __host__ __device__ __forceinline__ bool has_own_tiles(int tile_rows) {
     return tile_rows == WARPGROUP_ROWS;
 }
 
-static __device__ __forceinline__ struct ring start_of_ring(int tile_rows, struct product product) {
-    int slot_rows = tile_rows + product.columns;
-    struct ring ring = {slot_rows, RING_BYTES / (slot_rows * STEP_BYTES), tile_rows, 0, 0};
+/* All threads of a warp together. */
+static __device__ __forceinline__ struct ring start_of_ring(const struct hopper_memory *memory, int tile_rows,
+                                                            struct product product) {
+    uint32_t at = uniform(shared_address(memory));
+    struct ring ring;
+    ring.at = at + offsetof(struct hopper_memory, ring);
+    ring.full = at + offsetof(struct hopper_memory, full);
+    ring.empty = at + offsetof(struct hopper_memory, empty);
+    ring.x_bytes = tile_rows * STEP_BYTES;
+    ring.slot_bytes = ring.x_bytes + product.columns * STEP_BYTES;
+    ring.slots = RING_BYTES / ring.slot_bytes;
+    ring.slot = 0;
+    ring.turn = 0;
     return ring;
 }
 
@@ -138,14 +152,20 @@ static __device__ __forceinline__ void skip(struct ring *ring, int steps) {
 }
 
 /* The shared memory of a slot's first row of x, and of w. */
-static __device__ __forceinline__ uint32_t x_of_slot(const struct hopper_memory *memory,
-                                                     const struct ring *ring, int slot) {
-    return shared_address(memory->ring) + slot * ring->slot_rows * STEP_BYTES;
+static __device__ __forceinline__ uint32_t x_of_slot(const struct ring *ring, int slot) {
+    return ring->at + slot * ring->slot_bytes;
 }
 
-static __device__ __forceinline__ uint32_t w_of_slot(const struct hopper_memory *memory,
-                                                     const struct ring *ring, int slot) {
-    return x_of_slot(memory, ring, slot) + ring->tile_rows * STEP_BYTES;
+static __device__ __forceinline__ uint32_t w_of_slot(const struct ring *ring, int slot) {
+    return x_of_slot(ring, slot) + ring->x_bytes;
+}
+
+static __device__ __forceinline__ uint32_t full_barrier(const struct ring *ring, int slot) {
+    return ring->full + slot * (int)sizeof(uint64_t);
+}
+
+static __device__ __forceinline__ uint32_t empty_barrier(const struct ring *ring, int slot) {
+    return ring->empty + slot * (int)sizeof(uint64_t);
 }
 
 /* All threads of the pair call this once, before anything else. */
@@ -168,15 +188,14 @@ static __device__ __forceinline__ void prepare_barriers(struct hopper_memory *me
 /* ---- The producer ---- */
 
 /* Copies one step of the tile at `place`, `k` elements along, into the ring's next slot. */
-static __device__ __forceinline__ void copy_step(struct hopper_memory *memory, const CUtensorMap *x,
-                                                 const CUtensorMap *w, struct tile_place place, int k,
-                                                 bool pair_shares_w, uint32_t rank, struct ring *ring,
-                                                 struct product product) {
-    uint32_t to_x = x_of_slot(memory, ring, ring->slot), to_w = w_of_slot(memory, ring, ring->slot);
-    uint32_t full = shared_address(&memory->full[ring->slot]);
+static __device__ __forceinline__ void copy_step(const CUtensorMap *x, const CUtensorMap *w,
+                                                 struct tile_place place, int k, bool pair_shares_w,
+                                                 uint32_t rank, struct ring *ring, struct product product) {
+    uint32_t to_x = x_of_slot(ring, ring->slot), to_w = w_of_slot(ring, ring->slot);
+    uint32_t full = full_barrier(ring, ring->slot);
     /* Both blocks' consumers have to be done with the slot, for the shared part goes to both. */
-    mbarrier_wait(shared_address(&memory->empty[ring->slot]), ring->turn ^ 1);
-    mbarrier_arrive_expect_tx(full, ring->slot_rows * STEP_BYTES);
+    mbarrier_wait(empty_barrier(ring, ring->slot), ring->turn ^ 1);
+    mbarrier_arrive_expect_tx(full, ring->slot_bytes);
     uint16_t both = 3;
     if (pair_shares_w) {
         int half = rank * (product.columns / PAIR);
@@ -184,8 +203,9 @@ static __device__ __forceinline__ void copy_step(struct hopper_memory *memory, c
         cp_async_bulk_tensor_blocks_multicast(to_w + half * STEP_BYTES, w, k,
                                               (place.column + half) / block_columns(product), full, both);
     } else {
-        int half = rank * (ring->tile_rows / PAIR);
-        cp_async_bulk_tensor_multicast(to_x + half * STEP_BYTES, x, k, place.row + half, full, both);
+        int half_bytes = rank * (ring->x_bytes / PAIR);
+        cp_async_bulk_tensor_multicast(to_x + half_bytes, x, k, place.row + half_bytes / STEP_BYTES, full,
+                                       both);
         cp_async_bulk_tensor_blocks(to_w, w, k, place.column / block_columns(product), full);
     }
     next(ring);
@@ -193,9 +213,9 @@ static __device__ __forceinline__ void copy_step(struct hopper_memory *memory, c
 
 /* Waits until every slot is empty, as if all were to be filled again: a block must not end before the other
  * one has sent all that it will send here. */
-static __device__ __forceinline__ void await_empty_ring(struct hopper_memory *memory, struct ring *ring) {
+static __device__ __forceinline__ void await_empty_ring(struct ring *ring) {
     for (int i = 0; i < ring->slots; i++) {
-        mbarrier_wait(shared_address(&memory->empty[ring->slot]), ring->turn ^ 1);
+        mbarrier_wait(empty_barrier(ring, ring->slot), ring->turn ^ 1);
         next(ring);
     }
 }
@@ -203,9 +223,9 @@ static __device__ __forceinline__ void await_empty_ring(struct hopper_memory *me
 /* ---- The consumers ---- */
 
 /* Tells both blocks' producers that this warpgroup has read the slot. */
-static __device__ __forceinline__ void release(struct hopper_memory *memory, int slot) {
+static __device__ __forceinline__ void release(const struct ring *ring, int slot) {
     if (threadIdx.x % WARPGROUP < PAIR)
-        mbarrier_arrive_cluster(shared_address(&memory->empty[slot]), threadIdx.x % WARPGROUP);
+        mbarrier_arrive_cluster(empty_barrier(ring, slot), threadIdx.x % WARPGROUP);
 }
 
 /* One step by one wgmma for each 32 bytes along k. */
@@ -234,10 +254,9 @@ static __device__ __forceinline__ void multiply_step(float *sum, uint64_t x, uin
 }
 
 /* The warpgroup's rows of x in a slot: `first_row` is where its rows begin in the tile. */
-static __device__ __forceinline__ uint64_t rows_of_warpgroup(const struct hopper_memory *memory,
-                                                             const struct ring *ring, int slot,
+static __device__ __forceinline__ uint64_t rows_of_warpgroup(const struct ring *ring, int slot,
                                                              int first_row) {
-    return tile_descriptor(x_of_slot(memory, ring, slot) + first_row * STEP_BYTES);
+    return tile_descriptor(x_of_slot(ring, slot) + first_row * STEP_BYTES);
 }
 
 /* Tiles of their own are multiplied in turn: a barrier tells the ring's turns apart only by their parity, so
@@ -255,30 +274,30 @@ static __device__ __forceinline__ void end_turn(struct hopper_memory *memory, in
 
 /* sum = x W^T over `steps` steps. The products of a step are on their way while the next ones are issued, and
  * a slot is free when the step after it has begun. finish_multiplying() waits for the last. */
-static __device__ __forceinline__ int multiply(struct hopper_memory *memory, int steps, int first_row,
-                                               struct ring *ring, float *sum, struct product product) {
+static __device__ __forceinline__ int multiply(int steps, int first_row, struct ring *ring, float *sum,
+                                               struct product product) {
     int last = ring->slot;
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
-        mbarrier_wait(shared_address(&memory->full[ring->slot]), ring->turn);
+        mbarrier_wait(full_barrier(ring, ring->slot), ring->turn);
         wgmma_fence();
-        multiply_step(sum, rows_of_warpgroup(memory, ring, ring->slot, first_row),
-                      tile_descriptor(w_of_slot(memory, ring, ring->slot)), step == 0, product);
+        multiply_step(sum, rows_of_warpgroup(ring, ring->slot, first_row),
+                      tile_descriptor(w_of_slot(ring, ring->slot)), step == 0, product);
         wgmma_commit();
         wgmma_wait(1);
         if (step > 0)
-            release(memory, last);
+            release(ring, last);
         last = ring->slot;
         next(ring);
     }
     return last;
 }
 
-static __device__ __forceinline__ void finish_multiplying(struct hopper_memory *memory, int last_slot,
-                                                          float *sum, struct product product) {
+static __device__ __forceinline__ void finish_multiplying(const struct ring *ring, int last_slot, float *sum,
+                                                          struct product product) {
     wgmma_wait(0);
     hold_registers(sum, sums_of(product));
-    release(memory, last_slot);
+    release(ring, last_slot);
 }
 
 /* At a time, 128 columns: sums of one step that are then added to the others. */
@@ -290,26 +309,26 @@ static __device__ __forceinline__ void finish_multiplying(struct hopper_memory *
  * Tensor cores drop the last bits of a sum that they add to. So a step's sums (64 values of k, three
  * products) begin at zero and are added to the others by ordinary additions, which round. While one warpgroup
  * adds, the other keeps the tensor cores busy. */
-static __device__ __forceinline__ void multiply_split(struct hopper_memory *memory, int steps, int first_row,
-                                                      struct ring *ring, float *sum, struct product product) {
+static __device__ __forceinline__ void multiply_split(int steps, int first_row, struct ring *ring, float *sum,
+                                                      struct product product) {
 #pragma unroll
     for (int i = 0; i < sums_of(product); i++)
         sum[i] = 0.0f;
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
         int high_slot = ring->slot;
-        mbarrier_wait(shared_address(&memory->full[ring->slot]), ring->turn);
+        mbarrier_wait(full_barrier(ring, ring->slot), ring->turn);
         next(ring);
         int low_slot = ring->slot;
-        mbarrier_wait(shared_address(&memory->full[ring->slot]), ring->turn);
+        mbarrier_wait(full_barrier(ring, ring->slot), ring->turn);
         next(ring);
-        uint64_t x_high = rows_of_warpgroup(memory, ring, high_slot, first_row);
-        uint64_t x_low = rows_of_warpgroup(memory, ring, low_slot, first_row);
+        uint64_t x_high = rows_of_warpgroup(ring, high_slot, first_row);
+        uint64_t x_low = rows_of_warpgroup(ring, low_slot, first_row);
 #pragma unroll
         for (int part_of = 0; part_of < product.columns / PART_COLUMNS; part_of++) {
             int columns = part_of * PART_COLUMNS * STEP_BYTES;
-            uint64_t w_high = tile_descriptor(w_of_slot(memory, ring, high_slot) + columns);
-            uint64_t w_low = tile_descriptor(w_of_slot(memory, ring, low_slot) + columns);
+            uint64_t w_high = tile_descriptor(w_of_slot(ring, high_slot) + columns);
+            uint64_t w_low = tile_descriptor(w_of_slot(ring, low_slot) + columns);
             float part[PART_SUMS];
             wgmma_fence();
 #pragma unroll
@@ -329,7 +348,7 @@ static __device__ __forceinline__ void multiply_split(struct hopper_memory *memo
             for (int i = 0; i < PART_SUMS; i++)
                 sum[part_of * PART_SUMS + i] += part[i];
         }
-        release(memory, high_slot);
-        release(memory, low_slot);
+        release(ring, high_slot);
+        release(ring, low_slot);
     }
 }

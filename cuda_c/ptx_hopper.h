@@ -24,6 +24,12 @@ static __device__ __forceinline__ uint32_t mapa(uint32_t address, uint32_t rank)
     return mapped;
 }
 
+/* A value that is the same in all lanes of the warp, and known to be: the compiler may keep it, and what is
+ * computed of it, in the registers that a warp has once, and compute it once. All 32 lanes together. */
+static __device__ __forceinline__ uint32_t uniform(uint32_t value) {
+    return __shfl_sync(0xffffffff, value, 0);
+}
+
 /* ---- The cluster ---- */
 
 static __device__ __forceinline__ uint32_t cluster_rank(void) {
