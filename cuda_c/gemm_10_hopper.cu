@@ -3,10 +3,9 @@
  * Idea: the tensor cores of a Hopper GPU want to be fed from shared memory by wgmma, and shared memory by the
  * copy engine; no thread of a consumer touches an operand. As many pairs of blocks as the GPU holds stay for
  * the whole launch and take one tile after the other, while the producer already fills the ring for the next
- * one. Where products are short, each warpgroup has tiles of its own: one multiplies while the other one
- * normalises and stores. GroupNorm happens in the registers that hold the sums, so the intermediate never is
- * in memory.
- * hopper_tile.h multiplies, hopper_norm.h normalises.
+ * one. Where products are short, each team of warpgroups has tiles of its own: one multiplies while the other
+ * one normalises and stores. GroupNorm happens in the registers that hold the sums, so the intermediate never
+ * is in memory. hopper_tile.h multiplies, hopper_norm.h normalises.
  *
  * Precisions: bfloat16, float16, tf32, and float32 from two float16 halves of each factor (halves.h), which
  * costs three products.
@@ -31,11 +30,15 @@
 #include "pointwise.h"
 #include "element.h"
 
-#define BLOCK_THREADS ((CONSUMERS + 1) * WARPGROUP)
+/* Blocks with teams of one warpgroup, and of two; and the producer's. */
+#define BLOCK_THREADS ((TEAMS + 1) * WARPGROUP)
+#define LARGE_BLOCK_THREADS ((TEAMS * MOST_MEMBERS + 1) * WARPGROUP)
 
-/* The registers of a multiprocessor, 65536, are shared by the producer's warpgroup and the consumers. */
+/* The registers of a multiprocessor, 65536, are divided evenly at first, in eights: 168 for each thread of
+ * three warpgroups, 96 of five. What the producer gives back the consumers share. */
 #define PRODUCER_REGISTERS 24
 #define CONSUMER_REGISTERS 240
+#define LARGE_BLOCK_CONSUMER_REGISTERS 112
 
 /* Tiles are taken in bands of this many columns, so that what runs at one time shares rows and columns in
  * the L2 cache. */
@@ -78,8 +81,6 @@ struct hopper_args {
     void *y;
 };
 
-typedef float staged_vector[TILE_COLUMNS];
-
 static __device__ __forceinline__ struct tile_place place_of_unit(const struct hopper_args *args, int unit,
                                                                   uint32_t rank, struct product product) {
     int band_units = args->row_units * BAND;
@@ -117,19 +118,19 @@ struct sums_place {
 };
 
 /* Starts to copy the tile's part of every vector. */
-static __device__ __forceinline__ void stage_vectors(const struct hopper_args *args, staged_vector *staged,
+static __device__ __forceinline__ void stage_vectors(const struct hopper_args *args, float *staged,
                                                      int first_column, int warpgroup,
                                                      struct product product) {
     bar_sync(1 + warpgroup, WARPGROUP); /* the last tile's have been read */
     for (int v = 0; v < args->vectors.count; v++) {
         const float *from = args->vectors.from[v];
-        for (int i = threadIdx.x % WARPGROUP; i < product.columns; i += WARPGROUP) {
+        float *to = staged + v * product.warpgroup_columns;
+        for (int i = threadIdx.x % WARPGROUP; i < product.warpgroup_columns; i += WARPGROUP) {
             bool present = first_column + i < args->out_features;
             if (from)
-                cp_async_float(shared_address(&staged[v][i]), from + (present ? first_column + i : 0),
-                               present);
+                cp_async_float(shared_address(&to[i]), from + (present ? first_column + i : 0), present);
             else
-                staged[v][i] = args->vectors.constant[v];
+                to[i] = args->vectors.constant[v];
         }
     }
 }
@@ -139,8 +140,10 @@ static __device__ __forceinline__ void await_vectors(int warpgroup) {
     bar_sync(1 + warpgroup, WARPGROUP);
 }
 
-static __device__ __forceinline__ const float *operand(const struct sums_place *place, int vector) {
-    const void *at = dynamic_shared + place->vectors + vector * (int)sizeof(staged_vector);
+static __device__ __forceinline__ const float *operand(const struct sums_place *place, int vector,
+                                                       struct product product) {
+    const void *at =
+        dynamic_shared + place->vectors + vector * product.warpgroup_columns * (int)sizeof(float);
     return (const float *)__builtin_assume_aligned(at, sizeof(float4));
 }
 
@@ -152,7 +155,7 @@ struct lane_operand {
 static __device__ __forceinline__ struct lane_operand lane_operand(const struct sums_place *place, int vector,
                                                                    int block, struct product product) {
     struct lane_operand lane;
-    const float *of_block = operand(place, vector) + block * block_columns(product);
+    const float *of_block = operand(place, vector, product) + block * block_columns(product);
 #pragma unroll
     for (int i = 0; i < lane_columns(product); i += 4) {
         float4 quad = *(const float4 *)(of_block + i);
@@ -168,7 +171,7 @@ static __device__ __forceinline__ void undo_scaling(const struct hopper_args *ar
                                                     const struct sums_place *place, float *sum,
                                                     struct product product) {
 #pragma unroll
-    for (int block = 0; block < product.columns / block_columns(product); block++) {
+    for (int block = 0; block < product.warpgroup_columns / block_columns(product); block++) {
         struct lane_operand of_column = lane_operand(place, args->vectors.unscale, block, product);
 #pragma unroll
         for (int row = 0; row < 2; row++) {
@@ -187,7 +190,7 @@ static __device__ __forceinline__ void undo_scaling(const struct hopper_args *ar
 static __device__ __forceinline__ void
 add_bias(const struct hopper_args *args, const struct sums_place *place, float *sum, struct product product) {
 #pragma unroll
-    for (int block = 0; block < product.columns / block_columns(product); block++) {
+    for (int block = 0; block < product.warpgroup_columns / block_columns(product); block++) {
         struct lane_operand bias = lane_operand(place, args->vectors.bias, block, product);
 #pragma unroll
         for (int i = 0; i < lane_columns(product); i++) {
@@ -198,10 +201,10 @@ add_bias(const struct hopper_args *args, const struct sums_place *place, float *
 }
 
 static __device__ __forceinline__ void normalise(const struct hopper_args *args, float *sum,
-                                                 struct hopper_memory *memory, int warpgroup, uint32_t turn,
-                                                 struct product product) {
-    if (args->group_size == PAIR * product.columns) {
-        normalise_with_other_block(sum, args->eps, memory, warpgroup, turn, product);
+                                                 struct hopper_memory *memory, int team, int member,
+                                                 uint32_t turn, struct product product) {
+    if (args->group_size > product.warpgroup_columns) {
+        normalise_with_others(sum, args->group_size, args->eps, memory, team, member, turn, product);
         return;
     }
     switch (args->group_size) {
@@ -221,7 +224,7 @@ static __device__ __forceinline__ void normalise(const struct hopper_args *args,
         normalise_groups_of(sum, 128, args->eps, product);
         break;
     case 256:
-        if (product.columns == TILE_COLUMNS)
+        if (product.warpgroup_columns == TILE_COLUMNS)
             normalise_groups_of(sum, 256, args->eps, product);
         break;
     }
@@ -231,7 +234,7 @@ static __device__ __forceinline__ void scale_and_shift_sums(const struct hopper_
                                                             const struct sums_place *place, float *sum,
                                                             struct product product) {
 #pragma unroll
-    for (int block = 0; block < product.columns / block_columns(product); block++) {
+    for (int block = 0; block < product.warpgroup_columns / block_columns(product); block++) {
         struct lane_operand scale = lane_operand(place, args->vectors.scale, block, product);
         struct lane_operand shift = lane_operand(place, args->vectors.shift, block, product);
 #pragma unroll
@@ -279,7 +282,7 @@ static __device__ __forceinline__ void store_sums(const struct hopper_args *args
         unsigned char *to = (unsigned char *)args->y + at * value_bytes;
         int present = place->row + 8 * row < args->batch ? place->columns : 0;
 #pragma unroll
-        for (int block = 0; block < product.columns / columns; block++)
+        for (int block = 0; block < product.warpgroup_columns / columns; block++)
             if (block * columns < present)
                 *(uint4 *)(to + block * columns * value_bytes) = bytes_of_sums(sum, block, row, product);
     }
@@ -291,28 +294,28 @@ static __device__ __forceinline__ void apply_to_sums(const struct operators *lis
     place_function column_of_sum = lane_columns(product) == 8 ? column_of_sum_8 : column_of_sum_4;
 #pragma unroll 1
     for (int i = 0; i < list->count; i++)
-        apply_operator_with(&list->step[i], sum, sums_of(product), operand(place, vector[i]), column_of_sum,
-                            0);
+        apply_operator_with(&list->step[i], sum, sums_of(product), operand(place, vector[i], product),
+                            column_of_sum, 0);
 }
 
 /* From the sums of a tile to its part of y. */
 static __device__ __forceinline__ void finish_tile(const struct hopper_args *args, struct tile_place tile,
                                                    float *sum, struct hopper_memory *memory,
-                                                   const staged_vector *staged, int warpgroup, uint32_t turn,
+                                                   const float *staged, int team, int member, uint32_t turn,
                                                    struct product product) {
     int lane = threadIdx.x % 32;
     int row_in_warpgroup = threadIdx.x % WARPGROUP / 32 * 16 + lane / QUAD;
     int first_column = lane % QUAD * lane_columns(product);
     struct sums_place place = {tile.row + row_in_warpgroup, tile.column + first_column,
                                (int)(args->out_features - tile.column - first_column),
-                               (int)((unsigned char *)&staged[0][first_column] - dynamic_shared)};
+                               (int)((unsigned char *)&staged[first_column] - dynamic_shared)};
     if (product.factors == SPLIT_FLOAT32_FACTORS)
         undo_scaling(args, &place, sum, product);
     if (args->vectors.bias != NO_VECTOR)
         add_bias(args, &place, sum, product);
     apply_to_sums(&args->before, args->vectors.before, &place, sum, product);
     if (args->group_size > 0) {
-        normalise(args, sum, memory, warpgroup, turn, product);
+        normalise(args, sum, memory, team, member, turn, product);
         scale_and_shift_sums(args, &place, sum, product);
         apply_to_sums(&args->after, args->vectors.after, &place, sum, product);
     }
@@ -344,41 +347,43 @@ static __device__ __forceinline__ void produce(const struct hopper_args *args, s
 
 static __device__ __forceinline__ void consume(const struct hopper_args *args, struct hopper_memory *memory,
                                                struct ring ring, int warpgroup, struct product product) {
-    staged_vector *staged = (staged_vector *)(memory + 1) + warpgroup * args->vectors.count;
+    int team = warpgroup / members_of(product), member = warpgroup % members_of(product);
+    float *staged = (float *)(memory + 1) + warpgroup * args->vectors.count * product.warpgroup_columns;
     int tile_rows = tile_rows_known(args, product);
     bool own_tiles = has_own_tiles(tile_rows);
-    int first_row = own_tiles ? 0 : warpgroup * WARPGROUP_ROWS; /* in a tile */
+    struct share share = {own_tiles ? 0 : team * WARPGROUP_ROWS, member * product.warpgroup_columns};
     uint32_t rank = cluster_rank(), turn = 0;
     int units = args->row_units * args->column_units, each = gridDim.x / PAIR;
     int first_unit = blockIdx.x / PAIR;
     if (own_tiles) {
-        /* the second warpgroup begins with the second tile, and each leaves out the other's */
-        if (warpgroup == 1)
+        /* the second team begins with the second tile, and each leaves out the other's */
+        if (team == 1)
             skip(&ring, args->steps);
-        first_unit += warpgroup * each;
-        each *= CONSUMERS;
+        first_unit += team * each;
+        each *= TEAMS;
     }
 #pragma unroll 1
     for (int unit = first_unit; unit < units; unit += each) {
         float sum[MOST_SUMS];
         struct tile_place place = place_of_unit(args, unit, rank, product);
+        place.column += share.column;
         stage_vectors(args, staged, place.column, warpgroup, product);
         if (own_tiles)
-            await_turn(memory, warpgroup, turn);
+            await_turn(memory, team, turn);
         int last_slot = 0;
         if (product.factors == SPLIT_FLOAT32_FACTORS)
-            multiply_split(args->steps, first_row, &ring, sum, product);
+            multiply_split(args->steps, share, &ring, sum, product);
         else
-            last_slot = multiply(args->steps, first_row, &ring, sum, product);
+            last_slot = multiply(args->steps, share, &ring, sum, product);
         if (own_tiles) {
-            end_turn(memory, warpgroup);
+            end_turn(memory, team);
             skip(&ring, args->steps);
         }
         if (product.factors != SPLIT_FLOAT32_FACTORS)
             finish_multiplying(&ring, last_slot, sum, product);
         await_vectors(warpgroup);
-        place.row += first_row;
-        finish_tile(args, place, sum, memory, staged, warpgroup, turn, product);
+        place.row += share.row;
+        finish_tile(args, place, sum, memory, staged, team, member, turn, product);
         turn ^= 1;
     }
 }
@@ -393,7 +398,7 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
         prefetch_tensormap(&args->copies.x);
         prefetch_tensormap(&args->copies.w);
     }
-    prepare_barriers(memory, args->tile_rows);
+    prepare_barriers(memory, args->tile_rows, product);
     struct ring ring = start_of_ring(memory, tile_rows_known(args, product), product);
     int warpgroup = uniform(threadIdx.x / WARPGROUP);
     if (warpgroup == 0) {
@@ -401,7 +406,10 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
         if (threadIdx.x == 0)
             produce(args, ring, product);
     } else {
-        setmaxnreg_inc(CONSUMER_REGISTERS);
+        if (members_of(product) == 1)
+            setmaxnreg_inc(CONSUMER_REGISTERS);
+        else
+            setmaxnreg_inc(LARGE_BLOCK_CONSUMER_REGISTERS);
         consume(args, memory, ring, warpgroup - 1, product);
     }
     /* A block's shared memory has to outlive what the other one sends there: moments, which the consumers
@@ -417,58 +425,58 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
 #define HAS_HOPPER_INSTRUCTIONS false
 #endif
 
-__global__ void __launch_bounds__(BLOCK_THREADS, 1)
+__global__ void __launch_bounds__(LARGE_BLOCK_THREADS, 1)
     hopper_bfloat16_kernel(const __grid_constant__ struct hopper_args args) {
-    struct product product = {BFLOAT16_FACTORS, TILE_COLUMNS};
+    struct product product = {BFLOAT16_FACTORS, TILE_COLUMNS, TILE_COLUMNS / 2};
     if (HAS_HOPPER_INSTRUCTIONS)
         run_block(&args, product);
 }
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_bfloat16_narrow_kernel(const __grid_constant__ struct hopper_args args) {
-    struct product product = {BFLOAT16_FACTORS, NARROW_COLUMNS};
+    struct product product = {BFLOAT16_FACTORS, NARROW_COLUMNS, NARROW_COLUMNS};
     if (HAS_HOPPER_INSTRUCTIONS)
         run_block(&args, product);
 }
 
-__global__ void __launch_bounds__(BLOCK_THREADS, 1)
+__global__ void __launch_bounds__(LARGE_BLOCK_THREADS, 1)
     hopper_float16_kernel(const __grid_constant__ struct hopper_args args) {
-    struct product product = {FLOAT16_FACTORS, TILE_COLUMNS};
+    struct product product = {FLOAT16_FACTORS, TILE_COLUMNS, TILE_COLUMNS / 2};
     if (HAS_HOPPER_INSTRUCTIONS)
         run_block(&args, product);
 }
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_float16_narrow_kernel(const __grid_constant__ struct hopper_args args) {
-    struct product product = {FLOAT16_FACTORS, NARROW_COLUMNS};
+    struct product product = {FLOAT16_FACTORS, NARROW_COLUMNS, NARROW_COLUMNS};
     if (HAS_HOPPER_INSTRUCTIONS)
         run_block(&args, product);
 }
 
-__global__ void __launch_bounds__(BLOCK_THREADS, 1)
+__global__ void __launch_bounds__(LARGE_BLOCK_THREADS, 1)
     hopper_tf32_kernel(const __grid_constant__ struct hopper_args args) {
-    struct product product = {TF32_FACTORS, TILE_COLUMNS};
+    struct product product = {TF32_FACTORS, TILE_COLUMNS, TILE_COLUMNS / 2};
     if (HAS_HOPPER_INSTRUCTIONS)
         run_block(&args, product);
 }
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_tf32_narrow_kernel(const __grid_constant__ struct hopper_args args) {
-    struct product product = {TF32_FACTORS, NARROW_COLUMNS};
+    struct product product = {TF32_FACTORS, NARROW_COLUMNS, NARROW_COLUMNS};
     if (HAS_HOPPER_INSTRUCTIONS)
         run_block(&args, product);
 }
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_split_float32_kernel(const __grid_constant__ struct hopper_args args) {
-    struct product product = {SPLIT_FLOAT32_FACTORS, TILE_COLUMNS};
+    struct product product = {SPLIT_FLOAT32_FACTORS, TILE_COLUMNS, TILE_COLUMNS};
     if (HAS_HOPPER_INSTRUCTIONS)
         run_block(&args, product);
 }
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_split_float32_narrow_kernel(const __grid_constant__ struct hopper_args args) {
-    struct product product = {SPLIT_FLOAT32_FACTORS, NARROW_COLUMNS};
+    struct product product = {SPLIT_FLOAT32_FACTORS, NARROW_COLUMNS, NARROW_COLUMNS};
     if (HAS_HOPPER_INSTRUCTIONS)
         run_block(&args, product);
 }
@@ -563,13 +571,15 @@ static bool are_few(const fgn_chain *chain, int tile_rows, int columns, int pair
 }
 
 /* Tiles of one warpgroup for short products, and smaller tiles where large ones are few. */
-static void choose_tiles(const fgn_chain *chain, int steps, int pairs, int *tile_rows, int *columns) {
+static struct product choose_tiles(const fgn_chain *chain, int steps, int pairs, int *tile_rows) {
     bool own =
         !is_split(chain) && (steps <= MOST_OWN_STEPS || are_few(chain, COMMON_ROWS, TILE_COLUMNS, pairs));
     *tile_rows = own ? WARPGROUP_ROWS : COMMON_ROWS;
     bool narrow =
         group_size_of(chain) <= PAIR * NARROW_COLUMNS && are_few(chain, *tile_rows, TILE_COLUMNS, pairs);
-    *columns = narrow ? NARROW_COLUMNS : TILE_COLUMNS;
+    int columns = narrow ? NARROW_COLUMNS : TILE_COLUMNS;
+    struct product product = {factors_of(chain), columns, is_split(chain) || narrow ? columns : columns / 2};
+    return product;
 }
 
 static cudaError_t count_pairs(int *pairs) {
@@ -617,14 +627,14 @@ static hopper_kernel kernel_for(struct product product) {
 /* The vectors have what the ring leaves of a block's 227 KB of shared memory. */
 #define MOST_SHARED_BYTES (227 << 10)
 
-static size_t shared_bytes_of(int vectors) {
-    return SLOT_ALIGNMENT + sizeof(struct hopper_memory) + CONSUMERS * vectors * sizeof(staged_vector);
+static size_t shared_bytes_of(int vectors, int columns) {
+    return SLOT_ALIGNMENT + sizeof(struct hopper_memory) + TEAMS * vectors * columns * sizeof(float);
 }
 
 static cudaError_t launch_kernel(struct hopper_args *args, struct product product, int most_pairs,
                                  cudaStream_t stream) {
     hopper_kernel kernel = kernel_for(product);
-    size_t shared_bytes = shared_bytes_of(args->vectors.count);
+    size_t shared_bytes = shared_bytes_of(args->vectors.count, product.columns);
     cudaError_t error = cudaFuncSetAttribute((const void *)kernel,
                                              cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
     if (error != cudaSuccess)
@@ -638,7 +648,7 @@ static cudaError_t launch_kernel(struct hopper_args *args, struct product produc
     cluster.val.clusterDim.z = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(pairs * PAIR, 1, 1);
-    config.blockDim = dim3(BLOCK_THREADS, 1, 1);
+    config.blockDim = dim3(members_of(product) == 1 ? BLOCK_THREADS : LARGE_BLOCK_THREADS, 1, 1);
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream;
     config.attrs = &cluster;
@@ -657,7 +667,7 @@ static int operands_of(const fgn_pointwise *step, int count) {
 static bool vectors_fit(const fgn_chain *chain) {
     int operands =
         operands_of(chain->before, chain->before_count) + operands_of(chain->after, chain->after_count);
-    return shared_bytes_of(4 + operands) <= MOST_SHARED_BYTES;
+    return shared_bytes_of(4 + operands, TILE_COLUMNS) <= MOST_SHARED_BYTES;
 }
 
 static const char *refusal(const fgn_chain *chain) {
@@ -674,7 +684,7 @@ static const char *refusal(const fgn_chain *chain) {
     if (chain->groups > 0 && !normalises_in_tile(chain))
         return "groups of 8, 16, 32, 64, 128, 256 or 512 channels";
     if (!vectors_fit(chain))
-        return "at most 7 operators with a vector";
+        return "at most 4 operators with a vector";
     if (chain->batch > INT32_MAX - COMMON_ROWS * PAIR)
         return "a batch below 2^31";
     return NULL;
@@ -733,8 +743,7 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     args.out_features = chain->out_features;
     args.step_elements = STEP_BYTES / element_bytes_of(chain);
     args.steps = (int)tiles(chain->in_features, args.step_elements);
-    struct product product = {factors_of(chain), TILE_COLUMNS};
-    choose_tiles(chain, args.steps, pairs, &args.tile_rows, &product.columns);
+    struct product product = choose_tiles(chain, args.steps, pairs, &args.tile_rows);
     args.pair_shares_w = pairs_share_w(chain, args.tile_rows, product.columns);
     args.row_units = (int)tiles(chain->batch, args.pair_shares_w ? PAIR * args.tile_rows : args.tile_rows);
     args.column_units =

@@ -1,17 +1,21 @@
-/* A tile of x W^T on a Hopper GPU: copies by one thread, products by two warpgroups, pairs of blocks.
+/* A tile of x W^T on a Hopper GPU: copies by one thread, products by two teams, pairs of blocks.
  *
  * Shared memory is a ring of slots, and a slot holds what a step along k needs: 128 bytes of each of the
  * tile's rows of x and of its 256 rows of w. One thread (the producer) keeps the ring full by bulk tensor
- * copies; two warpgroups of 128 threads (the consumers) multiply straight from shared memory, each 64 rows,
- * 128 sums a thread in registers
- * (64 of a narrow tile). `full` and `empty`, two mbarriers for each slot, are all that the three
- * agree on.
+ * copies; two teams (the consumers) multiply straight from shared memory, each 64 rows. `full` and `empty`,
+ * two mbarriers for each slot, are all that producer and consumers agree on.
  *
- * A tile is either both warpgroups' (128 rows) or one's own (64 rows). Tiles of their own they take in turn:
- * while one normalises and stores its sums, the other one multiplies. But then each step of w is multiplied
- * by half as many rows, which is more than the L2 cache can deliver for long; so a long product has common
- * tiles, and a short one, whose end takes as long as its products, has tiles of one warpgroup. So has one
- * that is too small to have a common tile for each block.
+ * A team is two warpgroups of 128 threads, each with 128 of the 256 columns: 64 sums a thread, in registers.
+ * One warpgroup for all columns would read x from shared memory once instead of twice. But the end of a tile
+ * is a long way from the sums to y, of which a warp waits most of the time; with two warpgroups a scheduler
+ * has twice as many warps to choose from, and each has half as far to go. (Teams of one: narrow tiles, which
+ * have 128 columns, and float32's products, which need two sets of sums.)
+ *
+ * A tile is either both teams' (128 rows) or one's own (64 rows). Tiles of their own they take in turn: while
+ * one normalises and stores its sums, the other one multiplies. But then each step of w is multiplied by half
+ * as many rows, which is more than the L2 cache can deliver for long; so a long product has common tiles, and
+ * a short one, whose end takes as long as its products, has tiles of one team. So has one that is too small
+ * to have a common tile for each block.
  *
  * Two blocks make a cluster, and share either the columns (w) or the rows (x) of their tiles: each copies one
  * half of the shared part and the copy engine delivers it to both, so the L2 cache is read once for two.
@@ -25,7 +29,7 @@
  * What moves for a step of a common tile (48 KiB of slot): 16 + 16 KiB a block where a pair shares w, 40
  * where it shares x; what is computed meanwhile: 128 x 256 x 64 multiply-adds of 16-bit factors, 1024 clocks.
  * 32 bytes a clock and multiprocessor is what the L2 cache can do; without pairs it would be 48, as it is for
- * tiles of one warpgroup (8 + 16 KiB in 512 clocks). */
+ * tiles of one team (8 + 16 KiB in 512 clocks). */
 #pragma once
 
 #include "ladder.h"
@@ -33,9 +37,9 @@
 #include "team.h"
 
 #define WARPGROUP 128
-#define CONSUMERS 2
+#define TEAMS 2
 #define WARPGROUP_ROWS 64
-#define COMMON_ROWS (CONSUMERS * WARPGROUP_ROWS) /* of a tile of both */
+#define COMMON_ROWS (TEAMS * WARPGROUP_ROWS) /* of a tile of both */
 #define TILE_COLUMNS 256
 #define NARROW_COLUMNS 128
 #define STEP_BYTES 128 /* of each row: one swizzle atom wide */
@@ -51,14 +55,22 @@ enum factors { BFLOAT16_FACTORS, FLOAT16_FACTORS, TF32_FACTORS, SPLIT_FLOAT32_FA
 /* What is multiplied: constants wherever they are used. */
 struct product {
     enum factors factors;
-    int columns; /* of a tile */
+    int columns;           /* of a tile */
+    int warpgroup_columns; /* of which a warpgroup has all, or one half */
 };
+
+#define MOST_MEMBERS 2
+
+/* The warpgroups of a team. */
+static __host__ __device__ __forceinline__ int members_of(struct product product) {
+    return product.columns / product.warpgroup_columns;
+}
 
 #define MOST_SUMS 128
 
-/* A thread's sums: 64 rows by the tile's columns among 128 threads. */
+/* A thread's sums: of 64 rows and a warpgroup's columns, among 128 threads. */
 static __host__ __device__ __forceinline__ int sums_of(struct product product) {
-    return WARPGROUP_ROWS * product.columns / WARPGROUP;
+    return WARPGROUP_ROWS * product.warpgroup_columns / WARPGROUP;
 }
 
 /* Neighbouring columns of a lane, 16 bytes of y; a quad has a block of them. */
@@ -75,9 +87,11 @@ static __device__ __forceinline__ int sum_at(int block, int row, int i, struct p
     return block * 2 * lane_columns(product) + i / 2 * 4 + row * 2 + i % 2;
 }
 
-/* Statistics of rows, sent by the other block of a pair (hopper_norm.h). */
+/* Statistics of rows, of groups that several warpgroups have pieces of (hopper_norm.h). */
+#define MOST_PIECES (PAIR * MOST_MEMBERS)
+
 struct exchange {
-    float2 moments[CONSUMERS][WARPGROUP_ROWS];
+    float2 moments[MOST_PIECES][TEAMS][WARPGROUP_ROWS];
 };
 
 struct hopper_memory {
@@ -85,8 +99,8 @@ struct hopper_memory {
     struct exchange exchange[2];
     uint64_t full[MOST_SLOTS];
     uint64_t empty[MOST_SLOTS];
-    uint64_t exchanged[CONSUMERS];
-    uint64_t may_multiply[CONSUMERS];
+    uint64_t exchanged[TEAMS];
+    uint64_t may_multiply[TEAMS];
 };
 
 /* The swizzle is a function of the address: slots begin at multiples of 1024 bytes. */
@@ -169,16 +183,17 @@ static __device__ __forceinline__ uint32_t empty_barrier(const struct ring *ring
 }
 
 /* All threads of the pair call this once, before anything else. */
-static __device__ __forceinline__ void prepare_barriers(struct hopper_memory *memory, int tile_rows) {
+static __device__ __forceinline__ void prepare_barriers(struct hopper_memory *memory, int tile_rows,
+                                                        struct product product) {
     if (threadIdx.x == 0) {
-        int readers = PAIR * tile_rows / WARPGROUP_ROWS;
+        int readers = PAIR * tile_rows / WARPGROUP_ROWS * members_of(product);
         for (int i = 0; i < MOST_SLOTS; i++) {
             mbarrier_init(shared_address(&memory->full[i]), 1);
             mbarrier_init(shared_address(&memory->empty[i]), readers);
         }
-        for (int i = 0; i < CONSUMERS; i++) {
+        for (int i = 0; i < TEAMS; i++) {
             mbarrier_init(shared_address(&memory->exchanged[i]), 1);
-            mbarrier_init(shared_address(&memory->may_multiply[i]), 1);
+            mbarrier_init(shared_address(&memory->may_multiply[i]), members_of(product));
         }
         fence_mbarrier_init();
     }
@@ -235,54 +250,52 @@ static __device__ __forceinline__ void multiply_step(float *sum, uint64_t x, uin
     for (int i = 0; i < STEP_BYTES / 32; i++) {
         int along = i * 32, accumulate = !first || i > 0;
         uint64_t x_here = further(x, along), w_here = further(w, along);
-        if (product.columns == TILE_COLUMNS) {
-            if (product.factors == BFLOAT16_FACTORS)
-                wgmma_m64n256k16_bf16(sum, x_here, w_here, accumulate);
-            else if (product.factors == FLOAT16_FACTORS)
-                wgmma_m64n256k16_f16(sum, x_here, w_here, accumulate);
-            else
-                wgmma_m64n256k8_tf32(sum, x_here, w_here, accumulate);
-        } else {
-            if (product.factors == BFLOAT16_FACTORS)
-                wgmma_m64n128k16_bf16(sum, x_here, w_here, accumulate);
-            else if (product.factors == FLOAT16_FACTORS)
-                wgmma_m64n128k16_f16(sum, x_here, w_here, accumulate);
-            else
-                wgmma_m64n128k8_tf32(sum, x_here, w_here, accumulate);
-        }
+        if (product.factors == BFLOAT16_FACTORS)
+            wgmma_m64n128k16_bf16(sum, x_here, w_here, accumulate);
+        else if (product.factors == FLOAT16_FACTORS)
+            wgmma_m64n128k16_f16(sum, x_here, w_here, accumulate);
+        else
+            wgmma_m64n128k8_tf32(sum, x_here, w_here, accumulate);
     }
 }
 
-/* The warpgroup's rows of x in a slot: `first_row` is where its rows begin in the tile. */
-static __device__ __forceinline__ uint64_t rows_of_warpgroup(const struct ring *ring, int slot,
-                                                             int first_row) {
-    return tile_descriptor(x_of_slot(ring, slot) + first_row * STEP_BYTES);
+/* What a warpgroup multiplies: its rows of the tile and its columns, from these on. */
+struct share {
+    int row;
+    int column;
+};
+
+static __device__ __forceinline__ uint64_t x_of_share(const struct ring *ring, int slot, struct share share) {
+    return tile_descriptor(x_of_slot(ring, slot) + share.row * STEP_BYTES);
+}
+
+static __device__ __forceinline__ uint64_t w_of_share(const struct ring *ring, int slot, struct share share) {
+    return tile_descriptor(w_of_slot(ring, slot) + share.column * STEP_BYTES);
 }
 
 /* Tiles of their own are multiplied in turn: a barrier tells the ring's turns apart only by their parity, so
  * a warpgroup must not wait for a slot before the other has seen all of its own. `tile` counts the
  * warpgroup's tiles. */
-static __device__ __forceinline__ void await_turn(struct hopper_memory *memory, int warpgroup,
-                                                  uint32_t tile) {
-    mbarrier_wait(shared_address(&memory->may_multiply[warpgroup]), (tile ^ (warpgroup == 0)) & 1);
+static __device__ __forceinline__ void await_turn(struct hopper_memory *memory, int team, uint32_t tile) {
+    mbarrier_wait(shared_address(&memory->may_multiply[team]), (tile ^ (team == 0)) & 1);
 }
 
-static __device__ __forceinline__ void end_turn(struct hopper_memory *memory, int warpgroup) {
+static __device__ __forceinline__ void end_turn(struct hopper_memory *memory, int team) {
     if (threadIdx.x % WARPGROUP == 0)
-        mbarrier_arrive(shared_address(&memory->may_multiply[1 - warpgroup]));
+        mbarrier_arrive(shared_address(&memory->may_multiply[1 - team]));
 }
 
 /* sum = x W^T over `steps` steps. The products of a step are on their way while the next ones are issued, and
  * a slot is free when the step after it has begun. finish_multiplying() waits for the last. */
-static __device__ __forceinline__ int multiply(int steps, int first_row, struct ring *ring, float *sum,
+static __device__ __forceinline__ int multiply(int steps, struct share share, struct ring *ring, float *sum,
                                                struct product product) {
     int last = ring->slot;
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
         mbarrier_wait(full_barrier(ring, ring->slot), ring->turn);
         wgmma_fence();
-        multiply_step(sum, rows_of_warpgroup(ring, ring->slot, first_row),
-                      tile_descriptor(w_of_slot(ring, ring->slot)), step == 0, product);
+        multiply_step(sum, x_of_share(ring, ring->slot, share), w_of_share(ring, ring->slot, share),
+                      step == 0, product);
         wgmma_commit();
         wgmma_wait(1);
         if (step > 0)
@@ -309,8 +322,8 @@ static __device__ __forceinline__ void finish_multiplying(const struct ring *rin
  * Tensor cores drop the last bits of a sum that they add to. So a step's sums (64 values of k, three
  * products) begin at zero and are added to the others by ordinary additions, which round. While one warpgroup
  * adds, the other keeps the tensor cores busy. */
-static __device__ __forceinline__ void multiply_split(int steps, int first_row, struct ring *ring, float *sum,
-                                                      struct product product) {
+static __device__ __forceinline__ void multiply_split(int steps, struct share share, struct ring *ring,
+                                                      float *sum, struct product product) {
 #pragma unroll
     for (int i = 0; i < sums_of(product); i++)
         sum[i] = 0.0f;
@@ -322,13 +335,13 @@ static __device__ __forceinline__ void multiply_split(int steps, int first_row, 
         int low_slot = ring->slot;
         mbarrier_wait(full_barrier(ring, ring->slot), ring->turn);
         next(ring);
-        uint64_t x_high = rows_of_warpgroup(ring, high_slot, first_row);
-        uint64_t x_low = rows_of_warpgroup(ring, low_slot, first_row);
+        uint64_t x_high = x_of_share(ring, high_slot, share);
+        uint64_t x_low = x_of_share(ring, low_slot, share);
 #pragma unroll
-        for (int part_of = 0; part_of < product.columns / PART_COLUMNS; part_of++) {
-            int columns = part_of * PART_COLUMNS * STEP_BYTES;
-            uint64_t w_high = tile_descriptor(w_of_slot(ring, high_slot) + columns);
-            uint64_t w_low = tile_descriptor(w_of_slot(ring, low_slot) + columns);
+        for (int part_of = 0; part_of < product.warpgroup_columns / PART_COLUMNS; part_of++) {
+            struct share part_share = {share.row, share.column + part_of * PART_COLUMNS};
+            uint64_t w_high = w_of_share(ring, high_slot, part_share);
+            uint64_t w_low = w_of_share(ring, low_slot, part_share);
             float part[PART_SUMS];
             wgmma_fence();
 #pragma unroll

@@ -141,7 +141,7 @@ def _c_toolchain(
         compiler=compiler,
         flags=("-x", "c", "-std=gnu11", *flags, *kernel_flags),
         other_flags=("-std=gnu11", *flags, *other_flags),
-        # The simulator has functions of CUDA's names, and its kernels must call those, not the ones that torch
+        # The simulator has functions of CUDA's names, and its kernels must call those, not those that torch
         # may have loaded before.
         link_flags=("-shared", "-pthread", "-Wl,-Bsymbolic-functions", *extra_flags, "-lm"),
         identity=macros or "",

@@ -292,10 +292,10 @@ def timelines(by_title: dict[str, pd.DataFrame], until: float | None = None) -> 
 
 def own_or_common(frames: dict[str, pd.DataFrame], switch: int | None = None) -> Figure:
     """How busy the tensor cores are in the model, from `fgn.teach_tensor_cores.own_or_common()`: a panel for
-    each. switch: the most steps for which the kernel takes tiles of one warpgroup."""
+    each. switch: the most steps for which the kernel takes tiles of one team."""
     figure, panels = _figure(9.4, 3.6, columns=len(frames), sharey=True)
     styles = {"common": ("#31688E", "o", "-"), "own": ("#E69F00", "s", "--")}
-    words = {"common": "tiles of both warpgroups", "own": "tiles of one, in turn"}
+    words = {"common": "tiles of both teams", "own": "tiles of one, in turn"}
     for axes, (title, frame) in zip(panels, frames.items(), strict=True):
         for name, (shade, marker, line) in styles.items():
             axes.plot(frame.index, frame[name], line, marker=marker, color=shade, label=words[name])

@@ -360,7 +360,7 @@ L2_BYTES_A_CLOCK = 32
 
 
 def step_clocks(precision: str = "bf16") -> int:
-    """Clocks of the tensor cores for one step of a tile of both warpgroups (`cuda_c/hopper_tile.h`)."""
+    """Clocks of the tensor cores for one step of a tile of both teams (`cuda_c/hopper_tile.h`)."""
     c = constants("hopper_tile.h")
     factor = 2 if precision == "ieee" else PRECISIONS[precision].dtype.itemsize
     multiply_adds = c.COMMON_ROWS * c.TILE_COLUMNS * c.STEP_BYTES // factor
@@ -370,20 +370,20 @@ def step_clocks(precision: str = "bf16") -> int:
 
 def step_bytes(pair: bool = True, own: bool = False) -> int:
     """Bytes that a block asks of the L2 cache for one step: in pairs that share w or alone, for tiles of both
-    warpgroups or of one."""
+    teams or of one."""
     c = constants("hopper_tile.h")
     rows = c.WARPGROUP_ROWS if own else c.COMMON_ROWS
     return c.STEP_BYTES * (rows + c.TILE_COLUMNS // (c.PAIR if pair else 1))
 
 
 def slots(own: bool = False) -> int:
-    """How many slots the ring has, for tiles of both warpgroups or of one (`cuda_c/hopper_tile.h`)."""
+    """How many slots the ring has, for tiles of both teams or of one (`cuda_c/hopper_tile.h`)."""
     c = constants("hopper_tile.h")
     rows = c.WARPGROUP_ROWS if own else c.COMMON_ROWS
     return c.RING_BYTES // (c.STEP_BYTES * (rows + c.TILE_COLUMNS))
 
 
-CONSUMERS = 2  # warpgroups that multiply
+TEAMS = 2  # of warpgroups, which multiply
 
 
 def ring(
@@ -400,26 +400,26 @@ def ring(
     """A model of one block of the Hopper kernel: who does what, from which clock to which.
 
     The producer begins to fill a slot when it has been read; copies follow one another, and each lands
-    `latency_clocks` later. A tile is either of both warpgroups, which take turns at the tensor cores and need
+    `latency_clocks` later. A tile is either of both teams, which take turns at the tensor cores and need
     `multiply_clocks` together for a step, or (own) of one, which needs as many, and then the next tile is the
-    other's. At the end of a tile its warpgroups are busy with their epilogue, while the producer goes on.
+    other's. At the end of a tile its teams are busy with their epilogue, while the producer goes on.
 
-    One row per event: who ("copy engine", "warpgroup 0", ...), what ("copy", "multiply", "epilogue"), tile,
+    One row per event: who ("copy engine", "team 0", ...), what ("copy", "multiply", "epilogue"), tile,
     step, slot, begin, end.
     """
     rows = []
     released = [0.0] * (slots + tiles * steps)  # when the slot of each step became free
     engine = tensor_cores = 0.0
-    free = [0.0] * CONSUMERS
+    free = [0.0] * TEAMS
     for number in range(tiles * steps):
         tile, step, slot = number // steps, number % steps, number % slots
         begin = max(engine, released[number])
         engine = begin + copy_clocks
         full = engine + latency_clocks
         rows.append(("copy engine", "copy", tile, step, slot, begin, full))
-        readers = [tile % CONSUMERS] if own else range(CONSUMERS)
+        readers = [tile % TEAMS] if own else range(TEAMS)
         for reader in readers:
-            name = f"warpgroup {reader}"
+            name = f"team {reader}"
             begin = max(full, free[reader], tensor_cores)
             end = tensor_cores = free[reader] = begin + multiply_clocks / len(readers)
             rows.append((name, "multiply", tile, step, slot, begin, end))
@@ -454,7 +454,7 @@ def recorded_launches(setting: Setting, precision: str = "bf16") -> pd.DataFrame
     return rows[columns].reset_index(drop=True)
 
 
-# The launches of the Hopper kernel that were recorded when all tiles were of both warpgroups, as
+# The launches of the Hopper kernel that were recorded when all tiles were of both teams, as
 # `fgn.profile()` returns them, with the columns that are used here.
 COMMON_TILES = ROOT / "notebooks" / "06_common_tiles.csv"
 
@@ -531,7 +531,7 @@ def busy(frame: pd.DataFrame, epilogues: pd.DataFrame, model: dict[str, float]) 
 
 def own_or_common(steps, epilogue_clocks: float, latency_clocks: float) -> pd.DataFrame:
     """How busy the tensor cores are in percent, in the model, by the steps of a tile: with tiles of both
-    warpgroups, and with tiles of one ("common", "own"). bf16, with pairs of blocks that share w."""
+    teams, and with tiles of one ("common", "own"). bf16, with pairs of blocks that share w."""
     c = constants("hopper_tile.h")
     common = {"copy_clocks": step_bytes() / L2_BYTES_A_CLOCK, "multiply_clocks": step_clocks()}
     own = {

@@ -314,7 +314,7 @@ class _Call:
         return self.around_split([product, self.norm_alone(self.after, self.chain.after)])
 
     def hopper(self) -> list[Work]:
-        """A tile is the two warpgroups' of a block, or one's own; all is counted for one warpgroup and wide
+        """A tile is the two teams' of a block, or one's own; all is counted for one team and wide
         tiles: a step of a narrow one is half a step."""
         at = constants("hopper_tile.h")
         if not (8 <= self.size <= at.PAIR * at.TILE_COLUMNS and self.size & (self.size - 1) == 0):
@@ -327,8 +327,8 @@ class _Call:
 
         steps = self.tensor_steps(at.STEP_BYTES)
         short = steps <= constants("gemm_10_hopper.cu").MOST_OWN_STEPS
-        own_tiles = not self.split and (short or are_few(at.CONSUMERS * at.WARPGROUP_ROWS))
-        together = 1 if own_tiles else at.CONSUMERS
+        own_tiles = not self.split and (short or are_few(at.TEAMS * at.WARPGROUP_ROWS))
+        together = 1 if own_tiles else at.TEAMS
         narrow = are_few(together * at.WARPGROUP_ROWS) and self.size <= at.PAIR * at.NARROW_COLUMNS
         columns = at.NARROW_COLUMNS if narrow else at.TILE_COLUMNS
         row_tiles = tiles(batch, together * at.WARPGROUP_ROWS)
