@@ -323,7 +323,7 @@ static struct group_norm norm_of(const fgn_chain *chain, float *y) {
                               chain->groups,
                               chain->eps,
                               operators_of(chain->after_count, chain->after),
-                              {NULL, NULL}};
+                              {NULL, NULL, false}};
     return norm;
 }
 
@@ -439,7 +439,7 @@ static cudaError_t launch_rung(const struct rung *rung, const fgn_chain *chain, 
                         chain->in_features,
                         chain->out_features,
                         operators_of(chain->before_count, chain->before),
-                        {NULL, NULL}};
+                        {NULL, NULL, false}};
     if (rung->fusion == SEPARATE_KERNELS)
         gemm.before.count = 0;
     if (!has_norm(chain))
@@ -513,9 +513,17 @@ fgn_status fgn_group_norm(int version, long long batch, long long channels, long
         status = check_workspace(needed, workspace, workspace_bytes);
     if (status != FGN_OK)
         return status;
-    struct group_norm norm = {x,           norm_scale, norm_shift, y,   FGN_FLOAT32,
-                              batch,       channels,   groups,     eps, operators_of(0, NULL),
-                              {NULL, NULL}};
+    struct group_norm norm = {x,
+                              norm_scale,
+                              norm_shift,
+                              y,
+                              FGN_FLOAT32,
+                              batch,
+                              channels,
+                              groups,
+                              eps,
+                              operators_of(0, NULL),
+                              {NULL, NULL, false}};
     return status_of(launch_norm(ladder[version].norm, &norm, workspace, (cudaStream_t)stream),
                      ladder[version].version.name);
 }

@@ -765,7 +765,7 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
         return cudaErrorInvalidValue;
     error = launch_kernel(&args, product, pairs, stream);
     if (error == cudaSuccess && is_split(chain)) {
-        struct condition unheld = {args.x_halves.unheld, args.w_halves.unheld};
+        struct condition unheld = {args.x_halves.unheld, args.w_halves.unheld, false};
         error = float32_chain(chain, (const float *)x, (float *)y, unheld, stream);
     }
     return error;

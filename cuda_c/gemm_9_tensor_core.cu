@@ -78,7 +78,7 @@ struct tensor_core_args {
     int64_t column_tiles;
     const float *x_unscale; /* (batch,), of split factors */
     const float *w_unscale; /* (out_features,) */
-    struct condition unheld;
+    struct condition held;  /* of split factors: whether halves hold them */
     const float *bias;
     struct operators before;
     int group_size; /* 0: the norm is not here */
@@ -558,7 +558,7 @@ static __forceinline__ __device__ void finish_tile(const struct tensor_core_args
 
 static __forceinline__ __device__ void run_block(const struct tensor_core_args *args,
                                                  struct product product) {
-    if (product.halves == 2 && holds(args->unheld))
+    if (!holds(args->held))
         return;
     struct place place = place_of_thread(args, product);
     warp_sums sum = {{0.0f}};
@@ -708,23 +708,27 @@ static cudaError_t set_factors(const fgn_chain *chain, const void *x, void *work
     args->w[1] = of_w.low;
     args->x_unscale = of_x.unscale;
     args->w_unscale = of_w.unscale;
-    args->unheld.either = of_x.unheld;
-    args->unheld.or_this = of_w.unheld;
+    args->held.either = of_x.unheld;
+    args->held.or_this = of_w.unheld;
+    args->held.unless = true;
     args->row_bytes = halves_pitch(chain->in_features) * sizeof(uint16_t);
     args->pieces = true;
     return make_halves((const float *)x, chain->batch, chain->in_features, of_x, stream);
 }
 
-/* Of a chain whose halves do not hold, this works on what happens to be in y, which float32_chain() then
- * writes. */
 static cudaError_t launch_norm(const fgn_chain *chain, const float *intermediate, void *y,
-                               cudaStream_t stream) {
-    struct group_norm norm = {intermediate,        chain->norm_scale,
-                              chain->norm_shift,   y,
-                              chain->type,         chain->batch,
-                              chain->out_features, chain->groups,
-                              chain->eps,          operators_of(chain->after_count, chain->after),
-                              {NULL, NULL}};
+                               struct condition condition, cudaStream_t stream) {
+    struct group_norm norm = {intermediate,
+                              chain->norm_scale,
+                              chain->norm_shift,
+                              y,
+                              chain->type,
+                              chain->batch,
+                              chain->out_features,
+                              chain->groups,
+                              chain->eps,
+                              operators_of(chain->after_count, chain->after),
+                              condition};
     return group_norm_2_block(&norm, stream);
 }
 
@@ -747,9 +751,11 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     if (error == cudaSuccess)
         error = launch_product(chain, &args, stream);
     if (error == cudaSuccess && has_second_launch(chain))
-        error = launch_norm(chain, (const float *)args.y, y, stream);
-    if (error == cudaSuccess && is_split(chain))
-        error = float32_chain(chain, (const float *)x, (float *)y, args.unheld, stream);
+        error = launch_norm(chain, (const float *)args.y, y, args.held, stream);
+    if (error == cudaSuccess && is_split(chain)) {
+        struct condition unheld = {args.held.either, args.held.or_this, false};
+        error = float32_chain(chain, (const float *)x, (float *)y, unheld, stream);
+    }
     return error;
 }
 

@@ -20,15 +20,17 @@ struct operators {
     fgn_pointwise step[FGN_MAX_POINTWISE];
 };
 
-/* Two flags in the device's memory. Kernels with a condition run when one of them is set, and return at once
- * otherwise; NULL for both is no condition. So the device decides, and the host need not wait for it. */
+/* Two flags in the device's memory. Kernels with a condition run when one of them is set (`unless`: when none
+ * is), and return at once otherwise; NULL for both is no condition. So the device decides, and the host need
+ * not wait for it. */
 struct condition {
     const int *either;
     const int *or_this;
+    bool unless;
 };
 
 static inline __device__ bool holds(struct condition condition) {
-    return !condition.either || *condition.either || *condition.or_this;
+    return !condition.either || (*condition.either || *condition.or_this) != condition.unless;
 }
 
 /* y = before(x W^T + bias); the rungs without an epilogue leave `before` alone. */

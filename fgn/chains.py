@@ -181,7 +181,7 @@ def random_inputs(
 
     def uniform(*size, low, high):
         values = torch.empty(size, dtype=torch.float32).uniform_(low, high, generator=generator)
-        return values.to(device, dtype)
+        return values.to(dtype).to(device)
 
     bound = max(in_features, 1) ** -0.5
     x = uniform(batch, in_features, low=0.0, high=1.0)
@@ -193,5 +193,5 @@ def random_inputs(
     }
     for name in chain.channels:
         values = torch.randn(out_features, dtype=torch.float32, generator=generator)
-        parameters[name] = values.to(device, dtype)
+        parameters[name] = values.to(dtype).to(device)
     return x, parameters

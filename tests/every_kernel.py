@@ -28,7 +28,7 @@ def run_all(name: str, shape: Shape, precision: str, scale: float = 1.0) -> int:
     x[0, 0] *= scale
     table = fgn.versions(chain, shape, "cuda", precision)
     for version in table.name[table.supported]:
-        y = fgn.chain_forward(chain, x, parameters, version, precision)
+        y = fgn.chain_forward(chain, x, parameters, version, precision).cpu()
         assert torch.isfinite(y).all(), (name, shape, precision, version)
     return table.supported.sum()
 

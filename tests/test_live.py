@@ -292,19 +292,25 @@ def test_ctrl_c():
     assert process.wait() == 0
 
 
+def says(text: str, kind: str) -> bool:
+    """Whether the C compiler, or nvcc where there is a GPU, names line 3 of the kernel f."""
+    return re.search(r"f\.cu(:3:\d+|\(3\)): " + kind, re.sub(r"\x1b\[[\d;]*m", "", text)) is not None
+
+
 def test_cells(capsys):
     kernels = _define("", SCALE + TYPICAL)
     assert list(kernels) == ["scale", "total"]
     assert list(_define("total", SCALE + TYPICAL)) == ["total"]
-    with pytest.raises(CellError, match=r"f\.cu:3:\d+: error") as caught:
+    with pytest.raises(CellError) as caught:
         _define("", "__global__ void f(int *a) {\n    a[0] = b;\n}\n")
+    assert says(str(caught.value), "error")
     assert "Traceback" not in "".join(caught.value._render_traceback_())
     with pytest.raises(CellError, match="expected a __global__ function g in the cell, got scale"):
         _define("g", SCALE)
     with pytest.raises(CellError, match="got none"):
         _define("", "int x;")
     _define("", "__global__ void f(int *a) {\n    int unused;\n    a[0] = 1;\n}\n")
-    assert "f.cu:3:9: warning" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "warning")
 
 
 def test_in_a_notebook():
@@ -325,7 +331,7 @@ def test_in_a_notebook():
     try:
         assert run("%load_ext fgn\nimport torch, fgn\nflag = torch.zeros(1, dtype=torch.int32)")[0] == "ok"
         status, text = run("%%cuda\n__global__ void f(int *a) {\n    a[0] = b;\n}")
-        assert status == "error" and "f.cu:3:12" in text and "Traceback" not in text and "live.py" not in text
+        assert status == "error" and says(text, "error") and "Traceback" not in text and "live.py" not in text
         assert run("%%cuda\n__global__ void f(int *a) { a[0] = 1; }") == ("ok", "")
         assert run("%%cuda\n" + SPIN) == ("ok", "")
         assert run("spin[1, 1](flag); f[1, 1](flag); print(flag.item())") == ("ok", "1\n")
