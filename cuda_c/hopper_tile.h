@@ -13,8 +13,8 @@
  *
  * A tile is either both teams' (128 rows) or one's own (64 rows). Tiles of their own they take in turn: while
  * one normalises and stores its sums, the other one multiplies. But then each step of w is multiplied by half
- * as many rows, which is more than the L2 cache can deliver for long; so a long product has common tiles, and
- * a short one, whose end takes as long as its products, has tiles of one team. So has one that is too small
+ * as many rows, which is more than the L2 cache can deliver; so a long product has common tiles, and a
+ * short one, whose end takes as long as its products, has tiles of one team. So has one that is too small
  * to have a common tile for each block.
  *
  * Two blocks make a cluster, and share either the columns (w) or the rows (x) of their tiles: each copies one
@@ -28,8 +28,9 @@
  *
  * What moves for a step of a common tile (48 KiB of slot): 16 + 16 KiB a block where a pair shares w, 40
  * where it shares x; what is computed meanwhile: 128 x 256 x 64 multiply-adds of 16-bit factors, 1024 clocks.
- * 32 bytes a clock and multiprocessor is what the L2 cache can do; without pairs it would be 48, as it is for
- * tiles of one team (8 + 16 KiB in 512 clocks). */
+ * These 32 bytes a clock and multiprocessor the L2 cache delivers; without pairs it would be 48, as it is for
+ * tiles of one team (8 + 16 KiB in 512 clocks), of which it delivers 42, and the power that this takes lowers
+ * the clock. */
 #pragma once
 
 #include "ladder.h"

@@ -107,7 +107,8 @@ def ladder(times: pd.DataFrame, title: str = "") -> Figure:
         if subject not in RIVALS and len(of_subject) > 1:
             last = of_subject.iloc[-1]
             place = (last.median_ms, last.relative_error)
-            axes.annotate(subject, place, (8, 0), textcoords="offset points", fontsize=9, va="center")
+            words = {"textcoords": "offset points", "fontsize": 9, "va": "center", "ha": "right"}
+            axes.annotate(subject, place, (-8, -2), **words)
     for precision, marker in PRECISION_MARKERS.items():
         axes.scatter([], [], s=46, marker=marker, color="#555555", label=precision)
     axes.set_xscale("log")

@@ -168,7 +168,9 @@ def test_a_chain_of_ones_own(card):
     once = model.operators(mine, NARROW, "bf16", of=card)
     twice = model.operators(replace(mine, after=2 * mine.after), NARROW, "bf16", of=card)
     assert list(once.operator) == ["norm", "silu"] and list(twice.operator) == ["norm", "silu", "silu"]
-    assert twice["fused, µs"][2] == pytest.approx(once["fused, µs"][1], rel=0.1)
+    # Two of a kind share what they add. Of one the other team's products hide a part, of more they hide less.
+    assert twice["fused, µs"][1] == twice["fused, µs"][2]
+    assert once["fused, µs"][1] < twice["fused, µs"][2] < 2 * once["fused, µs"][1]
 
 
 def test_what_is_not_profiled_is_not_guessed(card):
