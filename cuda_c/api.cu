@@ -190,9 +190,9 @@ static bool has_norm(const fgn_chain *chain) {
 static fgn_status check_rung(const struct rung *rung, const fgn_chain *chain) {
     if (chain->type != FGN_FLOAT32)
         return fail(FGN_NOT_SUPPORTED, "%s needs float32", rung->version.name);
-    if (rung->fusion == ONE_KERNEL && has_norm(chain) && chain->out_features / chain->groups > TILE)
+    if (rung->fusion == ONE_KERNEL && group_size_of(chain) > TILE)
         return fail(FGN_NOT_SUPPORTED, "%s needs %s, and these have %lld", rung->version.name,
-                    rung->version.needs, chain->out_features / chain->groups);
+                    rung->version.needs, (long long)group_size_of(chain));
     return FGN_OK;
 }
 
@@ -232,8 +232,7 @@ static fgn_status check_pointer(const char *name, const void *pointer) {
 
 static fgn_status check_channel_operands(const char *list, int count, const fgn_pointwise *step) {
     for (int i = 0; i < count; i++) {
-        bool wants_channel = step[i].kind == FGN_ADD_CHANNEL || step[i].kind == FGN_MULTIPLY_CHANNEL;
-        if (wants_channel && !step[i].channel)
+        if (takes_channel(&step[i]) && !step[i].channel)
             return fail(FGN_INVALID_ARGUMENT, "%s[%d].channel is NULL", list, i);
     }
     return FGN_OK;
@@ -252,19 +251,13 @@ fgn_status fgn_supports(int version, const fgn_chain *chain) {
 /* A product with fewer operations is done before a tensor core kernel's fixed costs are paid. */
 #define FEWEST_TENSOR_OPERATIONS 1e9
 
-static bool is_float32_accurate(const fgn_chain *chain) {
-    return chain->type == FGN_FLOAT32 && chain->precision == FGN_IEEE;
-}
-
 /* Whether products of 16-bit halves, three for one, are faster than ordinary float32. They are on the GPUs of
  * data centres (8.0 and 9.0: 16 times the rate), and are not on those of the same generations with more
  * multiply-adds and slower tensor cores (8.6 and 8.9: twice). CUDA C++ Programming Guide, "Arithmetic
  * Instructions", and the architectures' white papers. */
 static bool has_fast_tensor_cores(void) {
-    int device = 0, minor = 1;
-    return !SIMULATED && cudaGetDevice(&device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
-           minor == 0;
+    return !SIMULATED && attribute_of_device(cudaDevAttrComputeCapabilityMajor) > 0 &&
+           attribute_of_device(cudaDevAttrComputeCapabilityMinor) == 0;
 }
 
 /* About what a product takes in a rung with tiles, by what is recorded on an H200. On tensor cores (hopper):
@@ -309,22 +302,6 @@ int fgn_default_version(const fgn_chain *chain) {
             best = version;
     }
     return best;
-}
-
-/* The norm that follows the product, in place, with the operators that follow the norm. */
-static struct group_norm norm_of(const fgn_chain *chain, float *y) {
-    struct group_norm norm = {y,
-                              chain->norm_scale,
-                              chain->norm_shift,
-                              y,
-                              FGN_FLOAT32,
-                              chain->batch,
-                              chain->out_features,
-                              chain->groups,
-                              chain->eps,
-                              operators_of(chain->after_count, chain->after),
-                              {NULL, NULL, false}};
-    return norm;
 }
 
 static int norm_launches(enum norm_rung norm) {
@@ -431,20 +408,13 @@ static cudaError_t launch_operators(float *y, const fgn_chain *chain, int count,
 /* The chain by one of the rungs without tensor cores. */
 static cudaError_t launch_rung(const struct rung *rung, const fgn_chain *chain, const float *x, float *y,
                                void *workspace, cudaStream_t stream) {
-    struct gemm gemm = {x,
-                        (const float *)chain->weight,
-                        chain->bias,
-                        y,
-                        chain->batch,
-                        chain->in_features,
-                        chain->out_features,
-                        operators_of(chain->before_count, chain->before),
-                        {NULL, NULL, false}};
+    const struct condition always = {NULL, NULL, false};
+    struct gemm gemm = gemm_of(chain, x, y, always);
     if (rung->fusion == SEPARATE_KERNELS)
         gemm.before.count = 0;
     if (!has_norm(chain))
         return rung->gemm(&gemm, stream);
-    struct group_norm norm = norm_of(chain, y);
+    struct group_norm norm = norm_of(chain, y, y, FGN_FLOAT32, always);
     if (rung->fusion == ONE_KERNEL)
         return gemm_8_one_kernel(&gemm, &norm, stream);
     cudaError_t error = rung->gemm(&gemm, stream);

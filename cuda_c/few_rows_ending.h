@@ -40,22 +40,17 @@ static inline __host__ __device__ bool lanes_hold_group(const struct ending *end
 }
 
 static struct ending ending_of(const fgn_chain *chain, void *y) {
+    const struct condition always = {NULL, NULL, false};
     struct ending ending;
     memset(&ending, 0, sizeof ending);
     ending.bias = chain->bias;
     ending.before = operators_of(chain->before_count, chain->before);
-    ending.norm.scale = chain->norm_scale;
-    ending.norm.shift = chain->norm_shift;
-    ending.norm.batch = chain->batch;
-    ending.norm.channels = chain->out_features;
-    ending.norm.groups = chain->groups;
-    ending.norm.eps = chain->eps;
-    ending.norm.after = operators_of(chain->after_count, chain->after);
+    ending.norm = norm_of(chain, NULL, NULL, chain->type, always);
     ending.y = y;
     ending.type = chain->type;
     ending.aligned_y = (uintptr_t)y % (FOUR * sizeof(float)) == 0;
     if (chain->groups > 0)
-        ending.size = (int)(chain->out_features / chain->groups);
+        ending.size = (int)group_size_of(chain);
     else
         ending.size = chain->out_features % FOUR == 0 ? FOUR : 1;
     ending.fours = ending.size % FOUR == 0;

@@ -31,13 +31,6 @@ struct plan {
 #define CLUSTER_TIME 500   /* a block waits for the other */
 #define SECOND_LAUNCH_TIME 3000
 
-static int attribute_of_device(enum cudaDeviceAttr attribute) {
-    int device = 0, value = 0;
-    if (cudaGetDevice(&device) == cudaSuccess)
-        cudaDeviceGetAttribute(&value, attribute, device);
-    return value;
-}
-
 /* What the plan depends on of a GPU. */
 struct gpu {
     int multiprocessors;
@@ -73,7 +66,7 @@ static int steps_of(const fgn_chain *chain) {
 
 /* Whether a block has whole groups. */
 static bool blocks_hold_groups(const fgn_chain *chain, int across) {
-    return chain->groups == 0 || across * WARP_COLUMNS % (chain->out_features / chain->groups) == 0;
+    return chain->groups == 0 || across * WARP_COLUMNS % group_size_of(chain) == 0;
 }
 
 /* Blocks of a cluster end the chain only where lanes hold groups. */

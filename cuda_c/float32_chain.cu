@@ -6,7 +6,7 @@
 #include "pipelined_tile.h"
 
 static bool fits_one_kernel(const fgn_chain *chain) {
-    return chain->groups > 0 && chain->out_features / chain->groups <= TILE;
+    return chain->groups > 0 && group_size_of(chain) <= TILE;
 }
 
 int float32_launches(const fgn_chain *chain) {
@@ -15,26 +15,8 @@ int float32_launches(const fgn_chain *chain) {
 
 cudaError_t float32_chain(const fgn_chain *chain, const float *x, float *y, struct condition condition,
                           cudaStream_t stream) {
-    struct gemm gemm = {x,
-                        (const float *)chain->weight,
-                        chain->bias,
-                        y,
-                        chain->batch,
-                        chain->in_features,
-                        chain->out_features,
-                        operators_of(chain->before_count, chain->before),
-                        condition};
-    struct group_norm norm = {y,
-                              chain->norm_scale,
-                              chain->norm_shift,
-                              y,
-                              FGN_FLOAT32,
-                              chain->batch,
-                              chain->out_features,
-                              chain->groups,
-                              chain->eps,
-                              operators_of(chain->after_count, chain->after),
-                              condition};
+    struct gemm gemm = gemm_of(chain, x, y, condition);
+    struct group_norm norm = norm_of(chain, y, y, FGN_FLOAT32, condition);
     if (fits_one_kernel(chain))
         return gemm_8_one_kernel(&gemm, &norm, stream);
     cudaError_t error = gemm_7_fused(&gemm, stream);

@@ -45,7 +45,8 @@
 #define BAND 8
 
 /* The vectors of parameters that an epilogue reads: bias, what undoes the columns' scaling, the norm's scale
- * and shift, and the operators' own. Each warpgroup has its tile's part of them in shared memory. */
+ * and shift, and the operators' own. Each warpgroup has the part of them that is its columns' in shared
+ * memory. */
 #define MOST_VECTORS (4 + 2 * FGN_MAX_POINTWISE)
 #define NO_VECTOR (-1)
 
@@ -526,12 +527,8 @@ static bool describe(CUtensorMap *map, CUtensorMapDataType type, int element_byt
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
-static bool is_split(const fgn_chain *chain) {
-    return chain->type == FGN_FLOAT32 && chain->precision == FGN_IEEE;
-}
-
 static enum factors factors_of(const fgn_chain *chain) {
-    if (is_split(chain))
+    if (is_float32_accurate(chain))
         return SPLIT_FLOAT32_FACTORS;
     return chain->type == FGN_FLOAT32   ? TF32_FACTORS
            : chain->type == FGN_FLOAT16 ? FLOAT16_FACTORS
@@ -539,11 +536,7 @@ static enum factors factors_of(const fgn_chain *chain) {
 }
 
 static int element_bytes_of(const fgn_chain *chain) {
-    return chain->type == FGN_FLOAT32 && !is_split(chain) ? 4 : 2;
-}
-
-static int64_t group_size_of(const fgn_chain *chain) {
-    return chain->groups > 0 ? chain->out_features / chain->groups : 0;
+    return chain->type == FGN_FLOAT32 && !is_float32_accurate(chain) ? 4 : 2;
 }
 
 static bool is_power_of_two(int64_t v) {
@@ -562,7 +555,7 @@ static bool pairs_share_w(const fgn_chain *chain, int tile_rows, int columns) {
     return group_size_of(chain) != PAIR * columns && tiles(chain->batch, tile_rows) % PAIR == 0;
 }
 
-/* The longest product of which a warpgroup has tiles of its own. */
+/* The longest product of which a team has tiles of its own. */
 #define MOST_OWN_STEPS 32
 
 /* Whether tiles of this size leave half of the pairs without work, or more. */
@@ -570,25 +563,17 @@ static bool are_few(const fgn_chain *chain, int tile_rows, int columns, int pair
     return tiles(tiles(chain->batch, tile_rows) * tiles(chain->out_features, columns), PAIR) * 2 <= pairs;
 }
 
-/* Tiles of one warpgroup for short products, and smaller tiles where large ones are few. */
+/* Tiles of one team for short products, and smaller tiles where large ones are few. */
 static struct product choose_tiles(const fgn_chain *chain, int steps, int pairs, int *tile_rows) {
-    bool own =
-        !is_split(chain) && (steps <= MOST_OWN_STEPS || are_few(chain, COMMON_ROWS, TILE_COLUMNS, pairs));
+    bool own = !is_float32_accurate(chain) &&
+               (steps <= MOST_OWN_STEPS || are_few(chain, COMMON_ROWS, TILE_COLUMNS, pairs));
     *tile_rows = own ? WARPGROUP_ROWS : COMMON_ROWS;
     bool narrow =
         group_size_of(chain) <= PAIR * NARROW_COLUMNS && are_few(chain, *tile_rows, TILE_COLUMNS, pairs);
     int columns = narrow ? NARROW_COLUMNS : TILE_COLUMNS;
-    struct product product = {factors_of(chain), columns, is_split(chain) || narrow ? columns : columns / 2};
+    struct product product = {factors_of(chain), columns,
+                              is_float32_accurate(chain) || narrow ? columns : columns / 2};
     return product;
-}
-
-static cudaError_t count_pairs(int *pairs) {
-    int device, multiprocessors = 0;
-    cudaError_t error = cudaGetDevice(&device);
-    if (error == cudaSuccess)
-        error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-    *pairs = multiprocessors / PAIR;
-    return error;
 }
 
 static bool describe_matrices(struct hopper_args *args, const fgn_chain *chain, struct product product,
@@ -597,7 +582,7 @@ static bool describe_matrices(struct hopper_args *args, const fgn_chain *chain, 
     int w_box = args->pair_shares_w ? product.columns / PAIR : product.columns;
     int sorted_rows = block_columns(product);
     int64_t batch = chain->batch, in = chain->in_features, out = chain->out_features;
-    if (is_split(chain)) {
+    if (is_float32_accurate(chain)) {
         CUtensorMapDataType half = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
         int64_t pitch = halves_pitch(in);
         return describe(&args->copies.x, half, 2, args->x_halves.high, batch, in, pitch, x_box, 0) &&
@@ -659,7 +644,7 @@ static cudaError_t launch_kernel(struct hopper_args *args, struct product produc
 static int operands_of(const fgn_pointwise *step, int count) {
     int operands = 0;
     for (int i = 0; i < count; i++)
-        operands += step[i].kind == FGN_ADD_CHANNEL || step[i].kind == FGN_MULTIPLY_CHANNEL;
+        operands += takes_channel(&step[i]);
     return operands;
 }
 
@@ -671,13 +656,10 @@ static bool vectors_fit(const fgn_chain *chain) {
 }
 
 static const char *refusal(const fgn_chain *chain) {
-    int device, major, minor;
-    if (cudaGetDevice(&device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess ||
-        major != 9 || minor != 0)
+    if (attribute_of_device(cudaDevAttrComputeCapabilityMajor) != 9 ||
+        attribute_of_device(cudaDevAttrComputeCapabilityMinor) != 0)
         return NEEDS_HOPPER;
-    if (!is_split(chain) && chain->in_features % (16 / element_bytes_of(chain)) != 0)
+    if (!is_float32_accurate(chain) && chain->in_features % (16 / element_bytes_of(chain)) != 0)
         return "rows of x that are multiples of 16 bytes";
     if (chain->out_features % MOST_BLOCK_COLUMNS != 0)
         return "a multiple of 32 output features";
@@ -692,21 +674,12 @@ static const char *refusal(const fgn_chain *chain) {
 
 /* Split factors: the halves of x, the chain, and float32 in their stead. */
 static int launches(const fgn_chain *chain) {
-    return is_split(chain) ? 2 + float32_launches(chain) : 1;
+    return is_float32_accurate(chain) ? 2 + float32_launches(chain) : 1;
 }
 
 /* The halves of x. */
 static unsigned long long workspace_bytes(const fgn_chain *chain) {
-    return is_split(chain) ? halves_bytes(chain->batch, chain->in_features) : 0;
-}
-
-static unsigned long long prepared_bytes(const fgn_chain *chain) {
-    return is_split(chain) ? halves_bytes(chain->out_features, chain->in_features) : 0;
-}
-
-static cudaError_t prepare(const fgn_chain *chain, void *prepared, cudaStream_t stream) {
-    return make_halves((const float *)chain->weight, chain->out_features, chain->in_features,
-                       halves_at(prepared, chain->out_features, chain->in_features), stream);
+    return is_float32_accurate(chain) ? halves_bytes(chain->batch, chain->in_features) : 0;
 }
 
 static int add_vector(struct vectors *vectors, const float *from, float otherwise) {
@@ -737,8 +710,7 @@ static struct vectors vectors_of(const fgn_chain *chain, const float *unscale) {
 static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void *workspace,
                            cudaStream_t stream) {
     struct hopper_args args = {};
-    int pairs;
-    cudaError_t error = count_pairs(&pairs);
+    int pairs = attribute_of_device(cudaDevAttrMultiProcessorCount) / PAIR;
     args.batch = chain->batch;
     args.out_features = chain->out_features;
     args.step_elements = STEP_BYTES / element_bytes_of(chain);
@@ -753,7 +725,8 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     args.before = operators_of(chain->before_count, chain->before);
     args.after = operators_of(chain->after_count, chain->after);
     args.y = y;
-    if (error == cudaSuccess && is_split(chain)) {
+    cudaError_t error = cudaSuccess;
+    if (is_float32_accurate(chain)) {
         args.x_halves = halves_at(workspace, chain->batch, chain->in_features);
         args.w_halves = halves_at((void *)chain->prepared, chain->out_features, chain->in_features);
         error = make_halves((const float *)x, chain->batch, chain->in_features, args.x_halves, stream);
@@ -764,15 +737,15 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     if (!describe_matrices(&args, chain, product, x))
         return cudaErrorInvalidValue;
     error = launch_kernel(&args, product, pairs, stream);
-    if (error == cudaSuccess && is_split(chain)) {
+    if (error == cudaSuccess && is_float32_accurate(chain)) {
         struct condition unheld = {args.x_halves.unheld, args.w_halves.unheld, false};
         error = float32_chain(chain, (const float *)x, (float *)y, unheld, stream);
     }
     return error;
 }
 
-extern const struct tensor_rung gemm_10_hopper = {refusal,        launches, workspace_bytes,
-                                                  prepared_bytes, prepare,  forward};
+extern const struct tensor_rung gemm_10_hopper = {
+    refusal, launches, workspace_bytes, prepared_halves_bytes, prepare_halves, forward};
 
 #else /* the simulator has no copy engine and no wgmma */
 

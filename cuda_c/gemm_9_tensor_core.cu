@@ -609,16 +609,8 @@ LAUNCHER(tensor_core_split_float32_kernel, struct tensor_core_args)
 
 /* ---- The host's side ---- */
 
-static bool is_split(const fgn_chain *chain) {
-    return chain->type == FGN_FLOAT32 && chain->precision == FGN_IEEE;
-}
-
 static int columns_of_tile(const fgn_chain *chain) {
-    return WARPS_ACROSS * MMA_COLUMNS * (is_split(chain) ? SPLIT_COLUMN_TILES : MOST_COLUMN_TILES);
-}
-
-static int64_t group_size_of(const fgn_chain *chain) {
-    return chain->groups > 0 ? chain->out_features / chain->groups : 0;
+    return WARPS_ACROSS * MMA_COLUMNS * (is_float32_accurate(chain) ? SPLIT_COLUMN_TILES : MOST_COLUMN_TILES);
 }
 
 /* Whether the norm can be in the product's kernel. */
@@ -639,9 +631,7 @@ static bool has_intermediate(const fgn_chain *chain) {
 static const char *refusal(const fgn_chain *chain) {
     (void)chain;
 #ifdef __CUDACC__
-    int device, major;
-    if (cudaGetDevice(&device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess || major < 8)
+    if (attribute_of_device(cudaDevAttrComputeCapabilityMajor) < 8)
         return "a GPU of compute capability 8.0";
 #endif
     return NULL;
@@ -650,22 +640,13 @@ static const char *refusal(const fgn_chain *chain) {
 /* Split factors: the halves of x before, and float32 in their stead after. */
 static int launches(const fgn_chain *chain) {
     int of_chain = has_second_launch(chain) ? 2 : 1;
-    return is_split(chain) ? 1 + of_chain + float32_launches(chain) : of_chain;
+    return is_float32_accurate(chain) ? 1 + of_chain + float32_launches(chain) : of_chain;
 }
 
 static unsigned long long workspace_bytes(const fgn_chain *chain) {
-    if (is_split(chain))
+    if (is_float32_accurate(chain))
         return halves_bytes(chain->batch, chain->in_features);
     return has_intermediate(chain) ? sizeof(float) * chain->batch * chain->out_features : 0;
-}
-
-static unsigned long long prepared_bytes(const fgn_chain *chain) {
-    return is_split(chain) ? halves_bytes(chain->out_features, chain->in_features) : 0;
-}
-
-static cudaError_t prepare(const fgn_chain *chain, void *prepared, cudaStream_t stream) {
-    return make_halves((const float *)chain->weight, chain->out_features, chain->in_features,
-                       halves_at(prepared, chain->out_features, chain->in_features), stream);
 }
 
 static cudaError_t launch_product(const fgn_chain *chain, struct tensor_core_args *args,
@@ -677,7 +658,7 @@ static cudaError_t launch_product(const fgn_chain *chain, struct tensor_core_arg
     cudaError_t (*const launch[])(dim3, dim3, size_t, cudaStream_t, struct tensor_core_args) = {
         launch_tensor_core_tf32_kernel, launch_tensor_core_float16_kernel, launch_tensor_core_bfloat16_kernel,
         launch_tensor_core_split_float32_kernel};
-    int kernel = is_split(chain) ? 3 : (int)chain->type;
+    int kernel = is_float32_accurate(chain) ? 3 : (int)chain->type;
     args->row_tiles = tiles(chain->batch, TILE_ROWS);
     args->column_tiles = tiles(chain->out_features, columns_of_tile(chain));
     cudaError_t error =
@@ -692,7 +673,7 @@ static cudaError_t launch_product(const fgn_chain *chain, struct tensor_core_arg
 /* The factors as they are, or as halves. */
 static cudaError_t set_factors(const fgn_chain *chain, const void *x, void *workspace,
                                struct tensor_core_args *args, cudaStream_t stream) {
-    if (!is_split(chain)) {
+    if (!is_float32_accurate(chain)) {
         args->x[0] = x;
         args->w[0] = chain->weight;
         args->row_bytes = chain->in_features * (chain->type == FGN_FLOAT32 ? 4 : 2);
@@ -716,22 +697,6 @@ static cudaError_t set_factors(const fgn_chain *chain, const void *x, void *work
     return make_halves((const float *)x, chain->batch, chain->in_features, of_x, stream);
 }
 
-static cudaError_t launch_norm(const fgn_chain *chain, const float *intermediate, void *y,
-                               struct condition condition, cudaStream_t stream) {
-    struct group_norm norm = {intermediate,
-                              chain->norm_scale,
-                              chain->norm_shift,
-                              y,
-                              chain->type,
-                              chain->batch,
-                              chain->out_features,
-                              chain->groups,
-                              chain->eps,
-                              operators_of(chain->after_count, chain->after),
-                              condition};
-    return group_norm_2_block(&norm, stream);
-}
-
 static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void *workspace,
                            cudaStream_t stream) {
     struct tensor_core_args args;
@@ -750,9 +715,11 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     cudaError_t error = set_factors(chain, x, workspace, &args, stream);
     if (error == cudaSuccess)
         error = launch_product(chain, &args, stream);
-    if (error == cudaSuccess && has_second_launch(chain))
-        error = launch_norm(chain, (const float *)args.y, y, args.held, stream);
-    if (error == cudaSuccess && is_split(chain)) {
+    if (error == cudaSuccess && has_second_launch(chain)) {
+        struct group_norm norm = norm_of(chain, (const float *)args.y, y, chain->type, args.held);
+        error = group_norm_2_block(&norm, stream);
+    }
+    if (error == cudaSuccess && is_float32_accurate(chain)) {
         struct condition unheld = {args.held.either, args.held.or_this, false};
         error = float32_chain(chain, (const float *)x, (float *)y, unheld, stream);
     }
@@ -762,5 +729,5 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
 #ifdef __cplusplus
 extern
 #endif
-    const struct tensor_rung gemm_9_tensor_core = {refusal,        launches, workspace_bytes,
-                                                   prepared_bytes, prepare,  forward};
+    const struct tensor_rung gemm_9_tensor_core = {
+        refusal, launches, workspace_bytes, prepared_halves_bytes, prepare_halves, forward};

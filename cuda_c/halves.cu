@@ -209,3 +209,12 @@ cudaError_t make_halves(const float *matrix, int64_t rows, int64_t columns, stru
     dim3 block = {THREADS, 1, 1};
     return launch_halves_kernel(grid, block, 0, stream, args);
 }
+
+unsigned long long prepared_halves_bytes(const fgn_chain *chain) {
+    return is_float32_accurate(chain) ? halves_bytes(chain->out_features, chain->in_features) : 0;
+}
+
+cudaError_t prepare_halves(const fgn_chain *chain, void *prepared, cudaStream_t stream) {
+    return make_halves((const float *)chain->weight, chain->out_features, chain->in_features,
+                       halves_at(prepared, chain->out_features, chain->in_features), stream);
+}

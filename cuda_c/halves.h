@@ -36,3 +36,7 @@ struct halves halves_at(void *memory, int64_t rows, int64_t columns);
 
 cudaError_t make_halves(const float *matrix, int64_t rows, int64_t columns, struct halves halves,
                         cudaStream_t stream);
+
+/* A weight's halves, as what rungs that split factors prepare. */
+unsigned long long prepared_halves_bytes(const fgn_chain *chain);
+cudaError_t prepare_halves(const fgn_chain *chain, void *prepared, cudaStream_t stream);

@@ -275,8 +275,8 @@ static __device__ __forceinline__ uint64_t w_of_share(const struct ring *ring, i
 }
 
 /* Tiles of their own are multiplied in turn: a barrier tells the ring's turns apart only by their parity, so
- * a warpgroup must not wait for a slot before the other has seen all of its own. `tile` counts the
- * warpgroup's tiles. */
+ * a team must not wait for a slot before the other has seen all of its own. `tile` counts the team's tiles.
+ */
 static __device__ __forceinline__ void await_turn(struct hopper_memory *memory, int team, uint32_t tile) {
     mbarrier_wait(shared_address(&memory->may_multiply[team]), (tile ^ (team == 0)) & 1);
 }

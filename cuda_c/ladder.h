@@ -125,6 +125,61 @@ static inline struct operators operators_of(int count, const fgn_pointwise *step
     return list;
 }
 
+/* Whether an operator has a vector of channels. */
+static inline bool takes_channel(const fgn_pointwise *step) {
+    return step->kind == FGN_ADD_CHANNEL || step->kind == FGN_MULTIPLY_CHANNEL;
+}
+
+/* Whether tensor cores have to be as accurate as float32: they take factors in 16-bit pieces then. */
+static inline bool is_float32_accurate(const fgn_chain *chain) {
+    return chain->type == FGN_FLOAT32 && chain->precision == FGN_IEEE;
+}
+
+/* The channels of a group; 0 without a norm. */
+static inline int64_t group_size_of(const fgn_chain *chain) {
+    return chain->groups > 0 ? chain->out_features / chain->groups : 0;
+}
+
+/* A chain's product with the operators before the norm, of a float32 chain. */
+static inline struct gemm gemm_of(const fgn_chain *chain, const float *x, float *y,
+                                  struct condition condition) {
+    struct gemm gemm = {x,
+                        (const float *)chain->weight,
+                        chain->bias,
+                        y,
+                        chain->batch,
+                        chain->in_features,
+                        chain->out_features,
+                        operators_of(chain->before_count, chain->before),
+                        condition};
+    return gemm;
+}
+
+/* A chain's norm of the product's sums, with the operators after it. */
+static inline struct group_norm norm_of(const fgn_chain *chain, const float *x, void *y, fgn_type y_type,
+                                        struct condition condition) {
+    struct group_norm norm = {x,
+                              chain->norm_scale,
+                              chain->norm_shift,
+                              y,
+                              y_type,
+                              chain->batch,
+                              chain->out_features,
+                              chain->groups,
+                              chain->eps,
+                              operators_of(chain->after_count, chain->after),
+                              condition};
+    return norm;
+}
+
+/* What the runtime says of the current device; 0 where it does not. */
+static inline int attribute_of_device(enum cudaDeviceAttr attribute) {
+    int device = 0, value = 0;
+    if (cudaGetDevice(&device) == cudaSuccess)
+        cudaDeviceGetAttribute(&value, attribute, device);
+    return value;
+}
+
 cudaError_t pointwise(float *y, int64_t rows, int64_t channels, const fgn_pointwise *step,
                       cudaStream_t stream);
 cudaError_t group_norm_1_naive(const struct group_norm *norm, struct moments *moments, cudaStream_t stream);
