@@ -13,6 +13,7 @@ from fgn.chains import CHAINS, Shape
 from fgn.library import BuildError, MissingToolError, for_device
 from fgn.ncu import ProfilerError
 from fgn.precision import PRECISIONS
+from fgn.profile_records import PARTS
 from fgn.versions import default_device
 
 
@@ -235,7 +236,7 @@ def main():
         "--record", type=Path, nargs="?", const=True, metavar="FOLDER",
         help="write profiles/CARD, or FOLDER; all, or only --part, --chain, --shape, --version of it",
     )  # fmt: skip
-    profile_parser.add_argument("--part", action="append", choices=("ceilings", "reports", "launches"))
+    profile_parser.add_argument("--part", action="append", choices=PARTS)
     command(bugs).add_argument("name", nargs="?", help="one of them; by default a table of all")
     command(readme)
 

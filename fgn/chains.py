@@ -164,6 +164,11 @@ def problem(chain: str | Chain, shape=None, device: str | torch.device = "cpu") 
     return replace(chain, groups=shape.groups), shape
 
 
+def problem_of(row) -> tuple[Chain, Shape]:
+    """The chain and the sizes that a row of a table names: chain, batch, in_features and so on."""
+    return problem(row.chain, tuple(int(getattr(row, size)) for size in Shape._fields))
+
+
 def random_inputs(
     chain: Chain,
     shape: Shape,

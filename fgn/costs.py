@@ -24,7 +24,7 @@ import pandas as pd
 from fgn import metrics, profile_records, records
 from fgn.bench import F_LINEAR, RIVALS
 from fgn.ceilings import Roofs
-from fgn.chains import CHAINS, Shape, problem
+from fgn.chains import CHAINS, Shape, problem, problem_of
 from fgn.work import KERNEL_TYPES, NORM, ON_TENSOR_CORES, ORDINARY, STANDS_BY, STATISTICS, Work, works
 
 # From these percentages on, of what DRAM or L2 can do, memory decides how long a launch takes; and a part of
@@ -232,13 +232,12 @@ def _cost(pairs: list, instructions, multiprocessors: int) -> Cost:
 
 def _from_products(record: records.Record, costs: dict[str, Cost], instructions, card_roofs, multiprocessors):
     """Costs of products without a profile, from their recorded times alone, less the launch."""
-    tables = [table for table in (record.benchmark, record.precisions) if table is not None]
-    times = pd.concat(tables, ignore_index=True)
-    times = times[(times.part == "linear") & times.median_ms.notna()]
+    times = record.times
+    times = times[times.part == "linear"]
     times = times[times.subject.isin((*ORDINARY, *ON_TENSOR_CORES, F_LINEAR))]
     pairs: dict[str, list] = {}
     for row in times.itertuples():
-        chain, shape = problem(row.chain, tuple(int(getattr(row, size)) for size in Shape._fields))
+        chain, shape = problem_of(row)
         try:
             launches = works(chain, shape, row.subject, row.precision, multiprocessors)
         except ValueError:

@@ -8,9 +8,10 @@ from fgn import model, model_plots
 from fgn.bench import COMPILED, EAGER
 from fgn.chains import CHAINS, Shape, find
 from fgn.precision import PRECISIONS
+from fgn.work import ON_TENSOR_CORES
 
 UNFUSED = (EAGER, COMPILED, "tiled")
-FUSED = (model.BEST, "fused", "one_kernel", "tensor_core", "hopper", "few_rows")
+FUSED = (model.BEST, *model.FUSED["ieee"], *ON_TENSOR_CORES)
 CHANNELS = (8, 16, 32, 64, 128, 256)
 
 

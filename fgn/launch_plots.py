@@ -17,7 +17,6 @@ from __future__ import annotations
 import itertools
 import textwrap
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -30,7 +29,7 @@ from fgn.bench import COMPILED, EAGER, F_LINEAR, Ceilings, floor
 from fgn.ceilings import Roofs
 from fgn.chains import CHAINS
 from fgn.launch_words import part_of
-from fgn.plot import PART_COLOURS, TORCH_COLOURS, colour, ladder, ladder_order
+from fgn.plot import PART_COLOURS, TORCH_COLOURS, colour, ladder, ladder_order, new_figure, plain
 from fgn.profile import PROBLEM
 
 WIDTH, WIDE = 9.5, 12.0
@@ -53,19 +52,6 @@ REASON_COLOURS = {
 }
 INWARDS, OUTWARDS, UNKNOWN = "#31688E", "#E69F00", "#999999"
 LIMITING = "#B04A00"
-
-
-def _figure(rows: int = 1, columns: int = 1, height: float = 3.0, width: float = WIDTH, **options):
-    figure, axes = plt.subplots(
-        rows, columns, figsize=(width, height), squeeze=False, layout="constrained", **options
-    )
-    # Once closed, a figure is shown where it is returned, and not a second time by pyplot.
-    plt.close(figure)
-    return figure, axes
-
-
-def _plain(axes):
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _require(launches: pd.DataFrame, names, plot: str):
@@ -105,12 +91,12 @@ def heads(launches: pd.DataFrame) -> pd.DataFrame:
     return rows.loc[ladder_order(list(rows.index))]
 
 
-def _swatches(axes, names):
-    """A square in the version's colour beside each name at a vertical axis."""
+def _swatches(axes, names, places=None):
+    """A square in the version's colour beside each name at a vertical axis; `places` are there for names."""
     axes.tick_params(axis="y", length=0, pad=14)
-    for name in names:
+    for name, place in zip(names, names if places is None else places, strict=True):
         axes.plot(
-            [-0.012], [name], marker="s", markersize=8, color=colour(name), clip_on=False,
+            [-0.012], [place], marker="s", markersize=8, color=colour(name), clip_on=False,
             transform=axes.get_yaxis_transform(), markeredgecolor="none",
         )  # fmt: skip
 
@@ -141,7 +127,7 @@ def bars(launches: pd.DataFrame, quantity: str = "time", roofs: Roofs | None = N
     totals = amounts.groupby("subject").amount.sum()[names]
     limit = min(totals.max(), 2 * totals.median())
     cut = 1.25 * limit
-    figure, ((axes,),) = _figure(height=2.0 + 0.32 * len(names))
+    figure, ((axes,),) = new_figure(WIDTH, 2.0 + 0.32 * len(names))
     for name in names:
         left = 0.0
         rows = amounts[amounts.subject == name].sort_values("launch")
@@ -170,7 +156,7 @@ def bars(launches: pd.DataFrame, quantity: str = "time", roofs: Roofs | None = N
         line.set_label(f"{words} {_short(at)} {unit}")
         handles.append(line)
     figure.legend(handles=handles, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
-    _plain(axes)
+    plain(axes)
     axes.set_xlabel(label)
     axes.set_title(title(launches), fontsize=10, loc="left")
     return figure
@@ -248,7 +234,7 @@ def roofline(launches: pd.DataFrame, roofs: Roofs) -> Figure:
     dots are the other launches. Launches without operations on floats are left out.
     """
     _require(launches, [m.TIME, m.DRAM_READ, m.L2_BYTES, m.L1_BYTES, *m.FP32], "roofline()")
-    figure, axes = _figure(1, 3, height=5.0, width=WIDE, sharey=True)
+    figure, axes = new_figure(WIDE, 5.0, columns=3, sharey=True)
     work = operations(launches)
     rate = work / (launches[m.TIME] * 1e-9)
     levels = level_bytes(launches)
@@ -304,7 +290,7 @@ def roofline(launches: pd.DataFrame, roofs: Roofs) -> Figure:
         axis.yaxis.set_minor_formatter(NullFormatter())
         axis.xaxis.set_major_locator(LogLocator(numticks=7))
         axis.xaxis.set_minor_formatter(NullFormatter())
-        _plain(axis)
+        plain(axis)
     axes[0][0].set_ylabel("operations per second (log scale)")
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
@@ -415,7 +401,7 @@ def memory_chart(launches: pd.DataFrame) -> Figure:
     most. An arrow is the wider the more bytes it carries, on a logarithmic scale."""
     if not 1 <= len(launches) <= MOST_CHARTS:
         raise ValueError(f"launches: memory_chart() expected 1 to {MOST_CHARTS}, got {len(launches)}")
-    figure, axes = _figure(1, len(launches), height=5.4, width=max(6.5, 3.2 * len(launches)))
+    figure, axes = new_figure(max(6.5, 3.2 * len(launches)), 5.4, columns=len(launches))
     moved = [flows(row) for _, row in launches.iterrows()]
     most = max([value or 0 for each in moved for value in each.values()] + [1])
     for axis, (_, row), each in zip(axes[0], launches.iterrows(), moved, strict=True):
@@ -488,7 +474,7 @@ def stalls(launches: pd.DataFrame) -> Figure:
     table["other"] = table.drop(columns=named).sum(axis=1)
     cycles = table[[*named, "other"]].sum(axis=1)
     shares = 100 * table[[*named, "other"]].div(cycles, axis=0)
-    figure, ((axes,),) = _figure(height=2.3 + 0.32 * len(shares))
+    figure, ((axes,),) = new_figure(WIDTH, 2.3 + 0.32 * len(shares))
     left = np.zeros(len(shares))
     for name in shares:
         if shares[name].max() >= 0.5:
@@ -502,7 +488,7 @@ def stalls(launches: pd.DataFrame) -> Figure:
     axes.set_xticks(range(0, 101, 20))
     axes.invert_yaxis()
     _swatches(axes, shares.index)
-    _plain(axes)
+    plain(axes)
     axes.set_xlabel("share of the warps' time (%); beside it: cycles of a warp for each of its instructions")
     axes.set_title(f"the launch with the matrix product: {title(launches)}", fontsize=10, loc="left")
     figure.legend(loc="outside lower center", ncols=6, frameon=False, fontsize=9)
@@ -515,7 +501,7 @@ def pipes(launches: pd.DataFrame) -> Figure:
     main = heads(launches)
     columns = {"issue slots": m.ISSUE} | m.PIPES | {k: m.THROUGHPUTS[k] for k in ("L2", "DRAM")}
     table = pd.DataFrame({name: main[metric] for name, metric in columns.items() if metric in main})
-    figure, ((axes,),) = _figure(height=1.8 + 0.34 * len(table))
+    figure, ((axes,),) = new_figure(WIDTH, 1.8 + 0.34 * len(table))
     image = axes.imshow(table, cmap="cividis", vmin=0, vmax=100, aspect="auto")
     for (i, j), value in np.ndenumerate(table.to_numpy()):
         shade = "black" if value > 50 else "white"
@@ -524,12 +510,7 @@ def pipes(launches: pd.DataFrame) -> Figure:
     axes.set_yticks(range(len(table)), table.index)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
-    for row, name in enumerate(table.index):
-        axes.plot(
-            [-0.012], [row], marker="s", markersize=8, color=colour(name), clip_on=False,
-            transform=axes.get_yaxis_transform(),
-        )  # fmt: skip
-    axes.tick_params(axis="y", pad=14)
+    _swatches(axes, table.index, range(len(table)))
     axes.set_ylim(len(table) - 0.5, -0.5)
     figure.colorbar(image, ax=axes, label="busy (%)", pad=0.01)
     axes.set_title(f"the launch with the matrix product: {title(launches)}", fontsize=10, loc="left", pad=10)
@@ -541,12 +522,12 @@ def occupancy(launches: pd.DataFrame) -> Figure:
     resource would allow. The least of these limits, and is printed bold and in red."""
     _require(launches, [*m.OCCUPANCY_LIMITS.values(), m.OCCUPANCY], "occupancy()")
     main = heads(launches)
-    figure, ((axes, table),) = _figure(1, 2, height=2.0 + 0.34 * len(main), width=WIDE, width_ratios=(1, 1.5))
+    figure, ((axes, table),) = new_figure(WIDE, 2.0 + 0.34 * len(main), columns=2, width_ratios=(1, 1.5))
     axes.barh(main.index, main[m.OCCUPANCY_POSSIBLE], color="#D5DEE6", label="possible")
     axes.barh(main.index, main[m.OCCUPANCY], height=0.45, color=[colour(name) for name in main.index])
     axes.set_xlim(0, 100)
     axes.invert_yaxis()
-    _plain(axes)
+    plain(axes)
     axes.set_xlabel("warps on a multiprocessor (% of the most it holds)\nlight: possible, dark: seen")
     limits = pd.DataFrame({name: main[metric] for name, metric in m.OCCUPANCY_LIMITS.items()})
     shared = (main[m.SHARED_STATIC] + main[m.SHARED_DYNAMIC]) / 1024
@@ -587,7 +568,7 @@ def predicted_measured(frame: pd.DataFrame, unit: str, words: str = "") -> Figur
     missing = [name for name in ("predicted", "measured", "subject") if name not in frame]
     if missing:
         raise ValueError(f"frame: expected the columns predicted, measured and subject, got no {missing[0]}")
-    figure, ((axes,),) = _figure(height=5.2, width=7.6)
+    figure, ((axes,),) = new_figure(7.6, 5.2)
     values = frame[["predicted", "measured"]]
     low, high = 0.6 * values.min().min(), 1.7 * values.max().max()
     ends = np.array([low, high])
@@ -610,7 +591,7 @@ def predicted_measured(frame: pd.DataFrame, unit: str, words: str = "") -> Figur
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter(NullFormatter())
-    _plain(axes)
+    plain(axes)
     axes.set_title(words, fontsize=10, loc="left")
     figure.legend(loc="outside right center", frameon=False, fontsize=9)
     return figure

@@ -30,9 +30,9 @@ import pandas as pd
 
 from fgn import profile_records, records
 from fgn.bench import COMPILED, EAGER, F_LINEAR
-from fgn.chains import Chain, Shape, find, problem
+from fgn.chains import Chain, Shape, find, problem, problem_of
 from fgn.costs import FROM_PRODUCTS, Card, blocks_of_busiest, card, features, multiprocessor_seconds
-from fgn.precision import PRECISIONS
+from fgn.precision import PRECISIONS, check_precision
 from fgn.work import NORM, ON_TENSOR_CORES, STANDS_BY, SUBJECTS, Work, works
 
 DRAM, L2, LAUNCH, EPILOGUE, WAITING = "DRAM", "L2", "launch", "epilogue", "waiting"
@@ -58,11 +58,6 @@ class Times(NamedTuple):
     @property
     def seconds(self) -> float:
         return max(self.dram, self.l2, self.multiprocessors) + self.launch
-
-
-def _check_precision(precision: str):
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision: expected one of {', '.join(PRECISIONS)}, got {precision!r}")
 
 
 def _card(of: Card | str | None) -> Card:
@@ -123,7 +118,7 @@ def _without(work: Work, operator: str) -> Work:
 
 def _launches(chain: Chain, shape: Shape, subject: str, precision: str, of: Card, without: str = ""):
     """The launches of a call with their times; `without` an operator that is fused into one of them."""
-    _check_precision(precision)
+    check_precision(precision)
     found = works(chain, shape, subject, precision, of.multiprocessors)
     last = max(index for index, work in enumerate(found) if work.kernel != STANDS_BY)
     return [
@@ -186,7 +181,7 @@ def versions(
 ) -> pd.DataFrame:
     """The predicted time of each version and of torch: subject, launches, ms, binds (the longest launch)."""
     of = _card(of)
-    _check_precision(precision)
+    check_precision(precision)
     chain, shape = problem(chain, shape, "cuda")
     rows = {}
     for subject in SUBJECTS:
@@ -322,7 +317,7 @@ def fusion_map(
     """
     of = _card(of)
     chain = find(chain)
-    _check_precision(precision)
+    check_precision(precision)
     ratios = {}
     for width in widths:
         shapes = [Shape(batch, width, width, max(1, width // channels)) for batch in batches]
@@ -341,12 +336,6 @@ def fusion_map(
 # Against what is recorded
 
 
-def _recorded_times(record: records.Record) -> pd.DataFrame:
-    tables = [table for table in (record.benchmark, record.precisions) if table is not None]
-    times = pd.concat(tables, ignore_index=True)
-    return times[times.median_ms.notna()]
-
-
 def compared(times: pd.DataFrame, of: Card, profiled=frozenset()) -> pd.DataFrame:
     """Times of whole chains and of F.linear, as `fgn.bench()` returns them, beside the predicted ones.
 
@@ -362,7 +351,7 @@ def compared(times: pd.DataFrame, of: Card, profiled=frozenset()) -> pd.DataFram
     times = times[times.median_ms.notna() & ((times.part == "chain") | (times.subject == F_LINEAR))]
     rows = []
     for row in times.itertuples():
-        chain, shape = problem(row.chain, tuple(int(getattr(row, size)) for size in Shape._fields))
+        chain, shape = problem_of(row)
         try:
             launches = _launches(chain, shape, row.subject, row.precision, of)
         except ValueError:
@@ -389,7 +378,7 @@ def check(name: str = "h200") -> pd.DataFrame:
     """`compared()` with every recorded time of a card."""
     launches = profile_records.read(name).launches
     profiled = launches[["batch", "in_features", "out_features"]].itertuples(index=False, name=None)
-    return compared(_recorded_times(records.read(name)), card(name), frozenset(profiled))
+    return compared(records.read(name).times, card(name), frozenset(profiled))
 
 
 def errors(checked: pd.DataFrame, by: str = "subject") -> pd.DataFrame:
@@ -414,7 +403,7 @@ def errors(checked: pd.DataFrame, by: str = "subject") -> pd.DataFrame:
 def recorded_rows(chain: str | Chain, places, name: str = "h200") -> pd.DataFrame:
     """The recorded times of a chain at some places, each a (shape, precision), as `fgn.bench()` returns them:
     the whole chain by each subject, once, and F.linear."""
-    times = _recorded_times(records.read(name))
+    times = records.read(name).times
     times = times[(times.part == "chain") | (times.subject == F_LINEAR)]
     found = []
     for sizes, precision in places:
@@ -433,7 +422,7 @@ def recorded_ratios(
     measured to be the fastest), predicted (the same, with this shape's own groups).
     """
     of = card(name)
-    times = _recorded_times(records.read(name))
+    times = records.read(name).times
     times = times[times.part == "chain"]
     wanted = (times.chain == find(chain).name) & (times.precision == precision)
     rows = []

@@ -16,7 +16,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from fgn.bench import RIVALS
 from fgn.model import NOTHING
-from fgn.plot import PART_COLOURS, colour
+from fgn.plot import PART_COLOURS, colour, new_figure, plain
 
 # Purple and orange are told apart by everybody; 1, where nothing is bought, is white.
 MAP_COLOURS = plt.colormaps["PuOr"]
@@ -25,21 +25,12 @@ ALONE_COLOUR, BYTES_COLOUR, FUSED_COLOUR = "#A9C4D9", "#31688E", "#E69F00"
 AIM = 0.15
 
 
-def _closed(figure: Figure) -> Figure:
-    plt.close(figure)
-    return figure
-
-
-def _plain(axes):
-    axes.spines[["top", "right"]].set_visible(False)
-
-
 def checked(frame: pd.DataFrame, title: str = "") -> Figure:
     """Predicted over measured, against the measured time: a point for each row of `fgn.model.check()`.
 
     Filled: held out. Hollow: a cost was found at this shape. The band is the aim, 15 %.
     """
-    figure, axes = plt.subplots(figsize=(10.4, 5.0), layout="constrained")
+    figure, ((axes,),) = new_figure(10.4, 5.0)
     axes.axhspan(1 / (1 + AIM), 1 + AIM, color="#E8E8E8", zorder=0)
     axes.axhline(1, color="black", linewidth=0.8, zorder=1)
     subjects = [name for name in dict.fromkeys(frame.subject) if name not in RIVALS]
@@ -70,7 +61,7 @@ def checked(frame: pd.DataFrame, title: str = "") -> Figure:
     axes.set_xlabel("measured time (log scale)")
     axes.set_ylabel("predicted ÷ measured (log scale)")
     axes.set_title(title, fontsize=10, loc="left")
-    _plain(axes)
+    plain(axes)
 
     def handle(name):
         style = {"marker": markers.get(name, "o"), "linestyle": "", "markersize": 6}
@@ -80,12 +71,12 @@ def checked(frame: pd.DataFrame, title: str = "") -> Figure:
     band = Rectangle((0, 0), 1, 1, color="#E8E8E8", label="within 15 %")
     handles = [*map(handle, subjects), hollow, band]
     axes.legend(handles=handles, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
-    return _closed(figure)
+    return figure
 
 
 def composition(tables: dict[str, pd.DataFrame], measured: dict[str, float] | None = None, title: str = ""):
     """The launches of some versions, a bar each, from `fgn.model.predict()`; measured times (ms) as marks."""
-    figure, axes = plt.subplots(figsize=(9.4, 1.4 + 0.42 * len(tables)), layout="constrained")
+    figure, ((axes,),) = new_figure(9.4, 1.4 + 0.42 * len(tables))
     whole = {name: table["µs"].sum() for name, table in tables.items()}
     ends = [*whole.values(), *(1e3 * ms for ms in (measured or {}).values())]
     for name, table in tables.items():
@@ -121,13 +112,13 @@ def composition(tables: dict[str, pd.DataFrame], measured: dict[str, float] | No
     axes.invert_yaxis()
     axes.set_xlabel("predicted time (µs), one piece for each launch; in words: what binds the longest one")
     axes.set_title(title, fontsize=10, loc="left")
-    _plain(axes)
-    return _closed(figure)
+    plain(axes)
+    return figure
 
 
 def operators(frame: pd.DataFrame, title: str = "") -> Figure:
     """What each operator takes in launches of its own, and fused; from `fgn.model.operators()`."""
-    figure, axes = plt.subplots(figsize=(9.4, 1.5 + 0.62 * len(frame)), layout="constrained")
+    figure, ((axes,),) = new_figure(9.4, 1.5 + 0.62 * len(frame))
     places = np.arange(len(frame))
     axes.barh(places - 0.18, frame["alone, µs"], 0.34, color=ALONE_COLOUR, label="in launches of its own")
     axes.barh(
@@ -149,8 +140,8 @@ def operators(frame: pd.DataFrame, title: str = "") -> Figure:
     axes.set_xlabel("predicted time (µs); in words: what binds the launches")
     axes.set_title(title, fontsize=10, loc="left")
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    _plain(axes)
-    return _closed(figure)
+    plain(axes)
+    return figure
 
 
 def fusion_maps(
@@ -162,11 +153,9 @@ def fusion_maps(
     less than 5 %, or grows. Circles: what was measured, from `fgn.model.recorded_ratios()`, for each map.
     mark: a (batch, width) to be framed.
     """
-    columns = len(maps)
     rows = max(len(frame) for frame in maps)
     width = 1.1 + sum(0.36 * len(frame.columns) + 0.35 for frame in maps)
-    size = (max(width, 5.2), 1.7 + 0.26 * rows)
-    figure, panels = plt.subplots(1, columns, figsize=size, squeeze=False, layout="constrained", sharey=True)
+    figure, panels = new_figure(max(width, 5.2), 1.7 + 0.26 * rows, columns=len(maps), sharey=True)
     norm = TwoSlopeNorm(0.0, math.log2(MAP_LIMITS[0]), math.log2(MAP_LIMITS[1]))
     for place, (axes, frame) in enumerate(zip(panels[0], maps, strict=True)):
         points = (
@@ -213,7 +202,7 @@ def fusion_maps(
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     if title:
         figure.suptitle(title, fontsize=10, x=0.01, ha="left")
-    return _closed(figure)
+    return figure
 
 
 def _number(axes, x: int, y: int, predicted: float, norm, measured: float | None):

@@ -69,13 +69,27 @@ def _panel_keys(results: pd.DataFrame, columns: list[str]) -> list[str]:
     return ["machine", *columns] if "machine" in results else columns
 
 
+def new_figure(
+    width: float, height: float, rows: int = 1, columns: int = 1, **options
+) -> tuple[Figure, np.ndarray]:
+    """A figure of that size in inches, and its rows of axes."""
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(width, height), squeeze=False, layout="constrained", **options
+    )
+    # Once closed, a figure is shown where it is returned, and not a second time by pyplot.
+    plt.close(figure)
+    return figure, axes
+
+
+def plain(axes):
+    """No frame above and to the right."""
+    axes.spines[["top", "right"]].set_visible(False)
+
+
 def _panels(count: int, height: float) -> tuple[Figure, list]:
     columns = min(count, 3)
     rows = math.ceil(count / columns)
-    size = (max(5.2 * columns, 7.5), height * rows)
-    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
-    # Once closed, a figure is shown where it is returned, and not a second time by pyplot.
-    plt.close(figure)
+    figure, axes = new_figure(max(5.2 * columns, 7.5), height * rows, rows, columns)
     figure.get_layout_engine().set(h_pad=0.12)
     for unused in axes.flat[count:]:
         unused.set_visible(False)
@@ -98,7 +112,7 @@ def _bars(axes, names: list[str], values, labels: list[str], limit: float, label
             axes.annotate(label, (end, name), xytext=(5, 0), bbox=box, **offset)
     axes.set_xlim(0, limit * 1.3)
     axes.invert_yaxis()
-    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes)
 
 
 def _simulated(rows: pd.DataFrame) -> str:
@@ -185,7 +199,7 @@ def errors(comparison: pd.DataFrame) -> Figure:
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes)
     axes.set_xlabel("relative error against float64, ‖y − y₆₄‖ / ‖y₆₄‖ (log scale)")
     return figure
 
@@ -219,7 +233,7 @@ def limits(prediction: pd.DataFrame, measured: dict[str, float], title: str = ""
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1), frameon=False, fontsize=9, borderaxespad=0.2)
     axes.set_xlim(0, 1.15 * max([values.max(), *measured.values()]))
     axes.invert_yaxis()
-    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes)
     words = {
         "ms": "predicted time of each limit alone (ms)",
         "cycles": "cycles of a multiprocessor for a step",
@@ -261,7 +275,7 @@ def traffic(launches: dict[str, pd.DataFrame], title: str = "") -> Figure:
     _legend_below(figure)
     axes.set_xlim(0, 1.3 * axes.dataLim.xmax)
     axes.invert_yaxis()
-    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes)
     axes.set_xlabel("memory read and written (MB), one piece for each launch")
     axes.set_title(title, fontsize=10, loc="left")
     return figure
@@ -306,7 +320,7 @@ def roofline(points: pd.DataFrame, ceilings: dict[str, Ceilings]) -> Figure:
     axes.yaxis.set_major_formatter(EngFormatter("FLOP/s"))
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes)
     axes.set_xlabel("operations for each byte that must move (log scale)")
     axes.set_ylabel("speed (log scale)")
     _legend_below(figure)
@@ -338,7 +352,7 @@ def savings(frame: pd.DataFrame, title: str = "") -> Figure:
     axes.invert_yaxis()
     axes.grid(axis="x", color="#E8E8E8", linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes)
     _legend_below(figure)
     axes.set_xlabel("time saved (% of the version before)")
     axes.set_title(title, fontsize=10, loc="left")
@@ -362,7 +376,7 @@ def share_of_fusion(curves: pd.DataFrame, measured: pd.DataFrame, title: str = "
     axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
     axes.grid(color="#E8E8E8", linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes)
     axes.legend(frameon=False, fontsize=9)
     axes.set_xlabel("in_features (log scale)")
     axes.set_ylabel("time saved (%)")
@@ -395,7 +409,7 @@ def warp_sectors(addresses: dict[str, np.ndarray], counted: dict[str, float], ti
     axes.set_xlim(0, end)
     axes.set_yticks(range(len(addresses)), list(addresses))
     axes.invert_yaxis()
-    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes)
     axes.set_xlabel("address (bytes from the first lane's); light: moved, dark: asked for")
     axes.set_title(title, fontsize=10, loc="left")
     axes.text(1.01, 1.02, "sectors of a request", transform=axes.transAxes, fontsize=9, va="bottom")
@@ -427,7 +441,7 @@ def warp_banks(words: dict[str, np.ndarray], counted: dict[str, float], title: s
     axes.set_ylim(len(words) - 0.4, -0.6)
     axes.set_yticks(range(len(words)), list(words))
     axes.set_xticks(range(0, grid.shape[1], 4))
-    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes)
     axes.set_xlabel("bank; in it, how many different words of it are wanted (white: none, no number: one)")
     axes.set_title(title, fontsize=10, loc="left")
     axes.text(1.01, 1.02, "wavefronts of a request", transform=axes.transAxes, fontsize=9, va="bottom")
@@ -451,7 +465,7 @@ def predictions(frame: pd.DataFrame, label: str, title: str = "") -> Figure:
     axes.set_xlim(0, 1.15 * frame.to_numpy().max())
     axes.grid(axis="x", color="#E8E8E8", linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes)
     axes.legend(
         ncols=2, loc="lower right", bbox_to_anchor=(1, 1), frameon=False, fontsize=9, borderaxespad=0.2
     )
@@ -471,7 +485,7 @@ def asked(frame: pd.DataFrame, label: str) -> Figure:
         axes.annotate(text, (row.read + row.written, name), **place)
     axes.set_xlim(0, 1.15 * (frame.read + frame.written).max())
     axes.invert_yaxis()
-    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes)
     axes.legend(
         ncols=2, loc="lower right", bbox_to_anchor=(1, 1), frameon=False, fontsize=9, borderaxespad=0.2
     )
@@ -488,10 +502,7 @@ def error_maps(maps: dict[str, np.ndarray]) -> Figure:
     count = len(maps)
     columns = min(count, 3)
     rows = math.ceil(count / columns)
-    figure, panels = plt.subplots(
-        rows, columns, figsize=(10.4, 1.9 * rows), squeeze=False, layout="constrained"
-    )
-    plt.close(figure)
+    figure, panels = new_figure(10.4, 1.9 * rows, rows, columns)
     largest = max(np.nanmax(errors, initial=0.0, where=np.isfinite(errors)) for errors in maps.values())
     colormap = plt.colormaps["YlOrRd"].with_extremes(bad="black")
     for axes, (name, errors) in zip(panels.flat, maps.items(), strict=False):

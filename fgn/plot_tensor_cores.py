@@ -12,7 +12,7 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from fgn.bench import F_LINEAR, RIVALS
-from fgn.plot import FLOOR_COLOUR, WRONG_COLOUR, colour, ladder_order
+from fgn.plot import FLOOR_COLOUR, WRONG_COLOUR, colour, ladder_order, new_figure, plain
 
 # Neighbours on the ladder have colours that are near to each other.
 SUBJECT_MARKERS = {"tensor_core": "s", "hopper": "^", F_LINEAR: "D"}
@@ -25,13 +25,9 @@ PIECE_STYLES = (("#31688E", "o"), ("#35B779", "s"), ("#440154", "^"), ("#7F7F7F"
 
 
 def _figure(width: float, height: float, rows: int = 1, columns: int = 1, **options) -> tuple[Figure, list]:
-    figure, axes = plt.subplots(
-        rows, columns, figsize=(width, height), squeeze=False, layout="constrained", **options
-    )
-    # Once closed, a figure is shown where it is returned, and not a second time by pyplot.
-    plt.close(figure)
+    figure, axes = new_figure(width, height, rows, columns, **options)
     for one in axes.flat:
-        one.spines[["top", "right"]].set_visible(False)
+        plain(one)
     return figure, list(axes.flat)
 
 

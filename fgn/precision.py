@@ -27,6 +27,12 @@ PRECISIONS = {
 }
 
 
+def check_precision(precision: str):
+    """ValueError for what is none of `PRECISIONS`."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision: expected one of {', '.join(PRECISIONS)}, got {precision!r}")
+
+
 def resolve(precision: str | None, dtype: torch.dtype) -> str:
     """The precision of a call on tensors of this dtype.
 

@@ -24,7 +24,7 @@ from fgn.chains import CHAINS, Chain, Shape, problem, random_inputs
 from fgn.functional import launch_count, prepares, run_chain
 from fgn.library import version_names
 from fgn.modules import ChainModule
-from fgn.precision import PRECISIONS, resolve
+from fgn.precision import PRECISIONS, check_precision, resolve
 
 # The columns before the metrics. A problem is a chain at a shape and a precision.
 PROBLEM = ["chain", *Shape._fields, "precision"]
@@ -195,8 +195,8 @@ def _described(model, x, shape, precision, seed, device):
             sizes = sizes._replace(batch=x.shape[0], in_features=x.shape[1])
             inputs = x, random_inputs(chain, sizes, x.device, seed)[1]
             inputs[1]["weight"] = inputs[1]["weight"].to(x.dtype)
-    if precision not in (None, *PRECISIONS):
-        raise ValueError(f"precision: expected one of {', '.join(PRECISIONS)}, got {precision!r}")
+    if precision is not None:
+        check_precision(precision)
     if inputs is not None:
         precision = resolve(precision, inputs[0].dtype)
     return Problem(chain, sizes, precision or "ieee", seed, inputs)

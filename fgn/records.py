@@ -51,6 +51,13 @@ class Record:
     def ceilings(self) -> Ceilings:
         return Ceilings(**self.environment["ceilings"])
 
+    @property
+    def times(self) -> pd.DataFrame:
+        """All recorded times, as `fgn.bench()` returns them: of the ladder, and on tensor cores."""
+        tables = [table for table in (self.benchmark, self.precisions) if table is not None]
+        times = pd.concat(tables, ignore_index=True)
+        return times[times.median_ms.notna()]
+
 
 def recorded() -> list[str]:
     """The names of the machines whose results are recorded."""

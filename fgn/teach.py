@@ -7,7 +7,6 @@ rung asks of a multiprocessor for each step; `predict()` makes cycles and times 
 from __future__ import annotations
 
 import functools
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from fgn.chains import CHAINS, Chain, Shape, default_shape, find, problem, rando
 from fgn.compare import relative_error
 from fgn.environment import recorded_environment
 from fgn.functional import group_norm, linear
+from fgn.library import for_device
 from fgn.records import Record, read, recorded
 from fgn.reference import ieee_float32
 from fgn.source import constants as constants
@@ -291,13 +291,11 @@ def check_linear(setting: Setting, version: str) -> pd.DataFrame:
 
 
 def multiprocessors_of(device) -> int:
-    """The multiprocessors of a GPU; of the simulator, its threads (`threads_by_default` in its launch.c)."""
+    """The multiprocessors of a GPU; of the simulator, its threads."""
     device = torch.device(device)
     if device.type == "cuda":
         return torch.cuda.get_device_properties(device).multi_processor_count
-    wanted = int(os.environ.get("FGN_SIM_THREADS", "0"))
-    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    return wanted if wanted > 0 else len(usable)
+    return for_device(device.type).load().sim_get_threads()
 
 
 def launches(chain: str | Chain, shape, version: str, device="cpu") -> pd.DataFrame:

@@ -383,9 +383,6 @@ def slots(own: bool = False) -> int:
     return c.RING_BYTES // (c.STEP_BYTES * (rows + c.TILE_COLUMNS))
 
 
-TEAMS = 2  # of warpgroups, which multiply
-
-
 def ring(
     slots: int,
     steps: int,
@@ -408,16 +405,17 @@ def ring(
     step, slot, begin, end.
     """
     rows = []
+    teams = constants("hopper_tile.h").TEAMS
     released = [0.0] * (slots + tiles * steps)  # when the slot of each step became free
     engine = tensor_cores = 0.0
-    free = [0.0] * TEAMS
+    free = [0.0] * teams
     for number in range(tiles * steps):
         tile, step, slot = number // steps, number % steps, number % slots
         begin = max(engine, released[number])
         engine = begin + copy_clocks
         full = engine + latency_clocks
         rows.append(("copy engine", "copy", tile, step, slot, begin, full))
-        readers = [tile % TEAMS] if own else range(TEAMS)
+        readers = [tile % teams] if own else range(teams)
         for reader in readers:
             name = f"team {reader}"
             begin = max(full, free[reader], tensor_cores)

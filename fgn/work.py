@@ -296,6 +296,10 @@ class _Call:
             **more,
         )
 
+    def groups_fit(self, columns: int) -> bool:
+        """Whether a tensor core rung normalises groups in tiles of so many columns."""
+        return 8 <= self.size <= columns and self.size & (self.size - 1) == 0
+
     def tensor_steps(self, step_bytes: int) -> int:
         """Steps along k, of so many bytes of a row of one of the factors' matrices."""
         return tiles(self.shape.in_features * (2 if self.split else self.element), step_bytes)
@@ -305,7 +309,7 @@ class _Call:
         column_tiles = at.SPLIT_COLUMN_TILES if self.split else at.MOST_COLUMN_TILES
         rows, columns = at.TILE_ROWS, at.WARPS_ACROSS * column_tiles * at.MMA_COLUMNS
         blocks = tiles(self.shape.batch, rows) * tiles(self.shape.out_features, columns)
-        in_tile = 8 <= self.size <= columns and self.size & (self.size - 1) == 0
+        in_tile = self.groups_fit(columns)
         steps = self.tensor_steps(at.STEP_BYTES)
         product = self.tensor_tiles("tensor_core", rows * columns, steps, blocks, in_tile)
         if in_tile:
@@ -317,7 +321,7 @@ class _Call:
         """A tile is the two teams' of a block, or one's own; all is counted for one team and wide
         tiles: a step of a narrow one is half a step."""
         at = constants("hopper_tile.h")
-        if not (8 <= self.size <= at.PAIR * at.TILE_COLUMNS and self.size & (self.size - 1) == 0):
+        if not self.groups_fit(at.PAIR * at.TILE_COLUMNS):
             raise ValueError("version: hopper needs groups of 8, 16, ..., 512 channels")
         batch, out_features = self.shape.batch, self.shape.out_features
 
