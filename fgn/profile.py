@@ -24,7 +24,7 @@ from fgn.chains import CHAINS, Chain, Shape, problem, random_inputs
 from fgn.functional import launch_count, prepares, run_chain
 from fgn.library import version_names
 from fgn.modules import ChainModule
-from fgn.precision import PRECISIONS, check_precision, resolve
+from fgn.precision import check_precision, resolve
 
 # The columns before the metrics. A problem is a chain at a shape and a precision.
 PROBLEM = ["chain", *Shape._fields, "precision"]
