@@ -12,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
-C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/sim/*.h cuda_c/sim/*.c \
+C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/*/*.h cuda_c/*/*.cu cuda_c/sim/*.c \
 	cuda_c/sim/counted/*.h cuda_c/sim/counted/*.c bugs/*.cu bugs/right/*.cu \
 	tests/agreement/*.cu tests/faults/*.cu)
 SANITIZER_RUNTIME = $(shell $(CC) -print-file-name=libasan.so) $(shell $(CC) -print-file-name=libstdc++.so)
@@ -34,8 +34,8 @@ notebooks: build
 
 check: $(INSTALLED)
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
-	$(BIN)/ruff check fgn bugs tests notebooks
-	$(BIN)/ruff format --check fgn bugs tests notebooks
+	$(BIN)/ruff check fgn bugs tests tools notebooks
+	$(BIN)/ruff format --check fgn bugs tests tools notebooks
 
 test: check build
 	$(BIN)/python -m pytest --nbmake --nbmake-timeout=300 tests notebooks
@@ -52,7 +52,7 @@ sanitize: $(INSTALLED)
 sanitize-gpu: build
 	for tool in memcheck racecheck initcheck synccheck; do \
 		compute-sanitizer --tool $$tool --kernel-name regex=_kernel --error-exitcode 1 \
-			$(BIN)/python tests/every_kernel.py || exit 1; \
+			$(BIN)/python tools/every_kernel.py || exit 1; \
 	done
 
 lab: build

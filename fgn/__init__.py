@@ -18,26 +18,26 @@ fgn.model.versions("gemm_groupnorm_hardtanh")   predicted times, and what binds;
 
 import importlib
 
-from fgn.bench import Ceilings, Floor, bench, floor, measure_ceilings
+from fgn.bugs.diagnose import diagnose
 from fgn.chains import CHAINS, POINTWISE, Chain, Pointwise, Shape
-from fgn.compare import compare
-from fgn.counted import KernelFault, check, count, count_lines, count_warps
-from fgn.diagnose import diagnose
-from fgn.environment import environment
 from fgn.functional import chain_forward, group_norm, linear
-from fgn.library import BuildError, MissingToolError
-from fgn.live import kernel, load_ipython_extension, time
+from fgn.live.kernels import kernel, load_ipython_extension, time
+from fgn.measure.bench import Ceilings, Floor, bench, floor, measure_ceilings
+from fgn.measure.compare import compare
+from fgn.measure.environment import environment
 from fgn.modules import (
     GemmBiasAddHardtanhMishGroupNorm,
     GemmGroupNormHardtanh,
     MatmulGroupNormLeakyReluSum,
 )
-from fgn.ncu import ProfilerError
+from fgn.native.library import BuildError, MissingToolError
+from fgn.native.source import source
+from fgn.native.versions import versions
 from fgn.precision import PRECISIONS
-from fgn.profile import profile
-from fgn.source import source
-from fgn.source_view import source_view
-from fgn.versions import versions
+from fgn.profiling.ncu import ProfilerError
+from fgn.profiling.profile import profile
+from fgn.simulator.counted import KernelFault, check, count, count_lines, count_warps
+from fgn.simulator.source_view import source_view
 
 __all__ = [
     "CHAINS",
@@ -86,6 +86,15 @@ __all__ = [
 
 def __getattr__(name: str):
     # matplotlib is slow to import, so the modules that need more than the rest are imported when first used.
-    if name in ("gallery", "launch_plots", "model", "plot", "profile_records", "records", "session"):
-        return importlib.import_module(f"fgn.{name}")
+    homes = {
+        "gallery": "fgn.bugs.gallery",
+        "launch_plots": "fgn.plot.launches",
+        "model": "fgn.model.predictions",
+        "plot": "fgn.plot.results",
+        "profile_records": "fgn.profiling.records",
+        "records": "fgn.measure.records",
+        "session": "fgn.profiling.session",
+    }
+    if name in homes:
+        return importlib.import_module(homes[name])
     raise AttributeError(f"module 'fgn' has no attribute {name!r}")

@@ -10,11 +10,11 @@ import pandas as pd
 import torch
 
 from fgn.chains import CHAINS, Shape
-from fgn.library import BuildError, MissingToolError, for_device
-from fgn.ncu import ProfilerError
+from fgn.native.library import BuildError, MissingToolError, for_device
+from fgn.native.versions import default_device
 from fgn.precision import PRECISIONS
-from fgn.profile_records import PARTS
-from fgn.versions import default_device
+from fgn.profiling.ncu import ProfilerError
+from fgn.profiling.records import PARTS
 
 
 def build(arguments):
@@ -57,8 +57,8 @@ def compare(arguments):
 def bench(arguments):
     """Time every version and torch."""
     from fgn import bench
-    from fgn.bench import bench_all, bench_precisions
-    from fgn.records import write, write_precisions
+    from fgn.measure.bench import bench_all, bench_precisions
+    from fgn.measure.records import write, write_precisions
 
     device = torch.device(arguments.device) if arguments.device else default_device()
     if arguments.record:
@@ -94,8 +94,9 @@ def source_view(arguments):
 
 def profile(arguments):
     """Show what each launch takes and moves: by ncu on a GPU, else as recorded, else as counted."""
-    from fgn import launch_plots, profile_records
-    from fgn.session import open_session
+    from fgn.plot import launches as launch_plots
+    from fgn.profiling import records as profile_records
+    from fgn.profiling.session import open_session
 
     chains = [arguments.chain] if arguments.chain else list(CHAINS)
     if arguments.record is not None:
@@ -133,7 +134,11 @@ def save(figures: dict, folder: Path, kind: str):
 
 def plot(arguments):
     """Draw recorded results into PNG or SVG files."""
-    from fgn import model, model_plots, plot, profile_records, records
+    from fgn.measure import records
+    from fgn.model import predictions as model
+    from fgn.plot import fusion_maps as model_plots
+    from fgn.plot import results as plot
+    from fgn.profiling import records as profile_records
 
     record = records.read(arguments.gpu)
     figures = {"gemm": plot.gemm_ladder(record.benchmark)}
@@ -150,7 +155,7 @@ def plot(arguments):
 
 def model(arguments):
     """Predict the time of every version from recorded profiles: no GPU is needed."""
-    from fgn import model
+    from fgn.model import predictions as model
 
     for chain in [arguments.chain] if arguments.chain else CHAINS:
         frame = model.versions(chain, arguments.shape, arguments.precision, arguments.gpu)
@@ -159,7 +164,7 @@ def model(arguments):
 
 def bugs(arguments):
     """Run the gallery's planted bugs: all, or one with its story and its change."""
-    from fgn import gallery
+    from fgn.bugs import gallery
 
     if arguments.name is None:
         for row in gallery.run_all().itertuples():
@@ -170,7 +175,7 @@ def bugs(arguments):
 
 def readme(arguments):
     """Make the results table of README.md anew from profiles/."""
-    from fgn.readme import README, updated
+    from readme import README, updated
 
     README.write_text(updated(README.read_text()))
 

@@ -22,10 +22,11 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from fgn import counted, prepared
 from fgn.chains import POINTWISE, Chain, Pointwise, Shape
-from fgn.library import ffi, for_device, interruptible, version_names
+from fgn.native import prepared
+from fgn.native.library import ffi, for_device, interruptible, version_names
 from fgn.precision import PRECISIONS, resolve
+from fgn.simulator import counted
 
 C_TYPES = {
     torch.float32: "FGN_FLOAT32",

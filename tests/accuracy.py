@@ -7,9 +7,9 @@ from dataclasses import replace
 import torch
 
 from fgn.chains import POINTWISE, Shape
-from fgn.compare import misplaced, relative_error
 from fgn.functional import PRODUCT, launch_count
-from fgn.library import version_names
+from fgn.measure.compare import misplaced, relative_error
+from fgn.native.library import version_names
 from fgn.reference import chain_reference, chain_reference64, ieee_float32
 
 ORDERS = 8

@@ -20,11 +20,11 @@ from hardware_counters import (
 )
 
 import fgn
-from fgn import counted
 from fgn.chains import problem, random_inputs
 from fgn.functional import run_chain
-from fgn.library import COUNTED_SIMULATOR
-from fgn.records import PROFILES
+from fgn.measure.records import PROFILES
+from fgn.native.library import COUNTED_SIMULATOR
+from fgn.simulator import counted
 
 RECORDED = PROFILES / "h200"
 

@@ -4,7 +4,9 @@ import pytest
 import torch
 
 import fgn
-from fgn import ceilings, metrics, profile_records
+from fgn.measure import ceilings
+from fgn.profiling import records as profile_records
+from fgn.simulator import metrics
 
 
 @pytest.mark.parametrize(

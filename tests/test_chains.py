@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import fgn
 from fgn.chains import CHAINS, Chain, Pointwise, Shape, default_shape, random_inputs
 from fgn.functional import launch_count, run_chain
-from fgn.library import version_names
+from fgn.native.library import version_names
 
 VERSIONS = version_names()
 

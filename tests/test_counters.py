@@ -7,10 +7,10 @@ import torch
 from random_launches import random_call, simulated_versions
 
 import fgn
-from fgn import counted
 from fgn.chains import CHAINS, Shape, problem, random_inputs
 from fgn.functional import PRODUCT, _c_chain, _pointer, run_chain
-from fgn.library import version_names
+from fgn.native.library import version_names
+from fgn.simulator import counted
 
 REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
 SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"

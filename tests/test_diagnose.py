@@ -4,10 +4,10 @@ import pytest
 import torch
 
 import fgn
+from fgn.bugs.diagnose import _chain_mistakes, diagnose, diagnose_norm, diagnose_product, never_written
 from fgn.chains import CHAINS, Shape, problem, random_inputs
-from fgn.diagnose import _chain_mistakes, diagnose, diagnose_norm, diagnose_product, never_written
 from fgn.functional import run_chain
-from fgn.library import version_names
+from fgn.native.library import version_names
 from fgn.reference import chain_reference, chain_reference64, norm_reference, product_reference
 
 SHAPE = Shape(20, 40, 72, 3)

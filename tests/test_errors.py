@@ -5,8 +5,8 @@ import torch
 from accuracy import with_groups
 
 import fgn
-from fgn import library
 from fgn.chains import CHAINS, Shape, problem, random_inputs
+from fgn.native import library
 
 CHAIN, SHAPE = problem("gemm_biasadd_hardtanh_mish_groupnorm", Shape(5, 12, 24, 4))
 

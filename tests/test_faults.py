@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import fgn
-from fgn import counted
-from fgn.library import COUNTED_SIMULATOR, ROOT, SOURCES, Library, ffi
+from fgn.native.library import COUNTED_SIMULATOR, ROOT, SOURCES, Library, ffi
+from fgn.simulator import counted
 
 FOLDER = ROOT / "tests" / "faults"
 

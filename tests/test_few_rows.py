@@ -5,8 +5,8 @@ import torch
 from accuracy import assert_accurate, with_groups
 
 from fgn.chains import CHAINS, Shape, random_inputs
-from fgn.compare import misplaced, relative_error
 from fgn.functional import PRODUCT, launch_count, run_chain
+from fgn.measure.compare import misplaced, relative_error
 from fgn.precision import PRECISIONS
 from fgn.reference import chain_reference64, ieee_float32
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import fgn
-from fgn import gallery
-from fgn.counted import KINDS, KernelFault
-from fgn.gallery import BUGS, COMPARISON, DATA, FOLDER, KERNELS, RIGHT
-from fgn.library import ROOT
+from fgn.bugs import gallery
+from fgn.bugs.gallery import BUGS, COMPARISON, DATA, FOLDER, KERNELS, RIGHT
+from fgn.native.library import ROOT
+from fgn.simulator.counted import KINDS, KernelFault
 
 MOST_CHANGED_LINES = 16
 

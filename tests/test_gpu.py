@@ -9,9 +9,9 @@ from accuracy import with_groups
 
 import fgn
 from fgn.chains import CHAINS, Shape, default_shape, problem, random_inputs
-from fgn.compare import relative_error
 from fgn.functional import launch_count, run_chain
-from fgn.library import ROOT, version_names
+from fgn.measure.compare import relative_error
+from fgn.native.library import ROOT, version_names
 from fgn.reference import chain_reference64
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -123,7 +123,7 @@ def test_an_error_of_the_cuda_runtime_is_an_exception():
 import torch, fgn
 from fgn.chains import problem, random_inputs
 from fgn.functional import PRODUCT, _c_chain, _library_of, _raise_for
-from fgn.library import ffi
+from fgn.native.library import ffi
 x = torch.rand(4, 8, device="cuda")
 with _library_of(x.device) as (library, stream):
     nowhere = ffi().cast("float *", 4096)

@@ -10,12 +10,15 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 import fgn
-from fgn import launch_plots, launch_words, metrics, profile_records
-from fgn.bench import COMPILED, EAGER
 from fgn.chains import CHAINS
 from fgn.functional import PRODUCT
-from fgn.launch_words import PARTS, part_of
-from fgn.profile import PROBLEM, SIMULATOR
+from fgn.measure.bench import COMPILED, EAGER
+from fgn.plot import launches as launch_plots
+from fgn.profiling import launch_words
+from fgn.profiling import records as profile_records
+from fgn.profiling.launch_words import PARTS, part_of
+from fgn.profiling.profile import PROBLEM, SIMULATOR
+from fgn.simulator import metrics
 
 RECORD = profile_records.read("h200")
 

@@ -10,8 +10,17 @@ import pytest
 import torch
 
 import fgn
-from fgn import library
-from fgn.library import GPU, ROOT, SIMULATOR, BuildError, MissingToolError, ffi, find_nvcc, version_table
+from fgn.native import library
+from fgn.native.library import (
+    GPU,
+    ROOT,
+    SIMULATOR,
+    BuildError,
+    MissingToolError,
+    ffi,
+    find_nvcc,
+    version_table,
+)
 
 KERNEL = """
 #include "answer.h"
@@ -98,7 +107,7 @@ def test_two_processes_do_not_build_at_once(small):
     script = f"""
 from dataclasses import replace
 from pathlib import Path
-from fgn.library import SIMULATOR
+from fgn.native.library import SIMULATOR
 print(replace(SIMULATOR, name="small", sources=Path({str(small.sources)!r}),
       directory=Path({str(small.directory)!r})).build())
 """
@@ -181,7 +190,7 @@ def output_of(script: str, *arguments) -> str:
 
 INCLUDED = """
 import cffi, gc
-from fgn.library import ffi
+from fgn.native.library import ffi
 other = cffi.FFI()
 other.include(ffi())
 other.new("dim3 *")

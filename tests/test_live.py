@@ -14,8 +14,8 @@ import torch
 from hypothesis import given, settings
 
 import fgn
-from fgn.library import ROOT, find_nvcc
-from fgn.live import CellError, _define
+from fgn.live.kernels import CellError, _define
+from fgn.native.library import ROOT, find_nvcc
 
 SCALE = """
 __global__ void scale(float *y, const float *__restrict__ x, float a, int n) {
@@ -195,7 +195,7 @@ def test_warnings_are_shown_once():
 def test_a_content_is_compiled_once(monkeypatch):
     x = torch.zeros(4)
     fgn.kernel(SCALE)[1, 32](x, x, 1.0, 4)
-    monkeypatch.setattr("fgn.live.Program._run", lambda *_: pytest.fail("compiled again"))
+    monkeypatch.setattr("fgn.live.kernels.Program._run", lambda *_: pytest.fail("compiled again"))
     fgn.kernel(SCALE)[1, 32](x, x, 1.0, 4)
 
 

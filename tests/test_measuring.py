@@ -5,16 +5,17 @@ import pandas as pd
 import pytest
 import torch
 from accuracy import versions_on
+from readme import BEGIN, END, results_table, updated
 
 import fgn
 from fgn import bench as bench_function
-from fgn import plot, records
-from fgn.bench import COLUMNS, EAGER, F_LINEAR, Ceilings, floor, measure, tensor_core_versions
 from fgn.chains import CHAINS, Shape, problem
-from fgn.compare import TORCH, misplaced, relative_error
 from fgn.functional import default_version
-from fgn.library import MissingToolError, version_names
-from fgn.readme import BEGIN, END, results_table, updated
+from fgn.measure import records
+from fgn.measure.bench import COLUMNS, EAGER, F_LINEAR, Ceilings, floor, measure, tensor_core_versions
+from fgn.measure.compare import TORCH, misplaced, relative_error
+from fgn.native.library import MissingToolError, version_names
+from fgn.plot import results as plot
 from fgn.reference import ieee_float32
 
 SHAPE = Shape(6, 16, 32, 4)

@@ -9,11 +9,16 @@ import pytest
 from matplotlib.figure import Figure
 
 import fgn
-from fgn import costs, explore, model, model_plots, profile_records, teach
-from fgn.bench import COMPILED, EAGER, F_LINEAR, Ceilings
 from fgn.chains import CHAINS, Shape, problem
+from fgn.measure.bench import COMPILED, EAGER, F_LINEAR, Ceilings
+from fgn.model import costs
+from fgn.model import predictions as model
+from fgn.model.work import STANDS_BY, SUBJECTS, works
+from fgn.plot import fusion_maps as model_plots
 from fgn.precision import PRECISIONS
-from fgn.work import STANDS_BY, SUBJECTS, works
+from fgn.profiling import records as profile_records
+from fgn.teaching import explore
+from fgn.teaching import lessons as teach
 
 NAME = "gemm_biasadd_hardtanh_mish_groupnorm"
 NARROW, SQUARE, FEW = (16384, 1024, 1024, 32), (1024, 8192, 8192), (16, 8192, 8192)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import fgn
 from fgn.chains import POINTWISE, Chain, Pointwise, Shape
-from fgn.compare import relative_error
 from fgn.functional import PRODUCT, launch_count
-from fgn.library import version_names
+from fgn.measure.compare import relative_error
+from fgn.native.library import version_names
 from fgn.reference import ieee_float32
 
 every_version = pytest.mark.parametrize("version", version_names())

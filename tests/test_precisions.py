@@ -7,12 +7,12 @@ import torch
 from accuracy import with_groups
 
 import fgn
-from fgn import prepared
-from fgn.bench import tensor_core_versions
 from fgn.chains import CHAINS, Shape, random_inputs
-from fgn.compare import misplaced, relative_error
 from fgn.functional import PRODUCT, launch_count, run_chain
-from fgn.library import version_names
+from fgn.measure.bench import tensor_core_versions
+from fgn.measure.compare import misplaced, relative_error
+from fgn.native import prepared
+from fgn.native.library import version_names
 from fgn.precision import PRECISIONS, resolve, torch_precision
 from fgn.reference import chain_reference, chain_reference64
 

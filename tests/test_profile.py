@@ -14,11 +14,13 @@ import pytest
 import torch
 
 import fgn
-from fgn import metrics, ncu, ncu_target, profile_records, session
-from fgn.ceilings import Roofs
 from fgn.chains import CHAINS
-from fgn.library import ROOT
-from fgn.profile import IDENTITY, PROBLEM, SIMULATOR, subjects
+from fgn.measure.ceilings import Roofs
+from fgn.native.library import ROOT
+from fgn.profiling import ncu, ncu_target, session
+from fgn.profiling import records as profile_records
+from fgn.profiling.profile import IDENTITY, PROBLEM, SIMULATOR, subjects
+from fgn.simulator import metrics
 
 NAME = "gemm_biasadd_hardtanh_mish_groupnorm"
 NARROW = (65536, 512, 512, 32)
@@ -222,7 +224,7 @@ def test_without_permission_the_recorded_profiles_are_there(tmp_path, monkeypatc
     program = failing_ncu(tmp_path, "==ERROR== ERR_NVGPUCTRPERM")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(ncu, "find_ncu", lambda: program)
-    monkeypatch.setattr(sys.modules["fgn.profile"], "subjects", lambda described: ["fused"])
+    monkeypatch.setattr(sys.modules["fgn.profiling.profile"], "subjects", lambda described: ["fused"])
     with pytest.warns(UserWarning, match="RmProfilingAdminOnly.*these are the profiles of NVIDIA H200"):
         rows = fgn.profile(NAME, shape=NARROW, version="fused", progress=False)
     assert len(rows) == 2
@@ -245,7 +247,9 @@ def ncu_with_a_report(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda: gpu)
     monkeypatch.setattr(ncu, "find_ncu", lambda: str(program))
-    monkeypatch.setattr(sys.modules["fgn.profile"], "subjects", lambda described: ["naive", "fused"])
+    monkeypatch.setattr(
+        sys.modules["fgn.profiling.profile"], "subjects", lambda described: ["naive", "fused"]
+    )
     return seen
 
 

@@ -8,11 +8,11 @@ import tomllib
 import pytest
 import torch
 from accuracy import versions_on
+from readme import updated
 
 import fgn
-from fgn.library import ROOT, SOURCES, version_names
-from fgn.readme import updated
-from fgn.source import source_text
+from fgn.native.library import ROOT, SOURCES, version_names
+from fgn.native.source import source_text
 
 PIN = re.compile(r"([A-Za-z0-9_-]+)==([0-9][0-9a-z.]*)")
 

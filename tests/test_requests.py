@@ -6,10 +6,11 @@ import pytest
 import torch
 
 import fgn
-from fgn import plot, teach
-from fgn.counted import count
-from fgn.diagnose import diagnose, never_written
-from fgn.live import kernel
+from fgn.bugs.diagnose import diagnose, never_written
+from fgn.live.kernels import kernel
+from fgn.plot import results as plot
+from fgn.simulator.counted import count
+from fgn.teaching import lessons as teach
 
 LANES = np.arange(32)
 

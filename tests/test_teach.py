@@ -5,10 +5,11 @@ import pytest
 import torch
 
 import fgn
-from fgn import plot, teach
-from fgn.bench import Ceilings
 from fgn.chains import CHAINS, default_shape
-from fgn.compare import TORCH
+from fgn.measure.bench import Ceilings
+from fgn.measure.compare import TORCH
+from fgn.plot import results as plot
+from fgn.teaching import lessons as teach
 
 NAME = "gemm_biasadd_hardtanh_mish_groupnorm"
 MACHINE = teach.Machine("a GPU", Ceilings(4e12, 5e13), 100, 2e9, 50_000_000, 128)

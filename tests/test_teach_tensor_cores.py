@@ -10,12 +10,14 @@ import torch
 import torch.nn.functional as F
 
 import fgn
-from fgn import plot_tensor_cores as draw
-from fgn import profile_records, records, teach
-from fgn import teach_tensor_cores as cores
-from fgn.bench import F_LINEAR
-from fgn.compare import TORCH, relative_error
-from fgn.library import ROOT, version_names
+from fgn.measure import records
+from fgn.measure.bench import F_LINEAR
+from fgn.measure.compare import TORCH, relative_error
+from fgn.native.library import ROOT, version_names
+from fgn.profiling import records as profile_records
+from fgn.teaching import lessons as teach
+from fgn.teaching import tensor_core_plots as draw
+from fgn.teaching import tensor_cores as cores
 
 NAME = "gemm_biasadd_hardtanh_mish_groupnorm"
 CPU = torch.device("cpu")
@@ -133,7 +135,7 @@ MODEL = {"copy_clocks": 1000, "latency_clocks": 1200, "multiply_clocks": 1000}
 
 
 def test_a_step_is_what_the_kernels_header_says():
-    text = (ROOT / "cuda_c" / "hopper_tile.h").read_text()
+    text = (ROOT / "cuda_c" / "hopper/tile.h").read_text()
     assert cores.step_clocks("bf16") == cores.step_clocks("tf32") == 1024 and "1024 clocks" in text
     assert cores.step_clocks("ieee") == 3 * 1024
     assert cores.step_bytes() == (16 + 16) * 1024 and cores.step_bytes(pair=False) == 48 * 1024

@@ -174,7 +174,7 @@ unsigned sim_active_mask(const struct sim_site *site);
  */
 void sim_matrix_rows(const struct sim_site *site, const void *mine, const void **row);
 
-/* sum += a b for 16 rows, 8 columns and 32 bytes of k; ptx_mma.h says which lane has what. Products
+/* sum += a b for 16 rows, 8 columns and 32 bytes of k; ptx/mma.h says which lane has what. Products
  * are exact, and so is their sum with what was there, which is then cut off to float32, towards zero; a GPU
  * cuts off a little more, where a product is small beside the others. Of float32 factors (tf32) the lower 13
  * bits do not count. */

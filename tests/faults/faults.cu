@@ -1,6 +1,6 @@
 /* Kernels that each do one thing that no kernel may do; tests/test_faults.py says what is to be told of them.
  */
-#include "portable.h"
+#include "shared/portable.h"
 
 struct fault_args {
     float *x; /* `n` floats */

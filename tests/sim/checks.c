@@ -1,7 +1,7 @@
 /* What the simulator must do, each thing as a small kernel and a check of its result.
  *
  * Run without arguments it lists the names of the checks; run with names, it runs those. */
-#include "ptx_mma.h"
+#include "ptx/mma.h"
 #include "sim/cuda.h"
 #include <pthread.h>
 #include <stdlib.h>

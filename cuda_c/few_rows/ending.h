@@ -1,0 +1,230 @@
+/* What follows the product of few rows: bias, operators, GroupNorm, operators, and y in its own type.
+ *
+ * A team of threads takes a group of one row: the product's kernel does so where its blocks hold whole
+ * groups, and otherwise a second, small kernel. Groups of 4, 8, ... up to 128 channels are in the lanes'
+ * registers, four channels each; the values of others are in shared memory.
+ *
+ * This code runs once in a launch, and small problems wait for it to be fetched from memory: it is short, and
+ * loops are not unrolled. */
+#pragma once
+
+#include "shared/element.h"
+#include "shared/rung.h"
+#include "shared/moments.h"
+#include "shared/pointwise.h"
+#include "ptx/few_rows.h"
+#include "shared/team.h"
+
+/* That a thread works on at once. */
+#define FOUR 4
+
+/* The most channels that a warp rather than a block ends. */
+#define LARGEST_WARP_GROUP 128
+
+struct ending {
+    const float *bias; /* (channels,) or NULL */
+    struct operators before;
+    struct group_norm norm; /* its x and y are not used; groups 0: no norm */
+    void *y;                /* (batch, channels) */
+    fgn_type type;
+    bool aligned_y; /* fours of y are */
+    bool fours;     /* channels and groups come in fours */
+    int size;       /* the channels that a team ends together: a group, or without a norm what a lane does */
+    int lanes;      /* the lanes for a group of up to LARGEST_WARP_GROUP channels, four for each */
+    float one_over_size;
+};
+
+/* Whether lanes hold their group in registers, four channels each. */
+static inline __host__ __device__ bool lanes_hold_group(const struct ending *ending) {
+    return ending->fours && ending->size <= LARGEST_WARP_GROUP;
+}
+
+static struct ending ending_of(const fgn_chain *chain, void *y) {
+    const struct condition always = {NULL, NULL, false};
+    struct ending ending;
+    memset(&ending, 0, sizeof ending);
+    ending.bias = chain->bias;
+    ending.before = operators_of(chain->before_count, chain->before);
+    ending.norm = norm_of(chain, NULL, NULL, chain->type, always);
+    ending.y = y;
+    ending.type = chain->type;
+    ending.aligned_y = (uintptr_t)y % (FOUR * sizeof(float)) == 0;
+    if (chain->groups > 0)
+        ending.size = (int)group_size_of(chain);
+    else
+        ending.size = chain->out_features % FOUR == 0 ? FOUR : 1;
+    ending.fours = ending.size % FOUR == 0;
+    ending.lanes = power_of_two_above(tiles(ending.size, FOUR), LANES);
+    ending.one_over_size = 1.0f / ending.size;
+    return ending;
+}
+
+/* ---- Before the norm ---- */
+
+/* before(sum + bias), for neighbours `step` channels apart. */
+static __forceinline__ __device__ void begin_ending(const struct ending *ending, float *value, int count,
+                                                    int64_t channel, int step) {
+    if (ending->bias) {
+#pragma unroll
+        for (int i = 0; i < count; i++)
+            value[i] += ending->bias[channel + i * step];
+    }
+    apply_operators(&ending->before, value, count, channel, step);
+}
+
+/* ---- The norm and what follows it ---- */
+
+/* The threads that work on one group: lanes of a warp, or all threads of a block. */
+struct members {
+    int member;
+    int count;
+    float (*of_warp)[2]; /* shared memory, two floats for each warp; of a block only */
+};
+
+/* The sums of two values over the members. */
+static inline __device__ void sums_of_members(float *v, const struct members *team) {
+    team_sums(v, 2, team->count < LANES ? team->count : LANES);
+    if (team->count <= LANES)
+        return;
+    __syncthreads(); /* the sums before have been read */
+    if (team->member % LANES == 0) {
+        team->of_warp[team->member / LANES][0] = v[0];
+        team->of_warp[team->member / LANES][1] = v[1];
+    }
+    __syncthreads();
+    v[0] = v[1] = 0.0f;
+#pragma unroll 1
+    for (int warp = 0; warp < team->count / LANES; warp++) {
+        v[0] += team->of_warp[warp][0];
+        v[1] += team->of_warp[warp][1];
+    }
+}
+
+/* `count` neighbours, which is 4 or 1: four are aligned. */
+static __forceinline__ __device__ void read_values(float *value, const float *from, int count) {
+    if (count == FOUR) {
+        float4 quad = *(const float4 *)from;
+        value[0] = quad.x;
+        value[1] = quad.y;
+        value[2] = quad.z;
+        value[3] = quad.w;
+    } else {
+        value[0] = *from;
+    }
+}
+
+static __forceinline__ __device__ void write_values(float *to, const float *value, int count) {
+    if (count == FOUR)
+        *(float4 *)to = make_float4(value[0], value[1], value[2], value[3]);
+    else
+        *to = value[0];
+}
+
+static __forceinline__ __device__ void write_element(void *to, int64_t index, float v, fgn_type type) {
+    if (type == FGN_FLOAT32)
+        ((float *)to)[index] = v;
+    else
+        ((uint16_t *)to)[index] = type == FGN_FLOAT16 ? float16_bits(v) : bfloat16_bits(v);
+}
+
+static __forceinline__ __device__ uint32_t pair_of(float low, float high, fgn_type type) {
+    return type == FGN_FLOAT16 ? float16_pair(low, high) : bfloat16_pair(low, high);
+}
+
+static __forceinline__ __device__ void write_y(const struct ending *ending, int64_t index, const float *value,
+                                               int count) {
+    if (count == FOUR && ending->aligned_y) {
+        if (ending->type == FGN_FLOAT32)
+            write_values((float *)ending->y + index, value, FOUR);
+        else
+            *(uint2 *)((uint16_t *)ending->y + index) = make_uint2(pair_of(value[0], value[1], ending->type),
+                                                                   pair_of(value[2], value[3], ending->type));
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < count; i++)
+        write_element(ending->y, index + i, value[i], ending->type);
+}
+
+/* The whole ending for groups that lanes hold: four channels of a row are in `v`. All lanes of the warp call
+ * this together; those without a part of a group are not present. */
+static __forceinline__ __device__ void end_four(const struct ending *ending, float *v, bool present,
+                                                int64_t row, int64_t channel) {
+    const struct group_norm *norm = &ending->norm;
+    int lanes = ending->lanes;
+    if (present)
+        begin_ending(ending, v, FOUR, channel, 1);
+    if (norm->groups > 0) {
+        float pivot = __shfl_sync(0xffffffffu, v[0], threadIdx.x % LANES & ~(lanes - 1));
+        float sum = present ? v[0] - pivot + (v[1] - pivot) + (v[2] - pivot + (v[3] - pivot)) : 0.0f;
+        float mean = pivot + team_sum(sum, lanes) * ending->one_over_size;
+        struct differences total = {0.0f, 0.0f};
+#pragma unroll
+        for (int i = 0; i < FOUR; i++)
+            add_difference(&total, present ? v[i] - mean : 0.0f);
+        float sums[2] = {total.sum, total.squares};
+        team_sums(sums, 2, lanes);
+        total.sum = sums[0];
+        total.squares = sums[1];
+        struct moments moments = moments_of(mean, total, ending->one_over_size, norm->eps);
+        if (present) {
+#pragma unroll
+            for (int i = 0; i < FOUR; i++)
+                v[i] = scale_and_shift(norm, normalised(v[i], moments), channel + i);
+            apply_operators(&norm->after, v, FOUR, channel, 1);
+        }
+    }
+    if (present)
+        write_y(ending, row * norm->channels + channel, v, FOUR);
+}
+
+/* ---- Larger groups, or not in fours: the values are in shared memory ---- */
+
+/* y = after(norm(value)) for `size` channels from `channel` on, `at_once` of them at once. A thread reads the
+ * first value and its own. Size 0: a team without work, which still takes part in the sums. */
+static __forceinline__ __device__ void end_group_by(const struct ending *ending, const float *value, int size,
+                                                    int64_t row, int64_t channel, const struct members *team,
+                                                    int at_once) {
+    const struct group_norm *norm = &ending->norm;
+    int first = at_once * team->member, step = at_once * team->count;
+    struct moments moments = {0.0f, 0.0f, 1.0f};
+    float v[FOUR];
+    if (norm->groups > 0) {
+        float pivot = size > 0 ? value[0] : 0.0f;
+        float sums[2] = {0.0f, 0.0f};
+#pragma unroll 1
+        for (int i = first; i < size; i += step) {
+            read_values(v, value + i, at_once);
+#pragma unroll
+            for (int j = 0; j < at_once; j++)
+                sums[0] += v[j] - pivot;
+        }
+        sums_of_members(sums, team);
+        float mean = pivot + sums[0] * ending->one_over_size;
+        struct differences total = {0.0f, 0.0f};
+#pragma unroll 1
+        for (int i = first; i < size; i += step) {
+            read_values(v, value + i, at_once);
+#pragma unroll
+            for (int j = 0; j < at_once; j++)
+                add_difference(&total, v[j] - mean);
+        }
+        sums[0] = total.sum;
+        sums[1] = total.squares;
+        sums_of_members(sums, team);
+        total.sum = sums[0];
+        total.squares = sums[1];
+        moments = moments_of(mean, total, ending->one_over_size, norm->eps);
+    }
+#pragma unroll 1
+    for (int i = first; i < size; i += step) {
+        read_values(v, value + i, at_once);
+        if (norm->groups > 0) {
+#pragma unroll
+            for (int j = 0; j < at_once; j++)
+                v[j] = scale_and_shift(norm, normalised(v[j], moments), channel + i + j);
+            apply_operators(&norm->after, v, at_once, channel + i, 1);
+        }
+        write_y(ending, row * norm->channels + channel + i, v, at_once);
+    }
+}

@@ -1,0 +1,175 @@
+/* How gemm_few_rows_tensor.cu cuts a product into blocks: the host's choice among all ways there are, by what
+ * they would take. */
+#pragma once
+
+#include "few_rows/parked.h"
+
+struct plan {
+    int row_tiles; /* of a block */
+    int across;    /* warps of a block side by side */
+    int splits;    /* of k, among blocks */
+    int cluster;   /* as many blocks as k is split among, or 1 */
+    int row_blocks;
+    int column_blocks;
+    int slots;
+    int slot_bytes;
+};
+
+#define MOST_SPLITS 16
+#define FEWEST_ROUNDS 2 /* worth a split */
+
+/* Rates in each nanosecond and times in nanoseconds, fitted to 313 times on an H200, of 1 to 2048 rows and
+ * many ways to cut them: the model errs by 7 % on average. On another GPU all of them differ, but mostly by a
+ * common factor. */
+#define MEMORY_RATE 3900   /* bytes */
+#define L2_RATE 6700       /* bytes, when all multiprocessors read */
+#define SPLIT_RATE 7200    /* bytes of weight in float32 that become pieces, or half as many of x */
+#define TENSOR_RATE 464000 /* bytes of k times outputs */
+#define LAUNCH_TIME 6400   /* with the first bytes' way */
+#define WAVE_TIME 900      /* a block's beginning */
+#define OUTPUTS_TIME 1400  /* a block's end: of 1000 outputs */
+#define CLUSTER_TIME 500   /* a block waits for the other */
+#define SECOND_LAUNCH_TIME 3000
+
+/* What the plan depends on of a GPU. */
+struct gpu {
+    int multiprocessors;
+    int shared_bytes; /* of a block, at most */
+    bool has_clusters;
+};
+
+static struct gpu this_gpu(void) {
+    struct gpu gpu = {attribute_of_device(cudaDevAttrMultiProcessorCount),
+                      attribute_of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin),
+                      attribute_of_device(cudaDevAttrComputeCapabilityMajor) >= 9};
+    return gpu;
+}
+
+static enum factors factors_of(const fgn_chain *chain) {
+    if (chain->type == FGN_FLOAT16)
+        return FLOAT16_FACTORS;
+    if (chain->type == FGN_BFLOAT16)
+        return BFLOAT16_FACTORS;
+    return chain->precision == FGN_TF32 ? TF32_FACTORS : FLOAT32_PIECES;
+}
+
+static int power_of(int number) {
+    int power = 0;
+    while (1 << power < number)
+        power++;
+    return power;
+}
+
+static int steps_of(const fgn_chain *chain) {
+    return (int)tiles(chain->in_features * element_bytes_of(factors_of(chain)), STEP_BYTES);
+}
+
+/* Whether a block has whole groups. */
+static bool blocks_hold_groups(const fgn_chain *chain, int across) {
+    return chain->groups == 0 || across * WARP_COLUMNS % group_size_of(chain) == 0;
+}
+
+/* Blocks of a cluster end the chain only where lanes hold groups. */
+static bool can_be_clusters(const fgn_chain *chain, const struct gpu *gpu) {
+    struct ending ending = ending_of(chain, NULL);
+    return gpu->has_clusters && lanes_hold_group(&ending);
+}
+
+/* Whether blocks end the chain, rather than a second launch. */
+static bool blocks_end(const fgn_chain *chain, const struct plan *plan) {
+    return blocks_hold_groups(chain, plan->across) && plan->cluster == plan->splits;
+}
+
+static unsigned long long partial_bytes(const fgn_chain *chain, const struct plan *plan) {
+    if (blocks_end(chain, plan))
+        return 0;
+    return (unsigned long long)plan->splits * chain->batch * chain->out_features * sizeof(float);
+}
+
+/* What a block takes of shared memory beside its slots. */
+static int other_bytes(const struct plan *plan, enum factors factors) {
+    return factors == FLOAT32_PIECES ? pieces_bytes_of(WARPS / plan->across * plan->row_tiles) : 0;
+}
+
+/* As many slots as fit in a block's shared memory; whether there are enough. */
+static bool fill_slots(struct plan *plan, enum factors factors, int shared_bytes) {
+    int tiles_in_slot = WARPS / plan->across * plan->row_tiles;
+    plan->slot_bytes = slot_bytes_of(tiles_in_slot);
+    plan->slots = (shared_bytes - other_bytes(plan, factors)) / plan->slot_bytes;
+    plan->slots = plan->slots < MOST_SLOTS ? plan->slots : MOST_SLOTS;
+    return tiles_in_slot <= MOST_TILES_IN_SLOT && plan->slots >= FEWEST_SLOTS &&
+           parked_bytes(plan->across, plan->row_tiles) <= shared_bytes;
+}
+
+static int shared_bytes_of(const struct plan *plan, enum factors factors) {
+    int slots = plan->slots * plan->slot_bytes + other_bytes(plan, factors);
+    int parked = parked_bytes(plan->across, plan->row_tiles);
+    return slots > parked ? slots : parked;
+}
+
+static double larger_of(double a, double b) {
+    return a > b ? a : b;
+}
+
+/* A block that has to wait for its turn costs as much as one on every multiprocessor. */
+static double nanoseconds_of(const fgn_chain *chain, const struct plan *plan, const struct gpu *gpu) {
+    enum factors factors = factors_of(chain);
+    double waves =
+        (double)tiles((int64_t)plan->row_blocks * plan->column_blocks * plan->splits, gpu->multiprocessors);
+    double rows = plan->row_tiles * TILE_ROWS, columns = plan->across * WARP_COLUMNS;
+    double rows_read = chain->batch < rows ? (double)chain->batch : rows;
+    double k_bytes = (double)tiles(steps_of(chain), plan->splits) * STEP_BYTES;
+    double k_bytes_of_all = waves * gpu->multiprocessors * k_bytes;
+    double tensors =
+        (double)(chain->out_features + chain->batch) * chain->in_features * element_bytes_of(factors);
+    double multiplying = k_bytes_of_all * rows * columns / TENSOR_RATE;
+    if (factors == FLOAT32_PIECES) /* six products, where 16-bit types have one of twice as many k */
+        multiplying = 3.0 * multiplying + k_bytes_of_all * (columns + rows_read / 2.0) / SPLIT_RATE;
+    double time = larger_of(tensors / MEMORY_RATE, k_bytes_of_all * (rows_read + columns) / L2_RATE);
+    time = larger_of(time, multiplying);
+    time += LAUNCH_TIME + waves * (WAVE_TIME + rows_read * columns / plan->cluster / 1000.0 * OUTPUTS_TIME);
+    if (plan->cluster > 1)
+        time += CLUSTER_TIME;
+    if (!blocks_end(chain, plan))
+        time += SECOND_LAUNCH_TIME + 2.0 * (double)partial_bytes(chain, plan) / MEMORY_RATE;
+    return time;
+}
+
+/* More parts would be too short, or more than fill the GPU. */
+static int most_splits_of(const fgn_chain *chain, const struct plan *plan, const struct gpu *gpu) {
+    int64_t rounds = tiles(steps_of(chain), WARPS / plan->across);
+    int64_t blocks = (int64_t)plan->row_blocks * plan->column_blocks; /* none for a batch of 0 */
+    int64_t fill = blocks > 0 ? tiles(gpu->multiprocessors, blocks) : 1;
+    int64_t splits = rounds / FEWEST_ROUNDS;
+    splits = splits < fill ? splits : fill;
+    splits = splits < MOST_SPLITS ? splits : MOST_SPLITS;
+    return splits > 1 ? (int)splits : 1;
+}
+
+/* The fastest plan, and what it takes. */
+static struct plan plan_of(const fgn_chain *chain, double *nanoseconds) {
+    struct gpu gpu = this_gpu();
+    bool clusters = can_be_clusters(chain, &gpu);
+    struct plan plan, best;
+    *nanoseconds = -1.0;
+    memset(&best, 0, sizeof best);
+    for (plan.row_tiles = 1; plan.row_tiles <= MOST_ROW_TILES; plan.row_tiles *= 2) {
+        for (plan.across = 1; plan.across <= WARPS; plan.across *= 2) {
+            plan.row_blocks = (int)tiles(chain->batch, plan.row_tiles * TILE_ROWS);
+            plan.column_blocks = (int)tiles(chain->out_features, plan.across * WARP_COLUMNS);
+            if (!fill_slots(&plan, factors_of(chain), gpu.shared_bytes))
+                continue;
+            bool pair = clusters && blocks_hold_groups(chain, plan.across);
+            int most_splits = most_splits_of(chain, &plan, &gpu);
+            for (plan.splits = 1; plan.splits <= most_splits; plan.splits++) {
+                plan.cluster = pair && plan.splits == MOST_CLUSTER ? MOST_CLUSTER : 1;
+                double time = nanoseconds_of(chain, &plan, &gpu);
+                if (*nanoseconds < 0.0 || time < *nanoseconds) {
+                    *nanoseconds = time;
+                    best = plan;
+                }
+            }
+        }
+    }
+    return best;
+}

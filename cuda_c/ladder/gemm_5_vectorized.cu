@@ -1,0 +1,101 @@
+/* GEMM, rung 5: 16 bytes in every access, and an 8x8 tile a thread.
+ *
+ * Idea: a load instruction costs an issue slot whatever its width, so ask for 16 bytes each time: four k of
+ * one row from global memory, four neighbouring rows or columns of one k from shared memory. 256 threads
+ * compute a 128x128 tile, 64 outputs each: 4 loads feed 64 multiply-adds.
+ *
+ * Bytes asked of global memory: 8 / 128 for each multiply-add; of shared memory: 1.
+ *
+ * Limit: waiting. All warps load, all wait at the barrier, all compute: while the tile travels from memory
+ * nothing is multiplied.
+ *
+ * Next (gemm_6_pipelined.cu): load the coming tiles while computing on this one. */
+#include "shared/rung.h"
+#include "shared/quad.h"
+
+#define TILE 128
+#define SLICE 8
+#define THREADS 256
+#define THREAD_TILE 8
+#define PAD 4 /* keeps quads on 16 bytes and a warp's stores (2 quads of k, 16 rows) on 32 banks */
+#define SLICES_IN_RUN 4
+
+/* One quad a thread: 128 rows of 8 k. It lies down as a column, since shared memory has k down. */
+static __device__ void load_tile(float tile[SLICE][TILE + PAD], const float *matrix, int64_t rows,
+                                 int64_t columns, int64_t first_row, int64_t first_k, bool as_quads) {
+    int row = threadIdx.x / 2;
+    int k = threadIdx.x % 2 * 4;
+    int64_t count = first_row + row < rows ? columns - (first_k + k) : 0;
+    float4 quad = load_quad(matrix + (first_row + row) * columns + first_k + k, count, as_quads);
+    tile[k + 0][row] = quad.x;
+    tile[k + 1][row] = quad.y;
+    tile[k + 2][row] = quad.z;
+    tile[k + 3][row] = quad.w;
+}
+
+__global__ void __launch_bounds__(THREADS) vectorized_gemm_kernel(struct gemm g) {
+    __shared__ __align__(16) float x_tile[SLICE][TILE + PAD];
+    __shared__ __align__(16) float weight_tile[SLICE][TILE + PAD];
+    int64_t row_tiles = tiles(g.batch, TILE);
+    int64_t first_row = blockIdx.x % row_tiles * TILE;
+    int64_t first_column = blockIdx.x / row_tiles * TILE;
+    bool x_quads = rows_hold_quads(g.x, g.in_features);
+    bool weight_quads = rows_hold_quads(g.weight, g.in_features);
+
+    /* The threads stand 16 by 16. A thread's 8 rows are two runs of four, 64 rows apart, and so are its
+     * columns: neighbouring lanes then read neighbouring quads. */
+    int across = threadIdx.x % 16 * 4;
+    int down = threadIdx.x / 16 * 4;
+    float sum[THREAD_TILE][THREAD_TILE] = {{0.0f}};
+    float run[THREAD_TILE][THREAD_TILE] = {{0.0f}};
+    int slice = 0;
+    for (int64_t first_k = 0; first_k < g.in_features; first_k += SLICE) {
+        load_tile(x_tile, g.x, g.batch, g.in_features, first_row, first_k, x_quads);
+        load_tile(weight_tile, g.weight, g.out_features, g.in_features, first_column, first_k, weight_quads);
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < SLICE; k++) {
+            float4 x[2], weight[2];
+            x[0] = *(float4 *)&x_tile[k][down];
+            x[1] = *(float4 *)&x_tile[k][down + TILE / 2];
+            weight[0] = *(float4 *)&weight_tile[k][across];
+            weight[1] = *(float4 *)&weight_tile[k][across + TILE / 2];
+            for (int i = 0; i < THREAD_TILE; i++)
+                for (int j = 0; j < THREAD_TILE; j++)
+                    run[i][j] += ((float *)x)[i] * ((float *)weight)[j];
+        }
+        slice++;
+        if (slice % SLICES_IN_RUN == 0 || first_k + SLICE >= g.in_features)
+            for (int i = 0; i < THREAD_TILE; i++)
+                for (int j = 0; j < THREAD_TILE; j++) {
+                    sum[i][j] += run[i][j];
+                    run[i][j] = 0.0f;
+                }
+        __syncthreads();
+    }
+
+    bool y_quads = rows_hold_quads(g.y, g.out_features);
+    for (int i = 0; i < THREAD_TILE; i++)
+        for (int j = 0; j < THREAD_TILE; j += 4) {
+            int64_t row = first_row + down + i % 4 + i / 4 * (TILE / 2);
+            int64_t column = first_column + across + j / 4 * (TILE / 2);
+            int64_t count = row < g.batch ? g.out_features - column : 0;
+            float4 quad = {sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]};
+            if (g.bias && count > 0) {
+                float4 bias = load_quad(g.bias + column, count, false);
+                quad.x += bias.x;
+                quad.y += bias.y;
+                quad.z += bias.z;
+                quad.w += bias.w;
+            }
+            store_quad(g.y + row * g.out_features + column, quad, count, y_quads);
+        }
+}
+
+LAUNCHER(vectorized_gemm_kernel, struct gemm)
+
+cudaError_t gemm_5_vectorized(const struct gemm *gemm, cudaStream_t stream) {
+    dim3 grid = {(unsigned)(tiles(gemm->batch, TILE) * tiles(gemm->out_features, TILE)), 1, 1};
+    dim3 block = {THREADS, 1, 1};
+    return launch_vectorized_gemm_kernel(grid, block, 0, stream, *gemm);
+}

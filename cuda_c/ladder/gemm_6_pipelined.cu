@@ -1,0 +1,71 @@
+/* GEMM, rung 6: the tiles to come travel while this one is multiplied.
+ *
+ * Idea: see pipelined_tile.h, which has the main loop: two stages of shared memory, one multiplied while the
+ * other is filled, fragments loaded one step ahead, and 16x8 outputs a thread. This file only says which tile
+ * a block computes and writes it.
+ *
+ * Bytes: with the tiles of one column of y next to each other in time (blocks run down the rows first), the
+ * slice of weight that they share comes from memory once and from the L2 cache after that.
+ *
+ * Limit: the issue slots (pipelined_tile.h).
+ *
+ * Next (gemm_7_fused.cu): what comes after the product is done before it is written. */
+#include "shared/rung.h"
+#include "ladder/pipelined_tile.h"
+#include "shared/quad.h"
+
+struct pipelined_args {
+    struct gemm gemm;
+    int slices_in_run;
+};
+
+__global__ void __launch_bounds__(TILE_THREADS, 2) pipelined_gemm_kernel(struct pipelined_args args) {
+    const struct gemm *g = &args.gemm;
+    int64_t row_tiles = tiles(g->batch, TILE);
+    int64_t first_row = blockIdx.x % row_tiles * TILE;
+    int64_t first_column = blockIdx.x / row_tiles * TILE;
+    float sum[THREAD_ROWS][THREAD_COLUMNS] = {{0.0f}};
+    multiply_tile(g, (struct tile_memory *)dynamic_shared, first_row, first_column, sum, args.slices_in_run);
+
+    struct thread_place place = place_of_thread();
+    bool whole_quads = rows_hold_quads(g->y, g->out_features);
+    /* Float by float: a store of a quad would force four sums into neighbouring registers (pipelined_tile.h).
+     * Together the four stores fill their sectors. */
+#pragma unroll
+    for (int i = 0; i < THREAD_ROWS; i++) {
+        int64_t row = first_row + row_in_tile(place, i);
+#pragma unroll
+        for (int j = 0; j < THREAD_COLUMNS; j += 4) {
+            int64_t column = first_column + column_in_tile(place, j);
+            int64_t count = row < g->batch ? g->out_features - column : 0;
+            float *y = g->y + row * g->out_features + column;
+            if (whole_quads && count >= 4) {
+                y[0] = sum[i][j];
+                y[1] = sum[i][j + 1];
+                y[2] = sum[i][j + 2];
+                y[3] = sum[i][j + 3];
+                continue;
+            }
+#pragma unroll
+            for (int c = 0; c < 4; c++)
+                if (c < count)
+                    y[c] = sum[i][j + c];
+        }
+    }
+}
+
+LAUNCHER(pipelined_gemm_kernel, struct pipelined_args)
+
+cudaError_t gemm_6_pipelined(const struct gemm *gemm, cudaStream_t stream) {
+    if (has_few_tiles(gemm->batch, gemm->out_features))
+        return gemm_few_rows(gemm, stream);
+    struct pipelined_args args = {*gemm, 0};
+    size_t shared_bytes;
+    cudaError_t error = choose_runs((const void *)pipelined_gemm_kernel, gemm, tile_memory_bytes,
+                                    &args.slices_in_run, &shared_bytes);
+    if (error != cudaSuccess)
+        return error;
+    dim3 grid = {(unsigned)(tiles(gemm->batch, TILE) * tiles(gemm->out_features, TILE)), 1, 1};
+    dim3 block = {TILE_THREADS, 1, 1};
+    return launch_pipelined_gemm_kernel(grid, block, shared_bytes, stream, args);
+}

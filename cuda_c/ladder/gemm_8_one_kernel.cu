@@ -1,0 +1,195 @@
+/* GEMM, rung 8: the whole chain in one launch.
+ *
+ * Idea: a block whose tile covers whole groups has everything that GroupNorm needs. Once the sums are in
+ * shared memory (parked_tile.h), teams of lanes take a row of one group each, compute its mean and variance
+ * there, normalise and write the final value. The intermediate was never in memory.
+ *
+ * A tile takes as many whole groups as fit in 128 columns. Where the group size divides 128, all columns
+ * work; groups of 48, say, leave 32 of 128 idle.
+ *
+ * Bytes: inputs once, y once. Saved against rung 7: the intermediate's write and read, 8 for each output,
+ * and a launch.
+ *
+ * Limit: as rung 6, the multiply-adds' issue slots. The norm adds a few dozen instructions for each output,
+ * where the product has in_features / 21 loads and in_features multiply-adds. */
+#include "shared/rung.h"
+#include "ladder/parked_tile.h"
+#include "shared/pointwise.h"
+#include "shared/quad.h"
+#include "shared/team.h"
+
+/* Rows that a team normalises together, and columns of a lane in each: 32 values in registers, and eight sums
+ * that travel through the shuffles at once. */
+#define ROWS_AT_ONCE 8
+#define LANE_COLUMNS 4
+
+struct one_kernel_args {
+    struct gemm gemm;
+    struct group_norm norm;
+    int slices_in_run;
+    int group_size;
+    float one_over_size;
+    int groups_in_tile;
+    int team; /* lanes in a team */
+    bool quads;
+};
+
+/* A lane's columns in its group are a quad where that can be stored at once, else `team` apart. */
+static inline __device__ int column_of_lane(const struct one_kernel_args *args, int member, int j,
+                                            bool quads) {
+    return quads ? member * LANE_COLUMNS + j : member + j * args->team;
+}
+
+/* One group of ROWS_AT_ONCE rows, of which `rows` exist. `parked` is its first sum in the tile, `y` where
+ * that goes. `size` is the group's, or 0 for a team without work: the shuffles need its lanes. `quads` is a
+ * constant where this is called. */
+static __forceinline__ __device__ void normalise_rows(const struct one_kernel_args *args, const float *parked,
+                                                      int size, int rows, float *y, int64_t first_channel,
+                                                      bool quads) {
+    const struct group_norm *norm = &args->norm;
+    int member = threadIdx.x % args->team;
+    float value[LANE_COLUMNS][ROWS_AT_ONCE] = {{0.0f}};
+
+#pragma unroll
+    for (int i = 0; i < ROWS_AT_ONCE; i++) {
+        if (quads) {
+            float4 quad = {0.0f, 0.0f, 0.0f, 0.0f};
+            if (member * LANE_COLUMNS < size)
+                quad = *(const float4 *)&parked[i * TILE + member * LANE_COLUMNS];
+            value[0][i] = quad.x;
+            value[1][i] = quad.y;
+            value[2][i] = quad.z;
+            value[3][i] = quad.w;
+        } else {
+#pragma unroll
+            for (int j = 0; j < LANE_COLUMNS; j++)
+                if (column_of_lane(args, member, j, quads) < size)
+                    value[j][i] = parked[i * TILE + column_of_lane(args, member, j, quads)];
+        }
+    }
+    float pivot[ROWS_AT_ONCE], mean[ROWS_AT_ONCE] = {0.0f}, squares[ROWS_AT_ONCE] = {0.0f};
+#pragma unroll
+    for (int j = 0; j < LANE_COLUMNS; j++) {
+        int column = column_of_lane(args, member, j, quads);
+        if (column < size)
+            apply_operators(&args->gemm.before, value[j], ROWS_AT_ONCE, first_channel + column, 0);
+        if (j == 0) {
+            int first_lane = threadIdx.x % LANES - member;
+#pragma unroll
+            for (int i = 0; i < ROWS_AT_ONCE; i++)
+                pivot[i] = __shfl_sync(0xffffffffu, value[0][i], first_lane);
+        }
+        if (column < size) {
+#pragma unroll
+            for (int i = 0; i < ROWS_AT_ONCE; i++)
+                mean[i] += value[j][i] - pivot[i];
+        }
+    }
+    team_sums(mean, ROWS_AT_ONCE, args->team);
+#pragma unroll
+    for (int i = 0; i < ROWS_AT_ONCE; i++)
+        mean[i] = pivot[i] + mean[i] * args->one_over_size;
+
+#pragma unroll
+    for (int j = 0; j < LANE_COLUMNS; j++) {
+#pragma unroll
+        for (int i = 0; i < ROWS_AT_ONCE; i++) {
+            value[j][i] -= mean[i];
+            if (column_of_lane(args, member, j, quads) < size)
+                squares[i] += value[j][i] * value[j][i];
+        }
+    }
+    team_sums(squares, ROWS_AT_ONCE, args->team);
+#pragma unroll
+    for (int i = 0; i < ROWS_AT_ONCE; i++)
+        squares[i] = rsqrtf(squares[i] * args->one_over_size + norm->eps); /* one over the deviation */
+
+#pragma unroll
+    for (int j = 0; j < LANE_COLUMNS; j++) {
+        int column = column_of_lane(args, member, j, quads);
+        if (column < size) {
+            int64_t channel = first_channel + column;
+            float scale = norm->scale ? norm->scale[channel] : 1.0f;
+            float shift = norm->shift ? norm->shift[channel] : 0.0f;
+#pragma unroll
+            for (int i = 0; i < ROWS_AT_ONCE; i++)
+                value[j][i] = value[j][i] * squares[i] * scale + shift;
+            apply_operators(&norm->after, value[j], ROWS_AT_ONCE, channel, 0);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < ROWS_AT_ONCE; i++) {
+        if (i < rows && quads && member * LANE_COLUMNS < size) {
+            float4 quad = {value[0][i], value[1][i], value[2][i], value[3][i]};
+            store_16(y + member * LANE_COLUMNS, quad);
+        } else if (i < rows && !quads) {
+#pragma unroll
+            for (int j = 0; j < LANE_COLUMNS; j++)
+                if (column_of_lane(args, member, j, quads) < size)
+                    y[column_of_lane(args, member, j, quads)] = value[j][i];
+        }
+        y += norm->channels;
+    }
+}
+
+/* The parked tile, normalised, to memory. */
+static __forceinline__ __device__ void normalise_tile(const struct one_kernel_args *args,
+                                                      const struct parked_tile *parked, int64_t first_row,
+                                                      int64_t first_group, bool quads) {
+    int teams = TILE_THREADS / args->team;
+    int items = TILE / ROWS_AT_ONCE * args->groups_in_tile;
+#pragma unroll 1
+    for (int first_item = 0; first_item < items; first_item += teams) {
+        /* neighbouring teams take neighbouring groups: a warp reads whole rows */
+        int item = first_item + threadIdx.x / args->team;
+        int group = item % args->groups_in_tile;
+        int row_in_tile = item / args->groups_in_tile * ROWS_AT_ONCE % TILE;
+        int64_t rows_below = args->gemm.batch - first_row - row_in_tile;
+        int rows = rows_below < ROWS_AT_ONCE ? (int)rows_below : ROWS_AT_ONCE;
+        int64_t channel = (first_group + group) * args->group_size;
+        bool present = item < items && rows > 0 && first_group + group < args->norm.groups;
+        normalise_rows(args, &parked->value[row_in_tile][group * args->group_size],
+                       present ? args->group_size : 0, rows,
+                       (float *)args->norm.y + (first_row + row_in_tile) * args->norm.channels + channel,
+                       channel, quads);
+    }
+}
+
+__global__ void __launch_bounds__(TILE_THREADS, 2) one_kernel_kernel(struct one_kernel_args args) {
+    if (!holds(args.gemm.condition))
+        return;
+    int64_t row_tiles = tiles(args.gemm.batch, TILE);
+    int64_t first_row = blockIdx.x % row_tiles * TILE;
+    int64_t first_group = blockIdx.x / row_tiles * args.groups_in_tile;
+    float sum[THREAD_ROWS][THREAD_COLUMNS] = {{0.0f}};
+    multiply_tile(&args.gemm, (struct tile_memory *)dynamic_shared, first_row, first_group * args.group_size,
+                  sum, args.slices_in_run);
+    struct parked_tile *parked = (struct parked_tile *)dynamic_shared;
+    park(parked, sum);
+    if (args.quads)
+        normalise_tile(&args, parked, first_row, first_group, true);
+    else
+        normalise_tile(&args, parked, first_row, first_group, false);
+}
+
+LAUNCHER(one_kernel_kernel, struct one_kernel_args)
+
+cudaError_t gemm_8_one_kernel(const struct gemm *gemm, const struct group_norm *norm, cudaStream_t stream) {
+    struct one_kernel_args args;
+    args.gemm = *gemm;
+    args.norm = *norm;
+    args.group_size = (int)(norm->channels / norm->groups);
+    args.one_over_size = 1.0f / args.group_size;
+    args.groups_in_tile = TILE / args.group_size;
+    args.quads = rows_hold_quads((const float *)norm->y, args.group_size);
+    args.team = power_of_two_above(args.quads ? args.group_size / LANE_COLUMNS : args.group_size, LANES);
+    size_t shared_bytes;
+    cudaError_t error = choose_runs((const void *)one_kernel_kernel, gemm, parked_tile_bytes,
+                                    &args.slices_in_run, &shared_bytes);
+    if (error != cudaSuccess)
+        return error;
+    int64_t group_tiles = tiles(norm->groups, args.groups_in_tile);
+    dim3 grid = {(unsigned)(tiles(gemm->batch, TILE) * group_tiles), 1, 1};
+    dim3 block = {TILE_THREADS, 1, 1};
+    return launch_one_kernel_kernel(grid, block, shared_bytes, stream, args);
+}

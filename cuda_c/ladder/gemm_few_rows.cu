@@ -1,0 +1,145 @@
+/* GEMM for few rows: the product of a small batch, which is bound by reading the weights.
+ *
+ * Idea: with 16 rows of x each weight is used 16 times only, and with fewer than 64 tiles of 128x128 outputs
+ * most of a GPU would watch. So let every byte of weight be read once, by lanes along k, and put many small
+ * blocks to work: 8 warps compute 16 rows by 32 columns, 4 columns a warp. For 128 k at a time a lane holds
+ * four k of its warp's 4 columns in registers (the next 128 are on their way) and reads the same k of 16 rows
+ * of x from shared memory: 20 loads of 16 bytes for 256 multiply-adds. At the end the 32 lanes add up their
+ * shares.
+ *
+ * Bytes: weight once for every 16 rows, 4 in out. Operations: 2 batch in out. At batch 16 that is 8
+ * operations for each byte, where an H200 has 16 in float32 for each byte of its memory bandwidth.
+ *
+ * Limit: memory bandwidth up to 16 rows, then the shared loads: 16 of 16 bytes for 256 multiply-adds.
+ *
+ * The rungs `tiled` and `fused` use it where a tile would be too large. */
+#include "shared/rung.h"
+#include "shared/pointwise.h"
+#include "shared/quad.h"
+#include "shared/team.h"
+
+#define ROWS 16
+#define WARP_COLUMNS 4
+#define WARPS 8
+#define THREADS (WARPS * LANES)
+#define COLUMNS (WARPS * WARP_COLUMNS)
+#define SLICE (4 * LANES)                     /* k: a quad a lane */
+#define OUTPUTS (ROWS * WARP_COLUMNS / LANES) /* that a lane writes in the end */
+
+#define X_SHARE (ROWS / WARPS) /* rows of x that a warp brings for each slice */
+
+struct slices {
+    float4 x[2][ROWS][LANES]; /* one is read while the next is written */
+};
+
+/* `width` neighbouring k, or zeros past the end: four in one access, or one where a size or an address does
+ * not allow it. `width` is a constant where this is called. */
+static __forceinline__ __device__ float4 load(const float *from, bool inside, int width) {
+    float4 value = {0.0f, 0.0f, 0.0f, 0.0f};
+    if (inside && width == 4)
+        value = *(const float4 *)from;
+    else if (inside)
+        value.x = *from;
+    return value;
+}
+
+/* This lane's shares of the warp's sums. */
+static __forceinline__ __device__ void add_products(float sum[ROWS][WARP_COLUMNS], const struct gemm *g,
+                                                    struct slices *slices, int64_t first_row,
+                                                    int64_t first_column, int width) {
+    int lane = threadIdx.x % LANES;
+    int warp = threadIdx.x / LANES;
+    int k = width * lane;
+    /* Rows and columns past the end repeat the last one: their outputs are not written. */
+    const float *x[X_SHARE], *weight[WARP_COLUMNS];
+    float4 x_coming[X_SHARE], coming[WARP_COLUMNS];
+#pragma unroll
+    for (int i = 0; i < X_SHARE; i++) {
+        int64_t row = first_row + warp + i * WARPS;
+        x[i] = g->x + (row < g->batch ? row : g->batch - 1) * g->in_features + k;
+        x_coming[i] = load(x[i], k < g->in_features, width);
+    }
+#pragma unroll
+    for (int c = 0; c < WARP_COLUMNS; c++) {
+        int64_t column = first_column + c;
+        weight[c] =
+            g->weight + (column < g->out_features ? column : g->out_features - 1) * g->in_features + k;
+        coming[c] = load(weight[c], k < g->in_features, width);
+    }
+    int count = (int)tiles(g->in_features, width * LANES);
+    for (int slice = 0; slice < count; slice++) {
+        float4 here[WARP_COLUMNS];
+        k += width * LANES;
+#pragma unroll
+        for (int i = 0; i < X_SHARE; i++) {
+            slices->x[slice % 2][warp + i * WARPS][lane] = x_coming[i];
+            x[i] += width * LANES;
+            x_coming[i] = load(x[i], k < g->in_features, width);
+        }
+#pragma unroll
+        for (int c = 0; c < WARP_COLUMNS; c++) {
+            here[c] = coming[c];
+            weight[c] += width * LANES;
+            coming[c] = load(weight[c], k < g->in_features, width);
+        }
+        __syncthreads(); /* x is here; the slice before it, in the other half, has been read by everyone */
+#pragma unroll
+        for (int row = 0; row < ROWS; row++) {
+            float4 quad = slices->x[slice % 2][row][lane];
+#pragma unroll
+            for (int c = 0; c < WARP_COLUMNS; c++)
+                for (int i = 0; i < width; i++)
+                    sum[row][c] = fmaf(((float *)&quad)[i], ((float *)&here[c])[i], sum[row][c]);
+        }
+    }
+}
+
+__global__ void __launch_bounds__(THREADS, 2) few_rows_gemm_kernel(struct gemm g) {
+    if (!holds(g.condition))
+        return;
+    __shared__ __align__(16) struct slices slices;
+    int lane = threadIdx.x % LANES;
+    int64_t row_tiles = tiles(g.batch, ROWS);
+    int64_t first_row = blockIdx.x % row_tiles * ROWS;
+    int64_t first_column = blockIdx.x / row_tiles * COLUMNS + threadIdx.x / LANES * WARP_COLUMNS;
+    float sum[ROWS][WARP_COLUMNS] = {{0.0f}};
+    if (rows_hold_quads(g.x, g.in_features) && rows_hold_quads(g.weight, g.in_features))
+        add_products(sum, &g, &slices, first_row, first_column, 4);
+    else
+        add_products(sum, &g, &slices, first_row, first_column, 1);
+
+    /* Add up the lanes' shares; of the warp's 64 outputs lane i keeps number i and number i + 32. */
+    float output[OUTPUTS];
+#pragma unroll
+    for (int row = 0; row < ROWS; row++) {
+        team_sums(sum[row], WARP_COLUMNS, LANES);
+#pragma unroll
+        for (int c = 0; c < WARP_COLUMNS; c++) {
+            int number = row * WARP_COLUMNS + c;
+            if (lane == number % LANES)
+                output[number / LANES] = sum[row][c];
+        }
+    }
+    int64_t column = first_column + lane % WARP_COLUMNS;
+    if (column >= g.out_features)
+        return;
+    float bias = g.bias ? g.bias[column] : 0.0f;
+#pragma unroll
+    for (int i = 0; i < OUTPUTS; i++)
+        output[i] += bias;
+    apply_operators(&g.before, output, OUTPUTS, column, 0);
+#pragma unroll
+    for (int i = 0; i < OUTPUTS; i++) {
+        int64_t row = first_row + (lane + i * LANES) / WARP_COLUMNS;
+        if (row < g.batch)
+            g.y[row * g.out_features + column] = output[i];
+    }
+}
+
+LAUNCHER(few_rows_gemm_kernel, struct gemm)
+
+cudaError_t gemm_few_rows(const struct gemm *gemm, cudaStream_t stream) {
+    dim3 grid = {(unsigned)(tiles(gemm->batch, ROWS) * tiles(gemm->out_features, COLUMNS)), 1, 1};
+    dim3 block = {THREADS, 1, 1};
+    return launch_few_rows_gemm_kernel(grid, block, 0, stream, *gemm);
+}

@@ -1,0 +1,253 @@
+/* GroupNorm, rung 2: a team of threads for every group, one kernel, and the operators after the norm in it.
+ *
+ * Idea: the threads of a team read neighbouring quads of their group, add up their shares and exchange the
+ * sums: by shuffles inside a warp, through shared memory between the warps of a block. Then the same
+ * threads, which know the statistics now, normalise, apply the operators that follow and write.
+ * A group of up to 1024 channels gets a team of at most one warp; a larger one gets a block.
+ *
+ * Each pass reads the group again, but only the first reads it from memory: a group is small, and the second
+ * and third find it in the L1 cache.
+ *
+ * y may have a 16-bit type: x is then a float32 intermediate, and only what is stored is rounded.
+ *
+ * Bytes: the tensor is read once and written once, 8 for each element, 6 with a 16-bit y.
+ *
+ * Limit: memory bandwidth, or the L2 cache's where the GEMM before has left its result there.
+ *
+ * Next (gemm_8_one_kernel.cu): the values to normalise never were in memory. */
+#include "shared/element.h"
+#include "shared/rung.h"
+#include "shared/moments.h"
+#include "shared/pointwise.h"
+#include "shared/quad.h"
+#include "shared/team.h"
+
+#define THREADS 256
+#define WARPS (THREADS / LANES)
+#define LARGEST_TEAM_GROUP 1024
+
+/* One thread's share of a group: every members-th item, starting at its own number. */
+struct share {
+    const float *x;
+    int64_t first; /* where the group begins in x and y */
+    int64_t first_channel;
+    int size; /* channels in the group; 0 for a team that is past the last group */
+    int member;
+    int members;
+};
+
+/* The three passes take `width` neighbouring channels at a time: four, in 16-byte accesses, or one where a
+ * size or an address does not allow it. `width` is a constant where they are called. */
+static __forceinline__ __device__ void load(float *value, const float *from, int width) {
+    if (width == 4)
+        *(float4 *)value = *(const float4 *)from;
+    else
+        *value = *from;
+}
+
+static __forceinline__ __device__ void load_or(float *value, const float *from, int width, float otherwise) {
+    if (from)
+        load(value, from, width);
+    else
+        for (int j = 0; j < width; j++)
+            value[j] = otherwise;
+}
+
+/* To y[at] and its neighbours, in y's type, a constant where this is called. */
+static __forceinline__ __device__ void store_as(void *y, int64_t at, const float *value, int width,
+                                                fgn_type type) {
+    if (type == FGN_FLOAT32 && width == 4)
+        *(float4 *)((float *)y + at) = *(const float4 *)value;
+    else if (type == FGN_FLOAT32)
+        ((float *)y)[at] = *value;
+    else if (width == 4)
+        *(uint2 *)((uint16_t *)y + at) =
+            type == FGN_FLOAT16
+                ? make_uint2(float16_pair(value[0], value[1]), float16_pair(value[2], value[3]))
+                : make_uint2(bfloat16_pair(value[0], value[1]), bfloat16_pair(value[2], value[3]));
+    else
+        ((uint16_t *)y)[at] = type == FGN_FLOAT16 ? float16_bits(*value) : bfloat16_bits(*value);
+}
+
+/* The sum of the differences from `pivot`. */
+static __forceinline__ __device__ float sum_from(float pivot, const struct share *share, int width) {
+    float sum = 0.0f;
+    for (int i = width * share->member; i < share->size; i += width * share->members) {
+        float4 quad;
+        float *value = (float *)&quad;
+        load(value, share->x + i, width);
+        for (int j = 0; j < width; j++)
+            sum += value[j] - pivot;
+    }
+    return sum;
+}
+
+static __forceinline__ __device__ struct differences differences_from(float mean, const struct share *share,
+                                                                      int width) {
+    struct differences total = {0.0f, 0.0f};
+    for (int i = width * share->member; i < share->size; i += width * share->members) {
+        float4 quad;
+        float *value = (float *)&quad;
+        load(value, share->x + i, width);
+        for (int j = 0; j < width; j++)
+            add_difference(&total, value[j] - mean);
+    }
+    return total;
+}
+
+static __forceinline__ __device__ void normalise(const struct group_norm *norm, struct moments moments,
+                                                 const struct share *share, int width, fgn_type type) {
+    const float *scales = norm->scale ? norm->scale + share->first_channel : NULL;
+    const float *shifts = norm->shift ? norm->shift + share->first_channel : NULL;
+    for (int i = width * share->member; i < share->size; i += width * share->members) {
+        float4 quad, scale_quad, shift_quad;
+        float *value = (float *)&quad, *scale = (float *)&scale_quad, *shift = (float *)&shift_quad;
+        load(value, share->x + i, width);
+        load_or(scale, scales ? scales + i : NULL, width, 1.0f);
+        load_or(shift, shifts ? shifts + i : NULL, width, 0.0f);
+        for (int j = 0; j < width; j++)
+            value[j] = normalised(value[j], moments) * scale[j] + shift[j];
+        apply_operators(&norm->after, value, width, share->first_channel + i, 1);
+        store_as(norm->y, share->first + i, value, width, type);
+    }
+}
+
+static inline __device__ struct share share_of(const struct group_norm *norm, int64_t row, int group,
+                                               int member, int members) {
+    int size = (int)(norm->channels / norm->groups);
+    bool present = row < norm->batch && group < norm->groups;
+    int64_t first_channel = (int64_t)group * size;
+    int64_t first = row * norm->channels + first_channel;
+    struct share share = {norm->x + first, first, first_channel, present ? size : 0, member, members};
+    return share;
+}
+
+struct team_args {
+    struct group_norm norm;
+    float one_over_size;
+    int width;
+    int team; /* threads in a team */
+};
+
+static __forceinline__ __device__ void
+normalise_as_team(const struct team_args *args, const struct share *share, int width, fgn_type type) {
+    float pivot = share->size > 0 ? share->x[0] : 0.0f;
+    float mean = pivot + team_sum(sum_from(pivot, share, width), args->team) * args->one_over_size;
+    struct differences total = differences_from(mean, share, width);
+    total.sum = team_sum(total.sum, args->team);
+    total.squares = team_sum(total.squares, args->team);
+    struct moments moments = moments_of(mean, total, args->one_over_size, args->norm.eps);
+    normalise(&args->norm, moments, share, width, type);
+}
+
+/* threadIdx.x counts the teams along a row, threadIdx.y the rows. */
+static __forceinline__ __device__ void run_teams(const struct team_args *args, fgn_type type) {
+    if (!holds(args->norm.condition))
+        return;
+    int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
+    int group = (blockIdx.y * blockDim.x + threadIdx.x) / args->team;
+    struct share share = share_of(&args->norm, row, group, threadIdx.x % args->team, args->team);
+    if (args->width == 4)
+        normalise_as_team(args, &share, 4, type);
+    else
+        normalise_as_team(args, &share, 1, type);
+}
+
+__global__ void __launch_bounds__(THREADS) group_norm_team_kernel(struct team_args args) {
+    run_teams(&args, FGN_FLOAT32);
+}
+
+__global__ void __launch_bounds__(THREADS) group_norm_team_to_float16_kernel(struct team_args args) {
+    run_teams(&args, FGN_FLOAT16);
+}
+
+__global__ void __launch_bounds__(THREADS) group_norm_team_to_bfloat16_kernel(struct team_args args) {
+    run_teams(&args, FGN_BFLOAT16);
+}
+
+/* The sum over the block, in every thread. `partial` has one float for each warp. */
+static __device__ float block_sum(float v, float *partial) {
+    v = team_sum(v, LANES);
+    __syncthreads(); /* the previous sum has been read */
+    if (threadIdx.x % LANES == 0)
+        partial[threadIdx.x / LANES] = v;
+    __syncthreads();
+    float sum = 0.0f;
+    for (int warp = 0; warp < WARPS; warp++)
+        sum += partial[warp];
+    return sum;
+}
+
+static __forceinline__ __device__ void normalise_as_block(const struct team_args *args,
+                                                          const struct share *share, float *partial,
+                                                          int width, fgn_type type) {
+    float pivot = share->x[0];
+    float mean = pivot + block_sum(sum_from(pivot, share, width), partial) * args->one_over_size;
+    struct differences total = differences_from(mean, share, width);
+    total.sum = block_sum(total.sum, partial);
+    total.squares = block_sum(total.squares, partial);
+    struct moments moments = moments_of(mean, total, args->one_over_size, args->norm.eps);
+    normalise(&args->norm, moments, share, width, type);
+}
+
+static __forceinline__ __device__ void run_block(const struct team_args *args, float *partial,
+                                                 fgn_type type) {
+    if (!holds(args->norm.condition))
+        return;
+    struct share share = share_of(&args->norm, blockIdx.x, blockIdx.y, threadIdx.x, THREADS);
+    if (args->width == 4)
+        normalise_as_block(args, &share, partial, 4, type);
+    else
+        normalise_as_block(args, &share, partial, 1, type);
+}
+
+__global__ void __launch_bounds__(THREADS) group_norm_block_kernel(struct team_args args) {
+    __shared__ float partial[WARPS];
+    run_block(&args, partial, FGN_FLOAT32);
+}
+
+__global__ void __launch_bounds__(THREADS) group_norm_block_to_float16_kernel(struct team_args args) {
+    __shared__ float partial[WARPS];
+    run_block(&args, partial, FGN_FLOAT16);
+}
+
+__global__ void __launch_bounds__(THREADS) group_norm_block_to_bfloat16_kernel(struct team_args args) {
+    __shared__ float partial[WARPS];
+    run_block(&args, partial, FGN_BFLOAT16);
+}
+
+LAUNCHER(group_norm_team_kernel, struct team_args)
+LAUNCHER(group_norm_team_to_float16_kernel, struct team_args)
+LAUNCHER(group_norm_team_to_bfloat16_kernel, struct team_args)
+LAUNCHER(group_norm_block_kernel, struct team_args)
+LAUNCHER(group_norm_block_to_float16_kernel, struct team_args)
+LAUNCHER(group_norm_block_to_bfloat16_kernel, struct team_args)
+
+typedef cudaError_t (*launch_function)(dim3 grid, dim3 block, size_t dynamic_shared_bytes,
+                                       cudaStream_t stream, struct team_args args);
+
+/* By fgn_type. */
+static const launch_function launch_teams[] = {launch_group_norm_team_kernel,
+                                               launch_group_norm_team_to_float16_kernel,
+                                               launch_group_norm_team_to_bfloat16_kernel};
+static const launch_function launch_block[] = {launch_group_norm_block_kernel,
+                                               launch_group_norm_block_to_float16_kernel,
+                                               launch_group_norm_block_to_bfloat16_kernel};
+
+cudaError_t group_norm_2_block(const struct group_norm *norm, cudaStream_t stream) {
+    int64_t size = norm->channels / norm->groups;
+    bool quads = rows_hold_quads(norm->x, size) && rows_hold_quads((const float *)norm->y, size) &&
+                 rows_hold_quads(norm->scale, size) && rows_hold_quads(norm->shift, size);
+    struct team_args args = {*norm, 1.0f / size, quads ? 4 : 1, THREADS};
+    if (size > LARGEST_TEAM_GROUP) {
+        dim3 grid = {(unsigned)norm->batch, (unsigned)norm->groups, 1};
+        dim3 block = {THREADS, 1, 1};
+        return launch_block[norm->y_type](grid, block, 0, stream, args);
+    }
+    args.team = power_of_two_above(size / args.width, LANES);
+    /* as many teams side by side as a row or a block has, and rows one below the other in what is left */
+    int across = power_of_two_above(norm->groups * args.team, THREADS);
+    dim3 block = {(unsigned)across, (unsigned)(THREADS / across), 1};
+    dim3 grid = {(unsigned)tiles(norm->batch, block.y), (unsigned)tiles(norm->groups * args.team, across), 1};
+    return launch_teams[norm->y_type](grid, block, 0, stream, args);
+}

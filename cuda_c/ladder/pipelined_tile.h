@@ -1,0 +1,332 @@
+/* The matrix product of one 128x128 tile, pipelined: the main loop of rungs 6, 7 and 8.
+ *
+ * 128 threads compute 128x128 outputs, 16x8 a thread, in slices of 8 k. Two pipelines run at once:
+ *   - from global to shared memory, through registers: while one slice is multiplied, the next is put into
+ *     the other of two stages, and the one after it is fetched; a fetch has a whole slice's time to arrive;
+ *   - from shared memory to registers: the fragments for k + 1 are loaded before the multiply-adds of k,
+ *     also across the end of a slice, so no multiply-add waits for a load it has just asked for.
+ * One barrier a slice: it stands before the last k, whose fragments are in registers by then.
+ *
+ * A thread's multiply-adds: 128 for each k, for 6 loads of 16 bytes: 1 load for 21. Bytes asked of global
+ * memory: 8 / 128 for each multiply-add.
+ *
+ * Limit: the issue slots. About one instruction in ten is not a multiply-add (loads, stores, addresses), and
+ * with 128 sums in registers an SM holds 8 warps, two for each of its schedulers.
+ *
+ * What the compiler makes of it matters as much as the plan, and ncu's dispatch stalls show it: an FFMA whose
+ * operands come from one bank of the register file waits a cycle. If the sums are stored as they are, in
+ * quads, their registers must be neighbours, and most FFMAs collide; adding the bias first (add_bias) leaves
+ * the compiler free to place them. */
+#pragma once
+
+#include "shared/rung.h"
+#include "shared/quad.h"
+
+#define TILE 128
+#define SLICE 8
+#define STAGES 2
+#define TILE_THREADS 128
+#define THREAD_ROWS 16
+#define THREAD_COLUMNS 8
+#define WARP_TILE 64 /* four warps, two by two; a warp's lanes stand 4 by 8 */
+
+/* Keeps a row's quads on 16 bytes, and puts what a warp puts at once (one k of 2 quads,
+ * 16 rows) on 32 banks. */
+#define TILE_PAD 4
+
+/* A slice is copied in steps, one quad of four k a thread in each, one step at each k of the slice being
+ * multiplied: so copies fill gaps between multiply-adds instead of standing in one block. They begin at the
+ * third k: right after the barrier the shared memory is busy with the fragments. */
+#define COPY_ROWS (TILE_THREADS * 4 / SLICE)
+#define COPY_STEPS (TILE / COPY_ROWS)
+#define FIRST_COPY_K 2
+
+/* Sums of many products are made of runs, for accuracy (see gemm_1_naive.cu): of 256 products, or of 64 where
+ * there are few tiles and BLAS libraries split the sum too. Registers have no room for a second set of sums,
+ * so the finished runs are added up in shared memory. */
+#define SLICES_IN_RUN 32
+#define SLICES_IN_SHORT_RUN 8
+
+struct stage {
+    float x[SLICE][TILE + TILE_PAD]; /* k down, so that a fragment is a quad */
+    float weight[SLICE][TILE + TILE_PAD];
+};
+
+struct tile_memory {
+    struct stage stage[STAGES];
+    float4 finished_runs[THREAD_ROWS * THREAD_COLUMNS / 4][TILE_THREADS];
+};
+
+/* Bytes of dynamic shared memory. A product with a single run needs no place for finished ones. */
+static inline size_t tile_memory_bytes(bool finished_runs) {
+    return finished_runs ? sizeof(struct tile_memory) : sizeof(struct stage) * STAGES;
+}
+
+/* Where this thread's outputs are inside the tile. Its 16 rows are four quads, 16 apart; its 8 columns are
+ * two quads, 32 apart. Neighbouring lanes alternate between rows and columns (lane / 16 * 2 + lane % 2 is
+ * the row): so the quads that 16 lanes ask for fit in 128 bytes more often, and a request of 16 bytes a lane
+ * takes 2 wavefronts on average where lanes in plain 4x8 order take 3 (measured with ncu on an H200). */
+struct thread_place {
+    int row;
+    int column;
+};
+
+static inline __device__ struct thread_place place_of_thread(void) {
+    int warp = threadIdx.x / 32;
+    int lane = threadIdx.x % 32;
+    struct thread_place place;
+    place.row = kept(warp / 2 * WARP_TILE + (lane / 16 * 2 + lane % 2) * 4);
+    place.column = kept(warp % 2 * WARP_TILE + lane / 2 % 8 * 4);
+    return place;
+}
+
+static inline __device__ int row_in_tile(struct thread_place place, int i) {
+    return place.row + i / 4 * 16 + i % 4;
+}
+
+static inline __device__ int column_in_tile(struct thread_place place, int j) {
+    return place.column + j / 4 * 32 + j % 4;
+}
+
+struct fragment {
+    float x[THREAD_ROWS];
+    float weight[THREAD_COLUMNS];
+};
+
+static __forceinline__ __device__ void load_fragment(struct fragment *fragment, const struct stage *stage,
+                                                     int k, struct thread_place place) {
+#pragma unroll
+    for (int i = 0; i < THREAD_ROWS; i += 4)
+        *(float4 *)&fragment->x[i] = *(const float4 *)&stage->x[k][row_in_tile(place, i)];
+#pragma unroll
+    for (int j = 0; j < THREAD_COLUMNS; j += 4)
+        *(float4 *)&fragment->weight[j] = *(const float4 *)&stage->weight[k][column_in_tile(place, j)];
+}
+
+static __forceinline__ __device__ void multiply_add(float sum[THREAD_ROWS][THREAD_COLUMNS],
+                                                    const struct fragment *fragment) {
+#pragma unroll
+    for (int i = 0; i < THREAD_ROWS; i++) {
+#pragma unroll
+        for (int j = 0; j < THREAD_COLUMNS; j++) {
+            /* back and forth, so that one operand stays in the register file's reuse cache */
+            int column = i % 2 ? THREAD_COLUMNS - 1 - j : j;
+            sum[i][column] = fmaf(fragment->x[i], fragment->weight[column], sum[i][column]);
+        }
+    }
+}
+
+/* What one thread copies of an operand: four k of two rows, half a tile apart. */
+struct copy {
+    const float *next;   /* its first float of the coming slice */
+    uint32_t row_stride; /* floats from there to its other row's */
+    int64_t rows;        /* rows of the matrix at and below its first one */
+    int64_t k;           /* columns of the matrix at and after its first */
+    int cell;            /* where the first float goes in a stage */
+    bool as_quads;
+    float4 quad[COPY_STEPS]; /* on their way */
+};
+
+static __forceinline__ __device__ void start_copy(struct copy *copy, const float *matrix, int64_t rows,
+                                                  int64_t columns, int64_t first_row) {
+    int row = threadIdx.x / 2;
+    int k = threadIdx.x % 2 * 4;
+    copy->next = matrix + (first_row + row) * columns + k;
+    copy->row_stride = (uint32_t)(COPY_ROWS * columns);
+    copy->rows = rows - (first_row + row);
+    copy->k = columns - k;
+    copy->cell = kept(k * (TILE + TILE_PAD) + row);
+    copy->as_quads = rows_hold_quads(matrix, columns);
+}
+
+/* `inside`: the whole tile is inside the matrix, so nothing needs to be checked. */
+static __forceinline__ __device__ void fetch(struct copy *copy, int step, bool inside) {
+    const float *from = copy->next + step * copy->row_stride;
+    if (inside)
+        copy->quad[step] = *(const float4 *)from;
+    else
+        copy->quad[step] = load_quad(from, step * COPY_ROWS < copy->rows ? copy->k : 0, copy->as_quads);
+}
+
+static __forceinline__ __device__ void put(float slice[SLICE][TILE + TILE_PAD], const struct copy *copy,
+                                           int step) {
+    float *to = &slice[0][0] + copy->cell + step * COPY_ROWS;
+    to[0 * (TILE + TILE_PAD)] = copy->quad[step].x;
+    to[1 * (TILE + TILE_PAD)] = copy->quad[step].y;
+    to[2 * (TILE + TILE_PAD)] = copy->quad[step].z;
+    to[3 * (TILE + TILE_PAD)] = copy->quad[step].w;
+}
+
+static __forceinline__ __device__ void next_slice(struct copy *copy) {
+    copy->next += SLICE;
+    copy->k -= SLICE;
+}
+
+static __forceinline__ __device__ void clear_finished_runs(struct tile_memory *memory) {
+    float4 zeros = {0.0f, 0.0f, 0.0f, 0.0f};
+    for (int quad = 0; quad < THREAD_ROWS * THREAD_COLUMNS / 4; quad++)
+        memory->finished_runs[quad][threadIdx.x] = zeros;
+}
+
+/* Each thread has its own quads there, so no barrier is needed. */
+static __forceinline__ __device__ void add_to_finished_runs(struct tile_memory *memory,
+                                                            float sum[THREAD_ROWS][THREAD_COLUMNS]) {
+#pragma unroll
+    for (int i = 0; i < THREAD_ROWS; i++) {
+#pragma unroll
+        for (int j = 0; j < THREAD_COLUMNS; j += 4) {
+            float4 *finished = &memory->finished_runs[(i * THREAD_COLUMNS + j) / 4][threadIdx.x];
+            float4 quad = *finished;
+            quad.x += sum[i][j];
+            quad.y += sum[i][j + 1];
+            quad.z += sum[i][j + 2];
+            quad.w += sum[i][j + 3];
+            *finished = quad;
+            sum[i][j] = sum[i][j + 1] = sum[i][j + 2] = sum[i][j + 3] = 0.0f;
+        }
+    }
+}
+
+static __forceinline__ __device__ void add_finished_runs(const struct tile_memory *memory,
+                                                         float sum[THREAD_ROWS][THREAD_COLUMNS]) {
+#pragma unroll
+    for (int i = 0; i < THREAD_ROWS; i++) {
+#pragma unroll
+        for (int j = 0; j < THREAD_COLUMNS; j += 4) {
+            float4 quad = memory->finished_runs[(i * THREAD_COLUMNS + j) / 4][threadIdx.x];
+            sum[i][j] += quad.x;
+            sum[i][j + 1] += quad.y;
+            sum[i][j + 2] += quad.z;
+            sum[i][j + 3] += quad.w;
+        }
+    }
+}
+
+static __forceinline__ __device__ void multiply_slices(const struct gemm *g, struct tile_memory *memory,
+                                                       int64_t first_row, int64_t first_column,
+                                                       float sum[THREAD_ROWS][THREAD_COLUMNS],
+                                                       int slices_in_run, bool inside) {
+    struct thread_place place = place_of_thread();
+    struct copy x, weight;
+    start_copy(&x, g->x, g->batch, g->in_features, first_row);
+    start_copy(&weight, g->weight, g->out_features, g->in_features, first_column);
+    int slices = (int)tiles(g->in_features, SLICE);
+
+    if (slices_in_run > 0)
+        clear_finished_runs(memory);
+#pragma unroll
+    for (int step = 0; step < COPY_STEPS; step++) {
+        fetch(&x, step, inside);
+        fetch(&weight, step, inside);
+    }
+#pragma unroll
+    for (int step = 0; step < COPY_STEPS; step++) {
+        put(memory->stage[0].x, &x, step);
+        put(memory->stage[0].weight, &weight, step);
+    }
+    next_slice(&x);
+    next_slice(&weight);
+    if (slices > 1) {
+#pragma unroll
+        for (int step = 0; step < COPY_STEPS; step++) {
+            fetch(&x, step, inside);
+            fetch(&weight, step, inside);
+        }
+    }
+    next_slice(&x);
+    next_slice(&weight);
+    __syncthreads();
+
+    struct fragment fragment[2];
+    load_fragment(&fragment[0], &memory->stage[0], 0, place);
+    int reading = 0;
+    for (int slice = 0; slice < slices; slice++) {
+        bool last = slice + 1 == slices;
+        bool fetches = slice + 2 < slices;
+#pragma unroll
+        for (int k = 0; k < SLICE; k++) {
+            int step = k - FIRST_COPY_K;
+            if (step >= 0 && step < COPY_STEPS) {
+                put(memory->stage[1 - reading].x, &x, step);
+                if (fetches)
+                    fetch(&x, step, inside);
+            } else if (step >= COPY_STEPS && step < 2 * COPY_STEPS) {
+                put(memory->stage[1 - reading].weight, &weight, step - COPY_STEPS);
+                if (fetches)
+                    fetch(&weight, step - COPY_STEPS, inside);
+            }
+            if (k == SLICE - 1) {
+                next_slice(&x);
+                next_slice(&weight);
+                __syncthreads(); /* the next slice is here, and this one is read: its stage may be filled */
+                if (!last)       /* else the fragment that nobody will use comes from the same stage again */
+                    reading = 1 - reading;
+            }
+            load_fragment(&fragment[(k + 1) % 2], &memory->stage[reading], (k + 1) % SLICE, place);
+            multiply_add(sum, &fragment[k % 2]);
+        }
+        if (slices_in_run > 0 && ((slice + 1) & (slices_in_run - 1)) == 0 && !last)
+            add_to_finished_runs(memory, sum);
+    }
+    if (slices_in_run > 0)
+        add_finished_runs(memory, sum);
+}
+
+/* sum += bias, for the thread's columns. */
+static __forceinline__ __device__ void add_bias(const struct gemm *g, int64_t first_column,
+                                                float sum[THREAD_ROWS][THREAD_COLUMNS]) {
+    struct thread_place place = place_of_thread();
+#pragma unroll
+    for (int j = 0; j < THREAD_COLUMNS; j++) {
+        int64_t column = first_column + column_in_tile(place, j);
+        float bias = g->bias && column < g->out_features ? g->bias[column] : 0.0f;
+#pragma unroll
+        for (int i = 0; i < THREAD_ROWS; i++)
+            sum[i][j] += bias;
+    }
+}
+
+/* sum = x W^T + bias for the rows from `first_row` and the columns from `first_column`; zero outside the
+ * matrices. Ends without a barrier: other threads may still be reading the stages. */
+static __forceinline__ __device__ void multiply_tile(const struct gemm *g, struct tile_memory *memory,
+                                                     int64_t first_row, int64_t first_column,
+                                                     float sum[THREAD_ROWS][THREAD_COLUMNS],
+                                                     int slices_in_run) {
+    bool inside = first_row + TILE <= g->batch && first_column + TILE <= g->out_features &&
+                  g->in_features % SLICE == 0 && rows_hold_quads(g->x, g->in_features) &&
+                  rows_hold_quads(g->weight, g->in_features);
+    if (inside)
+        multiply_slices(g, memory, first_row, first_column, sum, slices_in_run, true);
+    else
+        multiply_slices(g, memory, first_row, first_column, sum, slices_in_run, false);
+    add_bias(g, first_column, sum);
+}
+
+/* Whether smaller blocks do better (gemm_few_rows.cu): where so few tiles cover y that half of a large GPU's
+ * multiprocessors would be idle, and where three quarters of every tile would be. */
+#define FEW_TILES 64
+#define FEW_TILE_ROWS 32
+
+static inline bool has_few_tiles(int64_t batch, int64_t out_features) {
+    return tiles(batch, TILE) * tiles(out_features, TILE) <= FEW_TILES || batch <= FEW_TILE_ROWS;
+}
+
+/* Decide how long a run is (0: one run, which needs no place for finished ones), and tell the runtime that
+ * the kernel will ask for more than the 48 KiB that every block may have. GPUs of compute capability 7.5 give
+ * a block at most 64 KiB: there the sums stay one run, as accurate as those of cuBLAS. `bytes` is what the
+ * kernel needs with and without finished runs. */
+static inline cudaError_t choose_runs(const void *kernel, const struct gemm *gemm,
+                                      size_t (*bytes)(bool finished_runs), int *slices_in_run,
+                                      size_t *shared_bytes) {
+    int device, limit;
+    cudaError_t error = cudaGetDevice(&device);
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (error != cudaSuccess)
+        return error;
+    *slices_in_run = has_few_tiles(gemm->batch, gemm->out_features) ? SLICES_IN_SHORT_RUN : SLICES_IN_RUN;
+    if (gemm->in_features <= *slices_in_run * SLICE || bytes(true) > (size_t)limit)
+        *slices_in_run = 0;
+    *shared_bytes = bytes(*slices_in_run > 0);
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)*shared_bytes);
+}

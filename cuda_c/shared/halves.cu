@@ -1,0 +1,220 @@
+/* Make the two float16 halves of a float32 matrix (halves.h says why and what they hold).
+ *
+ * Idea: a block for each row, or a warp for a short one. One pass finds the row's largest magnitude and the
+ * mean of its exponents, a second one scales and splits. In between the threads keep the row in registers, 32
+ * values each; of a longer row the rest is read again, from a cache.
+ *
+ * Bytes: 4 read and 4 written for each element.
+ *
+ * Limit: memory bandwidth. */
+#include "shared/halves.h"
+#include "shared/element.h"
+#include "shared/team.h"
+
+#define THREADS 256
+#define WARPS (THREADS / LANES)
+#define KEPT 8 /* quads of a row that a thread keeps */
+
+/* The exponent that the row's largest magnitude gets, and the largest scale, which a row of denormals has:
+ * both it and its inverse are normal floats. */
+#define LARGEST_EXPONENT 14
+#define LARGEST_SCALE 126
+
+#define FLOAT_BIAS 127
+#define FLOAT_FRACTION_BITS 23
+#define NO_EXPONENT (-1000)
+
+struct halves_args {
+    const float *matrix;
+    int64_t rows;
+    int64_t columns;
+    int team; /* threads for a row: a warp or the block */
+    struct halves halves;
+    bool quads; /* rows are made of aligned float4 */
+};
+
+/* What one pass over (a part of) a row finds. */
+struct spread {
+    int largest;     /* exponent of the largest finite magnitude, or NO_EXPONENT */
+    float exponents; /* the sum over the nonzero finite values */
+    float nonzero;   /* how many there are */
+    float infinite;
+};
+
+static inline __device__ bool is_infinite(float v) {
+    return fabsf(v) > 3.402823466e38f;
+}
+
+static inline __device__ float power_of_two(int exponent) {
+    return __int_as_float((exponent + FLOAT_BIAS) << FLOAT_FRACTION_BITS);
+}
+
+/* floor(log2(|v|)) of a finite v other than 0. */
+static inline __device__ int exponent_of(float v) {
+    int shift = fabsf(v) < power_of_two(1 - FLOAT_BIAS) ? 24 : 0; /* a denormal */
+    int bits = __float_as_int(fabsf(v) * power_of_two(shift));
+    return (bits >> FLOAT_FRACTION_BITS) - FLOAT_BIAS - shift;
+}
+
+static inline __device__ void look_at(struct spread *spread, float v) {
+    if (is_infinite(v)) {
+        spread->infinite = 1.0f;
+    } else if (v != 0.0f && v == v) {
+        int exponent = exponent_of(v);
+        spread->largest = exponent > spread->largest ? exponent : spread->largest;
+        spread->exponents += exponent;
+        spread->nonzero += 1.0f;
+    }
+}
+
+static inline __device__ void look_at_quad(struct spread *spread, float4 quad) {
+    look_at(spread, quad.x);
+    look_at(spread, quad.y);
+    look_at(spread, quad.z);
+    look_at(spread, quad.w);
+}
+
+/* The team's result, in every thread. */
+static inline __device__ struct spread spread_of_team(struct spread mine, struct spread *of_warp, int team) {
+    for (int distance = LANES / 2; distance > 0; distance /= 2) {
+        int largest = __shfl_xor_sync(0xffffffffu, mine.largest, distance);
+        mine.largest = largest > mine.largest ? largest : mine.largest;
+    }
+    mine.exponents = team_sum(mine.exponents, LANES);
+    mine.nonzero = team_sum(mine.nonzero, LANES);
+    mine.infinite = team_sum(mine.infinite, LANES);
+    if (team == LANES)
+        return mine;
+    if (threadIdx.x % LANES == 0)
+        of_warp[threadIdx.x / LANES] = mine;
+    __syncthreads();
+    struct spread all = of_warp[0];
+    for (int warp = 1; warp < WARPS; warp++) {
+        all.largest = of_warp[warp].largest > all.largest ? of_warp[warp].largest : all.largest;
+        all.exponents += of_warp[warp].exponents;
+        all.nonzero += of_warp[warp].nonzero;
+        all.infinite += of_warp[warp].infinite;
+    }
+    return all;
+}
+
+struct half_pair {
+    uint16_t high;
+    uint16_t low;
+};
+
+static inline __device__ struct half_pair split(float v) {
+    struct half_pair pair;
+    pair.high = float16_bits(v);
+    float rest = v - float_of_float16(pair.high);
+    pair.low = float16_bits(rest == rest ? rest : 0.0f); /* NaN is in the high half already */
+    return pair;
+}
+
+static inline __device__ void store_quad(uint16_t *high, uint16_t *low, float4 quad, float factor) {
+    struct half_pair a = split(quad.x * factor), b = split(quad.y * factor);
+    struct half_pair c = split(quad.z * factor), d = split(quad.w * factor);
+    uint2 highs = {a.high | (uint32_t)b.high << 16, c.high | (uint32_t)d.high << 16};
+    uint2 lows = {a.low | (uint32_t)b.low << 16, c.low | (uint32_t)d.low << 16};
+    *(uint2 *)high = highs;
+    *(uint2 *)low = lows;
+}
+
+__global__ void __launch_bounds__(THREADS) halves_kernel(struct halves_args args) {
+    __shared__ struct spread of_warp[WARPS];
+    int64_t number = blockIdx.x * (int64_t)(THREADS / args.team) + threadIdx.x / args.team;
+    if (number >= args.rows)
+        return; /* a warp's row, so no other warp waits for this one */
+    int member = threadIdx.x % args.team;
+    const float *row = args.matrix + number * args.columns;
+    const int64_t first = 4 * member, between = 4 * args.team;
+    float4 kept[KEPT];
+    struct spread mine = {NO_EXPONENT, 0.0f, 0.0f, 0.0f};
+    if (args.quads) {
+#pragma unroll
+        for (int j = 0; j < KEPT; j++) {
+            int64_t i = first + j * between;
+            kept[j] = i < args.columns ? *(const float4 *)(row + i) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        }
+#pragma unroll
+        for (int j = 0; j < KEPT; j++)
+            if (j * between < args.columns) /* the same in all threads, so that a short row costs no more */
+                look_at_quad(&mine, kept[j]);
+        for (int64_t i = first + KEPT * between; i < args.columns; i += between)
+            look_at_quad(&mine, *(const float4 *)(row + i));
+    } else {
+        for (int64_t i = member; i < args.columns; i += args.team)
+            look_at(&mine, row[i]);
+    }
+    struct spread all = spread_of_team(mine, of_warp, args.team);
+    int scale = all.nonzero > 0.0f ? LARGEST_EXPONENT - all.largest : 0;
+    scale = scale > LARGEST_SCALE ? LARGEST_SCALE : scale;
+    if (member == 0) {
+        args.halves.unscale[number] = power_of_two(-scale);
+        bool held = all.nonzero == 0.0f || all.largest - all.exponents / all.nonzero <= WIDEST_ROW;
+        if (!held || all.infinite > 0.0f)
+            *args.halves.unheld = 1; /* by as many threads as there are such rows, always 1 */
+    }
+    float factor = power_of_two(scale);
+    int64_t pitch = halves_pitch(args.columns);
+    uint16_t *high = args.halves.high + number * pitch, *low = args.halves.low + number * pitch;
+    if (args.quads) {
+#pragma unroll
+        for (int j = 0; j < KEPT; j++) {
+            int64_t i = first + j * between;
+            if (i < args.columns)
+                store_quad(high + i, low + i, kept[j], factor);
+        }
+        for (int64_t i = first + KEPT * between; i < args.columns; i += between)
+            store_quad(high + i, low + i, *(const float4 *)(row + i), factor);
+    } else {
+        for (int64_t i = member; i < args.columns; i += args.team) {
+            struct half_pair pair = split(row[i] * factor);
+            high[i] = pair.high;
+            low[i] = pair.low;
+        }
+    }
+    if (member < pitch - args.columns)
+        high[args.columns + member] = low[args.columns + member] = 0;
+}
+
+LAUNCHER(halves_kernel, struct halves_args)
+
+static unsigned long long aligned(unsigned long long bytes) {
+    return (bytes + 255) / 256 * 256;
+}
+
+unsigned long long halves_bytes(int64_t rows, int64_t columns) {
+    return 2 * aligned(rows * halves_pitch(columns) * sizeof(uint16_t)) + aligned(rows * sizeof(float)) +
+           aligned(sizeof(int));
+}
+
+struct halves halves_at(void *memory, int64_t rows, int64_t columns) {
+    unsigned char *at = (unsigned char *)memory;
+    unsigned long long half = aligned(rows * halves_pitch(columns) * sizeof(uint16_t));
+    struct halves halves = {(uint16_t *)at, (uint16_t *)(at + half), (float *)(at + 2 * half),
+                            (int *)(at + 2 * half + aligned(rows * sizeof(float)))};
+    return halves;
+}
+
+cudaError_t make_halves(const float *matrix, int64_t rows, int64_t columns, struct halves halves,
+                        cudaStream_t stream) {
+    cudaError_t error = cudaMemsetAsync(halves.unheld, 0, sizeof(int), stream);
+    if (error != cudaSuccess)
+        return error;
+    int team = columns <= 4 * KEPT * LANES ? LANES : THREADS;
+    struct halves_args args = {matrix, rows,   columns,
+                               team,   halves, columns % 4 == 0 && (uintptr_t)matrix % 16 == 0};
+    dim3 grid = {(unsigned)tiles(rows, THREADS / team), 1, 1};
+    dim3 block = {THREADS, 1, 1};
+    return launch_halves_kernel(grid, block, 0, stream, args);
+}
+
+unsigned long long prepared_halves_bytes(const fgn_chain *chain) {
+    return is_float32_accurate(chain) ? halves_bytes(chain->out_features, chain->in_features) : 0;
+}
+
+cudaError_t prepare_halves(const fgn_chain *chain, void *prepared, cudaStream_t stream) {
+    return make_halves((const float *)chain->weight, chain->out_features, chain->in_features,
+                       halves_at(prepared, chain->out_features, chain->in_features), stream);
+}

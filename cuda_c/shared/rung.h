@@ -1,0 +1,186 @@
+/* What the rungs share: the arguments of their kernels and the host functions that launch them.
+ *
+ * Every host function below checks nothing (api.cu has done so) and returns what the launch returned. */
+#pragma once
+
+#include <string.h>
+
+#include "shared/portable.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#include "fgn.h"
+#ifdef __cplusplus
+}
+#endif
+
+struct operators {
+    int count;
+    fgn_pointwise step[FGN_MAX_POINTWISE];
+};
+
+/* Two flags in the device's memory. Kernels with a condition run when one of them is set (`unless`: when none
+ * is), and return at once otherwise; NULL for both is no condition. So the device decides, and the host need
+ * not wait for it. */
+struct condition {
+    const int *either;
+    const int *or_this;
+    bool unless;
+};
+
+static inline __device__ bool holds(struct condition condition) {
+    return !condition.either || (*condition.either || *condition.or_this) != condition.unless;
+}
+
+/* y = before(x W^T + bias); the rungs without an epilogue leave `before` alone. */
+struct gemm {
+    const float *x;      /* (batch, in_features) */
+    const float *weight; /* (out_features, in_features) */
+    const float *bias;   /* (out_features,) or NULL */
+    float *y;            /* (batch, out_features) */
+    int64_t batch;
+    int64_t in_features;
+    int64_t out_features;
+    struct operators before;
+    struct condition condition; /* the rungs from 7 on look at it */
+};
+
+/* What GroupNorm needs to know of one (sample, group). The mean is kept in two floats, so that
+ * x - mean - mean_rest stays exact to the last bit where the mean is large beside the deviation. */
+struct moments {
+    float mean;
+    float mean_rest;
+    float inverse_deviation;
+};
+
+/* y = after(GroupNorm(x)); x and y may be the same memory where both are float32. */
+struct group_norm {
+    const float *x;     /* (batch, channels) */
+    const float *scale; /* (channels,) or NULL for ones */
+    const float *shift; /* (channels,) or NULL for zeros */
+    void *y;            /* (batch, channels) */
+    fgn_type y_type;    /* float32 but for group_norm_2_block.cu */
+    int64_t batch;
+    int64_t channels;
+    int64_t groups;
+    float eps;
+    struct operators after;
+    struct condition condition; /* group_norm_1_naive.cu does not look at it */
+};
+
+/* What api.cu asks of a rung that multiplies in tensor cores: such a rung chooses its launches by type,
+ * precision and shape. */
+struct tensor_rung {
+    /* What the rung needs and this chain or this device does not have, or NULL when it runs. */
+    const char *(*refusal)(const fgn_chain *chain);
+    int (*launches)(const fgn_chain *chain);
+    unsigned long long (*workspace_bytes)(const fgn_chain *chain);
+    unsigned long long (*prepared_bytes)(const fgn_chain *chain);
+    cudaError_t (*prepare)(const fgn_chain *chain, void *prepared, cudaStream_t stream);
+    cudaError_t (*forward)(const fgn_chain *chain, const void *x, void *y, void *workspace,
+                           cudaStream_t stream);
+};
+
+/* Divide rounding up: how many tiles of `size` cover `count`. */
+static inline __host__ __device__ int64_t tiles(int64_t count, int64_t size) {
+    return (count + size - 1) / size;
+}
+
+/* Channel scale and shift, or 1 and 0 where the norm has no affine part. */
+static inline __device__ float scale_and_shift(const struct group_norm *norm, float v, int64_t channel) {
+    float scale = norm->scale ? norm->scale[channel] : 1.0f;
+    float shift = norm->shift ? norm->shift[channel] : 0.0f;
+    return v * scale + shift;
+}
+
+/* Rows of the ladder. */
+cudaError_t gemm_1_naive(const struct gemm *gemm, cudaStream_t stream);
+cudaError_t gemm_2_coalesced(const struct gemm *gemm, cudaStream_t stream);
+cudaError_t gemm_3_shared_tile(const struct gemm *gemm, cudaStream_t stream);
+cudaError_t gemm_4_register_tile(const struct gemm *gemm, cudaStream_t stream);
+cudaError_t gemm_5_vectorized(const struct gemm *gemm, cudaStream_t stream);
+cudaError_t gemm_few_rows(const struct gemm *gemm, cudaStream_t stream);
+cudaError_t gemm_6_pipelined(const struct gemm *gemm, cudaStream_t stream);
+cudaError_t gemm_7_fused(const struct gemm *gemm, cudaStream_t stream);
+cudaError_t gemm_8_one_kernel(const struct gemm *gemm, const struct group_norm *norm, cudaStream_t stream);
+
+/* What gemm_few_rows_tensor would take for a chain that it does not refuse. */
+double few_rows_nanoseconds(const fgn_chain *chain);
+extern const struct tensor_rung gemm_few_rows_tensor;
+extern const struct tensor_rung gemm_9_tensor_core;
+extern const struct tensor_rung gemm_10_hopper;
+
+/* The chain in float32 by rung 7 or 8, if the condition holds, in float32_launches() launches. */
+cudaError_t float32_chain(const fgn_chain *chain, const float *x, float *y, struct condition condition,
+                          cudaStream_t stream);
+int float32_launches(const fgn_chain *chain);
+
+static inline struct operators operators_of(int count, const fgn_pointwise *step) {
+    struct operators list;
+    memset(&list, 0, sizeof list);
+    list.count = count;
+    for (int i = 0; i < count; i++)
+        list.step[i] = step[i];
+    return list;
+}
+
+/* Whether an operator has a vector of channels. */
+static inline bool takes_channel(const fgn_pointwise *step) {
+    return step->kind == FGN_ADD_CHANNEL || step->kind == FGN_MULTIPLY_CHANNEL;
+}
+
+/* Whether tensor cores have to be as accurate as float32: they take factors in 16-bit pieces then. */
+static inline bool is_float32_accurate(const fgn_chain *chain) {
+    return chain->type == FGN_FLOAT32 && chain->precision == FGN_IEEE;
+}
+
+/* The channels of a group; 0 without a norm. */
+static inline int64_t group_size_of(const fgn_chain *chain) {
+    return chain->groups > 0 ? chain->out_features / chain->groups : 0;
+}
+
+/* A chain's product with the operators before the norm, of a float32 chain. */
+static inline struct gemm gemm_of(const fgn_chain *chain, const float *x, float *y,
+                                  struct condition condition) {
+    struct gemm gemm = {x,
+                        (const float *)chain->weight,
+                        chain->bias,
+                        y,
+                        chain->batch,
+                        chain->in_features,
+                        chain->out_features,
+                        operators_of(chain->before_count, chain->before),
+                        condition};
+    return gemm;
+}
+
+/* A chain's norm of the product's sums, with the operators after it. */
+static inline struct group_norm norm_of(const fgn_chain *chain, const float *x, void *y, fgn_type y_type,
+                                        struct condition condition) {
+    struct group_norm norm = {x,
+                              chain->norm_scale,
+                              chain->norm_shift,
+                              y,
+                              y_type,
+                              chain->batch,
+                              chain->out_features,
+                              chain->groups,
+                              chain->eps,
+                              operators_of(chain->after_count, chain->after),
+                              condition};
+    return norm;
+}
+
+/* What the runtime says of the current device; 0 where it does not. */
+static inline int attribute_of_device(enum cudaDeviceAttr attribute) {
+    int device = 0, value = 0;
+    if (cudaGetDevice(&device) == cudaSuccess)
+        cudaDeviceGetAttribute(&value, attribute, device);
+    return value;
+}
+
+cudaError_t pointwise(float *y, int64_t rows, int64_t channels, const fgn_pointwise *step,
+                      cudaStream_t stream);
+cudaError_t group_norm_1_naive(const struct group_norm *norm, struct moments *moments, cudaStream_t stream);
+cudaError_t group_norm_2_block(const struct group_norm *norm, cudaStream_t stream);

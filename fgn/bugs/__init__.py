@@ -1,0 +1,1 @@
+"""The gallery of broken kernels, and the diagnosis of wrong results."""

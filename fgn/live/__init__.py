@@ -1,0 +1,1 @@
+"""Kernels written in a notebook cell or a string."""

@@ -1,0 +1,1 @@
+"""Times, errors, ceilings of a machine, and the records of them."""

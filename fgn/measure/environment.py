@@ -1,0 +1,120 @@
+"""What this machine has, for the reader and for the record."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from collections.abc import Callable
+
+import pandas as pd
+import torch
+
+from fgn.native.library import (
+    GPU,
+    ROOT,
+    SIMULATOR,
+    Library,
+    MissingToolError,
+    command_output,
+    find_c_compiler,
+    find_nvcc,
+)
+from fgn.reference import ieee_float32
+
+NVIDIA_SMI_FIELDS = (
+    "name",
+    "driver_version",
+    "clocks.sm",
+    "clocks.mem",
+    "clocks.max.sm",
+    "clocks.max.mem",
+    "power.limit",
+)
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").strip().partition("\n")[0]
+
+
+def _last_line(text: str | None) -> str:
+    return (text or "").strip().rpartition("\n")[2]
+
+
+def _tool(path: str | None, version_of: Callable[[str | None], str]) -> str:
+    return f"{path}, {version_of(command_output([path, '--version']))}" if path else "none"
+
+
+def _library_state(library: Library) -> str:
+    state = library.state()
+    if state == "ready":
+        return f"ready, {library.path.relative_to(ROOT)}"
+    try:
+        library.toolchain()
+    except MissingToolError as error:
+        return f"{state}: {error}"
+    return f"{state}: it will be built when it is first needed"
+
+
+def _gpu_state() -> str:
+    if not torch.cuda.is_available():
+        return "none: CPU tensors run on the simulator, recorded results are there to plot"
+    names = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    return ", ".join(f"{gpu.name} (compute capability {gpu.major}.{gpu.minor})" for gpu in names)
+
+
+def environment() -> pd.DataFrame:
+    """A table of what is here: compilers, GPU, torch, and the state of the two libraries."""
+    compiler, nvcc = find_c_compiler(), find_nvcc()
+    rows = {
+        "Python": platform.python_version(),
+        "torch": torch.__version__,
+        "GPU": _gpu_state(),
+        "C compiler": _tool(compiler, _first_line),
+        "nvcc": _tool(nvcc, _last_line),
+        SIMULATOR.title: _library_state(SIMULATOR),
+        GPU.title: _library_state(GPU),
+    }
+    return pd.DataFrame({"": rows.values()}, index=rows.keys())
+
+
+def recorded_environment(device: torch.device) -> dict:
+    """What a recorded result was taken with, as JSON can hold it. Clocks are as they are now."""
+    with ieee_float32():
+        matmul_precision = torch.backends.cuda.matmul.fp32_precision
+    git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40"]
+    record = {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        # A copy of the project without its history can be told.
+        "commit": _first_line(command_output(git)) or os.environ.get("FGN_COMMIT"),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "torch fp32 matmul precision": matmul_precision,
+    }
+    try:
+        import triton
+
+        record["triton"] = triton.__version__
+    except ImportError:
+        record["triton"] = None
+    if device.type == "cuda":
+        gpu = torch.cuda.get_device_properties(device)
+        record |= {
+            "device": gpu.name,
+            "compute capability": f"{gpu.major}.{gpu.minor}",
+            "multiprocessors": gpu.multi_processor_count,
+            "L2 bytes": gpu.L2_cache_size,
+            "memory bytes": gpu.total_memory,
+        }
+        query = f"--query-gpu={','.join(NVIDIA_SMI_FIELDS)}"
+        values = _first_line(
+            command_output(["nvidia-smi", f"--id={device.index or 0}", query, "--format=csv,noheader"])
+        )
+        if values:
+            record["nvidia-smi"] = dict(
+                zip(NVIDIA_SMI_FIELDS, map(str.strip, values.split(",")), strict=True)
+            )
+    else:
+        record["device"] = f"simulator on {platform.machine()}"
+    return record

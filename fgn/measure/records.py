@@ -1,0 +1,127 @@
+"""Recorded results: `profiles/<gpu>/`, written by `python -m fgn bench --all --record` and read back here.
+
+benchmark.csv     one row per chain, shape, part and subject, as `fgn.bench()` returns them
+errors.csv        one row per chain, shape and version, as `fgn.compare()` returns them
+precisions.csv, precision_errors.csv
+                  the same for the versions that multiply in tensor cores, in every precision
+environment.json  the machine, its software, its measured ceilings, and the commit
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import torch
+from tqdm.auto import tqdm
+
+from fgn.chains import CHAINS, problem
+from fgn.measure.bench import (
+    Ceilings,
+    bench_all,
+    bench_precisions,
+    measure_ceilings,
+    ordinary_versions,
+    precision_problems,
+    precision_versions,
+    recorded_shapes,
+)
+from fgn.measure.compare import compare
+from fgn.measure.environment import recorded_environment
+from fgn.native.library import ROOT
+from fgn.native.versions import versions as version_frame
+
+PROFILES = ROOT / "profiles"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One folder of recorded results."""
+
+    name: str
+    benchmark: pd.DataFrame
+    errors: pd.DataFrame
+    environment: dict
+    precisions: pd.DataFrame | None
+    precision_errors: pd.DataFrame | None
+
+    @property
+    def ceilings(self) -> Ceilings:
+        return Ceilings(**self.environment["ceilings"])
+
+    @property
+    def times(self) -> pd.DataFrame:
+        """All recorded times, as `fgn.bench()` returns them: of the ladder, and on tensor cores."""
+        tables = [table for table in (self.benchmark, self.precisions) if table is not None]
+        times = pd.concat(tables, ignore_index=True)
+        return times[times.median_ms.notna()]
+
+
+def recorded() -> list[str]:
+    """The names of the machines whose results are recorded."""
+    return sorted(path.parent.name for path in PROFILES.glob("*/benchmark.csv"))
+
+
+def read(name: str = "h200", profiles: Path = PROFILES) -> Record:
+    """The recorded results of one machine. FileNotFoundError names those that there are."""
+    folder = profiles / name
+    if not (folder / "benchmark.csv").exists():
+        raise FileNotFoundError(f"no results are recorded for {name!r}; there are {recorded() or 'none'}")
+
+    def times(file: str) -> pd.DataFrame:
+        return pd.read_csv(folder / file, dtype={"count": "Int64", "note": str}).fillna({"note": ""})
+
+    with_precisions = (folder / "precisions.csv").exists()
+    return Record(
+        name,
+        times("benchmark.csv"),
+        pd.read_csv(folder / "errors.csv"),
+        json.loads((folder / "environment.json").read_text()),
+        times("precisions.csv") if with_precisions else None,
+        pd.read_csv(folder / "precision_errors.csv") if with_precisions else None,
+    )
+
+
+def _compare(problems, names, device: torch.device, progress: bool) -> pd.DataFrame:
+    """`fgn.compare()` of each (chain, shape, precision), for the versions `names(...)` that run it."""
+    frames = []
+    for chain, shape, precision in tqdm(problems, "compare", unit="problem", disable=not progress):
+        sizes = problem(chain, shape, device)[1]
+        table = version_frame(chain, sizes, device, precision)
+        here = table.name[table.supported & table.name.isin(names(chain, sizes, precision, device))]
+        frame = compare(chain, shape=sizes, versions=here, device=device, precision=precision).reset_index()
+        frames.append(frame.assign(chain=chain.name, **sizes._asdict(), precision=precision))
+    frame = pd.concat(frames, ignore_index=True)
+    first = ["chain", "batch", "in_features", "out_features", "groups", "precision"]
+    return frame[first + [column for column in frame if column not in first]]
+
+
+def compare_all(device: torch.device, progress: bool = True) -> pd.DataFrame:
+    """`fgn.compare()` of every chain at every shape that `bench_all()` measures."""
+    problems = [(chain, shape, "ieee") for shape in recorded_shapes(device) for chain in CHAINS.values()]
+    return _compare(problems, lambda *_: ordinary_versions(device), device, progress)
+
+
+def compare_precisions(device: torch.device, progress: bool = True) -> pd.DataFrame:
+    """`fgn.compare()` of all that `bench_precisions()` measures."""
+    return _compare(precision_problems(device), precision_versions, device, progress)
+
+
+def write(folder: Path, device: torch.device, progress: bool = True, **options):
+    """Measures the ladder in float32 on `device` and writes it to `folder`. `options` are `fgn.bench()`'s."""
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = recorded_environment(device) | {"ceilings": measure_ceilings(device)._asdict()}
+    (folder / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
+    compare_all(device, progress).to_csv(folder / "errors.csv", index=False, float_format="%.6g")
+    bench_all(device, progress, **options).to_csv(folder / "benchmark.csv", index=False, float_format="%.6g")
+
+
+def write_precisions(folder: Path, device: torch.device, progress: bool = True, **options):
+    """Measures the versions on tensor cores in every precision and writes that to `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    errors = compare_precisions(device, progress)
+    errors.to_csv(folder / "precision_errors.csv", index=False, float_format="%.6g")
+    times = bench_precisions(device, progress, **options)
+    times.to_csv(folder / "precisions.csv", index=False, float_format="%.6g")

@@ -1,0 +1,1 @@
+"""The model of fusion: what each version is predicted to take, and why."""

@@ -1,0 +1,372 @@
+"""What a kernel costs a multiprocessor, found in recorded profiles: the constants of `fgn.model`.
+
+A block costs its multiprocessor `block + step * steps + instruction * instructions + group * groups` seconds.
+ncu's time of a launch, divided by the blocks of the busiest multiprocessor, is such a sum. The profiles of a
+kernel with long sums (the benchmark's own shape) and with short ones (a narrow shape) tell its terms apart.
+Where memory was in the way of a launch, its time says nothing about the multiprocessors; then the share of it
+that their busiest part was busy is taken instead.
+
+Nothing here is fitted to the times of whole chains, which the model is checked against. Kernels that are not
+profiled are calibrated by the recorded times of their product alone or, without these, taken for another
+kernel; `Cost.origin` says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fgn.chains import CHAINS, Shape, problem, problem_of
+from fgn.measure import records
+from fgn.measure.bench import F_LINEAR, RIVALS
+from fgn.measure.ceilings import Roofs
+from fgn.model.work import KERNEL_TYPES, NORM, ON_TENSOR_CORES, ORDINARY, STANDS_BY, STATISTICS, Work, works
+from fgn.profiling import records as profile_records
+from fgn.simulator import metrics
+
+# From these percentages on, of what DRAM or L2 can do, memory decides how long a launch takes; and a part of
+# a multiprocessor is so busy that warps wait for it, not for answers from memory.
+MEMORY_BOUND, SATURATED = 75, 90
+
+# The parts of a multiprocessor, by ncu's metric of how busy they are.
+PARTS = {
+    "issue slots": metrics.ISSUE,
+    "float pipe": metrics.PIPES["FMA"],
+    "tensor cores": metrics.PIPES["tensor"],
+    "special functions": "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",
+    "L1 and shared memory": metrics.THROUGHPUTS["L1"],
+}
+
+# Why a warp does not issue although nothing of its own is missing: another one is in its way.
+STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+STALLS = [name for name in metrics.SETS["default"] if name.startswith(STALL.split("{}")[0])]
+CONTENTION = [
+    STALL.format(reason)
+    for reason in ("not_selected", "math_pipe_throttle", "mio_throttle", "lg_throttle", "tex_throttle")
+]
+
+# Instructions for an element of GroupNorm as `fgn.bench.floor()` counts them, and of its statistics alone.
+NORM_INSTRUCTIONS = {NORM: 8.0, STATISTICS: 4.0}
+# An operator that is not profiled has as many as one that is: an addition, an exponential with a reciprocal.
+LIKE_OPERATOR = {"multiply_channel": "add_channel", "silu": "mish"}
+
+# mma.sync feeds the tensor cores of a Hopper GPU at half the rate of wgmma (gemm_9_tensor_core.cu).
+MMA_SLOWER = 2.0
+
+FROM_PRODUCTS = "recorded times of its product"
+
+# Data that is read twice counts as kept in the L2 cache while the second time reads at most so much more.
+KEPT_AGAIN = 1.1
+
+
+class Cost(NamedTuple):
+    """What a block of a kernel costs.
+
+    seconds: of its multiprocessor, for a block, a step, an instruction, a group (`features()`). l2_bytes: the
+    bytes that the L2 cache serves, for the same. alone: how many times that a block takes which has the
+    multiprocessor for itself. busy: how busy the parts of a multiprocessor are meanwhile, in percent. origin:
+    where this was found.
+    """
+
+    seconds: np.ndarray
+    l2_bytes: np.ndarray
+    alone: float
+    busy: dict[str, float]
+    origin: str
+
+
+class Card(NamedTuple):
+    """A GPU as the model sees it.
+
+    roofs: its measured ceilings. l2_bytes_per_second: the most that was seen, by these or by a profile.
+    kept_bytes: of so much data, read once, the L2 cache still has all when it is read again. dirty_bytes: so
+    much written data stays in the L2 cache for a later time. instructions: of an operator on one element, by
+    "fgn" and "torch". costs: by kernel.
+    """
+
+    name: str
+    multiprocessors: int
+    roofs: Roofs
+    l2_bytes_per_second: float
+    kept_bytes: float
+    dirty_bytes: float
+    instructions: dict[str, dict[str, float]]
+    costs: dict[str, Cost]
+
+
+def instructions_of(operators: Iterable[str], table: Mapping[str, float]) -> float:
+    """The instructions of some operators for an element."""
+    known = NORM_INSTRUCTIONS | table
+    return sum(known.get(LIKE_OPERATOR.get(kind, kind), 1.0) for kind in operators)
+
+
+def features(work: Work, instructions: Mapping[str, Mapping[str, float]]) -> np.ndarray:
+    """What a block of a launch has: itself, its steps, its operators' instructions, its groups."""
+    of_element = instructions_of(work.operators, instructions[work.maker])
+    return np.array([1.0, work.steps, work.elements * of_element, work.groups])
+
+
+def blocks_of_busiest(work: Work, multiprocessors: int) -> float:
+    """The blocks of the multiprocessor that has the most."""
+    return max(1.0, np.ceil(work.blocks / multiprocessors))
+
+
+def multiprocessor_seconds(work: Work, cost: Cost, instructions, multiprocessors: int) -> float:
+    """What the busiest multiprocessor needs for its blocks. Where two of them take turns, it is the tensor
+    cores' part of all, or half of everything, and one block at least."""
+    each = features(work, instructions) * cost.seconds
+    count = blocks_of_busiest(work, multiprocessors)
+    if work.takes_turns:
+        return max(count * float(each[1]), count * float(each.sum()) / 2, float(each.sum()))
+    return max(cost.alone, count) * float(each.sum())
+
+
+# ------------------------------------------------------------------------------------------------------------
+# From profiles
+
+
+def _without_negatives(rows: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Least squares of the relative differences, with no term below zero: the best of all sets of terms.
+    Steps explain before anything else does."""
+    scaled = rows / targets[:, None]
+    size = np.abs(scaled).max(axis=0)
+    used = sorted(np.flatnonzero(size), key=lambda term: (1, 0, 2, 3)[term])
+    best, least = np.zeros(rows.shape[1]), np.inf
+    for count in range(1, len(used) + 1):
+        for chosen in map(list, itertools.combinations(used, count)):
+            part = scaled[:, chosen] / size[chosen]
+            if np.linalg.matrix_rank(part) < count:
+                continue
+            found = np.linalg.lstsq(part, np.ones(len(targets)))[0]
+            residual = np.sum((part @ found - 1) ** 2)
+            if (found >= 0).all() and residual < least - 1e-9:
+                least, best = residual, np.zeros(rows.shape[1])
+                best[chosen] = found / size[chosen]
+    return best
+
+
+def _matched(expected: list[Work], launches: list[dict]) -> list[tuple[Work, dict]]:
+    """The recorded launches of a call, each beside its work; none where the kernels that were profiled are
+    not those that the model knows. fgn's are found by name, between them what stands by is left out."""
+    if expected[0].maker == "torch":
+        return list(zip(expected, launches, strict=True)) if len(expected) == len(launches) else []
+    rest, found = iter(launches), []
+    for work in expected:
+        own = work.kernel.split(" ")[0]
+        launch = next((launch for launch in rest if launch["kernel"] == own), None)
+        if launch is None:
+            return []
+        found.append((work, launch))
+    return found
+
+
+def _profiled(launches: pd.DataFrame, multiprocessors: int):
+    """Each recorded launch beside the work that the model takes it for."""
+    for (name, *sizes, precision, subject), rows in launches.groupby(
+        ["chain", *Shape._fields, "precision", "subject"], sort=False
+    ):
+        if name not in CHAINS or subject not in (*ORDINARY, *ON_TENSOR_CORES, *RIVALS):
+            continue
+        chain, shape = problem(CHAINS[name], tuple(map(int, sizes)))
+        try:
+            expected = works(chain, shape, subject, precision, multiprocessors)
+        except ValueError:
+            continue
+        expected = [work for work in expected if work.kernel != STANDS_BY]
+        yield from _matched(expected, rows.to_dict("records"))
+
+
+def _operator_instructions(pairs: list) -> dict[str, dict[str, float]]:
+    """Instructions of each pointwise operator for an element: those of its own kernel, less what all such
+    kernels have, which is known from v + v: that is one."""
+    counted: dict[str, dict[str, list]] = {"fgn": {}, "torch": {}}
+    for work, launch in pairs:
+        if work.kernel in ("pointwise_kernel", "torch elementwise, 4 bytes"):
+            warps = work.blocks * work.elements / 32
+            of_kind = counted[work.maker].setdefault(work.operators[0], [])
+            of_kind.append(launch[metrics.INSTRUCTIONS] / warps)
+    found = {}
+    for maker, kinds in counted.items():
+        least = np.median(kinds["double"]) - 1 if "double" in kinds else 0.0
+        found[maker] = {kind: max(1.0, float(np.median(values) - least)) for kind, values in kinds.items()}
+    return found
+
+
+def _cost(pairs: list, instructions, multiprocessors: int) -> Cost:
+    rows, seconds, l2_bytes, alone, busy = [], [], [], [], []
+    for work, launch in pairs:
+        on_busiest = blocks_of_busiest(work, multiprocessors)
+        # A GPU may lack some of the metrics.
+        parts = {name: float(np.nan_to_num(launch[metric])) for name, metric in PARTS.items()}
+        took = launch[metrics.TIME] * 1e-9
+        if max(launch[metrics.THROUGHPUTS["DRAM"]], launch[metrics.THROUGHPUTS["L2"]]) > MEMORY_BOUND:
+            took *= max(parts.values()) / 100
+        rows.append(features(work, instructions))
+        # Narrow shapes are profiled: there what follows the sums takes longer than the sums.
+        seconds.append((2 if work.takes_turns else 1) * took / on_busiest)
+        l2_bytes.append(launch[metrics.L2_BYTES] / work.blocks)
+        busy.append(parts)
+        # A block lives as long as a wave takes. Of that it would wait alone, too, unless for other warps.
+        stalled, contended = (np.nansum([launch[name] for name in names]) for names in (STALLS, CONTENTION))
+        own = 1 - contended / stalled
+        takes_turns = launch[metrics.GRID] <= multiprocessors < work.blocks
+        if takes_turns or max(parts.values()) > SATURATED:
+            own = 0.0
+        alone.append(max(1.0, on_busiest / max(1.0, launch[metrics.WAVES]) * own))
+    rows = np.array(rows)
+    return Cost(
+        _without_negatives(rows, np.array(seconds)),
+        _without_negatives(rows, np.array(l2_bytes)),
+        min(alone),
+        pd.DataFrame(busy).mean().to_dict(),
+        f"{len(pairs)} profiled launches",
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------
+# What is not profiled
+
+
+def _from_products(record: records.Record, costs: dict[str, Cost], instructions, card_roofs, multiprocessors):
+    """Costs of products without a profile, from their recorded times alone, less the launch."""
+    times = record.times
+    times = times[times.part == "linear"]
+    times = times[times.subject.isin((*ORDINARY, *ON_TENSOR_CORES, F_LINEAR))]
+    pairs: dict[str, list] = {}
+    for row in times.itertuples():
+        chain, shape = problem_of(row)
+        try:
+            launches = works(chain, shape, row.subject, row.precision, multiprocessors)
+        except ValueError:
+            continue
+        product = next((work for work in launches if "product" in work.launch), None)
+        several = any(work.kernel in (STANDS_BY, "halves_kernel") for work in launches)
+        if product is None or product.kernel in costs or several:
+            continue
+        took = row.median_ms * 1e-3 - card_roofs.launch_seconds
+        on_busiest = blocks_of_busiest(product, multiprocessors)
+        bare = features(product._replace(operators=(), groups=0), instructions)
+        pairs.setdefault(product.kernel, []).append((bare, took / on_busiest))
+    for kernel, found in pairs.items():
+        rows, seconds = (np.array(column) for column in zip(*found, strict=True))
+        origin = f"{len(found)} {FROM_PRODUCTS}"
+        costs[kernel] = Cost(_without_negatives(rows, seconds), np.zeros(4), 1.0, {}, origin)
+    for kernel in list(costs):
+        # The kernel for 32 rows is the one for 64 with half the tiles of x.
+        costs.setdefault(kernel.replace("few_rows_64", "few_rows_32"), costs[kernel])
+    # What else normalises by threads that have some values each.
+    like = costs["group_norm_team_kernel"]._replace(origin="like group_norm_team_kernel")
+    for kernel in ("group_norm_team", "group_norm_block"):
+        for to in ("", "_to_float16", "_to_bfloat16"):
+            costs.setdefault(f"{kernel}{to}_kernel", like)
+    costs.setdefault("few_rows_end_kernel", like)
+
+
+def _float16_like_bfloat16(costs: dict[str, Cost], roofs: Roofs):
+    """Kernels of float16 that are not profiled: those of bfloat16, at the rate of float16."""
+    rates = roofs.product_operations_per_second
+    for kernel, cost in list(costs.items()):
+        half = kernel.replace("bfloat16", "float16").replace("bf16", "fp16")
+        if half not in costs:
+            slower = np.array([1.0, rates["bf16"] / rates["fp16"], 1.0, 1.0])
+            costs[half] = cost._replace(seconds=cost.seconds * slower, origin=f"like {kernel}")
+
+
+def _narrow_like_wide(costs: dict[str, Cost]):
+    """The kernels of hopper with narrow tiles: `fgn.work` counts them as halves of wide ones."""
+    for name in KERNEL_TYPES.values():
+        wide = f"hopper_{name}_kernel"
+        if wide in costs:
+            costs[f"hopper_{name}_narrow_kernel"] = costs[wide]._replace(origin=f"like {wide}")
+
+
+def _tensor_core_like_hopper(costs: dict[str, Cost]):
+    """tensor_core, where it is not profiled: its sums at half the rate of hopper's, or from recorded times of
+    its product; what follows them as there."""
+    for precision, name in KERNEL_TYPES.items():
+        kernel, hopper = f"tensor_core_{name}_kernel", f"hopper_{name}_kernel"
+        known = costs.get(kernel)
+        if hopper not in costs or (known and not known.origin.endswith(FROM_PRODUCTS)):
+            continue
+        # A step: twice the rows, half the bytes of a row and, of split factors, half the columns; the end:
+        # twice the rows, by twice the warps.
+        columns = 0.5 if precision == "ieee" else 1.0
+        like = costs[hopper]
+        seconds = like.seconds * np.array([1.0, MMA_SLOWER * columns, 0.5, 0.5])
+        origin = f"like {hopper}, at half its rate"
+        if known:
+            seconds[:2], origin = known.seconds[:2], f"like {hopper}, and {known.origin}"
+        costs[kernel] = like._replace(seconds=seconds, origin=origin)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The card
+
+
+def _kept_bytes(folder, l2_bytes: int) -> float:
+    """How much data the L2 cache still has when it is read a second time; half of it where not measured."""
+    path = folder / "read_twice.csv"
+    if not path.exists():
+        return l2_bytes / 2
+    rows = pd.read_csv(path)
+    kept = rows[metrics.DRAM_READ] <= KEPT_AGAIN * rows["bytes"]
+    return float(rows["bytes"][kept].max())
+
+
+def _dirty_bytes(pairs: list) -> float:
+    """How much of what a launch has written is at most not in memory when it ends."""
+    left = [work.written - launch[metrics.DRAM_WRITE] for work, launch in pairs]
+    return float(max(left))
+
+
+@functools.cache
+def card(name: str = "h200") -> Card:
+    """The card whose profiles and times are recorded under that name. FileNotFoundError names those there."""
+    profiles, record = profile_records.read(name), records.read(name)
+    environment, roofs = record.environment, profiles.roofs
+    multiprocessors = environment["multiprocessors"]
+    pairs = list(_profiled(profiles.launches, multiprocessors))
+    instructions = _operator_instructions(pairs)
+    by_kernel: dict[str, list] = {}
+    for work, launch in pairs:
+        by_kernel.setdefault(work.kernel, []).append((work, launch))
+    costs = {kernel: _cost(found, instructions, multiprocessors) for kernel, found in by_kernel.items()}
+    _float16_like_bfloat16(costs, roofs)
+    _from_products(record, costs, instructions, roofs, multiprocessors)
+    _tensor_core_like_hopper(costs)
+    _narrow_like_wide(costs)
+    seen = (profiles.launches[metrics.L2_BYTES] / (profiles.launches[metrics.TIME] * 1e-9)).max()
+    return Card(
+        environment["device"],
+        multiprocessors,
+        roofs,
+        max(roofs.l2_bytes_per_second, float(seen)),
+        _kept_bytes(records.PROFILES / name, environment["L2 bytes"]),
+        _dirty_bytes(pairs),
+        instructions,
+        costs,
+    )
+
+
+def costs_table(of: Card) -> pd.DataFrame:
+    """The calibrated costs: one row for each kernel, in nanoseconds of a multiprocessor, and their origin."""
+    rows = {}
+    for kernel, cost in of.costs.items():
+        block, step, instruction, group = cost.seconds * 1e9
+        busiest = max(cost.busy, key=cost.busy.get) if cost.busy else ""
+        rows[kernel] = {
+            "block, ns": block,
+            "step, ns": step,
+            "1000 instructions, ns": 1000 * instruction,
+            "group, ns": group,
+            "alone": cost.alone,
+            "busiest part": busiest,
+            "busy, %": cost.busy.get(busiest, np.nan),
+            "found in": cost.origin,
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("kernel")

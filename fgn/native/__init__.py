@@ -1,0 +1,1 @@
+"""The C libraries: build, load, the table of versions, kernel sources, prepared weights."""

@@ -1,0 +1,413 @@
+"""Find, build and load the libraries that `cuda_c/` makes.
+
+One set of sources, two machines: the C compiler builds the CPU simulator (`build/libfgn_sim.so`), nvcc the
+GPU library (`build/libfgn_cuda.so`). The simulator has a second build, which counts and checks the memory
+accesses of kernels (`build/libfgn_sim_counted.so`, for fgn/simulator/counted.py). A library is rebuilt
+when its sources, its compiler or its flags are no longer those that it was built from.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+import cffi
+from tqdm.auto import tqdm
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "cuda_c"
+BUILD = ROOT / "build"
+
+# The C interface: what cffi reads.
+HEADERS = ("fgn.h", "ceilings/ceilings.h", "sim/sim.h", "sim/interrupt.h", "sim/counted/counted.h")
+
+C_WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
+# nvcc contracts a * b + c and lets floats be read as a float4; the C compiler is told to do the same.
+C_FLAGS = (
+    "-O2",
+    "-g",
+    "-fPIC",
+    "-pthread",
+    "-ffp-contract=fast",
+    "-fno-strict-aliasing",
+    "-fwrapv",
+    *C_WARNINGS,
+)
+# The compiler calls the counted build before every memory access of a kernel, at every branch, and where an
+# index leaves its array. A GPU moves a float4 at once, so structs are not to be taken apart; and where the
+# branches and loops of a kernel join again is read off the order of its instructions, so that has to stay the
+# source's.
+COUNTED_KERNEL_FLAGS = (
+    "-fsanitize=thread,bounds",
+    "-fsanitize-coverage=trace-pc",
+    "-fno-tree-sra",
+    "-fno-reorder-blocks",
+    "-fno-reorder-blocks-and-partition",
+    "-fno-toplevel-reorder",
+)
+COUNTED_OTHER_FLAGS = ("-DSIM_COUNTED",)
+SANITIZER_FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+
+# "90a" has the instructions that only compute capability 9.0 has; later GPUs get the PTX of plain "90".
+GPU_ARCHITECTURES = ("75", "80", "86", "89", "90a")
+NVCC_FLAGS = (
+    *(f"-gencode=arch=compute_{number},code=sm_{number}" for number in GPU_ARCHITECTURES),
+    "-gencode=arch=compute_90,code=compute_90",
+    "-O3",
+    "-std=c++17",
+    "-lineinfo",
+    "-Werror=all-warnings",
+    "-Xcompiler=-fPIC,-Wall,-Wextra,-Werror,-Wno-unknown-pragmas",
+)
+
+
+class BuildError(RuntimeError):
+    """A compiler refused a source; the message is the compiler's own."""
+
+
+class MissingToolError(RuntimeError):
+    """A compiler that a library needs is not on this machine."""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler and its flags.
+
+    flags: for a kernel file (`.cu`); other_flags: for any other source; link_flags: for the library.
+    identity: what else decides the output: the compiler's version and the processor it builds for.
+    """
+
+    compiler: str
+    flags: tuple[str, ...]
+    other_flags: tuple[str, ...]
+    link_flags: tuple[str, ...]
+    identity: str
+
+    def flags_for(self, source: Path) -> tuple[str, ...]:
+        return self.flags if source.suffix == ".cu" else self.other_flags
+
+
+def command_output(command) -> str | None:
+    """The command's standard output, or None when it fails or is not there."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def find_c_compiler() -> str | None:
+    """The C compiler: $CC, cc, gcc or clang."""
+    candidates = (os.environ.get("CC"), "cc", "gcc", "clang")
+    return next((path for name in candidates if name and (path := shutil.which(name))), None)
+
+
+def find_nvcc() -> str | None:
+    """nvcc in $CUDA_HOME, in PATH or in /usr/local/cuda."""
+    cuda_home = os.environ.get("CUDA_HOME")
+    candidates = (cuda_home and f"{cuda_home}/bin/nvcc", "nvcc", "/usr/local/cuda/bin/nvcc")
+    return next((path for name in candidates if name and (path := shutil.which(name))), None)
+
+
+def _c_toolchain(
+    extra_flags: tuple[str, ...] = (),
+    kernel_flags: tuple[str, ...] = (),
+    other_flags: tuple[str, ...] = (),
+) -> Toolchain:
+    compiler = find_c_compiler()
+    if compiler is None:
+        raise MissingToolError(
+            "no C compiler was found ($CC, cc, gcc, clang), so CPU tensors have no simulator to run on; "
+            "torch's own modules, recorded results and, with nvcc and a GPU, CUDA tensors still work"
+        )
+    # The library is built where it runs, so it may use this processor's own instructions. The macros that the
+    # compiler predefines name its version and all that it knows about the processor.
+    for native in (("-march=native",), ("-mcpu=native",), ()):
+        macros = command_output([compiler, *native, "-dM", "-E", "-x", "c", os.devnull])
+        if macros is not None:
+            break
+    flags = (*C_FLAGS, *native, *extra_flags)
+    return Toolchain(
+        compiler=compiler,
+        flags=("-x", "c", "-std=gnu11", *flags, *kernel_flags),
+        other_flags=("-std=gnu11", *flags, *other_flags),
+        # The simulator has functions of CUDA's names, and its kernels must call those, not those that torch
+        # may have loaded before.
+        link_flags=("-shared", "-pthread", "-Wl,-Bsymbolic-functions", *extra_flags, "-lm"),
+        identity=macros or "",
+    )
+
+
+def _nvcc_toolchain() -> Toolchain:
+    nvcc = find_nvcc()
+    if nvcc is None:
+        raise MissingToolError(
+            "nvcc was not found ($CUDA_HOME, PATH, /usr/local/cuda), so CUDA tensors cannot run; "
+            "CPU tensors run on the simulator"
+        )
+    return Toolchain(
+        compiler=nvcc,
+        flags=NVCC_FLAGS,
+        other_flags=NVCC_FLAGS,
+        link_flags=("-shared",),
+        identity=command_output([nvcc, "--version"]) or "",
+    )
+
+
+def digest(*parts: str | bytes) -> str:
+    state = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        state.update(len(data).to_bytes(8, "little") + data)
+    return state.hexdigest()
+
+
+@contextmanager
+def locked(path: Path):
+    """Holds the lock file, so that two processes do not build the same library at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@dataclass(frozen=True)
+class Library:
+    """One library: what it is made of, and where it goes.
+
+    name: its file is `lib<name>.so` in `directory`.
+    patterns: its sources, as patterns below `sources`.
+    """
+
+    name: str
+    title: str
+    patterns: tuple[str, ...]
+    toolchain: Callable[[], Toolchain]
+    sources: Path = SOURCES
+    directory: Path = BUILD
+
+    @property
+    def path(self) -> Path:
+        return self.directory / f"lib{self.name}.so"
+
+    @property
+    def _stamp(self) -> Path:
+        return self.directory / f"lib{self.name}.stamp"
+
+    def source_files(self) -> list[Path]:
+        return sorted(path for pattern in self.patterns for path in self.sources.glob(pattern))
+
+    def headers_digest(self) -> str:
+        headers = sorted(self.sources.rglob("*.h"))
+        return digest(
+            *(part for path in headers for part in (str(path.relative_to(self.sources)), path.read_bytes()))
+        )
+
+    def _object_digests(self, toolchain: Toolchain | None) -> dict[Path, str]:
+        """For each source, a digest of all that its object depends on."""
+        headers = self.headers_digest()
+        digests = {}
+        for source in self.source_files():
+            made_by = ()
+            if toolchain:
+                made_by = (toolchain.compiler, toolchain.identity, *toolchain.flags_for(source))
+            digests[source] = digest(headers, source.name, source.read_bytes(), *made_by)
+        return digests
+
+    def _expected_stamp(self, toolchain: Toolchain | None) -> str:
+        """Two digests: of the sources alone, and of the sources with the compiler and its flags."""
+        sources = digest(*self._object_digests(None).values())
+        if toolchain is None:
+            return sources
+        return f"{sources} {digest(*self._object_digests(toolchain).values(), *toolchain.link_flags)}"
+
+    def state(self) -> str:
+        """ "ready", "stale" (built from other sources, or by another compiler or flags) or "not built"."""
+        if not self.path.exists() or not self._stamp.exists():
+            return "not built"
+        try:
+            toolchain = self.toolchain()
+        except MissingToolError:
+            # Without its compiler a library is as good as its sources.
+            toolchain = None
+        ready = self._stamp.read_text().startswith(self._expected_stamp(toolchain))
+        return "ready" if ready else "stale"
+
+    def build(self) -> Path:
+        """Builds the library unless it is ready; returns its path.
+
+        Only sources that changed are compiled, in parallel. BuildError with the compiler's message when one
+        does not compile, MissingToolError when there is no compiler; an older library stays in place, but is
+        not used.
+        """
+        with locked(self.directory / f"{self.name}.lock"):
+            if self.state() == "ready":
+                return self.path
+            toolchain = self.toolchain()
+            digests = self._object_digests(toolchain)
+            if not digests:
+                raise BuildError(
+                    f"{self.sources} has no sources: fgn runs from its clone (pip install --editable .)"
+                )
+            objects = {
+                source: self.directory / "objects" / self.name / f"{source.stem}.{made_from[:16]}.o"
+                for source, made_from in digests.items()
+            }
+            stamp = self._expected_stamp(toolchain)
+            missing = {source: path for source, path in objects.items() if not path.exists()}
+            if missing:
+                self._compile(toolchain, missing)
+            with replacing(self.path) as temporary:
+                link = [toolchain.compiler, *map(str, objects.values()), "-o", temporary]
+                _run([*link, *toolchain.link_flags])
+            with replacing(self._stamp) as temporary:
+                Path(temporary).write_text(stamp)
+            for old in set((self.directory / "objects" / self.name).iterdir()) - set(objects.values()):
+                old.unlink()
+            return self.path
+
+    def _compile(self, toolchain: Toolchain, objects: dict[Path, Path]):
+        (self.directory / "objects" / self.name).mkdir(parents=True, exist_ok=True)
+
+        def compile_one(source: Path) -> BuildError | None:
+            command = [
+                toolchain.compiler,
+                *toolchain.flags_for(source),
+                f"-I{self.sources}",
+                "-c",
+                str(source),
+            ]
+            try:
+                with replacing(objects[source]) as temporary:
+                    _run([*command, "-o", temporary])
+            except BuildError as error:
+                return error
+            return None
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            results = pool.map(compile_one, objects)
+            title = f"building the {self.title}"
+            errors = [str(error) for error in tqdm(results, title, len(objects), unit="file") if error]
+        if errors:
+            raise BuildError("\n".join(errors))
+
+    def load(self):
+        """The library, built first when it is not ready. Its functions are those of `cuda_c/fgn.h`."""
+        return _load(self)
+
+
+@contextmanager
+def replacing(path: Path):
+    """Yields a temporary name beside `path`, and moves it there when all went well."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp" + path.suffix)
+    os.close(descriptor)
+    try:
+        yield temporary
+        # mkstemp makes files that only their owner may read.
+        os.chmod(temporary, 0o755)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _run(command: list[str]):
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        raise BuildError(f"{' '.join(command)}\n{result.stdout}{result.stderr}".rstrip())
+
+
+@functools.cache
+def ffi() -> cffi.FFI:
+    """The C interface, read from the headers as they stand: fgn.h, the kernels that fgn/measure/ceilings.py
+    times, and what only the simulator has."""
+    interface = cffi.FFI()
+    with warnings.catch_warnings():
+        # cffi says that it ignores `#pragma once`, which is all that it should do.
+        warnings.filterwarnings("ignore", message="#pragma in cdef")
+        for header in HEADERS:
+            interface.cdef((SOURCES / header).read_text())
+    # An interface that includes this one (fgn/live/) would complete a struct on its own, and take it along
+    # when it goes: cffi then takes the struct for complete, and knows nothing of it.
+    for name in interface.list_types()[0]:
+        interface.typeof(name)
+    return interface
+
+
+@functools.cache
+def _load(library: Library):
+    return ffi().dlopen(str(library.build()))
+
+
+SIMULATOR = Library("fgn_sim", "simulator library", ("**/*.cu", "sim/*.c", "sim/*.S"), _c_toolchain)
+SANITIZED_SIMULATOR = Library(
+    "fgn_sim_sanitized",
+    "simulator library with sanitizers",
+    SIMULATOR.patterns,
+    functools.partial(_c_toolchain, SANITIZER_FLAGS),
+)
+COUNTED_SIMULATOR = Library(
+    "fgn_sim_counted",
+    "simulator library that counts and checks",
+    (*SIMULATOR.patterns, "sim/counted/*.c"),
+    functools.partial(_c_toolchain, kernel_flags=COUNTED_KERNEL_FLAGS, other_flags=COUNTED_OTHER_FLAGS),
+)
+GPU = Library("fgn_cuda", "GPU library", ("**/*.cu",), _nvcc_toolchain)
+
+
+# Whether CPU tensors run on the counted simulator; fgn.counted.recording() says so.
+is_counting: ContextVar[bool] = ContextVar("is_counting", default=False)
+
+
+def for_device(device_type: str) -> Library:
+    """The library that runs tensors of this device type; RuntimeError when there is none for it."""
+    if device_type == "cpu":
+        if is_counting.get():
+            return COUNTED_SIMULATOR
+        # `make sanitize` runs the tests on the library that reports memory errors.
+        return SANITIZED_SIMULATOR if os.environ.get("FGN_SANITIZE") == "1" else SIMULATOR
+    if device_type == "cuda":
+        return GPU
+    raise RuntimeError(f"device: expected cpu or cuda, got {device_type}")
+
+
+@contextmanager
+def interruptible(library):
+    """In this context Ctrl-C and the stop button end a launch on the simulator, with KeyboardInterrupt.
+
+    library: what `Library.load()` returned for the CPU. Python handles signals in its main thread only.
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if in_main_thread:
+        library.sim_catch_signal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if in_main_thread:
+            library.sim_release_signal()
+
+
+def version_table(device_type: str = "cpu") -> list[dict[str, str]]:
+    """The rows of the C table, in its order: name, gemm, norm, summary, needs."""
+    library = for_device(device_type).load()
+    rows = (library.fgn_version_at(index) for index in range(library.fgn_version_count()))
+    fields = ("name", "gemm", "norm", "summary", "needs")
+    return [{field: ffi().string(getattr(row, field)).decode() for field in fields} for row in rows]
+
+
+def version_names(device_type: str = "cpu") -> list[str]:
+    """The names of the versions, from the naive one to the best one."""
+    return [row["name"] for row in version_table(device_type)]

@@ -1,0 +1,1 @@
+"""Every plot of times, launches and fusion."""

@@ -1,0 +1,637 @@
+"""Plots of launches, from the DataFrames that `fgn.profile()` returns: by ncu, recorded, or simulated.
+
+`bars()`                what each launch took or moved, stacked, versions and torch side by side
+`roofline()`            operations against bytes of DRAM, L2 and L1, under measured roofs
+`memory_chart()`        bytes between registers, L1 and shared memory, L2 and DRAM
+`stalls()`              why warps waited
+`pipes()`               how busy each part of the machine was
+`occupancy()`           how many warps there were, and what limits them
+`predicted_measured()`  predictions against what was measured
+`draw()`                all of them that a profile has the metrics for
+
+A plot says by ValueError which metric it misses: a simulator has no time and no warps that wait.
+"""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch, Patch
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+
+from fgn.chains import CHAINS
+from fgn.measure.bench import COMPILED, EAGER, F_LINEAR, Ceilings, floor
+from fgn.measure.ceilings import Roofs
+from fgn.plot.results import PART_COLOURS, TORCH_COLOURS, colour, ladder, ladder_order, new_figure, plain
+from fgn.profiling.launch_words import part_of
+from fgn.profiling.profile import PROBLEM
+from fgn.simulator import metrics as m
+
+WIDTH, WIDE = 9.5, 12.0
+WAVEFRONT_BYTES = 128
+
+# Okabe and Ito's palette, and greys for what matters less.
+PARTS = {"preparation": "#CC79A7"} | PART_COLOURS | {"in reserve": "#BBBBBB"}
+REASON_COLOURS = {
+    "long scoreboard": "#0072B2",
+    "lg throttle": "#56B4E9",
+    "short scoreboard": "#E69F00",
+    "mio throttle": "#F0E442",
+    "barrier": "#D55E00",
+    "math pipe throttle": "#CC79A7",
+    "gmma": "#3B0FB3",
+    "wait": "#009E73",
+    "not selected": "#BBBBBB",
+    "selected": "#444444",
+    "other": "#E5E5E5",
+}
+INWARDS, OUTWARDS, UNKNOWN = "#31688E", "#E69F00", "#999999"
+LIMITING = "#B04A00"
+
+
+def _require(launches: pd.DataFrame, names, plot: str):
+    if launches.empty:
+        raise ValueError(f"launches: {plot} expected some, got none")
+    missing = [name for name in names if name not in launches or launches[name].isna().all()]
+    if missing:
+        raise ValueError(f"launches: {plot} needs the metric {missing[0]}, which {_machine(launches)} lacks")
+    if len(launches[PROBLEM].drop_duplicates()) > 1:
+        raise ValueError(f"launches: {plot} expected those of one problem, at one precision, got several")
+
+
+def _machine(launches: pd.DataFrame) -> str:
+    return launches.attrs.get("machine", "this profile")
+
+
+def title(launches: pd.DataFrame) -> str:
+    """What was profiled, where: the chain and its sizes; the precision and the machine."""
+    row = launches.iloc[0]
+    if not row.chain:
+        return _machine(launches)
+    sizes = f"{row.batch} × {row.in_features} → {row.out_features}, {row.groups} groups"
+    return f"{row.chain}, {sizes}\n{row.precision}, {_machine(launches)}"
+
+
+def _subjects(launches: pd.DataFrame) -> list[str]:
+    return ladder_order(list(launches.subject.unique()))
+
+
+def heads(launches: pd.DataFrame) -> pd.DataFrame:
+    """The launch with the matrix product of each subject, or the longest of them where there are several or
+    none. Indexed by subject in the ladder's order."""
+    rows = launches.assign(is_product=launches.operator.map(part_of) == "product")
+    most = m.TIME if m.TIME in rows else m.GLOBAL_REQUESTS["ld"]
+    rows = rows.sort_values(["is_product", *([most] if most in rows else [])], ascending=False, kind="stable")
+    rows = rows.drop_duplicates("subject").set_index("subject").drop(columns="is_product")
+    return rows.loc[ladder_order(list(rows.index))]
+
+
+def _swatches(axes, names, places=None):
+    """A square in the version's colour beside each name at a vertical axis; `places` are there for names."""
+    axes.tick_params(axis="y", length=0, pad=14)
+    for name, place in zip(names, names if places is None else places, strict=True):
+        axes.plot(
+            [-0.012], [place], marker="s", markersize=8, color=colour(name), clip_on=False,
+            transform=axes.get_yaxis_transform(), markeredgecolor="none",
+        )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Time and bytes by launch
+
+QUANTITIES = {
+    "time": ([m.TIME], 1e-6, "time of the launches, one after another (ms), caches cold", "ms"),
+    "dram": ([m.DRAM_READ, m.DRAM_WRITE], 1e-6, "bytes between L2 and DRAM (MB)", "MB"),
+}
+
+
+def bars(launches: pd.DataFrame, quantity: str = "time", roofs: Roofs | None = None) -> Figure:
+    """What each launch took or moved: a bar for each version and for torch's ways, a piece for each launch.
+
+    launches: of one problem. quantity: "time" or "dram". With `roofs`, lines mark the floor: the least time
+    that these roofs allow, or the bytes that must move. A bar far longer than most is cut.
+    """
+    if quantity not in QUANTITIES:
+        raise ValueError(f"quantity: expected one of {', '.join(QUANTITIES)}, got {quantity!r}")
+    metrics, scale, label, unit = QUANTITIES[quantity]
+    _require(launches, metrics, f"bars({quantity!r})")
+    names = _subjects(launches)
+    amounts = launches.assign(
+        amount=scale * launches[metrics].sum(axis=1), part=launches.operator.map(part_of)
+    )
+    totals = amounts.groupby("subject").amount.sum()[names]
+    limit = min(totals.max(), 2 * totals.median())
+    cut = 1.25 * limit
+    figure, ((axes,),) = new_figure(WIDTH, 2.0 + 0.32 * len(names))
+    for name in names:
+        left = 0.0
+        rows = amounts[amounts.subject == name].sort_values("launch")
+        for row in rows.itertuples():
+            shown = min(left + row.amount, cut) - left
+            if shown > 0:
+                axes.barh(name, shown, left=left, color=PARTS[row.part], edgecolor="white", linewidth=0.8)
+            left += row.amount
+        text = f"{_short(totals[name])} {unit}, {len(rows)} launch{'es' if len(rows) > 1 else ''}"
+        offset = {"textcoords": "offset points", "va": "center", "fontsize": 9}
+        if totals[name] > cut:
+            inside = {"xytext": (-5, 0), "ha": "right", "color": "white", "fontweight": "bold"}
+            inside |= {"path_effects": [withStroke(linewidth=2.5, foreground="#222222")]}
+            axes.annotate(f"{text} →", (cut, name), **offset | inside)
+        else:
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+            axes.annotate(text, (totals[name], name), xytext=(5, 0), bbox=box, zorder=4, **offset)
+    axes.set_xlim(
+        0, 1.45 * limit if totals.max() <= cut else max(1.01 * cut, 1.45 * totals[totals <= cut].max())
+    )
+    axes.invert_yaxis()
+    _swatches(axes, names)
+    handles = [Patch(color=PARTS[part], label=part) for part in PARTS if (amounts.part == part).any()]
+    for (words, at), style in zip(_floors(launches, quantity, roofs).items(), ("--", ":"), strict=False):
+        line = axes.axvline(at, color="black", linestyle=style, linewidth=1.2)
+        line.set_label(f"{words} {_short(at)} {unit}")
+        handles.append(line)
+    figure.legend(handles=handles, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
+    plain(axes)
+    axes.set_xlabel(label)
+    axes.set_title(title(launches), fontsize=10, loc="left")
+    return figure
+
+
+def _floors(launches: pd.DataFrame, quantity: str, roofs: Roofs | None) -> dict[str, float]:
+    """The floor of the problem, in ms or MB, and what it would be without tensor cores."""
+    chain, *sizes, precision = launches[PROBLEM].iloc[0]
+    if roofs is None or chain not in CHAINS:
+        return {}
+    ceilings = Ceilings(
+        roofs.dram_bytes_per_second, roofs.fp32_operations_per_second, roofs.product_operations_per_second
+    )
+    least = floor(chain, sizes, ceilings, precision)
+    if quantity == "dram":
+        return {"must move:": least.bytes / 1e6}
+    found = {"floor:": least.ms}
+    plain = floor(chain, sizes, ceilings).ms
+    if precision == "ieee" and plain > 1.2 * least.ms:
+        found["floor without tensor cores:"] = plain
+    return found
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Roofline
+
+
+def operations(launches: pd.DataFrame) -> pd.Series:
+    """Operations of each launch. Of a matrix product: two for each multiply-add that the problem has, however
+    a version makes them (from float16 halves it takes three). Of other launches: what was executed, float32
+    operations (a multiply-add is two) and the tensor cores'."""
+    total = pd.Series(0.0, index=launches.index)
+    for name, each in (*m.FP32.items(), *((name, 1) for name in m.TENSOR)):
+        if name in launches:
+            total += launches[name].fillna(0) * each
+    known = launches.chain != ""
+    main = heads(launches)
+    is_main = launches.launch == launches.subject.map(main.launch)
+    is_product = known & is_main & (launches.operator.map(part_of) == "product")
+    sizes = launches.loc[is_product, ["batch", "in_features", "out_features"]].astype(float)
+    total[is_product] = 2 * sizes.prod(axis=1)
+    return total
+
+
+def level_bytes(launches: pd.DataFrame) -> pd.DataFrame:
+    """Bytes that crossed each level: DRAM; L2 (all its traffic); L1 and shared memory, which are one memory
+    (L1's sectors, 128 bytes for each wavefront of shared memory, and what tensor cores read from there)."""
+    in_shared = pd.Series(0.0, index=launches.index)
+    for name in m.SHARED_WAVEFRONTS.values():
+        in_shared += WAVEFRONT_BYTES * launches.get(name, 0)
+    in_shared += launches.get(m.ASKED["shared", "gmma"], 0)
+    return pd.DataFrame(
+        {
+            "DRAM": launches[m.DRAM_READ] + launches[m.DRAM_WRITE],
+            "L2": launches[m.L2_BYTES],
+            "L1 and shared memory": launches[m.L1_BYTES] + in_shared,
+        }
+    )
+
+
+def number_of(subject: str) -> str:
+    """What stands for a subject where its name has no room: its number on the ladder, or torch's letter."""
+    torchs = {EAGER: "E", COMPILED: "C", F_LINEAR: "F"}
+    return torchs.get(subject) or (str(ladder().index(subject) + 1) if subject in ladder() else "·")
+
+
+def roofline(launches: pd.DataFrame, roofs: Roofs) -> Figure:
+    """Every launch under the roofs of DRAM, L2 and L1: operations per second over operations per byte there.
+
+    Squares are the launches with the matrix product, and arrows go along the ladder from one to the next;
+    dots are the other launches. Launches without operations on floats are left out.
+    """
+    _require(launches, [m.TIME, m.DRAM_READ, m.L2_BYTES, m.L1_BYTES, *m.FP32], "roofline()")
+    figure, axes = new_figure(WIDE, 5.0, columns=3, sharey=True)
+    work = operations(launches)
+    rate = work / (launches[m.TIME] * 1e-9)
+    levels = level_bytes(launches)
+    bandwidths = {
+        "DRAM": roofs.dram_bytes_per_second,
+        "L2": roofs.l2_bytes_per_second,
+        "L1 and shared memory": roofs.l1_bytes_per_second,
+    }
+    tops = _tops(launches.precision.iloc[0], roofs)
+    main = heads(launches)
+    is_main = launches.launch == launches.subject.map(main.launch)
+    for axis, (level, bandwidth) in zip(axes[0], bandwidths.items(), strict=True):
+        intensity = work / levels[level]
+        seen = (intensity > 0) & np.isfinite(intensity)
+        ridge = max(tops.values()) / bandwidth
+        low, high = min(intensity[seen].min(), ridge) / 6, max(intensity[seen].max(), ridge) * 6
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.set_xlim(low, high)
+        axis.set_ylim(rate[seen].min() / 3, 4 * max(tops.values()))
+        for (name, top), style in zip(tops.items(), ("-", "--"), strict=False):
+            x = np.array([low, top / bandwidth, high])
+            axis.plot(
+                x, np.minimum(x * bandwidth, top), color="black", linestyle=style, linewidth=1.2, zorder=2
+            )
+            # Nothing is above the roof, so the words stand at the left, where it is lower.
+            axis.plot([low, top / bandwidth], [top, top], color="#BBBBBB", linewidth=0.7, zorder=1)
+            offset = {"xytext": (3, 3), "textcoords": "offset points", "fontsize": 8}
+            axis.annotate(f"{name}\n{top / 1e12:.0f} TFLOP/s", (low, top), va="bottom", **offset)
+        for depth, subject in enumerate(_subjects(launches)):
+            of_subject = (launches.subject == subject) & seen
+            rest, of_main = of_subject & ~is_main, of_subject & is_main
+            shade = colour(subject)
+            axis.scatter(intensity[rest], rate[rest], color=shade, s=14, alpha=0.7, linewidths=0)
+            square = {"marker": "s", "edgecolors": "black", "linewidths": 0.6, "zorder": 4 + depth, "s": 46}
+            label = f"{number_of(subject)}  {subject}"
+            axis.scatter(
+                intensity[of_main], rate[of_main], color=[shade] * of_main.sum(), label=label, **square
+            )
+        places = {
+            subject: (intensity[row], rate[row])
+            for subject in main.index
+            for row in launches.index[(launches.subject == subject) & is_main & seen]
+        }
+        path = [place for subject, place in places.items() if subject not in TORCH_COLOURS]
+        for begin, end in itertools.pairwise(path):
+            arrow = {"arrowstyle": "->", "color": "#555555", "linewidth": 1, "shrinkA": 4, "shrinkB": 4}
+            axis.annotate("", end, begin, arrowprops=arrow, zorder=3)
+        _number(axis, places)
+        axis.set_title(f"{level}: {bandwidth / 1e12:.3g} TB/s", fontsize=10)
+        axis.set_xlabel(f"operations for each byte of\n{level} (FLOP/B, log scale)")
+        axis.yaxis.set_major_formatter(EngFormatter("FLOP/s"))
+        axis.yaxis.set_minor_formatter(NullFormatter())
+        axis.xaxis.set_major_locator(LogLocator(numticks=7))
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        plain(axis)
+    axes[0][0].set_ylabel("operations per second (log scale)")
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
+    figure.suptitle(title(launches), fontsize=10)
+    return figure
+
+
+def _tops(precision: str, roofs: Roofs) -> dict[str, float]:
+    """The flat roofs for a precision: multiply-adds without tensor cores, and the fastest product in them
+    that was seen; "ieee" takes three of float16 (fgn/measure/bench.py, `floor()`)."""
+    tops = {"float32 multiply-adds": roofs.fp32_operations_per_second}
+    seen = roofs.product_operations_per_second
+    if precision == "ieee":
+        name, rate = "fastest product in fp16, ÷ 3", seen["fp16"] / 3
+    else:
+        name, rate = f"fastest product in {precision}", seen[precision]
+    if rate > 1.2 * roofs.fp32_operations_per_second:
+        tops[name] = rate
+    return tops
+
+
+NEAR = 14  # points
+
+
+def _number(axis, places: dict[str, tuple[float, float]]):
+    """The numbers of squares beside them; squares that lie on each other have theirs in one line, and a line
+    that would cover another one goes below its squares instead of above."""
+    scale = 72 / axis.figure.dpi
+    clusters: list[tuple[np.ndarray, list[str]]] = []
+    for subject, place in places.items():
+        at = axis.transData.transform(place) * scale
+        for centre, names in clusters:
+            if np.abs(centre - at).max() < NEAR:
+                names.append(subject)
+                break
+        else:
+            clusters.append((at, [subject]))
+    drawn: list[np.ndarray] = []
+    for centre, names in clusters:
+        # The layout of the figure is not known yet and only makes the axes a little smaller.
+        offsets = ((8, -8), (-8, 9), (8, 9), (-8, -8), (14, 0))
+        offset = next(
+            (o for o in offsets if all(np.abs(centre + o - d).max() > NEAR for d in drawn)), (8, -8)
+        )
+        drawn.append(centre + offset)
+        horizontal = "left" if offset[0] > 0 else "right"
+        axis.annotate(
+            " ".join(map(number_of, names)), places[names[0]], xytext=offset, textcoords="offset points",
+            ha=horizontal, va="center", fontsize=8, fontweight="bold", zorder=30,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.8},
+        )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Memory chart
+
+
+def _sum(row: pd.Series, names) -> float | None:
+    there = [row[name] for name in names if name in row.index and pd.notna(row[name])]
+    return float(sum(there)) if there else None
+
+
+def flows(launch: pd.Series) -> dict[tuple[str, str], float | None]:
+    """The bytes of one launch from one level to the next, None where the profile does not say.
+
+    Between registers and L1 or shared memory it is what instructions asked for; where only requests were
+    counted, shared memory's are the wavefronts, of 128 bytes each. From L1 to shared memory go copies that do
+    not pass through registers; those of Hopper's copy engine are not counted.
+    """
+    asked = m.ASKED
+    shared_in = [asked["shared", "ld"], asked["shared", "ldsm"], asked["shared", "gmma"]]
+    shared_out = [asked["shared", "st"], asked["shared", "stsm"]]
+    loads, stores = _sum(launch, shared_in), _sum(launch, shared_out)
+    if loads is None:
+        waves = m.SHARED_WAVEFRONTS
+        loads, stores = (_sum(launch, [waves[op]]) for op in ("ld", "st"))
+        loads, stores = (None if v is None else v * WAVEFRONT_BYTES for v in (loads, stores))
+    # Factors that the tensor cores read from shared memory were brought there by the copy engine.
+    by_engine = _sum(launch, [asked["shared", "gmma"]])
+    copies = None if by_engine else _sum(launch, [asked["global", "ldgsts"]]) or 0.0
+    return {
+        ("shared", "registers"): loads,
+        ("registers", "shared"): stores,
+        ("L1", "shared"): copies,
+        ("L1", "registers"): _sum(launch, [asked["global", "ld"], asked["local", "ld"]]),
+        ("registers", "L1"): _sum(launch, [asked["global", "st"], asked["local", "st"]]),
+        ("L2", "L1"): _sum(launch, [m.L2_TO_L1]),
+        ("L1", "L2"): _sum(launch, [m.L1_TO_L2]),
+        ("DRAM", "L2"): _sum(launch, [m.DRAM_READ]),
+        ("L2", "DRAM"): _sum(launch, [m.DRAM_WRITE]),
+    }
+
+
+_BYTES = EngFormatter("B", places=1, sep=" ")
+_PLACES = {
+    "registers": (0.5, 0.92),
+    "shared": (0.17, 0.64),
+    "L1": (0.8, 0.64),
+    "L2": (0.8, 0.36),
+    "DRAM": (0.8, 0.08),
+}
+_LEVEL_WORDS = {"shared": "shared\nmemory", "L1": "L1 cache", "L2": "L2 cache"}
+MOST_CHARTS = 4
+
+
+def memory_chart(launches: pd.DataFrame) -> Figure:
+    """The bytes of each launch between the levels of memory, one column of boxes for each launch, four at
+    most. An arrow is the wider the more bytes it carries, on a logarithmic scale."""
+    if not 1 <= len(launches) <= MOST_CHARTS:
+        raise ValueError(f"launches: memory_chart() expected 1 to {MOST_CHARTS}, got {len(launches)}")
+    figure, axes = new_figure(max(6.5, 3.2 * len(launches)), 5.4, columns=len(launches))
+    moved = [flows(row) for _, row in launches.iterrows()]
+    most = max([value or 0 for each in moved for value in each.values()] + [1])
+    for axis, (_, row), each in zip(axes[0], launches.iterrows(), moved, strict=True):
+        axis.set_xlim(-0.14, 1.16)
+        axis.set_ylim(-0.02, 1.02)
+        axis.axis("off")
+        for name, (x, y) in _PLACES.items():
+            half = 0.5 if name == "registers" else 0.17
+            style = {"boxstyle": "round,pad=0.01", "facecolor": "#EEF3F7", "edgecolor": INWARDS}
+            axis.add_patch(FancyBboxPatch((x - half, y - 0.045), 2 * half, 0.09, **style))
+            axis.text(x, y, _LEVEL_WORDS.get(name, name), ha="center", va="center", fontsize=9)
+        for (source, target), value in each.items():
+            if value != 0:
+                _flow(axis, source, target, value, most)
+        took = f", {_time(row[m.TIME])}" if m.TIME in row.index else ""
+        words = "\n".join(textwrap.wrap(row.operator, 32))
+        axis.set_title(f"{row.subject}{took}\n{words}", fontsize=9)
+    note = "blue: towards the registers, orange: away from them; wider: more bytes (log scale)"
+    figure.suptitle(f"{title(launches)}\n{note}", fontsize=9)
+    return figure
+
+
+def _flow(axis, source: str, target: str, value: float | None, most: float):
+    words = "not counted" if value is None else _BYTES(value)
+    width = 0.8 + 4.2 * max(0.0, np.log10(max(value or 1, 1) / most * 1e4) / 4)
+    arrow = {
+        "arrowstyle": "-|>",
+        "linewidth": width,
+        "linestyle": ":" if value is None else "-",
+        "mutation_scale": 9 + 2 * width,
+        "shrinkA": 0,
+        "shrinkB": 0,
+    }
+    if (source, target) == ("L1", "shared"):
+        shade = UNKNOWN if value is None else INWARDS
+        y = _PLACES["L1"][1]
+        axis.annotate("", (0.365, y), (0.615, y), arrowprops=arrow | {"color": shade})
+        axis.text(0.49, y - 0.02, words.replace("not ", "not\n"), ha="center", va="top", fontsize=8)
+        return
+    x = _PLACES[source if source != "registers" else target][0]
+    begin, end = _PLACES[source][1], _PLACES[target][1]
+    down = begin > end
+    at, step = (x + 0.08, -0.065) if down else (x - 0.08, 0.065)
+    shade = UNKNOWN if value is None else OUTWARDS if down else INWARDS
+    axis.annotate("", (at, end - step), (at, begin + step), arrowprops=arrow | {"color": shade})
+    words = words.replace("not ", "not\n")
+    beside, side = (0.055, "left") if down else (-0.055, "right")
+    height = (begin + end) / 2 + (-0.03 if down else 0.03)
+    axis.text(at + beside, height, words, va="center", fontsize=8, ha=side)
+
+
+def _time(nanoseconds: float) -> str:
+    return f"{_short(nanoseconds / 1e6)} ms" if nanoseconds >= 1e5 else f"{nanoseconds / 1e3:.3g} µs"
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Inside the multiprocessor
+
+
+def stalls(launches: pd.DataFrame) -> Figure:
+    """Why warps did not issue, in the launch with the matrix product of each subject.
+
+    A bar is all the time of the warps that were there; its pieces are what they did: issuing is "selected",
+    and every other piece is waiting, for the reason that ncu gives it.
+    """
+    _require(launches, [m.STALLS["selected"]], "stalls()")
+    main = heads(launches)
+    table = pd.DataFrame({name: main[metric] for name, metric in m.STALLS.items() if metric in main})
+    named = [name for name in REASON_COLOURS if name in table]
+    table["other"] = table.drop(columns=named).sum(axis=1)
+    cycles = table[[*named, "other"]].sum(axis=1)
+    shares = 100 * table[[*named, "other"]].div(cycles, axis=0)
+    figure, ((axes,),) = new_figure(WIDTH, 2.3 + 0.32 * len(shares))
+    left = np.zeros(len(shares))
+    for name in shares:
+        if shares[name].max() >= 0.5:
+            style = {"color": REASON_COLOURS[name], "edgecolor": "white", "linewidth": 0.5}
+            axes.barh(shares.index, shares[name], left=left, label=name, **style)
+        left += shares[name].to_numpy()
+    for subject, value in cycles.items():
+        offset = {"xytext": (6, 0), "textcoords": "offset points", "va": "center", "fontsize": 9}
+        axes.annotate(f"{value:,.1f} cycles", (100, subject), **offset)
+    axes.set_xlim(0, 118)
+    axes.set_xticks(range(0, 101, 20))
+    axes.invert_yaxis()
+    _swatches(axes, shares.index)
+    plain(axes)
+    axes.set_xlabel("share of the warps' time (%); beside it: cycles of a warp for each of its instructions")
+    axes.set_title(f"the launch with the matrix product: {title(launches)}", fontsize=10, loc="left")
+    figure.legend(loc="outside lower center", ncols=6, frameon=False, fontsize=9)
+    return figure
+
+
+def pipes(launches: pd.DataFrame) -> Figure:
+    """How busy each part of the machine was in the launch with the matrix product, in percent of its most."""
+    _require(launches, [m.ISSUE], "pipes()")
+    main = heads(launches)
+    columns = {"issue slots": m.ISSUE} | m.PIPES | {k: m.THROUGHPUTS[k] for k in ("L2", "DRAM")}
+    table = pd.DataFrame({name: main[metric] for name, metric in columns.items() if metric in main})
+    figure, ((axes,),) = new_figure(WIDTH, 1.8 + 0.34 * len(table))
+    image = axes.imshow(table, cmap="cividis", vmin=0, vmax=100, aspect="auto")
+    for (i, j), value in np.ndenumerate(table.to_numpy()):
+        shade = "black" if value > 50 else "white"
+        axes.text(j, i, f"{value:.0f}", ha="center", va="center", fontsize=9, color=shade)
+    axes.set_xticks(range(table.shape[1]), table.columns, fontsize=9)
+    axes.set_yticks(range(len(table)), table.index)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    _swatches(axes, table.index, range(len(table)))
+    axes.set_ylim(len(table) - 0.5, -0.5)
+    figure.colorbar(image, ax=axes, label="busy (%)", pad=0.01)
+    axes.set_title(f"the launch with the matrix product: {title(launches)}", fontsize=10, loc="left", pad=10)
+    return figure
+
+
+def occupancy(launches: pd.DataFrame) -> Figure:
+    """The warps on a multiprocessor, possible and seen, in the launch with the matrix product; and what each
+    resource would allow. The least of these limits, and is printed bold and in red."""
+    _require(launches, [*m.OCCUPANCY_LIMITS.values(), m.OCCUPANCY], "occupancy()")
+    main = heads(launches)
+    figure, ((axes, table),) = new_figure(WIDE, 2.0 + 0.34 * len(main), columns=2, width_ratios=(1, 1.5))
+    axes.barh(main.index, main[m.OCCUPANCY_POSSIBLE], color="#D5DEE6", label="possible")
+    axes.barh(main.index, main[m.OCCUPANCY], height=0.45, color=[colour(name) for name in main.index])
+    axes.set_xlim(0, 100)
+    axes.invert_yaxis()
+    plain(axes)
+    axes.set_xlabel("warps on a multiprocessor (% of the most it holds)\nlight: possible, dark: seen")
+    limits = pd.DataFrame({name: main[metric] for name, metric in m.OCCUPANCY_LIMITS.items()})
+    shared = (main[m.SHARED_STATIC] + main[m.SHARED_DYNAMIC]) / 1024
+    uses = pd.DataFrame(
+        {"registers\nof a thread": main[m.REGISTERS], "shared memory\nof a block, KiB": shared}
+    )
+    table.set_xlim(-0.6, uses.shape[1] + limits.shape[1] - 0.4)
+    table.set_ylim(*axes.get_ylim())
+    table.axvspan(-0.6, uses.shape[1] - 0.5, color="#F2F2F2", linewidth=0)
+    for row in range(len(main)):
+        for column, value in enumerate(uses.iloc[row]):
+            table.text(column, row, f"{value:.0f}", ha="center", va="center", fontsize=10)
+        for column, value in enumerate(limits.iloc[row], start=uses.shape[1]):
+            limiting = value == limits.iloc[row].min()
+            style = {"color": LIMITING, "fontweight": "bold"} if limiting else {"color": "#555555"}
+            table.text(column, row, f"{min(value, 32):.0f}", ha="center", va="center", fontsize=10, **style)
+    words = [*uses.columns, *(f"by\n{name}" for name in limits.columns)]
+    table.set_xticks(range(len(words)), words, fontsize=9)
+    table.set_yticks([])
+    table.tick_params(length=0)
+    table.spines[:].set_visible(False)
+    table.set_xlabel("grey: what it uses; right: blocks that each resource would allow, red: what limits")
+    figure.suptitle(f"the launch with the matrix product: {title(launches)}", fontsize=10)
+    return figure
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Predictions
+
+
+def predicted_measured(frame: pd.DataFrame, unit: str, words: str = "") -> Figure:
+    """Predictions against measurements, both axes logarithmic; on the line they agree, in the grey band they
+    differ by 15 % at most.
+
+    frame: predicted, measured, subject (a version or one of torch's). unit: of both. words: the title. Where
+    each subject is there once, its number stands beside it.
+    """
+    missing = [name for name in ("predicted", "measured", "subject") if name not in frame]
+    if missing:
+        raise ValueError(f"frame: expected the columns predicted, measured and subject, got no {missing[0]}")
+    figure, ((axes,),) = new_figure(7.6, 5.2)
+    values = frame[["predicted", "measured"]]
+    low, high = 0.6 * values.min().min(), 1.7 * values.max().max()
+    ends = np.array([low, high])
+    axes.fill_between(ends, 0.85 * ends, 1.15 * ends, color="#E0E0E0", zorder=0, label="within 15 %")
+    axes.plot(ends, ends, color="black", linewidth=1)
+    for subject in ladder_order(list(frame.subject.unique())):
+        rows = frame[frame.subject == subject]
+        style = {"s": 30, "edgecolors": "black", "linewidths": 0.4, "zorder": 3}
+        shades = [colour(subject)] * len(rows)
+        label = f"{number_of(subject)}  {subject}" if frame.subject.is_unique else subject
+        axes.scatter(rows.measured, rows.predicted, color=shades, label=label, **style)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(low, high)
+    axes.set_ylim(low, high)
+    if frame.subject.is_unique:
+        _number(axes, {row.subject: (row.measured, row.predicted) for row in frame.itertuples()})
+    axes.set_xlabel(f"measured ({unit}, log scale)")
+    axes.set_ylabel(f"predicted ({unit}, log scale)")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(NullFormatter())
+    plain(axes)
+    axes.set_title(words, fontsize=10, loc="left")
+    figure.legend(loc="outside right center", frameon=False, fontsize=9)
+    return figure
+
+
+# ------------------------------------------------------------------------------------------------------------
+# All of them
+
+
+def _some_heads(launches: pd.DataFrame) -> pd.DataFrame:
+    """The product's launch of as many versions as a memory chart has room for, from the first to the last."""
+    main = heads(launches)
+    names = [name for name in main.index if name not in TORCH_COLOURS] or list(main.index)
+    chosen = np.unique(np.linspace(0, len(names) - 1, MOST_CHARTS).round().astype(int))
+    rows = main.loc[[names[index] for index in chosen]].reset_index()
+    rows.attrs = launches.attrs
+    return rows
+
+
+def draw(launches: pd.DataFrame, roofs: Roofs | None = None) -> tuple[dict[str, Figure], dict[str, str]]:
+    """Every plot of the launches of one problem, by name; and, for those that cannot be drawn, why not.
+
+    roofs: of the machine that the launches are from; without them there is no roofline and no floor.
+    """
+    plots = {
+        "time": lambda: bars(launches, "time", roofs),
+        "dram": lambda: bars(launches, "dram", roofs),
+        "memory": lambda: memory_chart(_some_heads(launches)),
+        "stalls": lambda: stalls(launches),
+        "pipes": lambda: pipes(launches),
+        "occupancy": lambda: occupancy(launches),
+    }
+    figures, reasons = {}, {}
+    if roofs is not None:
+        plots["roofline"] = lambda: roofline(launches, roofs)
+    else:
+        reasons["roofline"] = "roofs: roofline() needs a machine's measured ceilings, got none"
+    for name, plot in plots.items():
+        try:
+            figures[name] = plot()
+        except ValueError as error:
+            reasons[name] = str(error)
+    return figures, reasons

@@ -1,0 +1,1 @@
+"""Nsight Compute: profiles of launches, run here or read from records."""

@@ -1,0 +1,117 @@
+"""What `fgn.profile()` runs under ncu: `python -m fgn.ncu_target JOB`.
+
+A job is a list of `Task`s in a file. Each is called twice first, so that modules are loaded, weights prepared
+and torch.compile done before anything is profiled; then once inside two NVTX ranges: `fgn.ncu.RANGE`, which
+ncu watches, and the task's number.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import sys
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import cloudpickle
+import torch
+
+from fgn.chains import Chain, Shape, random_inputs
+from fgn.functional import PRODUCT, run_chain
+from fgn.measure.bench import COMPILED, EAGER, F_LINEAR
+from fgn.precision import PRECISIONS
+from fgn.profiling.ncu import RANGE
+from fgn.reference import chain_reference
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A chain at a shape and precision, on random inputs, or on those given as (x, parameters)."""
+
+    chain: Chain
+    shape: Shape
+    precision: str
+    seed: int = 0
+    inputs: tuple | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One thing to profile: a version or one of torch's ways with a problem, or any call."""
+
+    problem: Problem | None = None
+    subject: str | None = None
+    call: Callable[[], object] | None = None
+
+
+def save(tasks: list[Task], file: Path):
+    """Writes a job. TypeError for a call that cannot go to another process."""
+    try:
+        torch.save(tasks, file, pickle_module=cloudpickle)
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        message = "model_or_kernel: expected a call that can be sent to another process (by cloudpickle)"
+        raise TypeError(f"{message}, got: {error}") from error
+
+
+@functools.lru_cache(maxsize=1)
+def _random(chain: Chain, shape: Shape, precision: str, seed: int):
+    x, parameters = random_inputs(chain, shape, "cuda", seed)
+    dtype = PRECISIONS[precision].dtype
+    return x.to(dtype), {name: value.to(dtype) for name, value in parameters.items()}
+
+
+def _inputs(problem: Problem):
+    if problem.inputs is not None:
+        return problem.inputs
+    return _random(problem.chain, problem.shape, problem.precision, problem.seed)
+
+
+def _call_of(task: Task) -> Callable[[], object]:
+    if task.call is not None:
+        return task.call
+    chain, precision = task.problem.chain, task.problem.precision
+    x, parameters = _inputs(task.problem)
+    # run_chain() knows the product alone by its identity, which a copy from another process has not.
+    chain = PRODUCT if chain == PRODUCT else chain
+    if task.subject == EAGER:
+        return lambda: chain_reference(chain, x, parameters)
+    if task.subject == COMPILED:
+        torch.compiler.reset()
+        compiled = torch.compile(lambda x, parameters: chain_reference(chain, x, parameters), dynamic=False)
+        return lambda: compiled(x, parameters)
+    if task.subject == F_LINEAR:
+        weight, bias = parameters["weight"], parameters.get("bias")
+        return lambda: torch.nn.functional.linear(x, weight, bias)
+    return lambda: run_chain(chain, x, parameters, task.subject, precision=precision)
+
+
+@contextmanager
+def _range(name: str):
+    torch.cuda.nvtx.range_push(name)
+    try:
+        yield
+    finally:
+        torch.cuda.nvtx.range_pop()
+
+
+def main(job: str):
+    tasks = torch.load(job, weights_only=False)
+    with torch.no_grad():
+        for number, task in enumerate(tasks):
+            allowed = task.problem is not None and task.problem.precision == "tf32"
+            torch.backends.cuda.matmul.fp32_precision = "tf32" if allowed else "ieee"
+            call = _call_of(task)
+            call()
+            call()
+            torch.cuda.synchronize()
+            # torch names its operators in NVTX ranges of its own, so that its kernels can be told apart.
+            operators = torch.autograd.profiler.emit_nvtx(enabled=task.subject == EAGER)
+            with operators, _range(RANGE), _range(str(number)):
+                call()
+                torch.cuda.synchronize()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,1 @@
+"""What the CPU simulator counts, checks and shows line by line."""

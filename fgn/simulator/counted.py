@@ -1,0 +1,453 @@
+"""Count and check what kernels do to memory, on the simulator and without a GPU.
+
+`count()` and `count_lines()` run a call and return what each of its launches asked of memory, as a profiler
+would: the columns are the names that Nsight Compute (ncu) has for the same numbers. `check()` runs a call and
+raises KernelFault at the first access that is out of bounds or misaligned, reads shared memory that nobody
+has written, or races with another thread; at a barrier that not all threads reach; at a shuffle that waits in
+vain. Counting checks as well.
+
+A call is anything without arguments that runs fgn's functions or its modules on CPU tensors:
+
+    fgn.count(lambda: fgn.linear(x, weight, version="naive"))
+
+Global requests, sectors and bytes equal those of ncu on an H200 for every version, and so do shared requests
+and wavefronts where a kernel states its access widths: tests/test_agreement.py has the recorded numbers, and
+the differences with their reasons.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+from torch import Tensor
+
+from fgn.native.library import COUNTED_SIMULATOR, SOURCES, MissingToolError, ffi, is_counting
+
+# ------------------------------------------------------------------------------------------------------------
+# Faults
+
+
+class KernelFault(RuntimeError):
+    """A kernel did what no kernel may do. The message says all; the attributes are for code that asks.
+
+    kind: "out of bounds", "misaligned", "uninitialised", "race", "race between blocks", "barrier divergence",
+    "missing lane", "lane not in mask", "shuffle width", "invalid launch", "out of memory" or "interrupted".
+    kernel: its name. file, line: where. block, thread: who, as (x, y, z). index: in elements of the argument
+    or array that is meant. other_thread, other_block, other_file, other_line: the other one's, when there are
+    two. What does not apply is None.
+    """
+
+    def __init__(self, message: str, **fields):
+        super().__init__(message)
+        self.kind: str = fields["kind"]
+        self.kernel: str = fields["kernel"]
+        self.file: str | None = fields.get("file")
+        self.line: int | None = fields.get("line")
+        self.block: tuple[int, int, int] | None = fields.get("block")
+        self.thread: tuple[int, int, int] | None = fields.get("thread")
+        self.index: int | None = fields.get("index")
+        self.other_file: str | None = fields.get("other_file")
+        self.other_line: int | None = fields.get("other_line")
+        self.other_block: tuple[int, int, int] | None = fields.get("other_block")
+        self.other_thread: tuple[int, int, int] | None = fields.get("other_thread")
+
+
+KINDS = {
+    "SIM_INVALID_LAUNCH": "invalid launch",
+    "SIM_BARRIER_DIVERGENCE": "barrier divergence",
+    "SIM_MISSING_LANE": "missing lane",
+    "SIM_LANE_NOT_IN_MASK": "lane not in mask",
+    "SIM_SHUFFLE_WIDTH": "shuffle width",
+    "SIM_MISALIGNED": "misaligned",
+    "SIM_OUT_OF_MEMORY": "out of memory",
+    "SIM_INTERRUPTED": "interrupted",
+    "SIM_OUT_OF_BOUNDS": "out of bounds",
+    "SIM_UNINITIALISED": "uninitialised",
+    "SIM_RACE": "race",
+    "SIM_BLOCK_RACE": "race between blocks",
+}
+
+
+def _string(pointer) -> str | None:
+    return ffi().string(pointer).decode() if pointer else None
+
+
+def _triple(value) -> tuple[int, int, int]:
+    return value.x, value.y, value.z
+
+
+def fault(library) -> KernelFault | None:
+    """Why the simulator's last launch on this OS thread failed; None when it did not, or on a GPU.
+
+    library: what `Library.load()` returned.
+    """
+    try:
+        report = library.sim_last_report()
+    except AttributeError:
+        return None
+    if report.kind == library.SIM_NO_REPORT:
+        return None
+    message, kernel = _string(report.message), _string(report.kernel)
+    fields = {
+        "kind": next(kind for name, kind in KINDS.items() if getattr(library, name) == report.kind),
+        "kernel": kernel,
+        "file": _string(report.file),
+        "line": report.line or None,
+    }
+    if report.has_thread:
+        fields |= {"block": _triple(report.block), "thread": _triple(report.thread)}
+    if report.has_index:
+        fields["index"] = report.index
+    if report.has_other:
+        fields |= {
+            "other_thread": _triple(report.other),
+            "other_block": _triple(report.block),
+            "other_file": _string(report.other_file),
+            "other_line": report.other_line or None,
+        }
+    if report.pc:
+        place = _place_of(library, report.pc)
+        fields |= {"file": place.file, "line": place.line}
+        message = message.replace(f"in {kernel}:", f"in {kernel} ({place}):", 1)
+    if report.other_pc:
+        place = _place_of(library, report.other_pc)
+        fields |= {"other_file": place.file, "other_line": place.line}
+        fields["other_block"] = _triple(report.other_block)
+        message += f" at {place}"
+    return KernelFault(message, **fields)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Places in source files
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of a source file. callers: from where it was inlined, the nearest first."""
+
+    file: str
+    line: int
+    callers: tuple[tuple[str, int], ...] = field(default=(), compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+UNKNOWN = Place("??", 0)
+
+# What these define stands for one instruction; its place is the line that uses it.
+_BUILT_INS = (SOURCES / "shared" / "portable.h", SOURCES / "sim" / "cuda.h")
+
+
+def _addr2line() -> str:
+    for name in ("addr2line", "llvm-addr2line"):
+        path = shutil.which(name)
+        if path:
+            return path
+    raise MissingToolError(
+        "addr2line was not found (binutils or LLVM has it), so lines of kernels cannot be told"
+    )
+
+
+def _places(library: str, offsets: tuple[int, ...]) -> dict[int, Place]:
+    """The place of each instruction. An offset is a return address: one byte before it is inside the call."""
+    addresses = [f"{offset - 1:#x}" for offset in offsets]
+    command = [_addr2line(), "-a", "-i", "-e", library, *addresses]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    places = {}
+    for offset, text in zip(offsets, output.split("0x")[1:], strict=True):
+        frames = []
+        for row in text.splitlines()[1:]:
+            file, _, line = row.partition(" (discriminator")[0].rpartition(":")
+            if line.isdecimal() and Path(file).resolve() not in _BUILT_INS:
+                frames.append((str(Path(file)), int(line)))
+        places[offset] = Place(*frames[0], tuple(frames[1:])) if frames else UNKNOWN
+    return places
+
+
+@functools.cache
+def _known_places(library: str, modified: int) -> dict[int, Place]:
+    """Filled by `_find_places()`; another file under the same name begins anew."""
+    return {}
+
+
+def _find_places(library: str, offsets: set[int]) -> dict[int, Place]:
+    known = _known_places(library, Path(library).stat().st_mtime_ns)
+    missing = tuple(sorted(offsets - known.keys()))
+    if missing:
+        known |= _places(library, missing)
+    return known
+
+
+def _place_of(library, pc: int) -> Place:
+    offset = ffi().new("unsigned long long *")
+    file = _string(library.counted_library_of(pc, offset))
+    return _find_places(file, {offset[0]})[offset[0]] if file else UNKNOWN
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Recording
+
+
+def allow(**tensors: Tensor | None):
+    """Kernels may access these CPU tensors from now on, until `forbid_all()`; their names go into reports.
+
+    Does nothing outside `recording()`: only then accesses are checked.
+    """
+    if not is_counting.get():
+        return
+    library = COUNTED_SIMULATOR.load()
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.numel() > 0:
+            steps = zip(tensor.shape, tensor.stride(), strict=True)
+            last = sum((count - 1) * stride for count, stride in steps)
+            size = tensor.element_size()
+            pointer = ffi().cast("void *", tensor.data_ptr())
+            library.counted_allow(pointer, (last + 1) * size, size, name.encode())
+
+
+def forbid_all():
+    """Ends what `allow()` began."""
+    if is_counting.get():
+        COUNTED_SIMULATOR.load().counted_forbid_all()
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One load, store or atomic of a kernel, and what it did in one launch; see counted.h for the numbers."""
+
+    place: Place
+    space: str
+    operation: str
+    bytes: int
+    requests: int
+    threads: int
+    addresses: int
+    sectors: int
+    wavefronts: int
+    phases: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What one launch did."""
+
+    kernel: str
+    file: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    dynamic_shared_bytes: int
+    barriers: int
+    warp_operations: int
+    sectors_read: int
+    sectors_written: int
+    dram_sectors_read: int
+    dram_sectors_written: int
+    instructions: tuple[Instruction, ...]
+    warps: tuple[tuple, ...]  # block, warp and their numbers, where they are kept
+
+
+def _warps(record) -> Iterator[tuple]:
+    for index in range(record.warp_count):
+        warp = record.warps[index]
+        numbers = (warp.global_requests, warp.sectors, warp.shared_requests, warp.wavefronts)
+        yield warp.block, warp.warp, tuple(tuple(of) for of in numbers)
+
+
+def _launches(library) -> Iterator[Launch]:
+    """The launches since `counted_clear()`, in order."""
+    spaces = {library.COUNTED_GLOBAL: "global", library.COUNTED_SHARED: "shared"}
+    operations = {library.COUNTED_LOAD: "ld", library.COUNTED_STORE: "st", library.COUNTED_ATOMIC: "atom"}
+    numbers = ("bytes", "requests", "threads", "addresses", "sectors", "wavefronts", "phases")
+    plain = (
+        *("dynamic_shared_bytes", "barriers", "warp_operations", "sectors_read", "sectors_written"),
+        *("dram_sectors_read", "dram_sectors_written"),
+    )
+    records = [library.counted_launch_at(index) for index in range(library.counted_launch_count())]
+    offsets: dict[str, set[int]] = {}
+    for record in records:
+        for index in range(record.instruction_count):
+            instruction = record.instructions[index]
+            offsets.setdefault(_string(instruction.library), set()).add(instruction.offset)
+    places = {file: _find_places(file, wanted) for file, wanted in offsets.items()}
+    for record in records:
+        instructions = []
+        for index in range(record.instruction_count):
+            instruction = record.instructions[index]
+            instructions.append(
+                Instruction(
+                    places[_string(instruction.library)][instruction.offset],
+                    spaces[instruction.space],
+                    operations[instruction.operation],
+                    **{name: getattr(instruction, name) for name in numbers},
+                )
+            )
+        yield Launch(
+            kernel=_string(record.kernel),
+            file=_string(record.file),
+            grid=_triple(record.grid),
+            block=_triple(record.block),
+            **{name: getattr(record, name) for name in plain},
+            instructions=tuple(instructions),
+            warps=tuple(_warps(record)),
+        )
+
+
+@contextmanager
+def recording() -> Iterator[list[Launch]]:
+    """In this context CPU tensors run on the simulator that counts and checks.
+
+    Yields a list, which has all launches when the context has ended. A fault is raised where it happens, as
+    KernelFault, from the function whose kernel it is in.
+    """
+    library = COUNTED_SIMULATOR.load()
+    if is_counting.get():
+        raise RuntimeError("recording: another recording is running")
+    launches: list[Launch] = []
+    token = is_counting.set(True)
+    library.counted_clear()
+    try:
+        yield launches
+    finally:
+        is_counting.reset(token)
+        launches.extend(_launches(library))
+        library.counted_clear()
+        library.counted_forbid_all()
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Metrics, by ncu's names
+
+# The GPU whose L2 cache is modelled, if no other is named.
+H200_L2_BYTES = 50 << 20
+H200_MULTIPROCESSORS = 132
+
+
+def _of(instructions, space: str, operation: str) -> list[Instruction]:
+    return [each for each in instructions if each.space == space and each.operation == operation]
+
+
+def _metrics(instructions) -> dict[str, int]:
+    """What instructions did, by ncu's names."""
+    values = {}
+    for operation in ("ld", "st", "atom"):
+        chosen = _of(instructions, "global", operation)
+        values[f"l1tex__t_requests_pipe_lsu_mem_global_op_{operation}.sum"] = sum(i.requests for i in chosen)
+        values[f"l1tex__t_sectors_pipe_lsu_mem_global_op_{operation}.sum"] = sum(i.sectors for i in chosen)
+    for space in ("global", "shared"):
+        for operation in ("ld", "st"):
+            chosen = _of(instructions, space, operation)
+            name = f"smsp__sass_data_bytes_mem_{space}_op_{operation}.sum"
+            values[name] = sum(i.addresses * i.bytes for i in chosen)
+    for operation in ("ld", "st", "atom"):
+        chosen = _of(instructions, "shared", operation)
+        values[f"smsp__inst_executed_op_shared_{operation}.sum"] = sum(i.requests for i in chosen)
+        name = f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{operation}.sum"
+        values[name] = sum(i.wavefronts for i in chosen)
+        name = f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{operation}.sum"
+        values[name] = sum(i.wavefronts - i.phases for i in chosen)
+    return values
+
+
+def _run(call: Callable[[], object]) -> list[Launch]:
+    with recording() as launches:
+        call()
+    return launches
+
+
+def count(
+    call: Callable[[], object], l2_bytes: int = H200_L2_BYTES, multiprocessors: int = H200_MULTIPROCESSORS
+) -> pd.DataFrame:
+    """Runs `call` and returns a row for each of its launches, in order.
+
+    Columns: kernel; grid and block, as (x, y, z); metrics by ncu's names; and, which ncu has no names for,
+
+    unique_sectors_read, unique_sectors_written: of 32 bytes, of the whole launch: what must come from DRAM if
+        nothing is in a cache before, and what must go there at some time.
+    barriers: __syncthreads(), once for each warp. warp_operations: shuffles, votes, __syncwarp(), likewise.
+
+    dram__bytes_read.sum and dram__bytes_write.sum are a model's: waves of blocks on a GPU of
+    `multiprocessors`, with an L2 cache of `l2_bytes` that is empty at first (cuda_c/sim/counted/l2.c says
+    what is in the model and what is not). All other metrics are counted.
+
+    Raises KernelFault as `check()` does.
+    """
+    rows = []
+    COUNTED_SIMULATOR.load().counted_set_gpu(multiprocessors, l2_bytes)
+    for launch in _run(call):
+        rows.append(
+            {
+                "kernel": launch.kernel,
+                "grid": launch.grid,
+                "block": launch.block,
+                **_metrics(launch.instructions),
+                "dram__bytes_read.sum": 32 * launch.dram_sectors_read,
+                "dram__bytes_write.sum": 32 * launch.dram_sectors_written,
+                "unique_sectors_read": launch.sectors_read,
+                "unique_sectors_written": launch.sectors_written,
+                "barriers": launch.barriers,
+                "warp_operations": launch.warp_operations,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def count_lines(call: Callable[[], object]) -> pd.DataFrame:
+    """Runs `call` and returns a row for each launch and each line of source that accesses memory."""
+    rows = []
+    for number, launch in enumerate(_run(call)):
+        lines: dict[Place, list[Instruction]] = {}
+        for instruction in launch.instructions:
+            lines.setdefault(instruction.place, []).append(instruction)
+        for place, instructions in sorted(lines.items(), key=lambda item: (item[0].file, item[0].line)):
+            rows.append(
+                {
+                    "launch": number,
+                    "kernel": launch.kernel,
+                    "file": place.file,
+                    "line": place.line,
+                    **_metrics(instructions),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def count_warps(call: Callable[[], object]) -> pd.DataFrame:
+    """Runs `call` and returns a row for each launch and each of its warps that accesses memory.
+
+    Columns: launch, kernel, block (its number in the grid, x fastest), warp (its number in the block), and,
+    by ncu's names, the warp's own requests and sectors of global memory and its requests and wavefronts of
+    shared memory.
+    """
+    library = COUNTED_SIMULATOR.load()
+    library.counted_keep_warps(1)
+    try:
+        launches = _run(call)
+    finally:
+        library.counted_keep_warps(0)
+    rows = []
+    for number, launch in enumerate(launches):
+        for block, warp, numbers in sorted(launch.warps):
+            rows.append({"launch": number, "kernel": launch.kernel, "block": block, "warp": warp})
+            for index, operation in enumerate(("ld", "st", "atom")):
+                global_requests, sectors, shared_requests, wavefronts = (of[index] for of in numbers)
+                rows[-1] |= {
+                    f"l1tex__t_requests_pipe_lsu_mem_global_op_{operation}.sum": global_requests,
+                    f"l1tex__t_sectors_pipe_lsu_mem_global_op_{operation}.sum": sectors,
+                    f"smsp__inst_executed_op_shared_{operation}.sum": shared_requests,
+                    f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{operation}.sum": wavefronts,
+                }
+    return pd.DataFrame(rows)
+
+
+def check(call: Callable[[], object]):
+    """Runs `call` and returns what it returns, or raises KernelFault at the first fault of a kernel."""
+    with recording():
+        return call()

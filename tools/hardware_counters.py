@@ -1,0 +1,363 @@
+"""Records ncu's counters of every rung and of the probes, for tests/test_agreement.py to hold the simulator
+against:
+
+    python tests/hardware_counters.py profiles/h200
+
+needs a GPU, nvcc and ncu, and writes
+
+    counters.csv         every version of every chain, at `PROBLEMS`
+    shared_accesses.csv  one request to shared memory for each of `patterns()`
+    read_twice.csv       how much of what a launch reads twice comes from DRAM twice
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import functools
+import io
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+
+from fgn.chains import CHAINS, Shape, problem, random_inputs
+from fgn.functional import launch_count, run_chain
+from fgn.measure.bench import ordinary_versions
+from fgn.native.library import COUNTED_SIMULATOR, GPU, ROOT, SOURCES, Library, ffi
+
+PROBES = ROOT / "tests" / "agreement"
+
+# ------------------------------------------------------------------------------------------------------------
+# What is run
+
+# One tile and many; sizes that fill none; rows without quads; few rows; groups for a team and for a block.
+SHAPES = (
+    Shape(64, 512, 512, 16),
+    Shape(100, 130, 96, 6),
+    Shape(1152, 64, 1152, 9),
+    Shape(1100, 40, 1170, 65),
+    Shape(16, 512, 512, 32),
+    Shape(5, 33, 70, 7),
+    Shape(3, 8, 4096, 2),
+    Shape(257, 260, 384, 3),
+)
+ALL_CHAINS_AT = SHAPES[:3]  # elsewhere the chain with operators before the norm is enough
+LONGEST_CHAIN = "gemm_biasadd_hardtanh_mish_groupnorm"
+
+SPACES = ("global", "shared")
+GLOBAL = [
+    f"l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum"
+    for op in ("ld", "st", "atom", "red")
+    for what in ("requests", "sectors")
+]
+SHARED = [
+    name
+    for op in ("ld", "st", "atom")
+    for name in (
+        f"smsp__inst_executed_op_shared_{op}.sum",
+        f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum",
+        f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum",
+    )
+]
+BYTES = [f"smsp__sass_data_bytes_mem_{space}_op_{op}.sum" for space in SPACES for op in ("ld", "st")]
+DRAM = ["dram__bytes_read.sum", "dram__bytes_write.sum", "lts__t_sectors_op_read.sum"]
+# Counted from the instructions that were executed and their addresses, so without the cycles that a wavefront
+# had to wait for other traffic.
+BY_INSTRUCTION = [f"smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum" for op in ("ld", "st")]
+
+
+class Run(NamedTuple):
+    chain: str
+    shape: Shape
+    version: str
+
+
+def runs(shape: Shape) -> list[Run]:
+    """Every version that multiplies without tensor cores. (What those on tensor cores ask of memory, the
+    simulator counts as well, but that was not compared.)"""
+    return [
+        Run(name, shape, version)
+        for name in (CHAINS if shape in ALL_CHAINS_AT else [LONGEST_CHAIN])
+        for version in ordinary_versions("cpu")
+        if launch_count(*problem(name, shape), version, torch.device("cpu")) is not None
+    ]
+
+
+class Pattern(NamedTuple):
+    """Where the lanes of one request go: a byte offset for each; negative where a lane makes no access."""
+
+    name: str
+    operation: str
+    bytes: int
+    offsets: tuple[int, ...]
+
+
+MASKED = ("stride 1", "stride 2", "stride 8", "pairs share", "permuted 0")
+OPERATIONS = ("ld", "st", "atom")
+MEMORY_BYTES = 4 * 4096
+
+
+def _slots(bytes: int) -> dict[str, np.ndarray]:
+    """In units of the access's width: where each lane goes."""
+    lane = np.arange(32)
+    slots = {f"stride {stride}": lane * stride for stride in (0, 1, 2, 3, 4, 5, 8, 16, 17, 31, 32)}
+    slots |= {
+        "reversed": lane[::-1],
+        "pairs share": lane // 2,
+        "pairs share, stride 8": lane // 2 * 8,
+        "fours share": lane // 4,
+        "eights share": lane // 8,
+        "eights share, stride 8": lane // 8 * 8,
+        "repeats after 2": lane % 2,
+        "repeats after 2, stride 32": lane % 2 * 32,
+        "repeats after 4": lane % 4,
+        "repeats after 8": lane % 8,
+        "repeats after 16": lane % 16,
+        "rows of 4 by 8, interleaved": lane // 16 * 2 + lane % 2,
+        "columns of 4 by 8, interleaved": lane // 2 % 8,
+        "every other pair": lane // 4 * 2 + lane % 2,
+        "halves share": lane % 16,
+    }
+    generator = np.random.default_rng(bytes)
+    for number in range(3):
+        slots[f"permuted {number}"] = generator.permutation(32)
+        slots[f"anywhere {number}"] = generator.integers(0, MEMORY_BYTES // 16, 32)
+        slots[f"among 8, {number}"] = generator.integers(0, 8, 32)
+        slots[f"pairs anywhere {number}"] = np.repeat(generator.integers(0, MEMORY_BYTES // 16, 16), 2)
+        pairs = generator.integers(0, MEMORY_BYTES // 16, (8, 1, 2))
+        slots[f"lanes 2 apart share {number}"] = np.tile(pairs, (1, 2, 1)).reshape(32)
+    return {name: slot % (MEMORY_BYTES // bytes) for name, slot in slots.items()}
+
+
+def _masks() -> dict[str, np.ndarray]:
+    lane = np.arange(32)
+    generator = np.random.default_rng(7)
+    return {
+        "": lane >= 0,
+        "one lane": lane == 5,
+        "8 lanes": lane < 8,
+        "12 lanes": lane < 12,
+        "even lanes": lane % 2 == 0,
+        "upper half": lane >= 16,
+        "half of all": generator.random(32) < 0.5,
+    }
+
+
+def patterns() -> list[Pattern]:
+    every = []
+    for bytes in (4, 8, 16):
+        for name, slot in _slots(bytes).items():
+            for mask_name, mask in _masks().items():
+                if mask_name and name not in (
+                    "stride 1",
+                    "stride 2",
+                    "pairs share",
+                    "permuted 0",
+                    "stride 8",
+                ):
+                    continue
+                offsets = tuple(np.where(mask, slot * bytes, -1).tolist())
+                title = f"{name}, {mask_name}" if mask_name else name
+                for operation in OPERATIONS:
+                    distinct = len(set(offsets) - {-1}) == mask.sum()
+                    # Two lanes that store to one place race; only 4 bytes are ever added at once.
+                    if (operation == "st" and not distinct) or (operation == "atom" and bytes > 4):
+                        continue
+                    every.append(Pattern(title, operation, bytes, offsets))
+    return every
+
+
+PATTERNS_AT_ONCE = 150
+READ_TWICE_CHUNKS = tuple(mib * 16 for mib in (4, 12, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 64, 80, 112))
+CHUNK_BYTES = 64 << 10
+
+
+@functools.cache
+def probes(device: str):
+    """The library of probes.cu, for the GPU or for the counted simulator."""
+    whole = GPU if device == "cuda" else COUNTED_SIMULATOR
+
+    def toolchain():
+        base = whole.toolchain()
+        include = (f"-I{SOURCES}",)
+        links = base.link_flags
+        if device != "cuda":
+            links += (str(whole.path), f"-Wl,-rpath,{whole.directory}")
+        return replace(base, flags=base.flags + include, link_flags=links)
+
+    whole.build()
+    library = Library(f"probes_{device}", "probes", ("*.cu",), toolchain, sources=PROBES)
+    path = library.build()
+    interface = ffi()
+    interface.cdef(
+        """
+        int probe_access(int operation, int bytes, const int *offsets, float *out);
+        int probe_global_atomic(int uses_old, const int *offsets, float *out);
+        int probe_read_twice(const float *from, int chunks, float *out);
+        """,
+        override=True,
+    )
+    return interface.dlopen(str(path))
+
+
+def _pointer(kind: str, tensor: torch.Tensor):
+    return ffi().cast(kind, tensor.data_ptr())
+
+
+def run_pattern(library, pattern: Pattern, offsets: torch.Tensor, out: torch.Tensor) -> int:
+    operation = OPERATIONS.index(pattern.operation)
+    return library.probe_access(
+        operation, pattern.bytes, _pointer("const int *", offsets), _pointer("float *", out)
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Under ncu
+
+
+def target(what: str):
+    """What ncu runs; only what comes between the profiler's start and stop is measured."""
+    if what.startswith("patterns"):
+        begin, end = map(int, what.split(":")[1:])
+        library, every = probes("cuda"), patterns()[begin:end]
+        offsets = torch.tensor([pattern.offsets for pattern in every], dtype=torch.int32, device="cuda")
+        out = torch.zeros(64, device="cuda")
+        calls = [
+            functools.partial(run_pattern, library, pattern, offsets[i], out)
+            for i, pattern in enumerate(every)
+        ]
+    elif what == "global_atomics":
+        library = probes("cuda")
+        offsets = torch.arange(0, 128, 4, dtype=torch.int32, device="cuda")
+        out = torch.zeros(64, device="cuda")
+        calls = [
+            functools.partial(
+                library.probe_global_atomic, uses, _pointer("const int *", offsets), _pointer("float *", out)
+            )
+            for uses in (0, 1)
+        ]
+    elif what == "read_twice":
+        library = probes("cuda")
+        memory = torch.rand(max(READ_TWICE_CHUNKS) * CHUNK_BYTES // 4, device="cuda")
+        out = torch.zeros(64, device="cuda")
+        calls = [
+            lambda chunks=chunks: library.probe_read_twice(
+                _pointer("const float *", memory), chunks, _pointer("float *", out)
+            )
+            for chunks in READ_TWICE_CHUNKS
+        ]
+    else:
+        shape = Shape(*map(int, what.split(",")))
+        calls = []
+        for run in runs(shape):
+            chain, _ = problem(run.chain, shape)
+            x, parameters = random_inputs(chain, shape, "cuda")
+            calls.append(functools.partial(run_chain, chain, x, parameters, run.version))
+        for call in calls:
+            call()
+    torch.cuda.synchronize()
+    torch.cuda.profiler.start()
+    for call in calls:
+        if isinstance(status := call(), int) and status != 0:
+            sys.exit(f"{what}: a launch failed")
+        torch.cuda.synchronize()
+    torch.cuda.profiler.stop()
+
+
+def available(metrics: list[str]) -> list[str]:
+    """Those that this GPU has."""
+    output = subprocess.run(["ncu", "--query-metrics"], capture_output=True, text=True).stdout
+    known = {line.split()[0] for line in output.splitlines() if line and "__" in line.split()[0]}
+    return [name for name in dict.fromkeys(metrics) if name.partition(".")[0] in known]
+
+
+def profile(what: str, metrics: list[str], timeout: float) -> pd.DataFrame:
+    """A row for each launch, in order: Kernel Name, Grid Size, Block Size and the metrics."""
+    command = ["ncu", "--profile-from-start", "off", "--clock-control", "none", "--csv", "--page", "raw"]
+    command += ["--print-units", "base", "--print-kernel-base", "function", "--metrics", ",".join(metrics)]
+    command += [sys.executable, __file__, "--target", what]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    lines = [line for line in result.stdout.splitlines() if line.startswith('"')]
+    if result.returncode or len(lines) < 3:
+        raise RuntimeError(f"ncu: {what}\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}")
+    frame = pd.DataFrame(list(csv.DictReader(io.StringIO("\n".join([lines[0], *lines[2:]])))))
+    for name in set(metrics) & set(frame):
+        frame[name] = pd.to_numeric(frame[name].str.replace(",", "")).astype("int64")
+    return frame
+
+
+def record(folder: Path, timeout: float):
+    GPU.build()
+    probes("cuda")
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = GLOBAL + SHARED + BYTES + DRAM + BY_INSTRUCTION
+    known = available(wanted)
+    print("not on this GPU:", sorted({*wanted} - {*known}), flush=True)
+    rows = []
+    for shape in SHAPES:
+        expected = [
+            (run, index)
+            for run in runs(shape)
+            for index in range(launch_count(*problem(run.chain, shape), run.version, torch.device("cuda")))
+        ]
+        metrics = [name for name in wanted if name in known]
+        try:
+            frame = profile(",".join(map(str, shape)), metrics, timeout)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            print(f"{shape}: {error}", flush=True)
+            continue
+        print(shape, len(frame), "launches,", len(expected), "expected", flush=True)
+        if len(frame) != len(expected):
+            frame.to_csv(folder / f"unexpected_{'x'.join(map(str, shape))}.csv", index=False)
+            continue
+        for (run, index), measured in zip(expected, frame.to_dict("records"), strict=True):
+            sizes = {"kernel": measured["Kernel Name"], "grid": measured["Grid Size"]}
+            rows.append(
+                {"chain": run.chain, **run.shape._asdict(), "version": run.version, "launch": index}
+                | sizes
+                | {name: measured[name] for name in metrics}
+            )
+        pd.DataFrame(rows).to_csv(folder / "counters.csv", index=False)
+
+    def attempt(what: str, metrics: list[str]) -> pd.DataFrame:
+        try:
+            return profile(what, [name for name in metrics if name in known], timeout)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            print(error, flush=True)
+            return pd.DataFrame()
+
+    frame = attempt("read_twice", GLOBAL[:2] + DRAM)
+    if len(frame):
+        frame.insert(0, "bytes", [chunks * CHUNK_BYTES for chunks in READ_TWICE_CHUNKS])
+        frame = frame[["bytes", *(name for name in frame if ".sum" in name)]]
+        frame.to_csv(folder / "read_twice.csv", index=False)
+        print(frame[["bytes", "dram__bytes_read.sum"]].to_string(), flush=True)
+    print(attempt("global_atomics", GLOBAL).T.to_string(), flush=True)
+
+    every, frames = patterns(), []
+    for begin in range(0, len(every), PATTERNS_AT_ONCE):
+        chosen = every[begin : begin + PATTERNS_AT_ONCE]
+        frame = attempt(f"patterns:{begin}:{begin + len(chosen)}", SHARED)
+        names = pd.DataFrame([p._asdict() | {"offsets": " ".join(map(str, p.offsets))} for p in chosen])
+        if len(frame) == len(chosen):
+            frames.append(pd.concat([names, frame[[name for name in frame if ".sum" in name]]], axis=1))
+            pd.concat(frames).to_csv(folder / "shared_accesses.csv", index=False)
+        print(begin, len(frame), "patterns", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Record ncu's counters of every rung and of the probes.")
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("profiles/gpu"))
+    parser.add_argument("--timeout", type=float, default=120, help="seconds for each call of ncu")
+    parser.add_argument("--target", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.target:
+        target(arguments.target)
+    else:
+        record(arguments.folder, arguments.timeout)

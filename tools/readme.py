@@ -1,0 +1,116 @@
+"""The results table of README.md, generated from `profiles/` and never typed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fgn.measure.bench import COMPILED, EAGER, F_LINEAR, RIVALS, floor
+from fgn.measure.compare import TORCH
+from fgn.measure.records import PROFILES, Record, read
+from fgn.native.library import ROOT
+
+README = ROOT / "README.md"
+BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+
+
+def results_table(record: Record) -> str:
+    """The recorded times as Markdown: a row per shape and chain."""
+    environment = record.environment
+    head = ["chain", "batch × in → out, groups", "`F.linear` alone", "torch eager", "torch.compile"]
+    head += ["fgn, best version", "torch.compile ÷ fgn", "floor", "fgn's matrix product, % of `F.linear`"]
+    lines = [
+        f"{environment['device']}, torch {environment['torch']}, {environment['date'][:10]}: fp32 without "
+        "tensor cores, medians in ms, the L2 cache flushed before each call.",
+        "",
+        f"| {' | '.join(head)} |",
+        "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: | ---: |",
+    ]
+    columns = ["batch", "in_features", "out_features", "groups"]
+    for (chain, *shape), rows in record.benchmark.groupby(["chain", *columns], sort=False):
+        whole, linear = (
+            rows[rows.part == part].set_index("subject").median_ms for part in ("chain", "linear")
+        )
+        ours, our_linear = (times.drop(RIVALS, errors="ignore") for times in (whole, linear))
+        best = ours.idxmin()
+        eager, compiled, f_linear = whole.get(EAGER), whole.get(COMPILED), linear.get(F_LINEAR)
+        batch, in_features, out_features, groups = shape
+        cells = (
+            chain,
+            f"{batch} × {in_features} → {out_features}, {groups}",
+            _number(f_linear, 3),
+            _number(eager, 3),
+            _number(compiled, 3),
+            f"**{_number(ours[best], 3)}** {best}",
+            _number(compiled and compiled / ours[best], 2),
+            _number(floor(chain, shape, record.ceilings).ms, 3),
+            _number(f_linear and 100 * f_linear / our_linear.min(), 0),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def precisions_table(record: Record) -> str:
+    """The recorded times on tensor cores as Markdown: a row per shape, chain and precision."""
+    times, errors = record.precisions, record.precision_errors
+    keys = ["chain", "batch", "in_features", "out_features", "groups", "precision"]
+    errors = errors.set_index([*keys, "version"]).relative_error
+    lines, ratios = [], []
+    for key, rows in times.groupby(keys, sort=False):
+        chain, batch, in_features, out_features, groups, precision = key
+        whole, linear = (
+            rows[rows.part == part].set_index("subject").median_ms for part in ("chain", "linear")
+        )
+        ours = whole.drop(RIVALS, errors="ignore").dropna()
+        if ours.empty:
+            continue
+        best, compiled, f_linear = ours.idxmin(), whole.get(COMPILED), linear.get(F_LINEAR)
+        ratios.append(compiled / ours[best] if compiled else float("nan"))
+        cells = (
+            chain,
+            f"{batch} × {in_features} → {out_features}, {groups}",
+            precision,
+            _number(f_linear, 4),
+            _number(compiled, 4),
+            f"**{_number(ours[best], 4)}** {best}",
+            _number(compiled and compiled / ours[best], 2),
+            f"{errors.get((*key, best), float('nan')):.1e} / {errors.get((*key, TORCH), float('nan')):.1e}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    ratios = pd.Series(ratios).dropna()
+    return "\n".join(
+        [
+            "On tensor cores, in every precision (ieee is float32 accuracy): "
+            f"{len(ratios)} problems, torch.compile ÷ fgn between {ratios.min():.2f} and {ratios.max():.2f}, "
+            f"geometric mean {np.exp(np.log(ratios).mean()):.2f}.",
+            "",
+            "| chain | batch × in → out, groups | precision | `F.linear` alone | torch.compile | fgn | "
+            "torch.compile ÷ fgn | error, fgn / torch |",
+            "| --- | --- | --- | ---: | ---: | --- | ---: | ---: |",
+            *lines,
+        ]
+    )
+
+
+def _number(value: float | None, digits: int) -> str:
+    """A dash stands for what failed or was not measured."""
+    return "–" if pd.isna(value) else f"{value:.{digits}f}"
+
+
+def updated(text: str, profiles: Path = PROFILES) -> str:
+    """README.md's text with the table between its two markers made anew. ValueError without the markers."""
+    if BEGIN not in text or END not in text:
+        raise ValueError(
+            f"README.md: expected the lines {BEGIN} and {END}, between which the results table goes"
+        )
+    tables = []
+    for path in sorted(profiles.glob("*/benchmark.csv")):
+        record = read(path.parent.name, profiles)
+        tables.append(results_table(record))
+        if record.precisions is not None:
+            tables.append(precisions_table(record))
+    inside = "\n\n".join(tables) or "No results are recorded yet."
+    return re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n\n{inside}\n\n{END}", text, count=1, flags=re.S)
