@@ -1,5 +1,5 @@
 """The counted simulator comes to the numbers that ncu reads off an H200 (profiles/h200, recorded by
-tests/hardware_counters.py): for every launch of every version of every chain at several shapes."""
+tools/hardware_counters.py): for every launch of every version of every chain at several shapes."""
 
 import functools
 from typing import NamedTuple

@@ -14,6 +14,7 @@ from fgn.chains import CHAINS
 from fgn.functional import PRODUCT
 from fgn.measure.bench import COMPILED, EAGER
 from fgn.plot import launches as launch_plots
+from fgn.plot import results
 from fgn.profiling import launch_words
 from fgn.profiling import records as profile_records
 from fgn.profiling.launch_words import PARTS, part_of
@@ -238,7 +239,7 @@ def test_colours_differ_for_colour_blind_readers(colours, seen_by):
 def test_a_version_has_the_same_colour_everywhere():
     figures, _ = launch_plots.draw(NARROW, RECORD.roofs)
     for subject in ("naive", "tiled", EAGER, COMPILED):
-        expected = matplotlib.colors.to_hex(fgn.plot.colour(subject))
+        expected = matplotlib.colors.to_hex(results.colour(subject))
         bars = figures["occupancy"].axes[0].patches
         assert expected in [matplotlib.colors.to_hex(bar.get_facecolor()) for bar in bars]
         for name in ("time", "stalls", "pipes"):

@@ -46,7 +46,7 @@ def test_import_is_light():
 
 
 def test_source_is_shown_from_the_file():
-    for path in SOURCES.glob("*.cu"):
+    for path in SOURCES.rglob("*.cu"):
         text = path.read_text()
         assert source_text(path.stem) == source_text(path.name) == text
         for name in re.findall(r"^__global__ void (?:__launch_bounds__\(.*?\) )?(\w+)\(", text, re.M):

@@ -1,6 +1,6 @@
 """Runs every kernel once on the GPU, at sizes that take every path: what compute-sanitizer watches.
 
-compute-sanitizer --tool memcheck python tests/every_kernel.py (`make sanitize-gpu` runs all four tools)
+compute-sanitizer --tool memcheck python tools/every_kernel.py (`make sanitize-gpu` runs all four tools)
 """
 
 import torch

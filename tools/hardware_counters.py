@@ -1,7 +1,7 @@
 """Records ncu's counters of every rung and of the probes, for tests/test_agreement.py to hold the simulator
 against:
 
-    python tests/hardware_counters.py profiles/h200
+    python tools/hardware_counters.py profiles/h200
 
 needs a GPU, nvcc and ncu, and writes
 

@@ -1,5 +1,5 @@
 /* Small kernels whose counters are known to depend on one thing: how the lanes of one request address memory,
- * and how much a launch reads again. tests/hardware_counters.py runs them under ncu on a GPU and on the
+ * and how much a launch reads again. tools/hardware_counters.py runs them under ncu on a GPU and on the
  * counted simulator, which has to come to the same numbers. */
 #include "shared/portable.h"
 
