@@ -81,7 +81,7 @@ static const struct rung ladder[] = {
      TENSOR_CORES,
      &gemm_9_tensor_core},
     {{"hopper", "hopper/gemm_10_hopper.cu", "hopper/gemm_10_hopper.cu",
-      "tensor cores, the copy engine, pairs of blocks",
+      "tensor cores by wgmma, TMA, clusters of two blocks",
       "compute capability 9.0; groups of 8, 16, ..., 512 channels; rows of multiples of 16 bytes, outputs of "
       "32"},
      NULL,

@@ -4,7 +4,11 @@
 
 #include "few_rows/ending.h"
 #include "shared/rung.h"
-#include "ptx/few_rows.h"
+#include "ptx/cluster.h"
+#include "ptx/cp_async.h"
+#include "ptx/griddepcontrol.h"
+#include "ptx/mma.h"
+#include "shared/launchers.h"
 #include "shared/team.h"
 
 #define WARPS 8

@@ -12,7 +12,11 @@
 #include "shared/rung.h"
 #include "shared/moments.h"
 #include "shared/pointwise.h"
-#include "ptx/few_rows.h"
+#include "ptx/cluster.h"
+#include "ptx/cp_async.h"
+#include "ptx/griddepcontrol.h"
+#include "ptx/mma.h"
+#include "shared/launchers.h"
 #include "shared/team.h"
 
 /* That a thread works on at once. */

@@ -36,7 +36,7 @@ static __forceinline__ __device__ void few_rows(const struct few_rows_args *args
     for (; filling < ahead; filling++) {
         if (filling < place.rounds)
             bring_round(args, &from, filling, place.warps_along, element_bytes);
-        copy_async_commit();
+        cp_async_commit_group();
     }
     griddepcontrol_launch_dependents();
     clear_absent_rows(args, &from, tiles_in_slot);
@@ -60,7 +60,7 @@ static __forceinline__ __device__ void few_rows(const struct few_rows_args *args
         __syncthreads(); /* all of x is here; everyone is done with the slot of the round before */
         if (round + ahead < place.rounds)
             bring_round(args, &from, filling, place.warps_along, element_bytes);
-        copy_async_commit(); /* perhaps an empty group, so that one more is always one round more */
+        cp_async_commit_group(); /* perhaps an empty group, so that one more is always one round more */
         multiply_step(args, sum, &place, &w, round, reading, row_tiles, factors);
         filling = filling + 1 < args->slots ? filling + 1 : 0;
         reading = reading + 1 < args->slots ? reading + 1 : 0;

@@ -136,7 +136,7 @@ static __forceinline__ __device__ void add_cluster(float *sum, const struct few_
         const float *from = parked;
 #pragma unroll 2
         for (int along = 0; along < place->warps_along; along++, from += distance) {
-            float4 quad = args->cluster > 1 ? load_from_block(from, rank) : *(const float4 *)from;
+            float4 quad = args->cluster > 1 ? ld_shared_cluster_float4(from, rank) : *(const float4 *)from;
             sum[0] += quad.x;
             sum[1] += quad.y;
             sum[2] += quad.z;
@@ -170,13 +170,13 @@ static __forceinline__ __device__ void end_rows(const struct few_rows_args *args
 static __forceinline__ __device__ void end_block(const struct few_rows_args *args,
                                                  const struct warp_place *place, int row_tiles) {
     if (args->cluster > 1)
-        cluster_barrier();
+        barrier_cluster();
     else
         __syncthreads();
     if (!args->partial && lanes_hold_group(&args->ending)) {
         end_rows(args, place, row_tiles);
         if (args->cluster > 1)
-            cluster_barrier(); /* what others read has to stay */
+            barrier_cluster(); /* what others read has to stay */
         return;
     }
     hand_on(args, place, row_tiles);

@@ -50,7 +50,8 @@ static __forceinline__ __device__ void round_x(const struct few_rows_args *args,
             continue;
         uint4 *at = &x[place_of_copy(from, x_copy(i / 2) + i % 2)];
         uint4 chunk = *at;
-        *at = make_uint4(tf32_bits(chunk.x), tf32_bits(chunk.y), tf32_bits(chunk.z), tf32_bits(chunk.w));
+        *at = make_uint4(cvt_rna_tf32(chunk.x), cvt_rna_tf32(chunk.y), cvt_rna_tf32(chunk.z),
+                         cvt_rna_tf32(chunk.w));
     }
 }
 
@@ -139,7 +140,7 @@ static __forceinline__ __device__ void load_weight(struct weight_operands *w, co
         ldmatrix_x4(word, &slot[tile * EIGHT + place_in_eight(lane % 8, half * 4 + lane / 8)]);
 #pragma unroll
         for (int j = 0; j < 4; j++)
-            w->b[half][j / 2][tile][j % 2] = factors == TF32_FACTORS ? tf32_bits(word[j]) : word[j];
+            w->b[half][j / 2][tile][j % 2] = factors == TF32_FACTORS ? cvt_rna_tf32(word[j]) : word[j];
     }
 }
 
@@ -176,9 +177,9 @@ static __forceinline__ __device__ void multiply_columns(tile_sums sum, const uin
 #pragma unroll
     for (int tile = 0; tile < COLUMN_TILES; tile++) {
         if (factors == TF32_FACTORS)
-            mma_16x8x8_tf32(sum[tile], a, b[tile]);
+            mma_m16n8k8_tf32(sum[tile], a, b[tile]);
         else
-            mma_16x8x16(sum[tile], a, b[tile], factors == FLOAT16_FACTORS ? FGN_FLOAT16 : FGN_BFLOAT16);
+            mma_m16n8k16(sum[tile], a, b[tile], factors == FLOAT16_FACTORS ? FGN_FLOAT16 : FGN_BFLOAT16);
     }
 }
 

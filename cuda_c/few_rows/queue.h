@@ -105,13 +105,13 @@ static __forceinline__ __device__ void start_copies(const struct few_rows_args *
     uint4 *weight = weight_in_slot(args, slot), *x = x_in_slot(args, slot);
 #pragma unroll
     for (int i = 0; i < LANE_COLUMNS; i++)
-        copy_async_once_16_or_zero(weight + place_of_copy(from, i), from->column + i * from->lines4,
-                                   from->column_bytes > 0 && i * COPY_LINES < from->columns_left);
+        cp_async_once_16_or_zero(weight + place_of_copy(from, i), from->column + i * from->lines4,
+                                 from->column_bytes > 0 && i * COPY_LINES < from->columns_left);
 #pragma unroll
     for (int i = 0; i < 2 * X_SHARE; i++)
         if (from->rows_left[i / 2] > i % 2 * COPY_LINES)
-            copy_async_16_or_zero(x + place_of_copy(from, x_copy(i / 2) + i % 2),
-                                  from->row[i / 2] + i % 2 * from->lines4, from->row_bytes[i / 2] > 0);
+            cp_async_16_or_zero(x + place_of_copy(from, x_copy(i / 2) + i % 2),
+                                from->row[i / 2] + i % 2 * from->lines4, from->row_bytes[i / 2] > 0);
 }
 
 /* Up to `left` bytes at `from` and zeros for the rest of a chunk. */
@@ -167,13 +167,13 @@ static __forceinline__ __device__ void bring_round(const struct few_rows_args *a
 /* Waits for the oldest of this thread's rounds, when as many are on their way as fit in the slots but one. */
 static __forceinline__ __device__ void wait_for_round(int slots) {
     if (slots == MOST_SLOTS)
-        copy_async_wait(MOST_SLOTS - 2);
+        cp_async_wait_group(MOST_SLOTS - 2);
     else if (slots == 4)
-        copy_async_wait(2);
+        cp_async_wait_group(2);
     else if (slots == 3)
-        copy_async_wait(1);
+        cp_async_wait_group(1);
     else
-        copy_async_wait(0);
+        cp_async_wait_group(0);
 }
 
 /* Rows that x does not have are zeros, in every slot. */

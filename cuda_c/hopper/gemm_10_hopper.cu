@@ -1,7 +1,7 @@
 /* GEMM, rung 10: the whole chain in one launch, on Hopper's own instructions.
  *
- * Idea: the tensor cores of a Hopper GPU want to be fed from shared memory by wgmma, and shared memory by the
- * copy engine; no thread of a consumer touches an operand. As many pairs of blocks as the GPU holds stay for
+ * Idea: the tensor cores of a Hopper GPU want to be fed from shared memory by wgmma, and shared memory by
+ * TMA; no thread of a consumer touches an operand. As many pairs of blocks as the GPU holds stay for
  * the whole launch and take one tile after the other, while the producer already fills the ring for the next
  * one. Where products are short, each team of warpgroups has tiles of its own: one multiplies while the other
  * one normalises and stores. GroupNorm happens in the registers that hold the sums, so the intermediate never
@@ -129,7 +129,7 @@ static __device__ __forceinline__ void stage_vectors(const struct hopper_args *a
         for (int i = threadIdx.x % WARPGROUP; i < product.warpgroup_columns; i += WARPGROUP) {
             bool present = first_column + i < args->out_features;
             if (from)
-                cp_async_float(shared_address(&to[i]), from + (present ? first_column + i : 0), present);
+                cp_async_4_or_zero(&to[i], from + (present ? first_column + i : 0), present);
             else
                 to[i] = args->vectors.constant[v];
         }
@@ -331,7 +331,7 @@ static __device__ __forceinline__ int tile_rows_known(const struct hopper_args *
 
 static __device__ __forceinline__ void produce(const struct hopper_args *args, struct ring ring,
                                                struct product product) {
-    uint32_t rank = cluster_rank();
+    uint32_t rank = cluster_ctarank();
     int units = args->row_units * args->column_units;
     for (int unit = blockIdx.x / PAIR; unit < units; unit += gridDim.x / PAIR) {
         struct tile_place place = place_of_unit(args, unit, rank, product);
@@ -353,7 +353,7 @@ static __device__ __forceinline__ void consume(const struct hopper_args *args, s
     int tile_rows = tile_rows_known(args, product);
     bool own_tiles = has_own_tiles(tile_rows);
     struct share share = {own_tiles ? 0 : team * WARPGROUP_ROWS, member * product.warpgroup_columns};
-    uint32_t rank = cluster_rank(), turn = 0;
+    uint32_t rank = cluster_ctarank(), turn = 0;
     int units = args->row_units * args->column_units, each = gridDim.x / PAIR;
     int first_unit = blockIdx.x / PAIR;
     if (own_tiles) {
@@ -415,7 +415,7 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
     }
     /* A block's shared memory has to outlive what the other one sends there: moments, which the consumers
      * have waited for, and that slots are empty, which the producer has. */
-    cluster_sync();
+    barrier_cluster_relaxed();
 }
 
 /* The library is built for other architectures too, which lack these instructions; refusal() keeps the
@@ -484,47 +484,23 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 1)
 
 /* ---- The host's side ---- */
 
-typedef CUresult (*encode_function)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
-                                    const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
-                                    const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
-                                    CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-
-/* The driver's cuTensorMapEncodeTiled, asked for at run time: the library then loads without a driver. */
-static encode_function find_encode(void) {
-    void *function = NULL;
-    cudaDriverEntryPointQueryResult found;
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
-                                         &found) != cudaSuccess)
-        return NULL;
-    return found == cudaDriverEntryPointSuccess ? (encode_function)function : NULL;
-}
-
-/* How the copy engine sees a row-major matrix: a box is `box_rows` rows and 128 bytes, swizzled, and what it
+/* How TMA sees a row-major matrix: a box is `box_rows` rows and 128 bytes, swizzled, and what it
  * has outside the matrix is zero. sorted_rows: 0, or the rows of a block that is sorted as hopper/tile.h
  * says, of which the matrix has whole ones. */
 static bool describe(CUtensorMap *map, CUtensorMapDataType type, int element_bytes, const void *matrix,
                      int64_t rows, int64_t columns, int64_t pitch, int box_rows, int sorted_rows) {
-    static encode_function encode = NULL;
-    if (!encode)
-        encode = find_encode();
-    if (!encode)
-        return false;
-    cuuint32_t box_columns = STEP_BYTES / element_bytes, steps[5] = {1, 1, 1, 1, 1};
+    cuuint32_t box_columns = STEP_BYTES / element_bytes;
     cuuint64_t row = (cuuint64_t)pitch * element_bytes;
     if (sorted_rows > 0) {
         cuuint32_t of_lane = sorted_rows / QUAD;
         cuuint64_t sizes[5] = {(cuuint64_t)columns, 2, QUAD, of_lane / 2, (cuuint64_t)rows / sorted_rows};
         cuuint64_t strides[4] = {row, of_lane * row, 2 * row, sorted_rows * row};
         cuuint32_t box[5] = {box_columns, 2, QUAD, of_lane / 2, (cuuint32_t)(box_rows / sorted_rows)};
-        return encode(map, type, 5, (void *)matrix, sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+        return encode_tensor_map(map, type, matrix, 5, sizes, strides, box);
     }
     cuuint64_t sizes[2] = {(cuuint64_t)columns, (cuuint64_t)rows};
     cuuint32_t box[2] = {box_columns, (cuuint32_t)box_rows};
-    return encode(map, type, 2, (void *)matrix, sizes, &row, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+    return encode_tensor_map(map, type, matrix, 2, sizes, &row, box);
 }
 
 static enum factors factors_of(const fgn_chain *chain) {
@@ -590,7 +566,7 @@ static bool describe_matrices(struct hopper_args *args, const fgn_chain *chain, 
                describe(&args->copies.w, half, 2, args->w_halves.high, out, in, pitch, w_box, sorted_rows) &&
                describe(&args->copies.w_low, half, 2, args->w_halves.low, out, in, pitch, w_box, sorted_rows);
     }
-    /* As TFLOAT32 the copy engine rounds to tf32; wgmma alone would cut the bits off. */
+    /* As TFLOAT32 TMA rounds to tf32; wgmma alone would cut the bits off. */
     CUtensorMapDataType type = chain->type == FGN_FLOAT32   ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
                                : chain->type == FGN_FLOAT16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                             : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
@@ -747,7 +723,7 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
 extern const struct tensor_rung gemm_10_hopper = {
     refusal, launches, workspace_bytes, prepared_halves_bytes, prepare_halves, forward};
 
-#else /* the simulator has no copy engine and no wgmma */
+#else /* the simulator has no TMA and no wgmma */
 
 static const char *refusal(const fgn_chain *chain) {
     (void)chain;

@@ -34,7 +34,7 @@ static __device__ __forceinline__ void normalise_with_others(float *sum, int siz
                                                              struct product product) {
     bool has_pair = size == PAIR * product.columns;
     int columns = product.warpgroup_columns, pieces = size / columns;
-    uint32_t exchanged = shared_address(&memory->exchanged[team]), rank = cluster_rank();
+    uint32_t exchanged = shared_address(&memory->exchanged[team]), rank = cluster_ctarank();
     int lane = threadIdx.x % 32, row = threadIdx.x % WARPGROUP / 32 * 16 + lane / QUAD;
     struct exchange *exchange = &memory->exchange[turn];
     if (member == 0 && threadIdx.x % WARPGROUP == 0)

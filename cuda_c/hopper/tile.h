@@ -18,13 +18,13 @@
  * to have a common tile for each block.
  *
  * Two blocks make a cluster, and share either the columns (w) or the rows (x) of their tiles: each copies one
- * half of the shared part and the copy engine delivers it to both, so the L2 cache is read once for two.
+ * half of the shared part and TMA delivers it to both, so the L2 cache is read once for two.
  *
- * The copy engine also sorts: the 32 rows of w that become 32 columns of sums are laid down in an order that
+ * TMA also sorts: the 32 rows of w that become 32 columns of sums are laid down in an order that
  * gives each lane eight neighbouring columns. wgmma leaves columns 2 t, 2 t + 1, 8 + 2 t, 8 + 2 t + 1, ... in
  * lane t of a quad; with row 8 t + 2 j + e of w at place 8 j + 2 t + e these are columns 8 t, 8 t + 1, ... So
  * a lane reads its eight biases and stores its eight results in 16-byte accesses, and exchanges nothing. To
- * the copy engine w is a tensor of five dimensions: k, e, t, j and the blocks of 32.
+ * TMA w is a tensor of five dimensions: k, e, t, j and the blocks of 32.
  *
  * What moves for a step of a common tile (48 KiB of slot): 16 + 16 KiB a block where a pair shares w, 40
  * where it shares x; what is computed meanwhile: 128 x 256 x 64 multiply-adds of 16-bit factors, 1024 clocks.
@@ -34,7 +34,13 @@
 #pragma once
 
 #include "shared/rung.h"
-#include "ptx/hopper.h"
+#include "ptx/bar.h"
+#include "ptx/cluster.h"
+#include "ptx/cp_async.h"
+#include "ptx/mbarrier.h"
+#include "ptx/registers.h"
+#include "ptx/tma.h"
+#include "ptx/wgmma.h"
 #include "shared/team.h"
 
 #define WARPGROUP 128
@@ -198,7 +204,7 @@ static __device__ __forceinline__ void prepare_barriers(struct hopper_memory *me
         }
         fence_mbarrier_init();
     }
-    cluster_sync();
+    barrier_cluster_relaxed();
 }
 
 /* ---- The producer ---- */
@@ -250,7 +256,7 @@ static __device__ __forceinline__ void multiply_step(float *sum, uint64_t x, uin
 #pragma unroll
     for (int i = 0; i < STEP_BYTES / 32; i++) {
         int along = i * 32, accumulate = !first || i > 0;
-        uint64_t x_here = further(x, along), w_here = further(w, along);
+        uint64_t x_here = descriptor_plus(x, along), w_here = descriptor_plus(w, along);
         if (product.factors == BFLOAT16_FACTORS)
             wgmma_m64n128k16_bf16(sum, x_here, w_here, accumulate);
         else if (product.factors == FLOAT16_FACTORS)
@@ -267,11 +273,11 @@ struct share {
 };
 
 static __device__ __forceinline__ uint64_t x_of_share(const struct ring *ring, int slot, struct share share) {
-    return tile_descriptor(x_of_slot(ring, slot) + share.row * STEP_BYTES);
+    return wgmma_descriptor(x_of_slot(ring, slot) + share.row * STEP_BYTES);
 }
 
 static __device__ __forceinline__ uint64_t w_of_share(const struct ring *ring, int slot, struct share share) {
-    return tile_descriptor(w_of_slot(ring, slot) + share.column * STEP_BYTES);
+    return wgmma_descriptor(w_of_slot(ring, slot) + share.column * STEP_BYTES);
 }
 
 /* Tiles of their own are multiplied in turn: a barrier tells the ring's turns apart only by their parity, so
@@ -297,8 +303,8 @@ static __device__ __forceinline__ int multiply(int steps, struct share share, st
         wgmma_fence();
         multiply_step(sum, x_of_share(ring, ring->slot, share), w_of_share(ring, ring->slot, share),
                       step == 0, product);
-        wgmma_commit();
-        wgmma_wait(1);
+        wgmma_commit_group();
+        wgmma_wait_group(1);
         if (step > 0)
             release(ring, last);
         last = ring->slot;
@@ -309,7 +315,7 @@ static __device__ __forceinline__ int multiply(int steps, struct share share, st
 
 static __device__ __forceinline__ void finish_multiplying(const struct ring *ring, int last_slot, float *sum,
                                                           struct product product) {
-    wgmma_wait(0);
+    wgmma_wait_group(0);
     hold_registers(sum, sums_of(product));
     release(ring, last_slot);
 }
@@ -348,16 +354,17 @@ static __device__ __forceinline__ void multiply_split(int steps, struct share sh
 #pragma unroll
             for (int i = 0; i < STEP_BYTES / 32; i++) {
                 int along = i * 32;
-                wgmma_m64n128k16_f16(part, further(x_high, along), further(w_low, along), i > 0);
-                wgmma_m64n128k16_f16(part, further(x_low, along), further(w_high, along), 1);
+                wgmma_m64n128k16_f16(part, descriptor_plus(x_high, along), descriptor_plus(w_low, along),
+                                     i > 0);
+                wgmma_m64n128k16_f16(part, descriptor_plus(x_low, along), descriptor_plus(w_high, along), 1);
             }
 #pragma unroll
             for (int i = 0; i < STEP_BYTES / 32; i++) {
                 int along = i * 32;
-                wgmma_m64n128k16_f16(part, further(x_high, along), further(w_high, along), 1);
+                wgmma_m64n128k16_f16(part, descriptor_plus(x_high, along), descriptor_plus(w_high, along), 1);
             }
-            wgmma_commit();
-            wgmma_wait(0);
+            wgmma_commit_group();
+            wgmma_wait_group(0);
 #pragma unroll
             for (int i = 0; i < PART_SUMS; i++)
                 sum[part_of * PART_SUMS + i] += part[i];

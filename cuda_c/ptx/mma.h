@@ -1,64 +1,14 @@
-/* The tensor cores of compute capability 8.0 and up, and what feeds them, as functions named after the
- * instructions, for both machines.
+/* ldmatrix and mma.sync: the tensor cores of compute capability 8.0 and up, as functions named after the
+ * instructions, for both machines. All lanes of a warp execute them together, and they are waited for like
+ * any instruction.
  *
- *   - cp.async copies beside the thread's own instructions; copy_async_wait() waits for it.
- *   - ldmatrix and mma.sync are waited for like any instruction; all lanes of a warp execute them together.
- * PTX ISA, sections "cp.async", "ldmatrix", "mma" and "cvt". */
+ * PTX ISA, sections "ldmatrix", "mma" and "cvt". */
 #pragma once
 
 #include "shared/rung.h"
 #include "shared/element.h"
 
 #ifdef __CUDACC__
-
-/* Copies 16 bytes to shared memory, past the L1 cache, or writes zeros there and reads nothing. */
-static __forceinline__ __device__ void copy_async_16_or_zero(void *shared, const void *global, bool valid) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(
-                     (uint32_t)__cvta_generic_to_shared(shared)),
-                 "l"(global), "r"(valid ? 16 : 0)
-                 : "memory");
-#else
-    (void)shared, (void)global, (void)valid;
-    __trap();
-#endif
-}
-
-/* Closes a group of copies. */
-static __forceinline__ __device__ void copy_async_commit(void) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-
-/* Waits until at most `groups_in_flight` of this thread's groups have not landed; the instruction wants a
- * constant, so these are the numbers that it comes with. */
-static __forceinline__ __device__ void copy_async_wait(int groups_in_flight) {
-#if __CUDA_ARCH__ >= 800
-    switch (groups_in_flight) {
-    case 0:
-        asm volatile("cp.async.wait_group 0;" ::: "memory");
-        break;
-    case 1:
-        asm volatile("cp.async.wait_group 1;" ::: "memory");
-        break;
-    case 2:
-        asm volatile("cp.async.wait_group 2;" ::: "memory");
-        break;
-    case 3:
-        asm volatile("cp.async.wait_group 3;" ::: "memory");
-        break;
-    case 4:
-        asm volatile("cp.async.wait_group 4;" ::: "memory");
-        break;
-    default:
-        asm volatile("cp.async.wait_group 5;" ::: "memory");
-        break;
-    }
-#else
-    (void)groups_in_flight;
-#endif
-}
 
 /* Four 8x8 matrices of 16-bit elements from shared memory; `row` of lane 8 i + j is row j of matrix i: 16
  * bytes, aligned. With g = lane / 4 and t = lane % 4 a lane gets word t of row g of matrix i in to[i]. */
@@ -76,7 +26,7 @@ static __forceinline__ __device__ void ldmatrix_x4(uint32_t *to, const void *row
 
 /* The float in `bits`, rounded to tf32: to the nearest of 11 significant bits, ties away from zero, the only
  * way to the nearest that compute capability 8.0 has. mma itself would cut the bits off. */
-static __forceinline__ __device__ uint32_t tf32_bits(uint32_t bits) {
+static __forceinline__ __device__ uint32_t cvt_rna_tf32(uint32_t bits) {
 #if __CUDA_ARCH__ >= 800
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(__uint_as_float(bits)));
 #endif
@@ -88,8 +38,8 @@ static __forceinline__ __device__ uint32_t tf32_bits(uint32_t bits) {
  *     a: rows g, g + 8, g, g + 8, each two neighbouring k from 2 t, 2 t, 2 t + 8, 2 t + 8 on
  *     b: column g, two neighbouring k from 2 t and 2 t + 8 on
  *     sum: row g, columns 2 t and 2 t + 1, then row g + 8, the same columns. */
-static __forceinline__ __device__ void mma_16x8x16(float *sum, const uint32_t *a, const uint32_t *b,
-                                                   fgn_type type) {
+static __forceinline__ __device__ void mma_m16n8k16(float *sum, const uint32_t *a, const uint32_t *b,
+                                                    fgn_type type) {
 #if __CUDA_ARCH__ >= 800
     if (type == FGN_FLOAT16)
         asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -107,10 +57,10 @@ static __forceinline__ __device__ void mma_16x8x16(float *sum, const uint32_t *a
 #endif
 }
 
-/* The same for 8 k of tf32: each float of a and b stands where mma_16x8x16 has two neighbouring k, so a
+/* The same for 8 k of tf32: each float of a and b stands where mma_m16n8k16 has two neighbouring k, so a
  * lane's k are t in the first registers and t + 4 in the others. The lower 13 bits of a factor do not count.
  */
-static __forceinline__ __device__ void mma_16x8x8_tf32(float *sum, const uint32_t *a, const uint32_t *b) {
+static __forceinline__ __device__ void mma_m16n8k8_tf32(float *sum, const uint32_t *a, const uint32_t *b) {
 #if __CUDA_ARCH__ >= 800
     asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
@@ -132,17 +82,17 @@ static inline void ldmatrix_x4(uint32_t *to, const void *row) {
         to[i] = ((const uint32_t *)row_of_matrix[i])[threadIdx.x % 4];
 }
 
-static inline uint32_t tf32_bits(uint32_t bits) {
+static inline uint32_t cvt_rna_tf32(uint32_t bits) {
     bool is_number = (bits & 0x7f800000u) != 0x7f800000u;
     return is_number ? (bits + 0x1000u) & 0xffffe000u : bits;
 }
 
-static inline void mma_16x8x16(float *sum, const uint32_t *a, const uint32_t *b, fgn_type type) {
+static inline void mma_m16n8k16(float *sum, const uint32_t *a, const uint32_t *b, fgn_type type) {
     static const struct sim_site here = {__FILE__, __LINE__};
     sim_mma(&here, sum, a, b, type == FGN_FLOAT16 ? SIM_FLOAT16_FACTORS : SIM_BFLOAT16_FACTORS);
 }
 
-static inline void mma_16x8x8_tf32(float *sum, const uint32_t *a, const uint32_t *b) {
+static inline void mma_m16n8k8_tf32(float *sum, const uint32_t *a, const uint32_t *b) {
     static const struct sim_site here = {__FILE__, __LINE__};
     sim_mma(&here, sum, a, b, SIM_TF32_FACTORS);
 }

@@ -4,8 +4,7 @@
 #include "watch.h"
 #include <stdlib.h>
 
-void sim_copy_async(const struct sim_site *site, void *shared, const void *global, unsigned bytes,
-                    bool valid) {
+void sim_cp_async(const struct sim_site *site, void *shared, const void *global, unsigned bytes, bool valid) {
     struct sim_copies *copies = &sim_worker->current->copies;
     if (((uintptr_t)shared | (valid ? (uintptr_t)global : 0)) % bytes)
         sim_report_call(SIM_MISALIGNED, site,
@@ -28,11 +27,11 @@ void sim_copy_async(const struct sim_site *site, void *shared, const void *globa
         (struct sim_copy){shared, global, SIM_CALLER, bytes, copies->groups, valid};
 }
 
-void copy_async_commit(void) {
+void cp_async_commit_group(void) {
     sim_worker->current->copies.groups++;
 }
 
-void copy_async_wait(unsigned groups_in_flight) {
+void cp_async_wait_group(unsigned groups_in_flight) {
     struct sim_copies *copies = &sim_worker->current->copies;
     unsigned landed = 0;
     for (; landed < copies->count; landed++) {

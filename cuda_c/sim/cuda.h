@@ -186,14 +186,13 @@ void sim_mma(const struct sim_site *site, float *sum, const uint32_t *a, const u
 
 /* A copy lands, in order, when its thread waits for the group it was committed in, and no earlier: a
  * kernel that forgets to wait reads old data here too. `valid` false writes zeros and reads nothing. */
-void sim_copy_async(const struct sim_site *site, void *shared, const void *global, unsigned bytes,
-                    bool valid);
-void copy_async_commit(void);
-void copy_async_wait(unsigned groups_in_flight);
+void sim_cp_async(const struct sim_site *site, void *shared, const void *global, unsigned bytes, bool valid);
+void cp_async_commit_group(void);
+void cp_async_wait_group(unsigned groups_in_flight);
 
-#define copy_async_16(shared, global) sim_copy_async(SIM_HERE, shared, global, 16, true)
-#define copy_async_16_or_zero(shared, global, valid) sim_copy_async(SIM_HERE, shared, global, 16, valid)
-#define copy_async_4_or_zero(shared, global, valid) sim_copy_async(SIM_HERE, shared, global, 4, valid)
+#define cp_async_16(shared, global) sim_cp_async(SIM_HERE, shared, global, 16, true)
+#define cp_async_16_or_zero(shared, global, valid) sim_cp_async(SIM_HERE, shared, global, 16, valid)
+#define cp_async_4_or_zero(shared, global, valid) sim_cp_async(SIM_HERE, shared, global, 4, valid)
 
 /* ---- Atomics ---- */
 

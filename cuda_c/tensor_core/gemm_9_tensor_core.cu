@@ -28,6 +28,7 @@
 #include "shared/halves.h"
 #include "shared/rung.h"
 #include "shared/pointwise.h"
+#include "ptx/cp_async.h"
 #include "ptx/mma.h"
 #include "shared/quad_norm.h"
 #include "shared/team.h"
@@ -187,7 +188,7 @@ static __forceinline__ __device__ void start_rows(struct source *source, uint4 *
             uint32_t row = (uint32_t)(i < source->last ? i : source->last);
             const unsigned char *from = source->from[half] + (uint64_t)row * source->apart;
             if (product.pieces)
-                copy_async_16_or_zero(piece, from, left > 0);
+                cp_async_16_or_zero(piece, from, left > 0);
             else
                 gather_piece(piece, from, left, product.type);
         }
@@ -208,7 +209,7 @@ static __forceinline__ __device__ void start_step(struct copies *copies, uint4 *
     start_rows(&copies->w, slot + product.halves * TILE_ROWS * STEP_PIECES, tile_columns(product),
                copies->left, product);
     copies->left -= STEP_BYTES;
-    copy_async_commit();
+    cp_async_commit_group();
 }
 
 /* ---- Shared memory to registers, and the product ---- */
@@ -222,7 +223,7 @@ struct operands {
 static __forceinline__ __device__ void round_to_tf32(uint32_t *word, int count) {
 #pragma unroll
     for (int i = 0; i < count; i++)
-        word[i] = tf32_bits(word[i]);
+        word[i] = cvt_rna_tf32(word[i]);
 }
 
 /* The four matrices of an ldmatrix are rows 0-7 and 8-15 of x, first with the first piece of k, then with the
@@ -260,9 +261,9 @@ typedef float warp_sums[ROW_TILES][ROW_SUMS];
 static __forceinline__ __device__ void mma(float *sum, const uint32_t *x, const uint32_t *w,
                                            struct product product) {
     if (product.type == FGN_FLOAT32)
-        mma_16x8x8_tf32(sum, x, w);
+        mma_m16n8k8_tf32(sum, x, w);
     else
-        mma_16x8x16(sum, x, w, product.type);
+        mma_m16n8k16(sum, x, w, product.type);
 }
 
 static __forceinline__ __device__ void multiply_unit(warp_sums sum, const struct operands *operands,
@@ -310,7 +311,7 @@ static __forceinline__ __device__ void multiply_tile(const struct tensor_core_ar
     /* a step past the end is a group without copies but for zeros: so groups can be counted */
     for (int step = 0; step < product.slots - 1; step++)
         start_step(&copies, slots + step * pieces, product);
-    copy_async_wait(product.slots - 2);
+    cp_async_wait_group(product.slots - 2);
     __syncthreads();
 
     struct operands operands[2];
@@ -329,7 +330,7 @@ static __forceinline__ __device__ void multiply_tile(const struct tensor_core_ar
                 load_operands(next, slot, unit + 1, place, product);
             } else {
                 /* the next step has come, and everyone has read the slot that is filled next */
-                copy_async_wait(product.slots - 2);
+                cp_async_wait_group(product.slots - 2);
                 __syncthreads();
                 load_operands(next, slots + reading * pieces, 0, place, product);
             }
@@ -339,7 +340,7 @@ static __forceinline__ __device__ void multiply_tile(const struct tensor_core_ar
                 multiply_unit(sum, &operands[unit % 2], product);
         }
     }
-    copy_async_wait(0);
+    cp_async_wait_group(0);
 }
 
 /* ---- From the sums to y, 16 rows at a time ---- */

@@ -358,7 +358,7 @@ def flows(launch: pd.Series) -> dict[tuple[str, str], float | None]:
 
     Between registers and L1 or shared memory it is what instructions asked for; where only requests were
     counted, shared memory's are the wavefronts, of 128 bytes each. From L1 to shared memory go copies that do
-    not pass through registers; those of Hopper's copy engine are not counted.
+    not pass through registers; those of TMA are not counted.
     """
     asked = m.ASKED
     shared_in = [asked["shared", "ld"], asked["shared", "ldsm"], asked["shared", "gmma"]]
@@ -368,9 +368,9 @@ def flows(launch: pd.Series) -> dict[tuple[str, str], float | None]:
         waves = m.SHARED_WAVEFRONTS
         loads, stores = (_sum(launch, [waves[op]]) for op in ("ld", "st"))
         loads, stores = (None if v is None else v * WAVEFRONT_BYTES for v in (loads, stores))
-    # Factors that the tensor cores read from shared memory were brought there by the copy engine.
-    by_engine = _sum(launch, [asked["shared", "gmma"]])
-    copies = None if by_engine else _sum(launch, [asked["global", "ldgsts"]]) or 0.0
+    # Factors that the tensor cores read from shared memory were brought there by TMA.
+    by_tma = _sum(launch, [asked["shared", "gmma"]])
+    copies = None if by_tma else _sum(launch, [asked["global", "ldgsts"]]) or 0.0
     return {
         ("shared", "registers"): loads,
         ("registers", "shared"): stores,

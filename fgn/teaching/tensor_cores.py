@@ -402,7 +402,7 @@ def ring(
     `multiply_clocks` together for a step, or (own) of one, which needs as many, and then the next tile is the
     other's. At the end of a tile its teams are busy with their epilogue, while the producer goes on.
 
-    One row per event: who ("copy engine", "team 0", ...), what ("copy", "multiply", "epilogue"), tile,
+    One row per event: who ("TMA", "team 0", ...), what ("copy", "multiply", "epilogue"), tile,
     step, slot, begin, end.
     """
     rows = []
@@ -415,7 +415,7 @@ def ring(
         begin = max(engine, released[number])
         engine = begin + copy_clocks
         full = engine + latency_clocks
-        rows.append(("copy engine", "copy", tile, step, slot, begin, full))
+        rows.append(("TMA", "copy", tile, step, slot, begin, full))
         readers = [tile % teams] if own else range(teams)
         for reader in readers:
             name = f"team {reader}"

@@ -1,6 +1,7 @@
 /* What the simulator must do, each thing as a small kernel and a check of its result.
  *
  * Run without arguments it lists the names of the checks; run with names, it runs those. */
+#include "ptx/cp_async.h"
 #include "ptx/mma.h"
 #include "sim/cuda.h"
 #include <pthread.h>
@@ -237,9 +238,9 @@ __global__ void multiply_matrices_kernel(struct matrices_args args) {
     for (int i = 0; i < 4; i++)
         sum[i] = shared.c[g + i / 2 * 8][2 * t + i % 2];
     if (shared.type == FGN_FLOAT32)
-        mma_16x8x8_tf32(sum, a, b);
+        mma_m16n8k8_tf32(sum, a, b);
     else
-        mma_16x8x16(sum, a, b, shared.type);
+        mma_m16n8k16(sum, a, b, shared.type);
     for (int i = 0; i < 4; i++)
         args.matrices[blockIdx.x].c[g + i / 2 * 8][2 * t + i % 2] = sum[i];
 }
@@ -328,8 +329,8 @@ static void tf32_has_11_bits(void) {
                               {INFINITY, INFINITY},
                               {0.0f, 0.0f}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        EXPECT(__uint_as_float(tf32_bits(__float_as_uint(cases[i][0]))) == cases[i][1]);
-    float nan = __uint_as_float(tf32_bits(0x7fffffffu));
+        EXPECT(__uint_as_float(cvt_rna_tf32(__float_as_uint(cases[i][0]))) == cases[i][1]);
+    float nan = __uint_as_float(cvt_rna_tf32(0x7fffffffu));
     EXPECT(nan != nan);
 }
 
@@ -500,21 +501,21 @@ __global__ void copies_kernel(struct numbers a) {
         tile[i] = make_int4(-1, -1, -1, -1);
     words[0] = words[1] = -1;
     int wrong = 0;
-    copy_async_16(&tile[0], &a.out[0]);
-    copy_async_commit();
-    copy_async_16_or_zero(&tile[1], &a.out[4], true);
-    copy_async_4_or_zero(&words[0], &a.out[9], true);
-    copy_async_commit();
-    copy_async_16_or_zero(&tile[2], NULL, false);
-    copy_async_4_or_zero(&words[1], NULL, false);
-    copy_async_commit();
-    copy_async_16(&tile[3], &a.out[4]); /* never committed */
+    cp_async_16(&tile[0], &a.out[0]);
+    cp_async_commit_group();
+    cp_async_16_or_zero(&tile[1], &a.out[4], true);
+    cp_async_4_or_zero(&words[0], &a.out[9], true);
+    cp_async_commit_group();
+    cp_async_16_or_zero(&tile[2], NULL, false);
+    cp_async_4_or_zero(&words[1], NULL, false);
+    cp_async_commit_group();
+    cp_async_16(&tile[3], &a.out[4]); /* never committed */
     wrong |= tile[0].x != -1;
-    copy_async_wait(2);
+    cp_async_wait_group(2);
     wrong |= tile[0].x != 0 || tile[0].w != 3 || tile[1].x != -1;
-    copy_async_wait(2);
+    cp_async_wait_group(2);
     wrong |= tile[1].x != -1;
-    copy_async_wait(0);
+    cp_async_wait_group(0);
     wrong |= tile[1].x != 4 || tile[1].w != 7 || words[0] != 9 || tile[2].y != 0 || words[1] != 0;
     wrong |= tile[3].x != -1;
     a.out[10] = wrong;
@@ -529,7 +530,7 @@ static void asynchronous_copies_land_at_the_wait(void) {
 }
 
 __global__ void misaligned_copy_kernel(struct numbers a) {
-    copy_async_16(dynamic_shared, a.out + 1);
+    cp_async_16(dynamic_shared, a.out + 1);
 }
 LAUNCHER(misaligned_copy_kernel, struct numbers)
 
@@ -684,7 +685,7 @@ __global__ void fail_while_holding_much_kernel(struct numbers a) {
     for (int i = 0; i < 1000; i++)
         local[i] = i;
     for (int i = 0; i < 100; i++)
-        copy_async_4_or_zero(dynamic_shared, a.out, true);
+        cp_async_4_or_zero(dynamic_shared, a.out, true);
     __syncthreads();
     if (threadIdx.x == 1000)
         return;

@@ -1,0 +1,75 @@
+/* Clusters of blocks (compute capability 9.0): the blocks of a cluster run at the same time, wait for each
+ * other and reach each other's shared memory. The functions are named after the instructions.
+ *
+ * PTX ISA, sections "barrier.cluster", "mapa" and "st.async". The simulator has clusters of one block. */
+#pragma once
+
+#include "shared/portable.h"
+
+#ifdef __CUDACC__
+
+#include "ptx/shared_address.h"
+
+/* A shared memory address of this block, as the address of the same place in the cluster's block `rank`. */
+static __device__ __forceinline__ uint32_t mapa(uint32_t address, uint32_t rank) {
+    uint32_t mapped;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
+    return mapped;
+}
+
+/* Waits for all threads of all blocks of the cluster, and sees what they wrote. */
+static __forceinline__ __device__ void barrier_cluster(void) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.release;\n"
+                 "barrier.cluster.wait.acquire;" ::
+                     : "memory");
+#endif
+}
+
+static __device__ __forceinline__ uint32_t cluster_ctarank(void) {
+    uint32_t rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+/* Waits for all threads of all blocks of the cluster, all lanes of a warp together. Relaxed: what they wrote
+ * is not made visible, which would take a fence that waits for all of the GPU. */
+static __device__ __forceinline__ void barrier_cluster_relaxed(void) {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\n"
+                 "barrier.cluster.wait.aligned;" ::
+                     : "memory");
+}
+
+/* Four floats at the same place in the shared memory of the cluster's block `rank`. */
+static __forceinline__ __device__ float4 ld_shared_cluster_float4(const float *shared, uint32_t rank) {
+    float4 quad = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#if __CUDA_ARCH__ >= 900
+    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(quad.x), "=f"(quad.y), "=f"(quad.z), "=f"(quad.w)
+                 : "r"(mapa(shared_address(shared), rank))
+                 : "memory");
+#else
+    (void)shared, (void)rank;
+    __trap();
+#endif
+    return quad;
+}
+
+/* Stores two floats in the shared memory of another block; their 8 bytes count in a barrier there. */
+static __device__ __forceinline__ void st_async(uint32_t to, float a, float b, uint32_t barrier) {
+    asm volatile(
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(to),
+        "f"(a), "f"(b), "r"(barrier)
+        : "memory");
+}
+
+#else
+
+static inline void barrier_cluster(void) {}
+
+static inline float4 ld_shared_cluster_float4(const float *shared, uint32_t rank) {
+    (void)rank;
+    return *(const float4 *)shared;
+}
+
+#endif

@@ -1,0 +1,101 @@
+/* cp.async (compute capability 8.0): copies from global to shared memory that run beside the thread's own
+ * instructions, as functions named after the instructions. A thread waits for its own copies.
+ *
+ * PTX ISA, section "cp.async". In the simulator a copy lands when its thread waits for it (sim/copy.c). */
+#pragma once
+
+#include "shared/portable.h"
+
+#ifdef __CUDACC__
+
+/* Copies 16 bytes to shared memory, past the L1 cache, or writes zeros there and reads nothing. */
+static __forceinline__ __device__ void cp_async_16_or_zero(void *shared, const void *global, bool valid) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(
+                     (uint32_t)__cvta_generic_to_shared(shared)),
+                 "l"(global), "r"(valid ? 16 : 0)
+                 : "memory");
+#else
+    (void)shared, (void)global, (void)valid;
+    __trap();
+#endif
+}
+
+/* Copies 16 bytes to shared memory, or writes zeros there. They are read once: past the L1 cache, and the
+ * first to leave the L2 cache, which fetches the whole 128 bytes that they are part of. */
+static __forceinline__ __device__ void cp_async_once_16_or_zero(void *shared, const void *global,
+                                                                bool valid) {
+#if __CUDA_ARCH__ >= 800
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2, %3;" ::"r"(
+                     (uint32_t)__cvta_generic_to_shared(shared)),
+                 "l"(global), "r"(valid ? 16 : 0), "l"(policy)
+                 : "memory");
+#else
+    (void)shared, (void)global, (void)valid;
+    __trap();
+#endif
+}
+
+/* Copies 4 bytes to shared memory, or writes zeros there and reads nothing. */
+static __forceinline__ __device__ void cp_async_4_or_zero(void *shared, const void *global, bool valid) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile(
+        "cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)),
+        "l"(global), "r"(valid ? 4 : 0)
+        : "memory");
+#else
+    (void)shared, (void)global, (void)valid;
+    __trap();
+#endif
+}
+
+/* Closes a group of copies. */
+static __forceinline__ __device__ void cp_async_commit_group(void) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+/* Waits until at most `groups_in_flight` of this thread's groups have not landed; the instruction wants a
+ * constant, so these are the numbers that it comes with. */
+static __forceinline__ __device__ void cp_async_wait_group(int groups_in_flight) {
+#if __CUDA_ARCH__ >= 800
+    switch (groups_in_flight) {
+    case 0:
+        asm volatile("cp.async.wait_group 0;" ::: "memory");
+        break;
+    case 1:
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+        break;
+    case 2:
+        asm volatile("cp.async.wait_group 2;" ::: "memory");
+        break;
+    case 3:
+        asm volatile("cp.async.wait_group 3;" ::: "memory");
+        break;
+    case 4:
+        asm volatile("cp.async.wait_group 4;" ::: "memory");
+        break;
+    default:
+        asm volatile("cp.async.wait_group 5;" ::: "memory");
+        break;
+    }
+#else
+    (void)groups_in_flight;
+#endif
+}
+
+/* Waits until all copies of this thread have landed, committed or not. */
+static __forceinline__ __device__ void cp_async_wait_all(void) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+#else
+
+#define cp_async_once_16_or_zero(shared, global, valid) cp_async_16_or_zero(shared, global, valid)
+
+#endif

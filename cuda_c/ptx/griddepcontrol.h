@@ -1,0 +1,33 @@
+/* griddepcontrol (compute capability 9.0): a launch may begin while the one before it in the stream ends. The
+ * functions are named after the instructions. On other GPUs and in the simulator one launch follows the
+ * other.
+ *
+ * PTX ISA, section "griddepcontrol"; CUDA C++ Programming Guide, section "Programmatic Dependent Launch". */
+#pragma once
+
+#include "shared/portable.h"
+
+#ifdef __CUDACC__
+
+/* The next launch may begin as soon as every block has come here; it still has to wait for what this one
+ * writes. */
+static __forceinline__ __device__ void griddepcontrol_launch_dependents(void) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/* Waits until the launch before has ended, and what it wrote can be read. */
+static __forceinline__ __device__ void griddepcontrol_wait(void) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+#else
+
+static inline void griddepcontrol_launch_dependents(void) {}
+
+static inline void griddepcontrol_wait(void) {}
+
+#endif

@@ -1,0 +1,89 @@
+/* TMA, the Tensor Memory Accelerator (compute capability 9.0): one thread asks for the copy of a whole box of
+ * a matrix from global into shared memory. The copy then runs by itself and counts its bytes in an mbarrier,
+ * where those who read the box wait for it: mbarrier_wait(). The functions are named after the instructions.
+ *
+ * PTX ISA, section "cp.async.bulk.tensor"; CUDA driver API, section "Tensor Map Object Management". For the
+ * GPU only. */
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+static __device__ __forceinline__ void prefetch_tensormap(const CUtensorMap *map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+/* Copies the box at (column, row) of a matrix into shared memory; its bytes count in `barrier`. */
+static __device__ __forceinline__ void cp_async_bulk_tensor(uint32_t to, const CUtensorMap *map, int column,
+                                                            int row, uint32_t barrier) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+                 "l"(map), "r"(column), "r"(row), "r"(barrier)
+                 : "memory");
+}
+
+/* The same into every block of the cluster that has a bit in `blocks`, at the same offset, each counting the
+ * bytes in its own barrier. */
+static __device__ __forceinline__ void cp_async_bulk_tensor_multicast(uint32_t to, const CUtensorMap *map,
+                                                                      int column, int row, uint32_t barrier,
+                                                                      uint16_t blocks) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
+                 "l"(map), "r"(column), "r"(row), "r"(barrier), "h"(blocks)
+                 : "memory");
+}
+
+/* The same two of a matrix that is described in five dimensions: along a row, three inside a block of rows,
+ * and the blocks, of which the box begins with `block`. */
+static __device__ __forceinline__ void cp_async_bulk_tensor_blocks(uint32_t to, const CUtensorMap *map,
+                                                                   int column, int block, uint32_t barrier) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, 0, 0, 0, %3}], [%4];" ::"r"(to),
+                 "l"(map), "r"(column), "r"(block), "r"(barrier)
+                 : "memory");
+}
+
+static __device__ __forceinline__ void
+cp_async_bulk_tensor_blocks_multicast(uint32_t to, const CUtensorMap *map, int column, int block,
+                                      uint32_t barrier, uint16_t blocks) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%2, 0, 0, 0, %3}], [%4], %5;" ::"r"(to),
+                 "l"(map), "r"(column), "r"(block), "r"(barrier), "h"(blocks)
+                 : "memory");
+}
+
+/* ---- The host's side ---- */
+
+typedef CUresult (*tensor_map_encoder)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+                                       const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
+                                       const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                                       CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+/* The driver's cuTensorMapEncodeTiled, asked for at run time: the library then loads without a driver. */
+static inline tensor_map_encoder find_tensor_map_encoder(void) {
+    void *function = NULL;
+    cudaDriverEntryPointQueryResult found;
+    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
+                                         &found) != cudaSuccess)
+        return NULL;
+    return found == cudaDriverEntryPointSuccess ? (tensor_map_encoder)function : NULL;
+}
+
+/* Describes a tensor to TMA: `rank` sizes, the first of elements that follow each other in memory, the
+ * strides of the others in bytes, and the box that one copy moves. The first side of a box is 128 bytes,
+ * which TMA writes swizzled by 128 bytes; what a box has outside the tensor is zero. False: TMA cannot
+ * address it. */
+static inline bool encode_tensor_map(CUtensorMap *map, CUtensorMapDataType type, const void *tensor, int rank,
+                                     const cuuint64_t *sizes, const cuuint64_t *strides,
+                                     const cuuint32_t *box) {
+    static tensor_map_encoder encode = NULL;
+    const cuuint32_t every_element[5] = {1, 1, 1, 1, 1};
+    if (!encode)
+        encode = find_tensor_map_encoder();
+    return encode &&
+           encode(map, type, rank, (void *)tensor, sizes, strides, box, every_element,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
