@@ -174,6 +174,9 @@ static fgn_status check_types(const fgn_chain *chain) {
     if ((int)chain->precision < FGN_IEEE || (int)chain->precision > FGN_TF32)
         return fail(FGN_INVALID_ARGUMENT, "precision is %d, which is no fgn_precision",
                     (int)chain->precision);
+    if (chain->vector_type != FGN_FLOAT32 && chain->vector_type != chain->type)
+        return fail(FGN_INVALID_ARGUMENT, "vector_type is %d, expected FGN_FLOAT32 or type, which is %d",
+                    (int)chain->vector_type, (int)chain->type);
     return FGN_OK;
 }
 

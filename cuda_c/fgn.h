@@ -2,7 +2,7 @@
  *
  *     y = after(GroupNorm(before(x W^T + bias)))
  *
- * All tensors are row-major and contiguous. x, the weight and y have one type, all vectors are float32.
+ * All tensors are row-major and contiguous. x, the weight and y have one type, and so have all vectors.
  * The same interface is built twice: for a GPU
  * (pointers are device pointers, `stream` is a cudaStream_t) and for the CPU simulator (pointers are
  * host pointers, `stream` is ignored). As in cuBLAS and cuDNN:
@@ -47,7 +47,7 @@ typedef struct fgn_pointwise {
     fgn_pointwise_kind kind;
     float a;
     float b;
-    const float *channel; /* (out_features,) for the two channel operators, else unused */
+    const void *channel; /* (out_features,) for the two channel operators, else unused */
 } fgn_pointwise;
 
 #define FGN_MAX_POINTWISE 6
@@ -60,13 +60,14 @@ typedef struct fgn_chain {
     float eps;
     fgn_type type;
     fgn_precision precision;
+    fgn_type vector_type; /* of the vectors below: FGN_FLOAT32, or `type` where a version reads that */
     int before_count;
     int after_count;
-    const void *weight;      /* (out_features, in_features) */
-    const void *prepared;    /* what fgn_prepare() wrote for the weight, where a version wants that */
-    const float *bias;       /* (out_features,) or NULL */
-    const float *norm_scale; /* (out_features,) or NULL for ones */
-    const float *norm_shift; /* (out_features,) or NULL for zeros */
+    const void *weight;     /* (out_features, in_features) */
+    const void *prepared;   /* what fgn_prepare() wrote for the weight, where a version wants that */
+    const void *bias;       /* (out_features,) or NULL */
+    const void *norm_scale; /* (out_features,) or NULL for ones */
+    const void *norm_shift; /* (out_features,) or NULL for zeros */
     fgn_pointwise before[FGN_MAX_POINTWISE];
     fgn_pointwise after[FGN_MAX_POINTWISE];
 } fgn_chain;

@@ -47,7 +47,7 @@ static struct ending ending_of(const fgn_chain *chain, void *y) {
     const struct condition always = {NULL, NULL, false};
     struct ending ending;
     memset(&ending, 0, sizeof ending);
-    ending.bias = chain->bias;
+    ending.bias = (const float *)chain->bias;
     ending.before = operators_of(chain->before_count, chain->before);
     ending.norm = norm_of(chain, NULL, NULL, chain->type, always);
     ending.y = y;

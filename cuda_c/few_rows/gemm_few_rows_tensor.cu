@@ -200,6 +200,8 @@ static struct plan best_plan(const fgn_chain *chain) {
 }
 
 static const char *refusal(const fgn_chain *chain) {
+    if (chain->vector_type != FGN_FLOAT32)
+        return "vectors in float32";
     if (chain->batch > MOST_ROWS)
         return "a batch of at most 2048";
 #ifdef __CUDACC__

@@ -635,6 +635,8 @@ static const char *refusal(const fgn_chain *chain) {
     if (attribute_of_device(cudaDevAttrComputeCapabilityMajor) != 9 ||
         attribute_of_device(cudaDevAttrComputeCapabilityMinor) != 0)
         return NEEDS_HOPPER;
+    if (chain->vector_type != FGN_FLOAT32)
+        return "vectors in float32";
     if (!is_float32_accurate(chain) && chain->in_features % (16 / element_bytes_of(chain)) != 0)
         return "rows of x that are multiples of 16 bytes";
     if (chain->out_features % MOST_BLOCK_COLUMNS != 0)
@@ -658,8 +660,8 @@ static unsigned long long workspace_bytes(const fgn_chain *chain) {
     return is_float32_accurate(chain) ? halves_bytes(chain->batch, chain->in_features) : 0;
 }
 
-static int add_vector(struct vectors *vectors, const float *from, float otherwise) {
-    vectors->from[vectors->count] = from;
+static int add_vector(struct vectors *vectors, const void *from, float otherwise) {
+    vectors->from[vectors->count] = (const float *)from;
     vectors->constant[vectors->count] = otherwise;
     return vectors->count++;
 }

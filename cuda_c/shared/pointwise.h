@@ -84,7 +84,8 @@ static __forceinline__ __device__ void apply_operator_with(const fgn_pointwise *
 /* The same for value[i] of output channel `channel` + i * channel_step. */
 static __forceinline__ __device__ void apply_operator(const fgn_pointwise *step, float *value, int count,
                                                       int64_t channel, int channel_step) {
-    apply_operator_with(step, value, count, step->channel + channel, evenly_spaced, channel_step);
+    apply_operator_with(step, value, count, (const float *)step->channel + channel, evenly_spaced,
+                        channel_step);
 }
 
 static __forceinline__ __device__ void apply_operators(const struct operators *list, float *value, int count,

@@ -145,7 +145,7 @@ static inline struct gemm gemm_of(const fgn_chain *chain, const float *x, float 
                                   struct condition condition) {
     struct gemm gemm = {x,
                         (const float *)chain->weight,
-                        chain->bias,
+                        (const float *)chain->bias,
                         y,
                         chain->batch,
                         chain->in_features,
@@ -159,8 +159,8 @@ static inline struct gemm gemm_of(const fgn_chain *chain, const float *x, float 
 static inline struct group_norm norm_of(const fgn_chain *chain, const float *x, void *y, fgn_type y_type,
                                         struct condition condition) {
     struct group_norm norm = {x,
-                              chain->norm_scale,
-                              chain->norm_shift,
+                              (const float *)chain->norm_scale,
+                              (const float *)chain->norm_shift,
                               y,
                               y_type,
                               chain->batch,

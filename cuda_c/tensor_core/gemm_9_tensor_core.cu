@@ -371,8 +371,8 @@ static __forceinline__ __device__ struct row_place row_place(const struct tensor
 }
 
 /* Where a lane finds a vector's value for its first column, if it has a column that exists. */
-static __forceinline__ __device__ const float *operand_of(const float *vector, const struct row_place *at) {
-    return vector + at->column + (at->last < 0 ? at->last : 0);
+static __forceinline__ __device__ const float *operand_of(const void *vector, const struct row_place *at) {
+    return (const float *)vector + at->column + (at->last < 0 ? at->last : 0);
 }
 
 static __forceinline__ __device__ int last_operand(const struct row_place *at) {
@@ -630,7 +630,8 @@ static bool has_intermediate(const fgn_chain *chain) {
 }
 
 static const char *refusal(const fgn_chain *chain) {
-    (void)chain;
+    if (chain->vector_type != FGN_FLOAT32)
+        return "vectors in float32";
 #ifdef __CUDACC__
     if (attribute_of_device(cudaDevAttrComputeCapabilityMajor) < 8)
         return "a GPU of compute capability 8.0";
@@ -704,12 +705,12 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     memset(&args, 0, sizeof args);
     args.batch = chain->batch;
     args.out_features = chain->out_features;
-    args.bias = chain->bias;
+    args.bias = (const float *)chain->bias;
     args.before = operators_of(chain->before_count, chain->before);
     args.group_size = normalises_in_tile(chain) ? (int)group_size_of(chain) : 0;
     args.eps = chain->eps;
-    args.scale = chain->norm_scale;
-    args.shift = chain->norm_shift;
+    args.scale = (const float *)chain->norm_scale;
+    args.shift = (const float *)chain->norm_shift;
     args.after = operators_of(chain->after_count, chain->after);
     args.y = has_intermediate(chain) ? workspace : y;
     args.y_type = has_second_launch(chain) ? FGN_FLOAT32 : chain->type;
