@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -89,7 +90,7 @@ class Chain:
     after: tuple[Pointwise, ...]
     eps: float = 1e-5
 
-    @property
+    @cached_property
     def channels(self) -> tuple[str, ...]:
         """The names of the parameters that its channel operators read, in the order of the steps."""
         return tuple(step.channel for step in self.before + self.after if step.channel is not None)

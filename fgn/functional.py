@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from fgn.chains import POINTWISE, Chain, Pointwise, Shape
-from fgn.native import prepared
+from fgn.native import prepared, repeated
 from fgn.native.library import ffi, for_device, interruptible, version_names
 from fgn.precision import PRECISIONS, resolve
 from fgn.simulator import counted
@@ -117,9 +118,9 @@ def _usable(tensor: Tensor | None) -> Tensor | None:
     return tensor.clone() if tensor.data_ptr() % 16 else tensor
 
 
-def _vector(tensor: Tensor | None) -> Tensor | None:
-    """A vector of parameters as kernels read it: float32."""
-    return None if tensor is None else _usable(prepared.float32(tensor))
+def _vector(tensor: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """A vector of parameters as kernels read it."""
+    return None if tensor is None else _usable(tensor.to(dtype))
 
 
 def _pointer(tensor: Tensor | None):
@@ -166,7 +167,14 @@ def _best_version(library, version: str | None, device: torch.device) -> int:
     return library.fgn_version_count() - 1 if version is None else _index_of(version, device)
 
 
-def _c_chain(library, chain: Chain, shape: Shape, precision: str, parameters: Mapping[str, Tensor | None]):
+def _c_chain(
+    library,
+    chain: Chain,
+    shape: Shape,
+    precision: str,
+    parameters: Mapping[str, Tensor | None],
+    vector_dtype: torch.dtype = torch.float32,
+):
     """The struct fgn_chain. It holds pointers into `parameters`, which the caller keeps alive."""
     c_chain = ffi().new("fgn_chain *")
     c_chain.batch, c_chain.in_features, c_chain.out_features, _ = shape
@@ -174,6 +182,7 @@ def _c_chain(library, chain: Chain, shape: Shape, precision: str, parameters: Ma
     c_chain.eps = chain.eps
     c_chain.type = getattr(library, C_TYPES[PRECISIONS[precision].dtype])
     c_chain.precision = getattr(library, PRECISIONS[precision].c_name)
+    c_chain.vector_type = getattr(library, C_TYPES[vector_dtype])
     c_chain.weight = _pointer(parameters.get("weight"))
     c_chain.bias = _pointer(parameters.get("bias"))
     c_chain.norm_scale = _pointer(parameters.get("norm_weight"))
@@ -257,30 +266,86 @@ def run_chain(
     batch, in_features, out_features = _check_linear(x, parameters["weight"], vectors)
     if chain is not PRODUCT:
         _check_groups(chain.groups, out_features)
-    precision = resolve(precision, x.dtype)
+    given_precision, precision = precision, resolve(precision, x.dtype)
     # The version of an empty batch is checked as if it had one row.
     shape = Shape(max(batch, 1), in_features, out_features, chain.groups)
     with _library_of(x.device) as (library, stream):
+        index, vector_dtype = _version_and_vectors(library, chain, shape, precision, x, vectors, version)
+        given = x, parameters
         x = _usable(x)
         weight = _usable(parameters["weight"])
-        parameters = {name: _vector(value) for name, value in vectors.items()} | {"weight": weight}
-        c_chain = _c_chain(library, chain, shape, precision, parameters)
-        index = library.fgn_default_version(c_chain) if version is None else _index_of(version, x.device)
-        if index < 0:
-            raise RuntimeError(f"precision: no version runs {precision} on {x.device}")
-        _check_runs(library, x.device, index, library.fgn_supports(index, c_chain))
+        parameters = {name: _vector(value, vector_dtype) for name, value in vectors.items()} | {
+            "weight": weight
+        }
+        c_chain = _c_chain(library, chain, shape, precision, parameters, vector_dtype)
         y = _allocate((batch, out_features), x.device, x.dtype, poison)
         if batch > 0:
-            parameters["prepared"] = _prepared_weight(library, index, c_chain, weight, stream)
-            c_chain.prepared = _pointer(parameters["prepared"])
+            used = dict(parameters)
+            used["prepared"] = _prepared_weight(library, index, c_chain, weight, stream)
+            c_chain.prepared = _pointer(used["prepared"])
             size = _bytes(library, library.fgn_workspace_bytes, index, c_chain)
             workspace = _allocate(size, x.device, torch.uint8, poison)
-            counted.allow(x=x, y=y, workspace=workspace, **parameters)
+            counted.allow(x=x, y=y, workspace=workspace, **used)
             status = library.fgn_forward(
                 index, c_chain, _pointer(x), _pointer(y), _pointer(workspace), size, stream
             )
             _raise_for(library, status)
+            _keep(library, index, c_chain, size, chain, *given, x, parameters, version, given_precision)
         return y
+
+
+def _version_and_vectors(library, chain, shape, precision, x, vectors, version) -> tuple[int, torch.dtype]:
+    """The version that runs this, and the type that it reads vectors in: their own, or else float32."""
+    c_chain = _c_chain(library, chain, shape, precision, {})
+    index = library.fgn_default_version(c_chain) if version is None else _index_of(version, x.device)
+    if index < 0:
+        raise RuntimeError(f"precision: no version runs {precision} on {x.device}")
+    _check_runs(library, x.device, index, library.fgn_supports(index, c_chain))
+    if all(vector is None or vector.dtype == x.dtype for vector in vectors.values()):
+        c_chain.vector_type = c_chain.type
+        if library.fgn_supports(index, c_chain) == library.FGN_OK:
+            return index, x.dtype
+    return index, torch.float32
+
+
+def _keep(library, index, c_chain, size, chain, given_x, given, x, parameters, version, precision):
+    """Keeps this call for those like it, if it used its tensors as they were given."""
+    names = ("weight", "bias", "norm_weight", "norm_bias", *chain.channels)
+    used, given = (tuple(of.get(name) for name in names) for of in (parameters, given))
+    if x is not given_x or any(a is not b for a, b in zip(used, given, strict=True)) or x.numel() == 1:
+        return
+    key = repeated.key_of(chain, x, given, version, precision)
+    places = [
+        *[ffi().addressof(c_chain, name) for name in ("weight", "bias", "norm_scale", "norm_shift")],
+        *[
+            ffi().addressof(step, "channel")
+            for steps, c_steps in ((chain.before, c_chain.before), (chain.after, c_chain.after))
+            for step, kept in zip(c_steps, steps, strict=False)
+            if kept.channel is not None
+        ],
+    ]
+    forward = ffi().cast(
+        "int (*)(int, const fgn_chain *, uintptr_t, uintptr_t, uintptr_t, unsigned long long, uintptr_t)",
+        library.fgn_forward,
+    )
+    repeated.keep(
+        key,
+        repeated.Call(
+            chain=chain,
+            library=library,
+            c_chain=c_chain,
+            arguments=tuple(
+                None if tensor is None else repeated.Argument(place, tensor)
+                for place, tensor in zip(places, given, strict=True)
+            ),
+            run=partial(forward, index, c_chain),
+            raise_for=_raise_for,
+            device=x.get_device(),
+            y_shape=(x.shape[0], given[0].shape[0]),
+            workspace_bytes=size,
+            prepared=None,
+        ),
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -390,6 +455,13 @@ def _check_call(version, precision, x, **others):
             )
 
 
+def _are_ordinary(*tensors: Tensor) -> bool:
+    """Whether torch.library would do no more than call the kernels."""
+    return tensors[0].device.type in ("cpu", "cuda") and all(
+        type(tensor) in repeated.ORDINARY_TENSORS for tensor in tensors
+    )
+
+
 def chain_forward(
     chain: Chain,
     x: Tensor,
@@ -408,12 +480,27 @@ def chain_forward(
     and not an order; None follows `torch.backends.cuda.matmul`. Returns y: (batch, out_features), of x's
     dtype.
     """
+    ordinary = repeated.is_ordinary()
+    if ordinary:
+        get = parameters.get
+        tensors = (
+            get("weight"),
+            get("bias"),
+            get("norm_weight"),
+            get("norm_bias"),
+            *map(get, chain.channels),
+        )
+        y = repeated.repeat(chain, x, tensors, version, precision)
+        if y is not None:
+            return y
     missing = [name for name in ("weight", *chain.channels) if parameters.get(name) is None]
     if missing:
         names = ", ".join(parameters) or "none"
         raise ValueError(f"parameters: expected {missing[0]!r} among them, got {names}")
     given = {name: value for name, value in parameters.items() if value is not None}
     _check_call(version, precision, x, **given)
+    if ordinary and _are_ordinary(x, *given.values()):
+        return run_chain(chain, x, parameters, version, precision=precision)
     steps = chain.before + chain.after
     return _chain_forward(
         x,
@@ -444,7 +531,15 @@ def linear(
     x: (batch, in_features), weight: (out_features, in_features), bias: (out_features,) or None; version and
     precision as in `chain_forward()`. Returns (batch, out_features), of x's dtype.
     """
-    _check_call(version, precision, x, weight=weight, **({} if bias is None else {"bias": bias}))
+    ordinary = repeated.is_ordinary()
+    if ordinary:
+        y = repeated.repeat(PRODUCT, x, (weight, bias, None, None), version, precision)
+        if y is not None:
+            return y
+    given = {"weight": weight} if bias is None else {"weight": weight, "bias": bias}
+    _check_call(version, precision, x, **given)
+    if ordinary and _are_ordinary(x, *given.values()):
+        return run_chain(PRODUCT, x, given, version, precision=precision)
     return _linear(x, weight, bias, version, precision)
 
 

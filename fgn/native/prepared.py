@@ -71,8 +71,3 @@ def of(parameter: Tensor, form: str, make: Callable[[], Tensor]) -> Tensor:
         stream.wait_event(kept.made)
         kept.value.record_stream(stream)
     return kept.value
-
-
-def float32(vector: Tensor) -> Tensor:
-    """The vector in float32."""
-    return vector if vector.dtype == torch.float32 else of(vector, "float32", vector.float)

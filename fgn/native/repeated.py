@@ -1,0 +1,175 @@
+"""The repeated call: what a call costs that is like one before it.
+
+`fgn.functional.run_chain()` checks every argument, chooses a version and builds what the C library wants.
+Where the tensors could be used as they are, all that is kept as a `Call`, under a key of what decided it: the
+chain, the sizes, the dtypes, the device, the precision, the thread. The next call of that key looks it up, sees that
+the tensors are still such as can be used as they are, writes the addresses that have changed into the struct,
+and calls C. Whatever is different takes the long way, which says what is wrong with it, or does it.
+
+Nothing is shared between threads: the key has the thread's number, so two threads that call one module have a
+struct each.
+"""
+
+from __future__ import annotations
+
+from threading import get_ident
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.nn import Parameter
+
+from fgn.native.library import ffi, interruptible, is_counting
+
+# ------------------------------------------------------------------------------------------------------------
+# Whether a call is an ordinary one
+
+_function_mode = torch._C._is_torch_function_mode_enabled
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_transform = torch._C._functorch.peek_interpreter_stack
+_autocast = torch._C._is_any_autocast_enabled
+_tracing = torch._C._get_tracing_state
+
+
+def is_ordinary() -> bool:
+    """Whether nobody traces or transforms calls here: torch.compile, torch.export, torch.jit, torch.func,
+    autocast, a mode of `__torch_function__` or `__torch_dispatch__` (fake tensors are one), forward-mode
+    derivatives. Otherwise a call has to go by torch.library."""
+    return not (
+        torch.compiler.is_compiling()
+        or _function_mode()
+        or _dispatch_modes()
+        or _transform() is not None
+        or _autocast()
+        or _tracing() is not None
+        or forward_ad._current_level >= 0
+    )
+
+
+# Tensors of these types have no `__torch_function__` of their own.
+ORDINARY_TENSORS = frozenset((Tensor, Parameter))
+
+# ------------------------------------------------------------------------------------------------------------
+# The calls that are kept
+
+MOST_CALLS = 4096
+
+_calls: dict[tuple, Call] = {}
+
+
+def forget():
+    """Forgets every call: the next ones take the long way once."""
+    _calls.clear()
+
+
+class Argument:
+    """A parameter's place in the struct: where its address goes, and which is there."""
+
+    __slots__ = ("at", "pointer", "shape")
+
+    def __init__(self, at, tensor: Tensor):
+        self.at = ffi().cast("uintptr_t *", at)
+        self.pointer, self.shape = tensor.data_ptr(), tensor.shape
+
+
+class Call:
+    """What a thread keeps of a call.
+
+    chain: is kept so that its id stays its own. c_chain: the struct, this thread's. arguments: of the
+    parameters in their order, None for those that there are not. run: the C function on integers for
+    pointers; it takes x, y, the workspace, its size and the stream, and returns a status.
+    raise_for: raises for a status that is not FGN_OK.
+    """
+
+    __slots__ = (
+        *("chain", "library", "c_chain", "arguments", "run", "raise_for", "device", "y_shape"),
+        *("workspace_bytes", "prepared"),
+    )
+
+    def __init__(self, **fields):
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+    def __call__(self, x: Tensor, parameters: tuple[Tensor | None, ...]) -> Tensor | None:
+        """The result, or None where a tensor is not one that can be used as it is."""
+        device = self.device
+        x_pointer = x.data_ptr()
+        if not x_pointer or x_pointer & 15 or not x.is_contiguous():
+            return None
+        for tensor, argument in zip(parameters, self.arguments, strict=True):
+            if tensor is None:
+                continue
+            if (
+                type(tensor) not in ORDINARY_TENSORS
+                or tensor.get_device() != device
+                or tensor.shape != argument.shape
+                or not tensor.is_contiguous()
+            ):
+                return None
+            pointer = tensor.data_ptr()
+            if pointer != argument.pointer:
+                if not pointer or pointer & 15:
+                    return None
+                argument.at[0] = argument.pointer = pointer
+        if self.prepared is not None and not self.prepared(self.c_chain, parameters[0]):
+            return None
+        y = x.new_empty(self.y_shape)
+        size = self.workspace_bytes
+        workspace = x.new_empty(size, dtype=torch.uint8) if size else None
+        pointers = (x_pointer, y.data_ptr(), workspace.data_ptr() if size else 0, size)
+        if device < 0:
+            with interruptible(self.library):
+                status = self.run(*pointers, 0)
+        elif torch._C._cuda_getDevice() == device:
+            status = self.run(*pointers, torch._C._cuda_getCurrentRawStream(device))
+        else:
+            with torch.cuda.device(device):
+                status = self.run(*pointers, torch._C._cuda_getCurrentRawStream(device))
+        if status:
+            self.raise_for(self.library, status)
+        return y
+
+
+def key_of(chain, x: Tensor, parameters: tuple[Tensor | None, ...], version, precision) -> tuple:
+    """All that decides a call but for what `Call` itself looks at."""
+    if precision is None and x.dtype is torch.float32:
+        precision = torch._C._get_fp32_precision_getter("cuda", "matmul")
+    weight = parameters[0]
+    return (
+        id(chain),
+        x.shape,
+        x.get_device(),
+        weight.shape,
+        version,
+        precision,
+        get_ident(),
+        x.dtype,
+        *[None if tensor is None else tensor.dtype for tensor in parameters],
+    )
+
+
+def repeat(chain, x, parameters: tuple, version, precision) -> Tensor | None:
+    """The result of an ordinary call that is like one before it, or None.
+
+    parameters: the weight, bias, norm_weight, norm_bias and the chain's channel vectors.
+    """
+    if type(x) not in ORDINARY_TENSORS or type(parameters[0]) not in ORDINARY_TENSORS:
+        return None
+    try:
+        call = _calls.get(key_of(chain, x, parameters, version, precision))
+    except (AttributeError, TypeError):  # something that is no tensor, or no name of a version
+        return None
+    if call is None or (call.device < 0 and is_counting.get()):
+        return None
+    if torch.is_grad_enabled() and (
+        x.requires_grad or any(tensor is not None and tensor.requires_grad for tensor in parameters)
+    ):
+        return None
+    return call(x, parameters)
+
+
+def keep(key: tuple, call: Call):
+    """Keeps a call for those like it."""
+    if len(_calls) >= MOST_CALLS:
+        _calls.clear()
+    _calls[key] = call
