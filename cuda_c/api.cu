@@ -184,9 +184,14 @@ static fgn_status check_operators(const char *list, int count, const fgn_pointwi
     if (count < 0 || count > FGN_MAX_POINTWISE)
         return fail(FGN_INVALID_ARGUMENT, "%s_count is %d, expected 0 to %d", list, count, FGN_MAX_POINTWISE);
     for (int i = 0; i < count; i++)
-        if ((int)step[i].kind < FGN_ADD_CHANNEL || (int)step[i].kind > FGN_DOUBLE)
+        if ((int)step[i].kind < 0 || (int)step[i].kind >= FGN_POINTWISE_KINDS)
             return fail(FGN_INVALID_ARGUMENT, "%s[%d].kind is %d, which is no pointwise operator", list, i,
                         (int)step[i].kind);
+    for (int i = 0; i < count; i++)
+        if (step[i].kind == FGN_HARDTANH && step[i].a > step[i].b)
+            return fail(FGN_INVALID_ARGUMENT,
+                        "%s[%d] is hardtanh(%g, %g), expected a minimum below its maximum", list, i,
+                        (double)step[i].a, (double)step[i].b);
     return FGN_OK;
 }
 
@@ -238,10 +243,12 @@ static fgn_status check_pointer(const char *name, const void *pointer) {
     return pointer ? FGN_OK : fail(FGN_INVALID_ARGUMENT, "%s is NULL", name);
 }
 
-static fgn_status check_channel_operands(const char *list, int count, const fgn_pointwise *step) {
+static fgn_status check_operands(const char *list, int count, const fgn_pointwise *step) {
     for (int i = 0; i < count; i++) {
         if (takes_channel(&step[i]) && !step[i].channel)
             return fail(FGN_INVALID_ARGUMENT, "%s[%d].channel is NULL", list, i);
+        if (takes_tensor(&step[i]) && !step[i].tensor)
+            return fail(FGN_INVALID_ARGUMENT, "%s[%d].tensor is NULL", list, i);
     }
     return FGN_OK;
 }
@@ -408,8 +415,10 @@ static cudaError_t launch_norm(enum norm_rung rung, const struct group_norm *nor
 static cudaError_t launch_operators(float *y, const fgn_chain *chain, int count, const fgn_pointwise *step,
                                     cudaStream_t stream) {
     cudaError_t error = cudaSuccess;
-    for (int i = 0; i < count && error == cudaSuccess; i++)
-        error = pointwise(y, chain->batch, chain->out_features, &step[i], stream);
+    for (int i = 0; i < count && error == cudaSuccess; i++) {
+        struct operators one = operators_of(chain, 1, &step[i]);
+        error = pointwise(y, chain->batch, &one, stream);
+    }
     return error;
 }
 
@@ -452,9 +461,9 @@ fgn_status fgn_forward(int version, const fgn_chain *chain, const void *x, void 
     if (status == FGN_OK)
         status = check_prepared(version, chain);
     if (status == FGN_OK)
-        status = check_channel_operands("before", chain->before_count, chain->before);
+        status = check_operands("before", chain->before_count, chain->before);
     if (status == FGN_OK)
-        status = check_channel_operands("after", chain->after_count, chain->after);
+        status = check_operands("after", chain->after_count, chain->after);
     if (status == FGN_OK)
         status = fgn_workspace_bytes(version, chain, &needed);
     if (status == FGN_OK)
@@ -491,17 +500,9 @@ fgn_status fgn_group_norm(int version, long long batch, long long channels, long
         status = check_workspace(needed, workspace, workspace_bytes);
     if (status != FGN_OK)
         return status;
-    struct group_norm norm = {x,
-                              norm_scale,
-                              norm_shift,
-                              y,
-                              FGN_FLOAT32,
-                              batch,
-                              channels,
-                              groups,
-                              eps,
-                              operators_of(0, NULL),
-                              {NULL, NULL, false}};
+    struct group_norm norm = {x,           norm_scale,     norm_shift,         y,
+                              FGN_FLOAT32, batch,          channels,           groups,
+                              eps,         no_operators(), {NULL, NULL, false}};
     return status_of(launch_norm(ladder[version].norm, &norm, workspace, (cudaStream_t)stream),
                      ladder[version].version.name);
 }

@@ -32,7 +32,8 @@ typedef enum fgn_precision {
     FGN_TF32 = 1  /* 11 significant bits (tf32) */
 } fgn_precision;
 
-/* The pointwise operators. `v` is the value, `c` its output channel. */
+/* The pointwise operators, as torch defines them. `v` is the value, `c` its output channel, `r` its row. NaN
+ * and infinities go where torch's CUDA kernels send them. */
 typedef enum fgn_pointwise_kind {
     FGN_ADD_CHANNEL = 0,      /* v + channel[c] */
     FGN_MULTIPLY_CHANNEL = 1, /* v * channel[c] */
@@ -40,17 +41,50 @@ typedef enum fgn_pointwise_kind {
     FGN_LEAKY_RELU = 3,       /* v > 0 ? v : a * v */
     FGN_MISH = 4,             /* v * tanh(log(1 + exp(v))) */
     FGN_SILU = 5,             /* v / (1 + exp(-v)) */
-    FGN_DOUBLE = 6            /* v + v */
+    FGN_DOUBLE = 6,           /* v + v */
+    FGN_RELU = 7,             /* max(v, 0) */
+    FGN_SUBTRACT_CHANNEL = 8, /* v - channel[c] */
+    FGN_DIVIDE_CHANNEL = 9,   /* v / channel[c] */
+    FGN_PRELU = 10,           /* v > 0 ? v : channel[c] * v */
+    FGN_ADD_TENSOR = 11,      /* v + tensor[r, c] */
+    FGN_ADD = 12,             /* v + a */
+    FGN_MULTIPLY = 13,        /* v * a */
+    FGN_DIVIDE = 14,          /* v / a */
+    FGN_NEG = 15,             /* -v */
+    FGN_ABS = 16,             /* |v| */
+    FGN_SQUARE = 17,          /* v * v */
+    FGN_SQRT = 18,            /* sqrt(v) */
+    FGN_EXP = 19,             /* exp(v) */
+    FGN_CLAMP = 20,           /* min(max(v, a), b); its slope at a and b is 1, hardtanh's is 0 */
+    FGN_THRESHOLD = 21,       /* v <= a ? b : v */
+    FGN_HARDSHRINK = 22,      /* -a <= v <= a ? 0 : v */
+    FGN_SOFTSHRINK = 23,      /* v > a ? v - a : v < -a ? v + a : 0 */
+    FGN_HARDSIGMOID = 24,     /* min(max(v + 3, 0), 6) / 6 */
+    FGN_HARDSWISH = 25,       /* v * min(max(v + 3, 0), 6) / 6 */
+    FGN_SOFTSIGN = 26,        /* v / (|v| + 1) */
+    FGN_SIGMOID = 27,         /* 1 / (1 + exp(-v)) */
+    FGN_LOGSIGMOID = 28,      /* min(v, 0) - log(1 + exp(-|v|)) */
+    FGN_TANH = 29,            /* tanh(v) */
+    FGN_TANHSHRINK = 30,      /* v - tanh(v) */
+    FGN_SOFTPLUS = 31,        /* a v > b ? v : log(1 + exp(a v)) / a */
+    FGN_ELU = 32,             /* v > 0 ? v : a (exp(v) - 1) */
+    FGN_CELU = 33,            /* v > 0 ? v : a (exp(v / a) - 1) */
+    FGN_SELU = 34,            /* 1.0507009873554805 (v > 0 ? v : 1.6732632423543773 (exp(v) - 1)) */
+    FGN_GELU = 35,            /* v / 2 (1 + erf(v / sqrt(2))) */
+    FGN_GELU_TANH = 36        /* v / 2 (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) */
 } fgn_pointwise_kind;
+
+#define FGN_POINTWISE_KINDS 37
 
 typedef struct fgn_pointwise {
     fgn_pointwise_kind kind;
     float a;
     float b;
-    const void *channel; /* (out_features,) for the two channel operators, else unused */
+    const void *channel; /* (out_features,) for the operators that name it, else unused */
+    const void *tensor;  /* (batch, out_features) of y's type for the operator that names it, else unused */
 } fgn_pointwise;
 
-#define FGN_MAX_POINTWISE 6
+#define FGN_MAX_POINTWISE 8
 
 typedef struct fgn_chain {
     long long batch;

@@ -1,70 +1,22 @@
 """The chains: y = after(GroupNorm(before(x W^T + bias))).
 
 A chain is described here and nowhere else. `CHAINS` is the table of those with a name; another chain of the
-same form is one more entry. `POINTWISE` is the table of the operators that a chain may use before and after
-its GroupNorm: each has its meaning in torch beside the name of its kind in `cuda_c/fgn.h`.
+same form is one more entry. The operators that a chain may use before and after its GroupNorm are rows of
+`fgn.operators.POINTWISE`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from functools import cached_property
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
+from fgn.operators import POINTWISE, Pointwise
 
-@dataclass(frozen=True)
-class Operator:
-    """A pointwise operator.
-
-    c_kind: the enumerator of `fgn_pointwise_kind` in `cuda_c/fgn.h`.
-    torch: its meaning, as a function of v (batch, out_features), the constants a and b, and the channel
-        vector (out_features,) or None.
-    uses_channel: whether it reads a channel vector.
-    """
-
-    c_kind: str
-    torch: Callable[[Tensor, float, float, Tensor | None], Tensor]
-    uses_channel: bool = False
-
-
-POINTWISE = {
-    "add_channel": Operator("FGN_ADD_CHANNEL", lambda v, a, b, channel: v + channel, uses_channel=True),
-    "multiply_channel": Operator(
-        "FGN_MULTIPLY_CHANNEL", lambda v, a, b, channel: v * channel, uses_channel=True
-    ),
-    "hardtanh": Operator("FGN_HARDTANH", lambda v, a, b, channel: F.hardtanh(v, a, b)),
-    "leaky_relu": Operator("FGN_LEAKY_RELU", lambda v, a, b, channel: F.leaky_relu(v, a)),
-    "mish": Operator("FGN_MISH", lambda v, a, b, channel: F.mish(v)),
-    "silu": Operator("FGN_SILU", lambda v, a, b, channel: F.silu(v)),
-    "double": Operator("FGN_DOUBLE", lambda v, a, b, channel: v + v),
-}
-
-
-@dataclass(frozen=True)
-class Pointwise:
-    """One pointwise step of a chain.
-
-    kind: a key of `POINTWISE`.
-    a, b: its constants (hardtanh: minimum and maximum; leaky_relu: a is the negative slope).
-    channel: for an operator with a channel vector, the name of the parameter that holds it.
-    """
-
-    kind: str
-    a: float = 0.0
-    b: float = 0.0
-    channel: str | None = None
-
-    def __post_init__(self):
-        if self.kind not in POINTWISE:
-            raise ValueError(f"kind: expected one of {', '.join(POINTWISE)}, got {self.kind!r}")
-        if POINTWISE[self.kind].uses_channel != (self.channel is not None):
-            expected = "the name of a parameter" if POINTWISE[self.kind].uses_channel else "None"
-            raise ValueError(f"channel: {self.kind} expects {expected}, got {self.channel!r}")
+__all__ = ["CHAINS", "POINTWISE", "Chain", "Pointwise", "Shape"]
 
 
 class Shape(NamedTuple):
@@ -94,6 +46,16 @@ class Chain:
     def channels(self) -> tuple[str, ...]:
         """The names of the parameters that its channel operators read, in the order of the steps."""
         return tuple(step.channel for step in self.before + self.after if step.channel is not None)
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The names of the (batch, out_features) tensors that its operators read, in the order of the steps."""
+        return tuple(step.tensor for step in self.before + self.after if step.tensor is not None)
+
+    @cached_property
+    def operands(self) -> tuple[str, ...]:
+        """The names of both, in the order of the steps."""
+        return tuple(step.operand for step in self.before + self.after if step.operand is not None)
 
 
 CHAINS = {
@@ -199,5 +161,8 @@ def random_inputs(
     }
     for name in chain.channels:
         values = torch.randn(out_features, dtype=torch.float32, generator=generator)
+        parameters[name] = values.to(dtype).to(device)
+    for name in chain.tensors:
+        values = torch.randn(batch, out_features, dtype=torch.float32, generator=generator)
         parameters[name] = values.to(dtype).to(device)
     return x, parameters

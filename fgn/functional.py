@@ -192,9 +192,10 @@ def _c_chain(
             raise ValueError(f"{name}: expected at most {library.FGN_MAX_POINTWISE} steps, got {len(steps)}")
         setattr(c_chain, f"{name}_count", len(steps))
         for c_step, step in zip(getattr(c_chain, name), steps, strict=False):
-            c_step.kind = getattr(library, POINTWISE[step.kind].c_kind)
+            c_step.kind = getattr(library, f"FGN_{step.kind.upper()}")
             c_step.a, c_step.b = step.a, step.b
             c_step.channel = _pointer(parameters.get(step.channel))
+            c_step.tensor = _pointer(parameters.get(step.tensor))
     return c_chain
 
 
@@ -262,8 +263,12 @@ def run_chain(
     `PRODUCT` is the product alone. poison: the result and the scratch memory are NaN before the
     first launch.
     """
-    vectors = {name: value for name, value in parameters.items() if name != "weight"}
+    tensors = {name: parameters[name] for name in chain.tensors}
+    vectors = {name: value for name, value in parameters.items() if name not in ("weight", *tensors)}
     batch, in_features, out_features = _check_linear(x, parameters["weight"], vectors)
+    for name, value in tensors.items():
+        _check_kind(name, value, x.device, (x.dtype,))
+        _check_shape(name, value, batch, out_features)
     if chain is not PRODUCT:
         _check_groups(chain.groups, out_features)
     given_precision, precision = precision, resolve(precision, x.dtype)
@@ -274,9 +279,9 @@ def run_chain(
         given = x, parameters
         x = _usable(x)
         weight = _usable(parameters["weight"])
-        parameters = {name: _vector(value, vector_dtype) for name, value in vectors.items()} | {
-            "weight": weight
-        }
+        tensors = {name: _usable(value) for name, value in tensors.items()}
+        parameters = {name: _vector(value, vector_dtype) for name, value in vectors.items()} | tensors
+        parameters["weight"] = weight
         c_chain = _c_chain(library, chain, shape, precision, parameters, vector_dtype)
         y = _allocate((batch, out_features), x.device, x.dtype, poison)
         if batch > 0:
@@ -310,7 +315,7 @@ def _version_and_vectors(library, chain, shape, precision, x, vectors, version) 
 
 def _keep(library, index, c_chain, size, chain, given_x, given, x, parameters, version, precision):
     """Keeps this call for those like it, if it used its tensors as they were given."""
-    names = ("weight", "bias", "norm_weight", "norm_bias", *chain.channels)
+    names = ("weight", "bias", "norm_weight", "norm_bias", *chain.operands)
     used, given = (tuple(of.get(name) for name in names) for of in (parameters, given))
     if x is not given_x or any(a is not b for a, b in zip(used, given, strict=True)) or x.numel() == 1:
         return
@@ -318,10 +323,10 @@ def _keep(library, index, c_chain, size, chain, given_x, given, x, parameters, v
     places = [
         *[ffi().addressof(c_chain, name) for name in ("weight", "bias", "norm_scale", "norm_shift")],
         *[
-            ffi().addressof(step, "channel")
+            ffi().addressof(step, "channel" if kept.channel is not None else "tensor")
             for steps, c_steps in ((chain.before, c_chain.before), (chain.after, c_chain.after))
             for step, kept in zip(c_steps, steps, strict=False)
-            if kept.channel is not None
+            if kept.operand is not None
         ],
     ]
     forward = ffi().cast(
@@ -368,18 +373,25 @@ def _chain_forward(
     version: str | None,
     precision: str | None,
 ) -> Tensor:
-    """before, after: the steps, separated by spaces, each kind or kind:channel. constants: a, b of each."""
+    """before, after: the steps, separated by spaces, each kind or kind:operand. channels: the operands, vectors
+    and tensors. constants: a, b of each step."""
     remaining = iter(constants)
 
     def parse(steps: str) -> tuple[Pointwise, ...]:
         parts = (step.partition(":") for step in steps.split())
         return tuple(
-            Pointwise(kind, next(remaining), next(remaining), name or None) for kind, _, name in parts
+            Pointwise(
+                kind,
+                next(remaining),
+                next(remaining),
+                **({POINTWISE[kind].operand: name} if name else {}),
+            )
+            for kind, _, name in parts
         )
 
     chain = Chain("", parse(before), groups, parse(after), eps)
     parameters = {"weight": weight, "bias": bias, "norm_weight": norm_weight, "norm_bias": norm_bias}
-    parameters |= dict(zip(chain.channels, channels, strict=True))
+    parameters |= dict(zip(chain.operands, channels, strict=True))
     return run_chain(chain, x, parameters, version, precision=precision)
 
 
@@ -435,10 +447,10 @@ def _(x, num_groups, weight, bias, eps, version):
 
 
 def _format(steps: tuple[Pointwise, ...]) -> str:
-    return " ".join([step.kind if step.channel is None else f"{step.kind}:{step.channel}" for step in steps])
+    return " ".join([step.kind if step.operand is None else f"{step.kind}:{step.operand}" for step in steps])
 
 
-def _check_call(version, precision, x, **others):
+def _check_call(version, precision, x, *, tensors=(), **others):
     """What torch.library would refuse in words of its own, or would not refuse."""
     if version is not None and not isinstance(version, str):
         raise TypeError(f"version: expected None or the name of a version, got {type(version).__name__}")
@@ -446,7 +458,7 @@ def _check_call(version, precision, x, **others):
         raise TypeError(f"precision: expected None or a precision, got {type(precision).__name__}")
     _check_kind("x", x)
     for name, value in others.items():
-        _check_kind(name, value, x.device, (x.dtype,) if name == "weight" else (x.dtype, torch.float32))
+        _check_kind(name, value, x.device, (x.dtype,) if name in ("weight", *tensors) else (x.dtype, torch.float32))
     for name, value in {"x": x, **others}.items():
         if value.requires_grad and torch.is_grad_enabled():
             raise RuntimeError(
@@ -473,7 +485,8 @@ def chain_forward(
 
     x: (batch, in_features). parameters: "weight" (out_features, in_features); "bias", "norm_weight" and
     "norm_bias" (out_features,), each of which may be missing or None; and (out_features,) for each name in
-    `chain.channels`. x and the weight are float32, float16 or bfloat16; vectors are of that dtype or float32.
+    `chain.channels`, and (batch, out_features) for each name in `chain.tensors`. x, the weight and tensors are
+    float32, float16 or bfloat16, all of one dtype; vectors are of that dtype or float32.
 
     version: a name from `fgn.versions()`; None is the one that was measured to be the fastest for such a
     chain, among those that run on x's device. precision: for float32, "ieee" or "tf32", which is a permission
@@ -488,17 +501,17 @@ def chain_forward(
             get("bias"),
             get("norm_weight"),
             get("norm_bias"),
-            *map(get, chain.channels),
+            *map(get, chain.operands),
         )
         y = repeated.repeat(chain, x, tensors, version, precision)
         if y is not None:
             return y
-    missing = [name for name in ("weight", *chain.channels) if parameters.get(name) is None]
+    missing = [name for name in ("weight", *chain.operands) if parameters.get(name) is None]
     if missing:
         names = ", ".join(parameters) or "none"
         raise ValueError(f"parameters: expected {missing[0]!r} among them, got {names}")
     given = {name: value for name, value in parameters.items() if value is not None}
-    _check_call(version, precision, x, **given)
+    _check_call(version, precision, x, tensors=chain.tensors, **given)
     if ordinary and _are_ordinary(x, *given.values()):
         return run_chain(chain, x, parameters, version, precision=precision)
     steps = chain.before + chain.after
@@ -508,7 +521,7 @@ def chain_forward(
         parameters.get("bias"),
         parameters.get("norm_weight"),
         parameters.get("norm_bias"),
-        [parameters[name] for name in chain.channels],
+        [parameters[name] for name in chain.operands],
         _format(chain.before),
         _format(chain.after),
         [float(constant) for step in steps for constant in (step.a, step.b)],

@@ -13,15 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fgn.chains import POINTWISE, Chain
+from fgn.chains import Chain
 from fgn.precision import torch_precision
 
 
 def apply_steps(steps, v: Tensor, parameters: Mapping[str, Tensor]) -> Tensor:
     """Pointwise steps, one after the other. v: (batch, out_features)."""
     for step in steps:
-        channel = parameters[step.channel] if step.channel else None
-        v = POINTWISE[step.kind].torch(v, step.a, step.b, channel)
+        v = step(v, parameters[step.operand] if step.operand else None)
     return v
 
 

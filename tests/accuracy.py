@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from fgn.chains import POINTWISE, Shape
+from fgn.chains import Shape
 from fgn.functional import PRODUCT, launch_count
 from fgn.measure.compare import misplaced, relative_error
 from fgn.native.library import version_names
@@ -32,7 +32,7 @@ def rounded_reference(chain, x, parameters):
 
     def apply(steps, v):
         for step in steps:
-            v = rounded(POINTWISE[step.kind].torch(v, step.a, step.b, wide.get(step.channel)))
+            v = rounded(step(v, wide.get(step.operand)))
         return v
 
     v = rounded(x.double() @ wide["weight"].T)

@@ -48,7 +48,7 @@ static struct ending ending_of(const fgn_chain *chain, void *y) {
     struct ending ending;
     memset(&ending, 0, sizeof ending);
     ending.bias = (const float *)chain->bias;
-    ending.before = operators_of(chain->before_count, chain->before);
+    ending.before = operators_before(chain);
     ending.norm = norm_of(chain, NULL, NULL, chain->type, always);
     ending.y = y;
     ending.type = chain->type;
@@ -65,15 +65,22 @@ static struct ending ending_of(const fgn_chain *chain, void *y) {
 
 /* ---- Before the norm ---- */
 
-/* before(sum + bias), for neighbours `step` channels apart. */
+/* before(sum + bias) */
 static __forceinline__ __device__ void begin_ending(const struct ending *ending, float *value, int count,
-                                                    int64_t channel, int step) {
+                                                    struct value_place at) {
     if (ending->bias) {
 #pragma unroll
         for (int i = 0; i < count; i++)
-            value[i] += ending->bias[channel + i * step];
+            value[i] += ending->bias[at.channel + i * at.channel_step];
     }
-    apply_operators(&ending->before, value, count, channel, step);
+    apply_operators(&ending->before, value, count, at);
+}
+
+/* Neighbours in one row. */
+static __forceinline__ __device__ struct value_place in_row(const struct ending *ending, int64_t row,
+                                                            int64_t channel) {
+    struct value_place at = {row, channel, 0, 1, ending->norm.batch};
+    return at;
 }
 
 /* ---- The norm and what follows it ---- */
@@ -157,7 +164,7 @@ static __forceinline__ __device__ void end_four(const struct ending *ending, flo
     const struct group_norm *norm = &ending->norm;
     int lanes = ending->lanes;
     if (present)
-        begin_ending(ending, v, FOUR, channel, 1);
+        begin_ending(ending, v, FOUR, in_row(ending, row, channel));
     if (norm->groups > 0) {
         float pivot = __shfl_sync(0xffffffffu, v[0], threadIdx.x % LANES & ~(lanes - 1));
         float sum = present ? v[0] - pivot + (v[1] - pivot) + (v[2] - pivot + (v[3] - pivot)) : 0.0f;
@@ -175,7 +182,7 @@ static __forceinline__ __device__ void end_four(const struct ending *ending, flo
 #pragma unroll
             for (int i = 0; i < FOUR; i++)
                 v[i] = scale_and_shift(norm, normalised(v[i], moments), channel + i);
-            apply_operators(&norm->after, v, FOUR, channel, 1);
+            apply_operators(&norm->after, v, FOUR, in_row(ending, row, channel));
         }
     }
     if (present)
@@ -227,7 +234,7 @@ static __forceinline__ __device__ void end_group_by(const struct ending *ending,
 #pragma unroll
             for (int j = 0; j < at_once; j++)
                 v[j] = scale_and_shift(norm, normalised(v[j], moments), channel + i + j);
-            apply_operators(&norm->after, v, at_once, channel + i, 1);
+            apply_operators(&norm->after, v, at_once, in_row(ending, row, channel + i));
         }
         write_y(ending, row * norm->channels + channel + i, v, at_once);
     }

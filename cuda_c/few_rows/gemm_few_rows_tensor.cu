@@ -138,7 +138,7 @@ static __forceinline__ __device__ void end_from_memory(const struct end_args *ar
     for (int i = at_once * team->member; i < size; i += at_once * team->count) {
         float sum[FOUR];
         add_splits(sum, args, partial + i, at_once);
-        begin_ending(&args->ending, sum, at_once, channel + i, 1);
+        begin_ending(&args->ending, sum, at_once, in_row(&args->ending, row, channel + i));
         write_values(value + i, sum, at_once);
     }
     __syncthreads(); /* everyone reads the group's first value */

@@ -91,8 +91,10 @@ static __forceinline__ __device__ void hand_on(const struct few_rows_args *args,
     for (int row = place->along; row < place->rows; row += FOUR * place->warps_along) {
         float sum[FOUR];
         add_parked(sum, args, place, row, row_tiles);
-        if (!partial)
-            begin_ending(&args->ending, sum, FOUR, column, 0);
+        if (!partial) {
+            struct value_place at = {place->first_row + row, column, (int)place->warps_along, 0, args->batch};
+            begin_ending(&args->ending, sum, FOUR, at);
+        }
 #pragma unroll
         for (int i = 0; i < FOUR; i++) {
             int here = row + i * place->warps_along;

@@ -643,6 +643,8 @@ static const char *refusal(const fgn_chain *chain) {
         return "a multiple of 32 output features";
     if (chain->groups > 0 && !normalises_in_tile(chain))
         return "groups of 8, 16, 32, 64, 128, 256 or 512 channels";
+    if (adds_tensor(chain))
+        return "no operator that adds a tensor";
     if (!vectors_fit(chain))
         return "at most 4 operators with a vector";
     if (chain->batch > INT32_MAX - COMMON_ROWS * PAIR)
@@ -700,8 +702,8 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
         (int)tiles(chain->out_features, args.pair_shares_w ? product.columns : PAIR * product.columns);
     args.group_size = normalises_in_tile(chain) ? (int)group_size_of(chain) : 0;
     args.eps = chain->eps;
-    args.before = operators_of(chain->before_count, chain->before);
-    args.after = operators_of(chain->after_count, chain->after);
+    args.before = operators_before(chain);
+    args.after = operators_after(chain);
     args.y = y;
     cudaError_t error = cudaSuccess;
     if (is_float32_accurate(chain)) {

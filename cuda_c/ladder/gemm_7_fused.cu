@@ -33,7 +33,8 @@ static inline __device__ void write_tile(const struct gemm *g, const struct park
 #pragma unroll
         for (int i = 0; i < ROWS_AT_ONCE; i++)
             value[i] = parked->value[first + i][threadIdx.x];
-        apply_operators(&g->before, value, ROWS_AT_ONCE, column, 0);
+        struct value_place at = {first_row + first, column, 1, 0, g->batch};
+        apply_operators(&g->before, value, ROWS_AT_ONCE, at);
         float *y = g->y + (first_row + first) * g->out_features + column;
 #pragma unroll
         for (int i = 0; i < ROWS_AT_ONCE; i++) {

@@ -40,12 +40,19 @@ static inline __device__ int column_of_lane(const struct one_kernel_args *args, 
     return quads ? member * LANE_COLUMNS + j : member + j * args->team;
 }
 
+/* ROWS_AT_ONCE values of one channel, from `row` on. */
+static __forceinline__ __device__ struct value_place place_of(const struct one_kernel_args *args, int64_t row,
+                                                              int64_t channel) {
+    struct value_place at = {row, channel, 1, 0, args->gemm.batch};
+    return at;
+}
+
 /* One group of ROWS_AT_ONCE rows, of which `rows` exist. `parked` is its first sum in the tile, `y` where
  * that goes. `size` is the group's, or 0 for a team without work: the shuffles need its lanes. `quads` is a
  * constant where this is called. */
 static __forceinline__ __device__ void normalise_rows(const struct one_kernel_args *args, const float *parked,
-                                                      int size, int rows, float *y, int64_t first_channel,
-                                                      bool quads) {
+                                                      int size, int rows, float *y, int64_t row,
+                                                      int64_t first_channel, bool quads) {
     const struct group_norm *norm = &args->norm;
     int member = threadIdx.x % args->team;
     float value[LANE_COLUMNS][ROWS_AT_ONCE] = {{0.0f}};
@@ -72,7 +79,8 @@ static __forceinline__ __device__ void normalise_rows(const struct one_kernel_ar
     for (int j = 0; j < LANE_COLUMNS; j++) {
         int column = column_of_lane(args, member, j, quads);
         if (column < size)
-            apply_operators(&args->gemm.before, value[j], ROWS_AT_ONCE, first_channel + column, 0);
+            apply_operators(&args->gemm.before, value[j], ROWS_AT_ONCE,
+                            place_of(args, row, first_channel + column));
         if (j == 0) {
             int first_lane = threadIdx.x % LANES - member;
 #pragma unroll
@@ -114,7 +122,7 @@ static __forceinline__ __device__ void normalise_rows(const struct one_kernel_ar
 #pragma unroll
             for (int i = 0; i < ROWS_AT_ONCE; i++)
                 value[j][i] = value[j][i] * squares[i] * scale + shift;
-            apply_operators(&norm->after, value[j], ROWS_AT_ONCE, channel, 0);
+            apply_operators(&norm->after, value[j], ROWS_AT_ONCE, place_of(args, row, channel));
         }
     }
 #pragma unroll
@@ -151,7 +159,7 @@ static __forceinline__ __device__ void normalise_tile(const struct one_kernel_ar
         normalise_rows(args, &parked->value[row_in_tile][group * args->group_size],
                        present ? args->group_size : 0, rows,
                        (float *)args->norm.y + (first_row + row_in_tile) * args->norm.channels + channel,
-                       channel, quads);
+                       first_row + row_in_tile, channel, quads);
     }
 }
 

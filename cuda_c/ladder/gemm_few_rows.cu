@@ -127,7 +127,8 @@ __global__ void __launch_bounds__(THREADS, 2) few_rows_gemm_kernel(struct gemm g
 #pragma unroll
     for (int i = 0; i < OUTPUTS; i++)
         output[i] += bias;
-    apply_operators(&g.before, output, OUTPUTS, column, 0);
+    struct value_place at = {first_row + lane / WARP_COLUMNS, column, LANES / WARP_COLUMNS, 0, g.batch};
+    apply_operators(&g.before, output, OUTPUTS, at);
 #pragma unroll
     for (int i = 0; i < OUTPUTS; i++) {
         int64_t row = first_row + (lane + i * LANES) / WARP_COLUMNS;

@@ -30,6 +30,7 @@
 struct share {
     const float *x;
     int64_t first; /* where the group begins in x and y */
+    int64_t row;
     int64_t first_channel;
     int size; /* channels in the group; 0 for a team that is past the last group */
     int member;
@@ -107,7 +108,8 @@ static __forceinline__ __device__ void normalise(const struct group_norm *norm, 
         load_or(shift, shifts ? shifts + i : NULL, width, 0.0f);
         for (int j = 0; j < width; j++)
             value[j] = normalised(value[j], moments) * scale[j] + shift[j];
-        apply_operators(&norm->after, value, width, share->first_channel + i, 1);
+        struct value_place at = {share->row, share->first_channel + i, 0, 1, norm->batch};
+        apply_operators(&norm->after, value, width, at);
         store_as(norm->y, share->first + i, value, width, type);
     }
 }
@@ -118,7 +120,7 @@ static inline __device__ struct share share_of(const struct group_norm *norm, in
     bool present = row < norm->batch && group < norm->groups;
     int64_t first_channel = (int64_t)group * size;
     int64_t first = row * norm->channels + first_channel;
-    struct share share = {norm->x + first, first, first_channel, present ? size : 0, member, members};
+    struct share share = {norm->x + first, first, row, first_channel, present ? size : 0, member, members};
     return share;
 }
 

@@ -12,24 +12,25 @@
 #define THREADS 256
 
 struct pointwise_args {
-    float *y; /* (rows, channels) */
+    float *y; /* (rows, the operator's channels) */
     int64_t rows;
-    int64_t channels;
-    fgn_pointwise step;
+    struct operators one;
 };
 
 __global__ void pointwise_kernel(struct pointwise_args args) {
     int64_t index = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    if (index < args.rows * args.channels)
-        apply_operator(&args.step, &args.y[index], 1, index % args.channels, 0);
+    if (index >= args.rows * args.one.channels)
+        return;
+    int64_t row = index / args.one.channels;
+    struct value_place at = {row, index - row * args.one.channels, 0, 0, args.rows};
+    apply_operators(&args.one, &args.y[index], 1, at);
 }
 
 LAUNCHER(pointwise_kernel, struct pointwise_args)
 
-cudaError_t pointwise(float *y, int64_t rows, int64_t channels, const fgn_pointwise *step,
-                      cudaStream_t stream) {
-    struct pointwise_args args = {y, rows, channels, *step};
-    dim3 grid = {(unsigned)tiles(rows * channels, THREADS), 1, 1};
+cudaError_t pointwise(float *y, int64_t rows, const struct operators *one, cudaStream_t stream) {
+    struct pointwise_args args = {y, rows, *one};
+    dim3 grid = {(unsigned)tiles(rows * one->channels, THREADS), 1, 1};
     dim3 block = {THREADS, 1, 1};
     return launch_pointwise_kernel(grid, block, 0, stream, args);
 }

@@ -1,23 +1,33 @@
 /* The pointwise operators, defined once for every rung and both machines.
  *
- * Each follows torch where floats are awkward: NaN passes through, infinities go where torch sends them. */
+ * Each follows torch's CUDA kernels where floats are awkward: NaN passes through, infinities go where torch
+ * sends them. An operator is a function of the value v and the constants a and b here, a case below it, and
+ * its slope in shared/pointwise_slopes.h; its name is in fgn.h and in fgn/operators.py. */
 #pragma once
 
+#include "shared/element.h"
 #include "shared/portable.h"
 #include "shared/rung.h"
+
+/* ---- One value ---- */
 
 /* min(max(v, low), high), but NaN stays NaN: fminf and fmaxf would drop it. */
 static inline __device__ float hardtanh(float v, float low, float high) {
     return min_or_nan(max_or_nan(v, low), high);
 }
 
-static inline __device__ float leaky_relu(float v, float negative_slope) {
+static inline __device__ float relu(float v) {
+    return max_or_nan(v, 0.0f);
+}
+
+static inline __device__ float leaky_relu(float v, float negative_slope, float unused) {
+    (void)unused;
     return v > 0.0f ? v : v * negative_slope;
 }
 
-/* v * tanh(log(1 + e)) with e = exp(v). Since tanh(log(t)) = (t^2 - 1) / (t^2 + 1), the tanh is
- * n / (n + 2) with n = e (e + 2): one exponential, and sums of positive terms only, so nothing cancels.
- * From 20 on the tanh is 1 to the last bit of a float; stopping e there keeps e^2 from overflowing. */
+/* tanh(log(1 + exp(v))) is n / (n + 2) with e = exp(v) and n = e (e + 2), since tanh(log(t)) is
+ * (t^2 - 1) / (t^2 + 1): one exponential, and sums of positive terms only, so nothing cancels. From 20 on the
+ * tanh is 1 to the last bit of a float; stopping e there keeps e^2 from overflowing. */
 static inline __device__ float mish(float v) {
     float e = expf(fminf(v, 20.0f));
     float n = e * (e + 2.0f);
@@ -28,69 +38,381 @@ static inline __device__ float silu(float v) {
     return v / (1.0f + expf(-v));
 }
 
-/* Where value[i]'s operand is, from the first value's. A constant function where it is passed on, so the
- * compiler knows each place where it knows i. */
+static inline __device__ float twice(float v) {
+    return v + v;
+}
+
+static inline __device__ float plus(float v, float a, float unused) {
+    (void)unused;
+    return v + a;
+}
+
+static inline __device__ float times(float v, float a, float unused) {
+    (void)unused;
+    return v * a;
+}
+
+static inline __device__ float divided_by(float v, float a, float unused) {
+    (void)unused;
+    return v / a;
+}
+
+static inline __device__ float negative(float v) {
+    return -v;
+}
+
+static inline __device__ float magnitude(float v) {
+    return fabsf(v);
+}
+
+static inline __device__ float square(float v) {
+    return v * v;
+}
+
+static inline __device__ float square_root(float v) {
+    return sqrtf(v);
+}
+
+static inline __device__ float exponential(float v) {
+    return expf(v);
+}
+
+static inline __device__ float threshold(float v, float limit, float otherwise) {
+    return v <= limit ? otherwise : v;
+}
+
+static inline __device__ float hardshrink(float v, float a, float unused) {
+    (void)unused;
+    return v >= -a && v <= a ? 0.0f : v;
+}
+
+static inline __device__ float softshrink(float v, float a, float unused) {
+    (void)unused;
+    float otherwise = v != v ? v : 0.0f;
+    return v > a ? v - a : v < -a ? v + a : otherwise;
+}
+
+static inline __device__ float hardsigmoid(float v) {
+    return hardtanh(v + 3.0f, 0.0f, 6.0f) * (1.0f / 6.0f);
+}
+
+static inline __device__ float hardswish(float v) {
+    return v * hardtanh(v + 3.0f, 0.0f, 6.0f) * (1.0f / 6.0f);
+}
+
+static inline __device__ float softsign(float v) {
+    return v / (fabsf(v) + 1.0f);
+}
+
+static inline __device__ float sigmoid(float v) {
+    return 1.0f / (1.0f + expf(-v));
+}
+
+/* log(1 + exp(-|v|)), which neither overflows nor loses what is small beside 1. */
+static inline __device__ float log_of_one_and_exp(float v) {
+    return log1pf(expf(-fabsf(v)));
+}
+
+static inline __device__ float logsigmoid(float v) {
+    return min_or_nan(v, 0.0f) - log_of_one_and_exp(v);
+}
+
+static inline __device__ float hyperbolic_tangent(float v) {
+    return tanhf(v);
+}
+
+static inline __device__ float tanhshrink(float v) {
+    return v - tanhf(v);
+}
+
+static inline __device__ float softplus(float v, float beta, float linear_from) {
+    float scaled = v * beta;
+    return scaled > linear_from ? v : (max_or_nan(scaled, 0.0f) + log_of_one_and_exp(scaled)) / beta;
+}
+
+static inline __device__ float elu(float v, float alpha, float unused) {
+    (void)unused;
+    return v > 0.0f ? v : alpha * expm1f(v);
+}
+
+static inline __device__ float celu(float v, float alpha, float unused) {
+    (void)unused;
+    return v > 0.0f ? v : alpha * expm1f(v / alpha);
+}
+
+#define SELU_SCALE 1.0507009873554805f
+#define SELU_NEGATIVE_SCALE 1.7580993408473769f /* the scale times 1.6732632423543773 */
+
+static inline __device__ float selu(float v) {
+    return v > 0.0f ? SELU_SCALE * v : SELU_NEGATIVE_SCALE * expm1f(v);
+}
+
+#define SQRT_HALF 0.70710678118654752f
+
+static inline __device__ float gelu(float v) {
+    return v * 0.5f * (1.0f + erff(v * SQRT_HALF));
+}
+
+#define SQRT_2_OVER_PI 0.79788456080286536f
+#define GELU_CUBIC 0.044715f
+
+static inline __device__ float gelu_tanh(float v) {
+    return 0.5f * v * (1.0f + tanhf(SQRT_2_OVER_PI * (v + GELU_CUBIC * (v * v * v))));
+}
+
+/* ---- One value and its operand ---- */
+
+static inline __device__ float add(float v, float operand) {
+    return v + operand;
+}
+
+static inline __device__ float subtract(float v, float operand) {
+    return v - operand;
+}
+
+static inline __device__ float multiply(float v, float operand) {
+    return v * operand;
+}
+
+static inline __device__ float divide(float v, float operand) {
+    return v / operand;
+}
+
+static inline __device__ float prelu(float v, float operand) {
+    return v > 0.0f ? v : v * operand;
+}
+
+/* ---- Values in a thread's registers ---- */
+
+/* Constant functions where they are passed on, so that the compiler knows each. place: where value[i]'s
+ * operand is, from the first value's; the compiler knows the place where it knows i. */
+typedef float (*value_function)(float v);
+typedef float (*constants_function)(float v, float a, float b);
+typedef float (*operand_function)(float v, float operand);
 typedef int (*place_function)(int i, int step);
 
 static __forceinline__ __device__ int evenly_spaced(int i, int step) {
     return i * step;
 }
 
-/* One operator on `count` values, of which value[i] meets operand[place(i, step)] where the operator has one.
- * `count` is a constant where this is called: the values stay in registers, the choice of the operator is
- * made once for all of them, and while one waits for its exponential the others go on. */
-static __forceinline__ __device__ void apply_operator_with(const fgn_pointwise *pointwise_step, float *value,
-                                                           int count, const float *operand,
-                                                           place_function place, int step) {
-    switch (pointwise_step->kind) {
-    case FGN_ADD_CHANNEL:
+static __forceinline__ __device__ void apply_to_each(value_function function, float *value, int count) {
 #pragma unroll
-        for (int i = 0; i < count; i++)
-            value[i] += operand[place(i, step)];
+    for (int i = 0; i < count; i++)
+        value[i] = function(value[i]);
+}
+
+static __forceinline__ __device__ void
+apply_with_constants(constants_function function, const fgn_pointwise *step, float *value, int count) {
+#pragma unroll
+    for (int i = 0; i < count; i++)
+        value[i] = function(value[i], step->a, step->b);
+}
+
+static __forceinline__ __device__ void apply_with_operands(operand_function function, float *value, int count,
+                                                           const float *operand, place_function place,
+                                                           int place_step) {
+#pragma unroll
+    for (int i = 0; i < count; i++)
+        value[i] = function(value[i], operand[place(i, place_step)]);
+}
+
+/* The operators that are long, or that few chains have. */
+static __forceinline__ __device__ void apply_rare_operator(const fgn_pointwise *step, float *value,
+                                                           int count) {
+    switch (step->kind) {
+    case FGN_ADD:
+        apply_with_constants(plus, step, value, count);
         break;
-    case FGN_MULTIPLY_CHANNEL:
-#pragma unroll
-        for (int i = 0; i < count; i++)
-            value[i] *= operand[place(i, step)];
+    case FGN_MULTIPLY:
+        apply_with_constants(times, step, value, count);
         break;
-    case FGN_HARDTANH:
-#pragma unroll
-        for (int i = 0; i < count; i++)
-            value[i] = hardtanh(value[i], pointwise_step->a, pointwise_step->b);
+    case FGN_DIVIDE:
+        apply_with_constants(divided_by, step, value, count);
         break;
-    case FGN_LEAKY_RELU:
-#pragma unroll
-        for (int i = 0; i < count; i++)
-            value[i] = leaky_relu(value[i], pointwise_step->a);
+    case FGN_NEG:
+        apply_to_each(negative, value, count);
         break;
-    case FGN_MISH:
-#pragma unroll
-        for (int i = 0; i < count; i++)
-            value[i] = mish(value[i]);
+    case FGN_ABS:
+        apply_to_each(magnitude, value, count);
         break;
-    case FGN_SILU:
-#pragma unroll
-        for (int i = 0; i < count; i++)
-            value[i] = silu(value[i]);
+    case FGN_SQUARE:
+        apply_to_each(square, value, count);
         break;
-    case FGN_DOUBLE:
-#pragma unroll
-        for (int i = 0; i < count; i++)
-            value[i] += value[i];
+    case FGN_SQRT:
+        apply_to_each(square_root, value, count);
+        break;
+    case FGN_EXP:
+        apply_to_each(exponential, value, count);
+        break;
+    case FGN_THRESHOLD:
+        apply_with_constants(threshold, step, value, count);
+        break;
+    case FGN_HARDSHRINK:
+        apply_with_constants(hardshrink, step, value, count);
+        break;
+    case FGN_SOFTSHRINK:
+        apply_with_constants(softshrink, step, value, count);
+        break;
+    case FGN_HARDSIGMOID:
+        apply_to_each(hardsigmoid, value, count);
+        break;
+    case FGN_HARDSWISH:
+        apply_to_each(hardswish, value, count);
+        break;
+    case FGN_SOFTSIGN:
+        apply_to_each(softsign, value, count);
+        break;
+    case FGN_SIGMOID:
+        apply_to_each(sigmoid, value, count);
+        break;
+    case FGN_LOGSIGMOID:
+        apply_to_each(logsigmoid, value, count);
+        break;
+    case FGN_TANH:
+        apply_to_each(hyperbolic_tangent, value, count);
+        break;
+    case FGN_TANHSHRINK:
+        apply_to_each(tanhshrink, value, count);
+        break;
+    case FGN_SOFTPLUS:
+        apply_with_constants(softplus, step, value, count);
+        break;
+    case FGN_ELU:
+        apply_with_constants(elu, step, value, count);
+        break;
+    case FGN_CELU:
+        apply_with_constants(celu, step, value, count);
+        break;
+    case FGN_SELU:
+        apply_to_each(selu, value, count);
+        break;
+    case FGN_GELU:
+        apply_to_each(gelu, value, count);
+        break;
+    case FGN_GELU_TANH:
+        apply_to_each(gelu_tanh, value, count);
+        break;
+    default:
         break;
     }
 }
 
-/* The same for value[i] of output channel `channel` + i * channel_step. */
-static __forceinline__ __device__ void apply_operator(const fgn_pointwise *step, float *value, int count,
-                                                      int64_t channel, int channel_step) {
-    apply_operator_with(step, value, count, (const float *)step->channel + channel, evenly_spaced,
-                        channel_step);
+/* As many values at once keep the arithmetic busy while some wait for their exponential. */
+#define RARE_AT_ONCE 16
+
+/* A thread may hold a hundred values, and the code above for each of them would be longer than all the rest
+ * of a kernel. So a loop works on the first few values and moves all others down in their place; `count` is a
+ * multiple of RARE_AT_ONCE, or below it. */
+static __forceinline__ __device__ void apply_rare_operator_in_turns(const fgn_pointwise *step, float *value,
+                                                                    int count) {
+#pragma unroll 1
+    for (int turn = 0; turn < count; turn += RARE_AT_ONCE) {
+        float now[RARE_AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < RARE_AT_ONCE; i++)
+            now[i] = value[i];
+        apply_rare_operator(step, now, RARE_AT_ONCE);
+#pragma unroll
+        for (int i = 0; i < count - RARE_AT_ONCE; i++)
+            value[i] = value[i + RARE_AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < RARE_AT_ONCE; i++)
+            value[count - RARE_AT_ONCE + i] = now[i];
+    }
+}
+
+/* One operator on `count` values, of which value[i] meets operand[place(i, place_step)] where the operator
+ * has a channel vector. `count` is a constant where this is called: the values stay in registers, the choice
+ * of the operator is made once for all of them, and while one waits for its exponential the others go on. The
+ * operator that adds a tensor is not among these: see add_tensor(). */
+static __forceinline__ __device__ void apply_operator_with(const fgn_pointwise *step, float *value, int count,
+                                                           const float *operand, place_function place,
+                                                           int place_step) {
+    switch (step->kind) {
+    case FGN_ADD_CHANNEL:
+        apply_with_operands(add, value, count, operand, place, place_step);
+        break;
+    case FGN_SUBTRACT_CHANNEL:
+        apply_with_operands(subtract, value, count, operand, place, place_step);
+        break;
+    case FGN_MULTIPLY_CHANNEL:
+        apply_with_operands(multiply, value, count, operand, place, place_step);
+        break;
+    case FGN_DIVIDE_CHANNEL:
+        apply_with_operands(divide, value, count, operand, place, place_step);
+        break;
+    case FGN_PRELU:
+        apply_with_operands(prelu, value, count, operand, place, place_step);
+        break;
+    case FGN_HARDTANH:
+    case FGN_CLAMP:
+        apply_with_constants(hardtanh, step, value, count);
+        break;
+    case FGN_LEAKY_RELU:
+        apply_with_constants(leaky_relu, step, value, count);
+        break;
+    case FGN_RELU:
+        apply_to_each(relu, value, count);
+        break;
+    case FGN_MISH:
+        apply_to_each(mish, value, count);
+        break;
+    case FGN_SILU:
+        apply_to_each(silu, value, count);
+        break;
+    case FGN_DOUBLE:
+        apply_to_each(twice, value, count);
+        break;
+    default:
+        if (count <= RARE_AT_ONCE)
+            apply_rare_operator(step, value, count);
+        else
+            apply_rare_operator_in_turns(step, value, count);
+        break;
+    }
+}
+
+/* ---- Values with a place in y ---- */
+
+/* value[i] is in row `row` + i * row_step and channel `channel` + i * channel_step. */
+struct value_place {
+    int64_t row;
+    int64_t channel;
+    int row_step;
+    int channel_step;
+    int64_t rows; /* of y: for values of later rows, which nobody stores, the last row's operands are read */
+};
+
+/* The element of the operator's tensor, (rows, channels) of y's type, that a value meets. */
+static __forceinline__ __device__ float
+tensor_operand(const struct operators *list, const fgn_pointwise *step, int64_t row, int64_t channel) {
+    int64_t index = row * list->channels + channel;
+    if (list->type == FGN_FLOAT32)
+        return ((const float *)step->tensor)[index];
+    uint16_t bits = ((const uint16_t *)step->tensor)[index];
+    return list->type == FGN_FLOAT16 ? float_of_float16(bits) : float_of_bfloat16(bits);
+}
+
+static __forceinline__ __device__ void add_tensor(const struct operators *list, const fgn_pointwise *step,
+                                                  float *value, int count, struct value_place at) {
+#pragma unroll
+    for (int i = 0; i < count; i++) {
+        int64_t row = at.row + (int64_t)i * at.row_step;
+        if (row >= at.rows)
+            row = at.rows - 1;
+        value[i] += tensor_operand(list, step, row, at.channel + (int64_t)i * at.channel_step);
+    }
 }
 
 static __forceinline__ __device__ void apply_operators(const struct operators *list, float *value, int count,
-                                                       int64_t channel, int channel_step) {
+                                                       struct value_place at) {
 #pragma unroll 1
-    for (int step = 0; step < list->count; step++)
-        apply_operator(&list->step[step], value, count, channel, channel_step);
+    for (int i = 0; i < list->count; i++) {
+        const fgn_pointwise *step = &list->step[i];
+        if (step->kind == FGN_ADD_TENSOR)
+            add_tensor(list, step, value, count, at);
+        else
+            apply_operator_with(step, value, count, (const float *)step->channel + at.channel, evenly_spaced,
+                                at.channel_step);
+    }
 }

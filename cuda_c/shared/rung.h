@@ -17,6 +17,8 @@ extern "C" {
 
 struct operators {
     int count;
+    fgn_type type;    /* of the tensors that operators add, and of y */
+    int64_t channels; /* in a row of such a tensor */
     fgn_pointwise step[FGN_MAX_POINTWISE];
 };
 
@@ -116,18 +118,58 @@ cudaError_t float32_chain(const fgn_chain *chain, const float *x, float *y, stru
                           cudaStream_t stream);
 int float32_launches(const fgn_chain *chain);
 
-static inline struct operators operators_of(int count, const fgn_pointwise *step) {
+static inline struct operators operators_of(const fgn_chain *chain, int count, const fgn_pointwise *step) {
     struct operators list;
     memset(&list, 0, sizeof list);
     list.count = count;
+    list.type = chain->type;
+    list.channels = chain->out_features;
     for (int i = 0; i < count; i++)
         list.step[i] = step[i];
     return list;
 }
 
+static inline struct operators no_operators(void) {
+    struct operators list;
+    memset(&list, 0, sizeof list);
+    return list;
+}
+
+static inline struct operators operators_before(const fgn_chain *chain) {
+    return operators_of(chain, chain->before_count, chain->before);
+}
+
+static inline struct operators operators_after(const fgn_chain *chain) {
+    return operators_of(chain, chain->after_count, chain->after);
+}
+
 /* Whether an operator has a vector of channels. */
 static inline bool takes_channel(const fgn_pointwise *step) {
-    return step->kind == FGN_ADD_CHANNEL || step->kind == FGN_MULTIPLY_CHANNEL;
+    switch (step->kind) {
+    case FGN_ADD_CHANNEL:
+    case FGN_SUBTRACT_CHANNEL:
+    case FGN_MULTIPLY_CHANNEL:
+    case FGN_DIVIDE_CHANNEL:
+    case FGN_PRELU:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Whether an operator has a tensor of y's shape and type. */
+static inline bool takes_tensor(const fgn_pointwise *step) {
+    return step->kind == FGN_ADD_TENSOR;
+}
+
+/* Whether one of a chain's operators has a tensor. */
+static inline bool adds_tensor(const fgn_chain *chain) {
+    bool found = false;
+    for (int i = 0; i < chain->before_count; i++)
+        found = found || takes_tensor(&chain->before[i]);
+    for (int i = 0; i < chain->after_count; i++)
+        found = found || takes_tensor(&chain->after[i]);
+    return found;
 }
 
 /* Whether tensor cores have to be as accurate as float32: they take factors in 16-bit pieces then. */
@@ -150,7 +192,7 @@ static inline struct gemm gemm_of(const fgn_chain *chain, const float *x, float 
                         chain->batch,
                         chain->in_features,
                         chain->out_features,
-                        operators_of(chain->before_count, chain->before),
+                        operators_before(chain),
                         condition};
     return gemm;
 }
@@ -167,7 +209,7 @@ static inline struct group_norm norm_of(const fgn_chain *chain, const float *x, 
                               chain->out_features,
                               chain->groups,
                               chain->eps,
-                              operators_of(chain->after_count, chain->after),
+                              operators_after(chain),
                               condition};
     return norm;
 }
@@ -180,7 +222,7 @@ static inline int attribute_of_device(enum cudaDeviceAttr attribute) {
     return value;
 }
 
-cudaError_t pointwise(float *y, int64_t rows, int64_t channels, const fgn_pointwise *step,
-                      cudaStream_t stream);
+/* y[row, channel] = the one operator of y[row, channel]. */
+cudaError_t pointwise(float *y, int64_t rows, const struct operators *one, cudaStream_t stream);
 cudaError_t group_norm_1_naive(const struct group_norm *norm, struct moments *moments, cudaStream_t stream);
 cudaError_t group_norm_2_block(const struct group_norm *norm, cudaStream_t stream);

@@ -151,7 +151,7 @@ def key_of(chain, x: Tensor, parameters: tuple[Tensor | None, ...], version, pre
 def repeat(chain, x, parameters: tuple, version, precision) -> Tensor | None:
     """The result of an ordinary call that is like one before it, or None.
 
-    parameters: the weight, bias, norm_weight, norm_bias and the chain's channel vectors.
+    parameters: the weight, bias, norm_weight, norm_bias and the chain's operands, vectors and tensors.
     """
     if type(x) not in ORDINARY_TENSORS or type(parameters[0]) not in ORDINARY_TENSORS:
         return None
