@@ -49,7 +49,7 @@ class Chain:
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """The names of the (batch, out_features) tensors that its operators read, in the order of the steps."""
+        """The names of the (batch, out_features) tensors that its operators read, in their order."""
         return tuple(step.tensor for step in self.before + self.after if step.tensor is not None)
 
     @cached_property

@@ -373,8 +373,8 @@ def _chain_forward(
     version: str | None,
     precision: str | None,
 ) -> Tensor:
-    """before, after: the steps, separated by spaces, each kind or kind:operand. channels: the operands, vectors
-    and tensors. constants: a, b of each step."""
+    """before, after: the steps, separated by spaces, each kind or kind:operand. channels: the operands,
+    vectors and tensors. constants: a, b of each step."""
     remaining = iter(constants)
 
     def parse(steps: str) -> tuple[Pointwise, ...]:
@@ -458,7 +458,9 @@ def _check_call(version, precision, x, *, tensors=(), **others):
         raise TypeError(f"precision: expected None or a precision, got {type(precision).__name__}")
     _check_kind("x", x)
     for name, value in others.items():
-        _check_kind(name, value, x.device, (x.dtype,) if name in ("weight", *tensors) else (x.dtype, torch.float32))
+        _check_kind(
+            name, value, x.device, (x.dtype,) if name in ("weight", *tensors) else (x.dtype, torch.float32)
+        )
     for name, value in {"x": x, **others}.items():
         if value.requires_grad and torch.is_grad_enabled():
             raise RuntimeError(
@@ -485,8 +487,8 @@ def chain_forward(
 
     x: (batch, in_features). parameters: "weight" (out_features, in_features); "bias", "norm_weight" and
     "norm_bias" (out_features,), each of which may be missing or None; and (out_features,) for each name in
-    `chain.channels`, and (batch, out_features) for each name in `chain.tensors`. x, the weight and tensors are
-    float32, float16 or bfloat16, all of one dtype; vectors are of that dtype or float32.
+    `chain.channels`, and (batch, out_features) for each name in `chain.tensors`. x, the weight and tensors
+    are float32, float16 or bfloat16, all of one dtype; vectors are of that dtype or float32.
 
     version: a name from `fgn.versions()`; None is the one that was measured to be the fastest for such a
     chain, among those that run on x's device. precision: for float32, "ieee" or "tf32", which is a permission

@@ -2,8 +2,8 @@
 
 A row says what the operator is called, what it computes, in words that `cuda_c/fgn.h` repeats and by torch's
 own function, which is what results are checked against and what its derivative follows from. An operator is
-added by a row here, its name in `fgn_pointwise_kind`, and a case in `cuda_c/shared/pointwise.h` (its value) and
-`cuda_c/shared/pointwise_slopes.h` (its derivative); a test compares all four.
+added by a row here, its name in `fgn_pointwise_kind`, and a case in `cuda_c/shared/pointwise.h` (its value)
+and `cuda_c/shared/pointwise_slopes.h` (its derivative); a test compares all four.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Operator:
 
     formula: what it computes from the value v, the constants a and b, and `channel[c]` or `tensor[r, c]`.
     torch: the same as a function of v (batch, out_features), a, b, and the operand or None.
-    operand: "channel" where it reads a channel vector (out_features,), "tensor" where it reads a tensor of v's
-        shape, None where it reads neither.
+    operand: "channel" where it reads a channel vector (out_features,), "tensor" where it reads a tensor of
+        v's shape, None where it reads neither.
     defaults: a and b where nobody gives them, which are torch's own defaults.
     constants: what a and b are called in torch; empty where the operator does not read them.
     refusal: what is wrong with constants a and b, or None.
@@ -79,7 +79,9 @@ POINTWISE = {
     "relu": Operator("max(v, 0)", lambda v, a, b, _: F.relu(v)),
     "subtract_channel": Operator("v - channel[c]", lambda v, a, b, channel: v - channel, CHANNEL),
     "divide_channel": Operator("v / channel[c]", lambda v, a, b, channel: v / channel, CHANNEL),
-    "prelu": Operator("v > 0 ? v : channel[c] * v", lambda v, a, b, channel: F.prelu(v, channel), CHANNEL),
+    "prelu": Operator(
+        "v > 0 ? v : channel[c] * v", lambda v, a, b, channel: F.prelu(v, channel.reshape(-1)), CHANNEL
+    ),
     "add_tensor": Operator("v + tensor[r, c]", lambda v, a, b, tensor: v + tensor, TENSOR),
     "add": Operator("v + a", lambda v, a, b, _: v + a, constants=("other",)),
     "multiply": Operator("v * a", lambda v, a, b, _: v * a, defaults=(1.0, 0.0), constants=("other",)),
@@ -194,7 +196,7 @@ class Pointwise:
 
 
 def derivatives(step: Pointwise, v: Tensor, operand: Tensor | None = None):
-    """What autograd makes of the operator's meaning in torch: its derivative by v, and by its operand or None.
+    """What autograd makes of the operator's meaning in torch: its derivative by v, and by its operand.
 
     v: any shape, in whose dtype the derivative is computed; operand: of a shape that broadcasts to v's.
     """

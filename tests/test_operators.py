@@ -1,4 +1,4 @@
-"""The parts on their own: the matrix product, GroupNorm, and the pointwise operators one by one."""
+"""The parts on their own: the matrix product and GroupNorm. Pointwise operators: test_pointwise.py."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fgn
-from fgn.chains import POINTWISE, Chain, Pointwise, Shape
+from fgn.chains import Shape
 from fgn.functional import PRODUCT, launch_count
 from fgn.measure.compare import relative_error
 from fgn.native.library import version_names
@@ -93,57 +93,3 @@ def test_group_norm_of_nan_and_infinity(version, device):
 @pytest.mark.parametrize("eps", [0.0, 1e-12, 1.0])
 def test_group_norm_eps(version, device, eps):
     check_group_norm(uniform(4, 48, device=device), 4, version, eps=eps)
-
-
-CONSTANTS = {"hardtanh": (-0.5, 2.0), "leaky_relu": (0.01, 0.0)}
-BANDS = {
-    "denormal": (1e-44, 1e-38),
-    "tiny": (1e-30, 1e-10),
-    "small": (1e-4, 1e-1),
-    "moderate": (0.1, 10.0),
-    "large": (10.0, 120.0),
-    "huge": (1e10, 1e38),
-}
-EXTREMES = (0.0, -0.0, 1.0, -1.0, 20.0, -20.0, 100.0, -100.0, 3e38, -3e38, INFINITY, -INFINITY, NAN)
-
-
-def apply_operator(kind, values, channel, version):
-    """One operator on any values: GroupNorm with one channel per group turns zeros into its bias."""
-    step = Pointwise(
-        kind, *CONSTANTS.get(kind, (0.0, 0.0)), "channel" if POINTWISE[kind].uses_channel else None
-    )
-    chain = Chain("one_operator", (), values.numel(), (step,))
-    if launch_count(chain, Shape(1, 1, values.numel(), values.numel()), version, values.device) is None:
-        pytest.skip(f"{version} does not run groups of one channel")
-    x = torch.zeros(1, 1, device=values.device)
-    weight = torch.zeros(values.numel(), 1, device=values.device)
-    y = fgn.chain_forward(chain, x, {"weight": weight, "norm_bias": values, "channel": channel}, version)[0]
-    return step, y
-
-
-@every_version
-@pytest.mark.parametrize("kind", POINTWISE)
-@pytest.mark.parametrize("band", BANDS)
-def test_pointwise_operator(kind, band, version, device):
-    low, high = (torch.tensor(bound, dtype=torch.float64).log() for bound in BANDS[band])
-    magnitude = (low + (high - low) * torch.linspace(0, 1, 300, dtype=torch.float64)).exp().float()
-    values = torch.cat([magnitude, -magnitude]).to(device)
-    channel = uniform(600, device=device)
-    step, y = apply_operator(kind, values, channel, version)
-    operator = POINTWISE[kind].torch
-    expected = operator(values, step.a, step.b, channel)
-    exact = operator(values.double(), step.a, step.b, channel.double())
-    # What overflows in float32 alone is compared with torch's float32 result.
-    exact = torch.where(expected.isfinite(), exact, expected.double())
-    assert_close(y[:300], expected[:300], exact[:300])
-    assert_close(y[300:], expected[300:], exact[300:])
-
-
-@every_version
-@pytest.mark.parametrize("kind", POINTWISE)
-def test_pointwise_operator_at_the_extremes(kind, version, device):
-    values = torch.tensor(EXTREMES, device=device)
-    channel = torch.full_like(values, -2.0)
-    step, y = apply_operator(kind, values, channel, version)
-    expected = POINTWISE[kind].torch(values, step.a, step.b, channel)
-    assert torch.allclose(y, expected, rtol=4 * UNIT_ROUNDOFF, atol=0, equal_nan=True)
