@@ -10,11 +10,11 @@ import pandas as pd
 import torch
 
 from fgn.chains import CHAINS, Shape
+from fgn.ladder import default_device
 from fgn.native.library import BuildError, MissingToolError, for_device
-from fgn.native.versions import default_device
 from fgn.precision import PRECISIONS
 from fgn.profiling.ncu import ProfilerError
-from fgn.profiling.records import PARTS
+from fgn.profiling.recording import PARTS
 
 
 def build(arguments):
@@ -32,7 +32,7 @@ def build(arguments):
 
 def env(arguments):
     """Show what this machine has."""
-    from fgn import environment
+    from fgn.measure import environment
 
     print(environment().to_string(header=False))
 
@@ -57,7 +57,7 @@ def compare(arguments):
 def bench(arguments):
     """Time every version and torch."""
     from fgn import bench
-    from fgn.measure.bench import bench_all, bench_precisions
+    from fgn.measure.benchmark import bench_all, bench_precisions
     from fgn.measure.records import write, write_precisions
 
     device = torch.device(arguments.device) if arguments.device else default_device()
@@ -83,8 +83,9 @@ def bench(arguments):
 
 def source_view(arguments):
     """Show kernels' text with what each line asks of memory, counted on the simulator."""
-    from fgn import chain_forward, source_view
+    from fgn import chain_forward
     from fgn.chains import problem, random_inputs
+    from fgn.simulator.view import source_view
 
     device = torch.device("cpu")
     chain, shape = problem(arguments.chain or next(iter(CHAINS)), arguments.shape, device)
@@ -95,16 +96,16 @@ def source_view(arguments):
 def profile(arguments):
     """Show what each launch takes and moves: by ncu on a GPU, else as recorded, else as counted."""
     from fgn.plot import launches as launch_plots
-    from fgn.profiling import records as profile_records
+    from fgn.profiling import recording
     from fgn.profiling.session import open_session
 
     chains = [arguments.chain] if arguments.chain else list(CHAINS)
     if arguments.record is not None:
-        parts = arguments.part or profile_records.PARTS
-        shapes = [arguments.shape] if arguments.shape else profile_records.PROFILED_SHAPES
+        parts = arguments.part or recording.PARTS
+        shapes = [arguments.shape] if arguments.shape else recording.PROFILED_SHAPES
         folder = None if arguments.record is True else arguments.record
         subjects = [arguments.version] if arguments.version else None
-        folder = profile_records.record(folder, "cuda", parts, chains, shapes, subjects)
+        folder = recording.record(folder, "cuda", parts, chains, shapes, subjects)
         print(f"recorded in {folder}")
         return
     if arguments.part:
@@ -114,7 +115,7 @@ def profile(arguments):
         session = open_session(chain, arguments.shape, arguments.precision, arguments.version, **where)
         print(f"{session}\n{session.summary().to_string(index=False, float_format='{:.4g}'.format)}\n")
         if arguments.plots:
-            figures, reasons = launch_plots.draw(session.launches, session.roofs)
+            figures, reasons = launch_plots.draw(session.launches, session.machine)
             save(
                 {f"{chain}_{name}": figure for name, figure in figures.items()},
                 arguments.plots,
@@ -143,7 +144,7 @@ def plot(arguments):
     record = records.read(arguments.gpu)
     figures = {"gemm": plot.gemm_ladder(record.benchmark)}
     for sizes, rows in record.benchmark.groupby(["batch", "in_features", "out_features"], sort=False):
-        figures[f"times_{'x'.join(map(str, sizes))}"] = plot.times(rows, record.ceilings)
+        figures[f"times_{'x'.join(map(str, sizes))}"] = plot.times(rows, record.machine)
     if arguments.gpu in profile_records.recorded():
         figures["predicted"] = model_plots.checked(model.check(arguments.gpu), record.environment["device"])
         for chain in CHAINS:
@@ -171,13 +172,6 @@ def bugs(arguments):
             print(f"{row.file}\n    {row.found_by}: {row.where}")
         return
     print(f"{gallery.story(arguments.name)}\n\n{gallery.diff(arguments.name)}\n{gallery.run(arguments.name)}")
-
-
-def readme(arguments):
-    """Make the results table of README.md anew from profiles/."""
-    from readme import README, updated
-
-    README.write_text(updated(README.read_text()))
 
 
 def _shape(text: str) -> tuple[int, ...]:
@@ -243,7 +237,6 @@ def main():
     )  # fmt: skip
     profile_parser.add_argument("--part", action="append", choices=PARTS)
     command(bugs).add_argument("name", nargs="?", help="one of them; by default a table of all")
-    command(readme)
 
     arguments = parser.parse_args()
     try:

@@ -8,7 +8,7 @@ import torch
 
 from fgn.chains import Shape
 from fgn.functional import PRODUCT, launch_count
-from fgn.measure.compare import misplaced, relative_error
+from fgn.measure.accuracy import misplaced, relative_error
 from fgn.native.library import version_names
 from fgn.reference import chain_reference, chain_reference64, ieee_float32
 

@@ -187,7 +187,9 @@ def test_what_a_launch_reads_again_comes_from_l2_until_it_no_longer_fits():
 
         def call(size=size):
             counted.allow(memory=memory, out=out)
-            pointers = [fgn.library.ffi().cast("float *", tensor.data_ptr()) for tensor in (memory, out)]
+            pointers = [
+                fgn.native.library.ffi().cast("float *", tensor.data_ptr()) for tensor in (memory, out)
+            ]
             assert library.probe_read_twice(pointers[0], size // CHUNK_BYTES, pointers[1]) == 0
 
         (launch,) = fgn.count(call).to_dict("records")

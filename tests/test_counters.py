@@ -52,7 +52,7 @@ def test_a_read_out_of_bounds_is_stopped_and_told():
         # The kernel is told of one row of x more than it is allowed to read.
         counted.allow(x=x[:3], weight=weight, y=y)
         product = _c_chain(library, PRODUCT, Shape(4, 32, 32, 0), "ieee", {"weight": weight})
-        nowhere = fgn.library.ffi().NULL
+        nowhere = fgn.native.library.ffi().NULL
         status = library.fgn_forward(0, product, _pointer(x), _pointer(y), nowhere, 0, nowhere)
         fgn.functional._raise_for(library, status)
 

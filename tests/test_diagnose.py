@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import fgn
-from fgn.bugs.diagnose import _chain_mistakes, diagnose, diagnose_norm, diagnose_product, never_written
+from fgn.bugs.diagnosis import _chain_mistakes, diagnose, diagnose_norm, diagnose_product, never_written
 from fgn.chains import CHAINS, Shape, problem, random_inputs
 from fgn.functional import run_chain
 from fgn.native.library import version_names

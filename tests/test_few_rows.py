@@ -6,7 +6,7 @@ from accuracy import assert_accurate, with_groups
 
 from fgn.chains import CHAINS, Shape, random_inputs
 from fgn.functional import PRODUCT, launch_count, run_chain
-from fgn.measure.compare import misplaced, relative_error
+from fgn.measure.accuracy import misplaced, relative_error
 from fgn.precision import PRECISIONS
 from fgn.reference import chain_reference64, ieee_float32
 

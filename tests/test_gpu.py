@@ -10,7 +10,7 @@ from accuracy import with_groups
 import fgn
 from fgn.chains import CHAINS, Shape, default_shape, problem, random_inputs
 from fgn.functional import launch_count, run_chain
-from fgn.measure.compare import relative_error
+from fgn.measure.accuracy import relative_error
 from fgn.native.library import ROOT, version_names
 from fgn.reference import chain_reference64
 
@@ -172,7 +172,9 @@ def test_live_kernel_errors():
         fill[1, 1536](y, 1.0, 4)
     fill[1, 32](y, 1.0, 4)
     assert y.tolist() == [1.0] * 4
-    with pytest.raises(fgn.BuildError, match=r"broken\.cu\(2\): error: identifier \"b\" is undefined"):
+    with pytest.raises(
+        fgn.native.library.BuildError, match=r"broken\.cu\(2\): error: identifier \"b\" is undefined"
+    ):
         fgn.kernel("__global__ void broken(int *a) {\n    a[0] = b;\n}").build("cuda")
 
 

@@ -12,13 +12,13 @@ from matplotlib.text import Text
 import fgn
 from fgn.chains import CHAINS
 from fgn.functional import PRODUCT
-from fgn.measure.bench import COMPILED, EAGER
+from fgn.measure.benchmark import COMPILED, EAGER
 from fgn.plot import launches as launch_plots
-from fgn.plot import results
-from fgn.profiling import launch_words
+from fgn.plot import roofline, style
+from fgn.profiling import launch_words, launches
 from fgn.profiling import records as profile_records
 from fgn.profiling.launch_words import PARTS, part_of
-from fgn.profiling.profile import PROBLEM, SIMULATOR
+from fgn.profiling.profiler import PROBLEM, SIMULATOR
 from fgn.simulator import metrics
 
 RECORD = profile_records.read("h200")
@@ -83,7 +83,7 @@ def assert_legible(figure):
 )
 def test_recorded_profiles_are_drawn_without_overlap(problem):
     rows = recorded(**dict(zip(PROBLEM, problem, strict=True)))
-    figures, reasons = launch_plots.draw(rows, RECORD.roofs)
+    figures, reasons = launch_plots.draw(rows, RECORD.machine)
     assert not reasons and len(figures) == 7
     for figure in figures.values():
         assert_legible(figure)
@@ -100,7 +100,7 @@ def test_simulated_profiles_are_drawn_as_far_as_they_go(simulated):
 
 
 def test_every_axis_has_a_label_with_a_unit():
-    figures, _ = launch_plots.draw(NARROW, RECORD.roofs)
+    figures, _ = launch_plots.draw(NARROW, RECORD.machine)
     labels = {name: [axes.get_xlabel() for axes in figure.axes] for name, figure in figures.items()}
     assert "(ms)" in labels["time"][0] and "(MB)" in labels["dram"][0] and "(%)" in labels["stalls"][0]
     assert all("FLOP/B" in label for label in labels["roofline"]) and "%" in labels["occupancy"][0]
@@ -109,8 +109,8 @@ def test_every_axis_has_a_label_with_a_unit():
 
 def test_bars_are_as_long_as_the_launches_took():
     axes = launch_plots.bars(NARROW).axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == launch_plots.heads(NARROW).index.tolist()
-    for position, subject in enumerate(launch_plots.heads(NARROW).index):
+    assert [label.get_text() for label in axes.get_yticklabels()] == launches.heads(NARROW).index.tolist()
+    for position, subject in enumerate(launches.heads(NARROW).index):
         rows = NARROW[NARROW.subject == subject]
         took = rows[metrics.TIME].sum() / 1e6
         # A bar's middle is at the number of its version.
@@ -133,8 +133,8 @@ def test_the_shares_of_stalls_are_all_of_the_time():
 
 
 def test_operations_are_those_of_the_problem():
-    work = launch_plots.operations(NARROW)
-    main = launch_plots.heads(NARROW)
+    work = launches.operations(NARROW)
+    main = launches.heads(NARROW)
     for subject, launch in main.launch.items():
         row = NARROW.index[(NARROW.subject == subject) & (NARROW.launch == launch)]
         assert work[row].item() == 2 * 65536 * 512 * 512
@@ -144,14 +144,14 @@ def test_operations_are_those_of_the_problem():
 
 
 def test_nothing_is_above_the_roofs_that_were_measured():
-    roofs = RECORD.roofs
+    machine = RECORD.machine
     for problem in problems():
         rows = recorded(**dict(zip(PROBLEM, problem, strict=True)))
-        rate = launch_plots.operations(rows) / (rows[metrics.TIME] * 1e-9)
-        top = max(launch_plots._tops(problem.precision, roofs).values())
+        rate = launches.operations(rows) / (rows[metrics.TIME] * 1e-9)
+        top = max(roofline._tops(problem.precision, machine).values())
         assert rate.max() <= 1.05 * top
-        moved = launch_plots.level_bytes(rows).div(rows[metrics.TIME] * 1e-9, axis=0)
-        assert moved["DRAM"].max() <= 1.15 * roofs.dram_bytes_per_second
+        moved = launches.level_bytes(rows).div(rows[metrics.TIME] * 1e-9, axis=0)
+        assert moved["DRAM"].max() <= 1.15 * machine.dram_bytes_per_second
 
 
 def test_flows_of_the_naive_product_are_what_it_asks_for():
@@ -237,9 +237,9 @@ def test_colours_differ_for_colour_blind_readers(colours, seen_by):
 
 
 def test_a_version_has_the_same_colour_everywhere():
-    figures, _ = launch_plots.draw(NARROW, RECORD.roofs)
+    figures, _ = launch_plots.draw(NARROW, RECORD.machine)
     for subject in ("naive", "tiled", EAGER, COMPILED):
-        expected = matplotlib.colors.to_hex(results.colour(subject))
+        expected = matplotlib.colors.to_hex(style.colour(subject))
         bars = figures["occupancy"].axes[0].patches
         assert expected in [matplotlib.colors.to_hex(bar.get_facecolor()) for bar in bars]
         for name in ("time", "stalls", "pipes"):

@@ -174,7 +174,7 @@ def test_every_version_names_files_that_are_there():
 
 
 def test_environment_says_what_is_here():
-    table = fgn.environment()[""]
+    table = fgn.measure.environment()[""]
     assert table["torch"] == torch.__version__
     assert table[SIMULATOR.title].startswith("ready")
     assert (find_nvcc() is None) == (table["nvcc"] == "none")

@@ -149,11 +149,13 @@ def test_compiler_messages_have_the_lines_of_the_source():
     source = (
         "// comment\n__global__ void broken(int *a) {\n    extern __shared__ int s[];\n    a[0] = b;\n}\n"
     )
-    with pytest.raises(fgn.BuildError, match=r"broken\.cu:4:12: error: .*b.* undeclared"):
+    with pytest.raises(fgn.native.library.BuildError, match=r"broken\.cu:4:12: error: .*b.* undeclared"):
         fgn.kernel(source)[1, 1](torch.zeros(1, dtype=torch.int32))
-    with pytest.raises(fgn.BuildError, match=r"mine\.cu:2: .template. is C\+\+"):
+    with pytest.raises(fgn.native.library.BuildError, match=r"mine\.cu:2: .template. is C\+\+"):
         fgn.kernel("\ntemplate <int N> __global__ void f(int *a) {}", file="mine.cu").build()
-    with pytest.raises(fgn.BuildError, match=r"f\.cu:1: the brace that opens here is never closed"):
+    with pytest.raises(
+        fgn.native.library.BuildError, match=r"f\.cu:1: the brace that opens here is never closed"
+    ):
         fgn.kernel("__global__ void f(int *a) {\n a[0] = 1;\n").build()
 
 
@@ -163,7 +165,9 @@ def test_nvcc_compiles_the_same_source(monkeypatch):
     assert fgn.kernel(SCALE).build("cuda") == ""
     assert fgn.kernel(TYPICAL).build("cuda") == ""
     broken = fgn.kernel("__global__ void broken(int *a) {\n    a[0] = b;\n}")
-    with pytest.raises(fgn.BuildError, match=r'broken\.cu\(2\): error: identifier "b" is undefined'):
+    with pytest.raises(
+        fgn.native.library.BuildError, match=r'broken\.cu\(2\): error: identifier "b" is undefined'
+    ):
         broken.build("cuda")
 
 
@@ -215,24 +219,26 @@ def test_count(scale):
     assert row["kernel"] == "scale"
     assert row["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == 32
     assert row["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == 128
-    lines = fgn.count_lines(lambda: scale[4, 256](y, x, 1.0, 1024))
+    lines = fgn.simulator.count_lines(lambda: scale[4, 256](y, x, 1.0, 1024))
     assert list(zip(lines["file"], lines["line"], strict=True)) == [("scale.cu", 5)]
 
 
 def test_time(scale, device):
     x = torch.zeros(1024, device=device)
-    times = fgn.time(lambda: scale[4, 256](x, x, 1.0, 1024), device, seconds=0.05)
+    times = fgn.measure.time_call(lambda: scale[4, 256](x, x, 1.0, 1024), device, seconds=0.05)
     assert 0 < times["min_ms"] <= times["median_ms"] <= times["p90_ms"]
 
 
 def test_source_view(scale):
     x, y = torch.zeros(1024), torch.zeros(1024)
-    view = fgn.source_view(lambda: scale[4, 256](y, x, 1.0, 1024))
+    view = fgn.simulator.view.source_view(lambda: scale[4, 256](y, x, 1.0, 1024))
     (row,) = view.frame.to_dict("records")
     assert (row["line"], row["requests"], row["sectors"], row["sectors/request"]) == (5, 64, 256, 4.0)
     assert re.search(r"64 +256 +4\.0 .*#### +5  +y\[i\] = a \* x\[i\];", str(view))
     assert "a * x[i]" in view._repr_html_() and ">256</td>" in view._repr_html_()
-    of_a_rung = fgn.source_view(lambda: fgn.linear(torch.rand(40, 40), torch.rand(40, 40), version="naive"))
+    of_a_rung = fgn.simulator.view.source_view(
+        lambda: fgn.linear(torch.rand(40, 40), torch.rand(40, 40), version="naive")
+    )
     assert "naive_gemm_kernel (gemm_1_naive.cu)" in str(of_a_rung)
     assert len(of_a_rung.frame) > 0 and (of_a_rung.frame["requests"] > 0).all()
 

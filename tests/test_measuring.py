@@ -11,18 +11,21 @@ import fgn
 from fgn import bench as bench_function
 from fgn.chains import CHAINS, Shape, problem
 from fgn.functional import default_version
-from fgn.measure import records
-from fgn.measure.bench import COLUMNS, EAGER, F_LINEAR, Ceilings, floor, measure, tensor_core_versions
-from fgn.measure.compare import TORCH, misplaced, relative_error
+from fgn.measure import records, subjects
+from fgn.measure.accuracy import TORCH, misplaced, relative_error
+from fgn.measure.benchmark import COLUMNS, EAGER, F_LINEAR, measure, tensor_core_versions
+from fgn.measure.floors import floor
+from fgn.measure.machine import Machine
 from fgn.native.library import MissingToolError, version_names
 from fgn.plot import results as plot
+from fgn.plot import style
 from fgn.reference import ieee_float32
 
 SHAPE = Shape(6, 16, 32, 4)
 CPU = torch.device("cpu")
 TENSOR = tensor_core_versions(CPU)
 ORDINARY = [name for name in versions_on(CPU) if name not in TENSOR]
-CEILINGS = Ceilings(bytes_per_second=4e12, operations_per_second=5e13)
+MACHINE = Machine("a GPU", 4e12, {"ieee": 5e13})
 
 
 @pytest.mark.parametrize("name", CHAINS)
@@ -121,7 +124,7 @@ def test_tf32_is_off_inside_and_restored():
 
 def test_floor():
     # 2 x 3 -> 4 with four vectors: 6 + 12 + 8 elements and 4 x 4 of parameters, 4 bytes each.
-    least = floor("gemm_biasadd_hardtanh_mish_groupnorm", (2, 3, 4, 2), Ceilings(1e3, 1e6))
+    least = floor("gemm_biasadd_hardtanh_mish_groupnorm", (2, 3, 4, 2), Machine("slow", 1e3, {"ieee": 1e6}))
     assert least.bytes == 4 * (6 + 12 + 8 + 16)
     assert least.operations == 2 * 4 * (2 * 3 + 1 + 8 + 3)
     assert least.memory_ms == pytest.approx(168.0) and least.compute_ms == pytest.approx(0.144)
@@ -129,8 +132,8 @@ def test_floor():
 
 
 def test_ceilings(device):
-    ceilings = fgn.measure_ceilings(device)
-    assert ceilings.bytes_per_second > 1e9 and ceilings.operations_per_second > 1e9
+    machine = fgn.measure.measure_machine(device)
+    assert machine.dram_bytes_per_second > 1e9 and machine.product_operations_per_second["ieee"] > 1e9
 
 
 @pytest.fixture(scope="module")
@@ -141,14 +144,14 @@ def record(tmp_path_factory):
         for module in (bench_module(), records):
             patch.setattr(module, "recorded_shapes", lambda device: (SHAPE,))
             patch.setattr(module, "precision_problems", lambda device: [(one_chain, SHAPE, "ieee")])
-        patch.setattr(records, "measure_ceilings", lambda device: CEILINGS)
+        patch.setattr(records, "measure_machine", lambda device: MACHINE)
         records.write(profiles / "test", torch.device("cpu"), progress=False, seconds=0)
         records.write_precisions(profiles / "test", torch.device("cpu"), progress=False, seconds=0)
     return records.read("test", profiles)
 
 
 def test_what_is_recorded_is_read_back(record):
-    assert record.ceilings == CEILINGS
+    assert record.machine == MACHINE
     assert {"date", "torch", "python", "commit", "torch fp32 matmul precision"} <= set(record.environment)
     assert record.environment["torch fp32 matmul precision"] == "ieee"
     assert tuple(record.benchmark.columns) == COLUMNS
@@ -167,7 +170,7 @@ def labels_of(axes):
 
 def test_plots_name_every_subject_and_unit(record):
     one = record.benchmark[record.benchmark.chain == next(iter(CHAINS))]
-    times = plot.times(one, CEILINGS)
+    times = plot.times(one, MACHINE)
     assert set(labels_of(times.axes[0])) == {*ORDINARY, EAGER, F_LINEAR}
     assert "ms" in times.axes[0].get_xlabel()
     assert len([axes for axes in plot.times(record.benchmark).axes if axes.get_visible()]) == len(CHAINS)
@@ -184,19 +187,21 @@ def test_recorded_results_are_drawn_without_a_compiler(record, monkeypatch):
     measured = {*record.benchmark.subject, *record.precisions.subject}
     ladder = [name for name in version_names() if name in measured]
     with monkeypatch.context() as patch:
-        patch.setattr(plot, "ladder", lambda: ladder)
-        expected = [plot.colour(name) for name in ladder]
-    monkeypatch.setattr(plot, "version_names", missing)
-    monkeypatch.setattr(plot, "recorded", lambda: ["test"])
-    monkeypatch.setattr(plot, "read", lambda name: record)
-    monkeypatch.setattr(plot, "ladder", plot.ladder.__wrapped__)
-    plot.times(record.benchmark, CEILINGS)
-    assert [plot.colour(name) for name in ladder] == expected
+        patch.setattr(style, "ladder", lambda: ladder)
+        expected = [style.colour(name) for name in ladder]
+    monkeypatch.setattr(subjects, "version_names", missing)
+    monkeypatch.setattr(subjects, "recorded", lambda: ["test"])
+    monkeypatch.setattr(subjects, "read", lambda name: record)
+    without_cache = subjects.ladder.__wrapped__
+    for module in (subjects, style):
+        monkeypatch.setattr(module, "ladder", without_cache)
+    plot.times(record.benchmark, MACHINE)
+    assert [style.colour(name) for name in ladder] == expected
 
 
 def test_every_subject_has_a_colour_of_its_own():
-    subjects = [*version_names(), *(name for name in plot.TORCH_COLOURS if name != TORCH)]
-    assert len({str(plot.colour(name)) for name in subjects}) == len(subjects)
+    names = [*version_names(), *(name for name in style.TORCH_COLOURS if name != TORCH)]
+    assert len({str(style.colour(name)) for name in names}) == len(names)
 
 
 def test_results_table(record, tmp_path):

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 import fgn
 from fgn.chains import CHAINS, Shape, problem
-from fgn.measure.bench import COMPILED, EAGER, F_LINEAR, Ceilings
+from fgn.measure.benchmark import COMPILED, EAGER, F_LINEAR
 from fgn.model import costs
 from fgn.model import predictions as model
 from fgn.model.work import STANDS_BY, SUBJECTS, works
@@ -50,7 +50,7 @@ def test_bytes_of_one_launch_are_those_of_the_floor():
     chain, shape = problem(NAME, NARROW)
     for subject in ("one_kernel", "hopper"):
         product = next(w for w in works(chain, shape, subject) if w.launch.startswith("product"))
-        assert product.read + product.written == fgn.floor(chain, shape, Ceilings(1, 1)).bytes
+        assert product.read + product.written == fgn.measure.least_work(chain, shape).bytes
 
 
 def test_what_does_not_run_is_refused():
@@ -68,10 +68,10 @@ def test_what_does_not_run_is_refused():
 
 
 def test_the_profiles_are_of_the_launches_that_the_model_knows(card):
-    """Else a kernel would quietly lose its cost: profile again, or teach `fgn.work` the new launches."""
+    """Else a kernel would quietly lose its cost: profile again, or teach the model the new launches."""
     launches = profile_records.read(RECORD).launches
     calls = launches.groupby(["chain", *Shape._fields, "precision", "subject"], sort=False)
-    found = list(costs._profiled(launches, card.multiprocessors))
+    found = list(costs._profiled(launches, card.machine.multiprocessors))
     known = {(row["chain"], row["batch"], row["precision"], row["subject"]) for _, row in found}
     assert {(key[0], key[1], key[-2], key[-1]) for key, _ in calls} == known
 
@@ -81,7 +81,7 @@ def test_costs_are_found_for_every_kernel(card):
         for precision in PRECISIONS:
             for shape in (NARROW, (1024, 8192, 8192, 256), (16, 8192, 8192, 256), (40, 1024, 1024, 32)):
                 try:
-                    launches = works(*problem(NAME, shape), subject, precision, card.multiprocessors)
+                    launches = works(*problem(NAME, shape), subject, precision, card.machine.multiprocessors)
                 except ValueError:
                     continue
                 assert {work.kernel for work in launches} - {STANDS_BY} <= set(card.costs)
@@ -115,7 +115,7 @@ def test_a_call_takes_no_less_than_its_bytes_and_its_launches(card):
                 continue
             needs = table[["DRAM, µs", "L2, µs", "multiprocessors, µs"]].max(axis=1)
             assert (table["µs"] >= needs).all()
-            assert table["launch itself, µs"].sum() >= len(table) * card.roofs.launch_seconds * 1e6 * 0.999
+            assert table["launch itself, µs"].sum() >= len(table) * card.machine.launch_seconds * 1e6 * 0.999
             assert set(table.binds) <= {*costs.PARTS, "DRAM", "L2", "launch", "epilogue", "waiting"}
 
 

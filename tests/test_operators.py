@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import fgn
 from fgn.chains import Shape
 from fgn.functional import PRODUCT, launch_count
-from fgn.measure.compare import relative_error
+from fgn.measure.accuracy import relative_error
 from fgn.native.library import version_names
 from fgn.reference import ieee_float32
 

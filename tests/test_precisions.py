@@ -9,8 +9,8 @@ from accuracy import with_groups
 import fgn
 from fgn.chains import CHAINS, Shape, random_inputs
 from fgn.functional import PRODUCT, launch_count, run_chain
-from fgn.measure.bench import tensor_core_versions
-from fgn.measure.compare import misplaced, relative_error
+from fgn.measure.accuracy import misplaced, relative_error
+from fgn.measure.benchmark import tensor_core_versions
 from fgn.native import prepared
 from fgn.native.library import version_names
 from fgn.precision import PRECISIONS, resolve, torch_precision

@@ -15,11 +15,11 @@ import torch
 
 import fgn
 from fgn.chains import CHAINS
-from fgn.measure.ceilings import Roofs
+from fgn.measure.machine import Machine
 from fgn.native.library import ROOT
-from fgn.profiling import ncu, ncu_target, session
+from fgn.profiling import ncu, recording, session, target
 from fgn.profiling import records as profile_records
-from fgn.profiling.profile import IDENTITY, PROBLEM, SIMULATOR, subjects
+from fgn.profiling.profiler import IDENTITY, PROBLEM, SIMULATOR, subjects
 from fgn.simulator import metrics
 
 NAME = "gemm_biasadd_hardtanh_mish_groupnorm"
@@ -95,7 +95,7 @@ def test_recorded_launches():
     assert list(launches.columns[: len(IDENTITY)]) == IDENTITY
     assert set(launches.chain) == set(CHAINS) and {"ieee", "tf32", "bf16"} <= set(launches.precision)
     assert launches[metrics.TIME].gt(0).all()
-    assert record.machine == record.environment["device"] == "NVIDIA H200"
+    assert record.machine.name == record.environment["device"] == "NVIDIA H200"
     assert launches.attrs == {
         "machine": "NVIDIA H200, recorded",
         "multiprocessors": 132,
@@ -105,7 +105,7 @@ def test_recorded_launches():
         assert list(rows.launch) == list(range(len(rows)))
     # The numbers of a launch agree with each other: the bytes and the time with the rate.
     rate = (launches[metrics.DRAM_READ] + launches[metrics.DRAM_WRITE]) / (launches[metrics.TIME] * 1e-9)
-    assert rate.max() < 1.15 * record.roofs.dram_bytes_per_second
+    assert rate.max() < 1.15 * record.machine.dram_bytes_per_second
 
 
 def test_recorded_launches_are_written_and_read_back(tmp_path):
@@ -115,7 +115,7 @@ def test_recorded_launches_are_written_and_read_back(tmp_path):
     profile_records.write_launches(record.launches, folder)
     written = (folder / profile_records.LAUNCHES).read_text()
     assert written == (profile_records.PROFILES / "h200" / profile_records.LAUNCHES).read_text()
-    for file in ("ceilings.json", profile_records.ENVIRONMENT):
+    for file in ("machine.json", profile_records.ENVIRONMENT):
         (folder / file).write_text((profile_records.PROFILES / "h200" / file).read_text())
     read = profile_records.read("card", tmp_path)
     pd.testing.assert_frame_equal(read.launches, record.launches)
@@ -127,7 +127,7 @@ def test_a_problem_that_is_recorded_again_replaces_only_itself(tmp_path):
     profile_records.write_launches(launches, tmp_path)
     again = launches[(launches.chain == NAME) & (launches.batch == NARROW[0])].copy()
     again[metrics.TIME] *= 2
-    merged = profile_records._merged(tmp_path, again)
+    merged = recording._merged(tmp_path, again)
     assert len(merged) == len(launches)
     same = (merged.chain == NAME) & (merged.batch == NARROW[0])
     assert merged[same][metrics.TIME].sum() == pytest.approx(again[metrics.TIME].sum())
@@ -138,7 +138,7 @@ def test_a_problem_that_is_recorded_again_replaces_only_itself(tmp_path):
 
 def test_what_is_recorded_is_every_version_of_every_chain():
     launches = profile_records.read("h200").launches
-    shapes = {shape[:3] for shape in profile_records.PROFILED_SHAPES}
+    shapes = {shape[:3] for shape in recording.PROFILED_SHAPES}
     sizes = launches[["batch", "in_features", "out_features"]].drop_duplicates()
     assert shapes <= set(sizes.itertuples(index=False, name=None))
     for _, rows in launches[launches.precision == "ieee"].groupby(["chain", "batch"]):
@@ -154,7 +154,7 @@ def test_what_is_recorded_is_every_version_of_every_chain():
     ],
 )
 def test_a_card_has_a_folder_of_its_own(card, folder):
-    assert profile_records.folder_of(card) == folder
+    assert recording.folder_of(card) == folder
 
 
 def test_nothing_recorded_is_said():
@@ -215,7 +215,7 @@ def failing_ncu(tmp_path, words):
 def test_what_ncu_cannot_do_is_said_in_one_line(tmp_path, monkeypatch, words, fix):
     program = failing_ncu(tmp_path, words)
     monkeypatch.setattr(ncu, "find_ncu", lambda: program)
-    with pytest.raises(fgn.ProfilerError) as caught:
+    with pytest.raises(fgn.profiling.ProfilerError) as caught:
         ncu.run([sys.executable, "-c", "pass"], tmp_path / "report.ncu-rep", [metrics.TIME])
     assert fix in str(caught.value) and "\n" not in str(caught.value)
 
@@ -224,7 +224,7 @@ def test_without_permission_the_recorded_profiles_are_there(tmp_path, monkeypatc
     program = failing_ncu(tmp_path, "==ERROR== ERR_NVGPUCTRPERM")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(ncu, "find_ncu", lambda: program)
-    monkeypatch.setattr(sys.modules["fgn.profiling.profile"], "subjects", lambda described: ["fused"])
+    monkeypatch.setattr(sys.modules["fgn.profiling.profiler"], "subjects", lambda described: ["fused"])
     with pytest.warns(UserWarning, match="RmProfilingAdminOnly.*these are the profiles of NVIDIA H200"):
         rows = fgn.profile(NAME, shape=NARROW, version="fused", progress=False)
     assert len(rows) == 2
@@ -248,7 +248,7 @@ def ncu_with_a_report(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda: gpu)
     monkeypatch.setattr(ncu, "find_ncu", lambda: str(program))
     monkeypatch.setattr(
-        sys.modules["fgn.profiling.profile"], "subjects", lambda described: ["naive", "fused"]
+        sys.modules["fgn.profiling.profiler"], "subjects", lambda described: ["naive", "fused"]
     )
     return seen
 
@@ -272,7 +272,9 @@ def test_report_is_named_like_one(ncu_with_a_report, tmp_path):
 
 
 def test_a_version_that_does_not_run_is_named(ncu_with_a_report):
-    with pytest.raises(RuntimeError, match=r"version: 'few_rows' does not run .* 1024 8192 8192 256 ieee"):
+    with pytest.raises(
+        RuntimeError, match=r"version: 'few_rows' does not run .* 1024 × 8192 → 8192, groups: 256"
+    ):
         fgn.profile(NAME, version="few_rows", progress=False)
 
 
@@ -309,7 +311,7 @@ def test_the_parameters_of_a_weight_are_not_profiled():
 
 
 def test_a_call_of_ones_own_has_no_fallback(without_gpu):
-    with pytest.raises(fgn.ProfilerError, match="torch sees no GPU"):
+    with pytest.raises(fgn.profiling.ProfilerError, match="torch sees no GPU"):
         fgn.profile(lambda: None)
 
 
@@ -319,7 +321,7 @@ FILL = "__global__ void fill(float *y, float value) {\n    y[threadIdx.x] = valu
 def test_a_live_kernel_goes_to_another_process(tmp_path):
     fill, y = fgn.kernel(FILL), torch.zeros(4)
     fill[1, 4](y, 1.0)
-    ncu_target.save([ncu_target.Task(call=lambda: fill[1, 4](y, 2.0) or y)], tmp_path / "job.pt")
+    target.save([target.Task(call=lambda: fill[1, 4](y, 2.0) or y)], tmp_path / "job.pt")
     script = "import sys, torch; print(torch.load(sys.argv[1], weights_only=False)[0].call().tolist())"
     arguments = [sys.executable, "-c", script, str(tmp_path / "job.pt")]
     result = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True)
@@ -331,7 +333,7 @@ def test_a_call_that_cannot_be_sent_is_refused(tmp_path):
     with pytest.raises(
         TypeError, match="model_or_kernel: expected a call that can be sent to another process"
     ):
-        ncu_target.save([ncu_target.Task(call=lambda: lock)], tmp_path / "job.pt")
+        target.save([target.Task(call=lambda: lock)], tmp_path / "job.pt")
 
 
 @pytest.mark.parametrize(
@@ -364,11 +366,11 @@ def test_unknown_arguments_are_named(arguments, message):
 
 
 def test_recording_needs_a_gpu_and_changes_nothing_without(without_gpu, tmp_path):
-    with pytest.raises(fgn.ProfilerError, match="torch sees no GPU"):
-        profile_records.record(tmp_path / "card")
+    with pytest.raises(fgn.profiling.ProfilerError, match="torch sees no GPU"):
+        recording.record(tmp_path / "card")
     assert not (tmp_path / "card").exists()
-    with pytest.raises(ValueError, match="parts: expected some of ceilings, reports, launches, got 'all'"):
-        profile_records.record(tmp_path / "card", parts=["all"])
+    with pytest.raises(ValueError, match="parts: expected some of machine, reports, launches, got 'all'"):
+        recording.record(tmp_path / "card", parts=["all"])
 
 
 @pytest.fixture
@@ -388,41 +390,39 @@ def fake_gpu(monkeypatch):
         )
         return rows[[(chain, tuple(sizes)) in wanted for chain, sizes in problems]]
 
-    monkeypatch.setattr(profile_records, "require_gpu", lambda: None)
-    monkeypatch.setattr(profile_records, "collect", collect)
+    monkeypatch.setattr(recording, "require_gpu", lambda: None)
+    monkeypatch.setattr(recording, "collect", collect)
     monkeypatch.setattr(
-        profile_records,
+        recording,
         "recorded_environment",
-        lambda device: {"device": "NVIDIA H1", "multiprocessors": 100},
+        lambda device: {"device": "NVIDIA H1", "multiprocessors": 100, "date": "today", "commit": "this"},
     )
-    monkeypatch.setattr(profile_records.ceilings, "measure_roofs", lambda device: recorded.roofs)
-    monkeypatch.setattr(profile_records, "subjects", lambda described: subjects(described, "cpu"))
-    monkeypatch.setattr(
-        profile_records, "versions", lambda chain, shape, device: fgn.versions(chain, shape, "cpu")
-    )
+    monkeypatch.setattr(recording.machines, "measure_machine", lambda device: recorded.machine)
+    monkeypatch.setattr(recording, "subjects", lambda described: subjects(described, "cpu"))
+    monkeypatch.setattr(recording, "versions", lambda chain, shape, device: fgn.versions(chain, shape, "cpu"))
     return collected
 
 
 def test_a_recording(fake_gpu, tmp_path, monkeypatch):
-    monkeypatch.setattr(profile_records, "PROFILES", tmp_path)
-    folder = profile_records.record(shapes=[NARROW], progress=False)
+    monkeypatch.setattr(recording, "PROFILES", tmp_path)
+    folder = recording.record(shapes=[NARROW], progress=False)
     assert folder == tmp_path / "h1"
     assert {file.name for file in folder.iterdir()} == {
-        *("ceilings.json", "launches.csv", "profiled.json", "reports"),
+        *("machine.json", "launches.csv", "profiled.json", "reports"),
     }
     assert {file.name for file in (folder / "reports").iterdir()} == {
         *("ladder.ncu-rep", "source.ncu-rep"),
     }
     assert len(fake_gpu) == 2 + len(CHAINS)
     read = profile_records.read("h1", tmp_path)
-    assert set(read.launches.batch) == {NARROW[0]} and read.machine == "NVIDIA H1"
+    assert set(read.launches.batch) == {NARROW[0]} and read.environment["device"] == "NVIDIA H1"
     ladder, source = ([task.subject for task in tasks] for tasks, _, _ in fake_gpu[:2])
     assert ladder == ["naive", "shared_tile", "tiled", "fused", "one_kernel"]
     assert source == ["naive", "coalesced", "shared_tile"]
 
 
 def test_every_version_is_recorded_at_each_precision_that_it_is_made_for(fake_gpu, tmp_path):
-    profile_records.record(tmp_path, parts=["launches"], chains=[NAME], shapes=[NARROW], progress=False)
+    recording.record(tmp_path, parts=["launches"], chains=[NAME], shapes=[NARROW], progress=False)
     ((tasks, names, _),) = fake_gpu
     assert tuple(names) == metrics.SETS["default"]
     by_precision = {}
@@ -451,8 +451,8 @@ def test_every_version_is_recorded_at_each_precision_that_it_is_made_for(fake_gp
 
 def test_a_session_of_recorded_launches():
     here = session.open_session(NAME, NARROW, recorded="h200")
-    assert isinstance(here.roofs, Roofs) and here.note == "" and "NVIDIA H200, recorded" in str(here)
-    assert here.shape == NARROW and here.steps == 65536 * 512 * 512 / 32
+    assert isinstance(here.machine, Machine) and here.note == "" and "NVIDIA H200, recorded" in str(here)
+    assert here.problem.shape == NARROW and here.steps == 65536 * 512 * 512 / 32
     assert here.product("fused").kernel == "fused_gemm_kernel"
     assert here.total("fused", metrics.TIME) == here.of("fused")[metrics.TIME].sum()
     assert len(here.summary()) == len(here.launches)
@@ -473,12 +473,12 @@ def test_a_session_without_a_gpu_says_why(without_gpu):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         here = session.open_session(NAME, NARROW)
-    assert "torch sees no GPU" in str(here) and here.roofs is not None
+    assert "torch sees no GPU" in str(here) and here.machine is not None
 
 
 def test_a_session_on_the_simulator():
     here = session.open_session(NAME, SMALL, version="fused", device="cpu")
-    assert here.roofs is None and here.machine == SIMULATOR
+    assert here.machine is None and here.origin == SIMULATOR
     assert "DRAM read, MB" in here.summary() and "µs" not in here.summary()
 
 
@@ -515,7 +515,7 @@ def test_command_line_counts_on_the_simulator(tmp_path):
     "arguments, message",
     [
         (["--gpu=nowhere"], "no profiles are recorded for 'nowhere'"),
-        (["--part=ceilings"], "--part: expected together with --record"),
+        (["--part=machine"], "--part: expected together with --record"),
         (["--version=fastest"], "version: expected some of naive"),
         pytest.param(
             ["--record"],
@@ -586,9 +586,9 @@ def test_a_live_kernel_is_profiled():
 
 @on_gpu
 def test_recording_a_part(tmp_path, monkeypatch):
-    monkeypatch.setattr(profile_records, "PROFILED_PRECISIONS", ("bf16",))
+    monkeypatch.setattr(recording, "PROFILED_PRECISIONS", ("bf16",))
     chain, shape = "gemm_groupnorm_hardtanh", (256, 512, 512, 32)
-    folder = profile_records.record(tmp_path / "card", "cuda", ["launches"], [chain], [shape], progress=False)
+    folder = recording.record(tmp_path / "card", "cuda", ["launches"], [chain], [shape], progress=False)
     launches = pd.read_csv(folder / profile_records.LAUNCHES)
     assert set(launches.precision) == {"bf16"}
     assert {"tensor_core", "torch eager", "torch.compile"} <= set(launches.subject)

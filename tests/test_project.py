@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 import torch
@@ -31,7 +32,7 @@ def test_environment_yml_has_the_versions_of_pyproject():
 
 def test_readme_is_up_to_date_with_profiles():
     text = (ROOT / "README.md").read_text()
-    assert updated(text) == text, "run: python -m fgn readme"
+    assert updated(text) == text, "run: python tools/readme.py"
 
 
 def test_every_name_that_fgn_promises_is_there():
@@ -101,3 +102,11 @@ def test_command_line_refuses_in_one_sentence(arguments, message):
     result = run(*arguments)
     assert result.returncode != 0
     assert message in result.stderr and "Traceback" not in result.stderr
+
+
+def test_no_public_function_has_the_name_of_a_module_beside_it():
+    """Else `fgn.bench.RIVALS` would be an attribute of a function, for a reader who means the module."""
+    for package in (fgn, *(getattr(fgn, name) for name in fgn._PACKAGES)):
+        modules = {path.stem for path in Path(package.__file__).parent.iterdir()}
+        assert not modules & set(getattr(package, "__all__", ())), package.__name__
+        assert all(hasattr(package, name) for name in getattr(package, "__all__", ()))

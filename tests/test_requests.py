@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import fgn
-from fgn.bugs.diagnose import diagnose, never_written
+from fgn.bugs.diagnosis import diagnose, never_written
 from fgn.live.kernels import kernel
-from fgn.plot import results as plot
+from fgn.plot import lessons as plot
+from fgn.plot import results
 from fgn.simulator.counted import count
 from fgn.teaching import lessons as teach
 
@@ -89,7 +90,7 @@ def test_error_maps_show_what_diagnose_has():
     errors = diagnose(y, chain, x, parameters).errors
     assert errors[:, 16:].isnan().all() and errors[:, :16].isfinite().all()
     assert errors[0, 0].item() == pytest.approx(1.0, rel=1e-3)
-    figure = plot.error_maps({"a": errors, "b": errors})
+    figure = results.error_maps({"a": errors, "b": errors})
     assert [axes.get_title() for axes in figure.axes[:2]] == ["a", "b"]
 
 

@@ -6,13 +6,15 @@ import torch
 
 import fgn
 from fgn.chains import CHAINS, default_shape
-from fgn.measure.bench import Ceilings
-from fgn.measure.compare import TORCH
+from fgn.measure.accuracy import TORCH
+from fgn.measure.machine import Machine
+from fgn.plot import lessons
 from fgn.plot import results as plot
+from fgn.plot.roofline import chain_roofline
 from fgn.teaching import lessons as teach
 
 NAME = "gemm_biasadd_hardtanh_mish_groupnorm"
-MACHINE = teach.Machine("a GPU", Ceilings(4e12, 5e13), 100, 2e9, 50_000_000, 128)
+MACHINE = Machine("a GPU", 4e12, {"ieee": 5e13}, multiprocessors=100, clock_hz=2e9, l2_bytes=50_000_000)
 
 
 @pytest.fixture
@@ -26,7 +28,7 @@ def nothing_known(monkeypatch):
 def on_a_gpu(monkeypatch):
     """As if this machine had `MACHINE`; nothing runs there."""
     monkeypatch.setattr(teach, "default_device", lambda: torch.device("cuda"))
-    monkeypatch.setattr(teach, "_gpu_here", lambda: MACHINE)
+    monkeypatch.setattr(teach, "machine_here", lambda: MACHINE)
 
 
 def times(setting, **by_subject):
@@ -52,7 +54,7 @@ def test_launches_are_those_that_the_library_counts(name):
 def test_bytes_of_one_launch_are_those_of_the_floor():
     shape = (1024, 8192, 8192, 256)
     (whole,) = teach.launches(NAME, shape, "one_kernel").itertuples()
-    assert whole.read + whole.written == fgn.floor(NAME, shape, Ceilings(1, 1)).bytes
+    assert whole.read + whole.written == fgn.measure.least_work(NAME, shape).bytes
     assert teach.rest_ms(NAME, shape, "one_kernel", MACHINE) == 0
     fused = teach.rest_ms(NAME, shape, "fused", MACHINE, launch_seconds=0)
     assert fused == pytest.approx(4 * 2 * (1024 * 8192 + 8192) / 4e12 * 1e3, rel=1e-3)
@@ -76,10 +78,10 @@ def test_predictions_without_a_machine_stop_at_cycles(nothing_known):
         "L1 lines": 33.0,
     }
     assert prediction.ms.isna().all() and setting.measured(times(setting, naive=1.0), "naive") == {}
-    assert "cycles" in plot.limits(prediction, {}).axes[0].get_xlabel()
+    assert "cycles" in lessons.limits(prediction, {}).axes[0].get_xlabel()
     here = times(setting, naive=1.0)
     assert list(setting.beside(here).machine.unique()) == ["here: the simulator"]
-    assert setting.ceilings() == {} and teach.beyond_product(setting).empty
+    assert setting.machines() == {} and teach.beyond_product(setting).empty
 
 
 def test_predictions_with_a_machine_are_times(on_a_gpu):
@@ -88,13 +90,13 @@ def test_predictions_with_a_machine_are_times(on_a_gpu):
     steps = 1024 * 8192 * 8192 / 32
     assert prediction.ms["L1 lines"] == pytest.approx(33 * steps / (100 * 2e9) * 1e3)
     assert prediction.ms["memory bytes"] == pytest.approx(
-        fgn.floor(NAME, setting.machine_shape, MACHINE.ceilings).memory_ms
+        fgn.measure.floor(NAME, setting.machine_shape, MACHINE).memory_ms
     )
     measured = setting.measured(times(setting, naive=500.0), "naive")
     assert measured["a GPU, here"] == 500.0
     explained = teach.explain(prediction, {"a GPU, here": 500.0})
     assert explained.iloc[:, 1]["L1 lines"] == pytest.approx(100 * prediction.ms["L1 lines"] / 500)
-    assert setting.ceilings()["here: a GPU"] == MACHINE.ceilings
+    assert setting.machines()["here: a GPU"] == MACHINE
     assert "here: a GPU" in set(setting.beside(times(setting, naive=500.0)).machine)
     assert teach.bandwidth(setting, 128, measured).loc["a GPU, here", "TB/s"] == pytest.approx(
         128 * steps / 0.5 / 1e12
@@ -130,14 +132,14 @@ def test_recorded_results_are_there_for_the_notebooks():
         len(saved) == len(bought) == len(record.benchmark.drop_duplicates(["chain", "batch", "in_features"]))
     )
     assert (bought.ms > 0).all()
-    curves = teach.fusion_curves(teach.machine_of(record.environment), [512, 8192])
+    curves = teach.fusion_curves(record.machine, [512, 8192])
     assert (curves.loc[512] > curves.loc[8192]).all() and list(curves) == list(CHAINS)
     points = teach.roofline_points(record.benchmark, ["torch eager", "fused"])
     for figure in (
-        plot.savings(saved),
-        plot.share_of_fusion(curves, saved),
-        plot.roofline(points, {"H200": record.ceilings}),
-        plot.traffic({name: teach.launches(NAME, (64, 64, 64, 4), name) for name in ("naive", "fused")}),
-        plot.times(setting.beside(times(setting, naive=1.0)), setting.ceilings()),
+        lessons.savings(saved),
+        lessons.share_of_fusion(curves, saved),
+        chain_roofline(points, {"H200": record.machine}),
+        lessons.traffic({name: teach.launches(NAME, (64, 64, 64, 4), name) for name in ("naive", "fused")}),
+        plot.times(setting.beside(times(setting, naive=1.0)), setting.machines()),
     ):
         figure.canvas.draw()

@@ -11,12 +11,12 @@ import torch.nn.functional as F
 
 import fgn
 from fgn.measure import records
-from fgn.measure.bench import F_LINEAR
-from fgn.measure.compare import TORCH, relative_error
+from fgn.measure.accuracy import TORCH, relative_error
+from fgn.measure.benchmark import F_LINEAR
 from fgn.native.library import ROOT, version_names
+from fgn.plot import tensor_cores as draw
 from fgn.profiling import records as profile_records
 from fgn.teaching import lessons as teach
-from fgn.teaching import tensor_core_plots as draw
 from fgn.teaching import tensor_cores as cores
 
 NAME = "gemm_biasadd_hardtanh_mish_groupnorm"
@@ -207,7 +207,7 @@ def test_nothing_is_there_where_nothing_is_known(nothing_known):
 
 def test_errors_here_are_those_of_every_precision_that_runs(nothing_known):
     errors = cores.errors_here(teach.setting(NAME)).relative_error
-    assert {(precision, TORCH) for precision in fgn.PRECISIONS} <= set(errors.index)
+    assert {(precision, TORCH) for precision in fgn.precision.PRECISIONS} <= set(errors.index)
     assert (errors.xs("tensor_core", level="version") < [1e-6, 1e-3, 1e-2, 1e-3]).all()
 
 
@@ -220,7 +220,7 @@ def as_if_on_a_gpu(monkeypatch):
 def test_times_here_are_measured_in_every_precision(nothing_known, as_if_on_a_gpu):
     times = cores.precisions_here(teach.setting(NAME), seconds=0.001)
     ours = times[(times.part == "chain") & ~times.subject.str.contains(r"torch|F\.")]
-    assert set(ours.precision) == set(fgn.PRECISIONS) and ours.tensor_cores.all()
+    assert set(ours.precision) == set(fgn.precision.PRECISIONS) and ours.tensor_cores.all()
     assert times[times.part == "chain"].relative_error.notna().all()
     assert (cores.best_of(times)["F.linear ÷ ours"] > 0).all()
     draw.ladder(times).canvas.draw()
@@ -236,7 +236,7 @@ recorded_here = pytest.mark.skipif(
 def test_recorded_times_come_with_the_errors_of_their_precision():
     setting = teach.setting(NAME)
     times = cores.recorded_precisions(setting)
-    assert set(times.precision) == set(fgn.PRECISIONS) and times.relative_error.notna().all()
+    assert set(times.precision) == set(fgn.precision.PRECISIONS) and times.relative_error.notna().all()
     one = times[(times.subject == "hopper") & (times.precision == "bf16") & (times.part == "chain")]
     table = setting.record.precision_errors
     wanted = {"chain": NAME, **setting.machine_shape._asdict(), "precision": "bf16", "version": "hopper"}
@@ -248,7 +248,7 @@ def test_recorded_times_come_with_the_errors_of_their_precision():
     best = cores.best_of(times)
     assert best.ms["bf16"] <= one.median_ms.iloc[0] and (best["F.linear ÷ ours"] > 0).all()
     predicted = cores.predicted_times(setting)
-    assert list(predicted.index) == [cores.NO_TENSOR_CORES, *fgn.PRECISIONS]
+    assert list(predicted.index) == [cores.NO_TENSOR_CORES, *fgn.precision.PRECISIONS]
     assert (predicted["predicted ms"] == predicted[["compute ms", "memory ms"]].max(axis=1)).all()
 
 
@@ -261,7 +261,9 @@ def test_every_picture_is_drawn(kernels):
     owners = cores.owners(kernels["whose"], CPU)
     ring = {f"{slots} slots": cores.ring(slots, 4, 2, **MODEL, epilogue_clocks=99) for slots in (1, 4)}
     rows = cores.weight_times(setting.record)
-    assert (rows["weight ms"] < rows["few_rows ms"]).all() and set(rows.precision) == set(fgn.PRECISIONS)
+    assert (rows["weight ms"] < rows["few_rows ms"]).all() and set(rows.precision) == set(
+        fgn.precision.PRECISIONS
+    )
     figures = [
         draw.precisions(cores.predicted_times(setting), times, "a title"),
         draw.ladder(times, "a title"),

@@ -28,7 +28,7 @@ import torch
 
 from fgn.chains import CHAINS, Shape, problem, random_inputs
 from fgn.functional import launch_count, run_chain
-from fgn.measure.bench import ordinary_versions
+from fgn.measure.benchmark import ordinary_versions
 from fgn.native.library import COUNTED_SIMULATOR, GPU, ROOT, SOURCES, Library, ffi
 
 PROBES = ROOT / "tests" / "agreement"

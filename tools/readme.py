@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fgn.measure.bench import COMPILED, EAGER, F_LINEAR, RIVALS, floor
-from fgn.measure.compare import TORCH
+from fgn.measure.accuracy import TORCH
+from fgn.measure.benchmark import COMPILED, EAGER, F_LINEAR, RIVALS
+from fgn.measure.floors import floor
 from fgn.measure.records import PROFILES, Record, read
 from fgn.native.library import ROOT
 
@@ -46,7 +47,7 @@ def results_table(record: Record) -> str:
             _number(compiled, 3),
             f"**{_number(ours[best], 3)}** {best}",
             _number(compiled and compiled / ours[best], 2),
-            _number(floor(chain, shape, record.ceilings).ms, 3),
+            _number(floor(chain, shape, record.machine).ms, 3),
             _number(f_linear and 100 * f_linear / our_linear.min(), 0),
         )
         lines.append(f"| {' | '.join(cells)} |")
@@ -114,3 +115,7 @@ def updated(text: str, profiles: Path = PROFILES) -> str:
             tables.append(precisions_table(record))
     inside = "\n\n".join(tables) or "No results are recorded yet."
     return re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n\n{inside}\n\n{END}", text, count=1, flags=re.S)
+
+
+if __name__ == "__main__":
+    README.write_text(updated(README.read_text()))

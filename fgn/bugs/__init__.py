@@ -1,1 +1,5 @@
-"""The gallery of broken kernels, and the diagnosis of wrong results."""
+"""The gallery of broken kernels (`gallery`), and what is wrong with a result (`diagnose`)."""
+
+from fgn.bugs.diagnosis import Diagnosis, diagnose, diagnose_norm, diagnose_product
+
+__all__ = ["Diagnosis", "diagnose", "diagnose_norm", "diagnose_product"]

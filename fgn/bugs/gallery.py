@@ -4,10 +4,10 @@
 side, a `.py` file that decides grid and arguments. Each file in `bugs/` is one of these with one mistake in
 it, and a comment on top about it. `BUGS` is the table: what it is, what data shows it, what finds it.
 
-    fgn.gallery.run("unbiased_variance")     runs the chain with it on the simulator; prints as a report
-    fgn.gallery.source("unbiased_variance")  the broken one, without the comment that tells
-    fgn.gallery.diff("unbiased_variance")    what was changed in the right one
-    fgn.gallery.run_all()                    all of them: a table
+    fgn.bugs.gallery.run("unbiased_variance")     runs the chain with it on the simulator; prints as a report
+    fgn.bugs.gallery.source("unbiased_variance")  the broken one, without the comment that tells
+    fgn.bugs.gallery.diff("unbiased_variance")    what was changed in the right one
+    fgn.bugs.gallery.run_all()                    all of them: a table
 
 A chain runs under the checkers of `fgn.check()`, and its two parts are then compared with float64.
 """
@@ -28,7 +28,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from fgn.bugs.diagnose import Diagnosis, diagnose_norm, diagnose_product, never_written
+from fgn.bugs.diagnosis import Diagnosis, diagnose_norm, diagnose_product, never_written
 from fgn.chains import Chain, Pointwise, Shape, find, problem, random_inputs
 from fgn.live.kernels import Kernel, kernel
 from fgn.native.library import ROOT

@@ -1,1 +1,1 @@
-"""Kernels written in a notebook cell or a string."""
+"""Kernels from a notebook cell or a string, compiled for the device of their tensors."""

@@ -13,11 +13,11 @@ kernels. CPU tensors run on the simulator, CUDA tensors on their GPU. To run on 
 the C subset of CUDA: no templates, references or classes, and the sizes of arrays are macros. What
 `cuda_c/shared/portable.h` has is there without an #include.
 
-`fgn.check`, `fgn.count`, `fgn.count_lines`, `fgn.source_view` and `fgn.time` take calls of live kernels
-just as calls of fgn's own. On the simulator, Ctrl-C and the stop button interrupt a kernel wherever it is.
-A GPU offers no such thing: a kernel without an end there ends with the process only (restart the notebook's
-kernel), so try it on CPU tensors first. Nor does a plain run, on either machine, stop a kernel before it
-leaves its arrays, which may end the process: `fgn.check` does.
+`fgn.check`, `fgn.count`, `fgn.simulator.view.source_view` and `fgn.measure.time_call` take calls of live
+kernels just as calls of fgn's own. On the simulator, Ctrl-C and the stop button interrupt a kernel wherever
+it is. A GPU offers no such thing: a kernel without an end there ends with the process only (restart the
+notebook's kernel), so try it on CPU tensors first. Nor does a plain run, on either machine, stop a kernel
+before it leaves its arrays, which may end the process: `fgn.check` does.
 """
 
 from __future__ import annotations
@@ -33,11 +33,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import cffi
-import pandas as pd
 import torch
 
+from fgn.ladder import default_device
 from fgn.live.signature import Arguments, Signature, blanked, signatures
-from fgn.measure.bench import measure, summarise
 from fgn.native.library import (
     BUILD,
     GPU,
@@ -51,7 +50,7 @@ from fgn.native.library import (
     locked,
     replacing,
 )
-from fgn.native.versions import default_device
+from fgn.native.source import launched_sources
 from fgn.simulator.counted import allow, fault, forbid_all
 
 # ------------------------------------------------------------------------------------------------------------
@@ -62,9 +61,6 @@ _EXTERN_SHARED = re.compile(
     r"\bextern\s+(?:__align__\s*\([^()]*\)\s*)?__shared__\s+(?:__align__\s*\([^()]*\)\s*)?"
     r"(?P<type>[\w\s]+?)\s*\b(?P<name>\w+)\s*\[\s*\]\s*;"
 )
-
-# The text of what was launched last under each file's name, for the source view.
-launched_sources: dict[str, str] = {}
 
 LAUNCH_CODE = "launch code"  # what the text after the source is called; no message is about it alone
 
@@ -443,15 +439,6 @@ def kernel(source: str, name: str | None = None, file: str | None = None) -> Ker
     if Path(file).name != file or Path(file).suffix != ".cu":
         raise ValueError(f"file: expected a name like scale.cu, got {file!r}")
     return Kernel(Program(source, file, kernels), name)
-
-
-def time(call: Callable[[], object], device=None, seconds: float = 1.0) -> pd.Series:
-    """The times of a call in ms, as `fgn.bench()` takes and states them: median, min, p10, p90 and count.
-
-    device: where it runs; by default the GPU, if any.
-    """
-    device = default_device() if device is None else torch.device(device)
-    return pd.Series(summarise(measure({"call": call}, device, seconds)["call"]))
 
 
 # ------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ benchmark.csv     one row per chain, shape, part and subject, as `fgn.bench()` r
 errors.csv        one row per chain, shape and version, as `fgn.compare()` returns them
 precisions.csv, precision_errors.csv
                   the same for the versions that multiply in tensor cores, in every precision
-environment.json  the machine, its software, its measured ceilings, and the commit
+environment.json  the machine, its software, and the commit
+machine.json      the machine's measured ceilings, see `fgn.measure.Machine`
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ import torch
 from tqdm.auto import tqdm
 
 from fgn.chains import CHAINS, problem
-from fgn.measure.bench import (
-    Ceilings,
+from fgn.ladder import versions as version_frame
+from fgn.measure import machine as machines
+from fgn.measure.accuracy import compare
+from fgn.measure.benchmark import (
     bench_all,
     bench_precisions,
-    measure_ceilings,
     ordinary_versions,
     precision_problems,
     precision_versions,
     recorded_shapes,
 )
-from fgn.measure.compare import compare
-from fgn.measure.environment import recorded_environment
+from fgn.measure.machine import Machine, measure_machine
+from fgn.measure.software import recorded_environment
 from fgn.native.library import ROOT
-from fgn.native.versions import versions as version_frame
 
 PROFILES = ROOT / "profiles"
 
@@ -44,12 +45,9 @@ class Record:
     benchmark: pd.DataFrame
     errors: pd.DataFrame
     environment: dict
+    machine: Machine
     precisions: pd.DataFrame | None
     precision_errors: pd.DataFrame | None
-
-    @property
-    def ceilings(self) -> Ceilings:
-        return Ceilings(**self.environment["ceilings"])
 
     @property
     def times(self) -> pd.DataFrame:
@@ -79,6 +77,7 @@ def read(name: str = "h200", profiles: Path = PROFILES) -> Record:
         times("benchmark.csv"),
         pd.read_csv(folder / "errors.csv"),
         json.loads((folder / "environment.json").read_text()),
+        machines.read(folder),
         times("precisions.csv") if with_precisions else None,
         pd.read_csv(folder / "precision_errors.csv") if with_precisions else None,
     )
@@ -112,8 +111,9 @@ def compare_precisions(device: torch.device, progress: bool = True) -> pd.DataFr
 def write(folder: Path, device: torch.device, progress: bool = True, **options):
     """Measures the ladder in float32 on `device` and writes it to `folder`. `options` are `fgn.bench()`'s."""
     folder.mkdir(parents=True, exist_ok=True)
-    environment = recorded_environment(device) | {"ceilings": measure_ceilings(device)._asdict()}
+    environment = recorded_environment(device)
     (folder / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
+    machines.write(measure_machine(device), folder, date=environment["date"], commit=environment["commit"])
     compare_all(device, progress).to_csv(folder / "errors.csv", index=False, float_format="%.6g")
     bench_all(device, progress, **options).to_csv(folder / "benchmark.csv", index=False, float_format="%.6g")
 

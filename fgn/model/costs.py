@@ -23,8 +23,8 @@ import pandas as pd
 
 from fgn.chains import CHAINS, Shape, problem, problem_of
 from fgn.measure import records
-from fgn.measure.bench import F_LINEAR, RIVALS
-from fgn.measure.ceilings import Roofs
+from fgn.measure.benchmark import F_LINEAR, RIVALS
+from fgn.measure.machine import Machine
 from fgn.model.work import KERNEL_TYPES, NORM, ON_TENSOR_CORES, ORDINARY, STANDS_BY, STATISTICS, Work, works
 from fgn.profiling import records as profile_records
 from fgn.simulator import metrics
@@ -50,7 +50,7 @@ CONTENTION = [
     for reason in ("not_selected", "math_pipe_throttle", "mio_throttle", "lg_throttle", "tex_throttle")
 ]
 
-# Instructions for an element of GroupNorm as `fgn.bench.floor()` counts them, and of its statistics alone.
+# Instructions for an element of GroupNorm as `fgn.measure.floor()` counts them, and of its statistics alone.
 NORM_INSTRUCTIONS = {NORM: 8.0, STATISTICS: 4.0}
 # An operator that is not profiled has as many as one that is: an addition, an exponential with a reciprocal.
 LIKE_OPERATOR = {"multiply_channel": "add_channel", "silu": "mish"}
@@ -81,17 +81,15 @@ class Cost(NamedTuple):
 
 
 class Card(NamedTuple):
-    """A GPU as the model sees it.
+    """What the model knows of a GPU.
 
-    roofs: its measured ceilings. l2_bytes_per_second: the most that was seen, by these or by a profile.
+    machine: the GPU itself. l2_bytes_per_second: the most that was seen, by its ceilings or by a profile.
     kept_bytes: of so much data, read once, the L2 cache still has all when it is read again. dirty_bytes: so
     much written data stays in the L2 cache for a later time. instructions: of an operator on one element, by
     "fgn" and "torch". costs: by kernel.
     """
 
-    name: str
-    multiprocessors: int
-    roofs: Roofs
+    machine: Machine
     l2_bytes_per_second: float
     kept_bytes: float
     dirty_bytes: float
@@ -232,24 +230,24 @@ def _cost(pairs: list, instructions, multiprocessors: int) -> Cost:
 # What is not profiled
 
 
-def _from_products(record: records.Record, costs: dict[str, Cost], instructions, card_roofs, multiprocessors):
+def _from_products(record: records.Record, costs: dict[str, Cost], instructions):
     """Costs of products without a profile, from their recorded times alone, less the launch."""
-    times = record.times
+    times, machine = record.times, record.machine
     times = times[times.part == "linear"]
     times = times[times.subject.isin((*ORDINARY, *ON_TENSOR_CORES, F_LINEAR))]
     pairs: dict[str, list] = {}
     for row in times.itertuples():
         chain, shape = problem_of(row)
         try:
-            launches = works(chain, shape, row.subject, row.precision, multiprocessors)
+            launches = works(chain, shape, row.subject, row.precision, machine.multiprocessors)
         except ValueError:
             continue
         product = next((work for work in launches if "product" in work.launch), None)
         several = any(work.kernel in (STANDS_BY, "halves_kernel") for work in launches)
         if product is None or product.kernel in costs or several:
             continue
-        took = row.median_ms * 1e-3 - card_roofs.launch_seconds
-        on_busiest = blocks_of_busiest(product, multiprocessors)
+        took = row.median_ms * 1e-3 - machine.launch_seconds
+        on_busiest = blocks_of_busiest(product, machine.multiprocessors)
         bare = features(product._replace(operators=(), groups=0), instructions)
         pairs.setdefault(product.kernel, []).append((bare, took / on_busiest))
     for kernel, found in pairs.items():
@@ -267,9 +265,9 @@ def _from_products(record: records.Record, costs: dict[str, Cost], instructions,
     costs.setdefault("few_rows_end_kernel", like)
 
 
-def _float16_like_bfloat16(costs: dict[str, Cost], roofs: Roofs):
+def _float16_like_bfloat16(costs: dict[str, Cost], machine: Machine):
     """Kernels of float16 that are not profiled: those of bfloat16, at the rate of float16."""
-    rates = roofs.product_operations_per_second
+    rates = machine.product_operations_per_second
     for kernel, cost in list(costs.items()):
         half = kernel.replace("bfloat16", "float16").replace("bf16", "fp16")
         if half not in costs:
@@ -278,7 +276,7 @@ def _float16_like_bfloat16(costs: dict[str, Cost], roofs: Roofs):
 
 
 def _narrow_like_wide(costs: dict[str, Cost]):
-    """The kernels of hopper with narrow tiles: `fgn.work` counts them as halves of wide ones."""
+    """The kernels of hopper with narrow tiles: `fgn.model.work` counts them as halves of wide ones."""
     for name in KERNEL_TYPES.values():
         wide = f"hopper_{name}_kernel"
         if wide in costs:
@@ -328,25 +326,23 @@ def _dirty_bytes(pairs: list) -> float:
 def card(name: str = "h200") -> Card:
     """The card whose profiles and times are recorded under that name. FileNotFoundError names those there."""
     profiles, record = profile_records.read(name), records.read(name)
-    environment, roofs = record.environment, profiles.roofs
-    multiprocessors = environment["multiprocessors"]
+    machine = record.machine
+    multiprocessors = machine.multiprocessors
     pairs = list(_profiled(profiles.launches, multiprocessors))
     instructions = _operator_instructions(pairs)
     by_kernel: dict[str, list] = {}
     for work, launch in pairs:
         by_kernel.setdefault(work.kernel, []).append((work, launch))
     costs = {kernel: _cost(found, instructions, multiprocessors) for kernel, found in by_kernel.items()}
-    _float16_like_bfloat16(costs, roofs)
-    _from_products(record, costs, instructions, roofs, multiprocessors)
+    _float16_like_bfloat16(costs, machine)
+    _from_products(record, costs, instructions)
     _tensor_core_like_hopper(costs)
     _narrow_like_wide(costs)
     seen = (profiles.launches[metrics.L2_BYTES] / (profiles.launches[metrics.TIME] * 1e-9)).max()
     return Card(
-        environment["device"],
-        multiprocessors,
-        roofs,
-        max(roofs.l2_bytes_per_second, float(seen)),
-        _kept_bytes(records.PROFILES / name, environment["L2 bytes"]),
+        machine,
+        max(machine.l2_bytes_per_second, float(seen)),
+        _kept_bytes(records.PROFILES / name, machine.l2_bytes),
         _dirty_bytes(pairs),
         instructions,
         costs,

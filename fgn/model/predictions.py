@@ -1,10 +1,10 @@
 """A model of fusion: the time of every version of a chain, what binds it, and what fusing each operator buys.
 
-A call is launches (`fgn.work`). A launch is done when the slowest of these is, for all of them overlap:
+A call is launches (`fgn.model.work`). A launch is done when the slowest of these is, for all of them overlap:
 
     DRAM               its bytes over the measured copy bandwidth
     L2                 the bytes that the L2 cache serves over the most that was seen of it
-    multiprocessors    what a block costs (`fgn.costs`), times the blocks of the busiest multiprocessor
+    multiprocessors    what a block costs (`fgn.model.costs`), times the blocks of the busiest multiprocessor
 
 and a launch itself takes `launch_seconds`. Bytes of an intermediate do not count where the L2 cache still has
 them. The measured calls begin with a cache full of written data, which has to go to memory first, and end
@@ -30,7 +30,7 @@ import pandas as pd
 
 from fgn.chains import Chain, Shape, find, problem, problem_of
 from fgn.measure import records
-from fgn.measure.bench import COMPILED, EAGER, F_LINEAR
+from fgn.measure.benchmark import COMPILED, EAGER, F_LINEAR
 from fgn.model.costs import FROM_PRODUCTS, Card, blocks_of_busiest, card, features, multiprocessor_seconds
 from fgn.model.work import NORM, ON_TENSOR_CORES, STANDS_BY, SUBJECTS, Work, works
 from fgn.precision import PRECISIONS, check_precision
@@ -68,7 +68,7 @@ def _card(of: Card | str | None) -> Card:
 def times_of(work: Work, of: Card, first: bool = False, last: bool = False) -> Times:
     """What the resources need for one launch, the first or last one of a call."""
     if work.kernel == STANDS_BY:
-        return Times(0.0, 0.0, 0.0, of.roofs.launch_seconds)
+        return Times(0.0, 0.0, 0.0, of.machine.launch_seconds)
     in_memory = work.read - (work.kept if work.kept <= of.kept_bytes else 0) + work.written
     if work.weight > of.kept_bytes:
         in_memory += (work.passes - 1) * work.weight
@@ -76,16 +76,16 @@ def times_of(work: Work, of: Card, first: bool = False, last: bool = False) -> T
         in_memory += min(of.dirty_bytes, in_memory)
     if last:
         in_memory -= min(of.dirty_bytes, work.written)
-    dram = in_memory / of.roofs.dram_bytes_per_second
+    dram = in_memory / of.machine.dram_bytes_per_second
     if work.kernel not in of.costs:
-        raise ValueError(f"of: what {work.kernel} costs is not known for {of.name}; profile it there")
+        raise ValueError(f"of: what {work.kernel} costs is not known for {of.machine.name}; profile it there")
     cost = of.costs[work.kernel]
     of_block = features(work, of.instructions)
     return Times(
         dram,
         float(of_block @ cost.l2_bytes) * work.blocks / of.l2_bytes_per_second,
-        multiprocessor_seconds(work, cost, of.instructions, of.multiprocessors),
-        of.roofs.launch_seconds,
+        multiprocessor_seconds(work, cost, of.instructions, of.machine.multiprocessors),
+        of.machine.launch_seconds,
         float(of_block @ cost.seconds),
     )
 
@@ -106,7 +106,7 @@ def binds(work: Work, times: Times, of: Card) -> str:
         return EPILOGUE
     if not work.steps and 2 * of_instructions > times.of_block:
         return "issue slots"
-    if not cost.busy or cost.alone > blocks_of_busiest(work, of.multiprocessors):
+    if not cost.busy or cost.alone > blocks_of_busiest(work, of.machine.multiprocessors):
         return WAITING
     part = max(cost.busy, key=cost.busy.get)
     return part if cost.busy[part] >= BUSY else WAITING
@@ -120,7 +120,7 @@ def _without(work: Work, operator: str) -> Work:
 def _launches(chain: Chain, shape: Shape, subject: str, precision: str, of: Card, without: str = ""):
     """The launches of a call with their times; `without` an operator that is fused into one of them."""
     check_precision(precision)
-    found = works(chain, shape, subject, precision, of.multiprocessors)
+    found = works(chain, shape, subject, precision, of.machine.multiprocessors)
     last = max(index for index, work in enumerate(found) if work.kernel != STANDS_BY)
     return [
         (work, times_of(_without(work, without), of, index == 0, index == last))
@@ -142,7 +142,7 @@ def predict(
     """The time of each launch of one call.
 
     chain, shape: as in `fgn.compare()`, by default the benchmark's shape. subject: a version or one of
-    `fgn.bench.RIVALS`. precision: one of `fgn.PRECISIONS`. of: a card, or the name of a folder of profiles/.
+    `fgn.measure.RIVALS`. precision: a key of `PRECISIONS`. of: a card, or the name of a folder of profiles/.
 
     Columns: launch, kernel; DRAM, L2, multiprocessors (what each needs alone, in µs), launch itself, µs (the
     largest of the three, and the launch), binds. ValueError where the version does not run that.
@@ -251,7 +251,7 @@ def operators(
                 "operator": kind,
                 "own launches": count,
                 "alone, µs": alone * 1e6,
-                "its bytes, µs": moved / of.roofs.dram_bytes_per_second * 1e6,
+                "its bytes, µs": moved / of.machine.dram_bytes_per_second * 1e6,
                 "fused, µs": added * 1e6,
                 "buys, µs": (alone - added) * 1e6,
                 "% of the unfused chain": 100 * (alone - added) / total,
@@ -313,7 +313,7 @@ def fusion_map(
     """What fusing buys: the predicted time of `unfused` over that of `fused`, by batch (rows) and by width
     (columns), which is in_features and out_features.
 
-    Both are a version, one of `fgn.bench.RIVALS`, or `BEST`. channels: in each group of the norm. NaN where
+    Both are a version, one of `fgn.measure.RIVALS`, or `BEST`. channels: in each group of the norm. NaN where
     one of the two does not run.
     """
     of = _card(of)
@@ -329,7 +329,7 @@ def fusion_map(
         ratios[width] = slow / fast
     frame = pd.DataFrame(ratios, index=pd.Index(batches, name="batch")).rename_axis(columns="width")
     frame.attrs |= {"chain": chain.name, "precision": precision, "unfused": unfused, "fused": fused}
-    frame.attrs |= {"channels": channels, "machine": of.name}
+    frame.attrs |= {"channels": channels, "machine": of.machine.name}
     return frame
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from fgn.chains import Chain, Shape
-from fgn.measure.bench import COMPILED, EAGER, F_LINEAR
+from fgn.measure.benchmark import COMPILED, EAGER, F_LINEAR
 from fgn.native.source import constants
 from fgn.precision import PRECISIONS
 
@@ -551,7 +551,7 @@ def works(
     """The launches of one call, in order.
 
     chain, shape: with the shape's groups, as `fgn.chains.problem()` returns them. subject: a version or one
-    of `fgn.bench.RIVALS`. multiprocessors: of the GPU; the split of some products depends on it. ValueError
+    of `fgn.measure.RIVALS`. multiprocessors: of the GPU; the split of some products depends on it. ValueError
     where the version does not run that.
     """
     call = _Call(chain, shape, precision, multiprocessors)

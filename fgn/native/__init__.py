@@ -1,1 +1,1 @@
-"""The C libraries: build, load, the table of versions, kernel sources, prepared weights."""
+"""The C library: building, loading and calling it, weights that it prepares, the text of its kernels."""

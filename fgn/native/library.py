@@ -371,7 +371,7 @@ COUNTED_SIMULATOR = Library(
 GPU = Library("fgn_cuda", "GPU library", ("**/*.cu",), _nvcc_toolchain)
 
 
-# Whether CPU tensors run on the counted simulator; fgn.counted.recording() says so.
+# Whether CPU tensors run on the counted simulator; fgn.simulator.counted.recording() says so.
 is_counting: ContextVar[bool] = ContextVar("is_counting", default=False)
 
 

@@ -9,6 +9,10 @@ from types import SimpleNamespace
 
 from fgn.native.library import SOURCES
 
+# The text of what was launched last from a notebook cell or a string, under each file's name: the source view
+# shows it.
+launched_sources: dict[str, str] = {}
+
 
 def find(file: str) -> Path:
     """The file in `cuda_c/` of this name, with or without its folder, and with or without `.cu`."""

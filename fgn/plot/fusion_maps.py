@@ -14,9 +14,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
-from fgn.measure.bench import RIVALS
+from fgn.measure.benchmark import RIVALS
 from fgn.model.predictions import NOTHING
-from fgn.plot.results import PART_COLOURS, colour, new_figure, plain
+from fgn.plot.style import PART_COLOURS, colour, new_figure, plain
 
 # Purple and orange are told apart by everybody; 1, where nothing is bought, is white.
 MAP_COLOURS = plt.colormaps["PuOr"]

@@ -1,20 +1,18 @@
 """Plots of launches, from the DataFrames that `fgn.profile()` returns: by ncu, recorded, or simulated.
 
 `bars()`                what each launch took or moved, stacked, versions and torch side by side
-`roofline()`            operations against bytes of DRAM, L2 and L1, under measured roofs
 `memory_chart()`        bytes between registers, L1 and shared memory, L2 and DRAM
 `stalls()`              why warps waited
 `pipes()`               how busy each part of the machine was
 `occupancy()`           how many warps there were, and what limits them
 `predicted_measured()`  predictions against what was measured
-`draw()`                all of them that a profile has the metrics for
+`draw()`                all of them that a profile has the metrics for, and the roofline (`fgn.plot.roofline`)
 
 A plot says by ValueError which metric it misses: a simulator has no time and no warps that wait.
 """
 
 from __future__ import annotations
 
-import itertools
 import textwrap
 
 import numpy as np
@@ -22,18 +20,30 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Patch
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import EngFormatter, NullFormatter
 
 from fgn.chains import CHAINS
-from fgn.measure.bench import COMPILED, EAGER, F_LINEAR, Ceilings, floor
-from fgn.measure.ceilings import Roofs
-from fgn.plot.results import PART_COLOURS, TORCH_COLOURS, colour, ladder, ladder_order, new_figure, plain
+from fgn.measure.floors import floor
+from fgn.measure.machine import Machine
+from fgn.measure.subjects import ladder_order
+from fgn.plot.roofline import launch_roofline
+from fgn.plot.style import (
+    PART_COLOURS,
+    TORCH_COLOURS,
+    WIDE,
+    WIDTH,
+    colour,
+    launches_title,
+    new_figure,
+    number_of,
+    number_squares,
+    plain,
+    require,
+)
+from fgn.problem import PROBLEM
 from fgn.profiling.launch_words import part_of
-from fgn.profiling.profile import PROBLEM
+from fgn.profiling.launches import WAVEFRONT_BYTES, heads
 from fgn.simulator import metrics as m
-
-WIDTH, WIDE = 9.5, 12.0
-WAVEFRONT_BYTES = 128
 
 # Okabe and Ito's palette, and greys for what matters less.
 PARTS = {"preparation": "#CC79A7"} | PART_COLOURS | {"in reserve": "#BBBBBB"}
@@ -52,43 +62,6 @@ REASON_COLOURS = {
 }
 INWARDS, OUTWARDS, UNKNOWN = "#31688E", "#E69F00", "#999999"
 LIMITING = "#B04A00"
-
-
-def _require(launches: pd.DataFrame, names, plot: str):
-    if launches.empty:
-        raise ValueError(f"launches: {plot} expected some, got none")
-    missing = [name for name in names if name not in launches or launches[name].isna().all()]
-    if missing:
-        raise ValueError(f"launches: {plot} needs the metric {missing[0]}, which {_machine(launches)} lacks")
-    if len(launches[PROBLEM].drop_duplicates()) > 1:
-        raise ValueError(f"launches: {plot} expected those of one problem, at one precision, got several")
-
-
-def _machine(launches: pd.DataFrame) -> str:
-    return launches.attrs.get("machine", "this profile")
-
-
-def title(launches: pd.DataFrame) -> str:
-    """What was profiled, where: the chain and its sizes; the precision and the machine."""
-    row = launches.iloc[0]
-    if not row.chain:
-        return _machine(launches)
-    sizes = f"{row.batch} × {row.in_features} → {row.out_features}, {row.groups} groups"
-    return f"{row.chain}, {sizes}\n{row.precision}, {_machine(launches)}"
-
-
-def _subjects(launches: pd.DataFrame) -> list[str]:
-    return ladder_order(list(launches.subject.unique()))
-
-
-def heads(launches: pd.DataFrame) -> pd.DataFrame:
-    """The launch with the matrix product of each subject, or the longest of them where there are several or
-    none. Indexed by subject in the ladder's order."""
-    rows = launches.assign(is_product=launches.operator.map(part_of) == "product")
-    most = m.TIME if m.TIME in rows else m.GLOBAL_REQUESTS["ld"]
-    rows = rows.sort_values(["is_product", *([most] if most in rows else [])], ascending=False, kind="stable")
-    rows = rows.drop_duplicates("subject").set_index("subject").drop(columns="is_product")
-    return rows.loc[ladder_order(list(rows.index))]
 
 
 def _swatches(axes, names, places=None):
@@ -110,17 +83,17 @@ QUANTITIES = {
 }
 
 
-def bars(launches: pd.DataFrame, quantity: str = "time", roofs: Roofs | None = None) -> Figure:
+def bars(launches: pd.DataFrame, quantity: str = "time", machine: Machine | None = None) -> Figure:
     """What each launch took or moved: a bar for each version and for torch's ways, a piece for each launch.
 
-    launches: of one problem. quantity: "time" or "dram". With `roofs`, lines mark the floor: the least time
-    that these roofs allow, or the bytes that must move. A bar far longer than most is cut.
+    launches: of one problem. quantity: "time" or "dram". With `machine`, lines mark the floor: the least time
+    that it allows, or the bytes that must move. A bar far longer than most is cut.
     """
     if quantity not in QUANTITIES:
         raise ValueError(f"quantity: expected one of {', '.join(QUANTITIES)}, got {quantity!r}")
     metrics, scale, label, unit = QUANTITIES[quantity]
-    _require(launches, metrics, f"bars({quantity!r})")
-    names = _subjects(launches)
+    require(launches, metrics, f"bars({quantity!r})")
+    names = ladder_order(launches.subject.unique())
     amounts = launches.assign(
         amount=scale * launches[metrics].sum(axis=1), part=launches.operator.map(part_of)
     )
@@ -151,197 +124,34 @@ def bars(launches: pd.DataFrame, quantity: str = "time", roofs: Roofs | None = N
     axes.invert_yaxis()
     _swatches(axes, names)
     handles = [Patch(color=PARTS[part], label=part) for part in PARTS if (amounts.part == part).any()]
-    for (words, at), style in zip(_floors(launches, quantity, roofs).items(), ("--", ":"), strict=False):
+    for (words, at), style in zip(_floors(launches, quantity, machine).items(), ("--", ":"), strict=False):
         line = axes.axvline(at, color="black", linestyle=style, linewidth=1.2)
         line.set_label(f"{words} {_short(at)} {unit}")
         handles.append(line)
     figure.legend(handles=handles, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
     plain(axes)
     axes.set_xlabel(label)
-    axes.set_title(title(launches), fontsize=10, loc="left")
+    axes.set_title(launches_title(launches), fontsize=10, loc="left")
     return figure
 
 
-def _floors(launches: pd.DataFrame, quantity: str, roofs: Roofs | None) -> dict[str, float]:
+def _floors(launches: pd.DataFrame, quantity: str, machine: Machine | None) -> dict[str, float]:
     """The floor of the problem, in ms or MB, and what it would be without tensor cores."""
     chain, *sizes, precision = launches[PROBLEM].iloc[0]
-    if roofs is None or chain not in CHAINS:
+    if machine is None or chain not in CHAINS:
         return {}
-    ceilings = Ceilings(
-        roofs.dram_bytes_per_second, roofs.fp32_operations_per_second, roofs.product_operations_per_second
-    )
-    least = floor(chain, sizes, ceilings, precision)
+    least = floor(chain, sizes, machine, precision)
     if quantity == "dram":
         return {"must move:": least.bytes / 1e6}
     found = {"floor:": least.ms}
-    plain = floor(chain, sizes, ceilings).ms
-    if precision == "ieee" and plain > 1.2 * least.ms:
-        found["floor without tensor cores:"] = plain
+    without = floor(chain, sizes, machine).ms
+    if precision == "ieee" and without > 1.2 * least.ms:
+        found["floor without tensor cores:"] = without
     return found
 
 
 def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-# ------------------------------------------------------------------------------------------------------------
-# Roofline
-
-
-def operations(launches: pd.DataFrame) -> pd.Series:
-    """Operations of each launch. Of a matrix product: two for each multiply-add that the problem has, however
-    a version makes them (from float16 halves it takes three). Of other launches: what was executed, float32
-    operations (a multiply-add is two) and the tensor cores'."""
-    total = pd.Series(0.0, index=launches.index)
-    for name, each in (*m.FP32.items(), *((name, 1) for name in m.TENSOR)):
-        if name in launches:
-            total += launches[name].fillna(0) * each
-    known = launches.chain != ""
-    main = heads(launches)
-    is_main = launches.launch == launches.subject.map(main.launch)
-    is_product = known & is_main & (launches.operator.map(part_of) == "product")
-    sizes = launches.loc[is_product, ["batch", "in_features", "out_features"]].astype(float)
-    total[is_product] = 2 * sizes.prod(axis=1)
-    return total
-
-
-def level_bytes(launches: pd.DataFrame) -> pd.DataFrame:
-    """Bytes that crossed each level: DRAM; L2 (all its traffic); L1 and shared memory, which are one memory
-    (L1's sectors, 128 bytes for each wavefront of shared memory, and what tensor cores read from there)."""
-    in_shared = pd.Series(0.0, index=launches.index)
-    for name in m.SHARED_WAVEFRONTS.values():
-        in_shared += WAVEFRONT_BYTES * launches.get(name, 0)
-    in_shared += launches.get(m.ASKED["shared", "gmma"], 0)
-    return pd.DataFrame(
-        {
-            "DRAM": launches[m.DRAM_READ] + launches[m.DRAM_WRITE],
-            "L2": launches[m.L2_BYTES],
-            "L1 and shared memory": launches[m.L1_BYTES] + in_shared,
-        }
-    )
-
-
-def number_of(subject: str) -> str:
-    """What stands for a subject where its name has no room: its number on the ladder, or torch's letter."""
-    torchs = {EAGER: "E", COMPILED: "C", F_LINEAR: "F"}
-    return torchs.get(subject) or (str(ladder().index(subject) + 1) if subject in ladder() else "·")
-
-
-def roofline(launches: pd.DataFrame, roofs: Roofs) -> Figure:
-    """Every launch under the roofs of DRAM, L2 and L1: operations per second over operations per byte there.
-
-    Squares are the launches with the matrix product, and arrows go along the ladder from one to the next;
-    dots are the other launches. Launches without operations on floats are left out.
-    """
-    _require(launches, [m.TIME, m.DRAM_READ, m.L2_BYTES, m.L1_BYTES, *m.FP32], "roofline()")
-    figure, axes = new_figure(WIDE, 5.0, columns=3, sharey=True)
-    work = operations(launches)
-    rate = work / (launches[m.TIME] * 1e-9)
-    levels = level_bytes(launches)
-    bandwidths = {
-        "DRAM": roofs.dram_bytes_per_second,
-        "L2": roofs.l2_bytes_per_second,
-        "L1 and shared memory": roofs.l1_bytes_per_second,
-    }
-    tops = _tops(launches.precision.iloc[0], roofs)
-    main = heads(launches)
-    is_main = launches.launch == launches.subject.map(main.launch)
-    for axis, (level, bandwidth) in zip(axes[0], bandwidths.items(), strict=True):
-        intensity = work / levels[level]
-        seen = (intensity > 0) & np.isfinite(intensity)
-        ridge = max(tops.values()) / bandwidth
-        low, high = min(intensity[seen].min(), ridge) / 6, max(intensity[seen].max(), ridge) * 6
-        axis.set_xscale("log")
-        axis.set_yscale("log")
-        axis.set_xlim(low, high)
-        axis.set_ylim(rate[seen].min() / 3, 4 * max(tops.values()))
-        for (name, top), style in zip(tops.items(), ("-", "--"), strict=False):
-            x = np.array([low, top / bandwidth, high])
-            axis.plot(
-                x, np.minimum(x * bandwidth, top), color="black", linestyle=style, linewidth=1.2, zorder=2
-            )
-            # Nothing is above the roof, so the words stand at the left, where it is lower.
-            axis.plot([low, top / bandwidth], [top, top], color="#BBBBBB", linewidth=0.7, zorder=1)
-            offset = {"xytext": (3, 3), "textcoords": "offset points", "fontsize": 8}
-            axis.annotate(f"{name}\n{top / 1e12:.0f} TFLOP/s", (low, top), va="bottom", **offset)
-        for depth, subject in enumerate(_subjects(launches)):
-            of_subject = (launches.subject == subject) & seen
-            rest, of_main = of_subject & ~is_main, of_subject & is_main
-            shade = colour(subject)
-            axis.scatter(intensity[rest], rate[rest], color=shade, s=14, alpha=0.7, linewidths=0)
-            square = {"marker": "s", "edgecolors": "black", "linewidths": 0.6, "zorder": 4 + depth, "s": 46}
-            label = f"{number_of(subject)}  {subject}"
-            axis.scatter(
-                intensity[of_main], rate[of_main], color=[shade] * of_main.sum(), label=label, **square
-            )
-        places = {
-            subject: (intensity[row], rate[row])
-            for subject in main.index
-            for row in launches.index[(launches.subject == subject) & is_main & seen]
-        }
-        path = [place for subject, place in places.items() if subject not in TORCH_COLOURS]
-        for begin, end in itertools.pairwise(path):
-            arrow = {"arrowstyle": "->", "color": "#555555", "linewidth": 1, "shrinkA": 4, "shrinkB": 4}
-            axis.annotate("", end, begin, arrowprops=arrow, zorder=3)
-        _number(axis, places)
-        axis.set_title(f"{level}: {bandwidth / 1e12:.3g} TB/s", fontsize=10)
-        axis.set_xlabel(f"operations for each byte of\n{level} (FLOP/B, log scale)")
-        axis.yaxis.set_major_formatter(EngFormatter("FLOP/s"))
-        axis.yaxis.set_minor_formatter(NullFormatter())
-        axis.xaxis.set_major_locator(LogLocator(numticks=7))
-        axis.xaxis.set_minor_formatter(NullFormatter())
-        plain(axis)
-    axes[0][0].set_ylabel("operations per second (log scale)")
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
-    figure.suptitle(title(launches), fontsize=10)
-    return figure
-
-
-def _tops(precision: str, roofs: Roofs) -> dict[str, float]:
-    """The flat roofs for a precision: multiply-adds without tensor cores, and the fastest product in them
-    that was seen; "ieee" takes three of float16 (fgn/measure/bench.py, `floor()`)."""
-    tops = {"float32 multiply-adds": roofs.fp32_operations_per_second}
-    seen = roofs.product_operations_per_second
-    if precision == "ieee":
-        name, rate = "fastest product in fp16, ÷ 3", seen["fp16"] / 3
-    else:
-        name, rate = f"fastest product in {precision}", seen[precision]
-    if rate > 1.2 * roofs.fp32_operations_per_second:
-        tops[name] = rate
-    return tops
-
-
-NEAR = 14  # points
-
-
-def _number(axis, places: dict[str, tuple[float, float]]):
-    """The numbers of squares beside them; squares that lie on each other have theirs in one line, and a line
-    that would cover another one goes below its squares instead of above."""
-    scale = 72 / axis.figure.dpi
-    clusters: list[tuple[np.ndarray, list[str]]] = []
-    for subject, place in places.items():
-        at = axis.transData.transform(place) * scale
-        for centre, names in clusters:
-            if np.abs(centre - at).max() < NEAR:
-                names.append(subject)
-                break
-        else:
-            clusters.append((at, [subject]))
-    drawn: list[np.ndarray] = []
-    for centre, names in clusters:
-        # The layout of the figure is not known yet and only makes the axes a little smaller.
-        offsets = ((8, -8), (-8, 9), (8, 9), (-8, -8), (14, 0))
-        offset = next(
-            (o for o in offsets if all(np.abs(centre + o - d).max() > NEAR for d in drawn)), (8, -8)
-        )
-        drawn.append(centre + offset)
-        horizontal = "left" if offset[0] > 0 else "right"
-        axis.annotate(
-            " ".join(map(number_of, names)), places[names[0]], xytext=offset, textcoords="offset points",
-            ha=horizontal, va="center", fontsize=8, fontweight="bold", zorder=30,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.8},
-        )  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -420,7 +230,7 @@ def memory_chart(launches: pd.DataFrame) -> Figure:
         words = "\n".join(textwrap.wrap(row.operator, 32))
         axis.set_title(f"{row.subject}{took}\n{words}", fontsize=9)
     note = "blue: towards the registers, orange: away from them; wider: more bytes (log scale)"
-    figure.suptitle(f"{title(launches)}\n{note}", fontsize=9)
+    figure.suptitle(f"{launches_title(launches)}\n{note}", fontsize=9)
     return figure
 
 
@@ -467,7 +277,7 @@ def stalls(launches: pd.DataFrame) -> Figure:
     A bar is all the time of the warps that were there; its pieces are what they did: issuing is "selected",
     and every other piece is waiting, for the reason that ncu gives it.
     """
-    _require(launches, [m.STALLS["selected"]], "stalls()")
+    require(launches, [m.STALLS["selected"]], "stalls()")
     main = heads(launches)
     table = pd.DataFrame({name: main[metric] for name, metric in m.STALLS.items() if metric in main})
     named = [name for name in REASON_COLOURS if name in table]
@@ -490,14 +300,14 @@ def stalls(launches: pd.DataFrame) -> Figure:
     _swatches(axes, shares.index)
     plain(axes)
     axes.set_xlabel("share of the warps' time (%); beside it: cycles of a warp for each of its instructions")
-    axes.set_title(f"the launch with the matrix product: {title(launches)}", fontsize=10, loc="left")
+    axes.set_title(f"the launch with the matrix product: {launches_title(launches)}", fontsize=10, loc="left")
     figure.legend(loc="outside lower center", ncols=6, frameon=False, fontsize=9)
     return figure
 
 
 def pipes(launches: pd.DataFrame) -> Figure:
     """How busy each part of the machine was in the launch with the matrix product, in percent of its most."""
-    _require(launches, [m.ISSUE], "pipes()")
+    require(launches, [m.ISSUE], "pipes()")
     main = heads(launches)
     columns = {"issue slots": m.ISSUE} | m.PIPES | {k: m.THROUGHPUTS[k] for k in ("L2", "DRAM")}
     table = pd.DataFrame({name: main[metric] for name, metric in columns.items() if metric in main})
@@ -513,14 +323,16 @@ def pipes(launches: pd.DataFrame) -> Figure:
     _swatches(axes, table.index, range(len(table)))
     axes.set_ylim(len(table) - 0.5, -0.5)
     figure.colorbar(image, ax=axes, label="busy (%)", pad=0.01)
-    axes.set_title(f"the launch with the matrix product: {title(launches)}", fontsize=10, loc="left", pad=10)
+    axes.set_title(
+        f"the launch with the matrix product: {launches_title(launches)}", fontsize=10, loc="left", pad=10
+    )
     return figure
 
 
 def occupancy(launches: pd.DataFrame) -> Figure:
     """The warps on a multiprocessor, possible and seen, in the launch with the matrix product; and what each
     resource would allow. The least of these limits, and is printed bold and in red."""
-    _require(launches, [*m.OCCUPANCY_LIMITS.values(), m.OCCUPANCY], "occupancy()")
+    require(launches, [*m.OCCUPANCY_LIMITS.values(), m.OCCUPANCY], "occupancy()")
     main = heads(launches)
     figure, ((axes, table),) = new_figure(WIDE, 2.0 + 0.34 * len(main), columns=2, width_ratios=(1, 1.5))
     axes.barh(main.index, main[m.OCCUPANCY_POSSIBLE], color="#D5DEE6", label="possible")
@@ -550,7 +362,7 @@ def occupancy(launches: pd.DataFrame) -> Figure:
     table.tick_params(length=0)
     table.spines[:].set_visible(False)
     table.set_xlabel("grey: what it uses; right: blocks that each resource would allow, red: what limits")
-    figure.suptitle(f"the launch with the matrix product: {title(launches)}", fontsize=10)
+    figure.suptitle(f"the launch with the matrix product: {launches_title(launches)}", fontsize=10)
     return figure
 
 
@@ -585,7 +397,7 @@ def predicted_measured(frame: pd.DataFrame, unit: str, words: str = "") -> Figur
     axes.set_xlim(low, high)
     axes.set_ylim(low, high)
     if frame.subject.is_unique:
-        _number(axes, {row.subject: (row.measured, row.predicted) for row in frame.itertuples()})
+        number_squares(axes, {row.subject: (row.measured, row.predicted) for row in frame.itertuples()})
     axes.set_xlabel(f"measured ({unit}, log scale)")
     axes.set_ylabel(f"predicted ({unit}, log scale)")
     for axis in (axes.xaxis, axes.yaxis):
@@ -611,24 +423,24 @@ def _some_heads(launches: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def draw(launches: pd.DataFrame, roofs: Roofs | None = None) -> tuple[dict[str, Figure], dict[str, str]]:
+def draw(launches: pd.DataFrame, machine: Machine | None = None) -> tuple[dict[str, Figure], dict[str, str]]:
     """Every plot of the launches of one problem, by name; and, for those that cannot be drawn, why not.
 
-    roofs: of the machine that the launches are from; without them there is no roofline and no floor.
+    machine: the one that the launches are from; without it there is no roofline and no floor.
     """
     plots = {
-        "time": lambda: bars(launches, "time", roofs),
-        "dram": lambda: bars(launches, "dram", roofs),
+        "time": lambda: bars(launches, "time", machine),
+        "dram": lambda: bars(launches, "dram", machine),
         "memory": lambda: memory_chart(_some_heads(launches)),
         "stalls": lambda: stalls(launches),
         "pipes": lambda: pipes(launches),
         "occupancy": lambda: occupancy(launches),
     }
     figures, reasons = {}, {}
-    if roofs is not None:
-        plots["roofline"] = lambda: roofline(launches, roofs)
+    if machine is not None:
+        plots["roofline"] = lambda: launch_roofline(launches, machine)
     else:
-        reasons["roofline"] = "roofs: roofline() needs a machine's measured ceilings, got none"
+        reasons["roofline"] = "machine: launch_roofline() needs measured ceilings, got none"
     for name, plot in plots.items():
         try:
             figures[name] = plot()

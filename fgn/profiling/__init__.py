@@ -1,1 +1,7 @@
-"""Nsight Compute: profiles of launches, run here or read from records."""
+"""Profiles by Nsight Compute: of a call (`profile`), of a problem with its machine (`open_session`)."""
+
+from fgn.profiling.ncu import ProfilerError, read_report
+from fgn.profiling.profiler import profile
+from fgn.profiling.session import Session, open_session
+
+__all__ = ["ProfilerError", "Session", "open_session", "profile", "read_report"]

@@ -1,7 +1,7 @@
 """Recorded profiles: `profiles/<gpu>/`, written by `python -m fgn profile --record` (`make profile`).
 
 launches.csv   one row per chain, shape, precision, subject and launch, as `fgn.profile()` returns them
-ceilings.json  what the GPU does at its best, one resource at a time (fgn/measure/ceilings.py)
+machine.json   what the GPU does at its best, one resource at a time, see `fgn.measure.Machine`
 reports/       reports of the most instructive launches, to be opened in the Nsight Compute GUI
 profiled.json  the machine, its software, and the commit
 """
@@ -10,37 +10,16 @@ from __future__ import annotations
 
 import functools
 import json
-import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
-import torch
-from tqdm.auto import tqdm
 
-from fgn.chains import BENCHMARK_BATCH, BENCHMARK_FEATURES, CHAINS, Shape, problem
-from fgn.functional import PRODUCT
-from fgn.measure import ceilings
-from fgn.measure.bench import COMPILED, EAGER
-from fgn.measure.environment import recorded_environment
+from fgn.measure import machine as machines
+from fgn.measure.machine import Machine
 from fgn.measure.records import PROFILES
-from fgn.native.versions import versions
-from fgn.profiling import ncu
-from fgn.profiling.ncu_target import Problem, Task
-from fgn.profiling.profile import collect, require_gpu, subjects
-from fgn.simulator import metrics
 
 LAUNCHES, ENVIRONMENT, REPORTS = "launches.csv", "profiled.json", "reports"
-
-# The benchmark's own shape, where the product is nearly all of the time, and a narrow one, where it is not.
-PROFILED_SHAPES = ((BENCHMARK_BATCH, BENCHMARK_FEATURES, BENCHMARK_FEATURES), (65536, 512, 512, 32))
-# float16 does what bfloat16 does, at the same rate.
-PROFILED_PRECISIONS = ("ieee", "tf32", "bf16")
-
-# What a recording consists of, in the order in which it is made.
-PARTS = ("ceilings", "reports", "launches")
 
 
 @dataclass(frozen=True)
@@ -49,13 +28,9 @@ class Profiles:
 
     name: str
     launches: pd.DataFrame
-    roofs: ceilings.Roofs
+    machine: Machine
     environment: dict
     reports: tuple[Path, ...]
-
-    @property
-    def machine(self) -> str:
-        return self.environment["device"]
 
 
 def recorded(profiles: Path = PROFILES) -> list[str]:
@@ -63,7 +38,7 @@ def recorded(profiles: Path = PROFILES) -> list[str]:
     return sorted(path.parent.name for path in profiles.glob(f"*/{LAUNCHES}"))
 
 
-def _read_launches(file: Path) -> pd.DataFrame:
+def read_launches(file: Path) -> pd.DataFrame:
     launches = pd.read_csv(file)
     for column in ("grid", "block"):
         launches[column] = launches[column].map(lambda text: tuple(map(int, text.split("x"))))
@@ -77,7 +52,7 @@ def read(name: str = "h200", profiles: Path = PROFILES) -> Profiles:
     if not (folder / LAUNCHES).exists():
         there = ", ".join(recorded(profiles)) or "none"
         raise FileNotFoundError(f"no profiles are recorded for {name!r}; there are: {there}")
-    launches = _read_launches(folder / LAUNCHES)
+    launches = read_launches(folder / LAUNCHES)
     environment = json.loads((folder / ENVIRONMENT).read_text())
     launches.attrs = {
         "machine": f"{environment['device']}, recorded",
@@ -87,7 +62,7 @@ def read(name: str = "h200", profiles: Path = PROFILES) -> Profiles:
     return Profiles(
         name,
         launches,
-        ceilings.read(folder),
+        machines.read(folder),
         environment,
         tuple(sorted((folder / REPORTS).glob("*.ncu-rep"))),
     )
@@ -97,126 +72,3 @@ def write_launches(launches: pd.DataFrame, folder: Path):
     """Writes rows of `fgn.profile()` as text: sizes as 512x1x1, numbers with seven digits."""
     sizes = {name: launches[name].map(lambda size: "x".join(map(str, size))) for name in ("grid", "block")}
     launches.assign(**sizes).to_csv(folder / LAUNCHES, index=False, float_format="%.7g")
-
-
-def _tasks(chain: str, shape, only: Iterable[str] | None = None) -> list:
-    """Every version at every precision that it has kernels for, and torch's two ways; or `only` some."""
-    chain, shape = problem(chain, shape, "cuda")
-    # float32 kernels run under tf32 as well, which allows rounding and asks for none: that is no new profile.
-    rounding = subjects(Problem(chain, shape, "bf16"))
-    tasks = []
-    for precision in PROFILED_PRECISIONS:
-        described = Problem(chain, shape, precision)
-        names = subjects(described)
-        if precision == "tf32":
-            names = [name for name in names if name in rounding]
-        tasks += [Task(described, name) for name in (*names, EAGER, COMPILED)]
-    return [task for task in tasks if only is None or task.subject in only]
-
-
-# What the GUI shows of a launch. Its sections bring the kernel's machine code with its line numbers into the
-# report, which is megabytes for long kernels and for those of libraries; of these only metrics are kept.
-GUI_SECTIONS = (
-    *("SpeedOfLight", "SpeedOfLight_RooflineChart", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis"),
-    *("MemoryWorkloadAnalysis_Chart", "MemoryWorkloadAnalysis_Tables", "SchedulerStats", "WarpStateStats"),
-    *("LaunchStats", "Occupancy"),
-)
-SOURCE_SECTIONS = (*GUI_SECTIONS, "SourceCounters")
-
-
-class Report(NamedTuple):
-    """What a report for the GUI is made of: tasks, metrics by name, and ncu's sections."""
-
-    tasks: list[Task]
-    metrics: tuple[str, ...] = (metrics.TIME,)
-    sections: tuple[str, ...] = ()
-
-
-def reports() -> dict[str, Report]:
-    """The reports for the GUI, all at the narrow shape.
-
-    ladder: the product alone of the first, the third and the last version with launches for operators; the
-        whole chain with the most operators by those with one or two launches.
-    source: the first three products, with the counters of each line of source.
-
-    ncu keeps the code of each kernel's module: of the tensor core rungs and of libraries that is tens of MB.
-    """
-    chain = max(CHAINS.values(), key=lambda chain: len(chain.before) + len(chain.after))
-    chain, shape = problem(chain, PROFILED_SHAPES[1], "cuda")
-    alone = Problem(PRODUCT, shape._replace(groups=0), "ieee")
-    ieee, on_tensor_cores = Problem(chain, shape, "ieee"), subjects(Problem(chain, shape, "bf16"))
-    table = versions(chain, shape, "cuda")
-    plain = table[table.supported & ~table.name.isin(on_tensor_cores)]
-    separate = [Task(alone, name) for name in plain.name[plain.launches > 2]]
-    fused = [Task(ieee, name) for name in plain.name[plain.launches <= 2]]
-    return {
-        "ladder": Report([separate[0], separate[2], separate[-1], *fused], sections=GUI_SECTIONS),
-        "source": Report(separate[:3], sections=SOURCE_SECTIONS),
-    }
-
-
-def folder_of(device_name: str) -> str:
-    """What a card's folder in `profiles/` is called: "NVIDIA H200" is in h200."""
-    name = re.sub(r"nvidia|geforce", "", device_name.lower())
-    return re.sub(r"[^a-z0-9]+", "_", name).strip("_")
-
-
-def _merged(folder: Path, new: pd.DataFrame) -> pd.DataFrame:
-    """The recorded launches of other calls, and these."""
-    file = folder / LAUNCHES
-    if not file.exists():
-        return new
-    old = _read_launches(file)
-    calls = ["chain", *Shape._fields, "precision", "subject"]
-    replaced = pd.MultiIndex.from_frame(old[calls]).isin(pd.MultiIndex.from_frame(new[calls]))
-    return pd.concat([old[~replaced], new], ignore_index=True)
-
-
-def record(
-    folder: Path | None = None,
-    device: torch.device | str = "cuda",
-    parts: Sequence[str] = PARTS,
-    chains: Iterable[str] = CHAINS,
-    shapes: Iterable[tuple[int, ...]] = PROFILED_SHAPES,
-    subjects: Iterable[str] | None = None,
-    progress: bool = True,
-) -> Path:
-    """Profiles on a GPU and writes it to a folder, which it returns: about ten minutes for everything.
-
-    folder: by default `profiles/` and `folder_of()` the card. parts: some of `PARTS`. chains, shapes: whose
-        launches; those that are recorded of other problems stay. Each problem is written when it is done.
-
-    ProfilerError when ncu cannot do it, and then nothing is changed that was not done before.
-    """
-    for part in parts:
-        if part not in PARTS:
-            raise ValueError(f"parts: expected some of {', '.join(PARTS)}, got {part!r}")
-    require_gpu()
-    device = torch.device(device)
-    environment = recorded_environment(device) | {"ncu": ncu.version()}
-    folder = PROFILES / folder_of(environment["device"]) if folder is None else folder
-
-    def describe():
-        (folder / ENVIRONMENT).write_text(json.dumps(environment, indent=2) + "\n")
-
-    folder.mkdir(parents=True, exist_ok=True)
-    if "ceilings" in parts:
-        ceilings.write(ceilings.measure_roofs(device), folder)
-    if "reports" in parts:
-        (folder / REPORTS).mkdir(exist_ok=True)
-        for name, report in reports().items():
-            file = folder / REPORTS / f"{name}.ncu-rep"
-            collect(report.tasks, report.metrics, file, progress=progress, sections=report.sections)
-            describe()
-    if "launches" in parts:
-        problems = [(chain, shape) for shape in shapes for chain in chains]
-        for chain, shape in tqdm(problems, "profile", unit="problem", disable=not progress):
-            tasks = _tasks(chain, shape, subjects)
-            if not tasks:
-                continue
-            found = collect(tasks, metrics.SETS["default"], progress=progress)
-            write_launches(_merged(folder, found), folder)
-            describe()
-    # What was read before may be another recording.
-    read.cache_clear()
-    return folder

@@ -1,4 +1,4 @@
-"""A profiling session: the launches of one problem, the roofs of the machine that they ran on, and questions.
+"""A profiling session: the launches of one problem, the machine that they ran on, and questions.
 
 `open_session()` profiles on the GPU that is here; without one, or without ncu, it takes what is recorded, and
 where nothing is recorded what the simulator counts. What can be asked is the same.
@@ -6,19 +6,20 @@ where nothing is recorded what the simulator counts. What can be asked is the sa
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from fgn.chains import Chain, Shape, problem
-from fgn.measure.bench import COMPILED, EAGER
-from fgn.measure.ceilings import Roofs, measure_roofs
+from fgn.chains import Chain, Shape
+from fgn.measure.benchmark import COMPILED, EAGER
+from fgn.measure.machine import Machine, machine_here
+from fgn.problem import Problem, find_problem
 from fgn.profiling import records as profile_records
 from fgn.profiling.launch_words import part_of
-from fgn.profiling.profile import SIMULATOR, profile
+from fgn.profiling.launches import heads
+from fgn.profiling.profiler import SIMULATOR, profile
 from fgn.simulator import metrics
 
 
@@ -27,19 +28,18 @@ class Session:
     """The profile of one problem.
 
     launches: as `fgn.profile()` returns them.
-    roofs: of the machine, None for the simulator.
+    machine: the GPU that they ran on, None for the simulator.
     note: why nothing was profiled here, if so.
     """
 
-    chain: Chain
-    shape: Shape
-    precision: str
+    problem: Problem
     launches: pd.DataFrame
-    roofs: Roofs | None
+    machine: Machine | None
     note: str = ""
 
     @property
-    def machine(self) -> str:
+    def origin(self) -> str:
+        """Where the launches are from, in words: a GPU's name, with "recorded" if so, or the simulator."""
         return self.launches.attrs["machine"]
 
     @property
@@ -55,7 +55,7 @@ class Session:
     @property
     def steps(self) -> float:
         """Multiply-adds of a warp, 32 products, in the matrix product."""
-        return self.shape.batch * self.shape.in_features * self.shape.out_features / 32
+        return self.problem.steps
 
     def of(self, *subjects: str) -> pd.DataFrame:
         """The launches of these subjects only."""
@@ -68,8 +68,6 @@ class Session:
 
     def product(self, subject: str) -> pd.Series:
         """The launch with the matrix product of a subject."""
-        from fgn.plot.launches import heads
-
         return heads(self.of(subject)).loc[subject]
 
     def total(self, subject: str, *names: str) -> float:
@@ -89,7 +87,7 @@ class Session:
         rows = {}
         for name, value in predicted.items():
             if name not in self.launches:
-                raise ValueError(f"predicted: expected metrics that {self.machine} has, got {name!r}")
+                raise ValueError(f"predicted: expected metrics that {self.origin} has, got {name!r}")
             measured = self.total(subject, name) if whole else float(self.product(subject)[name])
             rows[name] = {"predicted": value, "measured": measured, "measured ÷ predicted": measured / value}
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("metric")
@@ -127,28 +125,21 @@ class Session:
         return pd.DataFrame(columns)
 
     def __str__(self):
-        batch, in_features, out_features, groups = self.shape
-        sizes = f"{batch} × {in_features} → {out_features}, groups: {groups}, {self.precision}"
         return (
-            f"chain       {self.chain.name}\n"
-            f"problem     {sizes}\n"
-            f"launches    {len(self.launches)} of {len(self.subjects)} subjects, {self.machine}"
+            f"chain       {self.problem.chain.name}\n"
+            f"problem     {self.problem.sizes()}, {self.problem.precision}\n"
+            f"launches    {len(self.launches)} of {len(self.subjects)} subjects, {self.origin}"
             + (f"\nbecause     {self.note.partition(';')[0]}" if self.note else "")
         )
 
 
-@functools.cache
-def _roofs_here() -> Roofs:
-    return measure_roofs()
-
-
-def roofs_of(launches: pd.DataFrame) -> Roofs | None:
-    """The roofs of the machine that launches are from: recorded with them, or measured here; None for the
-    simulator, which has none."""
+def machine_of(launches: pd.DataFrame) -> Machine | None:
+    """The machine that launches are from: as recorded with them, or measured here; None for the simulator,
+    which has no ceilings."""
     recorded = launches.attrs.get("recorded")
     if recorded:
-        return profile_records.read(recorded).roofs
-    return _roofs_here() if launches.attrs["machine"] != SIMULATOR else None
+        return profile_records.read(recorded).machine
+    return machine_here() if launches.attrs["machine"] != SIMULATOR else None
 
 
 def open_session(
@@ -169,7 +160,5 @@ def open_session(
         launches = profile(chain, **where, device=device, recorded=recorded, progress=progress)
     notes = [str(warning.message) for warning in caught if warning.category is UserWarning]
     sizes = Shape(*(int(launches[name].iloc[0]) for name in Shape._fields))
-    described, _ = problem(chain, sizes)
-    return Session(
-        described, sizes, launches.precision.iloc[0], launches, roofs_of(launches), "; ".join(notes)
-    )
+    described = find_problem(chain, sizes, launches.precision.iloc[0])
+    return Session(described, launches, machine_of(launches), "; ".join(notes))

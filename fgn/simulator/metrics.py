@@ -1,6 +1,6 @@
 """The metrics that `fgn.profile()` collects, by ncu's own names, and what they say in words.
 
-`SETS` are the names to choose from. A GPU that lacks a metric goes without it: `fgn.ncu` asks which it has.
+`SETS` are the names to choose from. A GPU that lacks a metric goes without it.
 """
 
 from __future__ import annotations

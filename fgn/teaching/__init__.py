@@ -1,1 +1,1 @@
-"""What only the notebooks use."""
+"""What only notebooks use: predictions by hand, the tensor core lesson, the map with controls."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from fgn.chains import CHAINS, Shape, find
-from fgn.measure.bench import COMPILED, EAGER
+from fgn.measure.benchmark import COMPILED, EAGER
 from fgn.model import predictions as model
 from fgn.model.work import ON_TENSOR_CORES
 from fgn.plot import fusion_maps as model_plots
@@ -39,7 +39,7 @@ def draw(
             )
     frame = model.fusion_map(chain, precision, unfused, fused, channels=channels, of=of)
     recorded = model.recorded_ratios(chain, precision, unfused, fused, name)
-    title = f"{find(chain).name}\ngroups of {channels} channels, {of.name}"
+    title = f"{find(chain).name}\ngroups of {channels} channels, {of.machine.name}"
     whole = model_plots.fusion_maps([frame], [recorded], title, mark=(batch, width))
     tables = {who: model.predict(chain, shape, who, precision, of) for who in (unfused, version)}
     return [whole, model_plots.composition(tables, title=f"at {batch} × {width} → {width}")]

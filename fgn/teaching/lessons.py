@@ -6,30 +6,29 @@ rung asks of a multiprocessor for each step; `predict()` makes cycles and times 
 
 from __future__ import annotations
 
-import functools
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
 
-from fgn.chains import CHAINS, Chain, Shape, default_shape, find, problem, random_inputs
+from fgn.chains import CHAINS, Chain, Shape, default_shape, find, problem
 from fgn.functional import group_norm, linear
-from fgn.measure.bench import COMPILED, EAGER, F_LINEAR, Ceilings, floor, measure, measure_ceilings, summarise
-from fgn.measure.compare import relative_error
-from fgn.measure.environment import recorded_environment
+from fgn.ladder import default_device, versions
+from fgn.measure.accuracy import relative_error
+from fgn.measure.benchmark import COMPILED, EAGER, F_LINEAR, measure, summarise
+from fgn.measure.floors import floor, least_work
+from fgn.measure.machine import MOST_LANES, Machine, machine_here
 from fgn.measure.records import Record, read, recorded
 from fgn.model.work import tiles, works
 from fgn.native.library import for_device
 from fgn.native.source import constants as constants
-from fgn.native.versions import default_device, versions
+from fgn.problem import WARP, Problem, find_problem
 from fgn.reference import ieee_float32
 
-LANES = 32
+LANES = WARP
 F_GROUP_NORM = "F.group_norm"
 
 # The most that one multiprocessor does in a cycle, on every GPU since compute capability 7.5.
@@ -37,42 +36,8 @@ INSTRUCTIONS_A_CYCLE = 4  # of a warp each; one for each of its four schedulers
 SHARED_WAVEFRONTS_A_CYCLE = 1  # of up to 128 bytes, one word from each of the 32 banks
 L1_LINES_A_CYCLE = 1  # of 128 bytes, looked up in the L1 cache
 
-# Multiply-adds of single floats that a multiprocessor does in a cycle: 128, but for these two.
-LANES_BY_CAPABILITY = {"7.5": 64, "8.0": 64}
-MOST_LANES = 128
-
 # What one more kernel costs, however little it does: the GPU runs empty and fills again. An assumption.
 LAUNCH_SECONDS = 2e-6
-
-
-class Machine(NamedTuple):
-    """A GPU as predictions see it. clock_hz: the highest clock of its multiprocessors, None if unknown."""
-
-    name: str
-    ceilings: Ceilings
-    multiprocessors: int
-    clock_hz: float | None
-    l2_bytes: int
-    lanes: int
-
-
-def machine_of(environment: dict) -> Machine:
-    """The machine that `environment` describes, as `profiles/<gpu>/environment.json` does."""
-    clock = re.match(r"([0-9.]+) MHz", environment.get("nvidia-smi", {}).get("clocks.max.sm", ""))
-    return Machine(
-        environment["device"],
-        Ceilings(**environment["ceilings"]),
-        environment["multiprocessors"],
-        float(clock[1]) * 1e6 if clock else None,
-        environment["L2 bytes"],
-        LANES_BY_CAPABILITY.get(environment["compute capability"], MOST_LANES),
-    )
-
-
-@functools.cache
-def _gpu_here() -> Machine:
-    device = torch.device("cuda")
-    return machine_of(recorded_environment(device) | {"ceilings": measure_ceilings(device)._asdict()})
 
 
 def recorded_results() -> Record | None:
@@ -84,16 +49,29 @@ def recorded_results() -> Record | None:
 class Setting:
     """Where a notebook runs and whose times it predicts.
 
-    device, shape: what runs here. machine, machine_shape: whose times are predicted, at which sizes; that is
+    device, problem: what runs here. machine, predicted: whose times are predicted, for which problem; that is
     the GPU here, else the recorded one, else None. record: the recorded results, or None.
     """
 
-    chain: Chain
     device: torch.device
-    shape: Shape
+    problem: Problem
     machine: Machine | None
-    machine_shape: Shape
+    predicted: Problem
     record: Record | None
+
+    @property
+    def chain(self) -> Chain:
+        return self.problem.chain
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes that run here."""
+        return self.problem.shape
+
+    @property
+    def machine_shape(self) -> Shape:
+        """The sizes whose times are predicted."""
+        return self.predicted.shape
 
     @property
     def on_gpu(self) -> bool:
@@ -107,27 +85,22 @@ class Setting:
     @property
     def steps(self) -> float:
         """Multiply-adds of a warp in the matrix product at `machine_shape`."""
-        batch, in_features, out_features, _ = self.machine_shape
-        return batch * in_features * out_features / LANES
+        return self.predicted.steps
 
-    def inputs(self, seed: int = 0):
+    def inputs(self):
         """Random (x, parameters) at `shape`, as `fgn.bench()` makes them."""
-        return random_inputs(self.chain, self.shape, self.device, seed)
+        return self.problem.inputs(self.device)
 
     def recorded(self) -> pd.DataFrame:
         """The recorded times of this chain at `machine_shape`; no rows when there are none."""
         if self.record is None:
             return pd.DataFrame(columns=["part", "subject", "median_ms"])
-        rows = self.record.benchmark
-        wanted = pd.Series({"chain": self.chain.name, **self.machine_shape._asdict()})
-        return rows[(rows[wanted.index] == wanted).all(axis=1)]
+        return self.predicted.rows(self.record.benchmark)
 
     def recorded_errors(self) -> pd.DataFrame:
         """The recorded errors of this chain at `machine_shape`, as `fgn.compare()` returns them."""
-        errors = self.record.errors
-        wanted = pd.Series({"chain": self.chain.name, **self.machine_shape._asdict()})
-        rows = errors[(errors[wanted.index] == wanted).all(axis=1)].set_index("version")
-        return rows.drop(columns=wanted.index)
+        rows = self.predicted.rows(self.record.errors).set_index("version")
+        return rows.drop(columns=["chain", *Shape._fields])
 
     def measured(self, times: pd.DataFrame, subject: str, part: str = "linear") -> dict[str, float]:
         """The median times in ms that a prediction is held against, by where they come from.
@@ -156,24 +129,22 @@ class Setting:
             [here, rows.assign(machine=f"recorded: {self.record.environment['device']}")], ignore_index=True
         )
 
-    def ceilings(self) -> dict[str, Ceilings]:
-        """The ceilings behind what `beside()` tells apart, where they bound it: not the simulator's."""
-        found = {f"here: {self.here}": self.machine.ceilings} if self.on_gpu else {}
+    def machines(self) -> dict[str, Machine]:
+        """The machines whose times `beside()` tells apart, by the names that it gives them. The simulator is
+        not among them: no ceiling bounds its times."""
+        found = {f"here: {self.here}": self.machine} if self.on_gpu else {}
         if self.record is not None:
-            found[f"recorded: {self.record.environment['device']}"] = self.record.ceilings
+            found[f"recorded: {self.record.environment['device']}"] = self.record.machine
         return found
 
     def __str__(self):
-        def words(shape: Shape) -> str:
-            return f"{shape.batch} × {shape.in_features} → {shape.out_features}, groups: {shape.groups}"
-
         predicted = "no GPU here and none recorded: predictions stop at counts and cycles"
         if self.machine is not None:
             origin = "this GPU" if self.on_gpu else "recorded"
-            predicted = f"{self.machine.name} ({origin}), {words(self.machine_shape)}"
+            predicted = f"{self.machine.name} ({origin}), {self.predicted.sizes()}"
         return (
             f"chain       {self.chain.name}\n"
-            f"runs on     {self.here}, {words(self.shape)}\n"
+            f"runs on     {self.here}, {self.problem.sizes()}\n"
             f"predicts    {predicted}"
         )
 
@@ -181,11 +152,11 @@ class Setting:
 def setting(chain: str | Chain) -> Setting:
     """The setting for a chain on this machine. On a GPU this measures its ceilings, once."""
     device, record, described = default_device(), recorded_results(), find(chain)
-    machine = machine_of(record.environment) if record else None
+    machine = record.machine if record else None
     if device.type == "cuda":
-        machine = _gpu_here()
-    chain, shape = problem(described, None, device)
-    return Setting(chain, device, shape, machine, default_shape(described, "cuda"), record)
+        machine = machine_here()
+    predicted = Problem(described, default_shape(described, "cuda"))
+    return Setting(device, find_problem(described, device=device), machine, predicted, record)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -213,11 +184,11 @@ def predict(
         "L1 lines": (l1_lines, L1_LINES_A_CYCLE),
     }
     if machine is not None and machine.clock_hz is not None:
-        least = floor(setting.chain, setting.machine_shape, machine.ceilings)
+        least = floor(setting.chain, setting.machine_shape, machine)
         cycles_of_all = machine.multiprocessors * machine.clock_hz
         rows["memory bytes"] = (
             least.bytes / setting.steps,
-            machine.ceilings.bytes_per_second / cycles_of_all,
+            machine.dram_bytes_per_second / cycles_of_all,
         )
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=["for each step", "most in a cycle"])
     frame["cycles"] = frame["for each step"] / frame["most in a cycle"]
@@ -242,7 +213,7 @@ def bandwidth(setting: Setting, bytes_for_each_step: float, measured: dict[str, 
     moved = bytes_for_each_step * setting.steps
     rates = {name: moved / (ms * 1e-3) for name, ms in measured.items()}
     if setting.machine is not None:
-        rates["copying in memory, for comparison"] = setting.machine.ceilings.bytes_per_second
+        rates["copying in memory, for comparison"] = setting.machine.dram_bytes_per_second
     return pd.DataFrame({"TB/s": pd.Series(rates, dtype=float) / 1e12})
 
 
@@ -324,10 +295,10 @@ def rest_ms(
     """
     after_product = launches(chain, shape, version).iloc[1:]
     moved = float((after_product.read + after_product.written).sum())
-    return (moved / machine.ceilings.bytes_per_second + len(after_product) * launch_seconds) * 1e3
+    return (moved / machine.dram_bytes_per_second + len(after_product) * launch_seconds) * 1e3
 
 
-def rest_of(times: pd.DataFrame, ceilings: Ceilings, subject: str = EAGER) -> pd.DataFrame:
+def rest_of(times: pd.DataFrame, machine: Machine, subject: str = EAGER) -> pd.DataFrame:
     """What a chain costs beyond F.linear: measured, and predicted from the bytes of separate kernels.
 
     times: from `fgn.bench()`, with F.linear and `subject` among the rivals. One row per problem.
@@ -344,7 +315,7 @@ def rest_of(times: pd.DataFrame, ceilings: Ceilings, subject: str = EAGER) -> pd
                 "F.linear ms": median["linear", F_LINEAR],
                 f"{subject} ms": median["chain", subject],
                 "rest ms": median["chain", subject] - median["linear", F_LINEAR],
-                "rest by bytes, ms": moved / ceilings.bytes_per_second * 1e3,
+                "rest by bytes, ms": moved / machine.dram_bytes_per_second * 1e3,
             }
         )
     return pd.DataFrame(rows)
@@ -372,12 +343,12 @@ def chains_table() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["before", "groups", "after"], index=list(CHAINS))
 
 
-def floors(chain: str | Chain, shapes, ceilings: Ceilings) -> pd.DataFrame:
+def floors(chain: str | Chain, shapes, machine: Machine) -> pd.DataFrame:
     """The floor of a chain at several shapes: what must move, what must be computed, and which decides."""
     rows = []
     for sizes in shapes:
         described, shape = problem(chain, sizes)
-        least = floor(described, shape, ceilings)
+        least = floor(described, shape, machine)
         rows.append(
             {
                 **shape._asdict(),
@@ -394,12 +365,12 @@ def floors(chain: str | Chain, shapes, ceilings: Ceilings) -> pd.DataFrame:
 
 
 def roofline_points(times: pd.DataFrame, subjects: list[str]) -> pd.DataFrame:
-    """The rates that `fgn.bench()` measured, as `fgn.plot.roofline()` draws them: one row per time."""
+    """The rates that `fgn.bench()` measured, as `chain_roofline()` draws them: one row per time."""
     whole = times[times.subject.isin(subjects) & (times.part == "chain") & times.median_ms.notna()]
     rows = []
     for row in whole.itertuples():
         shape = (row.batch, row.in_features, row.out_features, row.groups)
-        least = floor(row.chain, shape, Ceilings(1.0, 1.0))
+        least = least_work(row.chain, shape)
         rows.append(
             {
                 "label": f"{row.batch} × {row.in_features} → {row.out_features}",
@@ -428,9 +399,9 @@ def fusion_curves(machine: Machine, in_features, before: str = "tiled", after: s
                 * sizes.batch
                 * sizes.in_features
                 * sizes.out_features
-                / machine.ceilings.operations_per_second,
+                / machine.product_operations_per_second["ieee"],
                 float(launches(name, sizes, before).iloc[0][["read", "written"]].sum())
-                / machine.ceilings.bytes_per_second,
+                / machine.dram_bytes_per_second,
             )
             shares.append(100 * (rest - rest_after) / (product * 1e3 + rest))
         columns[name] = shares
@@ -444,7 +415,7 @@ def savings(record: Record, before: str = "tiled", after: str = "fused") -> pd.D
     measured_percent (of the version before), saved_tb_per_s (the bytes that are saved over the time that is,
     launches left out), in_l2 (whether the intermediate fits in the L2 cache).
     """
-    machine = machine_of(record.environment)
+    machine = record.machine
     rows = []
     whole = record.benchmark[record.benchmark.part == "chain"].dropna(subset="median_ms")
     for (chain, *sizes), times in whole.groupby(["chain", *Shape._fields], sort=False):
@@ -457,7 +428,7 @@ def savings(record: Record, before: str = "tiled", after: str = "fused") -> pd.D
             for launch in (LAUNCH_SECONDS, 0.0)
         )
         measured = times[before] - times[after]
-        bytes_saved = only_bytes * 1e-3 * machine.ceilings.bytes_per_second
+        bytes_saved = only_bytes * 1e-3 * machine.dram_bytes_per_second
         in_transit = (measured - (predicted - only_bytes)) * 1e-3
         rows.append(
             {

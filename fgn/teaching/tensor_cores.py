@@ -13,8 +13,9 @@ from torch import Tensor
 
 from fgn.chains import Shape, problem
 from fgn.live.kernels import Kernel
-from fgn.measure.bench import F_LINEAR, RIVALS, bench, floor, tensor_core_versions
-from fgn.measure.compare import TORCH, compare, relative_error
+from fgn.measure.accuracy import TORCH, compare, relative_error
+from fgn.measure.benchmark import F_LINEAR, RIVALS, bench, tensor_core_versions
+from fgn.measure.floors import floor
 from fgn.measure.records import Record
 from fgn.native.library import ROOT
 from fgn.precision import PRECISIONS
@@ -31,17 +32,16 @@ NO_TENSOR_CORES = "float32, no tensor cores"
 
 
 def predicted_times(setting: Setting) -> pd.DataFrame:
-    """What a chain takes at the least in each precision, on `setting.machine`, by `fgn.floor()`.
+    """What a chain takes at the least in each precision, on `setting.machine`, by `fgn.measure.floor()`.
 
     One row for each: TFLOP/s (the fastest large product that was seen; for "ieee" a third of fp16's, because
     it takes three), compute ms, memory ms, predicted ms (the larger). Empty where no such rates are known.
     """
     machine = setting.machine
-    rates = machine.ceilings.tensor_operations_per_second if machine else None
     rows = {}
-    for name in (NO_TENSOR_CORES, *PRECISIONS) if rates else ():
+    for name in (NO_TENSOR_CORES, *PRECISIONS) if machine and machine.has_tensor_cores else ():
         precision = None if name == NO_TENSOR_CORES else name
-        least = floor(setting.chain, setting.machine_shape, machine.ceilings, precision)
+        least = floor(setting.chain, setting.machine_shape, machine, precision)
         rows[name] = {
             "TFLOP/s": least.operations / least.compute_ms / 1e9,
             "compute ms": least.compute_ms,
@@ -108,7 +108,7 @@ def errors_here(setting: Setting) -> pd.DataFrame:
 
 
 def _running(setting: Setting, precision: str) -> list[str]:
-    from fgn.native.versions import versions
+    from fgn.ladder import versions
 
     table = versions(setting.chain, setting.shape, setting.device, precision)
     return list(table.name[table.supported & table.name.isin(tensor_core_versions(setting.device))])
@@ -341,7 +341,7 @@ def quad_sums(values: Tensor) -> Tensor:
 
 def shared_bytes(lines: pd.DataFrame, outputs: int) -> pd.Series:
     """The bytes of shared memory loaded and stored for each output, by the file that asks for them; `lines`
-    are from `fgn.count_lines()`."""
+    are from `fgn.simulator.count_lines()`."""
     asked = lines["smsp__sass_data_bytes_mem_shared_op_ld.sum"]
     asked = asked + lines["smsp__sass_data_bytes_mem_shared_op_st.sum"]
     files = lines.file.str.rsplit("/", n=1).str[-1]
@@ -578,7 +578,7 @@ def weight_times(record: Record) -> pd.DataFrame:
                 "precision": precision,
                 "batch": batch,
                 "weight MB": weight / 1e6,
-                "weight ms": weight / record.ceilings.bytes_per_second * 1e3,
+                "weight ms": weight / record.machine.dram_bytes_per_second * 1e3,
                 "few_rows ms": took,
                 "F.linear ms": median.get(("linear", F_LINEAR)),
                 "TB/s": weight / took / 1e9,

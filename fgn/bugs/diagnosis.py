@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fgn.chains import Chain, find
-from fgn.measure.compare import max_error, misplaced, relative_error
+from fgn.measure.accuracy import max_error, misplaced, relative_error
 from fgn.reference import apply_steps, chain_reference, ieee_float32, norm_reference, product_reference
 
 # A NaN that no arithmetic makes: an element that still has these bits was never written.

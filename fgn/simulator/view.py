@@ -1,6 +1,6 @@
 """A source view: a kernel's text with what each line asks of memory, as ncu's source page has it.
 
-    fgn.source_view(lambda: scale[grid, block](y, x, 2.0, n))
+    fgn.simulator.view.source_view(lambda: scale[grid, block](y, x, 2.0, n))
 
 A notebook shows it as a heat map, `print()` as text, and so does `python -m fgn source_view`.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fgn.live import kernels as live
+from fgn.native.source import launched_sources
 from fgn.simulator.counted import count_lines
 
 _OPERATIONS = ("ld", "st", "atom")
@@ -68,7 +68,7 @@ class SourceView:
 
     frame: a row for each kernel, file and line: requests and sectors (32 bytes) of global memory, sectors per
     request, requests of shared memory, its wavefronts and bank conflicts; loads, stores and atomics added up,
-    over all launches of the kernel. The same numbers one by one: `fgn.count_lines()`.
+    over all launches of the kernel. The same numbers one by one: `fgn.simulator.count_lines()`.
     """
 
     def __init__(self, frame: pd.DataFrame, texts: dict[str, str]):
@@ -156,8 +156,8 @@ def _texts(files) -> dict[str, str]:
     """The text of each file that is there: of a live kernel, or of `cuda_c/`."""
     found = {}
     for file in files:
-        if file in live.launched_sources:
-            found[file] = live.launched_sources[file]
+        if file in launched_sources:
+            found[file] = launched_sources[file]
         elif Path(file).is_file():
             found[file] = Path(file).read_text()
     return found

@@ -2,12 +2,11 @@
 
 On a GPU they are collected by Nsight Compute, in a process of its own. Without one they are what was recorded
 on a GPU, or, for CPU tensors, what the counted simulator counts. The rows have the same columns, so that one
-plot draws any of them (`fgn.launch_plots`).
+plot draws any of them (`fgn.plot.launches`).
 """
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -15,23 +14,21 @@ from pathlib import Path
 import pandas as pd
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
-from fgn.chains import CHAINS, Chain, Shape, problem, random_inputs
-from fgn.functional import launch_count, prepares, run_chain
-from fgn.measure.bench import COMPILED, EAGER, F_LINEAR, RIVALS
+from fgn.chains import CHAINS, Chain, problem, random_inputs
+from fgn.functional import prepares, run_chain
+from fgn.measure.benchmark import RIVALS
 from fgn.modules import ChainModule
 from fgn.native.library import version_names
 from fgn.precision import check_precision, resolve
+from fgn.problem import PROBLEM, Problem
 from fgn.profiling import launch_words, ncu
+from fgn.profiling import records as profile_records
+from fgn.profiling.collect import CALL, IDENTITY, collect, require_gpu, subjects
+from fgn.profiling.target import Task
 from fgn.simulator import counted
 from fgn.simulator import metrics as ncu_metrics
 
-# The columns before the metrics. A problem is a chain at a shape and a precision.
-PROBLEM = ["chain", *Shape._fields, "precision"]
-IDENTITY = [*PROBLEM, "subject", "launch", "operator", "kernel", "grid", "block"]
-
-CALL = "call"
 SIMULATOR = "the simulator"
 _ON_SIMULATOR = {"machine": SIMULATOR, "multiprocessors": counted.H200_MULTIPROCESSORS}
 
@@ -61,14 +58,15 @@ def profile(
     x: (batch, in_features); by default random, from `seed`, at `shape`. A CUDA tensor is profiled on its GPU
         by ncu, a CPU tensor on the counted simulator.
     version: a version's name, or several; by default all that run the chain.
-    rivals: of `fgn.bench.RIVALS`, to have torch's own launches in the same table.
+    rivals: of `fgn.measure.RIVALS`, to have torch's own launches in the same table.
     shape, device: as in `fgn.compare()`; of a call without x, device="cpu" says that it runs on the CPU.
     precision: a key of `PRECISIONS`; by default x's, or "ieee".
-    metrics: ncu's names, instead of `set`, which is a key of `fgn.metrics.SETS` ("default": all that the
-        plots draw; "bytes": times and bytes only, in a third of the passes).
+    metrics: ncu's names, instead of `set`, which is a key of `fgn.simulator.metrics.SETS` ("default": all
+        that the plots draw; "bytes": times and bytes only, in a third of the passes).
     report: a file to keep ncu's report in, ending in .ncu-rep, for the Nsight Compute GUI.
     recorded: a folder of `profiles/`, to have what is recorded there instead of profiling.
-    cache_control: see `fgn.ncu.run()`. By default the caches are flushed before each pass over a launch.
+    cache_control: see `fgn.profiling.ncu.run()`; by default the caches are flushed before each pass over a
+        launch.
 
     Without a GPU, without ncu, or without permission to read the counters, a warning says so in one line and
     how to change it; the rows are then the recorded ones of the same problem or, where there are none, the
@@ -105,8 +103,6 @@ def profile(
         return _only(_named(counted.count(call)), asked)
     require_gpu()
     _check_metrics(names)
-    from fgn.profiling.ncu_target import Task
-
     return collect([Task(call=call)], names, report, cache_control, progress)
 
 
@@ -159,14 +155,6 @@ def _only(rows: pd.DataFrame, names: list[str] | None) -> pd.DataFrame:
     return found
 
 
-def require_gpu():
-    """ProfilerError, in one line, unless a GPU and ncu are here."""
-    if not torch.cuda.is_available():
-        raise ncu.ProfilerError("torch sees no GPU: profile on a machine with an NVIDIA GPU and its driver")
-    if ncu.find_ncu() is None:
-        raise ncu.ProfilerError(ncu.NOT_FOUND)
-
-
 def _check_subjects(versions, rivals):
     known = version_names()
     for argument, names, allowed in (("version", versions or (), known), ("rivals", rivals, RIVALS)):
@@ -177,8 +165,6 @@ def _check_subjects(versions, rivals):
 
 def _described(model, x, shape, precision, seed, device):
     """The `Problem` that the arguments mean."""
-    from fgn.profiling.ncu_target import Problem
-
     inputs = None
     if isinstance(model, ChainModule):
         parameters = {name: value.detach() for name, value in model.chain_parameters().items()}
@@ -203,89 +189,13 @@ def _described(model, x, shape, precision, seed, device):
     return Problem(chain, sizes, precision or "ieee", seed, inputs)
 
 
-def subjects(described, device: str = "cuda") -> list[str]:
-    """The versions that run a problem on a device."""
-    chain, sizes, precision = described.chain, described.shape, described.precision
-    kind = torch.device(device)
-    return [
-        name
-        for name in version_names(kind.type)
-        if launch_count(chain, sizes, name, kind, precision) is not None
-    ]
-
-
 def _tasks(described, versions, rivals) -> list:
-    from fgn.profiling.ncu_target import Task
-
     here = subjects(described)
     names = here if versions is None else versions
     for name in names:
         if name not in here:
-            raise RuntimeError(f"version: {name!r} does not run {_words(described)} on this GPU")
+            raise RuntimeError(f"version: {name!r} does not run {described} on this GPU")
     return [Task(described, name) for name in (*names, *rivals)]
-
-
-# ------------------------------------------------------------------------------------------------------------
-# Live
-
-
-def collect(tasks, names, report=None, cache_control="all", progress=True, sections=()) -> pd.DataFrame:
-    """Runs the tasks under ncu and returns the rows of all their launches."""
-    from fgn.profiling.ncu_target import save
-
-    keep = report is not None
-    report = Path(report) if keep else ncu.temporary_report()
-    if report.suffix != ".ncu-rep":
-        raise ValueError(f"report: expected a name that ends in .ncu-rep, got {report}")
-    report.parent.mkdir(parents=True, exist_ok=True)
-    job = ncu.temporary_report().with_name("job.pt")
-    with tqdm(desc="ncu", unit="launch", disable=not progress, leave=False) as bar:
-        command = [sys.executable, "-m", "fgn.profiling.ncu_target", str(job)]
-        try:
-            save(tasks, job)
-            ncu.run(command, report, names, sections, cache_control=cache_control, on_launch=bar.update)
-            rows = label(ncu.read_report(report), tasks, names)
-        finally:
-            ncu.discard(job)
-            if not keep:
-                ncu.discard(report)
-    gpu = torch.cuda.get_device_properties()
-    rows.attrs = {"machine": gpu.name, "multiprocessors": gpu.multi_processor_count}
-    return rows
-
-
-def label(launches: pd.DataFrame, tasks, names: Iterable[str]) -> pd.DataFrame:
-    """The launches of a report with the columns `IDENTITY` before the metrics `names`; what else the report
-    has is left out. The tasks are those that were run, in order."""
-    if launches.empty:
-        raise ncu.ProfilerError(f"ncu: {ncu.ERRORS['No kernels were profiled']}")
-    # The ranges are RANGE, the task's number, and what torch's operators are called.
-    number = launches.ranges.map(lambda ranges: int(ranges[1]))
-    frames = []
-    for index, rows in launches.groupby(number):
-        task = tasks[index]
-        described = task.problem
-        where = dict.fromkeys(PROBLEM, "")
-        if described is not None:
-            where = {"chain": described.chain.name, **described.shape._asdict()}
-            where["precision"] = described.precision
-        columns = where | {"subject": task.subject or CALL, "launch": range(len(rows))}
-        columns |= {"operator": _operators(rows, task)}
-        frames.append(rows.assign(**columns))
-    found = pd.concat(frames, ignore_index=True)
-    return found[[*IDENTITY, *(name for name in names if name in found)]]
-
-
-def _operators(rows: pd.DataFrame, task) -> list[str]:
-    """What each launch computes, in words."""
-    kernels = list(rows.kernel)
-    if task.problem is None:
-        return kernels
-    if task.subject == EAGER:
-        return launch_words.eager(list(rows.ranges))
-    if task.subject in (COMPILED, F_LINEAR):
-        return launch_words.compiled(kernels)
-    return launch_words.ours(task.problem.chain, kernels)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -294,27 +204,18 @@ def _operators(rows: pd.DataFrame, task) -> list[str]:
 
 def _recorded(described, versions, rivals, gpu: str) -> pd.DataFrame:
     """What is recorded of a problem on a GPU; ValueError where it is nothing."""
-    from fgn.profiling import records as profile_records
-
     launches = profile_records.read(gpu).launches
-    rows = of_problem(launches, described)
+    rows = described.rows(launches)
     rows = rows[rows.subject.isin([*(versions or version_names()), *rivals])].reset_index(drop=True)
     if rows.empty:
         there = launches[PROBLEM].drop_duplicates()
         words = "; ".join(" ".join(map(str, row)) for row in there.itertuples(index=False))
-        raise ValueError(f"recorded: expected a problem that {gpu!r} has ({words}), got {_words(described)}")
+        raise ValueError(f"recorded: expected a problem that {gpu!r} has ({words}), got {described}")
     rows.attrs = launches.attrs
     return rows
 
 
-def _words(described) -> str:
-    return " ".join(map(str, (described.chain.name, *described.shape, described.precision)))
-
-
 def _fallback(described, versions, rivals, error: ncu.ProfilerError) -> pd.DataFrame:
-    from fgn.profiling import records as profile_records
-    from fgn.profiling.ncu_target import Problem
-
     for name in profile_records.recorded():
         try:
             rows = _recorded(described, versions, rivals, name)
@@ -331,16 +232,10 @@ def _fallback(described, versions, rivals, error: ncu.ProfilerError) -> pd.DataF
     return _simulated(Problem(chain, shape, "ieee"), versions)
 
 
-def of_problem(launches: pd.DataFrame, described) -> pd.DataFrame:
-    """The rows of a problem."""
-    wanted = {"chain": described.chain.name, **described.shape._asdict(), "precision": described.precision}
-    return launches[(launches[PROBLEM] == pd.Series(wanted)).all(axis=1)]
-
-
 def _simulated(described, versions) -> pd.DataFrame:
     """What the counted simulator counts for a problem, a row per launch."""
     chain, shape = described.chain, described.shape
-    x, parameters = described.inputs or random_inputs(chain, shape, "cpu", described.seed)
+    x, parameters = described.given or random_inputs(chain, shape, "cpu", described.seed)
     frames = []
     for name in subjects(described, "cpu") if versions is None else versions:
 

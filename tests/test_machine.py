@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import fgn
-from fgn.measure import ceilings
+from fgn.measure import machine as machines
 from fgn.profiling import records as profile_records
 from fgn.simulator import metrics
 
@@ -21,7 +21,7 @@ def test_the_kernels_read_as_much_as_is_said(name, counter, each):
     said = []
 
     def run():
-        call, work = ceilings.calls(torch.device("cpu"))[name]
+        call, work = machines.calls(torch.device("cpu"))[name]
         said.append(work)
         call()
 
@@ -31,30 +31,25 @@ def test_the_kernels_read_as_much_as_is_said(name, counter, each):
 
 
 def test_the_launches_are_as_many_as_is_said():
-    launches = fgn.count(lambda: ceilings.calls(torch.device("cpu"))["launch"][0]())
-    assert len(launches) == ceilings.calls(torch.device("cpu"))["launch"][1]
+    launches = fgn.count(lambda: machines.calls(torch.device("cpu"))["launch"][0]())
+    assert len(launches) == machines.calls(torch.device("cpu"))["launch"][1]
 
 
 def test_recorded_ceilings(tmp_path):
-    roofs = profile_records.read("h200").roofs
-    ceilings.write(roofs, tmp_path)
-    assert ceilings.read(tmp_path) == roofs
-    assert_they_fit_each_other(roofs)
+    machine = profile_records.read("h200").machine
+    machines.write(machine, tmp_path, date="today")
+    assert machines.read(tmp_path) == machine
+    assert_they_fit_each_other(machine)
 
 
-def assert_they_fit_each_other(roofs):
-    assert roofs.dram_bytes_per_second < roofs.l2_bytes_per_second < roofs.l1_bytes_per_second
+def assert_they_fit_each_other(machine):
+    assert machine.dram_bytes_per_second < machine.l2_bytes_per_second < machine.l1_bytes_per_second
     # L1 and shared memory are one memory, and as wide.
-    assert 1 <= roofs.shared_bytes_per_second / roofs.l1_bytes_per_second < 2
-    assert roofs.product_operations_per_second["tf32"] < roofs.product_operations_per_second["bf16"]
-    assert roofs.launch_seconds < 1e-4
+    assert 1 <= machine.shared_bytes_per_second / machine.l1_bytes_per_second < 2
+    assert machine.product_operations_per_second["tf32"] < machine.product_operations_per_second["bf16"]
+    assert machine.launch_seconds < 1e-4
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_measured_ceilings():
-    assert_they_fit_each_other(ceilings.measure_roofs(seconds=0.1))
-
-
-def test_the_cpu_has_none():
-    with pytest.raises(ValueError, match="device: expected a GPU, got cpu"):
-        ceilings.measure_roofs("cpu")
+    assert_they_fit_each_other(machines.measure_machine("cuda", seconds=0.1))

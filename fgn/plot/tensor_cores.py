@@ -1,4 +1,4 @@
-"""Plots of notebook 06, drawn from what `fgn.teach_tensor_cores` returns."""
+"""Plots of notebook 06, drawn from what `fgn.teaching.tensor_cores` returns."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from fgn.measure.bench import F_LINEAR, RIVALS
-from fgn.plot.results import FLOOR_COLOUR, WRONG_COLOUR, colour, ladder_order, new_figure, plain
+from fgn.measure.benchmark import F_LINEAR, RIVALS
+from fgn.measure.subjects import ladder_order
+from fgn.plot.style import FLOOR_COLOUR, WRONG_COLOUR, colour, new_figure, plain
 
 # Neighbours on the ladder have colours that are near to each other.
 SUBJECT_MARKERS = {"tensor_core": "s", "hopper": "^", F_LINEAR: "D"}
@@ -49,7 +50,7 @@ def _legend_below(figure: Figure, columns: int = 4):
 def precisions(predicted: pd.DataFrame, times: pd.DataFrame, title: str = "") -> Figure:
     """What a chain takes in each precision: predicted, by our versions, and by torch, a line for each.
 
-    predicted: from `fgn.teach_tensor_cores.predicted_times()`, whose first line is without tensor cores;
+    predicted: from `fgn.teaching.tensor_cores.predicted_times()`, whose first line is without tensor cores;
     times: from `recorded_precisions()`.
     """
     names = list(predicted.index)
@@ -86,7 +87,7 @@ def precisions(predicted: pd.DataFrame, times: pd.DataFrame, title: str = "") ->
 def ladder(times: pd.DataFrame, title: str = "") -> Figure:
     """Error against time: a line for each subject, from precision to precision.
 
-    times: from `fgn.teach_tensor_cores.recorded_precisions()`. F.linear is drawn at the error of torch's
+    times: from `fgn.teaching.tensor_cores.recorded_precisions()`. F.linear is drawn at the error of torch's
     chain.
     """
     figure, (axes,) = _figure(8.6, 5.0)
@@ -162,7 +163,7 @@ def promotion(
 
 
 def signed_errors(frame: pd.DataFrame, title: str = "") -> Figure:
-    """Which way results err: a histogram for each column of `fgn.teach_tensor_cores.signed_errors()`."""
+    """Which way results err: a histogram for each column of `fgn.teaching.tensor_cores.signed_errors()`."""
     figure, panels = _figure(8.6, 2.9, columns=len(frame.columns))
     for axes, (k_between, values) in zip(panels, frame.items(), strict=True):
         power = int(np.floor(np.log10(values.abs().max())))
@@ -255,7 +256,7 @@ def _cell(axes, x: float, y: float, lane: int, text: str, width: float = 1.0, fo
 
 
 def timelines(by_title: dict[str, pd.DataFrame], until: float | None = None) -> Figure:
-    """Who does what in a block, from `fgn.teach_tensor_cores.ring()`: a panel for each. A
+    """Who does what in a block, from `fgn.teaching.tensor_cores.ring()`: a panel for each. A
     colour is a slot; a copy ends when it has landed."""
     height = sum(0.9 + 0.42 * frame.who.nunique() for frame in by_title.values())
     figure, panels = _figure(10.4, 0.5 + height, rows=len(by_title), sharex=True)
@@ -288,7 +289,7 @@ def timelines(by_title: dict[str, pd.DataFrame], until: float | None = None) -> 
 
 
 def own_or_common(frames: dict[str, pd.DataFrame], switch: int | None = None) -> Figure:
-    """How busy the tensor cores are in the model, from `fgn.teach_tensor_cores.own_or_common()`: a panel for
+    """How busy the tensor cores are in the model, from `tensor_cores.own_or_common()`: a panel for
     each. switch: the most steps for which the kernel takes tiles of one team."""
     figure, panels = _figure(9.4, 3.6, columns=len(frames), sharey=True)
     styles = {"common": ("#31688E", "o", "-"), "own": ("#E69F00", "s", "--")}
@@ -317,7 +318,7 @@ def own_or_common(frames: dict[str, pd.DataFrame], switch: int | None = None) ->
 def launches(frame: pd.DataFrame, title: str = "") -> Figure:
     """The launches of a chain, one after the other: a bar for each subject, a piece for each kernel.
 
-    frame: from `fgn.teach_tensor_cores.recorded_launches()`.
+    frame: from `fgn.teaching.tensor_cores.recorded_launches()`.
     """
     names = list(dict.fromkeys(frame.subject))
     figure, (axes,) = _figure(9.4, 1.5 + 0.5 * len(names))
@@ -346,7 +347,7 @@ def launches(frame: pd.DataFrame, title: str = "") -> Figure:
 
 
 def where_time_goes(frame: pd.DataFrame) -> Figure:
-    """The clocks of recorded launches, from `fgn.teach_tensor_cores.where_time_goes()`: a bar for each."""
+    """The clocks of recorded launches, from `fgn.teaching.tensor_cores.where_time_goes()`: a bar for each."""
     figure, (axes,) = _figure(9.4, 1.7 + 0.34 * len(frame))
     several = len(frame.chain.unique()) > 1
     names = [
@@ -380,7 +381,7 @@ def where_time_goes(frame: pd.DataFrame) -> Figure:
 
 
 def few_rows(frame: pd.DataFrame, title: str = "") -> Figure:
-    """Time by batch, from `fgn.teach_tensor_cores.weight_times()`, a panel for each precision."""
+    """Time by batch, from `fgn.teaching.tensor_cores.weight_times()`, a panel for each precision."""
     names = list(dict.fromkeys(frame.precision))
     figure, panels = _figure(10.4, 3.6, columns=len(names), sharey=True)
     for axes, name in zip(panels, names, strict=True):
@@ -417,7 +418,7 @@ def few_rows(frame: pd.DataFrame, title: str = "") -> Figure:
 
 
 def steps(frame: pd.DataFrame, now: dict[str, float], title: str = "") -> Figure:
-    """The ladder of steps: the time after each, from `fgn.teach_tensor_cores.steps()`.
+    """The ladder of steps: the time after each, from `fgn.teaching.tensor_cores.steps()`.
 
     Steps without a recorded time are grey and keep the height of the one before. now: other times to compare
     with, by name.

@@ -1,8 +1,8 @@
-"""What `fgn.profile()` runs under ncu: `python -m fgn.ncu_target JOB`.
+"""What `fgn.profile()` runs under ncu: `python -m fgn.profiling.target JOB`.
 
-A job is a list of `Task`s in a file. Each is called twice first, so that modules are loaded, weights prepared
-and torch.compile done before anything is profiled; then once inside two NVTX ranges: `fgn.ncu.RANGE`, which
-ncu watches, and the task's number.
+A job is a list of `Task`s in a file. Each task is called twice first, so that modules are loaded, weights
+prepared and torch.compile done before anything is profiled; then once inside two NVTX ranges:
+`fgn.profiling.ncu.RANGE`, which ncu watches, and the task's number.
 """
 
 from __future__ import annotations
@@ -18,23 +18,11 @@ from pathlib import Path
 import cloudpickle
 import torch
 
-from fgn.chains import Chain, Shape, random_inputs
 from fgn.functional import PRODUCT, run_chain
-from fgn.measure.bench import COMPILED, EAGER, F_LINEAR
-from fgn.precision import PRECISIONS
+from fgn.measure.benchmark import COMPILED, EAGER, F_LINEAR
+from fgn.problem import Problem
 from fgn.profiling.ncu import RANGE
 from fgn.reference import chain_reference
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A chain at a shape and precision, on random inputs, or on those given as (x, parameters)."""
-
-    chain: Chain
-    shape: Shape
-    precision: str
-    seed: int = 0
-    inputs: tuple | None = None
 
 
 @dataclass(frozen=True)
@@ -55,24 +43,18 @@ def save(tasks: list[Task], file: Path):
         raise TypeError(f"{message}, got: {error}") from error
 
 
+# Tasks with the same problem share its inputs; only the last problem's are kept, which may be large.
 @functools.lru_cache(maxsize=1)
-def _random(chain: Chain, shape: Shape, precision: str, seed: int):
-    x, parameters = random_inputs(chain, shape, "cuda", seed)
-    dtype = PRECISIONS[precision].dtype
-    return x.to(dtype), {name: value.to(dtype) for name, value in parameters.items()}
-
-
 def _inputs(problem: Problem):
-    if problem.inputs is not None:
-        return problem.inputs
-    return _random(problem.chain, problem.shape, problem.precision, problem.seed)
+    return problem.inputs("cuda")
 
 
 def _call_of(task: Task) -> Callable[[], object]:
     if task.call is not None:
         return task.call
     chain, precision = task.problem.chain, task.problem.precision
-    x, parameters = _inputs(task.problem)
+    given = task.problem.given
+    x, parameters = _inputs(task.problem) if given is None else given
     # run_chain() knows the product alone by its identity, which a copy from another process has not.
     chain = PRODUCT if chain == PRODUCT else chain
     if task.subject == EAGER:

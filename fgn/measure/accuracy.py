@@ -8,9 +8,9 @@ from torch import Tensor
 
 from fgn.chains import Shape, problem, random_inputs
 from fgn.functional import check_input, run_chain
+from fgn.ladder import default_device
+from fgn.ladder import versions as version_frame
 from fgn.modules import ChainModule
-from fgn.native.versions import default_device
-from fgn.native.versions import versions as version_frame
 from fgn.precision import PRECISIONS, resolve, torch_precision
 from fgn.reference import chain_reference, chain_reference64
 
@@ -54,7 +54,7 @@ def compare(
     x: (batch, in_features), of the precision's dtype; by default random, from `seed`.
     shape: (batch, in_features, out_features[, groups]) of the random input and parameters.
     versions: names of versions; by default all that run. device: where, unless x or a module says so.
-    precision: one of `fgn.PRECISIONS`; by default that of x or the module, "ieee" for float32.
+    precision: one of `fgn.precision.PRECISIONS`; by default that of x or the module, "ieee" for float32.
 
     One row per version and one for torch.nn, indexed by name:
         relative_error  ||y - y64|| / ||y64||

@@ -18,7 +18,7 @@ def default_device() -> torch.device:
 def versions(chain=None, shape=None, device=None, precision: str = "ieee") -> pd.DataFrame:
     """The versions of a chain, or of every chain in `CHAINS`, at one shape on one device.
 
-    chain, shape: as in `fgn.compare()`. precision: one of `fgn.PRECISIONS`.
+    chain, shape: as in `fgn.compare()`. precision: one of `fgn.precision.PRECISIONS`.
 
     Columns: chain, name, launches (kernels that one call launches;
     missing where the version does not run), supported, gemm and norm (the files in `cuda_c/` that hold its

@@ -21,10 +21,10 @@ from tqdm.auto import tqdm
 
 from fgn.chains import BENCHMARK_BATCH, BENCHMARK_FEATURES, CHAINS, Chain, Shape, problem, random_inputs
 from fgn.functional import PRODUCT, chain_forward, default_version, launch_count, linear, prepares
+from fgn.ladder import default_device
+from fgn.ladder import versions as version_frame
 from fgn.native import prepared
 from fgn.native.library import version_names
-from fgn.native.versions import default_device
-from fgn.native.versions import versions as version_frame
 from fgn.precision import PRECISIONS, torch_precision
 from fgn.reference import chain_reference
 
@@ -136,6 +136,15 @@ def summarise(times: list[float]) -> dict[str, float]:
     return {"median_ms": median, "min_ms": min(times), "p10_ms": low, "p90_ms": high, "count": len(times)}
 
 
+def time_call(call: Callable[[], object], device=None, seconds: float = 1.0) -> pd.Series:
+    """The times of a call in ms, as `fgn.bench()` takes and states them: median, min, p10, p90 and count.
+
+    device: where it runs; by default the GPU, if any.
+    """
+    device = default_device() if device is None else torch.device(device)
+    return pd.Series(summarise(measure({"call": call}, device, seconds)["call"]))
+
+
 def product_versions(shape, precision: str, device: torch.device) -> list[str]:
     """The versions whose matrix product runs: shape is (batch, in_features, out_features)."""
     shape, names = Shape(*shape, groups=0), version_names(device.type)
@@ -189,7 +198,7 @@ def bench(
     """The times of a chain's versions and of torch, in one run, on the same random inputs.
 
     chain, shape, device: as in `fgn.compare()`. versions: names; by default all. precision: one of
-    `fgn.PRECISIONS`, torch's too.
+    `fgn.precision.PRECISIONS`, torch's too.
     rivals: some of `RIVALS`; by default all on a GPU, and those that need no compilation on the CPU.
     seconds, at_most: how long and how often each subject is timed, see `measure()`.
 
@@ -296,104 +305,3 @@ def bench_precisions(device=None, progress: bool = True, **options) -> pd.DataFr
 def recorded_shapes(device: torch.device) -> tuple:
     """The shapes that `--all` means on this device, as `bench()` takes them."""
     return RECORDED_SHAPES if device.type == "cuda" else (None,)
-
-
-# ------------------------------------------------------------------------------------------------------------
-# What the machine could do
-
-
-class Ceilings(NamedTuple):
-    """What a machine was seen to do at its best: bytes per second copied, fp32 operations per second without
-    tensor cores, and operations per second in them by precision, where they were measured."""
-
-    bytes_per_second: float
-    operations_per_second: float
-    tensor_operations_per_second: dict[str, float] | None = None
-
-
-def measure_ceilings(device=None) -> Ceilings:
-    """The copy bandwidth and the fp32 rate of a device, measured.
-
-    Bandwidth: a copy within the device, far larger than any cache, counting bytes read and bytes written.
-    Operations: a large product, counting a multiplication and an addition for each, by `F.linear` or, on a
-    GPU, by fgn's own, whichever is faster: what was seen, not what a datasheet promises.
-    On the CPU these are the processor's own; the simulator, which runs thread by thread, is far below.
-    """
-    device = torch.device(device) if device is not None else default_device()
-    on_gpu = device.type == "cuda"
-    # At most 4 GiB, and a sixteenth of the memory, for each of the two buffers of the copy.
-    elements = min(2**30, torch.cuda.get_device_properties(device).total_memory // 64) if on_gpu else 2**26
-    features = BENCHMARK_FEATURES if on_gpu else 2048
-    source, target = (torch.zeros(elements, device=device) for _ in range(2))
-
-    def seconds(precision: str, **calls) -> dict[str, float]:
-        with torch.no_grad(), torch_precision(precision):
-            times = measure(calls, device)
-        return {name: float(np.median(values)) * 1e-3 for name, values in times.items()}
-
-    def product_seconds(precision: str, candidates: list[str]) -> float:
-        dtype, shape = PRECISIONS[precision].dtype, (features, features, features)
-        x, weight = (torch.rand(features, features, device=device).to(dtype) for _ in range(2))
-        calls = {"torch": lambda: F.linear(x, weight)}
-        for name in product_versions(shape, precision, device):
-            if name in candidates:
-                calls[name] = lambda name=name: linear(x, weight, version=name, precision=precision)
-        return min(seconds(precision, **calls).values())
-
-    copied = 2 * source.nbytes / seconds("ieee", copy=lambda: target.copy_(source))["copy"]
-    operations = 2 * features**3
-    if not on_gpu:
-        return Ceilings(copied, operations / product_seconds("ieee", []))
-    tensor, ordinary = tensor_core_versions(device), ordinary_versions(device)[-1:]
-    rates = {name: operations / product_seconds(name, tensor) for name in PRECISIONS if name != "ieee"}
-    return Ceilings(copied, operations / product_seconds("ieee", ordinary), rates)
-
-
-class Floor(NamedTuple):
-    """The least that a chain costs. Times in ms."""
-
-    bytes: int
-    operations: int
-    memory_ms: float
-    compute_ms: float
-
-    @property
-    def ms(self) -> float:
-        return max(self.memory_ms, self.compute_ms)
-
-
-# GroupNorm, per element: an addition for the mean; a subtraction, a multiplication and an addition for the
-# variance; a subtraction and a multiplication to normalise; a multiplication and an addition, by channel.
-GROUP_NORM_OPERATIONS = 8
-
-
-def floor(chain, shape, ceilings: Ceilings, precision: str | None = None) -> Floor:
-    """The time below which no implementation of the chain can go on a machine with these ceilings.
-
-    precision: None is float32 without tensor cores. Otherwise one of `fgn.PRECISIONS`, with them; "ieee" is
-    then three products of 16-bit halves, or ordinary float32, whichever is faster.
-
-    Bytes: x, the weight and the vectors of parameters are read once, y is written once, and nothing else has
-    to touch memory: batch in_features + out_features (in_features + vectors) + batch out_features elements.
-
-    Operations: for each of the batch out_features outputs, 2 in_features for its product, 1 for its bias,
-    `GROUP_NORM_OPERATIONS`, and 1 for each pointwise operator (an exponential counts as one).
-
-    Memory and arithmetic can overlap fully, so the floor is the larger of the two times.
-    """
-    chain, shape = problem(chain, shape)
-    batch, in_features, out_features, _ = shape
-    vectors = 3 + len(chain.channels)
-    elements = batch * in_features + out_features * (in_features + vectors) + batch * out_features
-    per_output = 2 * in_features + 1 + GROUP_NORM_OPERATIONS + len(chain.before) + len(chain.after)
-    operations = batch * out_features * per_output
-    element = 4 if precision is None else PRECISIONS[precision].dtype.itemsize
-    rate, tensor = ceilings.operations_per_second, ceilings.tensor_operations_per_second
-    if precision is not None and tensor is not None:
-        rate = max(rate, tensor["fp16"] / 3) if precision == "ieee" else tensor[precision]
-    return Floor(
-        element * elements,
-        operations,
-        element * elements / ceilings.bytes_per_second * 1e3,
-        operations / rate * 1e3,
-    )

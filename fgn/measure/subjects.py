@@ -1,0 +1,33 @@
+"""Who is timed, profiled and drawn, in the order of every table and plot: the ladder, then torch's ways."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+
+import pandas as pd
+
+from fgn.measure.accuracy import TORCH
+from fgn.measure.benchmark import RIVALS
+from fgn.measure.records import read, recorded
+from fgn.native.library import MissingToolError, version_names
+
+TORCHS = [*RIVALS, TORCH]
+
+
+@functools.cache
+def ladder() -> list[str]:
+    """The versions from the naive one up: the library's, or, where none can be built, those recorded."""
+    try:
+        return version_names()
+    except MissingToolError:
+        record = read(recorded()[0])
+        tables = [table for table in (record.benchmark, record.precisions) if table is not None]
+        subjects = pd.concat([table.subject for table in tables]).unique()
+        return [subject for subject in subjects if subject not in TORCHS]
+
+
+def ladder_order(subjects: Iterable[str]) -> list[str]:
+    """Ours from the naive one up, then torch's, then what else there is."""
+    order = ladder() + TORCHS
+    return sorted(subjects, key=lambda name: order.index(name) if name in order else len(order))
