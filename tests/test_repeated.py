@@ -93,7 +93,7 @@ def test_what_the_long_way_refuses(inputs):
         fgn.chain_forward(CHAIN, x, parameters, version="fastest")
     with pytest.raises(TypeError, match="version: expected None or the name of a version"):
         fgn.chain_forward(CHAIN, x, parameters, version=[])
-    with pytest.raises(TypeError, match="bias: expected a torch.Tensor, got list"):
+    with pytest.raises(TypeError, match=r"bias: expected a torch\.Tensor, got list"):
         fgn.chain_forward(CHAIN, x, parameters | {"bias": [0.0] * 16})
     with pytest.raises(ValueError, match="precision: expected None or 'ieee' or 'tf32'"):
         fgn.chain_forward(CHAIN, x, parameters, precision="fp16")

@@ -1,10 +1,11 @@
 """The repeated call: what a call costs that is like one before it.
 
 `fgn.functional.run_chain()` checks every argument, chooses a version and builds what the C library wants.
-Where the tensors could be used as they are, all that is kept as a `Call`, under a key of what decided it: the
-chain, the sizes, the dtypes, the device, the precision, the thread. The next call of that key looks it up, sees that
-the tensors are still such as can be used as they are, writes the addresses that have changed into the struct,
-and calls C. Whatever is different takes the long way, which says what is wrong with it, or does it.
+Where the tensors could be used as they are, all that is kept as a `Call`, under a key of what decided it:
+the chain, the sizes, the dtypes, the device, the precision, the thread. The next call of that key looks it
+up, sees that the tensors are still such as can be used as they are, writes the addresses that have changed
+into the struct, and calls C. Whatever is different takes the long way, which says what is wrong with it, or
+does it.
 
 Nothing is shared between threads: the key has the thread's number, so two threads that call one module have a
 struct each.
