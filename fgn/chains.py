@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from functools import cached_property
 from typing import NamedTuple
 
 import torch
