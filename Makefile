@@ -1,5 +1,6 @@
 # make         set up .venv, build with the compilers that are here, run the notebooks into build/notebooks/
-# make test    formatting, lint, tests, notebooks, tests under AddressSanitizer and UndefinedBehaviorSanitizer
+# make test    formatting, lint, tests, notebooks, tests under AddressSanitizer and UndefinedBehaviorSanitizer:
+#              ten minutes on two cores
 # make lab     the notebooks, to play with
 # make bench   every version beside torch
 # make profile every launch by Nsight Compute, into profiles/<this card>/: about ten minutes on a GPU
@@ -37,16 +38,23 @@ check: $(INSTALLED)
 	$(BIN)/ruff check fgn bugs tests tools notebooks
 	$(BIN)/ruff format --check fgn bugs tests tools notebooks
 
+# Two tests run at a time: most of them are one thread of Python for most of their time. Where there is nvcc but no
+# GPU, the GPU library is compiled for its lowest and its highest architecture only, which takes two fifths of the
+# time: every branch of the source is compiled for one of the two.
+ARCHITECTURES_OF_TESTS = $(if $(shell command -v nvidia-smi),,75 90a)
+
+test: export FGN_GPU_ARCHITECTURES ?= $(ARCHITECTURES_OF_TESTS)
 test: check build
-	$(BIN)/python -m pytest --nbmake --nbmake-timeout=300 tests notebooks
+	$(BIN)/python -m pytest -n 2 --dist worksteal --nbmake --nbmake-timeout=300 tests notebooks
 	$(MAKE) sanitize
 
-# The sanitizers' runtime has to be in the process before Python itself. Python never frees everything that it
+# The sanitizers look at where memory is accessed, so tests that look at the values of launches that others make
+# as well are left out. The sanitizers' runtime has to be in the process before Python itself. Python never frees everything that it
 # allocates, so leaks are not looked for.
 sanitize: $(INSTALLED)
 	FGN_SANITIZE=1 $(BIN)/python -m fgn build
 	FGN_SANITIZE=1 ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(SANITIZER_RUNTIME)" \
-		$(BIN)/python -m pytest -m simulator tests
+		$(BIN)/python -m pytest -n 2 --dist worksteal -m "simulator and not values" tests
 
 # On a GPU: memory errors, races in shared memory, reads of uninitialised memory, misuse of barriers.
 sanitize-gpu: build

@@ -79,6 +79,7 @@ def test_products(precision, shape, device):
 
 
 @every_precision
+@pytest.mark.values
 def test_every_batch(precision, device):
     for batch in range(1, 65):
         x, weight = inputs_of(precision, batch, 136, 72, device, seed=batch)
@@ -201,6 +202,7 @@ def with_values(name, x, weight):
     ],
 )
 @pytest.mark.parametrize("batch", [8, 20])
+@pytest.mark.values
 def test_any_float32(name, batch, device):
     x, weight = inputs_of("ieee", batch, 300, 36, device, seed=1)
     with_values(name, x, weight)
@@ -237,6 +239,7 @@ def allowed_row_errors(x, weight, exact):
     return torch.stack(errors).amax(0)
 
 
+@pytest.mark.values
 def test_bit_identical(device):
     x, weight = inputs_of("ieee", 48, 1000, 200, device)
     first = product(x, weight, "ieee")

@@ -231,12 +231,12 @@ def test_time(scale, device):
 
 def test_source_view(scale):
     x, y = torch.zeros(1024), torch.zeros(1024)
-    view = fgn.simulator.view.source_view(lambda: scale[4, 256](y, x, 1.0, 1024))
+    view = fgn.simulator.source_view(lambda: scale[4, 256](y, x, 1.0, 1024))
     (row,) = view.frame.to_dict("records")
     assert (row["line"], row["requests"], row["sectors"], row["sectors/request"]) == (5, 64, 256, 4.0)
     assert re.search(r"64 +256 +4\.0 .*#### +5  +y\[i\] = a \* x\[i\];", str(view))
     assert "a * x[i]" in view._repr_html_() and ">256</td>" in view._repr_html_()
-    of_a_rung = fgn.simulator.view.source_view(
+    of_a_rung = fgn.simulator.source_view(
         lambda: fgn.linear(torch.rand(40, 40), torch.rand(40, 40), version="naive")
     )
     assert "naive_gemm_kernel (gemm_1_naive.cu)" in str(of_a_rung)

@@ -67,6 +67,7 @@ def test_group_norm(version, device, batch, channels, groups):
 
 @every_version
 @pytest.mark.parametrize("channels_per_group", [2, 16, 33, 512, 3000])
+@pytest.mark.values
 def test_group_norm_of_a_large_mean(version, device, channels_per_group):
     noise = torch.randn(8, 4 * channels_per_group, generator=torch.Generator().manual_seed(0)).to(device)
     check_group_norm(1e4 + noise, 4, version)
@@ -75,6 +76,7 @@ def test_group_norm_of_a_large_mean(version, device, channels_per_group):
 @every_version
 @pytest.mark.parametrize("channels_per_group", [21, 1003])
 @pytest.mark.parametrize("value", [0.0, 0.1, -1e4 / 3, 1e7 / 3, 1e30])
+@pytest.mark.values
 def test_group_norm_of_constant_groups(version, device, value, channels_per_group):
     x = torch.full((5, 3 * channels_per_group), value, device=device)
     check_group_norm(x, 3, version)
@@ -82,6 +84,7 @@ def test_group_norm_of_constant_groups(version, device, value, channels_per_grou
 
 
 @every_version
+@pytest.mark.values
 def test_group_norm_of_nan_and_infinity(version, device):
     x = uniform(6, 60, device=device)
     x[1, 7], x[2, 30], x[3, 59], x[4, 0] = NAN, INFINITY, -INFINITY, INFINITY
@@ -91,5 +94,6 @@ def test_group_norm_of_nan_and_infinity(version, device):
 
 @every_version
 @pytest.mark.parametrize("eps", [0.0, 1e-12, 1.0])
+@pytest.mark.values
 def test_group_norm_eps(version, device, eps):
     check_group_norm(uniform(4, 48, device=device), 4, version, eps=eps)

@@ -158,6 +158,7 @@ def hard_inputs(name, x, weight, generator):
     ],
 )
 @pytest.mark.parametrize("batch", [40, 150])
+@pytest.mark.values
 def test_float32_accuracy_on_hard_inputs(version, device, name, batch):
     shape = Shape(batch, 264, 256, 0)
     skip_unless_it_runs(PRODUCT, shape, version, device, "ieee")
@@ -180,6 +181,7 @@ def test_float32_accuracy_on_hard_inputs(version, device, name, batch):
 @every_version
 @every_precision
 @pytest.mark.parametrize("batch", [20, 200])
+@pytest.mark.values
 def test_nan_and_infinity_go_where_torch_sends_them(version, device, precision, batch):
     shape = Shape(batch, 64, 128, 4)
     chain = replace(CHAINS["gemm_groupnorm_hardtanh"], groups=4)
@@ -193,6 +195,7 @@ def test_nan_and_infinity_go_where_torch_sends_them(version, device, precision, 
 
 
 @every_precision
+@pytest.mark.values
 def test_the_default_runs(device, precision):
     if precision != "ieee" and not tensor_core_versions(device):
         pytest.skip("no tensor cores")

@@ -13,7 +13,7 @@ kernels. CPU tensors run on the simulator, CUDA tensors on their GPU. To run on 
 the C subset of CUDA: no templates, references or classes, and the sizes of arrays are macros. What
 `cuda_c/shared/portable.h` has is there without an #include.
 
-`fgn.check`, `fgn.count`, `fgn.simulator.view.source_view` and `fgn.measure.time_call` take calls of live
+`fgn.check`, `fgn.count`, `fgn.simulator.source_view` and `fgn.measure.time_call` take calls of live
 kernels just as calls of fgn's own. On the simulator, Ctrl-C and the stop button interrupt a kernel wherever
 it is. A GPU offers no such thing: a kernel without an end there ends with the process only (restart the
 notebook's kernel), so try it on CPU tensors first. Nor does a plain run, on either machine, stop a kernel

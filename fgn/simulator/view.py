@@ -1,6 +1,6 @@
 """A source view: a kernel's text with what each line asks of memory, as ncu's source page has it.
 
-    fgn.simulator.view.source_view(lambda: scale[grid, block](y, x, 2.0, n))
+    fgn.simulator.source_view(lambda: scale[grid, block](y, x, 2.0, n))
 
 A notebook shows it as a heat map, `print()` as text, and so does `python -m fgn source_view`.
 """
