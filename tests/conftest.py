@@ -16,11 +16,8 @@ MACHINES = {"simulator": "cpu"} | ({"gpu": "cuda"} if torch.cuda.is_available() 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "simulator: runs kernels on the simulator")
-    config.addinivalue_line(
-        "markers",
-        "values: looks at the numbers of launches that other tests make as well, so the sanitizers, which look at "
-        "where memory is accessed, have nothing to find in it",
-    )
+    repeated = "looks at the values of launches that other tests make as well, which is nothing for sanitizers"
+    config.addinivalue_line("markers", f"values: {repeated}")
 
 
 def pytest_generate_tests(metafunc):
