@@ -1,103 +1,13 @@
-/* The C API of fgn.h: the table of versions, the argument checks, and how a version cuts a chain into
- * launches. No kernel lives here. */
-#include <math.h>
+/* The C API of fgn.h: every argument is checked here, and what a rung has to do is called. The rungs are in
+ * versions.cu, the choice among them in choice.cu. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "shared/rung.h"
-#include "shared/moments.h"
-#include "ladder/pipelined_tile.h"
+#include "shared/plan.h"
 
-typedef cudaError_t (*gemm_function)(const struct gemm *gemm, cudaStream_t stream);
-
-enum norm_rung { NAIVE_NORM, BLOCK_NORM };
-
-/* How much of the chain around the product is in the product's kernel. TENSOR_CORES: the rung answers for
- * itself, through its struct tensor_rung. */
-enum fusion { SEPARATE_KERNELS, FUSED_EPILOGUES, ONE_KERNEL, TENSOR_CORES };
-
-struct rung {
-    fgn_version version;
-    gemm_function gemm;
-    enum norm_rung norm;
-    enum fusion fusion;
-    const struct tensor_rung *tensor;
-};
-
-/* The ladder, from the first rung to the last. A new rung is a line here and a file. */
-static const struct rung ladder[] = {
-    {{"naive", "ladder/gemm_1_naive.cu", "ladder/group_norm_1_naive.cu", "one thread per output", ""},
-     gemm_1_naive,
-     NAIVE_NORM,
-     SEPARATE_KERNELS,
-     NULL},
-    {{"coalesced", "ladder/gemm_2_coalesced.cu", "ladder/group_norm_1_naive.cu",
-      "one warp per output, lanes along k", ""},
-     gemm_2_coalesced,
-     NAIVE_NORM,
-     SEPARATE_KERNELS,
-     NULL},
-    {{"shared_tile", "ladder/gemm_3_shared_tile.cu", "ladder/group_norm_1_naive.cu",
-      "a 32x32 tile in shared memory", ""},
-     gemm_3_shared_tile,
-     NAIVE_NORM,
-     SEPARATE_KERNELS,
-     NULL},
-    {{"register_tile", "ladder/gemm_4_register_tile.cu", "ladder/group_norm_1_naive.cu",
-      "4x4 outputs a thread", ""},
-     gemm_4_register_tile,
-     NAIVE_NORM,
-     SEPARATE_KERNELS,
-     NULL},
-    {{"vectorized", "ladder/gemm_5_vectorized.cu", "ladder/group_norm_2_block.cu",
-      "16-byte accesses, 8x8 outputs a thread", ""},
-     gemm_5_vectorized,
-     BLOCK_NORM,
-     SEPARATE_KERNELS,
-     NULL},
-    {{"tiled", "ladder/gemm_6_pipelined.cu", "ladder/group_norm_2_block.cu",
-      "tiles travel while others are multiplied", ""},
-     gemm_6_pipelined,
-     BLOCK_NORM,
-     SEPARATE_KERNELS,
-     NULL},
-    {{"fused", "ladder/gemm_7_fused.cu", "ladder/group_norm_2_block.cu",
-      "every operator in one of two kernels", ""},
-     gemm_7_fused,
-     BLOCK_NORM,
-     FUSED_EPILOGUES,
-     NULL},
-    {{"one_kernel", "ladder/gemm_8_one_kernel.cu", "ladder/gemm_8_one_kernel.cu",
-      "the norm in the product's epilogue", "groups of at most 128 channels"},
-     gemm_6_pipelined,
-     BLOCK_NORM,
-     ONE_KERNEL,
-     NULL},
-    {{"tensor_core", "tensor_core/gemm_9_tensor_core.cu", "tensor_core/gemm_9_tensor_core.cu",
-      "tensor cores by mma.sync, copies that fill no register", "a GPU of compute capability 8.0"},
-     NULL,
-     BLOCK_NORM,
-     TENSOR_CORES,
-     &gemm_9_tensor_core},
-    {{"hopper", "hopper/gemm_10_hopper.cu", "hopper/gemm_10_hopper.cu",
-      "tensor cores by wgmma, TMA, clusters of two blocks",
-      "compute capability 9.0; groups of 8, 16, ..., 512 channels; rows of multiples of 16 bytes, outputs of "
-      "32"},
-     NULL,
-     BLOCK_NORM,
-     TENSOR_CORES,
-     &gemm_10_hopper},
-    {{"few_rows", "few_rows/gemm_few_rows_tensor.cu", "few_rows/ending.h",
-      "tensor cores as fast as the weight is read",
-      "a batch of at most 2048 and a GPU of compute capability 8.0"},
-     NULL,
-     BLOCK_NORM,
-     TENSOR_CORES,
-     &gemm_few_rows_tensor},
-};
-
-#define VERSIONS ((int)(sizeof(ladder) / sizeof(ladder[0])))
+#ifndef __CUDACC__
+#include "sim/sim.h"
+#endif
 
 /* Launches index their blocks with 31 bits; the rung with the most blocks has one for 8 outputs. */
 #define MOST_OUTPUTS (1LL << 33)
@@ -131,17 +41,10 @@ static fgn_status status_of(cudaError_t error, const char *version) {
     return fail(FGN_LAUNCH_FAILED, "%s: %s", version, cudaGetErrorString(error));
 }
 
-int fgn_version_count(void) {
-    return VERSIONS;
-}
-
-const fgn_version *fgn_version_at(int version) {
-    return version >= 0 && version < VERSIONS ? &ladder[version].version : NULL;
-}
-
 static fgn_status check_version(int version) {
-    if (version < 0 || version >= VERSIONS)
-        return fail(FGN_INVALID_ARGUMENT, "version is %d, expected 0 to %d", version, VERSIONS - 1);
+    int count = fgn_version_count();
+    if (version < 0 || version >= count)
+        return fail(FGN_INVALID_ARGUMENT, "version is %d, expected 0 to %d", version, count - 1);
     return FGN_OK;
 }
 
@@ -199,29 +102,10 @@ static bool has_norm(const fgn_chain *chain) {
     return chain->groups != 0;
 }
 
-/* What the versions without tensor cores ask for. */
-static fgn_status check_rung(const struct rung *rung, const fgn_chain *chain) {
-    if (chain->type != FGN_FLOAT32)
-        return fail(FGN_NOT_SUPPORTED, "%s needs float32", rung->version.name);
-    if (rung->fusion == ONE_KERNEL && group_size_of(chain) > TILE)
-        return fail(FGN_NOT_SUPPORTED, "%s needs %s, and these have %lld", rung->version.name,
-                    rung->version.needs, (long long)group_size_of(chain));
-    return FGN_OK;
-}
-
-static fgn_status check_tensor_rung(const struct rung *rung, const fgn_chain *chain) {
-    const char *reason = rung->tensor->refusal(chain);
-    if (reason)
-        return fail(FGN_NOT_SUPPORTED, "%s needs %s", rung->version.name, reason);
-    return FGN_OK;
-}
-
-static fgn_status check_chain(int version, const fgn_chain *chain) {
-    fgn_status status = check_version(version);
-    if (status == FGN_OK && !chain)
-        status = fail(FGN_INVALID_ARGUMENT, "chain is NULL");
-    if (status == FGN_OK)
-        status = check_sizes(chain->batch, chain->in_features, chain->out_features);
+static fgn_status check_chain(const fgn_chain *chain) {
+    if (!chain)
+        return fail(FGN_INVALID_ARGUMENT, "chain is NULL");
+    fgn_status status = check_sizes(chain->batch, chain->in_features, chain->out_features);
     if (status == FGN_OK && has_norm(chain))
         status = check_groups(chain->groups, chain->out_features);
     if (status == FGN_OK)
@@ -233,162 +117,203 @@ static fgn_status check_chain(int version, const fgn_chain *chain) {
     if (status == FGN_OK && !has_norm(chain) && chain->before_count + chain->after_count > 0)
         status = fail(FGN_INVALID_ARGUMENT, "groups is 0 and there are %d operators, expected none",
                       chain->before_count + chain->after_count);
-    if (status != FGN_OK)
-        return status;
-    const struct rung *rung = &ladder[version];
-    return rung->fusion == TENSOR_CORES ? check_tensor_rung(rung, chain) : check_rung(rung, chain);
+    return status;
 }
 
 static fgn_status check_pointer(const char *name, const void *pointer) {
     return pointer ? FGN_OK : fail(FGN_INVALID_ARGUMENT, "%s is NULL", name);
 }
 
-static fgn_status check_operands(const char *list, int count, const fgn_pointwise *step) {
-    for (int i = 0; i < count; i++) {
-        if (takes_channel(&step[i]) && !step[i].channel)
-            return fail(FGN_INVALID_ARGUMENT, "%s[%d].channel is NULL", list, i);
-        if (takes_tensor(&step[i]) && !step[i].tensor)
-            return fail(FGN_INVALID_ARGUMENT, "%s[%d].tensor is NULL", list, i);
-    }
-    return FGN_OK;
-}
-
-fgn_status fgn_supports(int version, const fgn_chain *chain) {
-    return check_chain(version, chain);
-}
+/* ---- Devices ---- */
 
 #ifdef __CUDACC__
-#define SIMULATED false
-#else
-#define SIMULATED true
-#endif
 
-/* A product with fewer operations is done before a tensor core kernel's fixed costs are paid. */
-#define FEWEST_TENSOR_OPERATIONS 1e9
-
-/* Whether products of 16-bit halves, three for one, are faster than ordinary float32. They are on the GPUs of
- * data centres (8.0 and 9.0: 16 times the rate), and are not on those of the same generations with more
- * multiply-adds and slower tensor cores (8.6 and 8.9: twice). CUDA C++ Programming Guide, "Arithmetic
- * Instructions", and the architectures' white papers. */
-static bool has_fast_tensor_cores(void) {
-    return !SIMULATED && attribute_of_device(cudaDevAttrComputeCapabilityMajor) > 0 &&
-           attribute_of_device(cudaDevAttrComputeCapabilityMinor) == 0;
+static fgn_status ask_for_device(int number, fgn_device *device) {
+    const struct {
+        enum cudaDeviceAttr attribute;
+        int *value;
+    } asked[] = {{cudaDevAttrComputeCapabilityMajor, &device->major},
+                 {cudaDevAttrComputeCapabilityMinor, &device->minor},
+                 {cudaDevAttrMultiProcessorCount, &device->multiprocessors}};
+    int l2_bytes = 0;
+    cudaError_t error = cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, number);
+    for (int i = 0; i < 3 && error == cudaSuccess; i++)
+        error = cudaDeviceGetAttribute(asked[i].value, asked[i].attribute, number);
+    device->l2_bytes = l2_bytes;
+    return status_of(error, "device");
 }
 
-/* About what a product takes in a rung with tiles, by what is recorded on an H200. On tensor cores (hopper):
- * a time for each wave of tiles, which grows with k, and what happens once. Others do 24 TFLOP/s where their
- * tiles do not fill the GPU, or read the weight at 2.7 TB/s. */
-static double nanoseconds_in_tiles(const struct rung *rung, const fgn_chain *chain) {
-    double weights = (double)chain->in_features * chain->out_features;
-    if (rung->fusion != TENSOR_CORES)
-        return 10.0e3 + fmax(chain->batch * weights / 12.0e3, weights * sizeof(float) / 2.7e3);
-    const double rows = 128.0, columns = 256.0, tiles_at_once = 132.0;
-    double waves = ceil(ceil(chain->batch / rows) * ceil(chain->out_features / columns) / tiles_at_once);
-    double each_k = is_float32_accurate(chain) ? 14.6 : chain->type == FGN_FLOAT32 ? 8.5 : 4.8;
-    double once = is_float32_accurate(chain) ? 24.0e3 : 12.5e3; /* the halves of x are another launch */
-    return once + waves * each_k * chain->in_features;
-}
-
-/* Whether a version is faster than the best of those before it in the table, by what is recorded in
- * profiles/: the last rung without tensor cores wherever its tiles fill the GPU (`fused` has smaller blocks
- * for fewer rows), those with tensor cores wherever there is work for them, and few_rows where that work
- * would leave most of the GPU idle or wait for memory. The simulator has no tensor cores: there the ordinary
- * rungs are faster. */
-static bool is_faster(const struct rung *rung, const struct rung *than, const fgn_chain *chain) {
-    if (rung->fusion == ONE_KERNEL)
-        return !has_few_tiles(chain->batch, chain->out_features);
-    if (rung->fusion != TENSOR_CORES)
-        return true;
-    if (SIMULATED ||
-        (rung->tensor == &gemm_9_tensor_core && is_float32_accurate(chain) && !has_fast_tensor_cores()))
-        return false;
-    if (rung->tensor == &gemm_few_rows_tensor)
-        return few_rows_nanoseconds(chain) < nanoseconds_in_tiles(than, chain);
-    double operations = 2.0 * chain->batch * chain->in_features * chain->out_features;
-    return operations >= FEWEST_TENSOR_OPERATIONS;
-}
-
-int fgn_default_version(const fgn_chain *chain) {
-    int best = -1;
-    for (int version = 0; version < VERSIONS; version++) {
-        if (check_chain(version, chain) != FGN_OK)
-            continue;
-        if (best < 0 || is_faster(&ladder[version], &ladder[best], chain))
-            best = version;
-    }
-    return best;
-}
-
-static int norm_launches(enum norm_rung norm) {
-    return norm == NAIVE_NORM ? 2 : 1;
-}
-
-fgn_status fgn_launch_count(int version, const fgn_chain *chain, int *launches) {
-    fgn_status status = check_chain(version, chain);
-    if (status == FGN_OK)
-        status = check_pointer("launches", launches);
+/* Every GPU is asked once. */
+fgn_status fgn_current_device(fgn_device *device) {
+    static fgn_device known[MOST_DEVICES];
+    static bool is_known[MOST_DEVICES];
+    int number = 0;
+    if (!device)
+        return fail(FGN_INVALID_ARGUMENT, "device is NULL");
+    fgn_status status = status_of(cudaGetDevice(&number), "device");
     if (status != FGN_OK)
         return status;
-    const struct rung *rung = &ladder[version];
-    if (rung->fusion == TENSOR_CORES)
-        *launches = rung->tensor->launches(chain);
-    else if (rung->fusion == ONE_KERNEL || !has_norm(chain))
-        *launches = 1;
-    else if (rung->fusion == FUSED_EPILOGUES)
-        *launches = 2;
-    else
-        *launches = 1 + chain->before_count + norm_launches(rung->norm) + chain->after_count;
-    return FGN_OK;
-}
-
-fgn_status fgn_group_norm_workspace_bytes(int version, long long batch, long long groups,
-                                          unsigned long long *bytes) {
-    fgn_status status = check_version(version);
-    if (status == FGN_OK)
-        status = check_pointer("bytes", bytes);
-    if (status != FGN_OK)
-        return status;
-    bool needed = ladder[version].norm == NAIVE_NORM;
-    *bytes = needed ? (unsigned long long)batch * groups * sizeof(struct moments) : 0;
-    return FGN_OK;
-}
-
-fgn_status fgn_workspace_bytes(int version, const fgn_chain *chain, unsigned long long *bytes) {
-    fgn_status status = check_chain(version, chain);
-    if (status == FGN_OK)
-        status = check_pointer("bytes", bytes);
-    if (status != FGN_OK)
-        return status;
-    if (ladder[version].fusion == TENSOR_CORES) {
-        *bytes = ladder[version].tensor->workspace_bytes(chain);
+    if (number < MOST_DEVICES && __atomic_load_n(&is_known[number], __ATOMIC_ACQUIRE)) {
+        *device = known[number];
         return FGN_OK;
     }
-    return fgn_group_norm_workspace_bytes(version, chain->batch, chain->groups, bytes);
+    status = ask_for_device(number, device);
+    if (status == FGN_OK && number < MOST_DEVICES) {
+        known[number] = *device; /* whoever else does so at the same time writes the same */
+        __atomic_store_n(&is_known[number], true, __ATOMIC_RELEASE);
+    }
+    return status;
 }
 
-fgn_status fgn_prepared_bytes(int version, const fgn_chain *chain, unsigned long long *bytes) {
-    fgn_status status = check_chain(version, chain);
-    if (status == FGN_OK)
-        status = check_pointer("bytes", bytes);
-    if (status != FGN_OK)
-        return status;
-    const struct tensor_rung *tensor = ladder[version].tensor;
-    *bytes = tensor ? tensor->prepared_bytes(chain) : 0;
+#else
+
+fgn_status fgn_current_device(fgn_device *device) {
+    if (!device)
+        return fail(FGN_INVALID_ARGUMENT, "device is NULL");
+    const fgn_device simulator = {0, 0, sim_get_threads(), 0};
+    *device = simulator;
     return FGN_OK;
 }
 
-fgn_status fgn_prepare(int version, const fgn_chain *chain, void *prepared, void *stream) {
-    unsigned long long bytes;
-    fgn_status status = fgn_prepared_bytes(version, chain, &bytes);
-    if (status != FGN_OK || bytes == 0)
-        return status;
-    status = check_pointer("weight", chain->weight);
-    if (status == FGN_OK)
-        status = check_pointer("prepared", prepared);
+#endif
+
+static fgn_status check_device(const fgn_device *device) {
+    if (device->major < 0 || device->minor < 0 || device->multiprocessors < 1 || device->l2_bytes < 0)
+        return fail(FGN_INVALID_ARGUMENT,
+                    "device has compute capability %d.%d, %d multiprocessors and %lld bytes of L2 cache",
+                    device->major, device->minor, device->multiprocessors, device->l2_bytes);
+    return FGN_OK;
+}
+
+/* The number of multiprocessors changes no kernel: a plan for a GPU with others runs, only not as fast. */
+static bool can_run_here(const fgn_device *planned) {
+    fgn_device here;
+    return fgn_current_device(&here) == FGN_OK && planned->major == here.major &&
+           planned->minor == here.minor;
+}
+
+/* ---- Plans ---- */
+
+/* The chain as a plan keeps it. */
+static fgn_chain without_pointers(const fgn_chain *chain) {
+    fgn_chain kept = *chain;
+    kept.weight = kept.prepared = NULL;
+    kept.bias = kept.norm_scale = kept.norm_shift = NULL;
+    for (int i = 0; i < FGN_MAX_POINTWISE; i++)
+        kept.before[i].channel = kept.before[i].tensor = kept.after[i].channel = kept.after[i].tensor = NULL;
+    return kept;
+}
+
+fgn_status fgn_plan_chain(int version, const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
+    fgn_device here;
+    fgn_status status = check_chain(chain);
+    if (status == FGN_OK && !plan)
+        status = fail(FGN_INVALID_ARGUMENT, "plan is NULL");
+    if (status == FGN_OK && !device)
+        status = fgn_current_device(&here);
     if (status != FGN_OK)
         return status;
-    return status_of(ladder[version].tensor->prepare(chain, prepared, (cudaStream_t)stream),
-                     ladder[version].version.name);
+    device = device ? device : &here;
+    status = check_device(device);
+    if (status == FGN_OK && version == FGN_BEST_VERSION) {
+        version = fgn_default_version(chain, device);
+        if (version < 0)
+            return fail(FGN_NOT_SUPPORTED, "no version runs this chain on this device");
+    }
+    if (status == FGN_OK)
+        status = check_version(version);
+    if (status != FGN_OK)
+        return status;
+    const struct rung *rung = rung_at(version);
+    const char *reason = rung->refusal(chain, device);
+    if (reason)
+        return fail(FGN_NOT_SUPPORTED, "%s needs %s", rung->version.name, reason);
+    memset(plan, 0, sizeof *plan);
+    plan->version = version;
+    plan->device = *device;
+    plan->chain = without_pointers(chain);
+    if (chain->batch > 0)
+        rung->plan(chain, device, plan);
+    return FGN_OK;
+}
+
+static bool same_operators(int planned_count, const fgn_pointwise *planned, int count,
+                           const fgn_pointwise *step) {
+    if (planned_count != count)
+        return false;
+    for (int i = 0; i < count; i++)
+        if (planned[i].kind != step[i].kind)
+            return false;
+    return true;
+}
+
+/* Whether the plan is one of this chain. Constants may be others than the planned ones. */
+static fgn_status check_planned(const fgn_plan *plan, const fgn_chain *chain) {
+    if (!plan)
+        return fail(FGN_INVALID_ARGUMENT, "plan is NULL");
+    if (!chain)
+        return fail(FGN_INVALID_ARGUMENT, "chain is NULL");
+    const fgn_chain *planned = &plan->chain;
+    if (planned->batch != chain->batch || planned->in_features != chain->in_features ||
+        planned->out_features != chain->out_features || planned->groups != chain->groups)
+        return fail(FGN_INVALID_ARGUMENT,
+                    "chain has batch %lld, in_features %lld, out_features %lld, groups %lld; its plan is for "
+                    "%lld, %lld, %lld, %lld",
+                    chain->batch, chain->in_features, chain->out_features, chain->groups, planned->batch,
+                    planned->in_features, planned->out_features, planned->groups);
+    if (planned->type != chain->type || planned->precision != chain->precision ||
+        planned->vector_type != chain->vector_type)
+        return fail(FGN_INVALID_ARGUMENT,
+                    "chain has type %d, precision %d, vector_type %d; its plan is for %d, %d, %d",
+                    (int)chain->type, (int)chain->precision, (int)chain->vector_type, (int)planned->type,
+                    (int)planned->precision, (int)planned->vector_type);
+    if (!same_operators(planned->before_count, planned->before, chain->before_count, chain->before) ||
+        !same_operators(planned->after_count, planned->after, chain->after_count, chain->after))
+        return fail(FGN_INVALID_ARGUMENT, "chain has other operators than its plan");
+    if (!can_run_here(&plan->device))
+        return fail(FGN_NOT_SUPPORTED, "the plan is for compute capability %d.%d%s, which this is not",
+                    plan->device.major, plan->device.minor,
+                    is_simulator(&plan->device) ? " (the simulator)" : "");
+    return FGN_OK;
+}
+
+/* ---- Calls ---- */
+
+/* What halves and partial sums in them are aligned to. */
+#define SCRATCH_ALIGNMENT 16
+
+static fgn_status check_aligned(const char *name, const void *pointer, int alignment) {
+    if (!pointer)
+        return fail(FGN_INVALID_ARGUMENT, "%s is NULL", name);
+    if ((uintptr_t)pointer % alignment != 0)
+        return fail(FGN_INVALID_ARGUMENT, "%s is %p, expected a multiple of %d", name, pointer, alignment);
+    return FGN_OK;
+}
+
+static fgn_status check_vector(const char *name, const void *vector, fgn_type type) {
+    return vector ? check_aligned(name, vector, (int)element_bytes(type)) : FGN_OK;
+}
+
+static fgn_status check_operand(const char *list, int number, const char *name, const void *operand,
+                                fgn_type type) {
+    if (!operand)
+        return fail(FGN_INVALID_ARGUMENT, "%s[%d].%s is NULL", list, number, name);
+    if ((uintptr_t)operand % element_bytes(type) != 0)
+        return fail(FGN_INVALID_ARGUMENT, "%s[%d].%s is %p, expected a multiple of %d", list, number, name,
+                    operand, (int)element_bytes(type));
+    return FGN_OK;
+}
+
+static fgn_status check_operands(const char *list, int count, const fgn_pointwise *step,
+                                 const fgn_chain *chain) {
+    fgn_status status = FGN_OK;
+    for (int i = 0; i < count && status == FGN_OK; i++) {
+        if (takes_channel(&step[i]))
+            status = check_operand(list, i, "channel", step[i].channel, chain->vector_type);
+        if (status == FGN_OK && takes_tensor(&step[i]))
+            status = check_operand(list, i, "tensor", step[i].tensor, chain->type);
+    }
+    return status;
 }
 
 static fgn_status check_workspace(unsigned long long needed, const void *workspace,
@@ -396,113 +321,124 @@ static fgn_status check_workspace(unsigned long long needed, const void *workspa
     if (workspace_bytes < needed)
         return fail(FGN_WORKSPACE_TOO_SMALL, "workspace_bytes is %llu, expected at least %llu",
                     workspace_bytes, needed);
-    return needed > 0 ? check_pointer("workspace", workspace) : FGN_OK;
+    return needed > 0 ? check_aligned("workspace", workspace, SCRATCH_ALIGNMENT) : FGN_OK;
 }
 
-static fgn_status check_prepared(int version, const fgn_chain *chain) {
-    unsigned long long bytes;
-    fgn_status status = fgn_prepared_bytes(version, chain, &bytes);
-    return status == FGN_OK && bytes > 0 ? check_pointer("prepared", chain->prepared) : status;
+static fgn_status check_parameters(const fgn_plan *plan, const fgn_chain *chain) {
+    fgn_status status = check_aligned("weight", chain->weight, (int)element_bytes(chain->type));
+    if (status == FGN_OK && plan->prepared_bytes > 0)
+        status = check_aligned("prepared", chain->prepared, SCRATCH_ALIGNMENT);
+    if (status == FGN_OK)
+        status = check_vector("bias", chain->bias, chain->vector_type);
+    if (status == FGN_OK)
+        status = check_vector("norm_scale", chain->norm_scale, chain->vector_type);
+    if (status == FGN_OK)
+        status = check_vector("norm_shift", chain->norm_shift, chain->vector_type);
+    if (status == FGN_OK)
+        status = check_operands("before", chain->before_count, chain->before, chain);
+    if (status == FGN_OK)
+        status = check_operands("after", chain->after_count, chain->after, chain);
+    return status;
 }
 
-static cudaError_t launch_norm(enum norm_rung rung, const struct group_norm *norm, void *workspace,
-                               cudaStream_t stream) {
-    if (rung == NAIVE_NORM)
-        return group_norm_1_naive(norm, (struct moments *)workspace, stream);
-    return group_norm_2_block(norm, stream);
+fgn_status fgn_prepare(const fgn_plan *plan, const fgn_chain *chain, void *prepared, void *stream) {
+    fgn_status status = check_planned(plan, chain);
+    if (status != FGN_OK || plan->prepared_bytes == 0)
+        return status;
+    status = check_aligned("weight", chain->weight, (int)element_bytes(chain->type));
+    if (status == FGN_OK)
+        status = check_aligned("prepared", prepared, SCRATCH_ALIGNMENT);
+    if (status != FGN_OK)
+        return status;
+    const struct rung *rung = rung_at(plan->version);
+    return status_of(rung->prepare(chain, prepared, (cudaStream_t)stream), rung->version.name);
 }
 
-static cudaError_t launch_operators(float *y, const fgn_chain *chain, int count, const fgn_pointwise *step,
-                                    cudaStream_t stream) {
-    cudaError_t error = cudaSuccess;
-    for (int i = 0; i < count && error == cudaSuccess; i++) {
-        struct operators one = operators_of(chain, 1, &step[i]);
-        error = pointwise(y, chain->batch, &one, stream);
-    }
-    return error;
-}
-
-/* The chain by one of the rungs without tensor cores. */
-static cudaError_t launch_rung(const struct rung *rung, const fgn_chain *chain, const float *x, float *y,
-                               void *workspace, cudaStream_t stream) {
-    const struct condition always = {NULL, NULL, false};
-    struct gemm gemm = gemm_of(chain, x, y, always);
-    if (rung->fusion == SEPARATE_KERNELS)
-        gemm.before.count = 0;
-    if (!has_norm(chain))
-        return rung->gemm(&gemm, stream);
-    struct group_norm norm = norm_of(chain, y, y, FGN_FLOAT32, always);
-    if (rung->fusion == ONE_KERNEL)
-        return gemm_8_one_kernel(&gemm, &norm, stream);
-    cudaError_t error = rung->gemm(&gemm, stream);
-    if (error == cudaSuccess && rung->fusion == SEPARATE_KERNELS) {
-        norm.after.count = 0;
-        error = launch_operators(y, chain, chain->before_count, chain->before, stream);
-    }
-    if (error == cudaSuccess)
-        error = launch_norm(rung->norm, &norm, workspace, stream);
-    if (error == cudaSuccess && rung->fusion == SEPARATE_KERNELS)
-        error = launch_operators(y, chain, chain->after_count, chain->after, stream);
-    return error;
+fgn_status fgn_run(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y, void *workspace,
+                   unsigned long long workspace_bytes, void *stream) {
+    fgn_status status = check_planned(plan, chain);
+    if (status != FGN_OK || chain->batch == 0)
+        return status;
+    status = check_aligned("x", x, (int)element_bytes(chain->type));
+    if (status == FGN_OK)
+        status = check_aligned("y", y, (int)element_bytes(chain->type));
+    if (status == FGN_OK)
+        status = check_parameters(plan, chain);
+    if (status == FGN_OK)
+        status = check_workspace(plan->workspace_bytes, workspace, workspace_bytes);
+    if (status != FGN_OK)
+        return status;
+    const struct rung *rung = rung_at(plan->version);
+    return status_of(rung->forward(plan, chain, x, y, workspace, (cudaStream_t)stream), rung->version.name);
 }
 
 fgn_status fgn_forward(int version, const fgn_chain *chain, const void *x, void *y, void *workspace,
                        unsigned long long workspace_bytes, void *stream) {
-    unsigned long long needed = 0;
-    fgn_status status = check_chain(version, chain);
-    if (status == FGN_OK && chain->batch == 0)
-        return FGN_OK;
-    if (status == FGN_OK)
-        status = check_pointer("x", x);
-    if (status == FGN_OK)
-        status = check_pointer("y", y);
-    if (status == FGN_OK)
-        status = check_pointer("weight", chain->weight);
-    if (status == FGN_OK)
-        status = check_prepared(version, chain);
-    if (status == FGN_OK)
-        status = check_operands("before", chain->before_count, chain->before);
-    if (status == FGN_OK)
-        status = check_operands("after", chain->after_count, chain->after);
-    if (status == FGN_OK)
-        status = fgn_workspace_bytes(version, chain, &needed);
-    if (status == FGN_OK)
-        status = check_workspace(needed, workspace, workspace_bytes);
-    if (status != FGN_OK)
-        return status;
-
-    const struct rung *rung = &ladder[version];
-    cudaStream_t on = (cudaStream_t)stream;
-    cudaError_t error = rung->fusion == TENSOR_CORES
-                            ? rung->tensor->forward(chain, x, y, workspace, on)
-                            : launch_rung(rung, chain, (const float *)x, (float *)y, workspace, on);
-    return status_of(error, rung->version.name);
+    fgn_plan plan;
+    fgn_status status = fgn_plan_chain(version, chain, NULL, &plan);
+    return status == FGN_OK ? fgn_run(&plan, chain, x, y, workspace, workspace_bytes, stream) : status;
 }
 
-fgn_status fgn_group_norm(int version, long long batch, long long channels, long long groups, float eps,
-                          const float *x, const float *norm_scale, const float *norm_shift, float *y,
-                          void *workspace, unsigned long long workspace_bytes, void *stream) {
-    unsigned long long needed = 0;
+/* ---- GroupNorm alone ---- */
+
+/* What a norm alone plans for is a chain of which only the norm counts. */
+static fgn_status plan_norm(int version, long long batch, long long channels, long long groups, float eps,
+                            fgn_chain *chain, fgn_plan *plan) {
+    memset(plan, 0, sizeof *plan);
+    memset(chain, 0, sizeof *chain);
     fgn_status status = check_version(version);
     if (status == FGN_OK)
         status = check_sizes(batch, 1, channels);
     if (status == FGN_OK)
         status = check_groups(groups, channels);
-    if (status == FGN_OK && batch == 0)
-        return FGN_OK;
-    if (status == FGN_OK)
-        status = check_pointer("x", x);
-    if (status == FGN_OK)
-        status = check_pointer("y", y);
-    if (status == FGN_OK)
-        status = fgn_group_norm_workspace_bytes(version, batch, groups, &needed);
-    if (status == FGN_OK)
-        status = check_workspace(needed, workspace, workspace_bytes);
     if (status != FGN_OK)
         return status;
-    struct group_norm norm = {x,           norm_scale,     norm_shift,         y,
-                              FGN_FLOAT32, batch,          channels,           groups,
-                              eps,         no_operators(), {NULL, NULL, false}};
-    return status_of(launch_norm(ladder[version].norm, &norm, workspace, (cudaStream_t)stream),
-                     ladder[version].version.name);
+    chain->batch = batch;
+    chain->in_features = 1;
+    chain->out_features = channels;
+    chain->groups = groups;
+    chain->eps = eps;
+    if (batch > 0)
+        rung_at(version)->norm->plan(chain, 0, plan);
+    return FGN_OK;
+}
+
+fgn_status fgn_group_norm_workspace_bytes(int version, long long batch, long long groups,
+                                          unsigned long long *bytes) {
+    fgn_chain chain;
+    fgn_plan plan;
+    fgn_status status = check_pointer("bytes", bytes);
+    if (status == FGN_OK)
+        status = plan_norm(version, batch, groups, groups, 0.0f, &chain, &plan);
+    if (status == FGN_OK)
+        *bytes = plan.workspace_bytes;
+    return status;
+}
+
+fgn_status fgn_group_norm(int version, long long batch, long long channels, long long groups, float eps,
+                          const float *x, const float *norm_scale, const float *norm_shift, float *y,
+                          void *workspace, unsigned long long workspace_bytes, void *stream) {
+    fgn_chain chain;
+    fgn_plan plan;
+    fgn_status status = plan_norm(version, batch, channels, groups, eps, &chain, &plan);
+    if (status != FGN_OK || batch == 0)
+        return status;
+    status = check_aligned("x", x, sizeof(float));
+    if (status == FGN_OK)
+        status = check_aligned("y", y, sizeof(float));
+    if (status == FGN_OK)
+        status = check_vector("norm_scale", norm_scale, FGN_FLOAT32);
+    if (status == FGN_OK)
+        status = check_vector("norm_shift", norm_shift, FGN_FLOAT32);
+    if (status == FGN_OK)
+        status = check_workspace(plan.workspace_bytes, workspace, workspace_bytes);
+    if (status != FGN_OK)
+        return status;
+    chain.norm_scale = norm_scale;
+    chain.norm_shift = norm_shift;
+    const struct condition always = {NULL, NULL, false};
+    struct group_norm norm = norm_of(&chain, x, y, FGN_FLOAT32, always);
+    const struct rung *rung = rung_at(version);
+    return status_of(rung->norm->launch(plan.launch, &norm, workspace, (cudaStream_t)stream),
+                     rung->version.name);
 }

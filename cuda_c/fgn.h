@@ -8,8 +8,11 @@
  * host pointers, `stream` is ignored). As in cuBLAS and cuDNN:
  *   - a call returns a status; fgn_last_error() has the sentence that explains it;
  *   - every argument is checked before the first launch, so a refused call writes nothing;
- *   - scratch memory is asked for with fgn_workspace_bytes() and passed in;
+ *   - scratch memory is passed in: a plan (fgn_plan_chain) says how much;
  *   - nothing is allocated and nothing waits for the GPU, so a call can be captured in a CUDA graph.
+ *
+ * A call has two halves. fgn_plan_chain() is arithmetic: how a version cuts a chain into launches, on a given
+ * GPU, which need not be there. fgn_run() launches what a plan says, as often as one likes.
  *
  * Python's cffi reads this file as it stands, which is why it includes nothing. */
 #pragma once
@@ -18,7 +21,7 @@ typedef enum fgn_status {
     FGN_OK = 0,
     FGN_INVALID_ARGUMENT = 1,    /* a size, count or pointer that no version accepts */
     FGN_NOT_SUPPORTED = 2,       /* valid, but not for this version or this device */
-    FGN_WORKSPACE_TOO_SMALL = 3, /* fewer bytes than fgn_workspace_bytes() asked for */
+    FGN_WORKSPACE_TOO_SMALL = 3, /* fewer bytes than the plan asks for */
     FGN_LAUNCH_FAILED = 4        /* the CUDA runtime or the simulator stopped a kernel */
 } fgn_status;
 
@@ -118,21 +121,99 @@ typedef struct fgn_version {
 int fgn_version_count(void);
 const fgn_version *fgn_version_at(int version); /* NULL when out of range */
 
-/* The version that is fastest for this chain by the authors' measurements, among those that run it here. */
-int fgn_default_version(const fgn_chain *chain);
+/* What a plan depends on of a GPU. */
+typedef struct fgn_device {
+    int major, minor; /* the compute capability; 0.0: the simulator */
+    int multiprocessors;
+    long long l2_bytes;
+} fgn_device;
 
-/* FGN_OK when `version` runs this chain on the current device; pointers in `chain` may be NULL here. */
-fgn_status fgn_supports(int version, const fgn_chain *chain);
-/* The number of kernels that fgn_forward() launches. */
-fgn_status fgn_launch_count(int version, const fgn_chain *chain, int *launches);
-fgn_status fgn_workspace_bytes(int version, const fgn_chain *chain, unsigned long long *bytes);
+/* The current device of this OS thread; for the simulator 0.0 and as many multiprocessors as it has OS
+ * threads.
+ */
+fgn_status fgn_current_device(fgn_device *device);
 
-/* Some versions want the weight in a form of their own, made once and used while the weight stays the same:
- * fgn_prepared_bytes() is what it takes (0: nothing to prepare), fgn_prepare() writes it. */
-fgn_status fgn_prepared_bytes(int version, const fgn_chain *chain, unsigned long long *bytes);
-fgn_status fgn_prepare(int version, const fgn_chain *chain, void *prepared, void *stream);
+/* What a launch computes: the sum of these, and the operators in its fgn_launch. */
+typedef enum fgn_computes {
+    FGN_HALVES = 1,  /* x as two float16 halves */
+    FGN_PRODUCT = 2, /* x W^T; with FGN_PARTIAL_SUMS of a part of k in each block, and else + bias */
+    FGN_PARTIAL_SUMS = 4,
+    FGN_ADD_SUMS = 8,    /* adds up the partial sums of the launch before, and the bias */
+    FGN_STATISTICS = 16, /* mean and deviation of each sample and group */
+    FGN_NORMALISE = 32   /* both make a GroupNorm */
+} fgn_computes;
 
-/* x: (batch, in_features), y: (batch, out_features). y may not overlap x. */
+/* Where a launch writes. An intermediate result may be in y, until the launch that ends it there. */
+typedef enum fgn_writes { FGN_WRITES_Y = 0, FGN_WRITES_WORKSPACE = 1 } fgn_writes;
+
+/* One launch of a plan. */
+typedef struct fgn_launch {
+    const char *kernel; /* the function's name */
+    unsigned grid[3];
+    unsigned block[3];
+    int cluster;            /* blocks of a cluster, along x; 1: none */
+    long long shared_bytes; /* dynamic shared memory of a block */
+
+    int computes;                   /* fgn_computes */
+    int before_first, before_count; /* the operators before the norm that this launch applies */
+    int after_first, after_count;   /* and those after it */
+    fgn_writes writes;
+    int stands_by; /* 1: returns at once, unless float16 halves do not hold the values (float32 in reserve) */
+
+    double operations;       /* of the products: 2 for a multiply-add, as often as a product takes several */
+    long long bytes_read;    /* each byte once, however often it is asked for; vectors of parameters too, and
+                              * the bias whether there is one or not */
+    long long bytes_kept;    /* those of them that an earlier launch of the call has read or written */
+    long long bytes_written; /* each byte once */
+
+    int tile_rows, tile_columns; /* outputs of a block; 0: not a product */
+    long long steps;             /* along k, of a block; a persistent block's for one tile */
+    int step_k;                  /* elements of k in a step */
+    long long tiles;             /* that the launch computes, in parts of k counted apart: its blocks, unless
+                                  * they are persistent and take several */
+} fgn_launch;
+
+/* One launch for each operator and three for the rest is the most that a version makes of a chain. */
+#define FGN_MAX_LAUNCHES 20
+#define FGN_MAX_CHOICES 8
+
+/* How a version runs a chain. Plain data, to be copied and kept; no pointer of the chain is in it. */
+typedef struct fgn_plan {
+    int version;
+    fgn_device device;
+    fgn_chain chain; /* what was planned, without its pointers */
+    unsigned long long workspace_bytes;
+    unsigned long long prepared_bytes; /* of the weight in a form of the version's own; 0: as it is */
+    double nanoseconds;                /* what the version expects a call to take; 0: it has no model */
+    int launch_count;
+    fgn_launch launch[FGN_MAX_LAUNCHES];
+    long long choice[FGN_MAX_CHOICES]; /* the version's own: what it needs again at the launch */
+} fgn_plan;
+
+#define FGN_BEST_VERSION -1
+
+/* How `version` runs the chain on the device; pointers in `chain` are not looked at, and may be NULL.
+ *
+ * version: FGN_BEST_VERSION is fgn_default_version(). device: NULL is the current one; for any other one the
+ * plan can be made and read, but not run. A batch of 0 has no launches.
+ * FGN_NOT_SUPPORTED when the version does not run this chain on this device. */
+fgn_status fgn_plan_chain(int version, const fgn_chain *chain, const fgn_device *device, fgn_plan *plan);
+
+/* The version that is fastest for this chain by the authors' measurements, among those that run it on the
+ * device (NULL: the current one); -1 when none does, or the chain is none. */
+int fgn_default_version(const fgn_chain *chain, const fgn_device *device);
+
+/* Writes what the version makes of the weight, once for as long as the weight stays the same: the plan's
+ * prepared_bytes. */
+fgn_status fgn_prepare(const fgn_plan *plan, const fgn_chain *chain, void *prepared, void *stream);
+
+/* The plan's launches. chain: what was planned, now with pointers. x: (batch, in_features), y: (batch,
+ * out_features), which may not overlap x. Matrices and vectors are aligned to their elements, `prepared` and
+ * the workspace to 16 bytes. */
+fgn_status fgn_run(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y, void *workspace,
+                   unsigned long long workspace_bytes, void *stream);
+
+/* fgn_plan_chain() and fgn_run() in one. */
 fgn_status fgn_forward(int version, const fgn_chain *chain, const void *x, void *y, void *workspace,
                        unsigned long long workspace_bytes, void *stream);
 

@@ -154,12 +154,16 @@ def _index_of(version: str, device: torch.device) -> int:
     return names.index(version)
 
 
-def _check_runs(library, device: torch.device, index: int, status: int):
-    """Raises unless the version is one that runs this here; the status is what it answered."""
+def _plan_of(library, device: torch.device, index: int, c_chain):
+    """The struct fgn_plan of a chain on the current device. index: the version, or the library's
+    FGN_BEST_VERSION."""
+    plan = ffi().new("fgn_plan *")
+    status = library.fgn_plan_chain(index, c_chain, ffi().NULL, plan)
     if status == library.FGN_NOT_SUPPORTED:
-        name = version_names(device.type)[index]
-        raise RuntimeError(f"version: {name!r} does not run this on {device}: {_error(library)}")
+        which = "" if index < 0 else f"{version_names(device.type)[index]!r} "
+        raise RuntimeError(f"version: {which}does not run this on {device}: {_error(library)}")
     _raise_for(library, status)
+    return plan
 
 
 def _best_version(library, version: str | None, device: torch.device) -> int:
@@ -199,55 +203,59 @@ def _c_chain(
     return c_chain
 
 
+def plan_of(chain: Chain, shape: Shape, version: str | None, device: torch.device, precision: str = "ieee"):
+    """The struct fgn_plan (cuda_c/fgn.h) of a call on this device: its launches, its workspace.
+
+    version: None for the one that `chain_forward()` takes when it is not told one. None where the version
+    does not run this chain.
+    """
+    with _library_of(device) as (library, _):
+        c_chain = _c_chain(library, chain, shape, precision, {})
+        plan = ffi().new("fgn_plan *")
+        index = library.FGN_BEST_VERSION if version is None else _index_of(version, device)
+        status = library.fgn_plan_chain(index, c_chain, ffi().NULL, plan)
+        if status == library.FGN_NOT_SUPPORTED:
+            return None
+        _raise_for(library, status)
+        return plan
+
+
 def launch_count(
     chain: Chain, shape: Shape, version: str, device: torch.device, precision: str = "ieee"
 ) -> int | None:
     """The number of kernels that the version launches for this chain, or None where it does not run."""
-    with _library_of(device) as (library, _):
-        c_chain = _c_chain(library, chain, shape, precision, {})
-        index = _index_of(version, device)
-        if library.fgn_supports(index, c_chain) != library.FGN_OK:
-            return None
-        launches = ffi().new("int *")
-        _raise_for(library, library.fgn_launch_count(index, c_chain, launches))
-        return launches[0]
+    plan = plan_of(chain, shape, version, device, precision)
+    return None if plan is None else plan.launch_count
 
 
 def default_version(chain: Chain, shape: Shape, device: torch.device, precision: str = "ieee") -> str:
     """The version that `chain_forward()` takes for this chain when it is not told one."""
-    with _library_of(device) as (library, _):
-        index = library.fgn_default_version(_c_chain(library, chain, shape, precision, {}))
-        if index < 0:
-            raise RuntimeError(f"precision: no version runs {precision} on {device}")
-        return version_names(device.type)[index]
+    plan = plan_of(chain, shape, None, device, precision)
+    if plan is None:
+        raise RuntimeError(f"precision: no version runs {precision} on {device}")
+    return version_names(device.type)[plan.version]
 
 
 def prepares(chain: Chain, shape: Shape, version: str, device: torch.device, precision: str = "ieee") -> bool:
     """Whether the version makes something of the weight once, which later calls find done."""
-    with _library_of(device) as (library, _):
-        c_chain = _c_chain(library, chain, shape, precision, {})
-        return _bytes(library, library.fgn_prepared_bytes, _index_of(version, device), c_chain) > 0
+    plan = plan_of(chain, shape, version, device, precision)
+    if plan is None:
+        raise RuntimeError(f"version: {version!r} does not run this on {device}")
+    return plan.prepared_bytes > 0
 
 
-def _bytes(library, query, index: int, c_chain) -> int:
-    size = ffi().new("unsigned long long *")
-    _raise_for(library, query(index, c_chain, size))
-    return size[0]
-
-
-def _prepared_weight(library, index: int, c_chain, weight: Tensor, stream) -> Tensor | None:
-    """The weight as the version wants it beside the weight itself, or None when it wants nothing."""
-    size = _bytes(library, library.fgn_prepared_bytes, index, c_chain)
-    if size == 0:
+def _prepared_weight(library, plan, c_chain, weight: Tensor, stream) -> Tensor | None:
+    """The weight as the plan's version wants it beside the weight itself, or None when it wants nothing."""
+    if plan.prepared_bytes == 0:
         return None
 
     def prepare() -> Tensor:
-        made = torch.empty(size, dtype=torch.uint8, device=weight.device)
+        made = torch.empty(plan.prepared_bytes, dtype=torch.uint8, device=weight.device)
         counted.allow(weight=weight, prepared=made)
-        _raise_for(library, library.fgn_prepare(index, c_chain, _pointer(made), stream))
+        _raise_for(library, library.fgn_prepare(plan, c_chain, _pointer(made), stream))
         return made
 
-    return prepared.of(weight, version_names(weight.device.type)[index], prepare)
+    return prepared.of(weight, version_names(weight.device.type)[plan.version], prepare)
 
 
 def run_chain(
@@ -272,10 +280,9 @@ def run_chain(
     if chain is not PRODUCT:
         _check_groups(chain.groups, out_features)
     given_precision, precision = precision, resolve(precision, x.dtype)
-    # The version of an empty batch is checked as if it had one row.
-    shape = Shape(max(batch, 1), in_features, out_features, chain.groups)
+    shape = Shape(batch, in_features, out_features, chain.groups)
     with _library_of(x.device) as (library, stream):
-        index, vector_dtype = _version_and_vectors(library, chain, shape, precision, x, vectors, version)
+        plan, vector_dtype = _plan_and_vectors(library, chain, shape, precision, x, vectors, version)
         given = x, parameters
         x = _usable(x)
         weight = _usable(parameters["weight"])
@@ -286,34 +293,33 @@ def run_chain(
         y = _allocate((batch, out_features), x.device, x.dtype, poison)
         if batch > 0:
             used = dict(parameters)
-            used["prepared"] = _prepared_weight(library, index, c_chain, weight, stream)
+            used["prepared"] = _prepared_weight(library, plan, c_chain, weight, stream)
             c_chain.prepared = _pointer(used["prepared"])
-            size = _bytes(library, library.fgn_workspace_bytes, index, c_chain)
+            size = plan.workspace_bytes
             workspace = _allocate(size, x.device, torch.uint8, poison)
             counted.allow(x=x, y=y, workspace=workspace, **used)
-            status = library.fgn_forward(
-                index, c_chain, _pointer(x), _pointer(y), _pointer(workspace), size, stream
-            )
-            _raise_for(library, status)
-            _keep(library, index, c_chain, size, chain, *given, x, parameters, version, given_precision)
+            pointers = (_pointer(x), _pointer(y), _pointer(workspace))
+            _raise_for(library, library.fgn_run(plan, c_chain, *pointers, size, stream))
+            _keep(library, plan, c_chain, chain, *given, x, parameters, version, given_precision)
         return y
 
 
-def _version_and_vectors(library, chain, shape, precision, x, vectors, version) -> tuple[int, torch.dtype]:
-    """The version that runs this, and the type that it reads vectors in: their own, or else float32."""
+def _plan_and_vectors(library, chain, shape, precision, x, vectors, version):
+    """The plan of a call, and the type that its version reads vectors in: their own, or else float32."""
     c_chain = _c_chain(library, chain, shape, precision, {})
-    index = library.fgn_default_version(c_chain) if version is None else _index_of(version, x.device)
-    if index < 0:
-        raise RuntimeError(f"precision: no version runs {precision} on {x.device}")
-    _check_runs(library, x.device, index, library.fgn_supports(index, c_chain))
-    if all(vector is None or vector.dtype == x.dtype for vector in vectors.values()):
+    index = library.FGN_BEST_VERSION if version is None else _index_of(version, x.device)
+    plan = _plan_of(library, x.device, index, c_chain)
+    if x.dtype != torch.float32 and all(
+        vector is None or vector.dtype == x.dtype for vector in vectors.values()
+    ):
         c_chain.vector_type = c_chain.type
-        if library.fgn_supports(index, c_chain) == library.FGN_OK:
-            return index, x.dtype
-    return index, torch.float32
+        own = ffi().new("fgn_plan *")
+        if library.fgn_plan_chain(plan.version, c_chain, ffi().NULL, own) == library.FGN_OK:
+            return own, x.dtype
+    return plan, torch.float32
 
 
-def _keep(library, index, c_chain, size, chain, given_x, given, x, parameters, version, precision):
+def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version, precision):
     """Keeps this call for those like it, if it used its tensors as they were given."""
     names = ("weight", "bias", "norm_weight", "norm_bias", *chain.operands)
     used, given = (tuple(of.get(name) for name in names) for of in (parameters, given))
@@ -329,9 +335,10 @@ def _keep(library, index, c_chain, size, chain, given_x, given, x, parameters, v
             if kept.operand is not None
         ],
     ]
-    forward = ffi().cast(
-        "int (*)(int, const fgn_chain *, uintptr_t, uintptr_t, uintptr_t, unsigned long long, uintptr_t)",
-        library.fgn_forward,
+    run = ffi().cast(
+        "int (*)(const fgn_plan *, const fgn_chain *, "
+        "uintptr_t, uintptr_t, uintptr_t, unsigned long long, uintptr_t)",
+        library.fgn_run,
     )
     repeated.keep(
         key,
@@ -343,11 +350,11 @@ def _keep(library, index, c_chain, size, chain, given_x, given, x, parameters, v
                 None if tensor is None else repeated.Argument(place, tensor)
                 for place, tensor in zip(places, given, strict=True)
             ),
-            run=partial(forward, index, c_chain),
+            run=partial(run, plan, c_chain),
             raise_for=_raise_for,
             device=x.get_device(),
             y_shape=(x.shape[0], given[0].shape[0]),
-            workspace_bytes=size,
+            workspace_bytes=plan.workspace_bytes,
             prepared=None,
         ),
     )
@@ -433,7 +440,7 @@ def _group_norm(
             sizes = (batch, channels, num_groups, eps)
             counted.allow(x=x, weight=weight, bias=bias, y=y, workspace=workspace)
             status = library.fgn_group_norm(index, *sizes, *pointers, _pointer(workspace), size[0], stream)
-            _check_runs(library, x.device, index, status)
+            _raise_for(library, status)
         return y
 
 

@@ -176,64 +176,71 @@ __global__ void __launch_bounds__(END_THREADS) few_rows_end_kernel(struct end_ar
 
 EARLY_LAUNCHER(few_rows_end_kernel, struct end_args)
 
-static cudaError_t end_few_rows(const struct few_rows_args *args, int splits, bool early,
-                                cudaStream_t stream) {
-    struct end_args end = {args->partial, splits, 0, args->batch, args->ending};
-    end.team = end.ending.size > LARGEST_WARP_GROUP ? END_THREADS : end.ending.lanes;
-    int64_t items = args->batch * (args->out_features / end.ending.size);
-    dim3 grid = {(unsigned)tiles(items, END_THREADS / end.team), 1, 1};
-    dim3 block = {END_THREADS, 1, 1};
-    return launch_few_rows_end_kernel(grid, block, 0, stream, early, end);
-}
-
 /* ---- The host's part ---- */
 
-double few_rows_nanoseconds(const fgn_chain *chain) {
-    double nanoseconds;
-    plan_of(chain, &nanoseconds);
-    return nanoseconds;
-}
+/* Where a plan has what it needs again at the launch. */
+enum choice { ROW_TILES, ACROSS, SPLITS, SLOTS, SLOT_BYTES };
 
-static struct plan best_plan(const fgn_chain *chain) {
-    double nanoseconds;
-    return plan_of(chain, &nanoseconds);
-}
-
-static const char *refusal(const fgn_chain *chain) {
+static const char *refusal(const fgn_chain *chain, const fgn_device *device) {
     if (chain->vector_type != FGN_FLOAT32)
         return "vectors in float32";
     if (chain->batch > MOST_ROWS)
         return "a batch of at most 2048";
-#ifdef __CUDACC__
-    if (attribute_of_device(cudaDevAttrComputeCapabilityMajor) < 8)
+    if (device->major < 8 && !is_simulator(device))
         return "a GPU of compute capability 8.0";
-#endif
     return NULL;
 }
 
-static int launches(const fgn_chain *chain) {
-    struct plan plan = best_plan(chain);
-    return blocks_end(chain, &plan) ? 1 : 2;
+/* The threads that end a group, of END_THREADS in a block. */
+static int end_team_of(const struct ending *ending) {
+    return ending->size > LARGEST_WARP_GROUP ? END_THREADS : ending->lanes;
 }
 
-static unsigned long long workspace_bytes(const fgn_chain *chain) {
-    struct plan plan = best_plan(chain);
-    return partial_bytes(chain, &plan);
+static void plan_end(const fgn_chain *chain, int64_t sums_bytes, fgn_plan *plan) {
+    struct ending ending = ending_of(chain, NULL);
+    int64_t items = chain->batch * (chain->out_features / ending.size);
+    int64_t blocks = tiles(items, END_THREADS / end_team_of(&ending));
+    fgn_launch *end = add_launch(plan, "few_rows_end_kernel", blocks, END_THREADS);
+    end->computes = FGN_ADD_SUMS;
+    add_read(end, sums_bytes, sums_bytes);
+    add_ending(end, chain);
+    add_y(end, chain);
 }
 
-static unsigned long long prepared_bytes(const fgn_chain *chain) {
-    (void)chain;
-    return 0;
+static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
+    static const char *const names[] = {"few_rows_16_kernel", "few_rows_32_kernel", "few_rows_64_kernel"};
+    struct plan best = plan_of(chain, device, &plan->nanoseconds);
+    enum factors factors = factors_of(chain);
+    fgn_launch *product =
+        add_launch(plan, names[power_of(best.row_tiles)], best.column_blocks * best.cluster, THREADS);
+    product->grid[1] = (unsigned)best.row_blocks;
+    product->grid[2] = (unsigned)(best.splits / best.cluster);
+    product->cluster = best.cluster;
+    product->shared_bytes = shared_bytes_of(&best, factors);
+    set_tile(product, best.row_tiles * TILE_ROWS, best.across * WARP_COLUMNS, chain->in_features,
+             STEP_BYTES / element_bytes_of(factors) * (WARPS / best.across));
+    product->steps = tiles(tiles(steps_of(chain), best.splits), WARPS / best.across);
+    add_product(product, chain);
+    plan->choice[ROW_TILES] = best.row_tiles;
+    plan->choice[ACROSS] = best.across;
+    plan->choice[SPLITS] = best.splits;
+    plan->choice[SLOTS] = best.slots;
+    plan->choice[SLOT_BYTES] = best.slot_bytes;
+    if (blocks_end(chain, &best)) {
+        add_ending(product, chain);
+        add_y(product, chain);
+        return;
+    }
+    plan->workspace_bytes = partial_bytes(chain, &best);
+    product->computes |= FGN_PARTIAL_SUMS;
+    add_written(product, plan->workspace_bytes, FGN_WRITES_WORKSPACE);
+    plan_end(chain, plan->workspace_bytes, plan);
 }
 
-static cudaError_t prepare(const fgn_chain *chain, void *prepared, cudaStream_t stream) {
-    (void)chain, (void)prepared, (void)stream;
-    return cudaSuccess;
-}
-
-static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void *workspace,
-                           cudaStream_t stream) {
-    struct plan plan = best_plan(chain);
+static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
+                           void *workspace, cudaStream_t stream) {
+    static bool allowed[3][MOST_DEVICES];
+    const fgn_launch *product = &plan->launch[0];
     struct few_rows_args args;
     args.x = x;
     args.weight = chain->weight;
@@ -243,35 +250,41 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     args.factors = factors_of(chain);
     args.chunks = chain->in_features * element_bytes_of(args.factors) % CHUNK == 0 &&
                   (uintptr_t)x % CHUNK == 0 && (uintptr_t)chain->weight % CHUNK == 0;
-    args.slots = plan.slots;
-    args.slot_bytes = plan.slot_bytes;
-    args.across_power = power_of(plan.across);
-    args.cluster = plan.cluster;
+    args.slots = (int)plan->choice[SLOTS];
+    args.slot_bytes = (int)plan->choice[SLOT_BYTES];
+    args.across_power = power_of((int)plan->choice[ACROSS]);
+    args.cluster = product->cluster;
     args.steps = steps_of(chain);
-    args.split_steps = (int)tiles(args.steps, plan.splits);
-    args.partial = blocks_end(chain, &plan) ? NULL : (float *)workspace;
+    args.split_steps = (int)tiles(args.steps, plan->choice[SPLITS]);
+    args.partial = plan->launch_count > 1 ? (float *)workspace : NULL;
     args.ending = ending_of(chain, y);
 
     const void *const kernels[] = {(const void *)few_rows_16_kernel, (const void *)few_rows_32_kernel,
                                    (const void *)few_rows_64_kernel};
     cudaError_t (*const launch[])(dim3, dim3, size_t, cudaStream_t, int, struct few_rows_args) = {
         launch_few_rows_16_kernel, launch_few_rows_32_kernel, launch_few_rows_64_kernel};
-    int kernel = power_of(plan.row_tiles);
-    int shared_bytes = shared_bytes_of(&plan, args.factors);
-    cudaError_t error =
-        cudaFuncSetAttribute(kernels[kernel], cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+    int kernel = power_of((int)plan->choice[ROW_TILES]);
+    cudaError_t error = allow_shared_memory(kernels[kernel], &plan->device, allowed[kernel]);
     if (error != cudaSuccess)
         return error;
-    dim3 grid = {(unsigned)(plan.column_blocks * plan.cluster), (unsigned)plan.row_blocks,
-                 (unsigned)(plan.splits / plan.cluster)};
-    dim3 block = {THREADS, 1, 1};
-    error = launch[kernel](grid, block, shared_bytes, stream, plan.cluster, args);
-    if (error == cudaSuccess && args.partial) {
-        bool early = attribute_of_device(cudaDevAttrComputeCapabilityMajor) >= 9;
-        error = end_few_rows(&args, plan.splits, early, stream);
-    }
-    return error;
+    error = launch[kernel](grid_of(product), block_of(product), product->shared_bytes, stream,
+                           product->cluster, args);
+    if (error != cudaSuccess || !args.partial)
+        return error;
+    const fgn_launch *end = &plan->launch[1];
+    struct end_args end_args = {args.partial, (int)plan->choice[SPLITS], end_team_of(&args.ending),
+                                args.batch, args.ending};
+    bool early = plan->device.major >= 9;
+    return launch_few_rows_end_kernel(grid_of(end), block_of(end), 0, stream, early, end_args);
 }
 
-const struct tensor_rung gemm_few_rows_tensor = {refusal,        launches, workspace_bytes,
-                                                 prepared_bytes, prepare,  forward};
+RUNG few_rows_rung = {
+    {"few_rows", "few_rows/gemm_few_rows_tensor.cu", "few_rows/ending.h",
+     "tensor cores as fast as the weight is read",
+     "a batch of at most 2048 and a GPU of compute capability 8.0"},
+    &group_norm_2_block,
+    refusal,
+    plan,
+    NULL,
+    forward,
+};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "few_rows/parked.h"
+#include "shared/plan.h"
 
 struct plan {
     int row_tiles; /* of a block */
@@ -31,20 +32,6 @@ struct plan {
 #define CLUSTER_TIME 500   /* a block waits for the other */
 #define SECOND_LAUNCH_TIME 3000
 
-/* What the plan depends on of a GPU. */
-struct gpu {
-    int multiprocessors;
-    int shared_bytes; /* of a block, at most */
-    bool has_clusters;
-};
-
-static struct gpu this_gpu(void) {
-    struct gpu gpu = {attribute_of_device(cudaDevAttrMultiProcessorCount),
-                      attribute_of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin),
-                      attribute_of_device(cudaDevAttrComputeCapabilityMajor) >= 9};
-    return gpu;
-}
-
 static enum factors factors_of(const fgn_chain *chain) {
     if (chain->type == FGN_FLOAT16)
         return FLOAT16_FACTORS;
@@ -70,9 +57,9 @@ static bool blocks_hold_groups(const fgn_chain *chain, int across) {
 }
 
 /* Blocks of a cluster end the chain only where lanes hold groups. */
-static bool can_be_clusters(const fgn_chain *chain, const struct gpu *gpu) {
+static bool can_be_clusters(const fgn_chain *chain, const fgn_device *device) {
     struct ending ending = ending_of(chain, NULL);
-    return gpu->has_clusters && lanes_hold_group(&ending);
+    return device->major >= 9 && lanes_hold_group(&ending);
 }
 
 /* Whether blocks end the chain, rather than a second launch. */
@@ -112,14 +99,14 @@ static double larger_of(double a, double b) {
 }
 
 /* A block that has to wait for its turn costs as much as one on every multiprocessor. */
-static double nanoseconds_of(const fgn_chain *chain, const struct plan *plan, const struct gpu *gpu) {
+static double nanoseconds_of(const fgn_chain *chain, const struct plan *plan, const fgn_device *device) {
     enum factors factors = factors_of(chain);
-    double waves =
-        (double)tiles((int64_t)plan->row_blocks * plan->column_blocks * plan->splits, gpu->multiprocessors);
+    double waves = (double)tiles((int64_t)plan->row_blocks * plan->column_blocks * plan->splits,
+                                 device->multiprocessors);
     double rows = plan->row_tiles * TILE_ROWS, columns = plan->across * WARP_COLUMNS;
     double rows_read = chain->batch < rows ? (double)chain->batch : rows;
     double k_bytes = (double)tiles(steps_of(chain), plan->splits) * STEP_BYTES;
-    double k_bytes_of_all = waves * gpu->multiprocessors * k_bytes;
+    double k_bytes_of_all = waves * device->multiprocessors * k_bytes;
     double tensors =
         (double)(chain->out_features + chain->batch) * chain->in_features * element_bytes_of(factors);
     double multiplying = k_bytes_of_all * rows * columns / TENSOR_RATE;
@@ -136,10 +123,10 @@ static double nanoseconds_of(const fgn_chain *chain, const struct plan *plan, co
 }
 
 /* More parts would be too short, or more than fill the GPU. */
-static int most_splits_of(const fgn_chain *chain, const struct plan *plan, const struct gpu *gpu) {
+static int most_splits_of(const fgn_chain *chain, const struct plan *plan, const fgn_device *device) {
     int64_t rounds = tiles(steps_of(chain), WARPS / plan->across);
     int64_t blocks = (int64_t)plan->row_blocks * plan->column_blocks; /* none for a batch of 0 */
-    int64_t fill = blocks > 0 ? tiles(gpu->multiprocessors, blocks) : 1;
+    int64_t fill = blocks > 0 ? tiles(device->multiprocessors, blocks) : 1;
     int64_t splits = rounds / FEWEST_ROUNDS;
     splits = splits < fill ? splits : fill;
     splits = splits < MOST_SPLITS ? splits : MOST_SPLITS;
@@ -147,9 +134,8 @@ static int most_splits_of(const fgn_chain *chain, const struct plan *plan, const
 }
 
 /* The fastest plan, and what it takes. */
-static struct plan plan_of(const fgn_chain *chain, double *nanoseconds) {
-    struct gpu gpu = this_gpu();
-    bool clusters = can_be_clusters(chain, &gpu);
+static struct plan plan_of(const fgn_chain *chain, const fgn_device *device, double *nanoseconds) {
+    bool clusters = can_be_clusters(chain, device);
     struct plan plan, best;
     *nanoseconds = -1.0;
     memset(&best, 0, sizeof best);
@@ -157,13 +143,13 @@ static struct plan plan_of(const fgn_chain *chain, double *nanoseconds) {
         for (plan.across = 1; plan.across <= WARPS; plan.across *= 2) {
             plan.row_blocks = (int)tiles(chain->batch, plan.row_tiles * TILE_ROWS);
             plan.column_blocks = (int)tiles(chain->out_features, plan.across * WARP_COLUMNS);
-            if (!fill_slots(&plan, factors_of(chain), gpu.shared_bytes))
+            if (!fill_slots(&plan, factors_of(chain), (int)most_shared_bytes(device)))
                 continue;
             bool pair = clusters && blocks_hold_groups(chain, plan.across);
-            int most_splits = most_splits_of(chain, &plan, &gpu);
+            int most_splits = most_splits_of(chain, &plan, device);
             for (plan.splits = 1; plan.splits <= most_splits; plan.splits++) {
                 plan.cluster = pair && plan.splits == MOST_CLUSTER ? MOST_CLUSTER : 1;
-                double time = nanoseconds_of(chain, &plan, &gpu);
+                double time = nanoseconds_of(chain, &plan, device);
                 if (*nanoseconds < 0.0 || time < *nanoseconds) {
                     *nanoseconds = time;
                     best = plan;

@@ -20,8 +20,8 @@
  * others the rungs before are there. */
 #include "shared/rung.h"
 #include "shared/halves.h"
-
-#define NEEDS_HOPPER "a GPU of compute capability 9.0"
+#include "ladder/float32_chain.h"
+#include "hopper/plan.h"
 
 #ifdef __CUDACC__
 
@@ -29,10 +29,6 @@
 #include "hopper/tile.h"
 #include "shared/pointwise.h"
 #include "shared/element.h"
-
-/* Blocks with teams of one warpgroup, and of two; and the producer's. */
-#define BLOCK_THREADS ((TEAMS + 1) * WARPGROUP)
-#define LARGE_BLOCK_THREADS ((TEAMS * MOST_MEMBERS + 1) * WARPGROUP)
 
 /* The registers of a multiprocessor, 65536, are divided evenly at first, in eights: 168 for each thread of
  * three warpgroups, 96 of five. What the producer gives back the consumers share. */
@@ -106,9 +102,6 @@ static __device__ __forceinline__ int column_of_sum_4(int i, int unused) {
     (void)unused;
     return i / 8 * 16 + i % 8 / 4 * 2 + i % 2;
 }
-
-#define MOST_LANE_COLUMNS 8
-#define MOST_BLOCK_COLUMNS (QUAD * MOST_LANE_COLUMNS)
 
 /* What a thread's sums belong to. */
 struct sums_place {
@@ -503,55 +496,6 @@ static bool describe(CUtensorMap *map, CUtensorMapDataType type, int element_byt
     return encode_tensor_map(map, type, matrix, 2, sizes, &row, box);
 }
 
-static enum factors factors_of(const fgn_chain *chain) {
-    if (is_float32_accurate(chain))
-        return SPLIT_FLOAT32_FACTORS;
-    return chain->type == FGN_FLOAT32   ? TF32_FACTORS
-           : chain->type == FGN_FLOAT16 ? FLOAT16_FACTORS
-                                        : BFLOAT16_FACTORS;
-}
-
-static int element_bytes_of(const fgn_chain *chain) {
-    return chain->type == FGN_FLOAT32 && !is_float32_accurate(chain) ? 4 : 2;
-}
-
-static bool is_power_of_two(int64_t v) {
-    return v > 0 && (v & (v - 1)) == 0;
-}
-
-/* Whether the norm can be in the product's kernel. */
-static bool normalises_in_tile(const fgn_chain *chain) {
-    int64_t size = group_size_of(chain);
-    return is_power_of_two(size) && size >= CHUNK && size <= PAIR * TILE_COLUMNS;
-}
-
-/* Pairs of rows share w, which is the larger part of a slot; but a group of two tiles needs a pair of
- * columns, and an odd number of row tiles would leave a block without work. */
-static bool pairs_share_w(const fgn_chain *chain, int tile_rows, int columns) {
-    return group_size_of(chain) != PAIR * columns && tiles(chain->batch, tile_rows) % PAIR == 0;
-}
-
-/* The longest product of which a team has tiles of its own. */
-#define MOST_OWN_STEPS 32
-
-/* Whether tiles of this size leave half of the pairs without work, or more. */
-static bool are_few(const fgn_chain *chain, int tile_rows, int columns, int pairs) {
-    return tiles(tiles(chain->batch, tile_rows) * tiles(chain->out_features, columns), PAIR) * 2 <= pairs;
-}
-
-/* Tiles of one team for short products, and smaller tiles where large ones are few. */
-static struct product choose_tiles(const fgn_chain *chain, int steps, int pairs, int *tile_rows) {
-    bool own = !is_float32_accurate(chain) &&
-               (steps <= MOST_OWN_STEPS || are_few(chain, COMMON_ROWS, TILE_COLUMNS, pairs));
-    *tile_rows = own ? WARPGROUP_ROWS : COMMON_ROWS;
-    bool narrow =
-        group_size_of(chain) <= PAIR * NARROW_COLUMNS && are_few(chain, *tile_rows, TILE_COLUMNS, pairs);
-    int columns = narrow ? NARROW_COLUMNS : TILE_COLUMNS;
-    struct product product = {factors_of(chain), columns,
-                              is_float32_accurate(chain) || narrow ? columns : columns / 2};
-    return product;
-}
-
 static bool describe_matrices(struct hopper_args *args, const fgn_chain *chain, struct product product,
                               const void *x) {
     int x_box = args->pair_shares_w ? args->tile_rows : args->tile_rows / PAIR;
@@ -585,81 +529,28 @@ static hopper_kernel kernel_for(struct product product) {
     return product.columns == TILE_COLUMNS ? wide[product.factors] : narrow[product.factors];
 }
 
-/* The vectors have what the ring leaves of a block's 227 KB of shared memory. */
-#define MOST_SHARED_BYTES (227 << 10)
-
-static size_t shared_bytes_of(int vectors, int columns) {
-    return SLOT_ALIGNMENT + sizeof(struct hopper_memory) + TEAMS * vectors * columns * sizeof(float);
-}
-
-static cudaError_t launch_kernel(struct hopper_args *args, struct product product, int most_pairs,
+static cudaError_t launch_kernel(const fgn_plan *plan, const fgn_launch *planned,
+                                 const struct hopper_args *args, struct product product,
                                  cudaStream_t stream) {
+    static bool allowed[2][4][MOST_DEVICES];
     hopper_kernel kernel = kernel_for(product);
-    size_t shared_bytes = shared_bytes_of(args->vectors.count, product.columns);
-    cudaError_t error = cudaFuncSetAttribute((const void *)kernel,
-                                             cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+    bool *of_kernel = allowed[product.columns == TILE_COLUMNS][product.factors];
+    cudaError_t error = allow_shared_memory((const void *)kernel, &plan->device, of_kernel);
     if (error != cudaSuccess)
         return error;
-    int units = args->row_units * args->column_units;
-    int pairs = most_pairs < units ? most_pairs : units;
     cudaLaunchAttribute cluster;
     cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = PAIR;
+    cluster.val.clusterDim.x = planned->cluster;
     cluster.val.clusterDim.y = 1;
     cluster.val.clusterDim.z = 1;
     cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(pairs * PAIR, 1, 1);
-    config.blockDim = dim3(members_of(product) == 1 ? BLOCK_THREADS : LARGE_BLOCK_THREADS, 1, 1);
-    config.dynamicSmemBytes = shared_bytes;
+    config.gridDim = grid_of(planned);
+    config.blockDim = block_of(planned);
+    config.dynamicSmemBytes = planned->shared_bytes;
     config.stream = stream;
     config.attrs = &cluster;
     config.numAttrs = 1;
     return cudaLaunchKernelEx(&config, kernel, *args);
-}
-
-static int operands_of(const fgn_pointwise *step, int count) {
-    int operands = 0;
-    for (int i = 0; i < count; i++)
-        operands += takes_channel(&step[i]);
-    return operands;
-}
-
-/* Bias, what undoes scaling, scale and shift may all be there. */
-static bool vectors_fit(const fgn_chain *chain) {
-    int operands =
-        operands_of(chain->before, chain->before_count) + operands_of(chain->after, chain->after_count);
-    return shared_bytes_of(4 + operands, TILE_COLUMNS) <= MOST_SHARED_BYTES;
-}
-
-static const char *refusal(const fgn_chain *chain) {
-    if (attribute_of_device(cudaDevAttrComputeCapabilityMajor) != 9 ||
-        attribute_of_device(cudaDevAttrComputeCapabilityMinor) != 0)
-        return NEEDS_HOPPER;
-    if (chain->vector_type != FGN_FLOAT32)
-        return "vectors in float32";
-    if (!is_float32_accurate(chain) && chain->in_features % (16 / element_bytes_of(chain)) != 0)
-        return "rows of x that are multiples of 16 bytes";
-    if (chain->out_features % MOST_BLOCK_COLUMNS != 0)
-        return "a multiple of 32 output features";
-    if (chain->groups > 0 && !normalises_in_tile(chain))
-        return "groups of 8, 16, 32, 64, 128, 256 or 512 channels";
-    if (adds_tensor(chain))
-        return "no operator that adds a tensor";
-    if (!vectors_fit(chain))
-        return "at most 4 operators with a vector";
-    if (chain->batch > INT32_MAX - COMMON_ROWS * PAIR)
-        return "a batch below 2^31";
-    return NULL;
-}
-
-/* Split factors: the halves of x, the chain, and float32 in their stead. */
-static int launches(const fgn_chain *chain) {
-    return is_float32_accurate(chain) ? 2 + float32_launches(chain) : 1;
-}
-
-/* The halves of x. */
-static unsigned long long workspace_bytes(const fgn_chain *chain) {
-    return is_float32_accurate(chain) ? halves_bytes(chain->batch, chain->in_features) : 0;
 }
 
 static int add_vector(struct vectors *vectors, const void *from, float otherwise) {
@@ -687,19 +578,19 @@ static struct vectors vectors_of(const fgn_chain *chain, const float *unscale) {
     return vectors;
 }
 
-static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void *workspace,
-                           cudaStream_t stream) {
+static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
+                           void *workspace, cudaStream_t stream) {
     struct hopper_args args = {};
-    int pairs = attribute_of_device(cudaDevAttrMultiProcessorCount) / PAIR;
+    struct product product = {factors_of(chain), (int)plan->choice[COLUMNS],
+                              (int)plan->choice[WARPGROUP_COLUMNS]};
     args.batch = chain->batch;
     args.out_features = chain->out_features;
+    args.tile_rows = (int)plan->choice[ROWS];
     args.step_elements = STEP_BYTES / element_bytes_of(chain);
     args.steps = (int)tiles(chain->in_features, args.step_elements);
-    struct product product = choose_tiles(chain, args.steps, pairs, &args.tile_rows);
-    args.pair_shares_w = pairs_share_w(chain, args.tile_rows, product.columns);
-    args.row_units = (int)tiles(chain->batch, args.pair_shares_w ? PAIR * args.tile_rows : args.tile_rows);
-    args.column_units =
-        (int)tiles(chain->out_features, args.pair_shares_w ? product.columns : PAIR * product.columns);
+    args.pair_shares_w = plan->choice[PAIR_SHARES_W];
+    args.row_units = (int)plan->choice[ROW_UNITS];
+    args.column_units = (int)plan->choice[COLUMN_UNITS];
     args.group_size = normalises_in_tile(chain) ? (int)group_size_of(chain) : 0;
     args.eps = chain->eps;
     args.before = operators_before(chain);
@@ -716,24 +607,33 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     args.vectors = vectors_of(chain, args.w_halves.unscale);
     if (!describe_matrices(&args, chain, product, x))
         return cudaErrorInvalidValue;
-    error = launch_kernel(&args, product, pairs, stream);
+    const fgn_launch *planned = &plan->launch[is_float32_accurate(chain) ? 1 : 0];
+    error = launch_kernel(plan, planned, &args, product, stream);
     if (error == cudaSuccess && is_float32_accurate(chain)) {
         struct condition unheld = {args.x_halves.unheld, args.w_halves.unheld, false};
-        error = float32_chain(chain, (const float *)x, (float *)y, unheld, stream);
+        error = launch_float32_chain(plan, chain, (const float *)x, (float *)y, unheld, stream);
     }
     return error;
 }
 
-extern const struct tensor_rung gemm_10_hopper = {
-    refusal, launches, workspace_bytes, prepared_halves_bytes, prepare_halves, forward};
+#else /* the simulator has no TMA and no wgmma: it plans what it cannot run */
 
-#else /* the simulator has no TMA and no wgmma */
-
-static const char *refusal(const fgn_chain *chain) {
-    (void)chain;
-    return NEEDS_HOPPER;
+static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
+                           void *workspace, cudaStream_t stream) {
+    (void)plan, (void)chain, (void)x, (void)y, (void)workspace, (void)stream;
+    return cudaErrorInvalidValue;
 }
 
-const struct tensor_rung gemm_10_hopper = {refusal, NULL, NULL, NULL, NULL, NULL};
-
 #endif
+
+RUNG hopper_rung = {
+    {"hopper", "hopper/gemm_10_hopper.cu", "hopper/gemm_10_hopper.cu",
+     "tensor cores by wgmma, TMA, clusters of two blocks",
+     "compute capability 9.0; groups of 8, 16, ..., 512 channels; rows of multiples of 16 bytes, outputs of "
+     "32"},
+    &group_norm_2_block,
+    refusal,
+    plan,
+    prepare_halves,
+    forward,
+};

@@ -11,7 +11,7 @@
  * the same for all lanes: one sector.
  *
  * Next (gemm_2_coalesced.cu): give the lanes of a warp neighbouring k instead. */
-#include "shared/rung.h"
+#include "ladder/ladder.h"
 
 #define THREADS 256
 
@@ -38,8 +38,30 @@ __global__ void naive_gemm_kernel(struct gemm g) {
 
 LAUNCHER(naive_gemm_kernel, struct gemm)
 
-cudaError_t gemm_1_naive(const struct gemm *gemm, cudaStream_t stream) {
-    dim3 grid = {(unsigned)tiles(gemm->batch * gemm->out_features, THREADS), 1, 1};
-    dim3 block = {THREADS, 1, 1};
-    return launch_naive_gemm_kernel(grid, block, 0, stream, *gemm);
+static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
+    (void)device;
+    int64_t blocks = tiles(outputs_of(chain), THREADS);
+    fgn_launch *product = add_launch(plan, "naive_gemm_kernel", blocks, THREADS);
+    set_tile(product, 1, THREADS, chain->in_features, 1);
+    plan_product_alone(chain, product);
+    plan_separately(chain, &group_norm_1_naive, plan);
 }
+
+static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
+                           void *workspace, cudaStream_t stream) {
+    const fgn_launch *product = &plan->launch[0];
+    struct gemm gemm = gemm_of(chain, (const float *)x, (float *)y, always);
+    cudaError_t error = launch_naive_gemm_kernel(grid_of(product), block_of(product), 0, stream, gemm);
+    if (error != cudaSuccess)
+        return error;
+    return launch_separately(plan, &group_norm_1_naive, chain, (float *)y, workspace, stream);
+}
+
+RUNG naive_rung = {
+    {"naive", "ladder/gemm_1_naive.cu", "ladder/group_norm_1_naive.cu", "one thread per output", ""},
+    &group_norm_1_naive,
+    needs_float32,
+    plan,
+    NULL,
+    forward,
+};

@@ -11,7 +11,7 @@
  * whole row of weight. Only for batch 1 is that the least there is.
  *
  * Next (gemm_3_shared_tile.cu): let the threads of a block share what they load. */
-#include "shared/rung.h"
+#include "ladder/ladder.h"
 
 #define WARPS 8
 #define LANES 32
@@ -39,8 +39,31 @@ __global__ void coalesced_gemm_kernel(struct gemm g) {
 
 LAUNCHER(coalesced_gemm_kernel, struct gemm)
 
-cudaError_t gemm_2_coalesced(const struct gemm *gemm, cudaStream_t stream) {
-    dim3 grid = {(unsigned)tiles(gemm->batch * gemm->out_features, WARPS), 1, 1};
-    dim3 block = {WARPS * LANES, 1, 1};
-    return launch_coalesced_gemm_kernel(grid, block, 0, stream, *gemm);
+static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
+    (void)device;
+    int64_t blocks = tiles(outputs_of(chain), WARPS);
+    fgn_launch *product = add_launch(plan, "coalesced_gemm_kernel", blocks, WARPS * LANES);
+    set_tile(product, 1, WARPS, chain->in_features, LANES);
+    plan_product_alone(chain, product);
+    plan_separately(chain, &group_norm_1_naive, plan);
 }
+
+static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
+                           void *workspace, cudaStream_t stream) {
+    const fgn_launch *product = &plan->launch[0];
+    struct gemm gemm = gemm_of(chain, (const float *)x, (float *)y, always);
+    cudaError_t error = launch_coalesced_gemm_kernel(grid_of(product), block_of(product), 0, stream, gemm);
+    if (error != cudaSuccess)
+        return error;
+    return launch_separately(plan, &group_norm_1_naive, chain, (float *)y, workspace, stream);
+}
+
+RUNG coalesced_rung = {
+    {"coalesced", "ladder/gemm_2_coalesced.cu", "ladder/group_norm_1_naive.cu",
+     "one warp per output, lanes along k", ""},
+    &group_norm_1_naive,
+    needs_float32,
+    plan,
+    NULL,
+    forward,
+};

@@ -12,7 +12,7 @@
  * and 32 floats apart would all be the same bank.)
  *
  * Next (gemm_4_register_tile.cu): keep a tile in registers too. */
-#include "shared/rung.h"
+#include "ladder/ladder.h"
 
 #define TILE 32
 
@@ -48,8 +48,32 @@ __global__ void shared_tile_gemm_kernel(struct gemm g) {
 
 LAUNCHER(shared_tile_gemm_kernel, struct gemm)
 
-cudaError_t gemm_3_shared_tile(const struct gemm *gemm, cudaStream_t stream) {
-    dim3 grid = {(unsigned)(tiles(gemm->batch, TILE) * tiles(gemm->out_features, TILE)), 1, 1};
-    dim3 block = {TILE, TILE, 1};
-    return launch_shared_tile_gemm_kernel(grid, block, 0, stream, *gemm);
+static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
+    (void)device;
+    int64_t blocks = tiles(chain->batch, TILE) * tiles(chain->out_features, TILE);
+    fgn_launch *product = add_launch(plan, "shared_tile_gemm_kernel", blocks, TILE);
+    product->block[1] = TILE;
+    set_tile(product, TILE, TILE, chain->in_features, TILE);
+    plan_product_alone(chain, product);
+    plan_separately(chain, &group_norm_1_naive, plan);
 }
+
+static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
+                           void *workspace, cudaStream_t stream) {
+    const fgn_launch *product = &plan->launch[0];
+    struct gemm gemm = gemm_of(chain, (const float *)x, (float *)y, always);
+    cudaError_t error = launch_shared_tile_gemm_kernel(grid_of(product), block_of(product), 0, stream, gemm);
+    if (error != cudaSuccess)
+        return error;
+    return launch_separately(plan, &group_norm_1_naive, chain, (float *)y, workspace, stream);
+}
+
+RUNG shared_tile_rung = {
+    {"shared_tile", "ladder/gemm_3_shared_tile.cu", "ladder/group_norm_1_naive.cu",
+     "a 32x32 tile in shared memory", ""},
+    &group_norm_1_naive,
+    needs_float32,
+    plan,
+    NULL,
+    forward,
+};

@@ -9,7 +9,7 @@
  * Limit: still the shared loads, now their instructions: 8 loads of 4 bytes for 16 multiply-adds.
  *
  * Next (gemm_5_vectorized.cu): a larger thread tile, and 16 bytes a load. */
-#include "shared/rung.h"
+#include "ladder/ladder.h"
 
 #define TILE 64
 #define SLICE 16 /* k in shared memory at a time */
@@ -72,8 +72,32 @@ __global__ void register_tile_gemm_kernel(struct gemm g) {
 
 LAUNCHER(register_tile_gemm_kernel, struct gemm)
 
-cudaError_t gemm_4_register_tile(const struct gemm *gemm, cudaStream_t stream) {
-    dim3 grid = {(unsigned)(tiles(gemm->batch, TILE) * tiles(gemm->out_features, TILE)), 1, 1};
-    dim3 block = {THREADS, 1, 1};
-    return launch_register_tile_gemm_kernel(grid, block, 0, stream, *gemm);
+static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
+    (void)device;
+    int64_t blocks = tiles(chain->batch, TILE) * tiles(chain->out_features, TILE);
+    fgn_launch *product = add_launch(plan, "register_tile_gemm_kernel", blocks, THREADS);
+    set_tile(product, TILE, TILE, chain->in_features, SLICE);
+    plan_product_alone(chain, product);
+    plan_separately(chain, &group_norm_1_naive, plan);
 }
+
+static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
+                           void *workspace, cudaStream_t stream) {
+    const fgn_launch *product = &plan->launch[0];
+    struct gemm gemm = gemm_of(chain, (const float *)x, (float *)y, always);
+    cudaError_t error =
+        launch_register_tile_gemm_kernel(grid_of(product), block_of(product), 0, stream, gemm);
+    if (error != cudaSuccess)
+        return error;
+    return launch_separately(plan, &group_norm_1_naive, chain, (float *)y, workspace, stream);
+}
+
+RUNG register_tile_rung = {
+    {"register_tile", "ladder/gemm_4_register_tile.cu", "ladder/group_norm_1_naive.cu",
+     "4x4 outputs a thread", ""},
+    &group_norm_1_naive,
+    needs_float32,
+    plan,
+    NULL,
+    forward,
+};

@@ -10,7 +10,7 @@
  * nothing is multiplied.
  *
  * Next (gemm_6_pipelined.cu): load the coming tiles while computing on this one. */
-#include "shared/rung.h"
+#include "ladder/ladder.h"
 #include "shared/quad.h"
 
 #define TILE 128
@@ -94,8 +94,31 @@ __global__ void __launch_bounds__(THREADS) vectorized_gemm_kernel(struct gemm g)
 
 LAUNCHER(vectorized_gemm_kernel, struct gemm)
 
-cudaError_t gemm_5_vectorized(const struct gemm *gemm, cudaStream_t stream) {
-    dim3 grid = {(unsigned)(tiles(gemm->batch, TILE) * tiles(gemm->out_features, TILE)), 1, 1};
-    dim3 block = {THREADS, 1, 1};
-    return launch_vectorized_gemm_kernel(grid, block, 0, stream, *gemm);
+static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
+    (void)device;
+    int64_t blocks = tiles(chain->batch, TILE) * tiles(chain->out_features, TILE);
+    fgn_launch *product = add_launch(plan, "vectorized_gemm_kernel", blocks, THREADS);
+    set_tile(product, TILE, TILE, chain->in_features, SLICE);
+    plan_product_alone(chain, product);
+    plan_separately(chain, &group_norm_2_block, plan);
 }
+
+static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
+                           void *workspace, cudaStream_t stream) {
+    const fgn_launch *product = &plan->launch[0];
+    struct gemm gemm = gemm_of(chain, (const float *)x, (float *)y, always);
+    cudaError_t error = launch_vectorized_gemm_kernel(grid_of(product), block_of(product), 0, stream, gemm);
+    if (error != cudaSuccess)
+        return error;
+    return launch_separately(plan, &group_norm_2_block, chain, (float *)y, workspace, stream);
+}
+
+RUNG vectorized_rung = {
+    {"vectorized", "ladder/gemm_5_vectorized.cu", "ladder/group_norm_2_block.cu",
+     "16-byte accesses, 8x8 outputs a thread", ""},
+    &group_norm_2_block,
+    needs_float32,
+    plan,
+    NULL,
+    forward,
+};

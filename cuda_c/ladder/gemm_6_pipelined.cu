@@ -10,7 +10,7 @@
  * Limit: the issue slots (pipelined_tile.h).
  *
  * Next (gemm_7_fused.cu): what comes after the product is done before it is written. */
-#include "shared/rung.h"
+#include "ladder/ladder.h"
 #include "ladder/pipelined_tile.h"
 #include "shared/quad.h"
 
@@ -56,16 +56,45 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) pipelined_gemm_kernel(struct 
 
 LAUNCHER(pipelined_gemm_kernel, struct pipelined_args)
 
-cudaError_t gemm_6_pipelined(const struct gemm *gemm, cudaStream_t stream) {
-    if (has_few_tiles(gemm->batch, gemm->out_features))
-        return gemm_few_rows(gemm, stream);
-    struct pipelined_args args = {*gemm, 0};
-    size_t shared_bytes;
-    cudaError_t error = choose_runs((const void *)pipelined_gemm_kernel, gemm, tile_memory_bytes,
-                                    &args.slices_in_run, &shared_bytes);
+void plan_pipelined(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
+    int64_t blocks = tiles(chain->batch, TILE) * tiles(chain->out_features, TILE);
+    fgn_launch *product = add_launch(plan, "pipelined_gemm_kernel", blocks, TILE_THREADS);
+    set_tile(product, TILE, TILE, chain->in_features, SLICE);
+    choose_runs(chain, device, tile_memory_bytes, plan, product);
+    plan_product_alone(chain, product);
+}
+
+cudaError_t launch_pipelined(const fgn_plan *plan, const fgn_launch *planned, const struct gemm *gemm,
+                             cudaStream_t stream) {
+    static bool allowed[MOST_DEVICES];
+    struct pipelined_args args = {*gemm, (int)plan->choice[SLICES_IN_RUN_CHOICE]};
+    cudaError_t error = allow_shared_memory((const void *)pipelined_gemm_kernel, &plan->device, allowed);
     if (error != cudaSuccess)
         return error;
-    dim3 grid = {(unsigned)(tiles(gemm->batch, TILE) * tiles(gemm->out_features, TILE)), 1, 1};
-    dim3 block = {TILE_THREADS, 1, 1};
-    return launch_pipelined_gemm_kernel(grid, block, shared_bytes, stream, args);
+    return launch_pipelined_gemm_kernel(grid_of(planned), block_of(planned), planned->shared_bytes, stream,
+                                        args);
 }
+
+static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
+    plan_pipelined(chain, device, plan);
+    plan_separately(chain, &group_norm_2_block, plan);
+}
+
+static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
+                           void *workspace, cudaStream_t stream) {
+    struct gemm gemm = gemm_of(chain, (const float *)x, (float *)y, always);
+    cudaError_t error = launch_pipelined(plan, &plan->launch[0], &gemm, stream);
+    if (error != cudaSuccess)
+        return error;
+    return launch_separately(plan, &group_norm_2_block, chain, (float *)y, workspace, stream);
+}
+
+RUNG tiled_rung = {
+    {"tiled", "ladder/gemm_6_pipelined.cu", "ladder/group_norm_2_block.cu",
+     "tiles travel while others are multiplied", ""},
+    &group_norm_2_block,
+    needs_float32,
+    plan,
+    NULL,
+    forward,
+};

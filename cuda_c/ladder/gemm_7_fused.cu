@@ -10,7 +10,7 @@
  * Limit: as rung 6, the multiply-adds' issue slots; the intermediate still goes to memory and comes back.
  *
  * Next (gemm_8_one_kernel.cu): the norm too. */
-#include "shared/rung.h"
+#include "ladder/ladder.h"
 #include "ladder/parked_tile.h"
 #include "shared/pointwise.h"
 
@@ -60,16 +60,46 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) fused_gemm_kernel(struct fuse
 
 LAUNCHER(fused_gemm_kernel, struct fused_args)
 
-cudaError_t gemm_7_fused(const struct gemm *gemm, cudaStream_t stream) {
-    if (has_few_tiles(gemm->batch, gemm->out_features))
-        return gemm_few_rows(gemm, stream);
-    struct fused_args args = {*gemm, 0};
-    size_t shared_bytes;
-    cudaError_t error = choose_runs((const void *)fused_gemm_kernel, gemm, parked_tile_bytes,
-                                    &args.slices_in_run, &shared_bytes);
+void plan_fused(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
+    int64_t blocks = tiles(chain->batch, TILE) * tiles(chain->out_features, TILE);
+    fgn_launch *product = add_launch(plan, "fused_gemm_kernel", blocks, TILE_THREADS);
+    set_tile(product, TILE, TILE, chain->in_features, SLICE);
+    choose_runs(chain, device, parked_tile_bytes, plan, product);
+    plan_product_alone(chain, product);
+    add_before(product, chain, 0, chain->before_count);
+}
+
+cudaError_t launch_fused(const fgn_plan *plan, const fgn_launch *planned, const struct gemm *gemm,
+                         cudaStream_t stream) {
+    static bool allowed[MOST_DEVICES];
+    struct fused_args args = {*gemm, (int)plan->choice[SLICES_IN_RUN_CHOICE]};
+    cudaError_t error = allow_shared_memory((const void *)fused_gemm_kernel, &plan->device, allowed);
     if (error != cudaSuccess)
         return error;
-    dim3 grid = {(unsigned)(tiles(gemm->batch, TILE) * tiles(gemm->out_features, TILE)), 1, 1};
-    dim3 block = {TILE_THREADS, 1, 1};
-    return launch_fused_gemm_kernel(grid, block, shared_bytes, stream, args);
+    return launch_fused_gemm_kernel(grid_of(planned), block_of(planned), planned->shared_bytes, stream, args);
 }
+
+static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
+    plan_fused(chain, device, plan);
+    plan_norm_after_epilogue(chain, plan);
+}
+
+static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
+                           void *workspace, cudaStream_t stream) {
+    (void)workspace;
+    struct gemm gemm = gemm_of(chain, (const float *)x, (float *)y, always);
+    cudaError_t error = launch_fused(plan, &plan->launch[0], &gemm, stream);
+    if (error != cudaSuccess)
+        return error;
+    return launch_norm_after_epilogue(&plan->launch[1], chain, (float *)y, always, stream);
+}
+
+RUNG fused_rung = {
+    {"fused", "ladder/gemm_7_fused.cu", "ladder/group_norm_2_block.cu",
+     "every operator in one of two kernels", ""},
+    &group_norm_2_block,
+    needs_float32,
+    plan,
+    NULL,
+    forward,
+};

@@ -12,7 +12,7 @@
  *
  * Limit: as rung 6, the multiply-adds' issue slots. The norm adds a few dozen instructions for each output,
  * where the product has in_features / 21 loads and in_features multiply-adds. */
-#include "shared/rung.h"
+#include "ladder/ladder.h"
 #include "ladder/parked_tile.h"
 #include "shared/pointwise.h"
 #include "shared/quad.h"
@@ -182,22 +182,65 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) one_kernel_kernel(struct one_
 
 LAUNCHER(one_kernel_kernel, struct one_kernel_args)
 
-cudaError_t gemm_8_one_kernel(const struct gemm *gemm, const struct group_norm *norm, cudaStream_t stream) {
+void plan_one_kernel(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
+    int64_t size = group_size_of(chain), groups_in_tile = TILE / size;
+    int64_t blocks = tiles(chain->batch, TILE) * tiles(chain->groups, groups_in_tile);
+    fgn_launch *launch = add_launch(plan, "one_kernel_kernel", blocks, TILE_THREADS);
+    set_tile(launch, TILE, groups_in_tile * size, chain->in_features, SLICE);
+    choose_runs(chain, device, parked_tile_bytes, plan, launch);
+    add_product(launch, chain);
+    add_ending(launch, chain);
+    add_y(launch, chain);
+}
+
+cudaError_t launch_one_kernel(const fgn_plan *plan, const fgn_launch *planned, const struct gemm *gemm,
+                              const struct group_norm *norm, cudaStream_t stream) {
+    static bool allowed[MOST_DEVICES];
     struct one_kernel_args args;
     args.gemm = *gemm;
     args.norm = *norm;
+    args.slices_in_run = (int)plan->choice[SLICES_IN_RUN_CHOICE];
     args.group_size = (int)(norm->channels / norm->groups);
     args.one_over_size = 1.0f / args.group_size;
     args.groups_in_tile = TILE / args.group_size;
     args.quads = rows_hold_quads((const float *)norm->y, args.group_size);
     args.team = power_of_two_above(args.quads ? args.group_size / LANE_COLUMNS : args.group_size, LANES);
-    size_t shared_bytes;
-    cudaError_t error = choose_runs((const void *)one_kernel_kernel, gemm, parked_tile_bytes,
-                                    &args.slices_in_run, &shared_bytes);
+    cudaError_t error = allow_shared_memory((const void *)one_kernel_kernel, &plan->device, allowed);
     if (error != cudaSuccess)
         return error;
-    int64_t group_tiles = tiles(norm->groups, args.groups_in_tile);
-    dim3 grid = {(unsigned)(tiles(gemm->batch, TILE) * group_tiles), 1, 1};
-    dim3 block = {TILE_THREADS, 1, 1};
-    return launch_one_kernel_kernel(grid, block, shared_bytes, stream, args);
+    return launch_one_kernel_kernel(grid_of(planned), block_of(planned), planned->shared_bytes, stream, args);
 }
+
+static const char *refusal(const fgn_chain *chain, const fgn_device *device) {
+    if (group_size_of(chain) > TILE)
+        return "groups of at most 128 channels";
+    return needs_float32(chain, device);
+}
+
+/* A product alone has no norm to be in its epilogue: it is the rung's before. */
+static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
+    if (chain->groups > 0)
+        plan_one_kernel(chain, device, plan);
+    else
+        plan_pipelined(chain, device, plan);
+}
+
+static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
+                           void *workspace, cudaStream_t stream) {
+    (void)workspace;
+    struct gemm gemm = gemm_of(chain, (const float *)x, (float *)y, always);
+    if (chain->groups == 0)
+        return launch_pipelined(plan, &plan->launch[0], &gemm, stream);
+    struct group_norm norm = norm_of(chain, (const float *)y, y, FGN_FLOAT32, always);
+    return launch_one_kernel(plan, &plan->launch[0], &gemm, &norm, stream);
+}
+
+RUNG one_kernel_rung = {
+    {"one_kernel", "ladder/gemm_8_one_kernel.cu", "ladder/gemm_8_one_kernel.cu",
+     "the norm in the product's epilogue", "groups of at most 128 channels"},
+    &group_norm_2_block,
+    refusal,
+    plan,
+    NULL,
+    forward,
+};

@@ -12,8 +12,9 @@
  *
  * Limit: memory bandwidth up to 16 rows, then the shared loads: 16 of 16 bytes for 256 multiply-adds.
  *
- * The rungs `tiled` and `fused` use it where a tile would be too large. */
-#include "shared/rung.h"
+ * Next to rung 7, whose place it takes where a tile of 128x128 would be too large: the operators before the
+ * norm are in the epilogue, and group_norm_2_block.cu does the rest. */
+#include "ladder/ladder.h"
 #include "shared/pointwise.h"
 #include "shared/quad.h"
 #include "shared/team.h"
@@ -139,8 +140,40 @@ __global__ void __launch_bounds__(THREADS, 2) few_rows_gemm_kernel(struct gemm g
 
 LAUNCHER(few_rows_gemm_kernel, struct gemm)
 
-cudaError_t gemm_few_rows(const struct gemm *gemm, cudaStream_t stream) {
-    dim3 grid = {(unsigned)(tiles(gemm->batch, ROWS) * tiles(gemm->out_features, COLUMNS)), 1, 1};
-    dim3 block = {THREADS, 1, 1};
-    return launch_few_rows_gemm_kernel(grid, block, 0, stream, *gemm);
+void plan_few_rows_float32(const fgn_chain *chain, fgn_plan *plan) {
+    int64_t blocks = tiles(chain->batch, ROWS) * tiles(chain->out_features, COLUMNS);
+    fgn_launch *product = add_launch(plan, "few_rows_gemm_kernel", blocks, THREADS);
+    set_tile(product, ROWS, COLUMNS, chain->in_features, SLICE);
+    plan_product_alone(chain, product);
+    add_before(product, chain, 0, chain->before_count);
 }
+
+cudaError_t launch_few_rows_float32(const fgn_launch *planned, const struct gemm *gemm, cudaStream_t stream) {
+    return launch_few_rows_gemm_kernel(grid_of(planned), block_of(planned), 0, stream, *gemm);
+}
+
+static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
+    (void)device;
+    plan_few_rows_float32(chain, plan);
+    plan_norm_after_epilogue(chain, plan);
+}
+
+static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
+                           void *workspace, cudaStream_t stream) {
+    (void)workspace;
+    struct gemm gemm = gemm_of(chain, (const float *)x, (float *)y, always);
+    cudaError_t error = launch_few_rows_float32(&plan->launch[0], &gemm, stream);
+    if (error != cudaSuccess)
+        return error;
+    return launch_norm_after_epilogue(&plan->launch[1], chain, (float *)y, always, stream);
+}
+
+RUNG few_rows_float32_rung = {
+    {"few_rows_float32", "ladder/gemm_few_rows.cu", "ladder/group_norm_2_block.cu",
+     "as fused, in small blocks: for few rows", ""},
+    &group_norm_2_block,
+    needs_float32,
+    plan,
+    NULL,
+    forward,
+};

@@ -11,7 +11,7 @@
  * memory, so each 4-byte load moves a 32-byte sector; and with few groups there are few threads.
  *
  * Next (group_norm_2_block.cu): many threads for one group, and one kernel. */
-#include "shared/rung.h"
+#include "shared/plan.h"
 #include "shared/moments.h"
 
 #define THREADS 256
@@ -57,13 +57,31 @@ __global__ void naive_normalise_kernel(struct naive_group_norm_args args) {
 LAUNCHER(naive_moments_kernel, struct naive_group_norm_args)
 LAUNCHER(naive_normalise_kernel, struct naive_group_norm_args)
 
-cudaError_t group_norm_1_naive(const struct group_norm *norm, struct moments *moments, cudaStream_t stream) {
-    struct naive_group_norm_args args = {*norm, moments};
-    dim3 block = {THREADS, 1, 1};
-    dim3 groups_grid = {(unsigned)tiles(norm->batch * norm->groups, THREADS), 1, 1};
-    cudaError_t error = launch_naive_moments_kernel(groups_grid, block, 0, stream, args);
+/* The operators after the norm have launches of their own, whatever after_count says. */
+static void plan(const fgn_chain *chain, int after_count, fgn_plan *plan) {
+    (void)after_count;
+    int64_t pairs = chain->batch * chain->groups, bytes = sizeof(float) * outputs_of(chain);
+    fgn_launch *statistics = add_launch(plan, "naive_moments_kernel", tiles(pairs, THREADS), THREADS);
+    statistics->computes = FGN_STATISTICS;
+    add_read(statistics, bytes, bytes);
+    add_written(statistics, pairs * sizeof(struct moments), FGN_WRITES_WORKSPACE);
+    fgn_launch *normalise =
+        add_launch(plan, "naive_normalise_kernel", tiles(outputs_of(chain), THREADS), THREADS);
+    normalise->computes = FGN_NORMALISE;
+    add_read(normalise, bytes + pairs * sizeof(struct moments), bytes + pairs * sizeof(struct moments));
+    add_read(normalise, 2 * vector_bytes(chain), 0);
+    add_y(normalise, chain);
+    plan->workspace_bytes += pairs * sizeof(struct moments);
+}
+
+static cudaError_t launch(const fgn_launch *planned, const struct group_norm *norm, void *workspace,
+                          cudaStream_t stream) {
+    struct naive_group_norm_args args = {*norm, (struct moments *)workspace};
+    cudaError_t error =
+        launch_naive_moments_kernel(grid_of(&planned[0]), block_of(&planned[0]), 0, stream, args);
     if (error != cudaSuccess)
         return error;
-    dim3 elements_grid = {(unsigned)tiles(norm->batch * norm->channels, THREADS), 1, 1};
-    return launch_naive_normalise_kernel(elements_grid, block, 0, stream, args);
+    return launch_naive_normalise_kernel(grid_of(&planned[1]), block_of(&planned[1]), 0, stream, args);
 }
+
+NORM_RUNG group_norm_1_naive = {plan, launch};

@@ -16,7 +16,7 @@
  *
  * Next (gemm_8_one_kernel.cu): the values to normalise never were in memory. */
 #include "shared/element.h"
-#include "shared/rung.h"
+#include "shared/plan.h"
 #include "shared/moments.h"
 #include "shared/pointwise.h"
 #include "shared/quad.h"
@@ -235,21 +235,47 @@ static const launch_function launch_teams[] = {launch_group_norm_team_kernel,
 static const launch_function launch_block[] = {launch_group_norm_block_kernel,
                                                launch_group_norm_block_to_float16_kernel,
                                                launch_group_norm_block_to_bfloat16_kernel};
+static const char *const team_kernels[] = {"group_norm_team_kernel", "group_norm_team_to_float16_kernel",
+                                           "group_norm_team_to_bfloat16_kernel"};
+static const char *const block_kernels[] = {"group_norm_block_kernel", "group_norm_block_to_float16_kernel",
+                                            "group_norm_block_to_bfloat16_kernel"};
 
-cudaError_t group_norm_2_block(const struct group_norm *norm, cudaStream_t stream) {
+/* The threads for a group: as many as it has quads, whether these are aligned or not. */
+static int team_of(int64_t size) {
+    if (size > LARGEST_TEAM_GROUP)
+        return THREADS;
+    return power_of_two_above(size % 4 == 0 ? size / 4 : size, LANES);
+}
+
+static void plan(const fgn_chain *chain, int after_count, fgn_plan *plan) {
+    int64_t size = group_size_of(chain);
+    fgn_launch *launch;
+    if (size > LARGEST_TEAM_GROUP) {
+        launch = add_launch(plan, block_kernels[chain->type], chain->batch, THREADS);
+        launch->grid[1] = (unsigned)chain->groups;
+    } else {
+        /* as many teams side by side as a row or a block has, and rows one below the other in what is left */
+        int64_t threads = chain->groups * team_of(size);
+        int across = power_of_two_above(threads, THREADS), down = THREADS / across;
+        launch = add_launch(plan, team_kernels[chain->type], tiles(chain->batch, down), across);
+        launch->grid[1] = (unsigned)tiles(threads, across);
+        launch->block[1] = (unsigned)down;
+    }
+    add_read(launch, sizeof(float) * outputs_of(chain), sizeof(float) * outputs_of(chain));
+    add_norm(launch, chain);
+    add_after(launch, chain, 0, after_count);
+    add_y(launch, chain);
+}
+
+static cudaError_t launch(const fgn_launch *planned, const struct group_norm *norm, void *workspace,
+                          cudaStream_t stream) {
+    (void)workspace;
     int64_t size = norm->channels / norm->groups;
     bool quads = rows_hold_quads(norm->x, size) && rows_hold_quads((const float *)norm->y, size) &&
                  rows_hold_quads(norm->scale, size) && rows_hold_quads(norm->shift, size);
-    struct team_args args = {*norm, 1.0f / size, quads ? 4 : 1, THREADS};
-    if (size > LARGEST_TEAM_GROUP) {
-        dim3 grid = {(unsigned)norm->batch, (unsigned)norm->groups, 1};
-        dim3 block = {THREADS, 1, 1};
-        return launch_block[norm->y_type](grid, block, 0, stream, args);
-    }
-    args.team = power_of_two_above(size / args.width, LANES);
-    /* as many teams side by side as a row or a block has, and rows one below the other in what is left */
-    int across = power_of_two_above(norm->groups * args.team, THREADS);
-    dim3 block = {(unsigned)across, (unsigned)(THREADS / across), 1};
-    dim3 grid = {(unsigned)tiles(norm->batch, block.y), (unsigned)tiles(norm->groups * args.team, across), 1};
-    return launch_teams[norm->y_type](grid, block, 0, stream, args);
+    struct team_args args = {*norm, 1.0f / size, quads ? 4 : 1, team_of(size)};
+    const launch_function *launch_as = size > LARGEST_TEAM_GROUP ? launch_block : launch_teams;
+    return launch_as[norm->y_type](grid_of(planned), block_of(planned), 0, stream, args);
 }
+
+NORM_RUNG group_norm_2_block = {plan, launch};

@@ -19,7 +19,7 @@
  * the compiler free to place them. */
 #pragma once
 
-#include "shared/rung.h"
+#include "shared/plan.h"
 #include "shared/quad.h"
 
 #define TILE 128
@@ -311,22 +311,19 @@ static inline bool has_few_tiles(int64_t batch, int64_t out_features) {
     return tiles(batch, TILE) * tiles(out_features, TILE) <= FEW_TILES || batch <= FEW_TILE_ROWS;
 }
 
-/* Decide how long a run is (0: one run, which needs no place for finished ones), and tell the runtime that
- * the kernel will ask for more than the 48 KiB that every block may have. GPUs of compute capability 7.5 give
+/* Where a plan's choices have how many slices are a run (0: one run, which needs no place for finished ones).
+ */
+#define SLICES_IN_RUN_CHOICE 7
+
+/* Decide how long a run is, and how much shared memory the launch takes. GPUs of compute capability 7.5 give
  * a block at most 64 KiB: there the sums stay one run, as accurate as those of cuBLAS. `bytes` is what the
  * kernel needs with and without finished runs. */
-static inline cudaError_t choose_runs(const void *kernel, const struct gemm *gemm,
-                                      size_t (*bytes)(bool finished_runs), int *slices_in_run,
-                                      size_t *shared_bytes) {
-    int device, limit;
-    cudaError_t error = cudaGetDevice(&device);
-    if (error == cudaSuccess)
-        error = cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    if (error != cudaSuccess)
-        return error;
-    *slices_in_run = has_few_tiles(gemm->batch, gemm->out_features) ? SLICES_IN_SHORT_RUN : SLICES_IN_RUN;
-    if (gemm->in_features <= *slices_in_run * SLICE || bytes(true) > (size_t)limit)
-        *slices_in_run = 0;
-    *shared_bytes = bytes(*slices_in_run > 0);
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)*shared_bytes);
+static inline void choose_runs(const fgn_chain *chain, const fgn_device *device,
+                               size_t (*bytes)(bool finished_runs), fgn_plan *plan, fgn_launch *launch) {
+    int slices_in_run =
+        has_few_tiles(chain->batch, chain->out_features) ? SLICES_IN_SHORT_RUN : SLICES_IN_RUN;
+    if (chain->in_features <= slices_in_run * SLICE || (int64_t)bytes(true) > most_shared_bytes(device))
+        slices_in_run = 0;
+    plan->choice[SLICES_IN_RUN_CHOICE] = slices_in_run;
+    launch->shared_bytes = bytes(slices_in_run > 0);
 }

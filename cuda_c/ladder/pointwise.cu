@@ -6,7 +6,7 @@
  *
  * Limit: memory bandwidth, and for small tensors the launch itself. No way of writing this kernel helps much;
  * not launching it does (gemm_7_fused.cu, group_norm_2_block.cu). */
-#include "shared/rung.h"
+#include "ladder/ladder.h"
 #include "shared/pointwise.h"
 
 #define THREADS 256
@@ -28,9 +28,21 @@ __global__ void pointwise_kernel(struct pointwise_args args) {
 
 LAUNCHER(pointwise_kernel, struct pointwise_args)
 
-cudaError_t pointwise(float *y, int64_t rows, const struct operators *one, cudaStream_t stream) {
-    struct pointwise_args args = {y, rows, *one};
-    dim3 grid = {(unsigned)tiles(rows * one->channels, THREADS), 1, 1};
-    dim3 block = {THREADS, 1, 1};
-    return launch_pointwise_kernel(grid, block, 0, stream, args);
+void plan_pointwise(const fgn_chain *chain, bool is_before, int number, fgn_plan *plan) {
+    fgn_launch *launch = add_launch(plan, "pointwise_kernel", tiles(outputs_of(chain), THREADS), THREADS);
+    int64_t bytes = sizeof(float) * outputs_of(chain);
+    add_read(launch, bytes, bytes);
+    if (is_before)
+        add_before(launch, chain, number, 1);
+    else
+        add_after(launch, chain, number, 1);
+    add_y(launch, chain);
+}
+
+cudaError_t launch_pointwise(const fgn_launch *planned, const fgn_chain *chain, float *y,
+                             cudaStream_t stream) {
+    const fgn_pointwise *step = planned->before_count > 0 ? &chain->before[planned->before_first]
+                                                          : &chain->after[planned->after_first];
+    struct pointwise_args args = {y, chain->batch, operators_of(chain, 1, step)};
+    return launch_pointwise_kernel(grid_of(planned), block_of(planned), 0, stream, args);
 }

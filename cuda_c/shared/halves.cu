@@ -197,17 +197,47 @@ struct halves halves_at(void *memory, int64_t rows, int64_t columns) {
     return halves;
 }
 
+/* The threads for a row: a warp where it can keep the whole row in registers. */
+static int team_of(int64_t columns) {
+    return columns <= 4 * KEPT * LANES ? LANES : THREADS;
+}
+
+static int64_t blocks_of(int64_t rows, int64_t columns) {
+    return tiles(rows, THREADS / team_of(columns));
+}
+
 cudaError_t make_halves(const float *matrix, int64_t rows, int64_t columns, struct halves halves,
                         cudaStream_t stream) {
     cudaError_t error = cudaMemsetAsync(halves.unheld, 0, sizeof(int), stream);
     if (error != cudaSuccess)
         return error;
-    int team = columns <= 4 * KEPT * LANES ? LANES : THREADS;
-    struct halves_args args = {matrix, rows,   columns,
-                               team,   halves, columns % 4 == 0 && (uintptr_t)matrix % 16 == 0};
-    dim3 grid = {(unsigned)tiles(rows, THREADS / team), 1, 1};
+    struct halves_args args = {matrix,           rows,   columns,
+                               team_of(columns), halves, columns % 4 == 0 && (uintptr_t)matrix % 16 == 0};
+    dim3 grid = {(unsigned)blocks_of(rows, columns), 1, 1};
     dim3 block = {THREADS, 1, 1};
     return launch_halves_kernel(grid, block, 0, stream, args);
+}
+
+/* Both halves of a matrix, and what undoes its scaling. */
+static int64_t bytes_of_both(int64_t rows, int64_t columns) {
+    return rows * (2 * halves_pitch(columns) * sizeof(uint16_t) + sizeof(float));
+}
+
+void plan_halves(const fgn_chain *chain, fgn_plan *plan) {
+    int64_t rows = chain->batch, columns = chain->in_features;
+    fgn_launch *launch = add_launch(plan, "halves_kernel", blocks_of(rows, columns), THREADS);
+    launch->computes = FGN_HALVES;
+    add_read(launch, sizeof(float) * rows * columns, 0);
+    add_written(launch, bytes_of_both(rows, columns), FGN_WRITES_WORKSPACE);
+    plan->workspace_bytes += halves_bytes(rows, columns);
+}
+
+void add_product_of_halves(fgn_launch *launch, const fgn_chain *chain) {
+    int64_t x = bytes_of_both(chain->batch, chain->in_features);
+    launch->computes |= FGN_PRODUCT;
+    launch->operations = 3 * 2.0 * outputs_of(chain) * chain->in_features;
+    add_read(launch, x, x);
+    add_read(launch, bytes_of_both(chain->out_features, chain->in_features), 0);
 }
 
 unsigned long long prepared_halves_bytes(const fgn_chain *chain) {

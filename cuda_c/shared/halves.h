@@ -12,7 +12,7 @@
  * not held so, nor is one with an infinity; `unheld` then tells the kernels to take float32. */
 #pragma once
 
-#include "shared/rung.h"
+#include "shared/plan.h"
 
 /* The largest magnitude may be this many powers of two above the geometric mean of the row's nonzero ones. */
 #define WIDEST_ROW 20
@@ -36,6 +36,12 @@ struct halves halves_at(void *memory, int64_t rows, int64_t columns);
 
 cudaError_t make_halves(const float *matrix, int64_t rows, int64_t columns, struct halves halves,
                         cudaStream_t stream);
+
+/* A launch that makes the halves of x, in the workspace. */
+void plan_halves(const fgn_chain *chain, fgn_plan *plan);
+
+/* A launch's product of halves: it reads both halves of both factors and what undoes their scaling. */
+void add_product_of_halves(fgn_launch *launch, const fgn_chain *chain);
 
 /* A weight's halves, as what rungs that split factors prepare. */
 unsigned long long prepared_halves_bytes(const fgn_chain *chain);

@@ -1,6 +1,6 @@
-/* What the rungs share: the arguments of their kernels and the host functions that launch them.
+/* What the rungs share: the arguments of their kernels, and the interface through which api.cu calls a rung.
  *
- * Every host function below checks nothing (api.cu has done so) and returns what the launch returned. */
+ * A rung's functions check nothing that api.cu has checked, and return what the launches returned. */
 #pragma once
 
 #include <string.h>
@@ -71,18 +71,45 @@ struct group_norm {
     struct condition condition; /* group_norm_1_naive.cu does not look at it */
 };
 
-/* What api.cu asks of a rung that multiplies in tensor cores: such a rung chooses its launches by type,
- * precision and shape. */
-struct tensor_rung {
-    /* What the rung needs and this chain or this device does not have, or NULL when it runs. */
-    const char *(*refusal)(const fgn_chain *chain);
-    int (*launches)(const fgn_chain *chain);
-    unsigned long long (*workspace_bytes)(const fgn_chain *chain);
-    unsigned long long (*prepared_bytes)(const fgn_chain *chain);
-    cudaError_t (*prepare)(const fgn_chain *chain, void *prepared, cudaStream_t stream);
-    cudaError_t (*forward)(const fgn_chain *chain, const void *x, void *y, void *workspace,
-                           cudaStream_t stream);
+/* A GroupNorm as one or two launches of their own. `plan` adds them to a plan, with the first `after_count`
+ * of the operators after the norm; `launch` launches them as they stand there. */
+struct norm_rung {
+    void (*plan)(const fgn_chain *chain, int after_count, fgn_plan *plan);
+    cudaError_t (*launch)(const fgn_launch *planned, const struct group_norm *norm, void *workspace,
+                          cudaStream_t stream);
 };
+
+extern const struct norm_rung group_norm_1_naive;
+extern const struct norm_rung group_norm_2_block;
+
+/* One rung of the ladder: a version. Its file defines it, and versions.cu has a line for it.
+ *
+ * `plan` is arithmetic: it asks nothing of the runtime, so that the plan for any GPU can be made on any
+ * machine. It gets a plan that is empty but for version, device and chain. `forward` launches what the plan
+ * says. */
+struct rung {
+    fgn_version version;
+    const struct norm_rung *norm; /* what fgn_group_norm() takes */
+    /* What the rung needs and this chain or this device does not have, or NULL when it runs. */
+    const char *(*refusal)(const fgn_chain *chain, const fgn_device *device);
+    void (*plan)(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan);
+    /* NULL where the rung takes the weight as it is. */
+    cudaError_t (*prepare)(const fgn_chain *chain, void *prepared, cudaStream_t stream);
+    cudaError_t (*forward)(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
+                           void *workspace, cudaStream_t stream);
+};
+
+/* Define a rung: C++ would keep a constant to its file, C complains of the word. */
+#ifdef __cplusplus
+#define RUNG extern const struct rung
+#define NORM_RUNG extern const struct norm_rung
+#else
+#define RUNG const struct rung
+#define NORM_RUNG const struct norm_rung
+#endif
+
+/* The table, in versions.cu; fgn_version_count() says how long it is. */
+const struct rung *rung_at(int version);
 
 /* Divide rounding up: how many tiles of `size` cover `count`. */
 static inline __host__ __device__ int64_t tiles(int64_t count, int64_t size) {
@@ -95,28 +122,6 @@ static inline __device__ float scale_and_shift(const struct group_norm *norm, fl
     float shift = norm->shift ? norm->shift[channel] : 0.0f;
     return v * scale + shift;
 }
-
-/* Rows of the ladder. */
-cudaError_t gemm_1_naive(const struct gemm *gemm, cudaStream_t stream);
-cudaError_t gemm_2_coalesced(const struct gemm *gemm, cudaStream_t stream);
-cudaError_t gemm_3_shared_tile(const struct gemm *gemm, cudaStream_t stream);
-cudaError_t gemm_4_register_tile(const struct gemm *gemm, cudaStream_t stream);
-cudaError_t gemm_5_vectorized(const struct gemm *gemm, cudaStream_t stream);
-cudaError_t gemm_few_rows(const struct gemm *gemm, cudaStream_t stream);
-cudaError_t gemm_6_pipelined(const struct gemm *gemm, cudaStream_t stream);
-cudaError_t gemm_7_fused(const struct gemm *gemm, cudaStream_t stream);
-cudaError_t gemm_8_one_kernel(const struct gemm *gemm, const struct group_norm *norm, cudaStream_t stream);
-
-/* What gemm_few_rows_tensor would take for a chain that it does not refuse. */
-double few_rows_nanoseconds(const fgn_chain *chain);
-extern const struct tensor_rung gemm_few_rows_tensor;
-extern const struct tensor_rung gemm_9_tensor_core;
-extern const struct tensor_rung gemm_10_hopper;
-
-/* The chain in float32 by rung 7 or 8, if the condition holds, in float32_launches() launches. */
-cudaError_t float32_chain(const fgn_chain *chain, const float *x, float *y, struct condition condition,
-                          cudaStream_t stream);
-int float32_launches(const fgn_chain *chain);
 
 static inline struct operators operators_of(const fgn_chain *chain, int count, const fgn_pointwise *step) {
     struct operators list;
@@ -214,15 +219,7 @@ static inline struct group_norm norm_of(const fgn_chain *chain, const float *x, 
     return norm;
 }
 
-/* What the runtime says of the current device; 0 where it does not. */
-static inline int attribute_of_device(enum cudaDeviceAttr attribute) {
-    int device = 0, value = 0;
-    if (cudaGetDevice(&device) == cudaSuccess)
-        cudaDeviceGetAttribute(&value, attribute, device);
-    return value;
+/* The simulator has no compute capability: it runs every kernel that is C. */
+static inline bool is_simulator(const fgn_device *device) {
+    return device->major == 0;
 }
-
-/* y[row, channel] = the one operator of y[row, channel]. */
-cudaError_t pointwise(float *y, int64_t rows, const struct operators *one, cudaStream_t stream);
-cudaError_t group_norm_1_naive(const struct group_norm *norm, struct moments *moments, cudaStream_t stream);
-cudaError_t group_norm_2_block(const struct group_norm *norm, cudaStream_t stream);

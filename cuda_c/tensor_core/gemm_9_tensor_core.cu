@@ -27,6 +27,7 @@
 #include "shared/element.h"
 #include "shared/halves.h"
 #include "shared/rung.h"
+#include "ladder/float32_chain.h"
 #include "shared/pointwise.h"
 #include "ptx/cp_async.h"
 #include "ptx/mma.h"
@@ -649,47 +650,68 @@ static bool has_intermediate(const fgn_chain *chain) {
     return has_second_launch(chain) && chain->type != FGN_FLOAT32;
 }
 
-static const char *refusal(const fgn_chain *chain) {
+static const char *refusal(const fgn_chain *chain, const fgn_device *device) {
     if (chain->vector_type != FGN_FLOAT32)
         return "vectors in float32";
-#ifdef __CUDACC__
-    if (attribute_of_device(cudaDevAttrComputeCapabilityMajor) < 8)
+    if (device->major < 8 && !is_simulator(device))
         return "a GPU of compute capability 8.0";
-#endif
     return NULL;
 }
 
+/* Of the kernels and their names: by fgn_type, then the split one. */
+static int kernel_of(const fgn_chain *chain) {
+    return is_float32_accurate(chain) ? 3 : (int)chain->type;
+}
+
 /* Split factors: the halves of x before, and float32 in their stead after. */
-static int launches(const fgn_chain *chain) {
-    int of_chain = has_second_launch(chain) ? 2 : 1;
-    return is_float32_accurate(chain) ? 1 + of_chain + float32_launches(chain) : of_chain;
+static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
+    static const char *const names[] = {"tensor_core_tf32_kernel", "tensor_core_float16_kernel",
+                                        "tensor_core_bfloat16_kernel", "tensor_core_split_float32_kernel"};
+    bool halves = is_float32_accurate(chain);
+    plan->prepared_bytes = prepared_halves_bytes(chain);
+    if (halves)
+        plan_halves(chain, plan);
+    int columns = columns_of_tile(chain);
+    int64_t blocks = tiles(chain->batch, TILE_ROWS) * tiles(chain->out_features, columns);
+    fgn_launch *product = add_launch(plan, names[kernel_of(chain)], blocks, THREADS);
+    product->shared_bytes = SHARED_BYTES;
+    set_tile(product, TILE_ROWS, columns, chain->in_features,
+             STEP_BYTES / (halves ? (int)sizeof(uint16_t) : element_bytes(chain->type)));
+    if (halves)
+        add_product_of_halves(product, chain);
+    else
+        add_product(product, chain);
+    if (has_second_launch(chain)) {
+        add_bias_vector(product, chain);
+        add_before(product, chain, 0, chain->before_count);
+        add_written(product, sizeof(float) * outputs_of(chain),
+                    has_intermediate(chain) ? FGN_WRITES_WORKSPACE : FGN_WRITES_Y);
+        plan->workspace_bytes += has_intermediate(chain) ? sizeof(float) * outputs_of(chain) : 0;
+        group_norm_2_block.plan(chain, chain->after_count, plan);
+    } else {
+        add_ending(product, chain);
+        add_y(product, chain);
+    }
+    if (halves)
+        plan_float32_chain(chain, device, plan);
 }
 
-static unsigned long long workspace_bytes(const fgn_chain *chain) {
-    if (is_float32_accurate(chain))
-        return halves_bytes(chain->batch, chain->in_features);
-    return has_intermediate(chain) ? sizeof(float) * chain->batch * chain->out_features : 0;
-}
-
-static cudaError_t launch_product(const fgn_chain *chain, struct tensor_core_args *args,
-                                  cudaStream_t stream) {
-    /* by fgn_type, then the split one */
+static cudaError_t launch_product(const fgn_plan *plan, const fgn_launch *planned, const fgn_chain *chain,
+                                  struct tensor_core_args *args, cudaStream_t stream) {
+    static bool allowed[4][MOST_DEVICES];
     const void *const kernels[] = {
         (const void *)tensor_core_tf32_kernel, (const void *)tensor_core_float16_kernel,
         (const void *)tensor_core_bfloat16_kernel, (const void *)tensor_core_split_float32_kernel};
     cudaError_t (*const launch[])(dim3, dim3, size_t, cudaStream_t, struct tensor_core_args) = {
         launch_tensor_core_tf32_kernel, launch_tensor_core_float16_kernel, launch_tensor_core_bfloat16_kernel,
         launch_tensor_core_split_float32_kernel};
-    int kernel = is_float32_accurate(chain) ? 3 : (int)chain->type;
-    args->row_tiles = tiles(chain->batch, TILE_ROWS);
-    args->column_tiles = tiles(chain->out_features, columns_of_tile(chain));
-    cudaError_t error =
-        cudaFuncSetAttribute(kernels[kernel], cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
+    int kernel = kernel_of(chain);
+    args->row_tiles = tiles(chain->batch, planned->tile_rows);
+    args->column_tiles = tiles(chain->out_features, planned->tile_columns);
+    cudaError_t error = allow_shared_memory(kernels[kernel], &plan->device, allowed[kernel]);
     if (error != cudaSuccess)
         return error;
-    dim3 grid = {(unsigned)(args->row_tiles * args->column_tiles), 1, 1};
-    dim3 block = {THREADS, 1, 1};
-    return launch[kernel](grid, block, SHARED_BYTES, stream, *args);
+    return launch[kernel](grid_of(planned), block_of(planned), planned->shared_bytes, stream, *args);
 }
 
 /* The factors as they are, or as halves. */
@@ -719,8 +741,9 @@ static cudaError_t set_factors(const fgn_chain *chain, const void *x, void *work
     return make_halves((const float *)x, chain->batch, chain->in_features, of_x, stream);
 }
 
-static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void *workspace,
-                           cudaStream_t stream) {
+static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
+                           void *workspace, cudaStream_t stream) {
+    const fgn_launch *product = &plan->launch[is_float32_accurate(chain) ? 1 : 0];
     struct tensor_core_args args;
     memset(&args, 0, sizeof args);
     args.batch = chain->batch;
@@ -736,20 +759,24 @@ static cudaError_t forward(const fgn_chain *chain, const void *x, void *y, void 
     args.y_type = has_second_launch(chain) ? FGN_FLOAT32 : chain->type;
     cudaError_t error = set_factors(chain, x, workspace, &args, stream);
     if (error == cudaSuccess)
-        error = launch_product(chain, &args, stream);
+        error = launch_product(plan, product, chain, &args, stream);
     if (error == cudaSuccess && has_second_launch(chain)) {
         struct group_norm norm = norm_of(chain, (const float *)args.y, y, chain->type, args.held);
-        error = group_norm_2_block(&norm, stream);
+        error = group_norm_2_block.launch(product + 1, &norm, NULL, stream);
     }
     if (error == cudaSuccess && is_float32_accurate(chain)) {
         struct condition unheld = {args.held.either, args.held.or_this, false};
-        error = float32_chain(chain, (const float *)x, (float *)y, unheld, stream);
+        error = launch_float32_chain(plan, chain, (const float *)x, (float *)y, unheld, stream);
     }
     return error;
 }
 
-#ifdef __cplusplus
-extern
-#endif
-    const struct tensor_rung gemm_9_tensor_core = {
-        refusal, launches, workspace_bytes, prepared_halves_bytes, prepare_halves, forward};
+RUNG tensor_core_rung = {
+    {"tensor_core", "tensor_core/gemm_9_tensor_core.cu", "tensor_core/gemm_9_tensor_core.cu",
+     "tensor cores by mma.sync, copies that fill no register", "a GPU of compute capability 8.0"},
+    &group_norm_2_block,
+    refusal,
+    plan,
+    prepare_halves,
+    forward,
+};

@@ -138,13 +138,12 @@ class _Call:
         return self.pipelined("product", "pipelined_gemm_kernel", (), size)
 
     def pipelined(self, launch: str, kernel: str, operators: tuple[str, ...], size: dict) -> Work:
-        """The product of rungs 6, 7 and 8: tiles, or, where those are few, what is made for few rows."""
+        """The product of rungs 6, 7 and 8, and of the one for few rows."""
         batch, in_features, out_features, groups = self.shape
         at = constants("pipelined_tile.h")
         row_tiles = tiles(batch, at.TILE)
         whole_groups = kernel == "one_kernel_kernel"
-        few_tiles = row_tiles * tiles(out_features, at.TILE) <= at.FEW_TILES or batch <= at.FEW_TILE_ROWS
-        if not whole_groups and few_tiles:
+        if kernel == "few_rows_gemm_kernel":
             few = constants("gemm_few_rows.cu")
             columns = few.WARPS * few.WARP_COLUMNS
             blocks = tiles(batch, few.ROWS) * tiles(out_features, columns)
@@ -232,9 +231,12 @@ class _Call:
             *self.pointwise(self.chain.after),
         ]
 
-    def fused(self) -> list[Work]:
+    def few_rows_float32(self) -> list[Work]:
+        return self.fused("few_rows_gemm_kernel")
+
+    def fused(self, kernel: str = "fused_gemm_kernel") -> list[Work]:
         size = self.product_size(self.chain.before)
-        product = self.pipelined(words("product", *self.before), "fused_gemm_kernel", self.before, size)
+        product = self.pipelined(words("product", *self.before), kernel, self.before, size)
         return [product, self.norm_alone(self.after, self.chain.after)]
 
     def product_size(self, steps=()) -> dict:
@@ -320,7 +322,7 @@ class _Call:
     def hopper(self) -> list[Work]:
         """A tile is the two teams' of a block, or one's own; all is counted for one team and wide
         tiles: a step of a narrow one is half a step."""
-        at = constants("hopper/tile.h")
+        at = constants("hopper/sizes.h")
         if not self.groups_fit(at.PAIR * at.TILE_COLUMNS):
             raise ValueError("version: hopper needs groups of 8, 16, ..., 512 channels")
         batch, out_features = self.shape.batch, self.shape.out_features
@@ -330,7 +332,7 @@ class _Call:
             return 2 * units <= self.multiprocessors // at.PAIR
 
         steps = self.tensor_steps(at.STEP_BYTES)
-        short = steps <= constants("gemm_10_hopper.cu").MOST_OWN_STEPS
+        short = steps <= constants("hopper/plan.h").MOST_OWN_STEPS
         own_tiles = not self.split and (short or are_few(at.TEAMS * at.WARPGROUP_ROWS))
         together = 1 if own_tiles else at.TEAMS
         narrow = are_few(together * at.WARPGROUP_ROWS) and self.size <= at.PAIR * at.NARROW_COLUMNS
@@ -540,7 +542,7 @@ KERNEL_TYPES = {"ieee": "split_float32", "tf32": "tf32", "bf16": "bfloat16", "fp
 
 NAIVE_NORMS = ("naive", "coalesced", "shared_tile", "register_tile")
 BLOCK_NORMS = ("vectorized", "tiled")
-ORDINARY = (*NAIVE_NORMS, *BLOCK_NORMS, "fused", "one_kernel")
+ORDINARY = (*NAIVE_NORMS, *BLOCK_NORMS, "fused", "one_kernel", "few_rows_float32")
 ON_TENSOR_CORES = ("tensor_core", "hopper", "few_rows")
 SUBJECTS = (*ORDINARY, *ON_TENSOR_CORES, EAGER, COMPILED, F_LINEAR)
 
@@ -566,6 +568,7 @@ def works(
     others = {
         "fused": call.fused,
         "one_kernel": call.one_kernel,
+        "few_rows_float32": call.few_rows_float32,
         "tensor_core": call.tensor_core,
         "hopper": call.hopper,
         "few_rows": call.few_rows,

@@ -362,7 +362,7 @@ L2_BYTES_A_CLOCK = 32
 
 def step_clocks(precision: str = "bf16") -> int:
     """Clocks of the tensor cores for one step of a tile of both teams (`cuda_c/hopper/tile.h`)."""
-    c = constants("hopper/tile.h")
+    c = constants("hopper/sizes.h")
     factor = 2 if precision == "ieee" else PRECISIONS[precision].dtype.itemsize
     multiply_adds = c.COMMON_ROWS * c.TILE_COLUMNS * c.STEP_BYTES // factor
     products = 3 if precision == "ieee" else 1
@@ -372,14 +372,14 @@ def step_clocks(precision: str = "bf16") -> int:
 def step_bytes(pair: bool = True, own: bool = False) -> int:
     """Bytes that a block asks of the L2 cache for one step: in pairs that share w or alone, for tiles of both
     teams or of one."""
-    c = constants("hopper/tile.h")
+    c = constants("hopper/sizes.h")
     rows = c.WARPGROUP_ROWS if own else c.COMMON_ROWS
     return c.STEP_BYTES * (rows + c.TILE_COLUMNS // (c.PAIR if pair else 1))
 
 
 def slots(own: bool = False) -> int:
     """How many slots the ring has, for tiles of both teams or of one (`cuda_c/hopper/tile.h`)."""
-    c = constants("hopper/tile.h")
+    c = constants("hopper/sizes.h")
     rows = c.WARPGROUP_ROWS if own else c.COMMON_ROWS
     return c.RING_BYTES // (c.STEP_BYTES * (rows + c.TILE_COLUMNS))
 
@@ -406,7 +406,7 @@ def ring(
     step, slot, begin, end.
     """
     rows = []
-    teams = constants("hopper/tile.h").TEAMS
+    teams = constants("hopper/sizes.h").TEAMS
     released = [0.0] * (slots + tiles * steps)  # when the slot of each step became free
     engine = tensor_cores = 0.0
     free = [0.0] * teams
@@ -476,7 +476,7 @@ def where_time_goes(launches: pd.DataFrame) -> pd.DataFrame:
     tile, and "tensor cores busy, %" as ncu saw it.
     """
     rows = []
-    c = constants("hopper/tile.h")
+    c = constants("hopper/sizes.h")
     for row in launches[launches.kernel.astype(str).str.startswith("hopper_")].to_dict("records"):
         batch, in_features, out_features = (int(row[name]) for name in Shape._fields[:3])
         factor = 2 if row["precision"] == "ieee" else PRECISIONS[row["precision"]].dtype.itemsize
@@ -531,7 +531,7 @@ def busy(frame: pd.DataFrame, epilogues: pd.DataFrame, model: dict[str, float]) 
 def own_or_common(steps, epilogue_clocks: float, latency_clocks: float) -> pd.DataFrame:
     """How busy the tensor cores are in percent, in the model, by the steps of a tile: with tiles of both
     teams, and with tiles of one ("common", "own"). bf16, with pairs of blocks that share w."""
-    c = constants("hopper/tile.h")
+    c = constants("hopper/sizes.h")
     common = {"copy_clocks": step_bytes() / L2_BYTES_A_CLOCK, "multiply_clocks": step_clocks()}
     own = {
         "copy_clocks": step_bytes(own=True) / L2_BYTES_A_CLOCK,

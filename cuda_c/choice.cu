@@ -1,0 +1,81 @@
+/* The choice of a version for a chain: what is recorded in profiles/, as rules. */
+#include <math.h>
+
+#include "ladder/pipelined_tile.h"
+#include "shared/plan.h"
+
+/* The rungs that the rules know; the others are taken in the order of the table. */
+extern const struct rung one_kernel_rung, few_rows_float32_rung, tensor_core_rung, hopper_rung, few_rows_rung;
+
+/* A product with fewer operations is done before a tensor core kernel's fixed costs are paid. */
+#define FEWEST_TENSOR_OPERATIONS 1e9
+
+static bool has_tensor_cores(const struct rung *rung) {
+    return rung == &tensor_core_rung || rung == &hopper_rung || rung == &few_rows_rung;
+}
+
+/* Whether products of 16-bit halves, three for one, are faster than ordinary float32. They are on the GPUs of
+ * data centres (8.0 and 9.0: 16 times the rate), and are not on those of the same generations with more
+ * multiply-adds and slower tensor cores (8.6 and 8.9: twice). CUDA C++ Programming Guide, "Arithmetic
+ * Instructions", and the architectures' white papers. */
+static bool has_fast_tensor_cores(const fgn_device *device) {
+    return !is_simulator(device) && device->minor == 0;
+}
+
+/* About what a product takes in a rung with tiles, by what is recorded on an H200. On tensor cores (hopper):
+ * a time for each wave of tiles, which grows with k, and what happens once. Others do 24 TFLOP/s where their
+ * tiles do not fill the GPU, or read the weight at 2.7 TB/s. */
+static double nanoseconds_in_tiles(const struct rung *rung, const fgn_chain *chain) {
+    double weights = (double)chain->in_features * chain->out_features;
+    if (!has_tensor_cores(rung))
+        return 10.0e3 + fmax(chain->batch * weights / 12.0e3, weights * sizeof(float) / 2.7e3);
+    const double rows = 128.0, columns = 256.0, tiles_at_once = 132.0;
+    double waves = ceil(ceil(chain->batch / rows) * ceil(chain->out_features / columns) / tiles_at_once);
+    double each_k = is_float32_accurate(chain) ? 14.6 : chain->type == FGN_FLOAT32 ? 8.5 : 4.8;
+    double once = is_float32_accurate(chain) ? 24.0e3 : 12.5e3; /* the halves of x are another launch */
+    return once + waves * each_k * chain->in_features;
+}
+
+static double nanoseconds_of(const struct rung *rung, const fgn_chain *chain, const fgn_device *device) {
+    fgn_plan plan;
+    memset(&plan, 0, sizeof plan);
+    rung->plan(chain, device, &plan);
+    return plan.nanoseconds;
+}
+
+/* Whether a version is faster than the best of those before it in the table: the last rung without tensor
+ * cores wherever its tiles fill the GPU, and few_rows_float32 where they do not; those with tensor cores
+ * wherever there is work for them, and few_rows where that work would leave most of the GPU idle or wait for
+ * memory. The simulator has no tensor cores: there the ordinary rungs are faster. */
+static bool is_faster(const struct rung *rung, const struct rung *than, const fgn_chain *chain,
+                      const fgn_device *device) {
+    if (rung == &one_kernel_rung)
+        return !has_few_tiles(chain->batch, chain->out_features);
+    if (rung == &few_rows_float32_rung)
+        return has_few_tiles(chain->batch, chain->out_features);
+    if (!has_tensor_cores(rung))
+        return true;
+    if (is_simulator(device) ||
+        (rung == &tensor_core_rung && is_float32_accurate(chain) && !has_fast_tensor_cores(device)))
+        return false;
+    if (rung == &few_rows_rung)
+        return nanoseconds_of(rung, chain, device) < nanoseconds_in_tiles(than, chain);
+    double operations = 2.0 * chain->batch * chain->in_features * chain->out_features;
+    return operations >= FEWEST_TENSOR_OPERATIONS;
+}
+
+int fgn_default_version(const fgn_chain *chain, const fgn_device *device) {
+    fgn_device here;
+    if (!chain || (!device && fgn_current_device(&here) != FGN_OK))
+        return -1;
+    device = device ? device : &here;
+    int best = -1;
+    for (int version = 0; version < fgn_version_count(); version++) {
+        const struct rung *rung = rung_at(version);
+        if (rung->refusal(chain, device))
+            continue;
+        if (best < 0 || is_faster(rung, rung_at(best), chain, device))
+            best = version;
+    }
+    return best;
+}
