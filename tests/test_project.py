@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from accuracy import versions_on
-from readme import updated
+from readme import RESULTS, all_results, updated
 
 import fgn
 from fgn.native.library import ROOT, SOURCES, version_names
@@ -33,6 +33,7 @@ def test_environment_yml_has_the_versions_of_pyproject():
 def test_readme_is_up_to_date_with_profiles():
     text = (ROOT / "README.md").read_text()
     assert updated(text) == text, "run: python tools/readme.py"
+    assert all_results() == RESULTS.read_text(), "run: python tools/readme.py"
 
 
 def test_every_name_that_fgn_promises_is_there():
