@@ -12,7 +12,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/*/*.h cuda_c/*/*.cu cuda_c/sim/*.c \
 	cuda_c/sim/counted/*.h cuda_c/sim/counted/*.c bugs/*.cu bugs/right/*.cu \
 	tests/agreement/*.cu tests/faults/*.cu)
@@ -31,7 +30,7 @@ build: $(INSTALLED)
 	$(BIN)/python -m fgn build
 
 notebooks: build
-	$(if $(NOTEBOOKS),$(BIN)/python -m nbconvert --to notebook --execute --output-dir build/notebooks $(NOTEBOOKS))
+	$(BIN)/python tools/notebooks.py
 
 check: $(INSTALLED)
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)

@@ -1,5 +1,7 @@
 """What has to agree across the project's files, and the command line."""
 
+import ast
+import graphlib
 import re
 import subprocess
 import sys
@@ -111,3 +113,37 @@ def test_no_public_function_has_the_name_of_a_module_beside_it():
         modules = {path.stem for path in Path(package.__file__).parent.iterdir()}
         assert not modules & set(getattr(package, "__all__", ())), package.__name__
         assert all(hasattr(package, name) for name in getattr(package, "__all__", ()))
+
+
+def modules_that(path: Path) -> set[str]:
+    """The modules of fgn that a file imports, wherever in it: as far as they are files of their own."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fgn"):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found |= {name if module_file(name) else node.module for name in names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.startswith("fgn.")}
+    return {name for name in found if module_file(name)}
+
+
+def module_file(name: str) -> Path | None:
+    path = ROOT / f"{name.replace('.', '/')}.py"
+    return path if path.is_file() else None
+
+
+def test_no_two_modules_import_each_other():
+    files = [path for path in (ROOT / "fgn").rglob("*.py") if not path.name.startswith("__")]
+    graph = {".".join(path.relative_to(ROOT).with_suffix("").parts): modules_that(path) for path in files}
+    assert len(graph) > 30 and sum(map(len, graph.values())) > 100
+    order = list(graphlib.TopologicalSorter(graph).static_order())  # CycleError names the modules of a circle
+    assert set(graph) <= set(order)
+
+
+def test_nothing_in_fgn_imports_a_tool_or_a_test():
+    others = {path.stem for folder in ("tools", "tests") for path in (ROOT / folder).glob("*.py")}
+    for path in (ROOT / "fgn").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            assert not others & {name.partition(".")[0] for name in names}, path

@@ -1,0 +1,106 @@
+"""Runs notebooks, and saves them such that a run changes nothing in git where nothing has changed.
+
+python tools/notebooks.py                      runs all of them into build/notebooks/
+python tools/notebooks.py --save [NAME ...]    runs them and saves their outputs in notebooks/
+
+What is saved has no times of execution, no state of widgets, no progress bars and no addresses of objects; a
+cell keeps its identifier, and the notebook its kernel and its language as they were saved. Cells with the
+tag `measured` show times of this machine, which are never twice the same: as long as the code of their
+notebook is what it was, they keep the outputs that were saved before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER, BUILD = ROOT / "notebooks", ROOT / "build" / "notebooks"
+SECONDS = 600
+
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+UNSAVED = ("execution", "widgets")
+
+
+def is_measured(cell) -> bool:
+    return "measured" in cell.metadata.get("tags", ())
+
+
+def code_of(notebook) -> list[str]:
+    return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def is_progress(output) -> bool:
+    """Whether an output is a progress bar: text on stderr that overwrites its line, or a widget."""
+    if output.output_type == "stream":
+        return output.name == "stderr" and "\r" in output.text
+    return "application/vnd.jupyter.widget-view+json" in output.get("data", {})
+
+
+def clean(notebook):
+    """Removes what differs between two runs that give the same results."""
+    notebook.metadata.pop("widgets", None)
+    for cell in notebook.cells:
+        for name in UNSAVED:
+            cell.metadata.pop(name, None)
+        if cell.cell_type != "code":
+            continue
+        kept = [output for output in cell.outputs if not is_progress(output)]
+        for output in kept:
+            output.get("metadata", {}).clear()
+            if output.output_type == "stream":
+                output.text = ADDRESS.sub("", output.text)
+            for kind, value in output.get("data", {}).items():
+                if kind.startswith("text/") and isinstance(value, str):
+                    output.data[kind] = ADDRESS.sub("", value)
+        cell.outputs = kept
+
+
+def run(path: Path):
+    """The notebook with the outputs of a run; CellExecutionError where a cell fails."""
+    notebook = nbformat.read(path, as_version=4)
+    metadata = notebook.metadata.copy()
+    client = NotebookClient(
+        notebook, timeout=SECONDS, record_timing=False, resources={"metadata": {"path": str(FOLDER)}}
+    )
+    client.execute()
+    notebook.metadata = metadata
+    clean(notebook)
+    return notebook
+
+
+def keep_measured(notebook, saved):
+    """Gives the cells tagged `measured` the outputs that they had, if the code is what it was."""
+    if code_of(notebook) != code_of(saved):
+        return
+    for new, old in zip(notebook.cells, saved.cells, strict=True):
+        if is_measured(new) and old.get("outputs"):
+            new.outputs = old.outputs
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", help="beginnings of file names; by default all")
+    parser.add_argument("--save", action="store_true", help="into notebooks/, not into build/notebooks/")
+    arguments = parser.parse_args()
+    for path in sorted(FOLDER.glob("*.ipynb")):
+        if arguments.names and not path.name.startswith(tuple(arguments.names)):
+            continue
+        print(path.name, file=sys.stderr)
+        notebook = run(path)
+        target = path if arguments.save else BUILD / path.name
+        if arguments.save:
+            saved = nbformat.read(path, as_version=4)
+            clean(saved)
+            keep_measured(notebook, saved)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, target)
+
+
+if __name__ == "__main__":
+    main()
