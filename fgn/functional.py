@@ -154,11 +154,22 @@ def _index_of(version: str, device: torch.device) -> int:
     return names.index(version)
 
 
-def _plan_of(library, device: torch.device, index: int, c_chain):
+def _c_device(library, multiprocessors: int | None):
+    """The current device, as if it had so many multiprocessors; NULL, which is the device as it is, for
+    None."""
+    if multiprocessors is None:
+        return ffi().NULL
+    device = ffi().new("fgn_device *")
+    _raise_for(library, library.fgn_current_device(device))
+    device.multiprocessors = multiprocessors
+    return device
+
+
+def _plan_of(library, device: torch.device, index: int, c_chain, multiprocessors: int | None = None):
     """The struct fgn_plan of a chain on the current device. index: the version, or the library's
     FGN_BEST_VERSION."""
     plan = ffi().new("fgn_plan *")
-    status = library.fgn_plan_chain(index, c_chain, ffi().NULL, plan)
+    status = library.fgn_plan_chain(index, c_chain, _c_device(library, multiprocessors), plan)
     if status == library.FGN_NOT_SUPPORTED:
         which = "" if index < 0 else f"{version_names(device.type)[index]!r} "
         raise RuntimeError(f"version: {which}does not run this on {device}: {_error(library)}")
@@ -203,17 +214,24 @@ def _c_chain(
     return c_chain
 
 
-def plan_of(chain: Chain, shape: Shape, version: str | None, device: torch.device, precision: str = "ieee"):
+def plan_of(
+    chain: Chain,
+    shape: Shape,
+    version: str | None,
+    device: torch.device,
+    precision: str = "ieee",
+    multiprocessors: int | None = None,
+):
     """The struct fgn_plan (cuda_c/fgn.h) of a call on this device: its launches, its workspace.
 
-    version: None for the one that `chain_forward()` takes when it is not told one. None where the version
-    does not run this chain.
+    version: None for the one that `chain_forward()` takes when it is not told one. multiprocessors: plan as
+    if the device had so many. None where the version does not run this chain.
     """
     with _library_of(device) as (library, _):
         c_chain = _c_chain(library, chain, shape, precision, {})
         plan = ffi().new("fgn_plan *")
         index = library.FGN_BEST_VERSION if version is None else _index_of(version, device)
-        status = library.fgn_plan_chain(index, c_chain, ffi().NULL, plan)
+        status = library.fgn_plan_chain(index, c_chain, _c_device(library, multiprocessors), plan)
         if status == library.FGN_NOT_SUPPORTED:
             return None
         _raise_for(library, status)
@@ -265,11 +283,13 @@ def run_chain(
     version: str | None = None,
     poison: bool = False,
     precision: str | None = None,
+    multiprocessors: int | None = None,
 ) -> Tensor:
     """`chain_forward()` without torch.library around it.
 
     `PRODUCT` is the product alone. poison: the result and the scratch memory are NaN before the
-    first launch.
+    first launch. multiprocessors: launch what is planned for so many, on whatever device; None for as many
+    as there are.
     """
     tensors = {name: parameters[name] for name in chain.tensors}
     vectors = {name: value for name, value in parameters.items() if name not in ("weight", *tensors)}
@@ -282,7 +302,9 @@ def run_chain(
     given_precision, precision = precision, resolve(precision, x.dtype)
     shape = Shape(batch, in_features, out_features, chain.groups)
     with _library_of(x.device) as (library, stream):
-        plan, vector_dtype = _plan_and_vectors(library, chain, shape, precision, x, vectors, version)
+        plan, vector_dtype = _plan_and_vectors(
+            library, chain, shape, precision, x, vectors, version, multiprocessors
+        )
         given = x, parameters
         x = _usable(x)
         weight = _usable(parameters["weight"])
@@ -300,21 +322,22 @@ def run_chain(
             counted.allow(x=x, y=y, workspace=workspace, **used)
             pointers = (_pointer(x), _pointer(y), _pointer(workspace))
             _raise_for(library, library.fgn_run(plan, c_chain, *pointers, size, stream))
-            _keep(library, plan, c_chain, chain, *given, x, parameters, version, given_precision)
+            if multiprocessors is None:
+                _keep(library, plan, c_chain, chain, *given, x, parameters, version, given_precision)
         return y
 
 
-def _plan_and_vectors(library, chain, shape, precision, x, vectors, version):
+def _plan_and_vectors(library, chain, shape, precision, x, vectors, version, multiprocessors):
     """The plan of a call, and the type that its version reads vectors in: their own, or else float32."""
     c_chain = _c_chain(library, chain, shape, precision, {})
     index = library.FGN_BEST_VERSION if version is None else _index_of(version, x.device)
-    plan = _plan_of(library, x.device, index, c_chain)
+    plan = _plan_of(library, x.device, index, c_chain, multiprocessors)
     if x.dtype != torch.float32 and all(
         vector is None or vector.dtype == x.dtype for vector in vectors.values()
     ):
         c_chain.vector_type = c_chain.type
         own = ffi().new("fgn_plan *")
-        if library.fgn_plan_chain(plan.version, c_chain, ffi().NULL, own) == library.FGN_OK:
+        if library.fgn_plan_chain(plan.version, c_chain, ffi().addressof(plan.device), own) == library.FGN_OK:
             return own, x.dtype
     return plan, torch.float32
 

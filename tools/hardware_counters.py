@@ -5,9 +5,12 @@ against:
 
 needs a GPU, nvcc and ncu, and writes
 
-    counters.csv         every version of every chain, at `PROBLEMS`
+    counters.csv         every version that the simulator runs, at `SHAPES`
     shared_accesses.csv  one request to shared memory for each of `patterns()`
     read_twice.csv       how much of what a launch reads twice comes from DRAM twice
+
+Every row says when it was recorded, and of which commit. `--versions tensor_core few_rows` records these
+again, and leaves the rest of counters.csv as it is.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import argparse
 import csv
 import functools
 import io
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -27,9 +31,11 @@ import pandas as pd
 import torch
 
 from fgn.chains import CHAINS, Shape, problem, random_inputs
-from fgn.functional import launch_count, run_chain
+from fgn.functional import plan_of, run_chain
 from fgn.measure.benchmark import ordinary_versions
+from fgn.measure.software import recorded_environment
 from fgn.native.library import COUNTED_SIMULATOR, GPU, ROOT, SOURCES, Library, ffi
+from fgn.precision import PRECISIONS
 
 PROBES = ROOT / "tests" / "agreement"
 
@@ -47,7 +53,9 @@ SHAPES = (
     Shape(3, 8, 4096, 2),
     Shape(257, 260, 384, 3),
 )
-ALL_CHAINS_AT = SHAPES[:3]  # elsewhere the chain with operators before the norm is enough
+ALL_CHAINS_AT = SHAPES[
+    :3
+]  # of the versions without tensor cores; elsewhere the chain with operators before the norm is enough
 LONGEST_CHAIN = "gemm_biasadd_hardtanh_mish_groupnorm"
 
 SPACES = ("global", "shared")
@@ -72,21 +80,59 @@ DRAM = ["dram__bytes_read.sum", "dram__bytes_write.sum", "lts__t_sectors_op_read
 BY_INSTRUCTION = [f"smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum" for op in ("ld", "st")]
 
 
+# Of the versions on tensor cores, those that the simulator runs (mma.sync, ldmatrix, cp.async), in every
+# precision, at the shapes that are small enough to count.
+ON_TENSOR_CORES = ("tensor_core", "few_rows")
+MOST_TENSOR_ROWS = 300
+# few_rows cuts a product by the number of multiprocessors. As for one it is cut the same on every machine:
+# k is not split, and there are no clusters.
+MULTIPROCESSORS = 1
+
+
 class Run(NamedTuple):
     chain: str
     shape: Shape
     version: str
+    precision: str = "ieee"
+
+    def launches(self, device: str) -> int | None:
+        """How many kernels it launches; None where the version does not run it there."""
+        chain, shape = problem(self.chain, self.shape)
+        plan = plan_of(chain, shape, self.version, torch.device(device), self.precision, MULTIPROCESSORS)
+        return None if plan is None else plan.launch_count
+
+    def prepare(self, device: str):
+        """The call itself. Vectors are float32: torch launches nothing to convert them."""
+        chain, shape = problem(self.chain, self.shape)
+        x, parameters = random_inputs(chain, shape, device)
+        dtype = PRECISIONS[self.precision].dtype
+        parameters["weight"] = parameters["weight"].to(dtype)
+        return functools.partial(
+            run_chain,
+            chain,
+            x.to(dtype),
+            parameters,
+            self.version,
+            precision=self.precision,
+            multiprocessors=MULTIPROCESSORS,
+        )
 
 
-def runs(shape: Shape) -> list[Run]:
-    """Every version that multiplies without tensor cores. (What those on tensor cores ask of memory, the
-    simulator counts as well, but that was not compared.)"""
-    return [
+def runs(shape: Shape, versions: tuple[str, ...] = ()) -> list[Run]:
+    """Every version that the simulator runs, or the given ones."""
+    ordinary = [
         Run(name, shape, version)
         for name in (CHAINS if shape in ALL_CHAINS_AT else [LONGEST_CHAIN])
         for version in ordinary_versions("cpu")
-        if launch_count(*problem(name, shape), version, torch.device("cpu")) is not None
     ]
+    on_tensor_cores = [
+        Run(LONGEST_CHAIN, shape, version, precision)
+        for version in ON_TENSOR_CORES
+        for precision in PRECISIONS
+        if shape.batch <= MOST_TENSOR_ROWS
+    ]
+    every = [run for run in ordinary + on_tensor_cores if not versions or run.version in versions]
+    return [run for run in every if run.launches("cpu") is not None]
 
 
 class Pattern(NamedTuple):
@@ -253,12 +299,9 @@ def target(what: str):
             for chunks in READ_TWICE_CHUNKS
         ]
     else:
-        shape = Shape(*map(int, what.split(",")))
-        calls = []
-        for run in runs(shape):
-            chain, _ = problem(run.chain, shape)
-            x, parameters = random_inputs(chain, shape, "cuda")
-            calls.append(functools.partial(run_chain, chain, x, parameters, run.version))
+        sizes, *versions = what.split(":")
+        shape = Shape(*map(int, sizes.split(",")))
+        calls = [run.prepare("cuda") for run in runs(shape, tuple(versions))]
         for call in calls:
             call()
     torch.cuda.synchronize()
@@ -270,11 +313,12 @@ def target(what: str):
     torch.cuda.profiler.stop()
 
 
-def available(metrics: list[str]) -> list[str]:
-    """Those that this GPU has."""
+def available(metrics: list[str], kinds: str) -> list[str]:
+    """Those that this GPU has, and whatever counts copies and matrix loads: names with one of `kinds`."""
     output = subprocess.run(["ncu", "--query-metrics"], capture_output=True, text=True).stdout
     known = {line.split()[0] for line in output.splitlines() if line and "__" in line.split()[0]}
-    return [name for name in dict.fromkeys(metrics) if name.partition(".")[0] in known]
+    more = [f"{name}.sum" for name in sorted(known) if re.search(kinds, name)]
+    return [name for name in dict.fromkeys([*metrics, *more]) if name.partition(".")[0] in known]
 
 
 def profile(what: str, metrics: list[str], timeout: float) -> pd.DataFrame:
@@ -292,23 +336,37 @@ def profile(what: str, metrics: list[str], timeout: float) -> pd.DataFrame:
     return frame
 
 
-def record(folder: Path, timeout: float):
-    GPU.build()
-    probes("cuda")
-    folder.mkdir(parents=True, exist_ok=True)
-    wanted = GLOBAL + SHARED + BYTES + DRAM + BY_INSTRUCTION
-    known = available(wanted)
-    print("not on this GPU:", sorted({*wanted} - {*known}), flush=True)
-    rows = []
+# Copies from global to shared memory that fill no register, and matrices from shared memory.
+COPIES = r"^(smsp__inst_executed|smsp__sass_data_bytes|l1tex__t_(requests|sectors)_pipe_lsu)\w*_(ldgsts|ldsm)"
+KEYS = ["chain", *Shape._fields, "version", "precision", "launch"]
+
+
+def _kept_rows(path: Path, versions: tuple[str, ...]) -> pd.DataFrame:
+    """The rows of an earlier recording that this one does not replace."""
+    if not versions or not path.exists():
+        return pd.DataFrame(columns=KEYS)
+    rows = pd.read_csv(path)
+    return rows[~rows.version.isin(versions)]
+
+
+def _write(frame: pd.DataFrame, path: Path, when: dict):
+    """date and commit stand in every row: parts of a file may be recorded again."""
+    frame.assign(
+        **{name: frame[name].fillna(when[name]) if name in frame else when[name] for name in when}
+    ).to_csv(path, index=False)
+
+
+def record_counters(folder: Path, timeout: float, versions: tuple[str, ...], metrics: list[str], when: dict):
+    path = folder / "counters.csv"
+    kept, rows = _kept_rows(path, versions), []
     for shape in SHAPES:
         expected = [
-            (run, index)
-            for run in runs(shape)
-            for index in range(launch_count(*problem(run.chain, shape), run.version, torch.device("cuda")))
+            (run, index) for run in runs(shape, versions) for index in range(run.launches("cuda") or 0)
         ]
-        metrics = [name for name in wanted if name in known]
+        if not expected:
+            continue
         try:
-            frame = profile(",".join(map(str, shape)), metrics, timeout)
+            frame = profile(":".join([",".join(map(str, shape)), *versions]), metrics, timeout)
         except (RuntimeError, subprocess.TimeoutExpired) as error:
             print(f"{shape}: {error}", flush=True)
             continue
@@ -320,10 +378,28 @@ def record(folder: Path, timeout: float):
             sizes = {"kernel": measured["Kernel Name"], "grid": measured["Grid Size"]}
             rows.append(
                 {"chain": run.chain, **run.shape._asdict(), "version": run.version, "launch": index}
+                | {"precision": run.precision}
                 | sizes
-                | {name: measured[name] for name in metrics}
+                | {name: measured.get(name) for name in metrics}
             )
-        pd.DataFrame(rows).to_csv(folder / "counters.csv", index=False)
+        whole = pd.concat([kept, pd.DataFrame(rows)], ignore_index=True)
+        order = [*KEYS, *(name for name in whole if name not in KEYS)]
+        _write(whole[order], path, when)
+
+
+def record(folder: Path, timeout: float, versions: tuple[str, ...]):
+    GPU.build()
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = recorded_environment(torch.device("cuda"))
+    when = {name: environment[name] for name in ("date", "commit")}
+    wanted = GLOBAL + SHARED + BYTES + DRAM + BY_INSTRUCTION
+    known = available(wanted, COPIES)
+    print("not on this GPU:", sorted({*wanted} - {*known}), flush=True)
+    print("copies:", [name for name in known if name not in wanted], flush=True)
+    record_counters(folder, timeout, versions, known, when)
+    if versions:
+        return
+    probes("cuda")
 
     def attempt(what: str, metrics: list[str]) -> pd.DataFrame:
         try:
@@ -336,7 +412,7 @@ def record(folder: Path, timeout: float):
     if len(frame):
         frame.insert(0, "bytes", [chunks * CHUNK_BYTES for chunks in READ_TWICE_CHUNKS])
         frame = frame[["bytes", *(name for name in frame if ".sum" in name)]]
-        frame.to_csv(folder / "read_twice.csv", index=False)
+        _write(frame, folder / "read_twice.csv", when)
         print(frame[["bytes", "dram__bytes_read.sum"]].to_string(), flush=True)
     print(attempt("global_atomics", GLOBAL).T.to_string(), flush=True)
 
@@ -347,7 +423,7 @@ def record(folder: Path, timeout: float):
         names = pd.DataFrame([p._asdict() | {"offsets": " ".join(map(str, p.offsets))} for p in chosen])
         if len(frame) == len(chosen):
             frames.append(pd.concat([names, frame[[name for name in frame if ".sum" in name]]], axis=1))
-            pd.concat(frames).to_csv(folder / "shared_accesses.csv", index=False)
+            _write(pd.concat(frames), folder / "shared_accesses.csv", when)
         print(begin, len(frame), "patterns", flush=True)
 
 
@@ -355,9 +431,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Record ncu's counters of every rung and of the probes.")
     parser.add_argument("folder", nargs="?", type=Path, default=Path("profiles/gpu"))
     parser.add_argument("--timeout", type=float, default=120, help="seconds for each call of ncu")
+    parser.add_argument("--versions", nargs="*", default=(), help="record only these again")
     parser.add_argument("--target", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.target:
         target(arguments.target)
     else:
-        record(arguments.folder, arguments.timeout)
+        record(arguments.folder, arguments.timeout, tuple(arguments.versions))
