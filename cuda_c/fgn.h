@@ -169,8 +169,10 @@ typedef struct fgn_launch {
     int tile_rows, tile_columns; /* outputs of a block; 0: not a product */
     long long steps;             /* along k, of a block; a persistent block's for one tile */
     int step_k;                  /* elements of k in a step */
-    long long tiles;             /* that the launch computes, in parts of k counted apart: its blocks, unless
-                                  * they are persistent and take several */
+    int stages; /* steps in shared memory at a time, those on their way too; 0: none are kept there */
+    int thread_rows, thread_columns; /* outputs in a thread's registers; 0: in pieces, or of tensor cores */
+    long long tiles; /* that the launch computes, in parts of k counted apart: its blocks, unless
+                      * they are persistent and take several */
 } fgn_launch;
 
 /* One launch for each operator and three for the rest is the most that a version makes of a chain. */

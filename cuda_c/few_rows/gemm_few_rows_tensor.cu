@@ -220,6 +220,7 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     set_tile(product, best.row_tiles * TILE_ROWS, best.across * WARP_COLUMNS, chain->in_features,
              STEP_BYTES / element_bytes_of(factors) * (WARPS / best.across));
     product->steps = tiles(tiles(steps_of(chain), best.splits), WARPS / best.across);
+    set_stages(product, best.slots, 0, 0);
     add_product(product, chain);
     plan->choice[ROW_TILES] = best.row_tiles;
     plan->choice[ACROSS] = best.across;

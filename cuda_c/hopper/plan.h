@@ -146,6 +146,8 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     launch->cluster = PAIR;
     launch->shared_bytes = shared_bytes_of(4 + operands, product.columns);
     set_tile(launch, tile_rows, product.columns, chain->in_features, step_elements);
+    int slots = RING_BYTES / (STEP_BYTES * (tile_rows + product.columns));
+    set_stages(launch, slots < MOST_SLOTS ? slots : MOST_SLOTS, 0, 0);
     launch->tiles = units * PAIR;
     if (halves)
         add_product_of_halves(launch, chain);

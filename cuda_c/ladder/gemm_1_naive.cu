@@ -43,6 +43,7 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     int64_t blocks = tiles(outputs_of(chain), THREADS);
     fgn_launch *product = add_launch(plan, "naive_gemm_kernel", blocks, THREADS);
     set_tile(product, 1, THREADS, chain->in_features, 1);
+    set_stages(product, 0, 1, 1);
     plan_product_alone(chain, product);
     plan_separately(chain, &group_norm_1_naive, plan);
 }

@@ -54,6 +54,7 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     fgn_launch *product = add_launch(plan, "shared_tile_gemm_kernel", blocks, TILE);
     product->block[1] = TILE;
     set_tile(product, TILE, TILE, chain->in_features, TILE);
+    set_stages(product, 1, 1, 1);
     plan_product_alone(chain, product);
     plan_separately(chain, &group_norm_1_naive, plan);
 }

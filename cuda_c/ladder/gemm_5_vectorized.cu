@@ -99,6 +99,7 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     int64_t blocks = tiles(chain->batch, TILE) * tiles(chain->out_features, TILE);
     fgn_launch *product = add_launch(plan, "vectorized_gemm_kernel", blocks, THREADS);
     set_tile(product, TILE, TILE, chain->in_features, SLICE);
+    set_stages(product, 1, THREAD_TILE, THREAD_TILE);
     plan_product_alone(chain, product);
     plan_separately(chain, &group_norm_2_block, plan);
 }

@@ -60,6 +60,7 @@ void plan_pipelined(const fgn_chain *chain, const fgn_device *device, fgn_plan *
     int64_t blocks = tiles(chain->batch, TILE) * tiles(chain->out_features, TILE);
     fgn_launch *product = add_launch(plan, "pipelined_gemm_kernel", blocks, TILE_THREADS);
     set_tile(product, TILE, TILE, chain->in_features, SLICE);
+    set_stages(product, STAGES, THREAD_ROWS, THREAD_COLUMNS);
     choose_runs(chain, device, tile_memory_bytes, plan, product);
     plan_product_alone(chain, product);
 }

@@ -64,6 +64,7 @@ void plan_fused(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan
     int64_t blocks = tiles(chain->batch, TILE) * tiles(chain->out_features, TILE);
     fgn_launch *product = add_launch(plan, "fused_gemm_kernel", blocks, TILE_THREADS);
     set_tile(product, TILE, TILE, chain->in_features, SLICE);
+    set_stages(product, STAGES, THREAD_ROWS, THREAD_COLUMNS);
     choose_runs(chain, device, parked_tile_bytes, plan, product);
     plan_product_alone(chain, product);
     add_before(product, chain, 0, chain->before_count);

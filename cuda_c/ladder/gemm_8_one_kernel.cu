@@ -187,6 +187,7 @@ void plan_one_kernel(const fgn_chain *chain, const fgn_device *device, fgn_plan 
     int64_t blocks = tiles(chain->batch, TILE) * tiles(chain->groups, groups_in_tile);
     fgn_launch *launch = add_launch(plan, "one_kernel_kernel", blocks, TILE_THREADS);
     set_tile(launch, TILE, groups_in_tile * size, chain->in_features, SLICE);
+    set_stages(launch, STAGES, THREAD_ROWS, THREAD_COLUMNS);
     choose_runs(chain, device, parked_tile_bytes, plan, launch);
     add_product(launch, chain);
     add_ending(launch, chain);

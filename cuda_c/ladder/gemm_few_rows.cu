@@ -144,6 +144,7 @@ void plan_few_rows_float32(const fgn_chain *chain, fgn_plan *plan) {
     int64_t blocks = tiles(chain->batch, ROWS) * tiles(chain->out_features, COLUMNS);
     fgn_launch *product = add_launch(plan, "few_rows_gemm_kernel", blocks, THREADS);
     set_tile(product, ROWS, COLUMNS, chain->in_features, SLICE);
+    set_stages(product, 2, 0, 0);
     plan_product_alone(chain, product);
     add_before(product, chain, 0, chain->before_count);
 }

@@ -64,6 +64,13 @@ static inline void set_tile(fgn_launch *launch, int64_t rows, int64_t columns, i
     launch->tiles = (int64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
 }
 
+/* The launch keeps `stages` steps of the tile in shared memory, and each thread has outputs of its own. */
+static inline void set_stages(fgn_launch *launch, int stages, int thread_rows, int thread_columns) {
+    launch->stages = stages;
+    launch->thread_rows = thread_rows;
+    launch->thread_columns = thread_columns;
+}
+
 /* ---- What a launch computes, and reads for it ---- */
 
 /* Of which `kept` bytes an earlier launch has read or written. */

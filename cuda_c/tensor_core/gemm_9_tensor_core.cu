@@ -677,6 +677,7 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     product->shared_bytes = SHARED_BYTES;
     set_tile(product, TILE_ROWS, columns, chain->in_features,
              STEP_BYTES / (halves ? (int)sizeof(uint16_t) : element_bytes(chain->type)));
+    set_stages(product, halves ? SPLIT_SLOTS : SLOTS, 0, 0);
     if (halves)
         add_product_of_halves(product, chain);
     else
