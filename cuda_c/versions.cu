@@ -14,6 +14,12 @@
     rung(one_kernel_rung)         \
     rung(few_rows_float32_rung)   \
     rung(tensor_core_rung)        \
+    rung(hopper_1_wgmma_rung)     \
+    rung(hopper_2_tma_rung)       \
+    rung(hopper_3_producer_rung)  \
+    rung(hopper_4_multicast_rung) \
+    rung(hopper_5_persistent_rung)\
+    rung(hopper_6_norm_rung)      \
     rung(hopper_rung)             \
     rung(few_rows_rung)
 /* clang-format on */

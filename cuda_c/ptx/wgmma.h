@@ -9,6 +9,12 @@
 
 #include <stdint.h>
 
+/* Makes what this thread has stored in shared memory visible to wgmma and TMA, which reach shared memory on a way
+ * of their own (the async proxy). A barrier of the threads follows. */
+static __device__ __forceinline__ void fence_proxy_async(void) {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 /* Orders the registers' last ordinary use before the next wgmma. */
 static __device__ __forceinline__ void wgmma_fence(void) {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");

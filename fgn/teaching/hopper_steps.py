@@ -1,0 +1,230 @@
+"""The Hopper ladder of `cuda_c/hopper_steps/`: a model of what happens on one multiprocessor in each step,
+the times that the model predicts, and the recorded ones.
+
+The model knows few numbers: how fast the L2 cache delivers, how long a copy takes to arrive, how fast the
+tensor cores multiply, and how long an epilogue takes. The model was written, with these numbers, before the
+steps first ran on a GPU; `notebooks/06_predictions.csv` keeps what it said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from fgn.chains import Shape
+from fgn.native.library import ROOT
+
+# A tensor core of compute capability 9.0 multiplies and adds 512 pairs of 16-bit factors in a clock; a
+# multiprocessor has four. (NVIDIA's white paper on the H100.)
+MULTIPLY_ADDS_A_CLOCK = 2048
+MULTIPROCESSORS = 132  # of an H200
+CLOCK_GHZ = 1.65  # while the tensor cores are busy: the power that the card may draw holds it below its 1.98
+MEMORY_BYTES_A_SECOND = 4.0e12  # what a kernel that copies reaches
+
+TILE_ROWS, STEP_K, ELEMENT_BYTES = 128, 64, 2
+WARPGROUPS = 2  # that multiply, 64 rows each
+FLOAT32_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Model:
+    """The numbers of the model, all in clocks but the first."""
+
+    l2_bytes_a_clock: float = 40.0  # that a multiprocessor gets when all ask at once
+    latency: float = 1200.0  # from asking for a copy until its bytes are there: 700 ns
+    through_registers: float = 250.0  # step 1: from the bytes' arrival to shared memory and through a barrier
+    barrier: float = 60.0  # of a block
+    start: float = 1500.0  # of a block: launch, mbarriers, descriptors
+    epilogue: float = 6000.0  # of steps 1 to 5: 64 KiB of sums for 128 columns; twice that for 256
+    norm_epilogue: float = 14000.0  # of step 6: operators, norm, y
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step of the ladder is to the model.
+
+    columns: of a tile of 128 rows. stages: of the ring. blocks: on a multiprocessor. sharing: the blocks of a
+    cluster, which share the copies of w. by_threads: threads copy, through registers. block_barrier: a
+    barrier of the block in each step along k. persistent: copies go on from tile to tile. norm: the norm is
+    in the epilogue. in_turn: the two warpgroups do not cooperate at one tile of 128 rows; each has tiles of
+    64 rows of its own, and they take turns (ping-pong).
+    """
+
+    version: str
+    words: str
+    columns: int = 256
+    stages: int = 4
+    blocks: int = 1
+    sharing: int = 1
+    by_threads: bool = False
+    block_barrier: bool = False
+    persistent: bool = True
+    norm: bool = False
+    in_turn: bool = False
+
+    @property
+    def tile_rows(self) -> int:
+        return TILE_ROWS // WARPGROUPS if self.in_turn else TILE_ROWS
+
+    @property
+    def multiply_clocks(self) -> float:
+        """Of the tensor cores, for one step along k."""
+        return self.tile_rows * self.columns * STEP_K / MULTIPLY_ADDS_A_CLOCK
+
+    @property
+    def copied_bytes(self) -> int:
+        """That a block asks of the L2 cache for one step along k."""
+        return STEP_K * ELEMENT_BYTES * (self.tile_rows + self.columns // self.sharing)
+
+    def readers(self, tile: int) -> list[int]:
+        """The warpgroups that multiply and end a tile."""
+        return [tile % WARPGROUPS] if self.in_turn else list(range(WARPGROUPS))
+
+    def epilogue_clocks(self, model: Model) -> float:
+        return model.norm_epilogue if self.norm else model.epilogue * self.columns / 128
+
+
+# One multiprocessor holds one block from step 3 on, and that block has all of the ring.
+STEPS = (
+    Step("hopper_1_wgmma", "wgmma", 128, 1, 2, by_threads=True, block_barrier=True, persistent=False),
+    Step("hopper_2_tma", "TMA and a ring of stages", 128, 3, 2, block_barrier=True, persistent=False),
+    Step("hopper_3_producer", "producer and consumers", persistent=False),
+    Step("hopper_4_multicast", "clusters, multicast", sharing=2, persistent=False),
+    Step("hopper_5_persistent", "persistent blocks", sharing=2),
+    Step("hopper_6_norm", "the norm in the epilogue", sharing=2, norm=True),
+)  # fmt: skip
+PING_PONG = replace(
+    STEPS[-1], version="hopper", words="tiles of one warpgroup, in turn", stages=5, in_turn=True
+)
+BY_VERSION = {step.version: step for step in STEPS}
+
+COPY, STORE, MULTIPLY, EPILOGUE = "copy", "store in shared memory", "multiply", "epilogue"
+
+
+def timeline(step: Step, steps: int, tiles: int = 1, model: Model | None = None) -> pd.DataFrame:
+    """Who does what on one multiprocessor, from which clock to which: every block computes `tiles` tiles of
+    `steps` steps along k.
+
+    One row per event: block, who ("copies" or "warpgroup 0" ...), what, tile, step, stage, begin, end. A copy
+    occupies the way from the L2 cache for its bytes, and lands `latency` later, where it ends.
+    """
+    model = model or Model()
+    rows = []
+    way = tensor_cores = 0.0  # until when the way from the L2 cache and the tensor cores are taken
+    blocks = range(step.blocks)
+    ready = np.full((step.blocks, WARPGROUPS), model.start)
+    released = [[model.start] * step.stages for _ in blocks]
+    started = [model.start for _ in blocks]
+    for number in range(tiles * steps):
+        tile, along = divmod(number, steps)
+        for block in blocks:
+            stage = (number if step.persistent else along) % step.stages
+            where = (tile, along, stage)
+            if along == 0 and tile > 0 and not step.persistent:
+                started[block] = ready[block].max() + model.start  # the block before has ended
+            begin = max(way, released[block][stage], started[block])
+            way = begin + step.copied_bytes / model.l2_bytes_a_clock
+            full = way + model.latency
+            rows.append((block, "copies", COPY, *where, begin, full))
+            if step.by_threads:
+                rows.append((block, "copies", STORE, *where, full, full + model.through_registers))
+                full += model.through_registers
+            readers = step.readers(tile)
+            for warpgroup in readers:
+                begin = max(full, ready[block, warpgroup], tensor_cores)
+                end = tensor_cores = ready[block, warpgroup] = begin + step.multiply_clocks / len(readers)
+                rows.append((block, f"warpgroup {warpgroup}", MULTIPLY, *where, begin, end))
+            released[block][stage] = max(ready[block, warpgroup] for warpgroup in readers)
+            if step.block_barrier:
+                released[block][stage] += model.barrier
+                ready[block] = ready[block].max() + model.barrier
+            for warpgroup in readers if along == steps - 1 else ():
+                begin = ready[block, warpgroup]
+                end = ready[block, warpgroup] = begin + step.epilogue_clocks(model)
+                rows.append((block, f"warpgroup {warpgroup}", EPILOGUE, *where, begin, end))
+    return pd.DataFrame(rows, columns=["block", "who", "what", "tile", "step", "stage", "begin", "end"])
+
+
+def tensor_cores_busy(frame: pd.DataFrame) -> float:
+    """The share of a `timeline()` in which the tensor cores multiply, in percent."""
+    work = frame[frame.what == MULTIPLY]
+    return 100 * float((work.end - work.begin).sum() / frame.end.max())
+
+
+def predicted_ms(step: Step, shape: Shape, model: Model | None = None) -> float:
+    """What the whole chain takes by the model: the product's clocks on the multiprocessor that has most
+    tiles, and the time of the norm's bytes (float32 read, bfloat16 written) where that is a launch."""
+    all_tiles = -(-shape.batch // TILE_ROWS) * (shape.out_features // step.columns)
+    each = -(-all_tiles // (MULTIPROCESSORS * step.blocks))
+    clocks = timeline(step, shape.in_features // STEP_K, each, model).end.max()
+    outputs = shape.batch * shape.out_features
+    norm_seconds = 0.0 if step.norm else outputs * (FLOAT32_BYTES + ELEMENT_BYTES) / MEMORY_BYTES_A_SECOND
+    return clocks / CLOCK_GHZ / 1e6 + norm_seconds * 1e3
+
+
+def summary(model: Model | None = None) -> pd.DataFrame:
+    """What the model says of the main loop of each step, one row each: what a block copies for one step along
+    k, the clocks in which the tensor cores multiply that, the bytes for each of these clocks, and for how
+    much of the time of a long tile (128 steps) the tensor cores are busy."""
+    rows = {
+        step.version: {
+            "idea": step.words,
+            "KiB a step": step.copied_bytes / 1024,
+            "clocks to multiply": step.multiply_clocks,
+            "bytes a clock": step.copied_bytes / step.multiply_clocks,
+            "tensor cores busy, %": tensor_cores_busy(timeline(step, 128, 2, model)),
+        }
+        for step in STEPS
+    }
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def together_or_in_turn(steps_of_tile, model: Model | None = None) -> pd.DataFrame:
+    """How busy the tensor cores are in percent, by the steps of a tile: when both warpgroups share a tile
+    ("together", step 6), and when each has its own ("in turn")."""
+    kinds = {"together": (STEPS[-1], 8), "in turn": (PING_PONG, 16)}
+    rows = [
+        {
+            name: tensor_cores_busy(timeline(step, count, tiles, model))
+            for name, (step, tiles) in kinds.items()
+        }
+        for count in steps_of_tile
+    ]
+    return pd.DataFrame(rows, index=pd.Index(steps_of_tile, name="steps of a tile"))
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Recorded results
+
+PREDICTIONS = ROOT / "notebooks" / "06_predictions.csv"
+RECORDED = ROOT / "notebooks" / "06_steps.csv"
+COUNTERS = ROOT / "notebooks" / "06_step_counters.csv"
+PRODUCTION = "hopper"
+
+
+def shape_words(row) -> str:
+    return f"{row.batch} × {row.in_features} → {row.out_features}"
+
+
+def results() -> pd.DataFrame:
+    """Predicted and recorded times of the whole chain, a row for each shape and subject: the six steps, the
+    production kernel, and F.linear, which is the product alone.
+
+    Columns: shape (in words), subject, predicted_ms (of the steps alone), recorded_ms, error (relative,
+    against float64; missing for F.linear), commit, date, device. Written by `tools/hopper_steps.py`.
+    """
+    recorded = pd.read_csv(RECORDED)
+    keys = ["batch", "in_features", "out_features", "groups"]
+    predicted = pd.read_csv(PREDICTIONS).rename(columns={"version": "subject"})
+    frame = recorded.merge(predicted[[*keys, "subject", "predicted_ms"]], "left", [*keys, "subject"])
+    frame["shape"] = [shape_words(row) for row in frame.itertuples()]
+    frame = frame.rename(columns={"median_ms": "recorded_ms"})
+    columns = ["shape", "subject", "predicted_ms", "recorded_ms", "error", "commit", "date", "device"]
+    return frame[columns]
+
+
+def counters() -> pd.DataFrame:
+    """What ncu counted of each launch, a row for each: `COUNTERS` as it stands."""
+    return pd.read_csv(COUNTERS)
