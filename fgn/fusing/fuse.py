@@ -1,0 +1,267 @@
+"""fuse() and explain(): a model whose chains run as one call each, and what became of each of its Linears."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torch import fx, nn
+
+from fgn.fusing.finding import is_linear, match
+from fgn.fusing.meanings import has_hooks
+from fgn.fusing.parts import ChainPart
+from fgn.fusing.tracing import Plan, Untraceable, forward_of, is_tensor
+
+# A module whose settings change again and again is traced so many times and then left to torch.
+MOST_PLANS = 16
+
+_tracing = threading.local()
+
+
+class Verdict(NamedTuple):
+    """What became of one Linear. module: the path of the module whose forward() calls it. linear: its own name
+    there. fused: the steps of the chain, or None. reason: what stopped it."""
+
+    module: str
+    linear: str
+    fused: str | None
+    reason: str
+
+
+class _Traced:
+    """A plan, the chains in it, and the function that runs the graph with them."""
+
+    def __init__(self, module: nn.Module, forward, forward_name: str, options):
+        self.plan = Plan(module, forward, forward_name)
+        graph, self.parts, self.verdicts = self.plan.graph, [], []
+        modules = {
+            node.target: module.get_submodule(node.target) for node in graph.nodes if node.op == "call_module"
+        }
+        for node in list(graph.nodes):
+            if node.graph is graph and not getattr(node, "_erased", False) and is_linear(node, modules):
+                self._replace(node, modules, module, options)
+        self.run = _function_of(graph, module) if self.parts else None
+
+    def _replace(self, linear: fx.Node, modules, module, options):
+        found, stopped = match(linear, modules)
+        name = str(linear.target) if linear.op == "call_module" else "F.linear"
+        if found is None:
+            self.verdicts.append((name, None, stopped))
+            return
+        words = " → ".join(found.describe(node) for node in found.nodes)
+        part = ChainPart(found.found(name), module, options)
+        self.parts.append(part)
+        self.verdicts.append((name, words, stopped))
+        graph, last = linear.graph, found.last
+        with graph.inserting_after(last):
+            call = graph.create_node("call_function", part, tuple(found.inputs), {}, name="chain")
+        last.replace_all_uses_with(call)
+        order = {node: number for number, node in enumerate(graph.nodes)}
+        for node in sorted(found.nodes, key=order.__getitem__, reverse=True):
+            graph.erase_node(node)
+
+
+def _function_of(graph: fx.Graph, module: nn.Module):
+    """A Python function of the graph's inputs."""
+    names, known, lines, arguments = {}, {}, [], []
+
+    class Name(str):
+        __slots__ = ()
+
+        def __repr__(self):
+            return str(self)
+
+    def constant(value) -> Name:
+        name = Name(f"_constant_{len(known)}")
+        known[str(name)] = value
+        return name
+
+    def text(value) -> str:
+        def leaf(node):
+            return names[node]
+
+        def walk(value):
+            if isinstance(value, fx.Node):
+                return leaf(value)
+            if isinstance(value, tuple) and type(value) is tuple:
+                return tuple(map(walk, value))
+            if isinstance(value, list):
+                return list(map(walk, value))
+            if isinstance(value, dict):
+                return {key: walk(item) for key, item in value.items()}
+            if isinstance(value, slice):
+                return Name(f"slice({walk(value.start)!r}, {walk(value.stop)!r}, {walk(value.step)!r})")
+            if value is None or isinstance(value, (bool, int, str)):
+                return value
+            return constant(value)
+
+        return repr(walk(value))
+
+    for number, node in enumerate(graph.nodes):
+        names[node] = Name(f"v{number}")
+        if node.op == "placeholder":
+            arguments.append(names[node])
+            continue
+        if node.op == "output":
+            lines.append(f"return {text(node.args[0])}")
+            continue
+        inside = ", ".join(
+            [*map(text, node.args), *(f"{key}={text(value)}" for key, value in node.kwargs.items())]
+        )
+        if node.op == "get_attr":
+            *path, last = node.target.split(".")
+            owner = constant(module.get_submodule(".".join(path)))
+            lines.append(f"{names[node]} = {owner}.{last}")
+        elif node.op == "call_module":
+            lines.append(f"{names[node]} = {constant(module.get_submodule(node.target))}({inside})")
+        elif node.op == "call_method":
+            rest = ", ".join([*map(text, node.args[1:]), *(f"{k}={text(v)}" for k, v in node.kwargs.items())])
+            lines.append(f"{names[node]} = {text(node.args[0])}.{node.target}({rest})")
+        else:
+            lines.append(f"{names[node]} = {constant(node.target)}({inside})")
+    body = "\n    ".join(lines)
+    exec(f"def forward({', '.join(arguments)}):\n    {body}\n", known)
+    return known["forward"]
+
+
+class FusedForward:
+    """Stands where a module's forward() stood, and runs the chains in it as one call each.
+
+    version, precision: as `fgn.chain_forward()`'s. Copies and pickles of it are made of the module alone.
+    """
+
+    def __init__(
+        self, module, version=None, precision=None, forward=None, forward_name="forward", options=None
+    ):
+        self.module, self.version, self.precision = module, version, precision
+        self.forward, self.forward_name = forward, forward_name
+        self.options = self if options is None else options
+        self.traced: list[_Traced] = []
+        self.reason: str | None = None
+
+    def __getstate__(self):
+        return self.__dict__ | {"traced": [], "reason": None}
+
+    @property
+    def original(self):
+        """The function that computes what torch computes."""
+        return forward_of(self.module) if self.forward is None else self.forward
+
+    def current(self) -> _Traced | None:
+        """The graph of the module as it is now, or None where it is left to torch."""
+        for traced in self.traced:
+            if traced.plan.holds():
+                return traced
+        if self.reason is not None or len(self.traced) >= MOST_PLANS or getattr(_tracing, "on", False):
+            return None
+        _tracing.on = True
+        try:
+            traced = _Traced(self.module, self.original, self.forward_name, self.options)
+        except Untraceable as reason:
+            self.reason = str(reason)
+            return None
+        finally:
+            _tracing.on = False
+        self.traced.insert(0, traced)
+        return traced
+
+    def __call__(self, *args, **kwargs):
+        if not kwargs and all(map(is_tensor, args)):
+            traced = self.current()
+            if traced is not None and traced.run is not None and len(args) == traced.plan.count:
+                return traced.run(*args)
+        return self.original(self.module, *args, **kwargs)
+
+
+def _candidates(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """The modules whose forward() may hold a chain: those of users, and nn.Sequential."""
+    for path, module in model.named_modules():
+        ours = type(module).__module__.startswith("fgn.")
+        of_torch = type(module).__module__.startswith("torch.") and type(module) is not nn.Sequential
+        if not of_torch and not ours:
+            yield path, module
+
+
+def fuse(
+    model: nn.Module, *, inplace: bool = False, version: str | None = None, precision: str | None = None
+):
+    """The model, with each Linear → [pointwise …] → GroupNorm → [pointwise …] in it as one call.
+
+    model: any nn.Module. inplace: whether the model itself is changed; otherwise a copy is, which has the very
+    parameters and buffers of the model. version, precision: as `fgn.chain_forward()`'s.
+
+    Nothing but the forward() of modules is replaced: names, parameters, hooks, state_dict and classes stay. All
+    settings are read when the model is called. Where a part is not what a chain can be (`explain()` says
+    why), torch runs it. TypeError for what is no nn.Module.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
+    if not inplace:
+        kept = [*model.parameters(), *model.buffers()]
+        model = copy.deepcopy(model, {id(tensor): tensor for tensor in kept})
+    for _, module in list(_candidates(model)):
+        given = module.__dict__.get("forward")
+        if given is not None and not isinstance(given, FusedForward):
+            continue  # somebody else has replaced it
+        fused = FusedForward(module, version, precision)
+        traced = fused.current()
+        if traced is not None and traced.parts:
+            module.forward = fused
+        elif given is not None:
+            del module.forward
+    return model
+
+
+class Explanation:
+    """What `explain()` found. verdicts: one for each Linear, in the order in which they are called; untraced:
+    (path, why) for the modules whose forward() cannot be read. Prints as a table."""
+
+    def __init__(self, verdicts: list[Verdict], untraced: list[tuple[str, str]]):
+        self.verdicts, self.untraced = verdicts, untraced
+
+    @property
+    def fused(self) -> list[Verdict]:
+        """Those that run as one call."""
+        return [verdict for verdict in self.verdicts if verdict.fused]
+
+    def __str__(self) -> str:
+        lines = []
+        for module, linear, fused, reason in self.verdicts:
+            name = ".".join(filter(None, (module, linear)))
+            if fused:
+                lines.append(f"{name}: one call for {fused}; then {reason}")
+            else:
+                lines.append(f"{name}: left to torch, stopped by {reason}")
+        lines += [f"{path or 'the model'}: left to torch, {reason}" for path, reason in self.untraced]
+        return "\n".join(lines) or "no Linear in it"
+
+    __repr__ = __str__
+
+
+def explain(model: nn.Module) -> Explanation:
+    """What `fuse()` makes of the model: each Linear, fused or not, and the first operator that stopped it.
+
+    model: any nn.Module, fused or not. TypeError for what is none.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
+    verdicts, untraced, seen = [], [], set()
+    for path, module in _candidates(model):
+        if module in seen:
+            continue
+        fused = FusedForward(module)
+        traced = fused.current()
+        if traced is None:
+            if any(isinstance(part, nn.Linear) for part in module.modules()) and type(module) not in (
+                nn.ModuleList,
+            ):
+                untraced.append((path, fused.reason or "it changes too often"))
+            continue
+        seen |= set(traced.plan.hooked)
+        verdicts += [Verdict(path, *verdict) for verdict in traced.verdicts]
+    return Explanation(verdicts, untraced)
+
+
+__all__ = ["Explanation", "FusedForward", "Verdict", "explain", "fuse", "has_hooks"]

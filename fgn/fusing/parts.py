@@ -1,0 +1,237 @@
+"""One chain in a model: the modules and functions that it replaces, and the call in their stead.
+
+`ChainPart` reads all parameters and constants at the call. Where a module is no longer what its class says (a
+hook, a subclass, a parametrization), or the tensors are such as the kernels do not take, the parts run as
+torch runs them, and a warning says so once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, fx, nn
+
+from fgn.chains import Chain
+from fgn.functional import C_TYPES, chain_forward
+from fgn.fusing.meanings import has_global_hooks, not_plain
+from fgn.operators import Pointwise
+
+
+class Step(NamedTuple):
+    """kind: of the operator, a function of the module that gives it, or "add", "subtract", "multiply" or "divide"
+    by an operand whose shape tells at the call whether it is a channel vector. constants: numbers.
+    attributes: of the module, which are constants too. operand: which input of the part it reads.
+    """
+
+    kind: object
+    constants: tuple[float, ...] = ()
+    module: nn.Module | None = None
+    attributes: tuple[str, ...] = ()
+    operand: int | None = None
+
+
+class Found(NamedTuple):
+    """A chain in a graph. nodes: in their order. inputs: the nodes that it reads, x first. weight, bias,
+    norm_weight, norm_bias: which input each is, or None. groups, eps: where there is no GroupNorm module.
+    """
+
+    name: str
+    nodes: list[fx.Node]
+    inputs: list[fx.Node]
+    linear: nn.Linear | None
+    norm: nn.GroupNorm | None
+    before: list[Step]
+    after: list[Step]
+    leaves: list[tuple[nn.Module, type, bool]]
+    weight: int | None = None
+    bias: int | None = None
+    norm_weight: int | None = None
+    norm_bias: int | None = None
+    groups: int = 0
+    eps: float = 1e-5
+
+
+class NotAChain(Exception):
+    """Why these tensors and constants are not what a chain takes."""
+
+
+def _number(value) -> float:
+    if type(value) not in (int, float, bool):
+        raise NotAChain(f"a constant is a {type(value).__name__}")
+    return float(value)
+
+
+class ChainPart:
+    """Runs one chain of a model. Called with the nodes that the chain reads: x and operands."""
+
+    def __init__(self, found: Found, owner: nn.Module, options):
+        self.found, self.owner, self.options = found, owner, options
+        self.name = found.name
+        self.leaves = found.leaves
+        self.nodes = [(node, node.op, node.target, node.args, node.kwargs) for node in found.nodes]
+        self.modules = {
+            node.target: owner.get_submodule(node.target) for node in found.nodes if node.op == "call_module"
+        }
+        self.steps = (*found.before, *found.after)
+        self.attributes = [
+            (step.module, name) for step in self.steps if step.module is not None for name in step.attributes
+        ]
+        self.choices = [(step.module, step.kind) for step in self.steps if callable(step.kind)]
+        self.operands = [step.operand for step in self.steps if step.operand is not None]
+        self.chains: dict[tuple, Chain] = {}
+        self.said: set[str] = set()
+
+    def __call__(self, *inputs):
+        try:
+            chain, parameters = self.chain_and_parameters(*inputs)
+        except NotAChain as reason:
+            return self.run_parts(inputs, str(reason))
+        options = self.options
+        return chain_forward(chain, inputs[0], parameters, options.version, options.precision)
+
+    def run_parts(self, inputs, reason: str):
+        """What torch makes of the parts, one after the other."""
+        if reason not in self.said:
+            self.said.add(reason)
+            warnings.warn(f"fgn: {self.name} runs part by part, as torch runs it: {reason}", stacklevel=3)
+        values = dict(zip(self.found.inputs, inputs, strict=True))
+        for node, op, target, args, kwargs in self.nodes:
+            args = fx.node.map_arg(args, values.__getitem__)
+            kwargs = fx.node.map_arg(kwargs, values.__getitem__)
+            if op == "call_module":
+                values[node] = self.modules[target](*args, **kwargs)
+            elif op == "call_method":
+                values[node] = getattr(args[0], target)(*args[1:], **kwargs)
+            else:
+                values[node] = target(*args, **kwargs)
+        return values[self.nodes[-1][0]]
+
+    def chain_and_parameters(self, *inputs) -> tuple[Chain, dict[str, Tensor | None]]:
+        """The chain as its modules are now, and its parameters. NotAChain says why there is none."""
+        found = self.found
+        if has_global_hooks():
+            raise NotAChain("there are hooks of all modules")
+        for module, cls, only_in_eval in self.leaves:
+            if reason := not_plain(module, cls):
+                raise NotAChain(f"{self._path(module)}: {reason}")
+            if only_in_eval and module.training:
+                raise NotAChain(f"{self._path(module)}: it is in training mode")
+        x = inputs[0]
+        if found.linear is not None:
+            weight, bias = self._of(found.linear, "weight"), self._of(found.linear, "bias")
+        else:
+            weight = inputs[found.weight]
+            bias = None if found.bias is None else inputs[found.bias]
+        if found.norm is not None:
+            norm = found.norm
+            norm_weight, norm_bias = self._of(norm, "weight"), self._of(norm, "bias")
+            groups, eps = norm.num_groups, norm.eps
+        else:
+            norm_weight = None if found.norm_weight is None else inputs[found.norm_weight]
+            norm_bias = None if found.norm_bias is None else inputs[found.norm_bias]
+            groups, eps = found.groups, found.eps
+        check_linear(x, weight)
+        channels = weight.shape[0]
+        parameters = {"weight": weight, "bias": bias, "norm_weight": norm_weight, "norm_bias": norm_bias}
+        for name in ("bias", "norm_weight", "norm_bias"):
+            if parameters[name] is not None:
+                check_vector(name, parameters[name], x, channels)
+        roles = []
+        for number in self.operands:
+            role, operand = as_operand(inputs[number], x, channels)
+            roles.append(role)
+            parameters[f"operand_{number}"] = operand
+        key = (
+            groups,
+            eps,
+            *[getattr(module, name) for module, name in self.attributes],
+            *[kind(module) for module, kind in self.choices],
+            *roles,
+        )
+        chain = self.chains.get(key)
+        if chain is None or any(isinstance(value, Tensor) for value in key):
+            chain = self._chain(groups, eps, roles)
+            self.chains[key] = chain
+        if type(groups) is not int or groups < 1 or channels % groups:
+            raise NotAChain(f"num_groups is {groups}, which does not divide {channels} channels")
+        return chain, parameters
+
+    def _path(self, module: nn.Module) -> str:
+        return next((name for name, part in self.owner.named_modules() if part is module), "a module")
+
+    def _of(self, module: nn.Module, name: str) -> Tensor | None:
+        if name not in module._parameters:
+            raise NotAChain(f"{self._path(module)}.{name} is no parameter")
+        return module._parameters[name]
+
+    def _chain(self, groups, eps, roles) -> Chain:
+        left = iter(roles)
+
+        def point(step: Step) -> Pointwise:
+            kind = step.kind(step.module) if callable(step.kind) else step.kind
+            constants = [_number(value) for value in step.constants]
+            constants += [_number(getattr(step.module, name)) for name in step.attributes]
+            if step.operand is None:
+                return Pointwise(kind, *constants)
+            role, name = next(left), f"operand_{step.operand}"
+            if kind == "prelu":
+                if role != "channel":
+                    raise NotAChain("the weight of PReLU is no channel vector")
+                return Pointwise(kind, channel=name)
+            if role == "tensor" and kind != "add":
+                raise NotAChain(f"no operator can {kind} by a whole tensor")
+            return Pointwise(f"{kind}_{role}", **{role: name})
+
+        try:
+            before, after = (tuple(map(point, steps)) for steps in (self.found.before, self.found.after))
+        except ValueError as error:
+            raise NotAChain(str(error)) from None
+        return Chain(self.name, before, groups, after, _number(eps))
+
+
+def check_linear(x, weight):
+    """NotAChain where x and the weight are not what the kernels multiply."""
+    if not isinstance(x, Tensor) or not isinstance(weight, Tensor):
+        raise NotAChain(f"x is a {type(x).__name__} and the weight a {type(weight).__name__}")
+    if x.dim() != 2:
+        raise NotAChain(
+            f"x has {x.dim()} dimensions, and GroupNorm is something else than for (batch, channels)"
+        )
+    if x.device.type not in ("cpu", "cuda", "meta") or weight.device != x.device:
+        raise NotAChain(f"x is on {x.device} and the weight on {weight.device}")
+    if x.layout != torch.strided or weight.layout != torch.strided:
+        raise NotAChain("a tensor is sparse")
+    if weight.dim() != 2 or weight.shape[1] != x.shape[1]:
+        raise NotAChain(f"x has shape {tuple(x.shape)} and the weight {tuple(weight.shape)}")
+    if torch.is_autocast_enabled(x.device.type) and x.is_floating_point() and weight.is_floating_point():
+        return
+    if weight.dtype != x.dtype or x.dtype not in C_TYPES:
+        raise NotAChain(f"x is of {x.dtype} and the weight of {weight.dtype}")
+
+
+def check_vector(name: str, vector: Tensor, x: Tensor, channels: int):
+    """NotAChain where it is no vector of the chain's channels."""
+    if not isinstance(vector, Tensor) or vector.shape != (channels,):
+        raise NotAChain(f"{name} is no vector of {channels} channels")
+    if vector.device != x.device or vector.dtype not in (x.dtype, torch.float32):
+        raise NotAChain(f"{name} is of {vector.dtype} on {vector.device}, x of {x.dtype} on {x.device}")
+
+
+def as_operand(operand, x: Tensor, channels: int) -> tuple[str, Tensor]:
+    """("channel", a vector) or ("tensor", a tensor of y's shape) by the operand's shape, or NotAChain."""
+    if not isinstance(operand, Tensor):
+        raise NotAChain(f"an operand is a {type(operand).__name__}")
+    if operand.device != x.device or operand.dtype not in (x.dtype, torch.float32):
+        raise NotAChain(f"an operand is of {operand.dtype} on {operand.device}, x of {x.dtype} on {x.device}")
+    shape = tuple(operand.shape)
+    if shape in ((channels,), (1, channels)) or (operand.numel() == 1 and len(shape) <= 2):
+        if operand.dtype != x.dtype and len(shape) > 0:
+            raise NotAChain(
+                f"an operand is of {operand.dtype}, by which torch makes y one, and x of {x.dtype}"
+            )
+        return "channel", operand.reshape(-1).expand(channels)
+    if shape == (x.shape[0], channels) and operand.dtype == x.dtype:
+        return "tensor", operand
+    raise NotAChain(f"an operand has shape {shape}, expected ({channels},) or {(x.shape[0], channels)}")

@@ -1,0 +1,260 @@
+"""The graph of a module's forward(), and on what it depends.
+
+torch.fx runs forward() once with stand-ins for tensors and writes down what is done to them. All else in it is
+decided then: which branch, which constants, which modules. So only what can be known again at every call may
+decide: forward() may read plain attributes, flags of training and lists of modules, which `Plan` compares, and
+may do nothing but compute. What it reads and does is read off its bytecode before it is traced.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import math
+import types
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, fx, nn
+from torch.overrides import TorchFunctionMode
+
+from fgn.fusing.meanings import FORWARDS, has_hooks
+
+
+class Untraceable(Exception):
+    """Why a forward() is left as it is."""
+
+
+# What forward() does when it is more than a computation, by the bytecode of it.
+_EFFECTS = {
+    "STORE_ATTR": "sets an attribute",
+    "DELETE_ATTR": "deletes an attribute",
+    "STORE_GLOBAL": "sets a global variable",
+    "DELETE_GLOBAL": "deletes a global variable",
+    "STORE_SUBSCR": "writes to an element",
+    "STORE_SLICE": "writes to a slice",
+    "DELETE_SUBSCR": "deletes an element",
+    "STORE_DEREF": "has a function in it",
+    "MAKE_FUNCTION": "has a function in it",
+    "IMPORT_NAME": "imports a module",
+    "YIELD_VALUE": "is a generator",
+    "BEFORE_WITH": "has a with statement",
+    "BEFORE_ASYNC_WITH": "has a with statement",
+    "PUSH_EXC_INFO": "has a try statement",
+    "LOAD_BUILD_CLASS": "defines a class",
+    "LOAD_SUPER_ATTR": "calls super()",
+    "LOAD_CLASSDEREF": "reads a variable of another function",
+}
+_BUILTINS = {"range", "len", "enumerate", "zip", "reversed", "int", "float", "tuple", "list", "abs", "bool"}
+# Names that ask about something besides the arguments and the module.
+_AMBIENT = {
+    *("is_grad_enabled", "is_autocast_enabled", "is_compiling", "is_scripting", "is_tracing", "item"),
+    *(
+        "tolist",
+        "numpy",
+        "get_default_dtype",
+        "named_parameters",
+        "named_modules",
+        "data",
+        "grad",
+        "__dict__",
+    ),
+    *("register_buffer", "register_parameter", "add_module", "seed", "append", "pop", "insert", "extend"),
+    *("update", "requires_grad", "is_leaf", "grad_fn", "_version", "data_ptr"),
+}
+PLAIN = (int, float, bool, str, type(None))
+
+
+class Reads:
+    """What a forward() reads: `names` of attributes; `globals`, (dict, name, value) of what is there now."""
+
+    def __init__(self):
+        self.names: set[str] = set()
+        self.globals: list[tuple[dict, str, object]] = []
+        self._seen: set = set()
+
+    def function(self, function, owner: type | None = None):
+        """Adds what the function reads. Untraceable where it does more than compute."""
+        code = function.__code__
+        if code in self._seen:
+            return
+        self._seen.add(code)
+        if code.co_freevars:
+            raise Untraceable(f"{function.__qualname__} reads a variable of another function")
+        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+            raise Untraceable(f"{function.__qualname__} is a generator")
+        for instruction in dis.get_instructions(code):
+            if instruction.opname in _EFFECTS:
+                raise Untraceable(f"{function.__qualname__} {_EFFECTS[instruction.opname]}")
+            if instruction.opname == "LOAD_GLOBAL":
+                self._global(function, instruction.argval)
+            elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                name = instruction.argval
+                if name in _AMBIENT:
+                    raise Untraceable(f"{function.__qualname__} reads {name}")
+                self.names.add(name)
+                self._method(owner, name)
+
+    def _global(self, function, name: str):
+        if name not in function.__globals__:
+            if name not in _BUILTINS:
+                raise Untraceable(f"{function.__qualname__} calls {name}()")
+            return
+        value = function.__globals__[name]
+        if isinstance(value, PLAIN):
+            self.globals.append((function.__globals__, name, value))
+        elif isinstance(value, types.ModuleType):
+            if value not in (torch, F, nn, math) and not value.__name__.startswith("torch"):
+                raise Untraceable(f"{function.__qualname__} uses the module {value.__name__}")
+        elif isinstance(value, types.FunctionType) and not value.__module__.startswith("torch"):
+            self.globals.append((function.__globals__, name, value))
+            self.function(value)
+        elif not (getattr(value, "__module__", None) or "").startswith(("torch", "math", "_operator")):
+            raise Untraceable(f"{function.__qualname__} uses {name}, a {type(value).__name__}")
+
+    def _method(self, owner: type | None, name: str):
+        """A method or property of the module's own class that forward() names."""
+        found = inspect.getattr_static(owner, name, None) if owner else None
+        if isinstance(found, types.FunctionType) and not found.__module__.startswith("torch."):
+            self.function(found, owner)
+        elif isinstance(found, (property, classmethod, staticmethod)) and name not in nn.Module.__dict__:
+            raise Untraceable(f"{owner.__name__}.{name} is a {type(found).__name__}")
+
+
+def reads_of(module: nn.Module, forward) -> Reads:
+    """What the module's forward() reads. Untraceable where it does more than compute."""
+    reads = Reads()
+    if type(module) is nn.Sequential:
+        return reads
+    if not isinstance(forward, types.FunctionType):
+        raise Untraceable(f"{type(module).__name__}.forward is no Python function")
+    reads.function(forward, type(module))
+    for name in sorted(reads.names):
+        for where in _homes(module, name):
+            value = where[name]
+            if isinstance(value, PLAIN):
+                reads.globals.append((where, name, value))
+            elif not isinstance(value, (types.FunctionType, property, torch.dtype, torch.device)):
+                raise Untraceable(f"{type(module).__name__}.forward reads {name}, a {type(value).__name__}")
+            break
+    return reads
+
+
+def _homes(module: nn.Module, name: str):
+    """The dicts of the module and of its classes that have the name, without those of torch."""
+    homes = [module.__dict__]
+    homes += [cls.__dict__ for cls in type(module).__mro__ if not cls.__module__.startswith("torch.")]
+    return [where for where in homes if name in where and name != "training"]
+
+
+class _NothingRuns(TorchFunctionMode):
+    """Refuses what torch would compute while the graph is made: it would be a constant from then on."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if any(issubclass(kind, fx.Proxy) for kind in types):
+            return function(*args, **(kwargs or {}))
+        raise Untraceable(f"{getattr(function, '__name__', function)}() does not depend on the input")
+
+
+class _Tracer(fx.Tracer):
+    proxy_buffer_attributes = True
+
+    def __init__(self, names: list[str], defaults: dict, forward_name: str):
+        super().__init__()
+        self.names, self.defaults = names, defaults
+        self.traced_func_name = forward_name
+        self.inlined: dict[nn.Module, Reads] = {}
+
+    def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+        args = [self.root, *(self.create_proxy("placeholder", name, (), {}) for name in self.names)]
+
+        def forward(*values):
+            with _NothingRuns():
+                return root_fn(*values, **self.defaults)
+
+        return forward, args
+
+    def is_leaf_module(self, module, qualified_name):
+        if type(module).__module__.startswith("torch.") and type(module) is not nn.Sequential:
+            return True
+        if has_hooks(module) or type(module).__call__ is not nn.Module.__call__:
+            return True
+        try:
+            self.inlined[module] = reads_of(module, type(module).forward)
+        except Untraceable:
+            return True
+        return False
+
+
+class Plan:
+    """A graph of a module's forward() and what has to be so again for it to hold."""
+
+    def __init__(self, module: nn.Module, forward, forward_name: str = "forward"):
+        """Untraceable where forward() depends on something that cannot be compared."""
+        names, defaults = _arguments(forward)
+        self.count = len(names)
+        reads = reads_of(module, forward)
+        tracer = _Tracer(names, defaults, forward_name)
+        try:
+            self.graph = tracer.trace(module)
+        except Untraceable:
+            raise
+        except Exception as error:
+            raise Untraceable(f"torch.fx: {str(error).splitlines()[0] if str(error) else error!r}") from None
+        inlined = {module: reads, **tracer.inlined}
+        # (a dict, a key, what is there): the modules in their places, plain attributes, flags of training.
+        self.same: list[tuple[dict, str, object]] = []
+        self.equal: list[tuple[dict, str, object]] = []
+        for owner, read in inlined.items():
+            self.same += [(owner._modules, name, child) for name, child in owner._modules.items()]
+            self.equal.append((owner.__dict__, "training", owner.training))
+            self.equal += read.globals
+        self.counts = [(owner._modules, len(owner._modules)) for owner in inlined]
+        self.hooked = [owner for owner in inlined if owner is not module]
+        self._add_lists(inlined)
+
+    def _add_lists(self, inlined):
+        for owner in list(inlined):
+            for child in owner._modules.values():
+                if isinstance(child, (nn.ModuleList, nn.ModuleDict)):
+                    self.same += [(child._modules, name, part) for name, part in child._modules.items()]
+                    self.counts.append((child._modules, len(child._modules)))
+                    # What is a list in a list is not compared, and so is not read.
+                    if any(isinstance(part, (nn.ModuleList, nn.ModuleDict)) for part in child):
+                        raise Untraceable("it has a list of modules in a list of modules")
+
+    def holds(self) -> bool:
+        """Whether everything is as it was when the graph was made."""
+        for where, name, value in self.same:
+            if where.get(name) is not value:
+                return False
+        for where, name, value in self.equal:
+            if where.get(name) != value:
+                return False
+        for where, count in self.counts:
+            if len(where) != count:
+                return False
+        return not any(has_hooks(owner) for owner in self.hooked)
+
+
+def _arguments(forward) -> tuple[list[str], dict]:
+    """The names of the arguments that are tensors, which are those without a default, and the defaults."""
+    parameters = list(inspect.signature(forward).parameters.values())[1:]
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        raise Untraceable("forward() takes any number of arguments")
+    names = [p.name for p in parameters if p.default is p.empty]
+    if any(p.kind is p.KEYWORD_ONLY for p in parameters if p.default is p.empty):
+        raise Untraceable("forward() takes an argument by keyword only")
+    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+    if not all(isinstance(value, PLAIN) for value in defaults.values()):
+        raise Untraceable("forward() has a default that is no plain value")
+    return names, defaults
+
+
+def forward_of(module: nn.Module):
+    """The forward() of the module's class."""
+    return FORWARDS.get(type(module), type(module).forward)
+
+
+def is_tensor(value) -> bool:
+    return isinstance(value, Tensor)
