@@ -1,5 +1,7 @@
 """fgn: what does fusing GEMM -> GroupNorm -> activation into fewer GPU kernels buy, and when?
 
+fgn.fuse(model)                           any nn.Module, with each chain in it as one call
+fgn.explain(model)                        what fuse() makes of it, and what stopped the rest
 fgn.GemmGroupNormHardtanh(...)            a drop-in module; CPU tensors run on the simulator
 fgn.chain_forward(chain, x, parameters)   any chain of that form; fgn.linear and fgn.group_norm are its parts
 fgn.versions()                            the ladder of versions, from the naive one up
@@ -24,6 +26,7 @@ import importlib
 
 from fgn.chains import CHAINS, Chain, Pointwise
 from fgn.functional import chain_forward, group_norm, linear
+from fgn.fusing.fuse import explain, fuse
 from fgn.ladder import versions
 from fgn.live.kernels import kernel, load_ipython_extension
 from fgn.measure.accuracy import compare
@@ -50,6 +53,8 @@ __all__ = [
     "check",
     "compare",
     "count",
+    "explain",
+    "fuse",
     "group_norm",
     "kernel",
     "linear",

@@ -7,8 +7,7 @@ same form is one more entry. The operators that a chain may use before and after
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
@@ -33,6 +32,7 @@ class Chain:
 
     groups: the number of groups of the GroupNorm; it divides out_features.
     eps: what GroupNorm adds to the variance.
+    operands: the names of the vectors and tensors that its operators read, in the order of the steps.
     """
 
     name: str
@@ -40,8 +40,13 @@ class Chain:
     groups: int
     after: tuple[Pointwise, ...]
     eps: float = 1e-5
+    operands: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
-    @cached_property
+    def __post_init__(self):
+        names = (step.operand for step in self.before + self.after)
+        object.__setattr__(self, "operands", tuple(name for name in names if name is not None))
+
+    @property
     def channels(self) -> tuple[str, ...]:
         """The names of the parameters that its channel operators read, in the order of the steps."""
         return tuple(step.channel for step in self.before + self.after if step.channel is not None)
@@ -50,11 +55,6 @@ class Chain:
     def tensors(self) -> tuple[str, ...]:
         """The names of the (batch, out_features) tensors that its operators read, in their order."""
         return tuple(step.tensor for step in self.before + self.after if step.tensor is not None)
-
-    @cached_property
-    def operands(self) -> tuple[str, ...]:
-        """The names of both, in the order of the steps."""
-        return tuple(step.operand for step in self.before + self.after if step.operand is not None)
 
 
 CHAINS = {

@@ -1,42 +1,53 @@
-"""Drop-in modules for the three chains.
+"""Drop-in modules for the three chains: what `fgn.fuse()` makes of their references.
 
 Each inherits its reference's constructor, so parameter names, their order of creation and state_dict are the
-reference's, and replaces `forward()` by fgn's kernels. There is no backward yet: call them under
-`torch.no_grad()` or `torch.inference_mode()`.
+reference's. Its forward() is the reference's with the chain in it as one call, and follows the module as it
+is when it is called: settings of submodules, hooks, replaced submodules. Where the module is no longer of
+that form, torch runs its parts, and a warning says so once.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from torch import Tensor, nn
 
 from fgn import reference
-from fgn.chains import CHAINS, Pointwise
-from fgn.functional import chain_forward
+from fgn.chains import Chain
+from fgn.fusing.fuse import FusedForward
 
 
 class ChainModule(nn.Module):
-    """What the drop-in modules share. `chain` describes the module, `version` chooses its kernels."""
+    """What the drop-in modules share. `version` and `precision` choose the kernels."""
 
-    def chain_parameters(self) -> dict[str, Tensor]:
+    reference_forward = None
+
+    def fused_forward(self) -> FusedForward:
+        """What runs the chain in `reference_forward`."""
+        fused = self.__dict__.get("_fused")
+        if fused is None:
+            fused = FusedForward(
+                self, forward=type(self).reference_forward, forward_name="reference_forward", options=self
+            )
+            self.__dict__["_fused"] = fused
+        return fused
+
+    @property
+    def chain(self) -> Chain:
+        """The chain that the module is now. ValueError where it is none."""
+        return self._chain_and_parameters()[0]
+
+    def chain_parameters(self) -> dict[str, Tensor | None]:
         """The module's parameters by the names that `fgn.chain_forward()` gives them."""
-        raise NotImplementedError
+        return self._chain_and_parameters()[1]
+
+    def _chain_and_parameters(self):
+        traced = self.fused_forward().current()
+        if traced is None or not traced.parts:
+            raise ValueError(f"{type(self).__name__}: it has been changed so that it is no chain")
+        return traced.parts[0].now()
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (batch, in_features), of the weight's dtype and device. Returns (batch, out_features)."""
-        return chain_forward(
-            self.chain, x, self.chain_parameters(), version=self.version, precision=self.precision
-        )
-
-
-def _linear_and_norm(linear: nn.Linear, norm: nn.GroupNorm) -> dict[str, Tensor]:
-    return {
-        "weight": linear.weight,
-        "bias": linear.bias,
-        "norm_weight": norm.weight,
-        "norm_bias": norm.bias,
-    }
+        return self.fused_forward()(x)
 
 
 class GemmGroupNormHardtanh(ChainModule, reference.GemmGroupNormHardtanh):
@@ -44,6 +55,8 @@ class GemmGroupNormHardtanh(ChainModule, reference.GemmGroupNormHardtanh):
 
     Arguments as the reference's, `version` and `precision` as `fgn.chain_forward()`'s.
     """
+
+    reference_forward = reference.GemmGroupNormHardtanh.forward
 
     def __init__(
         self,
@@ -58,14 +71,6 @@ class GemmGroupNormHardtanh(ChainModule, reference.GemmGroupNormHardtanh):
     ):
         super().__init__(in_features, out_features, num_groups, hardtanh_min, hardtanh_max)
         self.version, self.precision = version, precision
-        self.chain = replace(
-            CHAINS["gemm_groupnorm_hardtanh"],
-            groups=num_groups,
-            after=(Pointwise("hardtanh", hardtanh_min, hardtanh_max),),
-        )
-
-    def chain_parameters(self) -> dict[str, Tensor]:
-        return _linear_and_norm(self.gemm, self.group_norm)
 
 
 class GemmBiasAddHardtanhMishGroupNorm(ChainModule, reference.GemmBiasAddHardtanhMishGroupNorm):
@@ -75,6 +80,8 @@ class GemmBiasAddHardtanhMishGroupNorm(ChainModule, reference.GemmBiasAddHardtan
     `bias_shape` is any shape that broadcasts to (out_features,).
     """
 
+    reference_forward = reference.GemmBiasAddHardtanhMishGroupNorm.forward
+
     def __init__(self, in_features, out_features, bias_shape, num_groups, *, version=None, precision=None):
         super().__init__(in_features, out_features, bias_shape, num_groups)
         if self.bias.numel() not in (1, out_features) or (
@@ -82,11 +89,6 @@ class GemmBiasAddHardtanhMishGroupNorm(ChainModule, reference.GemmBiasAddHardtan
         ):
             raise ValueError(f"bias_shape: expected ({out_features},), got {tuple(self.bias.shape)}")
         self.version, self.precision = version, precision
-        self.chain = replace(CHAINS["gemm_biasadd_hardtanh_mish_groupnorm"], groups=num_groups)
-
-    def chain_parameters(self) -> dict[str, Tensor]:
-        channel_bias = self.bias.reshape(-1).expand(self.gemm.out_features)
-        return _linear_and_norm(self.gemm, self.groupnorm) | {"channel_bias": channel_bias}
 
 
 class MatmulGroupNormLeakyReluSum(ChainModule, reference.MatmulGroupNormLeakyReluSum):
@@ -94,6 +96,8 @@ class MatmulGroupNormLeakyReluSum(ChainModule, reference.MatmulGroupNormLeakyRel
 
     Arguments as the reference's, `version` and `precision` as `fgn.chain_forward()`'s.
     """
+
+    reference_forward = reference.MatmulGroupNormLeakyReluSum.forward
 
     def __init__(
         self,
@@ -108,12 +112,3 @@ class MatmulGroupNormLeakyReluSum(ChainModule, reference.MatmulGroupNormLeakyRel
     ):
         super().__init__(input_size, hidden_size, num_groups, eps, negative_slope)
         self.version, self.precision = version, precision
-        self.chain = replace(
-            CHAINS["matmul_groupnorm_leakyrelu_sum"],
-            groups=num_groups,
-            after=(Pointwise("leaky_relu", negative_slope), Pointwise("double")),
-            eps=eps,
-        )
-
-    def chain_parameters(self) -> dict[str, Tensor]:
-        return _linear_and_norm(self.fc, self.gn)

@@ -180,7 +180,7 @@ class Pointwise:
             value = getattr(self, field)
             object.__setattr__(self, field, default if value is None else float(value))
         wrong = operator.refusal(self.a, self.b) if operator.constants else None
-        if any(map(math.isnan, (self.a, self.b))):
+        if self.a != self.a or self.b != self.b:
             wrong = f"expected numbers, got {self.a} and {self.b}"
         if wrong:
             raise ValueError(f"{', '.join(operator.constants) or 'a, b'}: {self.kind} {wrong}")

@@ -256,7 +256,7 @@ class Match:
                 if what == "subtract":
                     return [Step("add", (-float(second),))]
                 return [Step(what, (float(second),))]
-            return [Step(what, operand=self.input(second))] if isinstance(second, fx.Node) else None
+            return self._with_operand(what, second)
         if is_in_place(node) or node.target in IN_PLACE:
             return None  # it writes to the other value
         turned = {"add": [], "multiply": [], "subtract": [Step("neg")]}.get(what)
@@ -265,7 +265,14 @@ class Match:
         what = "multiply" if what == "multiply" else "add"
         if type(first) in (int, float):
             return [*turned, Step(what, (float(first),))]
-        return [*turned, Step(what, operand=self.input(first))] if isinstance(first, fx.Node) else None
+        steps = self._with_operand(what, first)
+        return steps and [*turned, *steps]
+
+    def _with_operand(self, what: str, operand) -> list[Step] | None:
+        """A step by a vector or, for sums, by a whole tensor too."""
+        if not isinstance(operand, fx.Node) or (what != "add" and not _is_of_parameters(operand)):
+            return None
+        return [Step(what, operand=self.input(operand))]
 
     def _of_several(self, users: list[fx.Node]) -> tuple[list[Step] | None, fx.Node]:
         """sigmoid(v) * v, v * tanh(softplus(v)), and a view by sizes of its own."""
@@ -328,6 +335,15 @@ class Match:
                 return None
             size = size.args[0]
         return nodes
+
+
+def _is_of_parameters(node: fx.Node) -> bool:
+    """Whether a value does not depend on the module's input, and so is no whole tensor, in all likelihood."""
+    return node.op == "get_attr" or (
+        node.op in ("call_function", "call_method")
+        and bool(node.all_input_nodes)
+        and all(map(_is_of_parameters, node.all_input_nodes))
+    )
 
 
 def _line_to(node: fx.Node, start: fx.Node) -> list[fx.Node] | None:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from torch import fx, nn
 
 from fgn.fusing.finding import is_linear, match
-from fgn.fusing.meanings import has_hooks
 from fgn.fusing.parts import ChainPart
 from fgn.fusing.tracing import Plan, Untraceable, forward_of, is_tensor
 
@@ -21,8 +20,8 @@ _tracing = threading.local()
 
 
 class Verdict(NamedTuple):
-    """What became of one Linear. module: the path of the module whose forward() calls it. linear: its own name
-    there. fused: the steps of the chain, or None. reason: what stopped it."""
+    """What became of one Linear. module: the path of the module whose forward() calls it. linear: its own
+    name there. fused: the steps of the chain, or None. reason: what stopped it."""
 
     module: str
     linear: str
@@ -178,9 +177,8 @@ class FusedForward:
 def _candidates(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """The modules whose forward() may hold a chain: those of users, and nn.Sequential."""
     for path, module in model.named_modules():
-        ours = type(module).__module__.startswith("fgn.")
         of_torch = type(module).__module__.startswith("torch.") and type(module) is not nn.Sequential
-        if not of_torch and not ours:
+        if not of_torch:
             yield path, module
 
 
@@ -189,11 +187,11 @@ def fuse(
 ):
     """The model, with each Linear → [pointwise …] → GroupNorm → [pointwise …] in it as one call.
 
-    model: any nn.Module. inplace: whether the model itself is changed; otherwise a copy is, which has the very
-    parameters and buffers of the model. version, precision: as `fgn.chain_forward()`'s.
+    model: any nn.Module. inplace: whether the model itself is changed; otherwise a copy is, which has the
+    very parameters and buffers of the model. version, precision: as `fgn.chain_forward()`'s.
 
-    Nothing but the forward() of modules is replaced: names, parameters, hooks, state_dict and classes stay. All
-    settings are read when the model is called. Where a part is not what a chain can be (`explain()` says
+    Nothing but the forward() of modules is replaced: names, parameters, hooks, state_dict and classes stay.
+    All settings are read when the model is called. Where a part is not what a chain can be (`explain()` says
     why), torch runs it. TypeError for what is no nn.Module.
     """
     if not isinstance(model, nn.Module):
@@ -203,8 +201,8 @@ def fuse(
         model = copy.deepcopy(model, {id(tensor): tensor for tensor in kept})
     for _, module in list(_candidates(model)):
         given = module.__dict__.get("forward")
-        if given is not None and not isinstance(given, FusedForward):
-            continue  # somebody else has replaced it
+        if hasattr(module, "fused_forward") or (given is not None and not isinstance(given, FusedForward)):
+            continue  # it does so itself, or somebody else has replaced it
         fused = FusedForward(module, version, precision)
         traced = fused.current()
         if traced is not None and traced.parts:
@@ -251,7 +249,8 @@ def explain(model: nn.Module) -> Explanation:
     for path, module in _candidates(model):
         if module in seen:
             continue
-        fused = FusedForward(module)
+        own = getattr(module, "fused_forward", None)
+        fused = FusedForward(module) if own is None else own()
         traced = fused.current()
         if traced is None:
             if any(isinstance(part, nn.Linear) for part in module.modules()) and type(module) not in (
@@ -262,6 +261,3 @@ def explain(model: nn.Module) -> Explanation:
         seen |= set(traced.plan.hooked)
         verdicts += [Verdict(path, *verdict) for verdict in traced.verdicts]
     return Explanation(verdicts, untraced)
-
-
-__all__ = ["Explanation", "FusedForward", "Verdict", "explain", "fuse", "has_hooks"]

@@ -1,7 +1,7 @@
 """What torch's modules and functions mean as steps of a chain.
 
-`MODULES` has the modules of torch.nn, `FUNCTIONS` torch's functions and `METHODS` those of a tensor. Constants
-of modules are read when the chain is called, those of functions stand in the graph.
+`MODULES` has the modules of torch.nn, `FUNCTIONS` torch's functions and `METHODS` those of a tensor.
+Constants of modules are read when the chain is called, those of functions stand in the graph.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from torch import nn
 
 
 class Meaning(NamedTuple):
-    """kind: of the pointwise operator, "" for one that changes nothing, or a function of the module that gives
-    either. constants: the attributes, or the arguments, that are its constants a and b. in_training: whether
-    it is something else in training. operand: the parameter that is its channel vector.
+    """kind: of the pointwise operator, "" for one that changes nothing, or a function of the module that
+    gives either. constants: the attributes, or the arguments, that are its constants a and b. in_training:
+    whether it is something else in training. operand: the parameter that is its channel vector.
     """
 
     kind: str | Callable

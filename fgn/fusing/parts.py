@@ -7,6 +7,7 @@ torch runs them, and a warning says so once.
 
 from __future__ import annotations
 
+import operator
 import warnings
 from typing import NamedTuple
 
@@ -20,8 +21,8 @@ from fgn.operators import Pointwise
 
 
 class Step(NamedTuple):
-    """kind: of the operator, a function of the module that gives it, or "add", "subtract", "multiply" or "divide"
-    by an operand whose shape tells at the call whether it is a channel vector. constants: numbers.
+    """kind: of the operator, a function of the module that gives it, or "add", "subtract", "multiply" or
+    "divide" by an operand whose shape tells at the call whether it is a channel vector. constants: numbers.
     attributes: of the module, which are constants too. operand: which input of the part it reads.
     """
 
@@ -157,6 +158,15 @@ class ChainPart:
         if type(groups) is not int or groups < 1 or channels % groups:
             raise NotAChain(f"num_groups is {groups}, which does not divide {channels} channels")
         return chain, parameters
+
+    def now(self) -> tuple[Chain, dict[str, Tensor | None]]:
+        """The chain and its parameters as they are now. ValueError where they are none."""
+        values = [operator.attrgetter(node.target)(self.owner) for node in self.found.inputs[1:]]
+        weight = self.found.linear.weight
+        try:
+            return self.chain_and_parameters(weight.new_empty(1, weight.shape[1]), *values)
+        except NotAChain as reason:
+            raise ValueError(str(reason)) from None
 
     def _path(self, module: nn.Module) -> str:
         return next((name for name, part in self.owner.named_modules() if part is module), "a module")

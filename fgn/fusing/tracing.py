@@ -1,9 +1,9 @@
 """The graph of a module's forward(), and on what it depends.
 
-torch.fx runs forward() once with stand-ins for tensors and writes down what is done to them. All else in it is
-decided then: which branch, which constants, which modules. So only what can be known again at every call may
-decide: forward() may read plain attributes, flags of training and lists of modules, which `Plan` compares, and
-may do nothing but compute. What it reads and does is read off its bytecode before it is traced.
+torch.fx runs forward() once with stand-ins for tensors and writes down what is done to them. All else in it
+is decided then: which branch, which constants, which modules. So only what can be known again at every call
+may decide: forward() may read plain attributes, flags of training and lists of modules, which `Plan`
+compares, and may do nothing but compute. What it reads and does is read off its bytecode before it is traced.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Reads:
         elif isinstance(value, types.ModuleType):
             if value not in (torch, F, nn, math) and not value.__name__.startswith("torch"):
                 raise Untraceable(f"{function.__qualname__} uses the module {value.__name__}")
-        elif isinstance(value, types.FunctionType) and not value.__module__.startswith("torch"):
+        elif isinstance(value, types.FunctionType) and not (value.__module__ or "").startswith("torch"):
             self.globals.append((function.__globals__, name, value))
             self.function(value)
         elif not (getattr(value, "__module__", None) or "").startswith(("torch", "math", "_operator")):
@@ -115,7 +115,7 @@ class Reads:
     def _method(self, owner: type | None, name: str):
         """A method or property of the module's own class that forward() names."""
         found = inspect.getattr_static(owner, name, None) if owner else None
-        if isinstance(found, types.FunctionType) and not found.__module__.startswith("torch."):
+        if isinstance(found, types.FunctionType) and not (found.__module__ or "").startswith("torch."):
             self.function(found, owner)
         elif isinstance(found, (property, classmethod, staticmethod)) and name not in nn.Module.__dict__:
             raise Untraceable(f"{owner.__name__}.{name} is a {type(found).__name__}")
@@ -143,7 +143,7 @@ def reads_of(module: nn.Module, forward) -> Reads:
 def _homes(module: nn.Module, name: str):
     """The dicts of the module and of its classes that have the name, without those of torch."""
     homes = [module.__dict__]
-    homes += [cls.__dict__ for cls in type(module).__mro__ if not cls.__module__.startswith("torch.")]
+    homes += [cls.__dict__ for cls in type(module).__mro__ if not (cls.__module__ or "").startswith("torch.")]
     return [where for where in homes if name in where and name != "training"]
 
 

@@ -1,0 +1,545 @@
+"""fgn.fuse(): over models that are nowhere in the examples, the result of the model that was not fused."""
+
+import copy
+import pickle
+import random
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.func import functional_call
+from torch.nn.utils import prune as pruning
+
+import fgn
+from fgn.fusing.fuse import FusedForward
+
+CLOSE = {"rtol": 2e-4, "atol": 2e-5}
+
+
+def assert_same(y, expected):
+    if isinstance(expected, torch.Tensor):
+        assert y.shape == expected.shape and y.dtype == expected.dtype
+        assert torch.allclose(y, expected, equal_nan=True, **CLOSE), (y - expected).abs().max()
+    elif isinstance(expected, dict):
+        assert y.keys() == expected.keys()
+        assert_same(list(y.values()), list(expected.values()))
+    elif isinstance(expected, (tuple, list)):
+        assert len(y) == len(expected)
+        for one, other in zip(y, expected, strict=True):
+            assert_same(one, other)
+    else:
+        assert y == expected
+
+
+def fused_count(model):
+    return len(fgn.explain(model).fused)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Random models: a Sequential of random layers, and a random forward() written as text
+
+LAYERS = [
+    *("ReLU()", "ReLU6()", "LeakyReLU(0.2)", "ELU(0.7)", "CELU(1.3)", "SELU()", "GELU()", "SiLU()", "Mish()"),
+    *("GELU(approximate='tanh')", "Sigmoid()", "LogSigmoid()", "Tanh()", "Hardtanh(-0.7, 1.1)", "Identity()"),
+    *("Hardsigmoid()", "Hardswish()", "Hardshrink(0.3)", "Softshrink(0.2)", "Tanhshrink()", "Softplus(2, 5)"),
+    *("Softsign()", "Threshold(0.1, 20.0)", "PReLU()", "PReLU({c})", "Dropout(0.4)", "Flatten()", "RReLU()"),
+    *("ReLU(inplace=True)", "Softmax(1)", "LayerNorm({c})", "Hardtanh(inplace=True)"),
+]
+LINES = [
+    *(
+        "v = torch.sigmoid(v) * v",
+        "v = v + self.bias",
+        "v = v + v",
+        "v = v * self.scale",
+        "v = v.clamp(-1, 1)",
+    ),
+    *("v = F.dropout(v, 0.3, self.training)", "v = v.view(v.size(0), -1)", "v = torch.flatten(v, 1)"),
+    *("v = v * v", "v = v ** 2", "v = v - self.bias", "v = 1.5 - v", "v = self.bias - v", "v = v / 3"),
+    *("v = v * F.softplus(v).tanh()", "v = F.gelu(v)", "v = F.leaky_relu(v, self.slope)", "v = -v"),
+    *("v = v.abs().sqrt()", "v = torch.exp(v.clamp(max=2))", "v += h", "v = h + v", "v = v + self.number"),
+    *("v = F.relu(v, inplace=True)", "v = v.relu_()", "v = torch.clamp(v, min=-0.5)", "v = v.softmax(1)"),
+    *("h = v", "h = h * 2", "v = self.act(v)", "v = v.reshape(v.shape[0], -1)", "v = torch.add(v, 2)"),
+    *(
+        "v = v / self.scale.abs()",
+        "v = F.hardtanh(v, -2, 2)",
+        "v = F.relu6(v)",
+        "v = F.prelu(v, self.slopes)",
+    ),
+    *(
+        "v = torch.add(v, h, alpha=2)",
+        "v = v * self.number",
+        "v.mul_(0.5)",
+        "v = v.mul_(0.5)",
+        "v = v.t().t()",
+    ),
+    *("v = self.helper(v)", "v = v * torch.sigmoid(v)", "v = v - 0.25", "v = v + h * 2", "v = v * h"),
+    *("v = v.contiguous()", "v = v[:, :].tanh()", "v = F.elu(v, alpha=0.5)", "h = h.clone(); h += 1"),
+]
+LINEARS = [
+    "v = self.fc{i}(v)",
+    "v = F.linear(v, self.fc{i}.weight, self.fc{i}.bias)",
+    "v = F.linear(v, self.fc{i}.weight)",
+]
+NORMS = [
+    "v = self.gn{i}(v)",
+    "v = F.group_norm(v, 4, self.gn{i}.weight, self.gn{i}.bias, 1e-4)",
+    "v = F.group_norm(v, 3)",
+    "v = torch.group_norm(v, 2, self.scale, None)",
+]
+HEAD = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        for i in range(3):
+            setattr(self, f"fc{i}", nn.Linear(24, 24, bias=i != 1))
+            setattr(self, f"gn{i}", nn.GroupNorm((4, 6, 8)[i], 24, affine=i != 2))
+        self.bias = nn.Parameter(torch.randn(24))
+        self.number = nn.Parameter(torch.tensor(0.7))
+        self.slopes = nn.Parameter(torch.rand(24))
+        self.register_buffer("scale", torch.rand(24) + 0.5)
+        self.slope = 0.2
+        self.act = nn.Tanh()
+
+    def helper(self, v):
+        return F.silu(v) * 2
+
+    def forward(self, x):
+        v = h = x
+"""
+
+
+def random_sequential(seed):
+    random_number = random.Random(seed)
+    layers, c = [], 24
+    for _ in range(random_number.randint(2, 4)):
+        wide = random_number.choice((12, 24, 40))
+        layers.append(nn.Linear(c, wide, bias=random_number.random() < 0.8))
+        c = wide
+        for norm in (True, False):
+            for _ in range(random_number.randint(0, 3)):
+                layers.append(eval(f"nn.{random_number.choice(LAYERS).format(c=c)}"))
+            if norm and random_number.random() < 0.8:
+                groups = random_number.choice([g for g in (1, 2, 4, 6) if c % g == 0])
+                layers.append(nn.GroupNorm(groups, c, affine=random_number.random() < 0.7))
+    if random_number.random() < 0.3:
+        layers = [nn.Sequential(*layers[:3]), *layers[3:]]
+    return nn.Sequential(*layers)
+
+
+def random_forward(seed):
+    random_number = random.Random(seed)
+    lines = []
+    for i in range(random_number.randint(1, 3)):
+        lines.append(random_number.choice(LINEARS).format(i=i))
+        lines += random_number.choices(LINES, k=random_number.randint(0, 3))
+        lines.append(random_number.choice(NORMS).format(i=random_number.randint(0, 2)))
+        lines += random_number.choices(LINES, k=random_number.randint(0, 4))
+    result = random_number.choice(("v", "v", "v, h", "{'v': v, 'h': h}"))
+    text = HEAD + "".join(f"        {line}\n" for line in lines) + f"        return {result}\n"
+    known = {"nn": nn, "F": F, "torch": torch}
+    exec(text, known)
+    return known["Model"](), text
+
+
+def assert_as_accurate(y, expected, exact):
+    """Where values are rounded away, or jump, torch's result and ours may differ, and torch's is not the truth."""
+    if isinstance(expected, torch.Tensor):
+        assert y.shape == expected.shape and y.dtype == expected.dtype
+        if not torch.allclose(y, expected, equal_nan=True, **CLOSE):
+            error, allowed = (y.double() - exact).norm(), 2 * (expected.double() - exact).norm()
+            assert error <= allowed + 1e-6 * exact.norm()
+    else:
+        assert type(y) is type(expected)
+        values = [of.values() if isinstance(of, dict) else of for of in (y, expected, exact)]
+        for three in zip(*values, strict=True):
+            assert_as_accurate(*three)
+
+
+def check(model, x):
+    fused = fgn.fuse(model)
+    assert list(fused.state_dict()) == list(model.state_dict())
+    assert all(a is b for a, b in zip(fused.parameters(), model.parameters(), strict=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            expected = model(x.clone())
+        except Exception as error:
+            with pytest.raises(type(error)):
+                fused(x.clone())
+            return fused
+        exact = copy.deepcopy(model).double()(x.double())
+        assert_as_accurate(fused(x.clone()), expected, exact)
+    return fused
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_random_sequential(seed, device):
+    torch.manual_seed(seed)
+    model = random_sequential(seed).eval().to(device)
+    check(model, torch.randn(5, 24, device=device))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_random_forward(seed, device):
+    torch.manual_seed(seed)
+    model, _ = random_forward(seed)
+    check(model.eval().to(device), torch.randn(5, 24, device=device))
+
+
+def test_the_random_models_are_fused():
+    models = [random_sequential(seed) for seed in range(40)] + [random_forward(seed)[0] for seed in range(60)]
+    assert sum(fused_count(model.eval()) > 0 for model in models) > 60
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Models that mean something
+
+
+def block(channels=24, groups=4):
+    return nn.Sequential(nn.Linear(channels, channels), nn.GELU(), nn.GroupNorm(groups, channels), nn.SiLU())
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(block() for _ in range(3))
+        self.shared = nn.Linear(24, 24)
+        self.norm = nn.GroupNorm(6, 24)
+        self.head = nn.Linear(24, 5)
+
+    def forward(self, x, scale=None, *, twice=False):
+        for layer in self.blocks:
+            x = x + layer(x)
+        x = F.relu(self.norm(self.shared(x)))
+        x = F.relu(self.norm(self.shared(x))) + x
+        if scale is not None:
+            x = x * scale
+        return self.head(x) if not twice else (self.head(x), x)
+
+
+class Branching(nn.Module):
+    """Control flow by the values: torch.fx cannot read it, so its blocks are fused one by one."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = block(), block()
+
+    def forward(self, x):
+        return self.first(x) if x.sum() > 0 else self.second(x)
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.calls = block(), 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.inner(x) * self.calls
+
+
+class Noisy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = block()
+
+    def forward(self, x):
+        return self.inner(x) + torch.rand(24).to(x.device)
+
+
+class WritesBetween(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.norm = nn.Linear(24, 24), nn.GroupNorm(4, 24)
+
+    def forward(self, x):
+        v = self.fc(x)
+        x.zero_()
+        return self.norm(v) + x
+
+
+@pytest.mark.parametrize("cls", [Residual, Branching, WritesBetween])
+def test_a_model(cls, device):
+    torch.manual_seed(0)
+    model = cls().eval().to(device)
+    for sign in (1, -1):
+        check(model, sign * torch.rand(5, 24, device=device))
+
+
+def test_what_is_fused_and_what_is_not():
+    residual = fgn.explain(Residual().eval())
+    assert [verdict.linear for verdict in residual.fused] == [
+        "blocks.0.0",
+        "blocks.1.0",
+        "blocks.2.0",
+        "shared",
+        "shared",
+    ]
+    assert "add" in residual.fused[0].fused and "add" in residual.fused[-1].fused
+    assert "head" in str(residual) and "stopped by the module's result" in str(residual)
+    assert [path for path, _ in fgn.explain(Branching()).untraced] == [""]
+    assert "sets an attribute" in fgn.explain(Counting()).untraced[0][1]
+    assert "rand() does not depend on the input" in fgn.explain(Noisy()).untraced[0][1]
+    assert "may write to what they read" in str(fgn.explain(WritesBetween()))
+    assert "0 (Linear): left" not in str(fgn.explain(nn.Sequential(nn.Linear(4, 4), nn.GroupNorm(2, 4))))
+    assert "stopped by 1 (LayerNorm)" in str(fgn.explain(nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))))
+    assert str(fgn.explain(nn.ReLU())) == "no Linear in it"
+    with pytest.raises(TypeError, match=r"model: expected a torch.nn.Module, got int"):
+        fgn.fuse(3)
+
+
+def test_keyword_and_other_arguments(device):
+    model = Residual().eval().to(device)
+    fused, x = fgn.fuse(model), torch.randn(5, 24, device=device)
+    for arguments in ({"scale": 2.0}, {"scale": x}, {"twice": True}, {"scale": None}):
+        assert_same(fused(x, **arguments), model(x, **arguments))
+    assert_same(fused(x=x), model(x=x))
+
+
+def test_what_runs_at_each_call_still_does(device):
+    model = Counting().eval().to(device)
+    fused, x = fgn.fuse(model), torch.randn(5, 24, device=device)
+    for _ in range(3):
+        assert_same(fused(x), model(x))
+    assert fused.calls == 3
+    noisy = fgn.fuse(Noisy().eval().to(device))
+    assert not torch.equal(noisy(x), noisy(x))
+
+
+def test_training_mode_is_followed(device):
+    model = (
+        nn.Sequential(nn.Linear(24, 24), nn.GroupNorm(4, 24), nn.Dropout(0.5), nn.ReLU()).to(device).eval()
+    )
+    fused, x = fgn.fuse(model), torch.randn(50, 24, device=device)
+    assert_same(fused(x), model(x))
+    fused.train()
+    torch.manual_seed(1)
+    y = fused(x)
+    torch.manual_seed(1)
+    assert_same(y, model.train()(x))
+    assert not torch.equal(fused(x), fused(x))
+    assert_same(fused.eval()(x), model.eval()(x))
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.norm, self.act, self.gain, self.wide = (
+            nn.Linear(24, 24),
+            nn.GroupNorm(4, 24),
+            nn.ReLU(),
+            2.0,
+            False,
+        )
+
+    def forward(self, x):
+        v = self.act(self.norm(self.fc(x))) * self.gain
+        return v + 1 if self.wide else v
+
+
+def change_eps(model):
+    model.norm.eps = 1.0
+
+
+def change_groups(model):
+    model.norm = nn.GroupNorm(2, 24).to(model.fc.weight.device)
+
+
+def change_gain(model):
+    model.gain = 5.0
+
+
+def change_branch(model):
+    model.wide = True
+
+
+def change_activation(model):
+    model.act = nn.Softmax(1)
+
+
+def add_hook(model):
+    model.fc.register_forward_hook(lambda module, args, y: y + 3 * args[0])
+
+
+def add_pre_hook(model):
+    model.norm.register_forward_pre_hook(lambda module, args: (args[0] ** 2,))
+
+
+def subclass(model):
+    class Skipping(nn.Linear):
+        def forward(self, x):
+            return super().forward(x) + 3 * x
+
+    other = Skipping(24, 24).to(model.fc.weight.device)
+    other.load_state_dict(model.fc.state_dict())
+    model.fc = other
+
+
+def change_class(model):
+    class Skipping(nn.Linear):
+        def forward(self, x):
+            return super().forward(x) + 3 * x
+
+    model.fc.__class__ = Skipping
+
+
+def replace_forward(model):
+    model.act.forward = lambda x: x * 7
+
+
+def prune(model):
+    torch.manual_seed(0)
+    pruning.random_unstructured(model.fc, "weight", 0.5)
+
+
+def spectral_norm(model):
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.nn.utils.spectral_norm(model.fc)
+
+
+def parametrize(model):
+    class Negative(nn.Module):
+        def forward(self, weight):
+            return -weight
+
+    torch.nn.utils.parametrize.register_parametrization(model.fc, "weight", Negative())
+
+
+def new_weight(model):
+    model.fc.weight = nn.Parameter(-2 * model.fc.weight)
+
+
+def new_data(model):
+    model.fc.weight.data = -2 * model.fc.weight.data
+
+
+def double_precision(model):
+    model.double()
+
+
+def lora(model):
+    class Lora(nn.Module):
+        def __init__(self, base):
+            super().__init__()
+            self.base, self.weight, self.bias = base, base.weight, base.bias
+
+        def forward(self, x):
+            return self.base(x) + 3 * x
+
+    model.fc = Lora(model.fc)
+
+
+CHANGES = [
+    *(change_eps, change_groups, change_gain, change_branch, change_activation, add_hook, add_pre_hook),
+    *(subclass, change_class, replace_forward, prune, spectral_norm, parametrize, new_weight, new_data),
+    *(double_precision, lora),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_a_change_after_fusing_is_followed(change, device):
+    torch.manual_seed(0)
+    model = Twice().eval().to(device)
+    fused = copy.deepcopy(fgn.fuse(model))
+    x = torch.randn(5, 24, device=device)
+    first = fused(x)
+    for one in (model, fused):
+        change(one)
+    x = x.double() if change is double_precision else x
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        y, expected = fused(x), model(x)
+    assert_same(y, expected)
+    if change is not double_precision:
+        assert not torch.allclose(first, expected, rtol=1e-3)
+
+
+def test_falling_back_is_said_once(device):
+    fused = fgn.fuse(Twice().eval().to(device))
+    x = torch.randn(5, 24, device=device)
+    seen = []
+    fused.fc.register_forward_hook(lambda *arguments: seen.append(1))
+    with pytest.warns(UserWarning, match="fc runs part by part, as torch runs it: fc: it has hooks"):
+        fused(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fused(x)
+    assert seen == [1, 1]
+
+
+def test_copies_pickles_and_types(device, tmp_path):
+    model = Residual().eval().to(device)
+    fused, x = fgn.fuse(model), torch.randn(5, 24, device=device)
+    expected = model(x)
+    assert type(fused) is Residual and fused is not model and fgn.fuse(model, inplace=True) is model
+    assert isinstance(model.forward, FusedForward)
+    assert_same(copy.deepcopy(fused)(x), expected)
+    assert_same(pickle.loads(pickle.dumps(fused))(x), expected)
+    torch.save(fused, Path(tmp_path) / "model.pt")
+    assert_same(torch.load(Path(tmp_path) / "model.pt", weights_only=False)(x), expected)
+    assert_same(fgn.fuse(fused)(x), expected)
+    other = Residual().eval().to(device)
+    other.load_state_dict(fused.state_dict())
+    assert_same(other(x), expected)
+    hooked = []
+    fused.register_forward_hook(lambda *arguments: hooked.append("model"))
+    fused.blocks[0].register_forward_hook(lambda *arguments: hooked.append("block"))
+    assert_same(fused(x), expected)
+    assert hooked == ["block", "model"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision(dtype, device):
+    model = Twice().eval().to(device)
+    fused, x = fgn.fuse(model).to(dtype), torch.randn(5, 24, device=device, dtype=dtype)
+    exact = copy.deepcopy(model).double()(x.double())
+    y, expected = fused(x), model.to(dtype)(x)
+    assert y.dtype == dtype
+    assert (y.double() - exact).norm() <= 2 * max((expected.double() - exact).norm(), 1e-3 * exact.norm())
+
+
+def test_other_inputs_run_as_torch_runs_them(device):
+    model = nn.Sequential(nn.Linear(24, 16), nn.GroupNorm(2, 16)).eval().to(device)
+    fused = fgn.fuse(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x = torch.randn(3, 16, 24, device=device)
+        assert_same(fused(x), model(x))  # of 3 dimensions: the norm is over dimension 1
+        assert_same(fused(x[:0, 0]), model(x[:0, 0]))
+        x = torch.randn(3, 24, 2, device=device).transpose(1, 2)[:, 0]
+        assert_same(fused(x), model(x))
+
+
+def test_tied_weights_and_functional_call(device):
+    model = Residual().eval().to(device)
+    model.blocks[1][0].weight = model.blocks[0][0].weight
+    fused, x = fgn.fuse(model), torch.randn(5, 24, device=device)
+    assert fused.blocks[1][0].weight is model.blocks[0][0].weight
+    assert_same(fused(x), model(x))
+    others = {name: torch.randn_like(value) / 5 for name, value in model.named_parameters()}
+    assert_same(functional_call(fused, others, (x,)), functional_call(model, others, (x,)))
+    assert_same(fused(x), model(x))
+
+
+def test_compiled(device):
+    model = Residual().eval().to(device)
+    fused = fgn.fuse(model)
+    compiled = torch.compile(fused, backend="aot_eager", fullgraph=True, dynamic=True)
+    for batch in (5, 7, 1):
+        x = torch.randn(batch, 24, device=device)
+        assert_same(compiled(x), model(x))
+
+
+def test_fifty_layers_take_less_than_a_second():
+    import time
+
+    model = nn.Sequential(*[block() for _ in range(50)]).eval()
+    start = time.perf_counter()
+    fused = fgn.fuse(model)
+    assert time.perf_counter() - start < 1.0 or time.process_time() < 0
+    assert fused_count(fused) == 50
