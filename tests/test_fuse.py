@@ -3,6 +3,7 @@
 import copy
 import pickle
 import random
+import time
 import warnings
 from pathlib import Path
 
@@ -145,7 +146,7 @@ def random_forward(seed):
 
 
 def assert_as_accurate(y, expected, exact):
-    """Where values are rounded away, or jump, torch's result and ours may differ, and torch's is not the truth."""
+    """Where values are rounded away, or jump, two results may differ, and torch's is not the truth."""
     if isinstance(expected, torch.Tensor):
         assert y.shape == expected.shape and y.dtype == expected.dtype
         if not torch.allclose(y, expected, equal_nan=True, **CLOSE):
@@ -536,10 +537,8 @@ def test_compiled(device):
 
 
 def test_fifty_layers_take_less_than_a_second():
-    import time
-
     model = nn.Sequential(*[block() for _ in range(50)]).eval()
-    start = time.perf_counter()
+    start = time.thread_time()  # of this thread: other tests may have the processor meanwhile
     fused = fgn.fuse(model)
-    assert time.perf_counter() - start < 1.0 or time.process_time() < 0
+    assert time.thread_time() - start < 1.0
     assert fused_count(fused) == 50
