@@ -3,7 +3,7 @@
  * Why people make it: Each thread has written its own element; that it reads those of others is in another
  * line.
  *
- * What one sees: Now and then stale values, mostly in the first slice or under load; often right when run
+ * What one sees: Now and then stale values, mostly in the first k tile or under load; often right when run
  * alone, since the threads of a warp load together.
  *
  * Found by: the race checker, with both threads and both lines. */

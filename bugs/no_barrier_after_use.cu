@@ -1,10 +1,10 @@
 /* No barrier between the use of the tiles and the next load into them.
  *
  * Why people make it: The barrier that one thinks of is the one after the load. That a fast warp may begin
- * the next slice while a slow one still reads this one is easily missed.
+ * the next k tile while a slow one still reads this one is easily missed.
  *
- * What one sees: Right for one slice (in_features up to 16). Otherwise now and then sums with a few values
- * from the next slice.
+ * What one sees: Right for one k tile (in_features up to 16). Otherwise now and then sums with a few values
+ * from the next k tile.
  *
  * Found by: the race checker, with both threads and both lines. */
 #define TILE 16

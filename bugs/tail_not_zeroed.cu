@@ -1,9 +1,9 @@
-/* Where the matrix ends, the tile of x keeps what the slice before has left there.
+/* Where the matrix ends, the tile of x keeps what the k tile before has left there.
  *
  * Why people make it: One does not load what is not there. But the loop over the tile reads all of it.
  *
  * What one sees: Right for in_features that the tile divides, and otherwise too if the other tile has zeros
- * there, but for NaN and infinities, and for the first slice. Here neither tile has zeros.
+ * there, but for NaN and infinities, and for the first k tile. Here neither tile has zeros.
  *
  * Found by: the check for reads of uninitialised shared memory where a row was never loaded; else
  * comparison with float64. */

@@ -103,12 +103,12 @@ def test_predictions_with_a_machine_are_times(on_a_gpu):
     )
 
 
-def test_cycles_of_a_slice(on_a_gpu):
+def test_cycles_of_a_k_tile(on_a_gpu):
     setting = teach.setting(NAME)
     prediction = teach.predict(setting, instructions=1)
-    # 512 tiles on 100 multiprocessors, one each: 6 rounds of 1024 slices of 8 * 128 * 128 / 32 steps.
+    # 512 tiles on 100 multiprocessors, one each: 6 rounds of 1024 k tiles of 8 * 128 * 128 / 32 steps.
     ms = 6 * 1024 * 2048 / 2e9 * 1e3
-    frame = teach.slice_cycles(setting, prediction, {"here": ms}, tile=128, slice_k=8, blocks=1)
+    frame = teach.k_tile_cycles(setting, prediction, {"here": ms}, tile=128, tile_k=8, blocks=1)
     assert frame.loc["here"].to_dict() == pytest.approx(
         {"multiplying": 1024, "in all": 2048, "waiting, % of all": 50}
     )
@@ -128,9 +128,10 @@ def test_recorded_results_are_there_for_the_notebooks():
     setting = teach.setting(NAME)
     assert TORCH in setting.recorded_errors().index and len(setting.recorded())
     saved, bought = teach.savings(record), teach.bought(record)
-    assert (
-        len(saved) == len(bought) == len(record.benchmark.drop_duplicates(["chain", "batch", "in_features"]))
-    )
+    whole = record.benchmark[(record.benchmark.part == "chain") & record.benchmark.median_ms.notna()]
+    ran = whole.groupby(["chain", "batch", "in_features"]).subject.agg(set)
+    assert len(saved) == sum({"tiled", "fused"} <= subjects for subjects in ran) > 0
+    assert len(bought) == sum(bool({"fused", "one_kernel"} & subjects) for subjects in ran) > 0
     assert (bought.ms > 0).all()
     curves = teach.fusion_curves(record.machine, [512, 8192])
     assert (curves.loc[512] > curves.loc[8192]).all() and list(curves) == list(CHAINS)

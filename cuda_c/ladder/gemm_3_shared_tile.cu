@@ -1,6 +1,6 @@
 /* GEMM, rung 3: a block keeps a tile of both operands in shared memory.
  *
- * Idea: 32x32 threads compute a 32x32 tile of y. For each slice of 32 k they load one 32x32 tile of x and
+ * Idea: 32x32 threads compute a 32x32 tile of y. For each k tile of 32 they load one 32x32 tile of x and
  * one of weight (coalesced: lanes along k), wait for each other, and then each thread reads its row and its
  * column from shared memory. Every float loaded from global memory is used 32 times.
  *

@@ -12,7 +12,7 @@
 #include "ladder/ladder.h"
 
 #define TILE 64
-#define SLICE 16 /* k in shared memory at a time */
+#define TILE_K 16 /* k in shared memory at a time */
 #define THREADS 256
 #define SIDE 16 /* the threads stand 16 by 16 */
 #define THREAD_TILE (TILE / SIDE)
@@ -21,31 +21,31 @@
  * stores (16 k of 2 rows) over all 32 banks. */
 #define PAD 2
 
-static __device__ void load_tile(float tile[SLICE][TILE + PAD], const float *matrix, int64_t rows,
+static __device__ void load_tile(float tile[TILE_K][TILE + PAD], const float *matrix, int64_t rows,
                                  int64_t columns, int64_t first_row, int64_t first_k) {
-    int64_t k = first_k + threadIdx.x % SLICE;
-    for (int row = threadIdx.x / SLICE; row < TILE; row += THREADS / SLICE) {
+    int64_t k = first_k + threadIdx.x % TILE_K;
+    for (int row = threadIdx.x / TILE_K; row < TILE; row += THREADS / TILE_K) {
         bool inside = first_row + row < rows && k < columns;
-        tile[threadIdx.x % SLICE][row] = inside ? matrix[(first_row + row) * columns + k] : 0.0f;
+        tile[threadIdx.x % TILE_K][row] = inside ? matrix[(first_row + row) * columns + k] : 0.0f;
     }
 }
 
 __global__ void register_tile_gemm_kernel(struct gemm g) {
-    __shared__ float x_tile[SLICE][TILE + PAD];
-    __shared__ float weight_tile[SLICE][TILE + PAD];
+    __shared__ float x_tile[TILE_K][TILE + PAD];
+    __shared__ float weight_tile[TILE_K][TILE + PAD];
     int64_t row_tiles = tiles(g.batch, TILE);
     int64_t first_row = blockIdx.x % row_tiles * TILE;
     int64_t first_column = blockIdx.x / row_tiles * TILE;
     int across = threadIdx.x % SIDE;
     int down = threadIdx.x / SIDE;
     float sum[THREAD_TILE][THREAD_TILE] = {{0.0f}};
-    for (int64_t first_k = 0; first_k < g.in_features; first_k += SLICE) {
+    for (int64_t first_k = 0; first_k < g.in_features; first_k += TILE_K) {
         load_tile(x_tile, g.x, g.batch, g.in_features, first_row, first_k);
         load_tile(weight_tile, g.weight, g.out_features, g.in_features, first_column, first_k);
         __syncthreads();
         float run[THREAD_TILE][THREAD_TILE] = {{0.0f}};
 #pragma unroll
-        for (int k = 0; k < SLICE; k++) {
+        for (int k = 0; k < TILE_K; k++) {
             float x[THREAD_TILE], weight[THREAD_TILE];
             /* 16 apart, so that neighbouring lanes read neighbouring banks */
             for (int i = 0; i < THREAD_TILE; i++)
@@ -76,7 +76,7 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     (void)device;
     int64_t blocks = tiles(chain->batch, TILE) * tiles(chain->out_features, TILE);
     fgn_launch *product = add_launch(plan, "register_tile_gemm_kernel", blocks, THREADS);
-    set_tile(product, TILE, TILE, chain->in_features, SLICE);
+    set_tile(product, TILE, TILE, chain->in_features, TILE_K);
     set_stages(product, 1, THREAD_TILE, THREAD_TILE);
     plan_product_alone(chain, product);
     plan_separately(chain, &group_norm_1_naive, plan);

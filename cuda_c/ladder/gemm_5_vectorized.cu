@@ -14,14 +14,14 @@
 #include "shared/quad.h"
 
 #define TILE 128
-#define SLICE 8
+#define TILE_K 8
 #define THREADS 256
 #define THREAD_TILE 8
 #define PAD 4 /* keeps quads on 16 bytes and a warp's stores (2 quads of k, 16 rows) on 32 banks */
-#define SLICES_IN_RUN 4
+#define K_TILES_IN_RUN 4
 
 /* One quad a thread: 128 rows of 8 k. It lies down as a column, since shared memory has k down. */
-static __device__ void load_tile(float tile[SLICE][TILE + PAD], const float *matrix, int64_t rows,
+static __device__ void load_tile(float tile[TILE_K][TILE + PAD], const float *matrix, int64_t rows,
                                  int64_t columns, int64_t first_row, int64_t first_k, bool as_quads) {
     int row = threadIdx.x / 2;
     int k = threadIdx.x % 2 * 4;
@@ -34,8 +34,8 @@ static __device__ void load_tile(float tile[SLICE][TILE + PAD], const float *mat
 }
 
 __global__ void __launch_bounds__(THREADS) vectorized_gemm_kernel(struct gemm g) {
-    __shared__ __align__(16) float x_tile[SLICE][TILE + PAD];
-    __shared__ __align__(16) float weight_tile[SLICE][TILE + PAD];
+    __shared__ __align__(16) float x_tile[TILE_K][TILE + PAD];
+    __shared__ __align__(16) float weight_tile[TILE_K][TILE + PAD];
     int64_t row_tiles = tiles(g.batch, TILE);
     int64_t first_row = blockIdx.x % row_tiles * TILE;
     int64_t first_column = blockIdx.x / row_tiles * TILE;
@@ -48,13 +48,13 @@ __global__ void __launch_bounds__(THREADS) vectorized_gemm_kernel(struct gemm g)
     int down = threadIdx.x / 16 * 4;
     float sum[THREAD_TILE][THREAD_TILE] = {{0.0f}};
     float run[THREAD_TILE][THREAD_TILE] = {{0.0f}};
-    int slice = 0;
-    for (int64_t first_k = 0; first_k < g.in_features; first_k += SLICE) {
+    int k_tile = 0;
+    for (int64_t first_k = 0; first_k < g.in_features; first_k += TILE_K) {
         load_tile(x_tile, g.x, g.batch, g.in_features, first_row, first_k, x_quads);
         load_tile(weight_tile, g.weight, g.out_features, g.in_features, first_column, first_k, weight_quads);
         __syncthreads();
 #pragma unroll
-        for (int k = 0; k < SLICE; k++) {
+        for (int k = 0; k < TILE_K; k++) {
             float4 x[2], weight[2];
             x[0] = *(float4 *)&x_tile[k][down];
             x[1] = *(float4 *)&x_tile[k][down + TILE / 2];
@@ -64,8 +64,8 @@ __global__ void __launch_bounds__(THREADS) vectorized_gemm_kernel(struct gemm g)
                 for (int j = 0; j < THREAD_TILE; j++)
                     run[i][j] += ((float *)x)[i] * ((float *)weight)[j];
         }
-        slice++;
-        if (slice % SLICES_IN_RUN == 0 || first_k + SLICE >= g.in_features)
+        k_tile++;
+        if (k_tile % K_TILES_IN_RUN == 0 || first_k + TILE_K >= g.in_features)
             for (int i = 0; i < THREAD_TILE; i++)
                 for (int j = 0; j < THREAD_TILE; j++) {
                     sum[i][j] += run[i][j];
@@ -98,7 +98,7 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     (void)device;
     int64_t blocks = tiles(chain->batch, TILE) * tiles(chain->out_features, TILE);
     fgn_launch *product = add_launch(plan, "vectorized_gemm_kernel", blocks, THREADS);
-    set_tile(product, TILE, TILE, chain->in_features, SLICE);
+    set_tile(product, TILE, TILE, chain->in_features, TILE_K);
     set_stages(product, 1, THREAD_TILE, THREAD_TILE);
     plan_product_alone(chain, product);
     plan_separately(chain, &group_norm_2_block, plan);

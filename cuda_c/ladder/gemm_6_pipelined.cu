@@ -5,7 +5,7 @@
  * a block computes and writes it.
  *
  * Bytes: with the tiles of one column of y next to each other in time (blocks run down the rows first), the
- * slice of weight that they share comes from memory once and from the L2 cache after that.
+ * k tile of weight that they share comes from memory once and from the L2 cache after that.
  *
  * Limit: the issue slots (pipelined_tile.h).
  *
@@ -16,7 +16,7 @@
 
 struct pipelined_args {
     struct gemm gemm;
-    int slices_in_run;
+    int k_tiles_in_run;
 };
 
 __global__ void __launch_bounds__(TILE_THREADS, 2) pipelined_gemm_kernel(struct pipelined_args args) {
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) pipelined_gemm_kernel(struct 
     int64_t first_row = blockIdx.x % row_tiles * TILE;
     int64_t first_column = blockIdx.x / row_tiles * TILE;
     float sum[THREAD_ROWS][THREAD_COLUMNS] = {{0.0f}};
-    multiply_tile(g, (struct tile_memory *)dynamic_shared, first_row, first_column, sum, args.slices_in_run);
+    multiply_tile(g, (struct tile_memory *)dynamic_shared, first_row, first_column, sum, args.k_tiles_in_run);
 
     struct thread_place place = place_of_thread();
     bool whole_quads = rows_hold_quads(g->y, g->out_features);
@@ -59,7 +59,7 @@ LAUNCHER(pipelined_gemm_kernel, struct pipelined_args)
 void plan_pipelined(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
     int64_t blocks = tiles(chain->batch, TILE) * tiles(chain->out_features, TILE);
     fgn_launch *product = add_launch(plan, "pipelined_gemm_kernel", blocks, TILE_THREADS);
-    set_tile(product, TILE, TILE, chain->in_features, SLICE);
+    set_tile(product, TILE, TILE, chain->in_features, TILE_K);
     set_stages(product, STAGES, THREAD_ROWS, THREAD_COLUMNS);
     choose_runs(chain, device, tile_memory_bytes, plan, product);
     plan_product_alone(chain, product);
@@ -68,7 +68,7 @@ void plan_pipelined(const fgn_chain *chain, const fgn_device *device, fgn_plan *
 cudaError_t launch_pipelined(const fgn_plan *plan, const fgn_launch *planned, const struct gemm *gemm,
                              cudaStream_t stream) {
     static bool allowed[MOST_DEVICES];
-    struct pipelined_args args = {*gemm, (int)plan->choice[SLICES_IN_RUN_CHOICE]};
+    struct pipelined_args args = {*gemm, (int)plan->choice[K_TILES_IN_RUN_CHOICE]};
     cudaError_t error = allow_shared_memory((const void *)pipelined_gemm_kernel, &plan->device, allowed);
     if (error != cudaSuccess)
         return error;

@@ -19,7 +19,7 @@
 
 struct fused_args {
     struct gemm gemm;
-    int slices_in_run;
+    int k_tiles_in_run;
 };
 
 /* The parked tile, with the operators applied, to memory. */
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) fused_gemm_kernel(struct fuse
     int64_t first_column = blockIdx.x / row_tiles * TILE;
     float sum[THREAD_ROWS][THREAD_COLUMNS] = {{0.0f}};
     multiply_tile(&args.gemm, (struct tile_memory *)dynamic_shared, first_row, first_column, sum,
-                  args.slices_in_run);
+                  args.k_tiles_in_run);
     park((struct parked_tile *)dynamic_shared, sum);
     write_tile(&args.gemm, (const struct parked_tile *)dynamic_shared, first_row, first_column);
 }
@@ -63,7 +63,7 @@ LAUNCHER(fused_gemm_kernel, struct fused_args)
 void plan_fused(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
     int64_t blocks = tiles(chain->batch, TILE) * tiles(chain->out_features, TILE);
     fgn_launch *product = add_launch(plan, "fused_gemm_kernel", blocks, TILE_THREADS);
-    set_tile(product, TILE, TILE, chain->in_features, SLICE);
+    set_tile(product, TILE, TILE, chain->in_features, TILE_K);
     set_stages(product, STAGES, THREAD_ROWS, THREAD_COLUMNS);
     choose_runs(chain, device, parked_tile_bytes, plan, product);
     plan_product_alone(chain, product);
@@ -73,7 +73,7 @@ void plan_fused(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan
 cudaError_t launch_fused(const fgn_plan *plan, const fgn_launch *planned, const struct gemm *gemm,
                          cudaStream_t stream) {
     static bool allowed[MOST_DEVICES];
-    struct fused_args args = {*gemm, (int)plan->choice[SLICES_IN_RUN_CHOICE]};
+    struct fused_args args = {*gemm, (int)plan->choice[K_TILES_IN_RUN_CHOICE]};
     cudaError_t error = allow_shared_memory((const void *)fused_gemm_kernel, &plan->device, allowed);
     if (error != cudaSuccess)
         return error;

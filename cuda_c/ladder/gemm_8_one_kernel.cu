@@ -26,7 +26,7 @@
 struct one_kernel_args {
     struct gemm gemm;
     struct group_norm norm;
-    int slices_in_run;
+    int k_tiles_in_run;
     int group_size;
     float one_over_size;
     int groups_in_tile;
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) one_kernel_kernel(struct one_
     int64_t first_group = blockIdx.x / row_tiles * args.groups_in_tile;
     float sum[THREAD_ROWS][THREAD_COLUMNS] = {{0.0f}};
     multiply_tile(&args.gemm, (struct tile_memory *)dynamic_shared, first_row, first_group * args.group_size,
-                  sum, args.slices_in_run);
+                  sum, args.k_tiles_in_run);
     struct parked_tile *parked = (struct parked_tile *)dynamic_shared;
     park(parked, sum);
     if (args.quads)
@@ -186,7 +186,7 @@ void plan_one_kernel(const fgn_chain *chain, const fgn_device *device, fgn_plan 
     int64_t size = group_size_of(chain), groups_in_tile = TILE / size;
     int64_t blocks = tiles(chain->batch, TILE) * tiles(chain->groups, groups_in_tile);
     fgn_launch *launch = add_launch(plan, "one_kernel_kernel", blocks, TILE_THREADS);
-    set_tile(launch, TILE, groups_in_tile * size, chain->in_features, SLICE);
+    set_tile(launch, TILE, groups_in_tile * size, chain->in_features, TILE_K);
     set_stages(launch, STAGES, THREAD_ROWS, THREAD_COLUMNS);
     choose_runs(chain, device, parked_tile_bytes, plan, launch);
     add_product(launch, chain);
@@ -200,7 +200,7 @@ cudaError_t launch_one_kernel(const fgn_plan *plan, const fgn_launch *planned, c
     struct one_kernel_args args;
     args.gemm = *gemm;
     args.norm = *norm;
-    args.slices_in_run = (int)plan->choice[SLICES_IN_RUN_CHOICE];
+    args.k_tiles_in_run = (int)plan->choice[K_TILES_IN_RUN_CHOICE];
     args.group_size = (int)(norm->channels / norm->groups);
     args.one_over_size = 1.0f / args.group_size;
     args.groups_in_tile = TILE / args.group_size;

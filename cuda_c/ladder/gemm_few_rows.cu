@@ -24,12 +24,12 @@
 #define WARPS 8
 #define THREADS (WARPS * LANES)
 #define COLUMNS (WARPS * WARP_COLUMNS)
-#define SLICE (4 * LANES)                     /* k: a quad a lane */
+#define TILE_K (4 * LANES)                    /* k: a quad a lane */
 #define OUTPUTS (ROWS * WARP_COLUMNS / LANES) /* that a lane writes in the end */
 
-#define X_SHARE (ROWS / WARPS) /* rows of x that a warp brings for each slice */
+#define X_SHARE (ROWS / WARPS) /* rows of x that a warp brings for each k tile */
 
-struct slices {
+struct k_tiles {
     float4 x[2][ROWS][LANES]; /* one is read while the next is written */
 };
 
@@ -46,7 +46,7 @@ static __forceinline__ __device__ float4 load(const float *from, bool inside, in
 
 /* This lane's shares of the warp's sums. */
 static __forceinline__ __device__ void add_products(float sum[ROWS][WARP_COLUMNS], const struct gemm *g,
-                                                    struct slices *slices, int64_t first_row,
+                                                    struct k_tiles *k_tiles, int64_t first_row,
                                                     int64_t first_column, int width) {
     int lane = threadIdx.x % LANES;
     int warp = threadIdx.x / LANES;
@@ -68,12 +68,12 @@ static __forceinline__ __device__ void add_products(float sum[ROWS][WARP_COLUMNS
         coming[c] = load(weight[c], k < g->in_features, width);
     }
     int count = (int)tiles(g->in_features, width * LANES);
-    for (int slice = 0; slice < count; slice++) {
+    for (int k_tile = 0; k_tile < count; k_tile++) {
         float4 here[WARP_COLUMNS];
         k += width * LANES;
 #pragma unroll
         for (int i = 0; i < X_SHARE; i++) {
-            slices->x[slice % 2][warp + i * WARPS][lane] = x_coming[i];
+            k_tiles->x[k_tile % 2][warp + i * WARPS][lane] = x_coming[i];
             x[i] += width * LANES;
             x_coming[i] = load(x[i], k < g->in_features, width);
         }
@@ -83,10 +83,10 @@ static __forceinline__ __device__ void add_products(float sum[ROWS][WARP_COLUMNS
             weight[c] += width * LANES;
             coming[c] = load(weight[c], k < g->in_features, width);
         }
-        __syncthreads(); /* x is here; the slice before it, in the other half, has been read by everyone */
+        __syncthreads(); /* x is here; the k tile before it, in the other half, has been read by everyone */
 #pragma unroll
         for (int row = 0; row < ROWS; row++) {
-            float4 quad = slices->x[slice % 2][row][lane];
+            float4 quad = k_tiles->x[k_tile % 2][row][lane];
 #pragma unroll
             for (int c = 0; c < WARP_COLUMNS; c++)
                 for (int i = 0; i < width; i++)
@@ -98,16 +98,16 @@ static __forceinline__ __device__ void add_products(float sum[ROWS][WARP_COLUMNS
 __global__ void __launch_bounds__(THREADS, 2) few_rows_gemm_kernel(struct gemm g) {
     if (!holds(g.condition))
         return;
-    __shared__ __align__(16) struct slices slices;
+    __shared__ __align__(16) struct k_tiles k_tiles;
     int lane = threadIdx.x % LANES;
     int64_t row_tiles = tiles(g.batch, ROWS);
     int64_t first_row = blockIdx.x % row_tiles * ROWS;
     int64_t first_column = blockIdx.x / row_tiles * COLUMNS + threadIdx.x / LANES * WARP_COLUMNS;
     float sum[ROWS][WARP_COLUMNS] = {{0.0f}};
     if (rows_hold_quads(g.x, g.in_features) && rows_hold_quads(g.weight, g.in_features))
-        add_products(sum, &g, &slices, first_row, first_column, 4);
+        add_products(sum, &g, &k_tiles, first_row, first_column, 4);
     else
-        add_products(sum, &g, &slices, first_row, first_column, 1);
+        add_products(sum, &g, &k_tiles, first_row, first_column, 1);
 
     /* Add up the lanes' shares; of the warp's 64 outputs lane i keeps number i and number i + 32. */
     float output[OUTPUTS];
@@ -143,7 +143,7 @@ LAUNCHER(few_rows_gemm_kernel, struct gemm)
 void plan_few_rows_float32(const fgn_chain *chain, fgn_plan *plan) {
     int64_t blocks = tiles(chain->batch, ROWS) * tiles(chain->out_features, COLUMNS);
     fgn_launch *product = add_launch(plan, "few_rows_gemm_kernel", blocks, THREADS);
-    set_tile(product, ROWS, COLUMNS, chain->in_features, SLICE);
+    set_tile(product, ROWS, COLUMNS, chain->in_features, TILE_K);
     set_stages(product, 2, 0, 0);
     plan_product_alone(chain, product);
     add_before(product, chain, 0, chain->before_count);

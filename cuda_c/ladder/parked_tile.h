@@ -21,7 +21,7 @@ static inline size_t parked_tile_bytes(bool finished_runs) {
 static __forceinline__ __device__ void park(struct parked_tile *parked,
                                             float sum[THREAD_ROWS][THREAD_COLUMNS]) {
     struct thread_place place = place_of_thread();
-    __syncthreads(); /* the last slice has been read */
+    __syncthreads(); /* the last k tile has been read */
 #pragma unroll
     for (int i = 0; i < THREAD_ROWS; i++) {
 #pragma unroll

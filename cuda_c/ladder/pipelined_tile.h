@@ -1,11 +1,11 @@
 /* The matrix product of one 128x128 tile, pipelined: the main loop of rungs 6, 7 and 8.
  *
- * 128 threads compute 128x128 outputs, 16x8 a thread, in slices of 8 k. Two pipelines run at once:
- *   - from global to shared memory, through registers: while one slice is multiplied, the next is put into
- *     the other of two stages, and the one after it is fetched; a fetch has a whole slice's time to arrive;
+ * 128 threads compute 128x128 outputs, 16x8 a thread, in k tiles of 8. Two pipelines run at once:
+ *   - from global to shared memory, through registers: while one k tile is multiplied, the next is put into
+ *     the other of two stages, and the one after it is fetched; a fetch has a whole k tile's time to arrive;
  *   - from shared memory to registers: the fragments for k + 1 are loaded before the multiply-adds of k,
- *     also across the end of a slice, so no multiply-add waits for a load it has just asked for.
- * One barrier a slice: it stands before the last k, whose fragments are in registers by then.
+ *     also across the end of a k tile, so no multiply-add waits for a load it has just asked for.
+ * One barrier a k tile: it stands before the last k, whose fragments are in registers by then.
  *
  * A thread's multiply-adds: 128 for each k, for 6 loads of 16 bytes: 1 load for 21. Bytes asked of global
  * memory: 8 / 128 for each multiply-add.
@@ -23,7 +23,7 @@
 #include "shared/quad.h"
 
 #define TILE 128
-#define SLICE 8
+#define TILE_K 8
 #define STAGES 2
 #define TILE_THREADS 128
 #define THREAD_ROWS 16
@@ -34,22 +34,22 @@
  * 16 rows) on 32 banks. */
 #define TILE_PAD 4
 
-/* A slice is copied in steps, one quad of four k a thread in each, one step at each k of the slice being
+/* A k tile is copied in steps, one quad of four k a thread in each, one step at each k of the k tile being
  * multiplied: so copies fill gaps between multiply-adds instead of standing in one block. They begin at the
  * third k: right after the barrier the shared memory is busy with the fragments. */
-#define COPY_ROWS (TILE_THREADS * 4 / SLICE)
+#define COPY_ROWS (TILE_THREADS * 4 / TILE_K)
 #define COPY_STEPS (TILE / COPY_ROWS)
 #define FIRST_COPY_K 2
 
 /* Sums of many products are made of runs, for accuracy (see gemm_1_naive.cu): of 256 products, or of 64 where
  * there are few tiles and BLAS libraries split the sum too. Registers have no room for a second set of sums,
  * so the finished runs are added up in shared memory. */
-#define SLICES_IN_RUN 32
-#define SLICES_IN_SHORT_RUN 8
+#define K_TILES_IN_RUN 32
+#define K_TILES_IN_SHORT_RUN 8
 
 struct stage {
-    float x[SLICE][TILE + TILE_PAD]; /* k down, so that a fragment is a quad */
-    float weight[SLICE][TILE + TILE_PAD];
+    float x[TILE_K][TILE + TILE_PAD]; /* k down, so that a fragment is a quad */
+    float weight[TILE_K][TILE + TILE_PAD];
 };
 
 struct tile_memory {
@@ -118,7 +118,7 @@ static __forceinline__ __device__ void multiply_add(float sum[THREAD_ROWS][THREA
 
 /* What one thread copies of an operand: four k of two rows, half a tile apart. */
 struct copy {
-    const float *next;   /* its first float of the coming slice */
+    const float *next;   /* its first float of the coming k tile */
     uint32_t row_stride; /* floats from there to its other row's */
     int64_t rows;        /* rows of the matrix at and below its first one */
     int64_t k;           /* columns of the matrix at and after its first */
@@ -148,18 +148,18 @@ static __forceinline__ __device__ void fetch(struct copy *copy, int step, bool i
         copy->quad[step] = load_quad(from, step * COPY_ROWS < copy->rows ? copy->k : 0, copy->as_quads);
 }
 
-static __forceinline__ __device__ void put(float slice[SLICE][TILE + TILE_PAD], const struct copy *copy,
+static __forceinline__ __device__ void put(float k_tile[TILE_K][TILE + TILE_PAD], const struct copy *copy,
                                            int step) {
-    float *to = &slice[0][0] + copy->cell + step * COPY_ROWS;
+    float *to = &k_tile[0][0] + copy->cell + step * COPY_ROWS;
     to[0 * (TILE + TILE_PAD)] = copy->quad[step].x;
     to[1 * (TILE + TILE_PAD)] = copy->quad[step].y;
     to[2 * (TILE + TILE_PAD)] = copy->quad[step].z;
     to[3 * (TILE + TILE_PAD)] = copy->quad[step].w;
 }
 
-static __forceinline__ __device__ void next_slice(struct copy *copy) {
-    copy->next += SLICE;
-    copy->k -= SLICE;
+static __forceinline__ __device__ void next_k_tile(struct copy *copy) {
+    copy->next += TILE_K;
+    copy->k -= TILE_K;
 }
 
 static __forceinline__ __device__ void clear_finished_runs(struct tile_memory *memory) {
@@ -202,17 +202,17 @@ static __forceinline__ __device__ void add_finished_runs(const struct tile_memor
     }
 }
 
-static __forceinline__ __device__ void multiply_slices(const struct gemm *g, struct tile_memory *memory,
-                                                       int64_t first_row, int64_t first_column,
-                                                       float sum[THREAD_ROWS][THREAD_COLUMNS],
-                                                       int slices_in_run, bool inside) {
+static __forceinline__ __device__ void multiply_k_tiles(const struct gemm *g, struct tile_memory *memory,
+                                                        int64_t first_row, int64_t first_column,
+                                                        float sum[THREAD_ROWS][THREAD_COLUMNS],
+                                                        int k_tiles_in_run, bool inside) {
     struct thread_place place = place_of_thread();
     struct copy x, weight;
     start_copy(&x, g->x, g->batch, g->in_features, first_row);
     start_copy(&weight, g->weight, g->out_features, g->in_features, first_column);
-    int slices = (int)tiles(g->in_features, SLICE);
+    int k_tiles = (int)tiles(g->in_features, TILE_K);
 
-    if (slices_in_run > 0)
+    if (k_tiles_in_run > 0)
         clear_finished_runs(memory);
 #pragma unroll
     for (int step = 0; step < COPY_STEPS; step++) {
@@ -224,27 +224,27 @@ static __forceinline__ __device__ void multiply_slices(const struct gemm *g, str
         put(memory->stage[0].x, &x, step);
         put(memory->stage[0].weight, &weight, step);
     }
-    next_slice(&x);
-    next_slice(&weight);
-    if (slices > 1) {
+    next_k_tile(&x);
+    next_k_tile(&weight);
+    if (k_tiles > 1) {
 #pragma unroll
         for (int step = 0; step < COPY_STEPS; step++) {
             fetch(&x, step, inside);
             fetch(&weight, step, inside);
         }
     }
-    next_slice(&x);
-    next_slice(&weight);
+    next_k_tile(&x);
+    next_k_tile(&weight);
     __syncthreads();
 
     struct fragment fragment[2];
     load_fragment(&fragment[0], &memory->stage[0], 0, place);
     int reading = 0;
-    for (int slice = 0; slice < slices; slice++) {
-        bool last = slice + 1 == slices;
-        bool fetches = slice + 2 < slices;
+    for (int k_tile = 0; k_tile < k_tiles; k_tile++) {
+        bool last = k_tile + 1 == k_tiles;
+        bool fetches = k_tile + 2 < k_tiles;
 #pragma unroll
-        for (int k = 0; k < SLICE; k++) {
+        for (int k = 0; k < TILE_K; k++) {
             int step = k - FIRST_COPY_K;
             if (step >= 0 && step < COPY_STEPS) {
                 put(memory->stage[1 - reading].x, &x, step);
@@ -255,20 +255,20 @@ static __forceinline__ __device__ void multiply_slices(const struct gemm *g, str
                 if (fetches)
                     fetch(&weight, step - COPY_STEPS, inside);
             }
-            if (k == SLICE - 1) {
-                next_slice(&x);
-                next_slice(&weight);
-                __syncthreads(); /* the next slice is here, and this one is read: its stage may be filled */
+            if (k == TILE_K - 1) {
+                next_k_tile(&x);
+                next_k_tile(&weight);
+                __syncthreads(); /* the next k tile is here, and this one is read: its stage may be filled */
                 if (!last)       /* else the fragment that nobody will use comes from the same stage again */
                     reading = 1 - reading;
             }
-            load_fragment(&fragment[(k + 1) % 2], &memory->stage[reading], (k + 1) % SLICE, place);
+            load_fragment(&fragment[(k + 1) % 2], &memory->stage[reading], (k + 1) % TILE_K, place);
             multiply_add(sum, &fragment[k % 2]);
         }
-        if (slices_in_run > 0 && ((slice + 1) & (slices_in_run - 1)) == 0 && !last)
+        if (k_tiles_in_run > 0 && ((k_tile + 1) & (k_tiles_in_run - 1)) == 0 && !last)
             add_to_finished_runs(memory, sum);
     }
-    if (slices_in_run > 0)
+    if (k_tiles_in_run > 0)
         add_finished_runs(memory, sum);
 }
 
@@ -291,14 +291,14 @@ static __forceinline__ __device__ void add_bias(const struct gemm *g, int64_t fi
 static __forceinline__ __device__ void multiply_tile(const struct gemm *g, struct tile_memory *memory,
                                                      int64_t first_row, int64_t first_column,
                                                      float sum[THREAD_ROWS][THREAD_COLUMNS],
-                                                     int slices_in_run) {
+                                                     int k_tiles_in_run) {
     bool inside = first_row + TILE <= g->batch && first_column + TILE <= g->out_features &&
-                  g->in_features % SLICE == 0 && rows_hold_quads(g->x, g->in_features) &&
+                  g->in_features % TILE_K == 0 && rows_hold_quads(g->x, g->in_features) &&
                   rows_hold_quads(g->weight, g->in_features);
     if (inside)
-        multiply_slices(g, memory, first_row, first_column, sum, slices_in_run, true);
+        multiply_k_tiles(g, memory, first_row, first_column, sum, k_tiles_in_run, true);
     else
-        multiply_slices(g, memory, first_row, first_column, sum, slices_in_run, false);
+        multiply_k_tiles(g, memory, first_row, first_column, sum, k_tiles_in_run, false);
     add_bias(g, first_column, sum);
 }
 
@@ -311,19 +311,20 @@ static inline bool has_few_tiles(int64_t batch, int64_t out_features) {
     return tiles(batch, TILE) * tiles(out_features, TILE) <= FEW_TILES || batch <= FEW_TILE_ROWS;
 }
 
-/* Where a plan's choices have how many slices are a run (0: one run, which needs no place for finished ones).
+/* Where a plan's choices have how many k tiles are a run (0: one run, which needs no place for finished
+ * ones).
  */
-#define SLICES_IN_RUN_CHOICE 7
+#define K_TILES_IN_RUN_CHOICE 7
 
 /* Decide how long a run is, and how much shared memory the launch takes. GPUs of compute capability 7.5 give
  * a block at most 64 KiB: there the sums stay one run, as accurate as those of cuBLAS. `bytes` is what the
  * kernel needs with and without finished runs. */
 static inline void choose_runs(const fgn_chain *chain, const fgn_device *device,
                                size_t (*bytes)(bool finished_runs), fgn_plan *plan, fgn_launch *launch) {
-    int slices_in_run =
-        has_few_tiles(chain->batch, chain->out_features) ? SLICES_IN_SHORT_RUN : SLICES_IN_RUN;
-    if (chain->in_features <= slices_in_run * SLICE || (int64_t)bytes(true) > most_shared_bytes(device))
-        slices_in_run = 0;
-    plan->choice[SLICES_IN_RUN_CHOICE] = slices_in_run;
-    launch->shared_bytes = bytes(slices_in_run > 0);
+    int k_tiles_in_run =
+        has_few_tiles(chain->batch, chain->out_features) ? K_TILES_IN_SHORT_RUN : K_TILES_IN_RUN;
+    if (chain->in_features <= k_tiles_in_run * TILE_K || (int64_t)bytes(true) > most_shared_bytes(device))
+        k_tiles_in_run = 0;
+    plan->choice[K_TILES_IN_RUN_CHOICE] = k_tiles_in_run;
+    launch->shared_bytes = bytes(k_tiles_in_run > 0);
 }

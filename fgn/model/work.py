@@ -1,6 +1,6 @@
 """The launches of a call as work: which kernel, how many blocks of how many steps, and the bytes in memory.
 
-A block of a matrix product takes a step for each slice along k; the blocks, tiles and slices are those of the
+A block of a matrix product takes a step for each k tile; the blocks, tiles and k tiles are those of the
 kernels' own constants. For torch's kernels, which are not ours to read, the tiles are those that the names of
 its kernels say, and a block of anything else is `UNIT` elements.
 """
@@ -24,7 +24,7 @@ TORCH_KERNELS = ("library", "torch", "triton", "RowwiseMoments")
 # (RowwiseMomentsCUDAKernel in aten/src/ATen/native/cuda/group_norm_kernel.cu).
 LARGE_MOMENTS = 512
 
-# The tile and the slice along k, in bytes, of the library's large products, as the names of its kernels on
+# The tile and the k tile, in bytes, of the library's large products, as the names of its kernels on
 # an H200 say (profiles/h200/launches.csv): rows, columns, bytes. It has smaller tiles, down to 16 rows, and
 # splits k where there are few.
 LIBRARY_TILES = {"ieee": (128, 128, 32), "tf32": (128, 256, 128), "bf16": (128, 256, 128)}
@@ -133,7 +133,7 @@ class _Call:
         if version in TILED:
             kernel, file = TILED[version]
             tile = constants(file).TILE
-            steps = tiles(in_features, getattr(constants(file), "SLICE", tile))
+            steps = tiles(in_features, getattr(constants(file), "TILE_K", tile))
             return Work("product", kernel, tiles(batch, tile) * tiles(out_features, tile), steps, **size)
         return self.pipelined("product", "pipelined_gemm_kernel", (), size)
 
@@ -153,7 +153,7 @@ class _Call:
         across = at.TILE // self.size if whole_groups else 0
         column_tiles = tiles(groups, across) if whole_groups else tiles(out_features, at.TILE)
         inside = {"elements": at.TILE**2, "operators": operators, "groups": at.TILE * across}
-        return Work(launch, kernel, row_tiles * column_tiles, tiles(in_features, at.SLICE), **inside, **size)
+        return Work(launch, kernel, row_tiles * column_tiles, tiles(in_features, at.TILE_K), **inside, **size)
 
     def norm_alone(self, operators: tuple[str, ...], steps) -> Work:
         """GroupNorm in one launch, with the operators after it."""

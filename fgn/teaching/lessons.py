@@ -217,18 +217,18 @@ def bandwidth(setting: Setting, bytes_for_each_step: float, measured: dict[str, 
     return pd.DataFrame({"TB/s": pd.Series(rates, dtype=float) / 1e12})
 
 
-def slice_cycles(
+def k_tile_cycles(
     setting: Setting,
     prediction: pd.DataFrame,
     measured: dict[str, float],
     *,
     tile: int,
-    slice_k: int,
+    tile_k: int,
     blocks: int,
 ) -> pd.DataFrame:
-    """The cycles that a multiprocessor spends on one slice of its tiles: multiplying, and in all.
+    """The cycles that a multiprocessor spends on one k tile of its tiles: multiplying, and in all.
 
-    tile: a block computes tile x tile outputs, slice_k products of each in a slice. blocks: how many of them
+    tile: a block computes tile x tile outputs, tile_k products of each in a k tile. blocks: how many of them
     a multiprocessor holds at once. The rest of the cycles it waits.
     """
     machine = setting.machine
@@ -236,10 +236,10 @@ def slice_cycles(
         return pd.DataFrame(columns=["multiplying", "in all", "waiting, % of all"])
     batch, in_features, out_features, _ = setting.machine_shape
     rounds = tiles(tiles(batch, tile) * tiles(out_features, tile), blocks * machine.multiprocessors)
-    busy = prediction.cycles.max() * blocks * tile * tile * slice_k / LANES
+    busy = prediction.cycles.max() * blocks * tile * tile * tile_k / LANES
     rows = {}
     for name, ms in measured.items():
-        cycles = ms * 1e-3 * machine.clock_hz / (rounds * tiles(in_features, slice_k))
+        cycles = ms * 1e-3 * machine.clock_hz / (rounds * tiles(in_features, tile_k))
         rows[name] = {"multiplying": busy, "in all": cycles, "waiting, % of all": 100 * (1 - busy / cycles)}
     return pd.DataFrame.from_dict(
         rows, orient="index", columns=["multiplying", "in all", "waiting, % of all"]
@@ -446,12 +446,15 @@ def savings(record: Record, before: str = "tiled", after: str = "fused") -> pd.D
 
 
 def bought(record: Record, versions=("fused", "one_kernel")) -> pd.DataFrame:
-    """What the better of the fused versions takes, and how many times as long the others take."""
+    """What the better of the fused versions takes, and how many times as long the others take; a row for each
+    recorded problem that one of them runs."""
     rows = []
     whole = record.benchmark[record.benchmark.part == "chain"].dropna(subset="median_ms")
     for (chain, *sizes), times in whole.groupby(["chain", *Shape._fields], sort=False):
         times = times.set_index("subject").median_ms
         fused = times[times.index.isin(versions)]
+        if fused.empty:
+            continue
         batch, in_features, out_features, _ = sizes
         row = {"chain": chain, "shape": f"{batch} × {in_features} → {out_features}"}
         row |= {"best": fused.idxmin(), "ms": fused.min()}
