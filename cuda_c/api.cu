@@ -267,6 +267,9 @@ static fgn_status check_planned(const fgn_plan *plan, const fgn_chain *chain) {
                     "chain has type %d, precision %d, vector_type %d; its plan is for %d, %d, %d",
                     (int)chain->type, (int)chain->precision, (int)chain->vector_type, (int)planned->type,
                     (int)planned->precision, (int)planned->vector_type);
+    if (!planned->frozen != !chain->frozen)
+        return fail(FGN_INVALID_ARGUMENT, "chain has frozen %d; its plan is for %d", chain->frozen,
+                    planned->frozen);
     if (!same_operators(planned->before_count, planned->before, chain->before_count, chain->before) ||
         !same_operators(planned->after_count, planned->after, chain->after_count, chain->after))
         return fail(FGN_INVALID_ARGUMENT, "chain has other operators than its plan");

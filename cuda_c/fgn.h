@@ -98,10 +98,11 @@ typedef struct fgn_chain {
     fgn_type type;
     fgn_precision precision;
     fgn_type vector_type; /* of the vectors below: FGN_FLOAT32, or `type` where a version reads that */
+    int frozen;           /* 1: the caller answers for it that `prepared` is still this weight's */
     int before_count;
     int after_count;
     const void *weight;     /* (out_features, in_features) */
-    const void *prepared;   /* what fgn_prepare() wrote for the weight, where a version wants that */
+    const void *prepared;   /* what fgn_prepare() began for the weight, where a version keeps something */
     const void *bias;       /* (out_features,) or NULL */
     const void *norm_scale; /* (out_features,) or NULL for ones */
     const void *norm_shift; /* (out_features,) or NULL for zeros */
@@ -135,12 +136,14 @@ fgn_status fgn_current_device(fgn_device *device);
 
 /* What a launch computes: the sum of these, and the operators in its fgn_launch. */
 typedef enum fgn_computes {
-    FGN_HALVES = 1,  /* x as two float16 halves */
+    FGN_HALVES = 1,  /* x as two float16 halves, and the weight where it is not kept so */
     FGN_PRODUCT = 2, /* x W^T; with FGN_PARTIAL_SUMS of a part of k in each block, and else + bias */
     FGN_PARTIAL_SUMS = 4,
-    FGN_ADD_SUMS = 8,    /* adds up the partial sums of the launch before, and the bias */
-    FGN_STATISTICS = 16, /* mean and deviation of each sample and group */
-    FGN_NORMALISE = 32   /* both make a GroupNorm */
+    FGN_ADD_SUMS = 8,       /* adds up the partial sums of the launch before, and the bias */
+    FGN_STATISTICS = 16,    /* mean and deviation of each sample and group */
+    FGN_NORMALISE = 32,     /* both make a GroupNorm */
+    FGN_FINGERPRINT = 64,   /* whether the weight is still what was prepared */
+    FGN_WEIGHT_HALVES = 128 /* the weight as two float16 halves, if it is not */
 } fgn_computes;
 
 /* Where a launch writes. An intermediate result may be in y, until the launch that ends it there. */
@@ -158,7 +161,8 @@ typedef struct fgn_launch {
     int before_first, before_count; /* the operators before the norm that this launch applies */
     int after_first, after_count;   /* and those after it */
     fgn_writes writes;
-    int stands_by; /* 1: returns at once, unless float16 halves do not hold the values (float32 in reserve) */
+    int stands_by; /* 1: returns at once, unless float16 halves do not hold the values (float32 in reserve),
+                    * or unless the weight has changed (FGN_WEIGHT_HALVES) */
 
     double operations;       /* of the products: 2 for a multiply-add, as often as a product takes several */
     long long bytes_read;    /* each byte once, however often it is asked for; vectors of parameters too, and
@@ -205,8 +209,13 @@ fgn_status fgn_plan_chain(int version, const fgn_chain *chain, const fgn_device 
  * device (NULL: the current one); -1 when none does, or the chain is none. */
 int fgn_default_version(const fgn_chain *chain, const fgn_device *device);
 
-/* Writes what the version makes of the weight, once for as long as the weight stays the same: the plan's
- * prepared_bytes. */
+/* Begins what the version keeps of the weight, in the plan's prepared_bytes.
+ *
+ * A chain that is not `frozen` never computes from an old weight, whoever has written to it: each call looks
+ * on the device whether the weight is still what `prepared` was made of, and makes it anew where it is not,
+ * so `prepared` is written to, and calls that share it must follow each other on one stream. Of a frozen
+ * chain `prepared` is only read; after a change of the weight it has to be prepared again. What was prepared
+ * for a chain of one kind is not for the other. */
 fgn_status fgn_prepare(const fgn_plan *plan, const fgn_chain *chain, void *prepared, void *stream);
 
 /* The plan's launches. chain: what was planned, now with pointers. x: (batch, in_features), y: (batch,

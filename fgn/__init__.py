@@ -10,6 +10,7 @@ fgn.bench("gemm_groupnorm_hardtanh")      every version beside torch eager, torc
 fgn.profile("gemm_groupnorm_hardtanh")    what each launch took and moved, by ncu, or as recorded
 fgn.count(lambda: module(x))              what a call asks of memory, by ncu's names, without a GPU
 fgn.check(lambda: module(x))              the call; KernelFault for a bad access, a race, a missed barrier
+fgn.freeze(model)                         for weights that stay as they are; fgn.thaw(model) ends it
 fgn.kernel(source)[grid, block](x, y, n)  a kernel of your own; in a notebook: %load_ext fgn, then %%cuda
 fgn.source("gemm_1_naive")                the text of a kernel
 
@@ -36,6 +37,7 @@ from fgn.modules import (
     GemmGroupNormHardtanh,
     MatmulGroupNormLeakyReluSum,
 )
+from fgn.native.prepared import freeze, thaw
 from fgn.native.source import source
 from fgn.profiling.profiler import profile
 from fgn.simulator.counted import KernelFault, check, count
@@ -54,6 +56,7 @@ __all__ = [
     "compare",
     "count",
     "explain",
+    "freeze",
     "fuse",
     "group_norm",
     "kernel",
@@ -61,6 +64,7 @@ __all__ = [
     "load_ipython_extension",
     "profile",
     "source",
+    "thaw",
     "versions",
 ]
 

@@ -189,6 +189,7 @@ def _c_chain(
     precision: str,
     parameters: Mapping[str, Tensor | None],
     vector_dtype: torch.dtype = torch.float32,
+    frozen: bool = False,
 ):
     """The struct fgn_chain. It holds pointers into `parameters`, which the caller keeps alive."""
     c_chain = ffi().new("fgn_chain *")
@@ -198,6 +199,7 @@ def _c_chain(
     c_chain.type = getattr(library, C_TYPES[PRECISIONS[precision].dtype])
     c_chain.precision = getattr(library, PRECISIONS[precision].c_name)
     c_chain.vector_type = getattr(library, C_TYPES[vector_dtype])
+    c_chain.frozen = frozen
     c_chain.weight = _pointer(parameters.get("weight"))
     c_chain.bias = _pointer(parameters.get("bias"))
     c_chain.norm_scale = _pointer(parameters.get("norm_weight"))
@@ -226,9 +228,12 @@ def plan_of(
 
     version: None for the one that `chain_forward()` takes when it is not told one. multiprocessors: plan as
     if the device had so many. None where the version does not run this chain.
+
+    The weight is frozen (`fgn.freeze()`): what is made of it is there. With another one a version that splits
+    it has two launches more, or more to do in one.
     """
     with _library_of(device) as (library, _):
-        c_chain = _c_chain(library, chain, shape, precision, {})
+        c_chain = _c_chain(library, chain, shape, precision, {}, frozen=True)
         plan = ffi().new("fgn_plan *")
         index = library.FGN_BEST_VERSION if version is None else _index_of(version, device)
         status = library.fgn_plan_chain(index, c_chain, _c_device(library, multiprocessors), plan)
@@ -255,25 +260,54 @@ def default_version(chain: Chain, shape: Shape, device: torch.device, precision:
 
 
 def prepares(chain: Chain, shape: Shape, version: str, device: torch.device, precision: str = "ieee") -> bool:
-    """Whether the version makes something of the weight once, which later calls find done."""
+    """Whether the version makes something of a frozen weight once, which later calls find done."""
     plan = plan_of(chain, shape, version, device, precision)
     if plan is None:
         raise RuntimeError(f"version: {version!r} does not run this on {device}")
     return plan.prepared_bytes > 0
 
 
-def _prepared_weight(library, plan, c_chain, weight: Tensor, stream) -> Tensor | None:
-    """The weight as the plan's version wants it beside the weight itself, or None when it wants nothing."""
+def _prepared_weight(library, plan, c_chain, weight: Tensor, keeps: bool, stream):
+    """What the plan's version makes of the weight beside it: (plan, memory, whether it is kept).
+
+    The memory is None where the version makes nothing, or makes it in the workspace. keeps: whether it can be
+    of use in later calls. c_chain gets the memory's address. The plan may be another one than it was: where
+    nothing can be kept, it is made for this call alone, which need not look whether the weight has changed.
+    """
     if plan.prepared_bytes == 0:
-        return None
+        return plan, None, True
 
-    def prepare() -> Tensor:
-        made = torch.empty(plan.prepared_bytes, dtype=torch.uint8, device=weight.device)
-        counted.allow(weight=weight, prepared=made)
-        _raise_for(library, library.fgn_prepare(plan, c_chain, _pointer(made), stream))
-        return made
+    def write(memory: Tensor):
+        counted.allow(weight=weight, prepared=memory)
+        _raise_for(library, library.fgn_prepare(plan, c_chain, _pointer(memory), stream))
 
-    return prepared.of(weight, version_names(weight.device.type)[plan.version], prepare)
+    memory = prepared.keep(weight, plan.prepared_bytes, bool(c_chain.frozen), write) if keeps else None
+    kept = memory is not None
+    if not kept:
+        c_chain.frozen = 1
+        plan = _planned_alike(library, plan, c_chain)
+        memory = torch.empty(plan.prepared_bytes, dtype=torch.uint8, device=weight.device)
+        write(memory)
+    c_chain.prepared = _pointer(memory)
+    return plan, memory, kept
+
+
+def _planned_alike(library, plan, c_chain):
+    """The plan of this chain for the version and the device of another one."""
+    other = ffi().new("fgn_plan *")
+    device = ffi().addressof(plan, "device")
+    _raise_for(library, library.fgn_plan_chain(plan.version, c_chain, device, other))
+    return other
+
+
+def _splits(library, plan, c_chain) -> bool:
+    """Whether the plan's version splits the weight, so that it would keep something of a frozen one."""
+    if plan.prepared_bytes > 0:
+        return True
+    before, c_chain.frozen = c_chain.frozen, 1
+    frozen = _planned_alike(library, plan, c_chain)
+    c_chain.frozen = before
+    return frozen.prepared_bytes > 0
 
 
 def run_chain(
@@ -302,8 +336,9 @@ def run_chain(
     given_precision, precision = precision, resolve(precision, x.dtype)
     shape = Shape(batch, in_features, out_features, chain.groups)
     with _library_of(x.device) as (library, stream):
+        frozen = prepared.is_frozen(parameters["weight"])
         plan, vector_dtype = _plan_and_vectors(
-            library, chain, shape, precision, x, vectors, version, multiprocessors
+            library, chain, shape, precision, x, vectors, version, frozen, multiprocessors
         )
         given = x, parameters
         x = _usable(x)
@@ -311,25 +346,25 @@ def run_chain(
         tensors = {name: _usable(value) for name, value in tensors.items()}
         parameters = {name: _vector(value, vector_dtype) for name, value in vectors.items()} | tensors
         parameters["weight"] = weight
-        c_chain = _c_chain(library, chain, shape, precision, parameters, vector_dtype)
+        c_chain = _c_chain(library, chain, shape, precision, parameters, vector_dtype, frozen)
         y = _allocate((batch, out_features), x.device, x.dtype, poison)
         if batch > 0:
             used = dict(parameters)
-            used["prepared"] = _prepared_weight(library, plan, c_chain, weight, stream)
-            c_chain.prepared = _pointer(used["prepared"])
+            keeps = weight is given[1]["weight"]
+            plan, used["prepared"], kept = _prepared_weight(library, plan, c_chain, weight, keeps, stream)
             size = plan.workspace_bytes
             workspace = _allocate(size, x.device, torch.uint8, poison)
             counted.allow(x=x, y=y, workspace=workspace, **used)
             pointers = (_pointer(x), _pointer(y), _pointer(workspace))
             _raise_for(library, library.fgn_run(plan, c_chain, *pointers, size, stream))
-            if multiprocessors is None:
-                _keep(library, plan, c_chain, chain, *given, x, parameters, version, given_precision)
+            if kept and multiprocessors is None:
+                _keep(library, plan, c_chain, chain, *given, x, used, version, given_precision)
         return y
 
 
-def _plan_and_vectors(library, chain, shape, precision, x, vectors, version, multiprocessors):
+def _plan_and_vectors(library, chain, shape, precision, x, vectors, version, frozen, multiprocessors):
     """The plan of a call, and the type that its version reads vectors in: their own, or else float32."""
-    c_chain = _c_chain(library, chain, shape, precision, {})
+    c_chain = _c_chain(library, chain, shape, precision, {}, frozen=frozen)
     index = library.FGN_BEST_VERSION if version is None else _index_of(version, x.device)
     plan = _plan_of(library, x.device, index, c_chain, multiprocessors)
     if x.dtype != torch.float32 and all(
@@ -378,7 +413,11 @@ def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version,
             device=x.get_device(),
             y_shape=(x.shape[0], given[0].shape[0]),
             workspace_bytes=plan.workspace_bytes,
-            prepared=None,
+            splits=_splits(library, plan, c_chain),
+            frozen=bool(c_chain.frozen),
+            prepared_bytes=plan.prepared_bytes,
+            prepared=parameters["prepared"],
+            prepared_at=ffi().cast("uintptr_t *", ffi().addressof(c_chain, "prepared")),
         ),
     )
 

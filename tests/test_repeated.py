@@ -95,7 +95,7 @@ def test_what_the_long_way_refuses(inputs):
         fgn.chain_forward(CHAIN, x, parameters, version=[])
     with pytest.raises(TypeError, match=r"bias: expected a torch\.Tensor, got list"):
         fgn.chain_forward(CHAIN, x, parameters | {"bias": [0.0] * 16})
-    with pytest.raises(ValueError, match="precision: expected None or 'ieee' or 'tf32'"):
+    with pytest.raises(ValueError, match="precision: expected None or"):
         fgn.chain_forward(CHAIN, x, parameters, precision="fp16")
     elsewhere = parameters["bias"].to("meta")
     with pytest.raises(RuntimeError, match=f"bias: expected it on {x.device}, where x is, got meta"):

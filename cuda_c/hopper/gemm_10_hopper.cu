@@ -598,16 +598,17 @@ static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const v
     args.y = y;
     cudaError_t error = cudaSuccess;
     if (is_float32_accurate(chain)) {
-        args.x_halves = halves_at(workspace, chain->batch, chain->in_features);
-        args.w_halves = halves_at((void *)chain->prepared, chain->out_features, chain->in_features);
-        error = make_halves((const float *)x, chain->batch, chain->in_features, args.x_halves, stream);
+        struct factor_halves factors = factor_halves_at(plan, chain, workspace);
+        args.x_halves = factors.x;
+        args.w_halves = factors.w;
+        error = make_factor_halves(plan, chain, (const float *)x, factors, stream);
     }
     if (error != cudaSuccess)
         return error;
     args.vectors = vectors_of(chain, args.w_halves.unscale);
     if (!describe_matrices(&args, chain, product, x))
         return cudaErrorInvalidValue;
-    const fgn_launch *planned = &plan->launch[is_float32_accurate(chain) ? 1 : 0];
+    const fgn_launch *planned = &plan->launch[halves_launches(plan)];
     error = launch_kernel(plan, planned, &args, product, stream);
     if (error == cudaSuccess && is_float32_accurate(chain)) {
         struct condition unheld = {args.x_halves.unheld, args.w_halves.unheld, false};

@@ -138,9 +138,8 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     plan->choice[PAIR_SHARES_W] = shares_w;
     plan->choice[ROW_UNITS] = row_units;
     plan->choice[COLUMN_UNITS] = column_units;
-    plan->prepared_bytes = prepared_halves_bytes(chain);
     if (halves)
-        plan_halves(chain, plan);
+        plan_halves(chain, device, plan);
     fgn_launch *launch = add_launch(plan, kernel_name(product), pairs * PAIR,
                                     members_of(product) == 1 ? BLOCK_THREADS : LARGE_BLOCK_THREADS);
     launch->cluster = PAIR;

@@ -1,6 +1,7 @@
-/* Make the two float16 halves of a float32 matrix (halves.h says why and what they hold).
+/* Make the two float16 halves of float32 matrices (halves.h says why and what they hold).
  *
- * Idea: a block for each row, or a warp for a short one. One pass finds the row's largest magnitude and the
+ * Idea: a block for each row, or a warp for a short one. Two matrices with rows of one length are made in one
+ * launch, one below the other. One pass finds the row's largest magnitude and the
  * mean of its exponents, a second one scales and splits. In between the threads keep the row in registers, 32
  * values each; of a longer row the rest is read again, from a cache.
  *
@@ -9,6 +10,8 @@
  * Limit: memory bandwidth. */
 #include "shared/halves.h"
 #include "shared/element.h"
+#include "shared/fingerprint.h"
+#include "shared/plan.h"
 #include "shared/team.h"
 
 #define THREADS 256
@@ -26,11 +29,14 @@
 
 struct halves_args {
     const float *matrix;
-    int64_t rows;
+    const float *below; /* the matrix that follows, from row `above` on */
+    int64_t above;
+    int64_t rows; /* of both */
     int64_t columns;
     int team; /* threads for a row: a warp or the block */
     struct halves halves;
-    bool quads; /* rows are made of aligned float4 */
+    bool quads;            /* rows are made of aligned float4 */
+    struct upkeep *upkeep; /* NULL, or: only if the matrix has changed */
 };
 
 /* What one pass over (a part of) a row finds. */
@@ -120,13 +126,12 @@ static inline __device__ void store_quad(uint16_t *high, uint16_t *low, float4 q
     *(uint2 *)low = lows;
 }
 
-__global__ void __launch_bounds__(THREADS) halves_kernel(struct halves_args args) {
-    __shared__ struct spread of_warp[WARPS];
-    int64_t number = blockIdx.x * (int64_t)(THREADS / args.team) + threadIdx.x / args.team;
-    if (number >= args.rows)
-        return; /* a warp's row, so no other warp waits for this one */
+static __forceinline__ __device__ void split_row(const struct halves_args *given, int64_t number,
+                                                 struct spread *of_warp) {
+    const struct halves_args args = *given;
     int member = threadIdx.x % args.team;
-    const float *row = args.matrix + number * args.columns;
+    const float *row = number < args.above ? args.matrix + number * args.columns
+                                           : args.below + (number - args.above) * args.columns;
     const int64_t first = 4 * member, between = 4 * args.team;
     float4 kept[KEPT];
     struct spread mine = {NO_EXPONENT, 0.0f, 0.0f, 0.0f};
@@ -178,6 +183,33 @@ __global__ void __launch_bounds__(THREADS) halves_kernel(struct halves_args args
         high[args.columns + member] = low[args.columns + member] = 0;
 }
 
+/* The last block to end its rows notes that the halves are the matrix's. */
+static __forceinline__ __device__ void note_remade(struct upkeep *upkeep) {
+    __syncthreads();
+    if (threadIdx.x != 0)
+        return;
+    __threadfence();
+    if (atomicAdd(&upkeep->remade, 1u) == gridDim.x - 1) {
+        upkeep->changed = 0;
+        upkeep->remade = 0;
+    }
+}
+
+__global__ void __launch_bounds__(THREADS) halves_kernel(struct halves_args args) {
+    __shared__ struct spread of_warp[WARPS];
+    if (args.upkeep && !args.upkeep->changed)
+        return;
+    int rows_at_once = THREADS / args.team;
+    int64_t first = blockIdx.x * (int64_t)rows_at_once + threadIdx.x / args.team;
+    for (int64_t number = first; number < args.rows; number += gridDim.x * (int64_t)rows_at_once) {
+        split_row(&args, number, of_warp);
+        if (args.team == THREADS)
+            __syncthreads(); /* all have read `of_warp` */
+    }
+    if (args.upkeep)
+        note_remade(args.upkeep);
+}
+
 LAUNCHER(halves_kernel, struct halves_args)
 
 static unsigned long long aligned(unsigned long long bytes) {
@@ -197,39 +229,91 @@ struct halves halves_at(void *memory, int64_t rows, int64_t columns) {
     return halves;
 }
 
+struct halves halves_below(struct halves halves, int64_t rows, int64_t columns) {
+    int64_t values = rows * halves_pitch(columns);
+    struct halves below = {halves.high + values, halves.low + values, halves.unscale + rows, halves.unheld};
+    return below;
+}
+
 /* The threads for a row: a warp where it can keep the whole row in registers. */
 static int team_of(int64_t columns) {
     return columns <= 4 * KEPT * LANES ? LANES : THREADS;
 }
 
-static int64_t blocks_of(int64_t rows, int64_t columns) {
-    return tiles(rows, THREADS / team_of(columns));
+/* Most often nothing has to be made anew, and blocks that only look cost time too: these are there at once.
+ */
+#define MOST_BLOCKS_THAT_LOOK 1056
+
+static int64_t blocks_of(int64_t rows, int64_t columns, bool look) {
+    int64_t blocks = tiles(rows, THREADS / team_of(columns));
+    return look && blocks > MOST_BLOCKS_THAT_LOOK ? MOST_BLOCKS_THAT_LOOK : blocks;
 }
 
-cudaError_t make_halves(const float *matrix, int64_t rows, int64_t columns, struct halves halves,
-                        cudaStream_t stream) {
-    cudaError_t error = cudaMemsetAsync(halves.unheld, 0, sizeof(int), stream);
-    if (error != cudaSuccess)
-        return error;
-    struct halves_args args = {matrix,           rows,   columns,
-                               team_of(columns), halves, columns % 4 == 0 && (uintptr_t)matrix % 16 == 0};
-    dim3 grid = {(unsigned)blocks_of(rows, columns), 1, 1};
+static cudaError_t launch_halves(const float *matrix, int64_t rows, const float *below, int64_t rows_below,
+                                 int64_t columns, struct halves halves, struct upkeep *upkeep,
+                                 cudaStream_t stream) {
+    bool aligned_rows = columns % 4 == 0 && (uintptr_t)matrix % 16 == 0 && (uintptr_t)below % 16 == 0;
+    struct halves_args args = {matrix, below,        rows,  rows + rows_below, columns, team_of(columns),
+                               halves, aligned_rows, upkeep};
+    dim3 grid = {(unsigned)blocks_of(args.rows, columns, upkeep != NULL), 1, 1};
     dim3 block = {THREADS, 1, 1};
     return launch_halves_kernel(grid, block, 0, stream, args);
 }
+
+cudaError_t make_halves(const float *matrix, int64_t rows, const float *below, int64_t rows_below,
+                        int64_t columns, struct halves halves, cudaStream_t stream) {
+    cudaError_t error = cudaMemsetAsync(halves.unheld, 0, sizeof(int), stream);
+    if (error != cudaSuccess)
+        return error;
+    return launch_halves(matrix, rows, below, rows_below, columns, halves, NULL, stream);
+}
+
+/* ---- The plan ---- */
+
+/* A weight of fewer elements is split in each call: that takes less time than to see whether it has changed,
+ * which is two launches more. On an H200 those cost about 5 us, in which memory moves 4 bytes for each of so
+ * many elements. The simulator's time is another matter; there the tests want small ones to be kept too. */
+#define FEWEST_KEPT (4LL << 20)
+#define FEWEST_KEPT_SIMULATED (3LL << 10)
 
 /* Both halves of a matrix, and what undoes its scaling. */
 static int64_t bytes_of_both(int64_t rows, int64_t columns) {
     return rows * (2 * halves_pitch(columns) * sizeof(uint16_t) + sizeof(float));
 }
 
-void plan_halves(const fgn_chain *chain, fgn_plan *plan) {
-    int64_t rows = chain->batch, columns = chain->in_features;
-    fgn_launch *launch = add_launch(plan, "halves_kernel", blocks_of(rows, columns), THREADS);
+static void plan_proof(const fgn_chain *chain, fgn_plan *plan) {
+    int64_t rows = chain->out_features, columns = chain->in_features;
+    fgn_launch *proof = add_launch(plan, "fingerprint_kernel", fingerprint_blocks(rows * columns), THREADS);
+    proof->computes = FGN_FINGERPRINT;
+    proof->writes = FGN_WRITES_WORKSPACE;
+    add_read(proof, sizeof(float) * rows * columns, 0);
+    fgn_launch *halves = add_launch(plan, "halves_kernel", blocks_of(rows, columns, true), THREADS);
+    halves->computes = FGN_WEIGHT_HALVES;
+    halves->writes = FGN_WRITES_WORKSPACE;
+    halves->stands_by = 1;
+}
+
+void plan_halves(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
+    int64_t rows = chain->batch, columns = chain->in_features, below = chain->out_features;
+    bool large = columns * below >= (is_simulator(device) ? FEWEST_KEPT_SIMULATED : FEWEST_KEPT);
+    bool keeps = chain->frozen || large;
+    if (keeps)
+        plan->prepared_bytes = halves_bytes(below, columns) + (chain->frozen ? 0 : sizeof(struct upkeep));
+    else
+        rows += below;
+    fgn_launch *launch = add_launch(plan, "halves_kernel", blocks_of(rows, columns, false), THREADS);
     launch->computes = FGN_HALVES;
     add_read(launch, sizeof(float) * rows * columns, 0);
     add_written(launch, bytes_of_both(rows, columns), FGN_WRITES_WORKSPACE);
     plan->workspace_bytes += halves_bytes(rows, columns);
+    if (keeps && !chain->frozen)
+        plan_proof(chain, plan);
+}
+
+int halves_launches(const fgn_plan *plan) {
+    if (!is_float32_accurate(&plan->chain))
+        return 0;
+    return plan->prepared_bytes > 0 && !plan->chain.frozen ? 3 : 1;
 }
 
 void add_product_of_halves(fgn_launch *launch, const fgn_chain *chain) {
@@ -240,11 +324,46 @@ void add_product_of_halves(fgn_launch *launch, const fgn_chain *chain) {
     add_read(launch, bytes_of_both(chain->out_features, chain->in_features), 0);
 }
 
-unsigned long long prepared_halves_bytes(const fgn_chain *chain) {
-    return is_float32_accurate(chain) ? halves_bytes(chain->out_features, chain->in_features) : 0;
+/* ---- The factors of a chain ---- */
+
+static struct upkeep *upkeep_of(const fgn_chain *chain, void *prepared) {
+    unsigned long long halves = halves_bytes(chain->out_features, chain->in_features);
+    return (struct upkeep *)((unsigned char *)prepared + halves);
 }
 
+/* Frozen: the halves. Else only that there are none yet: each call looks whether they are the weight's. */
 cudaError_t prepare_halves(const fgn_chain *chain, void *prepared, cudaStream_t stream) {
-    return make_halves((const float *)chain->weight, chain->out_features, chain->in_features,
+    if (!chain->frozen)
+        return cudaMemsetAsync(upkeep_of(chain, prepared), 0, sizeof(struct upkeep), stream);
+    return make_halves((const float *)chain->weight, chain->out_features, NULL, 0, chain->in_features,
                        halves_at(prepared, chain->out_features, chain->in_features), stream);
+}
+
+struct factor_halves factor_halves_at(const fgn_plan *plan, const fgn_chain *chain, void *workspace) {
+    int64_t columns = chain->in_features;
+    struct factor_halves factors;
+    if (plan->prepared_bytes > 0) {
+        factors.x = halves_at(workspace, chain->batch, columns);
+        factors.w = halves_at((void *)chain->prepared, chain->out_features, columns);
+    } else {
+        factors.x = halves_at(workspace, chain->batch + chain->out_features, columns);
+        factors.w = halves_below(factors.x, chain->batch, columns);
+    }
+    return factors;
+}
+
+cudaError_t make_factor_halves(const fgn_plan *plan, const fgn_chain *chain, const float *x,
+                               struct factor_halves factors, cudaStream_t stream) {
+    const float *weight = (const float *)chain->weight;
+    int64_t rows = chain->out_features, columns = chain->in_features;
+    if (plan->prepared_bytes == 0)
+        return make_halves(x, chain->batch, weight, rows, columns, factors.x, stream);
+    cudaError_t error = make_halves(x, chain->batch, NULL, 0, columns, factors.x, stream);
+    if (error != cudaSuccess || chain->frozen)
+        return error;
+    struct upkeep *upkeep = upkeep_of(chain, (void *)chain->prepared);
+    error = take_fingerprint(weight, rows * columns, upkeep, factors.w.unheld, stream);
+    if (error == cudaSuccess)
+        error = launch_halves(weight, rows, NULL, 0, columns, factors.w, upkeep, stream);
+    return error;
 }

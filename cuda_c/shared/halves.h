@@ -34,15 +34,38 @@ unsigned long long halves_bytes(int64_t rows, int64_t columns);
 /* The halves in memory of halves_bytes(), 256-byte aligned. */
 struct halves halves_at(void *memory, int64_t rows, int64_t columns);
 
-cudaError_t make_halves(const float *matrix, int64_t rows, int64_t columns, struct halves halves,
-                        cudaStream_t stream);
+/* The halves of the rows that follow the first `rows`. */
+struct halves halves_below(struct halves halves, int64_t rows, int64_t columns);
 
-/* A launch that makes the halves of x, in the workspace. */
-void plan_halves(const fgn_chain *chain, fgn_plan *plan);
+/* Of one matrix, and of another one (NULL: none) whose rows follow. */
+cudaError_t make_halves(const float *matrix, int64_t rows, const float *below, int64_t rows_below,
+                        int64_t columns, struct halves halves, cudaStream_t stream);
+
+/* ---- The factors of a chain, for rungs that split them ----
+ *
+ * x is split in each call. What becomes of the weight:
+ *   frozen      its halves are kept, and the caller answers for it that the weight is still theirs;
+ *   large       its halves are kept, and each call takes the weight's fingerprint (fingerprint.h): the weight
+ *               is read once more, and its halves are made anew where it has changed;
+ *   small       it is split in each call, together with x.
+ * What is kept is in chain->prepared. */
+struct factor_halves {
+    struct halves x;
+    struct halves w;
+};
+
+/* The launches that make the halves, first in the plan, and the memory that they are in. */
+void plan_halves(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan);
+
+/* How many launches of the plan these are. */
+int halves_launches(const fgn_plan *plan);
 
 /* A launch's product of halves: it reads both halves of both factors and what undoes their scaling. */
 void add_product_of_halves(fgn_launch *launch, const fgn_chain *chain);
 
-/* A weight's halves, as what rungs that split factors prepare. */
-unsigned long long prepared_halves_bytes(const fgn_chain *chain);
+struct factor_halves factor_halves_at(const fgn_plan *plan, const fgn_chain *chain, void *workspace);
+cudaError_t make_factor_halves(const fgn_plan *plan, const fgn_chain *chain, const float *x,
+                               struct factor_halves factors, cudaStream_t stream);
+
+/* A rung's prepare(), for what is kept of the weight. */
 cudaError_t prepare_halves(const fgn_chain *chain, void *prepared, cudaStream_t stream);

@@ -668,9 +668,8 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     static const char *const names[] = {"tensor_core_tf32_kernel", "tensor_core_float16_kernel",
                                         "tensor_core_bfloat16_kernel", "tensor_core_split_float32_kernel"};
     bool halves = is_float32_accurate(chain);
-    plan->prepared_bytes = prepared_halves_bytes(chain);
     if (halves)
-        plan_halves(chain, plan);
+        plan_halves(chain, device, plan);
     int columns = columns_of_tile(chain);
     int64_t blocks = tiles(chain->batch, TILE_ROWS) * tiles(chain->out_features, columns);
     fgn_launch *product = add_launch(plan, names[kernel_of(chain)], blocks, THREADS);
@@ -716,7 +715,7 @@ static cudaError_t launch_product(const fgn_plan *plan, const fgn_launch *planne
 }
 
 /* The factors as they are, or as halves. */
-static cudaError_t set_factors(const fgn_chain *chain, const void *x, void *workspace,
+static cudaError_t set_factors(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *workspace,
                                struct tensor_core_args *args, cudaStream_t stream) {
     if (!is_float32_accurate(chain)) {
         args->x[0] = x;
@@ -726,25 +725,24 @@ static cudaError_t set_factors(const fgn_chain *chain, const void *x, void *work
                        (uintptr_t)chain->weight % PIECE == 0;
         return cudaSuccess;
     }
-    struct halves of_x = halves_at(workspace, chain->batch, chain->in_features);
-    struct halves of_w = halves_at((void *)chain->prepared, chain->out_features, chain->in_features);
-    args->x[0] = of_x.high;
-    args->x[1] = of_x.low;
-    args->w[0] = of_w.high;
-    args->w[1] = of_w.low;
-    args->x_unscale = of_x.unscale;
-    args->w_unscale = of_w.unscale;
-    args->held.either = of_x.unheld;
-    args->held.or_this = of_w.unheld;
+    struct factor_halves factors = factor_halves_at(plan, chain, workspace);
+    args->x[0] = factors.x.high;
+    args->x[1] = factors.x.low;
+    args->w[0] = factors.w.high;
+    args->w[1] = factors.w.low;
+    args->x_unscale = factors.x.unscale;
+    args->w_unscale = factors.w.unscale;
+    args->held.either = factors.x.unheld;
+    args->held.or_this = factors.w.unheld;
     args->held.unless = true;
     args->row_bytes = halves_pitch(chain->in_features) * sizeof(uint16_t);
     args->pieces = true;
-    return make_halves((const float *)x, chain->batch, chain->in_features, of_x, stream);
+    return make_factor_halves(plan, chain, (const float *)x, factors, stream);
 }
 
 static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
                            void *workspace, cudaStream_t stream) {
-    const fgn_launch *product = &plan->launch[is_float32_accurate(chain) ? 1 : 0];
+    const fgn_launch *product = &plan->launch[halves_launches(plan)];
     struct tensor_core_args args;
     memset(&args, 0, sizeof args);
     args.batch = chain->batch;
@@ -758,7 +756,7 @@ static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const v
     args.after = operators_after(chain);
     args.y = has_intermediate(chain) ? workspace : y;
     args.y_type = has_second_launch(chain) ? FGN_FLOAT32 : chain->type;
-    cudaError_t error = set_factors(chain, x, workspace, &args, stream);
+    cudaError_t error = set_factors(plan, chain, x, workspace, &args, stream);
     if (error == cudaSuccess)
         error = launch_product(plan, product, chain, &args, stream);
     if (error == cudaSuccess && has_second_launch(chain)) {

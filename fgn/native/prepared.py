@@ -1,73 +1,207 @@
-"""What is made of a parameter once and used while it stays the same.
+"""What is kept of a weight beside the weight itself, and why it is never out of date.
 
-Some kernels read a parameter in a form of their own: vectors in float32, and for the product that is as
-accurate as float32 on tensor cores, the weight as two halves. Making it costs a pass over the parameter, so
-it is kept beside the parameter's memory, and made again when the parameter has changed.
+For products that are as accurate as float32 on tensor cores, a weight is split into two float16 halves, which
+takes longer than to read it. So the halves of a large weight are kept. They are used in one of two ways:
 
-A change is seen by torch's version counter, which every in-place operation increases, also through views;
-what goes around it (`tensor.data`, another library) has to be followed by `forget()`. While a CUDA graph is
-captured nothing kept is used: the graph makes it on each replay, from what the parameter is then.
+proven   The default. Each call takes the weight's fingerprint on the GPU (`cuda_c/shared/fingerprint.h`) and
+         makes the halves anew where it has changed. It does not matter who has written to the weight: an
+         optimizer, a fused one too, `.data`, another library, another kernel. The memory belongs to one
+         stream.
+frozen   After `freeze()`. The caller answers for it that the weight stays what it is, and no call looks.
+         What torch's version counter sees (in-place operations, `load_state_dict()`, optimizers that are not
+         fused) is followed all the same; what goes around it is not, and results are then those of the old
+         weight.
+
+A CUDA graph that is captured without `freeze()` splits the weight on each replay, from what it is then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
+
+# The same weight on more streams than these is split in each call on the others.
+MOST_STREAMS = 2
 
 
 @dataclass
 class _Kept:
+    """memory: what is kept. version: torch's, of the weight. stream: where it was made, until `made`."""
+
     storage: StorageWeakRef
-    version: int
-    value: Tensor
-    stream: torch.cuda.Stream | None
+    memory: Tensor
+    version: int | None
+    stream: int
     made: torch.cuda.Event | None
 
 
+_lock = threading.RLock()
 _kept: dict[tuple, _Kept] = {}
+_frozen: dict[int, StorageWeakRef] = {}
+# What graphs that were captured read: it stays as long as the weight does.
+_captured: list[tuple[StorageWeakRef, Tensor]] = []
 
 
 def forget():
-    """Forgets all that is kept: the next calls make it again."""
-    _kept.clear()
+    """Forgets all that is kept: the next calls make it again. What is frozen stays frozen."""
+    with _lock:
+        _kept.clear()
 
 
 @contextmanager
 def nothing_kept():
     """Inside, nothing is kept from before, and nothing that is made is kept for after."""
     global _kept
-    outside, _kept = _kept, {}
+    with _lock:
+        outside, _kept = _kept, {}
     try:
         yield
     finally:
-        _kept = outside
+        with _lock:
+            _kept = outside
 
 
-def of(parameter: Tensor, form: str, make: Callable[[], Tensor]) -> Tensor:
-    """What `make()` returns for this parameter, made anew only when the parameter is not what it was.
+# ------------------------------------------------------------------------------------------------------------
+# Freezing
 
-    form: the name of what is made. On a GPU it is made, and may be used, on the current stream.
+
+def _weights(model: nn.Module | Tensor) -> Iterator[Tensor]:
+    if isinstance(model, Tensor):
+        yield model
+    elif isinstance(model, nn.Module):
+        yield from model.parameters()
+        yield from model.buffers()
+    else:
+        raise TypeError(f"model: expected a torch.nn.Module or a torch.Tensor, got {type(model).__name__}")
+
+
+def freeze(model: nn.Module | Tensor):
+    """Lets fgn keep what it makes of the weights of `model` without looking whether they have changed.
+
+    For inference with weights that stay what they are: a call in "ieee" then saves one pass over the weight.
+    model: a module, with all its parameters and buffers, or one weight. Returns it.
+
+    From now on only changes that torch's version counter sees are followed. After any other one (a fused
+    optimizer, `.data`, another library or kernel, `numpy()` views) results are silently those of the old
+    weight: call `thaw()` before, or `freeze()` again after it, which makes everything anew. What is frozen is
+    the memory of the weights: copies, such as `copy.deepcopy()`, `.to()` another device or dtype and `pickle`
+    make them, are not frozen.
     """
-    on_gpu = parameter.device.type == "cuda"
-    if parameter.is_inference() or (on_gpu and torch.cuda.is_current_stream_capturing()):
-        return make()
-    storage = StorageWeakRef(parameter.untyped_storage())
-    layout = (parameter.storage_offset(), tuple(parameter.shape), parameter.stride(), parameter.dtype)
-    key = (form, storage.cdata, *layout)
-    kept = _kept.get(key)
-    if kept is None or kept.storage.expired() or kept.version != parameter._version:
-        for old in [key for key, kept in _kept.items() if kept.storage.expired()]:
+    with _lock:
+        for weight in _weights(model):
+            _frozen[weight.untyped_storage()._cdata] = StorageWeakRef(weight.untyped_storage())
+            _drop(weight)
+        for number in [number for number, storage in _frozen.items() if storage.expired()]:
+            del _frozen[number]
+    return model
+
+
+def thaw(model: nn.Module | Tensor):
+    """Ends what `freeze()` began: each call looks again whether a weight has changed. Returns `model`."""
+    with _lock:
+        for weight in _weights(model):
+            _frozen.pop(weight.untyped_storage()._cdata, None)
+            _drop(weight)
+    return model
+
+
+def is_frozen(weight: Tensor) -> bool:
+    """Whether the weight's memory is frozen."""
+    if not _frozen:
+        return False
+    storage = _frozen.get(weight.untyped_storage()._cdata)
+    return storage is not None and not storage.expired()
+
+
+# ------------------------------------------------------------------------------------------------------------
+# What is kept
+
+
+def _drop(weight: Tensor):
+    """Forgets what is kept of this weight, and what has outlived its own."""
+    number = weight.untyped_storage()._cdata
+    for key in [key for key, kept in _kept.items() if key[0] == number or kept.storage.expired()]:
+        del _kept[key]
+
+
+def _place(weight: Tensor, size: int) -> tuple:
+    storage = weight.untyped_storage()._cdata
+    return storage, size, weight.storage_offset(), weight.shape, weight.stride(), weight.dtype
+
+
+def _stream(weight: Tensor) -> int:
+    if weight.device.type != "cuda":
+        return 0
+    return torch.cuda.current_stream(weight.device).cuda_stream
+
+
+def is_captured(weight: Tensor) -> bool:
+    """Whether the current stream is captured into a CUDA graph."""
+    return weight.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
+def _key(weight: Tensor, size: int, frozen: bool) -> tuple:
+    return (*_place(weight, size), None if frozen else _stream(weight))
+
+
+def find(weight: Tensor, size: int, frozen: bool) -> Tensor | None:
+    """The memory of `size` bytes that is kept of the weight and may be used now, on the current stream.
+
+    None where there is none yet, or none for the weight as torch knows it to be, and where a CUDA graph is
+    captured.
+    """
+    kept = _kept.get(_key(weight, size, frozen))
+    if kept is None or kept.storage.expired() or (is_captured(weight) and not frozen):
+        return None
+    if frozen:
+        if kept.version != _version(weight):
+            return None
+        if kept.made is not None and kept.stream != _stream(weight):
+            _share(kept, weight)
+    return kept.memory
+
+
+def _share(kept: _Kept, weight: Tensor):
+    """Makes the current stream wait for what another one has made."""
+    if is_captured(weight):
+        return  # a capture begins with a wait for all streams
+    stream = torch.cuda.current_stream(weight.device)
+    stream.wait_event(kept.made)
+    kept.memory.record_stream(stream)
+
+
+def _version(weight: Tensor) -> int | None:
+    return None if weight.is_inference() else weight._version
+
+
+def keep(weight: Tensor, size: int, frozen: bool, write: Callable[[Tensor], None]) -> Tensor | None:
+    """`find()`, or else new memory that is kept from now on, after `write(memory)` on the current stream.
+
+    None where it could not be kept: a CUDA graph is captured, or the weight is used on many streams.
+    """
+    if (memory := find(weight, size, frozen)) is not None:
+        if frozen and is_captured(weight):
+            _captured.append((StorageWeakRef(weight.untyped_storage()), memory))
+        return memory
+    if is_captured(weight):
+        return None
+    key = _key(weight, size, frozen)
+    if not frozen and sum(other[:-1] == key[:-1] for other in list(_kept)) >= MOST_STREAMS:
+        return None
+    memory = torch.empty(size, dtype=torch.uint8, device=weight.device)
+    write(memory)
+    on_gpu = weight.device.type == "cuda"
+    made = torch.cuda.current_stream(weight.device).record_event() if on_gpu and frozen else None
+    storage = StorageWeakRef(weight.untyped_storage())
+    with _lock:
+        for old in [old for old, other in _kept.items() if other.storage.expired()]:
             del _kept[old]
-        stream = torch.cuda.current_stream(parameter.device) if on_gpu else None
-        value = make()
-        made = stream.record_event() if on_gpu else None
-        _kept[key] = kept = _Kept(storage, parameter._version, value, stream, made)
-    elif on_gpu and (stream := torch.cuda.current_stream(parameter.device)) != kept.stream:
-        stream.wait_event(kept.made)
-        kept.value.record_stream(stream)
-    return kept.value
+        _captured[:] = [held for held in _captured if not held[0].expired()]
+        _kept[key] = _Kept(storage, memory, _version(weight), _stream(weight), made)
+    return memory

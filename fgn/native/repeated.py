@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
+from fgn.native import prepared
 from fgn.native.library import ffi, interruptible, is_counting
 
 # ------------------------------------------------------------------------------------------------------------
@@ -79,17 +80,34 @@ class Call:
     chain: is kept so that its id stays its own. c_chain: the struct, this thread's. arguments: of the
     parameters in their order, None for those that there are not. run: the C function on integers for
     pointers; it takes x, y, the workspace, its size and the stream, and returns a status.
-    raise_for: raises for a status that is not FGN_OK.
+    raise_for: raises for a status that is not FGN_OK. splits: whether the version splits the weight; then
+    whether that is frozen, the bytes that are kept of it, that memory, and where its address goes.
     """
 
     __slots__ = (
         *("chain", "library", "c_chain", "arguments", "run", "raise_for", "device", "y_shape"),
-        *("workspace_bytes", "prepared"),
+        *("workspace_bytes", "splits", "frozen", "prepared_bytes", "prepared", "prepared_at"),
     )
 
     def __init__(self, **fields):
         for name, value in fields.items():
             setattr(self, name, value)
+
+    def find_prepared(self, weight: Tensor) -> bool:
+        """Whether what is kept of the weight, if anything is, is there as it was; its address goes into the
+        struct."""
+        frozen = prepared.is_frozen(weight)
+        if frozen != self.frozen:
+            return False
+        if not self.prepared_bytes:
+            return True
+        memory = prepared.find(weight, self.prepared_bytes, frozen)
+        if memory is None:
+            return False
+        if memory is not self.prepared:
+            self.prepared_at[0] = memory.data_ptr()
+            self.prepared = memory
+        return True
 
     def __call__(self, x: Tensor, parameters: tuple[Tensor | None, ...]) -> Tensor | None:
         """The result, or None where a tensor is not one that can be used as it is."""
@@ -112,7 +130,7 @@ class Call:
                 if not pointer or pointer & 15:
                     return None
                 argument.at[0] = argument.pointer = pointer
-        if self.prepared is not None and not self.prepared(self.c_chain, parameters[0]):
+        if self.splits and not self.find_prepared(parameters[0]):
             return None
         y = x.new_empty(self.y_shape)
         size = self.workspace_bytes

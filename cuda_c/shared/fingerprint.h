@@ -1,0 +1,48 @@
+/* Is a matrix in the device's memory what it was? A fingerprint of 122 bits, over all bits of it.
+ *
+ * What is made of a weight can be kept only as long as the weight stays the same. Who writes to it need not
+ * tell: an optimizer's fused kernel, another library, a copy. So the device reads the weight at the speed of
+ * memory and compares its fingerprint with the one that was taken when the kept thing was made. The host does
+ * not wait: `changed` is for the kernels that come next on the stream.
+ *
+ * The fingerprint. The matrix is a row of 32-bit words, cut into chunks of 32. Of each chunk two digests are
+ * taken, with keys k (NH; Black, Halevi, Krawczyk, Krovetz and Rogaway, "UMAC: Fast and secure message
+ * authentication", 1999):
+ *     digest = sum over pairs of words a, b of ((a + k) mod 2^32) ((b + k') mod 2^32)   mod 2^64
+ * and each half of a digest is multiplied by a key of the chunk's own and added up over all chunks:
+ *     sum = sum over chunks of (A_c low(digest) + B_c high(digest))                      mod 2^61 - 1
+ * The two sums, one for each digest, are the fingerprint.
+ *
+ * What it misses. For two different matrices and random keys, the digests of a chunk in which they differ are
+ * equal with a probability of at most 2^-32, and where they are not, the sums are equal with one of 2^-61;
+ * so a sum misses a change with less than 2^-31.99, and both, whose keys differ, with less than 2^-63. The
+ * keys here are fixed numbers that look random (splitmix64), so that holds for matrices that were not made to
+ * deceive these very keys. Where a value is counts as much as what it is: each place has its own keys. */
+#pragma once
+
+#include "shared/rung.h"
+
+/* One partial result a block: blocks enough to keep memory busy, four for each multiprocessor of an H200. */
+#define FINGERPRINT_BLOCKS 528
+
+struct fingerprint {
+    uint64_t sum[2];
+};
+
+/* What lies beside the thing that is kept. All zeros: nothing is kept yet. */
+struct upkeep {
+    struct fingerprint kept;                        /* of the matrix that the kept thing was made from */
+    struct fingerprint partial[FINGERPRINT_BLOCKS]; /* of each block */
+    unsigned fingerprinted;                         /* blocks that have written theirs */
+    unsigned remade;                                /* blocks that have made their part anew */
+    int changed;                                    /* set here, cleared by who has made the thing anew */
+};
+
+/* The blocks of the launch. */
+int64_t fingerprint_blocks(int64_t elements);
+
+/* Sets `changed` if the matrix is not what `kept` says, which is then its new fingerprint; and clears
+ * `cleared` in that case. A change that was not yet acted upon stays noted. Calls for one struct upkeep must
+ * follow each other on one stream. */
+cudaError_t take_fingerprint(const float *matrix, int64_t elements, struct upkeep *upkeep, int *cleared,
+                             cudaStream_t stream);
