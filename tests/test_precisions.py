@@ -227,28 +227,6 @@ def test_precision_follows_torch():
     assert resolve(None, torch.bfloat16) == "bf16" and resolve(None, torch.float16) == "fp16"
 
 
-def test_what_is_prepared_is_made_again_when_its_parameter_changes(device):
-    made = []
-
-    def double(parameter):
-        return prepared.of(parameter, "doubled", lambda: made.append(1) or 2 * parameter)
-
-    parameter = torch.nn.Parameter(torch.rand(8, device=device))
-    assert torch.equal(double(parameter), 2 * parameter) and torch.equal(double(parameter), 2 * parameter)
-    assert len(made) == 1
-    with torch.no_grad():
-        parameter[3] = 7.0
-    assert torch.equal(double(parameter), 2 * parameter) and len(made) == 2
-    view = parameter.view(2, 4)
-    with torch.no_grad():
-        view.add_(1)
-    assert torch.equal(double(parameter), 2 * parameter) and len(made) == 3
-    assert double(view).shape == (2, 4) and len(made) == 4
-    prepared.forget()
-    double(parameter)
-    assert len(made) == 5
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @every_precision
 @every_version
