@@ -23,6 +23,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from fgn import transforms
 from fgn.chains import POINTWISE, Chain, Pointwise, Shape
 from fgn.native import prepared, repeated
 from fgn.native.library import ffi, for_device, interruptible, version_names
@@ -465,8 +466,18 @@ def _chain_forward(
 
 
 @_chain_forward.register_fake
-def _(x, weight, *others):
-    return x.new_empty(x.shape[0], weight.shape[0])
+def _(x, weight, bias, norm_weight, norm_bias, channels, before, after, constants, groups, *others):
+    steps = (part.partition(":") for part in f"{before} {after}".split())
+    whole = [POINTWISE[kind].operand == "tensor" for kind, _, name in steps if name]
+    vectors = {"bias": bias, "norm_weight": norm_weight, "norm_bias": norm_bias}
+    for number, (operand, tensor) in enumerate(zip(channels, whole, strict=True)):
+        if tensor:
+            _check_shape(f"operand {number}", operand, x.shape[0], weight.shape[0])
+        else:
+            vectors[f"operand {number}"] = operand
+    batch, _, out_features = _check_linear(x, weight, vectors)
+    _check_groups(groups, out_features)
+    return x.new_empty(batch, out_features)
 
 
 @torch.library.custom_op("fgn::linear", mutates_args=())
@@ -477,8 +488,9 @@ def _linear(
 
 
 @_linear.register_fake
-def _(x, weight, *others):
-    return x.new_empty(x.shape[0], weight.shape[0])
+def _(x, weight, bias, *others):
+    batch, _, out_features = _check_linear(x, weight, {"bias": bias})
+    return x.new_empty(batch, out_features)
 
 
 @torch.library.custom_op("fgn::group_norm", mutates_args=())
@@ -508,7 +520,13 @@ def _group_norm(
 
 @_group_norm.register_fake
 def _(x, num_groups, weight, bias, eps, version):
-    return torch.empty_like(x)
+    _check_shape("x", x, "batch", "channels")
+    _check_vectors(x.shape[1], x, {"weight": weight, "bias": bias})
+    _check_groups(num_groups, x.shape[1])
+    return x.new_empty(x.shape)
+
+
+transforms.register(_chain_forward, _linear, _group_norm)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -577,6 +595,13 @@ def chain_forward(
         y = repeated.repeat(chain, x, tensors, version, precision)
         if y is not None:
             return y
+    if not ordinary:
+        transforms.refuse_forward_mode(x, *parameters.values())
+        dtype = transforms.autocast_dtype(x)
+        if dtype is not None:
+            cast = transforms.cast_for_autocast(dtype, parameters, ("weight", *chain.tensors))
+            with torch.autocast(x.device.type, enabled=False):
+                return chain_forward(chain, x.to(dtype), cast, version)
     missing = [name for name in ("weight", *chain.operands) if parameters.get(name) is None]
     if missing:
         names = ", ".join(parameters) or "none"
@@ -612,15 +637,25 @@ def linear(
 ) -> Tensor:
     """y = x W^T + bias by a version's matrix product alone.
 
-    x: (batch, in_features), weight: (out_features, in_features), bias: (out_features,) or None; version and
-    precision as in `chain_forward()`. Returns (batch, out_features), of x's dtype.
+    x: (batch, in_features), or with several dimensions before in_features, as nn.Linear takes it; weight:
+    (out_features, in_features), bias: (out_features,) or None; version and precision as in `chain_forward()`.
+    Returns (batch, out_features), or x's dimensions before in_features and out_features, of x's dtype.
     """
     ordinary = repeated.is_ordinary()
     if ordinary:
         y = repeated.repeat(PRODUCT, x, (weight, bias, None, None), version, precision)
         if y is not None:
             return y
+    if isinstance(x, Tensor) and x.dim() > 2:
+        return linear(x.flatten(0, -2), weight, bias, version, precision).unflatten(0, x.shape[:-1])
     given = {"weight": weight} if bias is None else {"weight": weight, "bias": bias}
+    if not ordinary:
+        transforms.refuse_forward_mode(x, weight, bias)
+        dtype = transforms.autocast_dtype(x)
+        if dtype is not None:
+            cast = transforms.cast_for_autocast(dtype, given, ("weight",))
+            with torch.autocast(x.device.type, enabled=False):
+                return linear(x.to(dtype), **cast, version=version)
     _check_call(version, precision, x, **given)
     if ordinary and _are_ordinary(x, *given.values()):
         return run_chain(PRODUCT, x, given, version, precision=precision)
@@ -637,10 +672,14 @@ def group_norm(
 ) -> Tensor:
     """GroupNorm by a version's GroupNorm alone: statistics per sample and group, biased variance.
 
-    x: (batch, channels), float32; num_groups divides channels; weight and bias: (channels,) or None. Returns
-    (batch, channels).
+    x: (batch, channels), float32, float16 or bfloat16; num_groups divides channels; weight and bias:
+    (channels,) or None, of that dtype or float32. Returns (batch, channels), of x's dtype. The statistics are
+    float32's in all of them.
     """
+    transforms.refuse_forward_mode(x, weight, bias)
     given = {name: value for name, value in (("weight", weight), ("bias", bias)) if value is not None}
-    _check_kind("x", x, None, (torch.float32,))
     _check_call(version, None, x, **given)
+    if x.dtype != torch.float32:
+        wide = [None if value is None else value.float() for value in (weight, bias)]
+        return group_norm(x.float(), num_groups, *wide, eps, version).to(x.dtype)
     return _group_norm(x, num_groups, weight, bias, eps, version)

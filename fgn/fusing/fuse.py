@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import threading
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -139,6 +140,8 @@ class FusedForward:
         self.options = self if options is None else options
         self.traced: list[_Traced] = []
         self.reason: str | None = None
+        signature = inspect.signature(self.original)
+        self.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
 
     def __getstate__(self):
         return self.__dict__ | {"traced": [], "reason": None}
@@ -147,6 +150,11 @@ class FusedForward:
     def original(self):
         """The function that computes what torch computes."""
         return forward_of(self.module) if self.forward is None else self.forward
+
+    @property
+    def __code__(self):
+        """Where the forward() stands that this replaces; torch.export names it."""
+        return self.original.__code__
 
     def current(self) -> _Traced | None:
         """The graph of the module as it is now, or None where it is left to torch."""

@@ -1,0 +1,131 @@
+"""What torch's transforms make of fgn's operators: autocast, vmap, forward-mode derivatives, counting.
+
+`fgn.functional` has the operators; it asks here only where a call is not an ordinary one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+from torch._functorch.pyfunctorch import retrieve_all_functorch_interpreters
+from torch.autograd import forward_ad
+from torch.utils.flop_counter import register_flop_formula
+
+
+def autocast_dtype(x) -> torch.dtype | None:
+    """The dtype in which torch.autocast wants products of x to be, or None where it does not want any."""
+    if not isinstance(x, Tensor) or x.device.type not in ("cpu", "cuda"):
+        return None
+    if not torch.is_autocast_enabled(x.device.type) or not x.is_floating_point() or x.dtype == torch.float64:
+        return None
+    return torch.get_autocast_dtype(x.device.type)
+
+
+def cast_for_autocast(
+    dtype: torch.dtype, parameters: Mapping[str, Tensor | None], of_x: tuple[str, ...]
+) -> dict[str, Tensor | None]:
+    """The parameters for a chain in `dtype`. of_x: the names of those that have x's dtype; the others may
+    stay float32."""
+
+    def cast(name: str, value):
+        if not isinstance(value, Tensor) or not value.is_floating_point() or value.dtype == torch.float64:
+            return value
+        return value if name not in of_x and value.dtype == torch.float32 else value.to(dtype)
+
+    return {name: cast(name, value) for name, value in parameters.items()}
+
+
+def refuse_forward_mode(*tensors):
+    """RuntimeError where a tensor carries a forward-mode derivative: the operators would take it for 0."""
+    if forward_ad._current_level < 0:
+        return
+    interpreters = retrieve_all_functorch_interpreters()
+    dual = any(
+        isinstance(tensor, Tensor)
+        and (
+            torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+            if interpreters
+            else forward_ad.unpack_dual(tensor).tangent is not None
+        )
+        for tensor in tensors
+    )
+    if dual:
+        raise RuntimeError("fgn has no forward-mode derivatives (torch.func.jvp, dual tensors, jacfwd)")
+
+
+def _rows(tensor: Tensor, dim: int) -> Tensor:
+    """(batch, ...) with a further dimension, as rows: the further dimension first."""
+    return tensor.movedim(dim, 0).flatten(0, 1)
+
+
+def register(chain_operator, linear_operator, norm_operator):
+    """Registers vmap and the count of operations of the three operators."""
+
+    @torch.library.register_vmap("fgn::chain_forward")
+    def _(info, dims, x, weight, bias, norm_weight, norm_bias, operands, before, after, *rest):
+        names = [part.partition(":")[2] for part in (before + " " + after).split() if ":" in part]
+        whole = [
+            operand.dim() - (dim is not None) == 2 for operand, dim in zip(operands, dims[5], strict=True)
+        ]
+        assert len(names) == len(operands)
+        vectors_batched = any(dim is not None for dim in dims[1:5]) or any(
+            dim is not None and not tensor for dim, tensor in zip(dims[5], whole, strict=True)
+        )
+        if dims[0] is None or vectors_batched:
+            return _one_by_one(
+                chain_operator,
+                info,
+                dims,
+                x,
+                weight,
+                bias,
+                norm_weight,
+                norm_bias,
+                operands,
+                before,
+                after,
+                *rest,
+            )
+        flat = []
+        for operand, dim, tensor in zip(operands, dims[5], whole, strict=True):
+            if tensor and dim is None:
+                operand, dim = operand.expand(info.batch_size, *operand.shape), 0
+            flat.append(_rows(operand, dim) if tensor else operand)
+        y = chain_operator(
+            _rows(x, dims[0]), weight, bias, norm_weight, norm_bias, flat, before, after, *rest
+        )
+        return y.unflatten(0, (info.batch_size, -1)), 0
+
+    @torch.library.register_vmap("fgn::linear")
+    def _(info, dims, x, weight, bias, *rest):
+        if dims[0] is None or dims[1] is not None or dims[2] is not None:
+            return _one_by_one(linear_operator, info, dims, x, weight, bias, *rest)
+        y = linear_operator(_rows(x, dims[0]), weight, bias, *rest)
+        return y.unflatten(0, (info.batch_size, -1)), 0
+
+    @torch.library.register_vmap("fgn::group_norm")
+    def _(info, dims, x, groups, weight, bias, *rest):
+        if dims[0] is None or dims[2] is not None or dims[3] is not None:
+            return _one_by_one(norm_operator, info, dims, x, groups, weight, bias, *rest)
+        y = norm_operator(_rows(x, dims[0]), groups, weight, bias, *rest)
+        return y.unflatten(0, (info.batch_size, -1)), 0
+
+    @register_flop_formula([torch.ops.fgn.chain_forward, torch.ops.fgn.linear])
+    def _(x_shape, weight_shape, *others, out_shape=None, **keywords):
+        return 2 * x_shape[0] * x_shape[1] * weight_shape[0]
+
+
+def _one_by_one(run, info, dims, *arguments):
+    """One call for each index of the further dimension, where parameters have it."""
+
+    def at(argument, dim, index):
+        if isinstance(argument, (list, tuple)):
+            return [at(part, of_part, index) for part, of_part in zip(argument, dim, strict=True)]
+        return argument if dim is None else argument.select(dim, index)
+
+    results = []
+    for index in range(info.batch_size):
+        results.append(run(*(at(part, dim, index) for part, dim in zip(arguments, dims, strict=True))))
+    return torch.stack(results), 0

@@ -1,0 +1,209 @@
+"""fgn under what torch does to modules: compile, export, autocast, vmap, CUDA graphs, checkpoint."""
+
+import copy
+
+import pytest
+import torch
+from accuracy import with_groups
+from torch import nn
+from torch.autograd import forward_ad
+from torch.library import opcheck
+from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
+
+import fgn
+from fgn.chains import CHAINS, Chain, Pointwise, Shape, random_inputs
+
+RESIDUAL = Chain(
+    "residual", (Pointwise("gelu"),), 4, (Pointwise("add_tensor", tensor="skip"), Pointwise("relu"))
+)
+CHAIN = with_groups(CHAINS["gemm_biasadd_hardtanh_mish_groupnorm"], 4)
+PLAIN = with_groups(CHAINS["gemm_groupnorm_hardtanh"], 4)
+each_chain = pytest.mark.parametrize("chain", [CHAIN, PLAIN, RESIDUAL], ids=lambda chain: chain.name)
+
+
+def inputs(chain, device, dtype=torch.float32, batch=6):
+    return random_inputs(chain, Shape(batch, 16, 24, 4), device, dtype=dtype)
+
+
+def model(device):
+    torch.manual_seed(0)
+    return fgn.fuse(
+        nn.Sequential(nn.Linear(16, 24), nn.GELU(), nn.GroupNorm(4, 24), nn.ReLU()).to(device).eval()
+    )
+
+
+def arguments_of(chain, x, parameters):
+    """The arguments of the registered operator."""
+    from fgn.functional import _format
+
+    steps = chain.before + chain.after
+    return (
+        x,
+        *(parameters.get(name) for name in ("weight", "bias", "norm_weight", "norm_bias")),
+        [parameters[name] for name in chain.operands],
+        _format(chain.before),
+        _format(chain.after),
+        [constant for step in steps for constant in (step.a, step.b)],
+        chain.groups,
+        chain.eps,
+        None,
+        None,
+    )
+
+
+@each_chain
+def test_opcheck(chain, device):
+    x, parameters = inputs(chain, device)
+    tests = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
+    opcheck(torch.ops.fgn.chain_forward, arguments_of(chain, x, parameters), test_utils=tests)
+
+
+def test_opcheck_of_the_parts(device):
+    x, parameters = inputs(PLAIN, device)
+    tests = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
+    opcheck(torch.ops.fgn.linear, (x, parameters["weight"], None, None, None), test_utils=tests)
+    transposed = parameters["weight"].t()
+    opcheck(torch.ops.fgn.group_norm, (transposed, 3, None, None, 1e-5, None), test_utils=tests)
+
+
+def test_fake_tensors_have_the_shapes_and_strides_of_the_real_ones(device):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    a = torch.randn(24, 16, device=device)
+    with FakeTensorMode() as mode:
+        transposed = mode.from_tensor(a).t()
+        fake = fgn.group_norm(transposed, 8)
+        assert fake.stride() == fgn.group_norm(a.t(), 8).stride() if False else fake.is_contiguous()
+        with pytest.raises(ValueError, match="groups: expected a number that divides 24 channels, got 5"):
+            fgn.group_norm(transposed, 5)
+        with pytest.raises(ValueError, match=r"x: expected shape \(batch, 16\), got \(3, 15\)"):
+            fgn.linear(torch.empty(3, 15), torch.empty(24, 16))
+    assert fgn.group_norm(a.t(), 8).is_contiguous()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_autocast(dtype, device):
+    fused = model(device)
+    x = torch.randn(6, 16, device=device)
+    half = copy.deepcopy(fused).to(dtype)
+    expected = half(x.to(dtype))
+    with torch.autocast(device.type, dtype=dtype):
+        y = fused(x)
+        behind = fused(nn.functional.linear(x, torch.eye(16, device=device)))
+        assert fgn.linear(x, fused[0].weight, fused[0].bias).dtype == dtype
+    assert y.dtype == behind.dtype == dtype
+    assert torch.allclose(y.float(), expected.float(), rtol=2e-2, atol=2e-2)
+    assert torch.allclose(behind.float(), expected.float(), rtol=2e-2, atol=2e-2)
+    assert fused(x).dtype == torch.float32
+
+
+@each_chain
+def test_vmap(chain, device):
+    x, parameters = inputs(chain, device, batch=6)
+    xs = torch.stack([x, 2 * x, -x], 1)
+
+    def run(x, **others):
+        return fgn.chain_forward(chain, x, parameters | others)
+
+    expected = torch.stack([run(xs[:, i]) for i in range(3)])
+    assert torch.equal(torch.vmap(run, in_dims=1)(xs), expected)
+    weights = torch.stack([parameters["weight"], 2 * parameters["weight"]])
+    both = torch.vmap(lambda weight: run(x, weight=weight))(weights)
+    assert torch.equal(both, torch.stack([run(x, weight=weight) for weight in weights]))
+
+
+def test_forward_mode_is_refused(device):
+    x, parameters = inputs(PLAIN, device)
+    words = "fgn has no forward-mode derivatives"
+    with pytest.raises(RuntimeError, match=words):
+        torch.func.jvp(lambda x: fgn.chain_forward(PLAIN, x, parameters), (x,), (x,))
+    with forward_ad.dual_level(), pytest.raises(RuntimeError, match=words):
+        fgn.chain_forward(PLAIN, forward_ad.make_dual(x, x), parameters)
+    with forward_ad.dual_level(), pytest.raises(RuntimeError, match=words):
+        fgn.linear(x, forward_ad.make_dual(parameters["weight"], parameters["weight"]))
+    with forward_ad.dual_level(), pytest.raises(RuntimeError, match=words):
+        fgn.group_norm(forward_ad.make_dual(x, x), 4)
+
+
+def test_operations_are_counted(device):
+    x, parameters = inputs(PLAIN, device)
+    with FlopCounterMode(display=False) as counter:
+        fgn.chain_forward(PLAIN, x, parameters)
+        fgn.linear(x, parameters["weight"])
+    assert counter.get_total_flops() == 2 * 2 * 6 * 16 * 24
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_group_norm_of_half_precision(dtype, device):
+    x = torch.randn(5, 24, device=device).to(dtype)
+    weight, bias = torch.rand(24, device=device).to(dtype), torch.rand(24, device=device)
+    y = fgn.group_norm(x, 4, weight, bias)
+    exact = torch.group_norm(x.double(), 4, weight.double(), bias.double())
+    assert y.dtype == dtype
+    assert (y.double() - exact).norm() < 4e-3 * exact.norm()
+
+
+def test_leading_dimensions(device):
+    x, parameters = inputs(PLAIN, device)
+    deep = x.reshape(2, 3, 16)
+    y = fgn.linear(deep, parameters["weight"], parameters["bias"])
+    assert torch.equal(y, fgn.linear(x, parameters["weight"], parameters["bias"]).reshape(2, 3, 24))
+    with pytest.raises(ValueError, match=r"x: expected shape \(batch, in_features\), got \(2, 3, 16\)"):
+        fgn.chain_forward(PLAIN, deep, parameters)
+
+
+def test_export_round_trip(device, tmp_path):
+    fused, x = model(device), torch.randn(6, 16, device=device)
+    exported = torch.export.export(
+        fused, (x,), dynamic_shapes=({0: torch.export.Dim("batch", min=2)},), strict=False
+    )
+    assert any("fgn.chain_forward" in str(node.target) for node in exported.graph.nodes)
+    torch.export.save(exported, tmp_path / "model.pt2")
+    loaded = torch.export.load(tmp_path / "model.pt2").module()
+    for batch in (6, 9):
+        x = torch.randn(batch, 16, device=device)
+        assert torch.equal(loaded(x), fused(x))
+
+
+def test_compiled_whole_with_any_batch(device):
+    fused = model(device)
+    compiled = torch.compile(fused, backend="aot_eager", fullgraph=True, dynamic=True)
+    for batch in (6, 9, 1):
+        x = torch.randn(batch, 16, device=device)
+        assert torch.equal(compiled(x), fused(x))
+
+
+def test_checkpoint(device):
+    fused, x = model(device), torch.randn(6, 16, device=device)
+    assert torch.equal(checkpoint(fused, x, use_reentrant=False), fused(x))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@each_chain
+def test_cuda_graph(chain):
+    x, parameters = inputs(chain, "cuda")
+    fgn.chain_forward(chain, x, parameters)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            fgn.chain_forward(chain, x, parameters)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = fgn.chain_forward(chain, x, parameters)
+    x.copy_(torch.rand_like(x))
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(y, fgn.chain_forward(chain, x, parameters))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_inductor_and_aot_inductor(tmp_path):
+    fused, x = model("cuda"), torch.randn(6, 16, device="cuda")
+    expected = fused(x)
+    assert torch.allclose(torch.compile(fused, fullgraph=True)(x), expected, rtol=1e-5, atol=1e-6)
+    exported = torch.export.export(fused, (x,), strict=False)
+    path = torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "model.pt2"))
+    loaded = torch._inductor.aoti_load_package(path)
+    assert torch.allclose(loaded(x), expected, rtol=1e-5, atol=1e-6)
