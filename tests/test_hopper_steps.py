@@ -200,6 +200,20 @@ def test_time_line(step):
             read = of_step[of_step.what == ladder.MULTIPLY].end.max()
 
 
+def test_recorded_results_are_of_every_step_and_right():
+    frame = ladder.results()
+    for _, rows in frame.groupby("shape"):
+        assert list(rows.subject) == [*NAMES, ladder.PRODUCTION, "F.linear"]
+    steps = frame[frame.subject.isin(NAMES)]
+    assert (steps.measured_ms > 0).all() and steps.predicted_ms.notna().all()
+    assert frame[frame.subject != "F.linear"].error.between(1e-3, 2e-3).all()  # the rounding of y
+    counted = ladder.products()
+    assert list(counted.index) == [*NAMES, ladder.PRODUCTION]
+    assert counted["tensor cores busy, %"].between(1, 100).all()
+    assert set(ladder.table().index) == set(counted.index)
+    draw.predicted_and_measured(frame, ladder.recorded_on()).canvas.draw()
+
+
 def test_pictures_are_drawn():
     for step in (ladder.STEPS[1], ladder.PING_PONG):
         draw.step_timeline(ladder.timeline(step, 6, 2), step.words, until=20_000).canvas.draw()

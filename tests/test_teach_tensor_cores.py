@@ -1,9 +1,7 @@
 """What notebook 06 predicts and draws with, and the kernels in its cells."""
 
 import json
-from itertools import pairwise
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -129,68 +127,6 @@ def test_shared_bytes_are_added_up_by_file():
 
 
 # ------------------------------------------------------------------------------------------------------------
-# The ring
-
-MODEL = {"copy_clocks": 1000, "latency_clocks": 1200, "multiply_clocks": 1000}
-
-
-def test_a_step_is_what_the_kernels_header_says():
-    text = (ROOT / "cuda_c" / "hopper/tile.h").read_text()
-    assert cores.step_clocks("bf16") == cores.step_clocks("tf32") == 1024 and "1024 clocks" in text
-    assert cores.step_clocks("ieee") == 3 * 1024
-    assert cores.step_bytes() == (16 + 16) * 1024 and cores.step_bytes(pair=False) == 48 * 1024
-    assert cores.step_bytes(own=True) == (8 + 16) * 1024
-
-
-@pytest.mark.parametrize("own", [False, True], ids=["common", "own"])
-@pytest.mark.parametrize("slots", [1, 2, 3, 4, 7])
-def test_nobody_in_the_ring_is_at_two_places(slots, own):
-    timeline = cores.ring(slots, 9, 3, **MODEL, epilogue_clocks=2500, own=own)
-    work = timeline[timeline.what == "multiply"].sort_values("begin")
-    assert len(work) == 9 * 3 * (1 if own else 2)
-    assert (work.groupby(["tile", "step"]).who.nunique() == (1 if own else 2)).all()
-    assert all(b.begin >= a.end for a, b in pairwise(work.itertuples()))
-    for who, rows in timeline[timeline.what != "copy"].groupby("who"):
-        assert all(b.begin >= a.end for a, b in pairwise(rows.sort_values("begin").itertuples())), who
-    copies = timeline[timeline.what == "copy"].set_index(["tile", "step"])
-    for row in work.itertuples():
-        assert row.begin >= copies.end[row.tile, row.step]
-    for _, rows in timeline[timeline.what != "epilogue"].groupby("slot"):
-        # A slot is filled again when everybody has read it.
-        fillings = rows.groupby(["tile", "step"]).agg({"begin": "min", "end": "max"})
-        assert all(b.begin >= a.end for a, b in pairwise(fillings.itertuples()))
-
-
-def test_shares_of_the_ring():
-    one = cores.ring(1, 50, **MODEL)
-    assert one.end.max() == 50 * (1000 + 1200 + 1000)
-    shares = [cores.tensor_core_share(cores.ring(slots, 500, **MODEL)) for slots in (1, 2, 3, 4, 8)]
-    assert shares[0] == pytest.approx(100 * 1000 / 3200) and shares[1] == pytest.approx(
-        2 * shares[0], rel=0.02
-    )
-    assert shares == sorted(shares) and shares[3] > 99 and shares[4] == shares[3]
-    slow = cores.ring(4, 500, **MODEL | {"copy_clocks": 1500})
-    assert cores.tensor_core_share(slow) == pytest.approx(100 / 1.5, rel=0.01)
-
-
-def test_own_tiles_are_for_short_products():
-    shares = cores.own_or_common([8, 1000], epilogue_clocks=15_000, latency_clocks=1200)
-    assert shares.own[8] > shares.common[8]
-    assert shares.common[1000] > 95 and shares.own[1000] == pytest.approx(200 / 3, rel=0.01)
-
-
-def test_what_a_tile_and_a_launch_cost_is_found_again():
-    frame = pd.DataFrame(
-        [("a", "bf16", 2, 200_000), ("a", "bf16", 8, 60_000), ("b", "bf16", 2, 200_000)],
-        columns=["chain", "precision", "tiles", "main loop"],
-    )
-    frame["elapsed"] = frame["main loop"] / 0.9 + 20_000 + 13_000 * frame.tiles
-    found = cores.epilogue_clocks(frame, main_loop_rate=0.9)
-    assert list(found.index) == [("a", "bf16")]
-    assert found.iloc[0].to_dict() == pytest.approx({"epilogue": 13_000, "once": 20_000}, abs=1)
-
-
-# ------------------------------------------------------------------------------------------------------------
 # What is recorded
 
 
@@ -199,10 +135,6 @@ def test_nothing_is_there_where_nothing_is_known(nothing_known):
     assert cores.predicted_times(setting).empty and cores.recorded_precisions(setting).empty
     assert cores.precisions_here(setting).empty and cores.recorded_launches(setting).empty
     assert cores.tensor_core_device(setting) == CPU
-    where = cores.where_time_goes(pd.DataFrame({"kernel": []}))
-    assert where.empty and "main loop" in where
-    epilogues = cores.epilogue_clocks(where)
-    assert epilogues.empty and cores.busy(where, epilogues, MODEL).empty
 
 
 def test_errors_here_are_those_of_every_precision_that_runs(nothing_known):
@@ -259,7 +191,6 @@ def test_every_picture_is_drawn(kernels):
     every = [16, 8192]
     values = torch.arange(32)
     owners = cores.owners(kernels["whose"], CPU)
-    ring = {f"{slots} slots": cores.ring(slots, 4, 2, **MODEL, epilogue_clocks=99) for slots in (1, 4)}
     rows = cores.weight_times(setting.record)
     assert (rows["weight ms"] < rows["few_rows ms"]).all() and set(rows.precision) == set(
         fgn.precision.PRECISIONS
@@ -275,9 +206,7 @@ def test_every_picture_is_drawn(kernels):
         ),
         draw.signed_errors(cores.signed_errors(kernels["promoted"], CPU, every, k=1024)),
         draw.quad(owners, values, cores.quad_sums(values)),
-        draw.timelines(ring),
         draw.few_rows(rows),
-        draw.steps(cores.steps("hopper"), {"now": 0.2}),
     ]
     if profile_records.recorded():
         figures += [draw.launches(cores.recorded_launches(setting))]
@@ -285,25 +214,10 @@ def test_every_picture_is_drawn(kernels):
         figure.canvas.draw()
 
 
-def test_common_tiles_took_what_the_model_says():
-    where = cores.where_time_goes(cores.common_tiles())
-    assert (where["main loop"] < where.elapsed).all() and where.chain.nunique() == 3
-    epilogues = cores.epilogue_clocks(where)
-    assert epilogues.epilogue.between(10_000, 25_000).all() and (epilogues.once > 0).all()
-    busy = cores.busy(where, epilogues, MODEL | {"copy_clocks": 1024, "multiply_clocks": 1024})
-    assert len(busy) == 8 and (busy["model, %"] / busy["ncu, %"]).between(0.95, 1.2).all()
-    frames = {"mish": cores.own_or_common([8, 64], 18_000, 1200)}
-    for figure in (draw.where_time_goes(where), draw.own_or_common(frames, 32)):
-        figure.canvas.draw()
-
-
-def test_the_notes_of_the_steps():
-    steps = cores.steps()
-    assert set(steps.rung) <= {*version_names(), "halves"}
-    assert steps[["step", "prediction", "time", "outcome"]].map(lambda text: len(text) > 3).all(axis=None)
-    for row in steps[steps.ms.notna()].itertuples():
-        assert f"{row.ms:g}" in row.time, row.step
-    assert np.isfinite(cores.steps("hopper").ms).any()
-    assert len(cores.steps("hopper")) == (steps.rung == "hopper").sum()
-    page = cores.notes(steps).to_html()
-    assert all(step in page for step in steps.step) and cores.NOT_RECORDED in page
+def test_the_notes_of_what_was_tried():
+    history = cores.history()
+    assert set(history.rung) <= {*version_names(), "halves"}
+    assert history[["step", "prediction", "time", "outcome"]].map(lambda text: len(text) > 3).all(axis=None)
+    assert len(cores.history("hopper")) == (history.rung == "hopper").sum() > 0
+    page = cores.notes(history).to_html()
+    assert all(step in page for step in history.step) and cores.NOT_RECORDED in page

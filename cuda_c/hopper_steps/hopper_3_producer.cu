@@ -22,8 +22,8 @@
  * tensor cores, so a multiprocessor asks the L2 cache for 48 bytes a clock instead of 64. Operations: as
  * before.
  *
- * Limit: still the L2 cache, which delivers 32 to 42 bytes a clock to each multiprocessor. And there is one
- * block on a multiprocessor now, so nothing is multiplied while the block begins and ends.
+ * Limit: the tensor cores in the main loop, and the clock that the GPU's limit of power leaves them. There is
+ * one block on a multiprocessor now, so nothing is multiplied while the block begins and ends.
  *
  * Next (hopper_4_multicast.cu): two blocks share what they both read. */
 #include "hopper_steps/step.h"

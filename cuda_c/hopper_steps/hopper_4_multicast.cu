@@ -16,12 +16,14 @@
  *     TMA                                       |x 0 -> 0|w upper -> 0 and 1|x 1 -> 1|w lower -> 0 and 1|
  *     consumers of both                                                      |wait full| multiply |tell both|
  *
- * Bytes: a block asks for 16 KiB of x and 16 KiB of w in the 1024 clocks of a step: 32 bytes a clock instead
- * of 48, which the L2 cache delivers. Operations: as before.
+ * Bytes: a block asks for 16 KiB of x and 16 KiB of w in the 1024 clocks of a step along k: 32 bytes a clock,
+ * not
+ * 48. On an H200 this gains nothing over step 3, and ncu counts as many bytes in the L2 cache (notebook 06).
+ * What a cluster is good for in the end is the moments of a group that is in both blocks (hopper/norm.h).
+ * Operations: as before.
  *
- * Limit: the tensor cores in the main loop. Before the first step nothing has been copied, and while a block
- * stores its sums nothing is multiplied: 64 of such beginnings and endings in a row have no step to hide
- * behind.
+ * Limit: the tensor cores in the main loop. Each tile is a block of its own: before its first step nothing
+ * has been copied, and while the block stores its sums nothing is multiplied.
  *
  * Next (hopper_5_persistent.cu): a block stays for many tiles, so the copies of the next one hide both. */
 #include "hopper_steps/step.h"

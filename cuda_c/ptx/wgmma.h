@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-/* Makes what this thread has stored in shared memory visible to wgmma and TMA, which reach shared memory on a way
- * of their own (the async proxy). A barrier of the threads follows. */
+/* Makes what this thread has stored in shared memory visible to wgmma and TMA, which reach shared memory on a
+ * way of their own (the async proxy). A barrier of the threads follows. */
 static __device__ __forceinline__ void fence_proxy_async(void) {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

@@ -62,35 +62,35 @@ def step_timeline(frame: pd.DataFrame, title: str = "", until: float | None = No
     return figure
 
 
-def predicted_and_recorded(frame: pd.DataFrame, title: str = "") -> Figure:
-    """The time of the chain at each step: as predicted and as recorded, a panel for each shape.
+def predicted_and_measured(frame: pd.DataFrame, title: str = "") -> Figure:
+    """The time of the chain at each step: as predicted and as measured, a panel for each shape.
 
     frame: from `fgn.teaching.hopper_steps.results()`.
     """
     shapes = list(dict.fromkeys(frame["shape"]))
-    figure, axes = new_figure(10.4, 3.9, 1, len(shapes))
+    figure, axes = new_figure(max(6.0, 3.5 * len(shapes)), 3.9, 1, len(shapes))
     for panel, shape in zip(axes.flat, shapes, strict=True):
         plain(panel)
         rows = frame[frame["shape"] == shape]
         steps = rows[rows.subject.isin(ladder.BY_VERSION)].reset_index(drop=True)
-        panel.barh(steps.index, steps.recorded_ms, color=[colour(name) for name in steps.subject], height=0.6)
+        panel.barh(steps.index, steps.measured_ms, color=[colour(name) for name in steps.subject], height=0.6)
         panel.scatter(
             steps.predicted_ms, steps.index, marker="|", s=260, linewidth=2, color=FLOOR_COLOUR, zorder=3,
             label="predicted",
         )  # fmt: skip
         for row in steps.itertuples():
             panel.annotate(
-                f"{row.recorded_ms:.3g}", (max(row.recorded_ms, row.predicted_ms), row.Index), (6, 0),
+                f"{row.measured_ms:.3g}", (max(row.measured_ms, row.predicted_ms), row.Index), (6, 0),
                 textcoords="offset points", va="center", fontsize=9,
             )  # fmt: skip
         others = rows[~rows.subject.isin(ladder.BY_VERSION)]
         for row, style in zip(others.itertuples(), ("--", ":", "-."), strict=False):
             panel.axvline(
-                row.recorded_ms, color=WRONG_COLOUR, linestyle=style, linewidth=1.3, label=row.subject
+                row.measured_ms, color=WRONG_COLOUR, linestyle=style, linewidth=1.3, label=row.subject
             )
         panel.set_yticks(steps.index, steps.subject if panel is axes.flat[0] else [""] * len(steps))
         panel.invert_yaxis()
-        panel.set_xlim(0, 1.18 * steps[["recorded_ms", "predicted_ms"]].max().max())
+        panel.set_xlim(0, 1.18 * steps[["measured_ms", "predicted_ms"]].max().max())
         panel.set_xlabel("time (ms)")
         panel.set_title(shape, fontsize=10, loc="left")
     handles, labels = axes.flat[0].get_legend_handles_labels()

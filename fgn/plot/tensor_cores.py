@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
-
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -252,67 +249,7 @@ def _cell(axes, x: float, y: float, lane: int, text: str, width: float = 1.0, fo
 
 
 # ------------------------------------------------------------------------------------------------------------
-# The ring of slots
-
-
-def timelines(by_title: dict[str, pd.DataFrame], until: float | None = None) -> Figure:
-    """Who does what in a block, from `fgn.teaching.tensor_cores.ring()`: a panel for each. A
-    colour is a slot; a copy ends when it has landed."""
-    height = sum(0.9 + 0.42 * frame.who.nunique() for frame in by_title.values())
-    figure, panels = _figure(10.4, 0.5 + height, rows=len(by_title), sharex=True)
-    end = until or max(frame.end.max() for frame in by_title.values())
-    slots = 1 + max(frame.slot.max() for frame in by_title.values())
-    shades = plt.colormaps["viridis"](np.linspace(0.15, 0.8, slots))
-    for axes, (title, frame) in zip(panels, by_title.items(), strict=True):
-        names = list(dict.fromkeys(frame.who))
-        for row in frame[frame.begin < end].itertuples():
-            place, width = names.index(row.who), min(row.end, end) - row.begin
-            face = EPILOGUE_COLOUR if row.what == "epilogue" else shades[row.slot]
-            # Copies overlap, each waiting for memory: they are drawn one below another.
-            copy = row.what == "copy"
-            lanes = frame.slot.max() + 1
-            bottom, tall = (place - 0.4 + 0.8 * row.slot / lanes, 0.8 / lanes) if copy else (place - 0.4, 0.8)
-            axes.broken_barh(
-                [(row.begin / 1e3, width / 1e3)], (bottom, tall), facecolor=face, edgecolor="white"
-            )
-        axes.set_yticks(range(len(names)), names)
-        axes.set_ylim(len(names) - 0.5, -0.5)
-        axes.set_xlim(0, end / 1e3)
-        axes.set_title(title, fontsize=10, loc="left")
-    for slot, shade in enumerate(shades):
-        panels[-1].broken_barh([], (0, 0), facecolor=shade, label=f"slot {slot}")
-    if any((frame.what == "epilogue").any() for frame in by_title.values()):
-        panels[-1].broken_barh([], (0, 0), facecolor=EPILOGUE_COLOUR, label="epilogue")
-    panels[-1].set_xlabel("time (thousand clocks), in the model")
-    _legend_below(figure, 6)
-    return figure
-
-
-def own_or_common(frames: dict[str, pd.DataFrame], switch: int | None = None) -> Figure:
-    """How busy the tensor cores are in the model, from `tensor_cores.own_or_common()`: a panel for
-    each. switch: the most steps for which the kernel takes tiles of one team."""
-    figure, panels = _figure(9.4, 3.6, columns=len(frames), sharey=True)
-    styles = {"common": ("#31688E", "o", "-"), "own": ("#E69F00", "s", "--")}
-    words = {"common": "tiles of both teams", "own": "tiles of one, in turn"}
-    for axes, (title, frame) in zip(panels, frames.items(), strict=True):
-        for name, (shade, marker, line) in styles.items():
-            axes.plot(frame.index, frame[name], line, marker=marker, color=shade, label=words[name])
-        if switch is not None:
-            axes.axvline(
-                switch, color="#888888", linewidth=1, linestyle=":", label="where the kernel switches"
-            )
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(frame.index, [str(steps) for steps in frame.index])
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.set_ylim(0, 100)
-        axes.grid(axis="y", color="#E8E8E8", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.set_xlabel("steps of a tile (log scale)")
-        axes.set_title(title, fontsize=10, loc="left")
-    panels[0].set_ylabel("tensor cores busy (%), in the model")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    return figure
+# Launches
 
 
 def launches(frame: pd.DataFrame, title: str = "") -> Figure:
@@ -343,36 +280,6 @@ def launches(frame: pd.DataFrame, title: str = "") -> Figure:
     axes.set_xlabel("time of each kernel (µs), as ncu measures it")
     axes.set_title(title, fontsize=10, loc="left")
     _legend_below(figure)
-    return figure
-
-
-def where_time_goes(frame: pd.DataFrame) -> Figure:
-    """The clocks of recorded launches, from `fgn.teaching.tensor_cores.where_time_goes()`: a bar for each."""
-    figure, (axes,) = _figure(9.4, 1.7 + 0.34 * len(frame))
-    several = len(frame.chain.unique()) > 1
-    names = [
-        f"{row.chain}\n{row.precision}, {row.shape}" if several else f"{row.precision}, {row.shape}"
-        for row in frame.itertuples()
-    ]
-    places = np.arange(len(frame))
-    share = 100 * frame["main loop"] / frame.elapsed
-    axes.barh(places, share, color="#31688E", label="main loop, at the tensor cores' rate")
-    axes.barh(places, 100 - share, left=share, color=EPILOGUE_COLOUR, label="all else")
-    for place, row, percent in zip(places, frame.to_dict("records"), share, strict=True):
-        tiles = f"{row['tiles']} tile{'s' if row['tiles'] > 1 else ''} of {row['steps']} steps"
-        axes.text(1, place, tiles, va="center", fontsize=8.5, color="white")
-        text = f"{row['rest of a tile'] / 1e3:.3g} thousand clocks a tile"
-        axes.annotate(text, (100, place), (6, 0), textcoords="offset points", va="center", fontsize=9)
-        if percent < 98:
-            axes.text(
-                (percent + 100) / 2, place, f"{100 - percent:.0f} %", ha="center", va="center", fontsize=9
-            )
-    axes.set_yticks(places, names, fontsize=9)
-    axes.invert_yaxis()
-    axes.set_xlim(0, 130)
-    axes.set_xticks(range(0, 101, 20))
-    axes.set_xlabel("clocks of the launch (%); right: what is not main loop")
-    _legend_below(figure, 2)
     return figure
 
 
@@ -410,35 +317,4 @@ def few_rows(frame: pd.DataFrame, title: str = "") -> Figure:
     panels[0].set_ylabel("time (µs, log scale)")
     figure.suptitle(title, fontsize=10)
     _legend_below(figure, 3)
-    return figure
-
-
-# ------------------------------------------------------------------------------------------------------------
-# The steps
-
-
-def steps(frame: pd.DataFrame, now: dict[str, float], title: str = "") -> Figure:
-    """The ladder of steps: the time after each, from `fgn.teaching.tensor_cores.steps()`.
-
-    Steps without a recorded time are grey and keep the height of the one before. now: other times to compare
-    with, by name.
-    """
-    figure, (axes,) = _figure(9.4, 1.2 + 0.5 * len(frame))
-    places = np.arange(len(frame))
-    known = frame.ms.ffill().bfill()
-    for place, row, height in zip(places, frame.to_dict("records"), known, strict=True):
-        recorded = not pd.isna(row["ms"])
-        face = "#31688E" if recorded else "#DDDDDD"
-        axes.barh(place, height, color=face, height=0.62)
-        text = f"{row['ms']:.3g} ms" if recorded else "time not recorded"
-        axes.annotate(text, (height, place), (5, 0), textcoords="offset points", va="center", fontsize=9)
-    for (name, ms), style in zip(now.items(), ("--", ":", "-."), strict=False):
-        axes.axvline(ms, color=WRONG_COLOUR, linestyle=style, linewidth=1.3, label=f"{name}: {ms:.3g} ms")
-    axes.set_yticks(places, [textwrap.fill(step, 58) for step in frame.step], fontsize=9)
-    axes.invert_yaxis()
-    axes.set_xlim(0, 1.3 * known.max())
-    axes.set_xlabel("time (ms)")
-    axes.set_title(title, fontsize=10, loc="left")
-    if now:
-        _legend_below(figure, 2)
     return figure

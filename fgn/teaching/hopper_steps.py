@@ -12,9 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+import torch
 
 from fgn.chains import Shape
-from fgn.native.library import ROOT
+from fgn.measure.accuracy import compare
+from fgn.measure.benchmark import F_LINEAR, bench
+from fgn.native.library import ROOT, SOURCES, version_table
+from fgn.simulator.metrics import CYCLES, PIPES, TIME
 
 # A tensor core of compute capability 9.0 multiplies and adds 512 pairs of 16-bit factors in a clock; a
 # multiprocessor has four. (NVIDIA's white paper on the H100.)
@@ -196,35 +200,96 @@ def together_or_in_turn(steps_of_tile, model: Model | None = None) -> pd.DataFra
 
 
 # ------------------------------------------------------------------------------------------------------------
-# Recorded results
+# What the steps take: measured here, or recorded by `tools/hopper_steps.py`
+
+CHAIN, PRECISION, PRODUCTION = "matmul_groupnorm_leakyrelu_sum", "bf16", "hopper"
+VERSIONS = (*BY_VERSION, PRODUCTION)
+COUNTED = Shape(1024, 8192, 8192, 256)  # where ncu counted
+SIZES = list(Shape._fields)
 
 PREDICTIONS = ROOT / "notebooks" / "06_predictions.csv"
 RECORDED = ROOT / "notebooks" / "06_steps.csv"
 COUNTERS = ROOT / "notebooks" / "06_step_counters.csv"
-PRODUCTION = "hopper"
+L2_BYTES, INSTRUCTIONS = "lts__t_bytes.sum", "smsp__inst_executed.sum"
 
 
-def shape_words(row) -> str:
-    return f"{row.batch} × {row.in_features} → {row.out_features}"
+def table() -> pd.DataFrame:
+    """The six steps and the kernel that is their sum, a row each: what it adds, its file in `cuda_c/`, and
+    the lines of that file."""
+    rows = {row["name"]: row for row in version_table("cpu")}
+    return pd.DataFrame(
+        {
+            name: {
+                "adds": rows[name]["summary"],
+                "file": rows[name]["gemm"],
+                "lines": len((SOURCES / rows[name]["gemm"]).read_text().splitlines()),
+            }
+            for name in VERSIONS
+        }
+    ).T
 
 
-def results() -> pd.DataFrame:
-    """Predicted and recorded times of the whole chain, a row for each shape and subject: the six steps, the
+def measure(shape: Shape, seconds: float = 0.3, progress: bool = False) -> pd.DataFrame:
+    """The times and errors of the steps, of the production kernel, and of F.linear (the product alone) on the
+    GPU here; as `fgn.bench()` returns them, with a column error: relative, against float64."""
+    options = {"precision": PRECISION, "versions": VERSIONS}
+    times = bench(CHAIN, shape, rivals=(F_LINEAR,), seconds=seconds, progress=progress, **options)
+    errors = compare(CHAIN, shape=shape, device="cuda", **options).relative_error
+    times = times[(times.part == "chain") | (times.subject == F_LINEAR)]
+    return times.assign(error=times.subject.map(errors))
+
+
+def runs_here() -> bool:
+    """Whether the steps run on this machine."""
+    return torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+
+
+def results(times: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Predicted and measured times of the whole chain, a row for each shape and subject: the six steps, the
     production kernel, and F.linear, which is the product alone.
 
-    Columns: shape (in words), subject, predicted_ms (of the steps alone), recorded_ms, error (relative,
-    against float64; missing for F.linear), commit, date, device. Written by `tools/hopper_steps.py`.
+    times: from `measure()`; None for the recorded ones. Columns: shape (in words), subject, predicted_ms (of
+    the steps alone), measured_ms, error.
     """
-    recorded = pd.read_csv(RECORDED)
-    keys = ["batch", "in_features", "out_features", "groups"]
+    times = pd.read_csv(RECORDED) if times is None else times
     predicted = pd.read_csv(PREDICTIONS).rename(columns={"version": "subject"})
-    frame = recorded.merge(predicted[[*keys, "subject", "predicted_ms"]], "left", [*keys, "subject"])
-    frame["shape"] = [shape_words(row) for row in frame.itertuples()]
-    frame = frame.rename(columns={"median_ms": "recorded_ms"})
-    columns = ["shape", "subject", "predicted_ms", "recorded_ms", "error", "commit", "date", "device"]
-    return frame[columns]
+    frame = times.merge(predicted[[*SIZES, "subject", "predicted_ms"]], "left", [*SIZES, "subject"])
+    frame["shape"] = [f"{row.batch} × {row.in_features} → {row.out_features}" for row in frame.itertuples()]
+    frame = frame.rename(columns={"median_ms": "measured_ms"})
+    return frame[["shape", "subject", "predicted_ms", "measured_ms", "error"]]
 
 
-def counters() -> pd.DataFrame:
-    """What ncu counted of each launch, a row for each: `COUNTERS` as it stands."""
-    return pd.read_csv(COUNTERS)
+def recorded_on() -> str:
+    """The GPU, the date and the commit of the recorded times."""
+    row = pd.read_csv(RECORDED).iloc[0]
+    return f"{row.device}, recorded on {row.date[:10]} at commit {row.commit[:12]}"
+
+
+def products() -> pd.DataFrame:
+    """What ncu counted of the product's launch of each step at `COUNTED`, beside the model: a row for each
+    step and the production kernel, whose one launch is the whole chain, as step 6's is.
+
+    Columns: tensor cores busy in the model and as counted (%), microseconds, thousand clocks, GHz (their
+    quotient), GB through the L2 cache, and million instructions of warps.
+    """
+    launches = pd.read_csv(COUNTERS)
+    launches = launches[launches.kernel.str.startswith("hopper_")].set_index("subject")
+    along = COUNTED.in_features // STEP_K
+    model = {name: tensor_cores_busy(timeline(step, along, 2)) for name, step in BY_VERSION.items()}
+    frame = pd.DataFrame(index=[name for name in VERSIONS if name in launches.index])
+    frame["model: busy, %"] = pd.Series(model)
+    frame["tensor cores busy, %"] = launches[PIPES["tensor"]]
+    frame["µs"] = launches[TIME] / 1e3
+    frame["thousand clocks"] = launches[CYCLES] / 1e3
+    frame["GHz"] = launches[CYCLES] / launches[TIME]
+    frame["GB through L2"] = launches[L2_BYTES] / 1e9
+    frame["million instructions"] = launches[INSTRUCTIONS] / 1e6
+    return frame
+
+
+def other_launches() -> pd.DataFrame:
+    """The other launches that ncu saw in a call of each step: kernel, µs, and how many of them."""
+    launches = pd.read_csv(COUNTERS)
+    others = launches[~launches.kernel.str.startswith("hopper_")]
+    frame = others.assign(us=others[TIME] / 1e3).groupby(["subject", "kernel"], sort=False).us
+    return frame.agg(launches="size", µs="sum")

@@ -1,5 +1,5 @@
-"""What notebook 06 predicts and runs with: floats in pieces, sums that are cut off, a ring of slots, and the
-notes of the steps from one float32 multiply-add after the other to a chain in one Hopper kernel.
+"""What notebook 06 predicts and runs with: floats in pieces, sums that are cut off, few rows, and the notes
+of how the kernels on tensor cores came to be. The Hopper ladder is in `hopper_steps`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from fgn.measure.records import Record
 from fgn.native.library import ROOT
 from fgn.precision import PRECISIONS
 from fgn.profiling import records as profile_records
-from fgn.simulator.metrics import CYCLES, GRID, PIPES, TIME
-from fgn.teaching.lessons import LANES, Setting, constants, tiles
+from fgn.simulator.metrics import TIME
+from fgn.teaching.lessons import LANES, Setting
 
 QUAD = 4  # lanes that share a row of an mma's sums
 
@@ -350,89 +350,7 @@ def shared_bytes(lines: pd.DataFrame, outputs: int) -> pd.Series:
 
 
 # ------------------------------------------------------------------------------------------------------------
-# The ring of slots
-
-# A tensor core of compute capability 9.0 multiplies and adds 512 pairs of 16-bit factors in a clock, half as
-# many of tf32; a multiprocessor has four. (NVIDIA's white paper on the H100; notebook 06 checks it.)
-HOPPER_MULTIPLY_ADDS_A_CLOCK = {2: 2048, 4: 1024}
-
-# What the L2 cache hands to a multiprocessor in a clock (cuda_c/hopper/tile.h).
-L2_BYTES_A_CLOCK = 32
-
-
-def step_clocks(precision: str = "bf16") -> int:
-    """Clocks of the tensor cores for one step of a tile of both teams (`cuda_c/hopper/tile.h`)."""
-    c = constants("hopper/sizes.h")
-    factor = 2 if precision == "ieee" else PRECISIONS[precision].dtype.itemsize
-    multiply_adds = c.COMMON_ROWS * c.TILE_COLUMNS * c.STEP_BYTES // factor
-    products = 3 if precision == "ieee" else 1
-    return products * multiply_adds // HOPPER_MULTIPLY_ADDS_A_CLOCK[factor]
-
-
-def step_bytes(pair: bool = True, own: bool = False) -> int:
-    """Bytes that a block asks of the L2 cache for one step: in pairs that share w or alone, for tiles of both
-    teams or of one."""
-    c = constants("hopper/sizes.h")
-    rows = c.WARPGROUP_ROWS if own else c.COMMON_ROWS
-    return c.STEP_BYTES * (rows + c.TILE_COLUMNS // (c.PAIR if pair else 1))
-
-
-def slots(own: bool = False) -> int:
-    """How many slots the ring has, for tiles of both teams or of one (`cuda_c/hopper/tile.h`)."""
-    c = constants("hopper/sizes.h")
-    rows = c.WARPGROUP_ROWS if own else c.COMMON_ROWS
-    return c.RING_BYTES // (c.STEP_BYTES * (rows + c.TILE_COLUMNS))
-
-
-def ring(
-    slots: int,
-    steps: int,
-    tiles: int = 1,
-    *,
-    copy_clocks: float,
-    latency_clocks: float,
-    multiply_clocks: float,
-    epilogue_clocks: float = 0.0,
-    own: bool = False,
-) -> pd.DataFrame:
-    """A model of one block of the Hopper kernel: who does what, from which clock to which.
-
-    The producer begins to fill a slot when it has been read; copies follow one another, and each lands
-    `latency_clocks` later. A tile is either of both teams, which take turns at the tensor cores and need
-    `multiply_clocks` together for a step, or (own) of one, which needs as many, and then the next tile is the
-    other's. At the end of a tile its teams are busy with their epilogue, while the producer goes on.
-
-    One row per event: who ("TMA", "team 0", ...), what ("copy", "multiply", "epilogue"), tile,
-    step, slot, begin, end.
-    """
-    rows = []
-    teams = constants("hopper/sizes.h").TEAMS
-    released = [0.0] * (slots + tiles * steps)  # when the slot of each step became free
-    engine = tensor_cores = 0.0
-    free = [0.0] * teams
-    for number in range(tiles * steps):
-        tile, step, slot = number // steps, number % steps, number % slots
-        begin = max(engine, released[number])
-        engine = begin + copy_clocks
-        full = engine + latency_clocks
-        rows.append(("TMA", "copy", tile, step, slot, begin, full))
-        readers = [tile % teams] if own else range(teams)
-        for reader in readers:
-            name = f"team {reader}"
-            begin = max(full, free[reader], tensor_cores)
-            end = tensor_cores = free[reader] = begin + multiply_clocks / len(readers)
-            rows.append((name, "multiply", tile, step, slot, begin, end))
-            if step == steps - 1 and epilogue_clocks:
-                free[reader] += epilogue_clocks
-                rows.append((name, "epilogue", tile, step, slot, end, free[reader]))
-        released[number + slots] = tensor_cores
-    return pd.DataFrame(rows, columns=["who", "what", "tile", "step", "slot", "begin", "end"])
-
-
-def tensor_core_share(timeline: pd.DataFrame) -> float:
-    """The share of a `ring()`'s time in which the tensor cores work, in percent."""
-    work = timeline[timeline.what == "multiply"]
-    return 100 * float((work.end - work.begin).sum() / timeline.end.max())
+# Launches
 
 
 def recorded_launches(setting: Setting, precision: str = "bf16") -> pd.DataFrame:
@@ -451,102 +369,6 @@ def recorded_launches(setting: Setting, precision: str = "bf16") -> pd.DataFrame
     part = rows.operator.eq("product").map({True: "product", False: "after it"})
     rows = rows.assign(part=part.mask(alone, "the whole chain"), us=rows[TIME] / 1e3)
     return rows[columns].reset_index(drop=True)
-
-
-# The launches of the Hopper kernel that were recorded when all tiles were of both teams, as
-# `fgn.profile()` returns them, with the columns that are used here.
-COMMON_TILES = ROOT / "notebooks" / "06_common_tiles.csv"
-
-WHERE_COLUMNS = (
-    *("chain", "shape", "precision", "tiles", "steps", "main loop", "elapsed", "rest", "rest of a tile"),
-    "tensor cores busy, %",
-)
-
-
-def common_tiles() -> pd.DataFrame:
-    """The launches in `notebooks/06_common_tiles.csv`."""
-    return pd.read_csv(COMMON_TILES)
-
-
-def where_time_goes(launches: pd.DataFrame) -> pd.DataFrame:
-    """The clocks of launches of the Hopper kernel: at the tensor cores' rate, and the rest.
-
-    One row per launch: tiles (of 128 x 256 outputs, of the block that has most), steps (of a tile), main loop
-    (clocks of those tiles at the tensor cores' rate), elapsed (clocks), rest (their difference), rest of a
-    tile, and "tensor cores busy, %" as ncu saw it.
-    """
-    rows = []
-    c = constants("hopper/sizes.h")
-    for row in launches[launches.kernel.astype(str).str.startswith("hopper_")].to_dict("records"):
-        batch, in_features, out_features = (int(row[name]) for name in Shape._fields[:3])
-        factor = 2 if row["precision"] == "ieee" else PRECISIONS[row["precision"]].dtype.itemsize
-        all_tiles = tiles(batch, c.COMMON_ROWS) * tiles(out_features, c.TILE_COLUMNS)
-        of_block = tiles(all_tiles, int(row[GRID]))
-        steps = tiles(in_features * factor, c.STEP_BYTES)
-        main_loop = of_block * steps * step_clocks(row["precision"])
-        elapsed = int(row[CYCLES])
-        where = row["chain"], f"{batch} × {in_features} → {out_features}", row["precision"]
-        counts = of_block, steps, main_loop, elapsed, elapsed - main_loop, (elapsed - main_loop) // of_block
-        rows.append((*where, *counts, row[PIPES["tensor"]]))
-    return pd.DataFrame(rows, columns=WHERE_COLUMNS)
-
-
-def epilogue_clocks(frame: pd.DataFrame, main_loop_rate: float = 0.97) -> pd.DataFrame:
-    """What a tile costs after its main loop, and what a launch costs once, from `where_time_goes()`.
-
-    The rest of a launch is taken to be (once) + tiles (epilogue), which two shapes of the same chain and
-    precision tell apart. main_loop_rate: how much of the tensor cores' rate the main loop reaches.
-    """
-    rows = {}
-    for key, group in frame.groupby(["chain", "precision"], sort=False):
-        group = group.drop_duplicates("tiles")
-        if len(group) < 2:
-            continue
-        rest = group.elapsed - group["main loop"] / main_loop_rate
-        epilogue, once = np.polyfit(group.tiles, rest, 1)
-        rows[key] = {"epilogue": epilogue, "once": once}
-    index = pd.MultiIndex.from_tuples(rows, names=["chain", "precision"])
-    return pd.DataFrame(rows.values(), index, ["epilogue", "once"]).round().astype(int)
-
-
-def busy(frame: pd.DataFrame, epilogues: pd.DataFrame, model: dict[str, float]) -> pd.DataFrame:
-    """How busy the tensor cores are in percent: in a `ring()` with those epilogues, and as ncu saw it.
-
-    frame: from `where_time_goes()`, of which the rows of precisions with one product for each step are taken;
-    epilogues: from `epilogue_clocks()`; model: the arguments of `ring()`.
-    """
-    rows = []
-    for row in frame[frame.precision != "ieee"].to_dict("records"):
-        key = row["chain"], row["precision"]
-        if key not in epilogues.index:
-            continue
-        epilogue = float(epilogues.epilogue[key])
-        timeline = ring(slots(), row["steps"], row["tiles"], **model, epilogue_clocks=epilogue)
-        names = ("chain", "precision", "shape", "steps")
-        in_model = {"model, %": tensor_core_share(timeline), "ncu, %": row["tensor cores busy, %"]}
-        rows.append({name: row[name] for name in names} | in_model)
-    return pd.DataFrame(rows)
-
-
-def own_or_common(steps, epilogue_clocks: float, latency_clocks: float) -> pd.DataFrame:
-    """How busy the tensor cores are in percent, in the model, by the steps of a tile: with tiles of both
-    teams, and with tiles of one ("common", "own"). bf16, with pairs of blocks that share w."""
-    c = constants("hopper/sizes.h")
-    common = {"copy_clocks": step_bytes() / L2_BYTES_A_CLOCK, "multiply_clocks": step_clocks()}
-    own = {
-        "copy_clocks": step_bytes(own=True) / L2_BYTES_A_CLOCK,
-        "multiply_clocks": step_clocks() * c.WARPGROUP_ROWS / c.COMMON_ROWS,
-        "own": True,
-    }
-    both = {"latency_clocks": latency_clocks, "epilogue_clocks": epilogue_clocks}
-    rows = [
-        {
-            "common": tensor_core_share(ring(slots(), count, 8, **common, **both)),
-            "own": tensor_core_share(ring(slots(own=True), count, 16, **own, **both)),
-        }
-        for count in steps
-    ]
-    return pd.DataFrame(rows, index=pd.Index(steps, name="steps of a tile"))
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -599,26 +421,26 @@ def bytes_once(chain, shape, dtype: torch.dtype) -> dict[str, int]:
 
 
 # ------------------------------------------------------------------------------------------------------------
-# The notes of the steps
+# The notes of how the kernels on tensor cores came to be
 
-NOTES = ROOT / "notebooks" / "06_steps.csv"
+HISTORY = ROOT / "notebooks" / "06_history.csv"
 NOT_RECORDED = "not recorded"
 
 
-def steps(rung: str | None = None) -> pd.DataFrame:
-    """The notes of the steps, `notebooks/06_steps.csv`, in their order; of one rung, if it is named.
+def history(rung: str | None = None) -> pd.DataFrame:
+    """The notes of `notebooks/06_history.csv`, in their order; of one rung, if it is named.
 
-    Columns: rung, step, prediction, time, outcome, and ms, the time as a number where it can be compared with
-    the step before. What nobody wrote down at the time is "not recorded".
+    They are history: they tell what was tried on the way, and some of the code that they tell of is gone.
+    Columns: rung, step, prediction, time, outcome. What nobody wrote down at the time is "not recorded".
     """
-    frame = pd.read_csv(NOTES)
+    frame = pd.read_csv(HISTORY)
     words = ["prediction", "time", "outcome"]
     frame[words] = frame[words].fillna(NOT_RECORDED)
     return frame if rung is None else frame[frame.rung == rung].reset_index(drop=True)
 
 
 def notes(frame: pd.DataFrame) -> Styler:
-    """Rows of `steps()` as a table to be read in a notebook."""
+    """Rows of `history()` as a table to be read in a notebook."""
     words = frame[["rung", "step", "prediction", "time", "outcome"]]
     left = {"text-align": "left", "vertical-align": "top"}
     return (
