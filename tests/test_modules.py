@@ -1,11 +1,13 @@
 """The drop-in modules: the reference's constructor, parameters and state_dict, fgn's kernels."""
 
 import copy
+import warnings
 
 import pytest
 import torch
 from accuracy import assert_accurate
 from torch import nn
+from torch.nn.utils import prune as pruning
 
 import fgn
 from fgn import reference
@@ -103,3 +105,78 @@ def test_it_can_be_copied_compiled_and_called_in_inference_mode(name, device):
         assert torch.equal(module(x), y)
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled(x), y)
+
+
+def double_the_weight(module):
+    module.gemm.weight.data = -2 * module.gemm.weight.data
+
+
+def add_hook(module):
+    module.gemm.register_forward_hook(
+        lambda linear, arguments, y: y + 3 * y.sum(1, keepdim=True) * linear.weight[:, 0]
+    )
+
+
+def subclass(module):
+    class Squared(nn.Linear):
+        def forward(self, x):
+            return super().forward(x) ** 2
+
+    module.gemm.__class__ = Squared
+
+
+def lora(module):
+    class Lora(nn.Module):
+        def __init__(self, base):
+            super().__init__()
+            self.base, self.weight, self.bias = base, base.weight, base.bias
+            self.low = nn.Linear(base.in_features, base.out_features).to(base.weight.device)
+            nn.init.constant_(self.low.weight[::2], 1.0)
+
+        def forward(self, x):
+            return self.base(x) + self.low(x)
+
+    torch.manual_seed(3)
+    module.gemm = Lora(module.gemm)
+
+
+def spectral_norm(module):
+    torch.manual_seed(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.nn.utils.spectral_norm(module.gemm)
+
+
+def prune(module):
+    torch.manual_seed(3)
+    pruning.random_unstructured(module.gemm, "weight", 0.5)
+
+
+# What a user may do to a module after it is made. Each was silently ignored once.
+CHANGES = {
+    "eps": lambda module: setattr(module.group_norm, "eps", 1.0),
+    "another norm": lambda module: setattr(
+        module, "group_norm", nn.GroupNorm(2, 48).to(module.gemm.weight.device)
+    ),
+    "maximum": lambda module: setattr(module.hardtanh, "max_val", 0.1),
+    "another activation": lambda module: setattr(module, "hardtanh", nn.ReLU()),
+    "weight": double_the_weight,
+    "hook": add_hook,
+    "subclass": subclass,
+    "lora": lora,
+    "spectral norm": spectral_norm,
+    "prune": prune,
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_module_is_what_it_says_when_it_is_called(name, device):
+    module, expected = (one.to(device).eval() for one in both("GemmGroupNormHardtanh"))
+    x = torch.rand(9, 20, device=device)
+    before = module(x)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for one in (module, expected):
+            CHANGES[name](one)
+        assert torch.allclose(module(x), expected(x), rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(expected(x), before, rtol=1e-2, atol=1e-3)
