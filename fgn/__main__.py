@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -54,6 +55,32 @@ def compare(arguments):
         print(f"{chain}\n{frame.to_string(float_format='{:.3g}'.format)}\n")
 
 
+def _sweep(arguments, device: torch.device):
+    from fgn.measure import sweep
+
+    subjects = sweep.SUBJECTS if device.type == "cuda" else ("fgn", "torch eager", "F.linear")
+    rival = "torch.compile" if device.type == "cuda" else "torch eager"
+    if arguments.compile_first and device.type == "cuda":
+        sweep.warm_up(arguments.sweep, arguments.count, arguments.compile_first)
+
+    def show(row: dict):
+        sizes = "{batch}x{in_features}->{out_features} g{groups}".format(**row)
+        times = " ".join(
+            f"{where} {row[f'{where} {rival}'] / row[f'{where} fgn']:5.2f}" for where in ("device", "loop")
+        )
+        errors = f"error {row['error']:.1e} torch {row['torch_error']:.1e}"
+        print(f"{row['kind']} {sizes:26} {row['precision']:4} {times} | {errors}", flush=True)
+
+    frame = sweep.sweep(
+        arguments.sweep, arguments.count, device, subjects, show=None if arguments.json else show
+    )
+    table = sweep.summary(frame, rival)
+    if arguments.json:
+        print(json.dumps({"problems": frame.to_dict("records"), "summary": table.to_dict("index")}))
+    else:
+        print(f"{rival} / fgn\n{table.to_string(float_format='{:.3f}'.format)}")
+
+
 def bench(arguments):
     """Time every version and torch."""
     from fgn import bench
@@ -61,6 +88,9 @@ def bench(arguments):
     from fgn.measure.records import write, write_precisions
 
     device = torch.device(arguments.device) if arguments.device else default_device()
+    if arguments.sweep is not None:
+        _sweep(arguments, device)
+        return
     if arguments.record:
         if not (arguments.all or arguments.precisions):
             sys.exit("--record: expected together with --all or --precisions")
@@ -211,6 +241,15 @@ def main():
     bench_parser.add_argument(
         "--record", type=Path, metavar="FOLDER", help="write results here, e.g. profiles/h200"
     )
+    bench_parser.add_argument(
+        "--sweep", type=int, metavar="SEED", help="modules at random shapes, which the seed says"
+    )
+    bench_parser.add_argument("--count", type=int, default=60, help="of a sweep: how many problems")
+    bench_parser.add_argument("--json", action="store_true", help="of a sweep: print all of it as JSON")
+    bench_parser.add_argument(
+        "--compile-first", type=int, default=0, metavar="PROCESSES",
+        help="of a sweep: compile torch's rivals in so many processes beforehand",
+    )  # fmt: skip
     view_parser = command(source_view)
     view_parser.add_argument("--chain", choices=CHAINS, help="by default the first")
     view_parser.add_argument("--shape", type=_shape, help="batch,in_features,out_features[,groups]")

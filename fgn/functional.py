@@ -382,7 +382,8 @@ def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version,
     """Keeps this call for those like it, if it used its tensors as they were given."""
     names = ("weight", "bias", "norm_weight", "norm_bias", *chain.operands)
     used, given = (tuple(of.get(name) for name in names) for of in (parameters, given))
-    if x is not given_x or any(a is not b for a, b in zip(used, given, strict=True)) or x.numel() == 1:
+    pairs = [(a, b) for a, b in zip(used, given, strict=True) if a is not b]
+    if x is not given_x or x.numel() == 1 or any(a.dtype == b.dtype for a, b in pairs):
         return
     key = repeated.key_of(chain, x, given, version, precision)
     places = [
@@ -407,8 +408,9 @@ def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version,
             c_chain=c_chain,
             arguments=tuple(
                 None if tensor is None else repeated.Argument(place, tensor)
-                for place, tensor in zip(places, given, strict=True)
+                for place, tensor in zip(places, used, strict=True)
             ),
+            converts=bool(pairs),
             run=partial(run, plan, c_chain),
             raise_for=_raise_for,
             device=x.get_device(),

@@ -56,6 +56,20 @@ def test_other_memory_of_the_same_form(inputs, short_ways):
     assert len(short_ways) == len(parameters) + 1
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_vectors_of_16_bits_and_of_32(device, short_ways, dtype):
+    x, parameters = random_inputs(CHAIN, Shape(64, 64, 64, 4), device, dtype=dtype)
+    chain = problem(CHAIN, (64, 64, 64, 4), device)[0]
+    wide = parameters | {"norm_weight": parameters["norm_weight"].float()}
+    for given in (parameters, wide):
+        expected = fgn.chain_forward(chain, x, given, "tensor_core").clone()
+        for _ in range(2):
+            assert torch.equal(fgn.chain_forward(chain, x, given, "tensor_core"), expected)
+        changed = given | {"bias": given["bias"] * 2}
+        assert not torch.equal(fgn.chain_forward(chain, x, changed, "tensor_core"), expected)
+    assert len(short_ways) == 6
+
+
 def test_a_tensor_that_cannot_be_used_as_it_is(inputs, short_ways):
     x, parameters = inputs
     unaligned = torch.rand(x.numel() + 1, device=x.device)[1:].view_as(x)

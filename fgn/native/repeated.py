@@ -65,13 +65,13 @@ def forget():
 
 
 class Argument:
-    """A parameter's place in the struct: where its address goes, and which is there."""
+    """A parameter's place in the struct: where its address goes, which is there, and what it points to."""
 
-    __slots__ = ("at", "pointer", "shape")
+    __slots__ = ("at", "dtype", "pointer", "shape")
 
     def __init__(self, at, tensor: Tensor):
         self.at = ffi().cast("uintptr_t *", at)
-        self.pointer, self.shape = tensor.data_ptr(), tensor.shape
+        self.pointer, self.shape, self.dtype = tensor.data_ptr(), tensor.shape, tensor.dtype
 
 
 class Call:
@@ -82,11 +82,13 @@ class Call:
     pointers; it takes x, y, the workspace, its size and the stream, and returns a status.
     raise_for: raises for a status that is not FGN_OK. splits: whether the version splits the weight; then
     whether that is frozen, the bytes that are kept of it, that memory, and where its address goes.
+    converts: whether there are vectors of a type that the version does not read.
     """
 
     __slots__ = (
         *("chain", "library", "c_chain", "arguments", "run", "raise_for", "device", "y_shape"),
         *("workspace_bytes", "splits", "frozen", "prepared_bytes", "prepared", "prepared_at"),
+        "converts",
     )
 
     def __init__(self, **fields):
@@ -115,6 +117,11 @@ class Call:
         x_pointer = x.data_ptr()
         if not x_pointer or x_pointer & 15 or not x.is_contiguous():
             return None
+        if self.converts:
+            parameters = [
+                tensor if tensor is None or tensor.dtype is argument.dtype else tensor.to(argument.dtype)
+                for tensor, argument in zip(parameters, self.arguments, strict=True)
+            ]
         for tensor, argument in zip(parameters, self.arguments, strict=True):
             if tensor is None:
                 continue
