@@ -155,15 +155,18 @@ def _index_of(version: str, device: torch.device) -> int:
     return names.index(version)
 
 
-def _c_device(library, multiprocessors: int | None):
-    """The current device, as if it had so many multiprocessors; NULL, which is the device as it is, for
-    None."""
-    if multiprocessors is None:
+def _c_device(library, device):
+    """The struct fgn_device to plan for: the current device for None; as if it had so many multiprocessors
+    for a number; or what a `fgn.plans.Device` says."""
+    if device is None:
         return ffi().NULL
-    device = ffi().new("fgn_device *")
-    _raise_for(library, library.fgn_current_device(device))
-    device.multiprocessors = multiprocessors
-    return device
+    c_device = ffi().new("fgn_device *")
+    if isinstance(device, int):
+        _raise_for(library, library.fgn_current_device(c_device))
+        c_device.multiprocessors = device
+    else:
+        c_device.major, c_device.minor, c_device.multiprocessors, c_device.l2_bytes = device
+    return c_device
 
 
 def _plan_of(library, device: torch.device, index: int, c_chain, multiprocessors: int | None = None):
@@ -223,12 +226,13 @@ def plan_of(
     version: str | None,
     device: torch.device,
     precision: str = "ieee",
-    multiprocessors: int | None = None,
+    planned_for=None,
 ):
     """The struct fgn_plan (cuda_c/fgn.h) of a call on this device: its launches, its workspace.
 
-    version: None for the one that `chain_forward()` takes when it is not told one. multiprocessors: plan as
-    if the device had so many. None where the version does not run this chain.
+    version: None for the one that `chain_forward()` takes when it is not told one. planned_for: another
+    device than this one, as `_c_device()` takes it. None where the version does not run this chain there:
+    the library's last error says what it needs. `fgn.plans.plan()` is the same in Python's types.
 
     The weight is frozen (`fgn.freeze()`): what is made of it is there. With another one a version that splits
     it has two launches more, or more to do in one.
@@ -237,7 +241,7 @@ def plan_of(
         c_chain = _c_chain(library, chain, shape, precision, {}, frozen=True)
         plan = ffi().new("fgn_plan *")
         index = library.FGN_BEST_VERSION if version is None else _index_of(version, device)
-        status = library.fgn_plan_chain(index, c_chain, _c_device(library, multiprocessors), plan)
+        status = library.fgn_plan_chain(index, c_chain, _c_device(library, planned_for), plan)
         if status == library.FGN_NOT_SUPPORTED:
             return None
         _raise_for(library, status)

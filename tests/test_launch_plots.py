@@ -10,11 +10,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 import fgn
-from fgn.chains import CHAINS
+from fgn.chains import CHAINS, Shape
+from fgn.chains import problem as problem_at
 from fgn.functional import PRODUCT
 from fgn.measure.benchmark import COMPILED, EAGER
+from fgn.plans import DEVICES, plan
 from fgn.plot import launches as launch_plots
 from fgn.plot import roofline, style
+from fgn.problem import Problem
 from fgn.profiling import launch_words, launches
 from fgn.profiling import records as profile_records
 from fgn.profiling.launch_words import PARTS, part_of
@@ -267,18 +270,21 @@ def test_words_for_launches_on_the_simulator(name):
 
 
 @pytest.mark.parametrize(
-    "kernels, words",
+    "version, precision, device, groups, words",
     [
         (
-            ["few_rows_16_kernel", "few_rows_end_kernel"],
+            "few_rows",
+            "bf16",
+            "A100",
+            2,
             ["product, partial sums", "sums + add_channel + hardtanh + mish + norm"],
         ),
+        ("tensor_core", "bf16", "A100", 1, ["product + add_channel + hardtanh + mish", "norm"]),
         (
-            ["tensor_core_bfloat16_kernel", "group_norm_team_to_bfloat16_kernel"],
-            ["product + add_channel + hardtanh + mish", "norm"],
-        ),
-        (
-            ["halves_kernel", "hopper_split_float32_kernel", "fused_gemm_kernel", "group_norm_team_kernel"],
+            "hopper",
+            "ieee",
+            "H200",
+            4,
             [
                 *("halves of x", "product + add_channel + hardtanh + mish + norm"),
                 *("float32 in reserve", "float32 in reserve"),
@@ -287,17 +293,17 @@ def test_words_for_launches_on_the_simulator(name):
     ],
     ids=["few rows", "two launches", "reserve"],
 )
-def test_words_for_launches_on_tensor_cores(kernels, words):
-    assert launch_words.ours(CHAINS["gemm_biasadd_hardtanh_mish_groupnorm"], kernels) == words
+def test_words_for_launches_on_tensor_cores(version, precision, device, groups, words):
+    chain, shape = problem_at("gemm_biasadd_hardtanh_mish_groupnorm", (64, 512, 1024, groups))
+    kernels = [launch.kernel for launch in plan(chain, shape, version, precision, device).launches]
+    of_call = Problem(chain, shape, precision)
+    assert launch_words.ours(of_call, version, kernels, DEVICES[device]) == words
+    assert launch_words.ours(of_call, version, kernels[1:], DEVICES[device]) == kernels[1:]
 
 
 def test_words_for_the_product_alone():
-    assert launch_words.ours(PRODUCT, ["naive_gemm_kernel"]) == ["product"]
-    assert launch_words.ours(
-        PRODUCT, ["halves_kernel", "hopper_split_float32_kernel", "fused_gemm_kernel"]
-    ) == [
-        *("halves of x", "product", "float32 in reserve"),
-    ]
+    product = Problem(PRODUCT, Shape(64, 512, 1024, 0))
+    assert launch_words.ours(product, "naive", ["naive_gemm_kernel"]) == ["product"]
 
 
 def test_words_for_recorded_launches():

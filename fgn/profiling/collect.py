@@ -13,6 +13,7 @@ from tqdm.auto import tqdm
 from fgn.functional import launch_count
 from fgn.measure.benchmark import COMPILED, EAGER, F_LINEAR
 from fgn.native.library import version_names
+from fgn.plans import Device
 from fgn.problem import PROBLEM, Problem
 from fgn.profiling import launch_words, ncu
 from fgn.profiling.target import save
@@ -50,24 +51,25 @@ def collect(tasks, names, report=None, cache_control="all", progress=True, secti
         raise ValueError(f"report: expected a name that ends in .ncu-rep, got {report}")
     report.parent.mkdir(parents=True, exist_ok=True)
     job = ncu.temporary_report().with_name("job.pt")
+    gpu = torch.cuda.get_device_properties()
+    device = Device(gpu.major, gpu.minor, gpu.multi_processor_count, gpu.L2_cache_size)
     with tqdm(desc="ncu", unit="launch", disable=not progress, leave=False) as bar:
         command = [sys.executable, "-m", "fgn.profiling.target", str(job)]
         try:
             save(tasks, job)
             ncu.run(command, report, names, sections, cache_control=cache_control, on_launch=bar.update)
-            rows = label(ncu.read_report(report), tasks, names)
+            rows = label(ncu.read_report(report), tasks, names, device)
         finally:
             ncu.discard(job)
             if not keep:
                 ncu.discard(report)
-    gpu = torch.cuda.get_device_properties()
     rows.attrs = {"machine": gpu.name, "multiprocessors": gpu.multi_processor_count}
     return rows
 
 
-def label(launches: pd.DataFrame, tasks, names: Iterable[str]) -> pd.DataFrame:
+def label(launches: pd.DataFrame, tasks, names: Iterable[str], device: Device) -> pd.DataFrame:
     """The launches of a report with the columns `IDENTITY` before the metrics `names`; what else the report
-    has is left out. The tasks are those that were run, in order."""
+    has is left out. The tasks are those that were run on the device, in order."""
     if launches.empty:
         raise ncu.ProfilerError(f"ncu: {ncu.ERRORS['No kernels were profiled']}")
     # The ranges are RANGE, the task's number, and what torch's operators are called.
@@ -80,13 +82,13 @@ def label(launches: pd.DataFrame, tasks, names: Iterable[str]) -> pd.DataFrame:
         if described is not None:
             where = described.columns()
         columns = where | {"subject": task.subject or CALL, "launch": range(len(rows))}
-        columns |= {"operator": _operators(rows, task)}
+        columns |= {"operator": _operators(rows, task, device)}
         frames.append(rows.assign(**columns))
     found = pd.concat(frames, ignore_index=True)
     return found[[*IDENTITY, *(name for name in names if name in found)]]
 
 
-def _operators(rows: pd.DataFrame, task) -> list[str]:
+def _operators(rows: pd.DataFrame, task, device: Device) -> list[str]:
     """What each launch computes, in words."""
     kernels = list(rows.kernel)
     if task.problem is None:
@@ -95,4 +97,4 @@ def _operators(rows: pd.DataFrame, task) -> list[str]:
         return launch_words.eager(list(rows.ranges))
     if task.subject in (COMPILED, F_LINEAR):
         return launch_words.compiled(kernels)
-    return launch_words.ours(task.problem.chain, kernels)
+    return launch_words.ours(task.problem, task.subject, kernels, device)

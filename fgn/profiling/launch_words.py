@@ -1,4 +1,5 @@
-"""What each launch of a chain computes, in words, from the names of the kernels.
+"""What each launch of a chain computes, in words: of fgn's versions as their plan says, of torch's by the
+names that torch and Triton give.
 
 The words are the column `operator` of `fgn.profile()`: "product", "product + hardtanh", "norm", and so on;
 `part_of()` sorts them into the parts that plots tell apart.
@@ -8,64 +9,24 @@ from __future__ import annotations
 
 import re
 
-from fgn.chains import POINTWISE, Chain
+from fgn.chains import POINTWISE
+from fgn.plans import HALVES, RESERVE, SUMS, Device, plan
+from fgn.problem import Problem
 
 PARTS = ("preparation", "product", "operators", "norm", "in reserve")
-
-HALVES, RESERVE = "halves of x", "float32 in reserve"
-PARTIAL_SUMS = "product, partial sums"
-
-_PREPARATION = re.compile(r"halves_kernel")
-_POINTWISE = re.compile(r"pointwise_kernel")
-_STATISTICS = re.compile(r"naive_moments_kernel")
-_NORMALISE = re.compile(r"naive_normalise_kernel")
-_NORM = re.compile(r"group_norm_\w+_kernel")
-_ENDING = re.compile(r"few_rows_end_kernel")
-_AFTER_PRODUCT = (_STATISTICS, _NORMALISE, _NORM, _ENDING)
 
 LIBRARY_PRODUCTS = re.compile(r"gemm|gemv|cutlass|nvjet|splitk|split_k", re.IGNORECASE)
 
 
-def _is_product(kernel: str) -> bool:
-    return not any(kind.fullmatch(kernel) for kind in (_PREPARATION, _POINTWISE, *_AFTER_PRODUCT))
+def ours(problem: Problem, version: str, kernels: list[str], device: Device | None = None) -> list[str]:
+    """What the launches of one call compute, by one of fgn's versions.
 
-
-def ours(chain: Chain, kernels: list[str]) -> list[str]:
-    """What the launches of one call of a chain compute, by one of fgn's versions.
-
-    kernels: the functions' names, in order. An operator without a launch of its own is in the product's
-    kernel, if it comes before the norm, or in the norm's. Whatever follows a second product stands in
-    reserve: the chain in float32, for values that the halves do not hold, which else ends at once.
+    kernels: the functions' names, in order. device: where they were launched; None for the simulator. Where
+    these are not the kernels of the plan (an older recording), their names are all that is known.
     """
-    second = [number for number, kernel in enumerate(kernels) if _is_product(kernel)][1:]
-    needed = kernels[: second[0]] if second else kernels
-    before, after = ([step.kind for step in steps] for steps in (chain.before, chain.after))
-    if any(_POINTWISE.fullmatch(kernel) for kernel in needed):
-        own, before, after = [*before, *after], [], []
-    else:
-        own = []
-    norm_follows = any(kind.fullmatch(kernel) for kernel in needed for kind in _AFTER_PRODUCT)
-    ends_later = any(_ENDING.fullmatch(kernel) for kernel in needed)
-    norm = ["norm"] if chain.groups else []
-    words = []
-    for kernel in needed:
-        if _PREPARATION.fullmatch(kernel):
-            words.append(HALVES)
-        elif _POINTWISE.fullmatch(kernel):
-            words.append(own.pop(0))
-        elif _STATISTICS.fullmatch(kernel):
-            words.append("statistics")
-        elif _NORMALISE.fullmatch(kernel):
-            words.append("normalise")
-        elif _NORM.fullmatch(kernel):
-            words.append(" + ".join(["norm", *after]))
-        elif _ENDING.fullmatch(kernel):
-            words.append(" + ".join(["sums", *before, *norm, *after]))
-        elif ends_later:
-            words.append(PARTIAL_SUMS)
-        else:
-            words.append(" + ".join(["product", *before, *([] if norm_follows else [*norm, *after])]))
-    return words + [RESERVE] * (len(kernels) - len(needed))
+    launches = plan(problem.chain, problem.shape, version, problem.precision, device).launches
+    planned = [launch.kernel for launch in launches]
+    return [launch.text for launch in launches] if planned == kernels else kernels
 
 
 def eager(ranges: list[tuple[str, ...]]) -> list[str]:
@@ -111,4 +72,4 @@ def part_of(operator: str) -> str:
         return "in reserve"
     if operator.startswith("product"):
         return "product"
-    return "norm" if re.search(r"statistics|normalise|norm|^sums", operator) else "operators"
+    return "norm" if re.search(rf"statistics|normalise|norm|^{SUMS}", operator) else "operators"

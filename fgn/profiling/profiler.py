@@ -247,7 +247,7 @@ def _simulated(described, versions) -> pd.DataFrame:
             call()
         rows = counted.count(call)
         where = {"chain": chain.name, **shape._asdict(), "precision": described.precision}
-        operators = launch_words.ours(chain, list(rows.kernel))
+        operators = launch_words.ours(described, name, list(rows.kernel))
         frames.append(rows.assign(**where, subject=name, launch=range(len(rows)), operator=operators))
     found = pd.concat(frames, ignore_index=True)
     found = found[[*IDENTITY, *(name for name in found if name not in IDENTITY)]]

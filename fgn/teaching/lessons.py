@@ -23,7 +23,6 @@ from fgn.measure.floors import floor, least_work
 from fgn.measure.machine import MOST_LANES, Machine, machine_here
 from fgn.measure.records import Record, read, recorded
 from fgn.model.work import tiles, works
-from fgn.native.library import for_device
 from fgn.native.source import constants as constants
 from fgn.problem import WARP, Problem, find_problem
 from fgn.reference import ieee_float32
@@ -261,27 +260,18 @@ def check_linear(setting: Setting, version: str) -> pd.DataFrame:
 # Predictions for a chain
 
 
-def multiprocessors_of(device) -> int:
-    """The multiprocessors of a GPU; of the simulator, its threads."""
-    device = torch.device(device)
-    if device.type == "cuda":
-        return torch.cuda.get_device_properties(device).multi_processor_count
-    return for_device(device.type).load().sim_get_threads()
-
-
 def launches(chain: str | Chain, shape, version: str, device="cpu") -> pd.DataFrame:
     """The launches of one call, in order, with the bytes that each has to read from memory and write there.
 
     One row per launch: launch (what it computes), read, written. The product reads x and the weight once, as
-    if nothing had to be read twice; the statistics of the naive GroupNorm read the tensor twice. Versions
-    that split float32 into halves do so in a launch before the product; what stands by after it moves
-    nothing.
+    if nothing had to be read twice. Versions that split float32 into halves do so in a launch before the
+    product; what stands by after it moves nothing.
     """
     chain, shape = problem(chain, shape, device)
     table = versions(chain, shape, device).set_index("name")
     if version not in table.index or not table.supported[version]:
         raise ValueError(f"version: expected one that runs this chain, got {version!r}")
-    found = works(chain, shape, version, multiprocessors=multiprocessors_of(device))
+    found = works(chain, shape, version, device=device)
     rows = [(work.launch, work.read, work.written) for work in found]
     return pd.DataFrame(rows, columns=["launch", "read", "written"])
 
