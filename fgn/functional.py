@@ -227,18 +227,18 @@ def plan_of(
     device: torch.device,
     precision: str = "ieee",
     planned_for=None,
+    frozen: bool = True,
 ):
     """The struct fgn_plan (cuda_c/fgn.h) of a call on this device: its launches, its workspace.
 
     version: None for the one that `chain_forward()` takes when it is not told one. planned_for: another
     device than this one, as `_c_device()` takes it. None where the version does not run this chain there:
     the library's last error says what it needs. `fgn.plans.plan()` is the same in Python's types.
-
-    The weight is frozen (`fgn.freeze()`): what is made of it is there. With another one a version that splits
-    it has two launches more, or more to do in one.
+    frozen: whether the weight is (`fgn.freeze()`): what is made of it is there. With another one a version
+    that splits it has two launches more, or more to do in one.
     """
     with _library_of(device) as (library, _):
-        c_chain = _c_chain(library, chain, shape, precision, {}, frozen=True)
+        c_chain = _c_chain(library, chain, shape, precision, {}, frozen=frozen)
         plan = ffi().new("fgn_plan *")
         index = library.FGN_BEST_VERSION if version is None else _index_of(version, device)
         status = library.fgn_plan_chain(index, c_chain, _c_device(library, planned_for), plan)

@@ -17,6 +17,7 @@ from fgn.native.library import ffi, for_device, version_names
 
 NORM, STATISTICS, NORMALISE = "norm", "statistics", "normalise"
 HALVES, RESERVE = "halves of x", "float32 in reserve"
+FINGERPRINT, WEIGHT_HALVES = "fingerprint of the weight", "halves of the weight"
 PRODUCT, SUMS, PARTIAL_SUMS = "product", "sums", "product, partial sums"
 
 
@@ -115,8 +116,13 @@ def _words(library, c_launch, chain: Chain) -> tuple[tuple[str, ...], tuple[str,
     norm += (NORMALISE,) * bool(normalise and not statistics)
     if c_launch.stands_by:
         return (RESERVE,), ()
-    if computes & library.FGN_HALVES:
-        return (HALVES,), ()
+    for flag, word in (
+        (library.FGN_HALVES, HALVES),
+        (library.FGN_FINGERPRINT, FINGERPRINT),
+        (library.FGN_WEIGHT_HALVES, WEIGHT_HALVES),
+    ):
+        if computes & flag:
+            return (word,), ()
     head = ()
     if computes & library.FGN_PRODUCT:
         head = (PARTIAL_SUMS if computes & library.FGN_PARTIAL_SUMS else PRODUCT,)
@@ -151,18 +157,20 @@ def plan(
     version: str | None = None,
     precision: str = "ieee",
     device: str | torch.device | Device | None = None,
+    frozen: bool = True,
 ) -> Plan:
     """The plan of a call, without a call.
 
     chain, shape: with the shape's groups, as `fgn.chains.problem()` returns them. version: None for the one
     that is taken for such a chain when none is named. device: a torch device that is here, the CPU for the
-    simulator and by default; a name in `DEVICES`; or a `Device`. ValueError where the version does not run
-    this chain there, with what it needs.
+    simulator and by default; a name in `DEVICES`; or a `Device`. frozen: whether the weight is
+    (`fgn.freeze()`); with another one a version that splits it also looks whether it has changed. ValueError
+    where the version does not run this chain there, with what it needs.
     """
     planned = DEVICES.get(device, device) if isinstance(device, str) else device
     here = torch.device("cpu" if planned is None or isinstance(planned, Device) else planned)
     as_device = planned if isinstance(planned, Device) else None
-    c_plan = plan_of(chain, shape, version, here, precision, as_device)
+    c_plan = plan_of(chain, shape, version, here, precision, as_device, frozen)
     library = for_device(here.type).load()
     if c_plan is None:
         raise ValueError(f"version: {ffi().string(library.fgn_last_error()).decode()}")

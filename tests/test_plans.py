@@ -10,6 +10,7 @@ import fgn
 from fgn.chains import CHAINS, Chain, Pointwise, Shape, random_inputs
 from fgn.functional import PRODUCT, _c_chain, _pointer, plan_of, run_chain
 from fgn.native.library import ffi, for_device, version_names
+from fgn.native.prepared import freeze
 from fgn.native.source import find
 from fgn.plans import DEVICES, Device, plan
 from fgn.precision import PRECISIONS
@@ -53,6 +54,7 @@ def test_what_is_planned_is_what_is_launched(version):
             if planned is None:
                 continue
             x, parameters = random_inputs(chain, shape, dtype=PRECISIONS[precision].dtype)
+            freeze(parameters["weight"])
 
             def call(chain=chain, x=x, parameters=parameters, precision=precision):
                 return run_chain(chain, x, parameters, version, precision=precision)
@@ -89,7 +91,7 @@ def test_the_workspace_is_as_large_as_planned_and_nothing_else_is_written(versio
                 name: value if name == "weight" or value is None else value.float()
                 for name, value in parameters.items()
             }
-            c_chain = _c_chain(library, chain, shape, precision, parameters)
+            c_chain = _c_chain(library, chain, shape, precision, parameters, frozen=True)
             y_bytes = shape.batch * shape.out_features * dtype.itemsize
             memory = {}
             for name, size in (
@@ -173,7 +175,7 @@ def test_a_plan_is_only_run_for_the_chain_and_the_device_that_it_is_for():
     y = torch.zeros(3, 16)
 
     def run(c_plan, described=chain, sizes=shape, given=x):
-        c_chain = _c_chain(library, described, sizes, "ieee", parameters)
+        c_chain = _c_chain(library, described, sizes, "ieee", parameters, frozen=True)
         status = library.fgn_run(c_plan, c_chain, _pointer(given), _pointer(y), ffi().NULL, 0, ffi().NULL)
         return status, ffi().string(library.fgn_last_error()).decode()
 

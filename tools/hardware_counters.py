@@ -35,6 +35,7 @@ from fgn.functional import plan_of, run_chain
 from fgn.measure.benchmark import ordinary_versions
 from fgn.measure.software import recorded_environment
 from fgn.native.library import COUNTED_SIMULATOR, GPU, ROOT, SOURCES, Library, ffi
+from fgn.native.prepared import freeze
 from fgn.precision import PRECISIONS
 
 PROBES = ROOT / "tests" / "agreement"
@@ -102,11 +103,12 @@ class Run(NamedTuple):
         return None if plan is None else plan.launch_count
 
     def prepare(self, device: str):
-        """The call itself. Vectors are float32: torch launches nothing to convert them."""
+        """The call itself, with a frozen weight: its halves are made once, before what is counted. Vectors
+        are float32: torch launches nothing to convert them."""
         chain, shape = problem(self.chain, self.shape)
         x, parameters = random_inputs(chain, shape, device)
         dtype = PRECISIONS[self.precision].dtype
-        parameters["weight"] = parameters["weight"].to(dtype)
+        parameters["weight"] = freeze(parameters["weight"].to(dtype))
         return functools.partial(
             run_chain,
             chain,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from fgn.chains import POINTWISE
-from fgn.plans import HALVES, RESERVE, SUMS, Device, plan
+from fgn.plans import FINGERPRINT, HALVES, RESERVE, SUMS, WEIGHT_HALVES, Device, plan
 from fgn.problem import Problem
 
 PARTS = ("preparation", "product", "operators", "norm", "in reserve")
@@ -24,9 +24,11 @@ def ours(problem: Problem, version: str, kernels: list[str], device: Device | No
     kernels: the functions' names, in order. device: where they were launched; None for the simulator. Where
     these are not the kernels of the plan (an older recording), their names are all that is known.
     """
-    launches = plan(problem.chain, problem.shape, version, problem.precision, device).launches
-    planned = [launch.kernel for launch in launches]
-    return [launch.text for launch in launches] if planned == kernels else kernels
+    for frozen in (True, False):
+        launches = plan(problem.chain, problem.shape, version, problem.precision, device, frozen).launches
+        if [launch.kernel for launch in launches] == kernels:
+            return [launch.text for launch in launches]
+    return kernels
 
 
 def eager(ranges: list[tuple[str, ...]]) -> list[str]:
@@ -66,7 +68,7 @@ def _of_triton(kernel: str) -> str | None:
 def part_of(operator: str) -> str:
     """The part of `PARTS` that a launch belongs to, by what is first in it: the matrix product with whatever
     is fused to it, a norm, ..."""
-    if operator == HALVES:
+    if operator in (HALVES, FINGERPRINT, WEIGHT_HALVES):
         return "preparation"
     if operator == RESERVE:
         return "in reserve"
