@@ -270,7 +270,7 @@ def test_words_for_launches_on_the_simulator(name):
 
 
 @pytest.mark.parametrize(
-    "version, precision, device, groups, words",
+    "version, precision, gpu, groups, words",
     [
         (
             "few_rows",
@@ -293,12 +293,12 @@ def test_words_for_launches_on_the_simulator(name):
     ],
     ids=["few rows", "two launches", "reserve"],
 )
-def test_words_for_launches_on_tensor_cores(version, precision, device, groups, words):
+def test_words_for_launches_on_tensor_cores(version, precision, gpu, groups, words):
     chain, shape = problem_at("gemm_biasadd_hardtanh_mish_groupnorm", (64, 512, 1024, groups))
-    kernels = [launch.kernel for launch in plan(chain, shape, version, precision, device).launches]
+    kernels = [launch.kernel for launch in plan(chain, shape, version, precision, gpu).launches]
     of_call = Problem(chain, shape, precision)
-    assert launch_words.ours(of_call, version, kernels, DEVICES[device]) == words
-    assert launch_words.ours(of_call, version, kernels[1:], DEVICES[device]) == kernels[1:]
+    assert launch_words.ours(of_call, version, kernels, DEVICES[gpu]) == words
+    assert launch_words.ours(of_call, version, kernels[1:], DEVICES[gpu]) == kernels[1:]
 
 
 def test_words_for_the_product_alone():
