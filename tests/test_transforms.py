@@ -1,6 +1,8 @@
 """fgn under what torch does to modules: compile, export, autocast, vmap, CUDA graphs, checkpoint."""
 
 import copy
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -199,11 +201,30 @@ def test_cuda_graph(chain):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_inductor_and_aot_inductor(tmp_path):
+def test_inductor():
     fused, x = model("cuda"), torch.randn(6, 16, device="cuda")
-    expected = fused(x)
-    assert torch.allclose(torch.compile(fused, fullgraph=True)(x), expected, rtol=1e-5, atol=1e-6)
-    exported = torch.export.export(fused, (x,), strict=False)
-    path = torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "model.pt2"))
-    loaded = torch._inductor.aoti_load_package(path)
-    assert torch.allclose(loaded(x), expected, rtol=1e-5, atol=1e-6)
+    assert torch.allclose(torch.compile(fused, fullgraph=True)(x), fused(x), rtol=1e-5, atol=1e-6)
+
+
+# In a process of its own: torch 2.11 ends the process when it loads a package whose operator has an empty
+# list of tensors, which a chain without a vector or a tensor among its operators has. This one has a vector.
+AOT_INDUCTOR = """
+import sys
+import torch
+import fgn
+from torch import nn
+
+torch.set_grad_enabled(False)
+model = nn.Sequential(nn.Linear(16, 24), nn.PReLU(24), nn.GroupNorm(4, 24), nn.ReLU()).cuda().eval()
+fused, x = fgn.fuse(model), torch.randn(6, 16, device="cuda")
+exported = torch.export.export(fused, (x,), strict=False)
+path = torch._inductor.aoti_compile_and_package(exported, package_path=sys.argv[1])
+assert torch.allclose(torch._inductor.aoti_load_package(path)(x), fused(x), rtol=1e-5, atol=1e-6)
+"""
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_aot_inductor(tmp_path):
+    command = [sys.executable, "-c", AOT_INDUCTOR, str(tmp_path / "model.pt2")]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-2000:]
