@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 
@@ -221,3 +222,20 @@ def test_the_simulator_does_not_call_the_cuda_runtime_that_torch_has_loaded(tmp_
     compile_it = [library.find_c_compiler(), "-shared", "-fPIC", "-x", "c", "-", "-o", runtime]
     subprocess.run(compile_it, input=CUDA_RUNTIME, text=True, check=True)
     assert output_of(WITH_CUDA_LOADED, runtime) == "True"
+
+
+def test_a_function_that_runs_once_among_threads():
+    runs, barrier = [], threading.Barrier(8)
+    once = library._once(lambda: time.sleep(0.01) or runs.append(1) or len(runs))
+    results = []
+
+    def call():
+        barrier.wait()
+        results.append(once())
+
+    threads = [threading.Thread(target=call) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert runs == [1] and results == [1] * 8

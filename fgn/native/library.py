@@ -333,7 +333,19 @@ def _run(command: list[str]):
         raise BuildError(f"{' '.join(command)}\n{result.stdout}{result.stderr}".rstrip())
 
 
-@functools.cache
+def _once(function):
+    """functools.cache() that never runs the function twice, when two threads make the first call."""
+    lock, cached = threading.RLock(), functools.cache(function)
+
+    @functools.wraps(function)
+    def call(*arguments):
+        with lock:
+            return cached(*arguments)
+
+    return call
+
+
+@_once
 def ffi() -> cffi.FFI:
     """The C interface, read from the headers as they stand: fgn.h, the kernels that fgn/measure/ceilings.py
     times, and what only the simulator has."""
@@ -350,7 +362,7 @@ def ffi() -> cffi.FFI:
     return interface
 
 
-@functools.cache
+@_once
 def _load(library: Library):
     return ffi().dlopen(str(library.build()))
 
