@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "shared/checks.h"
 #include "shared/plan.h"
 
 #ifndef __CUDACC__
@@ -23,7 +24,7 @@
 
 static THREAD_LOCAL char last_error[512] = "";
 
-static fgn_status fail(fgn_status status, const char *format, ...) {
+fgn_status fail(fgn_status status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(last_error, sizeof last_error, format, arguments);
@@ -35,7 +36,7 @@ const char *fgn_last_error(void) {
     return last_error;
 }
 
-static fgn_status status_of(cudaError_t error, const char *version) {
+fgn_status status_of(cudaError_t error, const char *version) {
     if (error == cudaSuccess)
         return FGN_OK;
     return fail(FGN_LAUNCH_FAILED, "%s: %s", version, cudaGetErrorString(error));
@@ -102,7 +103,7 @@ static bool has_norm(const fgn_chain *chain) {
     return chain->groups != 0;
 }
 
-static fgn_status check_chain(const fgn_chain *chain) {
+fgn_status check_chain(const fgn_chain *chain) {
     if (!chain)
         return fail(FGN_INVALID_ARGUMENT, "chain is NULL");
     fgn_status status = check_sizes(chain->batch, chain->in_features, chain->out_features);
@@ -120,7 +121,7 @@ static fgn_status check_chain(const fgn_chain *chain) {
     return status;
 }
 
-static fgn_status check_pointer(const char *name, const void *pointer) {
+fgn_status check_pointer(const char *name, const void *pointer) {
     return pointer ? FGN_OK : fail(FGN_INVALID_ARGUMENT, "%s is NULL", name);
 }
 
@@ -319,7 +320,7 @@ static fgn_status check_operands(const char *list, int count, const fgn_pointwis
     return status;
 }
 
-static fgn_status check_workspace(unsigned long long needed, const void *workspace,
+fgn_status check_workspace(unsigned long long needed, const void *workspace,
                                   unsigned long long workspace_bytes) {
     if (workspace_bytes < needed)
         return fail(FGN_WORKSPACE_TOO_SMALL, "workspace_bytes is %llu, expected at least %llu",

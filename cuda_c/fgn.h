@@ -235,5 +235,53 @@ fgn_status fgn_group_norm(int version, long long batch, long long channels, long
                           const float *x, const float *norm_scale, const float *norm_shift, float *y,
                           void *workspace, unsigned long long workspace_bytes, void *stream);
 
+/* ---- Training ----
+ *
+ * The forward in two calls, which leave behind what the backward needs: fgn_forward() of the product alone
+ * (the chain with groups 0 and no operators) writes v = x W^T + bias, and fgn_norm_keeping() makes y of it:
+ *     y = after(GroupNorm(before(v)))
+ * Kept are v, (batch, out_features) of the chain's type, and for each row and group its mean and 1 /
+ * deviation: moments, (batch, groups, 2) float32. */
+fgn_status fgn_norm_keeping(const fgn_chain *chain, const void *v, void *y, float *moments, void *stream);
+
+/* Where the gradients are written. NULL: not wanted, and not computed. */
+typedef struct fgn_gradients {
+    void *product; /* (batch, out_features), of the chain's type: dL/dv, which those of x and weight are made
+                      of */
+    void *x;       /* (batch, in_features), of the chain's type */
+    void *weight;  /* (out_features, in_features), of the chain's type */
+    fgn_type vector_type; /* of all (out_features,) vectors: */
+    void *bias;
+    void *norm_scale;
+    void *norm_shift;
+    void *before_channel[FGN_MAX_POINTWISE]; /* of the operators that have a channel vector */
+    void *after_channel[FGN_MAX_POINTWISE];
+} fgn_gradients;
+
+/* The rungs of the backward, a ladder of its own. */
+typedef struct fgn_backward_version {
+    const char *name;
+    const char *gradient; /* the file that makes dL/dv and the vectors' gradients */
+    const char *product;  /* the file that makes the gradients of x and the weight */
+    const char *summary;
+    const char *needs;
+} fgn_backward_version;
+
+int fgn_backward_count(void);
+const fgn_backward_version *fgn_backward_at(int version); /* NULL when out of range */
+
+/* chain: what the forward had, with its pointers; of its weight only the weight itself is read, for x's
+ * gradient. gradients: x and weight need product. A chain without a norm (groups 0) has dL/dv = dy: product
+ * is not written then, and may be NULL. */
+fgn_status fgn_backward_workspace_bytes(int version, const fgn_chain *chain, const fgn_gradients *gradients,
+                                        unsigned long long *bytes);
+
+/* x: as in the forward, read for the weight's gradient. v, moments: what the forward kept; unused without a
+ * norm. dy: (batch, out_features), of the chain's type, contiguous. Nothing may overlap. Sums over the batch
+ * are added up in the same order in every call. */
+fgn_status fgn_backward(int version, const fgn_chain *chain, const void *x, const void *v,
+                        const float *moments, const void *dy, const fgn_gradients *gradients, void *workspace,
+                        unsigned long long workspace_bytes, void *stream);
+
 /* The explanation of this OS thread's last status other than FGN_OK; valid until its next call. */
 const char *fgn_last_error(void);

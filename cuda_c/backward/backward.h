@@ -1,0 +1,93 @@
+/* What the rungs of the backward share: their arguments and the host functions that launch them.
+ *
+ * With v = x W^T + bias, h = before(v), n = (h - mean) / deviation of each (row, group), z = n scale + shift
+ * and y = after(z), the chain's backward has two parts:
+ *   1. G = dL/dv from dL/dy, and every sum over a column: the gradients of bias, scale, shift and channel
+ *      operands. Of a group with D channels and dn = dz scale,
+ *          dh = (dn - (sum of dn + n * sum of dn n) / D) / deviation
+ *      (Ioffe and Szegedy, "Batch Normalization", 2015, section 3, with the statistics of a group);
+ *   2. two products: dX = G W and dW = G^T X.
+ * Host functions check nothing (api_backward.cu has done so) and return what the launch returned. */
+#pragma once
+
+#include "shared/rung.h"
+
+/* What GroupNorm's backward needs to know of one (row, group). */
+struct kept_moments {
+    float mean;
+    float inverse_deviation;
+};
+
+/* y = after(GroupNorm(before(v))), which keeps what the backward needs. */
+struct kept_norm {
+    const void *v;                /* (batch, channels), of the type */
+    void *y;                      /* the same */
+    struct kept_moments *moments; /* (batch, groups) */
+    fgn_type type;
+    int64_t batch;
+    int64_t channels;
+    int64_t groups;
+    float eps;
+    const float *scale;
+    const float *shift;
+    struct operators before;
+    struct operators after;
+};
+
+#define MOST_SUMS (3 + 2 * FGN_MAX_POINTWISE)
+#define NO_SUM (-1)
+
+/* The sums over columns that are wanted: each has a slot, or NO_SUM. */
+struct column_sums {
+    int count;
+    int first_operand; /* the slots from this one on are channel operands' */
+    int bias;
+    int scale;
+    int shift;
+    int before[FGN_MAX_POINTWISE];
+    int after[FGN_MAX_POINTWISE];
+    void *to[MOST_SUMS]; /* (channels,) for each slot */
+    fgn_type type;
+};
+
+/* The first part of the backward. Without a norm (groups 0) there are no operators, and G is dy. */
+struct chain_gradient {
+    const void *v;  /* (batch, channels), of the type; unused without a norm */
+    const void *dy; /* the same */
+    void *g;        /* the same, or NULL where only sums are wanted */
+    const struct kept_moments *moments;
+    fgn_type type;
+    int64_t batch;
+    int64_t channels;
+    int64_t groups;
+    const float *scale;
+    const float *shift;
+    struct operators before;
+    struct operators after;
+    struct column_sums sums;
+};
+
+/* left (rows, inner) and right (inner, columns) in one of the two ways that the backward needs. */
+struct backward_product {
+    const void *left;
+    const void *right;
+    void *result; /* (rows, columns) */
+    int64_t rows;
+    int64_t inner;
+    int64_t columns;
+    bool left_is_transposed; /* left is stored (inner, rows) */
+    fgn_type type;
+    fgn_precision precision;
+};
+
+cudaError_t norm_keeping(const struct kept_norm *norm, cudaStream_t stream);
+
+unsigned long long gradient_1_naive_bytes(const struct chain_gradient *gradient);
+cudaError_t gradient_1_naive(const struct chain_gradient *gradient, void *workspace, cudaStream_t stream);
+unsigned long long gradient_2_fused_bytes(const struct chain_gradient *gradient);
+cudaError_t gradient_2_fused(const struct chain_gradient *gradient, void *workspace, cudaStream_t stream);
+
+unsigned long long product_1_naive_bytes(const struct backward_product *product);
+fgn_status product_1_naive(const struct backward_product *product, void *workspace, cudaStream_t stream);
+unsigned long long product_2_transposed_bytes(const struct backward_product *product);
+fgn_status product_2_transposed(const struct backward_product *product, void *workspace, cudaStream_t stream);

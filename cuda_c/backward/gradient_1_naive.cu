@@ -1,0 +1,245 @@
+/* The gradient before the product, rung 1: a kernel for each operator.
+ *
+ * Idea: the chain rule as a framework without a compiler runs it. First every value that the forward passed
+ * through is made again and written down: what each operator was given, n and z. Then each operator's
+ * derivative is a kernel that changes the gradient in place; GroupNorm's is two, one thread for the sums of a
+ * (row, group), then one thread for each element; and every sum over a column is a kernel in which one thread
+ * walks down the column.
+ *
+ * Bytes: with p operators about 8 (p + 2) for each element on the way there and 12 (p + 2) on the way back.
+ *
+ * Limit: memory bandwidth, and of the column sums the number of columns: a thread for each is few threads.
+ *
+ * Next (gradient_2_fused.cu): one pass that reads v and dy once and writes G once. */
+#include "backward/backward.h"
+#include "shared/pointwise.h"
+
+#define THREADS 256
+
+/* One kernel's tensors, all float32 and (batch, channels). */
+struct element_args {
+    const float *from;
+    const float *with;
+    float *to;
+    int64_t batch;
+    int64_t channels;
+    int64_t groups;
+    const struct kept_moments *moments;
+    const float *scale;
+    const float *shift;
+    const float *sums; /* (batch, groups, 2) */
+    fgn_pointwise step;
+};
+
+static inline __device__ int64_t element_of_thread(void) {
+    return (int64_t)blockIdx.x * THREADS + threadIdx.x;
+}
+
+static inline __device__ int64_t group_of(const struct element_args *args, int64_t index) {
+    int64_t row = index / args->channels, channel = index % args->channels;
+    return row * args->groups + channel / (args->channels / args->groups);
+}
+
+/* to = step(from) */
+__global__ void naive_step_kernel(struct element_args args) {
+    int64_t index = element_of_thread();
+    if (index >= args.batch * args.channels)
+        return;
+    float value = args.from[index];
+    apply_operator(&args.step, &value, 1, index % args.channels, 0);
+    args.to[index] = value;
+}
+
+/* to = n of from */
+__global__ void naive_normalised_kernel(struct element_args args) {
+    int64_t index = element_of_thread();
+    if (index >= args.batch * args.channels)
+        return;
+    struct kept_moments moments = args.moments[group_of(&args, index)];
+    args.to[index] = (args.from[index] - moments.mean) * moments.inverse_deviation;
+}
+
+/* to = from * scale + shift */
+__global__ void naive_affine_kernel(struct element_args args) {
+    int64_t index = element_of_thread();
+    if (index >= args.batch * args.channels)
+        return;
+    int64_t channel = index % args.channels;
+    float scale = args.scale ? args.scale[channel] : 1.0f;
+    float shift = args.shift ? args.shift[channel] : 0.0f;
+    args.to[index] = args.from[index] * scale + shift;
+}
+
+/* to = from times the step's derivative at `with` */
+__global__ void naive_derivative_kernel(struct element_args args) {
+    int64_t index = element_of_thread();
+    if (index >= args.batch * args.channels)
+        return;
+    float gradient = args.from[index], value = args.with[index];
+    float operand = args.step.channel ? args.step.channel[index % args.channels] : 0.0f;
+    apply_derivative_with(&args.step, &gradient, &value, 1, &operand);
+    args.to[index] = gradient;
+}
+
+/* to[0], to[1] = the sums of dn and of dn n over a (row, group), where from is dz and with is n */
+__global__ void naive_group_sums_kernel(struct element_args args) {
+    int64_t index = element_of_thread();
+    if (index >= args.batch * args.groups)
+        return;
+    int64_t size = args.channels / args.groups, first = index * size;
+    float sum = 0.0f, sum_with_n = 0.0f;
+    for (int64_t i = first; i < first + size; i++) {
+        float dn = args.from[i] * (args.scale ? args.scale[i % args.channels] : 1.0f);
+        sum += dn;
+        sum_with_n += dn * args.with[i];
+    }
+    args.to[2 * index] = sum;
+    args.to[2 * index + 1] = sum_with_n;
+}
+
+/* to = dh, where from is dz and with is n */
+__global__ void naive_norm_derivative_kernel(struct element_args args) {
+    int64_t index = element_of_thread();
+    if (index >= args.batch * args.channels)
+        return;
+    int64_t group = group_of(&args, index), size = args.channels / args.groups;
+    float dn = args.from[index] * (args.scale ? args.scale[index % args.channels] : 1.0f);
+    float mean = (args.sums[2 * group] + args.with[index] * args.sums[2 * group + 1]) / size;
+    args.to[index] = (dn - mean) * args.moments[group].inverse_deviation;
+}
+
+/* to[channel] = the sum over the column of from, or of from * with */
+__global__ void naive_column_sum_kernel(struct element_args args) {
+    int64_t channel = element_of_thread();
+    if (channel >= args.channels)
+        return;
+    float sum = 0.0f;
+    for (int64_t row = 0; row < args.batch; row++) {
+        int64_t index = row * args.channels + channel;
+        sum += args.with ? args.from[index] * args.with[index] : args.from[index];
+    }
+    args.to[channel] = sum;
+}
+
+LAUNCHER(naive_step_kernel, struct element_args)
+LAUNCHER(naive_normalised_kernel, struct element_args)
+LAUNCHER(naive_affine_kernel, struct element_args)
+LAUNCHER(naive_derivative_kernel, struct element_args)
+LAUNCHER(naive_group_sums_kernel, struct element_args)
+LAUNCHER(naive_norm_derivative_kernel, struct element_args)
+LAUNCHER(naive_column_sum_kernel, struct element_args)
+
+/* ---- The host: launches one after the other, and the first error ends them ---- */
+
+typedef cudaError_t (*launch_function)(dim3 grid, dim3 block, size_t dynamic_shared_bytes,
+                                       cudaStream_t stream, struct element_args args);
+
+struct sequence {
+    struct element_args args; /* what all launches have in common */
+    cudaStream_t stream;
+    cudaError_t error;
+};
+
+static void run(struct sequence *sequence, launch_function launch, int64_t threads, const float *from,
+                const float *with, float *to) {
+    if (sequence->error != cudaSuccess)
+        return;
+    struct element_args args = sequence->args;
+    args.from = from;
+    args.with = with;
+    args.to = to;
+    dim3 grid = {(unsigned)tiles(threads, THREADS), 1, 1};
+    dim3 block = {THREADS, 1, 1};
+    sequence->error = launch(grid, block, 0, sequence->stream, args);
+}
+
+static void run_elements(struct sequence *sequence, launch_function launch, const float *from,
+                         const float *with, float *to) {
+    run(sequence, launch, sequence->args.batch * sequence->args.channels, from, with, to);
+}
+
+/* The sum into a slot, if it is wanted. */
+static void run_column_sum(struct sequence *sequence, const struct column_sums *sums, int slot,
+                           const float *from, const float *with) {
+    if (slot != NO_SUM)
+        run(sequence, launch_naive_column_sum_kernel, sequence->args.channels, from, with,
+            (float *)sums->to[slot]);
+}
+
+/* What each operator of the list was given: input[0] is there, the others are made, and so is the result. */
+static float *run_list(struct sequence *sequence, const struct operators *list, const float **input,
+                       float *memory, int64_t elements) {
+    for (int i = 0; i < list->count; i++) {
+        sequence->args.step = list->step[i];
+        run_elements(sequence, launch_naive_step_kernel, input[i], NULL, memory);
+        input[i + 1] = memory;
+        memory += elements;
+    }
+    return memory;
+}
+
+/* From the last operator to the first; returns where the gradient is then. */
+static const float *run_derivatives(struct sequence *sequence, const struct operators *list,
+                                    const float *const *input, const struct column_sums *sums,
+                                    const int *slot, const float *gradient, float *to) {
+    for (int i = list->count - 1; i >= 0; i--) {
+        sequence->args.step = list->step[i];
+        bool multiplies = list->step[i].kind == FGN_MULTIPLY_CHANNEL;
+        run_column_sum(sequence, sums, slot[i], gradient, multiplies ? input[i] : NULL);
+        run_elements(sequence, launch_naive_derivative_kernel, gradient, input[i], to);
+        gradient = to;
+    }
+    return gradient;
+}
+
+static int64_t elements_of(const struct chain_gradient *gradient) {
+    return gradient->batch * gradient->channels;
+}
+
+/* The results of all operators, n, z, the gradient on its way, and the sums of the groups. */
+unsigned long long gradient_1_naive_bytes(const struct chain_gradient *gradient) {
+    unsigned long long tensors = gradient->before.count + gradient->after.count + 3;
+    unsigned long long floats = tensors * elements_of(gradient) + 2ull * gradient->batch * gradient->groups;
+    return gradient->groups > 0 ? floats * sizeof(float) : 0;
+}
+
+cudaError_t gradient_1_naive(const struct chain_gradient *gradient, void *workspace, cudaStream_t stream) {
+    struct sequence sequence;
+    memset(&sequence, 0, sizeof sequence);
+    sequence.args.batch = gradient->batch;
+    sequence.args.channels = gradient->channels;
+    sequence.args.groups = gradient->groups;
+    sequence.args.moments = gradient->moments;
+    sequence.args.scale = gradient->scale;
+    sequence.args.shift = gradient->shift;
+    sequence.stream = stream;
+    sequence.error = cudaSuccess;
+    const struct column_sums *sums = &gradient->sums;
+    const float *dy = (const float *)gradient->dy;
+    if (gradient->groups == 0) {
+        run_column_sum(&sequence, sums, sums->bias, dy, NULL);
+        return sequence.error;
+    }
+
+    int64_t elements = elements_of(gradient);
+    const float *before[FGN_MAX_POINTWISE + 1] = {(const float *)gradient->v};
+    const float *after[FGN_MAX_POINTWISE + 1];
+    float *memory = run_list(&sequence, &gradient->before, before, (float *)workspace, elements);
+    float *n = memory, *z = n + elements;
+    run_elements(&sequence, launch_naive_normalised_kernel, before[gradient->before.count], NULL, n);
+    run_elements(&sequence, launch_naive_affine_kernel, n, NULL, z);
+    after[0] = z;
+    float *rest = run_list(&sequence, &gradient->after, after, z + elements, elements);
+    float *g = gradient->g ? (float *)gradient->g : rest;
+    float *group_sums = rest + elements;
+    sequence.args.sums = group_sums;
+
+    const float *dz = run_derivatives(&sequence, &gradient->after, after, sums, sums->after, dy, g);
+    run_column_sum(&sequence, sums, sums->scale, dz, n);
+    run_column_sum(&sequence, sums, sums->shift, dz, NULL);
+    run(&sequence, launch_naive_group_sums_kernel, gradient->batch * gradient->groups, dz, n, group_sums);
+    run_elements(&sequence, launch_naive_norm_derivative_kernel, dz, n, g);
+    run_derivatives(&sequence, &gradient->before, before, sums, sums->before, g, g);
+    run_column_sum(&sequence, sums, sums->bias, g, NULL);
+    return sequence.error;
+}

@@ -1,0 +1,110 @@
+/* The forward's second launch in training: y = after(GroupNorm(before(v))), which keeps mean and deviation.
+ *
+ * Idea: training needs v = x W^T + bias again, so the product writes it, and this kernel does the rest in one
+ * pass. A team of threads (channels.h) holds a row of its group in registers: mean, variance and result are
+ * made of one load. Groups of more than SEGMENT channels are loaded again for each of the three passes, from
+ * a cache.
+ *
+ * What is kept for the backward: v in the tensor's type, and mean and 1 / deviation of each (row, group), 8
+ * bytes. What the operators before the norm make of v is made again there.
+ *
+ * Bytes: v read once and y written once, 8 for each element, 4 in a 16-bit type.
+ *
+ * Limit: memory bandwidth. */
+#include "backward/backward.h"
+#include "backward/channels.h"
+#include "shared/moments.h"
+
+struct norm_keeping_args {
+    struct kept_norm norm;
+    struct division division;
+    int64_t strips; /* blocks beside each other in a row */
+    float one_over_size;
+};
+
+/* A thread's values of h = before(v) in one segment of its group. */
+static __forceinline__ __device__ void load_before(float *h, const struct norm_keeping_args *args,
+                                                   int64_t row, const struct channels *channels) {
+    load_values(h, args->norm.v, row * args->norm.channels, channels, args->norm.type);
+    apply_list(&args->norm.before, args->norm.before.count, h, channels);
+}
+
+static __forceinline__ __device__ void normalise_values(float *value, const struct kept_norm *norm,
+                                                        struct moments moments, int64_t row,
+                                                        const struct channels *channels) {
+    float scale[VALUES], shift[VALUES];
+    load_vector(scale, norm->scale, 1.0f, channels);
+    load_vector(shift, norm->shift, 0.0f, channels);
+#pragma unroll
+    for (int j = 0; j < VALUES; j++)
+        value[j] = normalised(value[j], moments) * scale[j] + shift[j];
+    apply_list(&norm->after, norm->after.count, value, channels);
+    store_values(norm->y, row * norm->channels, value, channels, norm->type);
+}
+
+__global__ void __launch_bounds__(THREADS) norm_keeping_kernel(struct norm_keeping_args args) {
+    __shared__ float partial[2 * WARPS];
+    const struct kept_norm *norm = &args.norm;
+    const struct division *division = &args.division;
+    int thread = threadIdx.y * blockDim.x + threadIdx.x;
+    int parts = (int)division->parts;
+    int64_t row = blockIdx.x / args.strips * blockDim.y + threadIdx.y;
+    int64_t group = blockIdx.x % args.strips * (blockDim.x / division->team) + threadIdx.x / division->team;
+    bool present = row < norm->batch && group < division->groups;
+    /* a team without a row or a group repeats the first one's loads: it has to take part in the sums */
+    int64_t read_row = present ? row : 0, first = (present ? group : 0) * parts;
+
+    float value[VALUES];
+    int64_t first_channel = first / parts * division->group_size;
+    float pivot = element_at(norm->v, read_row * norm->channels + first_channel, norm->type);
+    apply_operators(&norm->before, &pivot, 1, first_channel, 0);
+    float sum = 0.0f;
+    for (int part = 0; part < parts; part++) {
+        struct channels channels = channels_of(division, first + part);
+        load_before(value, &args, read_row, &channels);
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            sum += j < channels.count ? value[j] - pivot : 0.0f;
+    }
+    sums_of_team(&sum, 1, division->team, thread, partial);
+    float mean = pivot + sum * args.one_over_size;
+
+    struct differences total = {0.0f, 0.0f};
+    for (int part = 0; part < parts; part++) {
+        struct channels channels = channels_of(division, first + part);
+        if (parts > 1)
+            load_before(value, &args, read_row, &channels);
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            add_difference(&total, j < channels.count ? value[j] - mean : 0.0f);
+    }
+    float totals[2] = {total.sum, total.squares};
+    sums_of_team(totals, 2, division->team, thread, partial);
+    total.sum = totals[0];
+    total.squares = totals[1];
+    struct moments moments = moments_of(mean, total, args.one_over_size, norm->eps);
+    if (!present)
+        return;
+    if (threadIdx.x % division->team == 0) {
+        struct kept_moments kept = {moments.mean + moments.mean_rest, moments.inverse_deviation};
+        norm->moments[row * norm->groups + group] = kept;
+    }
+    for (int part = 0; part < parts; part++) {
+        struct channels channels = channels_of(division, first + part);
+        if (parts > 1)
+            load_before(value, &args, row, &channels);
+        normalise_values(value, norm, moments, row, &channels);
+    }
+}
+
+LAUNCHER(norm_keeping_kernel, struct norm_keeping_args)
+
+cudaError_t norm_keeping(const struct kept_norm *norm, cudaStream_t stream) {
+    bool aligned = is_aligned_16(norm->v) && is_aligned_16(norm->y);
+    struct division division = division_of(norm->channels, norm->groups, aligned);
+    int64_t strips = tiles(division.groups * division.team, division.across);
+    struct norm_keeping_args args = {*norm, division, strips, 1.0f / division.group_size};
+    dim3 block = {(unsigned)division.across, (unsigned)rows_at_once(&division), 1};
+    dim3 grid = {(unsigned)(strips * tiles(norm->batch, block.y)), 1, 1};
+    return launch_norm_keeping_kernel(grid, block, 0, stream, args);
+}
