@@ -250,8 +250,7 @@ typedef struct fgn_gradients {
                       of */
     void *x;       /* (batch, in_features), of the chain's type */
     void *weight;  /* (out_features, in_features), of the chain's type */
-    fgn_type vector_type; /* of all (out_features,) vectors: */
-    void *bias;
+    void *bias;    /* (out_features,), and so are the others; of the chain's vector_type */
     void *norm_scale;
     void *norm_shift;
     void *before_channel[FGN_MAX_POINTWISE]; /* of the operators that have a channel vector */

@@ -7,11 +7,11 @@ anything is launched:
 
     TypeError     not a tensor, or of a dtype that is not expected
     ValueError    a shape, a count or a version that nothing here accepts
-    RuntimeError  tensors on different devices; a tensor that requires grad while grad mode is on (there is no
-                  backward yet); a version that does not run this chain or this device; an error of the CUDA
-                  runtime or of the simulator, with its message
+    RuntimeError  tensors on different devices; a version that does not run this chain or this device; an
+                  error of the CUDA runtime or of the simulator, with its message
 
-The operators are registered with torch.library, so torch.compile keeps them whole in its graph.
+Where grad mode is on and a tensor requires grad, the result has gradients (`fgn.training`). The operators are
+registered with torch.library, so torch.compile keeps them whole in its graph.
 """
 
 from __future__ import annotations
@@ -450,10 +450,18 @@ def _chain_forward(
     precision: str | None,
 ) -> Tensor:
     """before, after: the steps, separated by spaces, each kind or kind:operand. channels: the operands,
-    vectors and tensors. constants: a, b of each step."""
+    vectors and tensors, each once. constants: a, b of each step."""
+    chain = _parse(before, after, constants, groups, eps)
+    parameters = {"weight": weight, "bias": bias, "norm_weight": norm_weight, "norm_bias": norm_bias}
+    parameters |= dict(zip(dict.fromkeys(chain.operands), channels, strict=True))
+    return run_chain(chain, x, parameters, version, precision=precision)
+
+
+def _parse(before: str, after: str, constants: Sequence[float], groups: int, eps: float) -> Chain:
+    """The chain that `_format()` has flattened."""
     remaining = iter(constants)
 
-    def parse(steps: str) -> tuple[Pointwise, ...]:
+    def steps_of(steps: str) -> tuple[Pointwise, ...]:
         parts = (step.partition(":") for step in steps.split())
         return tuple(
             Pointwise(
@@ -465,10 +473,7 @@ def _chain_forward(
             for kind, _, name in parts
         )
 
-    chain = Chain("", parse(before), groups, parse(after), eps)
-    parameters = {"weight": weight, "bias": bias, "norm_weight": norm_weight, "norm_bias": norm_bias}
-    parameters |= dict(zip(chain.operands, channels, strict=True))
-    return run_chain(chain, x, parameters, version, precision=precision)
+    return Chain("", steps_of(before), groups, steps_of(after), eps)
 
 
 @_chain_forward.register_fake
@@ -554,12 +559,10 @@ def _check_call(version, precision, x, *, tensors=(), **others):
         _check_kind(
             name, value, x.device, (x.dtype,) if name in ("weight", *tensors) else (x.dtype, torch.float32)
         )
-    for name, value in {"x": x, **others}.items():
-        if value.requires_grad and torch.is_grad_enabled():
-            raise RuntimeError(
-                f"{name} requires grad, and fgn has no backward yet: "
-                "call it inside torch.no_grad() or torch.inference_mode()"
-            )
+
+
+def _has_gradient(*tensors: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
 
 
 def _are_ordinary(*tensors: Tensor) -> bool:
@@ -614,7 +617,10 @@ def chain_forward(
         raise ValueError(f"parameters: expected {missing[0]!r} among them, got {names}")
     given = {name: value for name, value in parameters.items() if value is not None}
     _check_call(version, precision, x, tensors=chain.tensors, **given)
-    if ordinary and _are_ordinary(x, *given.values()):
+    ordinary = ordinary and _are_ordinary(x, *given.values())
+    if _has_gradient(x, *given.values()):
+        return training.chain_with_gradients(chain, x, parameters, version, precision, ordinary)
+    if ordinary:
         return run_chain(chain, x, parameters, version, precision=precision)
     steps = chain.before + chain.after
     return _chain_forward(
@@ -623,7 +629,7 @@ def chain_forward(
         parameters.get("bias"),
         parameters.get("norm_weight"),
         parameters.get("norm_bias"),
-        [parameters[name] for name in chain.operands],
+        [parameters[name] for name in dict.fromkeys(chain.operands)],
         _format(chain.before),
         _format(chain.after),
         [float(constant) for step in steps for constant in (step.a, step.b)],
@@ -663,7 +669,10 @@ def linear(
             with torch.autocast(x.device.type, enabled=False):
                 return linear(x.to(dtype), **cast, version=version)
     _check_call(version, precision, x, **given)
-    if ordinary and _are_ordinary(x, *given.values()):
+    ordinary = ordinary and _are_ordinary(x, *given.values())
+    if _has_gradient(x, weight, bias):
+        return training.chain_with_gradients(PRODUCT, x, given, version, precision, ordinary)
+    if ordinary:
         return run_chain(PRODUCT, x, given, version, precision=precision)
     return _linear(x, weight, bias, version, precision)
 
@@ -689,3 +698,7 @@ def group_norm(
         wide = [None if value is None else value.float() for value in (weight, bias)]
         return group_norm(x.float(), num_groups, *wide, eps, version).to(x.dtype)
     return _group_norm(x, num_groups, weight, bias, eps, version)
+
+
+# It needs all of the above, and registers the operators' gradients.
+from fgn import training  # noqa: E402

@@ -51,6 +51,50 @@ def chain_reference64(chain: Chain, x: Tensor, parameters: Mapping[str, Tensor])
     return chain_reference(chain, x.double(), {name: value.double() for name, value in parameters.items()})
 
 
+def chain_gradients(
+    chain: Chain, x: Tensor, parameters: Mapping[str, Tensor], dy: Tensor
+) -> dict[str, Tensor]:
+    """The gradients by the formulas of `cuda_c/backward/`, in the dtype of the inputs: of x, weight, bias,
+    norm_weight, norm_bias and the channel vectors. dy: (batch, out_features). With D channels to a group,
+    n = (h - mean) / deviation and dn = dz norm_weight,
+
+        dh = (dn - (sum of dn + n * sum of dn n) / D) / deviation
+    """
+    found: dict[str, Tensor] = {}
+
+    def back_through(steps, inputs, gradient):
+        for step, v in reversed(list(zip(steps, inputs, strict=True))):
+            operator = POINTWISE[step.kind]
+            channel = parameters[step.channel] if step.channel else None
+            if step.channel:
+                of_channel = gradient * v if step.kind == "multiply_channel" else gradient
+                found[step.channel] = found.get(step.channel, 0.0) + of_channel.sum(0)
+            gradient = gradient * operator.derivative(v, step.a, step.b, channel)
+        return gradient
+
+    def inputs_of(steps, v):
+        values = [v]
+        for step in steps:
+            values.append(apply_steps((step,), values[-1], parameters))
+        return values
+
+    def by_group(v):
+        return v.reshape(len(v), chain.groups, -1)
+
+    *before, h = inputs_of(chain.before, F.linear(x, parameters["weight"], parameters.get("bias")))
+    variance, mean = torch.var_mean(by_group(h), -1, correction=0, keepdim=True)
+    deviation = (variance + chain.eps).sqrt()
+    n = ((by_group(h) - mean) / deviation).reshape(h.shape)
+    *after, _ = inputs_of(chain.after, n * parameters["norm_weight"] + parameters["norm_bias"])
+
+    dz = back_through(chain.after, after, dy)
+    found |= {"norm_weight": (dz * n).sum(0), "norm_bias": dz.sum(0)}
+    dn, n = by_group(dz * parameters["norm_weight"]), by_group(n)
+    dh = (dn - dn.mean(-1, keepdim=True) - n * (dn * n).mean(-1, keepdim=True)) / deviation
+    dv = back_through(chain.before, before, dh.reshape(h.shape))
+    return found | {"bias": dv.sum(0), "x": dv @ parameters["weight"], "weight": dv.T @ x}
+
+
 def ieee_float32():
     """Inside, torch multiplies float32 matrices in float32: no TF32. The setting is restored afterwards."""
     return torch_precision("ieee")

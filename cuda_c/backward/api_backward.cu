@@ -70,13 +70,9 @@ static fgn_status check_backward(int version, const fgn_chain *chain, const fgn_
         status = check_pointer("gradients", gradients);
     if (status != FGN_OK)
         return status;
-    if (chain->groups > 0 && (gradients->x || gradients->weight) && !gradients->product)
+    bool multiplies = chain->batch > 0 && (gradients->x || gradients->weight);
+    if (chain->groups > 0 && multiplies && !gradients->product)
         return fail(FGN_INVALID_ARGUMENT, "gradients.product is NULL, expected it with x or weight");
-    if ((int)gradients->vector_type < FGN_FLOAT32 || (int)gradients->vector_type > FGN_BFLOAT16)
-        return fail(FGN_INVALID_ARGUMENT, "gradients.vector_type is %d, which is no fgn_type",
-                    (int)gradients->vector_type);
-    if (ladder[version].only_float32 && gradients->vector_type != FGN_FLOAT32)
-        return fail(FGN_NOT_SUPPORTED, "%s needs a float32 vector_type", ladder[version].version.name);
     return FGN_OK;
 }
 
@@ -92,7 +88,6 @@ static int slot_for(struct column_sums *sums, void *to) {
 static struct column_sums wanted_sums(const fgn_chain *chain, const fgn_gradients *gradients) {
     struct column_sums sums;
     memset(&sums, 0, sizeof sums);
-    sums.type = gradients->vector_type;
     sums.bias = slot_for(&sums, gradients->bias);
     sums.scale = slot_for(&sums, gradients->norm_scale);
     sums.shift = slot_for(&sums, gradients->norm_shift);
@@ -113,6 +108,7 @@ static struct chain_gradient gradient_of(const fgn_chain *chain, const void *v, 
                                       gradients->product,
                                       (const struct kept_moments *)moments,
                                       chain->type,
+                                      chain->vector_type,
                                       chain->batch,
                                       chain->out_features,
                                       chain->groups,
@@ -175,7 +171,8 @@ fgn_status fgn_backward_workspace_bytes(int version, const fgn_chain *chain, con
 static fgn_status clear_gradients(const fgn_chain *chain, const fgn_gradients *gradients,
                                   cudaStream_t stream) {
     struct column_sums sums = wanted_sums(chain, gradients);
-    size_t element = chain->type == FGN_FLOAT32 ? 4 : 2, of_vector = sums.type == FGN_FLOAT32 ? 4 : 2;
+    size_t element = chain->type == FGN_FLOAT32 ? 4 : 2,
+           of_vector = chain->vector_type == FGN_FLOAT32 ? 4 : 2;
     cudaError_t error = cudaSuccess;
     if (gradients->weight)
         error =
@@ -246,6 +243,7 @@ fgn_status fgn_norm_keeping(const fgn_chain *chain, const void *v, void *y, floa
                              y,
                              (struct kept_moments *)moments,
                              chain->type,
+                             chain->vector_type,
                              chain->batch,
                              chain->out_features,
                              chain->groups,

@@ -24,12 +24,13 @@ struct kept_norm {
     void *y;                      /* the same */
     struct kept_moments *moments; /* (batch, groups) */
     fgn_type type;
+    fgn_type vector_type; /* of scale, shift and channel operands */
     int64_t batch;
     int64_t channels;
     int64_t groups;
     float eps;
-    const float *scale;
-    const float *shift;
+    const void *scale;
+    const void *shift;
     struct operators before;
     struct operators after;
 };
@@ -47,7 +48,6 @@ struct column_sums {
     int before[FGN_MAX_POINTWISE];
     int after[FGN_MAX_POINTWISE];
     void *to[MOST_SUMS]; /* (channels,) for each slot */
-    fgn_type type;
 };
 
 /* The first part of the backward. Without a norm (groups 0) there are no operators, and G is dy. */
@@ -57,11 +57,12 @@ struct chain_gradient {
     void *g;        /* the same, or NULL where only sums are wanted */
     const struct kept_moments *moments;
     fgn_type type;
+    fgn_type vector_type; /* of scale, shift, channel operands, and the sums */
     int64_t batch;
     int64_t channels;
     int64_t groups;
-    const float *scale;
-    const float *shift;
+    const void *scale;
+    const void *shift;
     struct operators before;
     struct operators after;
     struct column_sums sums;

@@ -107,36 +107,53 @@ static __forceinline__ __device__ void store_values(void *matrix, int64_t row_st
 }
 
 /* The thread's values of a vector, or `otherwise` where there is none. */
-static __forceinline__ __device__ void load_vector(float *value, const float *vector, float otherwise,
-                                                   const struct channels *channels) {
+static __forceinline__ __device__ void load_vector(float *value, const void *vector, float otherwise,
+                                                   const struct channels *channels, fgn_type type) {
+    if (vector) {
+        load_values(value, vector, 0, channels, type);
+        return;
+    }
 #pragma unroll
     for (int j = 0; j < VALUES; j++)
-        value[j] = vector && j < channels->count ? vector[channel_at(channels, j)] : otherwise;
+        value[j] = otherwise;
 }
 
-/* value = step(value), for the thread's values. */
+/* value = step(value), for the thread's values. `type`: of the step's vector. */
 static __forceinline__ __device__ void apply_here(const fgn_pointwise *step, float *value,
-                                                  const struct channels *channels) {
+                                                  const struct channels *channels, fgn_type type) {
     float operand[VALUES];
     if (step->kind == FGN_ADD_CHANNEL || step->kind == FGN_MULTIPLY_CHANNEL)
-        load_vector(operand, step->channel, 0.0f, channels);
+        load_vector(operand, step->channel, 0.0f, channels, type);
     apply_operator_with(step, value, VALUES, operand, evenly_spaced, 1);
 }
 
+/* The first `count` steps of the list. */
 static __forceinline__ __device__ void apply_list(const struct operators *list, int count, float *value,
-                                                  const struct channels *channels) {
+                                                  const struct channels *channels, fgn_type type) {
 #pragma unroll 1
     for (int step = 0; step < count; step++)
-        apply_here(&list->step[step], value, channels);
+        apply_here(&list->step[step], value, channels, type);
+}
+
+/* The whole list, to one value of a channel. */
+static __forceinline__ __device__ float applied_to_one(const struct operators *list, float value,
+                                                       int64_t channel, fgn_type type) {
+#pragma unroll 1
+    for (int i = 0; i < list->count; i++) {
+        const void *vector = list->step[i].channel;
+        float operand = vector ? element_at(vector, channel, type) : 0.0f;
+        apply_operator_with(&list->step[i], &value, 1, &operand, evenly_spaced, 1);
+    }
+    return value;
 }
 
 /* gradient = gradient times the step's derivative at `value`, for the thread's values. */
 static __forceinline__ __device__ void apply_derivative_here(const fgn_pointwise *step, float *gradient,
                                                              const float *value,
-                                                             const struct channels *channels) {
+                                                             const struct channels *channels, fgn_type type) {
     float operand[VALUES];
     if (step->kind == FGN_MULTIPLY_CHANNEL)
-        load_vector(operand, step->channel, 0.0f, channels);
+        load_vector(operand, step->channel, 0.0f, channels, type);
     apply_derivative_with(step, gradient, value, VALUES, operand);
 }
 
@@ -194,6 +211,19 @@ static inline int64_t strips_of(const struct division *division) {
 
 static inline bool is_aligned_16(const void *pointer) {
     return (uintptr_t)pointer % 16 == 0;
+}
+
+static inline bool operands_are_aligned(const struct operators *list) {
+    bool aligned = true;
+    for (int i = 0; i < list->count; i++)
+        aligned = aligned && is_aligned_16(list->step[i].channel);
+    return aligned;
+}
+
+static inline bool vectors_are_aligned(const void *scale, const void *shift, const struct operators *before,
+                                       const struct operators *after) {
+    return is_aligned_16(scale) && is_aligned_16(shift) && operands_are_aligned(before) &&
+           operands_are_aligned(after);
 }
 
 /* The thread's channels in segment `segment` of a row; none in a segment beyond the last. */

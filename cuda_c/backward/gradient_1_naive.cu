@@ -15,6 +15,7 @@
 #include "shared/pointwise.h"
 
 #define THREADS 256
+#define RUN 32 /* terms of a short sum; the sum is one of short sums, as in gemm_1_naive.cu */
 
 /* One kernel's tensors, all float32 and (batch, channels). */
 struct element_args {
@@ -76,7 +77,7 @@ __global__ void naive_derivative_kernel(struct element_args args) {
     if (index >= args.batch * args.channels)
         return;
     float gradient = args.from[index], value = args.with[index];
-    float operand = args.step.channel ? args.step.channel[index % args.channels] : 0.0f;
+    float operand = args.step.channel ? ((const float *)args.step.channel)[index % args.channels] : 0.0f;
     apply_derivative_with(&args.step, &gradient, &value, 1, &operand);
     args.to[index] = gradient;
 }
@@ -114,9 +115,14 @@ __global__ void naive_column_sum_kernel(struct element_args args) {
     if (channel >= args.channels)
         return;
     float sum = 0.0f;
-    for (int64_t row = 0; row < args.batch; row++) {
-        int64_t index = row * args.channels + channel;
-        sum += args.with ? args.from[index] * args.with[index] : args.from[index];
+    for (int64_t start = 0; start < args.batch; start += RUN) {
+        int64_t end = start + RUN < args.batch ? start + RUN : args.batch;
+        float run = 0.0f;
+        for (int64_t row = start; row < end; row++) {
+            int64_t index = row * args.channels + channel;
+            run += args.with ? args.from[index] * args.with[index] : args.from[index];
+        }
+        sum += run;
     }
     args.to[channel] = sum;
 }
@@ -210,8 +216,8 @@ cudaError_t gradient_1_naive(const struct chain_gradient *gradient, void *worksp
     sequence.args.channels = gradient->channels;
     sequence.args.groups = gradient->groups;
     sequence.args.moments = gradient->moments;
-    sequence.args.scale = gradient->scale;
-    sequence.args.shift = gradient->shift;
+    sequence.args.scale = (const float *)gradient->scale;
+    sequence.args.shift = (const float *)gradient->shift;
     sequence.stream = stream;
     sequence.error = cudaSuccess;
     const struct column_sums *sums = &gradient->sums;

@@ -58,14 +58,15 @@ static __forceinline__ __device__ float *operand_sum(int slot, int thread) {
  * is in slot[i]; the first slot of an operand is `first_slot`. */
 static __forceinline__ __device__ void back_through(const struct operators *list, const float *input,
                                                     float *gradient, const struct channels *channels,
-                                                    const int *slot, int first_slot, int thread) {
+                                                    const int *slot, int first_slot, int thread,
+                                                    fgn_type type) {
 #pragma unroll 1
     for (int i = list->count - 1; i >= 0; i--) {
         float value[VALUES];
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             value[j] = input[j];
-        apply_list(list, i, value, channels);
+        apply_list(list, i, value, channels, type);
         if (slot[i] != NO_SUM) {
             bool multiplies = list->step[i].kind == FGN_MULTIPLY_CHANNEL;
             float *sum = operand_sum(slot[i] - first_slot, thread);
@@ -74,7 +75,7 @@ static __forceinline__ __device__ void back_through(const struct operators *list
                 if (j < channels->count)
                     sum[j * THREADS] += multiplies ? gradient[j] * value[j] : gradient[j];
         }
-        apply_derivative_here(&list->step[i], gradient, value, channels);
+        apply_derivative_here(&list->step[i], gradient, value, channels, type);
     }
 }
 
@@ -87,7 +88,7 @@ static __forceinline__ __device__ void back_to_norm(const struct fused_args *arg
 #pragma unroll
     for (int j = 0; j < VALUES; j++)
         n[j] = values->v[j];
-    apply_list(&gradient->before, gradient->before.count, n, channels);
+    apply_list(&gradient->before, gradient->before.count, n, channels, gradient->vector_type);
 #pragma unroll
     for (int j = 0; j < VALUES; j++)
         n[j] = (n[j] - values->moments.mean) * values->moments.inverse_deviation;
@@ -96,7 +97,8 @@ static __forceinline__ __device__ void back_to_norm(const struct fused_args *arg
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             z[j] = n[j] * scale[j] + shift[j];
-        back_through(&gradient->after, z, values->dy, channels, gradient->sums.after, first_slot, thread);
+        back_through(&gradient->after, z, values->dy, channels, gradient->sums.after, first_slot, thread,
+                     gradient->vector_type);
     }
 }
 
@@ -135,7 +137,7 @@ static __forceinline__ __device__ void finish_sum(const struct fused_args *args,
             sum += block_sums[j * THREADS + other];
         int64_t channel = channel_at(channels, j);
         if (args->chunks == 1)
-            store_element(sums->to[slot], channel, sum, sums->type);
+            store_element(sums->to[slot], channel, sum, args->gradient.vector_type);
         else
             args->partial[(blockIdx.x / args->strips * sums->count + slot) * args->gradient.channels +
                           channel] = sum;
@@ -157,8 +159,8 @@ __global__ void __launch_bounds__(THREADS, 2) fused_gradient_kernel(struct fused
     end = end < gradient->batch ? end : gradient->batch;
 
     float scale[VALUES], shift[VALUES];
-    load_vector(scale, gradient->scale, 1.0f, &channels);
-    load_vector(shift, gradient->shift, 0.0f, &channels);
+    load_vector(scale, gradient->scale, 1.0f, &channels, gradient->vector_type);
+    load_vector(shift, gradient->shift, 0.0f, &channels, gradient->vector_type);
     float bias_sum[VALUES] = {0.0f}, scale_sum[VALUES] = {0.0f}, shift_sum[VALUES] = {0.0f};
     int first_slot = gradient->sums.first_operand;
     for (int i = 0; i < (gradient->sums.count - first_slot) * VALUES; i++)
@@ -193,8 +195,8 @@ __global__ void __launch_bounds__(THREADS, 2) fused_gradient_kernel(struct fused
                 g[j] = (g[j] * scale[j] - mean - n[j] * with_n) * values.moments.inverse_deviation;
             }
             if (gradient->before.count > 0)
-                back_through(&gradient->before, values.v, g, &here, gradient->sums.before, first_slot,
-                             thread);
+                back_through(&gradient->before, values.v, g, &here, gradient->sums.before, first_slot, thread,
+                             gradient->vector_type);
             if (gradient->g)
                 store_values(gradient->g, row * gradient->channels, g, &here, gradient->type);
         }
@@ -227,8 +229,8 @@ __global__ void __launch_bounds__(THREADS) group_sums_kernel(struct fused_args a
         struct channels channels = channels_of(&args.division, group * args.division.parts + part);
         float scale[VALUES], shift[VALUES], n[VALUES];
         struct row_values values;
-        load_vector(scale, gradient->scale, 1.0f, &channels);
-        load_vector(shift, gradient->shift, 0.0f, &channels);
+        load_vector(scale, gradient->scale, 1.0f, &channels, gradient->vector_type);
+        load_vector(shift, gradient->shift, 0.0f, &channels, gradient->vector_type);
         load_row(&values, &args, row, group, &channels);
         back_to_norm(&args, &values, n, scale, shift, &channels, 0, threadIdx.x);
         add_to_group_sums(sums, values.dy, n, scale, &channels);
@@ -254,7 +256,7 @@ __global__ void __launch_bounds__(THREADS) column_sums_kernel(struct fused_args 
         return;
     for (int warp = 1; warp < WARPS; warp++)
         sum += partial[warp][threadIdx.x];
-    store_element(sums->to[slot], channel, sum, sums->type);
+    store_element(sums->to[slot], channel, sum, args.gradient.vector_type);
 }
 
 LAUNCHER(fused_gradient_kernel, struct fused_args)
@@ -276,7 +278,8 @@ static int64_t rows_of_block_for(const struct division *division, int64_t batch)
 }
 
 static struct fused_args fused_args_of(const struct chain_gradient *gradient, void *workspace) {
-    bool aligned = is_aligned_16(gradient->v) && is_aligned_16(gradient->dy) && is_aligned_16(gradient->g);
+    bool aligned = is_aligned_16(gradient->v) && is_aligned_16(gradient->dy) && is_aligned_16(gradient->g) &&
+                   vectors_are_aligned(gradient->scale, gradient->shift, &gradient->before, &gradient->after);
     struct fused_args args;
     memset(&args, 0, sizeof args);
     args.gradient = *gradient;

@@ -26,19 +26,19 @@ struct norm_keeping_args {
 static __forceinline__ __device__ void load_before(float *h, const struct norm_keeping_args *args,
                                                    int64_t row, const struct channels *channels) {
     load_values(h, args->norm.v, row * args->norm.channels, channels, args->norm.type);
-    apply_list(&args->norm.before, args->norm.before.count, h, channels);
+    apply_list(&args->norm.before, args->norm.before.count, h, channels, args->norm.vector_type);
 }
 
 static __forceinline__ __device__ void normalise_values(float *value, const struct kept_norm *norm,
                                                         struct moments moments, int64_t row,
                                                         const struct channels *channels) {
     float scale[VALUES], shift[VALUES];
-    load_vector(scale, norm->scale, 1.0f, channels);
-    load_vector(shift, norm->shift, 0.0f, channels);
+    load_vector(scale, norm->scale, 1.0f, channels, norm->vector_type);
+    load_vector(shift, norm->shift, 0.0f, channels, norm->vector_type);
 #pragma unroll
     for (int j = 0; j < VALUES; j++)
         value[j] = normalised(value[j], moments) * scale[j] + shift[j];
-    apply_list(&norm->after, norm->after.count, value, channels);
+    apply_list(&norm->after, norm->after.count, value, channels, norm->vector_type);
     store_values(norm->y, row * norm->channels, value, channels, norm->type);
 }
 
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(THREADS) norm_keeping_kernel(struct norm_keepi
     float value[VALUES];
     int64_t first_channel = first / parts * division->group_size;
     float pivot = element_at(norm->v, read_row * norm->channels + first_channel, norm->type);
-    apply_operators(&norm->before, &pivot, 1, first_channel, 0);
+    pivot = applied_to_one(&norm->before, pivot, first_channel, norm->vector_type);
     float sum = 0.0f;
     for (int part = 0; part < parts; part++) {
         struct channels channels = channels_of(division, first + part);
@@ -100,7 +100,8 @@ __global__ void __launch_bounds__(THREADS) norm_keeping_kernel(struct norm_keepi
 LAUNCHER(norm_keeping_kernel, struct norm_keeping_args)
 
 cudaError_t norm_keeping(const struct kept_norm *norm, cudaStream_t stream) {
-    bool aligned = is_aligned_16(norm->v) && is_aligned_16(norm->y);
+    bool aligned = is_aligned_16(norm->v) && is_aligned_16(norm->y) &&
+                   vectors_are_aligned(norm->scale, norm->shift, &norm->before, &norm->after);
     struct division division = division_of(norm->channels, norm->groups, aligned);
     int64_t strips = tiles(division.groups * division.team, division.across);
     struct norm_keeping_args args = {*norm, division, strips, 1.0f / division.group_size};

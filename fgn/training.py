@@ -1,0 +1,527 @@
+"""Training: the forward that keeps what the backward needs, and the gradients.
+
+    v = x W^T + bias,  h = before(v),  y = after(GroupNorm(h))
+
+The forward is two launches, the product and all the rest. Beside x and the parameters it keeps v, in x's dtype,
+and the mean and 1 / deviation of each row and group, 8 bytes. What the operators make of v is made again. The
+backward is one pass that makes dL/dv and the gradients of all vectors, and two products, dL/dx = dL/dv W and
+dL/dW = (dL/dv)^T x. Only what is asked for is computed. The rungs are in `cuda_c/backward/`;
+`backward_versions()` lists them.
+
+On a GPU the two products are torch.mm (cuBLAS) in the call's precision, but for large float32 products in
+"ieee": those are the forward's product of split halves on transposed copies, in several times cuBLAS's speed.
+On the simulator they are always the rung's own.
+
+Gradients are the same in every run: nothing is added up in an order that varies. There are no second
+derivatives: differentiating a gradient raises RuntimeError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from fgn import functional
+from fgn.chains import Chain, Shape
+from fgn.functional import C_TYPES, PRODUCT
+from fgn.native.library import ffi, for_device
+from fgn.precision import resolve, torch_precision
+from fgn.simulator import counted
+
+VECTORS = ("bias", "norm_weight", "norm_bias")
+
+# From so many operations on, a float32 product by split halves is faster than cuBLAS's float32, with the
+# copies that it needs.
+FEWEST_SPLIT_OPERATIONS = 4e9
+
+
+class Kept(NamedTuple):
+    """What the forward leaves for the backward.
+
+    product: v, (batch, out_features), of x's dtype. moments: (batch, groups, 2) float32, mean and
+    1 / deviation.
+    """
+
+    product: Tensor
+    moments: Tensor
+
+
+def backward_versions() -> list[dict[str, str]]:
+    """The rungs of the backward, from the naive one up: name, gradient and product (files in `cuda_c/`),
+    summary, needs."""
+    library = for_device("cpu").load()
+    rows = (library.fgn_backward_at(index) for index in range(library.fgn_backward_count()))
+    fields = ("name", "gradient", "product", "summary", "needs")
+    return [{field: ffi().string(getattr(row, field)).decode() for field in fields} for row in rows]
+
+
+def _index_of(version: str) -> int:
+    names = [row["name"] for row in backward_versions()]
+    if version not in names:
+        raise ValueError(f"version: expected None or one of {', '.join(names)}, got {version!r}")
+    return names.index(version)
+
+
+def _check_runs(library, index: int, status: int):
+    if status == library.FGN_NOT_SUPPORTED:
+        name = backward_versions()[index]["name"]
+        raise RuntimeError(f"version: {name!r} does not run this: {functional._error(library)}")
+    functional._raise_for(library, status)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Calling the library
+
+
+def _vector_dtype(x: Tensor, vectors: Sequence[Tensor | None]) -> torch.dtype:
+    """The type in which the kernels read all vectors: their own where they have x's, else float32."""
+    same = all(vector is None or vector.dtype == x.dtype for vector in vectors)
+    return x.dtype if same else torch.float32
+
+
+def _usable_parameters(x: Tensor, parameters: Mapping[str, Tensor | None]) -> dict[str, Tensor | None]:
+    vectors = {name: value for name, value in parameters.items() if name != "weight"}
+    dtype = _vector_dtype(x, list(vectors.values()))
+    usable = {
+        name: functional._usable(None if value is None else value.to(dtype))
+        for name, value in vectors.items()
+    }
+    return usable | {"weight": functional._usable(parameters.get("weight"))}
+
+
+def _c_chain(library, chain: Chain, shape: Shape, precision: str, x: Tensor, parameters):
+    c_chain = functional._c_chain(library, chain, shape, precision, parameters)
+    vectors = [value for name, value in parameters.items() if name != "weight"]
+    c_chain.vector_type = getattr(library, C_TYPES[_vector_dtype(x, vectors)])
+    return c_chain
+
+
+def norm_keeping(
+    chain: Chain, v: Tensor, parameters: Mapping[str, Tensor | None], poison: bool = False
+) -> tuple[Tensor, Tensor]:
+    """y = after(GroupNorm(before(v))) and the moments that the backward needs. v: (batch, out_features)."""
+    batch, channels = v.shape
+    functional._check_groups(chain.groups, channels)
+    with functional._library_of(v.device) as (library, stream):
+        v, parameters = functional._usable(v), _usable_parameters(v, parameters)
+        shape, precision = Shape(batch, 1, channels, chain.groups), resolve(None, v.dtype)
+        c_chain = _c_chain(library, chain, shape, precision, v, parameters)
+        y = functional._allocate(v.shape, v.device, v.dtype, poison)
+        moments = functional._allocate((batch, chain.groups, 2), v.device, torch.float32, poison)
+        counted.allow(v=v, y=y, moments=moments, **parameters)
+        pointers = map(functional._pointer, (v, y, moments))
+        functional._raise_for(library, library.fgn_norm_keeping(c_chain, *pointers, stream))
+        return y, moments
+
+
+def forward_keeping(
+    chain: Chain,
+    x: Tensor,
+    parameters: Mapping[str, Tensor | None],
+    version: str | None = None,
+    precision: str | None = None,
+    poison: bool = False,
+) -> tuple[Tensor, Kept]:
+    """`chain_forward()` in two launches, with what the backward needs. `version` multiplies."""
+    linear = {"weight": parameters["weight"], "bias": parameters.get("bias")}
+    rest = {name: value for name, value in parameters.items() if name not in linear}
+    functional._check_linear(x, parameters["weight"], parameters | {"weight": None})
+    v = functional.run_chain(PRODUCT, x, linear, version, poison, precision)
+    y, moments = norm_keeping(chain, v, rest, poison)
+    return y, Kept(v, moments)
+
+
+def _multiplies_by_torch(dy: Tensor, in_features: int, precision: str) -> bool:
+    if dy.device.type == "cpu":
+        return False
+    operations = 2.0 * dy.numel() * in_features
+    return precision != "ieee" or operations < FEWEST_SPLIT_OPERATIONS
+
+
+def _vector_places(chain: Chain, c_gradients, wanted: Sequence[str]) -> list[tuple[str, object, object]]:
+    """Of each vector whose gradient is wanted: its name, and where in fgn_gradients its address belongs. A
+    vector that several operators share has several."""
+    fields = {"bias": "bias", "norm_weight": "norm_scale", "norm_bias": "norm_shift"}
+    places = [(name, c_gradients, field) for name, field in fields.items() if name in wanted]
+    for steps, of_steps in (
+        (chain.before, c_gradients.before_channel),
+        (chain.after, c_gradients.after_channel),
+    ):
+        places += [(step.channel, of_steps, i) for i, step in enumerate(steps) if step.channel in wanted]
+    return places
+
+
+def run_backward(
+    chain: Chain,
+    dy: Tensor,
+    x: Tensor | None,
+    kept: Kept | None,
+    parameters: Mapping[str, Tensor | None],
+    wanted: Sequence[str],
+    version: str | None = None,
+    precision: str | None = None,
+    poison: bool = False,
+) -> dict[str, Tensor]:
+    """The gradients of a loss with respect to x and the parameters, from that with respect to y.
+
+    chain: `PRODUCT` is the product alone, which keeps nothing (kept: None). dy: (batch, out_features), of x's
+    dtype. x is read for the weight's gradient, and may be None without it. parameters: as for
+    `chain_forward()`; the weight is read for x's gradient. wanted: among "x", "weight", "bias",
+    "norm_weight", "norm_bias", the chain's channel vectors, and "product" for dL/dv. version: one of
+    `backward_versions()`, or None for the fastest.
+
+    Returns the wanted gradients, of the shape and dtype of what they belong to.
+    """
+    precision = resolve(precision, dy.dtype)
+    batch, out_features = dy.shape
+    in_features = 1 if parameters.get("weight") is None else parameters["weight"].shape[1]
+    with functional._library_of(dy.device) as (library, stream):
+        x, dy = functional._usable(x), functional._usable(dy)
+        given, parameters = parameters, _usable_parameters(dy, parameters)
+        shape = Shape(batch, in_features, out_features, chain.groups)
+        c_chain = _c_chain(library, chain, shape, precision, dy, parameters)
+        multiplies = "x" in wanted or "weight" in wanted
+        by_torch = version is None and multiplies and _multiplies_by_torch(dy, in_features, precision)
+        index = _index_of(("fused" if by_torch else "transposed") if version is None else version)
+
+        def allocate(*size, dtype=dy.dtype):
+            return functional._allocate(size, dy.device, dtype, poison)
+
+        c_gradients, results = ffi().new("fgn_gradients *"), {}
+        g = dy
+        if chain.groups > 0 and (multiplies or "product" in wanted):
+            g = allocate(batch, out_features)
+            c_gradients.product = functional._pointer(g)
+        if not by_torch:
+            results |= {"x": allocate(batch, in_features)} if "x" in wanted else {}
+            results |= {"weight": allocate(out_features, in_features)} if "weight" in wanted else {}
+            c_gradients.x = functional._pointer(results.get("x"))
+            c_gradients.weight = functional._pointer(results.get("weight"))
+        vector_dtype = _vector_dtype(dy, [v for name, v in parameters.items() if name != "weight"])
+        places = _vector_places(chain, c_gradients, wanted)
+        vectors = allocate(len(places), out_features, dtype=vector_dtype).unbind()
+        for (_, place, field), vector in zip(places, vectors, strict=True):
+            if isinstance(field, str):
+                setattr(place, field, functional._pointer(vector))
+            else:
+                place[field] = functional._pointer(vector)
+
+        size = ffi().new("unsigned long long *")
+        status = library.fgn_backward_workspace_bytes(index, c_chain, c_gradients, size)
+        _check_runs(library, index, status)
+        workspace = allocate(size[0], dtype=torch.uint8)
+        tensors = dict(zip(("v", "moments"), kept or (None, None), strict=True))
+        names = [f"gradient {number}" for number in range(len(vectors))]
+        counted.allow(
+            x=x, dy=dy, g=g, workspace=workspace, dx=results.get("x"), dweight=results.get("weight")
+        )
+        counted.allow(**tensors, **parameters, **dict(zip(names, vectors, strict=True)))
+        pointers = map(functional._pointer, (x, tensors["v"], tensors["moments"], dy))
+        status = library.fgn_backward(
+            index, c_chain, *pointers, c_gradients, functional._pointer(workspace), size[0], stream
+        )
+        _check_runs(library, index, status)
+    if by_torch:
+        with torch_precision(precision):
+            if "x" in wanted:
+                results["x"] = torch.mm(g, parameters["weight"])
+            if "weight" in wanted:
+                results["weight"] = torch.mm(g.t(), x)
+    if "product" in wanted:
+        results["product"] = g
+    for (name, _, _), vector in zip(places, vectors, strict=True):
+        gradient = vector.to(given[name].dtype)
+        results[name] = results[name] + gradient if name in results else gradient
+    return results
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Autograd: one pair of formulas, for calls that go straight to the kernels and for those by torch.library
+
+
+def operand_names(chain: Chain) -> tuple[str, ...]:
+    """The channel vectors and tensors of a chain's operators, each once."""
+    return tuple(dict.fromkeys(chain.operands))
+
+
+def _names(chain: Chain) -> tuple[str, ...]:
+    """What a chain is differentiated by, in the order of all signatures below."""
+    return ("x", "weight", *VECTORS, *operand_names(chain))
+
+
+class _Refused(torch.autograd.Function):
+    """Passes gradients on, and refuses to be differentiated itself."""
+
+    @staticmethod
+    def forward(ctx, run, *tensors):
+        return run()
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise RuntimeError("fgn has no second derivatives: its gradients cannot be differentiated")
+
+
+class _ChainFunction(torch.autograd.Function):
+    """A chain, or the product alone, of tensors in the order of `_names()`."""
+
+    @staticmethod
+    def forward(ctx, chain, version, precision, *tensors):
+        named = dict(zip(_names(chain), tensors, strict=True))
+        x = named.pop("x")
+        precision = resolve(precision, x.dtype)
+        if chain.groups == 0:
+            y, kept = functional.run_chain(PRODUCT, x, named, version, precision=precision), ()
+        else:
+            y, kept = forward_keeping(chain, x, named, version, precision)
+        ctx.chain, ctx.precision = chain, precision
+        ctx.bias = named["bias"] if named["bias"] is None else named["bias"].new_empty(0)
+        weight_is_wanted = ctx.needs_input_grad[4]
+        saved = [x if weight_is_wanted else None, named["weight"], None, *tensors[3:]]
+        ctx.save_for_backward(*saved, *kept)
+        ctx.set_materialize_grads(False)
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        chain, names = ctx.chain, _names(ctx.chain)
+        needed = ctx.needs_input_grad[3:]
+        if dy is None:
+            return (None,) * (3 + len(needed))
+        saved = ctx.saved_tensors
+        named = dict(zip(names, saved[: len(names)], strict=True)) | {"bias": ctx.bias}
+        kept = Kept(*saved[len(names) :]) if chain.groups > 0 else None
+        wanted = [name for name, need in zip(names, needed, strict=True) if need]
+
+        def run():
+            x, of = named.pop("x"), ctx.precision
+            gradients = run_backward(chain, dy, x, kept, named, wanted, precision=of)
+            return tuple(gradients.get(name) for name in names)
+
+        with_graph = torch.is_grad_enabled()
+        gradients = _Refused.apply(run, dy, *saved) if with_graph else run()
+        return None, None, None, *gradients
+
+
+def _flat(chain: Chain) -> tuple:
+    steps = chain.before + chain.after
+    constants = [float(constant) for step in steps for constant in (step.a, step.b)]
+    return (
+        functional._format(chain.before),
+        functional._format(chain.after),
+        constants,
+        chain.groups,
+        chain.eps,
+    )
+
+
+@torch.library.custom_op("fgn::chain_keeping", mutates_args=())
+def _chain_keeping(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    norm_weight: Tensor | None,
+    norm_bias: Tensor | None,
+    channels: Sequence[Tensor],
+    before: str,
+    after: str,
+    constants: Sequence[float],
+    groups: int,
+    eps: float,
+    version: str | None,
+    precision: str | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    chain = functional._parse(before, after, constants, groups, eps)
+    values = (weight, bias, norm_weight, norm_bias, *channels)
+    parameters = dict(zip(_names(chain)[1:], values, strict=True))
+    y, kept = forward_keeping(chain, x, parameters, version, precision)
+    return y, *kept
+
+
+@_chain_keeping.register_fake
+def _(x, weight, bias, norm_weight, norm_bias, channels, before, after, constants, groups, *others):
+    shape = x.shape[0], weight.shape[0]
+    moments = x.new_empty((x.shape[0], groups, 2), dtype=torch.float32)
+    return x.new_empty(shape), x.new_empty(shape), moments
+
+
+@torch.library.custom_op("fgn::chain_backward", mutates_args=())
+def _chain_backward(
+    dy: Tensor,
+    x: Tensor | None,
+    weight: Tensor,
+    bias: Tensor | None,
+    norm_weight: Tensor | None,
+    norm_bias: Tensor | None,
+    channels: Sequence[Tensor],
+    product: Tensor | None,
+    moments: Tensor | None,
+    before: str,
+    after: str,
+    constants: Sequence[float],
+    groups: int,
+    eps: float,
+    precision: str | None,
+    wanted: str,
+) -> list[Tensor]:
+    """The gradients whose names `wanted` has, separated by spaces, in that order."""
+    chain = functional._parse(before, after, constants, groups, eps)
+    values = (weight, bias, norm_weight, norm_bias, *channels)
+    parameters = dict(zip(_names(chain)[1:], values, strict=True))
+    kept = None if product is None else Kept(product, moments)
+    gradients = run_backward(chain, dy, x, kept, parameters, wanted.split(), precision=precision)
+    # the vectors' are rows of one tensor, and what an operator returns may not share memory
+    own = ("x", "weight")
+    return [gradients[name] if name in own else gradients[name].clone() for name in wanted.split()]
+
+
+@_chain_backward.register_fake
+def _(
+    dy, x, weight, bias, norm_weight, norm_bias, channels, product, moments, before, after, constants, *rest
+):
+    chain = functional._parse(before, after, constants, *rest[:2])
+    named = dict(zip(_names(chain)[1:], (weight, bias, norm_weight, norm_bias, *channels), strict=True))
+    like_x = dy.new_empty((dy.shape[0], weight.shape[1]))
+    wanted = rest[-1].split()
+    return [torch.empty_like(like_x if name == "x" else named[name]) for name in wanted]
+
+
+def _refuse(ctx, *gradients):
+    raise RuntimeError("fgn has no second derivatives: its gradients cannot be differentiated")
+
+
+_chain_backward.register_autograd(_refuse)
+
+
+def _keep_inputs(ctx, inputs, output):
+    """What the operators that torch.library knows keep: their inputs, and of `chain_keeping` its results."""
+    tensors, channels, ctx.rest = inputs[:5], inputs[5], inputs[6:]
+    kept = ()
+    if isinstance(output, tuple):
+        kept = output[1:]
+        ctx.mark_non_differentiable(*kept)
+    ctx.precision = resolve(ctx.rest[-1], inputs[0].dtype)
+    ctx.channel_count = len(channels)
+    ctx.save_for_backward(*tensors, *channels, *kept)
+    ctx.set_materialize_grads(False)
+
+
+def _gradients_of_chain(ctx, dy, *others):
+    """The gradients of the inputs of `chain_keeping`, or of `chain_forward`, which makes what it needs
+    again."""
+    before, after, constants, groups, eps, version, _ = ctx.rest
+    inputs = ctx.saved_tensors[: 5 + ctx.channel_count]
+    kept = ctx.saved_tensors[5 + ctx.channel_count :]
+    tensors, channels = inputs[:5], list(inputs[5:])
+    described = before, after, constants, groups, eps
+    nothing = (None,) * len(ctx.rest)
+    needed = [*ctx.needs_input_grad[:5]]
+    channels_needed = _needed_channels(ctx.needs_input_grad[5], ctx.channel_count)
+    if dy is None:
+        return *(None for _ in tensors), [None] * len(channels), *nothing
+    if not kept:
+        kept = _chain_keeping(*tensors, channels, *described, version, ctx.precision)[1:]
+    chain = functional._parse(*described)
+    wanted = [name for name, need in zip(_names(chain), needed + channels_needed, strict=True) if need]
+    found = _chain_backward(dy, *tensors, channels, *kept, *described, ctx.precision, " ".join(wanted))
+    named = dict(zip(wanted, found, strict=True))
+    gradients = [named.get(name) for name in _names(chain)]
+    return *gradients[:5], gradients[5:], *nothing
+
+
+def _needed_channels(needed, count: int) -> list[bool]:
+    """torch.library says of a list of tensors which need gradients, or says one for all."""
+    return [bool(one) for one in needed] if isinstance(needed, (list, tuple)) else [bool(needed)] * count
+
+
+for _operator in (_chain_keeping, functional._chain_forward):
+    _operator.register_autograd(_gradients_of_chain, setup_context=_keep_inputs)
+
+
+def _keep_linear(ctx, inputs, output):
+    x, weight, bias, _, precision = inputs
+    ctx.precision = resolve(precision, x.dtype)
+    ctx.save_for_backward(x, weight, bias)
+
+
+def _gradients_of_linear(ctx, dy):
+    x, weight, bias = ctx.saved_tensors
+    names = ("x", "weight", "bias")
+    wanted = [name for name, need in zip(names, ctx.needs_input_grad, strict=False) if need]
+    found = _chain_backward(
+        dy, x, weight, bias, None, None, [], None, None, *_flat(PRODUCT), ctx.precision, " ".join(wanted)
+    )
+    named = dict(zip(wanted, found, strict=True))
+    return *(named.get(name) for name in names), None, None
+
+
+functional._linear.register_autograd(_gradients_of_linear, setup_context=_keep_linear)
+
+
+@torch.library.custom_op("fgn::group_norm_backward", mutates_args=())
+def _group_norm_backward(
+    dy: Tensor,
+    x: Tensor,
+    num_groups: int,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+    wanted: str,
+) -> list[Tensor]:
+    chain = Chain("", (), num_groups, (), eps)
+    parameters = {"norm_weight": weight, "norm_bias": bias}
+    _, moments = norm_keeping(chain, x, parameters)
+    gradients = run_backward(chain, dy, None, Kept(x, moments), parameters, wanted.split())
+    return [gradients[name] if name == "product" else gradients[name].clone() for name in wanted.split()]
+
+
+@_group_norm_backward.register_fake
+def _(dy, x, num_groups, weight, bias, eps, wanted):
+    named = {"product": x, "norm_weight": weight, "norm_bias": bias}
+    return [torch.empty_like(named[name]) for name in wanted.split()]
+
+
+_group_norm_backward.register_autograd(_refuse)
+
+
+def _keep_norm(ctx, inputs, output):
+    x, ctx.groups, weight, bias, ctx.eps, _ = inputs
+    ctx.save_for_backward(x, weight, bias)
+
+
+def _gradients_of_norm(ctx, dy):
+    """Keeps nothing but x: the moments are made again."""
+    x, weight, bias = ctx.saved_tensors
+    need_x, _, need_weight, need_bias, *_ = ctx.needs_input_grad
+    needed = {"product": need_x, "norm_weight": need_weight, "norm_bias": need_bias}
+    wanted = [name for name, need in needed.items() if need]
+    found = _group_norm_backward(dy, x, ctx.groups, weight, bias, ctx.eps, " ".join(wanted))
+    named = dict(zip(wanted, found, strict=True))
+    return named.get("product"), None, named.get("norm_weight"), named.get("norm_bias"), None, None
+
+
+functional._group_norm.register_autograd(_gradients_of_norm, setup_context=_keep_norm)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The calls
+
+
+def chain_with_gradients(
+    chain: Chain,
+    x: Tensor,
+    parameters: Mapping[str, Tensor | None],
+    version: str | None,
+    precision: str | None,
+    ordinary: bool,
+) -> Tensor:
+    """`chain_forward()`, or the product alone, of tensors that require grad. ordinary: nobody traces the
+    call."""
+    tensors = [x, *(parameters.get(name) for name in _names(chain)[1:])]
+    if ordinary:
+        return _ChainFunction.apply(chain, version, precision, *tensors)
+    if chain.groups == 0:
+        return functional._linear(*tensors[:3], version, precision)
+    return _chain_keeping(*tensors[:5], tensors[5:], *_flat(chain), version, precision)[0]
