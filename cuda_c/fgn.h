@@ -255,6 +255,8 @@ typedef struct fgn_gradients {
     void *norm_shift;
     void *before_channel[FGN_MAX_POINTWISE]; /* of the operators that have a channel vector */
     void *after_channel[FGN_MAX_POINTWISE];
+    void *before_tensor[FGN_MAX_POINTWISE]; /* (batch, out_features), of the operators that have a tensor */
+    void *after_tensor[FGN_MAX_POINTWISE];
 } fgn_gradients;
 
 /* The rungs of the backward, a ladder of its own. */

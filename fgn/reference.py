@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fgn.chains import Chain
+from fgn.operators import derivatives
 from fgn.precision import torch_precision
 
 
@@ -55,7 +56,7 @@ def chain_gradients(
     chain: Chain, x: Tensor, parameters: Mapping[str, Tensor], dy: Tensor
 ) -> dict[str, Tensor]:
     """The gradients by the formulas of `cuda_c/backward/`, in the dtype of the inputs: of x, weight, bias,
-    norm_weight, norm_bias and the channel vectors. dy: (batch, out_features). With D channels to a group,
+    norm_weight, norm_bias and what operators read. dy: (batch, out_features). With D channels to a group,
     n = (h - mean) / deviation and dn = dz norm_weight,
 
         dh = (dn - (sum of dn + n * sum of dn n) / D) / deviation
@@ -64,12 +65,13 @@ def chain_gradients(
 
     def back_through(steps, inputs, gradient):
         for step, v in reversed(list(zip(steps, inputs, strict=True))):
-            operator = POINTWISE[step.kind]
-            channel = parameters[step.channel] if step.channel else None
-            if step.channel:
-                of_channel = gradient * v if step.kind == "multiply_channel" else gradient
-                found[step.channel] = found.get(step.channel, 0.0) + of_channel.sum(0)
-            gradient = gradient * operator.derivative(v, step.a, step.b, channel)
+            operand = parameters[step.operand] if step.operand else None
+            slope, operand_slope = derivatives(step, v, operand)
+            if step.operand:
+                of_operand = gradient * operand_slope
+                of_operand = of_operand.sum(0) if step.channel else of_operand
+                found[step.operand] = found.get(step.operand, 0.0) + of_operand
+            gradient = gradient * slope
         return gradient
 
     def inputs_of(steps, v):

@@ -76,27 +76,22 @@ def _check_runs(library, index: int, status: int):
 # Calling the library
 
 
-def _vector_dtype(x: Tensor, vectors: Sequence[Tensor | None]) -> torch.dtype:
-    """The type in which the kernels read all vectors: their own where they have x's, else float32."""
-    same = all(vector is None or vector.dtype == x.dtype for vector in vectors)
-    return x.dtype if same else torch.float32
+def _vector_dtype(chain: Chain, dtype: torch.dtype, parameters: Mapping[str, Tensor | None]) -> torch.dtype:
+    """The type in which the kernels read all vectors: x's dtype where all have it, else float32."""
+    others = ("weight", *chain.tensors)
+    vectors = (value for name, value in parameters.items() if name not in others and value is not None)
+    return dtype if all(vector.dtype == dtype for vector in vectors) else torch.float32
 
 
-def _usable_parameters(x: Tensor, parameters: Mapping[str, Tensor | None]) -> dict[str, Tensor | None]:
-    vectors = {name: value for name, value in parameters.items() if name != "weight"}
-    dtype = _vector_dtype(x, list(vectors.values()))
+def _usable_parameters(chain: Chain, dtype: torch.dtype, parameters: Mapping[str, Tensor | None]):
+    """The parameters as kernels read them, and the dtype of their vectors."""
+    of_vectors = _vector_dtype(chain, dtype, parameters)
+    wide = ("weight", *chain.tensors)
     usable = {
-        name: functional._usable(None if value is None else value.to(dtype))
-        for name, value in vectors.items()
+        name: functional._usable(value if value is None or name in wide else value.to(of_vectors))
+        for name, value in parameters.items()
     }
-    return usable | {"weight": functional._usable(parameters.get("weight"))}
-
-
-def _c_chain(library, chain: Chain, shape: Shape, precision: str, x: Tensor, parameters):
-    c_chain = functional._c_chain(library, chain, shape, precision, parameters)
-    vectors = [value for name, value in parameters.items() if name != "weight"]
-    c_chain.vector_type = getattr(library, C_TYPES[_vector_dtype(x, vectors)])
-    return c_chain
+    return usable, of_vectors
 
 
 def norm_keeping(
@@ -106,9 +101,10 @@ def norm_keeping(
     batch, channels = v.shape
     functional._check_groups(chain.groups, channels)
     with functional._library_of(v.device) as (library, stream):
-        v, parameters = functional._usable(v), _usable_parameters(v, parameters)
+        v = functional._usable(v)
+        parameters, of_vectors = _usable_parameters(chain, v.dtype, parameters)
         shape, precision = Shape(batch, 1, channels, chain.groups), resolve(None, v.dtype)
-        c_chain = _c_chain(library, chain, shape, precision, v, parameters)
+        c_chain = functional._c_chain(library, chain, shape, precision, parameters, of_vectors)
         y = functional._allocate(v.shape, v.device, v.dtype, poison)
         moments = functional._allocate((batch, chain.groups, 2), v.device, torch.float32, poison)
         counted.allow(v=v, y=y, moments=moments, **parameters)
@@ -128,7 +124,11 @@ def forward_keeping(
     """`chain_forward()` in two launches, with what the backward needs. `version` multiplies."""
     linear = {"weight": parameters["weight"], "bias": parameters.get("bias")}
     rest = {name: value for name, value in parameters.items() if name not in linear}
-    functional._check_linear(x, parameters["weight"], parameters | {"weight": None})
+    vectors = {name: value for name, value in parameters.items() if name not in ("weight", *chain.tensors)}
+    batch, _, out_features = functional._check_linear(x, parameters["weight"], vectors)
+    for name in chain.tensors:
+        functional._check_kind(name, parameters[name], x.device, (x.dtype,))
+        functional._check_shape(name, parameters[name], batch, out_features)
     v = functional.run_chain(PRODUCT, x, linear, version, poison, precision)
     y, moments = norm_keeping(chain, v, rest, poison)
     return y, Kept(v, moments)
@@ -141,17 +141,34 @@ def _multiplies_by_torch(dy: Tensor, in_features: int, precision: str) -> bool:
     return precision != "ieee" or operations < FEWEST_SPLIT_OPERATIONS
 
 
-def _vector_places(chain: Chain, c_gradients, wanted: Sequence[str]) -> list[tuple[str, object, object]]:
-    """Of each vector whose gradient is wanted: its name, and where in fgn_gradients its address belongs. A
-    vector that several operators share has several."""
+class _Place(NamedTuple):
+    """Where in fgn_gradients the address of a gradient belongs."""
+
+    name: str  # of what it belongs to
+    of: object  # the struct, or an array in it
+    at: str | int
+
+    def point_to(self, tensor: Tensor):
+        pointer = functional._pointer(tensor)
+        if isinstance(self.at, str):
+            setattr(self.of, self.at, pointer)
+        else:
+            self.of[self.at] = pointer
+
+
+def _places(chain: Chain, c_gradients, wanted: Sequence[str]) -> tuple[list[_Place], list[_Place]]:
+    """The places of the vectors and of the tensors whose gradients are wanted. What several operators share has
+    several."""
     fields = {"bias": "bias", "norm_weight": "norm_scale", "norm_bias": "norm_shift"}
-    places = [(name, c_gradients, field) for name, field in fields.items() if name in wanted]
-    for steps, of_steps in (
-        (chain.before, c_gradients.before_channel),
-        (chain.after, c_gradients.after_channel),
-    ):
-        places += [(step.channel, of_steps, i) for i, step in enumerate(steps) if step.channel in wanted]
-    return places
+    vectors = [_Place(name, c_gradients, field) for name, field in fields.items() if name in wanted]
+    tensors = []
+    for when, steps in (("before", chain.before), ("after", chain.after)):
+        for i, step in enumerate(steps):
+            if step.channel in wanted:
+                vectors.append(_Place(step.channel, getattr(c_gradients, f"{when}_channel"), i))
+            if step.tensor in wanted:
+                tensors.append(_Place(step.tensor, getattr(c_gradients, f"{when}_tensor"), i))
+    return vectors, tensors
 
 
 def run_backward(
@@ -170,7 +187,7 @@ def run_backward(
     chain: `PRODUCT` is the product alone, which keeps nothing (kept: None). dy: (batch, out_features), of x's
     dtype. x is read for the weight's gradient, and may be None without it. parameters: as for
     `chain_forward()`; the weight is read for x's gradient. wanted: among "x", "weight", "bias",
-    "norm_weight", "norm_bias", the chain's channel vectors, and "product" for dL/dv. version: one of
+    "norm_weight", "norm_bias", the chain's vectors and tensors, and "product" for dL/dv. version: one of
     `backward_versions()`, or None for the fastest.
 
     Returns the wanted gradients, of the shape and dtype of what they belong to.
@@ -180,9 +197,10 @@ def run_backward(
     in_features = 1 if parameters.get("weight") is None else parameters["weight"].shape[1]
     with functional._library_of(dy.device) as (library, stream):
         x, dy = functional._usable(x), functional._usable(dy)
-        given, parameters = parameters, _usable_parameters(dy, parameters)
+        given = parameters
+        parameters, of_vectors = _usable_parameters(chain, dy.dtype, parameters)
         shape = Shape(batch, in_features, out_features, chain.groups)
-        c_chain = _c_chain(library, chain, shape, precision, dy, parameters)
+        c_chain = functional._c_chain(library, chain, shape, precision, parameters, of_vectors)
         multiplies = "x" in wanted or "weight" in wanted
         by_torch = version is None and multiplies and _multiplies_by_torch(dy, in_features, precision)
         index = _index_of(("fused" if by_torch else "transposed") if version is None else version)
@@ -200,26 +218,22 @@ def run_backward(
             results |= {"weight": allocate(out_features, in_features)} if "weight" in wanted else {}
             c_gradients.x = functional._pointer(results.get("x"))
             c_gradients.weight = functional._pointer(results.get("weight"))
-        vector_dtype = _vector_dtype(dy, [v for name, v in parameters.items() if name != "weight"])
-        places = _vector_places(chain, c_gradients, wanted)
-        vectors = allocate(len(places), out_features, dtype=vector_dtype).unbind()
-        for (_, place, field), vector in zip(places, vectors, strict=True):
-            if isinstance(field, str):
-                setattr(place, field, functional._pointer(vector))
-            else:
-                place[field] = functional._pointer(vector)
+        of_vector, of_tensor = _places(chain, c_gradients, wanted)
+        vectors = allocate(len(of_vector), out_features, dtype=of_vectors).unbind()
+        tensors = [allocate(batch, out_features) for _ in of_tensor]
+        found = list(zip([*of_vector, *of_tensor], [*vectors, *tensors], strict=True))
+        for place, gradient in found:
+            place.point_to(gradient)
 
         size = ffi().new("unsigned long long *")
         status = library.fgn_backward_workspace_bytes(index, c_chain, c_gradients, size)
         _check_runs(library, index, status)
         workspace = allocate(size[0], dtype=torch.uint8)
-        tensors = dict(zip(("v", "moments"), kept or (None, None), strict=True))
-        names = [f"gradient {number}" for number in range(len(vectors))]
-        counted.allow(
-            x=x, dy=dy, g=g, workspace=workspace, dx=results.get("x"), dweight=results.get("weight")
-        )
-        counted.allow(**tensors, **parameters, **dict(zip(names, vectors, strict=True)))
-        pointers = map(functional._pointer, (x, tensors["v"], tensors["moments"], dy))
+        v, moments = kept or (None, None)
+        counted.allow(x=x, v=v, moments=moments, dy=dy, g=g, workspace=workspace)
+        counted.allow(dx=results.get("x"), dweight=results.get("weight"), **parameters)
+        counted.allow(**{f"gradient of {place.name} {i}": made for i, (place, made) in enumerate(found)})
+        pointers = map(functional._pointer, (x, v, moments, dy))
         status = library.fgn_backward(
             index, c_chain, *pointers, c_gradients, functional._pointer(workspace), size[0], stream
         )
@@ -232,8 +246,8 @@ def run_backward(
                 results["weight"] = torch.mm(g.t(), x)
     if "product" in wanted:
         results["product"] = g
-    for (name, _, _), vector in zip(places, vectors, strict=True):
-        gradient = vector.to(given[name].dtype)
+    for (name, *_), gradient in found:
+        gradient = gradient.to(given[name].dtype)
         results[name] = results[name] + gradient if name in results else gradient
     return results
 

@@ -52,6 +52,9 @@ static fgn_status check_operands(const char *list, int count, const fgn_pointwis
     for (int i = 0; i < count; i++)
         if (takes_channel(&step[i]) && !step[i].channel)
             return fail(FGN_INVALID_ARGUMENT, "%s[%d].channel is NULL", list, i);
+    for (int i = 0; i < count; i++)
+        if (takes_tensor(&step[i]) && !step[i].tensor)
+            return fail(FGN_INVALID_ARGUMENT, "%s[%d].tensor is NULL", list, i);
     return FGN_OK;
 }
 
@@ -101,28 +104,48 @@ static struct column_sums wanted_sums(const fgn_chain *chain, const fgn_gradient
     return sums;
 }
 
+/* The steps of a list without what their kind does not read. */
+static struct operators without_others(struct operators list) {
+    for (int i = 0; i < list.count; i++) {
+        if (!takes_channel(&list.step[i]))
+            list.step[i].channel = NULL;
+        if (!takes_tensor(&list.step[i]))
+            list.step[i].tensor = NULL;
+    }
+    return list;
+}
+
 static struct chain_gradient gradient_of(const fgn_chain *chain, const void *v, const float *moments,
                                          const void *dy, const fgn_gradients *gradients) {
-    struct chain_gradient gradient = {v,
-                                      dy,
-                                      gradients->product,
-                                      (const struct kept_moments *)moments,
-                                      chain->type,
-                                      chain->vector_type,
-                                      chain->batch,
-                                      chain->out_features,
-                                      chain->groups,
-                                      chain->norm_scale,
-                                      chain->norm_shift,
-                                      operators_of(chain->before_count, chain->before),
-                                      operators_of(chain->after_count, chain->after),
-                                      wanted_sums(chain, gradients)};
+    struct chain_gradient gradient;
+    memset(&gradient, 0, sizeof gradient);
+    gradient.v = v;
+    gradient.dy = dy;
+    gradient.g = gradients->product;
+    gradient.moments = (const struct kept_moments *)moments;
+    gradient.type = chain->type;
+    gradient.vector_type = chain->vector_type;
+    gradient.batch = chain->batch;
+    gradient.channels = chain->out_features;
+    gradient.groups = chain->groups;
+    gradient.scale = chain->norm_scale;
+    gradient.shift = chain->norm_shift;
+    gradient.before = without_others(operators_before(chain));
+    gradient.after = without_others(operators_after(chain));
+    gradient.sums = wanted_sums(chain, gradients);
+    for (int i = 0; i < chain->before_count; i++)
+        gradient.before_tensor[i] = takes_tensor(&chain->before[i]) ? gradients->before_tensor[i] : NULL;
+    for (int i = 0; i < chain->after_count; i++)
+        gradient.after_tensor[i] = takes_tensor(&chain->after[i]) ? gradients->after_tensor[i] : NULL;
     return gradient;
 }
 
 /* Whether there is anything to do before the products. */
 static bool is_needed(const struct chain_gradient *gradient) {
-    return gradient->sums.count > 0 || (gradient->groups > 0 && gradient->g);
+    bool tensors = false;
+    for (int i = 0; i < FGN_MAX_POINTWISE; i++)
+        tensors = tensors || gradient->before_tensor[i] || gradient->after_tensor[i];
+    return gradient->sums.count > 0 || tensors || (gradient->groups > 0 && gradient->g);
 }
 
 /* dX = G W */
@@ -250,7 +273,7 @@ fgn_status fgn_norm_keeping(const fgn_chain *chain, const void *v, void *y, floa
                              chain->eps,
                              chain->norm_scale,
                              chain->norm_shift,
-                             operators_of(chain->before_count, chain->before),
-                             operators_of(chain->after_count, chain->after)};
+                             without_others(operators_before(chain)),
+                             without_others(operators_after(chain))};
     return status_of(norm_keeping(&norm, (cudaStream_t)stream), "norm_keeping");
 }

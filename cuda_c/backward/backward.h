@@ -65,6 +65,8 @@ struct chain_gradient {
     const void *shift;
     struct operators before;
     struct operators after;
+    void *before_tensor[FGN_MAX_POINTWISE]; /* (batch, channels): gradients of tensors that operators add */
+    void *after_tensor[FGN_MAX_POINTWISE];
     struct column_sums sums;
 };
 

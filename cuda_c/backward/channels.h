@@ -7,7 +7,7 @@
 #pragma once
 
 #include "shared/element.h"
-#include "shared/pointwise.h"
+#include "shared/pointwise_slopes.h"
 #include "shared/rung.h"
 #include "shared/team.h"
 
@@ -118,43 +118,125 @@ static __forceinline__ __device__ void load_vector(float *value, const void *vec
         value[j] = otherwise;
 }
 
-/* value = step(value), for the thread's values. `type`: of the step's vector. */
-static __forceinline__ __device__ void apply_here(const fgn_pointwise *step, float *value,
-                                                  const struct channels *channels, fgn_type type) {
-    float operand[VALUES];
-    if (step->kind == FGN_ADD_CHANNEL || step->kind == FGN_MULTIPLY_CHANNEL)
-        load_vector(operand, step->channel, 0.0f, channels, type);
-    apply_operator_with(step, value, VALUES, operand, evenly_spaced, 1);
+/* Where a thread's values of one row are. */
+struct row_place {
+    struct channels channels;
+    int64_t row_start; /* of the row in the tensor */
+    fgn_type type;
+    fgn_type vector_type;
+};
+
+/* What the thread's values meet in the step's vector or tensor, if it has one. */
+static __forceinline__ __device__ void load_operand(float *operand, const fgn_pointwise *step,
+                                                    const struct row_place *place) {
+    if (step->tensor)
+        load_values(operand, step->tensor, place->row_start, &place->channels, place->type);
+    else if (step->channel)
+        load_values(operand, step->channel, 0, &place->channels, place->vector_type);
+}
+
+/* value = step(value) for `count` values. */
+static __forceinline__ __device__ void apply_step(const fgn_pointwise *step, float *value, int count,
+                                                  const float *operand) {
+    if (step->kind == FGN_ADD_TENSOR)
+        apply_with_operands(add, value, count, operand, evenly_spaced, 1);
+    else
+        apply_operator_with(step, value, count, operand, evenly_spaced, 1);
 }
 
 /* The first `count` steps of the list. */
 static __forceinline__ __device__ void apply_list(const struct operators *list, int count, float *value,
-                                                  const struct channels *channels, fgn_type type) {
+                                                  const struct row_place *place) {
 #pragma unroll 1
-    for (int step = 0; step < count; step++)
-        apply_here(&list->step[step], value, channels, type);
+    for (int i = 0; i < count; i++) {
+        float operand[VALUES];
+        load_operand(operand, &list->step[i], place);
+        apply_step(&list->step[i], value, VALUES, operand);
+    }
 }
 
 /* The whole list, to one value of a channel. */
 static __forceinline__ __device__ float applied_to_one(const struct operators *list, float value,
-                                                       int64_t channel, fgn_type type) {
+                                                       int64_t row_start, int64_t channel,
+                                                       fgn_type vector_type) {
 #pragma unroll 1
     for (int i = 0; i < list->count; i++) {
-        const void *vector = list->step[i].channel;
-        float operand = vector ? element_at(vector, channel, type) : 0.0f;
-        apply_operator_with(&list->step[i], &value, 1, &operand, evenly_spaced, 1);
+        const fgn_pointwise *step = &list->step[i];
+        float operand = 0.0f;
+        if (step->tensor)
+            operand = element_at(step->tensor, row_start + channel, list->type);
+        else if (step->channel)
+            operand = element_at(step->channel, channel, vector_type);
+        apply_step(step, &value, 1, &operand);
     }
     return value;
 }
 
-/* gradient = gradient times the step's derivative at `value`, for the thread's values. */
-static __forceinline__ __device__ void apply_derivative_here(const fgn_pointwise *step, float *gradient,
-                                                             const float *value,
-                                                             const struct channels *channels, fgn_type type) {
-    float operand[VALUES];
-    if (step->kind == FGN_MULTIPLY_CHANNEL)
-        load_vector(operand, step->channel, 0.0f, channels, type);
-    apply_derivative_with(step, gradient, value, VALUES, operand);
+/* gradient = gradient times the step's slope at `value`. What a bound cuts off is 0 even where the gradient
+ * is NaN, as in torch. The slopes of common operators are chosen once for all values; of the others there is
+ * one copy of the code, in a loop that moves the values down. */
+static __forceinline__ __device__ void multiply_by_slope(const fgn_pointwise *step, float *gradient,
+                                                         const float *value, const float *operand) {
+    switch (step->kind) {
+    case FGN_ADD_CHANNEL:
+    case FGN_ADD_TENSOR:
+        break;
+    case FGN_MULTIPLY_CHANNEL:
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            gradient[j] *= operand[j];
+        break;
+    case FGN_HARDTANH:
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            gradient[j] = value[j] <= step->a || value[j] >= step->b ? 0.0f : gradient[j];
+        break;
+    case FGN_RELU:
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            gradient[j] = value[j] <= 0.0f ? 0.0f : gradient[j];
+        break;
+    case FGN_LEAKY_RELU:
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            gradient[j] = value[j] > 0.0f ? gradient[j] : gradient[j] * step->a;
+        break;
+    case FGN_DOUBLE:
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            gradient[j] += gradient[j];
+        break;
+    case FGN_MISH:
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            gradient[j] *= mish_slope(value[j]);
+        break;
+    case FGN_SILU:
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            gradient[j] *= silu_slope(value[j]);
+        break;
+    default: {
+        float values[VALUES], operands[VALUES];
+#pragma unroll
+        for (int j = 0; j < VALUES; j++) {
+            values[j] = value[j];
+            operands[j] = operand[j];
+        }
+#pragma unroll 1
+        for (int turn = 0; turn < VALUES; turn++) {
+            float first = gradient[0] * slope_of(step, values[0], operands[0]);
+#pragma unroll
+            for (int j = 0; j + 1 < VALUES; j++) {
+                values[j] = values[j + 1];
+                operands[j] = operands[j + 1];
+                gradient[j] = gradient[j + 1];
+            }
+            gradient[VALUES - 1] = first;
+        }
+        break;
+    }
+    }
 }
 
 /* Sums over the team of `count` values at once, in every thread of it. The whole block calls it together; a
@@ -216,7 +298,7 @@ static inline bool is_aligned_16(const void *pointer) {
 static inline bool operands_are_aligned(const struct operators *list) {
     bool aligned = true;
     for (int i = 0; i < list->count; i++)
-        aligned = aligned && is_aligned_16(list->step[i].channel);
+        aligned = aligned && is_aligned_16(list->step[i].channel) && is_aligned_16(list->step[i].tensor);
     return aligned;
 }
 

@@ -12,7 +12,7 @@
  *
  * Next (gradient_2_fused.cu): one pass that reads v and dy once and writes G once. */
 #include "backward/backward.h"
-#include "shared/pointwise.h"
+#include "shared/pointwise_slopes.h"
 
 #define THREADS 256
 #define RUN 32 /* terms of a short sum; the sum is one of short sums, as in gemm_1_naive.cu */
@@ -28,8 +28,8 @@ struct element_args {
     const struct kept_moments *moments;
     const float *scale;
     const float *shift;
-    const float *sums; /* (batch, groups, 2) */
-    fgn_pointwise step;
+    const float *sums;     /* (batch, groups, 2) */
+    struct operators step; /* one, or none */
 };
 
 static inline __device__ int64_t element_of_thread(void) {
@@ -41,13 +41,22 @@ static inline __device__ int64_t group_of(const struct element_args *args, int64
     return row * args->groups + channel / (args->channels / args->groups);
 }
 
+/* What the element meets in the step's vector or tensor. */
+static inline __device__ float operand_of(const struct element_args *args, int64_t index) {
+    const fgn_pointwise *step = &args->step.step[0];
+    if (step->tensor)
+        return ((const float *)step->tensor)[index];
+    return step->channel ? ((const float *)step->channel)[index % args->channels] : 0.0f;
+}
+
 /* to = step(from) */
 __global__ void naive_step_kernel(struct element_args args) {
     int64_t index = element_of_thread();
     if (index >= args.batch * args.channels)
         return;
     float value = args.from[index];
-    apply_operator(&args.step, &value, 1, index % args.channels, 0);
+    struct value_place at = {index / args.channels, index % args.channels, 0, 0, args.batch};
+    apply_operators(&args.step, &value, 1, at);
     args.to[index] = value;
 }
 
@@ -71,15 +80,22 @@ __global__ void naive_affine_kernel(struct element_args args) {
     args.to[index] = args.from[index] * scale + shift;
 }
 
-/* to = from times the step's derivative at `with` */
+/* to = from times the step's derivative at `with`. What a bound cuts off is 0 even of a NaN, as in torch. */
 __global__ void naive_derivative_kernel(struct element_args args) {
     int64_t index = element_of_thread();
     if (index >= args.batch * args.channels)
         return;
-    float gradient = args.from[index], value = args.with[index];
-    float operand = args.step.channel ? ((const float *)args.step.channel)[index % args.channels] : 0.0f;
-    apply_derivative_with(&args.step, &gradient, &value, 1, &operand);
-    args.to[index] = gradient;
+    float slope = slope_of(&args.step.step[0], args.with[index], operand_of(&args, index));
+    args.to[index] = slope == 0.0f ? 0.0f : args.from[index] * slope;
+}
+
+/* to = from times the step's derivative by its operand, at `with` */
+__global__ void naive_operand_derivative_kernel(struct element_args args) {
+    int64_t index = element_of_thread();
+    if (index >= args.batch * args.channels)
+        return;
+    float slope = operand_slope_of(&args.step.step[0], args.with[index], operand_of(&args, index));
+    args.to[index] = args.from[index] * slope;
 }
 
 /* to[0], to[1] = the sums of dn and of dn n over a (row, group), where from is dz and with is n */
@@ -131,6 +147,7 @@ LAUNCHER(naive_step_kernel, struct element_args)
 LAUNCHER(naive_normalised_kernel, struct element_args)
 LAUNCHER(naive_affine_kernel, struct element_args)
 LAUNCHER(naive_derivative_kernel, struct element_args)
+LAUNCHER(naive_operand_derivative_kernel, struct element_args)
 LAUNCHER(naive_group_sums_kernel, struct element_args)
 LAUNCHER(naive_norm_derivative_kernel, struct element_args)
 LAUNCHER(naive_column_sum_kernel, struct element_args)
@@ -172,11 +189,17 @@ static void run_column_sum(struct sequence *sequence, const struct column_sums *
             (float *)sums->to[slot]);
 }
 
+static void set_step(struct sequence *sequence, const struct operators *list, int i) {
+    sequence->args.step = *list;
+    sequence->args.step.count = 1;
+    sequence->args.step.step[0] = list->step[i];
+}
+
 /* What each operator of the list was given: input[0] is there, the others are made, and so is the result. */
 static float *run_list(struct sequence *sequence, const struct operators *list, const float **input,
                        float *memory, int64_t elements) {
     for (int i = 0; i < list->count; i++) {
-        sequence->args.step = list->step[i];
+        set_step(sequence, list, i);
         run_elements(sequence, launch_naive_step_kernel, input[i], NULL, memory);
         input[i + 1] = memory;
         memory += elements;
@@ -184,14 +207,28 @@ static float *run_list(struct sequence *sequence, const struct operators *list, 
     return memory;
 }
 
+/* Where the gradients of a list's operands go, and memory for one on its way. */
+struct operand_gradients {
+    const struct column_sums *sums;
+    const int *slot;
+    void *const *tensor;
+    float *memory;
+};
+
 /* From the last operator to the first; returns where the gradient is then. */
 static const float *run_derivatives(struct sequence *sequence, const struct operators *list,
-                                    const float *const *input, const struct column_sums *sums,
-                                    const int *slot, const float *gradient, float *to) {
+                                    const float *const *input, struct operand_gradients operands,
+                                    const float *gradient, float *to) {
     for (int i = list->count - 1; i >= 0; i--) {
-        sequence->args.step = list->step[i];
-        bool multiplies = list->step[i].kind == FGN_MULTIPLY_CHANNEL;
-        run_column_sum(sequence, sums, slot[i], gradient, multiplies ? input[i] : NULL);
+        set_step(sequence, list, i);
+        if (operands.slot[i] != NO_SUM) {
+            run_elements(sequence, launch_naive_operand_derivative_kernel, gradient, input[i],
+                         operands.memory);
+            run_column_sum(sequence, operands.sums, operands.slot[i], operands.memory, NULL);
+        }
+        if (operands.tensor[i])
+            run_elements(sequence, launch_naive_operand_derivative_kernel, gradient, input[i],
+                         (float *)operands.tensor[i]);
         run_elements(sequence, launch_naive_derivative_kernel, gradient, input[i], to);
         gradient = to;
     }
@@ -202,9 +239,10 @@ static int64_t elements_of(const struct chain_gradient *gradient) {
     return gradient->batch * gradient->channels;
 }
 
-/* The results of all operators, n, z, the gradient on its way, and the sums of the groups. */
+/* The results of all operators, n, z, the gradient on its way and an operand's, and the sums of the groups.
+ */
 unsigned long long gradient_1_naive_bytes(const struct chain_gradient *gradient) {
-    unsigned long long tensors = gradient->before.count + gradient->after.count + 3;
+    unsigned long long tensors = gradient->before.count + gradient->after.count + 4;
     unsigned long long floats = tensors * elements_of(gradient) + 2ull * gradient->batch * gradient->groups;
     return gradient->groups > 0 ? floats * sizeof(float) : 0;
 }
@@ -237,15 +275,17 @@ cudaError_t gradient_1_naive(const struct chain_gradient *gradient, void *worksp
     after[0] = z;
     float *rest = run_list(&sequence, &gradient->after, after, z + elements, elements);
     float *g = gradient->g ? (float *)gradient->g : rest;
-    float *group_sums = rest + elements;
+    float *of_operand = rest + elements, *group_sums = of_operand + elements;
     sequence.args.sums = group_sums;
+    struct operand_gradients of_before = {sums, sums->before, gradient->before_tensor, of_operand};
+    struct operand_gradients of_after = {sums, sums->after, gradient->after_tensor, of_operand};
 
-    const float *dz = run_derivatives(&sequence, &gradient->after, after, sums, sums->after, dy, g);
+    const float *dz = run_derivatives(&sequence, &gradient->after, after, of_after, dy, g);
     run_column_sum(&sequence, sums, sums->scale, dz, n);
     run_column_sum(&sequence, sums, sums->shift, dz, NULL);
     run(&sequence, launch_naive_group_sums_kernel, gradient->batch * gradient->groups, dz, n, group_sums);
     run_elements(&sequence, launch_naive_norm_derivative_kernel, dz, n, g);
-    run_derivatives(&sequence, &gradient->before, before, sums, sums->before, g, g);
+    run_derivatives(&sequence, &gradient->before, before, of_before, g, g);
     run_column_sum(&sequence, sums, sums->bias, g, NULL);
     return sequence.error;
 }

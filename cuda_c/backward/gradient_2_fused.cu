@@ -35,16 +35,15 @@ struct row_values {
     struct kept_moments moments;
 };
 
-static __forceinline__ __device__ void load_row(struct row_values *values, const struct fused_args *args,
-                                                int64_t row, int64_t group, const struct channels *channels) {
-    const struct chain_gradient *gradient = &args->gradient;
-    int64_t row_start = row * gradient->channels;
-    load_values(values->dy, gradient->dy, row_start, channels, gradient->type);
+static __forceinline__ __device__ void load_row(struct row_values *values,
+                                                const struct chain_gradient *gradient, int64_t row,
+                                                int64_t group, const struct row_place *place) {
+    load_values(values->dy, gradient->dy, place->row_start, &place->channels, gradient->type);
     values->moments.mean = 0.0f;
     values->moments.inverse_deviation = 1.0f;
     if (gradient->groups > 0) {
-        load_values(values->v, gradient->v, row_start, channels, gradient->type);
-        if (channels->count > 0)
+        load_values(values->v, gradient->v, place->row_start, &place->channels, gradient->type);
+        if (place->channels.count > 0)
             values->moments = gradient->moments[row * gradient->groups + group];
     }
 }
@@ -54,41 +53,48 @@ static __forceinline__ __device__ float *operand_sum(int slot, int thread) {
     return (float *)dynamic_shared + slot * VALUES * THREADS + thread;
 }
 
-/* `gradient` back through the list, whose first operator was given `input`. The sum of operator i's operand
- * is in slot[i]; the first slot of an operand is `first_slot`. */
+/* Where the gradients of a list's operands go. */
+struct operand_gradients {
+    const int *slot; /* of each operator: its sum over the columns */
+    int first_slot;  /* of all operands' */
+    void *const *tensor;
+};
+
+/* `gradient` back through the list, whose first operator was given `input`. */
 static __forceinline__ __device__ void back_through(const struct operators *list, const float *input,
-                                                    float *gradient, const struct channels *channels,
-                                                    const int *slot, int first_slot, int thread,
-                                                    fgn_type type) {
+                                                    float *gradient, struct operand_gradients operands,
+                                                    const struct row_place *place, int thread) {
 #pragma unroll 1
     for (int i = list->count - 1; i >= 0; i--) {
-        float value[VALUES];
+        const fgn_pointwise *step = &list->step[i];
+        float value[VALUES], operand[VALUES];
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             value[j] = input[j];
-        apply_list(list, i, value, channels, type);
-        if (slot[i] != NO_SUM) {
-            bool multiplies = list->step[i].kind == FGN_MULTIPLY_CHANNEL;
-            float *sum = operand_sum(slot[i] - first_slot, thread);
+        apply_list(list, i, value, place);
+        load_operand(operand, step, place);
+        if (operands.slot[i] != NO_SUM) {
+            float *sum = operand_sum(operands.slot[i] - operands.first_slot, thread);
 #pragma unroll
             for (int j = 0; j < VALUES; j++)
-                if (j < channels->count)
-                    sum[j * THREADS] += multiplies ? gradient[j] * value[j] : gradient[j];
+                if (j < place->channels.count)
+                    sum[j * THREADS] += gradient[j] * operand_slope_of(step, value[j], operand[j]);
         }
-        apply_derivative_here(&list->step[i], gradient, value, channels, type);
+        if (operands.tensor[i])
+            store_values(operands.tensor[i], place->row_start, gradient, &place->channels, place->type);
+        multiply_by_slope(step, gradient, value, operand);
     }
 }
 
 /* What one row gives: dz, in place of dy, and n. */
-static __forceinline__ __device__ void back_to_norm(const struct fused_args *args, struct row_values *values,
-                                                    float *n, const float *scale, const float *shift,
-                                                    const struct channels *channels, int first_slot,
-                                                    int thread) {
-    const struct chain_gradient *gradient = &args->gradient;
+static __forceinline__ __device__ void back_to_norm(const struct chain_gradient *gradient,
+                                                    struct row_values *values, float *n, const float *scale,
+                                                    const float *shift, struct operand_gradients operands,
+                                                    const struct row_place *place, int thread) {
 #pragma unroll
     for (int j = 0; j < VALUES; j++)
         n[j] = values->v[j];
-    apply_list(&gradient->before, gradient->before.count, n, channels, gradient->vector_type);
+    apply_list(&gradient->before, gradient->before.count, n, place);
 #pragma unroll
     for (int j = 0; j < VALUES; j++)
         n[j] = (n[j] - values->moments.mean) * values->moments.inverse_deviation;
@@ -97,8 +103,7 @@ static __forceinline__ __device__ void back_to_norm(const struct fused_args *arg
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             z[j] = n[j] * scale[j] + shift[j];
-        back_through(&gradient->after, z, values->dy, channels, gradient->sums.after, first_slot, thread,
-                     gradient->vector_type);
+        back_through(&gradient->after, z, values->dy, operands, place, thread);
     }
 }
 
@@ -166,21 +171,24 @@ __global__ void __launch_bounds__(THREADS, 2) fused_gradient_kernel(struct fused
     for (int i = 0; i < (gradient->sums.count - first_slot) * VALUES; i++)
         ((float *)dynamic_shared)[i * THREADS + thread] = 0.0f;
 
+    const struct operand_gradients of_before = {gradient->sums.before, first_slot, gradient->before_tensor};
+    const struct operand_gradients of_after = {gradient->sums.after, first_slot, gradient->after_tensor};
+
     /* all threads of a block go through the loop together: a team may be several warps */
     for (int64_t row_of_block = first_row; row_of_block < end; row_of_block += blockDim.y) {
         int64_t row = row_of_block + threadIdx.y;
-        struct channels here = channels;
-        here.count = row < end ? channels.count : 0;
+        struct row_place here = {channels, row * gradient->channels, gradient->type, gradient->vector_type};
+        here.channels.count = row < end ? channels.count : 0;
         struct row_values values;
-        load_row(&values, &args, row, group, &here);
+        load_row(&values, gradient, row, group, &here);
         float n[VALUES], *g = values.dy;
         if (has_norm) {
             float sums[2] = {0.0f, 0.0f};
-            back_to_norm(&args, &values, n, scale, shift, &here, first_slot, thread);
+            back_to_norm(gradient, &values, n, scale, shift, of_after, &here, thread);
             if (!in_parts) {
-                add_to_group_sums(sums, g, n, scale, &here);
+                add_to_group_sums(sums, g, n, scale, &here.channels);
                 sums_of_team(sums, 2, division->team, thread, exchanged);
-            } else if (here.count > 0) {
+            } else if (here.channels.count > 0) {
                 float2 of_group = args.group_sums[row * gradient->groups + group];
                 sums[0] = of_group.x;
                 sums[1] = of_group.y;
@@ -188,21 +196,20 @@ __global__ void __launch_bounds__(THREADS, 2) fused_gradient_kernel(struct fused
             float mean = sums[0] * args.one_over_size, with_n = sums[1] * args.one_over_size;
 #pragma unroll
             for (int j = 0; j < VALUES; j++) {
-                if (here.count > 0) {
+                if (here.channels.count > 0) {
                     scale_sum[j] += g[j] * n[j];
                     shift_sum[j] += g[j];
                 }
                 g[j] = (g[j] * scale[j] - mean - n[j] * with_n) * values.moments.inverse_deviation;
             }
             if (gradient->before.count > 0)
-                back_through(&gradient->before, values.v, g, &here, gradient->sums.before, first_slot, thread,
-                             gradient->vector_type);
+                back_through(&gradient->before, values.v, g, of_before, &here, thread);
             if (gradient->g)
-                store_values(gradient->g, row * gradient->channels, g, &here, gradient->type);
+                store_values(gradient->g, here.row_start, g, &here.channels, gradient->type);
         }
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
-            if (here.count > 0)
+            if (here.channels.count > 0)
                 bias_sum[j] += g[j];
     }
 
@@ -225,15 +232,17 @@ __global__ void __launch_bounds__(THREADS) group_sums_kernel(struct fused_args a
     const struct chain_gradient *gradient = &args.gradient;
     int64_t row = blockIdx.x / args.division.groups, group = blockIdx.x % args.division.groups;
     float sums[2] = {0.0f, 0.0f};
+    const struct operand_gradients none = {gradient->sums.after, 0, gradient->after_tensor};
     for (int64_t part = 0; part < args.division.parts; part++) {
-        struct channels channels = channels_of(&args.division, group * args.division.parts + part);
+        struct row_place place = {channels_of(&args.division, group * args.division.parts + part),
+                                  row * gradient->channels, gradient->type, gradient->vector_type};
         float scale[VALUES], shift[VALUES], n[VALUES];
         struct row_values values;
-        load_vector(scale, gradient->scale, 1.0f, &channels, gradient->vector_type);
-        load_vector(shift, gradient->shift, 0.0f, &channels, gradient->vector_type);
-        load_row(&values, &args, row, group, &channels);
-        back_to_norm(&args, &values, n, scale, shift, &channels, 0, threadIdx.x);
-        add_to_group_sums(sums, values.dy, n, scale, &channels);
+        load_vector(scale, gradient->scale, 1.0f, &place.channels, gradient->vector_type);
+        load_vector(shift, gradient->shift, 0.0f, &place.channels, gradient->vector_type);
+        load_row(&values, gradient, row, group, &place);
+        back_to_norm(gradient, &values, n, scale, shift, none, &place, threadIdx.x);
+        add_to_group_sums(sums, values.dy, n, scale, &place.channels);
     }
     sums_of_team(sums, 2, THREADS, threadIdx.x, exchanged);
     if (threadIdx.x == 0)
@@ -277,8 +286,17 @@ static int64_t rows_of_block_for(const struct division *division, int64_t batch)
     return at_once * (steps < FEWEST_STEPS ? FEWEST_STEPS : steps);
 }
 
+static bool tensors_are_aligned(void *const *tensor) {
+    bool aligned = true;
+    for (int i = 0; i < FGN_MAX_POINTWISE; i++)
+        aligned = aligned && is_aligned_16(tensor[i]);
+    return aligned;
+}
+
 static struct fused_args fused_args_of(const struct chain_gradient *gradient, void *workspace) {
     bool aligned = is_aligned_16(gradient->v) && is_aligned_16(gradient->dy) && is_aligned_16(gradient->g) &&
+                   tensors_are_aligned(gradient->before_tensor) &&
+                   tensors_are_aligned(gradient->after_tensor) &&
                    vectors_are_aligned(gradient->scale, gradient->shift, &gradient->before, &gradient->after);
     struct fused_args args;
     memset(&args, 0, sizeof args);
@@ -306,9 +324,11 @@ cudaError_t gradient_2_fused(const struct chain_gradient *gradient, void *worksp
     struct fused_args args = fused_args_of(gradient, workspace);
     cudaError_t error = cudaSuccess;
     if (args.division.parts > 1 && gradient->groups > 0) {
-        struct fused_args without_sums = args;
-        for (int i = 0; i < FGN_MAX_POINTWISE; i++)
+        struct fused_args without_sums = args; /* and without gradients of tensors */
+        for (int i = 0; i < FGN_MAX_POINTWISE; i++) {
             without_sums.gradient.sums.after[i] = NO_SUM;
+            without_sums.gradient.after_tensor[i] = NULL;
+        }
         dim3 grid = {(unsigned)(gradient->batch * gradient->groups), 1, 1};
         dim3 block = {THREADS, 1, 1};
         error = launch_group_sums_kernel(grid, block, 0, stream, without_sums);

@@ -22,24 +22,32 @@ struct norm_keeping_args {
     float one_over_size;
 };
 
-/* A thread's values of h = before(v) in one segment of its group. */
-static __forceinline__ __device__ void load_before(float *h, const struct norm_keeping_args *args,
-                                                   int64_t row, const struct channels *channels) {
-    load_values(h, args->norm.v, row * args->norm.channels, channels, args->norm.type);
-    apply_list(&args->norm.before, args->norm.before.count, h, channels, args->norm.vector_type);
+/* Where a thread's values are in part `part` of its group. */
+static __forceinline__ __device__ struct row_place place_of(const struct norm_keeping_args *args, int64_t row,
+                                                            int64_t segment) {
+    struct row_place place = {channels_of(&args->division, segment), row * args->norm.channels,
+                              args->norm.type, args->norm.vector_type};
+    return place;
+}
+
+/* A thread's values of h = before(v). */
+static __forceinline__ __device__ void load_before(float *h, const struct kept_norm *norm,
+                                                   const struct row_place *place) {
+    load_values(h, norm->v, place->row_start, &place->channels, norm->type);
+    apply_list(&norm->before, norm->before.count, h, place);
 }
 
 static __forceinline__ __device__ void normalise_values(float *value, const struct kept_norm *norm,
-                                                        struct moments moments, int64_t row,
-                                                        const struct channels *channels) {
+                                                        struct moments moments,
+                                                        const struct row_place *place) {
     float scale[VALUES], shift[VALUES];
-    load_vector(scale, norm->scale, 1.0f, channels, norm->vector_type);
-    load_vector(shift, norm->shift, 0.0f, channels, norm->vector_type);
+    load_vector(scale, norm->scale, 1.0f, &place->channels, norm->vector_type);
+    load_vector(shift, norm->shift, 0.0f, &place->channels, norm->vector_type);
 #pragma unroll
     for (int j = 0; j < VALUES; j++)
         value[j] = normalised(value[j], moments) * scale[j] + shift[j];
-    apply_list(&norm->after, norm->after.count, value, channels, norm->vector_type);
-    store_values(norm->y, row * norm->channels, value, channels, norm->type);
+    apply_list(&norm->after, norm->after.count, value, place);
+    store_values(norm->y, place->row_start, value, &place->channels, norm->type);
 }
 
 __global__ void __launch_bounds__(THREADS) norm_keeping_kernel(struct norm_keeping_args args) {
@@ -57,26 +65,26 @@ __global__ void __launch_bounds__(THREADS) norm_keeping_kernel(struct norm_keepi
     float value[VALUES];
     int64_t first_channel = first / parts * division->group_size;
     float pivot = element_at(norm->v, read_row * norm->channels + first_channel, norm->type);
-    pivot = applied_to_one(&norm->before, pivot, first_channel, norm->vector_type);
+    pivot = applied_to_one(&norm->before, pivot, read_row * norm->channels, first_channel, norm->vector_type);
     float sum = 0.0f;
     for (int part = 0; part < parts; part++) {
-        struct channels channels = channels_of(division, first + part);
-        load_before(value, &args, read_row, &channels);
+        struct row_place place = place_of(&args, read_row, first + part);
+        load_before(value, norm, &place);
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
-            sum += j < channels.count ? value[j] - pivot : 0.0f;
+            sum += j < place.channels.count ? value[j] - pivot : 0.0f;
     }
     sums_of_team(&sum, 1, division->team, thread, partial);
     float mean = pivot + sum * args.one_over_size;
 
     struct differences total = {0.0f, 0.0f};
     for (int part = 0; part < parts; part++) {
-        struct channels channels = channels_of(division, first + part);
+        struct row_place place = place_of(&args, read_row, first + part);
         if (parts > 1)
-            load_before(value, &args, read_row, &channels);
+            load_before(value, norm, &place);
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
-            add_difference(&total, j < channels.count ? value[j] - mean : 0.0f);
+            add_difference(&total, j < place.channels.count ? value[j] - mean : 0.0f);
     }
     float totals[2] = {total.sum, total.squares};
     sums_of_team(totals, 2, division->team, thread, partial);
@@ -90,10 +98,10 @@ __global__ void __launch_bounds__(THREADS) norm_keeping_kernel(struct norm_keepi
         norm->moments[row * norm->groups + group] = kept;
     }
     for (int part = 0; part < parts; part++) {
-        struct channels channels = channels_of(division, first + part);
+        struct row_place place = place_of(&args, read_row, first + part);
         if (parts > 1)
-            load_before(value, &args, row, &channels);
-        normalise_values(value, norm, moments, row, &channels);
+            load_before(value, norm, &place);
+        normalise_values(value, norm, moments, &place);
     }
 }
 
