@@ -2,10 +2,10 @@
 
     v = x W^T + bias,  h = before(v),  y = after(GroupNorm(h))
 
-The forward is two launches, the product and all the rest. Beside x and the parameters it keeps v, in x's dtype,
-and the mean and 1 / deviation of each row and group, 8 bytes. What the operators make of v is made again. The
-backward is one pass that makes dL/dv and the gradients of all vectors, and two products, dL/dx = dL/dv W and
-dL/dW = (dL/dv)^T x. Only what is asked for is computed. The rungs are in `cuda_c/backward/`;
+The forward is two launches, the product and all the rest. Beside x and the parameters it keeps v, in x's
+dtype, and the mean and 1 / deviation of each row and group, 8 bytes. What the operators make of v is made
+again. The backward is one pass that makes dL/dv and the gradients of all vectors, and two products, dL/dx =
+dL/dv W and dL/dW = (dL/dv)^T x. Only what is asked for is computed. The rungs are in `cuda_c/backward/`;
 `backward_versions()` lists them.
 
 On a GPU the two products are torch.mm (cuBLAS) in the call's precision, but for large float32 products in
@@ -26,7 +26,7 @@ from torch import Tensor
 
 from fgn import functional
 from fgn.chains import Chain, Shape
-from fgn.functional import C_TYPES, PRODUCT
+from fgn.functional import PRODUCT
 from fgn.native.library import ffi, for_device
 from fgn.precision import resolve, torch_precision
 from fgn.simulator import counted
@@ -129,7 +129,11 @@ def forward_keeping(
     for name in chain.tensors:
         functional._check_kind(name, parameters[name], x.device, (x.dtype,))
         functional._check_shape(name, parameters[name], batch, out_features)
-    v = functional.run_chain(PRODUCT, x, linear, version, poison, precision)
+    if poison:
+        v = functional.run_chain(PRODUCT, x, linear, version, poison, precision)
+    else:
+        with torch.no_grad():
+            v = functional.linear(x, *linear.values(), version, precision)
     y, moments = norm_keeping(chain, v, rest, poison)
     return y, Kept(v, moments)
 
@@ -157,8 +161,8 @@ class _Place(NamedTuple):
 
 
 def _places(chain: Chain, c_gradients, wanted: Sequence[str]) -> tuple[list[_Place], list[_Place]]:
-    """The places of the vectors and of the tensors whose gradients are wanted. What several operators share has
-    several."""
+    """The places of the vectors and of the tensors whose gradients are wanted. What several operators share
+    has several."""
     fields = {"bias": "bias", "norm_weight": "norm_scale", "norm_bias": "norm_shift"}
     vectors = [_Place(name, c_gradients, field) for name, field in fields.items() if name in wanted]
     tensors = []

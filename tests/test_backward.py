@@ -14,7 +14,7 @@ import fgn
 from fgn import reference, training
 from fgn.chains import CHAINS, Chain, Shape, random_inputs
 from fgn.functional import _chain_forward
-from fgn.measure.compare import relative_error
+from fgn.measure.accuracy import relative_error
 from fgn.operators import POINTWISE, Pointwise
 from fgn.precision import PRECISIONS, torch_precision
 from fgn.reference import chain_reference
@@ -74,8 +74,8 @@ NEAR = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 1e-1}
 
 
 def dy_away_from_kinks(chain, x, parameters, seed=0):
-    """A random dL/dy that is 0 where an operator is given a value near its kink: what the derivative is there,
-    rounding decides."""
+    """A random dL/dy that is 0 where an operator is given a value near its kink: what the derivative is
+    there, rounding decides."""
     wide = {name: value.double() for name, value in parameters.items()}
     v = F.linear(x.double(), wide["weight"], wide.get("bias"))
     near = torch.zeros(v.shape, dtype=torch.bool, device=v.device)

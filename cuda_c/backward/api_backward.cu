@@ -8,7 +8,7 @@ struct backward_rung {
     bool only_float32;
     unsigned long long (*gradient_bytes)(const struct chain_gradient *gradient);
     cudaError_t (*gradient)(const struct chain_gradient *gradient, void *workspace, cudaStream_t stream);
-    unsigned long long (*product_bytes)(const struct backward_product *product);
+    fgn_status (*product_bytes)(const struct backward_product *product, unsigned long long *bytes);
     fgn_status (*product)(const struct backward_product *product, void *workspace, cudaStream_t stream);
 };
 
@@ -182,12 +182,16 @@ fgn_status fgn_backward_workspace_bytes(int version, const fgn_chain *chain, con
     struct chain_gradient gradient = gradient_of(chain, NULL, NULL, NULL, gradients);
     struct backward_product for_x = product_for_x(chain, NULL, NULL);
     struct backward_product for_weight = product_for_weight(chain, NULL, NULL, NULL);
-    unsigned long long needed[3] = {is_needed(&gradient) ? rung->gradient_bytes(&gradient) : 0,
-                                    gradients->x ? rung->product_bytes(&for_x) : 0,
-                                    gradients->weight ? rung->product_bytes(&for_weight) : 0};
+    unsigned long long needed[3] = {0, 0, 0};
+    if (is_needed(&gradient))
+        needed[0] = rung->gradient_bytes(&gradient);
+    if (gradients->x)
+        status = rung->product_bytes(&for_x, &needed[1]);
+    if (status == FGN_OK && gradients->weight)
+        status = rung->product_bytes(&for_weight, &needed[2]);
     for (int i = 0; i < 3; i++)
         *bytes = needed[i] > *bytes ? needed[i] : *bytes;
-    return FGN_OK;
+    return status;
 }
 
 /* An empty batch: sums of nothing. */

@@ -90,7 +90,7 @@ cudaError_t gradient_1_naive(const struct chain_gradient *gradient, void *worksp
 unsigned long long gradient_2_fused_bytes(const struct chain_gradient *gradient);
 cudaError_t gradient_2_fused(const struct chain_gradient *gradient, void *workspace, cudaStream_t stream);
 
-unsigned long long product_1_naive_bytes(const struct backward_product *product);
+fgn_status product_1_naive_bytes(const struct backward_product *product, unsigned long long *bytes);
 fgn_status product_1_naive(const struct backward_product *product, void *workspace, cudaStream_t stream);
-unsigned long long product_2_transposed_bytes(const struct backward_product *product);
+fgn_status product_2_transposed_bytes(const struct backward_product *product, unsigned long long *bytes);
 fgn_status product_2_transposed(const struct backward_product *product, void *workspace, cudaStream_t stream);

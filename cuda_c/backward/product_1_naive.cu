@@ -36,9 +36,10 @@ __global__ void naive_backward_product_kernel(struct backward_product product) {
 
 LAUNCHER(naive_backward_product_kernel, struct backward_product)
 
-unsigned long long product_1_naive_bytes(const struct backward_product *product) {
+fgn_status product_1_naive_bytes(const struct backward_product *product, unsigned long long *bytes) {
     (void)product;
-    return 0;
+    *bytes = 0;
+    return FGN_OK;
 }
 
 fgn_status product_1_naive(const struct backward_product *product, void *workspace, cudaStream_t stream) {

@@ -85,38 +85,40 @@ static unsigned long long aligned(unsigned long long bytes) {
     return (bytes + 255) / 256 * 256;
 }
 
-/* Where the workspace's parts begin. */
+/* The forward's plan, and where the workspace's parts begin. */
 struct product_parts {
+    fgn_plan plan;
     unsigned long long right;
     unsigned long long prepared;
     unsigned long long workspace;
-    unsigned long long workspace_bytes;
-    int version;
 };
 
-static struct product_parts parts_of(const struct backward_product *product) {
+static fgn_status plan_parts(const struct backward_product *product, struct product_parts *parts) {
     fgn_chain chain = forward_product(product);
+    fgn_status status = fgn_plan_chain(FGN_BEST_VERSION, &chain, NULL, &parts->plan);
+    if (status != FGN_OK)
+        return status;
     int size = product->type == FGN_FLOAT32 ? 4 : 2;
-    struct product_parts parts;
-    unsigned long long prepared_bytes = 0;
-    parts.workspace_bytes = 0;
-    parts.version = fgn_default_version(&chain);
-    fgn_prepared_bytes(parts.version, &chain, &prepared_bytes);
-    fgn_workspace_bytes(parts.version, &chain, &parts.workspace_bytes);
-    parts.right = product->left_is_transposed ? aligned(product->rows * product->inner * size) : 0;
-    parts.prepared = parts.right + aligned(product->inner * product->columns * size);
-    parts.workspace = parts.prepared + aligned(prepared_bytes);
-    return parts;
+    parts->right = product->left_is_transposed ? aligned(product->rows * product->inner * size) : 0;
+    parts->prepared = parts->right + aligned(product->inner * product->columns * size);
+    parts->workspace = parts->prepared + aligned(parts->plan.prepared_bytes);
+    return FGN_OK;
 }
 
-unsigned long long product_2_transposed_bytes(const struct backward_product *product) {
-    struct product_parts parts = parts_of(product);
-    return parts.workspace + parts.workspace_bytes;
+fgn_status product_2_transposed_bytes(const struct backward_product *product, unsigned long long *bytes) {
+    struct product_parts parts;
+    fgn_status status = plan_parts(product, &parts);
+    if (status == FGN_OK)
+        *bytes = parts.workspace + parts.plan.workspace_bytes;
+    return status;
 }
 
 fgn_status product_2_transposed(const struct backward_product *product, void *workspace,
                                 cudaStream_t stream) {
-    struct product_parts parts = parts_of(product);
+    struct product_parts parts;
+    fgn_status status = plan_parts(product, &parts);
+    if (status != FGN_OK)
+        return status;
     unsigned char *memory = (unsigned char *)workspace;
     const void *left = product->left;
     cudaError_t error = cudaSuccess;
@@ -132,9 +134,10 @@ fgn_status product_2_transposed(const struct backward_product *product, void *wo
     fgn_chain chain = forward_product(product);
     chain.weight = memory + parts.right;
     chain.prepared = memory + parts.prepared;
-    fgn_status status = fgn_prepare(parts.version, &chain, memory + parts.prepared, stream);
+    if (parts.plan.prepared_bytes > 0)
+        status = fgn_prepare(&parts.plan, &chain, memory + parts.prepared, stream);
     if (status != FGN_OK)
         return status;
-    return fgn_forward(parts.version, &chain, left, product->result, memory + parts.workspace,
-                       parts.workspace_bytes, stream);
+    return fgn_run(&parts.plan, &chain, left, product->result, memory + parts.workspace,
+                   parts.plan.workspace_bytes, stream);
 }
