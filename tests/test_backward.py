@@ -98,11 +98,12 @@ def dy_away_from_kinks(chain, x, parameters, seed=0):
     return dy.masked_fill(near, 0.0).to(x.dtype)
 
 
-ROUNDOFF = {"ieee": 2.0**-24, "tf32": 2.0**-11, "bf16": 2.0**-9, "fp16": 2.0**-12}
+# The last bit of a result; in float32 of two steps, for no gradient is made in one.
+ROUNDOFF = {"ieee": 2.0**-23, "tf32": 2.0**-11, "bf16": 2.0**-9, "fp16": 2.0**-12}
 
 
 def check_gradients(found, chain, x, parameters, dy, precision):
-    """Errors at most twice torch's own; at least, twice what it changes to round x, the weight and dy."""
+    """Errors at most twice torch's own; at least, twice what it changes to round the inputs."""
 
     def rounded(value, seed):
         signs = torch.randint(0, 2, value.shape, generator=torch.Generator().manual_seed(seed)) * 2 - 1
@@ -111,11 +112,10 @@ def check_gradients(found, chain, x, parameters, dy, precision):
     exact = gradients_of(chain_reference, chain, leaves_of(x, parameters, torch.float64), dy.double())
     with torch_precision(precision):
         theirs = [gradients_of(chain_reference, chain, leaves_of(x, parameters), dy)]
-    for seed in range(3):
-        near = leaves_of(
-            rounded(x, seed), parameters | {"weight": rounded(parameters["weight"], seed)}, torch.float64
-        )
-        theirs.append(gradients_of(chain_reference, chain, near, rounded(dy, 9 + seed)))
+    for seed in range(5):
+        near = {name: rounded(value, seed + i) for i, (name, value) in enumerate(parameters.items())}
+        leaves = leaves_of(rounded(x, seed), near)
+        theirs.append(gradients_of(chain_reference, chain, leaves, rounded(dy, 9 + seed)))
     for name, gradient in found.items():
         value = x if name == "x" else parameters[name]
         assert gradient.shape == value.shape and gradient.dtype == value.dtype
@@ -214,7 +214,7 @@ def test_random_chains(device, before, after, batch, in_features, groups, size, 
     with torch.enable_grad():
         dy = dy_away_from_kinks(chain, x, parameters)
         found = gradients_of(fgn.chain_forward, chain, leaves_of(x, parameters), dy)
-        if size > 1:  # of one channel the exact gradient before the norm is 0
+        if size > 2:  # of one channel or two the exact gradient before the norm is next to 0
             check_gradients(found, chain, x, parameters, dy, "ieee")
         assert not any(gradient.isnan().any() for gradient in found.values())
 

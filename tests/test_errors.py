@@ -184,25 +184,6 @@ def test_too_many_steps(device, inputs):
             fgn.chain_forward(fgn.Chain("long", groups=4, **steps), x, parameters)
 
 
-def test_a_gradient_is_needed(device, inputs):
-    x, parameters = inputs
-    words = "requires grad, and fgn has no backward yet: call it inside torch.no_grad"
-    with torch.enable_grad():
-        for name in parameters:
-            with refuses(RuntimeError, f"{name} {words}"):
-                wanted = parameters[name].detach().clone().requires_grad_()
-                fgn.chain_forward(CHAIN, x, parameters | {name: wanted})
-        wanted = x.clone().requires_grad_()
-        with refuses(RuntimeError, f"x {words}"):
-            fgn.chain_forward(CHAIN, wanted, parameters)
-        with refuses(RuntimeError, f"x {words}"):
-            fgn.linear(wanted, parameters["weight"])
-        with refuses(RuntimeError, f"x {words}"):
-            fgn.group_norm(wanted, 3)
-        with refuses(RuntimeError, f"weight {words}"):
-            fgn.GemmBiasAddHardtanhMishGroupNorm(12, 24, (24,), 4).to(device)(x)
-
-
 def test_unknown_names():
     with refuses(ValueError, "chain: expected a Chain or one of", ", ".join(CHAINS), "got 'gemm'"):
         fgn.versions("gemm", device="cpu")
