@@ -298,6 +298,7 @@ def test_under_no_grad_nothing_changes(name, device):
 def test_torch_compile_of_a_training_step(name, device):
     module, expected = module_and_reference(name, device)
     backend = "aot_eager" if device.type == "cpu" else "inductor"
+    module(torch.rand(6, 20, device=device))  # the module reads its own form here, which dynamo cannot trace
     compiled = torch.compile(module, fullgraph=True, backend=backend)
     for batch in (6, 9):
         x, dy = torch.rand(batch, 20, device=device), torch.rand(batch, 48, device=device)
