@@ -321,7 +321,7 @@ static fgn_status check_operands(const char *list, int count, const fgn_pointwis
 }
 
 fgn_status check_workspace(unsigned long long needed, const void *workspace,
-                                  unsigned long long workspace_bytes) {
+                           unsigned long long workspace_bytes) {
     if (workspace_bytes < needed)
         return fail(FGN_WORKSPACE_TOO_SMALL, "workspace_bytes is %llu, expected at least %llu",
                     workspace_bytes, needed);
