@@ -41,6 +41,7 @@ from fgn.native.prepared import freeze, thaw
 from fgn.native.source import source
 from fgn.profiling.profiler import profile
 from fgn.simulator.counted import KernelFault, check, count
+from fgn.training import backward_versions
 
 __all__ = [
     "CHAINS",
@@ -50,6 +51,7 @@ __all__ = [
     "KernelFault",
     "MatmulGroupNormLeakyReluSum",
     "Pointwise",
+    "backward_versions",
     "bench",
     "chain_forward",
     "check",

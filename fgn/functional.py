@@ -561,6 +561,12 @@ def _check_call(version, precision, x, *, tensors=(), **others):
         )
 
 
+def _with_gradients(chain: Chain, x: Tensor, parameters, version, precision, ordinary: bool) -> Tensor:
+    """The chain, or `PRODUCT`, of tensors that require grad. `fgn.training`, which stands on this module,
+    puts its own function in this one's place when fgn is imported."""
+    raise NotImplementedError
+
+
 def _has_gradient(*tensors: Tensor | None) -> bool:
     return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
 
@@ -619,7 +625,7 @@ def chain_forward(
     _check_call(version, precision, x, tensors=chain.tensors, **given)
     ordinary = ordinary and _are_ordinary(x, *given.values())
     if _has_gradient(x, *given.values()):
-        return training.chain_with_gradients(chain, x, parameters, version, precision, ordinary)
+        return _with_gradients(chain, x, parameters, version, precision, ordinary)
     if ordinary:
         return run_chain(chain, x, parameters, version, precision=precision)
     steps = chain.before + chain.after
@@ -671,7 +677,7 @@ def linear(
     _check_call(version, precision, x, **given)
     ordinary = ordinary and _are_ordinary(x, *given.values())
     if _has_gradient(x, weight, bias):
-        return training.chain_with_gradients(PRODUCT, x, given, version, precision, ordinary)
+        return _with_gradients(PRODUCT, x, given, version, precision, ordinary)
     if ordinary:
         return run_chain(PRODUCT, x, given, version, precision=precision)
     return _linear(x, weight, bias, version, precision)
@@ -698,7 +704,3 @@ def group_norm(
         wide = [None if value is None else value.float() for value in (weight, bias)]
         return group_norm(x.float(), num_groups, *wide, eps, version).to(x.dtype)
     return _group_norm(x, num_groups, weight, bias, eps, version)
-
-
-# It needs all of the above, and registers the operators' gradients.
-from fgn import training  # noqa: E402

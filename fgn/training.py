@@ -543,3 +543,6 @@ def chain_with_gradients(
     if chain.groups == 0:
         return functional._linear(*tensors[:3], version, precision)
     return _chain_keeping(*tensors[:5], tensors[5:], *_flat(chain), version, precision)[0]
+
+
+functional._with_gradients = chain_with_gradients
