@@ -21,11 +21,11 @@ static bool has_tensor_cores(const struct rung *rung) {
 }
 
 /* Whether products of 16-bit halves, three for one, are faster than ordinary float32. They are on the GPUs of
- * data centres (8.0 and 9.0: 16 times the rate), and are not on those of the same generations with more
- * multiply-adds and slower tensor cores (8.6 and 8.9: twice). CUDA C++ Programming Guide, "Arithmetic
+ * data centres (8.0, 9.0 and 10.0: at least 16 times the rate), and are not on those with more multiply-adds
+ * and slower tensor cores (8.6, 8.9 and 12.0: two to four times). CUDA C++ Programming Guide, "Arithmetic
  * Instructions", and the architectures' white papers. */
 static bool has_fast_tensor_cores(const fgn_device *device) {
-    return !is_simulator(device) && device->minor == 0;
+    return device->minor == 0 && device->major >= 8 && device->major <= 10;
 }
 
 /* About what a product takes in a rung with tiles, by what is recorded on an H200. On tensor cores (hopper):
