@@ -17,6 +17,7 @@ from torch import Tensor, fx, nn
 from fgn.chains import Chain
 from fgn.functional import C_TYPES, chain_forward
 from fgn.fusing.meanings import has_global_hooks, not_plain
+from fgn.native.repeated import ORDINARY_TENSORS
 from fgn.operators import Pointwise
 
 
@@ -64,6 +65,49 @@ def _number(value) -> float:
     return float(value)
 
 
+class Checked:
+    """Tensors that were seen to be a chain's, so that those of the next call are compared and not checked."""
+
+    def __init__(self, x: Tensor, tensors: tuple[Tensor | None, ...], roles: list[str], names: list[str]):
+        self.channels, self.roles = tensors[0].shape[0], roles
+        self.x = self._facts(x)
+        self.tensors = [None if tensor is None else (tensor.shape, tensor.dtype) for tensor in tensors]
+        # A vector of one element, or of shape (1, channels), is another tensor for the kernels.
+        self.vectors = all(tensor.dim() == 1 and tensor.numel() == self.channels for tensor in tensors[4:])
+        self.names = ("weight", "bias", "norm_weight", "norm_bias", *names)
+
+    def _facts(self, x: Tensor) -> tuple:
+        # An added tensor has as many rows as x.
+        sizes = x.shape if "tensor" in self.roles else x.shape[1:]
+        return (sizes, x.dtype, x.device, torch.is_autocast_enabled(x.device.type))
+
+    def holds(self, x, tensors) -> bool:
+        """Whether x and the tensors are of the shapes, dtypes, device and kind of those that were checked."""
+        if type(x) is not Tensor or x.dim() != 2 or self._facts(x) != self.x:
+            return False
+        device = x.device
+        for tensor, seen in zip(tensors, self.tensors, strict=True):
+            if tensor is None or seen is None:
+                if tensor is not seen:
+                    return False
+            elif (
+                type(tensor) not in ORDINARY_TENSORS
+                or tensor.shape != seen[0]
+                or tensor.dtype is not seen[1]
+                or tensor.device != device
+                or tensor.layout is not torch.strided
+            ):
+                return False
+        return True
+
+    def parameters(self, x: Tensor, tensors) -> dict[str, Tensor | None]:
+        """The tensors by the names of `fgn.chain_forward()`."""
+        if not self.vectors:
+            operands = (as_operand(operand, x, self.channels)[1] for operand in tensors[4:])
+            tensors = (*tensors[:4], *operands)
+        return dict(zip(self.names, tensors, strict=True))
+
+
 class ChainPart:
     """Runs one chain of a model. Called with the nodes that the chain reads: x and operands."""
 
@@ -83,6 +127,7 @@ class ChainPart:
         self.operands = [step.operand for step in self.steps if step.operand is not None]
         self.chains: dict[tuple, Chain] = {}
         self.said: set[str] = set()
+        self.checked: Checked | None = None
 
     def __call__(self, *inputs):
         try:
@@ -133,17 +178,11 @@ class ChainPart:
             norm_weight = None if found.norm_weight is None else inputs[found.norm_weight]
             norm_bias = None if found.norm_bias is None else inputs[found.norm_bias]
             groups, eps = found.groups, found.eps
-        check_linear(x, weight)
-        channels = weight.shape[0]
-        parameters = {"weight": weight, "bias": bias, "norm_weight": norm_weight, "norm_bias": norm_bias}
-        for name in ("bias", "norm_weight", "norm_bias"):
-            if parameters[name] is not None:
-                check_vector(name, parameters[name], x, channels)
-        roles = []
-        for number in self.operands:
-            role, operand = as_operand(inputs[number], x, channels)
-            roles.append(role)
-            parameters[f"operand_{number}"] = operand
+        tensors = (weight, bias, norm_weight, norm_bias, *[inputs[number] for number in self.operands])
+        checked = self.checked
+        if checked is None or not checked.holds(x, tensors):
+            checked = self.checked = self._check(x, tensors)
+        channels, roles, parameters = checked.channels, checked.roles, checked.parameters(x, tensors)
         key = (
             groups,
             eps,
@@ -152,12 +191,24 @@ class ChainPart:
             *roles,
         )
         chain = self.chains.get(key)
-        if chain is None or any(isinstance(value, Tensor) for value in key):
+        if chain is None:
             chain = self._chain(groups, eps, roles)
-            self.chains[key] = chain
+            if not any(isinstance(value, Tensor) for value in key):
+                self.chains[key] = chain
         if type(groups) is not int or groups < 1 or channels % groups:
             raise NotAChain(f"num_groups is {groups}, which does not divide {channels} channels")
         return chain, parameters
+
+    def _check(self, x, tensors) -> Checked:
+        """That these are a chain's tensors. NotAChain where they are not."""
+        weight = tensors[0]
+        check_linear(x, weight)
+        channels = weight.shape[0]
+        for name, vector in zip(("bias", "norm_weight", "norm_bias"), tensors[1:4], strict=True):
+            if vector is not None:
+                check_vector(name, vector, x, channels)
+        roles = [as_operand(operand, x, channels)[0] for operand in tensors[4:]]
+        return Checked(x, tensors, roles, [f"operand_{number}" for number in self.operands])
 
     def now(self) -> tuple[Chain, dict[str, Tensor | None]]:
         """The chain and its parameters as they are now. ValueError where they are none."""
