@@ -1,17 +1,26 @@
-/* How gemm_10_hopper.cu cuts a chain into tiles: the host's arithmetic, which is C on both machines. */
+/* How gemm_10_hopper.cu cuts a chain into tiles: the host's arithmetic, which is C on both machines.
+ *
+ * Every way that the kernels have is a candidate, and the one that a model of time finds fastest is taken. */
 #pragma once
 
+#include <math.h>
+
+#include "hopper/repack.h"
 #include "hopper/sizes.h"
 #include "ladder/float32_chain.h"
 #include "shared/halves.h"
 #include "shared/plan.h"
 
-/* Blocks with teams of one warpgroup, and of two; and the producer's. */
-#define BLOCK_THREADS ((TEAMS + 1) * WARPGROUP)
-#define LARGE_BLOCK_THREADS ((TEAMS * MOST_MEMBERS + 1) * WARPGROUP)
+/* What a candidate is, and what it takes. */
+struct candidate {
+    enum shape shape;
+    struct tiling tiling;
+    double nanoseconds;
+};
 
-#define MOST_LANE_COLUMNS 8
-#define MOST_BLOCK_COLUMNS (QUAD * MOST_LANE_COLUMNS)
+static bool is_power_of_two(int64_t v) {
+    return v > 0 && (v & (v - 1)) == 0;
+}
 
 static enum factors factors_of(const fgn_chain *chain) {
     if (is_float32_accurate(chain))
@@ -25,51 +34,8 @@ static int element_bytes_of(const fgn_chain *chain) {
     return chain->type == FGN_FLOAT32 && !is_float32_accurate(chain) ? 4 : 2;
 }
 
-static bool is_power_of_two(int64_t v) {
-    return v > 0 && (v & (v - 1)) == 0;
-}
-
-/* Columns, of which each of four lanes has two (quad_norm.h). */
-#define SMALLEST_GROUP 8
-
-/* Whether the norm can be in the product's kernel. */
-static bool normalises_in_tile(const fgn_chain *chain) {
-    int64_t size = group_size_of(chain);
-    return is_power_of_two(size) && size >= SMALLEST_GROUP && size <= PAIR * TILE_COLUMNS;
-}
-
-/* Pairs of rows share w, which is the larger part of a slot; but a group of two tiles needs a pair of
- * columns, and an odd number of row tiles would leave a block without work. */
-static bool pairs_share_w(const fgn_chain *chain, int tile_rows, int columns) {
-    return group_size_of(chain) != PAIR * columns && tiles(chain->batch, tile_rows) % PAIR == 0;
-}
-
-/* The longest product of which a team has tiles of its own. */
-#define MOST_OWN_STEPS 32
-
-/* Whether tiles of this size leave half of the pairs without work, or more. */
-static bool are_few(const fgn_chain *chain, int tile_rows, int columns, int pairs) {
-    return tiles(tiles(chain->batch, tile_rows) * tiles(chain->out_features, columns), PAIR) * 2 <= pairs;
-}
-
-/* Tiles of one team for short products, and smaller tiles where large ones are few. */
-static struct product choose_tiles(const fgn_chain *chain, int steps, int pairs, int *tile_rows) {
-    bool own = !is_float32_accurate(chain) &&
-               (steps <= MOST_OWN_STEPS || are_few(chain, COMMON_ROWS, TILE_COLUMNS, pairs));
-    *tile_rows = own ? WARPGROUP_ROWS : COMMON_ROWS;
-    bool narrow =
-        group_size_of(chain) <= PAIR * NARROW_COLUMNS && are_few(chain, *tile_rows, TILE_COLUMNS, pairs);
-    int columns = narrow ? NARROW_COLUMNS : TILE_COLUMNS;
-    struct product product = {factors_of(chain), columns,
-                              is_float32_accurate(chain) || narrow ? columns : columns / 2};
-    return product;
-}
-
-/* The vectors have what the ring leaves of a block's 227 KB of shared memory. */
-#define MOST_SHARED_BYTES (227 << 10)
-
-static size_t shared_bytes_of(int vectors, int columns) {
-    return SLOT_ALIGNMENT + sizeof(struct hopper_memory) + TEAMS * vectors * columns * sizeof(float);
+static int steps_of(const fgn_chain *chain) {
+    return (int)tiles(chain->in_features, STEP_BYTES / element_bytes_of(chain));
 }
 
 static int operands_of(const fgn_pointwise *step, int count) {
@@ -80,74 +46,261 @@ static int operands_of(const fgn_pointwise *step, int count) {
 }
 
 /* Bias, what undoes scaling, scale and shift may all be there. */
-static bool vectors_fit(const fgn_chain *chain) {
-    int operands =
-        operands_of(chain->before, chain->before_count) + operands_of(chain->after, chain->after_count);
-    return shared_bytes_of(4 + operands, TILE_COLUMNS) <= MOST_SHARED_BYTES;
+static int most_vectors_of(const fgn_chain *chain) {
+    return 4 + operands_of(chain->before, chain->before_count) +
+           operands_of(chain->after, chain->after_count);
+}
+
+/* Which columns strips own; false where the chain's groups do not fit so. */
+static bool cut_columns(const fgn_chain *chain, struct configuration config, struct tiling *tiling) {
+    int64_t size = group_size_of(chain);
+    int columns = tile_columns(config), blocks = (int)tiles(size, columns);
+    if (is_sorted(config) && (chain->out_features % quad_columns(config) != 0 ||
+                              (size != 0 && (!is_power_of_two(size) || size < SLAB))))
+        return false;
+    if (blocks > 1 && blocks != tiling->column_blocks)
+        return false;
+    tiling->pieces = 1;
+    tiling->owned = config.width;
+    if (size > 0 && size <= config.width)
+        tiling->owned = config.width / (int)size * (int)size;
+    if (size > config.width) {
+        tiling->pieces = blocks * config.strips;
+        int even = (int)tiles(size, tiling->pieces), rounded = (int)tiles(even, SLAB) * SLAB;
+        tiling->owned = rounded * (tiling->pieces - 1) < size ? rounded : even;
+    }
+    bool in_one_block = tiling->pieces > 1 && blocks == 1;
+    tiling->block_columns = in_one_block ? (int)size : config.strips * tiling->owned;
+    tiling->unit_columns = blocks > 1 ? (int)size : tiling->column_blocks * tiling->block_columns;
+    return tiling->owned <= config.width && (!is_sorted(config) || tiling->owned == config.width);
+}
+
+/* Where things are in shared memory; false where there is no room for a ring. */
+static bool lay_out(const fgn_chain *chain, struct configuration config, struct tiling *tiling) {
+    int most_groups = group_size_of(chain) > 0 && tiling->pieces == 1 && !is_sorted(config)
+                          ? tiling->owned / (int)group_size_of(chain)
+                          : 0;
+    int sets = tiling->pieces > 1 ? 2 * TEAMS * tiling->pieces : TEAMS * config.strips * most_groups;
+    int moments = sets * WARPGROUP_ROWS * (int)sizeof(float2);
+    int vectors = TEAMS * tile_columns(config) * most_vectors_of(chain) * (int)sizeof(float);
+    int others = STAGE_ALIGNMENT + (int)sizeof(struct barriers) + 16 + moments + vectors;
+    tiling->stage_bytes = (tiling->tile_rows + tile_columns(config)) * STEP_BYTES;
+    tiling->stages = (MOST_SHARED_BYTES - others) / tiling->stage_bytes;
+    if (tiling->stages > MOST_STAGES)
+        tiling->stages = MOST_STAGES;
+    if (tiling->stages < 2)
+        return false;
+    tiling->barriers_at = (uint32_t)(tiling->stages * tiling->stage_bytes);
+    tiling->moments_at = tiling->barriers_at + (uint32_t)(tiles(sizeof(struct barriers), 16) * 16);
+    tiling->vectors_at = tiling->moments_at + moments;
+    tiling->shared_bytes = STAGE_ALIGNMENT + tiling->vectors_at + vectors;
+    return true;
+}
+
+/* Clusters that a GPU has room for at the same time, by their blocks: a cluster is in one of the GPU's
+ * processing clusters (GPCs), of 16 or 18 multiprocessors. As cudaOccupancyMaxActiveClusters() says it of an
+ * H200 with 132 of them; a plan for another number takes its share. */
+static int clusters_at_once(int cluster, int multiprocessors) {
+    static const int of_132[MOST_CLUSTER + 1] = {0, 132, 66, 39, 30, 22, 17, 15, 15};
+    int clusters = (int)((int64_t)of_132[cluster] * multiprocessors / 132);
+    return clusters > 0 ? clusters : 1;
+}
+
+/* The constants of the model, fitted to measured times of all candidates for random shapes on an H200. */
+static const double GIGAHERTZ = 1.43;
+static const double MULTIPLY_ADDS = 2048.0 / 0.75; /* a clock and multiprocessor, of 16-bit factors */
+static const double L2_BYTES = 50.0;               /* a clock and multiprocessor */
+static const double MEMORY_BYTES = 10000.0;        /* a nanosecond, of the GPU */
+static const double CLOCKS_ONCE = 12200.0;         /* the launch, and the first stages */
+static const double CLOCKS_OF_TILE = 3300.0;       /* the first stages of a tile, and its last products */
+static const double CLOCKS_OF_ENDING = 900.0;
+static const double CLOCKS_OF_BLOCK = 50.0;                /* of a step, for each block of the cluster */
+static const double CLOCKS_OF_VALUE[] = {0.30, 0.67, 0.6}; /* sorted, as wgmma leaves them, split factors */
+static const double CLOCKS_OF_EXPONENTIAL = 0.17;          /* of a value */
+static const double HALVES_BYTES = 1700.0;                 /* a nanosecond, where the halves of x are made */
+
+static bool has_exponential(fgn_pointwise_kind kind) {
+    switch (kind) {
+    case FGN_ADD_CHANNEL:
+    case FGN_MULTIPLY_CHANNEL:
+    case FGN_HARDTANH:
+    case FGN_LEAKY_RELU:
+    case FGN_DOUBLE:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static int exponentials_of(const fgn_pointwise *step, int count) {
+    int exponentials = 0;
+    for (int i = 0; i < count; i++)
+        exponentials += has_exponential(step[i].kind);
+    return exponentials;
+}
+
+/* The clocks from the sums of a tile to its part of y. */
+static double ending_clocks(const fgn_chain *chain, struct configuration config, double values) {
+    double of_value = CLOCKS_OF_VALUE[config.factors == SPLIT_FLOAT32_FACTORS ? 2
+                                      : is_sorted(config)                     ? 0
+                                                                              : 1];
+    int exponentials = exponentials_of(chain->before, chain->before_count) +
+                       exponentials_of(chain->after, chain->after_count);
+    return CLOCKS_OF_ENDING + values * (of_value + CLOCKS_OF_EXPONENTIAL * exponentials);
+}
+
+/* About what a tiling takes: the steps of a block's tiles, each as long as its products or its copies, and
+ * the endings that no product hides; but at least the time in which memory delivers the matrices. */
+static double nanoseconds_of(const fgn_chain *chain, struct configuration config, const struct tiling *tiling,
+                             int multiprocessors) {
+    bool split = config.factors == SPLIT_FLOAT32_FACTORS;
+    int rows = tiling->tile_rows, columns = tile_columns(config), cluster = cluster_of(tiling);
+    double multiply_adds = config.factors == TF32_FACTORS ? MULTIPLY_ADDS / 2 : MULTIPLY_ADDS;
+    double step_elements = STEP_BYTES / element_bytes_of(chain);
+    double products = (split ? 2.6 : 1.0) * rows * columns * step_elements / multiply_adds;
+    double copied = (split ? 2.0 : 1.0) * STEP_BYTES *
+                    ((double)rows / parts_of_x(tiling) + (double)columns / tiling->row_blocks);
+    int clusters = clusters_at_once(cluster, multiprocessors);
+    double units = (double)tiling->row_units * tiling->column_units;
+    double busy = units < clusters ? units / clusters : 1.0;
+    double copies =
+        copied * fmax(busy, 0.5) / L2_BYTES; /* which also cost a little where products are longer */
+    double step = fmax(products, copies) + 0.05 * copies + CLOCKS_OF_BLOCK * cluster;
+    double product = steps_of(chain) * step + CLOCKS_OF_TILE;
+    double ending = ending_clocks(chain, config, (double)rows * columns);
+    double each = ceil(units / clusters), clocks = each * (product + ending);
+    if (has_own_tiles(rows))
+        clocks = fmax(each * product, ceil(each / 2.0) * (product + ending)) + ending;
+    double elements = (double)chain->batch * chain->in_features +
+                      (double)chain->out_features * (chain->in_features + chain->batch);
+    double memory = elements * (chain->type == FGN_FLOAT32 ? 4 : 2) / MEMORY_BYTES;
+    double halves = split ? 8.0 * chain->batch * chain->in_features / HALVES_BYTES : 0.0;
+    return fmax((CLOCKS_ONCE + clocks) / GIGAHERTZ, memory) + halves;
+}
+
+/* A tiling of which nothing else is known yet. */
+static struct tiling tiling_of(int tile_rows, int row_blocks, int column_blocks) {
+    struct tiling tiling;
+    memset(&tiling, 0, sizeof tiling);
+    tiling.tile_rows = tile_rows;
+    tiling.row_blocks = row_blocks;
+    tiling.column_blocks = column_blocks;
+    return tiling;
+}
+
+/* One way to cut the chain; false where it does not exist. */
+static bool try_tiling(const fgn_chain *chain, enum shape shape, struct tiling tiling, int multiprocessors,
+                       struct candidate *candidate) {
+    struct configuration config = configuration_of(factors_of(chain), shape);
+    if (!cut_columns(chain, config, &tiling) || !lay_out(chain, config, &tiling))
+        return false;
+    tiling.row_units = (int)tiles(chain->batch, tiling.row_blocks * tiling.tile_rows);
+    tiling.column_units = (int)tiles(chain->out_features, tiling.unit_columns);
+    candidate->shape = shape;
+    candidate->tiling = tiling;
+    candidate->nanoseconds = nanoseconds_of(chain, config, &tiling, multiprocessors);
+    return true;
+}
+
+/* The fastest candidate; false where there is none. */
+static bool choose_tiling(const fgn_chain *chain, int multiprocessors, struct candidate *best) {
+    bool found = false;
+    for (int shape = 0; shape < SHAPES; shape++) {
+        for (int rows = WARPGROUP_ROWS; rows <= COMMON_ROWS; rows += WARPGROUP_ROWS) {
+            if (is_float32_accurate(chain) && has_own_tiles(rows))
+                continue; /* three products take longer than the epilogue */
+            for (int row_blocks = 1; row_blocks <= MOST_ROW_BLOCKS; row_blocks *= 2) {
+                for (int column_blocks = 1; row_blocks * column_blocks <= MOST_CLUSTER; column_blocks++) {
+                    struct tiling tiling = tiling_of(rows, row_blocks, column_blocks);
+                    struct candidate candidate;
+                    if (try_tiling(chain, (enum shape)shape, tiling, multiprocessors, &candidate) &&
+                        (!found || candidate.nanoseconds < best->nanoseconds)) {
+                        *best = candidate;
+                        found = true;
+                    }
+                }
+            }
+        }
+    }
+    return found;
 }
 
 /* ---- The plan ---- */
 
-/* Where a plan has what the launch needs again; a unit is what a pair computes at a time. */
-enum choice { ROWS, COLUMNS, WARPGROUP_COLUMNS, PAIR_SHARES_W, ROW_UNITS, COLUMN_UNITS };
+/* Where a plan has what the launch needs again: the tiling follows from these. */
+enum choice { SHAPE, TILE_ROWS, ROW_BLOCKS, COLUMN_BLOCKS };
+
+static bool chosen_tiling(const fgn_plan *plan, const fgn_chain *chain, struct candidate *chosen) {
+    struct tiling tiling = tiling_of((int)plan->choice[TILE_ROWS], (int)plan->choice[ROW_BLOCKS],
+                                     (int)plan->choice[COLUMN_BLOCKS]);
+    return try_tiling(chain, (enum shape)plan->choice[SHAPE], tiling, plan->device.multiprocessors, chosen);
+}
+
+static bool is_repacked(const fgn_chain *chain) {
+    return !is_float32_accurate(chain) && needs_repacking(chain->in_features, element_bytes_of(chain));
+}
 
 static const char *refusal(const fgn_chain *chain, const fgn_device *device) {
+    struct candidate candidate;
     if (device->major != 9 || device->minor != 0)
         return "a GPU of compute capability 9.0";
-    if (chain->vector_type != FGN_FLOAT32)
-        return "vectors in float32";
-    if (!is_float32_accurate(chain) && chain->in_features % (16 / element_bytes_of(chain)) != 0)
-        return "rows of x that are multiples of 16 bytes";
-    if (chain->out_features % MOST_BLOCK_COLUMNS != 0)
-        return "a multiple of 32 output features";
-    if (chain->groups > 0 && !normalises_in_tile(chain))
-        return "groups of 8, 16, 32, 64, 128, 256 or 512 channels";
+    if (group_size_of(chain) > MOST_PIECES * WIDEST_STRIP)
+        return "groups of at most 2048 channels";
     if (adds_tensor(chain))
         return "no operator that adds a tensor";
-    if (!vectors_fit(chain))
-        return "at most 4 operators with a vector";
-    if (chain->batch > INT32_MAX - COMMON_ROWS * PAIR)
-        return "a batch below 2^31";
+    if (chain->batch > INT32_MAX / 2)
+        return "a batch below 2^30";
+    if (!choose_tiling(chain, device->multiprocessors, &candidate))
+        return "fewer operators with a vector";
     return NULL;
 }
 
-static const char *kernel_name(struct product product) {
-    static const char *const wide[] = {"hopper_bfloat16_kernel", "hopper_float16_kernel",
-                                       "hopper_tf32_kernel", "hopper_split_float32_kernel"};
-    static const char *const narrow[] = {"hopper_bfloat16_narrow_kernel", "hopper_float16_narrow_kernel",
-                                         "hopper_tf32_narrow_kernel", "hopper_split_float32_narrow_kernel"};
-    return product.columns == TILE_COLUMNS ? wide[product.factors] : narrow[product.factors];
+static const char *kernel_name(enum factors factors, enum shape shape) {
+    static const char *const names[][SHAPES] = {
+        {"hopper_bfloat16_kernel", "hopper_bfloat16_narrow_kernel", "hopper_bfloat16_any_kernel",
+         "hopper_bfloat16_any_96_kernel", "hopper_bfloat16_any_narrow_kernel",
+         "hopper_bfloat16_any_64_kernel"},
+        {"hopper_float16_kernel", "hopper_float16_narrow_kernel", "hopper_float16_any_kernel",
+         "hopper_float16_any_96_kernel", "hopper_float16_any_narrow_kernel", "hopper_float16_any_64_kernel"},
+        {"hopper_tf32_kernel", "hopper_tf32_narrow_kernel", "hopper_tf32_any_kernel",
+         "hopper_tf32_any_96_kernel", "hopper_tf32_any_narrow_kernel", "hopper_tf32_any_64_kernel"},
+        {"hopper_split_float32_kernel", "hopper_split_float32_narrow_kernel",
+         "hopper_split_float32_any_kernel", "hopper_split_float32_any_96_kernel",
+         "hopper_split_float32_any_narrow_kernel", "hopper_split_float32_any_64_kernel"}};
+    return names[factors][shape];
 }
 
-/* Split factors: the halves of x before, and float32 in their stead after. */
+/* Split factors: the halves of x before, and float32 in their stead after. Rows that TMA cannot address: both
+ * factors are repacked before. */
 static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
+    struct candidate best;
+    if (!choose_tiling(chain, device->multiprocessors, &best))
+        return;
+    const struct tiling *tiling = &best.tiling;
+    enum factors factors = factors_of(chain);
+    struct configuration config = configuration_of(factors, best.shape);
+    int64_t units = (int64_t)tiling->row_units * tiling->column_units, cluster = cluster_of(tiling);
+    int64_t most = clusters_at_once((int)cluster, device->multiprocessors);
     bool halves = is_float32_accurate(chain);
-    int most_pairs = device->multiprocessors / PAIR, tile_rows;
-    int step_elements = STEP_BYTES / element_bytes_of(chain);
-    int steps = (int)tiles(chain->in_features, step_elements);
-    struct product product = choose_tiles(chain, steps, most_pairs, &tile_rows);
-    bool shares_w = pairs_share_w(chain, tile_rows, product.columns);
-    int64_t row_units = tiles(chain->batch, shares_w ? PAIR * tile_rows : tile_rows);
-    int64_t column_units = tiles(chain->out_features, shares_w ? product.columns : PAIR * product.columns);
-    int64_t units = row_units * column_units, pairs = most_pairs < units ? most_pairs : units;
-    int operands =
-        operands_of(chain->before, chain->before_count) + operands_of(chain->after, chain->after_count);
-    plan->choice[ROWS] = tile_rows;
-    plan->choice[COLUMNS] = product.columns;
-    plan->choice[WARPGROUP_COLUMNS] = product.warpgroup_columns;
-    plan->choice[PAIR_SHARES_W] = shares_w;
-    plan->choice[ROW_UNITS] = row_units;
-    plan->choice[COLUMN_UNITS] = column_units;
+    plan->choice[SHAPE] = best.shape;
+    plan->choice[TILE_ROWS] = tiling->tile_rows;
+    plan->choice[ROW_BLOCKS] = tiling->row_blocks;
+    plan->choice[COLUMN_BLOCKS] = tiling->column_blocks;
+    plan->nanoseconds = best.nanoseconds;
     if (halves)
         plan_halves(chain, device, plan);
-    fgn_launch *launch = add_launch(plan, kernel_name(product), pairs * PAIR,
-                                    members_of(product) == 1 ? BLOCK_THREADS : LARGE_BLOCK_THREADS);
-    launch->cluster = PAIR;
-    launch->shared_bytes = shared_bytes_of(4 + operands, product.columns);
-    set_tile(launch, tile_rows, product.columns, chain->in_features, step_elements);
-    int slots = RING_BYTES / (STEP_BYTES * (tile_rows + product.columns));
-    set_stages(launch, slots < MOST_SLOTS ? slots : MOST_SLOTS, 0, 0);
-    launch->tiles = units * PAIR;
+    if (is_repacked(chain)) {
+        plan_repacking(chain->batch, chain->in_features, element_bytes_of(chain), plan);
+        plan_repacking(chain->out_features, chain->in_features, element_bytes_of(chain), plan);
+    }
+    fgn_launch *launch = add_launch(plan, kernel_name(factors, best.shape),
+                                    (units < most ? units : most) * cluster, threads_of(config));
+    launch->cluster = (int)cluster;
+    launch->shared_bytes = tiling->shared_bytes;
+    set_tile(launch, tiling->tile_rows, config.strips * tiling->owned, chain->in_features,
+             STEP_BYTES / element_bytes_of(chain));
+    set_stages(launch, tiling->stages, 0, 0);
+    launch->tiles = units * cluster;
     if (halves)
         add_product_of_halves(launch, chain);
     else

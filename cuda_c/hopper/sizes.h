@@ -1,56 +1,172 @@
-/* Sizes of tiles, and what a block has in shared memory: what the host's arithmetic (plan.h) and the kernel
- * share. */
+/* The sizes of rung 10: what a kernel is compiled for, and how a matrix is cut. Plain C: the host's side of
+ * both machines reads it too.
+ *
+ * A tile of the product is one or two strips side by side. A strip is what one set of accumulators covers: 64
+ * rows and `width` columns, of which the strip *owns* as many as make whole groups of the norm (or an equal
+ * piece of one group); the others are computed and not stored. So with 96 channels to a group a tile of two
+ * strips of 96 columns owns all it computes, and with 12 it owns 2 x 120 of 2 x 128.
+ *
+ * What moves for a step of 128 bytes along k of the largest tile, 128 rows by 256 columns: 16 KiB of x and
+ * 32 KiB of w, of which each of two blocks that share w copies one half. What is computed meanwhile:
+ * 128 x 256 x 64 multiply-adds of 16-bit factors, 1024 clocks. These 32 bytes a clock and multiprocessor the
+ * L2 cache delivers, up to 42; ping-pong tiles of 64 rows would ask for 48 in pairs, and ask for 32 where
+ * four blocks share w. */
 #pragma once
 
-#include "shared/portable.h"
 #include "shared/rung.h"
 #include "shared/team.h"
 
-#define WARPGROUP 128
-#define TEAMS 2
-#define WARPGROUP_ROWS 64
-#define COMMON_ROWS (TEAMS * WARPGROUP_ROWS) /* of a tile of both */
-#define TILE_COLUMNS 256
-#define NARROW_COLUMNS 128
-#define STEP_BYTES 128 /* of each row: one swizzle atom wide */
-#define PAIR 2         /* blocks in a cluster */
+/* A function that the compiler computes where its arguments are constants. */
+#ifdef __CUDACC__
+#define CONSTANT static constexpr __host__ __device__
+#else
+#define CONSTANT static inline
+#endif
 
-/* The ring has as many slots as there is room for. */
-#define RING_BYTES (200 * 1024)
-#define MOST_SLOTS 8
+#define WARPGROUP 128
+#define TEAMS 2           /* of consumers, in a block */
+#define WARPGROUP_ROWS 64 /* that a wgmma multiplies */
+#define COMMON_ROWS (TEAMS * WARPGROUP_ROWS)
+#define STEP_BYTES 128 /* of each row, along k: as wide as a swizzle atom */
+#define MOST_STAGES 8
+#define MOST_CLUSTER 8
+#define MOST_ROW_BLOCKS 2 /* of a cluster: more were slower */
+#define MOST_STRIPS 2
+#define WIDEST_STRIP 128
+#define TILE_COLUMNS (MOST_STRIPS * WIDEST_STRIP) /* of the widest tile */
+#define MOST_PIECES (MOST_CLUSTER * MOST_STRIPS)
+#define SLAB 8 /* columns of which each lane of a quad has two neighbours: how wgmma leaves its sums */
+
+/* Stages begin at multiples of 1024 bytes, for the swizzle is a function of the address. */
+#define STAGE_ALIGNMENT 1024
+
+/* The shared memory of a block, all of it. */
+#define MOST_SHARED_BYTES (227 * 1024)
 
 /* How the factors are multiplied. SPLIT_FLOAT32: two float16 halves of each (halves.h), three products. */
 enum factors { BFLOAT16_FACTORS, FLOAT16_FACTORS, TF32_FACTORS, SPLIT_FLOAT32_FACTORS };
 
-/* What is multiplied: constants wherever they are used. */
-struct product {
+/* Constants wherever they are used: the compiler sees each kernel's own. */
+struct configuration {
     enum factors factors;
-    int columns;           /* of a tile */
-    int warpgroup_columns; /* of which a warpgroup has all, or one half */
+    int strips;       /* of a tile */
+    int width;        /* of a strip: the N of its wgmma */
+    int members;      /* warpgroups of a team: one for each strip, or one for both */
+    int lane_columns; /* neighbouring columns that a lane has: 2 as wgmma leaves them, more where TMA sorts w
+                       */
 };
 
-#define MOST_MEMBERS 2
-
-/* The warpgroups of a team. */
-static __host__ __device__ __forceinline__ int members_of(struct product product) {
-    return product.columns / product.warpgroup_columns;
+CONSTANT int tile_columns(struct configuration c) {
+    return c.strips * c.width;
 }
 
-/* Statistics of rows, of groups that several warpgroups have pieces of (hopper/norm.h). */
-#define MOST_PIECES (PAIR * MOST_MEMBERS)
+/* A thread's sums of a strip: 64 rows among 128 threads. */
+CONSTANT int strip_sums(struct configuration c) {
+    return WARPGROUP_ROWS * c.width / WARPGROUP;
+}
 
-struct exchange {
-    float2 moments[MOST_PIECES][TEAMS][WARPGROUP_ROWS];
+CONSTANT int strips_of_warpgroup(struct configuration c) {
+    return c.strips / c.members;
+}
+
+CONSTANT bool is_sorted(struct configuration c) {
+    return c.lane_columns > 2;
+}
+
+CONSTANT int threads_of(struct configuration c) {
+    return (TEAMS * c.members + 1) * WARPGROUP;
+}
+
+/* Neighbouring columns of a quad: each of its four lanes has `lane_columns` of them. */
+CONSTANT int quad_columns(struct configuration c) {
+    return QUAD * c.lane_columns;
+}
+
+/* Values of y in 16 bytes. */
+CONSTANT int values_of_16_bytes(struct configuration c) {
+    return c.factors == BFLOAT16_FACTORS || c.factors == FLOAT16_FACTORS ? 8 : 4;
+}
+
+/* The kernels for each kind of factors. */
+enum shape {
+    SORTED_WIDE,   /* 2 strips of 128 columns, in an order that gives a lane 16 bytes of y */
+    SORTED_NARROW, /* 1 such strip */
+    WIDE,          /* 2 strips of 128 columns as wgmma leaves them */
+    WIDE_96,
+    NARROW,
+    NARROW_64,
+    SHAPES
 };
 
-struct hopper_memory {
-    unsigned char ring[RING_BYTES];
-    struct exchange exchange[2];
-    uint64_t full[MOST_SLOTS];
-    uint64_t empty[MOST_SLOTS];
-    uint64_t exchanged[TEAMS];
+CONSTANT struct configuration configuration_of(enum factors factors, enum shape shape) {
+    bool narrow = shape == SORTED_NARROW || shape == NARROW || shape == NARROW_64;
+    bool sorted = shape == SORTED_WIDE || shape == SORTED_NARROW;
+    bool is_16_bit = factors == BFLOAT16_FACTORS || factors == FLOAT16_FACTORS;
+    struct configuration c = {factors, narrow ? 1 : 2,
+                              shape == WIDE_96     ? 96
+                              : shape == NARROW_64 ? 64
+                                                   : 128,
+                              narrow || factors == SPLIT_FLOAT32_FACTORS ? 1 : 2,
+                              !sorted     ? 2
+                              : is_16_bit ? 8
+                                          : 4};
+    return c;
+}
+
+/* What every configuration has to satisfy. */
+CONSTANT bool is_valid(struct configuration c) {
+    return c.width % 32 == 0 && c.width <= WIDEST_STRIP && /* stores take 32 columns of a quad together */
+           c.strips <= MOST_STRIPS && c.strips % c.members == 0 &&
+           strips_of_warpgroup(c) * strip_sums(c) <= 128 && /* registers */
+           (!is_sorted(c) || c.lane_columns == values_of_16_bytes(c)) && c.width % quad_columns(c) == 0;
+}
+
+/* How the matrix is cut. A unit is what a cluster computes at a time, a tile each block: `row_blocks` of them
+ * below each other, which share w, times `column_blocks` side by side, which share x. */
+struct tiling {
+    int tile_rows; /* COMMON_ROWS: of both teams; WARPGROUP_ROWS: each team has tiles of its own */
+    int row_blocks;
+    int column_blocks;
+    int unit_columns;  /* from one unit to the next */
+    int block_columns; /* from one block of a unit to the next one beside it */
+    int owned;         /* columns of a strip, from one strip to the next */
+    int row_units;
+    int column_units;
+    int pieces; /* of a group: strips that it is cut into; 1: strips have whole groups */
+    int stages;
+    int stage_bytes;
+    uint32_t barriers_at; /* in shared memory, bytes from the first stage on */
+    uint32_t moments_at;
+    uint32_t vectors_at;
+    uint32_t shared_bytes;
+};
+
+/* Ping-pong: a team has tiles of its own. */
+static inline __host__ __device__ bool has_own_tiles(int tile_rows) {
+    return tile_rows == WARPGROUP_ROWS;
+}
+
+static inline __host__ __device__ int cluster_of(const struct tiling *tiling) {
+    return tiling->row_blocks * tiling->column_blocks;
+}
+
+/* Into how many parts x is cut for the blocks that share it: of three blocks, two copy a half each. */
+static inline __host__ __device__ int parts_of_x(const struct tiling *tiling) {
+    return tiling->column_blocks >= 8   ? 8
+           : tiling->column_blocks >= 4 ? 4
+           : tiling->column_blocks >= 2 ? 2
+                                        : 1;
+}
+
+/* Rows of w that one copy brings: a strip, or a block's part of what several share. */
+static inline __host__ __device__ int rows_of_w_copy(const struct tiling *tiling,
+                                                     struct configuration config) {
+    return tiling->row_blocks > 1 ? tile_columns(config) / tiling->row_blocks : config.width;
+}
+
+struct barriers {
+    uint64_t full[MOST_STAGES];
+    uint64_t empty[MOST_STAGES];
+    uint64_t exchanged[2][TEAMS];
     uint64_t may_multiply[TEAMS];
 };
-
-/* The swizzle is a function of the address: slots begin at multiples of 1024 bytes. */
-#define SLOT_ALIGNMENT 1024

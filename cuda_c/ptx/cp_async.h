@@ -51,6 +51,19 @@ static __forceinline__ __device__ void cp_async_4_or_zero(void *shared, const vo
 #endif
 }
 
+/* Copies the first `bytes` (0 to 4) of 4 bytes to shared memory, and zeros for the others. */
+static __forceinline__ __device__ void cp_async_4_partly(void *shared, const void *global, int bytes) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile(
+        "cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)),
+        "l"(global), "r"(bytes)
+        : "memory");
+#else
+    (void)shared, (void)global, (void)bytes;
+    __trap();
+#endif
+}
+
 /* Closes a group of copies. */
 static __forceinline__ __device__ void cp_async_commit_group(void) {
 #if __CUDA_ARCH__ >= 800

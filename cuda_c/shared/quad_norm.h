@@ -2,7 +2,7 @@
  *
  * A row of the tile lives in four neighbouring lanes (a quad), each with two of every eight columns, so the
  * statistics of a group are additions in registers and two shuffles. Where the columns are in an order that
- * gives a lane neighbours (hopper/tile.h), a small group lives in fewer lanes, and takes fewer.
+ * gives a lane neighbours (hopper/tensor_maps.h), a small group lives in fewer lanes, and takes fewer.
  *
  * Mean and variance in two passes. All is relative to a pivot, the group's first value, so nothing large is
  * subtracted from anything large. */

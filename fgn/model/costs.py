@@ -275,12 +275,16 @@ def _float16_like_bfloat16(costs: dict[str, Cost], machine: Machine):
             costs[half] = cost._replace(seconds=cost.seconds * slower, origin=f"like {kernel}")
 
 
+HOPPER_TILES = ("_narrow", "_any", "_any_96", "_any_narrow", "_any_64")
+
+
 def _narrow_like_wide(costs: dict[str, Cost]):
-    """The kernels of hopper with narrow tiles: `fgn.model.work` counts them as halves of wide ones."""
+    """The kernels of hopper with other tiles than the widest: `fgn.model.work` counts them as parts of it."""
     for name in KERNEL_TYPES.values():
         wide = f"hopper_{name}_kernel"
         if wide in costs:
-            costs[f"hopper_{name}_narrow_kernel"] = costs[wide]._replace(origin=f"like {wide}")
+            for tile in HOPPER_TILES:
+                costs[f"hopper_{name}{tile}_kernel"] = costs[wide]._replace(origin=f"like {wide}")
 
 
 def _tensor_core_like_hopper(costs: dict[str, Cost]):

@@ -1,0 +1,155 @@
+/* Who multiplies: the warpgroups of two teams, by wgmma, each 64 rows and one strip (or both, in split
+ * factors). What they have multiplied stays in their registers; hopper/epilogue.h goes on from there.
+ *
+ * Cooperative teams share a tile of 128 rows; ping-pong teams have tiles of 64 rows of their own, and while
+ * one of them ends its tile the other one multiplies. */
+#pragma once
+
+#include "hopper/ring.h"
+
+/* Tells the producers of all blocks of the cluster that this warpgroup has read the stage. */
+static __device__ __forceinline__ void release(const struct ring *ring, int stage, int cluster) {
+    if (threadIdx.x % WARPGROUP < cluster)
+        mbarrier_arrive_cluster(empty_barrier(ring, stage), threadIdx.x % WARPGROUP);
+}
+
+/* 32 bytes along k of one strip. */
+static __device__ __forceinline__ void multiply_32_bytes(float *sum, uint64_t x, uint64_t w, int accumulate,
+                                                         struct configuration config) {
+    if (config.factors == BFLOAT16_FACTORS) {
+        if (config.width == 128)
+            wgmma_m64n128k16_bf16(sum, x, w, accumulate);
+        else if (config.width == 96)
+            wgmma_m64n96k16_bf16(sum, x, w, accumulate);
+        else
+            wgmma_m64n64k16_bf16(sum, x, w, accumulate);
+    } else if (config.factors == TF32_FACTORS) {
+        if (config.width == 128)
+            wgmma_m64n128k8_tf32(sum, x, w, accumulate);
+        else if (config.width == 96)
+            wgmma_m64n96k8_tf32(sum, x, w, accumulate);
+        else
+            wgmma_m64n64k8_tf32(sum, x, w, accumulate);
+    } else {
+        if (config.width == 128)
+            wgmma_m64n128k16_f16(sum, x, w, accumulate);
+        else if (config.width == 96)
+            wgmma_m64n96k16_f16(sum, x, w, accumulate);
+        else
+            wgmma_m64n64k16_f16(sum, x, w, accumulate);
+    }
+}
+
+/* What a warpgroup multiplies: its first row of a stage's x, and its first strip of w. */
+struct share {
+    int row;
+    int strip;
+};
+
+static __device__ __forceinline__ uint64_t x_of_share(const struct ring *ring, int stage,
+                                                      struct share share) {
+    return wgmma_descriptor(x_of_stage(ring, stage) + share.row * STEP_BYTES);
+}
+
+static __device__ __forceinline__ uint64_t w_of_share(const struct ring *ring, int stage, int strip,
+                                                      struct configuration config) {
+    return wgmma_descriptor(w_of_stage(ring, stage) + strip * config.width * STEP_BYTES);
+}
+
+/* Ping-pong teams multiply in turn: a barrier tells the ring's rounds apart only by their parity, so a team
+ * must not wait for a stage before the other has seen all of its own. `tile` counts the team's tiles. */
+static __device__ __forceinline__ void await_turn(struct barriers *barriers, int team, uint32_t tile) {
+    mbarrier_wait(shared_address(&barriers->may_multiply[team]), (tile ^ (team == 0)) & 1);
+}
+
+static __device__ __forceinline__ void end_turn(struct barriers *barriers, int team) {
+    if (threadIdx.x % WARPGROUP == 0)
+        mbarrier_arrive(shared_address(&barriers->may_multiply[1 - team]));
+}
+
+/* sum = x W^T over `steps` steps. The products of a step are on their way while the next ones are issued, and
+ * a stage is free when the step after it has begun. finish_multiplying() waits for the last. */
+static __device__ __forceinline__ int multiply(int steps, struct share share, struct ring *ring, int cluster,
+                                               float *sum, struct configuration config) {
+    int last = ring->stage;
+#pragma unroll
+    for (int i = 0; i < strip_sums(config); i++)
+        sum[i] = 0.0f;
+#pragma unroll 1
+    for (int step = 0; step < steps; step++) {
+        mbarrier_wait(full_barrier(ring, ring->stage), ring->round);
+        uint64_t x = x_of_share(ring, ring->stage, share);
+        uint64_t w = w_of_share(ring, ring->stage, share.strip, config);
+        wgmma_fence();
+#pragma unroll
+        for (int i = 0; i < STEP_BYTES / 32; i++)
+            multiply_32_bytes(sum, descriptor_plus(x, i * 32), descriptor_plus(w, i * 32), 1, config);
+        wgmma_commit_group();
+        wgmma_wait_group(1);
+        if (step > 0)
+            release(ring, last, cluster);
+        last = ring->stage;
+        next(ring);
+    }
+    return last;
+}
+
+static __device__ __forceinline__ void finish_multiplying(const struct ring *ring, int last_stage,
+                                                          int cluster, float *sum,
+                                                          struct configuration config) {
+    wgmma_wait_group(0);
+    hold_registers(sum, strip_sums(config));
+    release(ring, last_stage, cluster);
+}
+
+/* The same in float32's accuracy: high and low halves are in two stages, one after the other.
+ *
+ * Tensor cores drop the last bits of a sum that they add to. So a step's sums (64 values of k, three
+ * products) begin at zero and are added to the others by ordinary additions, which round. While one warpgroup
+ * adds, the other keeps the tensor cores busy. */
+static __device__ __forceinline__ void multiply_split(int steps, struct share share, struct ring *ring,
+                                                      int cluster, float *sum, struct configuration config) {
+    const int sums = strip_sums(config);
+#pragma unroll
+    for (int i = 0; i < strips_of_warpgroup(config) * sums; i++)
+        sum[i] = 0.0f;
+#pragma unroll 1
+    for (int step = 0; step < steps; step++) {
+        int high_stage = ring->stage;
+        mbarrier_wait(full_barrier(ring, ring->stage), ring->round);
+        next(ring);
+        int low_stage = ring->stage;
+        mbarrier_wait(full_barrier(ring, ring->stage), ring->round);
+        next(ring);
+        uint64_t x_high = x_of_share(ring, high_stage, share);
+        uint64_t x_low = x_of_share(ring, low_stage, share);
+#pragma unroll
+        for (int strip = 0; strip < strips_of_warpgroup(config); strip++) {
+            uint64_t w_high = w_of_share(ring, high_stage, share.strip + strip, config);
+            uint64_t w_low = w_of_share(ring, low_stage, share.strip + strip, config);
+            float part[WIDEST_STRIP / 2];
+            wgmma_fence();
+#pragma unroll
+            for (int i = 0; i < STEP_BYTES / 32; i++) {
+                int along = i * 32;
+                multiply_32_bytes(part, descriptor_plus(x_high, along), descriptor_plus(w_low, along), i > 0,
+                                  config);
+                multiply_32_bytes(part, descriptor_plus(x_low, along), descriptor_plus(w_high, along), 1,
+                                  config);
+            }
+#pragma unroll
+            for (int i = 0; i < STEP_BYTES / 32; i++) {
+                int along = i * 32;
+                multiply_32_bytes(part, descriptor_plus(x_high, along), descriptor_plus(w_high, along), 1,
+                                  config);
+            }
+            wgmma_commit_group();
+            wgmma_wait_group(0);
+#pragma unroll
+            for (int i = 0; i < sums; i++)
+                sum[strip * sums + i] += part[i];
+        }
+        release(ring, high_stage, cluster);
+        release(ring, low_stage, cluster);
+    }
+}

@@ -1,0 +1,130 @@
+/* The kernel of rung 10 (gemm_10_hopper.cu): the three roles of a block, put together. Each kind of factors
+ * instantiates it in a file of its own, for every shape of tile. */
+#pragma once
+
+#include "hopper/consumer.h"
+#include "hopper/epilogue.h"
+#include "hopper/producer.h"
+
+/* The registers of a multiprocessor, 65536, are divided evenly at first, in eights: 168 for each thread of
+ * three warpgroups, 96 of five. What the producer gives back the consumers share. */
+#define PRODUCER_REGISTERS 40
+#define CONSUMER_REGISTERS 232
+#define LARGE_BLOCK_PRODUCER_REGISTERS 32
+#define LARGE_BLOCK_CONSUMER_REGISTERS 112
+static_assert(PRODUCER_REGISTERS + 2 * CONSUMER_REGISTERS <= 3 * 168);
+static_assert(LARGE_BLOCK_PRODUCER_REGISTERS + 4 * LARGE_BLOCK_CONSUMER_REGISTERS <= 5 * 96);
+
+/* A constant for split factors: their products take three times as long, and teams are always cooperative. */
+static __device__ __forceinline__ int tile_rows_known(const struct hopper_args *args,
+                                                      struct configuration config) {
+    return config.factors == SPLIT_FLOAT32_FACTORS ? COMMON_ROWS : args->tiling.tile_rows;
+}
+
+static __device__ __forceinline__ void consume(const struct hopper_args *args, unsigned char *memory,
+                                               struct ring ring, int warpgroup, struct configuration config) {
+    const struct tiling *tiling = &args->tiling;
+    struct barriers *barriers = barriers_of(args, memory);
+    const int strips = strips_of_warpgroup(config), cluster = cluster_of(tiling);
+    struct member member = {warpgroup / config.members, warpgroup % config.members * strips, strips,
+                            cluster_ctarank(), memory};
+    bool own_tiles = has_own_tiles(tile_rows_known(args, config));
+    struct share share = {own_tiles ? 0 : member.team * WARPGROUP_ROWS, member.first_strip};
+    int units = tiling->row_units * tiling->column_units, each = gridDim.x / cluster;
+    int first_unit = blockIdx.x / cluster;
+    uint32_t tile = 0;
+    if (own_tiles) {
+        /* the second team begins with the second tile, and each leaves out the other's */
+        if (member.team == 1)
+            skip(&ring, args->steps);
+        first_unit += member.team * each;
+        each *= TEAMS;
+    }
+#pragma unroll 1
+    for (int unit = first_unit; unit < units; unit += each) {
+        float sum[128];
+        struct tile_place place = place_of_unit(tiling, unit, member.rank);
+        bar_sync(1 + warpgroup, WARPGROUP); /* the last tile's vectors have been read */
+        for (int strip = member.first_strip; strip < member.first_strip + strips; strip++)
+            stage_vectors(args, staged_vectors(args, memory, member.team * config.strips + strip, config),
+                          place.column + strip * tiling->owned, config);
+        if (own_tiles)
+            await_turn(barriers, member.team, tile);
+        int last_stage = 0;
+        if (config.factors == SPLIT_FLOAT32_FACTORS)
+            multiply_split(args->steps, share, &ring, cluster, sum, config);
+        else
+            last_stage = multiply(args->steps, share, &ring, cluster, sum, config);
+        if (own_tiles) {
+            end_turn(barriers, member.team);
+            skip(&ring, args->steps);
+        }
+        if (config.factors != SPLIT_FLOAT32_FACTORS)
+            finish_multiplying(&ring, last_stage, cluster, sum, config);
+        cp_async_wait_all();
+        bar_sync(1 + warpgroup, WARPGROUP); /* everyone's part of the vectors has come */
+        if (args->vectors.has_16_bit)
+            for (int strip = member.first_strip; strip < member.first_strip + strips; strip++)
+                unpack_vectors(args,
+                               staged_vectors(args, memory, member.team * config.strips + strip, config),
+                               place.column + strip * tiling->owned, warpgroup, config);
+        place.row += share.row;
+        finish_tile(args, place, sum, &member, tile, config);
+        tile++;
+    }
+}
+
+static __device__ __forceinline__ void run_block(const struct hopper_args *args,
+                                                 struct configuration config) {
+    extern __shared__ unsigned char unaligned[];
+    unsigned char *memory =
+        (unsigned char *)(((uintptr_t)unaligned + STAGE_ALIGNMENT - 1) / STAGE_ALIGNMENT * STAGE_ALIGNMENT);
+    if (config.factors == SPLIT_FLOAT32_FACTORS && (*args->x_halves.unheld || *args->w_halves.unheld))
+        return; /* the float32 rung, launched after this one, does the work */
+    if (threadIdx.x == 0) {
+        prefetch_tensormap(&args->maps.x);
+        prefetch_tensormap(&args->maps.w);
+    }
+    prepare_barriers(args, barriers_of(args, memory), config);
+    struct ring ring = start_of_ring(args, memory, tile_rows_known(args, config));
+    int warpgroup = uniform(threadIdx.x / WARPGROUP);
+    if (warpgroup == 0) {
+        if (config.members == 1)
+            setmaxnreg_dec(PRODUCER_REGISTERS);
+        else
+            setmaxnreg_dec(LARGE_BLOCK_PRODUCER_REGISTERS);
+        if (threadIdx.x == 0)
+            produce(args, ring, config);
+    } else {
+        if (config.members == 1)
+            setmaxnreg_inc(CONSUMER_REGISTERS);
+        else
+            setmaxnreg_inc(LARGE_BLOCK_CONSUMER_REGISTERS);
+        consume(args, memory, ring, warpgroup - 1, config);
+    }
+    /* A block's shared memory has to outlive what the others send there: moments, which the consumers have
+     * waited for, and that stages are empty, which the producer has. */
+    barrier_cluster_relaxed();
+}
+
+/* The library is built for other architectures too, which lack these instructions; refusal() keeps the
+ * kernels from being launched there. */
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define HAS_HOPPER_INSTRUCTIONS true
+#else
+#define HAS_HOPPER_INSTRUCTIONS false
+#endif
+
+/* Whether the kernels for these factors satisfy what every configuration has to. */
+static constexpr bool are_valid(enum factors factors) {
+    for (int shape = 0; shape < SHAPES; shape++)
+        if (!is_valid(configuration_of(factors, (enum shape)shape)))
+            return false;
+    return true;
+}
+
+/* A kernel's first line: run_block() where the architecture has the instructions. */
+static __device__ __forceinline__ void run(const struct hopper_args *args, struct configuration config) {
+    if (HAS_HOPPER_INSTRUCTIONS)
+        run_block(args, config);
+}

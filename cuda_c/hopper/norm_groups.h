@@ -1,0 +1,148 @@
+/* GroupNorm of whole groups, of any size, in the registers of one warpgroup.
+ *
+ * wgmma leaves a row in the four lanes of a quad: of every eight columns (a slab) each lane has two. Where a
+ * group ends is the same for all rows, so all lanes of a warp walk the slabs of their registers together, add
+ * up what belongs to the group at hand, and at its end the quad adds its lanes' parts by shuffles. Three
+ * walks: the mean of each group; the differences from it and their squares; the normalised values. Between
+ * the walks each (row, group) has two floats in shared memory.
+ *
+ * The mean of the differences is what rounding left out of the first walk; the second walk finds it and the
+ * third takes it off (the corrected two-pass algorithm of shared/moments.h), so nothing large is subtracted
+ * from anything large. */
+#pragma once
+
+#include "hopper/arguments.h"
+#include "shared/quad_norm.h"
+
+/* Whether a column belongs to the group of `size` columns from `first` on. */
+static __device__ __forceinline__ bool belongs(int column, int first, int size) {
+    return (uint32_t)(column - first) < (uint32_t)size;
+}
+
+/* The groups of a strip. of_rows: what shared memory has of the lane's first row, group by group; its second
+ * row is 8 further. */
+struct groups {
+    int size;
+    int count;
+    float one_over_size;
+    float eps;
+    float2 *of_rows;
+};
+
+static __device__ __forceinline__ float2 *of_group(const struct groups *groups, int group, int row) {
+    return groups->of_rows + group * WARPGROUP_ROWS + 8 * row;
+}
+
+static __device__ __forceinline__ void means_of_groups(const float *sum, const struct groups *groups,
+                                                       struct configuration config) {
+    int first = 0, group = 0;
+    float total[2] = {0.0f, 0.0f};
+#pragma unroll
+    for (int slab = 0; slab < config.width / SLAB; slab++) {
+        const float *v = sum + 4 * slab;
+        int column = slab * SLAB + threadIdx.x % QUAD * 2;
+#pragma unroll 1
+        for (;;) {
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                bool here = belongs(column + i, first, groups->size);
+                total[0] += here ? v[i] : 0.0f;
+                total[1] += here ? v[2 + i] : 0.0f;
+            }
+            if (first + groups->size > (slab + 1) * SLAB || group == groups->count)
+                break; /* the group goes on in the next slab */
+            lane_sums(total, 2, QUAD);
+            if (threadIdx.x % QUAD == 0) {
+                of_group(groups, group, 0)->x = total[0] * groups->one_over_size;
+                of_group(groups, group, 1)->x = total[1] * groups->one_over_size;
+            }
+            total[0] = total[1] = 0.0f;
+            first += groups->size;
+            group++;
+        }
+    }
+    __syncwarp();
+}
+
+/* Leaves the differences from the means in `sum`, and in shared memory what makes normalised values of them:
+ * a factor, and what is added after it. */
+static __device__ __forceinline__ void differences_of_groups(float *sum, const struct groups *groups,
+                                                             struct configuration config) {
+    int first = 0, group = 0;
+    float mean[2] = {of_group(groups, 0, 0)->x, of_group(groups, 0, 1)->x};
+    float total[4] = {0.0f, 0.0f, 0.0f, 0.0f}; /* of the differences of both rows, and of their squares */
+#pragma unroll
+    for (int slab = 0; slab < config.width / SLAB; slab++) {
+        float *v = sum + 4 * slab;
+        int column = slab * SLAB + threadIdx.x % QUAD * 2;
+#pragma unroll 1
+        for (;;) {
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                if (belongs(column + i, first, groups->size)) {
+#pragma unroll
+                    for (int row = 0; row < 2; row++) {
+                        float difference = v[2 * row + i] - mean[row];
+                        v[2 * row + i] = difference;
+                        total[row] += difference;
+                        total[2 + row] += difference * difference;
+                    }
+                }
+            }
+            if (first + groups->size > (slab + 1) * SLAB || group == groups->count)
+                break;
+            lane_sums(total, 4, QUAD);
+#pragma unroll
+            for (int row = 0; row < 2; row++) {
+                float rest = total[row] * groups->one_over_size;
+                float variance = total[2 + row] * groups->one_over_size - rest * rest;
+                float factor = rsqrtf((variance < 0.0f ? 0.0f : variance) + groups->eps);
+                if (threadIdx.x % QUAD == 0)
+                    *of_group(groups, group, row) = make_float2(factor, -rest * factor);
+                total[row] = total[2 + row] = 0.0f;
+            }
+            first += groups->size;
+            if (++group < groups->count) {
+                mean[0] = of_group(groups, group, 0)->x;
+                mean[1] = of_group(groups, group, 1)->x;
+            }
+        }
+    }
+    __syncwarp();
+}
+
+static __device__ __forceinline__ void normalise_differences(float *sum, const struct groups *groups,
+                                                             struct configuration config) {
+    int first = 0, group = 0;
+    float2 by[2] = {*of_group(groups, 0, 0), *of_group(groups, 0, 1)};
+#pragma unroll
+    for (int slab = 0; slab < config.width / SLAB; slab++) {
+        float *v = sum + 4 * slab;
+        int column = slab * SLAB + threadIdx.x % QUAD * 2;
+#pragma unroll 1
+        for (;;) {
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                if (belongs(column + i, first, groups->size)) {
+                    v[i] = v[i] * by[0].x + by[0].y;
+                    v[2 + i] = v[2 + i] * by[1].x + by[1].y;
+                }
+            }
+            if (first + groups->size > (slab + 1) * SLAB || group == groups->count)
+                break;
+            first += groups->size;
+            if (++group < groups->count) {
+                by[0] = *of_group(groups, group, 0);
+                by[1] = *of_group(groups, group, 1);
+            }
+        }
+    }
+    __syncwarp(); /* the next strip's means may be written */
+}
+
+static __device__ __forceinline__ void normalise_any_groups(float *sum, const struct groups *groups,
+                                                            struct configuration config) {
+    means_of_groups(sum, groups, config);
+    differences_of_groups(sum, groups, config);
+    normalise_differences(sum, groups, config);
+}

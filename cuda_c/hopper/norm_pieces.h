@@ -1,0 +1,91 @@
+/* GroupNorm of groups that several strips have pieces of: both strips of a tile, or those of all blocks of a
+ * cluster.
+ *
+ * Each strip computes the moments of its piece and stores them in the shared memory of all blocks that take
+ * part, its own included (distributed shared memory; an mbarrier counts the bytes). All strips then combine
+ * the moments of all pieces in the same order (shared/epilogue.h), so they agree to the last bit. */
+#pragma once
+
+#include "hopper/arguments.h"
+#include "shared/epilogue.h"
+#include "shared/quad_norm.h"
+
+/* What a strip knows of the group that it has a piece of. */
+struct piece {
+    int number;
+    int count;
+    int columns;          /* of this piece */
+    int most_columns;     /* of every piece but the last */
+    int size;             /* of the group */
+    uint32_t first_block; /* of the cluster's, that have pieces of the group */
+    int blocks;
+    float2 *moments; /* of the lane's first row, piece by piece; its second row is 8 further */
+    uint32_t exchanged;
+};
+
+/* The mean of the strip's columns, and the squares of their differences from it, in every lane. Leaves the
+ * differences in `sum`. All is relative to a pivot, the row's first value. */
+static __device__ __forceinline__ void moments_of_strip(float *sum, int columns, float *mean, float *squares,
+                                                        struct configuration config) {
+    float pivot[2], one_over_columns = __fdividef(1.0f, columns);
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        pivot[row] = __shfl_sync(0xffffffffu, sum[2 * row], threadIdx.x % 32 / QUAD * QUAD);
+        mean[row] = squares[row] = 0.0f;
+    }
+#pragma unroll
+    for (int slab = 0; slab < config.width / SLAB; slab++) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            float *v = &sum[4 * slab + i];
+            *v -= pivot[i / 2];
+            if (is_sorted(config) || slab * SLAB + (int)(threadIdx.x % QUAD) * 2 + i % 2 < columns)
+                mean[i / 2] += *v;
+        }
+    }
+    lane_sums(mean, 2, QUAD);
+    mean[0] *= one_over_columns;
+    mean[1] *= one_over_columns;
+#pragma unroll
+    for (int slab = 0; slab < config.width / SLAB; slab++) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            float *v = &sum[4 * slab + i];
+            *v -= mean[i / 2];
+            if (is_sorted(config) || slab * SLAB + (int)(threadIdx.x % QUAD) * 2 + i % 2 < columns)
+                squares[i / 2] += *v * *v;
+        }
+    }
+    lane_sums(squares, 2, QUAD);
+    mean[0] += pivot[0];
+    mean[1] += pivot[1];
+}
+
+/* Leaves the differences from the piece's mean in `sum` and sends its moments. */
+static __device__ __forceinline__ void send_moments(float *sum, const struct piece *piece,
+                                                    struct configuration config) {
+    float mean[2], squares[2];
+    moments_of_strip(sum, piece->columns, mean, squares, config);
+    int lane = threadIdx.x % QUAD;
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        uint32_t to = shared_address(&piece->moments[piece->number * WARPGROUP_ROWS + 8 * row]);
+        for (int i = lane; i < piece->blocks; i += QUAD) {
+            uint32_t block = piece->first_block + i;
+            st_async(mapa(to, block), mean[row], squares[row], mapa(piece->exchanged, block));
+        }
+    }
+}
+
+/* Once the moments of all pieces have come. */
+static __device__ __forceinline__ void normalise_piece(float *sum, const struct piece *piece, float eps,
+                                                       struct configuration config) {
+    struct pieces first = {piece->moments, WARPGROUP_ROWS, piece->count, piece->most_columns, piece->size};
+    struct pieces second = first;
+    second.moments += 8;
+    float2 by[2] = {from_piece_to_group(&first, piece->number, eps),
+                    from_piece_to_group(&second, piece->number, eps)};
+#pragma unroll
+    for (int i = 0; i < strip_sums(config); i++)
+        sum[i] = sum[i] * by[i / 2 % 2].x + by[i / 2 % 2].y;
+}

@@ -1,0 +1,35 @@
+/* GroupNorm of groups of 8, 16, 32, 64 or 128 channels in sorted strips, see shared/quad_norm.h: which sums
+ * belong to a group is known when the kernel is compiled. */
+#pragma once
+
+#include "hopper/arguments.h"
+#include "shared/quad_norm.h"
+
+/* A group that is smaller than a block of quad_columns() is in fewer lanes than a quad. */
+static __device__ __forceinline__ void normalise_groups_of(float *sum, int size, float eps,
+                                                           struct configuration config) {
+    int block = quad_columns(config);
+    int lanes = size < block ? size / config.lane_columns : QUAD;
+    normalise_groups(sum, config.width, size < block ? block : size, lanes, eps);
+}
+
+static __device__ __forceinline__ void normalise_powers_of_two(float *sum, int size, float eps,
+                                                               struct configuration config) {
+    switch (size) {
+    case 8:
+        normalise_groups_of(sum, 8, eps, config);
+        break;
+    case 16:
+        normalise_groups_of(sum, 16, eps, config);
+        break;
+    case 32:
+        normalise_groups_of(sum, 32, eps, config);
+        break;
+    case 64:
+        normalise_groups_of(sum, 64, eps, config);
+        break;
+    case 128:
+        normalise_groups_of(sum, 128, eps, config);
+        break;
+    }
+}

@@ -1,0 +1,180 @@
+/* From a strip's sums to its part of y.
+ *
+ * Sorted strips (TMA lays the rows of w down so that a lane has 16 bytes of neighbouring columns) are stored
+ * as they are. Of others a lane has two columns in every eight; the lanes of a quad exchange words until each
+ * has 16 bytes, where rows of y begin at multiples of 16 bytes, and store pairs or single values elsewhere.
+ */
+#pragma once
+
+#include "hopper/arguments.h"
+#include "shared/epilogue.h"
+
+/* Where a thread's sums of a strip belong. */
+struct sums_place {
+    int64_t row;    /* of the first; the second is 8 below */
+    int64_t column; /* of the strip's first one */
+    int owned;      /* columns that are stored */
+    int vectors;    /* where in shared memory: bytes, from the lane's first column on */
+};
+
+/* Which sum is that of column `i` of the lane's neighbours in a block of quad_columns(), in the first or
+ * second of its rows. */
+static __device__ __forceinline__ int sum_at(int block, int row, int i, struct configuration config) {
+    return block * 2 * config.lane_columns + i / 2 * 4 + row * 2 + i % 2;
+}
+
+static __device__ __forceinline__ uint32_t packed(float a, float b, struct configuration config) {
+    return pair_of_type(a, b, config.factors == FLOAT16_FACTORS ? FGN_FLOAT16 : FGN_BFLOAT16);
+}
+
+/* The lane's columns of a block in one of its rows, 16 bytes of y. */
+static __device__ __forceinline__ uint4 sorted_bytes(const float *sum, int block, int row,
+                                                     struct configuration config) {
+    float v[8];
+#pragma unroll
+    for (int i = 0; i < config.lane_columns; i++)
+        v[i] = sum[sum_at(block, row, i, config)];
+    if (config.lane_columns == 4)
+        return make_uint4(__float_as_uint(v[0]), __float_as_uint(v[1]), __float_as_uint(v[2]),
+                          __float_as_uint(v[3]));
+    return make_uint4(packed(v[0], v[1], config), packed(v[2], v[3], config), packed(v[4], v[5], config),
+                      packed(v[6], v[7], config));
+}
+
+static __device__ __forceinline__ void store_sorted(const struct sums_place *place, unsigned char *to,
+                                                    const float *sum, int row, struct configuration config) {
+    int columns = quad_columns(config), first = threadIdx.x % QUAD * config.lane_columns;
+    int value_bytes = 16 / config.lane_columns;
+#pragma unroll
+    for (int block = 0; block < config.width / columns; block++)
+        if (block * columns + first < place->owned)
+            *(uint4 *)(to + (block * columns + first) * value_bytes) = sorted_bytes(sum, block, row, config);
+}
+
+/* Four words of each lane of a quad: word j of lane i becomes word i of lane j. */
+static __device__ __forceinline__ void transpose_words(uint32_t *word) {
+    bool odd = threadIdx.x % 2, upper = threadIdx.x / 2 % 2;
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+        uint32_t other = __shfl_xor_sync(0xffffffffu, odd ? word[i] : word[i + 1], 1);
+        word[i] = odd ? other : word[i];
+        word[i + 1] = odd ? word[i + 1] : other;
+    }
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        uint32_t other = __shfl_xor_sync(0xffffffffu, upper ? word[i] : word[i + 2], 2);
+        word[i] = upper ? other : word[i];
+        word[i + 2] = upper ? word[i + 2] : other;
+    }
+}
+
+/* The first `count` of eight 16-bit values. */
+static __device__ __forceinline__ void store_some_words(unsigned char *to, const uint32_t *word, int count) {
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        if (i < count)
+            ((uint16_t *)to)[i] = (uint16_t)(word[i / 2] >> i % 2 * 16);
+}
+
+/* 16-bit values: 32 columns of the quad at a time, of which each lane stores one slab. */
+static __device__ __forceinline__ void store_wide_16_bit(const struct sums_place *place, unsigned char *to,
+                                                         const float *sum, int row, bool present,
+                                                         struct configuration config) {
+#pragma unroll
+    for (int slab = 0; slab < config.width / SLAB; slab += QUAD) {
+        uint32_t word[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            word[i] = packed(sum[(slab + i) * 4 + 2 * row], sum[(slab + i) * 4 + 2 * row + 1], config);
+        transpose_words(word);
+        int column = (slab + threadIdx.x % QUAD) * SLAB, left = place->owned - column;
+        if (present && left >= SLAB)
+            *(uint4 *)(to + column * 2) = make_uint4(word[0], word[1], word[2], word[3]);
+        else if (present && left > 0)
+            store_some_words(to + column * 2, word, left);
+    }
+}
+
+/* 32-bit values: 16 columns of the quad at a time. Of two slabs an even lane takes half of the first, an odd
+ * one half of the second. */
+static __device__ __forceinline__ void store_wide_32_bit(const struct sums_place *place, unsigned char *to,
+                                                         const float *sum, int row, bool present,
+                                                         struct configuration config) {
+    bool odd = threadIdx.x % 2;
+#pragma unroll
+    for (int slab = 0; slab < config.width / SLAB; slab += 2) {
+        const float *a = sum + slab * 4 + 2 * row, *b = a + 4;
+        float x = __shfl_xor_sync(0xffffffffu, odd ? a[0] : b[0], 1);
+        float y = __shfl_xor_sync(0xffffffffu, odd ? a[1] : b[1], 1);
+        float4 v = odd ? make_float4(x, y, b[0], b[1]) : make_float4(a[0], a[1], x, y);
+        int column = (slab + odd) * SLAB + threadIdx.x / 2 % 2 * 4, left = place->owned - column;
+        float *at = (float *)to + column;
+        if (present && left >= 4) {
+            *(float4 *)at = v;
+        } else if (present) {
+            if (left > 0)
+                at[0] = v.x;
+            if (left > 1)
+                at[1] = v.y;
+            if (left > 2)
+                at[2] = v.z;
+        }
+    }
+}
+
+static __device__ __forceinline__ void store_narrow(const struct sums_place *place, unsigned char *to,
+                                                    const float *sum, int row, bool pairs,
+                                                    struct configuration config) {
+#pragma unroll
+    for (int slab = 0; slab < config.width / SLAB; slab++) {
+        const float *v = sum + slab * 4 + 2 * row;
+        int column = slab * SLAB + threadIdx.x % QUAD * 2, left = place->owned - column;
+        if (values_of_16_bytes(config) == 8) {
+            uint32_t word = packed(v[0], v[1], config);
+            uint16_t *at = (uint16_t *)to + column;
+            if (pairs && left >= 2) {
+                *(uint32_t *)at = word;
+            } else {
+                if (left > 0)
+                    at[0] = (uint16_t)word;
+                if (left > 1)
+                    at[1] = (uint16_t)(word >> 16);
+            }
+        } else {
+            float *at = (float *)to + column;
+            if (pairs && left >= 2) {
+                *(float2 *)at = make_float2(v[0], v[1]);
+            } else {
+                if (left > 0)
+                    at[0] = v[0];
+                if (left > 1)
+                    at[1] = v[1];
+            }
+        }
+    }
+}
+
+static __device__ __forceinline__ void store_sums(const struct hopper_args *args,
+                                                  const struct sums_place *place, const float *sum,
+                                                  struct configuration config) {
+    int value_bytes = 16 / values_of_16_bytes(config);
+    /* the strip may begin at another alignment than its row */
+    bool wide = args->wide_stores && place->column % values_of_16_bytes(config) == 0;
+    bool pairs = args->pair_stores && place->column % 2 == 0;
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        int64_t at = (place->row + 8 * row) * args->out_features + place->column;
+        unsigned char *to = (unsigned char *)args->y + at * value_bytes;
+        bool present = place->row + 8 * row < args->batch;
+        if (is_sorted(config)) {
+            if (present)
+                store_sorted(place, to, sum, row, config);
+        } else if (wide && values_of_16_bytes(config) == 8) {
+            store_wide_16_bit(place, to, sum, row, present, config);
+        } else if (wide) {
+            store_wide_32_bit(place, to, sum, row, present, config);
+        } else if (present) {
+            store_narrow(place, to, sum, row, pairs, config);
+        }
+    }
+}
