@@ -139,11 +139,12 @@ typedef enum fgn_computes {
     FGN_HALVES = 1,  /* x as two float16 halves, and the weight where it is not kept so */
     FGN_PRODUCT = 2, /* x W^T; with FGN_PARTIAL_SUMS of a part of k in each block, and else + bias */
     FGN_PARTIAL_SUMS = 4,
-    FGN_ADD_SUMS = 8,       /* adds up the partial sums of the launch before, and the bias */
-    FGN_STATISTICS = 16,    /* mean and deviation of each sample and group */
-    FGN_NORMALISE = 32,     /* both make a GroupNorm */
-    FGN_FINGERPRINT = 64,   /* whether the weight is still what was prepared */
-    FGN_WEIGHT_HALVES = 128 /* the weight as two float16 halves, if it is not */
+    FGN_ADD_SUMS = 8,        /* adds up the partial sums of the launch before, and the bias */
+    FGN_STATISTICS = 16,     /* mean and deviation of each sample and group */
+    FGN_NORMALISE = 32,      /* both make a GroupNorm */
+    FGN_FINGERPRINT = 64,    /* whether the weight is still what was prepared */
+    FGN_WEIGHT_HALVES = 128, /* the weight as two float16 halves, if it is not */
+    FGN_REPACKED = 256       /* x or the weight with rows that begin at multiples of 16 bytes */
 } fgn_computes;
 
 /* Where a launch writes. An intermediate result may be in y, until the launch that ends it there. */

@@ -222,7 +222,11 @@ def test_what_ncu_cannot_do_is_said_in_one_line(tmp_path, monkeypatch, words, fi
 
 def test_without_permission_the_recorded_profiles_are_there(tmp_path, monkeypatch):
     program = failing_ncu(tmp_path, "==ERROR== ERR_NVGPUCTRPERM")
+    gpu = types.SimpleNamespace(
+        name="a GPU", multi_processor_count=7, major=9, minor=0, L2_cache_size=50 << 20
+    )
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda: gpu)
     monkeypatch.setattr(ncu, "find_ncu", lambda: program)
     monkeypatch.setattr(sys.modules["fgn.profiling.profiler"], "subjects", lambda described: ["fused"])
     with pytest.warns(UserWarning, match="RmProfilingAdminOnly.*these are the profiles of NVIDIA H200"):
@@ -243,7 +247,9 @@ def ncu_with_a_report(tmp_path, monkeypatch):
         "for i in 1 2 3 4 5 6 7 8; do echo '==PROF== Profiling \"a kernel\"'; done\n"
     )
     program.chmod(0o755)
-    gpu = types.SimpleNamespace(name="a GPU", multi_processor_count=7)
+    gpu = types.SimpleNamespace(
+        name="a GPU", multi_processor_count=7, major=9, minor=0, L2_cache_size=50 << 20
+    )
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda: gpu)
     monkeypatch.setattr(ncu, "find_ncu", lambda: str(program))
@@ -417,7 +423,7 @@ def test_a_recording(fake_gpu, tmp_path, monkeypatch):
     read = profile_records.read("h1", tmp_path)
     assert set(read.launches.batch) == {NARROW[0]} and read.environment["device"] == "NVIDIA H1"
     ladder, source = ([task.subject for task in tasks] for tasks, _, _ in fake_gpu[:2])
-    assert ladder == ["naive", "shared_tile", "tiled", "fused", "one_kernel"]
+    assert ladder == ["naive", "shared_tile", "tiled", "fused", "one_kernel", "few_rows_float32"]
     assert source == ["naive", "coalesced", "shared_tile"]
 
 
@@ -437,6 +443,7 @@ def test_every_version_is_recorded_at_each_precision_that_it_is_made_for(fake_gp
         "tiled",
         "fused",
         "one_kernel",
+        "few_rows_float32",
     ]
     assert by_precision == {
         "ieee": [*ordinary, "tensor_core", "torch eager", "torch.compile"],
