@@ -254,7 +254,7 @@ def ncu_with_a_report(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda: gpu)
     monkeypatch.setattr(ncu, "find_ncu", lambda: str(program))
     monkeypatch.setattr(
-        sys.modules["fgn.profiling.profiler"], "subjects", lambda described: ["naive", "fused"]
+        sys.modules["fgn.profiling.profiler"], "subjects", lambda described: ["naive", "few_rows_float32"]
     )
     return seen
 
@@ -263,7 +263,7 @@ def test_a_report_becomes_rows(ncu_with_a_report, tmp_path):
     report = tmp_path / "kept.ncu-rep"
     rows = fgn.profile(NAME, shape=(64, 512, 512, 32), report=report, progress=False)
     assert rows.attrs == {"machine": "a GPU", "multiprocessors": 7}
-    assert list(rows.subject) == ["naive"] * 6 + ["fused"] * 2
+    assert list(rows.subject) == ["naive"] * 6 + ["few_rows_float32"] * 2
     assert list(rows.launch) == [*range(6), *range(2)]
     assert list(rows.operator[6:]) == ["product + add_channel + hardtanh + mish", "norm"]
     assert list(rows[metrics.TIME]) == list(ncu.read_report(REPORT)[metrics.TIME])

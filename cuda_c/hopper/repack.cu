@@ -64,5 +64,6 @@ void plan_repacking(int64_t rows, int64_t columns, int element_bytes, fgn_plan *
     fgn_launch *launch = add_launch(plan, "repack_kernel", tiles(packs, THREADS), THREADS);
     add_read(launch, rows * columns * element_bytes, 0);
     add_written(launch, rows * pitch * element_bytes, FGN_WRITES_WORKSPACE);
+    launch->computes = FGN_REPACKED;
     plan->workspace_bytes += repacked_bytes(rows, columns, element_bytes);
 }
