@@ -17,6 +17,10 @@
  * Python's cffi reads this file as it stands, which is why it includes nothing. */
 #pragma once
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum fgn_status {
     FGN_OK = 0,
     FGN_INVALID_ARGUMENT = 1,    /* a size, count or pointer that no version accepts */
@@ -287,3 +291,7 @@ fgn_status fgn_backward(int version, const fgn_chain *chain, const void *x, cons
 
 /* The explanation of this OS thread's last status other than FGN_OK; valid until its next call. */
 const char *fgn_last_error(void);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif

@@ -24,6 +24,7 @@ fgn.profiling   Nsight Compute
 """
 
 import importlib
+import importlib.metadata
 
 from fgn.chains import CHAINS, Chain, Pointwise
 from fgn.functional import chain_forward, group_norm, linear
@@ -72,6 +73,12 @@ __all__ = [
 
 # matplotlib is slow to import, so packages that need it are imported when they are first used.
 _PACKAGES = ("bugs", "live", "measure", "model", "native", "plot", "profiling", "simulator", "teaching")
+
+
+try:
+    __version__ = importlib.metadata.version("fgn")
+except importlib.metadata.PackageNotFoundError:  # a copy of the sources that was never installed
+    __version__ = "unknown"
 
 
 def __getattr__(name: str):

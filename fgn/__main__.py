@@ -4,18 +4,55 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
 import pandas as pd
 import torch
 
+import fgn
 from fgn.chains import CHAINS, Shape
 from fgn.ladder import default_device
-from fgn.native.library import BuildError, MissingToolError, for_device
+from fgn.native.library import MissingToolError, for_device
 from fgn.precision import PRECISIONS
-from fgn.profiling.ncu import ProfilerError
 from fgn.profiling.recording import PARTS
+
+
+def show(frame: pd.DataFrame, arguments, title: str = "", **how):
+    """Prints a table: for people, or as JSON or CSV for programs."""
+    if arguments.json or arguments.csv:
+        if frame.index.name is not None or not isinstance(frame.index, pd.RangeIndex):
+            frame = frame.reset_index()
+        if title:
+            frame.insert(0, "of", title)
+        arguments.tables.append(frame)
+    else:
+        print(f"{title}\n{frame.to_string(**how)}\n" if title else frame.to_string(**how))
+
+
+def print_tables(arguments):
+    """Prints what `show()` has kept: one JSON array of rows, or one CSV file."""
+    if not arguments.tables:
+        return
+    table = pd.concat(arguments.tables, ignore_index=True)
+    if arguments.json:
+        print(json.dumps(json.loads(table.to_json(orient="records")), indent=1))
+    else:
+        print(table.to_csv(index=False), end="")
+
+
+def device_of(name: str) -> torch.device:
+    """The device of a name on the command line, which has to be here."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise argparse.ArgumentTypeError(f"expected cpu or cuda, got {name}")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise argparse.ArgumentTypeError("there is no GPU here that torch can use; cpu is the simulator")
+    return device
 
 
 def build(arguments):
@@ -35,7 +72,32 @@ def env(arguments):
     """Show what this machine has."""
     from fgn.measure import environment
 
-    print(environment().to_string(header=False))
+    show(environment(), arguments, **({} if arguments.json or arguments.csv else {"header": False}))
+
+
+def doctor(arguments):
+    """Say what this machine has, what is missing, and the command that mends it."""
+    from fgn.measure.doctor import examine
+
+    findings = examine()
+    show(findings, arguments, index=False, justify="left")
+    if (findings["state"] == "broken").any():
+        sys.exit(1)
+
+
+def clean(arguments):
+    """Remove what was built into the user's cache."""
+    from fgn.native.places import cache_folder, prune_cache
+
+    print(f"{prune_cache(limit=0) / 1e6:.1f} MB removed from {cache_folder()}")
+
+
+def install(arguments):
+    """Install the C library: header, shared and static libraries, pkg-config and CMake files."""
+    from fgn.native.install import install
+
+    for path in install(arguments.prefix, arguments.device and arguments.device.type):
+        print(path)
 
 
 def versions(arguments):
@@ -43,7 +105,7 @@ def versions(arguments):
     from fgn import versions
 
     frame = versions(arguments.chain, arguments.shape, arguments.device, arguments.precision)
-    print(frame.to_string(index=False, na_rep="-", justify="left"))
+    show(frame, arguments, index=False, na_rep="-", justify="left")
 
 
 def compare(arguments):
@@ -52,7 +114,7 @@ def compare(arguments):
 
     for chain in [arguments.chain] if arguments.chain else CHAINS:
         frame = compare(chain, shape=arguments.shape, device=arguments.device, precision=arguments.precision)
-        print(f"{chain}\n{frame.to_string(float_format='{:.3g}'.format)}\n")
+        show(frame, arguments, title=chain, float_format="{:.3g}".format)
 
 
 def _sweep(arguments, device: torch.device):
@@ -87,7 +149,7 @@ def bench(arguments):
     from fgn.measure.benchmark import bench_all, bench_precisions
     from fgn.measure.records import write, write_precisions
 
-    device = torch.device(arguments.device) if arguments.device else default_device()
+    device = arguments.device or default_device()
     if arguments.sweep is not None:
         _sweep(arguments, device)
         return
@@ -108,7 +170,7 @@ def bench(arguments):
         chains = [arguments.chain] if arguments.chain else list(CHAINS)
         options = {"device": device, "precision": arguments.precision}
         frame = pd.concat([bench(chain, arguments.shape, **options) for chain in chains])
-    print(frame.to_string(index=False, float_format="{:.4g}".format, na_rep=""))
+    show(frame, arguments, index=False, float_format="{:.4g}".format, na_rep="")
 
 
 def source_view(arguments):
@@ -190,7 +252,7 @@ def model(arguments):
 
     for chain in [arguments.chain] if arguments.chain else CHAINS:
         frame = model.versions(chain, arguments.shape, arguments.precision, arguments.gpu)
-        print(f"{chain}\n{frame.to_string(float_format='{:.4g}'.format)}\n")
+        show(frame, arguments, title=chain, float_format="{:.4g}".format)
 
 
 def bugs(arguments):
@@ -205,30 +267,61 @@ def bugs(arguments):
 
 
 def _shape(text: str) -> tuple[int, ...]:
-    sizes = tuple(int(size) for size in text.split(","))
+    try:
+        sizes = tuple(int(size) for size in text.split(","))
+    except ValueError:
+        sizes = ()
+    if any(not 0 <= size < 1 << 63 for size in sizes):
+        raise argparse.ArgumentTypeError(f"expected sizes from 0 to 2**63 - 1, got {text}")
     if len(sizes) not in (3, len(Shape._fields)):
         raise argparse.ArgumentTypeError(f"expected batch,in_features,out_features[,groups], got {text}")
     return sizes
 
 
+def device_of_library(name: str) -> torch.device:
+    """The device that a library is for, which need not be here."""
+    if name not in ("cpu", "cuda"):
+        raise argparse.ArgumentTypeError(f"expected cpu or cuda, got {name}")
+    return torch.device(name)
+
+
+# The commands that print tables.
+TABLES = (env, doctor, versions, compare, bench, profile, model)
+
+
 def main():
     parser = argparse.ArgumentParser("python -m fgn", description="Fused GEMM, GroupNorm, activation chains")
+    parser.add_argument("--version", action="version", version=f"fgn {fgn.__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
 
     def command(function, problem: bool = False):
-        summary = function.__doc__.rstrip(".")
+        # Python -OO leaves no docstrings.
+        summary = (function.__doc__ or function.__name__).rstrip(".")
         name, short = function.__name__, summary[0].lower() + summary[1:]
         added = commands.add_parser(name, help=short, description=summary)
-        added.set_defaults(function=function)
+        added.set_defaults(function=function, json=False, csv=False, tables=[])
+        if function in TABLES:
+            kind = added.add_mutually_exclusive_group()
+            kind.add_argument("--json", action="store_true", help="an array of rows, for programs")
+            kind.add_argument("--csv", action="store_true", help="for programs")
         if problem:
             added.add_argument("--chain", choices=CHAINS, help="all of them by default")
             added.add_argument("--shape", type=_shape, help="batch,in_features,out_features[,groups]")
             added.add_argument("--precision", choices=PRECISIONS, default="ieee")
-            added.add_argument("--device", help="cpu (the simulator) or cuda; by default the GPU, if any")
+            added.add_argument(
+                "--device", type=device_of, help="cpu (the simulator) or cuda; by default the GPU, if any"
+            )
         return added
 
     command(build)
     command(env)
+    command(doctor)
+    command(clean)
+    install_parser = command(install)
+    install_parser.add_argument("prefix", type=Path, help="the folder below which include/ and lib/ are")
+    install_parser.add_argument(
+        "--device", type=device_of_library, help="cpu or cuda for one of the two libraries"
+    )
     command(versions, problem=True)
     command(compare, problem=True)
     bench_parser = command(bench, problem=True)
@@ -280,8 +373,17 @@ def main():
     arguments = parser.parse_args()
     try:
         arguments.function(arguments)
-    except (BuildError, MissingToolError, ProfilerError, FileNotFoundError, ValueError) as error:
-        sys.exit(str(error))
+        print_tables(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Who reads has closed the pipe, as head does; Python would write to it once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (RuntimeError, OSError, ValueError, OverflowError) as error:
+        # BuildError, MissingToolError, ProfilerError and KernelFault are RuntimeErrors.
+        sys.exit(f"fgn: {error}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import fgn
-from fgn.native.library import COUNTED_SIMULATOR, ROOT, SOURCES, Library, ffi
+from fgn.native.library import COUNTED_SIMULATOR, Library, ffi
+from fgn.native.places import ROOT, SOURCES
 from fgn.simulator import counted
 
 FOLDER = ROOT / "tests" / "faults"

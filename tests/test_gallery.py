@@ -10,7 +10,7 @@ import torch
 import fgn
 from fgn.bugs import gallery
 from fgn.bugs.gallery import BUGS, COMPARISON, DATA, FOLDER, KERNELS, RIGHT
-from fgn.native.library import ROOT
+from fgn.native.places import ROOT
 from fgn.simulator.counted import KINDS, KernelFault
 
 MOST_CHANGED_LINES = 16

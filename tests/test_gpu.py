@@ -11,7 +11,8 @@ import fgn
 from fgn.chains import CHAINS, Shape, default_shape, problem, random_inputs
 from fgn.functional import launch_count, run_chain
 from fgn.measure.accuracy import relative_error
-from fgn.native.library import ROOT, version_names
+from fgn.native.library import version_names
+from fgn.native.places import ROOT
 from fgn.reference import chain_reference64
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -12,16 +12,8 @@ import torch
 
 import fgn
 from fgn.native import library
-from fgn.native.library import (
-    GPU,
-    ROOT,
-    SIMULATOR,
-    BuildError,
-    MissingToolError,
-    ffi,
-    find_nvcc,
-    version_table,
-)
+from fgn.native.library import GPU, SIMULATOR, BuildError, MissingToolError, ffi, find_nvcc, version_table
+from fgn.native.places import ROOT, SOURCES
 
 KERNEL = """
 #include "answer.h"
@@ -171,7 +163,7 @@ def test_every_version_names_files_that_are_there():
     for row in version_table("cpu"):
         assert row["name"] and row["summary"]
         for file in (row["gemm"], row["norm"]):
-            assert not file or (library.SOURCES / file).is_file()
+            assert not file or (SOURCES / file).is_file()
 
 
 def test_environment_says_what_is_here():

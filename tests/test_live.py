@@ -15,7 +15,8 @@ from hypothesis import given, settings
 
 import fgn
 from fgn.live.kernels import CellError, _define
-from fgn.native.library import ROOT, find_nvcc
+from fgn.native.library import find_nvcc
+from fgn.native.places import ROOT
 
 SCALE = """
 __global__ void scale(float *y, const float *__restrict__ x, float a, int n) {

@@ -8,7 +8,7 @@ import torch
 from accuracy import UNIT_ROUNDOFF
 
 import fgn
-from fgn.native.library import SOURCES
+from fgn.native.places import SOURCES
 from fgn.operators import CHANNEL, POINTWISE, TENSOR, Pointwise, derivatives
 
 each_kind = pytest.mark.parametrize("kind", POINTWISE)

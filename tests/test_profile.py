@@ -16,7 +16,7 @@ import torch
 import fgn
 from fgn.chains import CHAINS
 from fgn.measure.machine import Machine
-from fgn.native.library import ROOT
+from fgn.native.places import ROOT
 from fgn.profiling import ncu, recording, session, target
 from fgn.profiling import records as profile_records
 from fgn.profiling.profiler import IDENTITY, PROBLEM, SIMULATOR, subjects

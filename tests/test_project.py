@@ -11,25 +11,34 @@ from pathlib import Path
 import pytest
 import torch
 from accuracy import versions_on
+from packaging.requirements import Requirement
 from readme import RESULTS, all_results, updated
 
 import fgn
-from fgn.native.library import ROOT, SOURCES, version_names
+from fgn.native.library import version_names
+from fgn.native.places import ROOT, SOURCES
 from fgn.native.source import source_text
-
-PIN = re.compile(r"([A-Za-z0-9_-]+)==([0-9][0-9a-z.]*)")
 
 
 def run(*arguments):
     return subprocess.run([sys.executable, "-m", "fgn", *arguments], cwd=ROOT, capture_output=True, text=True)
 
 
-def test_environment_yml_has_the_versions_of_pyproject():
+def locked_versions() -> dict[str, str]:
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    return dict(line.split("==") for line in lines if not line.startswith("#"))
+
+
+def test_environment_yml_has_the_versions_of_the_lock_file():
+    conda = re.findall(r"^ +- (\S+)==(\S+)$", (ROOT / "environment.yml").read_text(), re.M)
+    assert dict(conda) == locked_versions()
+
+
+def test_the_locked_versions_are_within_the_ranges_that_the_package_asks_for():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    required = project["dependencies"] + project["optional-dependencies"]["dev"]
-    assert all(PIN.fullmatch(requirement) for requirement in required)
-    conda = re.findall(r"^ +- (\S+==\S+)$", (ROOT / "environment.yml").read_text(), re.M)
-    assert sorted(conda) == sorted(required)
+    optional = itertools.chain.from_iterable(project["optional-dependencies"].values())
+    for requirement in map(Requirement, [*project["dependencies"], *optional]):
+        assert locked_versions()[requirement.name] in requirement.specifier, requirement
 
 
 def test_readme_is_up_to_date_with_profiles():

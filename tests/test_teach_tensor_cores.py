@@ -11,7 +11,8 @@ import fgn
 from fgn.measure import records
 from fgn.measure.accuracy import TORCH, relative_error
 from fgn.measure.benchmark import F_LINEAR
-from fgn.native.library import ROOT, version_names
+from fgn.native.library import version_names
+from fgn.native.places import ROOT
 from fgn.plot import tensor_cores as draw
 from fgn.profiling import records as profile_records
 from fgn.teaching import lessons as teach

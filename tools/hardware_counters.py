@@ -34,7 +34,8 @@ from fgn.chains import CHAINS, Shape, problem, random_inputs
 from fgn.functional import plan_of, run_chain
 from fgn.measure.benchmark import ordinary_versions
 from fgn.measure.software import recorded_environment
-from fgn.native.library import COUNTED_SIMULATOR, GPU, ROOT, SOURCES, Library, ffi
+from fgn.native.library import COUNTED_SIMULATOR, GPU, Library, ffi
+from fgn.native.places import ROOT, SOURCES
 from fgn.native.prepared import freeze
 from fgn.precision import PRECISIONS
 

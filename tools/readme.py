@@ -14,7 +14,7 @@ from fgn.measure.accuracy import TORCH
 from fgn.measure.benchmark import COMPILED, EAGER, F_LINEAR, RIVALS
 from fgn.measure.floors import floor
 from fgn.measure.records import PROFILES, Record, read
-from fgn.native.library import ROOT
+from fgn.native.places import ROOT
 
 README, RESULTS = ROOT / "README.md", ROOT / "docs" / "results.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"

@@ -31,7 +31,7 @@ from torch import Tensor
 from fgn.bugs.diagnosis import Diagnosis, diagnose_norm, diagnose_product, never_written
 from fgn.chains import Chain, Pointwise, Shape, find, problem, random_inputs
 from fgn.live.kernels import Kernel, kernel
-from fgn.native.library import ROOT
+from fgn.native.places import ROOT
 from fgn.native.source import Source
 from fgn.simulator.counted import KernelFault, check
 

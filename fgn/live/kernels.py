@@ -38,9 +38,7 @@ import torch
 from fgn.ladder import default_device
 from fgn.live.signature import Arguments, Signature, blanked, signatures
 from fgn.native.library import (
-    BUILD,
     GPU,
-    SOURCES,
     BuildError,
     Library,
     digest,
@@ -50,6 +48,7 @@ from fgn.native.library import (
     locked,
     replacing,
 )
+from fgn.native.places import SOURCES, build_folder
 from fgn.native.source import launched_sources
 from fgn.simulator.counted import allow, fault, forbid_all
 
@@ -204,7 +203,7 @@ class Program:
             flags = _gpu_flags(torch.cuda.get_device_capability(device))
         toolchain = _toolchain(library)
         made_by = (toolchain.compiler, toolchain.identity, *flags, *libraries)
-        directory = BUILD / "live" / digest(self.file, text, library.headers_digest(), *made_by)[:16]
+        directory = build_folder() / "live" / digest(self.file, text, library.headers_digest(), *made_by)[:16]
         path, messages = directory / "kernels.so", directory / "warnings.txt"
         with locked(directory.with_suffix(".lock")):
             if not path.exists():

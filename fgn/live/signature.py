@@ -18,7 +18,8 @@ import cffi
 import torch
 from torch import Tensor
 
-from fgn.native.library import SOURCES, ffi
+from fgn.native.library import ffi
+from fgn.native.places import SOURCES
 
 # ------------------------------------------------------------------------------------------------------------
 # Text

@@ -32,7 +32,7 @@ from fgn.measure.benchmark import (
 )
 from fgn.measure.machine import Machine, measure_machine
 from fgn.measure.software import recorded_environment
-from fgn.native.library import ROOT
+from fgn.native.places import ROOT
 
 PROFILES = ROOT / "profiles"
 

@@ -12,7 +12,6 @@ import torch
 
 from fgn.native.library import (
     GPU,
-    ROOT,
     SIMULATOR,
     Library,
     MissingToolError,
@@ -20,6 +19,7 @@ from fgn.native.library import (
     find_c_compiler,
     find_nvcc,
 )
+from fgn.native.places import ROOT
 from fgn.reference import ieee_float32
 
 NVIDIA_SMI_FIELDS = (
@@ -48,7 +48,7 @@ def _tool(path: str | None, version_of: Callable[[str | None], str]) -> str:
 def _library_state(library: Library) -> str:
     state = library.state()
     if state == "ready":
-        return f"ready, {library.path.relative_to(ROOT)}"
+        return f"ready, {library.path}"
     try:
         library.toolchain()
     except MissingToolError as error:

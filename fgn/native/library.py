@@ -12,6 +12,7 @@ import fcntl
 import functools
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -28,12 +29,22 @@ from pathlib import Path
 import cffi
 from tqdm.auto import tqdm
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ROOT / "cuda_c"
-BUILD = ROOT / "build"
+from fgn.native.places import (
+    CLONE_BUILD,
+    PREBUILT,
+    SOURCES,
+    build_folder,
+    cache_folder,
+    is_writable,
+    prune_cache,
+    uses_cache,
+)
 
 # The C interface: what cffi reads.
 HEADERS = ("fgn.h", "ceilings/ceilings.h", "sim/sim.h", "sim/interrupt.h", "sim/counted/counted.h")
+
+# What a library that was built elsewhere calls the folder of its sources.
+MAPPED_SOURCES = "/fgn/cuda_c"
 
 C_WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
 # nvcc contracts a * b + c and lets floats be read as a float4; the C compiler is told to do the same.
@@ -138,11 +149,16 @@ def _c_toolchain(
         )
     # The library is built where it runs, so it may use this processor's own instructions. The macros that the
     # compiler predefines name its version and all that it knows about the processor.
-    for native in (("-march=native",), ("-mcpu=native",), ()):
+    # A simulator that a wheel carries is for every processor of its kind, and its sources are where the wheel
+    # puts them.
+    for_wheel = os.environ.get("FGN_BUILDS_WHEEL") == "1"
+    natives = ((),) if for_wheel else (("-march=native",), ("-mcpu=native",), ())
+    for native in natives:
         macros = command_output([compiler, *native, "-dM", "-E", "-x", "c", os.devnull])
         if macros is not None:
             break
-    flags = (*C_FLAGS, *native, *extra_flags)
+    mapped = (f"-ffile-prefix-map={SOURCES}={MAPPED_SOURCES}",) if for_wheel else ()
+    flags = (*C_FLAGS, *native, *mapped, *extra_flags)
     return Toolchain(
         compiler=compiler,
         flags=("-x", "c", "-std=gnu11", *flags, *kernel_flags),
@@ -180,7 +196,7 @@ def digest(*parts: str | bytes) -> str:
 
 @contextmanager
 def locked(path: Path):
-    """Holds the lock file, so that two processes do not build the same library at once."""
+    """Holds the lock file, so that two processes, or two threads, do not build the same library at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -191,8 +207,10 @@ def locked(path: Path):
 class Library:
     """One library: what it is made of, and where it goes.
 
-    name: its file is `lib<name>.so` in `directory`.
+    name: its file is `lib<name>.so`.
     patterns: its sources, as patterns below `sources`.
+    directory: where it is built; None: in `build/` of a clone that may be written to, else in a folder of the
+        user's cache for these sources, this compiler and these flags.
     """
 
     name: str
@@ -200,15 +218,59 @@ class Library:
     patterns: tuple[str, ...]
     toolchain: Callable[[], Toolchain]
     sources: Path = SOURCES
-    directory: Path = BUILD
+    directory: Path | None = None
+
+    def _folder(self, stamp: str) -> Path:
+        """Where the library with this stamp is built."""
+        if self.directory is not None:
+            return self.directory
+        if uses_cache():
+            return cache_folder() / f"lib-{self.name}-{digest(stamp)[:16]}"
+        return build_folder()
+
+    def _path_in(self, folder: Path) -> Path:
+        return folder / f"lib{self.name}.so"
+
+    def _stamp_in(self, folder: Path) -> Path:
+        return folder / f"lib{self.name}.stamp"
 
     @property
     def path(self) -> Path:
-        return self.directory / f"lib{self.name}.so"
+        """The library that is ready, or where it would be built."""
+        return self.find() or self._path_in(self._folder(self._stamp_now()))
 
-    @property
-    def _stamp(self) -> Path:
-        return self.directory / f"lib{self.name}.stamp"
+    def _stamp_now(self) -> str:
+        """What a library has to be made of to be ready: its sources, and the compiler where there is one."""
+        try:
+            toolchain = self.toolchain()
+        except MissingToolError:
+            # Without its compiler a library is as good as its sources.
+            toolchain = None
+        return self._expected_stamp(toolchain)
+
+    def _is_ready(self, folder: Path, stamp: str) -> bool:
+        """Whether the folder has the library of this stamp, whole."""
+        path = self._path_in(folder)
+        try:
+            made_of, _, size = self._stamp_in(folder).read_text().rpartition(" ")
+            return made_of.startswith(stamp) and path.stat().st_size == int(size)
+        except (OSError, ValueError):
+            return False
+
+    def find(self) -> Path | None:
+        """The library that is ready; None when none is. Nothing is locked, nothing is written.
+
+        A wheel carries a simulator that was built beforehand for every processor of its kind, which is ready
+        where its sources are these.
+        """
+        stamp = self._stamp_now()
+        if self._is_ready(self._folder(stamp), stamp):
+            return self._path_in(self._folder(stamp))
+        if self.directory is None and self._is_ready(PREBUILT, stamp.partition(" ")[0]):
+            return self._path_in(PREBUILT)
+        if self.directory is None and uses_cache() and self._is_ready(CLONE_BUILD, stamp):
+            return self._path_in(CLONE_BUILD)
+        return None
 
     def source_files(self) -> list[Path]:
         return sorted(path for pattern in self.patterns for path in self.sources.glob(pattern))
@@ -238,54 +300,74 @@ class Library:
         return f"{sources} {digest(*self._object_digests(toolchain).values(), *toolchain.link_flags)}"
 
     def state(self) -> str:
-        """ "ready", "stale" (built from other sources, or by another compiler or flags) or "not built"."""
-        if not self.path.exists() or not self._stamp.exists():
-            return "not built"
-        try:
-            toolchain = self.toolchain()
-        except MissingToolError:
-            # Without its compiler a library is as good as its sources.
-            toolchain = None
-        ready = self._stamp.read_text().startswith(self._expected_stamp(toolchain))
-        return "ready" if ready else "stale"
+        """ "ready", "stale" (built from other sources, by another compiler or other flags, or not whole) or
+        "not built"."""
+        if self.find():
+            return "ready"
+        folder = self._folder(self._stamp_now())
+        return "stale" if self._path_in(folder).exists() and self._stamp_in(folder).exists() else "not built"
 
     def build(self) -> Path:
         """Builds the library unless it is ready; returns its path.
 
         Only sources that changed are compiled, in parallel. BuildError with the compiler's message when one
-        does not compile, MissingToolError when there is no compiler; an older library stays in place, but is
-        not used.
+        does not compile, or when there is no room for the library; MissingToolError when there is no
+        compiler. An older library stays in place, but is not used.
         """
-        with locked(self.directory / f"{self.name}.lock"):
-            if self.state() == "ready":
-                return self.path
-            toolchain = self.toolchain()
-            digests = self._object_digests(toolchain)
-            if not digests:
-                raise BuildError(
-                    f"{self.sources} has no sources: fgn runs from its clone (pip install --editable .)"
-                )
-            objects = {
-                source: self.directory / "objects" / self.name / f"{source.stem}.{made_from[:16]}.o"
-                for source, made_from in digests.items()
-            }
-            stamp = self._expected_stamp(toolchain)
-            missing = {source: path for source, path in objects.items() if not path.exists()}
-            if missing:
-                self._compile(toolchain, missing)
-            with replacing(self.path) as temporary:
-                link = [toolchain.compiler, *map(str, objects.values()), "-o", temporary]
-                _run([*link, *toolchain.link_flags])
-            with replacing(self._stamp) as temporary:
-                Path(temporary).write_text(stamp)
-            for old in set((self.directory / "objects" / self.name).iterdir()) - set(objects.values()):
-                old.unlink()
-            return self.path
+        if path := self.find():
+            return path
+        toolchain = self.toolchain()
+        stamp = self._expected_stamp(toolchain)
+        folder = self._folder(stamp)
+        if not is_writable(folder):
+            raise BuildError(
+                f"{folder} cannot be written to, and the {self.title} has to be built there: "
+                "set FGN_CACHE to a folder that can"
+            )
+        try:
+            with locked(folder / f"{self.name}.lock"):
+                if not self._is_ready(folder, stamp):
+                    self._build_in(folder, toolchain, stamp)
+        except OSError as error:
+            raise BuildError(f"the {self.title} could not be built in {folder}: {error}") from error
+        if uses_cache() and self.directory is None:
+            prune_cache(keep=folder)
+        return self._path_in(folder)
 
-    def _compile(self, toolchain: Toolchain, objects: dict[Path, Path]):
-        (self.directory / "objects" / self.name).mkdir(parents=True, exist_ok=True)
+    def objects(self) -> list[Path]:
+        """The compiled sources, made where they are not there; for what links a library of its own."""
+        toolchain = self.toolchain()
+        folder = self._folder(self._expected_stamp(toolchain))
+        with locked(folder / f"{self.name}.lock"):
+            return self._objects_in(folder, toolchain)
 
-        def compile_one(source: Path) -> BuildError | None:
+    def _objects_in(self, folder: Path, toolchain: Toolchain) -> list[Path]:
+        digests = self._object_digests(toolchain)
+        if not digests:
+            raise BuildError(f"{self.sources} has no sources")
+        kept = folder / "objects" / self.name
+        objects = {
+            source: kept / f"{source.stem}.{made_from[:16]}.o" for source, made_from in digests.items()
+        }
+        missing = {source: path for source, path in objects.items() if not path.exists()}
+        if missing:
+            self._compile(toolchain, missing, kept)
+        for old in set(kept.iterdir()) - set(objects.values()):
+            old.unlink()
+        return list(objects.values())
+
+    def _build_in(self, folder: Path, toolchain: Toolchain, stamp: str):
+        objects = self._objects_in(folder, toolchain)
+        with replacing(self._path_in(folder)) as temporary:
+            link = [toolchain.compiler, *map(str, objects), "-o", temporary]
+            run([*link, *toolchain.link_flags])
+        with replacing(self._stamp_in(folder)) as temporary:
+            Path(temporary).write_text(f"{stamp} {self._path_in(folder).stat().st_size}")
+
+    def _compile(self, toolchain: Toolchain, objects: dict[Path, Path], folder: Path):
+        folder.mkdir(parents=True, exist_ok=True)
+
+        def compile_one(source: Path) -> Exception | None:
             command = [
                 toolchain.compiler,
                 *toolchain.flags_for(source),
@@ -295,8 +377,8 @@ class Library:
             ]
             try:
                 with replacing(objects[source]) as temporary:
-                    _run([*command, "-o", temporary])
-            except BuildError as error:
+                    run([*command, "-o", temporary])
+            except (BuildError, OSError) as error:
                 return error
             return None
 
@@ -323,29 +405,34 @@ def replacing(path: Path):
         os.chmod(temporary, 0o755)
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        # A compiler that fails removes its output itself.
+        Path(temporary).unlink(missing_ok=True)
         raise
 
 
-def _run(command: list[str]):
+def run(command: list[str]):
+    """Runs a compiler or a linker; BuildError with what it said when it fails."""
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode != 0:
         raise BuildError(f"{' '.join(command)}\n{result.stdout}{result.stderr}".rstrip())
 
 
-def _once(function):
-    """functools.cache() that never runs the function twice, when two threads make the first call."""
-    lock, cached = threading.RLock(), functools.cache(function)
+def once(function):
+    """The function's value for each argument, made once, also when several threads ask for it at a time."""
+    values, lock = {}, threading.RLock()
 
     @functools.wraps(function)
-    def call(*arguments):
-        with lock:
-            return cached(*arguments)
+    def value_for(*arguments):
+        if arguments not in values:
+            with lock:
+                if arguments not in values:
+                    values[arguments] = function(*arguments)
+        return values[arguments]
 
-    return call
+    return value_for
 
 
-@_once
+@once
 def ffi() -> cffi.FFI:
     """The C interface, read from the headers as they stand: fgn.h, the kernels that fgn/measure/ceilings.py
     times, and what only the simulator has."""
@@ -354,7 +441,9 @@ def ffi() -> cffi.FFI:
         # cffi says that it ignores `#pragma once`, which is all that it should do.
         warnings.filterwarnings("ignore", message="#pragma in cdef")
         for header in HEADERS:
-            interface.cdef((SOURCES / header).read_text())
+            # cffi has no preprocessor, and is no C++.
+            text = (SOURCES / header).read_text()
+            interface.cdef(re.sub(r"#ifdef __cplusplus\n.*?#endif[^\n]*\n", "", text, flags=re.S))
     # An interface that includes this one (fgn/live/) would complete a struct on its own, and take it along
     # when it goes: cffi then takes the struct for complete, and knows nothing of it.
     for name in interface.list_types()[0]:
@@ -362,9 +451,13 @@ def ffi() -> cffi.FFI:
     return interface
 
 
-@_once
+@once
 def _load(library: Library):
-    return ffi().dlopen(str(library.build()))
+    path = library.build()
+    try:
+        return ffi().dlopen(str(path))
+    except OSError as error:
+        raise BuildError(f"{path} cannot be loaded: {error}; remove it to have it built again") from error
 
 
 SIMULATOR = Library("fgn_sim", "simulator library", ("**/*.cu", "sim/*.c", "sim/*.S"), _c_toolchain)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
-from fgn.native.library import SOURCES
+from fgn.native.places import SOURCES
 
 # The text of what was launched last from a notebook cell or a string, under each file's name: the source view
 # shows it.

@@ -20,7 +20,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from fgn.native.library import ROOT, command_output
+from fgn.native.library import command_output
+from fgn.native.places import ROOT
 
 # Launches inside this NVTX range are profiled, and no others. The range inside it tells whose they are.
 RANGE = "fgn"

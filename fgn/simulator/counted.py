@@ -10,6 +10,11 @@ A call is anything without arguments that runs fgn's functions or its modules on
 
     fgn.count(lambda: fgn.linear(x, weight, version="naive"))
 
+Several threads may count and check at a time, each its own call: their launches take turns. A count or a
+check follows its call into the threads that the call starts, and a fault in one of them is raised when the
+call has ended. It does not follow into threads that ran before (a pool of the user's own): those run
+unchecked.
+
 Global requests, sectors and bytes equal those of ncu on an H200 for every version, and so do shared requests
 and wavefronts where a kernel states its access widths: tests/test_agreement.py has the recorded numbers, and
 the differences with their reasons.
@@ -17,18 +22,23 @@ the differences with their reasons.
 
 from __future__ import annotations
 
+import contextvars
 import functools
+import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 from torch import Tensor
 
-from fgn.native.library import COUNTED_SIMULATOR, SOURCES, MissingToolError, ffi, is_counting
+from fgn.native.library import COUNTED_SIMULATOR, MAPPED_SOURCES, MissingToolError, ffi, is_counting
+from fgn.native.places import SOURCES
 
 # ------------------------------------------------------------------------------------------------------------
 # Faults
@@ -79,6 +89,13 @@ def _string(pointer) -> str | None:
     return ffi().string(pointer).decode() if pointer else None
 
 
+def _source_file(name: str | None) -> str | None:
+    """A source as it is called here, of a library that may have been built elsewhere."""
+    if name and name.startswith(f"{MAPPED_SOURCES}/"):
+        return str(SOURCES / name.removeprefix(f"{MAPPED_SOURCES}/"))
+    return name
+
+
 def _triple(value) -> tuple[int, int, int]:
     return value.x, value.y, value.z
 
@@ -98,7 +115,7 @@ def fault(library) -> KernelFault | None:
     fields = {
         "kind": next(kind for name, kind in KINDS.items() if getattr(library, name) == report.kind),
         "kernel": kernel,
-        "file": _string(report.file),
+        "file": _source_file(_string(report.file)),
         "line": report.line or None,
     }
     if report.has_thread:
@@ -109,7 +126,7 @@ def fault(library) -> KernelFault | None:
         fields |= {
             "other_thread": _triple(report.other),
             "other_block": _triple(report.block),
-            "other_file": _string(report.other_file),
+            "other_file": _source_file(_string(report.other_file)),
             "other_line": report.other_line or None,
         }
     if report.pc:
@@ -121,7 +138,11 @@ def fault(library) -> KernelFault | None:
         fields |= {"other_file": place.file, "other_line": place.line}
         fields["other_block"] = _triple(report.other_block)
         message += f" at {place}"
-    return KernelFault(message, **fields)
+    found = KernelFault(message, **fields)
+    session = _session.get()
+    if session is not None and session.thread != threading.get_ident() and not session.fault_elsewhere:
+        session.fault_elsewhere = found
+    return found
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -166,6 +187,7 @@ def _places(library: str, offsets: tuple[int, ...]) -> dict[int, Place]:
         frames = []
         for row in text.splitlines()[1:]:
             file, _, line = row.partition(" (discriminator")[0].rpartition(":")
+            file = _source_file(file)
             if line.isdecimal() and Path(file).resolve() not in _BUILT_INS:
                 frames.append((str(Path(file)), int(line)))
         places[offset] = Place(*frames[0], tuple(frames[1:])) if frames else UNKNOWN
@@ -195,15 +217,57 @@ def _place_of(library, pc: int) -> Place:
 # ------------------------------------------------------------------------------------------------------------
 # Recording
 
+# The GPU whose L2 cache is modelled, if no other is named.
+H200_L2_BYTES = 50 << 20
+H200_MULTIPROCESSORS = 132
+
+
+class _Session:
+    """One count or check: what its launches did, and with which settings they run."""
+
+    def __init__(self, multiprocessors: int, l2_bytes: int, keeps_warps: bool):
+        self.multiprocessors, self.l2_bytes, self.keeps_warps = multiprocessors, l2_bytes, keeps_warps
+        self.launches: list[Launch] = []
+        self.thread = threading.get_ident()
+        self.fault_elsewhere: KernelFault | None = None
+        self.has_ended = False
+
+
+_session: ContextVar[_Session | None] = ContextVar("session", default=None)
+
+# The counted simulator has one table of the memory that kernels may access, and one list of launches: from
+# allow() to forbid_all() it belongs to one thread.
+_turn = threading.RLock()
+_has_turn = threading.local()
+
+
+def _renew_turn():
+    # A fork may leave the lock to a thread that the child does not have.
+    global _turn, _has_turn
+    _turn, _has_turn = threading.RLock(), threading.local()
+
+
+os.register_at_fork(after_in_child=_renew_turn)
+
 
 def allow(**tensors: Tensor | None):
     """Kernels may access these CPU tensors from now on, until `forbid_all()`; their names go into reports.
 
-    Does nothing outside `recording()`: only then accesses are checked.
+    Until then no other thread runs kernels that are counted. Does nothing outside `recording()`: only then
+    accesses are checked. RuntimeError when the count or check that started this thread has ended.
     """
-    if not is_counting.get():
+    session = _session.get()
+    if session is None:
         return
+    if session.has_ended:
+        raise RuntimeError("check: the count or check whose call started this thread has ended before it")
     library = COUNTED_SIMULATOR.load()
+    if not getattr(_has_turn, "now", False):
+        _turn.acquire()
+        _has_turn.now = True
+        library.counted_clear()
+        library.counted_set_gpu(session.multiprocessors, session.l2_bytes)
+        library.counted_keep_warps(session.keeps_warps)
     for name, tensor in tensors.items():
         if tensor is not None and tensor.numel() > 0:
             steps = zip(tensor.shape, tensor.stride(), strict=True)
@@ -214,9 +278,19 @@ def allow(**tensors: Tensor | None):
 
 
 def forbid_all():
-    """Ends what `allow()` began."""
-    if is_counting.get():
-        COUNTED_SIMULATOR.load().counted_forbid_all()
+    """Ends what `allow()` began, and takes what the launches since then did."""
+    if not getattr(_has_turn, "now", False):
+        return
+    library = COUNTED_SIMULATOR.load()
+    try:
+        session = _session.get()
+        if session is not None and not session.has_ended:
+            session.launches.extend(_launches(library))
+        library.counted_clear()
+        library.counted_forbid_all()
+    finally:
+        _has_turn.now = False
+        _turn.release()
 
 
 @dataclass(frozen=True)
@@ -291,7 +365,7 @@ def _launches(library) -> Iterator[Launch]:
             )
         yield Launch(
             kernel=_string(record.kernel),
-            file=_string(record.file),
+            file=_source_file(_string(record.file)),
             grid=_triple(record.grid),
             block=_triple(record.block),
             **{name: getattr(record, name) for name in plain},
@@ -300,34 +374,63 @@ def _launches(library) -> Iterator[Launch]:
         )
 
 
+_recordings = 0
+_plain_start = threading.Thread.start
+
+
+def _start_in_context(thread: threading.Thread):
+    """threading.Thread.start() while something is recorded: the new thread is part of it."""
+    if _session.get() is not None:
+        context, run = contextvars.copy_context(), thread.run
+        thread.run = lambda: context.run(run)
+    _plain_start(thread)
+
+
+def _threads_follow(begins: bool):
+    global _recordings, _plain_start
+    with _turn:
+        if begins and _recordings == 0:
+            _plain_start = threading.Thread.start
+            threading.Thread.start = _start_in_context
+        _recordings += 1 if begins else -1
+        if _recordings == 0:
+            threading.Thread.start = _plain_start
+
+
 @contextmanager
-def recording() -> Iterator[list[Launch]]:
+def recording(
+    multiprocessors: int = H200_MULTIPROCESSORS, l2_bytes: int = H200_L2_BYTES, keeps_warps: bool = False
+) -> Iterator[list[Launch]]:
     """In this context CPU tensors run on the simulator that counts and checks.
 
+    multiprocessors, l2_bytes: of the GPU whose L2 cache is modelled. keeps_warps: whether launches keep what
+    each warp did.
+
     Yields a list, which has all launches when the context has ended. A fault is raised where it happens, as
-    KernelFault, from the function whose kernel it is in.
+    KernelFault, from the function whose kernel it is in; one of another thread also when the context ends.
     """
-    library = COUNTED_SIMULATOR.load()
+    COUNTED_SIMULATOR.load()
     if is_counting.get():
         raise RuntimeError("recording: another recording is running")
     launches: list[Launch] = []
-    token = is_counting.set(True)
-    library.counted_clear()
+    session = _Session(multiprocessors, l2_bytes, keeps_warps)
+    tokens = is_counting.set(True), _session.set(session)
+    _threads_follow(True)
     try:
         yield launches
     finally:
-        is_counting.reset(token)
-        launches.extend(_launches(library))
-        library.counted_clear()
-        library.counted_forbid_all()
+        forbid_all()
+        session.has_ended = True
+        _threads_follow(False)
+        is_counting.reset(tokens[0])
+        _session.reset(tokens[1])
+        launches.extend(session.launches)
+    if session.fault_elsewhere is not None:
+        raise session.fault_elsewhere
 
 
 # ------------------------------------------------------------------------------------------------------------
 # Metrics, by ncu's names
-
-# The GPU whose L2 cache is modelled, if no other is named.
-H200_L2_BYTES = 50 << 20
-H200_MULTIPROCESSORS = 132
 
 
 def _of(instructions, space: str, operation: str) -> list[Instruction]:
@@ -356,8 +459,8 @@ def _metrics(instructions) -> dict[str, int]:
     return values
 
 
-def _run(call: Callable[[], object]) -> list[Launch]:
-    with recording() as launches:
+def _run(call: Callable[[], object], **settings) -> list[Launch]:
+    with recording(**settings) as launches:
         call()
     return launches
 
@@ -380,8 +483,7 @@ def count(
     Raises KernelFault as `check()` does.
     """
     rows = []
-    COUNTED_SIMULATOR.load().counted_set_gpu(multiprocessors, l2_bytes)
-    for launch in _run(call):
+    for launch in _run(call, multiprocessors=multiprocessors, l2_bytes=l2_bytes):
         rows.append(
             {
                 "kernel": launch.kernel,
@@ -426,14 +528,8 @@ def count_warps(call: Callable[[], object]) -> pd.DataFrame:
     by ncu's names, the warp's own requests and sectors of global memory and its requests and wavefronts of
     shared memory.
     """
-    library = COUNTED_SIMULATOR.load()
-    library.counted_keep_warps(1)
-    try:
-        launches = _run(call)
-    finally:
-        library.counted_keep_warps(0)
     rows = []
-    for number, launch in enumerate(launches):
+    for number, launch in enumerate(_run(call, keeps_warps=True)):
         for block, warp, numbers in sorted(launch.warps):
             rows.append({"launch": number, "kernel": launch.kernel, "block": block, "warp": warp})
             for index, operation in enumerate(("ld", "st", "atom")):

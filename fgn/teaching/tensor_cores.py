@@ -17,7 +17,7 @@ from fgn.measure.accuracy import TORCH, compare, relative_error
 from fgn.measure.benchmark import F_LINEAR, RIVALS, bench, tensor_core_versions
 from fgn.measure.floors import floor
 from fgn.measure.records import Record
-from fgn.native.library import ROOT
+from fgn.native.places import ROOT
 from fgn.precision import PRECISIONS
 from fgn.profiling import records as profile_records
 from fgn.simulator.metrics import TIME

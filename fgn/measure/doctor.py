@@ -1,0 +1,97 @@
+"""What this machine has, what is missing for what, and the command that mends it."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import shutil
+
+import pandas as pd
+import torch
+
+from fgn.native.library import (
+    COUNTED_SIMULATOR,
+    GPU,
+    SIMULATOR,
+    Library,
+    MissingToolError,
+    find_c_compiler,
+    find_nvcc,
+)
+from fgn.native.places import build_folder, is_writable
+from fgn.profiling.ncu import find_ncu
+
+GOOD, MISSING, BROKEN = "good", "missing", "broken"
+
+
+def _library(library: Library, needed_for: str) -> tuple[str, str, str]:
+    if path := library.find():
+        return GOOD, str(path), ""
+    try:
+        library.toolchain()
+    except MissingToolError as error:
+        return MISSING, f"{needed_for}: {error}", ""
+    return MISSING, f"{needed_for}; it is built when it is first needed", "python -m fgn build"
+
+
+def _tool(path: str | None, needed_for: str, command: str) -> tuple[str, str, str]:
+    return (GOOD, path, "") if path else (MISSING, needed_for, command)
+
+
+def _module(name: str, needed_for: str, command: str) -> tuple[str, str, str]:
+    found = importlib.util.find_spec(name) is not None
+    return (GOOD, name, "") if found else (MISSING, needed_for, command)
+
+
+def _gpu() -> tuple[str, str, str]:
+    if not torch.cuda.is_available():
+        return MISSING, "CUDA tensors; CPU tensors run on the simulator", ""
+    gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
+    if (gpu.major, gpu.minor) < (7, 5):
+        return BROKEN, f"{gpu.name} is of compute capability {gpu.major}.{gpu.minor}; 7.5 is needed", ""
+    return GOOD, f"{gpu.name}, compute capability {gpu.major}.{gpu.minor}", ""
+
+
+def _folder() -> tuple[str, str, str]:
+    folder = build_folder()
+    if not is_writable(folder):
+        return BROKEN, f"{folder} cannot be written to", "export FGN_CACHE=/a/folder/of/yours"
+    free = shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
+    if free < 1 << 28:
+        return BROKEN, f"{folder} has {free >> 20} MB left", "python -m fgn clean"
+    return GOOD, f"{folder}, {free >> 30} GB left", ""
+
+
+def examine() -> pd.DataFrame:
+    """A row for each thing that fgn uses: what, state ("good", "missing", "broken"), detail, and the command
+    that mends it, if there is one. Missing is what some part of fgn needs and the rest does without."""
+    has_gpu = torch.cuda.is_available()
+    rows = {
+        "Python": (GOOD, platform.python_version(), ""),
+        "torch": (GOOD, torch.__version__, ""),
+        "GPU": _gpu(),
+        "C compiler": _tool(
+            find_c_compiler(), "needed for kernels of your own on the simulator", "apt install gcc"
+        ),
+        "addr2line": _tool(
+            shutil.which("addr2line") or shutil.which("llvm-addr2line"),
+            "needed for the source lines of counts and faults",
+            "apt install binutils",
+        ),
+        "nvcc": _tool(
+            find_nvcc(),
+            "needed for the GPU library" if has_gpu else "needed on a machine with a GPU",
+            "install the CUDA toolkit, or set CUDA_HOME",
+        ),
+        "ncu": _tool(find_ncu(), "needed to profile on a GPU; recorded profiles are there", ""),
+        "ncu_report": _module("ncu_report", "needed to read ncu's reports", "pip install 'fgn[profile]'"),
+        "JupyterLab": _module("jupyterlab", "needed for the notebooks", "pip install 'fgn[notebooks]'"),
+        SIMULATOR.title: _library(SIMULATOR, "CPU tensors need it"),
+        COUNTED_SIMULATOR.title: _library(COUNTED_SIMULATOR, "fgn.count and fgn.check need it"),
+        GPU.title: _library(GPU, "CUDA tensors need it"),
+        "build folder": _folder(),
+    }
+    columns = ["state", "detail", "mend"]
+    frame = pd.DataFrame(rows.values(), columns=columns)
+    frame.insert(0, "what", list(rows))
+    return frame
