@@ -289,8 +289,15 @@ def device_of_library(name: str) -> torch.device:
 TABLES = (env, doctor, versions, compare, bench, profile, model)
 
 
+class Parser(argparse.ArgumentParser):
+    """Tells an error in one line; `--help` has the rest."""
+
+    def error(self, message: str):
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
 def main():
-    parser = argparse.ArgumentParser("python -m fgn", description="Fused GEMM, GroupNorm, activation chains")
+    parser = Parser("python -m fgn", description="Fused GEMM, GroupNorm, activation chains")
     parser.add_argument("--version", action="version", version=f"fgn {fgn.__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
 

@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import itertools
 import re
 import subprocess
 import sys
