@@ -10,7 +10,8 @@ import torch
 from fgn.chains import CHAINS, Shape, problem, random_inputs
 from fgn.functional import run_chain
 from fgn.measure.accuracy import relative_error
-from fgn.native.library import SIMULATOR, SOURCES, ffi, version_table
+from fgn.native.library import SIMULATOR, ffi, version_table
+from fgn.native.places import SOURCES
 from fgn.plot import hopper_steps as draw
 from fgn.reference import chain_reference64
 from fgn.teaching import hopper_steps as ladder

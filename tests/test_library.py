@@ -218,7 +218,7 @@ def test_the_simulator_does_not_call_the_cuda_runtime_that_torch_has_loaded(tmp_
 
 def test_a_function_that_runs_once_among_threads():
     runs, barrier = [], threading.Barrier(8)
-    once = library._once(lambda: time.sleep(0.01) or runs.append(1) or len(runs))
+    once = library.once(lambda: time.sleep(0.01) or runs.append(1) or len(runs))
     results = []
 
     def call():

@@ -18,7 +18,7 @@ import torch
 
 from fgn.chains import Shape
 from fgn.measure.software import recorded_environment
-from fgn.native.library import ROOT
+from fgn.native.places import ROOT
 from fgn.profiling import ncu
 from fgn.profiling.profiler import profile
 from fgn.simulator.metrics import CYCLES, PIPES, TIME

@@ -17,7 +17,8 @@ import torch
 from fgn.chains import Shape
 from fgn.measure.accuracy import compare
 from fgn.measure.benchmark import F_LINEAR, bench
-from fgn.native.library import ROOT, SOURCES, version_table
+from fgn.native.library import version_table
+from fgn.native.places import ROOT, SOURCES
 from fgn.simulator.metrics import CYCLES, PIPES, TIME
 
 # A tensor core of compute capability 9.0 multiplies and adds 512 pairs of 16-bit factors in a clock; a
