@@ -125,7 +125,9 @@ def _sweep(arguments, device: torch.device):
     if arguments.compile_first and device.type == "cuda":
         sweep.warm_up(arguments.sweep, arguments.count, arguments.compile_first)
 
-    def show(row: dict):
+    for_programs = arguments.json or arguments.csv
+
+    def tell(row: dict):
         sizes = "{batch}x{in_features}->{out_features} g{groups}".format(**row)
         times = " ".join(
             f"{where} {row[f'{where} {rival}'] / row[f'{where} fgn']:5.2f}" for where in ("device", "loop")
@@ -134,13 +136,12 @@ def _sweep(arguments, device: torch.device):
         print(f"{row['kind']} {sizes:26} {row['precision']:4} {times} | {errors}", flush=True)
 
     frame = sweep.sweep(
-        arguments.sweep, arguments.count, device, subjects, show=None if arguments.json else show
+        arguments.sweep, arguments.count, device, subjects, show=None if for_programs else tell
     )
-    table = sweep.summary(frame, rival)
-    if arguments.json:
-        print(json.dumps({"problems": frame.to_dict("records"), "summary": table.to_dict("index")}))
+    if for_programs:
+        show(frame, arguments)
     else:
-        print(f"{rival} / fgn\n{table.to_string(float_format='{:.3f}'.format)}")
+        show(sweep.summary(frame, rival), arguments, title=f"{rival} / fgn", float_format="{:.3f}".format)
 
 
 def bench(arguments):
@@ -345,7 +346,6 @@ def main():
         "--sweep", type=int, metavar="SEED", help="modules at random shapes, which the seed says"
     )
     bench_parser.add_argument("--count", type=int, default=60, help="of a sweep: how many problems")
-    bench_parser.add_argument("--json", action="store_true", help="of a sweep: print all of it as JSON")
     bench_parser.add_argument(
         "--compile-first", type=int, default=0, metavar="PROCESSES",
         help="of a sweep: compile torch's rivals in so many processes beforehand",
