@@ -10,6 +10,7 @@ fgn.bench("gemm_groupnorm_hardtanh")      every version beside torch eager, torc
 fgn.profile("gemm_groupnorm_hardtanh")    what each launch took and moved, by ncu, or as recorded
 fgn.count(lambda: module(x))              what a call asks of memory, by ncu's names, without a GPU
 fgn.check(lambda: module(x))              the call; KernelFault for a bad access, a race, a missed barrier
+fgn.play(lambda: module(x))               the call with a slider: lanes on sectors and banks, values, barriers
 fgn.freeze(model)                         for weights that stay as they are; fgn.thaw(model) ends it
 fgn.kernel(source)[grid, block](x, y, n)  a kernel of your own; in a notebook: %load_ext fgn, then %%cuda
 fgn.source("gemm_1_naive")                the text of a kernel
@@ -71,7 +72,7 @@ __all__ = [
     "versions",
 ]
 
-# matplotlib is slow to import, so packages that need it are imported when they are first used.
+# matplotlib is slow to import, so what needs it is imported when it is first used.
 _PACKAGES = ("bugs", "live", "measure", "model", "native", "plot", "profiling", "simulator", "teaching")
 
 
@@ -82,6 +83,8 @@ except importlib.metadata.PackageNotFoundError:  # a copy of the sources that wa
 
 
 def __getattr__(name: str):
+    if name == "play":
+        return importlib.import_module("fgn.plot.player").play
     if name in _PACKAGES:
         return importlib.import_module(f"fgn.{name}")
     raise AttributeError(f"module 'fgn' has no attribute {name!r}")

@@ -214,6 +214,20 @@ def _place_of(library, pc: int) -> Place:
     return _find_places(file, {offset[0]})[offset[0]] if file else UNKNOWN
 
 
+def places_of(library, counters: set[int]) -> dict[int, Place]:
+    """The place of each program counter; `library` is what `COUNTED_SIMULATOR.load()` returned."""
+    by_file: dict[str | None, dict[int, int]] = {}
+    for pc in counters:
+        offset = ffi().new("unsigned long long *")
+        file = _string(library.counted_library_of(pc, offset))
+        by_file.setdefault(file, {})[pc] = offset[0]
+    found: dict[int, Place] = {}
+    for file, offsets in by_file.items():
+        places = _find_places(file, set(offsets.values())) if file else {}
+        found |= {pc: places.get(offset, UNKNOWN) for pc, offset in offsets.items()}
+    return found
+
+
 # ------------------------------------------------------------------------------------------------------------
 # Recording
 

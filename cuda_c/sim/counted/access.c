@@ -111,6 +111,8 @@ static inline __attribute__((always_inline)) void on_access(uintptr_t pc, unsign
     struct log *log = self->log;
     log->place = pc;
     append(self, (uint64_t)known->site << SITE_SHIFT | address);
+    if (__builtin_expect(self->is_traced, 0))
+        trace_access(self, address, bytes, operation);
 }
 
 /* An access whose alignment the compiler does not know, or of an odd size: a GPU makes several of it, each as

@@ -77,5 +77,46 @@ void counted_keep_warps(int keep);
 
 void counted_set_l2_bytes(unsigned long long bytes);
 
+/* What a warp of the traced block did, or what happened to it. */
+typedef enum counted_event_kind {
+    COUNTED_REQUEST = 0,
+    COUNTED_BARRIER_REACHED = 1, /* by all lanes of the warp */
+    COUNTED_BARRIER_PASSED = 2,  /* by all threads of the block */
+    COUNTED_LANES_MET = 3        /* a shuffle, a vote, a __syncwarp() */
+} counted_event_kind;
+
+typedef struct counted_event {
+    counted_event_kind kind;
+    unsigned warp;
+    unsigned lanes; /* a bit for each that took part */
+    /* Of a request: */
+    unsigned known; /* a bit for each lane whose value is known */
+    unsigned place; /* see counted_place_at() */
+    counted_space space;
+    counted_operation operation;
+    unsigned bytes;
+    unsigned long long pc;
+    unsigned long long address[32];
+    unsigned long long value[32]; /* the first 8 bytes; after a store or an atomic, and before a load */
+} counted_event;
+
+/* An argument or an array in shared memory that the traced block accessed. */
+typedef struct counted_place {
+    char name[48];
+    unsigned long long begin;
+    unsigned long long bytes;
+    unsigned element_bytes; /* 0: not known */
+    counted_space space;
+} counted_place;
+
+/* Traces one block of the launch that begins after `launch` others, up to so many events; 0 events: no more.
+ * What was traced is valid until the next call. Returns 0 when there is no memory for it. */
+int counted_trace(unsigned launch, unsigned long long block, unsigned long long most_events);
+unsigned long long counted_event_count(void);
+unsigned long long counted_events_missed(void); /* those beyond `most_events` */
+const counted_event *counted_event_at(unsigned long long index);
+const counted_place *counted_place_at(unsigned index);
+dim3 counted_traced_block(void); /* its size, in threads */
+
 /* The library that a program counter of a report is in, and where there; NULL when it is in none. */
 const char *counted_library_of(unsigned long long pc, unsigned long long *offset);

@@ -191,6 +191,7 @@ static counted_launch *new_launch(void) {
 
 bool watch_launch_begins(const struct sim_launch *launch) {
     l2_begin_launch(launch);
+    trace_begin_launch(launch);
     launch_number++;
     instruction_count = 0;
     return footprint_begin_launch();

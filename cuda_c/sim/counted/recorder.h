@@ -6,6 +6,7 @@
  *   request      one execution of an instruction by a warp            requests.c, metrics.c
  *   footprint    who read and wrote each word of global memory        footprint.c
  *   shadow       the same for shared memory, inside a block           shadow.c
+ *   trace        what the warps of one block did, for a player       trace.c
  *   wave         blocks that run at once; what L2 keeps between them  l2.c */
 #pragma once
 #include "../machine.h"
@@ -116,6 +117,8 @@ struct recorder {
     uint32_t block_number;                    /* in the grid, plus one */
     unsigned at_barrier[SIM_MAX_BLOCK_WARPS]; /* lanes of each warp that have reached it */
 
+    bool is_traced;    /* the block that runs */
+    bool is_abandoned; /* likewise: its launch ended with a fault */
     uint64_t barriers;
     uint64_t warp_operations;
     struct place *places;
@@ -200,6 +203,15 @@ void l2_end_launch(struct recorder *first, counted_launch *result);
 /* Puts what the lanes of a warp have logged together, and takes it out of the logs. What comes after the end
  * of a log that was cut off is not known yet, so what others did after that may stay. */
 void requests_of_warp(struct recorder *recorder, unsigned warp);
+
+/* ---- trace.c ---- */
+void trace_begin_launch(const struct sim_launch *launch);
+bool trace_begin_block(struct recorder *recorder); /* whether it is traced; then: */
+/* The running thread's access, after it was logged. */
+void trace_access(struct recorder *recorder, uintptr_t address, unsigned bytes, counted_operation operation);
+void trace_settle(void); /* the running thread is about to do something else, or another one to run */
+void trace_request(unsigned warp, const struct site *site, const uintptr_t *addresses, unsigned lanes);
+void trace_event(counted_event_kind kind, unsigned warp, unsigned lanes);
 
 /* ---- metrics.c ---- */
 /* All 32 addresses are there; a lane that takes no part has that of one that does. */

@@ -36,6 +36,10 @@ static unsigned first_of(unsigned lanes) {
 static void count_request(struct walk *walk, const struct site *site,
                           const uintptr_t addresses[SIM_WARP_THREADS], unsigned lanes) {
     struct recorder *self = walk->recorder;
+    if (__builtin_expect(self->is_traced, 0))
+        trace_request(walk->first_thread / SIM_WARP_THREADS, site, addresses, lanes);
+    if (self->is_abandoned)
+        return;
     const struct instruction *instruction = instruction_at(site->instruction);
     struct tally *tally = &self->tallies[site->instruction];
     tally->requests++;

@@ -20,10 +20,22 @@ void watch_block_begins(struct sim_worker *worker) {
     for (unsigned thread = 0; thread < worker->block.size; thread++)
         self->logs[thread].place = self->logs[thread].pieces_passed = 0;
     shadow_begin_block(self);
+    self->is_traced = trace_begin_block(self);
+}
+
+/* What the lanes did before the fault belongs in the trace. */
+static void end_trace(struct recorder *self) {
+    trace_settle();
+    self->is_abandoned = true;
+    for (unsigned warp = 0; warp < warps_of(self); warp++)
+        requests_of_warp(self, warp);
+    self->is_abandoned = self->is_traced = false;
 }
 
 void watch_block_abandoned(void) {
     struct recorder *self = recorder;
+    if (self->is_traced)
+        end_trace(self);
     for (unsigned thread = 0; thread < SIM_MAX_BLOCK_THREADS; thread++) {
         self->logs[thread].count = 0;
         self->logs[thread].waits = false;
@@ -32,6 +44,8 @@ void watch_block_abandoned(void) {
 
 void watch_thread_runs(const struct sim_thread *thread) {
     struct recorder *self = recorder;
+    if (self->is_traced)
+        trace_settle();
     self->thread = (unsigned)(thread - self->worker->block.threads);
     self->log = &self->logs[self->thread];
 }
@@ -40,6 +54,8 @@ void watch_thread_runs(const struct sim_thread *thread) {
 bool watch_all_stopped(void) {
     struct recorder *self = recorder;
     struct sim_block *block = &self->worker->block;
+    if (self->is_traced)
+        trace_settle();
     for (unsigned warp = 0; warp < warps_of(self); warp++)
         requests_of_warp(self, warp);
     bool any = false;
@@ -64,10 +80,16 @@ void watch_barrier_reached(const struct sim_thread *thread) {
         return;
     self->at_barrier[warp] = 0;
     self->barriers++;
+    if (self->is_traced)
+        trace_settle();
     requests_of_warp(self, warp);
+    if (self->is_traced)
+        trace_event(COUNTED_BARRIER_REACHED, warp, sim_lanes_of_warp(block, warp));
 }
 
 void watch_barrier_passed(void) {
+    if (recorder->is_traced)
+        trace_event(COUNTED_BARRIER_PASSED, 0, 0);
     shadow_barrier(recorder);
 }
 
@@ -75,6 +97,10 @@ void watch_lanes_met(unsigned warp, unsigned lanes) {
     struct recorder *self = recorder;
     self->warp_operations++;
     shadow_meeting(self, warp, lanes);
+    if (self->is_traced)
+        trace_settle();
     if (lanes == sim_lanes_of_warp(&self->worker->block, warp))
         requests_of_warp(self, warp);
+    if (self->is_traced)
+        trace_event(COUNTED_LANES_MET, warp, lanes);
 }

@@ -1,0 +1,225 @@
+"""A drawing that changes in steps: boxes with a fill and a text, and what changes in them from step to step.
+
+A Scene is drawn once, in Python. A notebook shows it with a slider, by a script of a few lines that only
+changes fills and texts; `svg()` is one step as a picture that stands still, where no script runs.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from dataclasses import dataclass, field
+
+# Fills by name. Names and not colours go into the page, so that a step is short.
+FILLS = {
+    "": "none",
+    "empty": "#FFFFFF",
+    "untouched": "#F1F3F5",
+    "held": "#C9DCEA",  # memory that has been written
+    "read": "#31688E",
+    "read by others": "#8DB3CF",
+    "written": "#E69F00",
+    "written by others": "#F4D58D",
+    "waits": "#B8B8B8",
+    "met": "#9B6FB5",
+    "wrong": "#D5322D",
+    "line": "#FFF1C9",
+    "wrong line": "#F8C9C7",
+}
+_NAMES = list(FILLS)
+_LIGHT_TEXT = {"read", "met", "wrong"}
+TEXT = ("#1b1f23", "#ffffff")  # on a light fill, on a dark one
+FRAME = ' stroke="#AAB2BA" stroke-width=".5"'
+
+# Fonts by the kind of a text.
+_FONTS = {
+    "small": "font:9px sans-serif",
+    "plain": "font:12px sans-serif",
+    "bold": "font:bold 12px sans-serif",
+    "code": "font:11px monospace;white-space:pre",
+}
+
+
+@dataclass(frozen=True)
+class _Box:
+    x: float
+    y: float
+    width: float
+    height: float
+    fill: str
+    text: str
+    font: str
+    framed: bool
+    centred: bool
+
+    def text_place(self) -> tuple[float, float, str]:
+        middle = self.x + self.width / 2 if self.centred else self.x
+        return middle, self.y + self.height / 2 + 4, ' text-anchor="middle"' if self.centred else ""
+
+
+@dataclass
+class Scene:
+    """width, height: in pixels. `box()` adds a box and returns its number; `step()` adds a step."""
+
+    width: int
+    height: int
+    _boxes: list[_Box] = field(default_factory=list)
+    _changes: list[dict[int, tuple[str, str]]] = field(default_factory=list)
+    _now: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    def box(self, x, y, width, height, fill="", text="", font="small", framed=True, centred=True) -> int:
+        """A rectangle with a text in it; `framed=False` for a text alone. Returns the box's number."""
+        self._boxes.append(_Box(x, y, width, height, fill, text, font, framed, centred))
+        return len(self._boxes) - 1
+
+    def label(self, x, y, text="", font="plain") -> int:
+        """A line of text that begins at (x, y), its upper left corner."""
+        return self.box(x, y, 0, 16, "", text, font, framed=False, centred=False)
+
+    def step(self, state: dict[int, tuple[str, str]]):
+        """A step: the fill and the text of every box that does not look as it was made."""
+        first = {number: (self._boxes[number].fill, self._boxes[number].text) for number in self._now}
+        wanted = first | state
+        changed = {
+            number: look
+            for number, look in wanted.items()
+            if self._now.get(number, (self._boxes[number].fill, self._boxes[number].text)) != look
+        }
+        self._now = wanted
+        self._changes.append(changed)
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    def _looks(self, step: int) -> dict[int, tuple[str, str]]:
+        looks: dict[int, tuple[str, str]] = {}
+        for changed in self._changes[: step + 1]:
+            looks |= changed
+        return looks
+
+    def svg(self, step: int) -> str:
+        """One step as an SVG picture; `step` counts from 0, or from the end if it is negative."""
+        looks = self._looks(range(len(self))[step])
+        outlines: dict[tuple[bool, str], list[str]] = {}
+        texts = []
+        for number, box in enumerate(self._boxes):
+            fill, text = looks.get(number, (box.fill, box.text))
+            if box.framed or fill:
+                outline = f"M{box.x:g} {box.y:g}h{box.width:g}v{box.height:g}h-{box.width:g}z"
+                outlines.setdefault((box.framed, fill), []).append(outline)
+            if text:
+                x, y, anchor = box.text_place()
+                light = box.framed and fill in _LIGHT_TEXT
+                texts.append(
+                    f'<text x="{x:g}" y="{y:g}"{anchor} class="{box.font}" fill="{TEXT[light]}">'
+                    f"{html.escape(text)}</text>"
+                )
+        paths = "".join(
+            f'<path fill="{FILLS[fill]}"{FRAME if framed else ""} d="{"".join(pieces)}"/>'
+            for (framed, fill), pieces in outlines.items()
+        )
+        head = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}" height="{self.height}"'
+        page = f'<rect width="{self.width}" height="{self.height}" fill="#fff"/>'
+        style = "".join(f".{name}{{{font}}}" for name, font in _FONTS.items())
+        style = f"<style>{style}</style>"
+        return f'<svg xmlns="http://www.w3.org/2000/svg" {head}>{style}{page}{paths}{"".join(texts)}</svg>'
+
+    def picture(self, step: int, caption: str = "") -> str:
+        """One step as an HTML image, which needs no script."""
+        data = base64.b64encode(self.svg(step).encode()).decode()
+        words = html.escape(caption or f"step {range(len(self))[step] + 1} of {len(self)}", quote=True)
+        style = "max-width:100%;height:auto;border:1px solid #d0d7de;background:#fff"
+        return f'<img alt="{words}" title="{words}" style="{style}" src="data:image/svg+xml;base64,{data}">'
+
+    def player(self, first: int = 0) -> str:
+        """The scene with a slider. `first`: the step that is shown at first, and all that is shown where no
+        script runs."""
+        first = range(len(self))[first]
+        data = {
+            "fills": list(FILLS.values()),
+            "light": [_NAMES.index(name) for name in sorted(_LIGHT_TEXT)],
+            "size": [self.width, self.height],
+            "fonts": list(_FONTS.values()),
+            "boxes": [
+                [
+                    *(round(value, 1) for value in (box.x, box.y, box.width, box.height)),
+                    list(_FONTS).index(box.font),
+                    int(box.framed),
+                    int(box.centred),
+                ]
+                for box in self._boxes
+            ],
+            "start": [_NAMES.index(box.fill) for box in self._boxes],
+            "words": [box.text for box in self._boxes],
+            "steps": [
+                [[number, _NAMES.index(fill), text] for number, (fill, text) in changed.items()]
+                for changed in self._changes
+            ],
+        }
+        words = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+        name = "fgn-player-" + hashlib.sha256(words.encode()).hexdigest()[:12]
+        script = _SCRIPT % {"name": name, "first": first, "data": words}
+        return (
+            f'<div class="fgn-player" id="{name}" style="max-width:{self.width}px;margin:4px 0">'
+            f"{self.picture(first)}</div><script>{script}</script>"
+        )
+
+
+# Puts a drawing with a slider in the place of the picture. Two players of the same scene share a name, so the
+# script takes the first that has no slider yet.
+_SCRIPT = """
+(function () {
+  const root = document.querySelector('[id="%(name)s"]:not([data-ready])');
+  if (!root) return;
+  const data = %(data)s, [width, height] = data.size;
+  root.dataset.ready = 1;
+  root.innerHTML = '<div style="display:flex;gap:8px;align-items:center;font:13px sans-serif">' +
+    '<button type="button" class="fgn-play" aria-label="play">▶</button>' +
+    '<input type="range" class="fgn-step" aria-label="step" style="flex:1" min="1" value="1">' +
+    '<output style="min-width:7em;text-align:right"></output></div>' +
+    '<svg viewBox="0 0 ' + width + ' ' + height + '" width="' + width + '" height="' + height +
+    '" style="max-width:100%%;height:auto;display:block;background:#fff;border:1px solid #d0d7de"></svg>';
+  const svg = root.querySelector('svg'), slider = root.querySelector('input');
+  const button = root.querySelector('button'), words = root.querySelector('output');
+  function add(kind, attributes) {
+    const element = document.createElementNS('http://www.w3.org/2000/svg', kind);
+    for (const name in attributes) element.setAttribute(name, attributes[name]);
+    return svg.appendChild(element);
+  }
+  const boxes = data.boxes.map(([x, y, w, h, font, framed, centred]) => ({
+    framed,
+    rect: add('rect', {x, y, width: w, height: h, ...(framed && {stroke: '#AAB2BA', 'stroke-width': .5})}),
+    text: add('text', {x: centred ? x + w / 2 : x, y: y + h / 2 + 4, style: data.fonts[font],
+                       'text-anchor': centred ? 'middle' : 'start'}),
+  }));
+  slider.max = data.steps.length;
+  let shown = null;
+  function look(number, fill, word) {
+    const {framed, rect, text} = boxes[number];
+    rect.setAttribute('fill', data.fills[fill]);
+    text.setAttribute('fill', framed && data.light.includes(fill) ? '#ffffff' : '#1b1f23');
+    if (text.textContent !== word) text.textContent = word;
+  }
+  function show(step) {
+    if (shown === null || step < shown) {
+      data.start.forEach((fill, number) => look(number, fill, data.words[number]));
+      shown = -1;
+    }
+    while (shown < step) data.steps[++shown].forEach(change => look(...change));
+    slider.value = step + 1;
+    words.textContent = 'step ' + (step + 1) + ' of ' + data.steps.length;
+  }
+  let timer = null;
+  function stop() { clearInterval(timer); timer = null; button.textContent = '▶'; }
+  slider.addEventListener('input', () => { stop(); show(slider.value - 1); });
+  button.addEventListener('click', () => {
+    if (timer) return stop();
+    if (shown === data.steps.length - 1) show(0);
+    button.textContent = '❚❚';
+    timer = setInterval(() => shown < data.steps.length - 1 ? show(shown + 1) : stop(), 350);
+  });
+  show(%(first)d);
+})();
+"""
