@@ -1,5 +1,7 @@
 """What the notebooks predict with: the counts, and the recorded results that they are held against."""
 
+import re
+
 import pandas as pd
 import pytest
 import torch
@@ -60,11 +62,22 @@ def test_bytes_of_one_launch_are_those_of_the_floor():
     assert fused == pytest.approx(4 * 2 * (1024 * 8192 + 8192) / 4e12 * 1e3, rel=1e-3)
 
 
-def test_constants_are_read_from_the_file():
-    tile = teach.constants("gemm_4_register_tile")
-    assert tile.THREAD_TILE * tile.SIDE == tile.TILE
-    assert teach.constants("pipelined_tile.h").TILE_THREADS == 128
-    assert not hasattr(teach.constants("portable.h"), "LAUNCHER")
+@pytest.mark.parametrize(
+    "version, file, name, field",
+    [
+        ("shared_tile", "gemm_3_shared_tile", "TILE", "tile_rows"),
+        ("register_tile", "gemm_4_register_tile", "TILE", "tile_columns"),
+        ("register_tile", "gemm_4_register_tile", "TILE_K", "step_k"),
+        ("vectorized", "gemm_5_vectorized", "THREADS", "threads"),
+        ("vectorized", "gemm_5_vectorized", "THREAD_TILE", "thread_rows"),
+        ("tiled", "pipelined_tile.h", "TILE_THREADS", "threads"),
+        ("tiled", "pipelined_tile.h", "THREAD_ROWS", "thread_rows"),
+    ],
+)
+def test_the_planned_product_has_the_tile_of_the_kernel_that_is_shown(version, file, name, field):
+    problem = fgn.problem.find_problem(NAME, (1024, 512, 4096, 16))
+    written = re.search(rf"^#define {name} (\d+)\b", fgn.native.source.source_text(file), re.M)
+    assert getattr(teach.planned_product(problem, version), field) == int(written[1])
 
 
 def test_predictions_without_a_machine_stop_at_cycles(nothing_known):

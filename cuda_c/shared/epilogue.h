@@ -39,7 +39,7 @@ static __forceinline__ __device__ float2 from_piece_to_group(const struct pieces
                                                              float eps) {
     const float2 *moments = pieces->moments;
     float pivot = moments[0].x, mean = 0.0f, squares = 0.0f;
-    for (int i = 0; i < pieces->count; i++)
+    for (int i = 1; i < pieces->count; i++)
         mean += columns_of_piece(pieces, i) * (moments[i * pieces->apart].x - pivot);
     mean = pivot + mean / pieces->group_size;
     for (int i = 0; i < pieces->count; i++) {

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 from fgn.native.places import SOURCES
 
@@ -48,19 +46,6 @@ def source_text(file: str, kernel: str | None = None) -> str:
                     first -= 1
                 return "".join(lines[first : last + 1])
     raise ValueError(f"kernel: {path.name} has no function {kernel!r}")
-
-
-@functools.cache
-def constants(file: str) -> SimpleNamespace:
-    """The integer constants that a file in `cuda_c/` defines: sizes of tiles, threads of a block."""
-    found = {}
-    text = re.sub(r"/\*.*?\*/", "", source_text(file), flags=re.S)
-    for name, expression in re.findall(r"^#define (\w+) +(.+?) *$", text, re.M):
-        words = re.findall(r"[A-Za-z_]\w*", expression)
-        if re.fullmatch(r"[\w\s()*/+-]+", expression) and all(word in found for word in words):
-            # The pattern leaves nothing but names that are known, numbers and arithmetic.
-            found[name] = eval(expression.replace("/", "//"), {}, found)
-    return SimpleNamespace(**found)
 
 
 class Source(str):

@@ -23,7 +23,7 @@ from fgn.measure.floors import floor, least_work
 from fgn.measure.machine import MOST_LANES, Machine, machine_here
 from fgn.measure.records import Record, read, recorded
 from fgn.model.work import tiles, works
-from fgn.native.source import constants as constants
+from fgn.plans import Launch, plan
 from fgn.problem import WARP, Problem, find_problem
 from fgn.reference import ieee_float32
 
@@ -274,6 +274,15 @@ def launches(chain: str | Chain, shape, version: str, device="cpu") -> pd.DataFr
     found = works(chain, shape, version, device=device)
     rows = [(work.launch, work.read, work.written) for work in found]
     return pd.DataFrame(rows, columns=["launch", "read", "written"])
+
+
+def planned_product(problem: Problem, version: str) -> Launch:
+    """The launch with a version's matrix product, as the version plans it: tile_rows, tile_columns, step_k,
+    threads, thread_rows, thread_columns and more, as in `fgn.plans.Launch`.
+
+    problem: in which chain and at which sizes. ValueError where the version does not run it.
+    """
+    return plan(problem.chain, problem.shape, version, problem.precision).product
 
 
 def rest_ms(
