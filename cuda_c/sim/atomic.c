@@ -28,6 +28,13 @@ static bool is_less(enum sim_type type, uint64_t a, uint64_t b) {
     }
 }
 
+static uint16_t bfloat16_of_float(float v) {
+    unsigned bits = __float_as_uint(v);
+    if (v != v)
+        return 0x7fff;
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
 static uint64_t sum(enum sim_type type, uint64_t a, uint64_t b) {
     if (type == SIM_FLOAT)
         return __float_as_uint(__uint_as_float((unsigned)a) + __uint_as_float((unsigned)b));
@@ -39,6 +46,11 @@ static uint64_t sum(enum sim_type type, uint64_t a, uint64_t b) {
         memcpy(&a, &x, sizeof a);
         return a;
     }
+    if (type == SIM_FLOAT16)
+        return sim_half_of_double((double)sim_float_of_half((uint16_t)a) +
+                                  (double)sim_float_of_half((uint16_t)b));
+    if (type == SIM_BFLOAT16)
+        return bfloat16_of_float(__uint_as_float((unsigned)a << 16) + __uint_as_float((unsigned)b << 16));
     return a + b;
 }
 
@@ -59,36 +71,69 @@ static uint64_t apply(enum sim_atomic operation, enum sim_type type, uint64_t ol
         return old ^ value;
     case SIM_ATOMIC_EXCHANGE:
         return value;
+    case SIM_ATOMIC_INCREMENT:
+        return old >= value ? 0 : old + 1;
+    case SIM_ATOMIC_DECREMENT:
+        return old == 0 || old > value ? value : old - 1;
     default:
         return old == compare ? value : old;
     }
 }
 
+static unsigned bytes_of(enum sim_type type) {
+    switch (type) {
+    case SIM_INT64:
+    case SIM_UINT64:
+    case SIM_DOUBLE:
+        return 8;
+    case SIM_UINT16:
+    case SIM_FLOAT16:
+    case SIM_BFLOAT16:
+        return 2;
+    default:
+        return 4;
+    }
+}
+
+static uint64_t load(volatile void *address, unsigned bytes) {
+    if (bytes == 8)
+        return __atomic_load_n((volatile uint64_t *)address, __ATOMIC_RELAXED);
+    if (bytes == 4)
+        return __atomic_load_n((volatile uint32_t *)address, __ATOMIC_RELAXED);
+    return __atomic_load_n((volatile uint16_t *)address, __ATOMIC_RELAXED);
+}
+
+/* False when another thread was first; *old is then what it wrote. Cuts *desired off to the bytes. */
+static bool replace(volatile void *address, unsigned bytes, uint64_t *old, uint64_t *desired) {
+    bool replaced;
+    if (bytes == 8)
+        return __atomic_compare_exchange_n((volatile uint64_t *)address, old, *desired, true,
+                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    if (bytes == 4) {
+        uint32_t word = (uint32_t)*old, wanted = (uint32_t)*desired;
+        replaced = __atomic_compare_exchange_n((volatile uint32_t *)address, &word, wanted, true,
+                                               __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+        *old = word, *desired = wanted;
+        return replaced;
+    }
+    uint16_t word = (uint16_t)*old, wanted = (uint16_t)*desired;
+    replaced = __atomic_compare_exchange_n((volatile uint16_t *)address, &word, wanted, true,
+                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    *old = word, *desired = wanted;
+    return replaced;
+}
+
 uint64_t sim_atomic(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
                     volatile void *address, uint64_t value, uint64_t compare) {
-    bool wide = type == SIM_INT64 || type == SIM_UINT64 || type == SIM_DOUBLE;
-    unsigned bytes = wide ? 8 : 4;
+    unsigned bytes = bytes_of(type);
     if ((uintptr_t)address % bytes)
         sim_report_call(SIM_MISALIGNED, site, "makes an atomic access to %p, which is not a multiple of %u",
                         (void *)(uintptr_t)address, bytes);
     watch_atomic(SIM_CALLER, address, bytes);
-    uint64_t old, desired;
-    if (wide) {
-        volatile uint64_t *word = address;
-        old = __atomic_load_n(word, __ATOMIC_RELAXED);
-        do
-            desired = apply(operation, type, old, value, compare);
-        while (!__atomic_compare_exchange_n(word, &old, desired, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    } else {
-        volatile uint32_t *word = address;
-        uint32_t old_word = __atomic_load_n(word, __ATOMIC_RELAXED);
-        do
-            desired = apply(operation, type, old_word, value, compare);
-        while (!__atomic_compare_exchange_n(word, &old_word, (uint32_t)desired, true, __ATOMIC_RELAXED,
-                                            __ATOMIC_RELAXED));
-        old = old_word;
-        desired = (uint32_t)desired;
-    }
+    uint64_t old = load(address, bytes), desired;
+    do
+        desired = apply(operation, type, old, value, compare);
+    while (!replace(address, bytes, &old, &desired));
     /* What changed nothing may be one turn of a loop that waits for another thread, and on a GPU that
      * thread makes progress meanwhile. A minimum or maximum is no way to wait. */
     if (desired == old && operation != SIM_ATOMIC_MIN && operation != SIM_ATOMIC_MAX)

@@ -6,6 +6,8 @@
  * floats through float4 pointers) and -fwrapv (GPU integers wrap), never with -flto. */
 #pragma once
 #include "sim.h"
+#include "vectors.h"
+#include "calls.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,16 +30,6 @@
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
-/* What a thread can ask about itself; PTX calls these the special registers. */
-struct sim_registers {
-    uint3 thread_index;
-    uint3 block_index;
-    dim3 block_size;
-    dim3 grid_size;
-    unsigned char *shared_memory; /* the dynamic kind */
-};
-extern _Thread_local struct sim_registers sim_registers;
-
 #define threadIdx (sim_registers.thread_index)
 #define blockIdx (sim_registers.block_index)
 #define blockDim (sim_registers.block_size)
@@ -45,74 +37,8 @@ extern _Thread_local struct sim_registers sim_registers;
 #define dynamic_shared (sim_registers.shared_memory)
 #define warpSize 32
 
-/* ---- Vector types ---- */
-
-typedef struct __align__(8) int2 {
-    int x, y;
-} int2;
-typedef struct int3 {
-    int x, y, z;
-} int3;
-typedef struct __align__(16) int4 {
-    int x, y, z, w;
-} int4;
-typedef struct __align__(8) uint2 {
-    unsigned x, y;
-} uint2;
-typedef struct __align__(16) uint4 {
-    unsigned x, y, z, w;
-} uint4;
-typedef struct __align__(8) float2 {
-    float x, y;
-} float2;
-typedef struct float3 {
-    float x, y, z;
-} float3;
-typedef struct __align__(16) float4 {
-    float x, y, z, w;
-} float4;
-typedef struct __align__(16) double2 {
-    double x, y;
-} double2;
-
-static inline int2 make_int2(int x, int y) {
-    return (int2){x, y};
-}
-static inline int3 make_int3(int x, int y, int z) {
-    return (int3){x, y, z};
-}
-static inline uint3 make_uint3(unsigned x, unsigned y, unsigned z) {
-    return (uint3){x, y, z};
-}
-static inline int4 make_int4(int x, int y, int z, int w) {
-    return (int4){x, y, z, w};
-}
-static inline uint2 make_uint2(unsigned x, unsigned y) {
-    return (uint2){x, y};
-}
-static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
-    return (uint4){x, y, z, w};
-}
-static inline float2 make_float2(float x, float y) {
-    return (float2){x, y};
-}
-static inline float3 make_float3(float x, float y, float z) {
-    return (float3){x, y, z};
-}
-static inline float4 make_float4(float x, float y, float z, float w) {
-    return (float4){x, y, z, w};
-}
-static inline double2 make_double2(double x, double y) {
-    return (double2){x, y};
-}
-
 /* ---- Barriers and warp operations ---- */
 
-/* A place in a kernel's source. Its address tells two barriers on one line apart. */
-struct sim_site {
-    const char *file;
-    int line;
-};
 #define SIM_HERE                                                                                             \
     ({                                                                                                       \
         static const struct sim_site sim_here = {__FILE__, __LINE__};                                        \
@@ -123,24 +49,10 @@ struct sim_site {
 #define SIM_OPTIONAL(unused, argument_or_default, ...) (argument_or_default)
 #define SIM_ALL_LANES 0xffffffffu
 
-/* Returns how many threads of the block came with a predicate that is not zero. */
-int sim_barrier(const struct sim_site *site, int predicate);
-
 #define __syncthreads() ((void)sim_barrier(SIM_HERE, 0))
 #define __syncthreads_count(predicate) (sim_barrier(SIM_HERE, (predicate) != 0))
 #define __syncthreads_or(predicate) (sim_barrier(SIM_HERE, (predicate) != 0) != 0)
 #define __syncthreads_and(predicate) (sim_barrier(SIM_HERE, (predicate) == 0) == 0)
-
-/* Each waits until all lanes that the mask names have come to the same operation with the same mask.
- * Lanes that a partial last warp does not have need not come. A shuffle from a lane that takes no part
- * gets a value that is undefined on a GPU; here all its bits are ones, which makes a float NaN. */
-enum sim_shuffle { SIM_SHUFFLE_INDEX, SIM_SHUFFLE_UP, SIM_SHUFFLE_DOWN, SIM_SHUFFLE_XOR };
-void sim_warp_barrier(const struct sim_site *site, unsigned mask);
-unsigned sim_ballot(const struct sim_site *site, unsigned mask, int predicate);
-uint64_t sim_shuffle(const struct sim_site *site, unsigned mask, uint64_t value, enum sim_shuffle direction,
-                     int operand, int width);
-/* The lanes that are at this line together, as far as the simulator can bring them there. */
-unsigned sim_active_mask(const struct sim_site *site);
 
 #define __syncwarp(...) sim_warp_barrier(SIM_HERE, SIM_OPTIONAL(_, ##__VA_ARGS__, SIM_ALL_LANES, _))
 #define __ballot_sync(mask, predicate) sim_ballot(SIM_HERE, mask, (predicate) != 0)
@@ -168,54 +80,15 @@ unsigned sim_active_mask(const struct sim_site *site);
 #define __shfl_xor_sync(mask, variable, lane_mask, ...)                                                      \
     SIM_SHUFFLE(SIM_SHUFFLE_XOR, mask, variable, lane_mask, SIM_OPTIONAL(_, ##__VA_ARGS__, warpSize, _))
 
-/* ---- Matrix instructions of a warp: all 32 lanes come together ---- */
-
-/* row[i] becomes the `mine` of lane 8 i + lane / 4: the row of ldmatrix's i-th matrix that this lane reads.
- */
-void sim_matrix_rows(const struct sim_site *site, const void *mine, const void **row);
-
-/* sum += a b for 16 rows, 8 columns and 32 bytes of k; ptx/mma.h says which lane has what. Products
- * are exact, and so is their sum with what was there, which is then cut off to float32, towards zero; a GPU
- * cuts off a little more, where a product is small beside the others. Of float32 factors (tf32) the lower 13
- * bits do not count. */
-enum sim_factors { SIM_FLOAT16_FACTORS, SIM_BFLOAT16_FACTORS, SIM_TF32_FACTORS };
-void sim_mma(const struct sim_site *site, float *sum, const uint32_t *a, const uint32_t *b,
-             enum sim_factors factors);
-
-/* ---- Asynchronous copies from global to shared memory (cp.async) ---- */
-
-/* A copy lands, in order, when its thread waits for the group it was committed in, and no earlier: a
- * kernel that forgets to wait reads old data here too. `valid` false writes zeros and reads nothing. */
-void sim_cp_async(const struct sim_site *site, void *shared, const void *global, unsigned bytes, bool valid);
-void cp_async_commit_group(void);
-void cp_async_wait_group(unsigned groups_in_flight);
-
 #define cp_async_16(shared, global) sim_cp_async(SIM_HERE, shared, global, 16, true)
 #define cp_async_16_or_zero(shared, global, valid) sim_cp_async(SIM_HERE, shared, global, 16, valid)
 #define cp_async_4_or_zero(shared, global, valid) sim_cp_async(SIM_HERE, shared, global, 4, valid)
 
 /* ---- Atomics ---- */
 
-void sim_fence(void);
 #define __threadfence() sim_fence()
 #define __threadfence_block() sim_fence()
 #define __threadfence_system() sim_fence()
-
-enum sim_atomic {
-    SIM_ATOMIC_ADD,
-    SIM_ATOMIC_MIN,
-    SIM_ATOMIC_MAX,
-    SIM_ATOMIC_AND,
-    SIM_ATOMIC_OR,
-    SIM_ATOMIC_XOR,
-    SIM_ATOMIC_EXCHANGE,
-    SIM_ATOMIC_COMPARE_AND_SWAP
-};
-enum sim_type { SIM_INT32, SIM_UINT32, SIM_INT64, SIM_UINT64, SIM_FLOAT, SIM_DOUBLE };
-
-/* Values travel as bits. Returns the old value. Atomic between all threads of the grid. */
-uint64_t sim_atomic(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
-                    volatile void *address, uint64_t value, uint64_t compare);
 
 #define SIM_ATOMIC(operation, pointer, value, compare)                                                       \
     ({                                                                                                       \

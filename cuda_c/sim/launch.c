@@ -1,5 +1,6 @@
 /* A launch from beginning to end: check it, run its blocks, and say how it went. */
 #define _GNU_SOURCE
+#include "crash.h"
 #include "machine.h"
 #include "watch.h"
 #include <pthread.h>
@@ -97,10 +98,12 @@ static cudaError_t run(struct sim_launch *launch) {
         workers = (unsigned)launch->blocks;
     launch->blocks_at_a_time = blocks_at_a_time(launch->blocks, workers);
     atomic_store(&sim_stopping, false);
+    sim_catch_crashes();
     if (watch_launch_begins(launch))
         sim_run_all_blocks(workers);
     else
         sim_report_no_memory();
+    sim_release_crashes();
     watch_launch_ends(launch);
     if (!atomic_load(&launch->reported) && atomic_load(&launch->cut_short))
         sim_report_launch(&launch->report, SIM_INTERRUPTED, "stopped before its end");

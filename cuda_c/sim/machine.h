@@ -28,7 +28,14 @@ enum sim_state {
     SIM_HAS_RETURNED
 };
 
-enum sim_warp_operation { SIM_WARP_BARRIER, SIM_BALLOT, SIM_SHUFFLE, SIM_MATRIX_ROWS, SIM_MMA };
+enum sim_warp_operation {
+    SIM_WARP_BARRIER,
+    SIM_BALLOT,
+    SIM_SHUFFLE,
+    SIM_MATRIX_ROWS,
+    SIM_MMA,
+    SIM_FRAGMENTS
+};
 
 /* What a lane brings to a warp operation, and takes away. */
 struct sim_exchange {
@@ -145,6 +152,10 @@ void sim_meet_for_matrix(const struct sim_site *site, enum sim_warp_operation op
 /* matrix.c: what the last lane of a warp to come does for all of them, whose threads these are */
 void sim_tell_matrix_rows(const struct sim_thread *warp);
 void sim_multiply_matrices(const struct sim_thread *warp);
+float sim_cut_off(double v); /* the float next to v towards zero: v, where it is one */
+
+/* fragments.c */
+void sim_multiply_fragments(const struct sim_thread *warp);
 
 /* copy.c */
 void sim_forget_copies(struct sim_copies *copies);

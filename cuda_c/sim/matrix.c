@@ -58,8 +58,7 @@ static void unpack(uint32_t word, enum sim_factors factors, float *value) {
     }
 }
 
-/* The float next to v towards zero: v, where it is one. */
-static float cut_off(double v) {
+float sim_cut_off(double v) {
     float nearest = (float)v;
     if (fabs((double)nearest) > fabs(v) && !isinf(nearest))
         nearest = nextafterf(nearest, 0.0f);
@@ -93,6 +92,6 @@ void sim_multiply_matrices(const struct sim_thread *warp) {
             for (int column = 0; column < COLUMNS; column++)
                 sum[column] += (double)a[row][k] * b[k][column];
         for (int column = 0; column < COLUMNS; column++)
-            of_lane[row % 8 * 4 + column / 2]->sum[row / 8 * 2 + column % 2] = cut_off(sum[column]);
+            of_lane[row % 8 * 4 + column / 2]->sum[row / 8 * 2 + column % 2] = sim_cut_off(sum[column]);
     }
 }

@@ -39,6 +39,12 @@ static const char *name_of(sim_report_kind kind) {
         return "race";
     case SIM_BLOCK_RACE:
         return "race between blocks";
+    case SIM_ASSERTION:
+        return "assertion";
+    case SIM_TRAP:
+        return "trap";
+    case SIM_CRASH:
+        return "crash";
     default:
         return "no report";
     }

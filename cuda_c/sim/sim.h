@@ -35,7 +35,11 @@ typedef enum sim_report_kind {
     SIM_OUT_OF_BOUNDS = 9,  /* an access outside every argument, array and shared memory; it was not made */
     SIM_UNINITIALISED = 10, /* a read of shared memory that its block has not written */
     SIM_RACE = 11,          /* two threads of a block, the same bytes, a write, and nothing between them */
-    SIM_BLOCK_RACE = 12     /* the same for two blocks of one launch and global memory */
+    SIM_BLOCK_RACE = 12,    /* the same for two blocks of one launch and global memory */
+    /* found by every build: */
+    SIM_ASSERTION = 13, /* assert() of what is false */
+    SIM_TRAP = 14,      /* __trap() */
+    SIM_CRASH = 15      /* the processor refused an access, or a division by zero */
 } sim_report_kind;
 
 /* Why a launch failed. `thread` is the one that waits, calls or accesses memory; `other` is the one it waits
@@ -78,3 +82,6 @@ int sim_get_threads(void);
  * launches. Safe in a signal handler and from any OS thread. It is noticed when a block or a thread
  * starts and at barriers, warp operations and atomics that change nothing; not inside a plain loop. */
 void sim_interrupt(void);
+
+/* The library that a program counter of a report is in, and where there; NULL when it is in none. */
+const char *sim_library_of(unsigned long long pc, unsigned long long *offset);

@@ -39,6 +39,8 @@ static void exchange_values(enum sim_warp_operation operation, struct sim_thread
         sim_tell_matrix_rows(warp);
     if (operation == SIM_MMA)
         sim_multiply_matrices(warp);
+    if (operation == SIM_FRAGMENTS)
+        sim_multiply_fragments(warp);
     for (unsigned left = lanes; left; left &= left - 1) {
         struct sim_thread *thread = &warp[__builtin_ctz(left)];
         unsigned source = thread->exchange.source;

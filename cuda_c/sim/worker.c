@@ -3,6 +3,7 @@
  * The thread that launches is a worker too; the others are started when they are first needed and wait
  * for the next launch. All take blocks from one counter, a few at a time, until there are none left. */
 #define _GNU_SOURCE
+#include "crash.h"
 #include "machine.h"
 #include "watch.h"
 #include <pthread.h>
@@ -68,6 +69,7 @@ static void run_blocks(void) {
         sim_report_no_memory();
         return;
     }
+    sim_have_signal_stack();
     struct sim_worker *worker = sim_worker;
     worker->registers->block_size = launch->block;
     worker->registers->grid_size = launch->grid;

@@ -48,7 +48,8 @@ class KernelFault(RuntimeError):
     """A kernel did what no kernel may do. The message says all; the attributes are for code that asks.
 
     kind: "out of bounds", "misaligned", "uninitialised", "race", "race between blocks", "barrier divergence",
-    "missing lane", "lane not in mask", "shuffle width", "invalid launch", "out of memory" or "interrupted".
+    "missing lane", "lane not in mask", "shuffle width", "invalid launch", "out of memory", "interrupted",
+    "assertion", "trap" or "crash" (the processor refused an access, or a division by zero).
     kernel: its name. file, line: where. block, thread: who, as (x, y, z). index: in elements of the argument
     or array that is meant. other_thread, other_block, other_file, other_line: the other one's, when there are
     two. What does not apply is None.
@@ -82,6 +83,9 @@ KINDS = {
     "SIM_UNINITIALISED": "uninitialised",
     "SIM_RACE": "race",
     "SIM_BLOCK_RACE": "race between blocks",
+    "SIM_ASSERTION": "assertion",
+    "SIM_TRAP": "trap",
+    "SIM_CRASH": "crash",
 }
 
 
@@ -210,7 +214,7 @@ def _find_places(library: str, offsets: set[int]) -> dict[int, Place]:
 
 def _place_of(library, pc: int) -> Place:
     offset = ffi().new("unsigned long long *")
-    file = _string(library.counted_library_of(pc, offset))
+    file = _string(library.sim_library_of(pc, offset))
     return _find_places(file, {offset[0]})[offset[0]] if file else UNKNOWN
 
 
@@ -219,7 +223,7 @@ def places_of(library, counters: set[int]) -> dict[int, Place]:
     by_file: dict[str | None, dict[int, int]] = {}
     for pc in counters:
         offset = ffi().new("unsigned long long *")
-        file = _string(library.counted_library_of(pc, offset))
+        file = _string(library.sim_library_of(pc, offset))
         by_file.setdefault(file, {})[pc] = offset[0]
     found: dict[int, Place] = {}
     for file, offsets in by_file.items():

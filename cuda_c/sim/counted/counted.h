@@ -117,6 +117,3 @@ unsigned long long counted_events_missed(void); /* those beyond `most_events` */
 const counted_event *counted_event_at(unsigned long long index);
 const counted_place *counted_place_at(unsigned index);
 dim3 counted_traced_block(void); /* its size, in threads */
-
-/* The library that a program counter of a report is in, and where there; NULL when it is in none. */
-const char *counted_library_of(unsigned long long pc, unsigned long long *offset);

@@ -134,14 +134,6 @@ void counted_clear(void) {
     launches_kept = 0;
 }
 
-const char *counted_library_of(unsigned long long pc, unsigned long long *offset) {
-    Dl_info info;
-    if (!dladdr((void *)(uintptr_t)pc, &info))
-        return NULL;
-    *offset = pc - (uintptr_t)info.dli_fbase;
-    return info.dli_fname;
-}
-
 /* Takes what the OS threads have counted; their tallies are ready for the next launch afterwards. */
 static counted_instruction *collect(counted_launch *result) {
     counted_instruction *counted = calloc(instruction_count ? instruction_count : 1, sizeof *counted);
@@ -151,7 +143,7 @@ static counted_instruction *collect(counted_launch *result) {
                                            .space = instruction->space,
                                            .operation = instruction->operation,
                                            .bytes = instruction->bytes};
-        counted[i].library = counted_library_of(instruction->pc, &counted[i].offset);
+        counted[i].library = sim_library_of(instruction->pc, &counted[i].offset);
     }
     pthread_mutex_lock(&mutex);
     for (struct recorder *self = all_recorders; self; self = self->next) {

@@ -5,10 +5,13 @@
  * that library's symbol table. */
 #define _GNU_SOURCE
 #include "recorder.h"
+#include <ctype.h>
+#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -110,17 +113,33 @@ static void find_symbol(const char *file, unsigned type, uintptr_t value, struct
     munmap(image, bytes);
 }
 
-/* Compilers name a variable of a function `name.number` or `function.name`. */
+/* Compilers of C name a variable of a function `name.number` or `function.name`; in C++ its name ends in
+ * `E`, its length, and itself. */
 static bool is_in_function(const char *name) {
-    return strchr(name, '.') != NULL;
+    return strchr(name, '.') != NULL || strncmp(name, "_ZZ", 3) == 0;
 }
 
 static void keep_source_name(char *name) {
+    for (char *end = strncmp(name, "_Z", 2) == 0 ? name + strlen(name) : name; end > name; end--) {
+        char *rest;
+        unsigned long length = isdigit((unsigned char)*end) ? strtoul(end, &rest, 10) : 0;
+        if (length > 0 && !isdigit((unsigned char)end[-1]) && length <= strlen(rest)) {
+            memmove(name, rest, length);
+            name[length] = '\0';
+            return;
+        }
+    }
     char *dot = strchr(name, '.');
     if (dot && dot[1] >= '0' && dot[1] <= '9')
         *dot = '\0';
     else if (dot)
         memmove(name, dot + 1, strlen(dot));
+}
+
+/* Where this library is. What it keeps for each OS thread is not shared memory, but for functions' own. */
+static uintptr_t simulator_address(void) {
+    Dl_info info;
+    return dladdr((void *)(uintptr_t)simulator_address, &info) ? (uintptr_t)info.dli_fbase : 0;
 }
 
 static int look_in_library(struct dl_phdr_info *library, size_t size, void *data) {
@@ -131,7 +150,9 @@ static int look_in_library(struct dl_phdr_info *library, size_t size, void *data
         uintptr_t offset = search->address - (uintptr_t)library->dlpi_tls_data;
         if (part->p_type == PT_TLS && library->dlpi_tls_data && offset < part->p_memsz) {
             find_symbol(library->dlpi_name, STT_TLS, offset, search);
-            search->found.space = is_in_function(search->found.name) ? COUNTED_SHARED : COUNTED_NOTHING;
+            bool is_simulator = library->dlpi_addr == simulator_address();
+            search->found.space =
+                is_in_function(search->found.name) || !is_simulator ? COUNTED_SHARED : COUNTED_NOTHING;
             return 1;
         }
         offset = search->address - library->dlpi_addr;

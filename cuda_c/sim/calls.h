@@ -1,0 +1,134 @@
+/* What a kernel calls in the simulator: its own place in the grid, barriers, warp operations, matrix
+ * instructions, asynchronous copies and atomics. Kernels in C reach these by cuda.h, kernels in C++ by
+ * cpp/cuda_runtime.h; each defines uint3 and dim3 before it includes this file. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a thread can ask about itself; PTX calls these the special registers. */
+struct sim_registers {
+    uint3 thread_index;
+    uint3 block_index;
+    dim3 block_size;
+    dim3 grid_size;
+    unsigned char *shared_memory; /* the dynamic kind */
+};
+extern __thread struct sim_registers sim_registers;
+
+/* A place in a kernel's source. Its address tells two barriers on one line apart. */
+struct sim_site {
+    const char *file;
+    int line;
+};
+const struct sim_site *sim_site_at(const char *file, int line); /* the one object for this place */
+
+/* ---- Barriers and warp operations ---- */
+
+/* Returns how many threads of the block came with a predicate that is not zero. */
+int sim_barrier(const struct sim_site *site, int predicate);
+
+/* Each waits until all lanes that the mask names have come to the same operation with the same mask.
+ * Lanes that a partial last warp does not have need not come. A shuffle from a lane that takes no part
+ * gets a value that is undefined on a GPU; here all its bits are ones, which makes a float NaN. */
+enum sim_shuffle { SIM_SHUFFLE_INDEX, SIM_SHUFFLE_UP, SIM_SHUFFLE_DOWN, SIM_SHUFFLE_XOR };
+void sim_warp_barrier(const struct sim_site *site, unsigned mask);
+unsigned sim_ballot(const struct sim_site *site, unsigned mask, int predicate);
+uint64_t sim_shuffle(const struct sim_site *site, unsigned mask, uint64_t value, enum sim_shuffle direction,
+                     int operand, int width);
+/* The lanes that are at this line together, as far as the simulator can bring them there. */
+unsigned sim_active_mask(const struct sim_site *site);
+
+/* ---- Matrix instructions of a warp: all 32 lanes come together ---- */
+
+/* row[i] becomes the `mine` of lane 8 i + lane / 4: the row of ldmatrix's i-th matrix that this lane reads.
+ */
+void sim_matrix_rows(const struct sim_site *site, const void *mine, const void **row);
+
+/* sum += a b for 16 rows, 8 columns and 32 bytes of k; ptx/mma.h says which lane has what. Products
+ * are exact, and so is their sum with what was there, which is then cut off to float32, towards zero; a GPU
+ * cuts off a little more, where a product is small beside the others. Of float32 factors (tf32) the lower 13
+ * bits do not count. */
+enum sim_factors { SIM_FLOAT16_FACTORS, SIM_BFLOAT16_FACTORS, SIM_TF32_FACTORS };
+void sim_mma(const struct sim_site *site, float *sum, const uint32_t *a, const uint32_t *b,
+             enum sim_factors factors);
+
+/* d = a b + c for matrices that a warp holds in fragments (fragments.h says which lane has what); rounded as
+ * above, and to nearest for binary16. Everything is the calling lane's own. */
+enum sim_element {
+    SIM_ELEMENT_FLOAT16,
+    SIM_ELEMENT_BFLOAT16,
+    SIM_ELEMENT_TF32,
+    SIM_ELEMENT_FLOAT,
+    SIM_ELEMENT_DOUBLE,
+    SIM_ELEMENT_INT8,
+    SIM_ELEMENT_UINT8,
+    SIM_ELEMENT_INT32
+};
+struct sim_fragments {
+    int rows, columns, depth;
+    enum sim_element factors, addends, sums;
+    const void *a, *b, *c;
+    void *d;
+};
+void sim_fragment_product(const struct sim_site *site, const struct sim_fragments *mine);
+
+/* ---- Asynchronous copies from global to shared memory (cp.async) ---- */
+
+/* A copy lands, in order, when its thread waits for the group it was committed in, and no earlier: a
+ * kernel that forgets to wait reads old data here too. `valid` false writes zeros and reads nothing. */
+void sim_cp_async(const struct sim_site *site, void *shared, const void *global, unsigned bytes, bool valid);
+void cp_async_commit_group(void);
+void cp_async_wait_group(unsigned groups_in_flight);
+
+/* ---- Atomics ---- */
+
+void sim_fence(void);
+
+enum sim_atomic {
+    SIM_ATOMIC_ADD,
+    SIM_ATOMIC_MIN,
+    SIM_ATOMIC_MAX,
+    SIM_ATOMIC_AND,
+    SIM_ATOMIC_OR,
+    SIM_ATOMIC_XOR,
+    SIM_ATOMIC_EXCHANGE,
+    SIM_ATOMIC_COMPARE_AND_SWAP,
+    SIM_ATOMIC_INCREMENT, /* to 0 after the value */
+    SIM_ATOMIC_DECREMENT  /* to the value after 0, and from above the value */
+};
+enum sim_type {
+    SIM_INT32,
+    SIM_UINT32,
+    SIM_INT64,
+    SIM_UINT64,
+    SIM_FLOAT,
+    SIM_DOUBLE,
+    SIM_UINT16,
+    SIM_FLOAT16,
+    SIM_BFLOAT16
+};
+
+/* Values travel as bits. Returns the old value. Atomic between all threads of the grid. */
+uint64_t sim_atomic(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
+                    volatile void *address, uint64_t value, uint64_t compare);
+
+/* ---- What else a thread can do ---- */
+
+/* Each ends the launch with a report. */
+void sim_assertion_failed(const struct sim_site *site, const char *expression);
+void sim_trap(const struct sim_site *site);
+
+void sim_sleep(void);      /* the other threads of the block get a turn */
+long long sim_clock(void); /* nanoseconds, which stand for cycles */
+
+/* Conversions to and from IEEE's binary16, rounding to nearest even. */
+float sim_float_of_half(uint16_t bits);
+uint16_t sim_half_of_double(double value);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,81 @@
+/* Crashes: an access where no memory is, a local array larger than the stack, a division of integers by zero.
+ *
+ * The handler runs on a stack of its own. It writes the report and abandons the block, as every other fault
+ * does: the fiber that the signal came from is never gone back to. */
+#define _GNU_SOURCE
+#include "crash.h"
+#include "machine.h"
+#include <pthread.h>
+#include <signal.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE};
+enum { SIGNALS = sizeof signals / sizeof *signals };
+
+static struct sigaction program_actions[SIGNALS];
+static unsigned depth;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static uintptr_t instruction_of(const void *context) {
+#if defined(__x86_64__)
+    return (uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+    return (uintptr_t)((const ucontext_t *)context)->uc_mcontext.pc;
+#else
+    (void)context;
+    return 0;
+#endif
+}
+
+static bool is_below_stack(const struct sim_fiber *fiber, uintptr_t address) {
+    uintptr_t stack = (uintptr_t)fiber->stack;
+    return address < stack && stack - address <= (uintptr_t)sysconf(_SC_PAGESIZE);
+}
+
+static void report(int number, uintptr_t address, uintptr_t pc) {
+    /* One byte on, as for a call: debug information is asked for the byte before. */
+    struct sim_access_report access = {.kind = SIM_CRASH, .thread = sim_worker->current, .pc = pc + 1};
+    if (number == SIGFPE)
+        sim_report_access(&access, "divides an integer by zero, which CUDA leaves undefined");
+    if (is_below_stack(sim_worker->fiber, address))
+        sim_report_access(&access, "needs more local memory than the %zu bytes of a simulated thread",
+                          sim_worker->fiber->stack_bytes);
+    sim_report_access(&access, "accesses address %p, where no memory is", (void *)address);
+}
+
+static void handle(int number, siginfo_t *info, void *context) {
+    if (sim_worker && sim_worker->fiber && sim_worker->fiber != &sim_worker->home)
+        report(number, (uintptr_t)info->si_addr, instruction_of(context));
+    /* Not a kernel's: the instruction runs again, with the program's own action. */
+    for (int i = 0; i < SIGNALS; i++)
+        if (signals[i] == number)
+            sigaction(number, &program_actions[i], NULL);
+}
+
+void sim_catch_crashes(void) {
+    pthread_mutex_lock(&mutex);
+    if (depth++ == 0) {
+        struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+        sigemptyset(&action.sa_mask);
+        for (int i = 0; i < SIGNALS; i++)
+            sigaction(signals[i], &action, &program_actions[i]);
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+void sim_release_crashes(void) {
+    pthread_mutex_lock(&mutex);
+    if (--depth == 0)
+        for (int i = 0; i < SIGNALS; i++)
+            sigaction(signals[i], &program_actions[i], NULL);
+    pthread_mutex_unlock(&mutex);
+}
+
+void sim_have_signal_stack(void) {
+    enum { BYTES = 64 << 10 };
+    static _Thread_local unsigned char stack[BYTES] __attribute__((aligned(16)));
+    stack_t now;
+    if (sigaltstack(NULL, &now) == 0 && (now.ss_flags & SS_DISABLE || now.ss_size < BYTES))
+        sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = BYTES}, NULL);
+}

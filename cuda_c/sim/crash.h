@@ -1,0 +1,8 @@
+/* Crashes of kernels, which the processor reports by a signal: a launch that fails, not a process that ends.
+ */
+#pragma once
+
+void sim_catch_crashes(void);   /* from here on */
+void sim_release_crashes(void); /* ends what the last call of sim_catch_crashes() began */
+void sim_have_signal_stack(
+    void); /* for this OS thread: a kernel may have used up the stack that it runs on */
