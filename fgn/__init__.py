@@ -21,7 +21,7 @@ fgn.native      building and loading the C library           fgn.model      pred
 fgn.simulator   counts, faults, the source view              fgn.plot       every picture
 fgn.live        kernels from a cell or a string              fgn.bugs       broken kernels, and what is wrong
 fgn.measure     times, errors, floors, recorded results      fgn.teaching   what the notebooks predict with
-fgn.profiling   Nsight Compute
+fgn.profiling   Nsight Compute                               fgn.puzzles    kernels to write, checked
 """
 
 import importlib
@@ -73,7 +73,10 @@ __all__ = [
 ]
 
 # matplotlib is slow to import, so what needs it is imported when it is first used.
-_PACKAGES = ("bugs", "live", "measure", "model", "native", "plot", "profiling", "simulator", "teaching")
+_PACKAGES = (
+    *("bugs", "live", "measure", "model", "native", "plot", "profiling"),
+    *("puzzles", "simulator", "teaching"),
+)
 
 
 try:

@@ -1,0 +1,206 @@
+"""What a puzzle is: a task, inputs and the right result, a budget, hints, a solution, and wrong attempts.
+
+A solution is a file of CUDA C in `solutions/`. What a learner begins with is made of it: either the lines
+between `// BEGIN SOLUTION` and `// END SOLUTION` are left out, or it is one of the wrong attempts. A wrong
+attempt is the solution with a few words replaced, so that a reader sees what the mistake is.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from fgn.simulator.metrics import BANK_CONFLICTS, GLOBAL_REQUESTS, GLOBAL_SECTORS
+
+FOLDER = Path(__file__).parent / "solutions"
+
+Sizes = dict[str, int]
+
+_REGION = re.compile(r"^( *)// BEGIN SOLUTION:? *(.*)\n(?:.*\n)*?^ *// END SOLUTION\n", re.M)
+_MARKER = re.compile(r"^ *// (?:BEGIN|END) SOLUTION.*\n", re.M)
+
+
+def tiles(count: int, size: int) -> int:
+    """How many tiles of `size` cover `count`."""
+    return -(-count // size)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Budgets
+
+LAUNCHES = "launches"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A number that a kernel may ask of the machine, and no more.
+
+    words: what is counted, in words. metrics: the columns of `fgn.count()` that are added up, ncu's names for
+    them. per: the columns that the sum is divided by, if any. most: the largest number that is allowed.
+    """
+
+    words: str
+    metrics: tuple[str, ...]
+    most: float
+    per: tuple[str, ...] = ()
+
+
+LOADS, STORES, ATOMICS = "ld", "st", "atom"
+_IN_WORDS = {LOADS: "load", STORES: "store", ATOMICS: "atomic"}
+
+
+def sectors_per_request(operation: str, most: float) -> Limit:
+    """Coalescing: 4 sectors of 32 bytes for each request is the least, where each lane takes 4 bytes."""
+    words = f"sectors for each request of a global {_IN_WORDS[operation]}"
+    return Limit(words, (GLOBAL_SECTORS[operation],), most, (GLOBAL_REQUESTS[operation],))
+
+
+def coalesced() -> tuple[Limit, ...]:
+    return sectors_per_request(LOADS, 4), sectors_per_request(STORES, 4)
+
+
+def sectors(operation: str, most: int) -> Limit:
+    return Limit(f"sectors of global {_IN_WORDS[operation]}s", (GLOBAL_SECTORS[operation],), most)
+
+
+def requests(operation: str, most: int) -> Limit:
+    return Limit(f"requests of global {_IN_WORDS[operation]}s", (GLOBAL_REQUESTS[operation],), most)
+
+
+def no_bank_conflicts() -> Limit:
+    return Limit("bank conflicts", (BANK_CONFLICTS[LOADS], BANK_CONFLICTS[STORES]), 0)
+
+
+def barriers(most: int) -> Limit:
+    return Limit("barriers, once for each warp", ("barriers",), most)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Wrong attempts
+
+FAULT, WRONG, OVER_BUDGET = "fault", "wrong numbers", "over budget"
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A mistake that learners make.
+
+    edits: what each piece of the solution's text becomes; None for an attempt that has little in common with
+    the solution, and is a file of its own. kind: how the check fails: a fault, wrong numbers, or over budget.
+    says: words of the check's message, which is the reason that this attempt is shipped for.
+    """
+
+    edits: Mapping[str, str] | None
+    kind: str
+    says: str
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Puzzles
+
+
+@dataclass(frozen=True)
+class Task:
+    """A puzzle, as those who write puzzles describe it; `fgn.puzzles.Puzzle` is what learners use.
+
+    name, title: of the puzzle. kernel: the name of its `__global__` function.
+    text: the task, in about five lines of Markdown.
+    launch: how the kernel is called, as a learner reads it. It is evaluated as it stands, with the kernel,
+        the inputs, the outputs, the sizes, and `tiles(count, size)`, which rounds up.
+    sizes: what the kernel is tried on. between: for each size the bounds that random ones are drawn from.
+    inputs: tensors by name, from the sizes and a generator of random numbers.
+    right: the right outputs by name, from the inputs as float64 tensors (integers stay integers) and the
+        sizes. The outputs' memory is marked before each launch, so that what is never written is noticed.
+    starts_at_zero: whether a kernel finds zeros in the outputs instead, because it adds to them.
+    tolerance: by how much an element may differ from float64: absolute, and relative to the element.
+    allowed: the absolute one, for tasks whose rounding depends on the inputs.
+    budget: limits, counted for the sizes `budget_sizes`.
+    starts_from: the wrong attempt that a learner begins with; None: the solution without its marked lines.
+    hints: from a nudge to nearly the answer.
+    """
+
+    name: str
+    title: str
+    kernel: str
+    text: str
+    launch: str
+    sizes: tuple[Sizes, ...]
+    between: Mapping[str, tuple[int, int]]
+    inputs: Callable[[Sizes, torch.Generator], dict[str, Tensor]]
+    right: Callable[..., dict[str, Tensor]]
+    hints: tuple[str, ...]
+    wrong: Mapping[str, Wrong]
+    budget: tuple[Limit, ...] = ()
+    budget_sizes: Sizes = field(default_factory=dict)
+    starts_at_zero: bool = False
+    starts_from: str | None = None
+    tolerance: float = 1e-5
+    allowed: Callable[[dict[str, Tensor], Sizes], float] | None = None
+    fits: Callable[[Sizes], bool] = lambda sizes: True
+
+    # ---- Texts
+
+    @property
+    def file(self) -> Path:
+        return FOLDER / f"{self.name}.cu"
+
+    def solution(self) -> str:
+        return _MARKER.sub("", self.file.read_text())
+
+    def skeleton(self) -> str:
+        """What a learner begins with. It compiles."""
+        if self.starts_from is not None:
+            return self.attempt(self.starts_from)
+        text, count = _REGION.subn(
+            lambda region: f"{region[1]}// Your code here{': ' if region[2] else '.'}{region[2]}\n",
+            self.file.read_text(),
+        )
+        if count == 0:
+            raise ValueError(f"{self.file.name}: expected lines marked BEGIN SOLUTION, got none")
+        return text
+
+    def attempt(self, name: str) -> str:
+        """The text of a wrong attempt."""
+        edits = self.wrong[name].edits
+        if edits is None:
+            return (FOLDER / f"{self.name}.{name}.cu").read_text()
+        text = self.solution()
+        for old, new in edits.items():
+            if text.count(old) != 1:
+                raise ValueError(
+                    f"{self.name}, {name}: expected {old!r} once, got it {text.count(old)} times"
+                )
+            text = text.replace(old, new)
+        return text
+
+    # ---- Cases
+
+    def all_sizes(self, random_ones: int = 6) -> list[Sizes]:
+        """The sizes to try: those that are listed, and random ones, the same in every run."""
+        chosen = random.Random(self.name)
+        drawn: list[Sizes] = []
+        while len(drawn) < random_ones and self.between:
+            sizes = {name: chosen.randint(*bounds) for name, bounds in self.between.items()}
+            if self.fits(sizes):
+                drawn.append(sizes)
+        return [*self.sizes, *drawn]
+
+    def case(self, sizes: Sizes) -> tuple[dict[str, Tensor], dict[str, Tensor], float]:
+        """The inputs, the right outputs, and by how much an element may differ from them, absolutely."""
+        generator = torch.Generator().manual_seed(zlib.crc32(f"{self.name} {sizes}".encode()))
+        inputs = self.inputs(sizes, generator)
+        exact = {name: x.double() if x.is_floating_point() else x for name, x in inputs.items()}
+        outputs = self.right(**exact, **sizes)
+        return inputs, outputs, self.allowed(inputs, sizes) if self.allowed else self.tolerance
+
+    def call(self, kernel, tensors: Mapping[str, Tensor], sizes: Sizes) -> None:
+        """Launches the kernel as `launch` says."""
+        names = {self.kernel: kernel, "tiles": tiles, **tensors, **sizes}
+        eval(self.launch, {"__builtins__": {}}, names)

@@ -1,0 +1,155 @@
+"""A process beside the notebook's, in which puzzles are checked.
+
+What a learner types may divide an integer by zero, recurse for ever or never end: that ends this process,
+and not the notebook's. `Helper.check()` sends it a puzzle's name and a kernel, and waits for the verdict,
+for a limited time; a process that is lost is replaced at the next check.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import replace
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+
+from fgn.live.kernels import Kernel
+from fgn.puzzles.verdict import CRASHED, ENDLESS, Verdict
+
+# Where fgn itself lies, so that the process imports the same one.
+PACKAGES = Path(__file__).resolve().parents[2]
+_MOST_FILE_BYTES = 64 << 20  # of what a kernel prints; a compiled kernel is much smaller
+_MOST_SHOWN_BYTES = 1 << 16
+_SAYING = {
+    signal.SIGFPE: "an integer was divided by 0, most likely",
+    signal.SIGSEGV: "the stack was used up, by an array or a recursion, most likely",
+    signal.SIGXFSZ: "it printed more than 64 MiB",
+}
+
+_CASE, _VERDICT = "case", "verdict"
+
+
+# ------------------------------------------------------------------------------------------------------------
+# In the helper's process
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
+
+
+def serve(descriptor: int, parent: int) -> None:
+    """What the helper's process does: a verdict for each request, until the other end is closed."""
+    from fgn.puzzles.catalogue import TASKS
+    from fgn.puzzles.judge import judge
+
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_MOST_FILE_BYTES, _MOST_FILE_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    connection = Connection(descriptor)
+    printed = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the process
+    os.dup2(printed.fileno(), 1)
+    c_library = ctypes.CDLL(None)
+    while True:
+        try:
+            name, kernel = connection.recv()
+        except EOFError:
+            return
+        os.truncate(printed.fileno(), 0)
+        os.lseek(1, 0, os.SEEK_SET)
+        try:
+            verdict = judge(TASKS[name], kernel, lambda sizes: connection.send((_CASE, sizes)))
+            c_library.fflush(None)
+            text = os.pread(printed.fileno(), _MOST_SHOWN_BYTES, 0).decode(errors="replace")
+            connection.send((_VERDICT, replace(verdict, printed=text)))
+        except KeyboardInterrupt:
+            return
+
+
+# ------------------------------------------------------------------------------------------------------------
+# In the notebook's process
+
+
+class Helper:
+    """The process, started when it is first needed. One check at a time."""
+
+    def __init__(self):
+        self._process: subprocess.Popen | None = None
+        self._connection: Connection | None = None
+        self._lock = threading.Lock()
+
+    def _start(self) -> None:
+        ours, theirs = Pipe()
+        program = f"from fgn.puzzles.helper import serve; serve({theirs.fileno()}, {os.getpid()})"
+        paths = [str(PACKAGES), os.environ.get("PYTHONPATH", "")]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", program],
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+                "PYTHONWARNINGS": "ignore",
+            },
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # the stop button interrupts the notebook, and the notebook ends this one
+        )
+        theirs.close()
+        self._connection = ours
+
+    def close(self) -> int | None:
+        """Ends the process. Returns its exit status."""
+        if self._process is None:
+            return None
+        process, self._process = self._process, None
+        process.kill()
+        status = process.wait()
+        self._connection.close()
+        return status
+
+    def check(self, name: str, title: str, kernel: Kernel, seconds: float) -> Verdict:
+        """The verdict about a kernel for the puzzle of this name, after at most so many seconds."""
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                self.close()
+                self._start()
+            try:
+                return self._check(name, title, kernel, seconds)
+            except KeyboardInterrupt:
+                self.close()
+                raise
+
+    def _check(self, name: str, title: str, kernel: Kernel, seconds: float) -> Verdict:
+        end, sizes = time.monotonic() + seconds, ""
+        try:
+            self._connection.send((name, kernel))
+            while self._connection.poll(max(0.0, end - time.monotonic())):
+                kind, content = self._connection.recv()
+                if kind == _VERDICT:
+                    return content
+                sizes = content
+        except (EOFError, OSError):
+            return self._crashed(title, sizes)
+        self.close()
+        sentence = f"not done after {seconds:g} seconds, for {sizes}"
+        return Verdict(title, ENDLESS, sentence, ("there may be a loop without an end",))
+
+    def _crashed(self, title: str, sizes: str) -> Verdict:
+        status = self._process.wait()
+        self.close()
+        number = signal.Signals(-status) if status < 0 else None
+        details = [
+            f"its process ended by {number.name}" if number else f"its process ended with status {status}"
+        ]
+        details += [_SAYING[number]] if number in _SAYING else []
+        return Verdict(title, CRASHED, f"ended its process, for {sizes}", tuple(details))

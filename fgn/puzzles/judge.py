@@ -1,0 +1,193 @@
+"""The check of a puzzle: the kernel runs on the simulator that counts, for many sizes.
+
+For each of them: a fault ends the check (a race, an access out of bounds, a missed barrier …), then the
+outputs are compared with float64, and the inputs with what they were. A kernel that is right is counted and
+held against the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from fgn.bugs.diagnosis import NEVER_WRITTEN
+from fgn.live.kernels import Kernel
+from fgn.native.library import BuildError
+from fgn.puzzles.definition import FAULT, LAUNCHES, OVER_BUDGET, WRONG, Limit, Sizes, Task
+from fgn.puzzles.verdict import NOT_BUILT, NOT_LAUNCHED, SOLVED, Counted, Verdict, number
+from fgn.simulator.counted import KernelFault, check, count, count_lines
+
+
+def in_words(sizes: Sizes) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in sizes.items())
+
+
+def _outputs_like(right: Mapping[str, Tensor], starts_at_zero: bool) -> dict[str, Tensor]:
+    """Memory for a kernel's outputs: marked such that what is never written is known."""
+    outputs = {}
+    for name, of in right.items():
+        if starts_at_zero or not of.is_floating_point():
+            outputs[name] = torch.zeros(
+                of.shape, dtype=torch.int32 if not of.is_floating_point() else torch.float32
+            )
+        else:
+            outputs[name] = torch.full(of.shape, NEVER_WRITTEN, dtype=torch.int32).view(torch.float32)
+    return outputs
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Faults
+
+
+def _marked_lines(kernel: Kernel, fault: KernelFault) -> tuple[str, ...]:
+    """The lines of the learner's source that a fault names, with their numbers."""
+    lines = kernel.source.splitlines()
+    places = [(fault.file, fault.line), (fault.other_file, fault.other_line)]
+    named = sorted({line for file, line in places if file == kernel.file and line and line <= len(lines)})
+    return tuple(f"→ line {line}: {lines[line - 1].strip()}" for line in named)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Numbers
+
+
+def _at(index: int, shape: torch.Size) -> str:
+    return str([int(i) for i in torch.unravel_index(torch.tensor(index), shape)])
+
+
+def _value(of: Tensor, index: int) -> str:
+    value = of.flatten()[index]
+    return f"{value.item():.7g}" if of.is_floating_point() else str(value.item())
+
+
+def _wrong_numbers(
+    name: str, came: Tensor, right: Tensor, allowed: float, relative: float
+) -> tuple[str, ...]:
+    """Which elements are wrong, as lines; none when all are right."""
+    if right.is_floating_point():
+        difference = (came.double() - right).abs()
+        far = difference > allowed + relative * right.abs()
+        wrong = torch.where(
+            right.isfinite() & came.isfinite(), far, ~came.double().isclose(right, equal_nan=True)
+        )
+    else:
+        difference = (came - right).abs().double()
+        wrong = came != right
+    if not wrong.any():
+        return ()
+    places = wrong.flatten().nonzero().flatten()
+    first = int(places[0])
+    unwritten = came.view(torch.int32) == NEVER_WRITTEN
+    lines = []
+    if unwritten.any():
+        never = unwritten.flatten().nonzero().flatten()
+        lines.append(
+            f"{len(never)} of {came.numel()} elements of {name} were never written, "
+            f"the first is {name}{_at(int(never[0]), came.shape)}"
+        )
+        places = (wrong & ~unwritten).flatten().nonzero().flatten()
+        if len(places) == 0:
+            return tuple(lines)
+        first = int(places[0])
+    lines.append(
+        f"{name}{_at(first, came.shape)}: expected {_value(right, first)}, got {_value(came, first)} "
+        f"(the first of {len(places)} wrong ones of {came.numel()})"
+    )
+    finite = torch.where(wrong & ~unwritten & difference.isfinite(), difference, -1.0).flatten()
+    largest = int(finite.argmax())
+    if finite[largest] > 0 and largest != first:
+        lines.append(
+            f"{name}{_at(largest, came.shape)}: expected {_value(right, largest)}, "
+            f"got {_value(came, largest)} (the largest difference)"
+        )
+    return tuple(lines)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Budgets
+
+
+def _where(kernel: Kernel, lines, limit: Limit) -> str:
+    """The line of the source that has most of what a limit is about."""
+    own = lines[lines["file"] == kernel.file] if len(lines) else lines
+    if any(metric not in own for metric in (*limit.metrics, *limit.per)) or len(own) == 0:
+        return ""
+    value = own[list(limit.metrics)].sum(axis=1)
+    if limit.per:
+        asked = own[list(limit.per)].sum(axis=1)
+        value = (value / asked).where(asked > 0, 0)
+    worst = value.idxmax()
+    line, text = int(own.loc[worst, "line"]), kernel.source.splitlines()
+    shown = text[line - 1].strip() if line <= len(text) else ""
+    return f"→ {limit.words}: line {line} has most, {number(value[worst])}: {shown}"
+
+
+def _counted(task: Task, kernel: Kernel, call: Callable[[], None]) -> tuple[Counted, ...]:
+    counts = count(call)
+    lines = count_lines(call)
+    rows = []
+    for limit in task.budget:
+        if limit.metrics == (LAUNCHES,):
+            value = float(len(counts))
+        else:
+            value = float(counts[list(limit.metrics)].to_numpy().sum())
+        if limit.per:
+            asked = float(counts[list(limit.per)].to_numpy().sum())
+            value = value / asked if asked else 0.0
+        where = "" if value <= limit.most else _where(kernel, lines, limit)
+        metric = " + ".join(limit.metrics) + (f" / {' + '.join(limit.per)}" if limit.per else "")
+        rows.append(Counted(limit.words, metric, value, limit.most, where))
+    return tuple(rows)
+
+
+# ------------------------------------------------------------------------------------------------------------
+
+
+def judge(task: Task, kernel: Kernel, tell: Callable[[str], None] = lambda sizes: None) -> Verdict:
+    """Whether a kernel solves a task. tell: is called with the sizes, in words, before each of them is tried.
+
+    Nothing that a kernel does wrong raises an exception here.
+    """
+    all_sizes = task.all_sizes()
+    for sizes in all_sizes:
+        words = in_words(sizes)
+        tell(words)
+        inputs, right, allowed = task.case(sizes)
+        given = {name: x.clone() for name, x in inputs.items()}
+        outputs = _outputs_like(right, task.starts_at_zero)
+        try:
+            check(lambda: task.call(kernel, {**given, **outputs}, sizes))  # noqa: B023
+        except KernelFault as fault:
+            sentence = f"{fault.kind}, for {words}"
+            return Verdict(task.title, FAULT, sentence, (str(fault), *_marked_lines(kernel, fault)))
+        except BuildError as error:
+            return Verdict(task.title, NOT_BUILT, "does not compile", (str(error),))
+        except (TypeError, ValueError, RuntimeError) as error:
+            details = (str(error), f"the launch is {task.launch}")
+            return Verdict(task.title, NOT_LAUNCHED, f"cannot be launched, for {words}", details)
+        lines = [
+            line
+            for name, of in right.items()
+            for line in _wrong_numbers(name, outputs[name], of, allowed, task.tolerance)
+        ]
+        lines += [f"the input {name} was changed" for name, x in inputs.items() if not same(x, given[name])]
+        if lines:
+            return Verdict(task.title, WRONG, f"wrong numbers, for {words}", tuple(lines))
+    right_for = f"right for all {len(all_sizes)} sizes that were tried"
+    if not task.budget:
+        return Verdict(task.title, SOLVED, right_for)
+    words = in_words(task.budget_sizes)
+    tell(words)
+    inputs, right, _ = task.case(task.budget_sizes)
+    outputs = _outputs_like(right, task.starts_at_zero)
+    budget = _counted(task, kernel, lambda: task.call(kernel, {**inputs, **outputs}, task.budget_sizes))
+    if all(limit.is_kept for limit in budget):
+        return Verdict(task.title, SOLVED, f"{right_for}, and within the budget", (), budget, words)
+    return Verdict(task.title, OVER_BUDGET, f"{right_for}, but over the budget", (), budget, words)
+
+
+def same(x: Tensor, y: Tensor) -> bool:
+    """Whether two tensors have the same bits."""
+    return torch.equal(x.view(torch.int32), y.view(torch.int32))

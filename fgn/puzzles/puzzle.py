@@ -1,0 +1,157 @@
+"""A puzzle as a learner uses it: `check()`, `hint()`, `solution()`, `draw()`."""
+
+from __future__ import annotations
+
+import html
+import math
+
+from fgn.live.kernels import Kernel, kernel
+from fgn.native.source import Source
+from fgn.puzzles import store
+from fgn.puzzles.catalogue import TASKS, find
+from fgn.puzzles.helper import Helper
+from fgn.puzzles.judge import in_words
+from fgn.puzzles.verdict import NOTHING, Verdict, number
+
+_helper = Helper()
+
+
+def _from_the_notebook(name: str):
+    """What a notebook has under this name; None where there is none, or no notebook."""
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    return shell.user_ns.get(name) if shell else None
+
+
+def _progress() -> str:
+    records = store.load()
+    solved = sum(records[name].solved for name in TASKS if name in records)
+    return f"{solved} of {len(TASKS)} puzzles solved"
+
+
+class Solution:
+    """A puzzle's solution and what is counted of it."""
+
+    def __init__(self, source: str, verdict: Verdict):
+        self.source, self.verdict = Source(source), verdict
+
+    def __str__(self) -> str:
+        return f"{self.source}\n{self.verdict}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self.source._repr_html_() + self.verdict._repr_html_()
+
+
+class Hint(str):
+    """A hint that a notebook shows as text."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f'<div style="white-space:pre-wrap">{html.escape(self)}</div>'
+
+
+class Puzzle:
+    """A task for a kernel of one's own, checked on the simulator; no GPU is needed.
+
+    name, title: its name, for `fgn.puzzles.get()`, and its title. text: the task, in Markdown. launch: how
+    the kernel is called. skeleton: the CUDA C to begin with.
+    """
+
+    def __init__(self, name: str):
+        self._task = find(name)
+
+    @property
+    def name(self) -> str:
+        return self._task.name
+
+    @property
+    def title(self) -> str:
+        return self._task.title
+
+    @property
+    def text(self) -> str:
+        return self._task.text.strip()
+
+    @property
+    def launch(self) -> str:
+        return self._task.launch
+
+    @property
+    def skeleton(self) -> Source:
+        return Source(self._task.skeleton())
+
+    @property
+    def budget(self) -> tuple[str, ...]:
+        """The limits in words, one a line; none where only the numbers count."""
+        return tuple(f"at most {number(limit.most)} {limit.words}" for limit in self._task.budget)
+
+    def __repr__(self) -> str:
+        lines = [self.title, "", self.text, "", f"launch: {self.launch}"]
+        if self.budget:
+            lines.append(f"budget, for {in_words(self._task.budget_sizes)}: {'; '.join(self.budget)}")
+        return "\n".join(lines)
+
+    def check(self, kernel: Kernel | None = None, seconds: float = 60.0) -> Verdict:
+        """Tries a kernel on many sizes, and says whether it is right, free of faults and within the budget.
+
+        kernel: of a `%%cuda` cell or of `fgn.kernel()`; by default the notebook's kernel that has the name
+        the task asks for. seconds: after so many the check is given up. It runs in a process of its own,
+        which a kernel may end or keep busy. TypeError if `kernel` is no kernel, ValueError if `seconds` is
+        not a positive number.
+        """
+        __tracebackhide__ = True
+        if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+            raise ValueError(f"seconds: expected a positive number, got {seconds!r}")
+        expected = self._task.kernel
+        if kernel is None:
+            kernel = _from_the_notebook(expected)
+            if kernel is None:
+                sentence = f"there is no kernel {expected} yet; run the cell that begins with %%cuda first"
+                return Verdict(self.title, NOTHING, sentence)
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"kernel: expected a kernel of a %%cuda cell, got {type(kernel).__name__}")
+        verdict = _helper.check(self.name, self.title, kernel, seconds)
+        record = store.load().get(self.name, store.Record())
+        record.checks += 1
+        if verdict:
+            record.solved, record.source = True, kernel.source
+        store.save(self.name, record)
+        return _with_progress(verdict)
+
+    def hint(self, which: int | None = None) -> Hint:
+        """The next hint, or the one of that number, from 1 on. ValueError where there is none."""
+        hints = self._task.hints
+        record = store.load().get(self.name, store.Record())
+        if which is None:
+            which = min(record.hints + 1, len(hints))
+        if not isinstance(which, int) or not 1 <= which <= len(hints):
+            raise ValueError(f"which: expected 1 to {len(hints)}, got {which!r}")
+        record.hints = max(record.hints, which)
+        store.save(self.name, record)
+        return Hint(f"Hint {which} of {len(hints)}: {hints[which - 1]}")
+
+    def solution(self) -> Solution:
+        """A solution, and what is counted of it."""
+        record = store.load().get(self.name, store.Record())
+        record.read_solution = record.read_solution or not record.solved
+        store.save(self.name, record)
+        source = self._task.solution()
+        solution = kernel(source, self._task.kernel)
+        return Solution(source, _helper.check(self.name, self.title, solution, 60.0))
+
+    def draw(self):
+        """The drawing that belongs to the task, as a matplotlib Figure."""
+        from fgn.plot import puzzle_drawings as drawn
+
+        return drawn.draw(self.name)
+
+
+def _with_progress(verdict: Verdict) -> Verdict:
+    from dataclasses import replace
+
+    return replace(verdict, progress=_progress())

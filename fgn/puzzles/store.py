@@ -1,0 +1,72 @@
+"""A learner's progress, in one small JSON file.
+
+The file is `puzzles.json` in `$XDG_DATA_HOME/fgn`, by default in `~/.local/share/fgn`; the environment
+variable `FGN_PUZZLES` names another one. For each puzzle it has how often it was checked, whether it is
+solved, the source that solved it, how many hints were read, and whether the solution was read first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+
+@dataclass
+class Record:
+    """What is kept about one puzzle."""
+
+    checks: int = 0
+    solved: bool = False
+    source: str = ""
+    hints: int = 0
+    read_solution: bool = False
+
+
+def path() -> Path:
+    """Where the file is, or will be."""
+    if os.environ.get("FGN_PUZZLES"):
+        return Path(os.environ["FGN_PUZZLES"])
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "fgn" / "puzzles.json"
+
+
+def _record(values) -> Record:
+    """What a file has about one puzzle; whatever does not belong there is left out."""
+    known = {each.name: type(each.default) for each in fields(Record)}
+    values = values if isinstance(values, dict) else {}
+    return Record(**{name: value for name, value in values.items() if type(value) is known.get(name)})
+
+
+# What could not be saved is kept for as long as the session lives.
+_unsaved: dict[str, Record] = {}
+
+
+def load() -> dict[str, Record]:
+    """All records, by the puzzles' names. A file that cannot be read counts as an empty one."""
+    try:
+        content = json.loads(path().read_text())
+    except (OSError, ValueError):
+        content = {}
+    content = content if isinstance(content, dict) else {}
+    return {name: _record(values) for name, values in content.items()} | _unsaved
+
+
+def save(name: str, record: Record) -> None:
+    """Replaces what is kept about a puzzle. Warns once if the file cannot be written."""
+    records = load() | {name: record}
+    target = path()
+    temporary = target.with_name(f"{target.name}.{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps({key: asdict(value) for key, value in records.items()}, indent=1))
+        temporary.replace(target)
+    except OSError as error:
+        if not _unsaved:
+            warnings.warn(f"the progress of the puzzles is not saved: {error}", stacklevel=3)
+        _unsaved[name] = record
+        with suppress(OSError):
+            temporary.unlink()

@@ -1,0 +1,170 @@
+"""The first puzzles: a thread for each element, a guard, a loop, and neighbours that read neighbours."""
+
+from __future__ import annotations
+
+import torch
+
+from fgn.puzzles.definition import FAULT, OVER_BUDGET, WRONG, Task, Wrong, coalesced
+
+
+def _one_vector(sizes, generator):
+    return {"x": torch.randn(sizes["n"], generator=generator)}
+
+
+def _two_vectors(sizes, generator):
+    return {name: torch.randn(sizes["n"], generator=generator) for name in ("x", "y")}
+
+
+def _scaled_rows(sizes, generator):
+    rows, columns = sizes["rows"], sizes["columns"]
+    return {
+        "x": torch.randn(rows, columns, generator=generator),
+        "scale": torch.randn(rows, generator=generator),
+    }
+
+
+MAP = Task(
+    name="map",
+    title="Map",
+    kernel="twice",
+    text="""
+Double every element: `y[i] = 2 * x[i]`.
+
+The launch is one block of `n` threads, and every thread runs the same kernel. What tells them apart is
+`threadIdx.x`, which is 0 in the first thread and `n - 1` in the last. Thread *i* computes element *i*.
+""",
+    launch="twice[1, n](y, x)",
+    sizes=({"n": 1}, {"n": 8}, {"n": 1024}),
+    between={"n": (2, 1023)},
+    inputs=_one_vector,
+    right=lambda x, n: {"y": 2 * x},
+    budget=coalesced(),
+    budget_sizes={"n": 1024},
+    hints=(
+        "Every thread needs a number of its own. Which built-in variable has it?",
+        "The kernel needs one statement; there is no loop in it.",
+        "Read x[threadIdx.x], and write twice that to y[threadIdx.x].",
+    ),
+    wrong={
+        "counts_from_one": Wrong(
+            {"int i = threadIdx.x;": "int i = threadIdx.x + 1;"}, FAULT, "out of bounds"
+        ),
+        "one_thread_only": Wrong({"y[i] =": "if (i == 0)\n        y[i] ="}, WRONG, "were never written"),
+        "adds_two": Wrong({"2.0f * x[i]": "2.0f + x[i]"}, WRONG, "y[0]: expected"),
+    },
+)
+
+GUARD = Task(
+    name="guard",
+    title="Guard",
+    kernel="relu",
+    text="""
+`y[i]` is `x[i]` where that is positive, and 0 elsewhere.
+
+`n` no longer fits into one block. The launch has enough blocks of 256 threads to cover all elements, so the
+last block has threads too many: they must not touch memory. Every thread knows its block's number
+`blockIdx.x`, the threads of a block `blockDim.x`, and its own number in the block, `threadIdx.x`.
+""",
+    launch="relu[tiles(n, 256), 256](y, x, n)",
+    sizes=({"n": 1}, {"n": 256}, {"n": 257}, {"n": 1000}),
+    between={"n": (2, 3000)},
+    inputs=_one_vector,
+    right=lambda x, n: {"y": x.relu()},
+    budget=coalesced(),
+    budget_sizes={"n": 2048},
+    hints=(
+        "First find the number of the thread among all threads of all blocks.",
+        "int i = blockIdx.x * blockDim.x + threadIdx.x; this can be n or more. What may such a thread do?",
+        "if (i < n) y[i] = x[i] > 0.0f ? x[i] : 0.0f;",
+    ),
+    wrong={
+        "no_guard": Wrong({"if (i < n)\n        ": ""}, FAULT, "out of bounds"),
+        "guard_one_too_far": Wrong({"i < n": "i <= n"}, FAULT, "out of bounds"),
+        "block_forgotten": Wrong(
+            {"blockIdx.x * blockDim.x + threadIdx.x": "threadIdx.x"}, WRONG, "were never written"
+        ),
+    },
+)
+
+GRID_STRIDE = Task(
+    name="grid_stride",
+    title="Grid stride",
+    kernel="axpy",
+    text="""
+`z[i] = a * x[i] + y[i]` for all `n` elements, with only 4 blocks of 64 threads, however large `n` is.
+
+So every thread computes several elements, in a loop. Which ones is up to you, and it matters: the 32 lanes
+of a warp should always be at 32 neighbouring elements, because then one request of the warp takes 4 sectors
+of 32 bytes and no more.
+""",
+    launch="axpy[4, 64](z, 2.5, x, y, n)",
+    sizes=({"n": 1}, {"n": 256}, {"n": 257}, {"n": 4096}),
+    between={"n": (2, 5000)},
+    inputs=_two_vectors,
+    right=lambda x, y, n: {"z": 2.5 * x + y},
+    budget=coalesced(),
+    budget_sizes={"n": 4096},
+    hints=(
+        "Begin with the thread's number in the whole grid. How far is it to the thread's next element?",
+        "There are gridDim.x * blockDim.x threads. If each goes on by as many, no element is left out or "
+        "done twice.",
+        "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) …",
+    ),
+    wrong={
+        "one_element_each": Wrong(
+            {"for (int i = first; i < n; i += threads)": "int i = first;\n    if (i < n && i < threads)"},
+            WRONG,
+            "were never written",
+        ),
+        "a_chunk_each": Wrong(
+            {
+                "for (int i = first; i < n; i += threads)": "int chunk = (n + threads - 1) / threads;\n    "
+                "for (int i = first * chunk; i < n && i < (first + 1) * chunk; i++)"
+            },
+            OVER_BUDGET,
+            "sectors for each request of a global load",
+        ),
+        "no_end": Wrong({"i < n": "i <= n"}, FAULT, "out of bounds"),
+    },
+)
+
+COALESCING = Task(
+    name="coalescing",
+    title="Coalescing",
+    kernel="scale_rows",
+    text="""
+Multiply every row of a matrix by a number of its own: `y[row, column] = scale[row] * x[row, column]`.
+
+The kernel below is right. But it asks memory for 8 times as much as it needs: neighbouring lanes work on
+neighbouring *rows*, and in memory these lie `columns` floats apart, so that every lane has a sector of 32
+bytes to itself. Give neighbouring lanes neighbouring columns. The matrix lies in memory row by row: element
+(row, column) is at `row * columns + column`.
+""",
+    launch="scale_rows[tiles(rows * columns, 256), 256](y, x, scale, rows, columns)",
+    sizes=({"rows": 1, "columns": 1}, {"rows": 33, "columns": 7}, {"rows": 5, "columns": 300}),
+    between={"rows": (1, 60), "columns": (1, 60)},
+    inputs=_scaled_rows,
+    right=lambda x, scale, rows, columns: {"y": scale[:, None] * x},
+    budget=coalesced(),
+    budget_sizes={"rows": 64, "columns": 64},
+    starts_from="lanes_down_a_column",
+    hints=(
+        "Only two lines are to change: those that make row and column of the thread's number i.",
+        "From one lane to the next i grows by one. Which of row and column should then grow by one?",
+        "int row = i / columns; int column = i % columns;",
+    ),
+    wrong={
+        "lanes_down_a_column": Wrong(
+            {"row = i / columns": "row = i % rows", "column = i % columns": "column = i / rows"},
+            OVER_BUDGET,
+            "sectors for each request of a global load",
+        ),
+        "rows_for_columns": Wrong(
+            {"row = i / columns": "row = i / rows", "column = i % columns": "column = i % rows"},
+            WRONG,
+            "were never written",
+        ),
+    },
+)
+
+TASKS = (MAP, GUARD, GRID_STRIDE, COALESCING)

@@ -1,0 +1,166 @@
+"""Puzzles: solutions pass, wrong attempts fail for their reasons, and nothing typed ends a session."""
+
+import json
+import re
+import warnings
+
+import pytest
+
+import fgn
+from fgn.puzzles import store, verdict
+from fgn.puzzles.catalogue import NOTEBOOKS, TASKS
+from fgn.puzzles.definition import FAULT, FOLDER, OVER_BUDGET, WRONG, Wrong
+from fgn.puzzles.helper import Helper
+from fgn.puzzles.judge import judge
+
+ATTEMPTS = [(task.name, attempt) for task in TASKS.values() for attempt in task.wrong]
+
+
+@pytest.fixture(autouse=True)
+def progress(tmp_path, monkeypatch):
+    """A file of its own for the progress that a test makes."""
+    monkeypatch.setenv("FGN_PUZZLES", str(tmp_path / "puzzles.json"))
+    return tmp_path / "puzzles.json"
+
+
+def judged(name, source):
+    return judge(TASKS[name], fgn.kernel(source, TASKS[name].kernel))
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_each_solution_passes_its_own_check(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = judged(name, TASKS[name].solution())
+    assert found, str(found)
+    assert len(found.budget) == len(TASKS[name].budget)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_each_skeleton_compiles_without_a_warning_and_is_not_solved(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = judged(name, TASKS[name].skeleton())
+    assert found.kind in (FAULT, WRONG, OVER_BUDGET), str(found)
+    assert "SOLUTION" not in TASKS[name].skeleton()
+
+
+@pytest.mark.parametrize(("name", "attempt"), ATTEMPTS)
+@pytest.mark.filterwarnings("ignore:.*unused")
+def test_each_wrong_attempt_fails_for_its_reason(name, attempt):
+    task = TASKS[name]
+    wrong = task.wrong[attempt]
+    found = judged(name, task.attempt(attempt))
+    assert found.kind == wrong.kind, str(found)
+    if wrong.kind == OVER_BUDGET:
+        assert wrong.says in [limit.words for limit in found.budget if not limit.is_kept], str(found)
+        assert re.search(r"→ .*: line \d+ has most", str(found)) or "barriers" in wrong.says
+    else:
+        assert wrong.says in str(found)
+    if wrong.kind == FAULT:
+        assert re.search(r"→ line \d+: \S", str(found)), str(found)
+    text = str(found) + found._repr_html_()
+    assert "Traceback" not in text and "fgn/" not in text
+
+
+def test_puzzles_are_complete():
+    assert len(TASKS) == sum(map(len, NOTEBOOKS.values())) >= 24
+    kernels = [task.kernel for task in TASKS.values()]
+    assert len(set(kernels)) == len(kernels), "a notebook would check the kernel of another puzzle"
+    attempts = {f"{task.name}.{name}" for task in TASKS.values() for name in task.wrong}
+    for path in FOLDER.iterdir():
+        assert path.stem in TASKS or path.stem in attempts, path
+    for task in TASKS.values():
+        assert task.wrong and len(task.hints) >= 3 and task.sizes
+        assert all(isinstance(wrong, Wrong) for wrong in task.wrong.values())
+        assert len(task.all_sizes()) > len(task.sizes) and task.all_sizes() == task.all_sizes()
+        assert not task.budget or task.budget_sizes
+        assert f"{task.kernel}[" in task.launch
+
+
+# What ends a process or never ends: an integer division by 0, a recursion, a loop, a call of the C library.
+HARMFUL = {
+    "int zero = x[0] != x[0]; y[0] = 1 / zero;": (verdict.CRASHED, "divided by 0"),
+    "volatile float big[1 << 24]; big[threadIdx.x] = 1.0f; y[0] = big[0];": (verdict.CRASHED, "stack"),
+    "exit(3);": (verdict.CRASHED, "status 3"),
+    "while (x[0] == x[0]) {}": (verdict.ENDLESS, "loop without an end"),
+}
+
+
+def test_nothing_a_learner_types_ends_the_session():
+    helper = Helper()
+
+    def checked(body):
+        source = f"#include <stdlib.h>\n__global__ void twice(float *y, const float *x) {{ {body} }}"
+        return helper.check("map", "Map", fgn.kernel(source), 6.0)
+
+    try:
+        for body, (kind, words) in HARMFUL.items():
+            found = checked(body)
+            assert found.kind == kind and words in str(found) and "n = 1" in str(found), str(found)
+        assert checked("y[threadIdx.x] = 2 * x[threadIdx.x];")
+    finally:
+        helper.close()
+
+
+def test_what_a_kernel_prints_is_shown(monkeypatch):
+    source = (
+        '__global__ void twice(float *y, const float *x) { printf("thread %d\\n", threadIdx.x); y[0] = 0; }'
+    )
+    found = fgn.puzzles.get("map").check(fgn.kernel(source))
+    assert not found and "thread 0" in str(found) and "thread 0" in found._repr_html_()
+
+
+def test_progress_hints_and_solution(progress):
+    puzzle = fgn.puzzles.get("map")
+    task = TASKS["map"]
+    assert str(puzzle.hint()).endswith(task.hints[0]) and str(puzzle.hint()).endswith(task.hints[1])
+    found = puzzle.check(fgn.kernel(task.skeleton()))
+    assert not found and "0 of" in str(found)
+    assert puzzle.check(fgn.kernel(task.solution()))
+    kept = json.loads(progress.read_text())["map"]
+    assert kept == {
+        "checks": 2,
+        "solved": True,
+        "source": task.solution(),
+        "hints": 2,
+        "read_solution": False,
+    }
+    assert task.solution() in str(puzzle.solution())
+    assert not store.load()["map"].read_solution  # it had been solved before
+    assert fgn.puzzles.progress().axes
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"map": 3}', '{"map": {"checks": "x", "solved": 1}}'])
+def test_a_damaged_file_of_progress_counts_as_empty(progress, content):
+    progress.write_text(content)
+    assert store.load().get("map", store.Record()) == store.Record()
+    assert fgn.puzzles.get("map").hint(3)
+    assert store.load()["map"].hints == 3
+
+
+def test_progress_that_cannot_be_written_is_kept_for_the_session(progress, monkeypatch):
+    progress.write_text("")
+    monkeypatch.setenv("FGN_PUZZLES", str(progress / "puzzles.json"))
+    monkeypatch.setattr(store, "_unsaved", {})
+    with pytest.warns(UserWarning, match="not saved"):
+        fgn.puzzles.get("map").hint()
+    assert store.load()["map"].hints == 1
+
+
+def test_wrong_arguments():
+    with pytest.raises(ValueError, match=r"name: expected one of map, guard, .*, got 'mapp'"):
+        fgn.puzzles.get("mapp")
+    puzzle = fgn.puzzles.get("map")
+    with pytest.raises(TypeError, match="kernel: expected a kernel"):
+        puzzle.check(3)
+    with pytest.raises(ValueError, match="seconds"):
+        puzzle.check(seconds=0)
+    with pytest.raises(ValueError, match="which: expected 1 to 3, got 9"):
+        puzzle.hint(9)
+    assert puzzle.check().kind == verdict.NOTHING
+    other = fgn.kernel("__global__ void twice(float *y, int n) { y[0] = n; }")
+    found = puzzle.check(other)
+    assert found.kind == verdict.NOT_LAUNCHED and "twice[1, n](y, x)" in str(found)
+    broken = fgn.kernel("__global__ void twice(float *y, const float *x) { y[0] = z; }")
+    assert puzzle.check(broken).kind == verdict.NOT_BUILT
