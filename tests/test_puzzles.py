@@ -36,7 +36,8 @@ def test_each_solution_passes_its_own_check(name):
     assert len(found.budget) == len(TASKS[name].budget)
 
 
-@pytest.mark.parametrize("name", TASKS)
+# A skeleton that is a wrong attempt is tried as such.
+@pytest.mark.parametrize("name", [task.name for task in TASKS.values() if task.starts_from is None])
 def test_each_skeleton_compiles_without_a_warning_and_is_not_solved(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -53,7 +54,8 @@ def test_each_wrong_attempt_fails_for_its_reason(name, attempt):
     found = judged(name, task.attempt(attempt))
     assert found.kind == wrong.kind, str(found)
     if wrong.kind == OVER_BUDGET:
-        assert wrong.says in [limit.words for limit in found.budget if not limit.is_kept], str(found)
+        exceeded = [limit.words for limit in found.budget if not limit.is_kept]
+        assert any(wrong.says in words for words in exceeded), str(found)
         assert re.search(r"→ .*: line \d+ has most", str(found)) or "barriers" in wrong.says
     else:
         assert wrong.says in str(found)
@@ -80,7 +82,7 @@ def test_puzzles_are_complete():
 
 # What ends a process or never ends: an integer division by 0, a recursion, a loop, a call of the C library.
 HARMFUL = {
-    "int zero = x[0] != x[0]; y[0] = 1 / zero;": (verdict.CRASHED, "divided by 0"),
+    "int zero = (int)(x[0] * 0.0f); y[0] = 1 / zero;": (verdict.CRASHED, "divided by 0"),
     "volatile float big[1 << 24]; big[threadIdx.x] = 1.0f; y[0] = big[0];": (verdict.CRASHED, "stack"),
     "exit(3);": (verdict.CRASHED, "status 3"),
     "while (x[0] == x[0]) {}": (verdict.ENDLESS, "loop without an end"),

@@ -51,8 +51,12 @@ def board(notebooks: dict[str, list[tuple[str, object]]]) -> Figure:
     )
     for index, (state, colour) in enumerate(COLOURS.items()):
         place = index * most / len(COLOURS)
-        axis.add_patch(FancyBboxPatch((place, len(notebooks) + 0.2), 0.2, 0.2, boxstyle="square,pad=0", facecolor=colour,
-                                      edgecolor=LARGEST_LIMIT_COLOUR, linewidth=0.6))  # fmt: skip
+        axis.add_patch(
+            FancyBboxPatch(
+                (place, len(notebooks) + 0.2), 0.2, 0.2, boxstyle="square,pad=0",
+                facecolor=colour, edgecolor=LARGEST_LIMIT_COLOUR, linewidth=0.6,
+            )
+        )  # fmt: skip
         axis.text(place + 0.28, len(notebooks) + 0.3, state, va="center", fontsize=9)
     axis.set_axis_off()
     return figure

@@ -16,13 +16,16 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 
 from fgn.live.kernels import Kernel
+from fgn.native.library import COUNTED_SIMULATOR
 from fgn.puzzles.verdict import CRASHED, ENDLESS, Verdict
 
+_SECONDS_TO_START = 120.0  # in which torch is imported
 # Where fgn itself lies, so that the process imports the same one.
 PACKAGES = Path(__file__).resolve().parents[2]
 _MOST_FILE_BYTES = 64 << 20  # of what a kernel prints; a compiled kernel is much smaller
@@ -33,7 +36,7 @@ _SAYING = {
     signal.SIGXFSZ: "it printed more than 64 MiB",
 }
 
-_CASE, _VERDICT = "case", "verdict"
+_READY, _CASE, _VERDICT = "ready", "case", "verdict"
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -59,6 +62,7 @@ def serve(descriptor: int, parent: int) -> None:
     printed = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the process
     os.dup2(printed.fileno(), 1)
     c_library = ctypes.CDLL(None)
+    connection.send((_READY, ""))
     while True:
         try:
             name, kernel = connection.recv()
@@ -88,6 +92,7 @@ class Helper:
         self._lock = threading.Lock()
 
     def _start(self) -> None:
+        COUNTED_SIMULATOR.build()  # here, where a progress bar can be seen
         ours, theirs = Pipe()
         program = f"from fgn.puzzles.helper import serve; serve({theirs.fileno()}, {os.getpid()})"
         paths = [str(PACKAGES), os.environ.get("PYTHONPATH", "")]
@@ -106,6 +111,11 @@ class Helper:
         )
         theirs.close()
         self._connection = ours
+        with suppress(EOFError, OSError):
+            if ours.poll(_SECONDS_TO_START) and ours.recv()[0] == _READY:
+                return
+        status = self.close()
+        raise RuntimeError(f"the process that checks puzzles did not start (exit status {status})")
 
     def close(self) -> int | None:
         """Ends the process. Returns its exit status."""
@@ -120,10 +130,10 @@ class Helper:
     def check(self, name: str, title: str, kernel: Kernel, seconds: float) -> Verdict:
         """The verdict about a kernel for the puzzle of this name, after at most so many seconds."""
         with self._lock:
-            if self._process is None or self._process.poll() is not None:
-                self.close()
-                self._start()
             try:
+                if self._process is None or self._process.poll() is not None:
+                    self.close()
+                    self._start()
                 return self._check(name, title, kernel, seconds)
             except KeyboardInterrupt:
                 self.close()
