@@ -12,6 +12,7 @@
  *
  * Next (gradient_2_fused.cu): one pass that reads v and dy once and writes G once. */
 #include "backward/backward.h"
+#include "shared/apply_operators.h"
 #include "shared/pointwise_slopes.h"
 
 #define THREADS 256

@@ -11,7 +11,7 @@
 #include "shared/element.h"
 #include "shared/rung.h"
 #include "shared/moments.h"
-#include "shared/pointwise.h"
+#include "shared/apply_operators.h"
 #include "ptx/cluster.h"
 #include "ptx/cp_async.h"
 #include "ptx/griddepcontrol.h"

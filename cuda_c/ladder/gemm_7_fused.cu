@@ -12,7 +12,7 @@
  * Next (gemm_8_one_kernel.cu): the norm too. */
 #include "ladder/ladder.h"
 #include "ladder/parked_tile.h"
-#include "shared/pointwise.h"
+#include "shared/apply_operators.h"
 
 /* Values a thread works on together, to have something to do while one waits. */
 #define ROWS_AT_ONCE 8

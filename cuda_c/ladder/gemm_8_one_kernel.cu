@@ -14,7 +14,7 @@
  * where the product has in_features / 21 loads and in_features multiply-adds. */
 #include "ladder/ladder.h"
 #include "ladder/parked_tile.h"
-#include "shared/pointwise.h"
+#include "shared/apply_operators.h"
 #include "shared/quad.h"
 #include "shared/team.h"
 

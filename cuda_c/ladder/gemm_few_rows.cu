@@ -15,7 +15,7 @@
  * Next to rung 7, whose place it takes where a tile of 128x128 would be too large: the operators before the
  * norm are in the epilogue, and group_norm_2_block.cu does the rest. */
 #include "ladder/ladder.h"
-#include "shared/pointwise.h"
+#include "shared/apply_operators.h"
 #include "shared/quad.h"
 #include "shared/team.h"
 

@@ -18,7 +18,7 @@
 #include "shared/element.h"
 #include "shared/plan.h"
 #include "shared/moments.h"
-#include "shared/pointwise.h"
+#include "shared/apply_operators.h"
 #include "shared/quad.h"
 #include "shared/team.h"
 

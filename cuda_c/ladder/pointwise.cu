@@ -7,7 +7,7 @@
  * Limit: memory bandwidth, and for small tensors the launch itself. No way of writing this kernel helps much;
  * not launching it does (gemm_7_fused.cu, group_norm_2_block.cu). */
 #include "ladder/ladder.h"
-#include "shared/pointwise.h"
+#include "shared/apply_operators.h"
 
 #define THREADS 256
 

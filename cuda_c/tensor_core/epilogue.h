@@ -7,7 +7,7 @@
 
 #include "shared/element.h"
 #include "shared/epilogue.h"
-#include "shared/pointwise.h"
+#include "shared/apply_operators.h"
 #include "shared/quad_norm.h"
 #include "tensor_core/tile_product.h"
 

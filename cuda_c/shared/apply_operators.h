@@ -1,0 +1,50 @@
+/* A chain's list of pointwise operators, applied to values of y that a thread holds in registers.
+ *
+ * A value's place in y says which element of a channel vector, or of a tensor like y, the value meets. What
+ * each operator computes is in shared/pointwise.h. */
+#pragma once
+
+#include "shared/pointwise.h"
+
+/* value[i] is in row `row` + i * row_step and channel `channel` + i * channel_step. */
+struct value_place {
+    int64_t row;
+    int64_t channel;
+    int row_step;
+    int channel_step;
+    int64_t rows; /* of y: for values of later rows, which nobody stores, the last row's operands are read */
+};
+
+/* The element of the operator's tensor, (rows, channels) of y's type, that a value meets. */
+static __forceinline__ __device__ float
+tensor_operand(const struct operators *list, const fgn_pointwise *step, int64_t row, int64_t channel) {
+    int64_t index = row * list->channels + channel;
+    if (list->type == FGN_FLOAT32)
+        return ((const float *)step->tensor)[index];
+    uint16_t bits = ((const uint16_t *)step->tensor)[index];
+    return list->type == FGN_FLOAT16 ? float_of_float16(bits) : float_of_bfloat16(bits);
+}
+
+static __forceinline__ __device__ void add_tensor(const struct operators *list, const fgn_pointwise *step,
+                                                  float *value, int count, struct value_place at) {
+#pragma unroll
+    for (int i = 0; i < count; i++) {
+        int64_t row = at.row + (int64_t)i * at.row_step;
+        if (row >= at.rows)
+            row = at.rows - 1;
+        value[i] += tensor_operand(list, step, row, at.channel + (int64_t)i * at.channel_step);
+    }
+}
+
+static __forceinline__ __device__ void apply_operators(const struct operators *list, float *value, int count,
+                                                       struct value_place at) {
+#pragma unroll 1
+    for (int i = 0; i < list->count; i++) {
+        const fgn_pointwise *step = &list->step[i];
+        if (step->kind == FGN_ADD_TENSOR)
+            add_tensor(list, step, value, count, at);
+        else
+            apply_operator_with(step, value, count, (const float *)step->channel + at.channel, evenly_spaced,
+                                at.channel_step);
+    }
+}
