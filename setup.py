@@ -48,6 +48,9 @@ def build_simulators(folder: Path):
 
 class BuildWithData(build_py):
     def run(self):
+        if not self.editable_mode:
+            # What an earlier build has left there may no longer be a part of fgn.
+            shutil.rmtree(Path(self.build_lib) / "fgn", ignore_errors=True)
         super().run()
         if self.editable_mode:
             return

@@ -5,7 +5,8 @@
 #include "shared/plan.h"
 
 /* The rungs that the rules know; the others are taken in the order of the table. */
-extern const struct rung one_kernel_rung, few_rows_float32_rung, tensor_core_rung, hopper_rung, few_rows_rung;
+extern const struct rung naive_rung, register_tile_rung, one_kernel_rung, few_rows_float32_rung,
+    tensor_core_rung, hopper_rung, few_rows_rung;
 
 /* A product with fewer operations is done before a tensor core kernel's fixed costs are paid. */
 #define FEWEST_TENSOR_OPERATIONS 1e9
@@ -49,20 +50,54 @@ static double nanoseconds_of(const struct rung *rung, const fgn_chain *chain, co
     return plan.nanoseconds;
 }
 
+/* ---- The simulator ----
+ *
+ * What is fast on a GPU is not fast on a simulator of one, which pays for each thread and each multiply-add,
+ * and for those as well that fill up a tile. So there the choice is for the simulator's own time. */
+
+/* Multiply-adds of tiles that are whole: so many rows by so many columns, in steps of so many k. */
+static double whole(const fgn_chain *chain, int rows, int columns, int step_k) {
+    return ceil((double)chain->batch / rows) * rows * ceil((double)chain->out_features / columns) * columns *
+           ceil((double)chain->in_features / step_k) * step_k;
+}
+
+/* About what a rung takes on one core, fitted to its processor time at twelve shapes from 1x16->64 to
+ * 64x512->512; 0: not known. */
+static double nanoseconds_on_simulator(const struct rung *rung, const fgn_chain *chain) {
+    double outputs = (double)chain->batch * chain->out_features;
+    if (rung == &naive_rung)
+        return 110.0 * outputs + 1.0 * whole(chain, 1, 1, 1);
+    if (rung == &register_tile_rung)
+        return 50.0 * outputs + 1.0 * whole(chain, 64, 64, 16);
+    if (rung == &tensor_core_rung)
+        return 70.0 * outputs + 3.4 * whole(chain, 128, 256, 64);
+    if (rung == &few_rows_rung)
+        return 150.0 * outputs + 4.2 * whole(chain, 16, 32, 64);
+    return 0.0;
+}
+
+static bool is_faster_on_simulator(const struct rung *rung, const struct rung *than, const fgn_chain *chain) {
+    double takes = nanoseconds_on_simulator(rung, chain), best = nanoseconds_on_simulator(than, chain);
+    return takes > 0.0 && (best == 0.0 || takes < best);
+}
+
+/* ---- GPUs ---- */
+
 /* Whether a version is faster than the best of those before it in the table: the last rung without tensor
  * cores wherever its tiles fill the GPU, and few_rows_float32 where they do not; those with tensor cores
  * wherever there is work for them, and few_rows where that work would leave most of the GPU idle or wait for
- * memory. The simulator has no tensor cores: there the ordinary rungs are faster. */
+ * memory. */
 static bool is_faster(const struct rung *rung, const struct rung *than, const fgn_chain *chain,
                       const fgn_device *device) {
+    if (is_simulator(device))
+        return is_faster_on_simulator(rung, than, chain);
     if (rung == &one_kernel_rung)
         return !has_few_tiles(chain->batch, chain->out_features);
     if (rung == &few_rows_float32_rung)
         return has_few_tiles(chain->batch, chain->out_features);
     if (!has_tensor_cores(rung))
         return true;
-    if (is_simulator(device) ||
-        (rung == &tensor_core_rung && is_float32_accurate(chain) && !has_fast_tensor_cores(device)))
+    if (rung == &tensor_core_rung && is_float32_accurate(chain) && !has_fast_tensor_cores(device))
         return false;
     if (rung == &few_rows_rung)
         return nanoseconds_of(rung, chain, device) < nanoseconds_in_tiles(than, chain);

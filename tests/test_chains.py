@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 
 import pytest
 import torch
@@ -34,6 +35,8 @@ def chain_of(kinds) -> Chain:
 
 KINDS = list(POINTWISE)
 EVERY_OPERATOR = [chain_of(KINDS[first : first + 5]) for first in range(0, len(KINDS), 5)]
+
+CPU = torch.device("cpu")
 
 every_version = pytest.mark.parametrize("version", VERSIONS)
 every_chain = pytest.mark.parametrize("name", CHAINS)
@@ -174,21 +177,51 @@ def test_empty_batch(name, device):
         assert y.shape == (0, 48) and y.dtype == torch.float32 and y.device == x.device
 
 
+# What is fastest on a GPU, and what the simulator itself is fastest with.
 DEFAULTS = {
-    "few tiles": (Shape(9, 20, 48, 4), "few_rows_float32"),
-    "groups wider than a tile": (Shape(1100, 8, 1024, 4), "fused"),
-    "many tiles of narrow groups": (Shape(1100, 8, 1024, 64), "one_kernel"),
+    "few tiles": (Shape(9, 20, 48, 4), "few_rows_float32", "naive"),
+    "groups wider than a tile": (Shape(1100, 8, 1024, 4), "fused", "register_tile"),
+    "many tiles of narrow groups": (Shape(1100, 8, 1024, 64), "one_kernel", "register_tile"),
 }
 
 
 @pytest.mark.parametrize("case", DEFAULTS)
 @pytest.mark.values
 def test_the_default_version(case, device):
-    shape, expected = DEFAULTS[case]
+    shape, on_gpu, on_simulator = DEFAULTS[case]
+    expected = on_simulator if device.type == "cpu" else on_gpu
     chain = with_groups(CHAINS["gemm_biasadd_hardtanh_mish_groupnorm"], shape.groups)
     x, parameters = random_inputs(chain, shape, device)
     default = fgn.chain_forward(chain, x, parameters)
     assert torch.equal(default, fgn.chain_forward(chain, x, parameters, expected))
+
+
+@pytest.mark.parametrize(
+    "shape, dtype",
+    [
+        (Shape(64, 512, 512, 8), torch.float32),
+        (Shape(1, 2, 1 << 14, 16), torch.float32),
+        (Shape(1, 900, 70, 7), torch.float32),
+        (Shape(8, 512, 256, 8), torch.bfloat16),
+        (Shape(256, 8, 256, 16), torch.bfloat16),
+    ],
+    ids=str,
+)
+def test_the_simulators_default_is_fast_on_the_simulator(shape, dtype):
+    chain = with_groups(CHAINS["gemm_groupnorm_hardtanh"], shape.groups)
+    x, parameters = random_inputs(chain, shape, CPU)
+    parameters["weight"] = parameters["weight"].to(dtype)
+
+    def seconds(version) -> float:
+        fgn.chain_forward(chain, x.to(dtype), parameters, version)
+        begin = time.process_time()
+        fgn.chain_forward(chain, x.to(dtype), parameters, version)
+        return time.process_time() - begin
+
+    versions = ("naive", "register_tile", "vectorized")
+    if dtype != torch.float32:
+        versions = ("tensor_core", "few_rows")
+    assert seconds(None) < 3 * min(seconds(version) for version in versions) + 1e-3
 
 
 @every_version

@@ -136,8 +136,9 @@ def _place(weight: Tensor, size: int) -> tuple:
 
 
 def _stream(weight: Tensor) -> int:
+    """What orders the calls that share memory: a stream; on the simulator, which has none, the thread."""
     if weight.device.type != "cuda":
-        return 0
+        return threading.get_ident()
     return torch.cuda.current_stream(weight.device).cuda_stream
 
 
