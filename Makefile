@@ -13,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/*/*.h cuda_c/*/*.cu cuda_c/sim/*.c \
-	cuda_c/sim/counted/*.h cuda_c/sim/counted/*.c bugs/*.cu bugs/right/*.cu \
+	cuda_c/sim/*/*.h cuda_c/sim/*/*.c bugs/*.cu bugs/right/*.cu \
 	tests/agreement/*.cu tests/faults/*.cu fgn/puzzles/solutions/*.cu)
 SANITIZER_RUNTIME = $(shell $(CC) -print-file-name=libasan.so) $(shell $(CC) -print-file-name=libstdc++.so)
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(shutil.which(COMPILER) is None, reason="needs a 
 
 
 def compile_c(output, *arguments):
-    sources = sorted(map(str, SIMULATOR.glob("*.c")))
+    sources = sorted(str(path) for pattern in ("*.c", "hopper/*.c") for path in SIMULATOR.glob(pattern))
     command = [COMPILER, *FLAGS, INCLUDES, *arguments, *sources, "-o", str(output), "-lm", "-pthread"]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr

@@ -27,8 +27,6 @@
 #define TILE_COLUMNS 128
 #define BLOCK_THREADS (2 * WARPGROUP)
 
-#ifdef __CUDACC__
-
 #define CHUNK_BYTES 16
 #define ROW_CHUNKS (ROW_BYTES / CHUNK_BYTES)
 #define ROWS_AT_ONCE (BLOCK_THREADS / ROW_CHUNKS) /* that the block loads by one instruction */
@@ -112,10 +110,6 @@ static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const v
     cudaError_t error = launch_hopper_1_wgmma_kernel(grid_of(product), block_of(product), 0, stream, args);
     return error == cudaSuccess ? launch_norm(plan, chain, workspace, y, stream) : error;
 }
-
-#else
-#define forward NULL /* the simulator has no wgmma */
-#endif
 
 static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
     (void)device;

@@ -37,8 +37,6 @@ struct ring_memory {
     uint64_t full[STAGES];
 };
 
-#ifdef __CUDACC__
-
 #include "ptx/mbarrier.h"
 
 struct tma_args {
@@ -113,10 +111,6 @@ static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const v
                                            args);
     return error == cudaSuccess ? launch_norm(plan, chain, workspace, y, stream) : error;
 }
-
-#else
-#define forward NULL /* the simulator has no TMA and no wgmma */
-#endif
 
 static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
     (void)device;

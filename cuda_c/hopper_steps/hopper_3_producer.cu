@@ -41,8 +41,6 @@ struct ring_memory {
     uint64_t empty[STAGES];
 };
 
-#ifdef __CUDACC__
-
 #include "ptx/mbarrier.h"
 
 #define PRODUCER_REGISTERS 24
@@ -141,10 +139,6 @@ static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const v
                                                 stream, args);
     return error == cudaSuccess ? launch_norm(plan, chain, workspace, y, stream) : error;
 }
-
-#else
-#define forward NULL /* the simulator has no TMA and no wgmma */
-#endif
 
 static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
     (void)device;

@@ -22,8 +22,6 @@
  * Next (hopper_6_norm.cu): the norm in the epilogue. */
 #include "hopper_steps/persistent.h"
 
-#ifdef __CUDACC__
-
 #include "shared/launchers.h"
 
 struct persistent_args {
@@ -81,10 +79,6 @@ static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const v
                                               stream, product->cluster, args);
     return error == cudaSuccess ? launch_norm(plan, chain, workspace, y, stream) : error;
 }
-
-#else
-#define forward NULL /* the simulator has no TMA and no wgmma */
-#endif
 
 static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
     fgn_launch *product = plan_persistent(chain, device, "hopper_5_persistent_kernel", plan);

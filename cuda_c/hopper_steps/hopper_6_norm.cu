@@ -22,8 +22,6 @@
  * tiles of one consumer, in turn (ping-pong): one normalises while the other one multiplies. */
 #include "hopper_steps/persistent.h"
 
-#ifdef __CUDACC__
-
 #include "shared/element.h"
 #include "shared/launchers.h"
 #include "shared/quad_norm.h"
@@ -150,10 +148,6 @@ static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const v
     return launch_hopper_6_norm_kernel(grid_of(product), block_of(product), product->shared_bytes, stream,
                                        product->cluster, args);
 }
-
-#else
-#define forward NULL /* the simulator has no TMA and no wgmma */
-#endif
 
 static const char *refusal(const fgn_chain *chain, const fgn_device *device) {
     const char *reason = step_refusal(chain, device);

@@ -19,8 +19,6 @@ struct ring_memory {
     uint64_t empty[STAGES];
 };
 
-#ifdef __CUDACC__
-
 #include "ptx/mbarrier.h"
 
 #define PRODUCER_REGISTERS 24
@@ -124,12 +122,11 @@ static inline bool describe_product(struct product *product, const fgn_chain *ch
                            TILE_COLUMNS / CLUSTER);
 }
 
-#endif
-
 /* As many clusters as the GPU holds, and no more than there are pairs of tiles. */
 static inline fgn_launch *plan_persistent(const fgn_chain *chain, const fgn_device *device,
                                           const char *kernel, fgn_plan *plan) {
-    int64_t most_blocks = device->multiprocessors / CLUSTER * CLUSTER;
+    int64_t clusters = device->multiprocessors / CLUSTER;
+    int64_t most_blocks = (clusters > 0 ? clusters : 1) * CLUSTER; /* a simulator may have one OS thread */
     fgn_launch *launch = plan_product(chain, plan, kernel, BLOCK_THREADS, TILE_COLUMNS, STAGES);
     plan_clusters(chain, launch, TILE_COLUMNS);
     if (launch->tiles > most_blocks)

@@ -27,8 +27,6 @@ struct epilogue {
     int64_t out_features;
 };
 
-#ifdef __CUDACC__
-
 #include "ptx/registers.h"
 #include "ptx/shared_address.h"
 #include "ptx/tma.h"
@@ -37,7 +35,7 @@ struct epilogue {
 
 /* The library is built for other architectures too, which lack these instructions; refusal() keeps the
  * kernels from being launched there. */
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDACC__)
 #define HAS_HOPPER_INSTRUCTIONS true
 #else
 #define HAS_HOPPER_INSTRUCTIONS false
@@ -136,11 +134,9 @@ static inline cudaError_t launch_norm(const fgn_plan *plan, const fgn_chain *cha
     return group_norm_2_block.launch(&plan->launch[1], &norm, NULL, stream);
 }
 
-#endif
-
 /* What all six steps ask for. */
 static inline const char *step_refusal(const fgn_chain *chain, const fgn_device *device) {
-    if (device->major != 9 || device->minor != 0)
+    if (!is_simulator(device) && (device->major != 9 || device->minor != 0))
         return "a GPU of compute capability 9.0";
     if (chain->type != FGN_BFLOAT16)
         return "bfloat16";

@@ -1,7 +1,7 @@
 /* Clusters of blocks (compute capability 9.0): the blocks of a cluster run at the same time, wait for each
  * other and reach each other's shared memory. The functions are named after the instructions.
  *
- * PTX ISA, sections "barrier.cluster", "mapa" and "st.async". The simulator has clusters of one block. */
+ * PTX ISA, sections "barrier.cluster", "mapa" and "st.async". */
 #pragma once
 
 #include "shared/portable.h"
@@ -65,11 +65,13 @@ static __device__ __forceinline__ void st_async(uint32_t to, float a, float b, u
 
 #else
 
-static inline void barrier_cluster(void) {}
+#include "ptx/shared_address.h"
 
-static inline float4 ld_shared_cluster_float4(const float *shared, uint32_t rank) {
-    (void)rank;
-    return *(const float4 *)shared;
-}
+#define mapa(address, rank) sim_mapa(SIM_HERE, address, rank)
+#define cluster_ctarank() sim_cluster_rank()
+#define barrier_cluster() sim_cluster_barrier(SIM_HERE, true)
+#define barrier_cluster_relaxed() sim_cluster_barrier(SIM_HERE, false)
+#define ld_shared_cluster_float4(shared, rank) sim_load_from_block(SIM_HERE, shared, rank)
+#define st_async(to, a, b, barrier) sim_st_async(SIM_HERE, to, a, b, barrier)
 
 #endif

@@ -110,5 +110,11 @@ static __forceinline__ __device__ void cp_async_wait_all(void) {
 #else
 
 #define cp_async_once_16_or_zero(shared, global, valid) cp_async_16_or_zero(shared, global, valid)
+#define cp_async_4_partly(shared, global, bytes) sim_cp_async_partly(SIM_HERE, shared, global, 4, bytes)
+
+static inline void cp_async_wait_all(void) {
+    cp_async_commit_group();
+    cp_async_wait_group(0);
+}
 
 #endif

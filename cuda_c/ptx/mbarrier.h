@@ -3,11 +3,12 @@
  *
  * A phase of an mbarrier ends when as many threads have arrived as mbarrier_init() said and when all bytes
  * that were announced have been written. The phases are told apart by their parity: 0, 1, 0, 1, ... A thread
- * that waits names the parity of the phase whose end it waits for. PTX ISA, section "mbarrier". For the GPU
- * only. */
+ * that waits names the parity of the phase whose end it waits for. PTX ISA, section "mbarrier". */
 #pragma once
 
 #include "ptx/cluster.h"
+
+#ifdef __CUDACC__
 
 static __device__ __forceinline__ void mbarrier_init(uint32_t barrier, uint32_t arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
@@ -44,3 +45,16 @@ static __device__ __forceinline__ void mbarrier_wait(uint32_t barrier, uint32_t 
                  "r"(parity)
                  : "memory");
 }
+
+#else
+
+#define mbarrier_init(barrier, arrivals) sim_mbarrier_init(SIM_HERE, barrier, arrivals)
+#define mbarrier_arrive_expect_tx(barrier, bytes) sim_mbarrier_arrive(SIM_HERE, barrier, bytes)
+#define mbarrier_arrive(barrier) sim_mbarrier_arrive(SIM_HERE, barrier, 0)
+#define mbarrier_arrive_cluster(barrier, rank)                                                               \
+    sim_mbarrier_arrive(SIM_HERE, sim_mapa(SIM_HERE, barrier, rank), 0)
+#define mbarrier_wait(barrier, parity) sim_mbarrier_wait(SIM_HERE, barrier, parity)
+
+static inline void fence_mbarrier_init(void) {}
+
+#endif

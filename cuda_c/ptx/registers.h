@@ -1,8 +1,10 @@
 /* What a kernel can say about registers: which values a warp has once, and how warpgroups share the registers
- * of a multiprocessor. For the GPU only. */
+ * of a multiprocessor. */
 #pragma once
 
-#include <stdint.h>
+#include "shared/portable.h"
+
+#ifdef __CUDACC__
 
 /* A value that is the same in all lanes of the warp, and known to be: the compiler may keep it, and what is
  * computed of it, in the registers that a warp has once, and compute it once. All 32 lanes together. */
@@ -22,3 +24,20 @@ static __device__ __forceinline__ void hold_registers(float *v, int count) {
  * threads of a warpgroup execute it together. */
 #define setmaxnreg_dec(count) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count))
 #define setmaxnreg_inc(count) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count))
+
+#else
+
+#include "sim/hopper/hopper.h"
+
+static inline uint32_t uniform(uint32_t value) {
+    return value;
+}
+
+static inline void hold_registers(float *v, int count) {
+    (void)v, (void)count;
+}
+
+#define setmaxnreg_dec(count) sim_setmaxnreg(SIM_HERE, count)
+#define setmaxnreg_inc(count) sim_setmaxnreg(SIM_HERE, count)
+
+#endif

@@ -1,9 +1,19 @@
 /* How PTX instructions name shared memory: a 32-bit offset in the block's own window. PTX ISA, section "State
- * spaces". For the GPU only. */
+ * spaces". */
 #pragma once
 
-#include <stdint.h>
+#include "shared/portable.h"
+
+#ifdef __CUDACC__
 
 static __device__ __forceinline__ uint32_t shared_address(const void *pointer) {
     return (uint32_t)__cvta_generic_to_shared(pointer);
 }
+
+#else
+
+#include "sim/hopper/hopper.h"
+
+#define shared_address(pointer) sim_shared_address(SIM_HERE, pointer)
+
+#endif

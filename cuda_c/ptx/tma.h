@@ -2,14 +2,14 @@
  * a matrix from global into shared memory. The copy then runs by itself and counts its bytes in an mbarrier,
  * where those who read the box wait for it: mbarrier_wait(). The functions are named after the instructions.
  *
- * PTX ISA, section "cp.async.bulk.tensor"; CUDA driver API, section "Tensor Map Object Management". For the
- * GPU only. */
+ * PTX ISA, section "cp.async.bulk.tensor"; CUDA driver API, section "Tensor Map Object Management". */
 #pragma once
 
+#include "shared/portable.h"
+
+#ifdef __CUDACC__
+
 #include <cuda.h>
-#include <cuda_runtime.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 static __device__ __forceinline__ void prefetch_tensormap(const CUtensorMap *map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
@@ -54,6 +54,23 @@ cp_async_bulk_tensor_blocks_multicast(uint32_t to, const CUtensorMap *map, int c
                  : "memory");
 }
 
+#else
+
+#include "sim/hopper/hopper.h"
+#include "sim/hopper/tensor_map.h"
+
+#define prefetch_tensormap(map) ((void)(map))
+#define cp_async_bulk_tensor(to, map, column, row, barrier)                                                  \
+    sim_tensor_copy(SIM_HERE, to, map, 2, (const int[]){column, row}, barrier, 0)
+#define cp_async_bulk_tensor_multicast(to, map, column, row, barrier, blocks)                                \
+    sim_tensor_copy(SIM_HERE, to, map, 2, (const int[]){column, row}, barrier, blocks)
+#define cp_async_bulk_tensor_blocks(to, map, column, block, barrier)                                         \
+    sim_tensor_copy(SIM_HERE, to, map, 5, (const int[]){column, 0, 0, 0, block}, barrier, 0)
+#define cp_async_bulk_tensor_blocks_multicast(to, map, column, block, barrier, blocks)                       \
+    sim_tensor_copy(SIM_HERE, to, map, 5, (const int[]){column, 0, 0, 0, block}, barrier, blocks)
+
+#endif
+
 /* ---- The host's side ---- */
 
 typedef CUresult (*tensor_map_encoder)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
@@ -63,12 +80,16 @@ typedef CUresult (*tensor_map_encoder)(CUtensorMap *, CUtensorMapDataType, cuuin
 
 /* The driver's cuTensorMapEncodeTiled, asked for at run time: the library then loads without a driver. */
 static inline tensor_map_encoder find_tensor_map_encoder(void) {
+#ifndef __CUDACC__
+    return cuTensorMapEncodeTiled; /* the simulator's own */
+#else
     void *function = NULL;
     cudaDriverEntryPointQueryResult found;
     if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
                                          &found) != cudaSuccess)
         return NULL;
     return found == cudaDriverEntryPointSuccess ? (tensor_map_encoder)function : NULL;
+#endif
 }
 
 /* Describes a tensor to TMA: `rank` sizes, the first of elements that follow each other in memory, the

@@ -3,11 +3,12 @@
  *
  * wgmma runs beside the threads' other instructions. The order of calls is: wgmma_fence(), then some
  * wgmma_m64*, then wgmma_commit_group(), then wgmma_wait_group() before the sums are used or the shared
- * memory is written. PTX ISA, section "Asynchronous Warpgroup Level Matrix Instructions". For the GPU only.
- */
+ * memory is written. PTX ISA, section "Asynchronous Warpgroup Level Matrix Instructions". */
 #pragma once
 
-#include <stdint.h>
+#include "shared/portable.h"
+
+#ifdef __CUDACC__
 
 /* Makes what this thread has stored in shared memory visible to wgmma and TMA, which reach shared memory on a
  * way of their own (the async proxy). A barrier of the threads follows. */
@@ -28,6 +29,18 @@ static __device__ __forceinline__ void wgmma_commit_group(void) {
 /* Waits until at most `groups` (a constant) of the latest groups are still running. */
 #define wgmma_wait_group(groups) asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups) : "memory")
 
+#else
+
+#include "sim/hopper/hopper.h"
+
+#define fence_proxy_async() sim_fence_proxy_async(SIM_HERE)
+#define wgmma_commit_group() sim_wgmma_commit()
+#define wgmma_wait_group(groups) sim_wgmma_wait(SIM_HERE, groups)
+
+static inline void wgmma_fence(void) {}
+
+#endif
+
 /* How wgmma finds a tile: rows of 128 bytes along k, in atoms of 8 rows that TMA has swizzled
  * (CU_TENSOR_MAP_SWIZZLE_128B). `address` is 1024-byte aligned, plus 32 bytes for each step along k. Fields
  * in units of 16 bytes: the address, the distance of neighbouring atoms (1024 bytes), the swizzle mode. */
@@ -45,6 +58,8 @@ static __device__ __forceinline__ uint64_t descriptor_plus(uint64_t descriptor, 
 /* sum (+)= x w^T, asynchronously. Of the 64 x N results a thread has those of two rows, 8 apart, and of two
  * neighbouring columns in every eight: sum[i] belongs to row warp * 16 + lane / 4 + i / 2 % 2 * 8 and to
  * column i / 4 * 8 + lane % 4 * 2 + i % 2. With `accumulate` 0, sum is overwritten. */
+
+#ifdef __CUDACC__
 
 static __device__ __forceinline__ void wgmma_m64n128k16_f16(float *sum, uint64_t x, uint64_t w,
                                                             int accumulate) {
@@ -114,3 +129,14 @@ static __device__ __forceinline__ void wgmma_m64n128k8_tf32(float *sum, uint64_t
                    "+f"(sum[60]), "+f"(sum[61]), "+f"(sum[62]), "+f"(sum[63])
                  : "l"(x), "l"(w), "r"(accumulate));
 }
+
+#else
+
+#define wgmma_m64n128k16_f16(sum, x, w, accumulate)                                                          \
+    sim_wgmma(SIM_HERE, sum, 128, SIM_FLOAT16_FACTORS, x, w, accumulate)
+#define wgmma_m64n128k16_bf16(sum, x, w, accumulate)                                                         \
+    sim_wgmma(SIM_HERE, sum, 128, SIM_BFLOAT16_FACTORS, x, w, accumulate)
+#define wgmma_m64n128k8_tf32(sum, x, w, accumulate)                                                          \
+    sim_wgmma(SIM_HERE, sum, 128, SIM_TF32_FACTORS, x, w, accumulate)
+
+#endif

@@ -1,8 +1,10 @@
 /* wgmma for tiles of w^T with 64 and with 96 columns; ptx/wgmma.h has that for 128 and says how the sums lie.
- * For the GPU only. */
+ */
 #pragma once
 
-#include <stdint.h>
+#include "shared/portable.h"
+
+#ifdef __CUDACC__
 
 static __device__ __forceinline__ void wgmma_m64n64k16_f16(float *sum, uint64_t x, uint64_t w,
                                                            int accumulate) {
@@ -108,3 +110,22 @@ static __device__ __forceinline__ void wgmma_m64n96k8_tf32(float *sum, uint64_t 
                    "+f"(sum[42]), "+f"(sum[43]), "+f"(sum[44]), "+f"(sum[45]), "+f"(sum[46]), "+f"(sum[47])
                  : "l"(x), "l"(w), "r"(accumulate));
 }
+
+#else
+
+#include "sim/hopper/hopper.h"
+
+#define wgmma_m64n64k16_f16(sum, x, w, accumulate)                                                           \
+    sim_wgmma(SIM_HERE, sum, 64, SIM_FLOAT16_FACTORS, x, w, accumulate)
+#define wgmma_m64n64k16_bf16(sum, x, w, accumulate)                                                          \
+    sim_wgmma(SIM_HERE, sum, 64, SIM_BFLOAT16_FACTORS, x, w, accumulate)
+#define wgmma_m64n64k8_tf32(sum, x, w, accumulate)                                                           \
+    sim_wgmma(SIM_HERE, sum, 64, SIM_TF32_FACTORS, x, w, accumulate)
+#define wgmma_m64n96k16_f16(sum, x, w, accumulate)                                                           \
+    sim_wgmma(SIM_HERE, sum, 96, SIM_FLOAT16_FACTORS, x, w, accumulate)
+#define wgmma_m64n96k16_bf16(sum, x, w, accumulate)                                                          \
+    sim_wgmma(SIM_HERE, sum, 96, SIM_BFLOAT16_FACTORS, x, w, accumulate)
+#define wgmma_m64n96k8_tf32(sum, x, w, accumulate)                                                           \
+    sim_wgmma(SIM_HERE, sum, 96, SIM_TF32_FACTORS, x, w, accumulate)
+
+#endif

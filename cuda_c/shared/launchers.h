@@ -39,19 +39,20 @@
             config.numAttrs = 1;                                                                             \
         })
 
-#else
+#else /* on the simulator no launch begins early */
 
-#define LAUNCHER_WITH(kernel, args_type, parameter)                                                          \
+#define LAUNCHER_WITH(kernel, args_type, parameter, cluster)                                                 \
     static void enter_##kernel(const void *args) {                                                           \
         kernel(*(const args_type *)args);                                                                    \
     }                                                                                                        \
     static cudaError_t launch_##kernel(dim3 grid, dim3 block, size_t dynamic_shared_bytes,                   \
                                        cudaStream_t stream, parameter, args_type args) {                     \
         (void)stream, (void)with;                                                                            \
-        return sim_launch(#kernel, __FILE__, enter_##kernel, &args, grid, block, dynamic_shared_bytes);      \
+        return sim_launch_clusters(#kernel, __FILE__, enter_##kernel, &args, grid, block,                    \
+                                   dynamic_shared_bytes, cluster);                                           \
     }
 
-#define CLUSTER_LAUNCHER(kernel, args_type) LAUNCHER_WITH(kernel, args_type, int with)
-#define EARLY_LAUNCHER(kernel, args_type) LAUNCHER_WITH(kernel, args_type, bool with)
+#define CLUSTER_LAUNCHER(kernel, args_type) LAUNCHER_WITH(kernel, args_type, int with, (unsigned)with)
+#define EARLY_LAUNCHER(kernel, args_type) LAUNCHER_WITH(kernel, args_type, bool with, 1)
 
 #endif

@@ -70,6 +70,8 @@ __device__ static __forceinline__ float fast_reciprocal(float v) {
 
 #include "sim/cuda.h"
 
+#define static_assert _Static_assert
+
 static inline int kept(int v) {
     return v;
 }

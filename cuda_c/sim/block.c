@@ -47,7 +47,11 @@ static void run_next_thread(struct sim_worker *worker) {
     if (thread->copies.count > 0)
         sim_forget_copies(&thread->copies);
     thread->copies.groups = 0;
+    if (thread->products.groups > 0 || thread->products.count > 0)
+        sim_forget_products(thread);
     block->returned++;
+    if (worker->cluster)
+        sim_thread_has_left(worker);
 }
 
 static void fiber_body(void);
@@ -92,7 +96,11 @@ static struct sim_fiber *choose_fiber(struct sim_worker *worker) {
         }
         if (block->returned == block->size)
             return &worker->home;
-        if (!sim_settle_active_masks())
+        if (sim_settle_active_masks())
+            continue;
+        if (sim_launch_now.cluster > 1)
+            return &worker->home; /* another block of the cluster may let this one go on */
+        if (!sim_land_next_copy(worker->cluster))
             sim_report_stuck();
     }
 }
@@ -150,41 +158,65 @@ void sim_yield(void) {
 }
 
 noreturn void sim_block_abandon(void) {
-    sim_worker->block.returned = 0; /* a fault may be found when the last thread has returned */
+    sim_worker->block.abandoned = true;
+    if (sim_worker->fiber == &sim_worker->home)
+        sim_cluster_abandon(); /* a copy that landed for nobody in particular was wrong */
     go_to(sim_worker, &sim_worker->home);
     __builtin_unreachable();
 }
 
-bool sim_block_run(struct sim_worker *worker) {
+void sim_block_begin(struct sim_worker *worker) {
     struct sim_block *block = &worker->block;
     dim3 size = sim_launch_now.block;
     block->size = size.x * size.y * size.z;
     block->started = 0;
     block->returned = 0;
+    block->abandoned = false;
     block->next_index = (uint3){0, 0, 0};
-
+    if (worker->hopper)
+        sim_hopper_begin_block(worker);
     watch_block_begins(worker);
-    worker->fiber = &worker->home;
-    struct sim_fiber *fiber = take_fiber(worker);
-    if (!fiber)
-        return false;
-    go_to(worker, fiber);
-    if (block->returned == block->size)
-        return true;
+}
 
+bool sim_block_can_go_on(const struct sim_block *block) {
+    return block->ready.first || block->started < block->size;
+}
+
+enum sim_progress sim_block_go_on(struct sim_worker *worker) {
+    struct sim_block *block = &worker->block;
+    worker->fiber = &worker->home;
+    struct sim_fiber *fiber = block->started == 0 ? take_fiber(worker) : choose_fiber(worker);
+    if (!fiber)
+        return SIM_BLOCK_ABANDONED;
+    go_to(worker, fiber);
+    return block->abandoned                 ? SIM_BLOCK_ABANDONED
+           : block->returned == block->size ? SIM_BLOCK_ENDED
+                                            : SIM_BLOCK_WAITS;
+}
+
+void sim_block_clean(struct sim_worker *worker) {
+    struct sim_block *block = &worker->block;
     watch_block_abandoned();
-    /* Abandoned: its threads never return, so take back what they hold. */
     block->ready = block->at_barrier = (struct sim_queue){0};
     block->arrived = 0;
     block->sites_differ = false;
     block->predicates = 0;
     memset(block->exchanging, 0, sizeof block->exchanging);
-    for (unsigned i = 0; i < block->started; i++)
+    for (unsigned i = 0; i < block->started; i++) {
         sim_forget_copies(&block->threads[i].copies);
+        sim_forget_products(&block->threads[i]);
+    }
     worker->unused_count = 0;
     for (unsigned i = 0; i < worker->fibers_made; i++) {
         sim_fiber_reset(&worker->fibers[i], fiber_body, i);
         worker->unused[worker->unused_count++] = &worker->fibers[i];
     }
+}
+
+bool sim_block_run(struct sim_worker *worker) {
+    sim_block_begin(worker);
+    if (sim_block_go_on(worker) == SIM_BLOCK_ENDED)
+        return true;
+    sim_block_clean(worker);
     return false;
 }

@@ -81,6 +81,9 @@ void sim_fragment_product(const struct sim_site *site, const struct sim_fragment
 /* A copy lands, in order, when its thread waits for the group it was committed in, and no earlier: a
  * kernel that forgets to wait reads old data here too. `valid` false writes zeros and reads nothing. */
 void sim_cp_async(const struct sim_site *site, void *shared, const void *global, unsigned bytes, bool valid);
+/* The first `present` bytes, and zeros for the others. */
+void sim_cp_async_partly(const struct sim_site *site, void *shared, const void *global, unsigned bytes,
+                         unsigned present);
 void cp_async_commit_group(void);
 void cp_async_wait_group(unsigned groups_in_flight);
 

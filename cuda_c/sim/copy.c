@@ -4,14 +4,15 @@
 #include "watch.h"
 #include <stdlib.h>
 
-void sim_cp_async(const struct sim_site *site, void *shared, const void *global, unsigned bytes, bool valid) {
+static void ask(const struct sim_site *site, const void *pc, void *shared, const void *global, unsigned bytes,
+                unsigned present) {
     struct sim_copies *copies = &sim_worker->current->copies;
-    if (((uintptr_t)shared | (valid ? (uintptr_t)global : 0)) % bytes)
+    if (((uintptr_t)shared | (present ? (uintptr_t)global : 0)) % bytes)
         sim_report_call(SIM_MISALIGNED, site,
                         "copies %u bytes from %p to %p, and both must be multiples of %u", bytes, global,
                         shared, bytes);
-    if (valid)
-        watch_copy_asked(SIM_CALLER, global, bytes);
+    for (unsigned asked = 0, piece = present & -present; asked < present; asked += piece)
+        watch_copy_asked(pc, (const char *)global + asked, piece);
     if (copies->count == copies->capacity) {
         enum { FIRST_CAPACITY = 16 };
         unsigned capacity = copies->capacity ? 2 * copies->capacity : FIRST_CAPACITY;
@@ -23,8 +24,16 @@ void sim_cp_async(const struct sim_site *site, void *shared, const void *global,
         copies->pending = pending;
         copies->capacity = capacity;
     }
-    copies->pending[copies->count++] =
-        (struct sim_copy){shared, global, SIM_CALLER, bytes, copies->groups, valid};
+    copies->pending[copies->count++] = (struct sim_copy){shared, global, pc, bytes, present, copies->groups};
+}
+
+void sim_cp_async(const struct sim_site *site, void *shared, const void *global, unsigned bytes, bool valid) {
+    ask(site, SIM_CALLER, shared, global, bytes, valid ? bytes : 0);
+}
+
+void sim_cp_async_partly(const struct sim_site *site, void *shared, const void *global, unsigned bytes,
+                         unsigned present) {
+    ask(site, SIM_CALLER, shared, global, bytes, present);
 }
 
 void cp_async_commit_group(void) {
@@ -39,10 +48,9 @@ void cp_async_wait_group(unsigned groups_in_flight) {
         if (copy->group + groups_in_flight >= copies->groups)
             break;
         watch_copy_lands(copy->pc, copy->shared, copy->bytes);
-        if (copy->valid)
-            memcpy(copy->shared, copy->global, copy->bytes);
-        else
-            memset(copy->shared, 0, copy->bytes);
+        if (copy->present > 0)
+            memcpy(copy->shared, copy->global, copy->present);
+        memset((char *)copy->shared + copy->present, 0, copy->bytes - copy->present);
     }
     copies->count -= landed;
     if (copies->count > 0)

@@ -74,6 +74,13 @@ static cudaError_t check(const struct sim_launch *launch, sim_report *report) {
                           block.z, SIM_MAX_BLOCK_THREADS, MAX_BLOCK_Z);
         return cudaErrorInvalidConfiguration;
     }
+    enum { MOST_CLUSTER = 16 }; /* and for a cluster of more than 8 a kernel has to ask */
+    if (launch->cluster == 0 || launch->cluster > MOST_CLUSTER || grid.x % launch->cluster) {
+        sim_report_launch(report, SIM_INVALID_LAUNCH,
+                          "%u blocks along x cannot be cut into clusters of %u; a cluster has 1 to %d blocks",
+                          grid.x, launch->cluster, MOST_CLUSTER);
+        return cudaErrorInvalidConfiguration;
+    }
     if (launch->dynamic_shared_bytes > SIM_MAX_SHARED_BYTES) {
         sim_report_launch(report, SIM_INVALID_LAUNCH, "%zu bytes of dynamic shared memory are more than %d",
                           launch->dynamic_shared_bytes, SIM_MAX_SHARED_BYTES);
@@ -97,6 +104,8 @@ static cudaError_t run(struct sim_launch *launch) {
     if (workers > launch->blocks)
         workers = (unsigned)launch->blocks;
     launch->blocks_at_a_time = blocks_at_a_time(launch->blocks, workers);
+    launch->blocks_at_a_time =
+        (launch->blocks_at_a_time + launch->cluster - 1) / launch->cluster * launch->cluster;
     atomic_store(&sim_stopping, false);
     sim_catch_crashes();
     if (watch_launch_begins(launch))
@@ -124,6 +133,13 @@ static void set_up(void) {
 cudaError_t sim_launch(const char *kernel, const char *file, void (*enter)(const void *),
                        const void *arguments, dim3 grid, dim3 block,
                        unsigned long long dynamic_shared_bytes) {
+    return sim_launch_clusters(kernel, file, enter, arguments, grid, block, dynamic_shared_bytes, 1);
+}
+
+cudaError_t sim_launch_clusters(const char *kernel, const char *file, void (*enter)(const void *),
+                                const void *arguments, dim3 grid, dim3 block,
+                                unsigned long long dynamic_shared_bytes, unsigned cluster) {
+    static uint64_t launches;
     pthread_once(&once, set_up);
     pthread_mutex_lock(&one_at_a_time);
     struct sim_launch *launch = &sim_launch_now;
@@ -133,7 +149,9 @@ cudaError_t sim_launch(const char *kernel, const char *file, void (*enter)(const
                                   .arguments = arguments,
                                   .grid = grid,
                                   .block = block,
-                                  .dynamic_shared_bytes = dynamic_shared_bytes};
+                                  .dynamic_shared_bytes = dynamic_shared_bytes,
+                                  .cluster = cluster,
+                                  .number = ++launches};
     cudaError_t error = check(launch, &launch->report);
     if (error == cudaSuccess)
         error = run(launch);

@@ -4,6 +4,7 @@
  *   worker   an OS thread that runs blocks, one after another      worker.c
  *   block    the threads of a block, and where each of them is     block.c, barrier.c, warp.c
  *   thread   one CUDA thread, which owns a fiber while it waits    copy.c, atomic.c
+ *   cluster  blocks that run together on one OS thread             hopper/
  *
  * `sim_worker` leads to everything that the running CUDA thread belongs to. */
 #pragma once
@@ -25,6 +26,10 @@ enum sim_state {
     SIM_WAITS_FOR_LANES,
     SIM_WAITS_FOR_ACTIVE_MASK,
     SIM_WAITS_FOR_WARP, /* in the counted build: the rest of its warp is to catch up */
+    SIM_WAITS_AT_NAMED_BARRIER,
+    SIM_WAITS_AT_MBARRIER,
+    SIM_WAITS_AT_CLUSTER_BARRIER,
+    SIM_WAITS_FOR_WARPGROUP,
     SIM_HAS_RETURNED
 };
 
@@ -52,11 +57,29 @@ struct sim_copy {
     const void *global;
     const void *pc; /* of the call that asked for it; NULL in the plain build */
     unsigned bytes;
+    unsigned present; /* of them that are copied; the others are zeros */
     unsigned group;
-    bool valid;
 };
 struct sim_copies {
     struct sim_copy *pending;
+    unsigned count;
+    unsigned capacity;
+    unsigned groups; /* committed so far */
+};
+
+/* A wgmma that a thread has asked for: hopper/wgmma.c. */
+struct sim_product {
+    float *sum;
+    uint64_t x;
+    uint64_t w;
+    const struct sim_site *site;
+    unsigned group;
+    uint16_t columns;
+    uint8_t factors;
+    bool accumulate;
+};
+struct sim_products {
+    struct sim_product *pending; /* oldest first */
     unsigned count;
     unsigned capacity;
     unsigned groups; /* committed so far */
@@ -70,6 +93,8 @@ struct sim_thread {
     const struct sim_site *site; /* where it waits */
     struct sim_exchange exchange;
     struct sim_copies copies;
+    struct sim_products products;
+    const struct sim_mbarrier *mbarrier; /* that it waits for */
 };
 
 struct sim_queue {
@@ -89,6 +114,7 @@ struct sim_block {
     int predicates;                           /* how many came with a true predicate */
     int last_predicates;                      /* the same for the barrier that was passed last */
     unsigned exchanging[SIM_MAX_BLOCK_WARPS]; /* the lanes of each warp that wait for others */
+    bool abandoned;
     struct sim_thread threads[SIM_MAX_BLOCK_THREADS];
 };
 
@@ -100,6 +126,8 @@ struct sim_launch {
     dim3 grid;
     dim3 block;
     size_t dynamic_shared_bytes;
+    unsigned cluster; /* blocks of a cluster, which follow each other along x */
+    uint64_t number;  /* counts launches */
     uint64_t blocks;
     uint64_t blocks_at_a_time;
     _Atomic uint64_t next_block;
@@ -120,6 +148,12 @@ struct sim_worker {
     unsigned char *shared_memory; /* the dynamic kind */
     size_t shared_memory_bytes;
     struct sim_registers *registers; /* this OS thread's */
+    uint3 block_index;
+    uint64_t launch;             /* the number of the launch that it was set up for */
+    unsigned rank;               /* of its block in the cluster */
+    struct sim_cluster *cluster; /* NULL until somebody asks for it */
+    struct sim_hopper *hopper;   /* likewise */
+    void *recorder;              /* the counted build's */
 };
 
 extern struct sim_launch sim_launch_now;
@@ -132,10 +166,20 @@ static inline bool sim_is_stopping(void) {
 }
 
 /* worker.c */
-void sim_run_all_blocks(unsigned workers); /* of sim_launch_now */
+void sim_run_all_blocks(unsigned workers);  /* of sim_launch_now */
+struct sim_worker *sim_worker_create(void); /* NULL: no memory; likewise false */
+void sim_worker_free(struct sim_worker *worker);
+bool sim_worker_has_shared_memory(struct sim_worker *worker, size_t bytes);
+uint3 sim_index_of_block(uint64_t number);
 
 /* block.c */
 bool sim_block_run(struct sim_worker *worker); /* false when it was abandoned */
+/* The same in turns, for a block whose threads wait for those of another block. */
+enum sim_progress { SIM_BLOCK_ENDED, SIM_BLOCK_WAITS, SIM_BLOCK_ABANDONED };
+void sim_block_begin(struct sim_worker *worker);
+bool sim_block_can_go_on(const struct sim_block *block);
+enum sim_progress sim_block_go_on(struct sim_worker *worker);
+void sim_block_clean(struct sim_worker *worker); /* takes back what threads hold that never return */
 noreturn void sim_block_abandon(void);
 /* The running thread waits, with its state saying for what, until somebody makes it ready. */
 void sim_block_wait(enum sim_state state, const struct sim_site *site);
@@ -161,6 +205,17 @@ void sim_multiply_fragments(const struct sim_thread *warp);
 void sim_forget_copies(struct sim_copies *copies);
 void sim_free_copies(struct sim_copies *copies);
 
+/* hopper/ */
+void sim_thread_has_left(struct sim_worker *worker);
+bool sim_cluster_run(struct sim_worker *worker, uint64_t number);
+void sim_cluster_free(struct sim_worker *worker);
+noreturn void sim_cluster_abandon(void);
+bool sim_land_next_copy(struct sim_cluster *cluster);
+void sim_forget_products(struct sim_thread *thread);
+bool sim_waits_for_hopper(const struct sim_block *block);
+void sim_report_deadlock(struct sim_worker *worker);
+void sim_hopper_begin_block(struct sim_worker *worker);
+
 /* runtime.c */
 cudaError_t sim_set_last_error(cudaError_t error); /* unless it is a success; returns it */
 
@@ -168,6 +223,9 @@ cudaError_t sim_set_last_error(cudaError_t error); /* unless it is a success; re
 noreturn void sim_report_call(sim_report_kind kind, const struct sim_site *site, const char *what, ...)
     __attribute__((format(printf, 3, 4))); /* the running thread made a wrong call */
 noreturn void sim_report_stuck(void);      /* the threads of this block that wait do so in vain */
+/* The same as sim_report_call() of any thread of this block; returns. */
+void sim_report_of(sim_report_kind kind, const struct sim_thread *thread, const struct sim_site *site,
+                   const char *what, ...) __attribute__((format(printf, 4, 5)));
 /* A thread accesses memory at `pc`; see sim_report for the rest. */
 struct sim_access_report {
     sim_report_kind kind;

@@ -45,6 +45,20 @@ static const char *name_of(sim_report_kind kind) {
         return "trap";
     case SIM_CRASH:
         return "crash";
+    case SIM_DEADLOCK:
+        return "deadlock";
+    case SIM_MBARRIER_MISUSE:
+        return "mbarrier misuse";
+    case SIM_WRONG_LAYOUT:
+        return "wrong layout";
+    case SIM_BLOCK_HAS_EXITED:
+        return "block has exited";
+    case SIM_STAGE_RACE:
+        return "race for a stage";
+    case SIM_NO_PROXY_FENCE:
+        return "missing proxy fence";
+    case SIM_PENDING_SUMS:
+        return "sums not waited for";
     default:
         return "no report";
     }
@@ -62,7 +76,7 @@ static void begin(sim_report *report, sim_report_kind kind, const struct sim_sit
 }
 
 static void name_thread(sim_report *report, const struct sim_thread *thread) {
-    uint3 block = sim_worker->registers->block_index;
+    uint3 block = sim_worker->block_index;
     report->has_thread = 1;
     report->thread = thread->index;
     report->block = block;
@@ -108,18 +122,31 @@ void sim_report_no_memory(void) {
                           "this machine has no memory left for the simulated threads");
 }
 
+static void tell(sim_report_kind kind, const struct sim_thread *thread, const struct sim_site *site,
+                 const char *what, va_list arguments) {
+    if (!is_first())
+        return;
+    sim_report *report = &sim_launch_now.report;
+    begin(report, kind, site);
+    name_thread(report, thread);
+    size_t said = strlen(report->message);
+    vsnprintf(report->message + said, sizeof report->message - said, what, arguments);
+}
+
 noreturn void sim_report_call(sim_report_kind kind, const struct sim_site *site, const char *what, ...) {
-    if (is_first()) {
-        sim_report *report = &sim_launch_now.report;
-        begin(report, kind, site);
-        name_thread(report, sim_worker->current);
-        size_t said = strlen(report->message);
-        va_list arguments;
-        va_start(arguments, what);
-        vsnprintf(report->message + said, sizeof report->message - said, what, arguments);
-        va_end(arguments);
-    }
+    va_list arguments;
+    va_start(arguments, what);
+    tell(kind, sim_worker->current, site, what, arguments);
+    va_end(arguments);
     sim_block_abandon();
+}
+
+void sim_report_of(sim_report_kind kind, const struct sim_thread *thread, const struct sim_site *site,
+                   const char *what, ...) {
+    va_list arguments;
+    va_start(arguments, what);
+    tell(kind, thread, site, what, arguments);
+    va_end(arguments);
 }
 
 noreturn void sim_report_access(const struct sim_access_report *access, const char *what, ...) {
@@ -182,6 +209,10 @@ static void report_missing_lane(const struct sim_thread *waiting, const struct s
  * missing lane is itself at a barrier, that barrier is the one that not all threads reach. */
 noreturn void sim_report_stuck(void) {
     const struct sim_block *block = &sim_worker->block;
+    if (sim_waits_for_hopper(block)) {
+        sim_report_deadlock(sim_worker);
+        sim_block_abandon();
+    }
     const struct sim_thread *at_barrier = block->at_barrier.first;
     const struct sim_thread *elsewhere = NULL;
     bool first = is_first();

@@ -21,6 +21,8 @@ const char *cudaGetErrorString(cudaError_t error) {
         return has_report ? report->message : "out of memory";
     case cudaErrorInvalidConfiguration:
         return has_report ? report->message : "invalid configuration argument";
+    case cudaErrorMisalignedAddress:
+        return "misaligned address";
     case cudaErrorLaunchFailure:
         return has_report ? report->message : "unspecified launch failure";
     }

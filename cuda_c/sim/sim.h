@@ -18,6 +18,7 @@ typedef enum cudaError {
     cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
     cudaErrorInvalidConfiguration = 9,
+    cudaErrorMisalignedAddress = 716,
     cudaErrorLaunchFailure = 719
 } cudaError_t;
 
@@ -39,7 +40,16 @@ typedef enum sim_report_kind {
     /* found by every build: */
     SIM_ASSERTION = 13, /* assert() of what is false */
     SIM_TRAP = 14,      /* __trap() */
-    SIM_CRASH = 15      /* the processor refused an access, or a division by zero */
+    SIM_CRASH = 15,     /* the processor refused an access, or a division by zero */
+    /* of Hopper's machine (hopper/): */
+    SIM_DEADLOCK = 20,         /* threads wait for what never comes */
+    SIM_MBARRIER_MISUSE = 21,  /* an mbarrier, or a count of registers, that PTX does not allow */
+    SIM_WRONG_LAYOUT = 22,     /* a tensor map or a descriptor that does not say what is there */
+    SIM_BLOCK_HAS_EXITED = 23, /* an access to the shared memory of a block that has exited */
+    /* and of these, found by the counted build only: */
+    SIM_STAGE_RACE = 24,     /* TMA or wgmma and another access to shared memory, with nothing between them */
+    SIM_NO_PROXY_FENCE = 25, /* an ordinary store that TMA or wgmma reads without fence.proxy.async between */
+    SIM_PENDING_SUMS = 26    /* sums of a wgmma that were used before it was waited for */
 } sim_report_kind;
 
 /* Why a launch failed. `thread` is the one that waits, calls or accesses memory; `other` is the one it waits
@@ -61,14 +71,18 @@ typedef struct sim_report {
     unsigned long long other_pc;
     uint3 other_block;
     int has_index;
-    long long index;   /* in elements of the argument or array that is meant */
-    char message[512]; /* all of the above in a sentence */
+    long long index;    /* in elements of the argument or array that is meant */
+    char message[1024]; /* all of the above in a sentence */
 } sim_report;
 
 /* Calls enter(arguments) once for every thread of the grid and returns when all have ended. The
  * arguments are read during the call only. Launches from several OS threads run one after another. */
 cudaError_t sim_launch(const char *kernel, const char *file, void (*enter)(const void *),
                        const void *arguments, dim3 grid, dim3 block, unsigned long long dynamic_shared_bytes);
+/* The same with clusters of `cluster` blocks that follow each other along x. */
+cudaError_t sim_launch_clusters(const char *kernel, const char *file, void (*enter)(const void *),
+                                const void *arguments, dim3 grid, dim3 block,
+                                unsigned long long dynamic_shared_bytes, unsigned cluster);
 
 /* The report on this OS thread's last launch; its kind is SIM_NO_REPORT after a success. */
 const sim_report *sim_last_report(void);

@@ -10,6 +10,8 @@ enum { WATCHED = true };
 bool watch_launch_begins(const struct sim_launch *launch); /* false when there is no memory for it */
 void watch_launch_ends(const struct sim_launch *launch);
 bool watch_worker_begins(struct sim_worker *worker); /* its part of a launch; false as above */
+void watch_worker_runs(struct sim_worker *worker);   /* on this OS thread from now on */
+void watch_worker_ends(struct sim_worker *worker);   /* for good */
 void watch_block_begins(struct sim_worker *worker);
 void watch_block_abandoned(void);
 void watch_thread_runs(const struct sim_thread *thread); /* from now on, until another does */
@@ -40,6 +42,12 @@ static inline void watch_launch_ends(const struct sim_launch *launch) {
 static inline bool watch_worker_begins(struct sim_worker *worker) {
     (void)worker;
     return true;
+}
+static inline void watch_worker_runs(struct sim_worker *worker) {
+    (void)worker;
+}
+static inline void watch_worker_ends(struct sim_worker *worker) {
+    (void)worker;
 }
 static inline void watch_block_begins(struct sim_worker *worker) {
     (void)worker;

@@ -18,31 +18,43 @@ _Thread_local struct sim_registers sim_registers;
 static pthread_key_t worker_key; /* frees the worker when its OS thread ends */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void free_worker(void *memory) {
-    struct sim_worker *worker = memory;
+void sim_worker_free(struct sim_worker *worker) {
+    sim_cluster_free(worker);
+    watch_worker_ends(worker);
     for (unsigned i = 0; i < worker->fibers_made; i++)
         sim_fiber_destroy(&worker->fibers[i]);
-    for (unsigned i = 0; i < SIM_MAX_BLOCK_THREADS; i++)
+    for (unsigned i = 0; i < SIM_MAX_BLOCK_THREADS; i++) {
         sim_free_copies(&worker->block.threads[i].copies);
+        free(worker->block.threads[i].products.pending);
+    }
     free(worker->shared_memory);
     free(worker);
 }
 
+static void free_worker(void *memory) {
+    sim_worker_free(memory);
+}
+
+struct sim_worker *sim_worker_create(void) {
+    struct sim_worker *worker = calloc(1, sizeof *worker);
+    if (worker)
+        worker->registers = &sim_registers;
+    return worker;
+}
+
 static bool have_worker(void) {
     if (!sim_worker) {
-        sim_worker = calloc(1, sizeof *sim_worker);
+        sim_worker = sim_worker_create();
         if (!sim_worker)
             return false;
-        sim_worker->registers = &sim_registers;
         pthread_setspecific(worker_key, sim_worker);
     }
     return true;
 }
 
 /* Exactly as large as asked for, so that AddressSanitizer sees an access beyond it. */
-static bool have_dynamic_shared(size_t bytes) {
-    enum { ALIGNMENT = 128 };
-    struct sim_worker *worker = sim_worker;
+bool sim_worker_has_shared_memory(struct sim_worker *worker, size_t bytes) {
+    enum { ALIGNMENT = 1024 }; /* as on a GPU, where nothing is before it */
     if (worker->shared_memory_bytes != bytes) {
         free(worker->shared_memory);
         worker->shared_memory = NULL;
@@ -53,24 +65,25 @@ static bool have_dynamic_shared(size_t bytes) {
         worker->shared_memory = memory;
         worker->shared_memory_bytes = bytes;
     }
-    worker->registers->shared_memory = worker->shared_memory;
     return true;
 }
 
-static uint3 index_of_block(uint64_t number, dim3 grid) {
+uint3 sim_index_of_block(uint64_t number) {
+    dim3 grid = sim_launch_now.grid;
     uint64_t row = number / grid.x;
     return (uint3){(unsigned)(number % grid.x), (unsigned)(row % grid.y), (unsigned)(row / grid.y)};
 }
 
 static void run_blocks(void) {
     struct sim_launch *launch = &sim_launch_now;
-    if (!have_worker() || !have_dynamic_shared(launch->dynamic_shared_bytes) ||
+    if (!have_worker() || !sim_worker_has_shared_memory(sim_worker, launch->dynamic_shared_bytes) ||
         !watch_worker_begins(sim_worker)) {
         sim_report_no_memory();
         return;
     }
     sim_have_signal_stack();
     struct sim_worker *worker = sim_worker;
+    worker->registers->shared_memory = worker->shared_memory;
     worker->registers->block_size = launch->block;
     worker->registers->grid_size = launch->grid;
     for (;;) {
@@ -80,9 +93,8 @@ static void run_blocks(void) {
             return;
         if (end > launch->blocks)
             end = launch->blocks;
-        for (; number < end; number++) {
-            worker->registers->block_index = index_of_block(number, launch->grid);
-            if (sim_is_stopping() || !sim_block_run(worker)) {
+        for (; number < end; number += launch->cluster) {
+            if (sim_is_stopping() || !sim_cluster_run(worker, number)) {
                 atomic_store(&launch->cut_short, true);
                 return;
             }

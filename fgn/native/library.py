@@ -460,7 +460,7 @@ def _load(library: Library):
         raise BuildError(f"{path} cannot be loaded: {error}; remove it to have it built again") from error
 
 
-SIMULATOR = Library("fgn_sim", "simulator library", ("**/*.cu", "sim/*.c", "sim/*.S"), _c_toolchain)
+SIMULATOR = Library("fgn_sim", "simulator library", ("**/*.cu", "sim/*.c", "sim/hopper/*.c"), _c_toolchain)
 SANITIZED_SIMULATOR = Library(
     "fgn_sim_sanitized",
     "simulator library with sanitizers",

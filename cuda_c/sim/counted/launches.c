@@ -48,12 +48,7 @@ unsigned site_of(struct recorder *self, const struct instruction *instruction, s
 
 /* ---- Recorders ---- */
 
-static _Thread_local struct recorder *own_recorder; /* kept from launch to launch */
-static pthread_key_t recorder_key;                  /* frees it when its OS thread ends */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void free_recorder(void *memory) {
-    struct recorder *self = memory;
+static void free_recorder(struct recorder *self) {
     pthread_mutex_lock(&mutex);
     struct recorder **link = &all_recorders;
     while (*link && *link != self)
@@ -71,10 +66,6 @@ static void free_recorder(void *memory) {
     free(self);
 }
 
-static void make_key(void) {
-    pthread_key_create(&recorder_key, free_recorder);
-}
-
 static struct recorder *create_recorder(void) {
     struct recorder *self = calloc(1, sizeof *self);
     if (!self)
@@ -90,16 +81,12 @@ static struct recorder *create_recorder(void) {
     self->next = all_recorders;
     all_recorders = self;
     pthread_mutex_unlock(&mutex);
-    pthread_setspecific(recorder_key, self);
     return self;
 }
 
 bool watch_worker_begins(struct sim_worker *worker) {
-    pthread_once(&once, make_key);
-    if (!own_recorder)
-        own_recorder = create_recorder();
-    struct recorder *self = own_recorder;
-    if (!self)
+    struct recorder *self = worker->recorder;
+    if (!self && !(self = worker->recorder = create_recorder())) /* kept from launch to launch */
         return false;
     self->worker = worker;
     self->launch = launch_number;
@@ -111,6 +98,15 @@ bool watch_worker_begins(struct sim_worker *worker) {
     warps_begin_launch(self);
     recorder = self;
     return true;
+}
+
+void watch_worker_runs(struct sim_worker *worker) {
+    recorder = worker->recorder;
+}
+
+void watch_worker_ends(struct sim_worker *worker) {
+    if (worker->recorder)
+        free_recorder(worker->recorder);
 }
 
 /* ---- Results ---- */

@@ -1,0 +1,137 @@
+/* The parts of Hopper's machine, for the simulator's own files.
+ *
+ *   window         32-bit addresses of shared memory               window.c
+ *   cluster        blocks that run together on one OS thread       cluster.c
+ *   mbarrier       a barrier in shared memory                      mbarrier.c
+ *   named barrier  one of a block's sixteen                        named_barrier.c
+ *   tensor copy    a box on its way into shared memory             tma.c
+ *   product        a wgmma that has been issued                    wgmma.c, wgmma_product.c
+ *
+ * A thread that waits for any of these is in a queue there, with a state that says so. When nobody can run
+ * and no copy is on its way, they wait in vain (deadlock.c). */
+#pragma once
+#include "../machine.h"
+#include "hopper.h"
+#include "tensor_map.h"
+#include <setjmp.h>
+
+enum {
+    SIM_MOST_CLUSTER = 16,
+    SIM_MOST_MBARRIERS = 64, /* of a block */
+    SIM_NAMED_BARRIERS = 16,
+    SIM_WARPGROUP_THREADS = 128,
+    SIM_MOST_WARPGROUPS = SIM_MAX_BLOCK_THREADS / SIM_WARPGROUP_THREADS,
+    SIM_MOST_TRANSACTION_BYTES = (1 << 20) -
+        1, /* that an mbarrier can count; PTX ISA, "Contents of mbarrier" */
+    SIM_MOST_ARRIVALS = (1 << 20) - 1,
+};
+
+struct sim_mbarrier {
+    uint64_t *word;     /* in shared memory */
+    uint64_t stamp;     /* what the word must contain: the simulator's own note of the state */
+    unsigned arrivals;  /* of a phase */
+    unsigned pending;   /* arrivals that the current phase lacks */
+    int64_t bytes;      /* that have been announced and have not come */
+    unsigned completed; /* phases */
+    struct sim_queue waiting;
+    const struct sim_site *initialised; /* where */
+};
+
+struct sim_named_barrier {
+    struct sim_queue waiting;
+    unsigned arrived;
+    unsigned expected;
+};
+
+/* A warpgroup's threads that wait for its products. */
+struct sim_warpgroup {
+    struct sim_queue waiting;
+    unsigned arrived;
+};
+
+/* What a block has beside its threads. */
+struct sim_hopper {
+    uintptr_t static_anchor; /* the pointer at which the window of static shared memory begins; 0: none yet */
+    unsigned mbarriers;
+    struct sim_mbarrier mbarrier[SIM_MOST_MBARRIERS];
+    struct sim_named_barrier named[SIM_NAMED_BARRIERS];
+    struct sim_warpgroup warpgroup[SIM_MOST_WARPGROUPS];
+};
+
+/* A box that TMA is to copy. */
+struct sim_tensor_copy {
+    CUtensorMap map; /* as it was then: the thread that asks may be gone before the copy lands */
+    int coordinate[SIM_MOST_DIMENSIONS];
+    uint32_t to;      /* in each block's window, and */
+    uint32_t barrier; /* the mbarrier that counts the bytes */
+    uint16_t blocks;  /* by rank */
+    const struct sim_site *site;
+    struct sim_worker *asked_by;
+    struct sim_thread *thread;
+};
+
+struct sim_cluster {
+    jmp_buf home; /* where a fault leads that is found between the blocks' turns */
+    unsigned size;
+    struct sim_worker *block[SIM_MOST_CLUSTER]; /* each block is run by a worker of its own */
+    bool ended[SIM_MOST_CLUSTER];
+    unsigned ended_count;
+    struct sim_queue at_barrier[SIM_MOST_CLUSTER]; /* of the cluster, by block */
+    unsigned at_barrier_count;
+    bool barrier_is_ordered;
+    struct sim_tensor_copy *copies; /* that have not landed, oldest first */
+    unsigned copy_count;
+    unsigned copy_capacity;
+};
+
+/* What is there once somebody uses it. */
+struct sim_hopper *sim_hopper_here(void);   /* of the running thread's block */
+struct sim_cluster *sim_cluster_here(void); /* a block that was launched without one is one by itself */
+
+/* cluster.c */
+/* Runs the blocks of a cluster, the first of which has this number; false when they were abandoned. */
+bool sim_cluster_run(struct sim_worker *worker, uint64_t number);
+void sim_cluster_free(struct sim_worker *worker);
+/* A queue of another block's threads, or of this one's, is ready. */
+void sim_wake(struct sim_worker *owner, struct sim_queue *queue);
+
+/* window.c */
+struct sim_place {
+    struct sim_worker *owner;
+    unsigned char *pointer;
+};
+/* Where an address leads; reports what is not in shared memory, or in a block that has ended. */
+struct sim_place sim_place_of(const struct sim_site *site, uint32_t address, size_t bytes);
+/* The same place of the block `rank`. */
+struct sim_place sim_place_in(const struct sim_site *site, uint32_t address, size_t bytes, unsigned rank);
+/* The bits that decide on a swizzle, of a place in this block. */
+uint32_t sim_offset_of(struct sim_worker *owner, const void *pointer);
+
+/* mbarrier.c */
+struct sim_mbarrier *sim_mbarrier_at(const struct sim_site *site, struct sim_place place);
+void sim_mbarrier_bytes_came(struct sim_worker *owner, struct sim_mbarrier *barrier, int64_t bytes);
+
+/* tma.c */
+bool sim_land_next_copy(struct sim_cluster *cluster); /* false when none is on its way */
+
+/* wgmma.c */
+void sim_forget_products(struct sim_thread *thread);
+/* A descriptor of wgmma, read. PTX ISA, "Matrix Descriptor Format". */
+struct sim_matrix_descriptor {
+    uint32_t address;
+    uint32_t leading; /* bytes */
+    uint32_t stride;
+    unsigned row_bytes; /* of an atom of eight rows: 16 (no swizzle), 32, 64, 128 */
+};
+struct sim_matrix_descriptor sim_read_descriptor(uint64_t descriptor);
+/* Where 16 bytes of a tile are: `row`, and the 16 bytes number `chunk` along k. */
+uint32_t sim_chunk_address(const struct sim_matrix_descriptor *tile, unsigned row, unsigned chunk);
+
+/* wgmma_product.c: the pending product of this number of a warpgroup, whose threads these are */
+void sim_multiply_tiles(const struct sim_product *product, const struct sim_thread *warpgroup,
+                        unsigned number);
+
+/* deadlock.c */
+bool sim_waits_for_hopper(const struct sim_block *block);
+/* Tells who waits where; the launch ends. */
+void sim_report_deadlock(struct sim_worker *worker);

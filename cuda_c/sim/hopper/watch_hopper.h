@@ -1,0 +1,69 @@
+/* What Hopper's machine tells the counted build, as ../watch.h does for the rest of the simulator. */
+#pragma once
+#include "../watch.h"
+#include "async.h"
+
+#ifdef SIM_COUNTED
+
+void watch_mbarrier_written(const void *pc, const void *word);
+/* The running thread arrives; the phase ends; a thread that waited for its end, or found it ended, goes on.
+ */
+void watch_mbarrier_arrives(struct sim_worker *owner, const struct sim_mbarrier *barrier);
+void watch_mbarrier_phase_ends(struct sim_worker *owner, const struct sim_mbarrier *barrier);
+void watch_mbarrier_passed(const struct sim_site *site, const struct sim_mbarrier *barrier, bool at_once);
+void watch_threads_met(const struct sim_queue *threads); /* at a barrier of a part of the block */
+void watch_cluster_met(const struct sim_cluster *cluster);
+void watch_proxy_fence(void);
+/* A copy that will write to a block is asked for; and once for all blocks. */
+void watch_copy_begins(const struct sim_site *site, const struct sim_tensor_copy *copy, struct sim_place to,
+                       const struct sim_mbarrier *barrier);
+void watch_copy_is_counted(const void *pc, const struct sim_tensor_copy *copy);
+void watch_store_to_block(const void *pc, const struct sim_site *site, struct sim_place to, unsigned bytes,
+                          const struct sim_mbarrier *barrier);
+void watch_load_from_block(const void *pc, const struct sim_site *site, struct sim_place from,
+                           unsigned bytes);
+/* A warpgroup's product is about to read shared memory. */
+void watch_product(const struct sim_product *product, const struct sim_thread *warpgroup);
+
+#else
+
+static inline void watch_mbarrier_written(const void *pc, const void *word) {
+    (void)pc, (void)word;
+}
+static inline void watch_mbarrier_arrives(struct sim_worker *owner, const struct sim_mbarrier *barrier) {
+    (void)owner, (void)barrier;
+}
+static inline void watch_mbarrier_phase_ends(struct sim_worker *owner, const struct sim_mbarrier *barrier) {
+    (void)owner, (void)barrier;
+}
+static inline void watch_mbarrier_passed(const struct sim_site *site, const struct sim_mbarrier *barrier,
+                                         bool at_once) {
+    (void)site, (void)barrier, (void)at_once;
+}
+static inline void watch_threads_met(const struct sim_queue *threads) {
+    (void)threads;
+}
+static inline void watch_cluster_met(const struct sim_cluster *cluster) {
+    (void)cluster;
+}
+static inline void watch_proxy_fence(void) {}
+static inline void watch_copy_begins(const struct sim_site *site, const struct sim_tensor_copy *copy,
+                                     struct sim_place to, const struct sim_mbarrier *barrier) {
+    (void)site, (void)copy, (void)to, (void)barrier;
+}
+static inline void watch_copy_is_counted(const void *pc, const struct sim_tensor_copy *copy) {
+    (void)pc, (void)copy;
+}
+static inline void watch_store_to_block(const void *pc, const struct sim_site *site, struct sim_place to,
+                                        unsigned bytes, const struct sim_mbarrier *barrier) {
+    (void)pc, (void)site, (void)to, (void)bytes, (void)barrier;
+}
+static inline void watch_load_from_block(const void *pc, const struct sim_site *site, struct sim_place from,
+                                         unsigned bytes) {
+    (void)pc, (void)site, (void)from, (void)bytes;
+}
+static inline void watch_product(const struct sim_product *product, const struct sim_thread *warpgroup) {
+    (void)product, (void)warpgroup;
+}
+
+#endif

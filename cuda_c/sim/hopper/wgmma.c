@@ -1,0 +1,139 @@
+/* wgmma: products that a warpgroup's 128 threads ask for together and wait for later. PTX ISA, section
+ * "Asynchronous Warpgroup Level Matrix Instructions".
+ *
+ * Each thread keeps a list of the products that it has asked for. When all threads of the warpgroup wait for
+ * a group of them, the last to come reads shared memory and adds to everybody's sums. */
+#include "async.h"
+#include "watch_hopper.h"
+#include <stdlib.h>
+
+enum { PRODUCTS_TOGETHER = SIM_WARPGROUP_THREADS };
+
+static unsigned number_of(const struct sim_thread *thread) {
+    return (unsigned)(thread - sim_worker->block.threads);
+}
+
+void sim_forget_products(struct sim_thread *thread) {
+    thread->products.count = 0;
+    thread->products.groups = 0;
+}
+
+struct sim_matrix_descriptor sim_read_descriptor(uint64_t descriptor) {
+    /* bits 62 and 63: no swizzle, 128, 64, 32 bytes */
+    static const unsigned row_bytes[4] = {16, 128, 64, 32};
+    return (struct sim_matrix_descriptor){.address = (uint32_t)(descriptor & 0x3fff) << 4,
+                                          .leading = (uint32_t)(descriptor >> 16 & 0x3fff) << 4,
+                                          .stride = (uint32_t)(descriptor >> 32 & 0x3fff) << 4,
+                                          .row_bytes = row_bytes[descriptor >> 62]};
+}
+
+/* Rows are along k. Without a swizzle each 16 bytes of k are a matrix of their own, `leading` apart. */
+uint32_t sim_chunk_address(const struct sim_matrix_descriptor *tile, unsigned row, unsigned chunk) {
+    uint32_t address = tile->address + row / 8 * tile->stride + row % 8 * tile->row_bytes;
+    if (tile->row_bytes == 16)
+        return address + chunk * tile->leading;
+    address += chunk * 16;
+    uint32_t mask = tile->row_bytes / 16 - 1;
+    return address ^ (address >> 7 & mask) << 4;
+}
+
+void sim_fence_proxy_async(const struct sim_site *site) {
+    (void)site;
+    watch_proxy_fence();
+}
+
+void sim_setmaxnreg(const struct sim_site *site, unsigned count) {
+    enum { FEWEST = 24, MOST = 256 };
+    if (count % 8 || count < FEWEST || count > MOST)
+        sim_report_call(SIM_MBARRIER_MISUSE, site, "sets %u registers, no multiple of 8 from %d to %d", count,
+                        FEWEST, MOST);
+}
+
+void sim_wgmma(const struct sim_site *site, float *sum, int columns, enum sim_factors factors, uint64_t x,
+               uint64_t w, bool accumulate) {
+    struct sim_thread *self = sim_worker->current;
+    struct sim_products *products = &self->products;
+    unsigned first = number_of(self) / SIM_WARPGROUP_THREADS * SIM_WARPGROUP_THREADS;
+    if (first + SIM_WARPGROUP_THREADS > sim_worker->block.size)
+        sim_report_call(SIM_MISSING_LANE, site,
+                        "asks for a product of a warpgroup, and its block of %u threads "
+                        "has no whole one here",
+                        sim_worker->block.size);
+    if (products->count == products->capacity) {
+        enum { FIRST_CAPACITY = 16 };
+        unsigned capacity = products->capacity ? 2 * products->capacity : FIRST_CAPACITY;
+        struct sim_product *pending = realloc(products->pending, capacity * sizeof *pending);
+        if (!pending) {
+            sim_report_no_memory();
+            sim_block_abandon();
+        }
+        products->pending = pending;
+        products->capacity = capacity;
+    }
+    products->pending[products->count++] = (struct sim_product){
+        sum, x, w, site, products->groups, (uint16_t)columns, (uint8_t)factors, accumulate};
+}
+
+void sim_wgmma_commit(void) {
+    sim_worker->current->products.groups++;
+}
+
+/* How many of a thread's products are in groups that are older than its latest `groups_in_flight`. */
+static unsigned due(const struct sim_products *products, unsigned groups_in_flight) {
+    unsigned count = 0;
+    while (count < products->count && products->pending[count].group + groups_in_flight < products->groups)
+        count++;
+    return count;
+}
+
+/* All 128 threads execute the same instruction with the same tiles. */
+static void check_agreement(const struct sim_thread *warpgroup, unsigned number) {
+    const struct sim_product *product = &warpgroup[0].products.pending[number];
+    for (unsigned i = 1; i < SIM_WARPGROUP_THREADS; i++) {
+        const struct sim_products *others = &warpgroup[i].products;
+        const struct sim_product *other = &others->pending[number];
+        if (number >= others->count || other->x != product->x || other->w != product->w ||
+            other->columns != product->columns || other->factors != product->factors ||
+            other->accumulate != product->accumulate) {
+            sim_worker->current = (struct sim_thread *)&warpgroup[i];
+            sim_report_call(SIM_MISSING_LANE, product->site,
+                            "does not ask for the same product as thread %u of the block, which is in its "
+                            "warpgroup",
+                            number_of(warpgroup));
+        }
+    }
+}
+
+static void multiply(struct sim_thread *warpgroup, unsigned count) {
+    for (unsigned number = 0; number < count; number++) {
+        check_agreement(warpgroup, number);
+        const struct sim_product *product = &warpgroup[0].products.pending[number];
+        watch_product(product, warpgroup);
+        sim_multiply_tiles(product, warpgroup, number);
+    }
+    for (unsigned i = 0; i < SIM_WARPGROUP_THREADS; i++) {
+        struct sim_products *products = &warpgroup[i].products;
+        products->count -= count;
+        memmove(products->pending, products->pending + count, products->count * sizeof *products->pending);
+    }
+}
+
+void sim_wgmma_wait(const struct sim_site *site, unsigned groups_in_flight) {
+    struct sim_thread *self = sim_worker->current;
+    unsigned count = due(&self->products, groups_in_flight);
+    if (count == 0)
+        return;
+    unsigned number = number_of(self) / SIM_WARPGROUP_THREADS;
+    struct sim_warpgroup *warpgroup = &sim_hopper_here()->warpgroup[number];
+    self->site = site;
+    sim_queue_append(&warpgroup->waiting, self);
+    if (++warpgroup->arrived < SIM_WARPGROUP_THREADS) {
+        sim_block_wait(SIM_WAITS_FOR_WARPGROUP, site);
+        return;
+    }
+    watch_threads_met(&warpgroup->waiting);
+    multiply(&sim_worker->block.threads[number * SIM_WARPGROUP_THREADS], count);
+    warpgroup->arrived = 0;
+    sim_wake(sim_worker, &warpgroup->waiting);
+    sim_block_wait(SIM_RUNS, site);
+}
