@@ -86,6 +86,13 @@ KINDS = {
     "SIM_ASSERTION": "assertion",
     "SIM_TRAP": "trap",
     "SIM_CRASH": "crash",
+    "SIM_DEADLOCK": "deadlock",
+    "SIM_MBARRIER_MISUSE": "mbarrier misuse",
+    "SIM_WRONG_LAYOUT": "wrong layout",
+    "SIM_BLOCK_HAS_EXITED": "block has exited",
+    "SIM_STAGE_RACE": "race for a stage",
+    "SIM_NO_PROXY_FENCE": "missing proxy fence",
+    "SIM_PENDING_SUMS": "sums not waited for",
 }
 
 

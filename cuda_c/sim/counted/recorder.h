@@ -178,6 +178,10 @@ void shadow_begin_launch(struct recorder *recorder);
 void shadow_begin_block(struct recorder *recorder);
 struct shadow_word *shadow_of(struct recorder *recorder, uintptr_t begin, size_t bytes);
 void shadow_barrier(struct recorder *recorder);
+/* What was done before comes before what is done after; some threads may still be behind. */
+void shadow_order(struct recorder *recorder);
+/* By TMA or by another block, which order it themselves. */
+void shadow_written(struct recorder *recorder, const struct place *place, uintptr_t address, size_t bytes);
 void shadow_meeting(struct recorder *recorder, unsigned warp, unsigned lanes);
 /* The running thread is about to access shared memory. */
 void shadow_check(struct recorder *recorder, const struct access *access);

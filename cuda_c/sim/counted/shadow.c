@@ -75,6 +75,17 @@ void shadow_barrier(struct recorder *self) {
     self->barrier_time = ++self->time;
 }
 
+void shadow_order(struct recorder *self) {
+    self->barrier_time = ++self->time;
+}
+
+void shadow_written(struct recorder *self, const struct place *place, uintptr_t address, size_t bytes) {
+    const unsigned all_bytes = (1u << WORD_BYTES) - 1;
+    struct shadow_word *word = &place->shadow[address / WORD_BYTES - place->begin / WORD_BYTES];
+    for (size_t i = 0; i < bytes / WORD_BYTES; i++)
+        word[i] = (struct shadow_word){.block = self->block, .initialised = all_bytes};
+}
+
 void shadow_meeting(struct recorder *self, unsigned warp, unsigned lanes) {
     struct warp_knowledge *knowledge = &self->knowledge[warp];
     uint32_t together[SIM_WARP_THREADS] = {0};
