@@ -1,4 +1,4 @@
-"""The Hopper ladder: its plans and refusals, and its results against float64 on the simulator and on a Hopper GPU."""
+"""The Hopper ladder: its plans and refusals, and its results on the simulator and on a Hopper GPU."""
 
 import math
 from dataclasses import replace

@@ -38,16 +38,15 @@ typedef int64_t eight_longs __attribute__((vector_size(64)));
 typedef float eight_floats __attribute__((vector_size(32)));
 typedef int32_t eight_ints __attribute__((vector_size(32)));
 
-static inline eight_doubles magnitude(eight_doubles v) {
-    return (eight_doubles)((eight_longs)v & INT64_MAX);
-}
-
-/* The floats next to v towards zero: v, where they are floats. */
-static inline eight_floats cut_off(eight_doubles v) {
-    eight_floats nearest = __builtin_convertvector(v, eight_floats);
-    eight_doubles size = magnitude(__builtin_convertvector(nearest, eight_doubles));
-    eight_longs too_far = (size > magnitude(v)) & (size < HUGE_VAL); /* -1: yes */
-    return (eight_floats)((eight_ints)nearest + __builtin_convertvector(too_far, eight_ints));
+/* The floats next to *v towards zero: *v, where they are floats. (By pointers: how vectors are passed and
+ * returned depends on the processor.) */
+static inline void cut_off(const eight_doubles *v, eight_floats *result) {
+    eight_floats nearest = __builtin_convertvector(*v, eight_floats);
+    eight_longs size = (eight_longs) __builtin_convertvector(nearest, eight_doubles) & INT64_MAX;
+    eight_longs exact = (eight_longs)*v & INT64_MAX;
+    eight_longs too_far =
+        ((eight_doubles)size > (eight_doubles)exact) & ((eight_doubles)size < HUGE_VAL); /* -1: yes */
+    *result = (eight_floats)((eight_ints)nearest + __builtin_convertvector(too_far, eight_ints));
 }
 
 void sim_multiply_tiles(const struct sim_product *product, const struct sim_thread *warpgroup,
@@ -75,7 +74,8 @@ void sim_multiply_tiles(const struct sim_product *product, const struct sim_thre
                 sum[i] = own[i / 2][slab * 4 + i % 2];
             for (unsigned k = 0; k < depth; k++)
                 sum += (double)a[k] * b[slab][k];
-            eight_floats result = cut_off(sum);
+            eight_floats result;
+            cut_off(&sum, &result);
             for (unsigned i = 0; i < SLAB; i++)
                 own[i / 2][slab * 4 + i % 2] = result[i];
         }
