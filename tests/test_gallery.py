@@ -85,7 +85,7 @@ def test_the_table_has_every_file():
 def test_a_bug_is_a_small_change_with_a_story(name):
     changed = []
     for pair in BUGS[name].files.items():
-        right, broken = (gallery._parts(path)[1].splitlines() for path in pair)
+        right, broken = (gallery.parts(path)[1].splitlines() for path in pair)
         changed += [line for line in difflib.ndiff(right, broken) if line[0] in "+-" and line[2:].strip()]
     assert 1 <= len(changed) <= MOST_CHANGED_LINES
     story = gallery.story(name)

@@ -3,15 +3,20 @@
 python tools/notebooks.py                      runs all of them into build/notebooks/
 python tools/notebooks.py --save [NAME ...]    runs them and saves their outputs in notebooks/
 
-What is saved has no times of execution, no state of widgets, no progress bars and no addresses of objects; a
-cell keeps its identifier, and the notebook its kernel and its language as they were saved. Cells with the
-tag `measured` show times of this machine, which are never twice the same: as long as the code of their
-notebook is what it was, they keep the outputs that were saved before.
+What is saved has no times of execution, no state of widgets, no progress bars and no addresses of objects;
+cells count from 1, a cell keeps its identifier, and the notebook its kernel and its language as they were
+saved. Cells with the tag `measured` show times of this machine, which are never twice the same: as long as the
+code of their notebook is what it was, they keep the outputs that were saved before. Nobody is there to be
+asked, so guesses are the recorded ones; cells that show them have the tag `asked`.
+
+JupyterLab saves the same way when it is started by `make lab` (tools/jupyter_server_config.py): running a
+notebook and saving it changes nothing in git unless its cells have changed. Then all that it shows is saved.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from pathlib import Path
@@ -27,8 +32,11 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 UNSAVED = ("execution", "widgets")
 
 
-def is_measured(cell) -> bool:
-    return "measured" in cell.metadata.get("tags", ())
+MEASURED, ASKED = "measured", "asked"
+
+
+def has_tag(cell, *tags: str) -> bool:
+    return any(tag in cell.metadata.get("tags", ()) for tag in tags)
 
 
 def code_of(notebook) -> list[str]:
@@ -45,13 +53,18 @@ def is_progress(output) -> bool:
 def clean(notebook):
     """Removes what differs between two runs that give the same results."""
     notebook.metadata.pop("widgets", None)
+    count = 0
     for cell in notebook.cells:
         for name in UNSAVED:
             cell.metadata.pop(name, None)
         if cell.cell_type != "code":
             continue
+        count += 1
+        cell.execution_count = count
         kept = [output for output in cell.outputs if not is_progress(output)]
         for output in kept:
+            if output.output_type == "execute_result":
+                output.execution_count = count
             output.get("metadata", {}).clear()
             if output.output_type == "stream":
                 output.text = ADDRESS.sub("", output.text)
@@ -74,13 +87,29 @@ def run(path: Path):
     return notebook
 
 
-def keep_measured(notebook, saved):
-    """Gives the cells tagged `measured` the outputs that they had, if the code is what it was."""
+def keep_saved(notebook, saved, *tags: str):
+    """Gives the cells with one of these tags the outputs that they had, if all code is what it was."""
     if code_of(notebook) != code_of(saved):
         return
     for new, old in zip(notebook.cells, saved.cells, strict=True):
-        if is_measured(new) and old.get("outputs"):
+        if has_tag(new, *tags) and old.get("outputs"):
             new.outputs = old.outputs
+
+
+def before_saving(model, path: str, contents_manager, **_):
+    """A hook of Jupyter's: a notebook of this folder is saved as `--save` would save it."""
+    target = Path(contents_manager.get_os_path(path)) if hasattr(contents_manager, "get_os_path") else None
+    if model["type"] != "notebook" or target is None or target.parent != FOLDER or not target.is_file():
+        return
+    notebook = nbformat.from_dict(model["content"])
+    saved = nbformat.read(target, as_version=4)
+    clean(notebook)
+    if code_of(notebook) == code_of(saved) and len(notebook.cells) == len(saved.cells):
+        keep_saved(notebook, saved, MEASURED, ASKED)
+    for name in ("kernelspec", "language_info"):
+        if name in saved.metadata:
+            notebook.metadata[name] = saved.metadata[name]
+    model["content"] = notebook
 
 
 def main():
@@ -88,6 +117,7 @@ def main():
     parser.add_argument("names", nargs="*", help="beginnings of file names; by default all")
     parser.add_argument("--save", action="store_true", help="into notebooks/, not into build/notebooks/")
     arguments = parser.parse_args()
+    os.environ["FGN_GUESSES"] = "recorded"
     for path in sorted(FOLDER.glob("*.ipynb")):
         if arguments.names and not path.name.startswith(tuple(arguments.names)):
             continue
@@ -97,7 +127,7 @@ def main():
         if arguments.save:
             saved = nbformat.read(path, as_version=4)
             clean(saved)
-            keep_measured(notebook, saved)
+            keep_saved(notebook, saved, MEASURED)
         target.parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(notebook, target)
 

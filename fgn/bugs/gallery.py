@@ -7,6 +7,7 @@ it, and a comment on top about it. `BUGS` is the table: what it is, what data sh
     fgn.bugs.gallery.run("unbiased_variance")     runs the chain with it on the simulator; prints as a report
     fgn.bugs.gallery.source("unbiased_variance")  the broken one, without the comment that tells
     fgn.bugs.gallery.diff("unbiased_variance")    what was changed in the right one
+    fgn.bugs.gallery.quiz(8)                      asks for the line and the kind; its tell() gives the answer
     fgn.bugs.gallery.run_all()                    all of them: a table
 
 A chain runs under the checkers of `fgn.check()`, and its two parts are then compared with float64.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import html
 import importlib.util
 import mmap
 import re
@@ -34,15 +36,22 @@ from fgn.live.kernels import Kernel, kernel
 from fgn.native.places import ROOT
 from fgn.native.source import Source
 from fgn.simulator.counted import KernelFault, check
+from fgn.teaching import asking
 
 __all__ = [
     "BUGS",
     "DATA",
     "Bug",
     "Finding",
+    "Quiz",
+    "changed_lines",
     "diff",
+    "find_bug",
+    "kinds",
     "memory_of",
     "never_written",
+    "parts",
+    "quiz",
     "run",
     "run_all",
     "source",
@@ -524,7 +533,7 @@ BUGS = {
 }
 
 
-def _find(bug: str | int | Bug) -> Bug:
+def find_bug(bug: str | int | Bug) -> Bug:
     """The bug of that name, or of that number, which tells nothing: the rows of `table()` count from 0."""
     if isinstance(bug, Bug):
         return bug
@@ -559,7 +568,7 @@ def run(bug: str | int | Bug | None, chain: str | None = None, data: str | None 
 
     bug: a name in `BUGS`; None for a chain with none. chain, data: by default the bug's own.
     """
-    planted = _find(bug) if bug is not None else None
+    planted = find_bug(bug) if bug is not None else None
     chain = chain or (planted.chain if planted else next(iter(KERNELS)))
     described, x, parameters = DATA[data or (planted.data if planted else "ordinary")](find(chain).name)
 
@@ -614,7 +623,7 @@ def table() -> pd.DataFrame:
 # Looking
 
 
-def _parts(path: Path) -> tuple[str, str, int]:
+def parts(path: Path) -> tuple[str, str, int]:
     """A file's comment on top, its text after that, and the number of that text's first line."""
     text = path.read_text()
     top = re.match(r'(?:/\*|""")(.*?)(?:\*/|""")\s*', text, re.S)
@@ -624,7 +633,7 @@ def _parts(path: Path) -> tuple[str, str, int]:
 
 def story(bug: str | int | Bug) -> str:
     """The comment on top of a bug's file: the mistake, why it is made, what one sees and how it is found."""
-    return _parts(FOLDER / _find(bug).file)[0]
+    return parts(FOLDER / find_bug(bug).file)[0]
 
 
 class _Code(Source):
@@ -639,8 +648,8 @@ class _Diff(_Code):
 
 def source(bug: str | int | Bug) -> Source:
     """The broken file as reports number its lines, without the comment that tells what is wrong."""
-    path = FOLDER / _find(bug).file
-    _, text, first = _parts(path)
+    path = FOLDER / find_bug(bug).file
+    _, text, first = parts(path)
     numbered = "".join(f"{n:3}  {line}" for n, line in enumerate(text.splitlines(keepends=True), first))
     return (Source if path.suffix == ".cu" else _Code)(numbered)
 
@@ -648,9 +657,82 @@ def source(bug: str | int | Bug) -> Source:
 def diff(bug: str | int | Bug, context: int = 2) -> Source:
     """What the mistake changes in the right file."""
     text = ""
-    for right, broken in _find(bug).files.items():
-        lines = (_parts(path)[1].splitlines() for path in (right, broken))
+    for right, broken in find_bug(bug).files.items():
+        lines = (parts(path)[1].splitlines() for path in (right, broken))
         names = f"right/{right.name}", broken.name
         head, *pieces = "\n".join(difflib.unified_diff(*lines, *names, "", "", context, "")).split("\n@@")
         text += head + "\n  …".join(piece.partition("@@")[2] for piece in pieces) + "\n"
     return _Diff(text)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The quiz: a broken kernel asks for the line and the kind before it tells
+
+NEAR = 2  # lines that an answer may be off
+
+
+def kinds() -> tuple[str, ...]:
+    """What a mistake of the gallery may be found by: a kind of KernelFault, or comparison with float64."""
+    return tuple(sorted({bug.found_by for bug in BUGS.values()}))
+
+
+def changed_lines(bug: Bug) -> set[int]:
+    """The lines of the broken file, by its own numbers, that the mistake is in.
+
+    Where the mistake leaves lines out, it is the line that stands there instead.
+    """
+    lines: set[int] = set()
+    for right, broken in bug.files.items():
+        if broken.suffix == ".py" and bug.file.endswith(".cu"):
+            continue
+        (_, before, _), (_, after, first) = (parts(path) for path in (right, broken))
+        matcher = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
+        for kind, _, _, begin, end in matcher.get_opcodes():
+            if kind != "equal":
+                lines |= set(range(first + begin, first + max(end, begin + 1)))
+    return lines
+
+
+class Quiz(asking.Question):
+    """One broken kernel. A notebook shows it with two fields; `answer(line, kind)` is the same in code."""
+
+    def __init__(self, bug: Bug):
+        words = "Which line is wrong, and what will find it?"
+        super().__init__(f"bug {bug.name}", words, {"line": int, "kind": kinds()})
+        self.bug = bug
+
+    def answer(self, line: int, kind: str) -> None:
+        """line: as the source numbers them. kind: one of `kinds()`. ValueError for another."""
+        super().answer(line=line, kind=kind)
+
+    def is_right(self) -> tuple[bool, bool]:
+        """Whether the answer's line is at most two from a changed one, and whether its kind is right."""
+        near = any(abs(self.given["line"] - line) <= NEAR for line in changed_lines(self.bug))
+        return near, self.given["kind"] == self.bug.found_by
+
+    def _repr_html_(self) -> str:
+        return source(self.bug)._repr_html_() + super()._repr_html_()
+
+    def tell(self) -> asking.Told:
+        """What is wrong: the finding, the mistake as a difference from the right file, and its story."""
+
+        def verdict() -> str:
+            line, kind = ("right" if right else "not the one" for right in self.is_right())
+            return f"line {self.given['line']}: {line}; {self.given['kind']}: {kind}"
+
+        def tell() -> str:
+            finding = run(self.bug)
+            pieces = (
+                f"<p><b>{html.escape(verdict())}</b></p>",
+                f"<pre style='white-space:pre-wrap'>{html.escape(str(finding))}</pre>",
+                asking.as_html(diff(self.bug)),
+                f"<pre style='white-space:pre-wrap'>{html.escape(story(self.bug))}</pre>",
+            )
+            return "".join(pieces)
+
+        return asking.Told(self, tell, verdict)
+
+
+def quiz(bug: str | int | Bug) -> Quiz:
+    """A broken kernel of the gallery, by name or number, as a question: the answer comes from `tell()`."""
+    return Quiz(find_bug(bug))

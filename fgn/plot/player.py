@@ -185,7 +185,9 @@ class _Banks:
         most = max(len(words) for words in wanted)
         state = {self.count_title: ("", "different words that the shown warp wants of each bank")}
         for box, words in zip(self.counts, wanted, strict=True):
-            fill = "empty" if not words else "wrong" if len(words) == most > 1 else "read by others"
+            # As many words of a bank as a lane wants come one after the other anyway.
+            is_conflict = len(words) == most > max(1, event.bytes // WORD_BYTES)
+            fill = "empty" if not words else "wrong" if is_conflict else "read by others"
             state[box] = (fill, str(len(words)) if words else "")
         return state
 
@@ -193,9 +195,11 @@ class _Banks:
 class _Values:
     """The values that the first lanes have read or written in the line at which the shown warp is."""
 
-    CELL = 52
+    CELL = 50
 
-    def __init__(self, scene: Scene, x: float, y: float):
+    def __init__(self, scene: Scene, x: float, y: float, arrays: Sequence[Array]):
+        # What shared memory holds is known only where every argument has the same type.
+        self.are_floats = all(array.element_bytes == 4 for array in arrays if array.space == "global")
         self.title = scene.label(x, y, "", "bold")
         self.names = [scene.label(x, y + 32 + 17 * row, "", "small") for row in range(VALUE_ROWS)]
         left = x + RIGHT - VALUE_LANES * self.CELL
@@ -224,21 +228,19 @@ class _Values:
         for name, cells, each in zip(self.names, self.cells, self.recent, strict=False):
             state[name] = ("", each.array.name)
             for lane, cell in enumerate(cells):
-                if lane in each.values:
+                if lane in each.values and self.are_floats:
                     fill = "held" if each.operation == "ld" else "written by others"
                     state[cell] = (fill, _value(each.values[lane], each.bytes))
         return state
 
 
 def _value(bits: int, size: int) -> str:
-    """A value in few letters. Types are not known: 4 bytes are a float unless that would be absurd."""
-    if size not in (4, 8, 16):
-        return f"{bits:x}" if size <= 2 else ""
+    """A value of 4 bytes in few letters: a float, unless that is absurd; of a wider access, the first."""
     low = bits & 0xFFFFFFFF
     (number,) = struct.unpack("f", struct.pack("I", low))
-    tiny = number == number and abs(number) < 1e-30 and low
-    text = str(struct.unpack("i", struct.pack("I", low))[0]) if tiny else f"{number:.3g}"
-    return text + (" …" if size > 4 else "")
+    is_absurd = low and abs(number) < 1e-30
+    text = str(struct.unpack("i", struct.pack("I", low))[0]) if is_absurd else f"{number:.3g}"
+    return text + (" …" if size > WORD_BYTES else "")
 
 
 class _Warps:
@@ -342,7 +344,7 @@ class Player:
         scene = self.scene = Scene(WIDTH, 0)
         caption = scene.label(0, 2, "", "bold")
         sectors = _Sectors(scene, right, 24)
-        values = _Values(scene, right, 168)
+        values = _Values(scene, right, 168, trace.arrays)
         banks = _Banks(scene, right, 258, shared) if shared else None
         bottom = max(banks.bottom if banks else 258, LEAST_HEIGHT)
         warps_height = 22 + -(-min(trace.warps, MOST_WARPS) // 16) * 19 + 18

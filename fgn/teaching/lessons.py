@@ -26,6 +26,8 @@ from fgn.model.work import tiles, works
 from fgn.plans import Launch, plan
 from fgn.problem import WARP, Problem, find_problem
 from fgn.reference import ieee_float32
+from fgn.teaching.guesses import guess as guess
+from fgn.teaching.guesses import score as score
 
 LANES = WARP
 F_GROUP_NORM = "F.group_norm"

@@ -1,0 +1,224 @@
+"""Questions that a reader answers before a notebook tells: fields to type into, answers that are kept, and
+what is told only afterwards.
+
+A question asks where it is displayed. `tell()` gives what may be shown once there is an answer: before that,
+a notebook shows a line that says what is missing, and fills itself in when the answer comes.
+
+Answers are kept in `guesses.json` in `$XDG_DATA_HOME/fgn`, by default in `~/.local/share/fgn`; the
+environment variable FGN_GUESSES names another file, and `FGN_GUESSES=recorded` takes those of
+`notebooks/guesses.json`, which is what notebooks that run without a reader do (the tests, the book).
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import json
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from fgn.native.places import ROOT
+
+RECORDED = "recorded"
+Answer = dict[str, object]
+
+
+def is_recorded() -> bool:
+    """Whether the answers are the recorded ones, because nobody is there to be asked."""
+    return os.environ.get("FGN_GUESSES") == RECORDED
+
+
+def path() -> Path:
+    """The file of answers."""
+    named = os.environ.get("FGN_GUESSES")
+    if named == RECORDED:
+        return ROOT / "notebooks" / "guesses.json"
+    if named:
+        return Path(named)
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "fgn" / "guesses.json"
+
+
+_unsaved: dict[str, Answer] = {}  # what could not be saved is kept for as long as the session lives
+
+
+def kept() -> dict[str, Answer]:
+    """All answers by the names of their questions. A file that cannot be read counts as an empty one."""
+    try:
+        content = json.loads(path().read_text())
+    except (OSError, ValueError):
+        content = {}
+    content = content if isinstance(content, dict) else {}
+    answers = {name: answer for name, answer in content.items() if isinstance(answer, dict)}
+    return answers | _unsaved
+
+
+def keep(name: str, answer: Answer):
+    """Keeps an answer, over one of the same question. Recorded answers stay as they are. Warns once where the
+    file cannot be written."""
+    if is_recorded():
+        return
+    answers = kept() | {name: answer}
+    target = path()
+    temporary = target.with_name(f"{target.name}.{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps(answers, indent=1, sort_keys=True))
+        temporary.replace(target)
+    except OSError as error:
+        if not _unsaved:
+            warnings.warn(f"guesses are not saved: {error}", stacklevel=3)
+        _unsaved[name] = answer
+
+
+def as_html(shown: object) -> str:
+    """What a notebook would show of an object, as HTML: a figure as a picture, text as a paragraph."""
+    if isinstance(shown, Figure):
+        buffer = io.BytesIO()
+        shown.savefig(buffer, format="png", dpi=72, metadata={"Software": None})
+        data = base64.b64encode(buffer.getvalue()).decode()
+        return f'<img style="max-width:100%" src="data:image/png;base64,{data}">'
+    if isinstance(shown, str):
+        return f"<p>{html.escape(shown)}</p>"
+    of_notebook = getattr(shown, "_repr_html_", lambda: None)()
+    return of_notebook or f"<pre>{html.escape(repr(shown))}</pre>"
+
+
+def _widgets():
+    """ipywidgets, where a notebook runs that shows them; else None."""
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    if is_recorded() or shell is None or not hasattr(shell, "kernel"):
+        return None
+    try:
+        import ipywidgets
+    except ImportError:
+        return None
+    return ipywidgets
+
+
+class Told:
+    """What is shown once a question has an answer. text: that it says instead where no notebook runs."""
+
+    def __init__(self, question: Question, tell: Callable[[], str], text: Callable[[], str]):
+        self.question, self._tell, self._text = question, tell, text
+
+    def _repr_html_(self) -> str:
+        if self.question.given is None:
+            return f"<em>{html.escape(self.question.missing())}</em>"
+        if not is_recorded():
+            return self._tell()
+        # Nobody was asked, so the page keeps it folded, and its reader can still guess.
+        summary = "Make your own guess first. Then open this: what was measured, beside a recorded guess."
+        return f"<details><summary><b>{summary}</b></summary>{self._tell()}</details>"
+
+    def __repr__(self) -> str:
+        return self.question.missing() if self.question.given is None else self._text()
+
+    def _ipython_display_(self):
+        from IPython.display import display
+
+        widgets = _widgets()
+        if widgets is None or self.question.given is not None:
+            display({"text/html": self._repr_html_(), "text/plain": repr(self)}, raw=True)
+            return
+        place = widgets.HTML(self._repr_html_())
+        self.question.when_answered(lambda: setattr(place, "value", self._repr_html_()))
+        display(place)
+
+
+class Question:
+    """A question with fields. A notebook shows the fields; `answer()` is the same in code.
+
+    name: the answer is kept under it. words: what is asked. fields: for each, a type or the choices.
+    """
+
+    def __init__(self, name: str, words: str, fields: Mapping[str, type | tuple[str, ...]]):
+        self.name, self.words, self.fields = name, words, dict(fields)
+        self.given: Answer | None = self._known(kept().get(name))
+        self._waiting: list[Callable[[], None]] = []
+
+    def _known(self, answer: object) -> Answer | None:
+        """An answer that was kept, if it still is one."""
+        try:
+            return self._checked(answer) if isinstance(answer, dict) else None
+        except (TypeError, ValueError):
+            return None
+
+    def _checked(self, answer: Mapping[str, object]) -> Answer:
+        checked: Answer = {}
+        for field, kind in self.fields.items():
+            if field not in answer:
+                raise TypeError(f"{field}: expected an answer, got none")
+            value = answer[field]
+            if isinstance(kind, tuple):
+                if value not in kind:
+                    raise ValueError(f"{field}: expected one of {', '.join(kind)}, got {value!r}")
+                checked[field] = value
+                continue
+            try:
+                checked[field] = kind(value)
+            except (TypeError, ValueError):
+                raise ValueError(f"{field}: expected a number, got {value!r}") from None
+            if checked[field] != checked[field]:
+                raise ValueError(f"{field}: expected a number, got {value!r}")
+        return checked
+
+    def missing(self) -> str:
+        return f"This is told when you have answered: {self.words}"
+
+    def answer(self, **fields) -> None:
+        """Answers the question: what waits for it is shown. ValueError for what is no answer."""
+        self.given = self._checked(fields)
+        keep(self.name, self.given)
+        waiting, self._waiting = self._waiting, []
+        for tell in waiting:
+            tell()
+
+    def when_answered(self, tell: Callable[[], None]):
+        self._waiting.append(tell)
+
+    def said(self) -> str:
+        """The answer in words."""
+        return ", ".join(f"{field} {value}" for field, value in (self.given or {}).items())
+
+    def _repr_html_(self) -> str:
+        words = html.escape(self.words)
+        who = "A recorded guess" if is_recorded() else "Your guess"
+        said = f" {who}: {html.escape(self.said())}." if self.given and not is_recorded() else ""
+        return f"<p><b>Guess.</b> {words}{said}</p>"
+
+    def __repr__(self) -> str:
+        return f"{self.words} Answer with .answer({', '.join(f'{field}=…' for field in self.fields)})."
+
+    def _ipython_display_(self):
+        from IPython.display import display
+
+        widgets = _widgets()
+        if widgets is None:
+            display({"text/html": self._repr_html_(), "text/plain": repr(self)}, raw=True)
+            return
+        inputs = {
+            field: widgets.Dropdown(options=("", *kind), description=field)
+            if isinstance(kind, tuple)
+            else widgets.Text(placeholder="a number", description=field, continuous_update=False)
+            for field, kind in self.fields.items()
+        }
+        words, button = widgets.HTML(self._repr_html_()), widgets.Button(description="That is my guess")
+
+        def submit(_):
+            try:
+                self.answer(**{field: box.value for field, box in inputs.items()})
+            except ValueError as error:
+                words.value = f"<p>{html.escape(str(error))}</p>"
+            else:
+                words.value = self._repr_html_()
+
+        button.on_click(submit)
+        display(widgets.VBox([words, widgets.HBox([*inputs.values(), button])]))

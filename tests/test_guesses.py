@@ -1,0 +1,121 @@
+"""Guesses and the quiz: nothing is told before there is an answer, and an answer is kept and scored."""
+
+import json
+import re
+import warnings
+
+import pandas as pd
+import pytest
+
+from fgn.bugs import gallery
+from fgn.native.places import ROOT
+from fgn.teaching import asking, guesses
+from fgn.teaching import lessons as teach
+
+
+@pytest.fixture(autouse=True)
+def own_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("FGN_GUESSES", str(tmp_path / "folder" / "guesses.json"))
+    asking._unsaved.clear()
+
+
+def test_nothing_is_told_before_the_guess():
+    guess = teach.guess("sectors", "How many?", "a")
+    told = guess.reveal(33, "because lanes lie apart", pd.DataFrame({"measured": [1.25]}))
+    for text in (told._repr_html_(), repr(told)):
+        assert "33" not in text and "because" not in text and "How many?" in text
+    guess.answer(32)
+    shown = told._repr_html_()
+    assert "because lanes lie apart" in shown and "1.25" in shown and "3 of 3 points" in shown
+    assert repr(told) == "guess 32 sectors, truth 33 sectors"
+
+
+def test_a_guess_is_kept_and_scored():
+    teach.guess("ms", "How long?", "a").answer("2.5")
+    again = teach.guess("ms", "How long?", "a")
+    assert again.given == {"number": 2.5}
+    again.reveal(5.0)
+    other = teach.guess("ms", "And this?", "b")
+    other.answer(100)
+    other.reveal(1.0)
+    score = teach.score()
+    assert list(score.points) == [2, 0, 2] and list(score.index) == ["a", "b", "of 6"]
+
+
+@pytest.mark.parametrize(
+    "number, truth, worth",
+    [(10, 10.5, 3), (10, 19, 2), (10, 95, 1), (10, 200, 0), (-1, 1, 0), (0, 0, 3), (0, 1, 0), (-4, -5, 2)],
+)
+def test_points(number, truth, worth):
+    assert guesses.points(number, truth) == worth == guesses.points(truth, number)
+
+
+@pytest.mark.parametrize("wrong", ["many", "", None, float("nan")])
+def test_what_is_no_number_is_no_guess(wrong):
+    guess = teach.guess("ms", "How long?", "a")
+    with pytest.raises(ValueError, match="expected a number"):
+        guess.answer(wrong)
+    assert guess.given is None
+
+
+def test_a_file_that_says_something_else_is_no_answer():
+    path = asking.path()
+    path.parent.mkdir()
+    for content in ("", "[]", '{"a": 3, "b": {"number": "many"}}'):
+        path.write_text(content)
+        assert teach.guess("ms", "How long?", "a").given is None
+        assert teach.guess("ms", "How long?", "b").given is None
+
+
+def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FGN_GUESSES", str(tmp_path / "file" / "guesses.json"))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        teach.guess("ms", "How long?", "a").answer(3)
+        teach.guess("ms", "How long?", "b").answer(3)
+    assert len(caught) == 1 and "not saved" in str(caught[0].message)
+    assert teach.guess("ms", "How long?", "a").given == {"number": 3.0}
+
+
+def test_recorded_guesses_are_folded_and_stay_as_they_are(monkeypatch):
+    monkeypatch.setenv("FGN_GUESSES", "recorded")
+    before = asking.path().read_text()
+    name, answer = next((n, a) for n, a in json.loads(before).items() if "number" in a)
+    told = teach.guess("ms", "How long?", name).reveal(1.0)
+    assert told._repr_html_().startswith("<details>") and f"{answer['number']:.4g}" in told._repr_html_()
+    assert asking.path().read_text() == before
+
+
+def test_every_guess_of_a_notebook_has_a_recorded_one_and_a_name_of_its_own():
+    recorded = json.loads((ROOT / "notebooks" / "guesses.json").read_text())
+    asked = []
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        for cell in json.loads(path.read_text())["cells"]:
+            source = "".join(cell["source"]) if cell["cell_type"] == "code" else ""
+            asked += re.findall(r'teach\.guess\(.*?"(\d\d [^"]+)",?\s*\)', source, re.S)
+    assert len(asked) == len(set(asked)) and set(asked) == {n for n, a in recorded.items() if "number" in a}
+
+
+def test_the_quiz_asks_before_it_tells():
+    quiz = gallery.quiz("no_barrier_after_use")
+    told = quiz.tell()
+    assert "race" not in repr(told) and "barrier" not in told._repr_html_().replace("no_barrier", "")
+    assert "__shared__" in quiz._repr_html_()  # the source is there
+    line = next(iter(gallery.changed_lines(quiz.bug)))
+    quiz.answer(line=str(line), kind="race")
+    assert quiz.is_right() == (True, True)
+    shown = told._repr_html_()
+    assert "race in" in shown and "Why people make it" in shown
+    quiz.answer(line=line + 9, kind="comparison")
+    assert quiz.is_right() == (False, False)
+    with pytest.raises(ValueError, match="kind"):
+        quiz.answer(line=1, kind="bad luck")
+
+
+@pytest.mark.parametrize("bug", gallery.BUGS.values(), ids=gallery.BUGS)
+def test_every_bug_has_a_wrong_line_that_is_shown(bug):
+    lines = gallery.changed_lines(bug)
+    assert lines
+    shown = [int(text[:3]) for text in str(gallery.source(bug)).splitlines() if text[:3].strip().isdigit()]
+    assert shown[0] <= min(lines) and max(lines) <= shown[-1] + 1
