@@ -2,6 +2,7 @@
 # make test    formatting, lint, tests, notebooks, tests under AddressSanitizer and UndefinedBehaviorSanitizer:
 #              ten minutes on two cores
 # make lab     the notebooks, to play with
+# make book    the notebooks as a book of static pages, with the outputs that they were saved with
 # make bench   every version beside torch
 # make profile every launch by Nsight Compute, into profiles/<this card>/: about ten minutes on a GPU
 #
@@ -17,7 +18,7 @@ C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/*/*.h cuda_c/*/*.cu cuda_c/si
 	tests/agreement/*.cu tests/faults/*.cu fgn/puzzles/solutions/*.cu)
 SANITIZER_RUNTIME = $(shell $(CC) -print-file-name=libasan.so) $(shell $(CC) -print-file-name=libstdc++.so)
 
-.PHONY: all build notebooks test check sanitize sanitize-gpu lab bench profile clean
+.PHONY: all build notebooks test check sanitize sanitize-gpu lab book bench profile clean
 
 all: build notebooks
 
@@ -44,6 +45,7 @@ check: $(INSTALLED)
 ARCHITECTURES_OF_TESTS = $(if $(shell command -v nvidia-smi),,75 90a)
 
 test: export FGN_GPU_ARCHITECTURES ?= $(ARCHITECTURES_OF_TESTS)
+test: export FGN_GUESSES = recorded
 test: check build
 	$(BIN)/python -m pytest -n 2 --dist worksteal --nbmake --nbmake-timeout=300 tests notebooks
 	$(MAKE) sanitize
@@ -64,7 +66,10 @@ sanitize-gpu: build
 	done
 
 lab: build
-	$(BIN)/jupyter lab notebooks
+	$(BIN)/python tools/lab.py
+
+book: $(INSTALLED)
+	$(BIN)/python tools/book.py
 
 bench: build
 	$(BIN)/python -m fgn bench --all --precisions

@@ -1,11 +1,11 @@
-"""Records the Hopper ladder (cuda_c/hopper_steps/) for notebook 06:
+"""Records the Hopper ladder (cuda_c/hopper_steps/) for notebook 07:
 
     python tools/hopper_steps.py
 
 needs a GPU of compute capability 9.0 and nvcc, and writes
 
-    notebooks/06_steps.csv          the chain's time and error at each step, of hopper, and of F.linear
-    notebooks/06_step_counters.csv  what ncu counts of each launch; left as it is without ncu
+    notebooks/07_steps.csv          the chain's time and error at each step, of hopper, and of F.linear
+    notebooks/07_step_counters.csv  what ncu counts of each launch; left as it is without ncu
 """
 
 from __future__ import annotations

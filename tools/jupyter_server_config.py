@@ -1,5 +1,5 @@
-"""What `make lab` tells Jupyter: how it saves notebooks, and that it opens the repository as a whole, so that the
-links of the notebooks to README, bugs/ and cuda_c/ lead somewhere.
+"""What `make lab` tells Jupyter: how it saves notebooks, and that it opens the repository as a whole, so that
+the links of the notebooks to README, bugs/ and cuda_c/ lead somewhere.
 
 `c` is Jupyter's own: it runs this file with its configuration under that name.
 """

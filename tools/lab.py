@@ -16,16 +16,16 @@ ROOT = Path(__file__).resolve().parent.parent
 CONFIGURATION = ROOT / "tools" / "jupyter_server_config.py"
 
 
-def trust():
-    """Signs what is in the repository, as `jupyter trust` does. The files stay as they are."""
+def trust(folder: Path):
+    """Signs the notebooks below a folder, as `jupyter trust` does. The files stay as they are."""
     notary = NotebookNotary()
-    for path in sorted((ROOT / "notebooks").rglob("*.ipynb")):
+    for path in sorted(folder.rglob("*.ipynb")):
         if ".ipynb_checkpoints" not in path.parts:
             notary.sign(nbformat.read(path, as_version=4))
 
 
 def main():
-    trust()
+    trust(ROOT / "notebooks")
     lab = [sys.executable, "-m", "jupyterlab", f"--config={CONFIGURATION}", *sys.argv[1:]]
     os.execv(sys.executable, lab)
 

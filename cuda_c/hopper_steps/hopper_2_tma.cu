@@ -19,7 +19,7 @@
  * Bytes and operations: as step 1, but factors do not pass through registers. A stage is 32 KiB.
  *
  * Limit: the L2 cache. A multiprocessor needs 64 bytes for each clock of its tensor cores. On an H200 it gets
- * about 53, and the tensor cores are busy for 83 % of the clocks (notebook 06). Beside that the barrier of
+ * about 53, and the tensor cores are busy for 83 % of the clocks (notebook 07). Beside that the barrier of
  * the block in every step along k, for which the faster warpgroup waits.
  *
  * Next (hopper_3_producer.cu): a warpgroup that only copies, so that nobody waits for the block, and whose

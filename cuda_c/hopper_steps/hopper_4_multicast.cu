@@ -18,7 +18,7 @@
  *
  * Bytes: a block asks for 16 KiB of x and 16 KiB of w in the 1024 clocks of a step along k: 32 bytes a clock,
  * not
- * 48. On an H200 this gains nothing over step 3, and ncu counts as many bytes in the L2 cache (notebook 06).
+ * 48. On an H200 this gains nothing over step 3, and ncu counts as many bytes in the L2 cache (notebook 07).
  * What a cluster is good for in the end is the moments of a group that is in both blocks (hopper/norm.h).
  * Operations: as before.
  *

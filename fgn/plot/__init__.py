@@ -5,5 +5,5 @@ launches      time, bytes, stalls, occupancy of launches, as `fgn.profile()` ret
 roofline      the roofline: of whole chains, and of launches
 fusion_maps   what the model of fusion says over batch and width
 lessons       what the notebooks predict and count
-tensor_cores  what notebook 06 draws
+tensor_cores  what notebooks 06 and 07 draw
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -35,7 +36,10 @@ def checked(frame: pd.DataFrame, title: str = "") -> Figure:
     axes.axhline(1, color="black", linewidth=0.8, zorder=1)
     subjects = [name for name in dict.fromkeys(frame.subject) if name not in RIVALS]
     subjects += [name for name in RIVALS if name in set(frame.subject)]
-    markers = {name: marker for name, marker in zip(RIVALS, ("s", "D", "X"), strict=True)}
+    # Neighbours on the ladder have nearly one colour, so each has a mark of its own.
+    marks = itertools.cycle(("o", "^", "v", "<", ">", "P", "*", "h", "d", "p"))
+    markers = dict(zip(RIVALS, ("s", "D", "X"), strict=True))
+    markers |= {name: next(marks) for name in subjects if name not in markers}
     for name in subjects:
         for held_out, rows in frame[frame.subject == name].groupby("held_out"):
             axes.scatter(
@@ -153,11 +157,15 @@ def fusion_maps(
     less than 5 %, or grows. Circles: what was measured, from `fgn.model.recorded_ratios()`, for each map.
     mark: a (batch, width) to be framed.
     """
-    rows = max(len(frame) for frame in maps)
-    width = 1.1 + sum(0.36 * len(frame.columns) + 0.35 for frame in maps)
-    figure, panels = new_figure(max(width, 5.2), 1.7 + 0.26 * rows, columns=len(maps), sharey=True)
+    across = 1 if len(maps) == 1 else 2
+    down = -(-len(maps) // across)
+    rows, columns = max(len(frame) for frame in maps), max(len(frame.columns) for frame in maps)
+    size = max(1.3 + across * (0.5 * columns + 0.4), 5.2), 1.2 + down * (0.9 + 0.31 * rows)
+    figure, panels = new_figure(*size, down, across, sharey=True)
+    for unused in panels.flat[len(maps) :]:
+        unused.set_visible(False)
     norm = TwoSlopeNorm(0.0, math.log2(MAP_LIMITS[0]), math.log2(MAP_LIMITS[1]))
-    for place, (axes, frame) in enumerate(zip(panels[0], maps, strict=True)):
+    for place, (axes, frame) in enumerate(zip(panels.flat, maps, strict=False)):
         points = (
             recorded[place] if place < len(recorded) else pd.DataFrame(columns=["batch", "width", "ratio"])
         )
@@ -169,7 +177,7 @@ def fusion_maps(
             for x, of_width in enumerate(frame.columns):
                 ratio = frame.loc[batch, of_width]
                 if not np.isfinite(ratio):
-                    axes.text(x, y, "–", ha="center", va="center", fontsize=7)
+                    axes.text(x, y, "–", ha="center", va="center", fontsize=9)
                     continue
                 if ratio < 1 / (1 - NOTHING):
                     corner = (x - 0.5, y - 0.5)
@@ -185,7 +193,8 @@ def fusion_maps(
         axes.tick_params(labelsize=8)
         axes.set_xlabel("width (in = out features)", fontsize=9)
         axes.set_title(frame.attrs.get("precision", ""), fontsize=10)
-    panels[0][0].set_ylabel("batch (rows)", fontsize=9)
+    for panel in panels[:, 0]:
+        panel.set_ylabel("batch (rows)", fontsize=9)
     first = maps[0].attrs
     bar = figure.colorbar(image, ax=panels, shrink=0.9, pad=0.01)
     ticks = [ratio for ratio in (0.25, 0.5, 1, 2, 4, 8, 16) if MAP_LIMITS[0] <= ratio <= MAP_LIMITS[1]]
@@ -213,12 +222,12 @@ def _number(axes, x: int, y: int, predicted: float, norm, measured: float | None
     text = f"{shown:.2f}" if shown < 1.095 else f"{shown:.1f}" if shown < 9.95 else f"{shown:.0f}"
     weight = "normal"
     if measured is not None:
-        axes.plot(x, y, marker="o", markersize=17, markerfacecolor=face, markeredgecolor="black", zorder=3)
+        axes.plot(x, y, marker="o", markersize=22, markerfacecolor=face, markeredgecolor="black", zorder=3)
         weight = "bold"
     box = None
     if measured is None and predicted < 1 / (1 - NOTHING):
         box = {"facecolor": face, "edgecolor": "none", "pad": 0.6}
-    axes.text(x, y, text, ha="center", va="center", fontsize=7, color=ink, weight=weight, bbox=box, zorder=4)
+    axes.text(x, y, text, ha="center", va="center", fontsize=9, color=ink, weight=weight, bbox=box, zorder=4)
 
 
 def _microseconds(value: float) -> str:

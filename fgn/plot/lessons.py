@@ -90,14 +90,17 @@ def traffic(launches: dict[str, pd.DataFrame], title: str = "") -> Figure:
 
 
 def savings(frame: pd.DataFrame, title: str = "") -> Figure:
-    """Predicted and measured savings, from `fgn.teaching.lessons.savings()`, one line per recorded problem.
+    """Predicted and measured savings, from `fgn.teaching.lessons.savings()`: for each chain its name, and
+    below it a line for each recorded shape.
 
     A loss far beyond the largest saving is cut off, with its size beside the mark.
     """
-    figure, (axes,) = panels(1, 1.4 + 0.3 * len(frame))
+    frame = frame.sort_values("chain", kind="stable")
+    chains = list(dict.fromkeys(frame.chain))
+    figure, (axes,) = panels(1, 1.4 + 0.27 * (len(frame) + len(chains)))
     sizes = [f"{row.batch} × {row.in_features} → {row.out_features}" for row in frame.itertuples()]
-    labels = [f"{chain}   {size}" for chain, size in zip(frame.chain, sizes, strict=True)]
-    places = np.arange(len(frame))
+    # A chain's name takes a line of its own, above its shapes.
+    places = np.array([row + 1 + chains.index(chain) for row, chain in enumerate(frame.chain)])
     most = max(frame.predicted_percent.max(), frame.measured_percent.max(), 5)
     measured = frame.measured_percent.clip(lower=-2 * most)
     axes.hlines(places, frame.predicted_percent, measured, color="#BBBBBB", linewidth=2, zorder=1)
@@ -110,7 +113,12 @@ def savings(frame: pd.DataFrame, title: str = "") -> Figure:
                 f"← {percent:.0f} %", (shown, place), (8, 4), textcoords="offset points", fontsize=8
             )
     axes.axvline(0, color="black", linewidth=0.8)
-    axes.set_yticks(places, labels, fontsize=9)
+    axes.set_yticks(places, sizes, fontsize=9)
+    for chain in chains:
+        first = places[list(frame.chain).index(chain)] - 1
+        place = {"xytext": (4, 0), "textcoords": "offset points", "fontweight": "bold", "fontsize": 9}
+        axes.annotate(chain, (0, first), xycoords=("axes fraction", "data"), va="center", **place)
+    axes.set_ylim(-0.6, places.max() + 0.6)
     axes.invert_yaxis()
     axes.grid(axis="x", color="#E8E8E8", linewidth=0.6)
     axes.set_axisbelow(True)

@@ -138,6 +138,7 @@ def errors(comparison: pd.DataFrame) -> Figure:
     axes.set_axisbelow(True)
     plain(axes)
     axes.set_xlabel("relative error against float64, ‖y − y₆₄‖ / ‖y₆₄‖ (log scale)")
+    axes.set_title("how far each version is from float64", fontsize=10, loc="left", pad=16)
     return figure
 
 

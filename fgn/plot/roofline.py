@@ -90,6 +90,7 @@ def chain_roofline(points: pd.DataFrame, machines: dict[str, Machine]) -> Figure
     plain(axes)
     axes.set_xlabel("arithmetic intensity: operations for each byte that must move (log scale)")
     axes.set_ylabel("speed (log scale)")
+    axes.set_title(f"whole chains under the roof of {' and '.join(machines)}", fontsize=10, loc="left")
     legend_below(figure)
     return figure
 

@@ -1,4 +1,4 @@
-"""Plots of notebook 06, drawn from what `fgn.teaching.tensor_cores` returns."""
+"""Plots of notebooks 06 and 07, drawn from what `fgn.teaching.tensor_cores` returns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from fgn.measure.subjects import ladder_order
 from fgn.plot.style import FLOOR_COLOUR, WRONG_COLOUR, colour, new_figure, plain
 
 # Neighbours on the ladder have colours that are near to each other.
-SUBJECT_MARKERS = {"tensor_core": "s", "hopper": "^", F_LINEAR: "D"}
+# Of subjects and of precisions: no mark means both.
+SUBJECT_MARKERS = {"tensor_core": "P", "hopper": "*", F_LINEAR: "X"}
 PRECISION_MARKERS = {"ieee": "o", "tf32": "s", "bf16": "^", "fp16": "D"}
 EPILOGUE_COLOUR = "#E69F00"
 # Four that stay apart in print and for colour-blind readers; neighbours differ in lightness.
@@ -61,13 +62,13 @@ def precisions(predicted: pd.DataFrame, times: pd.DataFrame, title: str = "") ->
         least = predicted["predicted ms"][name]
         axes.plot([least, least], [place - 0.42, place + 0.42], color=FLOOR_COLOUR, linewidth=1.8, zorder=2)
         for row, height in zip(rows.itertuples(), places, strict=True):
-            marker = SUBJECT_MARKERS.get(row.subject, "o")
+            marker = SUBJECT_MARKERS.get(row.subject, "h")
             axes.scatter(row.median_ms, height, s=40, color=[colour(row.subject)], marker=marker, zorder=3)
         if place:
             axes.axhline(place - 0.5, color="#E8E8E8", linewidth=0.6)
     axes.plot([], [], color=FLOOR_COLOUR, linewidth=1.8, label="predicted")
     for subject in dict.fromkeys(shown.subject):
-        marker = SUBJECT_MARKERS.get(subject, "o")
+        marker = SUBJECT_MARKERS.get(subject, "h")
         axes.scatter([], [], s=40, color=[colour(subject)], marker=marker, label=subject)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)

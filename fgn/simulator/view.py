@@ -117,35 +117,41 @@ class SourceView:
 
     __repr__ = __str__
 
+    def _shown_columns(self) -> list[str]:
+        """Those with a number in them."""
+        return [column for column in COLUMNS if self._most[column] > 0]
+
     def _repr_html_(self) -> str:
-        # Styles stand in the elements themselves: notebook viewers disagree about style sheets.
-        cell = "padding:0 .6em;text-align:right;border:0;white-space:pre;color:#111;"
+        # Styles stand in the elements themselves: notebook viewers disagree about style sheets. Long lines of
+        # source are folded, so that the page is no wider than its window.
+        cell = "padding:0 .5em;text-align:right;border:0;vertical-align:top;color:#111;"
         head = cell + "font-weight:bold;background:#eee;"
+        code = cell + "text-align:left;white-space:pre-wrap;"
+        columns = self._shown_columns()
         blocks = []
         for part in self._parts:
             title = html.escape(f"{part.kernel} ({Path(part.file).name})")
-            heads = "".join(f'<th style="{head}">{column}</th>' for column in COLUMNS)
+            heads = "".join(f'<th style="{head}">{column.replace("/", "/<wbr>")}</th>' for column in columns)
             rows = [
                 f'<tr>{heads}<th style="{head}">line</th><th style="{head}text-align:left">{title}</th></tr>'
             ]
             for line in part.shown():
                 if line is None:
                     gap = f'<td style="{cell}color:#666">⋮</td>'
-                    rows.append(
-                        f'<tr style="background:#fff"><td style="{cell}" colspan="6"></td>{gap}<td></td></tr>'
-                    )
+                    empty = f'<td style="{cell}" colspan="{len(columns)}"></td>' if columns else ""
+                    rows.append(f'<tr style="background:#fff">{empty}{gap}<td></td></tr>')
                     continue
                 cells = []
-                for column in COLUMNS:
+                for column in columns:
                     value = part.lines.loc[line, column] if line in part.lines.index else 0
                     share = self._heat(column, value)
                     colour = ",".join(str(round(255 + (hot - 255) * share)) for hot in HOT)
                     number = _number(column, value)
                     cells.append(f'<td style="{cell}background:rgb({colour})">{number}</td>')
-                code = html.escape(part.text[line - 1])
+                text = html.escape(part.text[line - 1])
                 rows.append(
                     f'<tr style="background:#fff">{"".join(cells)}<td style="{cell}color:#666">{line}</td>'
-                    f'<td style="{cell}text-align:left">{code}</td></tr>'
+                    f'<td style="{code}">{text}</td></tr>'
                 )
             style = "border-collapse:collapse;font-family:monospace;font-size:12px;line-height:1.35;"
             blocks.append(f'<table style="{style}margin-bottom:1em">{"".join(rows)}</table>')

@@ -3,7 +3,7 @@ the times that the model predicts, and the recorded ones.
 
 The model knows few numbers: how fast the L2 cache delivers, how long a copy takes to arrive, how fast the
 tensor cores multiply, and how long an epilogue takes. The model was written, with these numbers, before the
-steps first ran on a GPU; `notebooks/06_predictions.csv` keeps what it said.
+steps first ran on a GPU; `notebooks/07_predictions.csv` keeps what it said.
 """
 
 from __future__ import annotations
@@ -208,9 +208,9 @@ VERSIONS = (*BY_VERSION, PRODUCTION)
 COUNTED = Shape(1024, 8192, 8192, 256)  # where ncu counted
 SIZES = list(Shape._fields)
 
-PREDICTIONS = ROOT / "notebooks" / "06_predictions.csv"
-RECORDED = ROOT / "notebooks" / "06_steps.csv"
-COUNTERS = ROOT / "notebooks" / "06_step_counters.csv"
+PREDICTIONS = ROOT / "notebooks" / "07_predictions.csv"
+RECORDED = ROOT / "notebooks" / "07_steps.csv"
+COUNTERS = ROOT / "notebooks" / "07_step_counters.csv"
 L2_BYTES, INSTRUCTIONS = "lts__t_bytes.sum", "smsp__inst_executed.sum"
 
 

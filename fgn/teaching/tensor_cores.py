@@ -1,5 +1,5 @@
-"""What notebook 06 predicts and runs with: floats in pieces, sums that are cut off, few rows, and the notes
-of how the kernels on tensor cores came to be. The Hopper ladder is in `hopper_steps`.
+"""What notebooks 06 and 07 predict and run with: floats in pieces, sums that are cut off, few rows, and the
+notes of how the kernels on tensor cores came to be. The Hopper ladder is in `hopper_steps`.
 """
 
 from __future__ import annotations
@@ -423,12 +423,12 @@ def bytes_once(chain, shape, dtype: torch.dtype) -> dict[str, int]:
 # ------------------------------------------------------------------------------------------------------------
 # The notes of how the kernels on tensor cores came to be
 
-HISTORY = ROOT / "notebooks" / "06_history.csv"
+HISTORY = ROOT / "notebooks" / "07_history.csv"
 NOT_RECORDED = "not recorded"
 
 
 def history(rung: str | None = None) -> pd.DataFrame:
-    """The notes of `notebooks/06_history.csv`, in their order; of one rung, if it is named.
+    """The notes of `notebooks/07_history.csv`, in their order; of one rung, if it is named.
 
     They are history: they tell what was tried on the way, and some of the code that they tell of is gone.
     Columns: rung, step, prediction, time, outcome. What nobody wrote down at the time is "not recorded".
