@@ -1,7 +1,5 @@
-/* The C API of fgn.h: every argument is checked here, and what a rung has to do is called. The rungs are in
- * versions.cu, the choice among them in choice.cu. */
-#include <stdarg.h>
-#include <stdio.h>
+/* The C API of fgn.h: a plan is made by its rung, and run by it after its arguments were checked (checks.cu).
+ * The rungs are in versions.cu, the choice among them in choice.cu. */
 
 #include "shared/checks.h"
 #include "shared/plan.h"
@@ -10,119 +8,11 @@
 #include "sim/sim.h"
 #endif
 
-/* Launches index their blocks with 31 bits; the rung with the most blocks has one for 8 outputs. */
-#define MOST_OUTPUTS (1LL << 33)
-
-/* Distances between the rows of a tile are 32-bit, and so are the blocks that share a row of a norm. */
-#define MOST_FEATURES (1LL << 23)
-
-#ifdef __cplusplus
-#define THREAD_LOCAL thread_local
-#else
-#define THREAD_LOCAL _Thread_local
-#endif
-
-static THREAD_LOCAL char last_error[512] = "";
-
-fgn_status fail(fgn_status status, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(last_error, sizeof last_error, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
-const char *fgn_last_error(void) {
-    return last_error;
-}
-
-fgn_status status_of(cudaError_t error, const char *version) {
-    if (error == cudaSuccess)
-        return FGN_OK;
-    return fail(FGN_LAUNCH_FAILED, "%s: %s", version, cudaGetErrorString(error));
-}
-
 static fgn_status check_version(int version) {
     int count = fgn_version_count();
     if (version < 0 || version >= count)
         return fail(FGN_INVALID_ARGUMENT, "version is %d, expected 0 to %d", version, count - 1);
     return FGN_OK;
-}
-
-static fgn_status check_sizes(long long batch, long long in_features, long long out_features) {
-    if (batch < 0)
-        return fail(FGN_INVALID_ARGUMENT, "batch is %lld, expected 0 or more", batch);
-    if (in_features < 1)
-        return fail(FGN_INVALID_ARGUMENT, "in_features is %lld, expected 1 or more", in_features);
-    if (out_features < 1)
-        return fail(FGN_INVALID_ARGUMENT, "out_features is %lld, expected 1 or more", out_features);
-    if (in_features > MOST_FEATURES || out_features > MOST_FEATURES)
-        return fail(FGN_NOT_SUPPORTED, "in_features is %lld and out_features %lld, expected at most 2^23",
-                    in_features, out_features);
-    if (batch > MOST_OUTPUTS / out_features)
-        return fail(FGN_NOT_SUPPORTED, "batch * out_features is %lld * %lld, expected at most 2^33", batch,
-                    out_features);
-    return FGN_OK;
-}
-
-static fgn_status check_groups(long long groups, long long channels) {
-    if (groups < 1 || channels % groups != 0)
-        return fail(FGN_INVALID_ARGUMENT, "groups is %lld, expected a divisor of the %lld channels", groups,
-                    channels);
-    return FGN_OK;
-}
-
-static fgn_status check_types(const fgn_chain *chain) {
-    if ((int)chain->type < FGN_FLOAT32 || (int)chain->type > FGN_BFLOAT16)
-        return fail(FGN_INVALID_ARGUMENT, "type is %d, which is no fgn_type", (int)chain->type);
-    if ((int)chain->precision < FGN_IEEE || (int)chain->precision > FGN_TF32)
-        return fail(FGN_INVALID_ARGUMENT, "precision is %d, which is no fgn_precision",
-                    (int)chain->precision);
-    if (chain->vector_type != FGN_FLOAT32 && chain->vector_type != chain->type)
-        return fail(FGN_INVALID_ARGUMENT, "vector_type is %d, expected FGN_FLOAT32 or type, which is %d",
-                    (int)chain->vector_type, (int)chain->type);
-    return FGN_OK;
-}
-
-static fgn_status check_operators(const char *list, int count, const fgn_pointwise *step) {
-    if (count < 0 || count > FGN_MAX_POINTWISE)
-        return fail(FGN_INVALID_ARGUMENT, "%s_count is %d, expected 0 to %d", list, count, FGN_MAX_POINTWISE);
-    for (int i = 0; i < count; i++)
-        if ((int)step[i].kind < 0 || (int)step[i].kind >= FGN_POINTWISE_KINDS)
-            return fail(FGN_INVALID_ARGUMENT, "%s[%d].kind is %d, which is no pointwise operator", list, i,
-                        (int)step[i].kind);
-    for (int i = 0; i < count; i++)
-        if (step[i].kind == FGN_HARDTANH && step[i].a > step[i].b)
-            return fail(FGN_INVALID_ARGUMENT,
-                        "%s[%d] is hardtanh(%g, %g), expected a minimum below its maximum", list, i,
-                        (double)step[i].a, (double)step[i].b);
-    return FGN_OK;
-}
-
-static bool has_norm(const fgn_chain *chain) {
-    return chain->groups != 0;
-}
-
-fgn_status check_chain(const fgn_chain *chain) {
-    if (!chain)
-        return fail(FGN_INVALID_ARGUMENT, "chain is NULL");
-    fgn_status status = check_sizes(chain->batch, chain->in_features, chain->out_features);
-    if (status == FGN_OK && has_norm(chain))
-        status = check_groups(chain->groups, chain->out_features);
-    if (status == FGN_OK)
-        status = check_types(chain);
-    if (status == FGN_OK)
-        status = check_operators("before", chain->before_count, chain->before);
-    if (status == FGN_OK)
-        status = check_operators("after", chain->after_count, chain->after);
-    if (status == FGN_OK && !has_norm(chain) && chain->before_count + chain->after_count > 0)
-        status = fail(FGN_INVALID_ARGUMENT, "groups is 0 and there are %d operators, expected none",
-                      chain->before_count + chain->after_count);
-    return status;
-}
-
-fgn_status check_pointer(const char *name, const void *pointer) {
-    return pointer ? FGN_OK : fail(FGN_INVALID_ARGUMENT, "%s is NULL", name);
 }
 
 /* ---- Devices ---- */
@@ -282,68 +172,6 @@ static fgn_status check_planned(const fgn_plan *plan, const fgn_chain *chain) {
 }
 
 /* ---- Calls ---- */
-
-/* What halves and partial sums in them are aligned to. */
-#define SCRATCH_ALIGNMENT 16
-
-static fgn_status check_aligned(const char *name, const void *pointer, int alignment) {
-    if (!pointer)
-        return fail(FGN_INVALID_ARGUMENT, "%s is NULL", name);
-    if ((uintptr_t)pointer % alignment != 0)
-        return fail(FGN_INVALID_ARGUMENT, "%s is %p, expected a multiple of %d", name, pointer, alignment);
-    return FGN_OK;
-}
-
-static fgn_status check_vector(const char *name, const void *vector, fgn_type type) {
-    return vector ? check_aligned(name, vector, (int)element_bytes(type)) : FGN_OK;
-}
-
-static fgn_status check_operand(const char *list, int number, const char *name, const void *operand,
-                                fgn_type type) {
-    if (!operand)
-        return fail(FGN_INVALID_ARGUMENT, "%s[%d].%s is NULL", list, number, name);
-    if ((uintptr_t)operand % element_bytes(type) != 0)
-        return fail(FGN_INVALID_ARGUMENT, "%s[%d].%s is %p, expected a multiple of %d", list, number, name,
-                    operand, (int)element_bytes(type));
-    return FGN_OK;
-}
-
-static fgn_status check_operands(const char *list, int count, const fgn_pointwise *step,
-                                 const fgn_chain *chain) {
-    fgn_status status = FGN_OK;
-    for (int i = 0; i < count && status == FGN_OK; i++) {
-        if (takes_channel(&step[i]))
-            status = check_operand(list, i, "channel", step[i].channel, chain->vector_type);
-        if (status == FGN_OK && takes_tensor(&step[i]))
-            status = check_operand(list, i, "tensor", step[i].tensor, chain->type);
-    }
-    return status;
-}
-
-fgn_status check_workspace(unsigned long long needed, const void *workspace,
-                           unsigned long long workspace_bytes) {
-    if (workspace_bytes < needed)
-        return fail(FGN_WORKSPACE_TOO_SMALL, "workspace_bytes is %llu, expected at least %llu",
-                    workspace_bytes, needed);
-    return needed > 0 ? check_aligned("workspace", workspace, SCRATCH_ALIGNMENT) : FGN_OK;
-}
-
-static fgn_status check_parameters(const fgn_plan *plan, const fgn_chain *chain) {
-    fgn_status status = check_aligned("weight", chain->weight, (int)element_bytes(chain->type));
-    if (status == FGN_OK && plan->prepared_bytes > 0)
-        status = check_aligned("prepared", chain->prepared, SCRATCH_ALIGNMENT);
-    if (status == FGN_OK)
-        status = check_vector("bias", chain->bias, chain->vector_type);
-    if (status == FGN_OK)
-        status = check_vector("norm_scale", chain->norm_scale, chain->vector_type);
-    if (status == FGN_OK)
-        status = check_vector("norm_shift", chain->norm_shift, chain->vector_type);
-    if (status == FGN_OK)
-        status = check_operands("before", chain->before_count, chain->before, chain);
-    if (status == FGN_OK)
-        status = check_operands("after", chain->after_count, chain->after, chain);
-    return status;
-}
 
 fgn_status fgn_prepare(const fgn_plan *plan, const fgn_chain *chain, void *prepared, void *stream) {
     fgn_status status = check_planned(plan, chain);

@@ -1,4 +1,4 @@
-/* The checks and the errors that the files of the C API share; they are in api.cu. */
+/* The checks and the errors that the files of the C API share; they are in checks.cu. */
 #pragma once
 
 #include "shared/rung.h"
@@ -11,6 +11,20 @@ fgn_status status_of(cudaError_t error, const char *what);
 
 /* Sizes, groups, types and operators of a chain, whatever runs it; pointers are not looked at. */
 fgn_status check_chain(const fgn_chain *chain);
+
+/* The parts of check_chain() that a norm alone needs as well. */
+fgn_status check_sizes(long long batch, long long in_features, long long out_features);
+fgn_status check_groups(long long groups, long long channels);
+
+/* What halves and partial sums in `prepared` and in a workspace are aligned to. */
+#define SCRATCH_ALIGNMENT 16
+
+/* A pointer that may not be NULL and is a multiple of `alignment`; a vector that may be NULL. */
+fgn_status check_aligned(const char *name, const void *pointer, int alignment);
+fgn_status check_vector(const char *name, const void *vector, fgn_type type);
+
+/* The weight, what is prepared of it, and the vectors and tensors of a chain. */
+fgn_status check_parameters(const fgn_plan *plan, const fgn_chain *chain);
 
 fgn_status check_pointer(const char *name, const void *pointer);
 fgn_status check_workspace(unsigned long long needed, const void *workspace,
