@@ -4,6 +4,8 @@ import json
 import re
 import warnings
 
+import nbformat
+import puzzle_notebooks
 import pytest
 
 import fgn
@@ -149,6 +151,30 @@ def test_progress_that_cannot_be_written_is_kept_for_the_session(progress, monke
     with pytest.warns(UserWarning, match="not saved"):
         fgn.puzzles.get("map").hint()
     assert store.load()["map"].hints == 1
+
+
+@pytest.mark.parametrize("key", NOTEBOOKS)
+def test_the_notebooks_are_those_of_the_definitions(key):
+    saved = nbformat.read(puzzle_notebooks.TARGET / f"{key}.ipynb", as_version=4)
+    made = puzzle_notebooks.learners(key)
+    assert [(c.id, c.source) for c in saved.cells] == [(c.id, c.source) for c in made.cells], (
+        "run: python tools/puzzle_notebooks.py"
+    )
+    for cell in saved.cells:
+        is_attempt = puzzle_notebooks.ATTEMPT in cell.metadata.get("tags", ())
+        assert not is_attempt or cell.outputs == []
+
+
+@pytest.mark.parametrize("key", NOTEBOOKS)
+def test_a_course_has_the_solutions_and_what_learners_begin_with(key):
+    cells = puzzle_notebooks.teachers(key).cells
+    answers = [cell for cell in cells if cell.metadata.get("nbgrader", {}).get("solution")]
+    checks = [cell for cell in cells if cell.metadata.get("nbgrader", {}).get("grade")]
+    assert len(answers) == len(checks) == len(NOTEBOOKS[key])
+    for task, answer, check in zip(NOTEBOOKS[key], answers, checks, strict=True):
+        assert answer.source == f"%%cuda\n{task.solution()}".strip("\n")
+        assert answer.metadata["skeleton"] == f"%%cuda\n{task.skeleton()}".strip("\n")
+        assert "assert verdict" in check.source and task.name in check.source
 
 
 def test_wrong_arguments():

@@ -116,11 +116,12 @@ class Puzzle:
         if not isinstance(kernel, Kernel):
             raise TypeError(f"kernel: expected a kernel of a %%cuda cell, got {type(kernel).__name__}")
         verdict = _helper.check(self.name, self.title, kernel, seconds)
-        record = store.load().get(self.name, store.Record())
-        record.checks += 1
-        if verdict:
-            record.solved, record.source = True, kernel.source
-        store.save(self.name, record)
+        if kernel.source.strip() != self._task.skeleton().strip():
+            record = store.load().get(self.name, store.Record())
+            record.checks += 1
+            if verdict:
+                record.solved, record.source = True, kernel.source
+            store.save(self.name, record)
         return _with_progress(verdict)
 
     def hint(self, which: int | None = None) -> Hint:

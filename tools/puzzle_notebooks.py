@@ -1,0 +1,262 @@
+"""Writes the notebooks of the puzzles, from their definitions in fgn/puzzles/.
+
+python tools/puzzle_notebooks.py                    notebooks/puzzles/, for learners
+python tools/puzzle_notebooks.py --nbgrader FOLDER  a course for nbgrader: source/ and its configuration
+
+A learner's notebook shows the drawings; the cells of attempts are saved without outputs. In a course the
+answer is the solution, which `nbgrader generate_assignment` replaces by what a learner begins with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+from pathlib import Path
+
+import nbformat
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from fgn.puzzles.catalogue import NOTEBOOKS, TASKS
+from fgn.puzzles.definition import Task
+from fgn.puzzles.puzzle import Puzzle, in_words
+from notebooks import FOLDER, run
+
+TARGET = FOLDER / "puzzles"
+ATTEMPT = "attempt"  # the tag of cells whose output depends on what a learner does
+
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+HOW = """\
+Each puzzle is a kernel to write. Change the cell that begins with `%%cuda`, run it (Shift+Enter), and run the
+cell below it: the kernel runs on a simulator, for many sizes, and the answer is right or wrong, and why. No GPU
+is needed, and nothing that you type can break the session.
+
+- **Right** is compared with PyTorch in float64. Races, accesses out of bounds, shared memory that nobody has
+  written and missed barriers are faults, even if the numbers are right.
+- **The budget** is what a kernel may ask of the machine, in the words of Nsight Compute (ncu). The words are
+  in the [glossary](../../docs/glossary.md).
+- `puzzle.hint()` in a new cell gives a hint, each time a clearer one; `puzzle.solution()` shows a solution.
+- In a launch `kernel[grid, block](...)`, `grid` is the number of blocks, and `block` the number of threads of
+  a block, each a number or up to three, (x, y, z). `tiles(n, 256)` is n / 256, rounded up.
+- Lines of faults are counted in the cell, from the line with `%%cuda` on.
+"""
+SEE_FIRST = (
+    "How a puzzle is checked, and how to get a hint, is said in [the first notebook](1_threads.ipynb)."
+)
+
+
+class Words:
+    """What a notebook says of itself. able: what its reader can do afterwards."""
+
+    def __init__(self, title: str, minutes: int, needs: str, able: str):
+        self.title, self.minutes, self.needs, self.able = title, minutes, needs, able
+
+
+WORDS = {
+    "1_threads": Words(
+        "Threads",
+        40,
+        "a little C, and nothing about GPUs",
+        "write kernels that work on vectors of any length, coalesced",
+    ),
+    "2_shared_memory": Words(
+        "Shared memory",
+        90,
+        "the first notebook",
+        "let the threads of a block work together without races or bank conflicts",
+    ),
+    "3_norms": Words(
+        "Norms",
+        120,
+        "reductions by shuffles, from the second notebook",
+        "write softmax and GroupNorm that stay accurate and read memory once",
+    ),
+    "4_products": Words(
+        "Products",
+        150,
+        "tiles in shared memory, from the second notebook",
+        "write the rungs of a matrix product, and fuse what comes after it",
+    ),
+    "5_tensor_cores": Words(
+        "Tensor cores",
+        40,
+        "the naive product, from the fourth notebook",
+        "place a tile's elements in the lanes as mma.sync wants them",
+    ),
+    "6_repairs": Words(
+        "Repairs",
+        90,
+        "the notebooks before",
+        "find a race, a bank conflict and a wrong mask in somebody else's kernel",
+    ),
+}
+
+
+def _cell(make, name: str, source: str, tags=(), slide: str = "-", **metadata):
+    """A cell whose identifier depends on its place only, so that a new text changes nothing else."""
+    cell = make(source.strip("\n"))
+    cell["id"] = hashlib.sha256(name.encode()).hexdigest()[:8]
+    if tags:
+        cell.metadata["tags"] = list(tags)
+    cell.metadata["slideshow"] = {"slide_type": slide}
+    cell.metadata.update(metadata)
+    return cell
+
+
+def _text(number: int, task: Task) -> str:
+    puzzle = Puzzle(task.name)
+    lines = [f"## {number} · {task.title}", "", puzzle.text, "", f"**Launch:** `{task.launch}`"]
+    if puzzle.budget:
+        limits = "; ".join(puzzle.budget)
+        lines += ["", f"**Budget** (counted for {in_words(task.budget_sizes)}): {limits}."]
+    return "\n".join(lines)
+
+
+def _first(key: str) -> str:
+    words = WORDS[key]
+    return "\n".join(
+        [
+            f"# Puzzles {key[0]} · {words.title}",
+            "",
+            f"**You need** {words.needs}. **Time:** about {words.minutes} minutes. "
+            f"**Afterwards you can** {words.able}.",
+            "",
+            HOW if key == next(iter(NOTEBOOKS)) else SEE_FIRST,
+        ]
+    )
+
+
+def _last(key: str) -> str:
+    keys = list(NOTEBOOKS)
+    following = keys[keys.index(key) + 1 :]
+    if not following:
+        return "That was the last one. The [notebooks about fusion](../00_first_run.ipynb) use all of it."
+    return f"**Next:** [{following[0][0]} · {WORDS[following[0]].title}]({following[0]}.ipynb)"
+
+
+def _number(task: Task) -> int:
+    return 1 + list(TASKS).index(task.name)
+
+
+def learners(key: str):
+    """The notebook that a learner opens, without outputs."""
+    cells = [
+        _cell(new_markdown_cell, f"{key} first", _first(key), slide="slide"),
+        _cell(new_code_cell, f"{key} import", "import fgn\n\n%load_ext fgn", slide="skip"),
+    ]
+    for task in NOTEBOOKS[key]:
+        name = task.name
+        check = f'puzzle = fgn.puzzles.get("{name}")\npuzzle.check()'
+        cells += [
+            _cell(new_markdown_cell, f"{name} text", _text(_number(task), task), slide="slide"),
+            _cell(new_code_cell, f"{name} drawing", f'fgn.puzzles.get("{name}").draw()'),
+            _cell(new_code_cell, f"{name} answer", f"%%cuda\n{task.skeleton()}", slide="subslide"),
+            _cell(new_code_cell, f"{name} check", check, [ATTEMPT], "fragment"),
+        ]
+    cells += [
+        _cell(new_markdown_cell, f"{key} last", f"## How far are you?\n\n{_last(key)}", slide="slide"),
+        _cell(new_code_cell, f"{key} progress", "fgn.puzzles.progress()", [ATTEMPT]),
+    ]
+    return new_notebook(cells=cells, metadata=METADATA)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# nbgrader
+
+POINTS = 10
+
+
+def _nbgrader(name: str, is_answer: bool) -> dict:
+    plain = {"grade_id": name, "schema_version": 3, "task": False}
+    if is_answer:
+        return plain | {"grade": False, "locked": False, "solution": True}
+    return plain | {"grade": True, "locked": True, "solution": False, "points": POINTS}
+
+
+def teachers(key: str):
+    """The same for nbgrader: the answers are solutions, and a check that fails fails its cell."""
+    notebook = learners(key)
+    answers = {f"%%cuda\n{task.skeleton()}".strip("\n"): task for task in NOTEBOOKS[key]}
+    checks = {f'puzzle = fgn.puzzles.get("{task.name}")\npuzzle.check()': task for task in NOTEBOOKS[key]}
+    for cell in notebook.cells:
+        if cell.source in answers:
+            task = answers[cell.source]
+            cell.metadata["skeleton"] = cell.source
+            cell.metadata["nbgrader"] = _nbgrader(task.name, True)
+            cell.source = f"%%cuda\n{task.solution()}".strip("\n")
+        elif cell.source in checks:
+            cell.metadata["nbgrader"] = _nbgrader(f"{checks[cell.source].name}_check", False)
+            cell.source = cell.source.replace(
+                "puzzle.check()", "verdict = puzzle.check()\nprint(verdict)\nassert verdict"
+            )
+    return notebook
+
+
+CONFIGURATION = '''\
+"""nbgrader's configuration of the fgn puzzles. Solutions become skeletons when an assignment is generated."""
+
+from nbgrader.converters import GenerateAssignment
+from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
+
+
+class PutSkeletons(NbGraderPreprocessor):
+    """Gives each answer the text that a learner begins with; tools/puzzle_notebooks.py put it beside."""
+
+    def preprocess_cell(self, cell, resources, cell_index):
+        if "skeleton" in cell.metadata:
+            cell.source = cell.metadata.pop("skeleton")
+        return cell, resources
+
+
+c = get_config()  # noqa: F821
+c.CourseDirectory.course_id = "fgn"
+c.GenerateAssignment.preprocessors = [
+    PutSkeletons if each is ClearSolutions else each for each in GenerateAssignment().preprocessors
+]
+c.ExecutePreprocessor.timeout = 600
+'''
+
+
+def write_course(folder: Path) -> None:
+    (folder / "source").mkdir(parents=True, exist_ok=True)
+    (folder / "nbgrader_config.py").write_text(CONFIGURATION)
+    for key in NOTEBOOKS:
+        target = folder / "source" / key / f"{key}.ipynb"
+        target.parent.mkdir(exist_ok=True)
+        nbformat.write(teachers(key), target)
+
+
+# ------------------------------------------------------------------------------------------------------------
+
+
+def write_learners() -> None:
+    TARGET.mkdir(exist_ok=True)
+    for key in NOTEBOOKS:
+        print(key, file=sys.stderr)
+        path = TARGET / f"{key}.ipynb"
+        nbformat.write(learners(key), path)
+        notebook = run(path)
+        for cell in notebook.cells:
+            if ATTEMPT in cell.metadata.get("tags", ()):
+                cell.outputs = []
+            if cell.cell_type == "code":
+                cell.execution_count = None
+        nbformat.write(notebook, path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--nbgrader", type=Path, metavar="FOLDER", help="write a course for nbgrader instead")
+    arguments = parser.parse_args()
+    if arguments.nbgrader:
+        write_course(arguments.nbgrader)
+    else:
+        write_learners()
+
+
+if __name__ == "__main__":
+    main()
