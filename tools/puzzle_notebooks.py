@@ -32,7 +32,7 @@ METADATA = {
 
 HOW = """\
 Each puzzle is a kernel to write. Change the cell that begins with `%%cuda`, run it (Shift+Enter), and run the
-cell below it: the kernel runs on a simulator, for many sizes, and the answer is right or wrong, and why. No GPU
+cell below it: the kernel runs on a simulator, for many sizes; the answer is right or wrong, and why. No GPU
 is needed, and nothing that you type can break the session.
 
 - **Right** is compared with PyTorch in float64. Races, accesses out of bounds, shared memory that nobody has
