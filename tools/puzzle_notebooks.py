@@ -242,9 +242,7 @@ def write_learners() -> None:
         notebook = run(path)
         for cell in notebook.cells:
             if ATTEMPT in cell.metadata.get("tags", ()):
-                cell.outputs = []
-            if cell.cell_type == "code":
-                cell.execution_count = None
+                cell.outputs, cell.execution_count = [], None
         nbformat.write(notebook, path)
 
 
