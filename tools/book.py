@@ -47,7 +47,7 @@ def lay_out(source: Path):
     shutil.copy(ROOT / "docs" / "book" / "book.css", source / "_static")
     for name in ("conf.py", "index.md"):
         shutil.copy(ROOT / "docs" / "book" / name, source)
-    for pattern in ("notebooks/*.ipynb", "docs/*.md", "profiles/*/*.png"):
+    for pattern in ("notebooks/*.ipynb", "notebooks/puzzles/*.ipynb", "docs/*.md", "profiles/*/*.png"):
         for path in sorted(ROOT.glob(pattern)):
             place = source / path.relative_to(ROOT)
             place.parent.mkdir(parents=True, exist_ok=True)
