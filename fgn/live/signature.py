@@ -1,270 +1,229 @@
-"""What the kernels in a CUDA C source are called and take, and Python's values as their arguments.
+"""What the kernels and the device variables of a source are called, and how they are declared.
 
-Only the signatures are read here, and the structs that they name; the rest of a source is the compiler's.
+Only what the text says is read here. What the types are the compiler knows (cuda_c/sim/cpp/entry.hpp).
 """
 
 from __future__ import annotations
 
-import functools
-import math
-import operator
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from numbers import Real
-from pathlib import Path
+from dataclasses import dataclass
 
-import cffi
-import torch
-from torch import Tensor
-
-from fgn.native.library import ffi
-from fgn.native.places import SOURCES
-
-# ------------------------------------------------------------------------------------------------------------
-# Text
-
-
-def blanked(source: str) -> str:
-    """The source with spaces in place of comments and quotes, so that all else stays where it is."""
-    comments_and_quotes = r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
-    return re.sub(comments_and_quotes, lambda match: re.sub(r"[^\n]", " ", match[0]), source, flags=re.S)
-
-
-def _with_headers(source: str, seen: set[Path]) -> str:
-    """The headers of `cuda_c/` that the source includes, and then the source."""
-    text = ""
-    for name in re.findall(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', source, re.M):
-        path = SOURCES / name
-        if path.is_file() and path not in seen:
-            seen.add(path)
-            text += _with_headers(path.read_text(), seen)
-    return text + source
-
-
-# ------------------------------------------------------------------------------------------------------------
-# Types
-
-# CUDA's vectors.
-VECTORS = {
-    f"{name}{count}": (element, "xyzw"[:count])
-    for name, element in (("int", "int"), ("uint", "unsigned"), ("float", "float"), ("double", "double"))
-    for count in {"float": (2, 3, 4), "int": (2, 3, 4), "double": (2,)}.get(name, (2, 4))
-}
-_QUALIFIERS = r"\b(?:const|volatile|__restrict__|__restrict|__grid_constant__)\b"
-_DECLARATIONS = (
-    r"^[ \t]*#[ \t]*define[ \t]+\w+[ \t]+\d+[ \t]*$"
-    r"|^(?:typedef\s+)?(?:struct|enum)\b[^;{}()]*\{[^{}]*\}[^;{}()]*;"
-    r"|^typedef\b[^;{}()]*;"
-)
-
-
-def _interface(source: str) -> cffi.FFI:
-    """The types that a parameter can have: C's, CUDA's vectors, those of fgn.h, and the source's structs."""
-    interface = cffi.FFI()
-    interface.include(ffi())
-    for name, (element, members) in VECTORS.items():
-        interface.cdef(f"typedef struct {name} {{ {element} {', '.join(members)}; }} {name};")
-    headers_known = {SOURCES / "fgn.h", SOURCES / "shared" / "portable.h"}
-    text = blanked(_with_headers(source, headers_known))
-    for declaration in re.findall(_DECLARATIONS, text, re.M):
-        try:
-            interface.cdef(re.sub(_QUALIFIERS, " ", declaration))
-        except (cffi.CDefError, cffi.FFIError):
-            continue  # if a kernel takes it, its parameter is refused
-    return interface
-
-
-def _is_vector(ctype) -> bool:
-    return ctype.kind == "struct" and ctype.cname.removeprefix("struct ") in VECTORS
-
-
-def _is_signed(ctype) -> bool:
-    return ctype.cname == "char" or int(ffi().cast(ctype, -1)) < 0
-
-
-def _dtype(item) -> torch.dtype | None:
-    """The dtype of tensors whose elements a C type can point at; None when there is none."""
-    if _is_vector(item):
-        item = item.fields[0][1].type
-    if item.kind != "primitive":
-        return None
-    floats = {"float": torch.float32, "double": torch.float64, "_Bool": torch.bool, "long double": None}
-    if item.cname in floats:
-        return floats[item.cname]
-    return getattr(torch, f"{'' if _is_signed(item) else 'u'}int{8 * ffi().sizeof(item)}")
-
-
-def _has_values(ctype) -> bool:
-    """Whether Python has values for a type."""
-    if ctype.kind == "struct":
-        return bool(ctype.fields) and all(_has_values(member.type) for _, member in ctype.fields)
-    if ctype.kind == "array":
-        return ctype.length is not None and _has_values(ctype.item)
-    if ctype.kind == "pointer":
-        return ctype.item.kind == "void" or _dtype(ctype.item) is not None
-    return ctype.kind == "enum" or (ctype.kind == "primitive" and ctype.cname != "long double")
-
-
-# ------------------------------------------------------------------------------------------------------------
-# Kernels
+from fgn.live.source import Item, blanked, closing, items, line_of, without_directives
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a kernel. declaration: as C has it. type: as cffi knows it."""
+    """A parameter of a kernel. declaration: as the source has it."""
 
     name: str
     declaration: str
-    type: object
 
 
 @dataclass(frozen=True)
 class Signature:
-    """A kernel's name and parameters. interface: of the source that it is in."""
+    """A kernel's name and parameters.
+
+    scope: its namespace with "::", or "". template: its template parameters as declared, () when it is none.
+    instances: arguments of templates that the source itself asks for, by explicit instantiation or a launch.
+    """
 
     kernel: str
+    scope: str
     parameters: tuple[Parameter, ...]
-    interface: cffi.FFI
+    template: tuple[str, ...]
+    line: int
+    instances: tuple[str, ...] = ()
+
+    @property
+    def qualified(self) -> str:
+        return self.scope + self.kernel
 
     def __str__(self) -> str:
-        return f"{self.kernel}({', '.join(parameter.declaration for parameter in self.parameters)})"
+        template = f"<{', '.join(self.template)}>" if self.template else ""
+        return f"{self.kernel}{template}({', '.join(parameter.declaration for parameter in self.parameters)})"
 
 
-def _parameter(interface: cffi.FFI, kernel: str, text: str) -> Parameter:
-    words = re.sub(r"\s*\*\s*", " *", " ".join(text.split())).replace("* *", "**")
-    declaration = re.sub(r" ?\b(?:__restrict__|__restrict|__grid_constant__)\b ?", "", words)
-    bare = re.sub(_QUALIFIERS, " ", text)
-    name = re.search(r"(\w+)\s*(?:\[[^]]*\]\s*)*$", bare)
-    try:
-        ctype = interface.typeof(bare)
-        if ctype.kind == "array":
-            ctype = interface.typeof(interface.getctype(ctype.item, "*"))
-    except (cffi.CDefError, cffi.FFIError):
-        ctype = None
-    if ctype is None or name is None or not _has_values(ctype):
-        raise ValueError(
-            f"{kernel}: parameter {declaration!r}: expected a number, a pointer to numbers, or a struct of "
-            "these that the source defines"
-        )
-    return Parameter(name[1], declaration, ctype)
+def split_at_commas(text: str) -> list[str]:
+    """The pieces between commas that are in no brackets; [] for nothing at all."""
+    pieces, depth, begin = [], 0, 0
+    for place, character in enumerate(text):
+        if character in "([{<":
+            depth += 1
+        elif character in ")]}" or (character == ">" and text[place - 1 : place] != "-"):
+            depth -= 1
+        elif character == "," and depth == 0:
+            pieces.append(text[begin:place])
+            begin = place + 1
+    pieces.append(text[begin:])
+    pieces = [" ".join(piece.split()) for piece in pieces]
+    return [] if pieces in ([""], ["void"]) else pieces
 
 
-def signatures(source: str) -> dict[str, Signature]:
-    """A source's kernels by name, in its order. ValueError when a parameter has no Python value."""
-    interface = _interface(source)
-    text = re.sub(r"\b__launch_bounds__\s*\((?:[^()]|\([^()]*\))*\)", " ", blanked(source))
-    found = {}
-    for kernel, inside in re.findall(r"\b__global__\b[^(){};]*?(\w+)\s*\(([^()]*)\)", text):
-        pieces = [] if inside.strip() in ("", "void") else inside.split(",")
-        parameters = tuple(_parameter(interface, kernel, piece) for piece in pieces)
-        found[kernel] = Signature(kernel, parameters, interface)
+_NOT_SAID = r"\b(?:__restrict__|__restrict|__grid_constant__)\b"
+
+
+def _parameter(text: str, number: int) -> Parameter:
+    without_default = re.split(r"(?<![=<>!])=(?!=)", text)[0]
+    words = re.sub(r"\s*\*\s*", " *", without_default).replace("* *", "**").strip()
+    declaration = " ".join(re.sub(rf" ?{_NOT_SAID} ?", "", words).split())
+    bare = re.sub(_NOT_SAID, " ", without_default)
+    name = re.search(r"(?<![\w:])(\w+)\s*(?:\[[^]]*\]\s*)*$", bare)
+    named = name is not None and re.search(r"[\w>\]*&]\s*$", bare[: name.start()]) is not None
+    return Parameter(name[1] if named else f"argument {number}", declaration)
+
+
+def _attributes_removed(head: str) -> str:
+    for word in (
+        "__launch_bounds__",
+        "__cluster_dims__",
+        "__maxnreg__",
+        "__attribute__",
+        "__align__",
+        "alignas",
+    ):
+        while match := re.search(rf"\b{word}\s*\(", head):
+            head = head[: match.start()] + " " + head[closing(head, match.end() - 1) + 1 :]
+    return head
+
+
+def _template_parameters(head: str) -> tuple[str, ...] | None:
+    """The declared parameters of all `template <...>` of a head; None when it is no template."""
+    match = re.match(r"\s*template\s*<", head)
+    if match is None:
+        return None
+    depth, place = 1, match.end()
+    while place < len(head) and depth > 0:
+        depth += {"<": 1, ">": -1, "(": 1, ")": -1}.get(head[place], 0)
+        place += 1
+    return tuple(split_at_commas(head[match.end() : place - 1]))
+
+
+def _scoped(text: str, begin: int, end: int, scope: str, macros) -> list[tuple[str, Item]]:
+    found = []
+    for item in items(text, begin, end, macros):
+        if item.scope is not None:
+            name = f"{item.scope}::" if item.scope else ""
+            found += _scoped(text, item.body[0] + 1, item.body[1] - 1, scope + name, macros)
+        else:
+            found.append((scope, item))
     return found
 
 
+def signatures(source: str) -> dict[str, Signature]:
+    """A source's kernels by name, in its order."""
+    text = without_directives(blanked(source))
+    found: dict[str, Signature] = {}
+    instances: dict[str, list[str]] = {}
+    for scope, item in _scoped(text, 0, len(text), "", frozenset()):
+        if "__global__" not in item.head:
+            continue
+        head = _attributes_removed(item.head)
+        template = _template_parameters(head)
+        if item.body is None:
+            explicit = re.match(r"\s*template\b(?!\s*<)[^;]*?(\w+)\s*<", head)
+            if explicit:
+                close = _closing_angle(head, explicit.end())
+                instances.setdefault(explicit[1], []).append(" ".join(head[explicit.end() : close].split()))
+            continue
+        name = re.search(r"__global__.*?(\w+)\s*\(", head, re.S)
+        if name is None:
+            continue
+        opening = name.end() - 1
+        inside = head[opening + 1 : closing(head, opening)]
+        pieces = split_at_commas(inside)
+        parameters = tuple(_parameter(piece, index + 1) for index, piece in enumerate(pieces))
+        if template is not None and re.match(r"\s*template\s*<\s*>", head):
+            continue  # a specialisation of a template that is already there
+        found[name[1]] = Signature(name[1], scope, parameters, template or (), line_of(source, item.begin))
+    for launched in re.finditer(r"\b(\w+)\s*<(?!<)([^;{}]*?)>\s*<<<", text):
+        instances.setdefault(launched[1], []).append(" ".join(launched[2].split()))
+    return {
+        name: (
+            Signature(
+                s.kernel, s.scope, s.parameters, s.template, s.line, tuple(dict.fromkeys(instances[name]))
+            )
+            if s.template and name in instances
+            else s
+        )
+        for name, s in found.items()
+    }
+
+
+def _closing_angle(text: str, place: int) -> int:
+    depth = 1
+    while place < len(text):
+        depth += {"<": 1, ">": -1}.get(text[place], 0)
+        if depth == 0:
+            return place
+        place += 1
+    return place
+
+
 # ------------------------------------------------------------------------------------------------------------
-# Arguments
+# Variables in device memory, and structs
 
 
-@dataclass
-class Arguments:
-    """The arguments of one launch. tensors: those among them, by the names that C has for them."""
+@dataclass(frozen=True)
+class Variable:
+    """A `__constant__`, `__device__` or `__managed__` variable. is_constant: kernels only read it."""
 
-    tensors: dict[str, Tensor] = field(default_factory=dict)
-
-    def values(self, signature: Signature, given: Sequence) -> list:
-        """What cffi puts into memory for each argument. Errors name the argument and what was expected."""
-        parameters = signature.parameters
-        if len(given) != len(parameters):
-            raise TypeError(f"expected {len(parameters)} arguments for {signature}, got {len(given)}")
-        pairs = zip(parameters, given, strict=True)
-        return [self._value(parameter.name, parameter.type, value) for parameter, value in pairs]
-
-    def _value(self, name: str, ctype, value):
-        if ctype.kind == "pointer":
-            return self._pointer(name, ctype, value)
-        if ctype.kind == "struct":
-            return self._struct(name, ctype, value)
-        if ctype.kind == "array":
-            if not isinstance(value, Sequence) or len(value) > ctype.length:
-                raise TypeError(f"{name}: expected a sequence of at most {ctype.length}, got {value!r}")
-            return [self._value(f"{name}[{i}]", ctype.item, item) for i, item in enumerate(value)]
-        return _number(name, ctype, value)
-
-    def _struct(self, name: str, ctype, value):
-        members = dict(ctype.fields)
-        if _is_vector(ctype) and isinstance(value, Sequence) and len(value) == len(members):
-            value = dict(zip(members, value, strict=True))
-        if not isinstance(value, Mapping):
-            raise TypeError(f"{name}: expected a dict for {ctype.cname}, got {_described(value)}")
-        unknown = [key for key in value if key not in members]
-        if unknown:
-            raise ValueError(
-                f"{name}: expected members of {ctype.cname} ({', '.join(members)}), got {unknown[0]!r}"
-            )
-        return {key: self._value(f"{name}.{key}", members[key].type, item) for key, item in value.items()}
-
-    def _pointer(self, name: str, ctype, value):
-        if value is None:
-            return ffi().NULL
-        dtype = _dtype(ctype.item)
-        wanted = f"a {dtype} tensor" if dtype else "a tensor"
-        if not isinstance(value, Tensor):
-            raise TypeError(f"{name} ({ctype.cname}): expected {wanted}, got {_described(value)}")
-        if dtype not in (None, value.dtype):
-            raise TypeError(f"{name} ({ctype.cname}): expected {wanted}, got {value.dtype}")
-        if value.layout != torch.strided or not value.is_contiguous():
-            got = f"strides {value.stride()}" if value.layout == torch.strided else value.layout
-            raise ValueError(
-                f"{name}: expected a contiguous tensor (a kernel is given its memory as it is), got {got}"
-            )
-        if value.requires_grad and torch.is_grad_enabled():
-            raise RuntimeError(
-                f"{name} requires grad, and a kernel has no backward: "
-                "call it inside torch.no_grad() or torch.inference_mode()"
-            )
-        if _is_vector(ctype.item) and value.data_ptr() % ffi().sizeof(ctype.item):
-            size = ffi().sizeof(ctype.item)
-            raise ValueError(f"{name} ({ctype.cname}): expected an address that is a multiple of {size}")
-        first = next(iter(self.tensors.items()), None)
-        if first is not None and value.device != first[1].device:
-            raise RuntimeError(
-                f"{name}: expected it on {first[1].device}, where {first[0]} is, got {value.device}"
-            )
-        self.tensors[name] = value
-        return ffi().cast("void *", value.data_ptr())
+    name: str
+    qualified: str
+    is_constant: bool
 
 
-def _described(value) -> str:
-    if isinstance(value, Tensor):
-        return f"a {value.dtype} tensor"
-    return f"{type(value).__name__} {value!r}"[:80]
+_VARIABLE_WORDS = re.compile(r"\b(__constant__|__device__|__managed__)\b")
 
 
-def _number(name: str, ctype, value):
-    """An int or float that C's type can hold."""
-    if ctype.cname in ("float", "double"):
-        if isinstance(value, Tensor) or not isinstance(value, Real):
-            raise TypeError(f"{name} ({ctype.cname}): expected a float, got {_described(value)}")
-        value = float(value)
-        if ctype.cname == "float" and math.isfinite(value) and math.isinf(float(ffi().cast("float", value))):
-            raise ValueError(f"{name} (float): expected a value that a float can hold, got {value}")
-        return value
-    try:
-        if isinstance(value, Tensor):
-            raise TypeError
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} ({ctype.cname}): expected an int, got {_described(value)}") from None
-    low, high = _range(ctype)
-    if not low <= number <= high:
-        raise ValueError(f"{name} ({ctype.cname}): expected {low} <= {name} <= {high}, got {number}")
-    return ffi().cast(ctype, number) if ctype.cname == "char" else number
+def variables(source: str) -> list[Variable]:
+    text = without_directives(blanked(source))
+    found = []
+    for scope, item in _scoped(text, 0, len(text), "", frozenset()):
+        head = _attributes_removed(item.head)
+        word = _VARIABLE_WORDS.search(head)
+        if (
+            word is None
+            or item.is_function
+            or "__global__" in head
+            or re.match(r"\s*(?:extern|template|using)\b", head)
+        ):
+            continue
+        declarator = re.split(r"(?<![=<>!])=(?!=)", head)[0].strip().rstrip(";")
+        if re.search(r"\w\s*\(", declarator):
+            continue  # a function's declaration, or a pointer to one
+        is_constant = "__constant__" in head
+        for index, piece in enumerate(split_at_commas(declarator)):
+            name = re.search(r"(\w+)\s*(?:\[[^]]*\]\s*)*$", piece)
+            if name and (index > 0 or len(re.findall(r"\w+", piece[: name.start()])) >= 2):
+                found.append(Variable(name[1], scope + name[1], is_constant))
+    return found
 
 
-@functools.cache
-def _range(ctype) -> tuple[int, int]:
-    if ctype.cname == "_Bool":
-        return 0, 1
-    bits = 8 * ffi().sizeof(ctype)
-    return (-(1 << bits - 1), (1 << bits - 1) - 1) if _is_signed(ctype) else (0, (1 << bits) - 1)
+def structs(source: str) -> dict[str, list[str]]:
+    """The names of the data members of each struct of the source, by the struct's name with its namespace."""
+    text = without_directives(blanked(source))
+    found = {}
+    for scope, item in _scoped(text, 0, len(text), "", frozenset()):
+        head = re.match(r"\s*(?:typedef\s+)?struct\b[^{]*", item.head)
+        if not item.is_class or head is None or item.head.lstrip().startswith("template"):
+            continue
+        name = re.search(r"(\w+)\s*(?::[^:].*)?$", _attributes_removed(item.head).strip(), re.S)
+        typedef = re.match(r"\s*(\w+)\s*;", text[item.body[1] : item.end])
+        name = typedef[1] if item.head.lstrip().startswith("typedef") and typedef else name and name[1]
+        if not name or name == "struct":
+            continue
+        members = []
+        for member in items(text, item.body[0] + 1, item.body[1] - 1):
+            if member.body is not None or re.match(
+                r"\s*(?:using|typedef|static|friend|template)\b", member.head
+            ):
+                continue
+            declared = re.split(r"(?<![=<>!])=(?!=)", member.head.rstrip(";"))[0]
+            if "(" in _attributes_removed(declared):
+                continue
+            for piece in split_at_commas(declared.rstrip("; \n")):
+                last = re.search(r"(\w+)\s*(?:\[[^]]*\]\s*)*$", piece)
+                if last:
+                    members.append(last[1])
+        found[scope + name] = members
+    return found

@@ -175,7 +175,12 @@ class Place:
 UNKNOWN = Place("??", 0)
 
 # What these define stands for one instruction; its place is the line that uses it.
-_BUILT_INS = (SOURCES / "shared" / "portable.h", SOURCES / "sim" / "cuda.h")
+_BUILT_INS = (SOURCES / "shared" / "portable.h", SOURCES / "sim")
+
+
+def _is_built_in(file: str) -> bool:
+    path = Path(file).resolve()
+    return any(path.is_relative_to(built_in) for built_in in _BUILT_INS) or "/include/c++/" in file
 
 
 def _addr2line() -> str:
@@ -199,7 +204,7 @@ def _places(library: str, offsets: tuple[int, ...]) -> dict[int, Place]:
         for row in text.splitlines()[1:]:
             file, _, line = row.partition(" (discriminator")[0].rpartition(":")
             file = _source_file(file)
-            if line.isdecimal() and Path(file).resolve() not in _BUILT_INS:
+            if line.isdecimal() and not _is_built_in(file):
                 frames.append((str(Path(file)), int(line)))
         places[offset] = Place(*frames[0], tuple(frames[1:])) if frames else UNKNOWN
     return places
@@ -256,6 +261,7 @@ class _Session:
         self.thread = threading.get_ident()
         self.fault_elsewhere: KernelFault | None = None
         self.has_ended = False
+        self.is_recorded = True  # whether anybody wants its launches
 
 
 _session: ContextVar[_Session | None] = ContextVar("session", default=None)
@@ -309,7 +315,7 @@ def forbid_all():
     library = COUNTED_SIMULATOR.load()
     try:
         session = _session.get()
-        if session is not None and not session.has_ended:
+        if session is not None and session.is_recorded and not session.has_ended:
             session.launches.extend(_launches(library))
         library.counted_clear()
         library.counted_forbid_all()
@@ -452,6 +458,20 @@ def recording(
         launches.extend(session.launches)
     if session.fault_elsewhere is not None:
         raise session.fault_elsewhere
+
+
+@contextmanager
+def checking() -> Iterator[None]:
+    """In this context CPU tensors run on the simulator that checks; nothing is recorded."""
+    session = _Session(H200_MULTIPROCESSORS, H200_L2_BYTES, False)
+    session.is_recorded = False
+    tokens = is_counting.set(True), _session.set(session)
+    try:
+        yield
+    finally:
+        forbid_all()
+        is_counting.reset(tokens[0])
+        _session.reset(tokens[1])
 
 
 # ------------------------------------------------------------------------------------------------------------

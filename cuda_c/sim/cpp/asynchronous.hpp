@@ -1,0 +1,129 @@
+/* cuda::barrier and cuda::pipeline, with the copies that arrive at them.
+ *
+ * A copy lands when its thread waits. A barrier here counts arrivals in shared memory; a thread that waits
+ * lets the others have a turn. */
+#pragma once
+#include "cooperative.hpp"
+
+namespace cuda {
+
+enum thread_scope { thread_scope_system, thread_scope_device, thread_scope_block, thread_scope_thread };
+template <size_t Alignment> struct aligned_size_t {
+    size_t value;
+    explicit constexpr aligned_size_t(size_t value) : value(value) {}
+    constexpr operator size_t() const {
+        return value;
+    }
+};
+
+/* ---- barrier ---- */
+
+template <thread_scope Scope = thread_scope_system, class Completion = void> struct barrier {
+    using arrival_token = unsigned;
+    unsigned expected, left, phase;
+
+    barrier() = default;
+    barrier(ptrdiff_t count) : expected((unsigned)count), left((unsigned)count), phase(0) {}
+    friend void init(barrier *to, ptrdiff_t count) {
+        atomicExch(&to->expected, (unsigned)count);
+        atomicExch(&to->left, (unsigned)count);
+        atomicExch(&to->phase, 0u);
+    }
+    arrival_token arrive(ptrdiff_t count = 1) {
+        cp_async_commit_group();
+        cp_async_wait_group(0);
+        sim_fence();
+        unsigned now = atomicAdd(&phase, 0u);
+        if (atomicSub(&left, (unsigned)count) == (unsigned)count) {
+            atomicExch(&left, atomicAdd(&expected, 0u));
+            sim_fence();
+            atomicAdd(&phase, 1u);
+        }
+        return now;
+    }
+    void wait(arrival_token token) const {
+        while (atomicAdd((unsigned *)&phase, 0u) == token)
+            sim_sleep();
+        sim_fence();
+    }
+    bool try_wait(arrival_token token) const {
+        return atomicAdd((unsigned *)&phase, 0u) != token;
+    }
+    void wait_parity(bool parity) const {
+        while ((atomicAdd((unsigned *)&phase, 0u) & 1u) == (unsigned)parity)
+            sim_sleep();
+    }
+    void arrive_and_wait() {
+        wait(arrive());
+    }
+    void arrive_and_drop() {
+        atomicSub(&expected, 1u);
+        arrive();
+    }
+};
+
+/* ---- pipeline: the stages of one thread are groups of cp.async ---- */
+
+template <thread_scope Scope, unsigned Stages> struct pipeline_shared_state {};
+
+template <thread_scope Scope = thread_scope_thread> struct pipeline {
+    unsigned committed = 0, waited = 0;
+    bool is_shared = false;
+    void producer_acquire() {}
+    void producer_commit() {
+        cp_async_commit_group();
+        committed++;
+    }
+    void consumer_wait(SIM_CALLED_FROM) {
+        waited++;
+        cp_async_wait_group(committed - waited);
+        if (is_shared)
+            sim_barrier(SIM_CALLER, 0);
+    }
+    void consumer_release(SIM_CALLED_FROM) {
+        if (is_shared)
+            sim_barrier(SIM_CALLER, 0);
+    }
+    void quit() {}
+};
+SIM_INLINE pipeline<thread_scope_thread> make_pipeline() {
+    return {};
+}
+template <class Group, thread_scope Scope, unsigned Stages>
+SIM_INLINE pipeline<thread_scope_block> make_pipeline(const Group &, pipeline_shared_state<Scope, Stages> *) {
+    pipeline<thread_scope_block> made;
+    made.is_shared = true;
+    return made;
+}
+template <unsigned Prior, thread_scope Scope>
+SIM_INLINE void pipeline_consumer_wait_prior(pipeline<Scope> &) {
+    cp_async_wait_group(Prior);
+}
+
+/* ---- memcpy_async ---- */
+
+SIM_INLINE void sim_copy_async(char *to, const char *from, size_t bytes, size_t first, size_t step,
+                               const char *file, int line) {
+    uintptr_t all = (uintptr_t)to | (uintptr_t)from | bytes;
+    size_t width = all % 16 == 0 ? 16 : all % 8 == 0 ? 8 : all % 4 == 0 ? 4 : all % 2 == 0 ? 2 : 1;
+    for (size_t i = first * width; i < bytes; i += step * width)
+        sim_cp_async(sim_site_at(file, line), to + i, from + i, (unsigned)width, true);
+}
+template <class Sync>
+SIM_INLINE void memcpy_async(void *to, const void *from, size_t bytes, Sync &, SIM_CALLED_FROM) {
+    sim_copy_async((char *)to, (const char *)from, bytes, 0, 1, sim_file, sim_line);
+}
+template <class Group, class Sync, class = decltype(((const Group *)0)->thread_rank())>
+SIM_INLINE void memcpy_async(const Group &group, void *to, const void *from, size_t bytes, Sync &,
+                             SIM_CALLED_FROM) {
+    sim_copy_async((char *)to, (const char *)from, bytes, group.thread_rank(), group.size(), sim_file,
+                   sim_line);
+}
+
+} /* namespace cuda */
+
+namespace cuda {
+namespace std {
+using namespace ::std;
+}
+} // namespace cuda

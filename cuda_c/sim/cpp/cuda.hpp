@@ -1,0 +1,23 @@
+/* What every kernel in C++ has without an #include, as with nvcc: cuda_runtime.h and what it includes. */
+#pragma once
+#include "assert.h"
+#include "atomics.hpp"
+#include "entry.hpp"
+#include "host_types.hpp"
+#include "intrinsics.hpp"
+#include "textures.hpp"
+#include "warp.hpp"
+#include <utility>
+
+/* ---- How a kernel is called for one thread: `arguments` are pointers to the values ---- */
+
+template <size_t... I, class... A>
+__attribute__((no_sanitize("thread"))) SIM_INLINE void
+sim_enter(std::index_sequence<I...>, void (*kernel)(A...), const void *arguments) {
+    kernel(*(std::remove_cv_t<A> *)((void *const *)arguments)[I]...);
+}
+template <class... A>
+__attribute__((no_sanitize("thread"))) SIM_INLINE void sim_enter(void (*kernel)(A...),
+                                                                 const void *arguments) {
+    sim_enter(std::index_sequence_for<A...>(), kernel, arguments);
+}

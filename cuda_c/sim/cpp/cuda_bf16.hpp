@@ -1,0 +1,1 @@
+#include "bfloat16.hpp"

@@ -1,0 +1,88 @@
+/* CUDA C++ for a C++ compiler: qualifiers, built-in variables, and the types that they have.
+ *
+ * As in C (../cuda.h), a kernel is an ordinary function that is called once per CUDA thread, on a fiber of an
+ * OS thread; shared memory is thread-local memory of that OS thread. */
+#pragma once
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <limits.h>
+#include <float.h>
+#include <type_traits>
+
+#define __CUDACC__ 1
+#define __NVCC__ 1
+#define __CUDA_ARCH__ 900 /* Hopper's, which is the GPU of this project */
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+#define CUDART_VERSION 13000
+#define CUDA_VERSION 13000
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __managed__
+#define __shared__ thread_local /* in a function this says `static` as well */
+#define __forceinline__ inline __attribute__((always_inline))
+#define __inline_hint__
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define __maxnreg__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __builtin_align__(bytes) __attribute__((aligned(bytes)))
+#define __CUDA_ALIGN__(bytes) __attribute__((aligned(bytes)))
+#define CUDART_CB
+#define CUDARTAPI
+
+struct uint3 {
+    unsigned x, y, z;
+};
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+    constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+    constexpr operator uint3() const {
+        return {x, y, z};
+    }
+};
+
+#include "../vectors.h"
+#include "../calls.h"
+
+#define threadIdx (sim_registers.thread_index)
+#define blockIdx (sim_registers.block_index)
+#define blockDim (sim_registers.block_size)
+#define gridDim (sim_registers.grid_size)
+#define dynamic_shared (sim_registers.shared_memory)
+#define warpSize 32
+
+/* Every function of a header is part of the line that calls it. */
+#define SIM_INLINE static inline __attribute__((always_inline))
+
+/* The place that an argument stands for when the caller leaves it out: the caller's. */
+#define SIM_CALLED_FROM const char *sim_file = __builtin_FILE(), int sim_line = __builtin_LINE()
+#define SIM_CALLER (sim_site_at(sim_file, sim_line))
+
+#define SIM_HERE                                                                                             \
+    ({                                                                                                       \
+        static const struct sim_site sim_here = {__FILE__, __LINE__};                                        \
+        &sim_here;                                                                                           \
+    })
+
+template <class T> struct sim_same {
+    using type = T;
+};
+/* T, where the compiler is not to work T out from this argument. */
+template <class T> using sim_given = typename sim_same<T>::type;
+
+template <class To, class From> SIM_INLINE To sim_bits(From from) {
+    static_assert(sizeof(To) == sizeof(From), "as many bits");
+    To to;
+    __builtin_memcpy(&to, &from, sizeof to);
+    return to;
+}

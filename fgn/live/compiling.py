@@ -1,0 +1,404 @@
+"""Compiling a source with its kernels: as C++ for the simulator, by nvcc for a GPU.
+
+Beside the kernels the library has functions that Python calls: one that launches each kernel, and ones that
+tell the types of its parameters, of structs' members and of the variables in device memory.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import cffi
+import torch
+
+from fgn.live.arguments import Member, Type
+from fgn.live.messages import LAUNCH_CODE, explained
+from fgn.live.signature import Signature, Variable
+from fgn.live.source import CPP, Included
+from fgn.native.library import (
+    GPU,
+    BuildError,
+    Library,
+    MissingToolError,
+    command_output,
+    digest,
+    ffi,
+    for_device,
+    locked,
+    replacing,
+)
+from fgn.native.places import SOURCES, build_folder
+
+# ------------------------------------------------------------------------------------------------------------
+# The code that is added to a source
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A kernel, or a template of one with its arguments: "" when it is no template."""
+
+    signature: Signature
+    template: str = ""
+
+    @property
+    def expression(self) -> str:
+        arguments = f"<{self.template}>" if self.signature.template else ""
+        return f"&{self.signature.qualified}{arguments}"
+
+
+def _describing(instances: Sequence[Instance], variables: Sequence[Variable], structs: dict) -> list[str]:
+    lines = []
+    for index, instance in enumerate(instances):
+        lines += [
+            f"SIM_EXPORT const sim_named *parameters_{index}() {{",
+            f"    return sim_parameters({instance.expression});",
+            "}",
+        ]
+    for index, (name, members) in enumerate(structs.items()):
+        entries = [
+            f'{{"{member}", sim_describe<decltype({name}::{member})>(), offsetof({name}, {member}), 0}}, '
+            for member in members
+        ]
+        lines += [
+            f"SIM_EXPORT const sim_named *members_{index}() {{",
+            f"    static const sim_named members[] = {{{''.join(entries)}",
+            f"        {{0, sim_describe<{name}>(), 0, 0}}}};",
+            "    return members;",
+            "}",
+        ]
+    entries = [
+        f'{{"{v.name}", sim_describe<decltype({v.qualified})>(), 0, sim_address({v.qualified})}}, '
+        for v in variables
+    ]
+    lines += [
+        "SIM_EXPORT const sim_named *device_variables() {",
+        f"    static const sim_named variables[] = {{{''.join(entries)}{{0, 0, 0, 0}}}};",
+        "    return variables;",
+        "}",
+    ]
+    return lines
+
+
+def _simulator_text(text: str, instances, variables, structs) -> str:
+    """The source, and for each kernel a function that calls it with the arguments that pointers lead to."""
+    lines = [
+        "template <class T> static void *sim_address(T &variable) {",
+        "    return (void *)&variable;",
+        "}",
+    ]
+    for index, instance in enumerate(instances):
+        lines += [
+            f'SIM_EXPORT __attribute__((no_sanitize("thread"))) void enter_{index}(const void *arguments) {{',
+            f"    sim_enter({instance.expression}, arguments);",
+            "}",
+        ]
+    return "\n".join(
+        [text, f'#line 1 "{LAUNCH_CODE}"', *lines, *_describing(instances, variables, structs), ""]
+    )
+
+
+def _gpu_text(source: str, instances, variables, structs) -> str:
+    """The source, and for each kernel a function that launches it with arguments that pointers lead to."""
+    lines = [
+        '#include "sim/cpp/entry.hpp"',
+        "SIM_EXPORT const char *error_string(int error) {",
+        "    return cudaGetErrorString((cudaError_t)error);",
+        "}",
+        "template <class T> static void *sim_address(T &variable) {",
+        "    void *address = NULL;",
+        "    cudaGetSymbolAddress(&address, variable);",
+        "    return address;",
+        "}",
+    ]
+    for index, instance in enumerate(instances):
+        # More dynamic shared memory than 48 KiB has to be asked for.
+        lines += [
+            f"SIM_EXPORT int launch_{index}(dim3 grid, dim3 block, unsigned long long shared_bytes,",
+            "                         void **arguments, void *stream) {",
+            f"    const void *kernel = (const void *){instance.expression};",
+            "    cudaError_t error = cudaSuccess;",
+            "    if (shared_bytes > 48 << 10)",
+            "        error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,",
+            "                                     (int)shared_bytes);",
+            "    if (error == cudaSuccess)",
+            "        error = cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes,",
+            "                                 (cudaStream_t)stream);",
+            "    cudaGetLastError();",
+            "    return error;",
+            "}",
+        ]
+    return "\n".join(
+        [source, f'#line 1 "{LAUNCH_CODE}"', *lines, *_describing(instances, variables, structs), ""]
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Compilers
+
+
+def find_cpp_compiler() -> str | None:
+    """The C++ compiler: $CXX, g++, clang++ or c++."""
+    candidates = (os.environ.get("CXX"), "g++", "clang++", "c++")
+    return next((path for name in candidates if name and (path := shutil.which(name))), None)
+
+
+@functools.cache
+def _identity(compiler: str) -> str:
+    return command_output([compiler, "--version"]) or ""
+
+
+@functools.cache
+def _headers() -> str:
+    """A digest of the headers that kernels in C++ are compiled with."""
+    files = sorted(path for path in (*CPP.rglob("*"), SOURCES / "sim/calls.h", SOURCES / "sim/vectors.h"))
+    return digest(*(part for path in files if path.is_file() for part in (path.name, path.read_bytes())))
+
+
+@functools.cache
+def _toolchain(library: Library):
+    return library.toolchain()
+
+
+_NO_WARNING = (
+    *("unused-function", "unused-but-set-variable", "unknown-pragmas", "narrowing", "unused-local-typedefs"),
+    *(
+        "invalid-offsetof",
+        "attributes",
+        "unused-value",
+        "sign-compare",
+        "comment",
+        "format",
+        "subobject-linkage",
+    ),
+)
+
+
+def _simulator_flags(library: Library, text: str) -> tuple[str, ...]:
+    dropped = ("-x", "c", "-std=gnu11", "-Werror", "-Wextra")
+    flags = [flag for flag in _toolchain(library).flags if flag not in dropped]
+    # At every branch the kernel looks whether it is to stop (sim/interrupt.c).
+    stop = "-fsanitize-coverage=trace-pc"
+    # Device code has no exceptions. Without them a function has one way out, which traces and counts go by.
+    exceptions = () if re.search(r"\b(?:throw|try|catch)\b", text) else ("-fno-exceptions",)
+    return (
+        *("-x", "c++", "-std=gnu++17", *flags, stop, "-fvisibility=hidden", "-fno-threadsafe-statics"),
+        *("-fsigned-char", *exceptions, *(f"-Wno-{name}" for name in _NO_WARNING)),
+    )
+
+
+def _gpu_flags(capability: tuple[int, int]) -> tuple[str, ...]:
+    dropped = ("-gencode", "-Werror", "-Xcompiler")
+    flags = [flag for flag in _toolchain(GPU).flags if not flag.startswith(dropped)]
+    architecture = "{}{}".format(*capability)
+    return (*flags, f"-gencode=arch=compute_{architecture},code=sm_{architecture}", "-Xcompiler=-fPIC")
+
+
+def _precompiled(compiler: str, flags: tuple[str, ...]) -> Path:
+    """A folder with cuda.hpp, which g++ finds precompiled there: that takes it two seconds once, not every
+    time.
+    """
+    folder = (
+        build_folder() / "live" / f"headers-{digest(compiler, _identity(compiler), _headers(), *flags)[:16]}"
+    )
+    header, result = folder / "cuda.hpp", folder / "cuda.hpp.gch"
+    with locked(folder.with_suffix(".lock")):
+        if not header.exists():
+            folder.mkdir(exist_ok=True)
+            if "clang" not in _identity(compiler):
+                with replacing(result) as temporary:
+                    command = [compiler, *flags[:1], "c++-header", *flags[2:], f"-I{SOURCES}"]
+                    made = subprocess.run(
+                        [*command, str(CPP / "cuda.hpp"), "-o", temporary], capture_output=True
+                    )
+                    if made.returncode != 0:
+                        raise BuildError(made.stderr.decode())
+            header.write_text('#include "sim/cpp/cuda.hpp"\n')
+    return folder
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Libraries
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One kernel in a compiled library. function: enter_<n> for the simulator, launch_<n> for a GPU."""
+
+    function: object
+    types: tuple[Type, ...]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A compiled source. variables: those in device memory, with their addresses."""
+
+    library: object
+    entries: dict[str, Entry]
+    variables: dict[str, tuple[Type, int]]
+
+
+def build(
+    device: torch.device,
+    file: str,
+    source: str,
+    read: Included,
+    instances: Sequence[Instance],
+    variables: Sequence[Variable],
+    structs: dict[str, list[str]],
+    folders: Sequence[Path],
+) -> tuple[Path, str]:
+    """Compiles the source unless that was done before. Returns the library and the compiler's warnings."""
+    libraries, link_flags, extra = (), ("-shared",), ()
+    if device.type == "cpu":
+        library = for_device("cpu")
+        compiler = find_cpp_compiler()
+        if compiler is None:
+            raise MissingToolError(
+                "no C++ compiler was found ($CXX, g++, clang++), so kernels from a cell or a string have no "
+                "simulator to run on"
+            )
+        text = _simulator_text(read.text, instances, variables, structs)
+        flags = _simulator_flags(library, read.text)
+        # The simulator is named as it was loaded, or else the kernel would get another one of its own.
+        libraries = (str(library.build()), "-Wl,-z,defs")
+        link_flags = _toolchain(library).link_flags
+        identity, headers = _identity(compiler), _headers()
+    else:
+        library, compiler = GPU, _toolchain(GPU).compiler
+        text = _gpu_text(source, instances, variables, structs)
+        flags = _gpu_flags(torch.cuda.get_device_capability(device))
+        identity, headers = _toolchain(GPU).identity, GPU.headers_digest()
+        extra = ("-include", "shared/portable.h", *(f"-I{folder}" for folder in folders))
+    folder = (
+        build_folder()
+        / "live"
+        / digest(file, text, headers, compiler, identity, *flags, *libraries, *extra)[:16]
+    )
+    path, messages = folder / "kernels.so", folder / "warnings.txt"
+    with locked(folder.with_suffix(".lock")):
+        if not path.exists():
+            folder.mkdir(exist_ok=True)
+            (folder / file).write_text(text)
+            if library is not GPU:
+                # The GNU compiler takes headers compiled with these flags alone.
+                extra = ("-Winvalid-pch", "-include", str(_precompiled(compiler, flags) / "cuda.hpp"))
+                extra = (*extra, f"-fdebug-prefix-map={folder}=.", f"-I{SOURCES}", f"-I{CPP}")
+            else:
+                extra = (f"-I{SOURCES}", *extra)
+            # Run where the file is, so that messages call it by the name that its user knows.
+            compile_it = [compiler, *flags, *extra, "-c", file, "-o", "kernels.o"]
+            messages.write_text(_run(compile_it, folder, read))
+            with replacing(path) as temporary:
+                link = [compiler, "kernels.o", "-o", temporary, *libraries]
+                _run([*link, *link_flags], folder, read)
+    return path, messages.read_text()
+
+
+def _run(command: list[str], folder: Path, read: Included) -> str:
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    said = (result.stdout + result.stderr).strip()
+    if result.returncode != 0:
+        raise BuildError(explained(said, read))
+    return "\n".join(line for line in said.splitlines() if not line.startswith((LAUNCH_CODE, "cc1plus:")))
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Loading
+
+_DESCRIPTIONS = """
+typedef struct sim_described {
+    const char *name;
+    char kind;
+    unsigned long long size, alignment;
+    const struct sim_described *item;
+} sim_described;
+typedef struct sim_named {
+    const char *name;
+    const sim_described *type;
+    unsigned long long offset;
+    void *address;
+} sim_named;
+const sim_named *device_variables(void);
+"""
+
+
+class _Reader:
+    """Reads descriptions of types from a library."""
+
+    def __init__(self, interface: cffi.FFI, library, structs: Sequence[str]):
+        self._interface = interface
+        self._library = library
+        self._structs = {}  # by the compiler's name
+        for index, _ in enumerate(structs):
+            members = getattr(library, f"members_{index}")()
+            last = 0
+            while members[last].name:
+                last += 1
+            self._structs[self._name(members[last].type)] = (members, last)
+
+    def _name(self, described) -> str:
+        name = self._interface.string(described.name).decode()
+        return re.sub(r"^.*?\bT = (.*?)(?:;.*)?\]$", r"\1", name).replace("{anonymous}::", "")
+
+    def type(self, described, with_members: bool = True) -> Type:
+        name = self._name(described)
+        kind = described.kind.decode()
+        item = self.type(described.item, kind != "p") if described.item else None  # it may lead back here
+        members = ()
+        if kind == "s" and with_members and name in self._structs:
+            entries, count = self._structs[name]
+            members = tuple(
+                Member(self._interface.string(entry.name).decode(), self.type(entry.type), entry.offset)
+                for entry in (entries[index] for index in range(count))
+            )
+        return Type(name, kind, described.size, described.alignment, item, members)
+
+    def all(self, entries) -> list:
+        found = []
+        while entries[len(found)].name:
+            found.append(entries[len(found)])
+        return found
+
+
+def load(path: Path, device: torch.device, instances: Sequence[Instance], structs: dict) -> Loaded:
+    interface = cffi.FFI()
+    interface.include(ffi())
+    interface.cdef(_DESCRIPTIONS)
+    for index in range(len(instances)):
+        interface.cdef(f"const sim_named *parameters_{index}(void);")
+        if device.type == "cpu":
+            interface.cdef(f"void enter_{index}(const void *arguments);")
+        else:
+            sizes = "dim3 grid, dim3 block, unsigned long long shared_bytes"
+            interface.cdef(f"int launch_{index}({sizes}, void **arguments, void *stream);")
+    for index in range(len(structs)):
+        interface.cdef(f"const sim_named *members_{index}(void);")
+    if device.type != "cpu":
+        interface.cdef("const char *error_string(int error);")
+    library = interface.dlopen(str(path))
+    reader = _Reader(interface, library, list(structs))
+    entries = {}
+    for index, instance in enumerate(instances):
+        types = tuple(
+            reader.type(entry.type) for entry in reader.all(getattr(library, f"parameters_{index}")())
+        )
+        if device.type == "cpu":
+            function = interface.addressof(library, f"enter_{index}")
+        else:
+            function = getattr(library, f"launch_{index}")
+        entries[instance.expression] = Entry(function, types)
+    variables = {
+        interface.string(entry.name).decode(): (
+            reader.type(entry.type),
+            int(interface.cast("uintptr_t", entry.address)),
+        )
+        for entry in reader.all(library.device_variables())
+    }
+    return Loaded(library, entries, variables)

@@ -1,0 +1,127 @@
+"""What a compiler says of a source, as its writer can use it: each error with its line, and what to write
+instead.
+
+A compiler of C++ follows an error with pages of notes; those are left out. What the simulator does not have
+is named by its own name in CUDA.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fgn.live.source import Included, blanked, line_of
+
+LAUNCH_CODE = "launch code"  # what the text after the source is called; no message is about it alone
+MOST_ERRORS = 5
+
+# What pasted code may ask for, and what to write instead.
+_HINTS = (
+    (r"<<<", "a kernel launched from a kernel (dynamic parallelism): launch it from Python instead"),
+    (r"\bcudaMalloc|\bcudaMemcpy(?!\w*Kind)|\bcudaFree\b|\bcudaDeviceSynchronize",
+     "a function of the host's runtime in device code: allocate with torch, launch from Python"),
+    (r"\b(?:wgmma|tcgen05|cp\.async\.bulk|mbarrier|setmaxnreg|elect\.sync)\b",
+     "inline PTX of Hopper's or Blackwell's own: not in C++ cells"),
+    (r"\basm\b", "inline PTX, which the simulator does not run: write CUDA C++, or an intrinsic"),
+    (r"\bcute\s*::|\bcutlass\b", "CUTLASS: its headers are not here, and they are inline PTX in the end"),
+    (r"\bthrust\s*::", "Thrust is the host's: call torch instead"),
+    (r"\bcub\s*::\s*Device", "a device-wide primitive of CUB is the host's: call torch instead"),
+    (r"\bnvcuda\s*::\s*experimental", "wmma::experimental: use int8, half, bfloat16, tf32 or double"),
+    (r"\btexture\s*<", "a texture reference (CUDA 12 removed them): take a cudaTextureObject_t"),
+    (r"\bsurface\s*<", "a surface reference (CUDA 12 removed them): take a pointer"),
+    (r"\bsurf[123]D", "surfaces are not simulated: take a pointer"),
+    (r"\bnvshmem|\bnccl\w+", "communication between GPUs is not simulated"),
+)  # fmt: skip
+
+
+def unclosed_brace(source: str) -> int:
+    """The line of the brace that is open at the source's end; 0 when there is none."""
+    text = blanked(source)
+    opened = []
+    for brace in re.finditer("[{}]", text):
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif opened:
+            opened.pop()
+    return line_of(text, opened[-1]) if opened else 0
+
+
+def _excerpt(texts: dict[str, str], file: str, line: int, column: int) -> str:
+    lines = texts.get(file, "").splitlines()
+    if not 0 < line <= len(lines):
+        return ""
+    shown = [f"{line:>5} | {lines[line - 1]}"]
+    if column > 0:
+        before = re.sub(r"[^\t]", " ", lines[line - 1][: column - 1])
+        shown.append(f"      | {before}^")
+    return "\n".join(shown)
+
+
+def _hint(line: str, message: str, host_functions: dict[str, int]) -> str:
+    for pattern, hint in _HINTS:
+        if re.search(pattern, line):
+            return f"      {hint}"
+    undeclared = re.search(
+        r"['‘](\w+)['’](?: was not declared| has not been declared| does not name)", message
+    )
+    if undeclared and undeclared[1] in host_functions:
+        name = undeclared[1]
+        return f"      {name}() (line {host_functions[name]}) is host code here: write __device__ before it"
+    return ""
+
+
+def constructs(source: str) -> list[tuple[str, int]]:
+    """What a source has that the simulator cannot run, with the lines."""
+    text = blanked(source)
+    return [(hint, line_of(text, m.start())) for p, hint in _HINTS if (m := re.search(p, text))]
+
+
+_ERROR = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+)(?::(?P<column>\d+))?: (?:fatal )?error: (?P<message>.*)$"
+)
+_NVCC_ERROR = re.compile(
+    r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): (?:catastrophic )?error.*?: (?P<message>.*)$"
+)
+
+
+def explained(said: str, read: Included) -> str:
+    """The errors of a compiler's messages, each with its line and a hint; all the messages when none is
+    read.
+    """
+    main = next(iter(read.texts))
+    opened = unclosed_brace(read.texts[main])
+    if opened:
+        return f"{main}:{opened}: the brace that opens here is never closed"
+    if _NVCC_ERROR.search(said) or not re.search(r"error:", said):
+        return said
+    hosts = dict(read.left_out.functions)
+    pieces, seen, required_from = [], set(), None
+    for text in said.splitlines():
+        place = re.match(r"^([^\s:][^:\n]*):(\d+):(?:(\d+):)?\s+required from", text)
+        if place and place[1] in read.texts:
+            required_from = (place[1], int(place[2]), int(place[3] or 0))
+        error = _ERROR.match(text)
+        if error is None:
+            continue
+        file, line, column = error["file"], int(error["line"]), int(error["column"] or 0)
+        if file not in read.texts and required_from:
+            file, line, column = required_from
+        required_from = None
+        message = _plain(error["message"])
+        if (file, line) in seen or (file == LAUNCH_CODE and pieces):
+            continue
+        seen.add((file, line))
+        excerpt = _excerpt(read.texts, file, line, column)
+        hint = _hint(excerpt, error["message"], hosts)
+        pieces.append("\n".join(filter(None, (f"{file}:{line}:{column}: error: {message}", excerpt, hint))))
+        if len(pieces) == MOST_ERRORS:
+            break
+    return "\n".join(pieces) if pieces else "\n".join(said.splitlines()[:20])
+
+
+def _plain(message: str) -> str:
+    """A message with CUDA's names for the simulator's."""
+    names = (("sim_float16<sim_binary16>", "__half"), ("sim_float16<sim_bfloat16>", "__nv_bfloat16"))
+    for ours, name in names:
+        message = message.replace(ours, name)
+    message = re.sub(r"; did you mean ['‘]sim_\w+['’]\?", "", message)
+    return message if len(message) < 300 else message[:300] + "…"

@@ -1,0 +1,117 @@
+"""Variables in device memory (`__constant__`, `__device__`, `__managed__`) as tensors.
+
+A source is compiled several times: plain and counted, and once for each instance of a template; each library
+has variables of its own. On the simulator the values are therefore Python's, and a launch has them for as
+long as it runs. On a GPU they are where the kernels have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import cffi
+import torch
+from torch import Tensor
+
+from fgn.ladder import default_device
+from fgn.live.arguments import Type
+from fgn.live.signature import Variable
+from fgn.native.library import ffi
+
+
+def _shape_and_element(kind: Type) -> tuple[tuple[int, ...], Type]:
+    shape = []
+    while kind.kind == "a":
+        shape.append(kind.count)
+        kind = kind.item
+    if kind.dtype is not None and kind.count > 1:
+        shape.append(kind.count)
+    return tuple(shape), kind
+
+
+class _OnGpu:
+    """Memory of a GPU as torch takes it from others."""
+
+    def __init__(self, address: int, size: int):
+        self.__cuda_array_interface__ = {
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (address, False),
+            "version": 3,
+        }
+
+
+class Symbols(Mapping[str, Tensor]):
+    """The variables of a source by name: each a tensor, whose elements can be read and written.
+
+    `kernel.symbols["weights"].copy_(weights)`. They are on the device at hand: a GPU if there is one. A
+    struct is a tensor of its bytes.
+    """
+
+    def __init__(self, variables: Sequence[Variable], load: Callable):
+        self._variables = {variable.name: variable for variable in variables}
+        self._load = load
+        self._kept: dict[str, Tensor] = {}  # of the simulator
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._variables)
+
+    def __len__(self) -> int:
+        return len(self._variables)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.on(default_device())[name]
+
+    def on(self, device: torch.device | str) -> dict[str, Tensor]:
+        """The variables on a device."""
+        device = torch.device(device)
+        loaded = self._load(device)
+        if device.type == "cpu":
+            self._keep(loaded)
+            return dict(self._kept)
+        found = {}
+        for name, (kind, address) in loaded.variables.items():
+            with torch.cuda.device(device):
+                data = torch.as_tensor(_OnGpu(address, kind.size), device=device)
+            found[name] = self._typed(data, kind)
+        return found
+
+    @staticmethod
+    def _typed(data: Tensor, kind: Type) -> Tensor:
+        shape, element = _shape_and_element(kind)
+        return data if element.dtype is None else data.view(element.dtype).view(shape)
+
+    def _keep(self, loaded):
+        """Takes the values that the source gives the variables."""
+        for name, (kind, address) in loaded.variables.items():
+            if name not in self._kept:
+                data = torch.empty(kind.size, dtype=torch.uint8)
+                ffi().memmove(ffi().cast("void *", data.data_ptr()), ffi().cast("void *", address), kind.size)
+                self._kept[name] = self._typed(data, kind)
+
+    @contextmanager
+    def during(self, loaded) -> Iterator[None]:
+        """The library's variables have the values while this lasts, and what kernels wrote is kept."""
+        self._keep(loaded)
+        places = []
+        for name, (kind, address) in loaded.variables.items():
+            value = ffi().cast("void *", self._kept[name].data_ptr())
+            places.append((self._variables[name], value, ffi().cast("void *", address), kind.size))
+        for _, value, variable, size in places:
+            ffi().memmove(variable, value, size)
+        try:
+            yield
+        finally:
+            for described, value, variable, size in places:
+                if not described.is_constant:
+                    ffi().memmove(value, variable, size)
+
+
+_C = cffi.FFI()
+_C.cdef("int fflush(void *stream);")
+
+
+def flush_printed():
+    """What kernels printed is shown before what Python prints next."""
+    _C.dlopen(None).fflush(_C.NULL)
