@@ -1,5 +1,6 @@
 """Kernels in CUDA C++: each feature of the language and of CUDA's headers once, on the simulator."""
 
+import re
 import struct
 
 import pytest
@@ -268,3 +269,32 @@ def test_a_crash_is_a_fault_even_unchecked():
         divided[1, 1](a, 0, unchecked=True)
     wild[1, 1](a, 3)
     assert a[3] == 1
+
+
+def test_a_notebook_shows_the_kernels_own_lines_of_a_fault():
+    wild = fgn.kernel("__global__ void wild(int *a, int n) {\n    int i = threadIdx.x + n;\n    a[i] = 1;\n}")
+    with pytest.raises(fgn.KernelFault) as caught:
+        wild[1, 1](torch.zeros(4, dtype=torch.int32), 4)
+    shown = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(caught.value._render_traceback_()))
+    assert "->    3      a[i] = 1;" in shown and "      2      int i" in shown and ".py" not in shown
+
+
+TEXTURE = """
+__global__ void sampled(cudaTextureObject_t image, float *to, float dx, float dy) {
+    to[threadIdx.y * blockDim.x + threadIdx.x] = tex2D<float>(image, threadIdx.x + dx, threadIdx.y + dy);
+}
+"""
+
+
+def test_textures():
+    image, to = torch.rand(4, 8), torch.zeros(4, 8)
+    sampled = fgn.kernel(TEXTURE)
+    sampled[1, (8, 4)](fgn.live.Texture(image), to, 1.5, 0.5)
+    assert torch.equal(to, torch.cat((image[:, 1:], image[:, -1:]), 1))
+    sampled[1, (8, 4)](fgn.live.Texture(image, address="border"), to, 1.5, 0.5)
+    assert torch.equal(to, torch.cat((image[:, 1:], torch.zeros(4, 1)), 1))
+    sampled[1, (8, 4)](fgn.live.Texture(image, filter="linear"), to, 1.0, 0.5)
+    after = torch.cat((image[:, 1:], image[:, -1:]), 1)
+    assert torch.allclose(to, (image + after) / 2)
+    with pytest.raises(ValueError, match="filter: expected point or linear"):
+        fgn.live.Texture(image, filter="cubic")

@@ -89,9 +89,11 @@ def _construct(said: str, source: str) -> str:
     return first if "error" in said or not found else found[0][0]
 
 
-def run(folder: Path, aside: set[str]) -> pd.DataFrame:
+def run(folder: Path, aside: set[str], result: Path) -> pd.DataFrame:
+    """The table of all kernels; written to `result` after each repository."""
     rows = []
     for repository in sorted(path for path in folder.iterdir() if path.is_dir()):
+        begun = len(rows)
         files = sorted(p for p in repository.rglob("*") if p.suffix in (".cu", ".cuh") and p.is_file())
         includes = {p.parent for p in repository.rglob("*.h")} | {p.parent for p in repository.rglob("*.cuh")}
         for path in files:
@@ -127,7 +129,12 @@ def run(folder: Path, aside: set[str]) -> pd.DataFrame:
                         "said": said,
                     }
                 )
-    return pd.DataFrame(rows)
+        own = [row["compiles"] for row in rows[begun:]]
+        print(f"{sum(own):5} of {len(own):5}  {repository.name}", flush=True)
+        table = pd.DataFrame(rows)
+        if rows:
+            table.drop(columns="said").to_csv(result, index=False)
+    return table
 
 
 def main():
@@ -146,7 +153,7 @@ def main():
             (chosen / name).symlink_to((folder / name).resolve())
         folder = chosen
     start = time.time()
-    table = run(folder, set(arguments.aside))
+    table = run(folder, set(arguments.aside), build_folder() / "corpus.csv" if arguments.only else RESULT)
     print(table.groupby(["set", "repository"])["compiles"].agg(["sum", "count"]).to_string())
     print(table.groupby("set")["compiles"].agg(["sum", "count"]).to_string(), f"{time.time() - start:.0f} s")
     for reason, count in Counter(table[~table["compiles"]]["stopped_by"]).most_common(60):
@@ -156,8 +163,6 @@ def main():
             f"{row.repository} {row.file} {row.kernel}\n{row.said}" for row in table.itertuples() if row.said
         )
     )
-    if not arguments.only:
-        table.drop(columns="said").to_csv(RESULT, index=False)
 
 
 if __name__ == "__main__":

@@ -1,1 +1,5 @@
 """Kernels from a notebook cell or a string, compiled for the device of their tensors."""
+
+from fgn.live.textures import Texture
+
+__all__ = ["Texture"]

@@ -15,6 +15,8 @@ from numbers import Real
 import torch
 from torch import Tensor
 
+from fgn.live.textures import Texture
+
 # ------------------------------------------------------------------------------------------------------------
 # Types
 
@@ -116,6 +118,9 @@ class Arguments:
     def _bytes(self, name: str, kind: Type, value) -> bytes:
         if kind.kind == "p":
             return struct.pack("P", self._pointer(name, kind, value))
+        if isinstance(value, Texture) and (kind.kind, kind.size) == ("u", 8):
+            self.tensors |= {name: value.tensor, f"{name} (descriptor)": value.descriptor}
+            return struct.pack("P", value.descriptor.data_ptr())
         if kind.kind == "a":
             return self._array(name, kind, value)
         if kind.kind in "biuf" or (kind.dtype and kind.count == 1):

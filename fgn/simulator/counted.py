@@ -39,6 +39,7 @@ from torch import Tensor
 
 from fgn.native.library import COUNTED_SIMULATOR, MAPPED_SOURCES, MissingToolError, ffi, is_counting
 from fgn.native.places import SOURCES
+from fgn.native.source import launched_sources
 
 # ------------------------------------------------------------------------------------------------------------
 # Faults
@@ -68,6 +69,30 @@ class KernelFault(RuntimeError):
         self.other_line: int | None = fields.get("other_line")
         self.other_block: tuple[int, int, int] | None = fields.get("other_block")
         self.other_thread: tuple[int, int, int] | None = fields.get("other_thread")
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: the fault and the kernel's own lines, and no call of Python's."""
+        places = [(self.file, self.line), (self.other_file, self.other_line)]
+        shown = [f"\033[1;31mKernelFault\033[0m: {self}"]
+        for file in dict.fromkeys(file for file, line in places if file and line):
+            marked = {line for of, line in places if of == file and line}
+            shown += ["", f"{file}:", *_excerpt(file, marked)]
+        return shown
+
+
+def _excerpt(file: str, marked: set[int]) -> list[str]:
+    """The marked lines of a source, each with two lines around it; [] when there is no such text."""
+    path = Path(file)
+    text = launched_sources.get(file) or (path.read_text() if path.is_file() else "")
+    lines = text.splitlines()
+    near = sorted({n for line in marked for n in range(line - 2, line + 3) if 0 < n <= len(lines)})
+    shown = []
+    for before, number in zip([None, *near], near, strict=False):
+        if before is not None and number > before + 1:
+            shown.append("      ...")
+        arrow = "\033[1;31m->\033[0m" if number in marked else "  "
+        shown.append(f"{arrow} {number:>4}  {lines[number - 1]}")
+    return shown
 
 
 KINDS = {

@@ -1,0 +1,55 @@
+"""Textures as arguments of kernels, for parameters of type cudaTextureObject_t."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+ADDRESS_MODES = ("wrap", "clamp", "mirror", "border")  # in the order of cudaTextureAddressMode
+
+
+@dataclass(frozen=True)
+class Texture:
+    """A tensor that a kernel reads by coordinates: `kernel[grid, block](fgn.live.Texture(image), to)`.
+
+    tensor: contiguous, (width), (height, width) or (depth, height, width); with vector=True its last
+    dimension is the 2 or 4 elements of a vector (float4). filter: "point" or "linear". address: "clamp",
+    "border" (zeros), "wrap" or "mirror", for coordinates outside. normalized: whether they go from 0 to 1.
+
+    The simulator has textures; on a GPU, TypeError.
+    """
+
+    tensor: Tensor
+    filter: str = "point"
+    address: str = "clamp"
+    normalized: bool = False
+    vector: bool = False
+    descriptor: Tensor = field(init=False, repr=False)
+
+    def __post_init__(self):
+        if not isinstance(self.tensor, Tensor):
+            raise TypeError(f"tensor: expected a tensor, got {type(self.tensor).__name__}")
+        shape = tuple(self.tensor.shape)[:-1] if self.vector else tuple(self.tensor.shape)
+        if self.tensor.device.type != "cpu":
+            raise TypeError(
+                f"tensor: expected it on the cpu (the simulator has textures), got {self.tensor.device}"
+            )
+        if not 1 <= len(shape) <= 3 or not self.tensor.is_contiguous() or self.tensor.numel() == 0:
+            got = f"shape {tuple(self.tensor.shape)}, strides {self.tensor.stride()}"
+            raise ValueError(f"tensor: expected a contiguous one of 1, 2 or 3 dimensions, got {got}")
+        if self.filter not in ("point", "linear"):
+            raise ValueError(f"filter: expected point or linear, got {self.filter!r}")
+        if self.address not in ADDRESS_MODES:
+            raise ValueError(f"address: expected one of {', '.join(ADDRESS_MODES)}, got {self.address!r}")
+        width, height, depth = (*reversed(shape), 1, 1)[:3]
+        channels = self.tensor.shape[-1] if self.vector else 1
+        # As struct sim_texture in cuda_c/sim/cpp/textures.hpp.
+        data = struct.pack(
+            "P7i",
+            *(self.tensor.data_ptr(), width, height, depth, channels),
+            *(int(self.filter == "linear"), ADDRESS_MODES.index(self.address), int(self.normalized)),
+        )
+        object.__setattr__(self, "descriptor", torch.frombuffer(bytearray(data), dtype=torch.uint8))
