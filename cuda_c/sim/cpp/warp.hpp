@@ -129,7 +129,6 @@ SIM_INLINE void __nanosleep(unsigned) {
 SIM_INLINE long long clock64() {
     return sim_clock();
 }
-#define clock() ((clock_t)sim_clock()) /* the C library has a function of this name */
 SIM_INLINE unsigned __nv_lane() {
     return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % warpSize;
 }
