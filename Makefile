@@ -1,4 +1,6 @@
-# make         set up .venv, build with the compilers that are here, run the notebooks into build/notebooks/
+# make         set up .venv, build the simulator, and the GPU library where a GPU is, run the notebooks into
+#              build/notebooks/; `make gpu` builds the GPU library without a GPU too
+# make install PREFIX=...   the C library: header, shared and static libraries, pkg-config, CMake
 # make test    formatting, lint, tests, notebooks, tests under AddressSanitizer and UndefinedBehaviorSanitizer:
 #              ten minutes on two cores
 # make lab     the notebooks, to play with
@@ -15,10 +17,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/*/*.h cuda_c/*/*.cu cuda_c/sim/*.c \
 	cuda_c/sim/*/*.h cuda_c/sim/*/*.c bugs/*.cu bugs/right/*.cu \
-	tests/agreement/*.cu tests/faults/*.cu fgn/puzzles/solutions/*.cu)
+	tests/agreement/*.cu tests/faults/*.cu examples/*.c examples/*.cpp fgn/puzzles/solutions/*.cu)
 SANITIZER_RUNTIME = $(shell $(CC) -print-file-name=libasan.so) $(shell $(CC) -print-file-name=libstdc++.so)
 
-.PHONY: all build notebooks test check sanitize sanitize-gpu lab book bench profile clean
+.PHONY: all build gpu install notebooks test check sanitize sanitize-gpu lab book bench profile clean
 
 all: build notebooks
 
@@ -30,6 +32,13 @@ $(INSTALLED): pyproject.toml requirements.lock
 
 build: $(INSTALLED)
 	$(BIN)/python -m fgn build
+
+gpu: $(INSTALLED)
+	$(BIN)/python -m fgn build --gpu
+
+install: $(INSTALLED)
+	@test -n "$(PREFIX)" || { echo "make install: expected PREFIX=folder"; exit 2; }
+	$(BIN)/python -m fgn install "$(PREFIX)"
 
 notebooks: build
 	$(BIN)/python tools/notebooks.py
@@ -46,7 +55,8 @@ ARCHITECTURES_OF_TESTS = $(if $(shell command -v nvidia-smi),,75 90a)
 
 test: export FGN_GPU_ARCHITECTURES ?= $(ARCHITECTURES_OF_TESTS)
 test: export FGN_GUESSES = recorded
-test: check build
+test: check
+	$(BIN)/python -m fgn build --gpu
 	$(BIN)/python -m pytest -n 2 --dist worksteal --nbmake --nbmake-timeout=300 tests notebooks
 	$(MAKE) sanitize
 

@@ -29,12 +29,13 @@ def load(name: str):
     return module
 
 
-def build_simulators(folder: Path):
-    """Builds the two simulators for every processor of this kind, or says why the wheel has none."""
+def build_simulators(folder: Path, sources: Path):
+    """Builds the two simulators for every processor of this kind from the sources that the wheel carries, or
+    says why it has none."""
     os.environ["FGN_BUILDS_WHEEL"] = "1"
     for package in ("fgn", "fgn.native"):
         sys.modules[package] = types.ModuleType(package)
-    load("fgn.native.places")
+    load("fgn.native.places").SOURCES = sources
     library = load("fgn.native.library")
     for each in (library.SIMULATOR, library.COUNTED_SIMULATOR):
         built = replace(each, directory=folder)
@@ -57,7 +58,7 @@ class BuildWithData(build_py):
         data = Path(self.build_lib) / "fgn" / "data"
         for name in DATA:
             shutil.copytree(HERE / name, data / name, ignore=LEFT_OUT, dirs_exist_ok=True)
-        build_simulators(data.absolute() / "prebuilt")
+        build_simulators(data.absolute() / "prebuilt", data.absolute() / "cuda_c")
 
 
 class PlatformWheel(bdist_wheel):

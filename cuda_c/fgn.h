@@ -1,4 +1,4 @@
-/* fgn: GEMM -> GroupNorm -> activation chains, in C.
+/* fgn: GEMM -> GroupNorm -> activation chains, in C (C99, C++17).
  *
  *     y = after(GroupNorm(before(x W^T + bias)))
  *
@@ -10,6 +10,21 @@
  *   - every argument is checked before the first launch, so a refused call writes nothing;
  *   - scratch memory is passed in: a plan (fgn_plan_chain) says how much;
  *   - nothing is allocated and nothing waits for the GPU, so a call can be captured in a CUDA graph.
+ *
+ * What holds for every function, unless it says otherwise:
+ *   - alignment: matrices and vectors are aligned to their elements, `prepared` and the workspace to 16
+ *     bytes. Matrices that are aligned to 16 bytes, as malloc() and cudaMalloc() align, are read faster;
+ *   - aliasing: what is written (y, the workspace, `prepared`) overlaps nothing else that the call reads or
+ *     writes. FGN_INVALID_ARGUMENT where y overlaps x, the weight, an operator's tensor or the workspace;
+ *   - ownership: the library keeps no pointer of the caller's. Structs are the caller's, who may copy them.
+ *     A plan has no pointers. Strings are the library's; that of fgn_last_error() is valid until the
+ *     thread's next call, all others for good;
+ *   - asynchrony: on a GPU a call returns when its launches are in `stream`. All memory has to stay until
+ *     they have run, and an error while they run is the CUDA runtime's to report. On the simulator a call
+ *     returns when it is done;
+ *   - threads: any thread may call any function at any time, with memory that no other call writes to. On the
+ *     simulator the launches of several threads take turns;
+ *   - fork: the simulator works in a child process too. CUDA does not: a child has to call exec() first.
  *
  * A call has two halves. fgn_plan_chain() is arithmetic: how a version cuts a chain into launches, on a given
  * GPU, which need not be there. fgn_run() launches what a plan says, as often as one likes.
@@ -123,6 +138,7 @@ typedef struct fgn_version {
     const char *needs;   /* what it asks of the chain or the device, or "" */
 } fgn_version;
 
+/* The table of versions, the same in every call. A version is its place in the table. */
 int fgn_version_count(void);
 const fgn_version *fgn_version_at(int version); /* NULL when out of range */
 
@@ -224,8 +240,7 @@ int fgn_default_version(const fgn_chain *chain, const fgn_device *device);
 fgn_status fgn_prepare(const fgn_plan *plan, const fgn_chain *chain, void *prepared, void *stream);
 
 /* The plan's launches. chain: what was planned, now with pointers. x: (batch, in_features), y: (batch,
- * out_features), which may not overlap x. Matrices and vectors are aligned to their elements, `prepared` and
- * the workspace to 16 bytes. */
+ * out_features). workspace: at least the plan's workspace_bytes; NULL where those are 0. */
 fgn_status fgn_run(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y, void *workspace,
                    unsigned long long workspace_bytes, void *stream);
 

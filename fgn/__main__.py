@@ -56,16 +56,19 @@ def device_of(name: str) -> torch.device:
 
 
 def build(arguments):
-    """Build the libraries with the compilers that are here."""
-    built = 0
-    for library in (for_device("cpu"), for_device("cuda")):
+    """Build the simulator, and the GPU library where there is a GPU."""
+    built, simulator, gpu = 0, for_device("cpu"), for_device("cuda")
+    has_use = torch.cuda.is_available() or arguments.gpu
+    for library in (simulator, gpu) if has_use else (simulator,):
         try:
             print(f"{library.title}: {library.build()}")
             built += 1
         except MissingToolError as error:
             print(f"{library.title}: {error}")
+    if not has_use:
+        print(f"{gpu.title}: there is no GPU here; python -m fgn build --gpu builds it all the same")
     if not built:
-        sys.exit("neither library could be built")
+        sys.exit("no library could be built")
 
 
 def env(arguments):
@@ -261,7 +264,11 @@ def bugs(arguments):
     from fgn.bugs import gallery
 
     if arguments.name is None:
-        for row in gallery.run_all().itertuples():
+        table = gallery.run_all()
+        if arguments.json or arguments.csv:
+            show(table, arguments)
+            return
+        for row in table.itertuples():
             print(f"{row.file}\n    {row.found_by}: {row.where}")
         return
     print(f"{gallery.story(arguments.name)}\n\n{gallery.diff(arguments.name)}\n{gallery.run(arguments.name)}")
@@ -287,7 +294,7 @@ def device_of_library(name: str) -> torch.device:
 
 
 # The commands that print tables.
-TABLES = (env, doctor, versions, compare, bench, profile, model)
+TABLES = (env, doctor, versions, compare, bench, profile, model, bugs)
 
 
 class Parser(argparse.ArgumentParser):
@@ -321,7 +328,7 @@ def main():
             )
         return added
 
-    command(build)
+    command(build).add_argument("--gpu", action="store_true", help="build the GPU library without a GPU too")
     command(env)
     command(doctor)
     command(clean)

@@ -26,8 +26,8 @@ from torch import Tensor
 from fgn import transforms
 from fgn.chains import POINTWISE, Chain, Pointwise, Shape
 from fgn.native import prepared, repeated
-from fgn.native.library import ffi, for_device, interruptible, version_names
-from fgn.precision import PRECISIONS, resolve
+from fgn.native.library import BuildError, MissingToolError, ffi, for_device, interruptible, version_names
+from fgn.precision import PRECISIONS, check_precision, resolve
 from fgn.simulator import counted
 
 C_TYPES = {
@@ -76,6 +76,9 @@ def _check_linear(x: Tensor, weight: Tensor, vectors: Mapping[str, Tensor | None
     _check_kind("weight", weight, x.device, (x.dtype,))
     _check_shape("weight", weight, "out_features", "in_features")
     out_features, in_features = weight.shape
+    for name, size in (("in_features", in_features), ("out_features", out_features)):
+        if size == 0:
+            raise ValueError(f"{name}: expected 1 or more, got 0 in a weight of shape {tuple(weight.shape)}")
     _check_shape("x", x, "batch", in_features)
     _check_vectors(out_features, x, vectors)
     return x.shape[0], in_features, out_features
@@ -546,6 +549,22 @@ transforms.register(_chain_forward, _linear, _group_norm)
 
 def _format(steps: tuple[Pointwise, ...]) -> str:
     return " ".join([step.kind if step.operand is None else f"{step.kind}:{step.operand}" for step in steps])
+
+
+def check_choice(version: str | None, precision: str | None):
+    """What can be said against a version and a precision before there are tensors.
+
+    ValueError for a name that is none; where no library is here, names of versions cannot be looked up.
+    """
+    if precision is not None:
+        check_precision(precision)
+    if version is not None:
+        try:
+            names = version_names("cpu")
+        except (MissingToolError, BuildError):
+            return
+        if version not in names:
+            raise ValueError(f"version: expected None or one of {', '.join(names)}, got {version!r}")
 
 
 def _check_call(version, precision, x, *, tensors=(), **others):

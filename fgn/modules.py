@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from fgn import reference
 from fgn.chains import Chain
+from fgn.functional import check_choice
 from fgn.fusing.fuse import FusedForward
 
 
@@ -19,6 +20,10 @@ class ChainModule(nn.Module):
     """What the drop-in modules share. `version` and `precision` choose the kernels."""
 
     reference_forward = None
+
+    def _choose(self, version: str | None, precision: str | None):
+        check_choice(version, precision)
+        self.version, self.precision = version, precision
 
     def fused_forward(self) -> FusedForward:
         """What runs the chain in `reference_forward`."""
@@ -70,7 +75,7 @@ class GemmGroupNormHardtanh(ChainModule, reference.GemmGroupNormHardtanh):
         precision=None,
     ):
         super().__init__(in_features, out_features, num_groups, hardtanh_min, hardtanh_max)
-        self.version, self.precision = version, precision
+        self._choose(version, precision)
 
 
 class GemmBiasAddHardtanhMishGroupNorm(ChainModule, reference.GemmBiasAddHardtanhMishGroupNorm):
@@ -88,7 +93,7 @@ class GemmBiasAddHardtanhMishGroupNorm(ChainModule, reference.GemmBiasAddHardtan
             self.bias.dim() and self.bias.shape[-1] != self.bias.numel()
         ):
             raise ValueError(f"bias_shape: expected ({out_features},), got {tuple(self.bias.shape)}")
-        self.version, self.precision = version, precision
+        self._choose(version, precision)
 
 
 class MatmulGroupNormLeakyReluSum(ChainModule, reference.MatmulGroupNormLeakyReluSum):
@@ -111,4 +116,4 @@ class MatmulGroupNormLeakyReluSum(ChainModule, reference.MatmulGroupNormLeakyRel
         precision=None,
     ):
         super().__init__(input_size, hidden_size, num_groups, eps, negative_slope)
-        self.version, self.precision = version, precision
+        self._choose(version, precision)

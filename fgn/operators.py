@@ -18,6 +18,9 @@ from torch import Tensor
 
 CHANNEL, TENSOR = "channel", "tensor"
 
+# What a call's other tensors are called, so that no operand may be.
+TAKEN = ("x", "y", "workspace", "prepared", "weight", "bias", "norm_weight", "norm_bias")
+
 
 @dataclass(frozen=True)
 class Operator:
@@ -176,6 +179,11 @@ class Pointwise:
             if (operator.operand == field) != (given is not None):
                 expected = f"the name of {names}" if operator.operand == field else "None"
                 raise ValueError(f"{field}: {self.kind} expects {expected}, got {given!r}")
+            if given is not None and (not str(given).isidentifier() or given in TAKEN):
+                raise ValueError(
+                    f"{field}: expected a name as Python's variables have, other than {', '.join(TAKEN)}, "
+                    f"got {given!r}"
+                )
         for field, default in zip("ab", operator.defaults, strict=True):
             value = getattr(self, field)
             object.__setattr__(self, field, default if value is None else float(value))

@@ -197,6 +197,45 @@ def test_unknown_names():
         fgn.GemmBiasAddHardtanhMishGroupNorm(12, 24, (23,), 4)
 
 
+@pytest.mark.parametrize("name", ["a b", "1", "x", "y", "weight"])
+def test_an_operand_with_a_name_that_it_cannot_have(name):
+    for kind, field in (("add_channel", "channel"), ("add_tensor", "tensor")):
+        with refuses(ValueError, f"{field}: expected a name as Python's variables have", f"got '{name}'"):
+            fgn.Pointwise(kind, **{field: name})
+
+
+@pytest.mark.parametrize("batch", [0, 3])
+def test_no_features(device, batch):
+    chain = with_groups(CHAINS["gemm_groupnorm_hardtanh"], 1)
+    x, weight = torch.zeros(batch, 8, device=device), torch.zeros(6, 8, device=device)
+    for call in (
+        lambda x, weight: fgn.linear(x, weight),
+        lambda x, weight: fgn.chain_forward(chain, x, {"weight": weight}),
+    ):
+        with refuses(ValueError, "in_features: expected 1 or more, got 0"):
+            call(x[:, :0], weight[:, :0])
+        with refuses(ValueError, "out_features: expected 1 or more, got 0"):
+            call(x, weight[:0])
+
+
+def test_a_version_that_is_none_is_told_by_the_constructor():
+    for make in (
+        lambda **choice: fgn.GemmGroupNormHardtanh(12, 24, 4, -2.0, 2.0, **choice),
+        lambda **choice: fgn.GemmBiasAddHardtanhMishGroupNorm(12, 24, (24,), 4, **choice),
+        lambda **choice: fgn.MatmulGroupNormLeakyReluSum(12, 24, 4, **choice),
+        lambda **choice: fgn.fuse(torch.nn.Linear(12, 24), **choice),
+    ):
+        with refuses(ValueError, "version: expected None or one of naive", "got 'fastest'"):
+            make(version="fastest")
+        with refuses(ValueError, "precision: expected one of ieee", "got 'exact'"):
+            make(precision="exact")
+
+
+def test_a_minimum_above_the_maximum():
+    with refuses(ValueError, "min_val, max_val: hardtanh expected a minimum below the maximum"):
+        fgn.Pointwise("hardtanh", 1, -1)
+
+
 def test_meta_tensors_have_a_shape_and_no_data():
     x, parameters = random_inputs(CHAIN, SHAPE, "meta")
     assert fgn.chain_forward(CHAIN, x, parameters).shape == (5, 24)

@@ -29,3 +29,8 @@ fgn_status check_parameters(const fgn_plan *plan, const fgn_chain *chain);
 fgn_status check_pointer(const char *name, const void *pointer);
 fgn_status check_workspace(unsigned long long needed, const void *workspace,
                            unsigned long long workspace_bytes);
+
+/* y overlaps none of what a call reads: it may be written to before all has been read that makes it. */
+fgn_status check_apart(const char *name, const void *pointer, int64_t bytes, const void *y, int64_t y_bytes);
+fgn_status check_y_is_apart(const fgn_plan *plan, const fgn_chain *chain, const void *x, const void *y,
+                            const void *workspace);

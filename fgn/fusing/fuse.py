@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from torch import fx, nn
 
+from fgn.functional import check_choice
 from fgn.fusing.finding import is_linear, match
 from fgn.fusing.parts import ChainPart
 from fgn.fusing.tracing import Plan, Untraceable, forward_of, is_tensor
@@ -200,10 +201,12 @@ def fuse(
 
     Nothing but the forward() of modules is replaced: names, parameters, hooks, state_dict and classes stay.
     All settings are read when the model is called. Where a part is not what a chain can be (`explain()` says
-    why), torch runs it. TypeError for what is no nn.Module.
+    why), torch runs it. TypeError for what is no nn.Module, ValueError for a version or a
+    precision that is none.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
+    check_choice(version, precision)
     if not inplace:
         kept = [*model.parameters(), *model.buffers()]
         model = copy.deepcopy(model, {id(tensor): tensor for tensor in kept})

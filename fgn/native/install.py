@@ -98,7 +98,7 @@ def install(prefix: Path, device: str | None = None) -> list[Path]:
         description = prefix / "lib" / "pkgconfig" / f"{name}.pc"
         description.write_text(
             PKG_CONFIG.format(
-                prefix=prefix,
+                prefix=str(prefix).replace(" ", "\\ "),
                 name=name,
                 description=f"GEMM, GroupNorm, activation chains: the {library.title}",
                 version=fgn.__version__,
