@@ -45,7 +45,7 @@ def faulty():
         return replace(base, flags=(*base.flags, f"-I{SOURCES}"), link_flags=links)
 
     COUNTED_SIMULATOR.build()
-    path = Library("faults", "broken kernels", ("*.cu",), toolchain, sources=FOLDER).build()
+    path = Library("faults", "broken kernels", ("faults.cu",), toolchain, sources=FOLDER).build()
     ffi().cdef("int launch_fault(int number, int blocks, int threads, float *x, int n);", override=True)
     return ffi().dlopen(str(path))
 

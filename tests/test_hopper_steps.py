@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 import torch
 
+import fgn
 from fgn.chains import CHAINS, Shape, problem, random_inputs
 from fgn.functional import run_chain
 from fgn.measure.accuracy import relative_error
+from fgn.measure.records import PROFILES
 from fgn.native.library import SIMULATOR, ffi, version_table
 from fgn.native.places import SOURCES
 from fgn.plot import hopper_steps as draw
@@ -271,6 +273,39 @@ def test_results(step, shape, name):
 def test_results_on_the_simulator(step, shape):
     """Seven steps along k are more than any ring has stages; 140 rows leave a tile with 12 of its 128."""
     check_results(step, shape, "gemm_biasadd_hardtanh_mish_groupnorm", "cpu")
+
+
+GMMA_BYTES = "smsp__sass_data_bytes_mem_shared_op_gmma.sum"
+
+
+def gmma_bytes(multiply_adds, products, k=16):
+    """What wgmma reads of shared memory: 32 bytes of 64 and of 128 rows for 64 x 128 x k multiply-adds."""
+    return products * multiply_adds / (64 * 128 * k) * (64 + 128) * 32
+
+
+@every_step
+@pytest.mark.simulator
+def test_no_step_has_a_fault_and_its_products_are_counted(step):
+    """Whole tiles, so that every row and column that is multiplied is one of the problem's."""
+    chain, shape = problem("gemm_groupnorm_hardtanh", Shape(256, 384, 256, 8))
+    x, parameters = random_inputs(chain, shape, torch.device("cpu"), seed=3, dtype=torch.bfloat16)
+    frame = fgn.count(lambda: run_chain(chain, x, parameters, step.version, precision="bf16"))
+    product = frame.iloc[0]
+    assert product[GMMA_BYTES] == gmma_bytes(256 * 384 * 256, products=1)
+    tiles = 2 * 256 // step.columns
+    copied = tiles * (128 / step.sharing * step.sharing + step.columns / step.sharing) * 384 * 2
+    assert product.tensor_bytes == (0 if step.by_threads else copied)
+
+
+def test_what_ncu_counted_is_what_the_formula_says():
+    recorded = pd.read_csv(PROFILES / "h200" / "launches.csv")
+    rows = recorded[recorded.kernel.str.startswith("hopper_")]
+    assert len(rows) >= 6
+    for row in rows.itertuples():
+        multiply_adds = row.batch * row.in_features * row.out_features
+        products, k = (3, 16) if row.precision == "ieee" else (1, 8) if row.precision == "tf32" else (1, 16)
+        counted = gmma_bytes(multiply_adds, products, k)
+        assert recorded.loc[row.Index, GMMA_BYTES] == pytest.approx(counted, rel=1e-6)
 
 
 @on_hopper

@@ -94,7 +94,10 @@ struct sim_thread {
     struct sim_exchange exchange;
     struct sim_copies copies;
     struct sim_products products;
-    const struct sim_mbarrier *mbarrier; /* that it waits for */
+    const struct sim_mbarrier *mbarrier; /* that it waits for, or has waited for last */
+    const struct sim_site *waited_at;
+    unsigned waited_parity;
+    bool waited_at_once;
 };
 
 struct sim_queue {

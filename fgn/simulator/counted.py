@@ -376,6 +376,10 @@ class Launch:
     dynamic_shared_bytes: int
     barriers: int
     warp_operations: int
+    tensor_copies: int
+    tensor_bytes: int
+    products: int
+    product_bytes: int
     sectors_read: int
     sectors_written: int
     dram_sectors_read: int
@@ -399,6 +403,7 @@ def _launches(library) -> Iterator[Launch]:
     plain = (
         *("dynamic_shared_bytes", "barriers", "warp_operations", "sectors_read", "sectors_written"),
         *("dram_sectors_read", "dram_sectors_written"),
+        *("tensor_copies", "tensor_bytes", "products", "product_bytes"),
     )
     records = [library.counted_launch_at(index) for index in range(library.counted_launch_count())]
     offsets: dict[str, set[int]] = {}
@@ -545,6 +550,8 @@ def count(
     unique_sectors_read, unique_sectors_written: of 32 bytes, of the whole launch: what must come from DRAM if
         nothing is in a cache before, and what must go there at some time.
     barriers: __syncthreads(), once for each warp. warp_operations: shuffles, votes, __syncwarp(), likewise.
+    tensor_copies, tensor_bytes: boxes that TMA was asked for and their bytes, those of a multicast once.
+    products: wgmma, once for each warpgroup.
 
     dram__bytes_read.sum and dram__bytes_write.sum are a model's: waves of blocks on a GPU of
     `multiprocessors`, with an L2 cache of `l2_bytes` that is empty at first (cuda_c/sim/counted/l2.c says
@@ -566,6 +573,10 @@ def count(
                 "unique_sectors_written": launch.sectors_written,
                 "barriers": launch.barriers,
                 "warp_operations": launch.warp_operations,
+                "tensor_copies": launch.tensor_copies,
+                "tensor_bytes": launch.tensor_bytes,
+                "products": launch.products,
+                "smsp__sass_data_bytes_mem_shared_op_gmma.sum": launch.product_bytes,
             }
         )
     return pd.DataFrame(rows)

@@ -9,6 +9,7 @@
  * been put together, so a log needs little memory however long a kernel runs. */
 #include "../watch.h"
 #include "recorder.h"
+#include "stages.h"
 
 _Thread_local struct recorder *recorder;
 
@@ -90,8 +91,11 @@ static inline __attribute__((always_inline)) void on_access(uintptr_t pc, unsign
     instruction_key key = (instruction_key)pc << KEY_PIECE_BITS | piece;
     struct known_site *known = slot_of(self, key);
     if (__builtin_expect(known->key != key || address - known->begin > known->last, 0)) {
-        if (is_on_stack(self, address))
+        if (is_on_stack(self, address)) {
+            if (self->worker->current->products.count > 0)
+                check_pending_sums(self, pc, address, operation != COUNTED_LOAD);
             return;
+        }
         learn(self, known, key, pc, address, bytes, operation);
     }
     if (known->site == 0)
@@ -108,6 +112,8 @@ static inline __attribute__((always_inline)) void on_access(uintptr_t pc, unsign
             fault_misaligned(self, &access);
         shadow_check(self, &access);
     }
+    if (__builtin_expect(self->worker->hopper != NULL, 0) && known->place->space == COUNTED_SHARED)
+        stages_access(self->worker, pc, address, operation);
     struct log *log = self->log;
     log->place = pc;
     append(self, (uint64_t)known->site << SITE_SHIFT | address);

@@ -2,6 +2,8 @@
  * other blocks write to shared memory. */
 #include "../hopper/watch_hopper.h"
 #include "recorder.h"
+#include "stages.h"
+#include "warp_clocks.h"
 
 /* Memory that no thread of the block writes itself. */
 static void is_written(struct sim_place place, size_t bytes) {
@@ -11,53 +13,107 @@ static void is_written(struct sim_place place, size_t bytes) {
         shadow_written(owner, known, (uintptr_t)place.pointer, bytes);
 }
 
-void watch_mbarrier_written(const void *pc, const void *word) {
-    (void)pc;
-    is_written((struct sim_place){sim_worker, (unsigned char *)(uintptr_t)word}, sizeof(uint64_t));
+static unsigned running_warp(void) {
+    return clocks_warp(sim_worker, sim_worker->current);
+}
+
+/* A cluster's clocks begin with its first block. */
+void watch_hopper_begins(struct sim_worker *worker) {
+    if (worker->cluster && worker->rank == 0)
+        clocks_begin(worker->cluster);
+    stages_begin_block(worker);
+}
+
+void watch_mbarrier_begins(struct sim_worker *owner, const struct sim_mbarrier *barrier) {
+    is_written((struct sim_place){owner, (unsigned char *)barrier->word}, sizeof *barrier->word);
+    if (clocks_here())
+        clocks_forget_barrier(clocks_here(), clocks_barrier(owner, barrier));
 }
 
 void watch_mbarrier_arrives(struct sim_worker *owner, const struct sim_mbarrier *barrier) {
-    (void)owner, (void)barrier;
+    if (clocks_here())
+        clocks_arrive(clocks_here(), running_warp(), clocks_barrier(owner, barrier));
 }
 
 void watch_mbarrier_phase_ends(struct sim_worker *owner, const struct sim_mbarrier *barrier) {
-    (void)owner, (void)barrier;
+    if (clocks_here())
+        clocks_end_phase(clocks_here(), clocks_barrier(owner, barrier), barrier->completed);
 }
 
-void watch_mbarrier_passed(const struct sim_site *site, const struct sim_mbarrier *barrier, bool at_once) {
-    (void)site, (void)barrier, (void)at_once;
+void watch_mbarrier_passed(const struct sim_mbarrier *barrier) {
     shadow_order(recorder);
+    if (clocks_here())
+        clocks_pass(clocks_here(), running_warp(), clocks_barrier(sim_worker, barrier));
 }
 
 void watch_threads_met(const struct sim_queue *threads) {
-    (void)threads;
+    unsigned warps[CLOCK_WARPS], count = 0;
     shadow_order(recorder);
+    for (const struct sim_thread *thread = threads->first; thread; thread = thread->next) {
+        unsigned warp = clocks_warp(sim_worker, thread), i = 0;
+        while (i < count && warps[i] != warp)
+            i++;
+        if (i == count)
+            warps[count++] = warp;
+    }
+    if (clocks_here())
+        clocks_meet(clocks_here(), warps, count);
+}
+
+static unsigned add_warps_of_block(const struct sim_worker *worker, unsigned *warps, unsigned count) {
+    for (unsigned warp = 0; warp * SIM_WARP_THREADS < worker->block.size; warp++)
+        warps[count++] = worker->rank * CLOCK_WARPS + warp;
+    return count;
+}
+
+void watch_block_met(void) {
+    unsigned warps[CLOCK_WARPS];
+    if (sim_worker->hopper && clocks_here())
+        clocks_meet(clocks_here(), warps, add_warps_of_block(sim_worker, warps, 0));
 }
 
 void watch_cluster_met(const struct sim_cluster *cluster) {
-    for (unsigned rank = 0; rank < cluster->size; rank++)
+    unsigned warps[SIM_MOST_CLUSTER * CLOCK_WARPS], count = 0;
+    for (unsigned rank = 0; rank < cluster->size; rank++) {
         shadow_order(cluster->block[rank]->recorder);
+        count = add_warps_of_block(cluster->block[rank], warps, count);
+    }
+    if (clocks_here())
+        clocks_meet(clocks_here(), warps, count);
 }
 
-void watch_proxy_fence(void) {}
+void watch_proxy_fence(void) {
+    sim_hopper_here();
+    if (clocks_here())
+        clocks_fence(clocks_here(), running_warp());
+}
+
+static size_t bytes_of_box(const CUtensorMap *map) {
+    size_t bytes = map->element_bytes;
+    for (unsigned i = 0; i < map->rank; i++)
+        bytes *= map->box[i];
+    return bytes;
+}
 
 void watch_copy_begins(const struct sim_site *site, const struct sim_tensor_copy *copy, struct sim_place to,
                        const struct sim_mbarrier *barrier) {
-    (void)site, (void)barrier;
-    size_t bytes = copy->map.element_bytes;
-    for (unsigned i = 0; i < copy->map.rank; i++)
-        bytes *= copy->map.box[i];
-    is_written(to, bytes);
+    is_written(to, bytes_of_box(&copy->map));
+    stages_copy(site, copy, to, barrier);
 }
 
 void watch_copy_is_counted(const void *pc, const struct sim_tensor_copy *copy) {
-    (void)pc, (void)copy;
+    (void)pc;
+    recorder->tensor_copies++;
+    recorder->tensor_bytes += bytes_of_box(&copy->map);
 }
 
+/* The store tells what its thread did before, too: whoever waits for its bytes comes after that. */
 void watch_store_to_block(const void *pc, const struct sim_site *site, struct sim_place to, unsigned bytes,
                           const struct sim_mbarrier *barrier) {
-    (void)pc, (void)site, (void)barrier;
+    (void)pc;
     is_written(to, bytes);
+    stages_store_from_block(site, to, barrier);
+    watch_mbarrier_arrives(to.owner, barrier);
 }
 
 void watch_load_from_block(const void *pc, const struct sim_site *site, struct sim_place from,
@@ -65,6 +121,29 @@ void watch_load_from_block(const void *pc, const struct sim_site *site, struct s
     (void)pc, (void)site, (void)from, (void)bytes;
 }
 
+/* wgmma reads 64 rows of x and a row of w for each column, 32 bytes of each. */
 void watch_product(const struct sim_product *product, const struct sim_thread *warpgroup) {
-    (void)product, (void)warpgroup;
+    enum { ROWS = 64, ROW_BYTES = 32 };
+    sim_hopper_here();
+    recorder->products++;
+    recorder->product_bytes += (ROWS + product->columns) * ROW_BYTES;
+    stages_product(product, warpgroup);
+}
+
+void check_pending_sums(struct recorder *self, uintptr_t pc, uintptr_t address, bool writes) {
+    const struct sim_products *products = &sim_worker->current->products;
+    (void)self;
+    for (unsigned i = 0; i < products->count; i++) {
+        const struct sim_product *product = &products->pending[i];
+        uintptr_t offset = address - (uintptr_t)product->sum;
+        if (offset >= product->columns / 2 * sizeof *product->sum)
+            continue;
+        struct sim_access_report report = {.kind = SIM_PENDING_SUMS, .thread = sim_worker->current, .pc = pc};
+        sim_report_access(
+            &report,
+            "%s sum %zu of the product at %s:%d, which may still run: nothing has waited for its group "
+            "(wgmma.wait_group)",
+            writes ? "writes" : "reads", (size_t)(offset / sizeof *product->sum), product->site->file,
+            product->site->line);
+    }
 }

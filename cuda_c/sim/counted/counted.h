@@ -47,6 +47,10 @@ typedef struct counted_launch {
     unsigned long long dynamic_shared_bytes;
     unsigned long long barriers;        /* __syncthreads(), once for each warp */
     unsigned long long warp_operations; /* shuffles, votes and __syncwarp(), likewise */
+    unsigned long long tensor_copies; /* boxes that TMA was asked for, and their bytes, once for all blocks */
+    unsigned long long tensor_bytes;
+    unsigned long long products; /* wgmma of a warpgroup, and the bytes of shared memory that they read */
+    unsigned long long product_bytes;
     /* Different 32-byte sectors of global memory that the whole launch reads before it writes them, and
      * that it writes: the least that must come from DRAM and, sooner or later, go there. */
     unsigned long long sectors_read;

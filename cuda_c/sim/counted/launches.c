@@ -91,6 +91,7 @@ bool watch_worker_begins(struct sim_worker *worker) {
     self->worker = worker;
     self->launch = launch_number;
     self->barriers = self->warp_operations = 0;
+    self->tensor_copies = self->tensor_bytes = self->products = self->product_bytes = 0;
     self->site_count = 1;
     memset(self->known, 0, sizeof self->known);
     shadow_begin_launch(self);
@@ -147,6 +148,10 @@ static counted_instruction *collect(counted_launch *result) {
             continue;
         result->barriers += self->barriers;
         result->warp_operations += self->warp_operations;
+        result->tensor_copies += self->tensor_copies;
+        result->tensor_bytes += self->tensor_bytes;
+        result->products += self->products;
+        result->product_bytes += self->product_bytes;
         for (unsigned i = 0; i < instruction_count; i++) {
             const struct tally *tally = &self->tallies[i];
             if (counted) {

@@ -121,6 +121,10 @@ struct recorder {
     bool is_abandoned; /* likewise: its launch ended with a fault */
     uint64_t barriers;
     uint64_t warp_operations;
+    uint64_t tensor_copies; /* by TMA, and their bytes */
+    uint64_t tensor_bytes;
+    uint64_t products; /* wgmma, and the bytes that they read in shared memory */
+    uint64_t product_bytes;
     struct place *places;
     unsigned place_count;
     struct site *sites;
@@ -227,6 +231,9 @@ struct wavefronts {
 struct wavefronts wavefronts_of(const uintptr_t addresses[SIM_WARP_THREADS], unsigned lanes, unsigned bytes);
 /* How many of the lanes go to different places. */
 unsigned different_addresses(const uintptr_t addresses[SIM_WARP_THREADS], unsigned lanes);
+
+/* ---- asynchronous.c ---- */
+void check_pending_sums(struct recorder *recorder, uintptr_t pc, uintptr_t address, bool writes);
 
 /* ---- faults.c ---- */
 /* Each reports the running thread's access and ends the launch. */

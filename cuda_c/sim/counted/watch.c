@@ -1,5 +1,6 @@
 /* What the counted build does when a block, a thread, a barrier or a meeting of lanes begins or ends. */
 #include "../watch.h"
+#include "../hopper/watch_hopper.h"
 #include "recorder.h"
 
 static unsigned warps_of(const struct recorder *self) {
@@ -91,6 +92,7 @@ void watch_barrier_passed(void) {
     if (recorder->is_traced)
         trace_event(COUNTED_BARRIER_PASSED, 0, 0);
     shadow_barrier(recorder);
+    watch_block_met();
 }
 
 void watch_lanes_met(unsigned warp, unsigned lanes) {

@@ -52,6 +52,7 @@ struct sim_warpgroup {
 /* What a block has beside its threads. */
 struct sim_hopper {
     uintptr_t static_anchor; /* the pointer at which the window of static shared memory begins; 0: none yet */
+    void *stages;            /* the counted build's */
     unsigned mbarriers;
     struct sim_mbarrier mbarrier[SIM_MOST_MBARRIERS];
     struct sim_named_barrier named[SIM_NAMED_BARRIERS];
@@ -82,6 +83,7 @@ struct sim_cluster {
     struct sim_tensor_copy *copies; /* that have not landed, oldest first */
     unsigned copy_count;
     unsigned copy_capacity;
+    void *clocks; /* the counted build's */
 };
 
 /* What is there once somebody uses it. */
@@ -106,6 +108,12 @@ struct sim_place sim_place_of(const struct sim_site *site, uint32_t address, siz
 struct sim_place sim_place_in(const struct sim_site *site, uint32_t address, size_t bytes, unsigned rank);
 /* The bits that decide on a swizzle, of a place in this block. */
 uint32_t sim_offset_of(struct sim_worker *owner, const void *pointer);
+
+/* 16 bytes change places inside a row of 32, 64 or 128: the bits of their number, as many as `mask` has, are
+ * XORed with those of the address from bit 7 on. PTX ISA, "Swizzling Modes". */
+static inline uint32_t sim_swizzled(uint32_t address, uint32_t mask) {
+    return address ^ (address >> 7 & mask) << 4;
+}
 
 /* mbarrier.c */
 struct sim_mbarrier *sim_mbarrier_at(const struct sim_site *site, struct sim_place place);

@@ -16,8 +16,12 @@ static noreturn void give_up(void) {
 
 struct sim_hopper *sim_hopper_here(void) {
     struct sim_worker *worker = sim_worker;
-    if (!worker->hopper && !(worker->hopper = calloc(1, sizeof *worker->hopper)))
+    if (worker->hopper)
+        return worker->hopper;
+    if (!(worker->hopper = calloc(1, sizeof *worker->hopper)))
         give_up();
+    sim_cluster_here();
+    watch_hopper_begins(worker);
     return worker->hopper;
 }
 
@@ -100,7 +104,8 @@ static void enter(struct sim_worker *worker) {
 }
 
 void sim_hopper_begin_block(struct sim_worker *worker) {
-    memset(worker->hopper, 0, sizeof *worker->hopper);
+    *worker->hopper = (struct sim_hopper){.stages = worker->hopper->stages};
+    watch_hopper_begins(worker);
 }
 
 static void forget_copies(struct sim_cluster *cluster) {
@@ -232,7 +237,10 @@ void sim_cluster_free(struct sim_worker *worker) {
             if (worker->cluster->block[rank])
                 sim_worker_free(worker->cluster->block[rank]);
         free(worker->cluster->copies);
+        free(worker->cluster->clocks);
         free(worker->cluster);
     }
+    if (worker->hopper)
+        free(worker->hopper->stages);
     free(worker->hopper);
 }

@@ -59,11 +59,9 @@ void sim_mbarrier_init(const struct sim_site *site, uint32_t address, uint32_t a
     } else if (barrier->waiting.first) {
         sim_report_call(SIM_MBARRIER_MISUSE, site, "initialises an mbarrier that threads wait for");
     }
-    unsigned completed = barrier->completed;
     *barrier = (struct sim_mbarrier){
         .word = (uint64_t *)place.pointer, .arrivals = arrivals, .pending = arrivals, .initialised = site};
-    watch_mbarrier_written(SIM_CALLER, place.pointer);
-    (void)completed;
+    watch_mbarrier_begins(place.owner, barrier);
     restamp(barrier);
 }
 
@@ -117,10 +115,13 @@ void sim_mbarrier_wait(const struct sim_site *site, uint32_t address, uint32_t p
     struct sim_mbarrier *barrier = sim_mbarrier_at(site, place);
     struct sim_thread *self = sim_worker->current;
     bool at_once = barrier->completed % 2 != parity;
+    self->mbarrier = barrier;
+    self->waited_at = site;
+    self->waited_parity = parity;
+    self->waited_at_once = at_once;
     if (!at_once) {
-        self->mbarrier = barrier;
         sim_queue_append(&barrier->waiting, self);
         sim_block_wait(SIM_WAITS_AT_MBARRIER, site);
     }
-    watch_mbarrier_passed(site, barrier, at_once);
+    watch_mbarrier_passed(barrier);
 }

@@ -114,25 +114,18 @@ static const unsigned char *row_of_tensor(const struct sim_tensor_copy *copy, si
     return from;
 }
 
-/* 16 bytes change places inside a row of 32, 64 or 128 bytes: the bits of their number are XORed with those
- * of the address from bit 7 on. */
-static uint32_t swizzled(uint32_t address, unsigned swizzle) {
-    uint32_t mask = (1u << swizzle) - 1;
-    return address ^ (address >> 7 & mask) << 4;
-}
-
 static void land(const struct sim_tensor_copy *copy, struct sim_place place) {
     const CUtensorMap *map = &copy->map;
     enum { MOST_ROW = 256 * 8 };
     unsigned char row[MOST_ROW];
     size_t row_bytes = (size_t)map->box[0] * map->element_bytes;
     size_t rows = elements_of_box(map) / map->box[0];
-    uint32_t base = sim_offset_of(place.owner, place.pointer);
+    uint32_t base = sim_offset_of(place.owner, place.pointer), mask = (1u << map->swizzle) - 1;
     for (size_t number = 0; number < rows; number++) {
         read_row(copy, row_of_tensor(copy, number), row);
         for (size_t at = 0; at < row_bytes; at += CHUNK_BYTES) {
             uint32_t linear = base + (uint32_t)(number * row_bytes + at);
-            memcpy(place.pointer + (swizzled(linear, map->swizzle) - base), row + at, CHUNK_BYTES);
+            memcpy(place.pointer + (sim_swizzled(linear, mask) - base), row + at, CHUNK_BYTES);
         }
     }
 }

@@ -5,13 +5,15 @@
 
 #ifdef SIM_COUNTED
 
-void watch_mbarrier_written(const void *pc, const void *word);
+void watch_hopper_begins(struct sim_worker *worker); /* in its block, or with it */
+void watch_mbarrier_begins(struct sim_worker *owner, const struct sim_mbarrier *barrier);
 /* The running thread arrives; the phase ends; a thread that waited for its end, or found it ended, goes on.
  */
 void watch_mbarrier_arrives(struct sim_worker *owner, const struct sim_mbarrier *barrier);
 void watch_mbarrier_phase_ends(struct sim_worker *owner, const struct sim_mbarrier *barrier);
-void watch_mbarrier_passed(const struct sim_site *site, const struct sim_mbarrier *barrier, bool at_once);
+void watch_mbarrier_passed(const struct sim_mbarrier *barrier);
 void watch_threads_met(const struct sim_queue *threads); /* at a barrier of a part of the block */
+void watch_block_met(void);                              /* at __syncthreads() */
 void watch_cluster_met(const struct sim_cluster *cluster);
 void watch_proxy_fence(void);
 /* A copy that will write to a block is asked for; and once for all blocks. */
@@ -27,8 +29,11 @@ void watch_product(const struct sim_product *product, const struct sim_thread *w
 
 #else
 
-static inline void watch_mbarrier_written(const void *pc, const void *word) {
-    (void)pc, (void)word;
+static inline void watch_hopper_begins(struct sim_worker *worker) {
+    (void)worker;
+}
+static inline void watch_mbarrier_begins(struct sim_worker *owner, const struct sim_mbarrier *barrier) {
+    (void)owner, (void)barrier;
 }
 static inline void watch_mbarrier_arrives(struct sim_worker *owner, const struct sim_mbarrier *barrier) {
     (void)owner, (void)barrier;
@@ -36,9 +41,8 @@ static inline void watch_mbarrier_arrives(struct sim_worker *owner, const struct
 static inline void watch_mbarrier_phase_ends(struct sim_worker *owner, const struct sim_mbarrier *barrier) {
     (void)owner, (void)barrier;
 }
-static inline void watch_mbarrier_passed(const struct sim_site *site, const struct sim_mbarrier *barrier,
-                                         bool at_once) {
-    (void)site, (void)barrier, (void)at_once;
+static inline void watch_mbarrier_passed(const struct sim_mbarrier *barrier) {
+    (void)barrier;
 }
 static inline void watch_threads_met(const struct sim_queue *threads) {
     (void)threads;

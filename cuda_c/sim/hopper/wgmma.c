@@ -32,9 +32,7 @@ uint32_t sim_chunk_address(const struct sim_matrix_descriptor *tile, unsigned ro
     uint32_t address = tile->address + row / 8 * tile->stride + row % 8 * tile->row_bytes;
     if (tile->row_bytes == 16)
         return address + chunk * tile->leading;
-    address += chunk * 16;
-    uint32_t mask = tile->row_bytes / 16 - 1;
-    return address ^ (address >> 7 & mask) << 4;
+    return sim_swizzled(address + chunk * 16, tile->row_bytes / 16 - 1);
 }
 
 void sim_fence_proxy_async(const struct sim_site *site) {
@@ -131,8 +129,8 @@ void sim_wgmma_wait(const struct sim_site *site, unsigned groups_in_flight) {
         sim_block_wait(SIM_WAITS_FOR_WARPGROUP, site);
         return;
     }
-    watch_threads_met(&warpgroup->waiting);
     multiply(&sim_worker->block.threads[number * SIM_WARPGROUP_THREADS], count);
+    watch_threads_met(&warpgroup->waiting);
     warpgroup->arrived = 0;
     sim_wake(sim_worker, &warpgroup->waiting);
     sim_block_wait(SIM_RUNS, site);
