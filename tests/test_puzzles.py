@@ -107,6 +107,17 @@ def test_nothing_a_learner_types_ends_the_session():
         helper.close()
 
 
+def test_the_stop_button_is_a_verdict(monkeypatch):
+    helper = Helper()
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(helper, "_start", stopped)
+    found = helper.check("map", "Map", fgn.kernel(TASKS["map"].solution()), 3.0)
+    assert not found and found.kind == verdict.STOPPED and "Traceback" not in found._repr_html_()
+
+
 def test_what_a_kernel_prints_is_shown(monkeypatch):
     source = (
         '__global__ void twice(float *y, const float *x) { printf("thread %d\\n", threadIdx.x); y[0] = 0; }'

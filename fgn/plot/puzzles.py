@@ -9,7 +9,7 @@ from matplotlib.patches import FancyBboxPatch
 
 from fgn.plot.style import LARGEST_LIMIT_COLOUR, LIMIT_COLOUR, PART_COLOURS, new_figure
 
-SOLVED, READ, TRIED, OPEN = "solved", "solved after reading the solution", "tried", "to be begun"
+SOLVED, READ, TRIED, OPEN = "solved", "solved with the solution read", "tried", "to be begun"
 COLOURS = {SOLVED: PART_COLOURS["norm"], READ: LIMIT_COLOUR, TRIED: "#F4D58D", OPEN: "#EEEEEE"}
 
 
@@ -50,7 +50,7 @@ def board(notebooks: dict[str, list[tuple[str, object]]]) -> Figure:
         title=f"{solved} of {number} puzzles solved",
     )
     for index, (state, colour) in enumerate(COLOURS.items()):
-        place = index * most / len(COLOURS)
+        place = (0.0, 1.1, 3.6, 4.5)[index]
         axis.add_patch(
             FancyBboxPatch(
                 (place, len(notebooks) + 0.2), 0.2, 0.2, boxstyle="square,pad=0",

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from fgn.live.kernels import Kernel
 from fgn.native.library import COUNTED_SIMULATOR
-from fgn.puzzles.verdict import CRASHED, ENDLESS, Verdict
+from fgn.puzzles.verdict import CRASHED, ENDLESS, STOPPED, Verdict
 
 _SECONDS_TO_START = 120.0  # in which torch is imported
 # Where fgn itself lies, so that the process imports the same one.
@@ -128,7 +128,10 @@ class Helper:
         return status
 
     def check(self, name: str, title: str, kernel: Kernel, seconds: float) -> Verdict:
-        """The verdict about a kernel for the puzzle of this name, after at most so many seconds."""
+        """The verdict about a kernel for the puzzle of this name, after at most so many seconds.
+
+        The stop button ends the check, and that is the verdict.
+        """
         with self._lock:
             try:
                 if self._process is None or self._process.poll() is not None:
@@ -137,7 +140,7 @@ class Helper:
                 return self._check(name, title, kernel, seconds)
             except KeyboardInterrupt:
                 self.close()
-                raise
+                return Verdict(title, STOPPED, "stopped before there was an answer")
 
     def _check(self, name: str, title: str, kernel: Kernel, seconds: float) -> Verdict:
         end, sizes = time.monotonic() + seconds, ""

@@ -10,6 +10,7 @@ NOT_BUILT = "does not compile"
 NOT_LAUNCHED = "cannot be launched"
 ENDLESS = "does not end"
 CRASHED = "ended its process"
+STOPPED = "stopped"
 NOTHING = "nothing to check"
 
 _MOST_PRINTED = 20  # lines
@@ -38,8 +39,8 @@ def number(value: float) -> str:
 class Verdict:
     """The answer to one check. It is true when the puzzle is solved; printed, it says all.
 
-    title: the puzzle's. kind: "solved", "fault", "wrong numbers", "over budget", "does not compile",
-    "cannot be launched", "does not end", "ended its process" or "nothing to check". sentence: what happened.
+    title: the puzzle's. kind: "solved", "fault", "wrong numbers", "over budget", "does not compile", "cannot be
+    launched", "does not end", "ended its process", "stopped" or "nothing to check". sentence: what happened.
     details: lines that show it. budget: what was counted; its sizes are in `budget_sizes`. printed: what the
     kernel printed. progress: a line about all puzzles.
     """
@@ -108,9 +109,10 @@ class Verdict:
                 colour = "#111" if index == 0 or self.budget[index - 1].is_kept else "#c0392b"
                 style = f"padding:.1em .7em;border:0;background:{ground};color:{colour};font-size:12px;"
                 aligned = ("center", "right", "right", "left", "left")
+                wraps = ("nowrap", "nowrap", "nowrap", "normal", "normal")
                 cells = "".join(
-                    f'<td style="{style}text-align:{side}">{html.escape(cell)}</td>'
-                    for side, cell in zip(aligned, row, strict=True)
+                    f'<td style="{style}text-align:{side};white-space:{wrap}">{html.escape(cell)}</td>'
+                    for side, wrap, cell in zip(aligned, wraps, row, strict=True)
                 )
                 rows.append(f'<tr style="background:{ground}">{cells}</tr>')
             parts.append(f'<table style="border-collapse:collapse;margin:.4em 0 0 0">{"".join(rows)}</table>')
