@@ -39,10 +39,11 @@ def number(value: float) -> str:
 class Verdict:
     """The answer to one check. It is true when the puzzle is solved; printed, it says all.
 
-    title: the puzzle's. kind: "solved", "fault", "wrong numbers", "over budget", "does not compile", "cannot
-    be launched", "does not end", "ended its process", "stopped" or "nothing to check". sentence: what happened.
-    details: lines that show it. budget: what was counted; its sizes are in `budget_sizes`. printed: what the
-    kernel printed. progress: a line about all puzzles.
+    title: the puzzle's.
+    kind: "solved", "fault", "wrong numbers", "over budget", "does not compile", "cannot be launched", "does
+        not end", "ended its process", "stopped" or "nothing to check".
+    sentence: what happened. details: lines that show it. printed: what the kernel printed.
+    budget: what was counted, for the sizes `budget_sizes`. progress: a line about all puzzles.
     """
 
     title: str
