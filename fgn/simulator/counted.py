@@ -50,7 +50,9 @@ class KernelFault(RuntimeError):
 
     kind: "out of bounds", "misaligned", "uninitialised", "race", "race between blocks", "barrier divergence",
     "missing lane", "lane not in mask", "shuffle width", "invalid launch", "out of memory", "interrupted",
-    "assertion", "trap" or "crash" (the processor refused an access, or a division by zero).
+    "assertion", "trap" or "crash" (the processor refused an access, or a division by zero); of Hopper's
+    machine "deadlock", "mbarrier misuse", "block has exited", "race for a stage", "missing proxy fence",
+    "sums not waited for" or "wrong layout".
     kernel: its name. file, line: where. block, thread: who, as (x, y, z). index: in elements of the argument
     or array that is meant. other_thread, other_block, other_file, other_line: the other one's, when there are
     two. What does not apply is None.
