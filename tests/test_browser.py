@@ -1,6 +1,7 @@
 """A reader's first minutes, in JupyterLab and a browser: run all cells, see a race, move a slider, make a
-guess, stop a kernel that never ends. Skipped without chromium (Debian: apt-get install chromium)."""
+guess, stop a kernel that never ends. Needs FGN_BROWSER=1 and chromium (apt-get install chromium)."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -17,9 +18,13 @@ from fgn.native.places import ROOT
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no chromium here: the notebooks are not tried in a browser"
-)
+# On a machine that is busy with other work, JupyterLab was seen to drop "Run All Cells" or to ask something in a
+# dialog while it still connected to its kernel; so this is asked for, until it is known to be reliable.
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: the notebooks are not tried in a browser"),
+    pytest.mark.skipif(not os.environ.get("FGN_BROWSER"), reason="set FGN_BROWSER=1 to try a browser"),
+]
+
 
 SECONDS = 120
 FOREVER = """%%cuda
@@ -100,23 +105,22 @@ def open_notebook(page, lab, name):
 
 
 def run_all(page):
-    page.get_by_role("menuitem", name="Run", exact=True).click()
-    page.get_by_text("Run All Cells", exact=True).click()
-
-
-def wait_until_run(page):
-    """Until cells run, and then until none does."""
-    waiting = page.locator(".jp-CodeCell .jp-InputPrompt", has_text="[*]")
-    sync_api.expect(waiting).not_to_have_count(0, timeout=1000 * SECONDS)
-    sync_api.expect(waiting).to_have_count(0, timeout=1000 * SECONDS)
+    """Run All Cells; again, if JupyterLab dropped it because it still connected to the kernel."""
+    running = page.locator(".jp-CodeCell .jp-InputPrompt", has_text="[*]")
+    for _ in range(10):
+        page.get_by_role("menuitem", name="Run", exact=True).click()
+        page.get_by_text("Run All Cells", exact=True).click()
+        with contextlib.suppress(AssertionError):
+            sync_api.expect(running).not_to_have_count(0, timeout=3000)
+            return running
+    raise AssertionError("no cell runs")
 
 
 def test_the_first_notebook(page, lab):
     open_notebook(page, lab, "00_first_run.ipynb")
     # Nothing is told before it has run: the answers are folded.
     assert not page.locator("details[open]").count()
-    run_all(page)
-    wait_until_run(page)
+    sync_api.expect(run_all(page)).to_have_count(0, timeout=1000 * SECONDS)
     assert page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
     sync_api.expect(page.locator(".jp-OutputArea", has_text="race in row_sum").first).to_be_visible()
 
