@@ -40,7 +40,7 @@ from fgn.live import compiling
 from fgn.live.arguments import Arguments, cpp_name
 from fgn.live.compiling import Entry, Instance, Loaded
 from fgn.live.signature import Signature, Variable, signatures, structs, variables
-from fgn.live.source import Included, included
+from fgn.live.source import Included, blanked, included
 from fgn.live.symbols import Symbols, flush_printed
 from fgn.native.library import BuildError, MissingToolError, ffi, for_device, interruptible, is_counting
 from fgn.native.source import launched_sources
@@ -70,7 +70,9 @@ class Program:
 
     @cached_property
     def kernels(self) -> dict[str, Signature]:
-        return signatures(self.read.text)
+        found = signatures(self.read.text)
+        text = blanked(self.source)  # kernels of the headers alone are not meant
+        return {name: found[name] for name in found if re.search(rf"\b{name}\b", text)}
 
     @cached_property
     def variables(self) -> list[Variable]:

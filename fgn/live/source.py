@@ -167,7 +167,8 @@ _HOST_WORDS = (
     r"<<<|\bcuda(?!Success\b|Error_t\b|Stream_t\b|TextureObject_t\b|SurfaceObject_t\b)[A-Z]\w*\s*\(|\bstd\s*::\s*"
     r"(?:cout|cerr|vector|string|chrono|ofstream|ifstream|map|unordered_map|mt19937|thread|function|unique_ptr|"
     r"shared_ptr|runtime_error|exception|ostream)\b|\b(?:fprintf|fopen|exit|getenv|cublas\w+|cudnn\w+|cusparse\w+|"
-    r"cusolver\w+|curandGenerate\w+|curandCreate\w+|torch|at|thrust|checkCudaErrors|gl[A-Z]\w+|throw)\b"
+    r"cusolver\w+|curandGenerate\w+|curandCreate\w+|torch|at|thrust|checkCudaErrors|throw|"
+    r"gl(?:ut)?[A-Z]\w+|PFNGL\w+|nvtx\w+)\b"
 )
 
 

@@ -5,6 +5,10 @@
 
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
+typedef struct cudaArray *cudaArray_t;
+struct cudaExtent {
+    size_t width, height, depth;
+};
 enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
 typedef enum cudaError_t cudaError;
 
