@@ -19,8 +19,8 @@ from fgn.native.places import ROOT
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-# On a machine that is busy with other work, JupyterLab was seen to drop "Run All Cells", or to ask something in
-# a dialog, while it still connected to its kernel; so this is asked for, until it is known to be reliable.
+# On a machine that is busy with other work, JupyterLab was seen to drop "Run All Cells", or to show a dialog,
+# while it still connected to its kernel; so this is asked for, until it is known to be reliable.
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: the notebooks are not tried in a browser"),
     pytest.mark.skipif(not os.environ.get("FGN_BROWSER"), reason="set FGN_BROWSER=1 to try a browser"),
