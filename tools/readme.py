@@ -20,14 +20,27 @@ README, RESULTS = ROOT / "README.md", ROOT / "docs" / "results.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
 
+def machine_of(environment: dict) -> str:
+    """Where, with what and when a table was recorded, and of which commit."""
+    return (
+        f"{environment['device']}, torch {environment['torch']}, {environment['date'][:10]}, commit "
+        f"{environment['commit'][:7]}"
+    )
+
+
+def precisions_environment(record: Record) -> dict:
+    """The environment of the tables on tensor cores, which may have been recorded again."""
+    return {**record.environment, **record.environment.get("recorded again", {})}
+
+
 def results_table(record: Record) -> str:
     """The recorded times as Markdown: a row per shape and chain."""
     environment = record.environment
     head = ["chain", "batch × in → out, groups", "`F.linear` alone", "torch eager", "torch.compile"]
     head += ["fgn, best version", "torch.compile ÷ fgn", "floor", "fgn's matrix product, % of `F.linear`"]
     lines = [
-        f"{environment['device']}, torch {environment['torch']}, {environment['date'][:10]}: fp32 without "
-        "tensor cores, medians in ms, the L2 cache flushed before each call.",
+        f"{machine_of(environment)}: fp32 without tensor cores, medians in ms, the L2 cache flushed "
+        "before each call.",
         "",
         f"| {' | '.join(head)} |",
         "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: | ---: |",
@@ -130,7 +143,7 @@ def updated(text: str, profiles: Path = PROFILES) -> str:
         )
     records = [read(path.parent.name, profiles) for path in sorted(profiles.glob("*/benchmark.csv"))]
     tables = [
-        f"{record.environment['device']}, torch {record.environment['torch']}, medians in ms, the L2 cache "
+        f"{machine_of(precisions_environment(record))}: medians in ms, the L2 cache "
         f"flushed before each call.\n\n{ten_rows(record)}"
         for record in records
         if record.precisions is not None
