@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import fgn
-from fgn.native import library
+from fgn.native import library, places
 from fgn.native.library import GPU, SIMULATOR, BuildError, MissingToolError, ffi, find_nvcc, version_table
 from fgn.native.places import ROOT, SOURCES
 
@@ -108,6 +108,54 @@ print(replace(SIMULATOR, name="small", sources=Path({str(small.sources)!r}),
     runs = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [run.communicate()[0].strip() for run in runs] == [str(small.path)] * 2
     assert not list(small.directory.rglob("*.tmp*"))
+
+
+def test_a_truncated_library_is_built_again(small):
+    small.build()
+    content = small.path.read_bytes()
+    small.path.write_bytes(content[: len(content) // 2])
+    assert small.state() == "stale"
+    assert answer(small) == 1
+
+
+def test_a_full_disk_is_told_in_the_compilers_words(small, monkeypatch):
+    compiler = small.sources / "compiler"
+    # As gcc does: it says so, and removes what it has begun.
+    compiler.write_text(
+        '#!/bin/sh\nfor last; do :; done; rm -f "$last"; echo "No space left on device" >&2; exit 1\n'
+    )
+    compiler.chmod(0o755)
+    toolchain = replace(small.toolchain(), compiler=str(compiler))
+    with pytest.raises(BuildError, match="No space left on device"):
+        replace(small, toolchain=lambda: toolchain).build()
+
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(library.tempfile, "mkstemp", full)
+    with pytest.raises(BuildError, match="No space left on device"):
+        small.build()
+
+
+def test_a_library_that_is_ready_needs_no_folder_to_write_to(small, monkeypatch):
+    small.build()
+    monkeypatch.setattr(library, "is_writable", lambda folder: False)
+    monkeypatch.setattr(library, "locked", None)
+    assert answer(small) == 1
+    (small.sources / "answer.h").write_text("#define ANSWER 7")
+    with pytest.raises(BuildError, match=r"cannot be written to, .* set FGN_CACHE to a folder that can"):
+        small.build()
+
+
+def test_the_cache_forgets_what_was_used_longest_ago(tmp_path, monkeypatch):
+    monkeypatch.setenv("FGN_CACHE", str(tmp_path))
+    for age, name in enumerate(("lib-new", "lib-old")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_bytes(bytes(1000))
+        os.utime(tmp_path / name / "file", (time.time() - 1e6 * age,) * 2)
+    assert places.uses_cache() and places.build_folder() == tmp_path
+    assert places.prune_cache(limit=1500) == 1000
+    assert [path.name for path in tmp_path.iterdir()] == ["lib-new"]
 
 
 def test_without_a_c_compiler(small, monkeypatch):

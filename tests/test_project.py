@@ -3,6 +3,7 @@
 import ast
 import graphlib
 import itertools
+import json
 import re
 import subprocess
 import sys
@@ -108,13 +109,24 @@ def test_command_line(arguments, words):
         (["plot", "--gpu=nowhere"], "no results are recorded for 'nowhere'"),
         (["bench", "--record=somewhere"], "--record: expected together with --all"),
         (["compare", "--shape=4,8"], "expected batch,in_features,out_features"),
+        (["compare", "--shape=4,8,9223372036854775808"], "expected sizes from 0 to 2**63 - 1"),
+        (["versions", "--device=tpu"], "expected cpu or cuda, got tpu"),
     ],
-    ids=["groups", "plot", "record", "shape"],
+    ids=["groups", "plot", "record", "shape", "size", "device"],
 )
 def test_command_line_refuses_in_one_sentence(arguments, message):
     result = run(*arguments)
     assert result.returncode != 0
     assert message in result.stderr and "Traceback" not in result.stderr
+
+
+def test_a_table_for_programs_and_a_reader_that_leaves():
+    rows = json.loads(run("versions", "--device=cpu", "--json").stdout)
+    assert {row["name"] for row in rows} == set(version_names())
+    assert run("versions", "--device=cpu", "--csv").stdout.startswith("chain,name,launches,")
+    assert run("--version").stdout == f"fgn {fgn.__version__}\n"
+    pipe = f"{sys.executable} -m fgn versions --device=cpu | head -1"
+    assert subprocess.run(pipe, shell=True, cwd=ROOT, capture_output=True, text=True).stderr == ""
 
 
 def test_no_public_function_has_the_name_of_a_module_beside_it():
