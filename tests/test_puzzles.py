@@ -87,7 +87,7 @@ HARMFUL = {
     "int zero = (int)(x[0] * 0.0f); y[0] = 7 % zero;": "",
     "volatile float big[1 << 24]; big[threadIdx.x] = 1.0f; y[0] = big[0];": "",
     "exit(3);": "its process ended with status 3",
-    "while (x[0] == x[0]) {}": "a loop without an end",
+    "for (volatile int go = 1; go;) {}": "a loop without an end",
 }
 
 
