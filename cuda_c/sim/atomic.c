@@ -6,6 +6,12 @@
 #include "watch.h"
 
 void sim_fence(void) {
+    watch_fence(false);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+void sim_fence_block(void) {
+    watch_fence(true);
     atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -129,7 +135,7 @@ uint64_t sim_atomic(const struct sim_site *site, enum sim_atomic operation, enum
     if ((uintptr_t)address % bytes)
         sim_report_call(SIM_MISALIGNED, site, "makes an atomic access to %p, which is not a multiple of %u",
                         (void *)(uintptr_t)address, bytes);
-    watch_atomic(SIM_CALLER, address, bytes);
+    watch_atomic(SIM_CALLER, address, bytes, false);
     uint64_t old = load(address, bytes), desired;
     do
         desired = apply(operation, type, old, value, compare);

@@ -1,29 +1,40 @@
 /* __syncthreads() and its relatives: all threads of the block wait for each other.
  *
- * The threads queue up in the order in which they arrive, and the last one makes the whole queue ready.
- * A thread that has returned, or is at another barrier, never arrives: then the others wait in vain. */
+ * The rule is that of PTX's bar.sync, which they are compiled to: the barrier waits for all threads of the
+ * block that have not exited, and, as it is .aligned, all threads of a warp must execute the same barrier
+ * instruction. Different warps may come to it from different lines.
+ *
+ * The threads queue up in the order in which they arrive, and the last one makes the whole queue ready. */
 #include "machine.h"
 #include "watch.h"
+
+void sim_pass_barrier(struct sim_block *block) {
+    if (block->arrived == 0 || block->arrived + block->returned < block->size)
+        return;
+    watch_barrier_passed();
+    block->last_predicates = block->predicates;
+    block->predicates = 0;
+    block->arrived = 0;
+    block->ready = block->at_barrier; /* which was empty: everybody was at the barrier, or had returned */
+    block->at_barrier = (struct sim_queue){0};
+    memset(block->barrier_of_warp, 0, sizeof block->barrier_of_warp);
+}
 
 int sim_barrier(const struct sim_site *site, int predicate) {
     struct sim_block *block = &sim_worker->block;
     struct sim_thread *self = sim_worker->current;
-    if (block->at_barrier.first && block->at_barrier.first->site != site)
-        block->sites_differ = true;
+    unsigned number = (unsigned)(self - block->threads);
+    const struct sim_thread **first = &block->barrier_of_warp[number / SIM_WARP_THREADS];
+    if (!*first)
+        *first = self;
+    else if ((*first)->site != site)
+        sim_report_two_barriers(site, *first);
     self->site = site;
     sim_queue_append(&block->at_barrier, self);
     block->predicates += predicate;
     block->arrived++;
     watch_barrier_reached(self);
-
-    if (block->arrived == block->size && !block->sites_differ) {
-        watch_barrier_passed();
-        block->last_predicates = block->predicates;
-        block->predicates = 0;
-        block->arrived = 0;
-        block->ready = block->at_barrier; /* which was empty: everybody was at the barrier */
-        block->at_barrier = (struct sim_queue){0};
-    }
+    sim_pass_barrier(block);
     sim_block_wait(SIM_WAITS_AT_BARRIER, site);
     self->state = SIM_RUNS;
     return block->last_predicates;

@@ -33,6 +33,12 @@ static uint3 following_index(uint3 index, dim3 block) {
     return index;
 }
 
+/* Not inlined, so that all frames of the kernel are below the address that it notes. */
+static __attribute__((noinline)) void enter_kernel(struct sim_worker *worker) {
+    worker->fiber->kernel_top = __builtin_alloca(SIM_WARP_THREADS);
+    sim_launch_now.enter(sim_launch_now.arguments);
+}
+
 static void run_next_thread(struct sim_worker *worker) {
     struct sim_block *block = &worker->block;
     struct sim_thread *thread = &block->threads[block->started++];
@@ -42,7 +48,7 @@ static void run_next_thread(struct sim_worker *worker) {
     worker->current = thread;
     worker->registers->thread_index = thread->index;
     watch_thread_runs(thread);
-    sim_launch_now.enter(sim_launch_now.arguments);
+    enter_kernel(worker);
     thread->state = SIM_HAS_RETURNED;
     if (thread->copies.count > 0)
         sim_forget_copies(&thread->copies);
@@ -52,6 +58,7 @@ static void run_next_thread(struct sim_worker *worker) {
     block->returned++;
     if (worker->cluster)
         sim_thread_has_left(worker);
+    sim_pass_barrier(block);
 }
 
 static void fiber_body(void);
@@ -199,8 +206,8 @@ void sim_block_clean(struct sim_worker *worker) {
     watch_block_abandoned();
     block->ready = block->at_barrier = (struct sim_queue){0};
     block->arrived = 0;
-    block->sites_differ = false;
     block->predicates = 0;
+    memset(block->barrier_of_warp, 0, sizeof block->barrier_of_warp);
     memset(block->exchanging, 0, sizeof block->exchanging);
     for (unsigned i = 0; i < block->started; i++) {
         sim_forget_copies(&block->threads[i].copies);

@@ -90,6 +90,7 @@ void cp_async_wait_group(unsigned groups_in_flight);
 /* ---- Atomics ---- */
 
 void sim_fence(void);
+void sim_fence_block(void);
 
 enum sim_atomic {
     SIM_ATOMIC_ADD,

@@ -22,7 +22,7 @@
 #define __global__
 #define __device__ __attribute__((unused))
 #define __host__
-#define __constant__
+#define __constant__ __attribute__((section("sim_constant")))
 #define __shared__ static _Thread_local
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
@@ -87,7 +87,7 @@
 /* ---- Atomics ---- */
 
 #define __threadfence() sim_fence()
-#define __threadfence_block() sim_fence()
+#define __threadfence_block() sim_fence_block()
 #define __threadfence_system() sim_fence()
 
 #define SIM_ATOMIC(operation, pointer, value, compare)                                                       \

@@ -150,7 +150,7 @@ void sim_fiber_entered(void) {
 /* ---- Stacks ---- */
 
 /* Pages that are never touched cost no memory, so this can be generous. */
-enum { STACK_BYTES = 128 << 10 };
+enum { STACK_BYTES = 576 << 10 }; /* local memory, and what the simulator needs itself */
 
 /* A guard page splits the mapping it is in, and Linux lets a process have 65,530 of those. On machines
  * with many cores the last stacks go without a guard, so that the process is left with enough. */

@@ -10,7 +10,8 @@ struct sim_fiber {
     void *saved;          /* where the registers are while it does not run */
     unsigned char *stack; /* its lowest usable address */
     size_t stack_bytes;
-    void *asan_fake_stack; /* AddressSanitizer's, while it does not run */
+    const void *kernel_top; /* a kernel's own frames are below */
+    void *asan_fake_stack;  /* AddressSanitizer's, while it does not run */
 };
 
 /* Gives a fiber its stack and sets it up to call body(), which never returns, when it is first switched to.

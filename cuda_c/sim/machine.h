@@ -18,6 +18,7 @@ enum {
     SIM_MAX_BLOCK_THREADS = 1024,
     SIM_MAX_BLOCK_WARPS = SIM_MAX_BLOCK_THREADS / SIM_WARP_THREADS,
     SIM_MAX_SHARED_BYTES = 227 << 10, /* what a block can have on compute capability 9.0 */
+    SIM_MAX_LOCAL_BYTES = 512 << 10,  /* what a thread can have, on every GPU */
 };
 
 enum sim_state {
@@ -49,6 +50,7 @@ struct sim_exchange {
     unsigned source; /* the lane that a shuffle reads */
     uint64_t value;
     uint64_t result;
+    const struct sim_site *site;
 };
 
 /* Asynchronous copies that have not landed, oldest first. */
@@ -112,9 +114,9 @@ struct sim_block {
     uint3 next_index;  /* of the thread that starts next */
     struct sim_queue ready;
     struct sim_queue at_barrier;
-    unsigned arrived;                         /* threads at the barrier */
-    bool sites_differ;                        /* they are not all at the same one */
-    int predicates;                           /* how many came with a true predicate */
+    unsigned arrived;                                              /* threads at the barrier */
+    const struct sim_thread *barrier_of_warp[SIM_MAX_BLOCK_WARPS]; /* each warp's first thread at it */
+    int predicates;                                                /* how many came with a true predicate */
     int last_predicates;                      /* the same for the barrier that was passed last */
     unsigned exchanging[SIM_MAX_BLOCK_WARPS]; /* the lanes of each warp that wait for others */
     bool abandoned;
@@ -190,6 +192,9 @@ void sim_yield(void); /* the running thread lets all others have a turn */
 void sim_make_ready(struct sim_thread *thread);
 void sim_queue_append(struct sim_queue *queue, struct sim_thread *thread);
 
+/* barrier.c */
+void sim_pass_barrier(struct sim_block *block); /* if all threads have arrived or returned */
+
 /* warp.c */
 unsigned sim_lanes_of_warp(const struct sim_block *block, unsigned warp);
 bool sim_settle_active_masks(void); /* false when no thread waits for one */
@@ -225,7 +230,13 @@ cudaError_t sim_set_last_error(cudaError_t error); /* unless it is a success; re
 /* report.c: the first report of a launch is kept, and stops the launch */
 noreturn void sim_report_call(sim_report_kind kind, const struct sim_site *site, const char *what, ...)
     __attribute__((format(printf, 3, 4))); /* the running thread made a wrong call */
-noreturn void sim_report_stuck(void);      /* the threads of this block that wait do so in vain */
+/* The running thread comes to a barrier, and `other` of its warp waits at another one. */
+noreturn void sim_report_two_barriers(const struct sim_site *site, const struct sim_thread *other);
+noreturn void sim_report_stuck(void); /* the threads of this block that wait do so in vain */
+/* A thread shuffles from a lane that takes no part. */
+noreturn void sim_report_shuffle(const struct sim_thread *thread, const struct sim_site *site,
+                                 unsigned source);
+noreturn void sim_report_stuck(void); /* the threads of this block that wait do so in vain */
 /* The same as sim_report_call() of any thread of this block; returns. */
 void sim_report_of(sim_report_kind kind, const struct sim_thread *thread, const struct sim_site *site,
                    const char *what, ...) __attribute__((format(printf, 4, 5)));
@@ -242,6 +253,9 @@ struct sim_access_report {
 };
 noreturn void sim_report_access(const struct sim_access_report *access, const char *what, ...)
     __attribute__((format(printf, 2, 3)));
+/* The same without an end of the launch. */
+void sim_describe_access(sim_report *report, const struct sim_access_report *access, const char *what, ...)
+    __attribute__((format(printf, 3, 4)));
 void sim_report_no_memory(void);
 void sim_report_launch(sim_report *report, sim_report_kind kind, const char *what, ...)
     __attribute__((format(printf, 3, 4))); /* the launch as a whole */

@@ -43,6 +43,8 @@ static const char *name_of(sim_report_kind kind) {
         return "assertion";
     case SIM_TRAP:
         return "trap";
+    case SIM_SHUFFLE_SOURCE:
+        return "shuffle from a lane that takes no part";
     case SIM_CRASH:
         return "crash";
     case SIM_DEADLOCK:
@@ -141,34 +143,54 @@ noreturn void sim_report_call(sim_report_kind kind, const struct sim_site *site,
     sim_block_abandon();
 }
 
-void sim_report_of(sim_report_kind kind, const struct sim_thread *thread, const struct sim_site *site,
-                   const char *what, ...) {
+static void say_access(sim_report *report, const struct sim_access_report *access, const char *what,
+                       va_list arguments) {
+    begin(report, access->kind, NULL);
+    name_thread(report, access->thread);
+    report->pc = access->pc;
+    report->has_index = access->has_index;
+    report->index = access->index;
+    if (access->other) {
+        report->has_other = 1;
+        report->other = *access->other;
+        report->other_block = *access->other_block;
+        report->other_pc = access->other_pc;
+    }
+    size_t said = strlen(report->message);
+    vsnprintf(report->message + said, sizeof report->message - said, what, arguments);
+}
+
+void sim_describe_access(sim_report *report, const struct sim_access_report *access, const char *what, ...) {
     va_list arguments;
     va_start(arguments, what);
-    tell(kind, thread, site, what, arguments);
+    say_access(report, access, what, arguments);
     va_end(arguments);
 }
 
-noreturn void sim_report_access(const struct sim_access_report *access, const char *what, ...) {
+noreturn void sim_report_shuffle(const struct sim_thread *thread, const struct sim_site *site,
+                                 unsigned source) {
     if (is_first()) {
         sim_report *report = &sim_launch_now.report;
-        begin(report, access->kind, NULL);
-        name_thread(report, access->thread);
-        report->pc = access->pc;
-        report->has_index = access->has_index;
-        report->index = access->index;
-        if (access->other) {
-            report->has_other = 1;
-            report->other = *access->other;
-            report->other_block = *access->other_block;
-            report->other_pc = access->other_pc;
-        }
-        size_t said = strlen(report->message);
-        va_list arguments;
-        va_start(arguments, what);
-        vsnprintf(report->message + said, sizeof report->message - said, what, arguments);
-        va_end(arguments);
+        begin(report, SIM_SHUFFLE_SOURCE, site);
+        name_thread(report, thread);
+        unsigned number = (unsigned)(thread - sim_worker->block.threads);
+        const struct sim_thread *other = thread - number % SIM_WARP_THREADS + source;
+        say(report,
+            "reads from lane %u, which its mask 0x%08x leaves out or the block does not have; the "
+            "value is undefined",
+            source, thread->exchange.mask);
+        report->has_other = 1;
+        report->other = other->index;
     }
+    sim_block_abandon();
+}
+
+noreturn void sim_report_access(const struct sim_access_report *access, const char *what, ...) {
+    va_list arguments;
+    va_start(arguments, what);
+    if (is_first())
+        say_access(&sim_launch_now.report, access, what, arguments);
+    va_end(arguments);
     sim_block_abandon();
 }
 
@@ -205,6 +227,19 @@ static void report_missing_lane(const struct sim_thread *waiting, const struct s
         say(report, ", in another operation or with another mask (0x%08x)", missing->exchange.mask);
 }
 
+noreturn void sim_report_two_barriers(const struct sim_site *site, const struct sim_thread *other) {
+    if (is_first()) {
+        sim_report *report = &sim_launch_now.report;
+        begin(report, SIM_BARRIER_DIVERGENCE, site);
+        name_thread(report, sim_worker->current);
+        say(report, "comes to this barrier, but in its warp ");
+        name_other(report, other);
+        say(report, "; __syncthreads() is bar.sync, which is .aligned: all threads of a warp that have not "
+                    "exited must execute the same one");
+    }
+    sim_block_abandon();
+}
+
 /* A lane is looked for before a barrier: a warp that is stuck never gets to the barrier. But where the
  * missing lane is itself at a barrier, that barrier is the one that not all threads reach. */
 noreturn void sim_report_stuck(void) {
@@ -226,7 +261,7 @@ noreturn void sim_report_stuck(void) {
                 report_missing_lane(thread, missing);
             sim_block_abandon();
         }
-        if (!elsewhere && (thread->state == SIM_HAS_RETURNED || thread->site != at_barrier->site))
+        if (!elsewhere && thread->state != SIM_HAS_RETURNED && thread->site != at_barrier->site)
             elsewhere = thread;
     }
     if (first)

@@ -49,6 +49,7 @@ typedef enum sim_report_kind {
     /* and of these, found by the counted build only: */
     SIM_STAGE_RACE = 24,     /* TMA or wgmma and another access to shared memory, with nothing between them */
     SIM_NO_PROXY_FENCE = 25, /* an ordinary store that TMA or wgmma reads without fence.proxy.async between */
+    SIM_SHUFFLE_SOURCE = 27, /* a shuffle reads from a lane that its mask leaves out */
     SIM_PENDING_SUMS = 26    /* sums of a wgmma that were used before it was waited for */
 } sim_report_kind;
 

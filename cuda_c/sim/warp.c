@@ -48,6 +48,8 @@ static void exchange_values(enum sim_warp_operation operation, struct sim_thread
             thread->exchange.result = ballot;
         else if (lanes >> source & 1)
             thread->exchange.result = warp[source].exchange.value;
+        else if (WATCHED && operation == SIM_SHUFFLE)
+            sim_report_shuffle(thread, thread->exchange.site, source);
         else
             thread->exchange.result = ~(uint64_t)0;
         sim_make_ready(thread);
@@ -64,7 +66,7 @@ static uint64_t meet(const struct sim_site *site, enum sim_warp_operation operat
                         "calls a warp operation with mask 0x%08x, which leaves out its own lane %u", mask,
                         lane);
 
-    self->exchange = (struct sim_exchange){operation, mask, source, value, 0};
+    self->exchange = (struct sim_exchange){operation, mask, source, value, 0, site};
     block->exchanging[warp] |= 1u << lane;
     struct sim_thread *threads = self - lane;
     unsigned lanes = mask & sim_lanes_of_warp(block, warp);

@@ -21,10 +21,28 @@ bool watch_all_stopped(void);
 void watch_barrier_reached(const struct sim_thread *thread);
 void watch_barrier_passed(void);
 void watch_lanes_met(unsigned warp, unsigned lanes);
+void watch_fence(bool in_block); /* by the running thread; in_block: its scope is the block, not the grid */
 /* Before the access; `pc` is the return address of the call in the kernel. */
-void watch_atomic(const void *pc, const volatile void *address, unsigned bytes);
+void watch_atomic(const void *pc, const volatile void *address, unsigned bytes, bool in_block);
 void watch_copy_asked(const void *pc, const void *global, unsigned bytes);
 void watch_copy_lands(const void *pc, const void *shared, unsigned bytes);
+
+/* ---- Happens-before, for synchronisation that the simulator itself carries out (mbarriers and the like)
+ * ----
+ *
+ * An object is any address; a clock belongs to it, which says what happens before those that acquire it.
+ * docs/memory_model.md has the model. */
+
+/* All that happens before what the running thread does now also happens before what a thread does after it
+ * has acquired the object: an arrival. */
+void watch_release(const void *object);
+void watch_acquire(const void *object); /* a wait that has succeeded */
+void watch_forget(const void *object);  /* it is initialised anew: nothing has been released to it */
+/* An asynchronous copy (the async proxy) that the running thread has asked for reads or writes memory. It
+ * comes after what the thread did before, and before what a thread does after it has acquired `completes_on`;
+ * nothing else orders it, a barrier neither. */
+void watch_async_access(const void *pc, const void *address, unsigned bytes, bool writes,
+                        const void *completes_on);
 
 #define SIM_CALLER __builtin_return_address(0)
 
@@ -66,8 +84,24 @@ static inline void watch_barrier_passed(void) {}
 static inline void watch_lanes_met(unsigned warp, unsigned lanes) {
     (void)warp, (void)lanes;
 }
-static inline void watch_atomic(const void *pc, const volatile void *address, unsigned bytes) {
-    (void)pc, (void)address, (void)bytes;
+static inline void watch_fence(bool in_block) {
+    (void)in_block;
+}
+static inline void watch_atomic(const void *pc, const volatile void *address, unsigned bytes, bool in_block) {
+    (void)pc, (void)address, (void)bytes, (void)in_block;
+}
+static inline void watch_release(const void *object) {
+    (void)object;
+}
+static inline void watch_acquire(const void *object) {
+    (void)object;
+}
+static inline void watch_forget(const void *object) {
+    (void)object;
+}
+static inline void watch_async_access(const void *pc, const void *address, unsigned bytes, bool writes,
+                                      const void *completes_on) {
+    (void)pc, (void)address, (void)bytes, (void)writes, (void)completes_on;
 }
 static inline void watch_copy_asked(const void *pc, const void *global, unsigned bytes) {
     (void)pc, (void)global, (void)bytes;

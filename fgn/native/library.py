@@ -47,6 +47,7 @@ HEADERS = ("fgn.h", "ceilings/ceilings.h", "sim/sim.h", "sim/interrupt.h", "sim/
 MAPPED_SOURCES = "/fgn/cuda_c"
 
 C_WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
+# A kernel's local arrays are on a stack whose guard page no large array may step over.
 # nvcc contracts a * b + c and lets floats be read as a float4; the C compiler is told to do the same.
 C_FLAGS = (
     "-O2",
@@ -56,6 +57,7 @@ C_FLAGS = (
     "-ffp-contract=fast",
     "-fno-strict-aliasing",
     "-fwrapv",
+    "-fstack-clash-protection",
     *C_WARNINGS,
 )
 # The compiler calls the counted build before every memory access of a kernel, at every branch, and where an
@@ -63,7 +65,8 @@ C_FLAGS = (
 # branches and loops of a kernel join again is read off the order of its instructions, so that has to stay the
 # source's.
 COUNTED_KERNEL_FLAGS = (
-    "-fsanitize=thread,bounds",
+    "-fsanitize=thread,bounds,object-size",
+    "--param=tsan-distinguish-volatile=1",
     "-fsanitize-coverage=trace-pc",
     "-fno-tree-sra",
     "-fno-reorder-blocks",

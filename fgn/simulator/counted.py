@@ -28,6 +28,7 @@ import os
 import shutil
 import subprocess
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -112,6 +113,7 @@ KINDS = {
     "SIM_BLOCK_RACE": "race between blocks",
     "SIM_ASSERTION": "assertion",
     "SIM_TRAP": "trap",
+    "SIM_SHUFFLE_SOURCE": "shuffle source",
     "SIM_CRASH": "crash",
     "SIM_DEADLOCK": "deadlock",
     "SIM_MBARRIER_MISUSE": "mbarrier misuse",
@@ -136,6 +138,24 @@ def _source_file(name: str | None) -> str | None:
 
 def _triple(value) -> tuple[int, int, int]:
     return value.x, value.y, value.z
+
+
+class KernelWarning(UserWarning):
+    """A kernel does what gives the right result by the way it is used, but that nothing orders."""
+
+
+def _located(library, report, message: str, kernel: str) -> str:
+    """The message with the lines of the accesses that it is about."""
+    if report.pc:
+        message = message.replace(f"in {kernel}:", f"in {kernel} ({_place_of(library, report.pc)}):", 1)
+    return f"{message} at {_place_of(library, report.other_pc)}" if report.other_pc else message
+
+
+def _warn(library):
+    for index in range(library.counted_warning_count()):
+        report = library.counted_warning_at(index)
+        message = _located(library, report, _string(report.message), _string(report.kernel))
+        warnings.warn(message, KernelWarning, stacklevel=4)
 
 
 def fault(library) -> KernelFault | None:
@@ -170,13 +190,11 @@ def fault(library) -> KernelFault | None:
     if report.pc:
         place = _place_of(library, report.pc)
         fields |= {"file": place.file, "line": place.line}
-        message = message.replace(f"in {kernel}:", f"in {kernel} ({place}):", 1)
     if report.other_pc:
         place = _place_of(library, report.other_pc)
         fields |= {"other_file": place.file, "other_line": place.line}
         fields["other_block"] = _triple(report.other_block)
-        message += f" at {place}"
-    found = KernelFault(message, **fields)
+    found = KernelFault(_located(library, report, message, kernel), **fields)
     session = _session.get()
     if session is not None and session.thread != threading.get_ident() and not session.fault_elsewhere:
         session.fault_elsewhere = found
@@ -282,8 +300,9 @@ H200_MULTIPROCESSORS = 132
 class _Session:
     """One count or check: what its launches did, and with which settings they run."""
 
-    def __init__(self, multiprocessors: int, l2_bytes: int, keeps_warps: bool):
+    def __init__(self, multiprocessors: int, l2_bytes: int, keeps_warps: bool, only_checks: bool):
         self.multiprocessors, self.l2_bytes, self.keeps_warps = multiprocessors, l2_bytes, keeps_warps
+        self.only_checks = only_checks
         self.launches: list[Launch] = []
         self.thread = threading.get_ident()
         self.fault_elsewhere: KernelFault | None = None
@@ -326,6 +345,7 @@ def allow(**tensors: Tensor | None):
         library.counted_clear()
         library.counted_set_gpu(session.multiprocessors, session.l2_bytes)
         library.counted_keep_warps(session.keeps_warps)
+        library.counted_only_check(session.only_checks)
     for name, tensor in tensors.items():
         if tensor is not None and tensor.numel() > 0:
             steps = zip(tensor.shape, tensor.stride(), strict=True)
@@ -344,6 +364,7 @@ def forbid_all():
         session = _session.get()
         if session is not None and session.is_recorded and not session.has_ended:
             session.launches.extend(_launches(library))
+            _warn(library)
         library.counted_clear()
         library.counted_forbid_all()
     finally:
@@ -462,12 +483,15 @@ def _threads_follow(begins: bool):
 
 @contextmanager
 def recording(
-    multiprocessors: int = H200_MULTIPROCESSORS, l2_bytes: int = H200_L2_BYTES, keeps_warps: bool = False
+    multiprocessors: int = H200_MULTIPROCESSORS,
+    l2_bytes: int = H200_L2_BYTES,
+    keeps_warps: bool = False,
+    only_checks: bool = False,
 ) -> Iterator[list[Launch]]:
     """In this context CPU tensors run on the simulator that counts and checks.
 
     multiprocessors, l2_bytes: of the GPU whose L2 cache is modelled. keeps_warps: whether launches keep what
-    each warp did.
+    each warp did. only_checks: nothing is counted, and the list stays empty.
 
     Yields a list, which has all launches when the context has ended. A fault is raised where it happens, as
     KernelFault, from the function whose kernel it is in; one of another thread also when the context ends.
@@ -476,7 +500,7 @@ def recording(
     if is_counting.get():
         raise RuntimeError("recording: another recording is running")
     launches: list[Launch] = []
-    session = _Session(multiprocessors, l2_bytes, keeps_warps)
+    session = _Session(multiprocessors, l2_bytes, keeps_warps, only_checks)
     tokens = is_counting.set(True), _session.set(session)
     _threads_follow(True)
     try:
@@ -627,6 +651,10 @@ def count_warps(call: Callable[[], object]) -> pd.DataFrame:
 
 
 def check(call: Callable[[], object]):
-    """Runs `call` and returns what it returns, or raises KernelFault at the first fault of a kernel."""
-    with recording():
+    """Runs `call` and returns what it returns, or raises KernelFault at the first fault of a kernel.
+
+    Nothing is counted, which is faster than `count()`. Threads that write the same value to the same place with
+    nothing to order them are no fault, but a KernelWarning.
+    """
+    with recording(only_checks=True):
         return call()

@@ -26,16 +26,29 @@ static bool is_on_stack(const struct recorder *self, uintptr_t address) {
 static void learn(struct recorder *self, struct known_site *known, instruction_key key, uintptr_t pc,
                   uintptr_t address, unsigned bytes, counted_operation operation) {
     struct place *place = place_of(self, address, bytes);
-    if (!place) {
-        struct access access = {.pc = pc, .address = address, .bytes = bytes, .operation = operation};
+    struct access access = {.pc = pc,
+                            .address = address,
+                            .bytes = bytes,
+                            .operation = operation,
+                            .place = place,
+                            .thread = self->thread};
+    if (!place)
         fault_out_of_bounds(self, &access);
-    }
+    if (place->is_constant && operation != COUNTED_LOAD)
+        fault_constant(self, &access);
     unsigned site = 0;
     if (place->space != COUNTED_NOTHING) {
         struct instruction instruction = {key, pc, place->space, operation, bytes};
         site = site_of(self, &instruction, place);
     }
-    *known = (struct known_site){key, place->begin, place->end - place->begin - bytes, place, site};
+    *known = (struct known_site){.key = key,
+                                 .begin = place->begin,
+                                 .last = place->end - place->begin - bytes,
+                                 .place = place,
+                                 .site = site,
+                                 .instruction = self->sites[site].instruction};
+    if (place->granule_bits == 2 && place->begin % WORD_BYTES == 0)
+        known->history = place->history;
 }
 
 static void wait_for_warp(struct recorder *self) {
@@ -72,53 +85,103 @@ void __sanitizer_cov_trace_pc(void) {
     struct recorder *self = recorder;
     if (!self)
         return; /* host code of a kernel file */
+    if (self->waiting_write.is_there)
+        history_settle_write(self);
+    if (sim_is_stopping())
+        sim_block_abandon();
+    if (!self->counts)
+        return;
     struct log *log = self->log;
     uintptr_t pc = (uintptr_t)__builtin_return_address(0), end = log->place;
     log->place = pc;
     if (!begins_turn(log, pc))
         return;
-    if (sim_is_stopping())
-        sim_block_abandon();
     if (log->count == 0 || log->entry[log->count - 1] != end)
         append(self, end);
 }
 
+static __attribute__((noinline)) void check(struct recorder *self, const struct known_site *known,
+                                            uintptr_t pc, uintptr_t address, unsigned bytes,
+                                            counted_operation operation, uint32_t flags) {
+    struct access access = {.pc = pc,
+                            .address = address,
+                            .bytes = bytes,
+                            .operation = operation,
+                            .place = known->place,
+                            .instruction = known->instruction,
+                            .flags = flags,
+                            .thread = self->thread,
+                            .time = self->order.now};
+    if (address & (bytes - 1))
+        fault_misaligned(self, &access);
+    if (known->place->history)
+        history_check(self, &access);
+}
+
+static inline __attribute__((always_inline)) bool
+is_quickly_checked(struct recorder *self, const struct known_site *known, uintptr_t address, unsigned bytes,
+                   counted_operation operation, uint32_t flags) {
+    if (operation != COUNTED_LOAD || flags || bytes < WORD_BYTES || (address & (bytes - 1)) ||
+        !known->history)
+        return false;
+    size_t first = (address - known->begin) / WORD_BYTES, end = first + bytes / WORD_BYTES;
+    const struct shared_word *words = known->place->words;
+    if (!words && order_crosses_blocks())
+        return false;
+    for (size_t i = first; i < end; i++)
+        if (words ? !history_check_read(&known->history[i], &words[i], &self->order, self->block_number,
+                                        self->block_count, self->thread)
+                  : !known->place->settled[i])
+            return false;
+    return true;
+}
+
 static inline __attribute__((always_inline)) void on_access(uintptr_t pc, unsigned piece, uintptr_t address,
-                                                            unsigned bytes, counted_operation operation) {
+                                                            unsigned bytes, counted_operation operation,
+                                                            uint32_t flags) {
     struct recorder *self = recorder;
     if (!self)
         return; /* host code of a kernel file */
+    if (__builtin_expect(self->waiting_write.is_there, 0))
+        history_settle_write(self);
     instruction_key key = (instruction_key)pc << KEY_PIECE_BITS | piece;
     struct known_site *known = slot_of(self, key);
     if (__builtin_expect(known->key != key || address - known->begin > known->last, 0)) {
         if (is_on_stack(self, address)) {
             if (self->worker->current->products.count > 0)
                 check_pending_sums(self, pc, address, operation != COUNTED_LOAD);
+            if (address + bytes > (uintptr_t)self->worker->fiber->kernel_top)
+                fault_local(self, pc, operation);
             return;
         }
         learn(self, known, key, pc, address, bytes, operation);
     }
     if (known->site == 0)
         return;
-    bool is_misaligned = address & (bytes - 1);
-    if (__builtin_expect(is_misaligned || known->place->shadow, 0)) {
-        struct access access = {.pc = pc,
-                                .address = address,
-                                .bytes = bytes,
-                                .operation = operation,
-                                .place = known->place,
-                                .site = known->site};
-        if (is_misaligned)
-            fault_misaligned(self, &access);
-        shadow_check(self, &access);
-    }
     if (__builtin_expect(self->worker->hopper != NULL, 0) && known->place->space == COUNTED_SHARED)
         stages_access(self->worker, pc, address, operation);
+    if (!is_quickly_checked(self, known, address, bytes, operation, flags))
+        check(self, known, pc, address, bytes, operation, flags);
+    if (!self->counts)
+        return;
     struct log *log = self->log;
     log->place = pc;
     append(self, (uint64_t)known->site << SITE_SHIFT | address);
     if (__builtin_expect(self->is_traced, 0))
         trace_access(self, address, bytes, operation);
+}
+
+/* A volatile access orders nothing by itself, but fences before and after it make it hand on what a thread
+ * knows. */
+static inline __attribute__((always_inline)) void on_volatile(uintptr_t pc, uintptr_t address, unsigned bytes,
+                                                              counted_operation operation) {
+    on_access(pc, 0, address, bytes, operation, PAST_STRONG | PAST_VOLATILE);
+    if (!recorder || is_on_stack(recorder, address))
+        return;
+    if (operation == COUNTED_LOAD)
+        order_strong_read(recorder, address);
+    else
+        order_strong_write(recorder, address, false, false);
 }
 
 /* An access whose alignment the compiler does not know, or of an odd size: a GPU makes several of it, each as
@@ -128,7 +191,7 @@ static void on_range(uintptr_t pc, uintptr_t address, size_t bytes, counted_oper
     uintptr_t multiples = address | bytes | WIDEST;
     unsigned width = (unsigned)(multiples & -multiples);
     for (unsigned piece = 0; bytes > 0; bytes -= width, address += width, piece++)
-        on_access(pc, piece % MOST_PIECES, address, width, operation);
+        on_access(pc, piece % MOST_PIECES, address, width, operation, 0);
 }
 
 #define PC ((uintptr_t)__builtin_return_address(0))
@@ -136,11 +199,11 @@ static void on_range(uintptr_t pc, uintptr_t address, size_t bytes, counted_oper
 #define DEFINE_ACCESS(bytes)                                                                                 \
     void __tsan_read##bytes(void *address);                                                                  \
     void __tsan_read##bytes(void *address) {                                                                 \
-        on_access(PC, 0, (uintptr_t)address, bytes, COUNTED_LOAD);                                           \
+        on_access(PC, 0, (uintptr_t)address, bytes, COUNTED_LOAD, 0);                                        \
     }                                                                                                        \
     void __tsan_write##bytes(void *address);                                                                 \
     void __tsan_write##bytes(void *address) {                                                                \
-        on_access(PC, 0, (uintptr_t)address, bytes, COUNTED_STORE);                                          \
+        on_access(PC, 0, (uintptr_t)address, bytes, COUNTED_STORE, 0);                                       \
     }                                                                                                        \
     void __tsan_unaligned_read##bytes(void *address);                                                        \
     void __tsan_unaligned_read##bytes(void *address) {                                                       \
@@ -152,11 +215,11 @@ static void on_range(uintptr_t pc, uintptr_t address, size_t bytes, counted_oper
     }                                                                                                        \
     void __tsan_volatile_read##bytes(void *address);                                                         \
     void __tsan_volatile_read##bytes(void *address) {                                                        \
-        on_access(PC, 0, (uintptr_t)address, bytes, COUNTED_LOAD);                                           \
+        on_volatile(PC, (uintptr_t)address, bytes, COUNTED_LOAD);                                            \
     }                                                                                                        \
     void __tsan_volatile_write##bytes(void *address);                                                        \
     void __tsan_volatile_write##bytes(void *address) {                                                       \
-        on_access(PC, 0, (uintptr_t)address, bytes, COUNTED_STORE);                                          \
+        on_volatile(PC, (uintptr_t)address, bytes, COUNTED_STORE);                                           \
     }
 
 DEFINE_ACCESS(1)
@@ -203,45 +266,39 @@ void __tsan_func_entry(void *caller) {
 void __tsan_func_exit(void);
 void __tsan_func_exit(void) {}
 
-/* ---- -fsanitize=bounds: an index that leaves the array that it is used on ---- */
-
-/* The compiler's description of where and of what; the GNU and LLVM runtimes agree on it. */
-struct bounds_type {
-    uint16_t kind; /* 0: integer */
-    uint16_t info; /* of an integer: bit 0, signed; the rest, log2 of its bits */
-    char name[];   /* in quotes */
-};
-struct bounds_check {
-    const char *file;
-    uint32_t line;
-    uint32_t column;
-    const struct bounds_type *array;
-    const struct bounds_type *index;
-};
-
-void __ubsan_handle_out_of_bounds(const struct bounds_check *check, uintptr_t index);
-void __ubsan_handle_out_of_bounds(const struct bounds_check *check, uintptr_t index) {
-    if (!recorder)
-        return; /* host code of a kernel file */
-    unsigned bits = 1u << (check->index->info >> 1);
-    bool is_signed = check->index->info & 1;
-    long long value = (long long)index;
-    if (bits < 64) /* the compiler hands over the bits of a narrower index, extended or not */
-        value = is_signed ? (long long)((uint64_t)value << (64 - bits)) >> (64 - bits)
-                          : (long long)((uint64_t)value << (64 - bits) >> (64 - bits));
-    fault_index(PC, value, check->array->name);
-}
-
 /* ---- Accesses that the simulator makes for the kernel ---- */
 
-void watch_atomic(const void *pc, const volatile void *address, unsigned bytes) {
-    on_access((uintptr_t)pc, 0, (uintptr_t)address, bytes, COUNTED_ATOMIC);
+void watch_atomic(const void *pc, const volatile void *address, unsigned bytes, bool in_block) {
+    on_access((uintptr_t)pc, 0, (uintptr_t)address, bytes, COUNTED_ATOMIC,
+              PAST_STRONG | (in_block ? PAST_IN_BLOCK : 0));
+    order_strong_write(recorder, (uintptr_t)address, in_block, true);
+    order_strong_read(recorder, (uintptr_t)address);
 }
 
 void watch_copy_asked(const void *pc, const void *global, unsigned bytes) {
-    on_access((uintptr_t)pc, 0, (uintptr_t)global, bytes, COUNTED_LOAD);
+    on_access((uintptr_t)pc, 0, (uintptr_t)global, bytes, COUNTED_LOAD, 0);
 }
 
 void watch_copy_lands(const void *pc, const void *shared, unsigned bytes) {
-    on_access((uintptr_t)pc, 1, (uintptr_t)shared, bytes, COUNTED_STORE);
+    on_access((uintptr_t)pc, 1, (uintptr_t)shared, bytes, COUNTED_STORE, 0);
+}
+
+/* It is a word at a time, so a row of a tile is as good as many. */
+void async_access(struct recorder *self, uintptr_t pc, uintptr_t address, unsigned bytes, bool writes,
+                  const void *completes_on) {
+    struct access access = {.pc = pc,
+                            .address = address,
+                            .bytes = bytes,
+                            .operation = writes ? COUNTED_STORE : COUNTED_LOAD,
+                            .place = place_of(self, address, bytes),
+                            .thread = self->thread};
+    if (!access.place)
+        fault_out_of_bounds(self, &access);
+    struct place *place = access.place;
+    struct instruction instruction = {(instruction_key)pc << KEY_PIECE_BITS | (writes ? 3 : 2), pc,
+                                      place->space, access.operation, bytes};
+    access.instruction = self->sites[site_of(self, &instruction, place)].instruction;
+    access.thread = order_asynchronous(self, completes_on, &access.time);
+    if (place->history)
+        history_check(self, &access);
 }

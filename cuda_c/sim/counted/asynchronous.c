@@ -9,8 +9,8 @@
 static void is_written(struct sim_place place, size_t bytes) {
     struct recorder *owner = place.owner->recorder;
     const struct place *known = place_of(owner, (uintptr_t)place.pointer, (unsigned)bytes);
-    if (known && known->shadow)
-        shadow_written(owner, known, (uintptr_t)place.pointer, bytes);
+    if (known && known->words)
+        history_written(owner, known, (uintptr_t)place.pointer, bytes);
 }
 
 static unsigned running_warp(void) {
@@ -41,14 +41,14 @@ void watch_mbarrier_phase_ends(struct sim_worker *owner, const struct sim_mbarri
 }
 
 void watch_mbarrier_passed(const struct sim_mbarrier *barrier) {
-    shadow_order(recorder);
+    order_all(recorder);
     if (clocks_here())
         clocks_pass(clocks_here(), running_warp(), clocks_barrier(sim_worker, barrier));
 }
 
 void watch_threads_met(const struct sim_queue *threads) {
     unsigned warps[CLOCK_WARPS], count = 0;
-    shadow_order(recorder);
+    order_all(recorder);
     for (const struct sim_thread *thread = threads->first; thread; thread = thread->next) {
         unsigned warp = clocks_warp(sim_worker, thread), i = 0;
         while (i < count && warps[i] != warp)
@@ -75,7 +75,7 @@ void watch_block_met(void) {
 void watch_cluster_met(const struct sim_cluster *cluster) {
     unsigned warps[SIM_MOST_CLUSTER * CLOCK_WARPS], count = 0;
     for (unsigned rank = 0; rank < cluster->size; rank++) {
-        shadow_order(cluster->block[rank]->recorder);
+        order_all(cluster->block[rank]->recorder);
         count = add_warps_of_block(cluster->block[rank], warps, count);
     }
     if (clocks_here())

@@ -4,7 +4,8 @@
  * is used: it calls a function before every load and store. These functions are ours (access.c). They check
  * the access, then write it down; what the 32 lanes of a warp wrote down is put together into the requests
  * that a GPU would make (requests.c), and those are counted for each instruction of the kernel (metrics.c).
- * A fault that is found stops the launch, and sim_last_report() tells it.
+ * A fault that is found stops the launch, and sim_last_report() tells it. Everything here belongs to the OS
+ * thread that calls it, and to the launches that this thread makes.
  *
  * Python's cffi reads this file after ../sim.h and as it stands, which is why it includes nothing. */
 #pragma once
@@ -76,10 +77,16 @@ unsigned counted_launch_count(void);
 const counted_launch *counted_launch_at(unsigned index);
 void counted_clear(void);
 
+/* What is questionable in those launches, but no fault: threads that write the same value to the same place
+ * with nothing to order them. One for each pair of instructions; valid until counted_clear(). */
+unsigned counted_warning_count(void);
+const sim_report *counted_warning_at(unsigned index);
+
+/* Whether the next launches are only checked for faults, several times as fast; they are not kept. */
+void counted_only_check(int only);
+
 /* Whether the next launches keep the numbers of each warp as well. */
 void counted_keep_warps(int keep);
-
-void counted_set_l2_bytes(unsigned long long bytes);
 
 /* What a warp of the traced block did, or what happened to it. */
 typedef enum counted_event_kind {

@@ -17,9 +17,13 @@ static const struct sim_thread *running(void) {
     return sim_worker->current;
 }
 
+static const struct sim_thread *thread_of(const struct access *access) {
+    return access->thread < SIM_MAX_BLOCK_THREADS ? &sim_worker->block.threads[access->thread] : running();
+}
+
 static struct sim_access_report report_of(sim_report_kind kind, const struct access *access,
                                           const struct place *place) {
-    struct sim_access_report report = {.kind = kind, .thread = running(), .pc = access->pc};
+    struct sim_access_report report = {.kind = kind, .thread = thread_of(access), .pc = access->pc};
     if (place) {
         report.has_index = true;
         report.index = index_in(place, access->address, access->bytes);
@@ -29,8 +33,8 @@ static struct sim_access_report report_of(sim_report_kind kind, const struct acc
 
 /* A thread that has read what nobody has written goes astray because of that. */
 static void settle_own_read(const struct recorder *self) {
-    if (self->unwritten_reader == self->thread)
-        shadow_settle(self);
+    if (self->unwritten_read.thread == self->thread)
+        history_settle_read(self);
 }
 
 void fault_out_of_bounds(const struct recorder *self, const struct access *access) {
@@ -68,54 +72,119 @@ void fault_misaligned(const struct recorder *self, const struct access *access) 
                       access->bytes);
 }
 
-void fault_uninitialised(const struct recorder *self, const struct access *access, unsigned thread) {
+void fault_uninitialised(const struct recorder *self, const struct access *access) {
     (void)self;
     struct sim_access_report report = report_of(SIM_UNINITIALISED, access, access->place);
-    report.thread = &sim_worker->block.threads[thread];
     sim_report_access(&report, "%s %s[%lld], which no thread of the block has written",
                       verb(access->operation), access->place->name, report.index);
 }
 
-void fault_race(const struct recorder *self, const struct access *access, unsigned other_thread,
-                unsigned other_site) {
-    const struct instruction *other = instruction_at(self->sites[other_site].instruction);
-    const struct sim_thread *thread = &sim_worker->block.threads[other_thread];
-    struct sim_access_report report = report_of(SIM_RACE, access, access->place);
-    report.other = &thread->index;
-    report.other_block = &sim_worker->registers->block_index;
-    report.other_pc = other->pc;
-    bool waits = thread->state == SIM_WAITS_AT_BARRIER && thread->site;
-    char where[200] = "";
-    if (waits)
-        snprintf(where, sizeof where, " and now waits at the barrier at %s:%d,", thread->site->file,
-                 thread->site->line);
-    sim_report_access(&report,
-                      "%s %s[%lld] with nothing to order it after thread (%u, %u, %u), which%s %s it",
-                      verb(access->operation), access->place->name, report.index, thread->index.x,
-                      thread->index.y, thread->index.z, where, verb(other->operation));
+void fault_local(const struct recorder *self, uintptr_t pc, counted_operation operation) {
+    settle_own_read(self);
+    struct sim_access_report report = {.kind = SIM_OUT_OF_BOUNDS, .thread = running(), .pc = pc};
+    sim_report_access(&report, "%s beyond its local arrays", verb(operation));
 }
+
+void fault_object(const struct recorder *self, uintptr_t pc, uintptr_t address, counted_operation operation,
+                  const char *type) {
+    settle_own_read(self);
+    struct sim_access_report report = {.kind = SIM_OUT_OF_BOUNDS, .thread = running(), .pc = pc};
+    const struct place *near = nearest_place(self, address);
+    if (!near)
+        sim_report_access(&report, "%s a value of type %s beyond the array that its pointer points into",
+                          verb(operation), type);
+    sim_report_access(&report,
+                      "%s a value of type %s at %p, beyond the array that its pointer points into; there is "
+                      "%s[%lld]",
+                      verb(operation), type, (void *)address, near->name,
+                      index_in(near, address, WORD_BYTES));
+}
+
+void fault_constant(const struct recorder *self, const struct access *access) {
+    (void)self;
+    struct sim_access_report report = report_of(SIM_OUT_OF_BOUNDS, access, access->place);
+    sim_report_access(&report, "%s %s[%lld], which is __constant__: kernels may only read it",
+                      verb(access->operation), access->place->name, report.index);
+}
+
+void fault_static_shared(const struct recorder *self) {
+    struct sim_access_report report = {.kind = SIM_INVALID_LAUNCH, .thread = running()};
+    sim_report_access(&report,
+                      "uses %zu bytes of __shared__ arrays; a block can have %d, and more only as dynamic "
+                      "shared memory",
+                      self->static_shared_bytes, MOST_STATIC_SHARED_BYTES);
+}
+
+/* ---- Races ---- */
 
 static uint3 index_of(uint64_t number, dim3 size) {
     return (uint3){(unsigned)(number % size.x), (unsigned)(number / size.x % size.y),
                    (unsigned)(number / size.x / size.y)};
 }
 
-void fault_between_blocks(const struct recorder *self, const struct access *access, unsigned thread,
-                          const struct other_access *other) {
-    (void)self;
-    struct sim_access_report report = report_of(SIM_BLOCK_RACE, access, access->place);
-    report.thread = &sim_worker->block.threads[thread];
-    if (!other)
-        sim_report_access(&report, "%s %s[%lld], which other blocks of the launch access too",
-                          verb(access->operation), access->place->name, report.index);
-    const struct instruction *instruction = instruction_at(other->instruction);
-    uint3 other_thread = index_of(other->thread, sim_launch_now.block);
-    uint3 other_block = index_of(other->block, sim_launch_now.grid);
-    report.other = &other_thread;
-    report.other_block = &other_block;
-    report.other_pc = instruction->pc;
-    sim_report_access(
-        &report, "%s %s[%lld], which thread (%u, %u, %u) of block (%u, %u, %u) of the same launch %s",
-        verb(access->operation), access->place->name, report.index, other_thread.x, other_thread.y,
-        other_thread.z, other_block.x, other_block.y, other_block.z, verb(instruction->operation));
+/* The other of the two that race, and where it is told that it made its access. */
+struct other {
+    uint3 thread;
+    uint3 block;
+    char words[300];
+};
+
+static void describe(const struct recorder *self, const struct past *past, struct other *other) {
+    const unsigned number =
+        past_warp(past) * SIM_WARP_THREADS + (unsigned)(__builtin_ctz(past->lanes) % SIM_WARP_THREADS);
+    bool same_block = past->block == self->block_number;
+    other->block = index_of(past->block - 1, sim_launch_now.grid);
+    if (number >= SIM_MAX_BLOCK_THREADS) {
+        other->thread = (uint3){0, 0, 0};
+        snprintf(other->words, sizeof other->words, "an asynchronous copy of block (%u, %u, %u), which",
+                 other->block.x, other->block.y, other->block.z);
+        return;
+    }
+    other->thread = index_of(number, sim_launch_now.block);
+    int said = snprintf(other->words, sizeof other->words, "thread (%u, %u, %u)", other->thread.x,
+                        other->thread.y, other->thread.z);
+    char *rest = other->words + said;
+    size_t room = sizeof other->words - (size_t)said;
+    const struct sim_thread *thread = &sim_worker->block.threads[number];
+    if (!same_block)
+        snprintf(rest, room, " of block (%u, %u, %u), which", other->block.x, other->block.y, other->block.z);
+    else if (thread->state == SIM_WAITS_AT_BARRIER && thread->site)
+        snprintf(rest, room, ", which now waits at the barrier at %s:%d and", thread->site->file,
+                 thread->site->line);
+    else
+        snprintf(rest, room, ", which");
+}
+
+static struct sim_access_report report_of_two(const struct recorder *self, const struct access *access,
+                                              const struct past *past, struct other *other) {
+    bool same_block = past->block == self->block_number;
+    struct sim_access_report report =
+        report_of(same_block ? SIM_RACE : SIM_BLOCK_RACE, access, access->place);
+    describe(self, past, other);
+    report.other = &other->thread;
+    report.other_block = &other->block;
+    report.other_pc = instruction_at(past->what & PAST_INSTRUCTION_MASK)->pc;
+    return report;
+}
+
+static const char *verb_of(const struct past *past) {
+    return verb(instruction_at(past->what & PAST_INSTRUCTION_MASK)->operation);
+}
+
+void fault_race(const struct recorder *self, const struct access *access, const struct past *past) {
+    struct other other;
+    struct sim_access_report report = report_of_two(self, access, past, &other);
+    sim_report_access(&report, "%s %s[%lld] at %p with nothing to order it after %s %s it",
+                      verb(access->operation), access->place->name, report.index, (void *)access->address,
+                      other.words, verb_of(past));
+}
+
+void warn_of_same_value(const struct recorder *self, const struct access *access, const struct past *past) {
+    struct other other;
+    struct sim_access_report about = report_of_two(self, access, past, &other);
+    sim_report warning;
+    sim_describe_access(&warning, &about,
+                        "%s %s[%lld] with nothing to order it after %s wrote the same value",
+                        verb(access->operation), access->place->name, about.index, other.words);
+    session_warn(&warning);
 }

@@ -17,12 +17,9 @@
 /* ---- The GPU ---- */
 
 enum { SM_THREADS = 2048, SM_BLOCKS = 32, SM_SHARED_BYTES = 228 << 10, RESERVED_BYTES_A_BLOCK = 1 << 10 };
-static unsigned multiprocessors = 132;
-static uint64_t capacity = (50ull << 20) / SECTOR_BYTES; /* in sectors */
 
-void counted_set_gpu(unsigned new_multiprocessors, unsigned long long l2_bytes) {
-    multiprocessors = new_multiprocessors;
-    capacity = l2_bytes / SECTOR_BYTES;
+static uint64_t capacity_in_sectors(void) {
+    return session_gpu().l2_bytes / SECTOR_BYTES;
 }
 
 static uint64_t blocks_at_once(const struct sim_launch *launch) {
@@ -32,7 +29,7 @@ static uint64_t blocks_at_once(const struct sim_launch *launch) {
     uint64_t by_memory = SM_SHARED_BYTES / (launch->dynamic_shared_bytes + RESERVED_BYTES_A_BLOCK);
     blocks = blocks < by_memory ? blocks : by_memory;
     blocks = blocks < SM_BLOCKS ? blocks : SM_BLOCKS;
-    return (blocks ? blocks : 1) * multiprocessors;
+    return (blocks ? blocks : 1) * session_gpu().multiprocessors;
 }
 
 /* ---- Touches: the first read and the first write of a sector in a wave ---- */
@@ -126,7 +123,7 @@ static void use(struct sector_state *state, uint64_t *tree, uint64_t *used, unsi
     bool is_there = false;
     if (state->wave) {
         uint64_t used_since = *used - sum_to(tree, state->wave - 1); /* that wave's own among them */
-        is_there = state->wave == wave || used_since <= capacity;
+        is_there = state->wave == wave || used_since <= capacity_in_sectors();
         add_to(tree, state->wave, (uint64_t)-1);
         (*used)--;
     }

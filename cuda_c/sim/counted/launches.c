@@ -5,13 +5,13 @@
 #define _GNU_SOURCE
 #include "../watch.h"
 #include "recorder.h"
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct recorder *all_recorders;
 static uint64_t launch_number;
+static bool is_alone; /* the launch has but one OS thread */
 
 /* ---- Instructions ---- */
 
@@ -59,8 +59,8 @@ static void free_recorder(struct recorder *self) {
     free(self->places);
     free(self->sites);
     free(self->tallies);
-    free(self->shadow_memory);
-    free(self->knowledge);
+    history_free(self);
+    order_free(&self->order);
     free(self->touches);
     free(self->warps);
     free(self);
@@ -73,7 +73,8 @@ static struct recorder *create_recorder(void) {
     self->places = calloc(MOST_PLACES, sizeof *self->places);
     self->sites = calloc(MOST_SITES, sizeof *self->sites);
     self->tallies = calloc(MOST_INSTRUCTIONS, sizeof *self->tallies);
-    if (!self->places || !self->sites || !self->tallies || !shadow_create(self)) {
+    if (!self->places || !self->sites || !self->tallies || !history_create(self) ||
+        !order_create(&self->order)) {
         free_recorder(self);
         return NULL;
     }
@@ -94,7 +95,8 @@ bool watch_worker_begins(struct sim_worker *worker) {
     self->tensor_copies = self->tensor_bytes = self->products = self->product_bytes = 0;
     self->site_count = 1;
     memset(self->known, 0, sizeof self->known);
-    shadow_begin_launch(self);
+    self->counts = session_counts();
+    self->is_alone = is_alone;
     places_begin_launch(self);
     warps_begin_launch(self);
     recorder = self;
@@ -111,25 +113,6 @@ void watch_worker_ends(struct sim_worker *worker) {
 }
 
 /* ---- Results ---- */
-
-static counted_launch *launches;
-static unsigned launches_kept, launches_capacity;
-
-unsigned counted_launch_count(void) {
-    return launches_kept;
-}
-
-const counted_launch *counted_launch_at(unsigned index) {
-    return index < launches_kept ? &launches[index] : NULL;
-}
-
-void counted_clear(void) {
-    for (unsigned i = 0; i < launches_kept; i++) {
-        free((void *)launches[i].instructions);
-        free((void *)launches[i].warps);
-    }
-    launches_kept = 0;
-}
 
 /* Takes what the OS threads have counted; their tallies are ready for the next launch afterwards. */
 static counted_instruction *collect(counted_launch *result) {
@@ -169,25 +152,17 @@ static counted_instruction *collect(counted_launch *result) {
     return counted;
 }
 
-static counted_launch *new_launch(void) {
-    enum { FIRST_CAPACITY = 16 };
-    if (launches_kept == launches_capacity) {
-        unsigned capacity = launches_capacity ? 2 * launches_capacity : FIRST_CAPACITY;
-        counted_launch *larger = realloc(launches, capacity * sizeof *launches);
-        if (!larger)
-            return NULL;
-        launches = larger;
-        launches_capacity = capacity;
-    }
-    return &launches[launches_kept++];
-}
-
 bool watch_launch_begins(const struct sim_launch *launch) {
+    session_now = session_of_caller();
+    if (!session_now)
+        return false;
     l2_begin_launch(launch);
     trace_begin_launch(launch);
+    order_begin_launch(launch);
     launch_number++;
     instruction_count = 0;
-    return footprint_begin_launch();
+    is_alone = launch->blocks == 1 || sim_get_threads() == 1;
+    return regions_begin_launch(session_counts());
 }
 
 void watch_launch_ends(const struct sim_launch *launch) {
@@ -197,17 +172,21 @@ void watch_launch_ends(const struct sim_launch *launch) {
                              .grid = launch->grid,
                              .block = launch->block,
                              .dynamic_shared_bytes = launch->dynamic_shared_bytes};
-    footprint_end_launch(&result);
+    footprint_count(&result);
     l2_end_launch(all_recorders, &result);
     counted_instruction *counted = collect(&result);
     result.instructions = counted;
     result.instruction_count = counted ? instruction_count : 0;
     pthread_mutex_lock(&mutex);
     warps_end_launch(all_recorders, launch_number, &result);
+    for (struct recorder *self = all_recorders; self; self = self->next)
+        if (self->launch == launch_number)
+            clock_free_all(&self->order.memory);
     pthread_mutex_unlock(&mutex);
-    counted_launch *kept = launch->reported || launch->cut_short ? NULL : new_launch();
-    if (kept) {
-        *kept = result;
+    order_end_launch();
+    regions_end_launch();
+    if (session_now && session_counts() && !launch->reported && !launch->cut_short) {
+        session_keep_launch(&result);
     } else {
         free(counted);
         free((void *)result.warps);

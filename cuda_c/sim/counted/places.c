@@ -10,39 +10,10 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* ---- Arguments ---- */
-
-static struct place arguments[MOST_PLACES];
-static unsigned arguments_allowed;
-
-void counted_allow(const void *memory, unsigned long long bytes, unsigned element_bytes, const char *name) {
-    if (arguments_allowed == MOST_PLACES / 2 || bytes == 0)
-        return;
-    struct place *place = &arguments[arguments_allowed++];
-    *place = (struct place){.begin = (uintptr_t)memory,
-                            .end = (uintptr_t)memory + bytes,
-                            .space = COUNTED_GLOBAL,
-                            .element_bytes = element_bytes};
-    snprintf(place->name, sizeof place->name, "%s", name);
-}
-
-void counted_forbid_all(void) {
-    arguments_allowed = 0;
-}
-
-unsigned argument_count(void) {
-    return arguments_allowed;
-}
-
-struct place *argument_at(unsigned index) {
-    return &arguments[index];
-}
 
 /* ---- The places of a launch, as one OS thread sees them ---- */
 
@@ -54,14 +25,22 @@ static void add_place(struct recorder *self, const struct place *place) {
 static void add_shared(struct recorder *self, uintptr_t begin, size_t bytes, const char *name) {
     struct place place = {.begin = begin, .end = begin + bytes, .space = COUNTED_SHARED};
     snprintf(place.name, sizeof place.name, "%s", name);
-    place.shadow = shadow_of(self, begin, bytes);
+    history_of_shared(self, &place);
     add_place(self, &place);
+}
+
+bool is_shared(const struct recorder *self, uintptr_t address) {
+    for (unsigned i = 0; i < self->place_count; i++)
+        if (address - self->places[i].begin < self->places[i].end - self->places[i].begin)
+            return self->places[i].space == COUNTED_SHARED;
+    return false;
 }
 
 void places_begin_launch(struct recorder *self) {
     self->place_count = 0;
-    for (unsigned i = 0; i < arguments_allowed; i++)
-        add_place(self, &arguments[i]);
+    self->shared_used = self->static_shared_bytes = 0;
+    for (unsigned i = 0; i < argument_count(); i++)
+        add_place(self, argument_at(i));
     if (self->worker->shared_memory_bytes > 0)
         add_shared(self, (uintptr_t)self->worker->shared_memory, self->worker->shared_memory_bytes,
                    "dynamic_shared");
@@ -96,6 +75,7 @@ static void find_symbol(const char *file, unsigned type, uintptr_t value, struct
         return;
     const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)image;
     const ElfW(Shdr) *sections = (const ElfW(Shdr) *)(image + header->e_shoff);
+    const char *section_names = (const char *)image + sections[header->e_shstrndx].sh_offset;
     for (unsigned i = 0; i < header->e_shnum; i++) {
         if (sections[i].sh_type != SHT_SYMTAB)
             continue;
@@ -108,6 +88,9 @@ static void find_symbol(const char *file, unsigned type, uintptr_t value, struct
             search->found.begin = search->address - (value - symbol->st_value);
             search->found.end = search->found.begin + symbol->st_size;
             snprintf(search->found.name, sizeof search->found.name, "%s", names + symbol->st_name);
+            search->found.is_constant =
+                symbol->st_shndx < header->e_shnum &&
+                strcmp(section_names + sections[symbol->st_shndx].sh_name, "sim_constant") == 0;
         }
     }
     munmap(image, bytes);
@@ -172,10 +155,16 @@ static bool learn_variable(struct recorder *self, uintptr_t address) {
     if (found->end == 0)
         return false;
     keep_source_name(found->name);
-    if (found->space == COUNTED_SHARED)
+    if (found->space == COUNTED_SHARED) {
         add_shared(self, found->begin, found->end - found->begin, found->name);
-    else
+        self->static_shared_bytes += found->end - found->begin;
+        if (self->static_shared_bytes > MOST_STATIC_SHARED_BYTES)
+            fault_static_shared(self);
+    } else {
+        if (found->space == COUNTED_GLOBAL && !found->is_constant)
+            regions_add_variable(found);
         add_place(self, found);
+    }
     return true;
 }
 

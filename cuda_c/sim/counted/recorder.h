@@ -4,20 +4,26 @@
  *   instruction  one access in a kernel's source                      launches.c
  *   recorder     an OS thread's: the log of each CUDA thread          access.c
  *   request      one execution of an instruction by a warp            requests.c, metrics.c
- *   footprint    who read and wrote each word of global memory        footprint.c
- *   shadow       the same for shared memory, inside a block           shadow.c
+ *   session      what a caller allows and asks for, and gets          session.c
+ *   order        which accesses happen before which                   order.c, clock.c
+ *   history      who accessed each word last; races                   history.c, words.c
+ *   region       the memory for that, for global memory               regions.c
+ *   footprint    which words of global memory a launch touches        footprint.c
  *   trace        what the warps of one block did, for a player       trace.c
  *   wave         blocks that run at once; what L2 keeps between them  l2.c */
 #pragma once
 #include "../machine.h"
 #include "counted.h"
+#include "history.h"
+#include "order.h"
 
 enum {
     SECTOR_BYTES = 32,
     WORD_BYTES = 4,
-    MOST_INSTRUCTIONS = 1 << 16, /* a launch; of these and of sites 16 bits are kept */
+    MOST_INSTRUCTIONS = 1 << 15, /* a launch; of these 15 bits are kept, of sites 16 */
     MOST_SITES = 1 << 16,
     MOST_PLACES = 256,
+    MOST_STATIC_SHARED_BYTES = 48 << 10, /* more has to be dynamic, on every GPU */
 };
 
 /* Memory that belongs together. */
@@ -27,12 +33,29 @@ struct place {
     counted_space space;
     unsigned element_bytes; /* 0: not known */
     char name[48];
-    struct touched_word *touched; /* global: one for each word from `begin` rounded down to a word */
-    size_t first_word;            /* global: number of its first word in footprint.c's region, and */
-    unsigned char *chunks;        /* which chunks of words of that region were touched at all */
-    uint32_t *touched_in;         /* global: for each sector from the one of `begin`, see l2.c */
-    struct shadow_word *shadow;   /* shared: likewise */
+    struct history *history;        /* of each granule, from the one that `begin` is in; NULL: not checked */
+    unsigned granule_bits;          /* its bytes are 1 << granule_bits */
+    unsigned char *settled;         /* global: of each granule, whether plain reads add nothing (history.c) */
+    bool is_constant;               /* a __constant__ variable */
+    struct shared_word *words;      /* shared: likewise for each word */
+    _Atomic unsigned char *touched; /* global, when the launch is counted: likewise for each word, */
+    size_t first_word;              /* the number of the first of them in its region, */
+    unsigned char *chunks;          /* which chunks of the region's words were touched at all, */
+    uint32_t *touched_in;           /* and for each sector, see l2.c */
 };
+
+/* Global memory, from a sector's begin to a sector's end. */
+struct region {
+    uintptr_t begin;
+    size_t words;
+    unsigned granule_bits;
+    struct history *history;
+    unsigned char *settled;
+    _Atomic unsigned char *touched;
+    unsigned char *chunks;
+    uint32_t *touched_in;
+};
+enum { CHUNK_WORDS = 1 << 14 };
 
 /* What an instruction has done so far, for one OS thread. */
 struct tally {
@@ -70,9 +93,19 @@ struct access {
     uintptr_t address;
     unsigned bytes;
     counted_operation operation;
-    const struct place *place;
-    unsigned site;
+    struct place *place;
     unsigned instruction;
+    uint32_t flags;  /* PAST_STRONG and so on */
+    unsigned thread; /* its number in its block; of an asynchronous copy, its agent's (order.h) */
+    uint32_t time;
+};
+
+/* A write that races with another write, until its value can be seen. */
+struct waiting_write {
+    bool is_there;
+    struct access access;
+    struct past other;
+    unsigned char before[16];
 };
 
 /* The accesses of one CUDA thread that are not yet part of a request, in order. */
@@ -94,11 +127,8 @@ struct known_site {
     uintptr_t last; /* the largest offset from there at which it may access */
     struct place *place;
     unsigned site; /* 0: what it accesses there is not counted */
-};
-
-/* [lane][other]: the time up to which `lane` comes after everything that `other` did. */
-struct warp_knowledge {
-    uint32_t time[SIM_WARP_THREADS][SIM_WARP_THREADS];
+    unsigned instruction;
+    struct history *history; /* the place's, when it begins with a whole word and is kept in words */
 };
 
 enum { KNOWN_SITES_BITS = 11, KNOWN_SITES = 1 << KNOWN_SITES_BITS };
@@ -110,10 +140,10 @@ struct recorder {
     struct log *log; /* of the thread that runs */
     unsigned thread; /* its number in its block */
 
-    /* Time passes at barriers and where lanes meet. */
-    uint32_t time;
-    uint32_t barrier_time;                    /* of the latest barrier */
-    uint32_t block;                           /* counts the blocks that this OS thread has run */
+    bool counts;   /* requests too, not only faults */
+    bool is_alone; /* no other OS thread runs blocks of this launch */
+    struct order order;
+    uint32_t block_count;                     /* the blocks that this OS thread has run */
     uint32_t block_number;                    /* in the grid, plus one */
     unsigned at_barrier[SIM_MAX_BLOCK_WARPS]; /* lanes of each warp that have reached it */
 
@@ -129,16 +159,16 @@ struct recorder {
     unsigned place_count;
     struct site *sites;
     unsigned site_count;
-    struct tally *tallies; /* of each instruction */
-    struct shadow_word *shadow_memory;
-    size_t shadow_capacity;
-    size_t shadow_used;
+    struct tally *tallies;          /* of each instruction */
+    struct history *shared_history; /* the memory for it */
+    struct shared_word *shared_words;
+    size_t shared_used;         /* words of it */
+    size_t static_shared_bytes; /* of the arrays that the launch has used */
+    struct waiting_write waiting_write;
     bool has_unwritten_read;
-    unsigned unwritten_reader; /* the thread's number */
     unsigned unwritten_repetitions;
     struct access unwritten_read;
-    struct warp_knowledge *knowledge; /* of each warp */
-    counted_warp *warps;              /* of the launch, where they are kept */
+    counted_warp *warps; /* of the launch, where they are kept */
     size_t warp_count;
     size_t warp_capacity;
     uint32_t warps_block;                 /* the block that the next line is about */
@@ -165,8 +195,7 @@ void places_begin_launch(struct recorder *recorder);
 /* Where an access is, or NULL when it may not be made. */
 struct place *place_of(struct recorder *recorder, uintptr_t address, unsigned bytes);
 const struct place *nearest_place(const struct recorder *recorder, uintptr_t address);
-unsigned argument_count(void);
-struct place *argument_at(unsigned index);
+bool is_shared(const struct recorder *recorder, uintptr_t address);
 
 /* ---- warps.c ---- */
 void warps_begin_launch(struct recorder *recorder);
@@ -176,28 +205,33 @@ void warps_request(struct recorder *recorder, unsigned warp, const struct instru
 /* Takes what the OS threads have kept, `first` of all recorders. */
 void warps_end_launch(struct recorder *first, uint64_t launch, counted_launch *result);
 
-/* ---- shadow.c ---- */
-bool shadow_create(struct recorder *recorder); /* false: no memory */
-void shadow_begin_launch(struct recorder *recorder);
-void shadow_begin_block(struct recorder *recorder);
-struct shadow_word *shadow_of(struct recorder *recorder, uintptr_t begin, size_t bytes);
-void shadow_barrier(struct recorder *recorder);
-/* What was done before comes before what is done after; some threads may still be behind. */
-void shadow_order(struct recorder *recorder);
-/* By TMA or by another block, which order it themselves. */
-void shadow_written(struct recorder *recorder, const struct place *place, uintptr_t address, size_t bytes);
-void shadow_meeting(struct recorder *recorder, unsigned warp, unsigned lanes);
-/* The running thread is about to access shared memory. */
-void shadow_check(struct recorder *recorder, const struct access *access);
-/* Reports a read of what nobody has written, if there was one: nobody will before the next barrier. */
-void shadow_settle(const struct recorder *recorder);
+/* ---- session.c ---- */
+struct session;
+extern struct session *session_now;      /* the caller's of the launch that runs */
+struct session *session_of_caller(void); /* NULL: no memory */
+struct counted_gpu {
+    unsigned multiprocessors;
+    unsigned long long l2_bytes;
+};
+struct counted_gpu session_gpu(void);
+bool session_counts(void);
+bool session_keeps_warps(void);
+unsigned argument_count(void);
+struct place *argument_at(unsigned index);
+void session_keep_launch(const counted_launch *launch);
+void session_warn(const sim_report *warning);
+
+/* ---- regions.c ---- */
+bool regions_begin_launch(bool counts); /* false: no memory */
+void regions_end_launch(void);
+void regions_add_variable(struct place *place); /* gives it its histories */
+unsigned regions_of_arguments(struct region **first);
 
 /* ---- footprint.c ---- */
-bool footprint_begin_launch(void); /* false: no memory */
-void footprint_end_launch(counted_launch *result);
+void footprint_count(counted_launch *result);
 /* `access` is the same for all lanes but for its address. */
-void footprint_request(struct recorder *recorder, struct access *access, const uintptr_t *addresses,
-                       unsigned lanes, unsigned first_thread);
+void footprint_request(struct recorder *recorder, const struct access *access, const uintptr_t *addresses,
+                       unsigned lanes);
 
 /* ---- l2.c ---- */
 void l2_begin_launch(const struct sim_launch *launch);
@@ -220,6 +254,9 @@ void trace_access(struct recorder *recorder, uintptr_t address, unsigned bytes, 
 void trace_settle(void); /* the running thread is about to do something else, or another one to run */
 void trace_request(unsigned warp, const struct site *site, const uintptr_t *addresses, unsigned lanes);
 void trace_event(counted_event_kind kind, unsigned warp, unsigned lanes);
+/* ---- access.c ---- */
+void async_access(struct recorder *recorder, uintptr_t pc, uintptr_t address, unsigned bytes, bool writes,
+                  const void *completes_on);
 
 /* ---- metrics.c ---- */
 /* All 32 addresses are there; a lane that takes no part has that of one that does. */
@@ -240,17 +277,15 @@ void check_pending_sums(struct recorder *recorder, uintptr_t pc, uintptr_t addre
 noreturn void fault_out_of_bounds(const struct recorder *recorder, const struct access *access);
 noreturn void fault_index(uintptr_t pc, long long index, const char *array);
 noreturn void fault_misaligned(const struct recorder *recorder, const struct access *access);
-/* `thread` is the number of the one that reads, which may be another than the running one. */
-noreturn void fault_uninitialised(const struct recorder *recorder, const struct access *access,
-                                  unsigned thread);
-noreturn void fault_race(const struct recorder *recorder, const struct access *access, unsigned other_thread,
-                         unsigned other_site);
-
-struct other_access {
-    uint32_t block; /* its number in the grid */
-    unsigned thread;
-    unsigned instruction;
-};
-/* `thread` is the number of the one that made the access; `other` is NULL where it is not known. */
-noreturn void fault_between_blocks(const struct recorder *recorder, const struct access *access,
-                                   unsigned thread, const struct other_access *other);
+noreturn void fault_uninitialised(const struct recorder *recorder, const struct access *access);
+/* An access of the running thread to its stack, beyond what its arrays can be in. */
+noreturn void fault_local(const struct recorder *recorder, uintptr_t pc, counted_operation operation);
+/* Of a value of `type` at `address`, which is not whole in the array that the pointer points into. */
+noreturn void fault_object(const struct recorder *recorder, uintptr_t pc, uintptr_t address,
+                           counted_operation operation, const char *type);
+noreturn void fault_constant(const struct recorder *recorder, const struct access *access);
+noreturn void fault_static_shared(const struct recorder *recorder);
+noreturn void fault_race(const struct recorder *recorder, const struct access *access,
+                         const struct past *other);
+void warn_of_same_value(const struct recorder *recorder, const struct access *access,
+                        const struct past *other);

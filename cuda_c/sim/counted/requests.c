@@ -52,9 +52,8 @@ static void count_request(struct walk *walk, const struct site *site,
         struct access access = {.pc = instruction->pc,
                                 .bytes = instruction->bytes,
                                 .operation = instruction->operation,
-                                .place = site->place,
-                                .instruction = site->instruction};
-        footprint_request(self, &access, addresses, lanes, walk->first_thread);
+                                .place = site->place};
+        footprint_request(self, &access, addresses, lanes);
     } else {
         struct wavefronts wavefronts = wavefronts_of(addresses, lanes, instruction->bytes);
         tally->wavefronts += wavefronts.number;

@@ -2,12 +2,6 @@
 #include "recorder.h"
 #include <stdlib.h>
 
-static bool keeps_warps;
-
-void counted_keep_warps(int keep) {
-    keeps_warps = keep;
-}
-
 void warps_begin_launch(struct recorder *self) {
     self->warp_count = 0;
     self->warps_block = 0;
@@ -37,7 +31,7 @@ static counted_warp *numbers_of(struct recorder *self, unsigned warp) {
 
 void warps_request(struct recorder *self, unsigned warp, const struct instruction *instruction,
                    unsigned sectors, unsigned wavefronts) {
-    counted_warp *numbers = keeps_warps ? numbers_of(self, warp) : NULL;
+    counted_warp *numbers = session_keeps_warps() ? numbers_of(self, warp) : NULL;
     if (!numbers)
         return;
     if (instruction->space == COUNTED_GLOBAL) {

@@ -17,10 +17,12 @@ void watch_block_begins(struct sim_worker *worker) {
     struct recorder *self = recorder;
     self->block_number = number_of_block(worker->registers) + 1;
     self->wave = l2_wave_of_block(self->block_number - 1);
+    self->block_count++;
+    self->has_unwritten_read = self->waiting_write.is_there = false;
     memset(self->at_barrier, 0, sizeof self->at_barrier);
-    for (unsigned thread = 0; thread < worker->block.size; thread++)
+    for (unsigned thread = 0; self->counts && thread < worker->block.size; thread++)
         self->logs[thread].place = self->logs[thread].pieces_passed = 0;
-    shadow_begin_block(self);
+    order_begin_block(self);
     self->is_traced = trace_begin_block(self);
 }
 
@@ -37,7 +39,8 @@ void watch_block_abandoned(void) {
     struct recorder *self = recorder;
     if (self->is_traced)
         end_trace(self);
-    for (unsigned thread = 0; thread < SIM_MAX_BLOCK_THREADS; thread++) {
+    self->waiting_write.is_there = false;
+    for (unsigned thread = 0; self->counts && thread < SIM_MAX_BLOCK_THREADS; thread++) {
         self->logs[thread].count = 0;
         self->logs[thread].waits = false;
     }
@@ -47,8 +50,11 @@ void watch_thread_runs(const struct sim_thread *thread) {
     struct recorder *self = recorder;
     if (self->is_traced)
         trace_settle();
+    if (self->waiting_write.is_there)
+        history_settle_write(self);
     self->thread = (unsigned)(thread - self->worker->block.threads);
     self->log = &self->logs[self->thread];
+    order_thread_runs(self);
 }
 
 /* A thread whose log is full goes on when there is room in it again. */
@@ -57,10 +63,12 @@ bool watch_all_stopped(void) {
     struct sim_block *block = &self->worker->block;
     if (self->is_traced)
         trace_settle();
-    for (unsigned warp = 0; warp < warps_of(self); warp++)
-        requests_of_warp(self, warp);
     bool any = false;
-    for (unsigned thread = 0; thread < block->started; thread++) {
+    if (self->waiting_write.is_there)
+        history_settle_write(self);
+    for (unsigned warp = 0; self->counts && warp < warps_of(self); warp++)
+        requests_of_warp(self, warp);
+    for (unsigned thread = 0; self->counts && thread < block->started; thread++) {
         struct log *log = &self->logs[thread];
         if (log->waits && log->count < LOG_ENTRIES) {
             log->waits = false;
@@ -69,7 +77,7 @@ bool watch_all_stopped(void) {
         }
     }
     if (block->returned == block->size)
-        shadow_settle(self);
+        history_settle_read(self);
     return any;
 }
 
@@ -83,26 +91,53 @@ void watch_barrier_reached(const struct sim_thread *thread) {
     self->barriers++;
     if (self->is_traced)
         trace_settle();
-    requests_of_warp(self, warp);
+    if (self->counts)
+        requests_of_warp(self, warp);
     if (self->is_traced)
         trace_event(COUNTED_BARRIER_REACHED, warp, sim_lanes_of_warp(block, warp));
 }
 
 void watch_barrier_passed(void) {
-    if (recorder->is_traced)
+    struct recorder *self = recorder;
+    if (self->is_traced)
         trace_event(COUNTED_BARRIER_PASSED, 0, 0);
-    shadow_barrier(recorder);
+    history_settle_read(self);
+    order_barrier(self);
+    for (unsigned warp = 0; warp < warps_of(self); warp++) /* warps of which some lanes have returned */
+        self->barriers += self->at_barrier[warp] > 0;
+    memset(self->at_barrier, 0, sizeof self->at_barrier);
     watch_block_met();
 }
 
 void watch_lanes_met(unsigned warp, unsigned lanes) {
     struct recorder *self = recorder;
     self->warp_operations++;
-    shadow_meeting(self, warp, lanes);
+    order_meeting(self, warp, lanes);
     if (self->is_traced)
         trace_settle();
-    if (lanes == sim_lanes_of_warp(&self->worker->block, warp))
+    if (self->counts && lanes == sim_lanes_of_warp(&self->worker->block, warp))
         requests_of_warp(self, warp);
     if (self->is_traced)
         trace_event(COUNTED_LANES_MET, warp, lanes);
+}
+
+void watch_fence(bool in_block) {
+    order_fence(recorder, in_block);
+}
+
+void watch_release(const void *object) {
+    order_release(recorder, object);
+}
+
+void watch_acquire(const void *object) {
+    order_acquire(recorder, object);
+}
+
+void watch_forget(const void *object) {
+    order_forget(recorder, object);
+}
+
+void watch_async_access(const void *pc, const void *address, unsigned bytes, bool writes,
+                        const void *completes_on) {
+    async_access(recorder, (uintptr_t)pc, (uintptr_t)address, bytes, writes, completes_on);
 }

@@ -1,0 +1,262 @@
+/* Races: an access is looked at together with those of the same bytes that were made before.
+ *
+ * Two accesses race when one of them writes, neither happens before the other (order.h), and they are not
+ * both strong with scopes that include each other. A read of shared memory that no thread of the block has
+ * written since the block began gets whatever an earlier block left there.
+ *
+ * Threads run one after another here, so where a barrier is missing between a write and a read, the read may
+ * come first and find bytes that nobody has written yet. Whether somebody does write them with nothing
+ * between (a race) or nobody does (an uninitialised read) is known at the next barrier or at the end of the
+ * block. */
+#include "history.h"
+#include "../watch.h"
+#include "recorder.h"
+#include <stdlib.h>
+
+/* ---- The memory for the histories of shared memory ---- */
+
+/* One word more for each place that does not begin at a word. */
+enum { SHARED_WORDS = SIM_MAX_SHARED_BYTES * 2 / WORD_BYTES + MOST_PLACES };
+
+bool history_create(struct recorder *self) {
+    self->shared_history = calloc(SHARED_WORDS, sizeof *self->shared_history);
+    self->shared_words = calloc(SHARED_WORDS, sizeof *self->shared_words);
+    return self->shared_history && self->shared_words;
+}
+
+void history_free(struct recorder *self) {
+    free(self->shared_history);
+    free(self->shared_words);
+}
+
+void history_of_shared(struct recorder *self, struct place *place) {
+    size_t words = (place->end + WORD_BYTES - 1) / WORD_BYTES - place->begin / WORD_BYTES;
+    if (self->shared_used + words > SHARED_WORDS)
+        return;
+    place->granule_bits = 2;
+    place->history = self->shared_history + self->shared_used;
+    place->words = self->shared_words + self->shared_used;
+    self->shared_used += words;
+}
+
+/* ---- Locks: several OS threads may come to one word of global memory ---- */
+
+static void lock(const struct recorder *self, struct history *history) {
+    if (self->is_alone)
+        return;
+    while (__atomic_fetch_or(&history->write.what, PAST_LOCKED, __ATOMIC_ACQUIRE) & PAST_LOCKED)
+        ;
+}
+
+static void unlock(const struct recorder *self, struct history *history) {
+    if (!self->is_alone)
+        __atomic_fetch_and(&history->write.what, ~(uint32_t)PAST_LOCKED, __ATOMIC_RELEASE);
+}
+
+/* ---- Conflicts ---- */
+
+static bool is_morally_strong(const struct past *past, const struct past *now, bool is_shared) {
+    uint32_t both = past->what & now->what, either = past->what | now->what;
+    if (!(both & PAST_STRONG) || ((either & PAST_IN_BLOCK) && past->block != now->block))
+        return false;
+    /* Lanes of a warp that hand values on through volatile shared memory rely on running in step. */
+    bool in_step =
+        is_shared && (both & PAST_VOLATILE) && past->block == now->block && past_warp(past) == past_warp(now);
+    return !in_step;
+}
+
+static inline bool conflicts(const struct recorder *self, const struct past *past, const struct past *now,
+                             bool is_shared) {
+    return past->block && (past_bytes(past) & past_bytes(now)) && ((past->what | now->what) & PAST_UPDATES) &&
+           !is_morally_strong(past, now, is_shared) && !order_is_before(self, past);
+}
+
+/* ---- What is kept ---- */
+
+static const uint32_t same_kind =
+    PAST_WARP_MASK << PAST_WARP | PAST_STRONG | PAST_UPDATES | PAST_IN_BLOCK | PAST_VOLATILE;
+
+static bool join_use(struct past *use, const struct past *now) {
+    if (use->block != now->block || use->time != now->time || ((use->what ^ now->what) & same_kind))
+        return false;
+    use->lanes |= now->lanes;
+    use->what |= now->what & PAST_BYTES_MASK << PAST_BYTES;
+    return true;
+}
+
+/* Whether whoever comes after `now` also comes after `use`, so that `use` need not be kept. */
+static bool replaces(const struct recorder *self, const struct past *now, const struct past *use) {
+    return !use->block || (((now->what & PAST_UPDATES) || !(use->what & PAST_UPDATES)) &&
+                           !(past_bytes(use) & ~past_bytes(now)) && order_is_before(self, use));
+}
+
+/* How much a use adds to what is known with `now`. */
+static int worth(const struct past *use, const struct past *now) {
+    return (use->what & PAST_UPDATES ? 4 : 0) + (use->block != now->block ? 2 : 0) +
+           (past_warp(use) != past_warp(now) ? 1 : 0);
+}
+
+/* Two plain reads by different blocks: a write now races with one of them, unless blocks know of each other.
+ */
+static void mark_two_warps(struct past *uses) {
+    const uint32_t kind = PAST_BYTES_MASK << PAST_BYTES | PAST_UPDATES | PAST_STRONG;
+    const uint32_t whole = PAST_BYTES_MASK << PAST_BYTES;
+    uses[1].what &= ~(uint32_t)PAST_TWO_WARPS;
+    if (uses[0].block && uses[1].block &&
+        (uses[0].block != uses[1].block || past_warp(&uses[0]) != past_warp(&uses[1])) &&
+        (uses[0].what & kind) == whole && (uses[1].what & kind) == whole)
+        uses[1].what |= PAST_TWO_WARPS;
+}
+
+static void remember_use(const struct recorder *self, struct history *history, const struct past *now) {
+    struct past *uses = history->uses;
+    if (join_use(&uses[0], now) || join_use(&uses[1], now))
+        return;
+    bool first = replaces(self, now, &uses[0]), second = replaces(self, now, &uses[1]);
+    if (first || second) {
+        uses[first ? 0 : 1] = *now;
+        if (first && second)
+            uses[1].block = 0;
+        mark_two_warps(uses);
+        return;
+    }
+    uses[worth(&uses[0], now) < worth(&uses[1], now) ? 0 : 1] = *now;
+    mark_two_warps(uses);
+}
+
+/* ---- Writes of the same value ---- */
+
+static bool wait_for_value(struct recorder *self, const struct access *access, const struct past *past) {
+    struct waiting_write *waiting = &self->waiting_write;
+    if (access->operation != COUNTED_STORE || waiting->is_there || access->bytes > sizeof waiting->before)
+        return false;
+    *waiting = (struct waiting_write){.is_there = true, .access = *access, .other = *past};
+    memcpy(waiting->before, (const void *)access->address, access->bytes);
+    return true;
+}
+
+void history_settle_write(struct recorder *self) {
+    struct waiting_write *waiting = &self->waiting_write;
+    waiting->is_there = false;
+    if (memcmp(waiting->before, (const void *)waiting->access.address, waiting->access.bytes) == 0)
+        warn_of_same_value(self, &waiting->access, &waiting->other);
+    else
+        fault_race(self, &waiting->access, &waiting->other);
+}
+
+/* ---- Reads of what nobody has written ---- */
+
+/* The first one is kept. A thread that reads the same again and again waits for it in vain. */
+static void remember_unwritten_read(struct recorder *self, const struct access *access) {
+    enum { MOST_REPETITIONS = 10000 };
+    if (self->has_unwritten_read) {
+        bool again = self->unwritten_read.thread == self->thread && self->unwritten_read.pc == access->pc &&
+                     self->unwritten_read.address == access->address;
+        if (again && ++self->unwritten_repetitions == MOST_REPETITIONS)
+            history_settle_read(self);
+        return;
+    }
+    self->has_unwritten_read = true;
+    self->unwritten_repetitions = 0;
+    self->unwritten_read = *access;
+}
+
+void history_settle_read(const struct recorder *self) {
+    if (self->has_unwritten_read)
+        fault_uninitialised(self, &self->unwritten_read);
+}
+
+/* ---- Accesses ---- */
+
+static noreturn void race(const struct recorder *self, struct history *history, const struct access *access,
+                          struct past past) {
+    unlock(self, history);
+    past.what &= ~(uint32_t)PAST_LOCKED;
+    fault_race(self, access, &past);
+}
+
+static void check_and_remember(struct recorder *self, struct history *history, const struct past *now,
+                               const struct access *access) {
+    bool is_shared = access->place->space == COUNTED_SHARED;
+    if (conflicts(self, &history->write, now, is_shared) && !wait_for_value(self, access, &history->write))
+        race(self, history, access, history->write);
+    for (unsigned i = 0; i < 2; i++)
+        if (conflicts(self, &history->uses[i], now, is_shared))
+            race(self, history, access, history->uses[i]);
+    if ((now->what & PAST_UPDATES) && !(now->what & PAST_STRONG)) {
+        uint32_t locked = history->write.what & PAST_LOCKED;
+        struct past *write = &history->write;
+        bool again = write->block == now->block && write->time == now->time && write->lanes == now->lanes &&
+                     past_warp(write) == past_warp(now);
+        uint32_t bytes = again ? write->what & PAST_BYTES_MASK << PAST_BYTES : 0;
+        write->block = now->block, write->time = now->time, write->lanes = now->lanes;
+        __atomic_store_n(&write->what, now->what | bytes | locked, __ATOMIC_RELAXED);
+        if (past_bytes(now) == PAST_BYTES_MASK)
+            history->uses[0].block = history->uses[1].block = 0;
+    } else {
+        remember_use(self, history, now);
+    }
+}
+
+/* Two blocks have read it and none has written, so whoever writes races with one of them, unless blocks know
+ * of each other. */
+static bool is_settled(const struct history *history) {
+    return !history->write.block && (history->uses[1].what & PAST_TWO_WARPS) &&
+           history->uses[0].block != history->uses[1].block;
+}
+
+static void check_word(struct recorder *self, const struct place *place, size_t index, uint32_t what,
+                       const struct access *access) {
+    struct history *history = &place->history[index];
+    struct shared_word *word = place->words ? &place->words[index] : NULL;
+    struct past now = {.block = self->block_number,
+                       .time = access->time,
+                       .lanes = 1u << access->thread % SIM_WARP_THREADS,
+                       .what = what};
+    if (!word) {
+        lock(self, history);
+        check_and_remember(self, history, &now, access);
+        place->settled[index] = is_settled(history);
+        unlock(self, history);
+        return;
+    }
+    if (word->block != self->block_count) {
+        *history = (struct history){0};
+        *word = (struct shared_word){.block = self->block_count};
+    }
+    if (access->operation != COUNTED_STORE && (past_bytes(&now) & ~word->initialised))
+        remember_unwritten_read(self, access);
+    check_and_remember(self, history, &now, access);
+    if (what & PAST_UPDATES)
+        word->initialised |= past_bytes(&now);
+}
+
+static uint32_t kind_of(const struct access *access) {
+    uint32_t what = access->flags & (PAST_STRONG | PAST_IN_BLOCK | PAST_VOLATILE);
+    return access->operation == COUNTED_LOAD ? what : what | PAST_UPDATES;
+}
+
+void history_check(struct recorder *self, const struct access *access) {
+    const struct place *place = access->place;
+    unsigned bits = place->granule_bits, granule = 1u << bits;
+    uintptr_t first = place->begin >> bits;
+    uint32_t what = kind_of(access) | access->instruction | access->thread / SIM_WARP_THREADS << PAST_WARP;
+    for (uintptr_t at = access->address, end = at + access->bytes; at < end;) {
+        uintptr_t next = ((at >> bits) + 1) << bits;
+        uintptr_t to = next < end ? next : end;
+        uint32_t bytes = bits == 2 ? (1u << (to - at)) - 1 : PAST_BYTES_MASK;
+        if (bits == 2)
+            bytes <<= at & (granule - 1);
+        size_t index = (at >> bits) - first;
+        check_word(self, place, index, what | bytes << PAST_BYTES, access);
+        at = to;
+    }
+}
+
+void history_written(struct recorder *self, const struct place *place, uintptr_t address, size_t bytes) {
+    size_t first = address / WORD_BYTES - place->begin / WORD_BYTES;
+    for (size_t i = first; i < first + bytes / WORD_BYTES; i++) {
+        place->history[i] = (struct history){0};
+        place->words[i] = (struct shared_word){.block = self->block_count, .initialised = PAST_BYTES_MASK};
+    }
+}

@@ -1,0 +1,63 @@
+/* The histories of words of memory: who accessed each last, as far as it matters for races. */
+#pragma once
+#include "order.h"
+
+struct recorder;
+struct access;
+struct place;
+
+/* A word's, or of an array of smaller elements an element's. Among accesses that happen before a later one of
+ * the same kind, only the later one matters; of those that do not happen before each other, two are kept, of
+ * different blocks or warps where there are such. */
+struct history {
+    struct past uses[2]; /* reads, atomics and volatile writes since the latest plain write */
+    struct past write;   /* which it is */
+};
+
+/* Of a word of shared memory. */
+struct shared_word {
+    uint32_t block;       /* the history is void when it is not the one that runs */
+    uint32_t initialised; /* which of its bytes have been written */
+};
+
+bool history_create(struct recorder *recorder); /* of shared memory; false: no memory for it */
+void history_free(struct recorder *recorder);
+/* Gives a place in shared memory its histories, unless it is more than a block can have. */
+void history_of_shared(struct recorder *recorder, struct place *place);
+
+/* Shared memory is written by TMA or by another block, which order it themselves. */
+void history_written(struct recorder *recorder, const struct place *place, uintptr_t address, size_t bytes);
+
+/* The running thread is about to make the access. Ends the launch when it races. */
+void history_check(struct recorder *recorder, const struct access *access);
+
+/* The same for a plain read of a whole word of shared memory where that is quickly done, as it nearly always
+ * is; false where it is not. */
+static inline bool history_check_read(struct history *history, const struct shared_word *word,
+                                      const struct order *order, uint32_t block, uint32_t block_count,
+                                      unsigned thread) {
+    struct past *uses = history->uses;
+    const struct past *write = &history->write;
+    uint32_t barrier = order->barrier_time;
+    if (word->block != block_count || word->initialised != PAST_BYTES_MASK || write->block != block ||
+        write->time >= barrier)
+        return false;
+    /* Two warps have read it, so whoever writes now races with one of them. */
+    if ((uses[1].what & PAST_TWO_WARPS) && !order->has_clocks && uses[0].block == block &&
+        uses[1].block == block && uses[0].time >= barrier && uses[1].time >= barrier)
+        return true;
+    const uint32_t kind =
+        PAST_WARP_MASK << PAST_WARP | PAST_BYTES_MASK << PAST_BYTES | PAST_UPDATES | PAST_STRONG;
+    if (uses[0].time != order->now || uses[0].block != block ||
+        (uses[0].what & kind) != (PAST_BYTES_MASK << PAST_BYTES | thread / SIM_WARP_THREADS << PAST_WARP))
+        return false;
+    uses[0].lanes |= 1u << thread % SIM_WARP_THREADS;
+    return true;
+}
+
+/* A write races with another write. That is only known to be a fault when the value is another one, which is
+ * seen when the thread has gone on. */
+void history_settle_write(struct recorder *recorder);
+/* Reports a read of shared memory that nobody has written, if there was one: nobody will before the next
+ * barrier. */
+void history_settle_read(const struct recorder *recorder);

@@ -1,0 +1,104 @@
+/* Happens-before: which accesses come before what the running thread does now.
+ *
+ * docs/memory_model.md has the definition, with the sections of the PTX documentation that it comes from. In
+ * short: a thread's own accesses are in order; a barrier and a meeting of lanes (__syncwarp(), shuffles,
+ * votes) order what their threads did before with what they do after; and a fence, a strong write, a strong
+ * read of it and another fence do so between any two threads that their scopes include.
+ *
+ * Time is a number for each block, which grows at its barriers, meetings and fences. What the threads of one
+ * block know of each other by barriers is one number, what the lanes of a warp know of each other a matrix;
+ * all else is a clock (clock.h). */
+#pragma once
+#include "../machine.h"
+#include "clock.h"
+
+struct recorder;
+
+enum { PAST_INSTRUCTION_MASK = (1 << 15) - 1 };
+
+/* One access, kept. A warp's number is larger than any of a block's for what asynchronous copies do. */
+struct past {
+    uint32_t block; /* its number in the grid, plus one; 0: there was none */
+    uint32_t time;
+    uint32_t lanes; /* of the warp: one that wrote, those that read */
+    uint32_t what;  /* instruction | warp << PAST_WARP | bytes of the word << PAST_BYTES | flags */
+};
+enum {
+    PAST_WARP = 16,
+    PAST_BYTES = 22,
+    PAST_WARP_MASK = (1 << 6) - 1,
+    PAST_BYTES_MASK = 15,
+    PAST_STRONG = 1 << 26,   /* an atomic, or volatile */
+    PAST_UPDATES = 1 << 27,  /* it writes */
+    PAST_IN_BLOCK = 1 << 28, /* its scope is the block */
+    PAST_VOLATILE = 1 << 29,
+    PAST_LOCKED = 1 << 30,    /* not of the access: see history.c */
+    PAST_TWO_WARPS = 1 << 15, /* likewise; so there are half as many instructions */
+};
+
+static inline unsigned past_warp(const struct past *past) {
+    return past->what >> PAST_WARP & PAST_WARP_MASK;
+}
+static inline unsigned past_bytes(const struct past *past) {
+    return past->what >> PAST_BYTES & PAST_BYTES_MASK;
+}
+
+/* [lane][other]: the time up to which `lane` comes after everything that `other` did. */
+struct warp_knowledge {
+    uint32_t time[SIM_WARP_THREADS][SIM_WARP_THREADS];
+};
+
+/* What a thread knows, and hands on, by fences. For a scope of the block there is a clock of its own. */
+enum { STRONG_READS = 4 };
+struct thread_order {
+    const struct clock *known;        /* what happens before what it does now */
+    const struct clock *fenced;       /* what it knew at its latest fence: its strong writes hand that on */
+    const struct clock *fenced_block; /* the same, to threads of its block */
+    uintptr_t strong_reads[STRONG_READS]; /* where it has read what others may have handed on */
+    unsigned strong_read_count;           /* since its latest fence or barrier */
+};
+
+/* Of one OS thread. */
+struct order {
+    uint32_t time;
+    uint32_t barrier_time;                   /* of the latest barrier */
+    uint32_t warp_time[SIM_MAX_BLOCK_WARPS]; /* of its lanes' latest meeting or fence */
+    uint32_t now;                            /* the stamp of what the running thread does */
+    struct warp_knowledge *knowledge;        /* of each warp */
+    struct thread_order *threads;            /* of each thread */
+    bool has_clocks;                         /* some thread of the block has one */
+    struct clock_memory memory;
+};
+
+bool order_create(struct order *order); /* false: no memory */
+void order_free(struct order *order);
+void order_begin_launch(const struct sim_launch *launch);
+void order_end_launch(void);
+void order_begin_block(struct recorder *recorder);
+
+void order_thread_runs(struct recorder *recorder);
+void order_barrier(struct recorder *recorder);
+/* What was done before comes before what is done after; some threads may still be behind. */
+void order_all(struct recorder *recorder);
+void order_meeting(struct recorder *recorder, unsigned warp, unsigned lanes);
+void order_fence(struct recorder *recorder, bool in_block);
+/* A strong access of the running thread; `in_block` is its scope. */
+void order_strong_read(struct recorder *recorder, uintptr_t address);
+void order_strong_write(struct recorder *recorder, uintptr_t address, bool in_block, bool reads_too);
+
+/* An object that threads synchronise by, such as an mbarrier: whoever acquires it comes after those that have
+ * released it before. */
+void order_release(struct recorder *recorder, const void *object);
+void order_acquire(struct recorder *recorder, const void *object);
+void order_forget(struct recorder *recorder, const void *object);
+/* Stamps an asynchronous access of the running thread's block, which happens before whoever acquires
+ * `object`. Returns the number of the agent that makes it, a thread's number beyond those of a block. */
+unsigned order_asynchronous(struct recorder *recorder, const void *object, uint32_t *time);
+
+/* Whether `past` happens before what the running thread does now. */
+bool order_is_before(const struct recorder *recorder, const struct past *past);
+/* False as long as no thread of the launch can know anything of another block. */
+extern atomic_bool order_any_handed_on;
+static inline bool order_crosses_blocks(void) {
+    return atomic_load_explicit(&order_any_handed_on, memory_order_relaxed);
+}

@@ -1,0 +1,148 @@
+/* The global memory of a launch, and what is kept of each word of it: its history, for races, and whether the
+ * launch read or wrote it, for the footprint.
+ *
+ * Arguments that overlap share a region. All of it is mapped at once, and only what the launch touches takes
+ * memory. */
+#define _GNU_SOURCE
+#include "recorder.h"
+#include <pthread.h>
+#include <sys/mman.h>
+
+static struct region regions[MOST_PLACES];
+static unsigned region_count; /* of arguments and variables */
+static unsigned argument_regions;
+static pthread_mutex_t mutex =
+    PTHREAD_MUTEX_INITIALIZER; /* for variables, which OS threads meet as they run */
+
+unsigned regions_of_arguments(struct region **first) {
+    *first = regions;
+    return argument_regions;
+}
+
+static struct region *region_at(uintptr_t address) {
+    for (unsigned i = 0; i < region_count; i++)
+        if (address - regions[i].begin < regions[i].words * WORD_BYTES)
+            return &regions[i];
+    return NULL;
+}
+
+/* Histories are of whole words unless the elements are known to be smaller. */
+static unsigned granule_bits(const struct place *place) {
+    return place->element_bytes == 1 ? 0 : place->element_bytes == 2 ? 1 : 2;
+}
+
+static uintptr_t round_down(uintptr_t address) {
+    return address / SECTOR_BYTES * SECTOR_BYTES;
+}
+
+static struct region *add(const struct place *place) {
+    uintptr_t begin = round_down(place->begin), end = round_down(place->end + SECTOR_BYTES - 1);
+    unsigned bits = granule_bits(place);
+    for (unsigned i = 0; i < region_count; i++) {
+        struct region *region = &regions[i];
+        uintptr_t region_end = region->begin + region->words * WORD_BYTES;
+        if (begin >= region_end || end <= region->begin)
+            continue;
+        begin = begin < region->begin ? begin : region->begin;
+        end = end > region_end ? end : region_end;
+        bits = bits < region->granule_bits ? bits : region->granule_bits;
+        *region = regions[--region_count];
+        i = UINT32_MAX; /* the larger region may overlap those already looked at */
+    }
+    regions[region_count] =
+        (struct region){.begin = begin, .words = (end - begin) / WORD_BYTES, .granule_bits = bits};
+    return &regions[region_count++];
+}
+
+/* ---- Memory ---- */
+
+/* An argument may be much larger than what a launch uses of it. */
+static size_t granules_of(const struct region *region) {
+    return region->words * WORD_BYTES >> region->granule_bits;
+}
+
+static size_t history_bytes(const struct region *region) {
+    return granules_of(region) * sizeof(struct history);
+}
+
+static size_t sectors_bytes(const struct region *region) {
+    return region->words * WORD_BYTES / SECTOR_BYTES * sizeof(uint32_t);
+}
+
+static size_t chunks_of(const struct region *region) {
+    return region->words / CHUNK_WORDS + 1;
+}
+
+/* Zeros, of which only what is touched takes memory. */
+static void *map(size_t bytes) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void unmap(void *memory, size_t bytes) {
+    if (memory)
+        munmap(memory, bytes);
+}
+
+static bool map_histories(struct region *region) {
+    region->history = map(history_bytes(region));
+    region->settled = map(granules_of(region));
+    return region->history && region->settled;
+}
+
+static void share(struct place *place, const struct region *region) {
+    size_t offset = place->begin - region->begin;
+    place->granule_bits = region->granule_bits;
+    place->history = region->history + (offset >> region->granule_bits);
+    place->settled = region->settled + (offset >> region->granule_bits);
+    if (!region->touched)
+        return;
+    place->first_word = offset / WORD_BYTES;
+    place->touched = region->touched + place->first_word;
+    place->chunks = region->chunks;
+    place->touched_in = region->touched_in + offset / SECTOR_BYTES;
+}
+
+bool regions_begin_launch(bool counts) {
+    region_count = 0;
+    for (unsigned i = 0; i < argument_count(); i++)
+        add(argument_at(i));
+    argument_regions = region_count;
+    for (unsigned i = 0; i < region_count; i++) {
+        struct region *region = &regions[i];
+        if (!map_histories(region))
+            return false;
+        if (counts &&
+            (!(region->touched = map(region->words)) || !(region->chunks = map(chunks_of(region))) ||
+             !(region->touched_in = map(sectors_bytes(region)))))
+            return false;
+    }
+    for (unsigned i = 0; i < argument_count(); i++)
+        share(argument_at(i), region_at(argument_at(i)->begin));
+    return true;
+}
+
+void regions_add_variable(struct place *place) {
+    pthread_mutex_lock(&mutex);
+    struct region *region = region_at(place->begin);
+    if (!region && region_count < MOST_PLACES) {
+        region = add(place);
+        map_histories(region);
+    }
+    if (region && region->history && region->settled)
+        share(place, region);
+    pthread_mutex_unlock(&mutex);
+}
+
+void regions_end_launch(void) {
+    for (unsigned i = 0; i < region_count; i++) {
+        const struct region *region = &regions[i];
+        unmap(region->history, history_bytes(region));
+        unmap(region->settled, granules_of(region));
+        unmap(region->touched, region->words);
+        unmap(region->chunks, chunks_of(region));
+        unmap(region->touched_in, sectors_bytes(region));
+    }
+    region_count = argument_regions = 0;
+}
