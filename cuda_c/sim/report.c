@@ -143,6 +143,14 @@ noreturn void sim_report_call(sim_report_kind kind, const struct sim_site *site,
     sim_block_abandon();
 }
 
+void sim_report_of(sim_report_kind kind, const struct sim_thread *thread, const struct sim_site *site,
+                   const char *what, ...) {
+    va_list arguments;
+    va_start(arguments, what);
+    tell(kind, thread, site, what, arguments);
+    va_end(arguments);
+}
+
 static void say_access(sim_report *report, const struct sim_access_report *access, const char *what,
                        va_list arguments) {
     begin(report, access->kind, NULL);
