@@ -3,10 +3,10 @@
  * Why people make it: Rows beyond the batch have nothing to compute, so the whole loop is put under the
  * condition.
  *
- * What one sees: Where the last tile is partial, the kernel hangs, or goes on with some threads at one
- * barrier and some at another.
+ * What one sees: Where the last tile is partial, it lacks the values that the threads outside the branch
+ * should have loaded. They exit, so the barrier does not wait for them.
  *
- * Found by: the barrier checker: who waits, where, and for whom. */
+ * Found by: the check of shared memory: who reads what nobody has written. */
 #define TILE 16
 
 /* min(max(v, low), high), and NaN stays NaN. */

@@ -3,9 +3,9 @@
  * Why people make it: The guard on top is how every kernel without shared memory begins.
  *
  * What one sees: Right where all tiles are whole. Otherwise the tile lacks the values that those threads
- * should have loaded, and the barrier waits for threads that are gone.
+ * should have loaded. The barrier itself is legal: it waits for the threads that have not exited.
  *
- * Found by: the barrier checker: who waits, where, and for whom. */
+ * Found by: the check of shared memory: who reads what nobody has written. */
 #define TILE 16
 
 /* min(max(v, low), high), and NaN stays NaN. */

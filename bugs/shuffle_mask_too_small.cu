@@ -5,7 +5,7 @@
  *
  * What one sees: Undefined: a GPU may return anything or hang.
  *
- * Found by: the check of warp operations: a lane that calls with a mask that leaves it out. */
+ * Found by: the check of warp operations: a lane that reads from one which the mask leaves out. */
 #define LANES 32
 #define ALL_LANES 0x0000ffffu
 

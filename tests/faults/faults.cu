@@ -41,6 +41,8 @@ __global__ void races(struct fault_args a) {
 __global__ void misses_barrier(struct fault_args a) {
     if (threadIdx.x < 16)
         __syncthreads();
+    else
+        __syncthreads();
     a.x[threadIdx.x] = 1.0f;
 }
 
