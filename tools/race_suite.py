@@ -2,10 +2,10 @@
 
     python tools/race_suite.py DIR
 
-DIR: a clone of https://github.com/JohnJacobsonIII/HiRace-Artifact-SC24, whose `indigo/indigo_sources` has the
-CUDA kernels of the Indigo suite in 590 variants. A variant's name tells its bugs: atomicBug, guardBug, syncBug
-and raceBug are races, boundsBug is none (where it leaves an array, the checker says so). The result is
-`tests/data/race_suite.csv`: names and verdicts, not code.
+DIR: a clone of https://github.com/JohnJacobsonIII/HiRace-Artifact-SC24, whose `indigo/indigo_sources` has
+the CUDA kernels of the Indigo suite in 590 variants. A variant's name tells its bugs: atomicBug, guardBug,
+syncBug and raceBug are races, boundsBug is none (where it leaves an array, the checker says so). The result
+is `tests/data/race_suite.csv`: names and verdicts, not code.
 
 Each kernel runs on three graphs, with exact arrays and with arrays that have room behind them, so that an
 access out of bounds does not hide a race. A verdict of "missed" is looked at by hand: a race that no input

@@ -653,8 +653,8 @@ def count_warps(call: Callable[[], object]) -> pd.DataFrame:
 def check(call: Callable[[], object]):
     """Runs `call` and returns what it returns, or raises KernelFault at the first fault of a kernel.
 
-    Nothing is counted, which is faster than `count()`. Threads that write the same value to the same place with
-    nothing to order them are no fault, but a KernelWarning.
+    Nothing is counted, which is faster than `count()`. Threads that write the same value to the same place
+    with nothing to order them are no fault, but a KernelWarning.
     """
     with recording(only_checks=True):
         return call()
