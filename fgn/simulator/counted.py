@@ -519,7 +519,7 @@ def recording(
 @contextmanager
 def checking() -> Iterator[None]:
     """In this context CPU tensors run on the simulator that checks; nothing is recorded."""
-    session = _Session(H200_MULTIPROCESSORS, H200_L2_BYTES, False)
+    session = _Session(H200_MULTIPROCESSORS, H200_L2_BYTES, False, only_checks=True)
     session.is_recorded = False
     tokens = is_counting.set(True), _session.set(session)
     try:

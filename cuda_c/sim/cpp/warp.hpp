@@ -118,7 +118,7 @@ SIM_INLINE void __threadfence() {
     sim_fence();
 }
 SIM_INLINE void __threadfence_block() {
-    sim_fence();
+    sim_fence_block();
 }
 SIM_INLINE void __threadfence_system() {
     sim_fence();
