@@ -103,6 +103,7 @@ def open_notebook(page, lab, name):
     page.goto(f"{lab}/lab/workspaces/test/tree/notebooks/{name}?reset")
     page.wait_for_selector(".jp-Notebook .jp-CodeCell")
     page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']")  # the kernel is there
+    page.wait_for_timeout(8000)  # idle is also what JupyterLab says before it is connected
 
 
 def run_all(page):
