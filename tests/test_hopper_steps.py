@@ -295,6 +295,7 @@ def test_no_step_has_a_fault_and_its_products_are_counted(step):
     tiles = 2 * 256 // step.columns
     copied = tiles * (128 / step.sharing * step.sharing + step.columns / step.sharing) * 384 * 2
     assert product.tensor_bytes == (0 if step.by_threads else copied)
+    assert math.isnan(product["dram__bytes_read.sum"]) != step.by_threads
 
 
 def test_what_ncu_counted_is_what_the_formula_says():

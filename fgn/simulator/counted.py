@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import math
 import os
 import shutil
 import subprocess
@@ -577,7 +578,8 @@ def count(
         nothing is in a cache before, and what must go there at some time.
     barriers: __syncthreads(), once for each warp. warp_operations: shuffles, votes, __syncwarp(), likewise.
     tensor_copies, tensor_bytes: boxes that TMA was asked for and their bytes, those of a multicast once.
-    products: wgmma, once for each warpgroup.
+    products: wgmma, once for each warpgroup. What TMA reads of DRAM is not modelled: dram__bytes_read.sum and
+        unique_sectors_read of a launch with tensor_copies are NaN.
 
     dram__bytes_read.sum and dram__bytes_write.sum are a model's: waves of blocks on a GPU of
     `multiprocessors`, with an L2 cache of `l2_bytes` that is empty at first (cuda_c/sim/counted/l2.c says
@@ -593,9 +595,9 @@ def count(
                 "grid": launch.grid,
                 "block": launch.block,
                 **_metrics(launch.instructions),
-                "dram__bytes_read.sum": 32 * launch.dram_sectors_read,
+                "dram__bytes_read.sum": math.nan if launch.tensor_copies else 32 * launch.dram_sectors_read,
                 "dram__bytes_write.sum": 32 * launch.dram_sectors_written,
-                "unique_sectors_read": launch.sectors_read,
+                "unique_sectors_read": math.nan if launch.tensor_copies else launch.sectors_read,
                 "unique_sectors_written": launch.sectors_written,
                 "barriers": launch.barriers,
                 "warp_operations": launch.warp_operations,
