@@ -26,7 +26,15 @@ from torch import Tensor
 from fgn import transforms
 from fgn.chains import POINTWISE, Chain, Pointwise, Shape
 from fgn.native import prepared, repeated
-from fgn.native.library import BuildError, MissingToolError, ffi, for_device, interruptible, version_names
+from fgn.native.library import (
+    BuildError,
+    MissingToolError,
+    ffi,
+    for_device,
+    interruptible,
+    is_counting,
+    version_names,
+)
 from fgn.precision import PRECISIONS, check_precision, resolve
 from fgn.simulator import counted
 
@@ -365,7 +373,8 @@ def run_chain(
             counted.allow(x=x, y=y, workspace=workspace, **used)
             pointers = (_pointer(x), _pointer(y), _pointer(workspace))
             _raise_for(library, library.fgn_run(plan, c_chain, *pointers, size, stream))
-            if kept and multiprocessors is None:
+            # A counted call is one of another library, which a plain call may not repeat.
+            if kept and multiprocessors is None and not is_counting.get():
                 _keep(library, plan, c_chain, chain, *given, x, used, version, given_precision)
         return y
 
