@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import fgn
-from fgn.native.library import COUNTED_SIMULATOR, Library, ffi
+from fgn.native.library import COUNTED_SIMULATOR, ONLY_CHECKED_FLAGS, Library, ffi
 from fgn.native.places import SOURCES
 from fgn.simulator import counted
 
@@ -63,7 +63,7 @@ def racing():
     def toolchain():
         base = COUNTED_SIMULATOR.toolchain()
         links = (*base.link_flags, str(COUNTED_SIMULATOR.path), f"-Wl,-rpath,{COUNTED_SIMULATOR.directory}")
-        return replace(base, flags=(*base.flags, f"-I{SOURCES}"), link_flags=links)
+        return replace(base, flags=(*base.flags, *ONLY_CHECKED_FLAGS, f"-I{SOURCES}"), link_flags=links)
 
     COUNTED_SIMULATOR.build()
     path = Library("races", "racing kernels", ("races.cu",), toolchain, sources=FOLDER).build()

@@ -24,6 +24,7 @@ from fgn.live.signature import Signature, Variable
 from fgn.live.source import CPP, Included
 from fgn.native.library import (
     GPU,
+    ONLY_CHECKED_FLAGS,
     BuildError,
     Library,
     MissingToolError,
@@ -35,6 +36,7 @@ from fgn.native.library import (
     replacing,
 )
 from fgn.native.places import SOURCES, build_folder
+from fgn.simulator.counted import only_checks
 
 # ------------------------------------------------------------------------------------------------------------
 # The code that is added to a source
@@ -180,15 +182,25 @@ _NO_WARNING = (
 )
 
 
-def _simulator_flags(library: Library, text: str) -> tuple[str, ...]:
+def _simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[str, ...]:
     dropped = ("-x", "c", "-std=gnu11", "-Werror", "-Wextra")
     flags = [flag for flag in _toolchain(library).flags if flag not in dropped]
     # At every branch the kernel looks whether it is to stop (sim/interrupt.c).
     stop = "-fsanitize-coverage=trace-pc"
+    checks = ONLY_CHECKED_FLAGS if only_checks else ()
     # Device code has no exceptions. Without them a function has one way out, which traces and counts go by.
     exceptions = () if re.search(r"\b(?:throw|try|catch)\b", text) else ("-fno-exceptions",)
     return (
-        *("-x", "c++", "-std=gnu++17", *flags, stop, "-fvisibility=hidden", "-fno-threadsafe-statics"),
+        *(
+            "-x",
+            "c++",
+            "-std=gnu++17",
+            *flags,
+            *checks,
+            stop,
+            "-fvisibility=hidden",
+            "-fno-threadsafe-statics",
+        ),
         *("-fsigned-char", *exceptions, *(f"-Wno-{name}" for name in _NO_WARNING)),
     )
 
@@ -265,7 +277,7 @@ def build(
                 "simulator to run on"
             )
         text = _simulator_text(read.text, instances, variables, structs)
-        flags = _simulator_flags(library, read.text)
+        flags = _simulator_flags(library, read.text, only_checks())
         # The simulator is named as it was loaded, or else the kernel would get another one of its own.
         libraries = (str(library.build()), "-Wl,-z,defs")
         link_flags = _toolchain(library).link_flags

@@ -44,7 +44,7 @@ from fgn.live.source import Included, blanked, included
 from fgn.live.symbols import Symbols, flush_printed
 from fgn.native.library import BuildError, MissingToolError, ffi, for_device, interruptible, is_counting
 from fgn.native.source import launched_sources
-from fgn.simulator.counted import allow, checking, fault, forbid_all
+from fgn.simulator.counted import allow, checking, fault, forbid_all, only_checks
 
 # ------------------------------------------------------------------------------------------------------------
 # Programs
@@ -113,7 +113,7 @@ class Program:
     def load(self, device: torch.device, instance: Instance) -> Loaded:
         """The library that has the instance."""
         machine = for_device("cpu") if device.type == "cpu" else torch.cuda.get_device_capability(device)
-        key = (machine, instance.template)
+        key = (machine, device.type == "cpu" and only_checks(), instance.template)
         if key not in self.loaded:
             path, messages = self.build(device, instance)
             if messages and not self.loaded and not self.has_warned:

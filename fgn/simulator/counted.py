@@ -482,6 +482,12 @@ def _threads_follow(begins: bool):
             threading.Thread.start = _plain_start
 
 
+def only_checks() -> bool:
+    """Whether CPU tensors run on the simulator that counts and checks, and nothing is counted."""
+    session = _session.get()
+    return session is not None and session.only_checks
+
+
 @contextmanager
 def recording(
     multiprocessors: int = H200_MULTIPROCESSORS,
