@@ -115,7 +115,10 @@ UNWRITTEN = {
         "int v = word[1]; __syncthreads(); word[threadIdx.x] = v;",
         "uninitialised",
     ),
-    "by atomics": ("atomicAdd(&word[0], 1); __syncthreads(); y[threadIdx.x] = word[0];", "uninitialised"),
+    "by atomics": (
+        "atomicAdd((int *)&word[0], 1); __syncthreads(); y[threadIdx.x] = word[0];",
+        "uninitialised",
+    ),
 }
 
 

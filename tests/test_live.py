@@ -348,3 +348,14 @@ def test_in_a_notebook():
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
+
+
+def test_a_cell_that_does_not_compile_leaves_no_kernel_of_an_earlier_run():
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell()
+    assert shell.run_cell("%load_ext fgn").success
+    right = "%%cuda\n__global__ void one(float *y) {\n    y[threadIdx.x] = 1;\n}\n"
+    assert shell.run_cell(right).success and "one" in shell.user_ns
+    assert not shell.run_cell(right.replace("1;", "nothing;")).success
+    assert "one" not in shell.user_ns

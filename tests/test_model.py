@@ -40,7 +40,8 @@ def test_launches_are_as_many_as_the_library_counts(shape, precision):
     for name in CHAINS:
         chain, sizes = problem(name, shape)
         table = fgn.versions(chain, shape, "cpu", precision)
-        for row in table[table.supported].itertuples():
+        modelled = table.name.isin(fgn.model.work.SUBJECTS)
+        for row in table[table.supported & modelled].itertuples():
             launches = works(chain, sizes, row.name, precision, device="cpu")
             assert len(launches) == row.launches, row.name
 

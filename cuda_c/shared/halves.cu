@@ -190,6 +190,7 @@ static __forceinline__ __device__ void note_remade(struct upkeep *upkeep) {
         return;
     __threadfence();
     if (atomicAdd(&upkeep->remade, 1u) == gridDim.x - 1) {
+        __threadfence(); /* the others have read `changed` before it is written */
         upkeep->changed = 0;
         upkeep->remade = 0;
     }

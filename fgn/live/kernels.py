@@ -436,6 +436,10 @@ def load_ipython_extension(shell):
 
     def cuda(line: str, cell: str):
         """Defines the kernels of a cell of CUDA C, or only those that are named, as Python objects."""
+        # A cell that does not compile leaves no kernel of its names: nobody runs an earlier one by mistake.
+        for name in line.split() or re.findall(r"__global__[^;{(]*?\b(\w+)\s*\(", cell):
+            if isinstance(shell.user_ns.get(name), Kernel):
+                shell.del_var(name)
         shell.push(_define(line, cell))
 
     shell.register_magic_function(cuda, "cell", "cuda")

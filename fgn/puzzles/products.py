@@ -169,7 +169,7 @@ Where there is no element, at the edges, the tile gets a 0. And no bank conflict
                 "return;\n"
             },
             FAULT,
-            "barrier divergence",
+            "uninitialised",
         ),
     },
 )
@@ -410,7 +410,7 @@ The product is there; write the norm: `(v − mean) / sqrt(variance + 1e-5) * we
         "warps_return_early": Wrong(
             {"    float sum = 0.0f;\n": "    float sum = 0.0f;\n    if (row >= rows)\n        return;\n"},
             FAULT,
-            "barrier divergence",
+            "uninitialised",
         ),
     },
 )

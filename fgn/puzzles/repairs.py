@@ -210,7 +210,7 @@ not come to it, which on a GPU means: it waits for ever, or it gives whatever it
                 "__shfl_down_sync(0xffffffff, v, distance)": "__shfl_down_sync(mask, v, distance)",
             },
             FAULT,
-            "lane not in mask",
+            "shuffle source",
         ),
         "empty_warps_write": Wrong(
             {"threadIdx.x % 32 == 0 && i < n": "threadIdx.x % 32 == 0"}, FAULT, "out of bounds"

@@ -181,15 +181,6 @@ must come to every barrier.
         "no_barrier_in_the_tree": Wrong(
             {"partial[thread + half];\n        __syncthreads();": "partial[thread + half];"}, FAULT, "race"
         ),
-        "barrier_for_those_who_add": Wrong(
-            {
-                "if (thread < half)\n            partial[thread] += partial[thread + half];\n"
-                "        __syncthreads();": "if (thread < half) {\n            partial[thread] += "
-                "partial[thread + half];\n            __syncthreads();\n        }"
-            },
-            FAULT,
-            "barrier divergence",
-        ),
         "neighbours_first": Wrong(
             {
                 "for (int half = 64; half > 0; half /= 2)": "for (int step = 1; step < 128; step *= 2)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fgn.puzzles.definition import LOADS, OVER_BUDGET, WRONG, Task, Wrong, requests
+from fgn.puzzles.definition import FAULT, LOADS, OVER_BUDGET, WRONG, Task, Wrong, requests
 
 
 def _tf32_factors(sizes, generator):
@@ -68,7 +68,7 @@ are needed.
             "expected",
         ),
         "as_integers": Wrong({"b[0] = __float_as_uint(w": "b[0] = (uint32_t)(int)(w"}, WRONG, "expected"),
-        "sum_by_rows": Wrong({"column + 2 * t": "column + t"}, WRONG, "were never written"),
+        "sum_by_rows": Wrong({"column + 2 * t": "column + t"}, FAULT, "race"),
         "without_tensor_cores": Wrong(
             {
                 "        mma_m16n8k8_tf32(sum, a, b);\n": """        (void)a, (void)b;

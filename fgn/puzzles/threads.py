@@ -161,8 +161,8 @@ bytes to itself. Give neighbouring lanes neighbouring columns. The matrix lies i
         ),
         "rows_for_columns": Wrong(
             {"row = i / columns": "row = i / rows", "column = i % columns": "column = i % rows"},
-            WRONG,
-            "were never written",
+            FAULT,
+            "race",
         ),
     },
 )

@@ -84,10 +84,22 @@ static bool join_use(struct past *use, const struct past *now) {
     return true;
 }
 
+/* An atomic operation reads what the atomic operations before it have written, and so comes after them in
+ * causality order, whoever made them (PTX, "Causality Order", the second rule). */
+static bool observes(const struct past *now, bool is_atomic, const struct past *use, bool is_shared) {
+    return is_atomic && (use->what & PAST_UPDATES) && is_morally_strong(use, now, is_shared);
+}
+
 /* Whether whoever comes after `now` also comes after `use`, so that `use` need not be kept. */
-static bool replaces(const struct recorder *self, const struct past *now, const struct past *use) {
-    return !use->block || (((now->what & PAST_UPDATES) || !(use->what & PAST_UPDATES)) &&
-                           !(past_bytes(use) & ~past_bytes(now)) && order_is_before(self, use));
+static bool replaces(const struct recorder *self, const struct past *now, const struct access *access,
+                     const struct past *use) {
+    if (!use->block)
+        return true;
+    if (past_bytes(use) & ~past_bytes(now))
+        return false;
+    bool is_atomic = access->operation == COUNTED_ATOMIC, is_shared = access->place->space == COUNTED_SHARED;
+    return observes(now, is_atomic, use, is_shared) ||
+           (((now->what & PAST_UPDATES) || !(use->what & PAST_UPDATES)) && order_is_before(self, use));
 }
 
 /* How much a use adds to what is known with `now`. */
@@ -108,11 +120,12 @@ static void mark_two_warps(struct past *uses) {
         uses[1].what |= PAST_TWO_WARPS;
 }
 
-static void remember_use(const struct recorder *self, struct history *history, const struct past *now) {
+static void remember_use(const struct recorder *self, struct history *history, const struct past *now,
+                         const struct access *access) {
     struct past *uses = history->uses;
     if (join_use(&uses[0], now) || join_use(&uses[1], now))
         return;
-    bool first = replaces(self, now, &uses[0]), second = replaces(self, now, &uses[1]);
+    bool first = replaces(self, now, access, &uses[0]), second = replaces(self, now, access, &uses[1]);
     if (first || second) {
         uses[first ? 0 : 1] = *now;
         if (first && second)
@@ -194,7 +207,7 @@ static void check_and_remember(struct recorder *self, struct history *history, c
         if (past_bytes(now) == PAST_BYTES_MASK)
             history->uses[0].block = history->uses[1].block = 0;
     } else {
-        remember_use(self, history, now);
+        remember_use(self, history, now, access);
     }
 }
 
