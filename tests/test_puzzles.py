@@ -94,13 +94,13 @@ HARMFUL = {
 def test_nothing_a_learner_types_ends_the_session():
     helper = Helper()
 
-    def checked(body):
+    def checked(body, seconds=200.0):
         source = f"#include <stdlib.h>\n__global__ void twice(float *y, const float *x) {{ {body} }}"
-        return helper.check("map", "Map", fgn.kernel(source), 3.0)
+        return helper.check("map", "Map", fgn.kernel(source), seconds)
 
     try:
         for body, words in HARMFUL.items():
-            found = checked(body)
+            found = checked(body, 6.0 if "without an end" in words else 200.0)
             assert not found and words in str(found) and "n = 1" in str(found), str(found)
         assert checked("y[threadIdx.x] = 2 * x[threadIdx.x];")
     finally:

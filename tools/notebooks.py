@@ -50,6 +50,19 @@ def is_progress(output) -> bool:
     return "application/vnd.jupyter.widget-view+json" in output.get("data", {})
 
 
+def joined(outputs: list) -> list:
+    """The outputs, with pieces of one stream that follow each other as one: in how many pieces a text comes
+    depends on the time that it took."""
+    result = []
+    for output in outputs:
+        last = result[-1] if result else None
+        if last and output.output_type == last.output_type == "stream" and output.name == last.name:
+            last.text += output.text
+        else:
+            result.append(output)
+    return result
+
+
 def clean(notebook):
     """Removes what differs between two runs that give the same results."""
     notebook.metadata.pop("widgets", None)
@@ -61,7 +74,7 @@ def clean(notebook):
             continue
         count += 1
         cell.execution_count = count
-        kept = [output for output in cell.outputs if not is_progress(output)]
+        kept = joined([output for output in cell.outputs if not is_progress(output)])
         for output in kept:
             if output.output_type == "execute_result":
                 output.execution_count = count

@@ -82,10 +82,10 @@ WORDS = {
         "write the rungs of a matrix product, and fuse what comes after it",
     ),
     "5_tensor_cores": Words(
-        "Tensor cores",
-        40,
-        "the naive product, from the fourth notebook",
-        "place a tile's elements in the lanes as mma.sync wants them",
+        "Tensor cores and TMA",
+        90,
+        "the naive product and the double buffer, from the fourth notebook",
+        "place a tile's elements in the lanes as mma.sync wants them, and keep a ring of stages full",
     ),
     "6_repairs": Words(
         "Repairs",

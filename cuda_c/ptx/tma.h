@@ -15,6 +15,16 @@ static __device__ __forceinline__ void prefetch_tensormap(const CUtensorMap *map
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
+/* Copies `bytes` that follow each other, a multiple of 16, into shared memory, without a tensor map; both
+ * places are multiples of 16 as well. The bytes count in `barrier`. */
+static __device__ __forceinline__ void cp_async_bulk(uint32_t to, const void *from, uint32_t bytes,
+                                                     uint32_t barrier) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+        "l"(from), "r"(bytes), "r"(barrier)
+        : "memory");
+}
+
 /* Copies the box at (column, row) of a matrix into shared memory; its bytes count in `barrier`. */
 static __device__ __forceinline__ void cp_async_bulk_tensor(uint32_t to, const CUtensorMap *map, int column,
                                                             int row, uint32_t barrier) {
@@ -60,14 +70,21 @@ cp_async_bulk_tensor_blocks_multicast(uint32_t to, const CUtensorMap *map, int c
 #include "sim/hopper/tensor_map.h"
 
 #define prefetch_tensormap(map) ((void)(map))
+#define cp_async_bulk(to, from, bytes, barrier) sim_bulk_copy(SIM_HERE, to, from, bytes, barrier)
 #define cp_async_bulk_tensor(to, map, column, row, barrier)                                                  \
-    sim_tensor_copy(SIM_HERE, to, map, 2, (const int[]){column, row}, barrier, 0)
+    cp_async_bulk_tensor_multicast(to, map, column, row, barrier, 0)
 #define cp_async_bulk_tensor_multicast(to, map, column, row, barrier, blocks)                                \
-    sim_tensor_copy(SIM_HERE, to, map, 2, (const int[]){column, row}, barrier, blocks)
+    ({                                                                                                       \
+        const int sim_at[] = {column, row};                                                                  \
+        sim_tensor_copy(SIM_HERE, to, map, 2, sim_at, barrier, blocks);                                      \
+    })
 #define cp_async_bulk_tensor_blocks(to, map, column, block, barrier)                                         \
-    sim_tensor_copy(SIM_HERE, to, map, 5, (const int[]){column, 0, 0, 0, block}, barrier, 0)
+    cp_async_bulk_tensor_blocks_multicast(to, map, column, block, barrier, 0)
 #define cp_async_bulk_tensor_blocks_multicast(to, map, column, block, barrier, blocks)                       \
-    sim_tensor_copy(SIM_HERE, to, map, 5, (const int[]){column, 0, 0, 0, block}, barrier, blocks)
+    ({                                                                                                       \
+        const int sim_at[] = {column, 0, 0, 0, block};                                                       \
+        sim_tensor_copy(SIM_HERE, to, map, 5, sim_at, barrier, blocks);                                      \
+    })
 
 #endif
 

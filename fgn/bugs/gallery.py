@@ -35,7 +35,7 @@ from fgn.chains import Chain, Pointwise, Shape, find, problem, random_inputs
 from fgn.live.kernels import Kernel, kernel
 from fgn.native.places import ROOT
 from fgn.native.source import Source
-from fgn.simulator.counted import KernelFault, check
+from fgn.simulator.counted import KernelFault, check, one_block_at_a_time
 from fgn.teaching import asking
 
 __all__ = [
@@ -586,7 +586,7 @@ def run(bug: str | int | Bug | None, chain: str | None = None, data: str | None 
     # which a copy would have other strides, are only read.
     mine = x.clone() if x.is_contiguous() else x
     try:
-        with torch.no_grad():
+        with torch.no_grad(), one_block_at_a_time():
             v = check(lambda: launch(product, mine))
             diagnosis = diagnose_product(v, described, x, parameters)
             if diagnosis is None:

@@ -21,7 +21,7 @@ import torch
 from fgn.live.arguments import Member, Type
 from fgn.live.messages import LAUNCH_CODE, explained
 from fgn.live.signature import Signature, Variable
-from fgn.live.source import CPP, Included
+from fgn.live.source import CPP, HOPPER, Included
 from fgn.native.library import (
     GPU,
     ONLY_CHECKED_FLAGS,
@@ -159,7 +159,8 @@ def _identity(compiler: str) -> str:
 @functools.cache
 def _headers() -> str:
     """A digest of the headers that kernels in C++ are compiled with."""
-    files = sorted(path for path in (*CPP.rglob("*"), SOURCES / "sim/calls.h", SOURCES / "sim/vectors.h"))
+    of_both = (SOURCES / "sim/calls.h", SOURCES / "sim/vectors.h", *HOPPER.glob("*.h"))
+    files = sorted((*CPP.rglob("*"), *of_both))
     return digest(*(part for path in files if path.is_file() for part in (path.name, path.read_bytes())))
 
 

@@ -20,7 +20,8 @@ _HINTS = (
     (r"\bcudaMalloc|\bcudaMemcpy(?!\w*Kind)|\bcudaFree\b|\bcudaDeviceSynchronize",
      "a function of the host's runtime in device code: allocate with torch, launch from Python"),
     (r"\b(?:wgmma|tcgen05|cp\.async\.bulk|mbarrier|setmaxnreg|elect\.sync)\b",
-     "inline PTX of Hopper's or Blackwell's own: not in C++ cells"),
+     "inline PTX of Hopper's or Blackwell's own: call the functions of cuda_c/ptx/ instead, as in\n"
+     '      #include "ptx/mbarrier.h"'),
     (r"\basm\b", "inline PTX, which the simulator does not run: write CUDA C++, or an intrinsic"),
     (r"\bcute\s*::|\bcutlass\b", "CUTLASS: its headers are not here, and they are inline PTX in the end"),
     (r"\bthrust\s*::", "Thrust is the host's: call torch instead"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from fgn.native.places import SOURCES
 
 CPP = SOURCES / "sim" / "cpp"
+HOPPER = SOURCES / "sim" / "hopper"  # its headers are for C and for C++
 
 # ------------------------------------------------------------------------------------------------------------
 # Text
@@ -355,14 +356,17 @@ def included(source: str, file: str, folders: Sequence[Path], only: str | None =
     def resolve_project(text: str, name: str, path: Path) -> str:
         def replace(match: re.Match) -> str:
             inner = _found(match[2] or match[3], [SOURCES, path.parent])
-            if match[2] is None or inner is None or inner.is_relative_to(SOURCES / "sim"):
-                return "" if match[2] else match[0]
-            if inner in seen:
+            if match[2] is None or (inner is not None and inner.is_relative_to(HOPPER)):
+                return match[0]
+            if inner is None or inner.is_relative_to(SOURCES / "sim"):
                 return ""
-            seen.add(inner)
-            return resolve_project(inner.read_text(), match[2], inner)
+            after = line_of(text, match.end()) + 1
+            return f'{resolve_project(inner.read_text(), match[2], inner)}\n#line {after} "{name}"'
 
-        return f'\n#line 1 "{name}"\n' + _INCLUDE.sub(replace, text.replace("#pragma once", " " * 12))
+        # It may be included on both sides of an #if, so the preprocessor decides which one counts.
+        guard = "FGN_HAS_" + re.sub(r"\W", "_", str(path.relative_to(SOURCES)))
+        inner = _INCLUDE.sub(replace, text.replace("#pragma once", " " * 12))
+        return f'\n#ifndef {guard}\n#define {guard}\n#line 1 "{name}"\n{inner}\n#endif'
 
     text = resolve(source, file, ())
     return Included(text, left_out, texts)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import struct
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -35,6 +36,7 @@ MOST_ROWS = 66  # of banks; of a larger array, a cell stands for several words
 FEW_ROWS, ROW_HEIGHT, LOW_ROW_HEIGHT = 40, 9, 6
 VALUE_LANES, VALUE_ROWS = 8, 3
 MOST_WARPS = 32
+MOST_CAPTION = 150  # letters
 LEAST_HEIGHT = 330
 DEFAULT_STEPS = 150
 
@@ -386,8 +388,9 @@ class Player:
 
     def _fault_state(self, caption, code, banks, state) -> dict:
         fault = self.trace.fault
-        message = str(fault).partition("): ")[2] or str(fault)
-        state = state | {caption: ("", f"{fault.kind}: {message}"[:150])}
+        message = re.sub(r" at 0x[0-9a-f]+", "", str(fault).partition("): ")[2] or str(fault))
+        sentence = textwrap.shorten(f"{fault.kind}: {message}", MOST_CAPTION, placeholder=" …")
+        state = state | {caption: ("", sentence)}
         if fault.file and fault.line:
             state |= code.state(fault.file, fault.line, "wrong line")
         named = re.search(r"(\w+)\[(\d+)\]", str(fault))
@@ -409,7 +412,8 @@ class Player:
 
     def __repr__(self) -> str:
         fault = f"; ends with a fault: {self.trace.fault.kind}" if self.trace.fault is not None else ""
-        return f"{self.trace.kernel}, block {self.trace.block}: {len(self)} of {self._all} steps{fault}"
+        shown = min(len(self), self._all)  # the fault has a picture of its own, behind the last step
+        return f"{self.trace.kernel}, block {self.trace.block}: {shown} of {self._all} steps{fault}"
 
 
 class Frames:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from fgn.plot.sketch import PALE, PAPER, TINTS, Sketch
+from fgn.plot.sketch import EDGE, PALE, PAPER, TINTS, Sketch
 from fgn.plot.style import WRONG_COLOUR
 
 BLUE, YELLOW, GREEN, ROSE = TINTS
@@ -425,6 +425,30 @@ def quads_of_a_row() -> Sketch:
     return s
 
 
+def ring_of_stages() -> Sketch:
+    tiles, stages = range(10), 3
+    colours = [(BLUE, YELLOW, GREEN)[tile % stages] for tile in tiles]
+    s = Sketch(
+        24,
+        7.4,
+        "each tile goes through the next stage; a round of the ring later, the parity is the other one",
+    )
+    s.say(0, 0.5, "tile of the block")
+    s.row(9, 0, tiles, PALE)
+    s.say(0, 2.1, "stage")
+    s.row(9, 1.6, [tile % stages for tile in tiles], colours)
+    s.say(0, 3.7, "producer waits for empty, parity")
+    s.row(9, 3.2, [(tile // stages + 1) % 2 for tile in tiles], colours)
+    s.say(0, 6.5, "consumers wait for full, parity")
+    s.row(9, 6, [tile // stages % 2 for tile in tiles], colours)
+    for tile in tiles[:-stages]:
+        s.arrow((9.5 + tile, 6), (9.5 + tile + stages, 4.2))
+    s.frame(9, 3.2, 3, 1, EDGE, linewidth=1.6)
+    s.say(19.4, 3.7, "the first three return at once", size=8)
+    s.say(19.4, 5.1, "arrows: all have arrived at empty", size=8)
+    return s
+
+
 DRAWINGS = {
     "map": one_element_each,
     "guard": threads_too_many,
@@ -447,6 +471,7 @@ DRAWINGS = {
     "epilogue": after_the_sum,
     "fused_norm": norm_in_a_warp,
     "mma_tile": fragments,
+    "tma_ring": ring_of_stages,
     "fix_the_race": sums_in_place,
     "fix_the_bank_conflict": banks_of_a_tile,
     "fix_the_mask": lanes_without_elements,

@@ -183,14 +183,15 @@ class Task:
     # ---- Cases
 
     def all_sizes(self, random_ones: int = 6) -> list[Sizes]:
-        """The sizes to try: those that are listed, and random ones, the same in every run."""
+        """The sizes to try: those that are listed, random ones, the same in every run, and the budget's."""
         chosen = random.Random(self.name)
         drawn: list[Sizes] = []
         while len(drawn) < random_ones and self.between:
             sizes = {name: chosen.randint(*bounds) for name, bounds in self.between.items()}
             if self.fits(sizes):
                 drawn.append(sizes)
-        return [*self.sizes, *drawn]
+        counted = [self.budget_sizes] if self.budget and self.budget_sizes not in self.sizes else []
+        return [*self.sizes, *drawn, *counted]
 
     def case(self, sizes: Sizes) -> tuple[dict[str, Tensor], dict[str, Tensor], float]:
         """The inputs, the right outputs, and by how much an element may differ from them, absolutely."""

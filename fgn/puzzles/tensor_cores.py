@@ -1,10 +1,21 @@
-"""A puzzle about tensor cores: which lane has which element of a tile of mma.sync."""
+"""Puzzles about tensor cores and what feeds them: the elements of a tile of mma.sync, and a ring of stages that
+TMA fills."""
 
 from __future__ import annotations
 
 import torch
 
-from fgn.puzzles.definition import FAULT, LOADS, OVER_BUDGET, WRONG, Task, Wrong, requests
+from fgn.puzzles.definition import (
+    FAULT,
+    LOADS,
+    OVER_BUDGET,
+    WRONG,
+    Limit,
+    Task,
+    Wrong,
+    barriers,
+    requests,
+)
 
 
 def _tf32_factors(sizes, generator):
@@ -83,4 +94,97 @@ are needed.
     },
 )
 
-TASKS = (MMA_TILE,)
+
+def _tiles_of_a_stream(sizes, generator):
+    return {"x": torch.randn(1024 * sizes["count"], generator=generator)}
+
+
+TMA_RING = Task(
+    name="tma_ring",
+    title="A ring of stages that TMA fills",
+    kernel="tma_ring",
+    text="""
+`y = a x`, streamed. x has `count` tiles of 1024 floats; a block takes every gridDim.x-th. TMA, the copy
+engine of Hopper, brings tile after tile into a ring of three stages in shared memory. One thread, the
+producer, asks for the copies; 128 consumers use them. Two mbarriers for each stage tell each other:
+
+- `full`: the copy has landed. Its phase ends with one arrival, the producer's, and the 4096 bytes that the
+  producer announces: `mbarrier_arrive_expect_tx(full[stage], bytes)`. The copy itself is
+  `cp_async_bulk(to[stage], from, bytes, full[stage])`.
+- `empty`: the stage may be filled again. Its phase ends when all 128 consumers have arrived, by
+  `mbarrier_arrive(empty[stage])`.
+
+The phases of an mbarrier have the parities 0, 1, 0, 1 …, and `mbarrier_wait(barrier, parity)` returns as soon
+as the phase of that parity has ended. For a new mbarrier the phase before the first, of parity 1, has ended.
+""",
+    launch="tma_ring[3, 160](y, x, 1.5, count)",
+    sizes=({"count": 1}, {"count": 3}, {"count": 12}, {"count": 40}),
+    between={"count": (1, 48)},
+    inputs=_tiles_of_a_stream,
+    right=lambda x, count: {"y": 1.5 * x},
+    budget=(
+        requests(LOADS, 0),
+        Limit("copies by TMA", ("tensor_copies",), 24),
+        barriers(3 * 5),
+    ),
+    budget_sizes={"count": 24},
+    hints=(
+        "Tile number turn of a block goes through stage turn % STAGES, in round turn / STAGES of the ring. In"
+        " each round every mbarrier of the ring goes through one phase.",
+        "In round 0 the consumers wait for the end of the first phase of full: parity 0, in round 1 parity 1."
+        " The producer waits for the phase of empty that ended a round earlier: in round 0 that is parity 1,"
+        " for which nobody waits.",
+        "The producer: mbarrier_wait(empty[stage], (round + 1) % 2), mbarrier_arrive_expect_tx(full[stage],"
+        " 4096), cp_async_bulk(to[stage], x + tile * TILE, 4096, full[stage]). A consumer:"
+        " mbarrier_wait(full[stage], round % 2), its elements, mbarrier_arrive(empty[stage]).",
+    ),
+    wrong={
+        "does_not_wait_for_empty": Wrong(
+            {"            mbarrier_wait(empty[stage], (round + 1) % 2);\n": "            (void)round;\n"},
+            FAULT,
+            "mbarrier misuse",
+        ),
+        "same_parity_for_both": Wrong({"(round + 1) % 2": "round % 2"}, FAULT, "deadlock"),
+        "parity_never_flips": Wrong({"(full[stage], round % 2)": "(full[stage], 0)"}, FAULT, "parity 0"),
+        "does_not_wait_for_full": Wrong(
+            {"            mbarrier_wait(full[stage], round % 2);\n": "            (void)round;\n"},
+            FAULT,
+            "uninitialised",
+        ),
+        "never_says_done": Wrong({"mbarrier_arrive(empty[stage]);": ";"}, FAULT, "deadlock"),
+        "one_says_done_for_all": Wrong(
+            {
+                "            mbarrier_arrive(empty": "            if (threadIdx.x == 0)\n                mbarrier_arrive(empty"
+            },
+            FAULT,
+            "lacks 127 of 128 arrivals",
+        ),
+        "says_done_too_early": Wrong(
+            {
+                "            mbarrier_arrive(empty[stage]);\n": "",
+                "(full[stage], round % 2);\n": "(full[stage], round % 2);\n            mbarrier_arrive(empty[stage]);\n",
+            },
+            FAULT,
+            "race for a stage",
+        ),
+        "elements_for_bytes": Wrong(
+            {"expect_tx(full[stage], sizeof ring[stage])": "expect_tx(full[stage], TILE)"},
+            FAULT,
+            "more than were announced",
+        ),
+        "announces_nothing": Wrong(
+            {"mbarrier_arrive_expect_tx(full[stage], sizeof ring[stage])": "mbarrier_arrive(full[stage])"},
+            FAULT,
+            "race for a stage",
+        ),
+        "a_whole_warp_produces": Wrong(
+            {"if (threadIdx.x == CONSUMERS)": "if (threadIdx.x >= CONSUMERS)"}, FAULT, "mbarrier misuse"
+        ),
+        "the_whole_matrix_at_once": Wrong(
+            {"x + tile * TILE, sizeof ring[stage]": "x + tile * TILE, sizeof ring"}, FAULT, "out of bounds"
+        ),
+        "without_tma": Wrong({"a * ring[stage][i]": "a * x[tile * TILE + i]"}, OVER_BUDGET, "global loads"),
+    },
+)
+
+TASKS = (MMA_TILE, TMA_RING)

@@ -524,6 +524,18 @@ def recording(
 
 
 @contextmanager
+def one_block_at_a_time() -> Iterator[None]:
+    """In this context one OS thread runs the blocks of the simulator that counts and checks, in their order:
+    of several faults that a kernel has, the same one is told each time."""
+    library = COUNTED_SIMULATOR.load()
+    library.sim_set_threads(1)
+    try:
+        yield
+    finally:
+        library.sim_set_threads(0)
+
+
+@contextmanager
 def checking() -> Iterator[None]:
     """In this context CPU tensors run on the simulator that checks; nothing is recorded."""
     session = _Session(H200_MULTIPROCESSORS, H200_L2_BYTES, False, only_checks=True)

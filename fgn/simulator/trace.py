@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from fgn.native.library import COUNTED_SIMULATOR, ffi
-from fgn.simulator.counted import KernelFault, Place, places_of, recording
+from fgn.simulator.counted import KernelFault, Place, one_block_at_a_time, places_of, recording
 
 LANES = 32
 MOST_EVENTS = 50_000  # of about 600 bytes each
@@ -181,9 +181,8 @@ def record(
     if not library.counted_trace(launch, block, most_events):
         raise MemoryError(f"most_events: no memory for {most_events} events of a trace")
     fault = None
-    library.sim_set_threads(1)
     try:
-        with recording() as launches:
+        with one_block_at_a_time(), recording() as launches:
             try:
                 call()
             except KernelFault as error:
@@ -193,7 +192,6 @@ def record(
         size = library.counted_traced_block()
         threads = (size.x, size.y, size.z)
     finally:
-        library.sim_set_threads(0)
         library.counted_trace(0, 0, 0)
     if not events and fault is not None:
         raise fault

@@ -1,6 +1,7 @@
 /* What the counted build is told of Hopper's machine (../hopper/): who waited for whom, and what TMA and
  * other blocks write to shared memory. */
 #include "../hopper/watch_hopper.h"
+#include "history.h"
 #include "recorder.h"
 #include "stages.h"
 #include "warp_clocks.h"
@@ -26,6 +27,7 @@ void watch_hopper_begins(struct sim_worker *worker) {
 
 void watch_mbarrier_begins(struct sim_worker *owner, const struct sim_mbarrier *barrier) {
     is_written((struct sim_place){owner, (unsigned char *)barrier->word}, sizeof *barrier->word);
+    order_forget(recorder, barrier->word);
     if (clocks_here())
         clocks_forget_barrier(clocks_here(), clocks_barrier(owner, barrier));
 }
@@ -42,6 +44,7 @@ void watch_mbarrier_phase_ends(struct sim_worker *owner, const struct sim_mbarri
 
 void watch_mbarrier_passed(const struct sim_mbarrier *barrier) {
     order_all(recorder);
+    order_acquire(recorder, barrier->word); /* copies that have read global memory */
     if (clocks_here())
         clocks_pass(clocks_here(), running_warp(), clocks_barrier(sim_worker, barrier));
 }
@@ -80,6 +83,11 @@ void watch_cluster_met(const struct sim_cluster *cluster) {
     }
     if (clocks_here())
         clocks_meet(clocks_here(), warps, count);
+}
+
+/* What a thread has read, nobody will write any more: that is told first, for it may be the reason. */
+void watch_deadlock(void) {
+    history_settle_read(recorder);
 }
 
 void watch_proxy_fence(void) {

@@ -1,6 +1,7 @@
 /* Deadlocks: all threads wait, no copy is on its way, and nobody is left who could let them go on. The report
  * says who waits where, and what is missing there. */
 #include "async.h"
+#include "watch_hopper.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -34,13 +35,17 @@ bool sim_waits_for_hopper(const struct sim_block *block) {
 }
 
 static void say_missing(struct text *text, const struct sim_mbarrier *barrier) {
-    say(text, "the mbarrier initialised at %s:%d, whose phase %u (parity %u) lacks",
-        barrier->initialised->file, barrier->initialised->line, barrier->completed, barrier->completed % 2);
-    if (barrier->pending > 0)
-        say(text, " %u of %u arrivals", barrier->pending, barrier->arrivals);
-    if (barrier->bytes != 0)
-        say(text, "%s %lld bytes that were announced and that no copy brings", barrier->pending ? " and" : "",
-            (long long)barrier->bytes);
+    bool lacks_arrivals = barrier->pending > 0;
+    say(text, "the mbarrier initialised at %s:%d, whose phase %u (parity %u)", barrier->initialised->file,
+        barrier->initialised->line, barrier->completed, barrier->completed % 2);
+    if (lacks_arrivals)
+        say(text, " lacks %u of %u arrivals", barrier->pending, barrier->arrivals);
+    if (barrier->bytes > 0)
+        say(text, "%s %lld bytes that were announced and that no copy brings",
+            lacks_arrivals ? " and" : " lacks", (long long)barrier->bytes);
+    if (barrier->bytes < 0)
+        say(text, "%s got %lld bytes more than were announced", lacks_arrivals ? " and has" : " has",
+            -(long long)barrier->bytes);
 }
 
 static void say_what_for(struct text *text, const struct sim_worker *worker,
@@ -108,6 +113,7 @@ static const struct sim_thread *first_to_tell(const struct sim_block *block) {
 }
 
 void sim_report_deadlock(struct sim_worker *worker) {
+    watch_deadlock();
     struct text text = {.length = 0};
     const struct sim_block *block = &worker->block;
     const struct sim_thread *first = first_to_tell(block);

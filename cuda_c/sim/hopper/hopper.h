@@ -5,7 +5,11 @@
  * the threads runs as late as it may: a copy of TMA lands when no thread can go on without it, and wgmma
  * multiplies when its warpgroup waits for it. So a kernel that forgets to wait reads old values here too. */
 #pragma once
+#ifdef __cplusplus
+extern "C" { /* which has the names of ../cuda.h by cpp/cuda.hpp */
+#else
 #include "../cuda.h"
+#endif
 
 /* ---- Shared memory and clusters ---- */
 
@@ -36,6 +40,9 @@ void sim_mbarrier_wait(const struct sim_site *site, uint32_t barrier, uint32_t p
  * every block of the cluster that has a bit there; each counts the bytes in its own mbarrier at `barrier`. */
 void sim_tensor_copy(const struct sim_site *site, uint32_t to, const void *map, int rank,
                      const int *coordinates, uint32_t barrier, uint16_t blocks);
+/* Copies bytes that follow each other in global memory to `to` in this block. */
+void sim_bulk_copy(const struct sim_site *site, uint32_t to, const void *from, uint32_t bytes,
+                   uint32_t barrier);
 
 /* ---- wgmma ---- */
 
@@ -48,3 +55,7 @@ void sim_wgmma_commit(void);
 void sim_wgmma_wait(const struct sim_site *site, unsigned groups_in_flight);
 /* Gives registers back, or takes some: `count` for each thread. */
 void sim_setmaxnreg(const struct sim_site *site, unsigned count);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,4 +1,5 @@
-/* TMA: copies of boxes from global into shared memory. PTX ISA, section "cp.async.bulk.tensor".
+/* TMA: copies of boxes, and of bytes that follow each other, from global into shared memory. PTX ISA,
+ * sections "cp.async.bulk.tensor" and "cp.async.bulk".
  *
  * A copy lands when nobody can go on without it, the oldest first: its bytes are written to every block that
  * it is for, swizzled, with zeros (or NaN) where the box leaves the tensor, and are counted in the mbarriers
@@ -31,6 +32,20 @@ static struct sim_tensor_copy *next_free(struct sim_cluster *cluster) {
     return &cluster->copies[cluster->copy_count++];
 }
 
+/* The copy is on its way to all blocks that it is for. */
+static void begin(const void *pc, const struct sim_tensor_copy *copy) {
+    struct sim_cluster *cluster = sim_cluster_here();
+    size_t bytes = elements_of_box(&copy->map) * copy->map.element_bytes;
+    for (unsigned block = 0; block < cluster->size; block++)
+        if (copy->blocks >> block & 1) {
+            struct sim_place place = sim_place_in(copy->site, copy->to, bytes, block);
+            struct sim_place counts = sim_place_in(copy->site, copy->barrier, sizeof(uint64_t), block);
+            watch_copy_begins(copy->site, copy, place, sim_mbarrier_at(copy->site, counts));
+        }
+    watch_copy_is_counted(pc, copy);
+    *next_free(cluster) = *copy;
+}
+
 void sim_tensor_copy(const struct sim_site *site, uint32_t to, const void *described, int rank,
                      const int *coordinates, uint32_t barrier, uint16_t blocks) {
     const CUtensorMap *map = described;
@@ -52,15 +67,38 @@ void sim_tensor_copy(const struct sim_site *site, uint32_t to, const void *descr
                                    .asked_by = sim_worker,
                                    .thread = sim_worker->current};
     memcpy(copy.coordinate, coordinates, (size_t)rank * sizeof *coordinates);
-    size_t bytes = elements_of_box(map) * map->element_bytes;
-    for (unsigned block = 0; block < cluster->size; block++)
-        if (copy.blocks >> block & 1) {
-            struct sim_place place = sim_place_in(site, to, bytes, block);
-            struct sim_place counts = sim_place_in(site, barrier, sizeof(uint64_t), block);
-            watch_copy_begins(site, &copy, place, sim_mbarrier_at(site, counts));
-        }
-    watch_copy_is_counted(SIM_CALLER, &copy);
-    *next_free(cluster) = copy;
+    begin(SIM_CALLER, &copy);
+}
+
+/* Bytes that follow each other are a box of rows of 16 bytes, with nothing between the rows. */
+void sim_bulk_copy(const struct sim_site *site, uint32_t to, const void *from, uint32_t bytes,
+                   uint32_t barrier) {
+    if (bytes == 0 || bytes % CHUNK_BYTES || bytes > SIM_MOST_TRANSACTION_BYTES)
+        sim_report_call(SIM_MBARRIER_MISUSE, site, "copies %u bytes; it must be a multiple of %d up to %d",
+                        bytes, CHUNK_BYTES, SIM_MOST_TRANSACTION_BYTES / CHUNK_BYTES * CHUNK_BYTES);
+    if ((to | (uintptr_t)from) % CHUNK_BYTES)
+        sim_report_call(SIM_MISALIGNED, site,
+                        "copies from %p to shared address 0x%x, and both must be multiples of %d", from, to,
+                        CHUNK_BYTES);
+    uint32_t rows = bytes / CHUNK_BYTES;
+    struct sim_tensor_copy copy = {.map = {.magic = SIM_TENSOR_MAP_MAGIC,
+                                           .type = CU_TENSOR_MAP_DATA_TYPE_UINT8,
+                                           .rank = 2,
+                                           .tensor = (uintptr_t)from,
+                                           .size = {1, rows},
+                                           .stride = {CHUNK_BYTES},
+                                           .box = {1, (uint16_t)rows},
+                                           .element_stride = {1, 1},
+                                           .element_bytes = CHUNK_BYTES},
+                                   .to = to,
+                                   .barrier = barrier,
+                                   .site = site,
+                                   .blocks = (uint16_t)(1u << sim_worker->rank),
+                                   .asked_by = sim_worker,
+                                   .thread = sim_worker->current};
+    struct sim_place counts = sim_place_of(site, barrier, sizeof(uint64_t));
+    watch_async_access(SIM_CALLER, from, bytes, false, sim_mbarrier_at(site, counts)->word);
+    begin(SIM_CALLER, &copy);
 }
 
 /* ---- Landing ---- */

@@ -15,6 +15,7 @@ void watch_mbarrier_passed(const struct sim_mbarrier *barrier);
 void watch_threads_met(const struct sim_queue *threads); /* at a barrier of a part of the block */
 void watch_block_met(void);                              /* at __syncthreads() */
 void watch_cluster_met(const struct sim_cluster *cluster);
+void watch_deadlock(void); /* is about to be reported, of the running block */
 void watch_proxy_fence(void);
 /* A copy that will write to a block is asked for; and once for all blocks. */
 void watch_copy_begins(const struct sim_site *site, const struct sim_tensor_copy *copy, struct sim_place to,
@@ -50,6 +51,7 @@ static inline void watch_threads_met(const struct sim_queue *threads) {
 static inline void watch_cluster_met(const struct sim_cluster *cluster) {
     (void)cluster;
 }
+static inline void watch_deadlock(void) {}
 static inline void watch_proxy_fence(void) {}
 static inline void watch_copy_begins(const struct sim_site *site, const struct sim_tensor_copy *copy,
                                      struct sim_place to, const struct sim_mbarrier *barrier) {
