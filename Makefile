@@ -17,10 +17,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/*/*.h cuda_c/*/*.cu cuda_c/sim/*.c \
 	cuda_c/sim/*/*.h cuda_c/sim/*/*.c bugs/*.cu bugs/right/*.cu \
-	tests/agreement/*.cu tests/faults/*.cu examples/*.c examples/*.cpp fgn/puzzles/solutions/*.cu)
+	tests/sim/*.c tests/agreement/*.cu tests/faults/*.cu examples/*.c examples/*.cpp fgn/puzzles/solutions/*.cu)
 SANITIZER_RUNTIME = $(shell $(CC) -print-file-name=libasan.so) $(shell $(CC) -print-file-name=libstdc++.so)
 
-.PHONY: all build gpu install notebooks test check sanitize sanitize-gpu lab book bench profile clean
+.PHONY: all build gpu install notebooks test check sanitize sanitize-threads sanitize-gpu lab book bench profile clean
 
 all: build notebooks
 
@@ -67,6 +67,10 @@ sanitize: $(INSTALLED)
 	FGN_SANITIZE=1 $(BIN)/python -m fgn build
 	FGN_SANITIZE=1 ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(SANITIZER_RUNTIME)" \
 		$(BIN)/python -m pytest -n 2 --dist worksteal -m "simulator and not values" tests
+
+# Only the C program of eight threads under ThreadSanitizer, which `make sanitize` runs too.
+sanitize-threads: $(INSTALLED)
+	FGN_SANITIZE=1 $(BIN)/python -m pytest tests/test_threads.py -k sanitizer
 
 # On a GPU: memory errors, races in shared memory, reads of uninitialised memory, misuse of barriers.
 sanitize-gpu: build

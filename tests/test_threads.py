@@ -1,6 +1,7 @@
-"""Eight threads at a time make plain, checked and counted calls, the first ones of their process too.
+"""Eight threads at a time make plain, checked, counted, traced and live calls, the first ones of their
+process too; eight threads of a C program under ThreadSanitizer; interrupts; a child process.
 
-FGN_STRESS_SECONDS=60 makes a stress test of it.
+FGN_STRESS_SECONDS=60 makes a stress test of the first.
 """
 
 import os
@@ -9,12 +10,13 @@ import sys
 
 import pytest
 
-from fgn.native.places import ROOT
+from fgn.native.library import SIMULATOR, find_c_compiler
+from fgn.native.places import ROOT, SOURCES
 
-STRESS = """
+STRESS = r"""
 import sys, threading, time
 import torch, fgn
-from fgn.simulator import check, count
+from fgn.simulator import check, count, trace
 
 end, failures, calls = time.time() + float(sys.argv[1]), [], [0] * 8
 chain, shape = fgn.chains.problem("gemm_groupnorm_hardtanh", (5, 24, 48, 4))
@@ -24,19 +26,59 @@ versions = ["naive", "register_tile", "fused", "one_kernel"]
 def call(version):
     return fgn.chain_forward(chain, x, parameters, version)
 
-def work(number):
-    version = versions[number % 4]
+live = fgn.kernel('''
+__global__ void scale(float *y, const float *x, float a, int n) {
+    __shared__ float part[32];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    part[threadIdx.x] = i < n ? x[i] : 0.0f;
+    __syncthreads();
+    if (i < n)
+        y[i] = a * part[threadIdx.x];
+}''')
+
+pointer = fgn.kernel("__global__ void pointer(long long place) { *(volatile int *)place = 1; }")
+
+def scaled(number, n=100, **how):
+    y = torch.zeros(100)
+    live[4, 32](y, torch.arange(100.0), float(number), n, **how)
+    assert torch.equal(y, number * torch.arange(100.0))
+
+def fails_as_it_should(number):
     try:
-        expected, loads = call(version), None
-        while time.time() < end or calls[number] < 3:
-            if calls[number] % 3 == 0:
-                assert torch.equal(call(version), expected)
-            elif calls[number] % 3 == 1:
-                check(lambda: call(version))
-            else:
-                table = count(lambda: call(version))
-                assert loads is None or table.equals(loads)
-                loads = table
+        scaled(number, n=101)
+    except fgn.KernelFault as fault:
+        assert fault.kind == "out of bounds" and fault.index == 100, fault
+    else:
+        raise AssertionError("no fault")
+
+def crashes_as_it_should(number):
+    try:
+        pointer[1, 1](number << 4, unchecked=True)
+    except fgn.KernelFault as fault:
+        assert fault.kind == "crash", fault
+    else:
+        raise AssertionError("no crash")
+
+def same(what, kept, value, equal):
+    assert equal(kept.setdefault(what, value), value), what
+
+def work(number):
+    version, kept = versions[number % 4], {}
+    expected = call(version)
+    kinds = [
+        lambda: same("y", kept, call(version), torch.equal),
+        lambda: check(lambda: call(version)),
+        lambda: same("counts", kept, count(lambda: call(version)), lambda a, b: a.equals(b)),
+        lambda: scaled(number, unchecked=True),
+        lambda: scaled(number),
+        lambda: fails_as_it_should(number),
+        lambda: crashes_as_it_should(number),
+        lambda: same("trace", kept, len(trace.record(lambda: scaled(number)).events), int.__eq__),
+        lambda: same("live counts", kept, count(lambda: scaled(number)), lambda a, b: a.equals(b)),
+    ]
+    try:
+        while time.time() < end or calls[number] < len(kinds):
+            kinds[(calls[number] + number) % len(kinds)]()
             calls[number] += 1
     except BaseException as error:
         failures.append(repr(error))
@@ -69,7 +111,70 @@ def output_of(script: str, *arguments) -> str:
 
 def test_eight_threads():
     failures, _, fewest = output_of(STRESS, os.environ.get("FGN_STRESS_SECONDS", 2)).rpartition(" ")
-    assert failures == "[]" and int(fewest) >= 3
+    assert failures == "[]" and int(fewest) >= 9
+
+
+@pytest.mark.simulator
+def test_threads_of_a_c_program_under_thread_sanitizer(tmp_path):
+    """The kernels are as they are in the library: fgn.check looks for races of theirs."""
+    if os.environ.get("FGN_SANITIZE") != "1":
+        pytest.skip("`make sanitize-threads` and `make sanitize` run it")
+    compiler = [find_c_compiler(), "-fsanitize=thread", "-std=gnu11", "-O1", "-g", "-fno-strict-aliasing"]
+    program, environment = tmp_path / "threads", dict(os.environ) | {"FGN_SIM_THREADS": "3"}
+    environment.pop("LD_PRELOAD", None)  # the runtime of another sanitizer
+
+    def said(*command, text="") -> str:
+        command = [*map(str, command)]
+        result = subprocess.run(command, env=environment, input=text, capture_output=True, text=True)
+        return result.stdout + result.stderr
+
+    hello = '#include <stdio.h>\nint main(void) { return puts("works") < 0; }'
+    said(*compiler, "-x", "c", "-", "-o", program, text=hello)
+    if not program.exists() or said(program) != "works\n":
+        pytest.skip("this compiler has no ThreadSanitizer that works here")
+    objects = dict(zip(SIMULATOR.source_files(), SIMULATOR.objects(), strict=True))
+    kernels = [object for source, object in objects.items() if source.suffix == ".cu"]
+    sources = [source for source in objects if source.suffix == ".c"]
+    parts = (f"-I{SOURCES}", "-fwrapv", ROOT / "tests" / "sim" / "threads.c", *sources, *kernels)
+    assert said(*compiler, *parts, "-o", program, "-lm", "-pthread") == ""
+    assert said(program) == "done\n"
+
+
+INTERRUPTED = '''
+import signal, threading, time, torch, fgn
+forever = fgn.kernel("""__global__ void forever(int *runs, int *go_on) {
+    *(volatile int *)runs = 1;
+    while (*(volatile int *)go_on) ;
+}""")
+runs, go_on = torch.zeros(1, dtype=torch.int32), torch.ones(1, dtype=torch.int32)
+failures = []
+
+def launch():
+    try:
+        forever[1, 1](runs, go_on, unchecked=True)
+    except BaseException as error:
+        failures.append(repr(error))
+
+x, weight = torch.randn(20, 16), torch.randn(24, 16)
+expected = fgn.linear(x, weight)
+other = threading.Thread(target=launch)
+other.start()
+while not runs[0] and other.is_alive():
+    time.sleep(0.01)
+try:
+    threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT)).start()
+    fgn.linear(x, weight)  # waits for its turn
+    print("not interrupted")
+except KeyboardInterrupt:
+    print("interrupted", other.is_alive())
+go_on[0] = 0
+other.join()
+print(failures, torch.equal(fgn.linear(x, weight), expected))
+'''
+
+
+def test_an_interrupt_ends_the_wait_for_another_threads_launch_and_not_that_launch():
+    assert output_of(INTERRUPTED) == "interrupted True\n[] True"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork()")

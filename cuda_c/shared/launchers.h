@@ -48,7 +48,7 @@
     static cudaError_t launch_##kernel(dim3 grid, dim3 block, size_t dynamic_shared_bytes,                   \
                                        cudaStream_t stream, parameter, args_type args) {                     \
         (void)stream, (void)with;                                                                            \
-        return sim_launch_clusters(#kernel, __FILE__, enter_##kernel, &args, grid, block,                    \
+        return sim_launch_clusters(#kernel, __FILE__, enter_##kernel, &args, sizeof args, grid, block,       \
                                    dynamic_shared_bytes, cluster);                                           \
     }
 

@@ -13,7 +13,11 @@
 static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE};
 enum { SIGNALS = sizeof signals / sizeof *signals };
 
-static struct sigaction program_actions[SIGNALS];
+/* The simulator is in a process twice, plain and counted, and both run launches at a time. So the action that
+ * is there before ours may be the other one's: it is called, and ours stays below the other one's where that
+ * came later. */
+static struct sigaction actions_before[SIGNALS];
+static bool is_installed[SIGNALS];
 static unsigned depth;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -47,28 +51,49 @@ static void report(int number, uintptr_t address, uintptr_t pc) {
 static void handle(int number, siginfo_t *info, void *context) {
     if (sim_worker && sim_worker->fiber && sim_worker->fiber != &sim_worker->home)
         report(number, (uintptr_t)info->si_addr, instruction_of(context));
-    /* Not a kernel's: the instruction runs again, with the program's own action. */
-    for (int i = 0; i < SIGNALS; i++)
-        if (signals[i] == number)
-            sigaction(number, &program_actions[i], NULL);
+    /* Not a kernel's. By default the instruction runs again, and ends the process. */
+    for (int i = 0; i < SIGNALS; i++) {
+        const struct sigaction *before = &actions_before[i];
+        if (signals[i] != number)
+            continue;
+        if (before->sa_flags & SA_SIGINFO)
+            before->sa_sigaction(number, info, context);
+        else if (before->sa_handler == SIG_DFL || before->sa_handler == SIG_IGN)
+            sigaction(number, before, NULL);
+        else
+            before->sa_handler(number);
+    }
+}
+
+static void install(int i) {
+    struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    sigemptyset(&action.sa_mask);
+    if (!is_installed[i])
+        is_installed[i] = sigaction(signals[i], &action, &actions_before[i]) == 0;
+}
+
+static void take_back(int i) {
+    struct sigaction latest;
+    if (!is_installed[i] || sigaction(signals[i], &actions_before[i], &latest) != 0)
+        return;
+    is_installed[i] = !(latest.sa_flags & SA_SIGINFO) || latest.sa_sigaction != handle;
+    if (is_installed[i])
+        sigaction(signals[i], &latest, NULL);
 }
 
 void sim_catch_crashes(void) {
     pthread_mutex_lock(&mutex);
-    if (depth++ == 0) {
-        struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
-        sigemptyset(&action.sa_mask);
-        for (int i = 0; i < SIGNALS; i++)
-            sigaction(signals[i], &action, &program_actions[i]);
-    }
+    for (int i = 0; depth == 0 && i < SIGNALS; i++)
+        install(i);
+    depth++;
     pthread_mutex_unlock(&mutex);
 }
 
 void sim_release_crashes(void) {
     pthread_mutex_lock(&mutex);
-    if (--depth == 0)
-        for (int i = 0; i < SIGNALS; i++)
-            sigaction(signals[i], &program_actions[i], NULL);
+    depth--;
+    for (int i = 0; depth == 0 && i < SIGNALS; i++)
+        take_back(i);
     pthread_mutex_unlock(&mutex);
 }
 

@@ -262,5 +262,6 @@ static inline cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFunc
     __attribute__((unused)) static cudaError_t launch_##kernel(                                              \
         dim3 grid, dim3 block, size_t dynamic_shared_bytes, cudaStream_t stream, arguments_type arguments) { \
         (void)stream;                                                                                        \
-        return sim_launch(#kernel, __FILE__, enter_##kernel, &arguments, grid, block, dynamic_shared_bytes); \
+        return sim_launch(#kernel, __FILE__, enter_##kernel, &arguments, sizeof arguments, grid, block,      \
+                          dynamic_shared_bytes);                                                             \
     }

@@ -3,7 +3,6 @@
 #include "crash.h"
 #include "machine.h"
 #include "watch.h"
-#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 #ifdef __linux__
@@ -12,14 +11,12 @@
 
 struct sim_launch sim_launch_now;
 
-static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
 static _Thread_local sim_report last_report;
 
 /* ---- OS threads ---- */
 
-static atomic_int threads_set; /* 0: not set */
+static atomic_int threads_set;                /* 0: not set */
+static _Thread_local int threads_of_launches; /* that this OS thread makes; 0: as many as those of others */
 
 static int threads_by_default(void) {
     const char *wanted = getenv("FGN_SIM_THREADS");
@@ -38,8 +35,12 @@ void sim_set_threads(int threads) {
     atomic_store(&threads_set, threads > 0 ? threads : 0);
 }
 
+void sim_set_own_threads(int threads) {
+    threads_of_launches = threads > 0 ? threads : 0;
+}
+
 int sim_get_threads(void) {
-    int threads = atomic_load(&threads_set);
+    int threads = threads_of_launches > 0 ? threads_of_launches : atomic_load(&threads_set);
     return threads > 0 ? threads : threads_by_default();
 }
 
@@ -103,10 +104,10 @@ static cudaError_t run(struct sim_launch *launch) {
     launch->blocks = (uint64_t)launch->grid.x * launch->grid.y * launch->grid.z;
     if (workers > launch->blocks)
         workers = (unsigned)launch->blocks;
+    launch->workers = workers;
     launch->blocks_at_a_time = blocks_at_a_time(launch->blocks, workers);
     launch->blocks_at_a_time =
         (launch->blocks_at_a_time + launch->cluster - 1) / launch->cluster * launch->cluster;
-    atomic_store(&sim_stopping, false);
     sim_catch_crashes();
     if (watch_launch_begins(launch))
         sim_run_all_blocks(workers);
@@ -121,32 +122,29 @@ static cudaError_t run(struct sim_launch *launch) {
                                                       : cudaErrorLaunchFailure;
 }
 
-/* A fork may have left the mutex to a thread that the child does not have. */
-static void start_anew_in_child(void) {
-    pthread_mutex_init(&one_at_a_time, NULL);
-}
-
-static void set_up(void) {
-    pthread_atfork(NULL, NULL, start_anew_in_child);
-}
-
 cudaError_t sim_launch(const char *kernel, const char *file, void (*enter)(const void *),
-                       const void *arguments, dim3 grid, dim3 block,
+                       const void *arguments, unsigned long long argument_bytes, dim3 grid, dim3 block,
                        unsigned long long dynamic_shared_bytes) {
-    return sim_launch_clusters(kernel, file, enter, arguments, grid, block, dynamic_shared_bytes, 1);
+    return sim_launch_clusters(kernel, file, enter, arguments, argument_bytes, grid, block,
+                               dynamic_shared_bytes, 1);
 }
 
 cudaError_t sim_launch_clusters(const char *kernel, const char *file, void (*enter)(const void *),
-                                const void *arguments, dim3 grid, dim3 block,
-                                unsigned long long dynamic_shared_bytes, unsigned cluster) {
+                                const void *arguments, unsigned long long argument_bytes, dim3 grid,
+                                dim3 block, unsigned long long dynamic_shared_bytes, unsigned cluster) {
     static uint64_t launches;
-    pthread_once(&once, set_up);
-    pthread_mutex_lock(&one_at_a_time);
+    if (!sim_lock_launches()) {
+        last_report = (sim_report){.kind = SIM_INTERRUPTED, .kernel = kernel, .file = file};
+        snprintf(last_report.message, sizeof last_report.message,
+                 "interrupted in %s: stopped while it waited for another launch to end", kernel);
+        return sim_set_last_error(cudaErrorLaunchFailure);
+    }
     struct sim_launch *launch = &sim_launch_now;
     *launch = (struct sim_launch){.kernel = kernel,
                                   .file = file,
                                   .enter = enter,
                                   .arguments = arguments,
+                                  .argument_bytes = argument_bytes,
                                   .grid = grid,
                                   .block = block,
                                   .dynamic_shared_bytes = dynamic_shared_bytes,
@@ -156,14 +154,10 @@ cudaError_t sim_launch_clusters(const char *kernel, const char *file, void (*ent
     if (error == cudaSuccess)
         error = run(launch);
     last_report = launch->report;
-    pthread_mutex_unlock(&one_at_a_time);
+    sim_unlock_launches();
     return sim_set_last_error(error);
 }
 
 const sim_report *sim_last_report(void) {
     return &last_report;
-}
-
-void sim_interrupt(void) {
-    atomic_store(&sim_stopping, true);
 }

@@ -128,10 +128,12 @@ struct sim_launch {
     const char *file;
     void (*enter)(const void *);
     const void *arguments;
+    unsigned long long argument_bytes;
     dim3 grid;
     dim3 block;
     size_t dynamic_shared_bytes;
     unsigned cluster; /* blocks of a cluster, which follow each other along x */
+    unsigned workers; /* OS threads that run its blocks */
     uint64_t number;  /* counts launches */
     uint64_t blocks;
     uint64_t blocks_at_a_time;
@@ -169,6 +171,12 @@ extern atomic_bool sim_stopping;
 static inline bool sim_is_stopping(void) {
     return atomic_load_explicit(&sim_stopping, memory_order_relaxed);
 }
+
+/* lock.c: one launch at a time */
+bool sim_lock_launches(void); /* false: this OS thread was interrupted while it waited */
+void sim_unlock_launches(void);
+void sim_expect_interrupts(bool expect); /* of this OS thread; forgets those that it has had */
+void sim_interrupt_this_thread(void);    /* its launch, or its wait for the lock; for signal handlers */
 
 /* worker.c */
 void sim_run_all_blocks(unsigned workers);  /* of sim_launch_now */

@@ -77,20 +77,24 @@ typedef struct sim_report {
 } sim_report;
 
 /* Calls enter(arguments) once for every thread of the grid and returns when all have ended. The
- * arguments are read during the call only. Launches from several OS threads run one after another. */
+ * arguments, so many bytes, are read during the call only. Launches from several OS threads run one after
+ * another. */
 cudaError_t sim_launch(const char *kernel, const char *file, void (*enter)(const void *),
-                       const void *arguments, dim3 grid, dim3 block, unsigned long long dynamic_shared_bytes);
+                       const void *arguments, unsigned long long argument_bytes, dim3 grid, dim3 block,
+                       unsigned long long dynamic_shared_bytes);
 /* The same with clusters of `cluster` blocks that follow each other along x. */
 cudaError_t sim_launch_clusters(const char *kernel, const char *file, void (*enter)(const void *),
-                                const void *arguments, dim3 grid, dim3 block,
-                                unsigned long long dynamic_shared_bytes, unsigned cluster);
+                                const void *arguments, unsigned long long argument_bytes, dim3 grid,
+                                dim3 block, unsigned long long dynamic_shared_bytes, unsigned cluster);
 
 /* The report on this OS thread's last launch; its kind is SIM_NO_REPORT after a success. */
 const sim_report *sim_last_report(void);
 
 /* How many OS threads run blocks. At first FGN_SIM_THREADS of the environment, or else one per CPU;
- * sim_set_threads(0) goes back to that. */
+ * sim_set_threads(0) goes back to that. sim_set_own_threads() is for the launches that the calling OS thread
+ * makes; 0: as many as for all. */
 void sim_set_threads(int threads);
+void sim_set_own_threads(int threads);
 int sim_get_threads(void);
 
 /* Stops the launch that is running, which then fails with SIM_INTERRUPTED; does nothing between

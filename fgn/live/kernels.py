@@ -152,7 +152,8 @@ def _shared_bytes(given) -> int:
 
 
 def _in_memory(values: Sequence[bytes]):
-    """The arguments as a kernel is launched with them: pointers to values, all in one piece of memory."""
+    """The arguments as a kernel is launched with them: pointers to values, all in one piece of memory; how
+    many bytes that is; and what keeps it."""
     place, places = 8 * len(values), []
     for value in values:
         # As far apart as the strictest alignment asks for.
@@ -167,7 +168,7 @@ def _in_memory(values: Sequence[bytes]):
     for index, (value, offset) in enumerate(zip(values, places, strict=True)):
         pointers[index] = ffi().cast("void *", start + offset)
         ffi().memmove(pointers[index], value, len(value))
-    return pointers, memory
+    return pointers, place, memory
 
 
 def _device_of(arguments: Iterable) -> torch.device:
@@ -332,9 +333,9 @@ class Kernel:
                 if isinstance(error, (BuildError, MissingToolError)):
                     raise
                 raise type(error)(f"{self.name}: {error}") from None
-            pointers, _memory = _in_memory(values)
+            pointers, size, _memory = _in_memory(values)
             if device.type == "cpu":
-                self._simulate(loaded, entry, pointers, *sizes, shared_bytes, given.tensors)
+                self._simulate(loaded, entry, pointers, size, *sizes, shared_bytes, given.tensors)
                 return
         with torch.cuda.device(device):
             stream = ffi().cast("void *", torch.cuda.current_stream(device).cuda_stream)
@@ -351,7 +352,9 @@ class Kernel:
             return Instance(signature, _template_text(signature, template))
         return Instance(signature, _deduced_template(signature, arguments) if signature.template else "")
 
-    def _simulate(self, loaded: Loaded, entry: Entry, pointers, grid, block, shared_bytes: int, tensors):
+    def _simulate(
+        self, loaded: Loaded, entry: Entry, pointers, size: int, grid, block, shared_bytes, tensors
+    ):
         __tracebackhide__ = True
         library = for_device("cpu").load()
         # Reports keep pointing to the name and the file, so they live as long as the kernel.
@@ -360,7 +363,7 @@ class Kernel:
         try:
             with interruptible(library), self._program.symbols.during(loaded):
                 error = library.sim_launch(
-                    self._c_name, self._c_file, entry.function, pointers, grid, block, shared_bytes
+                    self._c_name, self._c_file, entry.function, pointers, size, grid, block, shared_bytes
                 )
             if error != 0:
                 raise fault(library)

@@ -525,14 +525,14 @@ def recording(
 
 @contextmanager
 def one_block_at_a_time() -> Iterator[None]:
-    """In this context one OS thread runs the blocks of the simulator that counts and checks, in their order:
+    """In this context one OS thread runs the blocks of what this thread counts and checks, in their order:
     of several faults that a kernel has, the same one is told each time."""
     library = COUNTED_SIMULATOR.load()
-    library.sim_set_threads(1)
+    library.sim_set_own_threads(1)
     try:
         yield
     finally:
-        library.sim_set_threads(0)
+        library.sim_set_own_threads(0)
 
 
 @contextmanager

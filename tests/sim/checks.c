@@ -451,8 +451,8 @@ static void enter_atomics(const void *arguments) {
 static void atomics_from_all_blocks(void) {
     enum { BLOCKS = 70, THREADS = 128, N = BLOCKS * THREADS };
     struct totals totals = {.cleared = -1}, *pointer = &totals;
-    EXPECT(sim_launch("atomics", __FILE__, enter_atomics, &pointer, one(BLOCKS), one(THREADS), 0) ==
-           cudaSuccess);
+    EXPECT(sim_launch("atomics", __FILE__, enter_atomics, &pointer, sizeof pointer, one(BLOCKS), one(THREADS),
+                      0) == cudaSuccess);
     int sum = 0, sum_of_blocks = 0;
     for (int i = 0; i < N; i++) {
         sum += i % 5 - 2;

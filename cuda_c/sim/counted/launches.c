@@ -161,7 +161,7 @@ bool watch_launch_begins(const struct sim_launch *launch) {
     order_begin_launch(launch);
     launch_number++;
     instruction_count = 0;
-    is_alone = launch->blocks == 1 || sim_get_threads() == 1;
+    is_alone = launch->blocks == 1 || launch->workers == 1;
     return regions_begin_launch(session_counts());
 }
 

@@ -45,9 +45,8 @@ void places_begin_launch(struct recorder *self) {
         add_shared(self, (uintptr_t)self->worker->shared_memory, self->worker->shared_memory_bytes,
                    "dynamic_shared");
     /* The kernel's parameters, which are constant memory on a GPU, wherever the caller has put them. */
-    enum { MOST_PARAMETER_BYTES = 4096 };
     struct place parameters = {.begin = (uintptr_t)sim_launch_now.arguments, .space = COUNTED_NOTHING};
-    parameters.end = parameters.begin + MOST_PARAMETER_BYTES;
+    parameters.end = parameters.begin + sim_launch_now.argument_bytes;
     add_place(self, &parameters);
 }
 

@@ -207,6 +207,7 @@ void warps_end_launch(struct recorder *first, uint64_t launch, counted_launch *r
 
 /* ---- session.c ---- */
 struct session;
+struct trace;
 extern struct session *session_now;      /* the caller's of the launch that runs */
 struct session *session_of_caller(void); /* NULL: no memory */
 struct counted_gpu {
@@ -215,6 +216,7 @@ struct counted_gpu {
 };
 struct counted_gpu session_gpu(void);
 bool session_counts(void);
+struct trace **session_trace(void); /* the caller's; NULL: no memory */
 bool session_keeps_warps(void);
 unsigned argument_count(void);
 struct place *argument_at(unsigned index);
@@ -247,6 +249,7 @@ void l2_end_launch(struct recorder *first, counted_launch *result);
 void requests_of_warp(struct recorder *recorder, unsigned warp);
 
 /* ---- trace.c ---- */
+void trace_free(struct trace *trace);
 void trace_begin_launch(const struct sim_launch *launch);
 bool trace_begin_block(struct recorder *recorder); /* whether it is traced; then: */
 /* The running thread's access, after it was logged. */

@@ -17,6 +17,7 @@ struct session {
     unsigned launch_capacity;
     sim_report warnings[MOST_WARNINGS];
     unsigned warning_count;
+    struct trace *trace; /* NULL: none was ever asked for */
 };
 
 struct session *session_now;
@@ -28,6 +29,7 @@ static void free_session(void *memory) {
     own_session = memory;
     counted_clear();
     free(own_session->launches);
+    trace_free(own_session->trace);
     free(own_session);
     own_session = NULL;
 }
@@ -43,6 +45,11 @@ struct session *session_of_caller(void) {
         pthread_setspecific(key, own_session);
     }
     return own_session;
+}
+
+struct trace **session_trace(void) {
+    struct session *self = session_of_caller();
+    return self ? &self->trace : NULL;
 }
 
 /* ---- What the caller says ---- */

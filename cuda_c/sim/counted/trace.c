@@ -5,7 +5,8 @@
  * once, in a queue of its thread, and a request takes the values of its lanes from the front of their queues.
  * A store is announced before it happens: its value is read when the same OS thread does anything else.
  *
- * Only one block is traced, so one OS thread writes here at a time. */
+ * Each OS thread that makes launches has a trace of its own. Only one block of a launch is traced, so one OS
+ * thread writes here at a time. */
 #include "../watch.h"
 #include "recorder.h"
 #include <stdlib.h>
@@ -17,7 +18,7 @@ struct values {
     uint64_t value[LOG_ENTRIES];
 };
 
-static struct {
+struct trace {
     bool is_on;
     unsigned launches_before; /* that begin before the one to trace */
     bool is_this_launch;
@@ -31,51 +32,81 @@ static struct {
     const void *stored; /* by the latest access, a store; NULL: its value is noted already */
     unsigned stored_bytes;
     uint64_t *stored_value; /* where it belongs */
-} trace;
+};
+
+/* Of the launch that runs; NULL where it is not traced. */
+static struct trace *now;
+
+static void forget(struct trace *trace) {
+    free(trace->events);
+    free(trace->values);
+    memset(trace, 0, sizeof *trace);
+}
+
+void trace_free(struct trace *trace) {
+    if (trace)
+        forget(trace);
+    free(trace);
+}
+
+static struct trace *trace_of_caller(void) {
+    struct trace **trace = session_trace();
+    if (trace && !*trace)
+        *trace = calloc(1, sizeof **trace);
+    return trace ? *trace : NULL;
+}
 
 int counted_trace(unsigned launch, unsigned long long block, unsigned long long most_events) {
-    free(trace.events);
-    free(trace.values);
-    memset(&trace, 0, sizeof trace);
+    struct trace *self = trace_of_caller();
+    if (!self)
+        return 0;
+    forget(self);
     if (most_events == 0)
         return 1;
-    trace.launches_before = launch + 1;
-    trace.block = block;
-    trace.most = most_events;
-    trace.events = malloc(most_events * sizeof *trace.events);
-    trace.values = calloc(SIM_MAX_BLOCK_THREADS, sizeof *trace.values);
-    trace.is_on = trace.events && trace.values;
-    return trace.is_on;
+    self->launches_before = launch + 1;
+    self->block = block;
+    self->most = most_events;
+    self->events = malloc(most_events * sizeof *self->events);
+    self->values = calloc(SIM_MAX_BLOCK_THREADS, sizeof *self->values);
+    self->is_on = self->events && self->values;
+    return self->is_on;
 }
 
 unsigned long long counted_event_count(void) {
-    return trace.count;
+    struct trace *self = trace_of_caller();
+    return self ? self->count : 0;
 }
 
 unsigned long long counted_events_missed(void) {
-    return trace.missed;
+    struct trace *self = trace_of_caller();
+    return self ? self->missed : 0;
 }
 
 const counted_event *counted_event_at(unsigned long long index) {
-    return index < trace.count ? &trace.events[index] : NULL;
+    struct trace *self = trace_of_caller();
+    return self && index < self->count ? &self->events[index] : NULL;
 }
 
 const counted_place *counted_place_at(unsigned index) {
-    return index < trace.place_count ? &trace.places[index] : NULL;
+    struct trace *self = trace_of_caller();
+    return self && index < self->place_count ? &self->places[index] : NULL;
 }
 
 dim3 counted_traced_block(void) {
-    return trace.block_size;
+    struct trace *self = trace_of_caller();
+    return self ? self->block_size : (dim3){0, 0, 0};
 }
 
 void trace_begin_launch(const struct sim_launch *launch) {
-    trace.is_this_launch = trace.is_on && trace.launches_before > 0 && --trace.launches_before == 0;
-    if (trace.is_this_launch)
-        trace.block_size = launch->block;
+    struct trace **of_caller = session_trace(), *self = of_caller ? *of_caller : NULL;
+    bool is_this_launch = self && self->is_on && self->launches_before > 0 && --self->launches_before == 0;
+    now = is_this_launch ? self : NULL;
+    if (now)
+        now->block_size = launch->block;
 }
 
 bool trace_begin_block(struct recorder *self) {
-    return trace.is_this_launch && trace.block == self->block_number - 1;
+    return now && now->block == self->block_number - 1;
 }
 
 static uint64_t value_at(const void *memory, unsigned bytes) {
@@ -85,14 +116,14 @@ static uint64_t value_at(const void *memory, unsigned bytes) {
 }
 
 void trace_settle(void) {
-    if (trace.stored)
-        *trace.stored_value = value_at(trace.stored, trace.stored_bytes);
-    trace.stored = NULL;
+    if (now->stored)
+        *now->stored_value = value_at(now->stored, now->stored_bytes);
+    now->stored = NULL;
 }
 
 void trace_access(struct recorder *self, uintptr_t address, unsigned bytes, counted_operation operation) {
     trace_settle();
-    struct values *values = &trace.values[self->thread];
+    struct values *values = &now->values[self->thread];
     if (values->owed > 0) {
         values->owed--;
         return;
@@ -100,28 +131,28 @@ void trace_access(struct recorder *self, uintptr_t address, unsigned bytes, coun
     uint64_t *value = &values->value[(values->first + values->count++) % LOG_ENTRIES];
     *value = value_at((const void *)address, bytes);
     if (operation != COUNTED_LOAD) {
-        trace.stored = (const void *)address;
-        trace.stored_bytes = bytes;
-        trace.stored_value = value;
+        now->stored = (const void *)address;
+        now->stored_bytes = bytes;
+        now->stored_value = value;
     }
 }
 
 static counted_event *new_event(counted_event_kind kind, unsigned warp, unsigned lanes) {
-    if (trace.count == trace.most) {
-        trace.missed++;
+    if (now->count == now->most) {
+        now->missed++;
         return NULL;
     }
-    counted_event *event = &trace.events[trace.count++];
+    counted_event *event = &now->events[now->count++];
     *event = (counted_event){.kind = kind, .warp = warp, .lanes = lanes};
     return event;
 }
 
 static unsigned number_of_place(const struct place *place) {
     unsigned number = 0;
-    while (number < trace.place_count && trace.places[number].begin != place->begin)
+    while (number < now->place_count && now->places[number].begin != place->begin)
         number++;
-    if (number == trace.place_count && number < MOST_PLACES) {
-        counted_place *copy = &trace.places[trace.place_count++];
+    if (number == now->place_count && number < MOST_PLACES) {
+        counted_place *copy = &now->places[now->place_count++];
         copy->begin = place->begin;
         copy->bytes = place->end - place->begin;
         copy->element_bytes = place->element_bytes;
@@ -143,7 +174,7 @@ void trace_request(unsigned warp, const struct site *site, const uintptr_t *addr
     }
     for (unsigned left = lanes; left; left &= left - 1) {
         unsigned lane = (unsigned)__builtin_ctz(left);
-        struct values *values = &trace.values[warp * SIM_WARP_THREADS + lane];
+        struct values *values = &now->values[warp * SIM_WARP_THREADS + lane];
         if (event)
             event->address[lane] = addresses[lane];
         if (values->count == 0) {
@@ -154,8 +185,8 @@ void trace_request(unsigned warp, const struct site *site, const uintptr_t *addr
             event->known |= 1u << lane;
             event->value[lane] = values->value[values->first];
         }
-        if (trace.stored && trace.stored_value == &values->value[values->first])
-            trace.stored = NULL;
+        if (now->stored && now->stored_value == &values->value[values->first])
+            now->stored = NULL;
         values->first = (values->first + 1) % LOG_ENTRIES;
         values->count--;
     }
