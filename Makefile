@@ -4,6 +4,7 @@
 # make test    formatting, lint, tests, notebooks, tests under AddressSanitizer and UndefinedBehaviorSanitizer:
 #              ten minutes on two cores
 # make lab     the notebooks, to play with
+# make browser the notebooks in JupyterLab and a browser, as a reader has them: needs chromium, minutes
 # make book    the notebooks as a book of static pages, with the outputs that they were saved with
 # make bench   every version beside torch
 # make profile every launch by Nsight Compute, into profiles/<this card>/: about ten minutes on a GPU
@@ -20,7 +21,8 @@ C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/*/*.h cuda_c/*/*.cu cuda_c/si
 	tests/sim/*.c tests/agreement/*.cu tests/faults/*.cu examples/*.c examples/*.cpp fgn/puzzles/solutions/*.cu)
 SANITIZER_RUNTIME = $(shell $(CC) -print-file-name=libasan.so) $(shell $(CC) -print-file-name=libstdc++.so)
 
-.PHONY: all build gpu install notebooks test check sanitize sanitize-threads sanitize-gpu lab book bench profile clean
+.PHONY: all build gpu install notebooks test check sanitize sanitize-threads sanitize-gpu lab browser book bench profile \
+	clean
 
 all: build notebooks
 
@@ -81,6 +83,9 @@ sanitize-gpu: build
 
 lab: build
 	$(BIN)/python tools/lab.py
+
+browser: build
+	FGN_BROWSER=all $(BIN)/python -m pytest -rs tests/test_browser.py
 
 book: $(INSTALLED)
 	$(BIN)/python tools/book.py

@@ -1,8 +1,12 @@
-"""A reader's first minutes, in JupyterLab and a browser: run all cells, see a race, move a slider, make a
-guess, stop a kernel that never ends. Needs FGN_BROWSER=1 and chromium (apt-get install chromium)."""
+"""What a reader does, in JupyterLab and a browser: opens a notebook, runs all cells, drags the sliders, makes
+a guess, solves a puzzle, stops a kernel that never ends. Needs chromium (apt-get install chromium).
+
+`make browser` runs it, with all notebooks of the course; FGN_BROWSER=1 in the environment of pytest without
+the ones that take minutes. `make test` leaves it out: on two cores that ten other programs used as well, one
+of the tests was seen to fail.
+"""
 
 import contextlib
-import json
 import os
 import shutil
 import socket
@@ -15,24 +19,32 @@ import nbformat
 import pytest
 
 from fgn.native.places import ROOT
+from fgn.puzzles.catalogue import TASKS
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
-# On a machine that is busy with other work, JupyterLab was seen to drop "Run All Cells", or to show a dialog,
-# while it still connected to its kernel; so this is asked for, until it is known to be reliable.
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: the notebooks are not tried in a browser"),
-    pytest.mark.skipif(not os.environ.get("FGN_BROWSER"), reason="set FGN_BROWSER=1 to try a browser"),
+    pytest.mark.skipif(
+        not os.environ.get("FGN_BROWSER"), reason="`make browser` tries the notebooks in a browser"
+    ),
 ]
 
-
-SECONDS = 120
+SECONDS = 120  # for what a busy machine does slowly; nothing waits longer than it takes
+sync_api.expect.set_options(timeout=1000 * SECONDS)
+NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
+FIRST = NOTEBOOKS[0]
 FOREVER = """%%cuda
 __global__ void forever(float *y) {
     while (y[threadIdx.x] >= 0.0f)
         y[threadIdx.x] += 1.0f;
 }"""
+STOP = (
+    "import fgn, torch\n%load_ext fgn",
+    FOREVER,
+    "print('it', 'runs')\nforever[1, 32](torch.zeros(32))",
+    "print('still', 'alive')",
+)
 
 
 def notebook_of(*cells):
@@ -41,121 +53,201 @@ def notebook_of(*cells):
     return notebook
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    """JupyterLab as `make lab` starts it, on a copy of the first notebook; its address."""
-    folder = tmp_path_factory.mktemp("lab")
-    (folder / "notebooks").mkdir()
-    shutil.copy(ROOT / "notebooks" / "00_first_run.ipynb", folder / "notebooks")
-    stop = notebook_of(
-        "import fgn, torch\n%load_ext fgn",
-        FOREVER,
-        "forever[1, 32](torch.zeros(32))",
-        "print('still', 'alive')",
-    )
-    nbformat.write(stop, folder / "notebooks" / "stop.ipynb")
-    # All cells are in the page, not only those that are in view.
-    settings = folder / "settings" / "@jupyterlab" / "notebook-extension" / "tracker.jupyterlab-settings"
-    settings.parent.mkdir(parents=True)
-    settings.write_text(json.dumps({"windowingMode": "none"}))
+def free_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return free.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """JupyterLab as `make lab` starts it, on copies of the notebooks; its address."""
+    folder = tmp_path_factory.mktemp("lab")
+    shutil.copytree(
+        ROOT / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns(".ipynb_checkpoints")
+    )
+    nbformat.write(notebook_of(*STOP), folder / "notebooks" / "stop.ipynb")
+    address = f"http://127.0.0.1:{free_port()}"
     environment = os.environ | {
         "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
         "JUPYTER_DATA_DIR": str(folder / "data"),
         "JUPYTER_CONFIG_DIR": str(folder / "config"),
         "FGN_GUESSES": str(folder / "guesses.json"),
+        "FGN_PUZZLES": str(folder / "puzzles.json"),
     }
+    # All cells are in the page, not only those that are in view.
+    settings = folder / "settings" / "@jupyterlab" / "notebook-extension" / "tracker.jupyterlab-settings"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('{"windowingMode": "none"}')
     options = [
         "--no-browser",
-        f"--port={port}",
+        f"--port={address.rpartition(':')[2]}",
         "--IdentityProvider.token=",
         f"--ServerApp.root_dir={folder}",
+        "--LabApp.expose_app_in_browser=True",
     ]
     command = [sys.executable, str(ROOT / "tools" / "lab.py"), *options]
     with (folder / "log").open("w") as log:
         server = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
-    address = f"http://127.0.0.1:{port}"
-    for _ in range(SECONDS):
-        try:
-            urllib.request.urlopen(f"{address}/api").read()
-            break
-        except OSError:
-            assert server.poll() is None, (folder / "log").read_text()
+    try:
+        end = time.monotonic() + SECONDS
+        while True:
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"{address}/api").read()
+                break
+            assert server.poll() is None and time.monotonic() < end, (folder / "log").read_text()
             time.sleep(0.5)
-    yield address
-    server.terminate()
-    server.wait(20)
+        yield address
+    finally:
+        server.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.wait(20)
+        server.kill()
 
 
-@pytest.fixture
-def page(lab):
+@pytest.fixture(scope="module")
+def browser():
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1366, "height": 768})
-        page.set_default_timeout(1000 * SECONDS)
-        yield page
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"], timeout=1000 * SECONDS
+        )
+        yield browser
         browser.close()
 
 
-def open_notebook(page, lab, name):
-    page.goto(f"{lab}/lab/workspaces/test/tree/notebooks/{name}?reset")
-    page.wait_for_selector(".jp-Notebook .jp-CodeCell")
-    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']")  # the kernel is there
-    page.wait_for_timeout(8000)  # idle is also what JupyterLab says before it is connected
+@pytest.fixture
+def page(browser):
+    page = browser.new_page(viewport={"width": 1366, "height": 768})
+    page.set_default_timeout(1000 * SECONDS)
+    yield page
+    page.close()
+
+
+# What JupyterLab itself knows. A page looks ready before it is: "Run All Cells" is lost where the kernel is
+# not connected yet.
+CONNECTED = """() => {
+    const panel = window.jupyterapp?.shell.currentWidget, session = panel?.sessionContext;
+    const isConnected = session?.session?.kernel?.connectionStatus === 'connected';
+    return Boolean(panel?.content?.widgets?.length && session.isReady && isConnected);
+}"""
+IDLE = """() => {
+    const panel = jupyterapp.shell.currentWidget, {kernel} = panel.sessionContext.session;
+    const waits = cell => cell.inputArea?.promptNode?.textContent.includes('*');
+    return kernel.status === 'idle' && !panel.content.widgets.some(waits);
+}"""
+# The errors that cells show, by their names.
+ERRORS = """() => jupyterapp.shell.currentWidget.content.widgets
+    .flatMap(cell => cell.model.outputs?.toJSON() ?? [])
+    .filter(output => output.output_type === 'error').map(output => output.ename)"""
+
+
+@contextlib.contextmanager
+def opened(page, lab, name):
+    page.goto(f"{lab}/lab/tree/notebooks/{name}?reset")
+    page.wait_for_function(CONNECTED)
+    try:
+        yield
+    finally:
+        page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+
+
+def command(page, name):
+    """Starts one of JupyterLab's commands, as its menu would."""
+    page.evaluate("name => { jupyterapp.commands.execute(name); }", name)
+
+
+def cell(page, number):
+    return page.locator(".jp-Cell").nth(number)
 
 
 def run_all(page):
-    """Run All Cells; again, if JupyterLab dropped it because it still connected to the kernel."""
-    running = page.locator(".jp-CodeCell .jp-InputPrompt", has_text="[*]")
-    for _ in range(10):
-        page.get_by_role("menuitem", name="Run", exact=True).click()
-        page.get_by_text("Run All Cells", exact=True).click()
-        with contextlib.suppress(AssertionError):
-            sync_api.expect(running).not_to_have_count(0, timeout=3000)
-            return running
-    raise AssertionError("no cell runs")
+    """Runs all cells, and waits until they have run. No cell fails."""
+    page.evaluate("() => jupyterapp.commands.execute('notebook:run-all-cells')")
+    page.wait_for_function(IDLE)
+    assert page.evaluate(ERRORS) == []
 
 
-def test_the_first_notebook(page, lab):
-    open_notebook(page, lab, "00_first_run.ipynb")
-    # Nothing is told before it has run: the answers are folded.
-    assert not page.locator("details[open]").count()
-    sync_api.expect(run_all(page)).to_have_count(0, timeout=1000 * SECONDS)
-    assert page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
-    sync_api.expect(page.locator(".jp-OutputArea", has_text="race in row_sum").first).to_be_visible()
-
-    slider = page.locator("input.fgn-step").first
+def drag(page, slider):
+    """Drags a slider from one end to the other, as a hand would."""
     slider.scroll_into_view_if_needed()
-    words = page.locator(".fgn-player output").first
-    last = words.inner_text()
     box = slider.bounding_box()
     middle = box["y"] + box["height"] / 2
-    page.mouse.move(box["x"] + box["width"] - 8, middle)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 2, middle, steps=5)
-    page.mouse.up()
-    assert words.inner_text().startswith("step 1 of") and words.inner_text() != last
-
-    told = page.locator(".jp-OutputArea", has_text="of 3 points")
-    assert told.count() == 0
-    field = page.get_by_placeholder("a number")
-    field.scroll_into_view_if_needed()
-    field.fill("32")
-    page.get_by_text("That is my guess").click()
-    sync_api.expect(told.first).to_contain_text("3 of 3 points")
+    for start, end in ((box["width"] - 8, 2), (8, box["width"] - 2)):
+        page.mouse.move(box["x"] + start, middle)
+        page.mouse.down()
+        page.mouse.move(box["x"] + end, middle, steps=4)
+        page.mouse.up()
 
 
-def test_stop_ends_a_kernel_that_never_ends(page, lab):
-    open_notebook(page, lab, "stop.ipynb")
-    run_all(page)
-    prompts = page.locator(".jp-CodeCell .jp-InputPrompt")
-    sync_api.expect(prompts.nth(1)).to_have_text("[2]:", timeout=1000 * SECONDS)
-    time.sleep(2)  # the kernel runs
-    page.get_by_role("menuitem", name="Kernel", exact=True).click()
-    page.get_by_text("Interrupt Kernel", exact=True).click()
-    sync_api.expect(page.locator("[data-mime-type='application/vnd.jupyter.error']").first).to_be_visible()
-    page.locator(".jp-CodeCell").nth(3).click()
-    page.keyboard.press("Shift+Enter")
-    sync_api.expect(page.locator(".jp-OutputArea", has_text="still alive").first).to_be_visible()
+def drag_every_slider(page):
+    """Of the players and of the controls. Returns how many there are."""
+    players = page.locator(".fgn-player")
+    for number in range(players.count()):
+        player = players.nth(number)
+        drag(page, player.locator("input.fgn-step"))
+        words = player.locator("output").inner_text()
+        _, _, last = words.rpartition(" of ")
+        assert words == f"step {last} of {last}"
+    controls = page.locator(".jp-OutputArea .noUi-target")
+    for number in range(controls.count()):
+        drag(page, controls.nth(number))
+    page.wait_for_function(IDLE)
+    assert page.evaluate(ERRORS) == []
+    return players.count() + controls.count()
+
+
+def test_run_all_catch_a_race_drag_a_slider_make_a_guess(page, lab):
+    with opened(page, lab, FIRST):
+        assert not page.locator("details[open]").count(), "an answer is in view before it has been asked for"
+        run_all(page)
+        sync_api.expect(page.locator(".jp-OutputArea", has_text="race in row_sum").first).to_be_visible()
+        assert drag_every_slider(page) > 0
+        told = page.locator(".jp-OutputArea", has_text="of 3 points")
+        assert told.count() == 0
+        field = page.get_by_placeholder("a number")
+        field.scroll_into_view_if_needed()
+        field.fill("many")
+        page.get_by_text("That is my guess").click()
+        sync_api.expect(page.get_by_text("expected a number, got 'many'")).to_be_visible()
+        field.fill("32")
+        page.get_by_text("That is my guess").click()
+        sync_api.expect(told.first).to_contain_text("3 of 3 points")
+
+
+def test_solve_a_puzzle(page, lab):
+    task = next(iter(TASKS.values()))
+    with opened(page, lab, "puzzles/1_threads.ipynb"):
+        run_all(page)
+        verdict = page.locator(".jp-OutputArea", has_text=f"{task.title}:").first
+        sync_api.expect(verdict).to_contain_text(f"✗ {task.title}")
+        answer = page.locator(".jp-CodeCell", has_text=f"__global__ void {task.kernel}(")
+        answer.locator(".cm-content").click()
+        page.keyboard.press("ControlOrMeta+A")
+        page.keyboard.insert_text(f"%%cuda\n{task.solution()}")
+        page.keyboard.press("Shift+Enter")
+        page.keyboard.press("Shift+Enter")
+        sync_api.expect(verdict).to_contain_text(f"✓ {task.title}")
+
+
+def test_stop_a_kernel_that_never_ends(page, lab):
+    with opened(page, lab, "stop.ipynb"):
+        command(page, "notebook:run-all-cells")
+        sync_api.expect(cell(page, 2).locator(".jp-OutputArea")).to_contain_text("it runs")
+        time.sleep(1)
+        page.locator("[data-command='notebook:interrupt-kernel']").first.click()
+        page.wait_for_function(IDLE)
+        assert page.evaluate(ERRORS) == ["KeyboardInterrupt"]
+        sync_api.expect(cell(page, 2).locator(".jp-OutputArea")).to_contain_text("KeyboardInterrupt")
+        cell(page, 3).locator(".cm-content").click()
+        page.keyboard.press("Shift+Enter")
+        sync_api.expect(cell(page, 3).locator(".jp-OutputArea")).to_contain_text("still alive")
+
+
+@pytest.mark.skipif(
+    os.environ.get("FGN_BROWSER") != "all", reason="`make browser` runs all notebooks in a browser"
+)
+@pytest.mark.parametrize("name", NOTEBOOKS[1:])
+def test_all_cells_and_all_sliders(page, lab, name):
+    with opened(page, lab, name):
+        run_all(page)
+        drag_every_slider(page)

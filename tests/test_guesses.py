@@ -50,7 +50,7 @@ def test_points(number, truth, worth):
     assert guesses.points(number, truth) == worth == guesses.points(truth, number)
 
 
-@pytest.mark.parametrize("wrong", ["many", "", None, float("nan")])
+@pytest.mark.parametrize("wrong", ["many", "", None, float("nan"), "inf", "1e400", 10**400])
 def test_what_is_no_number_is_no_guess(wrong):
     guess = teach.guess("ms", "How long?", "a")
     with pytest.raises(ValueError, match="expected a number"):

@@ -60,10 +60,19 @@ class Source(str):
         from pygments import highlight
         from pygments.formatters import HtmlFormatter
         from pygments.lexers import get_lexer_by_name
+        from pygments.styles.default import DefaultStyle
+        from pygments.token import Error
+
+        class Plain(DefaultStyle):
+            """Where a number stands before a directive, the lexer sees an error; a reader need not."""
+
+            styles = DefaultStyle.styles | {Error: ""}
 
         # Styles stand in the text itself: notebook viewers disagree about style sheets, and about the font of
         # preformatted text in an output.
-        formatter = HtmlFormatter(noclasses=True, nobackground=True, prestyles="font-family: monospace")
+        formatter = HtmlFormatter(
+            style=Plain, noclasses=True, nobackground=True, prestyles="font-family: monospace"
+        )
         return highlight(
             str(self), get_lexer_by_name(self.language, stripall=False, stripnl=False), formatter
         )

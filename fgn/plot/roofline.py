@@ -146,7 +146,7 @@ def launch_roofline(launches: pd.DataFrame, machine: Machine) -> Figure:
         for begin, end in itertools.pairwise(path):
             arrow = {"arrowstyle": "->", "color": "#555555", "linewidth": 1, "shrinkA": 4, "shrinkB": 4}
             axis.annotate("", end, begin, arrowprops=arrow, zorder=3)
-        number_squares(axis, places)
+        number_squares(axis, places, tuple(tops.values()))
         axis.set_title(f"{level}: {bandwidth / 1e12:.3g} TB/s", fontsize=10)
         axis.set_xlabel(f"arithmetic intensity at\n{level} (FLOP/B, log scale)")
         axis.xaxis.set_major_locator(LogLocator(numticks=7))

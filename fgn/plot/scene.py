@@ -10,6 +10,7 @@ import base64
 import hashlib
 import html
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 # Fills by name. Names and not colours go into the page, so that a step is short.
@@ -59,6 +60,25 @@ class _Box:
         return middle, self.y + self.height / 2 + 4, ' text-anchor="middle"' if self.centred else ""
 
 
+def _outline(boxes: Sequence[_Box]) -> str:
+    """The rectangles as one path. Boxes side by side of one size are a long one and the lines in it, which
+    takes a third of the letters: a page has thousands of them."""
+    pieces, place = [], 0
+    while place < len(boxes):
+        first, count = boxes[place], 1
+        while place + count < len(boxes):
+            box = boxes[place + count]
+            same = (box.y, box.width, box.height) == (first.y, first.width, first.height)
+            if not same or abs(box.x - first.x - count * first.width) > 0.01:
+                break
+            count += 1
+        width, height = first.width, first.height
+        pieces.append(f"M{first.x:g} {first.y:g}h{count * width:g}v{height:g}h-{count * width:g}z")
+        pieces += [f"m{width:g} 0v{height:g}m0-{height:g}" for _ in range(count - 1)]
+        place += count
+    return "".join(pieces)
+
+
 @dataclass
 class Scene:
     """width, height: in pixels. `box()` adds a box and returns its number; `step()` adds a step."""
@@ -102,29 +122,28 @@ class Scene:
     def svg(self, step: int) -> str:
         """One step as an SVG picture; `step` counts from 0, or from the end if it is negative."""
         looks = self._looks(range(len(self))[step])
-        outlines: dict[tuple[bool, str], list[str]] = {}
-        texts = []
+        outlines: dict[tuple[bool, str], list[_Box]] = {}
+        texts: dict[str, list[str]] = {}  # by the attributes that they share
         for number, box in enumerate(self._boxes):
             fill, text = looks.get(number, (box.fill, box.text))
             if box.framed or fill:
-                outline = f"M{box.x:g} {box.y:g}h{box.width:g}v{box.height:g}h-{box.width:g}z"
-                outlines.setdefault((box.framed, fill), []).append(outline)
+                outlines.setdefault((box.framed, fill), []).append(box)
             if text:
                 x, y, anchor = box.text_place()
                 light = box.framed and fill in _LIGHT_TEXT
-                texts.append(
-                    f'<text x="{x:g}" y="{y:g}"{anchor} class="{box.font}" fill="{TEXT[light]}">'
-                    f"{html.escape(text)}</text>"
+                texts.setdefault(f'{anchor} class="{box.font}" fill="{TEXT[light]}"', []).append(
+                    f'<text x="{x:g}" y="{y:g}">{html.escape(text)}</text>'
                 )
         paths = "".join(
-            f'<path fill="{FILLS[fill]}"{FRAME if framed else ""} d="{"".join(pieces)}"/>'
-            for (framed, fill), pieces in outlines.items()
+            f'<path fill="{FILLS[fill]}"{FRAME if framed else ""} d="{_outline(boxes)}"/>'
+            for (framed, fill), boxes in outlines.items()
         )
+        words = "".join(f"<g{shared}>{''.join(each)}</g>" for shared, each in texts.items())
         head = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}" height="{self.height}"'
         page = f'<rect width="{self.width}" height="{self.height}" fill="#fff"/>'
         style = "".join(f".{name}{{{font}}}" for name, font in _FONTS.items())
-        style = f"<style>{style}</style>"
-        return f'<svg xmlns="http://www.w3.org/2000/svg" {head}>{style}{page}{paths}{"".join(texts)}</svg>'
+        style = f"<style>{style}.code text{{white-space:pre}}</style>"  # which a text does not inherit
+        return f'<svg xmlns="http://www.w3.org/2000/svg" {head}>{style}{page}{paths}{words}</svg>'
 
     def picture(self, step: int, caption: str = "") -> str:
         """One step as an HTML image, which needs no script."""

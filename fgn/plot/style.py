@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -92,11 +93,12 @@ def number_of(subject: str) -> str:
 
 
 NEAR = 14  # points
+HALF_LINE = 6  # points, of a line of numbers
 
 
-def number_squares(axis, places: dict[str, tuple[float, float]]):
-    """The numbers of squares beside them; squares that lie on each other have theirs in one line, and a line
-    that would cover another one goes below its squares instead of above."""
+def number_squares(axis, places: dict[str, tuple[float, float]], levels: Sequence[float] = ()):
+    """The numbers of squares beside them; squares that lie on each other have theirs in one line. A line goes
+    where it covers no other one and none of the horizontal lines at these levels."""
     scale = 72 / axis.figure.dpi
     clusters: list[tuple[np.ndarray, list[str]]] = []
     for subject, place in places.items():
@@ -108,12 +110,16 @@ def number_squares(axis, places: dict[str, tuple[float, float]]):
         else:
             clusters.append((at, [subject]))
     drawn: list[np.ndarray] = []
+    heights = [axis.transData.transform((places[clusters[0][1][0]][0], level))[1] * scale for level in levels]
+
+    def is_free(at: np.ndarray) -> bool:
+        covers_another = any(np.abs(at - other).max() <= NEAR for other in drawn)
+        return not covers_another and all(abs(at[1] - height) > HALF_LINE for height in heights)
+
     for centre, names in clusters:
         # The layout of the figure is not known yet and only makes the axes a little smaller.
-        offsets = ((8, -8), (-8, 9), (8, 9), (-8, -8), (14, 0))
-        offset = next(
-            (o for o in offsets if all(np.abs(centre + o - d).max() > NEAR for d in drawn)), (8, -8)
-        )
+        offsets = ((8, -8), (10, 3), (-8, 9), (8, 9), (-8, -8), (14, 0))
+        offset = next((o for o in offsets if is_free(centre + o)), (8, -8))
         drawn.append(centre + offset)
         horizontal = "left" if offset[0] > 0 else "right"
         axis.annotate(

@@ -9,6 +9,7 @@ from fgn.live.kernels import Kernel, kernel
 from fgn.native.source import Source
 from fgn.puzzles import store
 from fgn.puzzles.catalogue import TASKS, find
+from fgn.puzzles.definition import LAUNCHES, Limit
 from fgn.puzzles.helper import Helper
 from fgn.puzzles.judge import in_words
 from fgn.puzzles.verdict import NOTHING, Verdict, number
@@ -88,7 +89,7 @@ class Puzzle:
     @property
     def budget(self) -> tuple[str, ...]:
         """The limits in words, one a line; none where only the numbers count."""
-        return tuple(f"at most {number(limit.most)} {limit.words}" for limit in self._task.budget)
+        return tuple(map(_in_words, self._task.budget))
 
     def __repr__(self) -> str:
         lines = [self.title, "", self.text, "", f"launch: {self.launch}"]
@@ -150,6 +151,12 @@ class Puzzle:
         from fgn.plot import puzzle_drawings as drawn
 
         return drawn.draw(self.name)
+
+
+def _in_words(limit: Limit) -> str:
+    if limit.metrics == (LAUNCHES,) and limit.most == 1:
+        return "one launch"
+    return f"no {limit.words}" if limit.most == 0 else f"at most {number(limit.most)} {limit.words}"
 
 
 def _with_progress(verdict: Verdict) -> Verdict:

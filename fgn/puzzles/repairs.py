@@ -132,7 +132,7 @@ bank once. That is called a *swizzle*.
     between={"rows": (1, 80), "columns": (1, 80)},
     inputs=matrix,
     right=_transposed,
-    budget=(*coalesced(), no_bank_conflicts()),
+    budget=(*coalesced(), requests(LOADS, 2 * 192), no_bank_conflicts()),
     budget_sizes={"rows": 64, "columns": 96},
     hints=(
         "Element (i, j) of the tile is in word 32 i + j now. Keep it in row i, but shift or mix j by "

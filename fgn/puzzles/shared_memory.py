@@ -65,7 +65,7 @@ transposed tile row by row, too.
     between={"rows": (1, 80), "columns": (1, 80)},
     inputs=matrix,
     right=_transposed,
-    budget=coalesced(),
+    budget=(*coalesced(), requests(LOADS, 2 * 192)),
     budget_sizes={"rows": 64, "columns": 96},
     starts_from="directly",
     hints=(
@@ -133,7 +133,7 @@ columns both touch each bank once.
     between={"rows": (1, 80), "columns": (1, 80)},
     inputs=matrix,
     right=_transposed,
-    budget=(*coalesced(), no_bank_conflicts()),
+    budget=(*coalesced(), requests(LOADS, 2 * 192), no_bank_conflicts()),
     budget_sizes={"rows": 64, "columns": 96},
     starts_from="no_padding",
     hints=(
@@ -167,7 +167,12 @@ must come to every barrier.
     inputs=matrix,
     right=_row_sums,
     tolerance=1e-4,
-    budget=(sectors_per_request(LOADS, 4), no_bank_conflicts(), barriers(8 * 4 * 4)),
+    budget=(
+        sectors_per_request(LOADS, 4),
+        requests(LOADS, 2 * 64),
+        no_bank_conflicts(),
+        barriers(8 * 4 * 4),
+    ),
     budget_sizes={"rows": 4, "columns": 512},
     hints=(
         "A row may have fewer than 128 elements, and then some shares are 0. They must be written all the"
@@ -178,6 +183,13 @@ must come to every barrier.
         "partial[0].",
     ),
     wrong={
+        "one_thread_for_all": Wrong(
+            {
+                "int i = thread; i < columns; i += 128": "int i = 0; thread == 0 && i < columns; i++",
+            },
+            OVER_BUDGET,
+            "requests of global loads",
+        ),
         "no_barrier_in_the_tree": Wrong(
             {"partial[thread + half];\n        __syncthreads();": "partial[thread + half];"}, FAULT, "race"
         ),
@@ -219,6 +231,7 @@ lanes that the mask names must come to the shuffle. The last block may have warp
     tolerance=1e-4,
     budget=(
         sectors_per_request(LOADS, 4),
+        requests(LOADS, 2 * 64),
         Limit("requests of shared memory", tuple(SHARED_REQUESTS.values()), 0),
         Limit("shuffles, once for each warp", ("warp_operations",), 5 * 8),
     ),
@@ -261,7 +274,7 @@ Shared memory is not zero at first.
     inputs=_bins,
     right=lambda x, n: {"counts": torch.bincount(x, minlength=64).int()},
     starts_at_zero=True,
-    budget=(sectors_per_request(LOADS, 4), requests(ATOMICS, 16)),
+    budget=(sectors_per_request(LOADS, 4), requests(LOADS, 2 * 128), requests(ATOMICS, 16)),
     budget_sizes={"n": 4096},
     hints=(
         "Three parts: zero the block's counters, count, add them to the global ones. What has to stand "

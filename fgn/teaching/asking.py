@@ -15,6 +15,7 @@ import base64
 import html
 import io
 import json
+import math
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -164,9 +165,10 @@ class Question:
                 continue
             try:
                 checked[field] = kind(value)
-            except (TypeError, ValueError):
-                raise ValueError(f"{field}: expected a number, got {value!r}") from None
-            if checked[field] != checked[field]:
+                is_number = math.isfinite(checked[field])
+            except (TypeError, ValueError, OverflowError):
+                is_number = False
+            if not is_number:
                 raise ValueError(f"{field}: expected a number, got {value!r}")
         return checked
 
