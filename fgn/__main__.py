@@ -286,6 +286,12 @@ def _shape(text: str) -> tuple[int, ...]:
     return sizes
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected 1 or more, got {text}")
+    return int(text)
+
+
 def device_of_library(name: str) -> torch.device:
     """The device that a library is for, which need not be here."""
     if name not in ("cpu", "cuda"):
@@ -352,7 +358,7 @@ def main():
     bench_parser.add_argument(
         "--sweep", type=int, metavar="SEED", help="modules at random shapes, which the seed says"
     )
-    bench_parser.add_argument("--count", type=int, default=60, help="of a sweep: how many problems")
+    bench_parser.add_argument("--count", type=_count, default=60, help="of a sweep: how many problems")
     bench_parser.add_argument(
         "--compile-first", type=int, default=0, metavar="PROCESSES",
         help="of a sweep: compile torch's rivals in so many processes beforehand",

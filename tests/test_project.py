@@ -4,6 +4,7 @@ import ast
 import graphlib
 import itertools
 import json
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from packaging.requirements import Requirement
 from readme import RESULTS, all_results, updated
 
 import fgn
+from fgn.__main__ import main
+from fgn.measure import doctor
 from fgn.native.library import version_names
 from fgn.native.places import ROOT, SOURCES
 from fgn.native.source import source_text
@@ -102,6 +105,18 @@ def test_command_line(arguments, words):
     assert all(word in result.stdout for word in words)
 
 
+def refusal(arguments, monkeypatch, capsys) -> str:
+    """The one line that a refused command says."""
+    monkeypatch.setattr(sys, "argv", ["fgn", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    code = caught.value.code
+    # Python shows an exit code that is a string, and then exits with 1.
+    said = capsys.readouterr().err + (f"{code}\n" if isinstance(code, str) else "")
+    assert code != 0 and said.count("\n") == 1 and said.endswith("\n")
+    return said.strip()
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
@@ -111,13 +126,55 @@ def test_command_line(arguments, words):
         (["compare", "--shape=4,8"], "expected batch,in_features,out_features"),
         (["compare", "--shape=4,8,9223372036854775808"], "expected sizes from 0 to 2**63 - 1"),
         (["versions", "--device=tpu"], "expected cpu or cuda, got tpu"),
+        (["source_view", "--shape=4,8,16,2", "--version=hopper"], "hopper"),
+        (["bench", "--sweep=1", "--count=-1"], "--count: expected 1 or more, got -1"),
     ],
-    ids=["groups", "plot", "record", "shape", "size", "device"],
+    ids=["groups", "plot", "record", "shape", "size", "device", "version", "count"],
 )
-def test_command_line_refuses_in_one_sentence(arguments, message):
-    result = run(*arguments)
-    assert result.returncode != 0
-    assert message in result.stderr and "Traceback" not in result.stderr
+def test_command_line_refuses_in_one_sentence(arguments, message, monkeypatch, capsys):
+    assert message in refusal(arguments, monkeypatch, capsys)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="is about machines without a GPU")
+@pytest.mark.parametrize("command", ["versions", "compare", "bench"])
+def test_without_a_gpu_a_command_that_asks_for_one_says_so(command, monkeypatch, capsys):
+    said = "argument --device: there is no GPU here that torch can use; cpu is the simulator"
+    assert refusal([command, "--device=cuda"], monkeypatch, capsys) == f"python -m fgn {command}: {said}"
+
+
+def test_doctor_says_what_is_here_what_is_missing_and_what_mends_it(monkeypatch):
+    result = run("doctor", "--json")
+    rows = {row["what"]: row for row in json.loads(result.stdout)}
+    assert result.returncode == (1 if any(row["state"] == "broken" for row in rows.values()) else 0)
+    assert {row["state"] for row in rows.values()} <= {"good", "missing", "broken"}
+    assert rows["Python"]["state"] == rows["simulator library"]["state"] == "good"
+
+    monkeypatch.setattr(doctor, "find_c_compiler", lambda: None)
+    monkeypatch.setattr(doctor, "is_writable", lambda folder: False)
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    found = doctor.examine().set_index("what")
+    assert found.loc["C compiler", ["state", "mend"]].tolist() == ["missing", "apt install gcc"]
+    assert found.loc["addr2line", ["state", "mend"]].tolist() == ["missing", "apt install binutils"]
+    assert found.loc["build folder", "state"] == "broken"
+    assert found.loc["build folder", "mend"].startswith("export FGN_CACHE=")
+
+
+def test_clean_empties_the_cache_and_nothing_else(tmp_path):
+    for name in ("lib-fgn_sim-0", "live/0", "of another program"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "file").write_bytes(bytes(500_000))
+    command = [sys.executable, "-m", "fgn", "clean"]
+    environment = os.environ | {"FGN_CACHE": str(tmp_path)}
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (0, f"1.0 MB removed from {tmp_path}\n")
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"of another program/file"}
+
+
+def test_without_docstrings_and_assertions():
+    command = [sys.executable, "-OO", "-m", "fgn"]
+    result = subprocess.run([*command, "versions", "--device=cpu"], cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0 and "naive" in result.stdout, result.stderr
 
 
 def test_a_table_for_programs_and_a_reader_that_leaves():

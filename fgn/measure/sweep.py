@@ -63,7 +63,7 @@ class Problem(NamedTuple):
 def problems(seed: int, count: int) -> Iterator[Problem]:
     """The first `count` problems of a seed."""
     draw = random.Random(seed)
-    while count:
+    while count > 0:
         kind, precision = draw.choice(tuple(KINDS)), draw.choice(tuple(PRECISIONS))
         batch, in_features, out_features = (
             draw.choice(sizes) for sizes in (BATCHES, IN_FEATURES, OUT_FEATURES)
