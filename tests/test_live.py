@@ -253,10 +253,14 @@ def test_source_view_on_the_command_line():
 
 SPIN = "__global__ void spin(volatile int *go_on) { while (go_on[0]) ; }"
 
+# The compiler makes one instruction of it, which jumps to itself.
+EMPTY = "__global__ void empty(int *) { for (;;) ; }"
+
 INTERRUPTED = f"""
 import signal, torch, fgn
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins with it ignored
 spin = fgn.kernel({SPIN!r})
+empty = fgn.kernel({EMPTY!r})
 flag = torch.zeros(1, dtype=torch.int32)
 big = torch.zeros(4096, 2048)
 spin[1, 32](flag)
@@ -266,6 +270,8 @@ flag.fill_(1)
 calls = [
     lambda: spin[2, 32](flag),
     lambda: fgn.check(lambda: spin[1, 32](flag)),
+    lambda: empty[2, 32](flag),
+    lambda: empty[2, 32](flag, unchecked=True),
     lambda: fgn.linear(big, big, version="naive"),
 ]
 for call in calls:
@@ -293,7 +299,7 @@ def test_ctrl_c():
         if said[-1] == "runs":
             threading.Timer(0.5, os.kill, (process.pid, signal.SIGINT)).start()
     limit.cancel()
-    assert said == ["runs", "interrupted"] * 3 + ["goes on"]
+    assert said == ["runs", "interrupted"] * 5 + ["goes on"]
     assert process.wait() == 0
 
 

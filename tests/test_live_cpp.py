@@ -227,17 +227,39 @@ __global__ void rules(float x, int *to, float *floats) {
     floats[2] = __saturatef(x * NAN);               // sat: NaN becomes 0
     floats[3] = x * 1e-40f;                         // denormals are kept
     floats[4] = abs(x * -1.5f);
+    long long longs = (long long)(x * NAN);         // cvt: NaN becomes the first bit where 64 bits are
+    to[10] = (int)(x * 1e30f) ^ int(x * -1e30f);    // and of casts likewise
+    to[11] = 2 + static_cast<int>(x * NAN) - (int)-x * 3 + (unsigned char)(x * -7.0f) + (unsigned)(x * -2.5f);
+    to[12] = (longs == LLONG_MIN) + 2 * ((int)(x * (double)NAN) == INT_MIN);
+    to[13] = (float)(int)__half2float(__float2half(x * 2.75f)) + (short)(x * 70000.0f);  // by way of 32 bits
     floats[5] = __fadd_ru(1.0f, 1e-8f) - __fadd_rz(1.0f, 1e-8f);  // add.rp, add.rz
 }
 """
 
 
 def test_the_rules_of_ptx():
-    to, floats = torch.zeros(10, dtype=torch.int32), torch.zeros(6)
+    to, floats = torch.zeros(14, dtype=torch.int32), torch.zeros(6)
     fgn.kernel(RULES)[1, 1](1.0, to, floats)
-    assert to.tolist() == [2**31 - 1, -(2**31), 0, 0, 2 + 30 - 100, 1, 0x05010400, 15, 32 + 400 + 3000, 900]
+    named = [2**31 - 1, -(2**31), 0, 0, 2 + 30 - 100, 1, 0x05010400, 15, 32 + 400 + 3000, 900]
+    assert to.tolist() == [*named, -1, 5, 3, 2 + 70000 - 65536]
     denormal = struct.unpack("f", struct.pack("f", 1e-40))[0]
     assert floats.tolist() == [3.0, 0.0, 0.0, denormal, 1.5, 2.0**-23]
+
+
+UNDEFINED = {
+    "to[0] = x;": "converts 3e+09 to 'int', which cannot hold it",
+    "to[0] = 1u << n;": "shifts a number of 32 bits by 32",
+    "to[0] = to[1] >> (n + 8);": "shifts a number of 32 bits by 40",
+}
+
+
+@pytest.mark.parametrize("unchecked", [False, True])
+@pytest.mark.parametrize("statement", UNDEFINED)
+def test_what_is_undefined_in_cpp_is_no_wrong_number(statement, unchecked):
+    kernel = fgn.kernel(f"__global__ void undefined(int *to, float x, int n) {{\n    {statement}\n}}\n")
+    with pytest.raises(fgn.KernelFault, match=re.escape(UNDEFINED[statement])) as caught:
+        kernel[1, 1](torch.zeros(2, dtype=torch.int32), 3e9, 32, unchecked=unchecked)
+    assert (caught.value.kind, caught.value.line) == ("undefined arithmetic", 2)
 
 
 def test_messages_are_short_and_have_the_line():

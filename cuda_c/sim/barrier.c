@@ -4,6 +4,10 @@
  * block that have not exited, and, as it is .aligned, all threads of a warp must execute the same barrier
  * instruction. Different warps may come to it from different lines.
  *
+ * Which lanes have exited, and which have only gone past a barrier in a branch that they did not take? Both
+ * are at the kernel's end. In C++ a kernel's text tells: a lane that executes `return` leaves (sim_leave),
+ * and a lane that comes to the last line has gone past (sim_come_to_end). Kernels in C tell neither.
+ *
  * The threads queue up in the order in which they arrive, and the last one makes the whole queue ready. */
 #include "machine.h"
 #include "watch.h"
@@ -15,6 +19,7 @@ void sim_pass_barrier(struct sim_block *block) {
     block->last_predicates = block->predicates;
     block->predicates = 0;
     block->arrived = 0;
+    block->idle_turns = block->long_turns = 0;
     block->ready = block->at_barrier; /* which was empty: everybody was at the barrier, or had returned */
     block->at_barrier = (struct sim_queue){0};
     memset(block->barrier_of_warp, 0, sizeof block->barrier_of_warp);
@@ -25,11 +30,14 @@ int sim_barrier(const struct sim_site *site, int predicate) {
     struct sim_thread *self = sim_worker->current;
     unsigned number = (unsigned)(self - block->threads);
     const struct sim_thread **first = &block->barrier_of_warp[number / SIM_WARP_THREADS];
+    const struct sim_thread *ended = block->ended_of_warp[number / SIM_WARP_THREADS];
+    self->site = site;
+    if (ended)
+        sim_report_skipped_barrier(self, ended);
     if (!*first)
         *first = self;
     else if ((*first)->site != site)
         sim_report_two_barriers(site, *first);
-    self->site = site;
     sim_queue_append(&block->at_barrier, self);
     block->predicates += predicate;
     block->arrived++;

@@ -44,6 +44,7 @@ static void run_next_thread(struct sim_worker *worker) {
     struct sim_thread *thread = &block->threads[block->started++];
     thread->index = block->next_index;
     thread->state = SIM_RUNS;
+    thread->leaves = false;
     block->next_index = following_index(block->next_index, sim_launch_now.block);
     worker->current = thread;
     worker->registers->thread_index = thread->index;
@@ -56,6 +57,7 @@ static void run_next_thread(struct sim_worker *worker) {
     if (thread->products.groups > 0 || thread->products.count > 0)
         sim_forget_products(thread);
     block->returned++;
+    block->idle_turns = block->long_turns = 0;
     if (worker->cluster)
         sim_thread_has_left(worker);
     sim_pass_barrier(block);
@@ -151,17 +153,54 @@ void sim_block_wait(enum sim_state state, const struct sim_site *site) {
         sim_block_abandon();
 }
 
+/* All threads of the block have had turns and given them up, and nothing came of it. */
+static bool seems_to_wait_for_others(const struct sim_block *block) {
+    enum { TURNS_OF_EACH = 4, LONG_TURNS = 3 };
+    return block->started == block->size &&
+           (block->idle_turns > TURNS_OF_EACH * block->size || block->long_turns > LONG_TURNS);
+}
+
 void sim_yield(void) {
     struct sim_worker *worker = sim_worker;
+    struct sim_block *block = &worker->block;
     if (sim_is_stopping())
         sim_block_abandon();
     worker->current->fiber = worker->fiber;
     sim_make_ready(worker->current);
-    bool may_wait_for_a_start = worker->block.started < worker->block.size;
-    struct sim_fiber *next = may_wait_for_a_start ? take_fiber(worker) : choose_fiber(worker);
+    block->idle_turns++;
+    if (seems_to_wait_for_others(block)) {
+        block->idle_turns = block->long_turns = 0;
+        sim_start_more_blocks();
+    }
+    struct sim_fiber *next = block->started < block->size ? take_fiber(worker)
+                             : sim_launch_now.cluster > 1
+                                 ? &worker->home /* it may wait for another block of its cluster */
+                                 : choose_fiber(worker);
     if (!next)
         sim_block_abandon();
     go_to(worker, next);
+    if (sim_is_stopping())
+        sim_block_abandon();
+}
+
+void sim_end_turn(void) {
+    sim_worker->block.long_turns++;
+    sim_yield();
+}
+
+void sim_leave(void) {
+    sim_worker->current->leaves = true;
+}
+
+void sim_come_to_end(void) {
+    struct sim_block *block = &sim_worker->block;
+    const struct sim_thread *self = sim_worker->current;
+    if (self->leaves)
+        return;
+    unsigned warp = (unsigned)(self - block->threads) / SIM_WARP_THREADS;
+    if (block->barrier_of_warp[warp])
+        sim_report_skipped_barrier(block->barrier_of_warp[warp], self);
+    block->ended_of_warp[warp] = self;
 }
 
 noreturn void sim_block_abandon(void) {
@@ -179,6 +218,8 @@ void sim_block_begin(struct sim_worker *worker) {
     block->started = 0;
     block->returned = 0;
     block->abandoned = false;
+    block->idle_turns = block->long_turns = 0;
+    memset(block->ended_of_warp, 0, sizeof block->ended_of_warp);
     block->next_index = (uint3){0, 0, 0};
     if (worker->hopper)
         sim_hopper_begin_block(worker);

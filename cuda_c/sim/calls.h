@@ -30,6 +30,8 @@ const struct sim_site *sim_site_at(const char *file, int line); /* the one objec
 
 /* Returns how many threads of the block came with a predicate that is not zero. */
 int sim_barrier(const struct sim_site *site, int predicate);
+/* The barrier of all blocks of the grid, which then have to run at the same time. */
+void sim_grid_barrier(const struct sim_site *site);
 
 /* Each waits until all lanes that the mask names have come to the same operation with the same mask.
  * Lanes that a partial last warp does not have need not come. A shuffle from a lane that takes no part
@@ -125,6 +127,10 @@ uint64_t sim_atomic(const struct sim_site *site, enum sim_atomic operation, enum
 /* Each ends the launch with a report. */
 void sim_assertion_failed(const struct sim_site *site, const char *expression);
 void sim_trap(const struct sim_site *site);
+
+/* The thread executes a `return` of its kernel; or it has come to the end of the kernel's text. */
+void sim_leave(void);
+void sim_come_to_end(void);
 
 void sim_sleep(void);      /* the other threads of the block get a turn */
 long long sim_clock(void); /* nanoseconds, which stand for cycles */

@@ -41,7 +41,8 @@ static void report(int number, uintptr_t address, uintptr_t pc) {
     /* One byte on, as for a call: debug information is asked for the byte before. */
     struct sim_access_report access = {.kind = SIM_CRASH, .thread = sim_worker->current, .pc = pc + 1};
     if (number == SIGFPE)
-        sim_report_access(&access, "divides an integer by zero, which CUDA leaves undefined");
+        sim_report_access(
+            &access, "divides an integer by zero, or the smallest one by -1, which CUDA leaves undefined");
     if (is_below_stack(sim_worker->fiber, address))
         sim_report_access(&access, "needs more local memory than the %zu bytes of a simulated thread",
                           sim_worker->fiber->stack_bytes);

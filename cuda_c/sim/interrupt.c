@@ -45,20 +45,3 @@ void sim_release_signal(void) {
     caught = 0;
     sim_expect_interrupts(false);
 }
-
-#ifndef SIM_COUNTED /* which looks at every branch for reasons of its own (counted/access.c) */
-
-/* On one of the fibers that kernels run on. What runs when a library is loaded has branches, too. */
-static bool is_in_kernel(void) {
-    return sim_worker && sim_worker->fiber && sim_worker->fiber != &sim_worker->home;
-}
-
-/* Kernels that are typed live are compiled with -fsanitize-coverage=trace-pc, which calls this at every
- * branch: a loop without an end is a common mistake there, and it must not cost the notebook. */
-void __sanitizer_cov_trace_pc(void);
-void __sanitizer_cov_trace_pc(void) {
-    if (__builtin_expect(sim_is_stopping(), false) && is_in_kernel())
-        sim_block_abandon();
-}
-
-#endif

@@ -96,6 +96,7 @@ struct sim_thread {
     struct sim_exchange exchange;
     struct sim_copies copies;
     struct sim_products products;
+    bool leaves;                         /* by a `return` of the kernel's own text, not past its last line */
     const struct sim_mbarrier *mbarrier; /* that it waits for, or has waited for last */
     const struct sim_site *waited_at;
     unsigned waited_parity;
@@ -116,11 +117,20 @@ struct sim_block {
     struct sim_queue at_barrier;
     unsigned arrived;                                              /* threads at the barrier */
     const struct sim_thread *barrier_of_warp[SIM_MAX_BLOCK_WARPS]; /* each warp's first thread at it */
+    const struct sim_thread *ended_of_warp[SIM_MAX_BLOCK_WARPS];   /* that came to the kernel's end */
     int predicates;                                                /* how many came with a true predicate */
     int last_predicates;                      /* the same for the barrier that was passed last */
     unsigned exchanging[SIM_MAX_BLOCK_WARPS]; /* the lanes of each warp that wait for others */
     bool abandoned;
+    unsigned idle_turns; /* that threads have given up since one last returned or passed a barrier */
+    unsigned long_turns; /* likewise, that ended because they were long */
     struct sim_thread threads[SIM_MAX_BLOCK_THREADS];
+};
+
+/* Blocks, by number; `next` is the first that has not started. */
+struct sim_range {
+    uint64_t next;
+    uint64_t end;
 };
 
 struct sim_launch {
@@ -138,8 +148,9 @@ struct sim_launch {
     uint64_t blocks;
     uint64_t blocks_at_a_time;
     _Atomic uint64_t next_block;
-    atomic_bool reported;  /* somebody is writing or has written the report */
-    atomic_bool cut_short; /* some block did not run to its end */
+    _Atomic unsigned grid_arrivals; /* of blocks, at all barriers of the grid together */
+    atomic_bool reported;           /* somebody is writing or has written the report */
+    atomic_bool cut_short;          /* some block did not run to its end */
     sim_report report;
 };
 
@@ -156,6 +167,7 @@ struct sim_worker {
     size_t shared_memory_bytes;
     struct sim_registers *registers; /* this OS thread's */
     uint3 block_index;
+    struct sim_range range;      /* what it is to run */
     uint64_t launch;             /* the number of the launch that it was set up for */
     unsigned rank;               /* of its block in the cluster */
     struct sim_cluster *cluster; /* NULL until somebody asks for it */
@@ -184,6 +196,8 @@ struct sim_worker *sim_worker_create(void); /* NULL: no memory; likewise false *
 void sim_worker_free(struct sim_worker *worker);
 bool sim_worker_has_shared_memory(struct sim_worker *worker, size_t bytes);
 uint3 sim_index_of_block(uint64_t number);
+/* Threads of this block wait for other blocks: one more OS thread takes up those that have not started. */
+void sim_start_more_blocks(void);
 
 /* block.c */
 bool sim_block_run(struct sim_worker *worker); /* false when it was abandoned */
@@ -196,7 +210,8 @@ void sim_block_clean(struct sim_worker *worker); /* takes back what threads hold
 noreturn void sim_block_abandon(void);
 /* The running thread waits, with its state saying for what, until somebody makes it ready. */
 void sim_block_wait(enum sim_state state, const struct sim_site *site);
-void sim_yield(void); /* the running thread lets all others have a turn */
+void sim_yield(void);    /* the running thread lets all others have a turn */
+void sim_end_turn(void); /* the same, of a thread that has run for long and may wait for another in a loop */
 void sim_make_ready(struct sim_thread *thread);
 void sim_queue_append(struct sim_queue *queue, struct sim_thread *thread);
 
@@ -232,6 +247,10 @@ bool sim_waits_for_hopper(const struct sim_block *block);
 void sim_report_deadlock(struct sim_worker *worker);
 void sim_hopper_begin_block(struct sim_worker *worker);
 
+/* turns.c */
+void sim_turns_begin(void); /* a launch begins; or it ends */
+void sim_turns_end(void);
+
 /* runtime.c */
 cudaError_t sim_set_last_error(cudaError_t error); /* unless it is a success; returns it */
 
@@ -240,7 +259,8 @@ noreturn void sim_report_call(sim_report_kind kind, const struct sim_site *site,
     __attribute__((format(printf, 3, 4))); /* the running thread made a wrong call */
 /* The running thread comes to a barrier, and `other` of its warp waits at another one. */
 noreturn void sim_report_two_barriers(const struct sim_site *site, const struct sim_thread *other);
-noreturn void sim_report_stuck(void); /* the threads of this block that wait do so in vain */
+/* A lane waits at a barrier, and another of its warp has gone past it. */
+noreturn void sim_report_skipped_barrier(const struct sim_thread *at_barrier, const struct sim_thread *ended);
 /* A thread shuffles from a lane that takes no part. */
 noreturn void sim_report_shuffle(const struct sim_thread *thread, const struct sim_site *site,
                                  unsigned source);

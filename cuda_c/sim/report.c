@@ -47,6 +47,8 @@ static const char *name_of(sim_report_kind kind) {
         return "shuffle from a lane that takes no part";
     case SIM_CRASH:
         return "crash";
+    case SIM_UNDEFINED:
+        return "undefined arithmetic";
     case SIM_DEADLOCK:
         return "deadlock";
     case SIM_MBARRIER_MISUSE:
@@ -244,6 +246,24 @@ noreturn void sim_report_two_barriers(const struct sim_site *site, const struct 
         name_other(report, other);
         say(report, "; __syncthreads() is bar.sync, which is .aligned: all threads of a warp that have not "
                     "exited must execute the same one");
+    }
+    sim_block_abandon();
+}
+
+noreturn void sim_report_skipped_barrier(const struct sim_thread *at_barrier,
+                                         const struct sim_thread *ended) {
+    if (is_first()) {
+        sim_report *report = &sim_launch_now.report;
+        begin(report, SIM_BARRIER_DIVERGENCE, at_barrier->site);
+        name_thread(report, at_barrier);
+        say(report,
+            "comes to this barrier, and thread (%u, %u, %u) of its warp has gone past it to the kernel's "
+            "end; "
+            "__syncthreads() is bar.sync, which is .aligned: all threads of a warp that have not exited must "
+            "execute it. A thread that is not to come has to `return` before",
+            ended->index.x, ended->index.y, ended->index.z);
+        report->has_other = 1;
+        report->other = ended->index;
     }
     sim_block_abandon();
 }

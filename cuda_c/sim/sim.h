@@ -41,6 +41,7 @@ typedef enum sim_report_kind {
     SIM_ASSERTION = 13, /* assert() of what is false */
     SIM_TRAP = 14,      /* __trap() */
     SIM_CRASH = 15,     /* the processor refused an access, or a division by zero */
+    SIM_UNDEFINED = 16, /* a conversion or a shift that C++ leaves undefined (undefined.c) */
     /* of Hopper's machine (hopper/): */
     SIM_DEADLOCK = 20,         /* threads wait for what never comes */
     SIM_MBARRIER_MISUSE = 21,  /* an mbarrier, or a count of registers, that PTX does not allow */

@@ -12,6 +12,7 @@ void watch_launch_ends(const struct sim_launch *launch);
 bool watch_worker_begins(struct sim_worker *worker); /* its part of a launch; false as above */
 void watch_worker_runs(struct sim_worker *worker);   /* on this OS thread from now on */
 void watch_worker_ends(struct sim_worker *worker);   /* for good */
+void watch_more_workers(void); /* another OS thread is to run blocks of the launch, besides the running one */
 void watch_block_begins(struct sim_worker *worker);
 void watch_block_abandoned(void);
 void watch_thread_runs(const struct sim_thread *thread); /* from now on, until another does */
@@ -21,6 +22,8 @@ bool watch_all_stopped(void);
 void watch_barrier_reached(const struct sim_thread *thread);
 void watch_barrier_passed(void);
 void watch_lanes_met(unsigned warp, unsigned lanes);
+void watch_grid_barrier_reached(const void *object); /* by the one thread that comes for its block */
+void watch_grid_barrier_passed(const void *object);
 void watch_fence(bool in_block); /* by the running thread; in_block: its scope is the block, not the grid */
 /* Before the access; `pc` is the return address of the call in the kernel. */
 void watch_atomic(const void *pc, const volatile void *address, unsigned bytes, bool in_block);
@@ -67,6 +70,7 @@ static inline void watch_worker_runs(struct sim_worker *worker) {
 static inline void watch_worker_ends(struct sim_worker *worker) {
     (void)worker;
 }
+static inline void watch_more_workers(void) {}
 static inline void watch_block_begins(struct sim_worker *worker) {
     (void)worker;
 }
@@ -83,6 +87,12 @@ static inline void watch_barrier_reached(const struct sim_thread *thread) {
 static inline void watch_barrier_passed(void) {}
 static inline void watch_lanes_met(unsigned warp, unsigned lanes) {
     (void)warp, (void)lanes;
+}
+static inline void watch_grid_barrier_reached(const void *object) {
+    (void)object;
+}
+static inline void watch_grid_barrier_passed(const void *object) {
+    (void)object;
 }
 static inline void watch_fence(bool in_block) {
     (void)in_block;

@@ -7,6 +7,7 @@
 #include "machine.h"
 #include "watch.h"
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -74,26 +75,53 @@ uint3 sim_index_of_block(uint64_t number) {
     return (uint3){(unsigned)(number % grid.x), (unsigned)(row % grid.y), (unsigned)(row / grid.y)};
 }
 
+/* Blocks that a worker has taken and that others may run: it has a block that waits for later ones. */
+enum { MOST_SPARE = 256, MOST_HELPERS = 1024 };
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct sim_range spare[MOST_SPARE];
+static atomic_uint spare_count;
+
+static struct sim_range take_spare(void) {
+    struct sim_range range = {0, 0};
+    pthread_mutex_lock(&mutex);
+    if (spare_count > 0)
+        range = spare[--spare_count];
+    pthread_mutex_unlock(&mutex);
+    return range;
+}
+
+/* An empty range when there are no blocks left. */
+static struct sim_range take_blocks(struct sim_launch *launch) {
+    if (atomic_load(&spare_count) > 0) {
+        struct sim_range range = take_spare();
+        if (range.next < range.end)
+            return range;
+    }
+    uint64_t number = atomic_fetch_add(&launch->next_block, launch->blocks_at_a_time);
+    uint64_t end = number + launch->blocks_at_a_time;
+    return (struct sim_range){number, end < launch->blocks ? end : launch->blocks};
+}
+
 static void run_blocks(void) {
     struct sim_launch *launch = &sim_launch_now;
     if (!have_worker() || !sim_worker_has_shared_memory(sim_worker, launch->dynamic_shared_bytes) ||
-        !watch_worker_begins(sim_worker)) {
+        (sim_worker->launch != launch->number && !watch_worker_begins(sim_worker))) {
         sim_report_no_memory();
         return;
     }
+    sim_worker->launch = launch->number; /* in which it may begin more than once */
     sim_have_signal_stack();
     struct sim_worker *worker = sim_worker;
     worker->registers->shared_memory = worker->shared_memory;
     worker->registers->block_size = launch->block;
     worker->registers->grid_size = launch->grid;
     for (;;) {
-        uint64_t number = atomic_fetch_add(&launch->next_block, launch->blocks_at_a_time);
-        uint64_t end = number + launch->blocks_at_a_time;
-        if (number >= launch->blocks)
+        worker->range = take_blocks(launch);
+        if (worker->range.next >= worker->range.end)
             return;
-        if (end > launch->blocks)
-            end = launch->blocks;
-        for (; number < end; number += launch->cluster) {
+        while (worker->range.next < worker->range.end) {
+            uint64_t number = worker->range.next;
+            worker->range.next += launch->cluster;
             if (sim_is_stopping() || !sim_cluster_run(worker, number)) {
                 atomic_store(&launch->cut_short, true);
                 return;
@@ -104,7 +132,6 @@ static void run_blocks(void) {
 
 /* ---- The helpers ---- */
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work_offered = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t work_ended = PTHREAD_COND_INITIALIZER;
 static unsigned helpers_made;
@@ -128,10 +155,14 @@ static void *help_forever(void *unused) {
     return NULL;
 }
 
-/* A helper takes no signals: they are for the threads of the program that uses the simulator. */
+/* A helper takes no signals: they are for the threads of the program that uses the simulator. But those by
+ * which the processor refuses what a kernel does come to the thread that does it, or end the process. */
 static void make_helpers(unsigned wanted) {
     sigset_t all, before;
     sigfillset(&all);
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGFPE);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (helpers_made < wanted) {
         pthread_t thread;
@@ -143,13 +174,43 @@ static void make_helpers(unsigned wanted) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+void sim_start_more_blocks(void) {
+    struct sim_worker *worker = sim_worker;
+    struct sim_launch *launch = &sim_launch_now;
+    if (launch->cluster > 1)
+        return;
+    watch_more_workers();
+    bool too_many = false;
+    pthread_mutex_lock(&mutex);
+    if (worker->range.next < worker->range.end && spare_count < MOST_SPARE) {
+        spare[spare_count++] = worker->range;
+        worker->range.next = worker->range.end;
+    }
+    bool any = spare_count > 0 || atomic_load(&launch->next_block) < launch->blocks;
+    if (any && offers == 0) {
+        too_many = helping == MOST_HELPERS;
+        if (helping == helpers_made)
+            make_helpers(helping + 1);
+        offers++;
+        pthread_cond_signal(&work_offered);
+    }
+    pthread_mutex_unlock(&mutex);
+    if (too_many)
+        sim_report_call(
+            SIM_DEADLOCK, NULL,
+            "waits for another block, as do %d blocks, which is as many as the simulator runs at a "
+            "time, and %llu blocks have not started",
+            MOST_HELPERS + 1, (unsigned long long)(launch->blocks - launch->next_block));
+    sched_yield();
+}
+
 /* After a fork the child has only the thread that forked: none of the helpers, and perhaps a mutex that
  * one of them held. */
 static void start_anew_in_child(void) {
     pthread_mutex_init(&mutex, NULL);
     pthread_cond_init(&work_offered, NULL);
     pthread_cond_init(&work_ended, NULL);
-    helpers_made = offers = helping = 0;
+    helpers_made = offers = helping = spare_count = 0;
 }
 
 static void set_up(void) {
@@ -162,6 +223,7 @@ void sim_run_all_blocks(unsigned workers) {
     unsigned helpers = workers - 1;
     pthread_mutex_lock(&mutex);
     make_helpers(helpers);
+    spare_count = 0;
     offers = helpers;
     for (unsigned i = 0; i < helpers; i++)
         pthread_cond_signal(&work_offered);

@@ -99,6 +99,7 @@ def _simulator_text(text: str, instances, variables, structs) -> str:
         lines += [
             f'SIM_EXPORT __attribute__((no_sanitize("thread"))) void enter_{index}(const void *arguments) {{',
             f"    sim_enter({instance.expression}, arguments);",
+            "    sim_come_to_end();",
             "}",
         ]
     return "\n".join(
@@ -186,8 +187,9 @@ _NO_WARNING = (
 def _simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[str, ...]:
     dropped = ("-x", "c", "-std=gnu11", "-Werror", "-Wextra")
     flags = [flag for flag in _toolchain(library).flags if flag not in dropped]
-    # At every branch the kernel looks whether it is to stop (sim/interrupt.c).
-    stop = "-fsanitize-coverage=trace-pc"
+    # At every branch the kernel looks whether it is to stop (sim/turns.c), and what C++ leaves undefined
+    # where a GPU has a value of its own is found (sim/undefined.c).
+    added = ("-fsanitize-coverage=trace-pc", "-fsanitize=float-cast-overflow,shift-exponent")
     checks = ONLY_CHECKED_FLAGS if only_checks else ()
     # Device code has no exceptions. Without them a function has one way out, which traces and counts go by.
     exceptions = () if re.search(r"\b(?:throw|try|catch)\b", text) else ("-fno-exceptions",)
@@ -198,7 +200,7 @@ def _simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[st
             "-std=gnu++17",
             *flags,
             *checks,
-            stop,
+            *added,
             "-fvisibility=hidden",
             "-fno-threadsafe-statics",
         ),
@@ -306,12 +308,41 @@ def build(
             else:
                 extra = (f"-I{SOURCES}", *extra)
             # Run where the file is, so that messages call it by the name that its user knows.
-            compile_it = [compiler, *flags, *extra, "-c", file, "-o", "kernels.o"]
-            messages.write_text(_run(compile_it, folder, read))
+            as_assembly = library is not GPU
+            made = ("-S", "kernels.s") if as_assembly else ("-c", "kernels.o")
+            messages.write_text(_run([compiler, *flags, *extra, made[0], file, "-o", made[1]], folder, read))
+            if as_assembly:
+                _let_empty_loops_stop(folder / "kernels.s")
+                _run([compiler, "-c", "kernels.s", "-o", "kernels.o"], folder, read)
             with replacing(path) as temporary:
                 link = [compiler, "kernels.o", "-o", temporary, *libraries]
                 _run([*link, *link_flags], folder, read)
     return path, messages.read_text()
+
+
+# A loop without an end and without a body: one instruction that jumps to itself.
+_EMPTY_LOOP = re.compile(
+    r"^(?P<label>\.\w+):\n(?P<between>(?:[ \t]*\.(?:loc|p2align)\b.*\n|\.\w+:\n)*)"
+    r"[ \t]*(?P<jump>jmp|b)[ \t]+(?P=label)[ \t]*$",
+    re.M,
+)
+
+
+def _let_empty_loops_stop(assembly: Path) -> None:
+    """A compiler calls the simulator at every branch (sim/turns.c), but not where a loop has no body."""
+    # The loop never ends, so it needs no register any more; the stack pointer may not be aligned for a call.
+    calls = {
+        "jmp": "andq\t$-16, %rsp\n\tcall\t__sanitizer_cov_trace_pc@PLT",
+        "b": "bl\t__sanitizer_cov_trace_pc",
+    }
+
+    def with_call(match: re.Match) -> str:
+        label, jump = match["label"], match["jump"]
+        return f"{label}:\n{match['between']}\t{calls[jump]}\n\t{jump}\t{label}"
+
+    text = assembly.read_text()
+    if _EMPTY_LOOP.search(text):
+        assembly.write_text(_EMPTY_LOOP.sub(with_call, text))
 
 
 def _run(command: list[str], folder: Path, read: Included) -> str:

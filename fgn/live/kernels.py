@@ -40,8 +40,9 @@ from fgn.live import compiling
 from fgn.live.arguments import Arguments, cpp_name
 from fgn.live.compiling import Entry, Instance, Loaded
 from fgn.live.signature import Signature, Variable, signatures, structs, variables
-from fgn.live.source import Included, blanked, included
+from fgn.live.source import Included, included
 from fgn.live.symbols import Symbols, flush_printed
+from fgn.live.text import blanked
 from fgn.native.library import BuildError, MissingToolError, ffi, for_device, interruptible, is_counting
 from fgn.native.source import launched_sources
 from fgn.simulator.counted import allow, checking, fault, forbid_all, only_checks

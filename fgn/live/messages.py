@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 
-from fgn.live.source import Included, blanked, line_of
+from fgn.live.source import Included
+from fgn.live.text import blanked, line_of
 
 LAUNCH_CODE = "launch code"  # what the text after the source is called; no message is about it alone
 MOST_ERRORS = 5
@@ -46,12 +47,13 @@ def unclosed_brace(source: str) -> int:
     return line_of(text, opened[-1]) if opened else 0
 
 
-def _excerpt(texts: dict[str, str], file: str, line: int, column: int) -> str:
-    lines = texts.get(file, "").splitlines()
+def _excerpt(read: Included, file: str, line: int, column: int) -> str:
+    lines = read.texts.get(file, "").splitlines()
     if not 0 < line <= len(lines):
         return ""
     shown = [f"{line:>5} | {lines[line - 1]}"]
-    if column > 0:
+    # A line that the compiler was given in other words has other columns.
+    if column > 0 and lines[line - 1] in read.text:
         before = re.sub(r"[^\t]", " ", lines[line - 1][: column - 1])
         shown.append(f"      | {before}^")
     return "\n".join(shown)
@@ -111,7 +113,7 @@ def explained(said: str, read: Included) -> str:
         if (file, line) in seen or (file == LAUNCH_CODE and pieces):
             continue
         seen.add((file, line))
-        excerpt = _excerpt(read.texts, file, line, column)
+        excerpt = _excerpt(read, file, line, column)
         hint = _hint(excerpt, error["message"], hosts)
         pieces.append("\n".join(filter(None, (f"{file}:{line}:{column}: error: {message}", excerpt, hint))))
         if len(pieces) == MOST_ERRORS:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fgn.live.source import Item, blanked, closing, items, line_of, without_directives
+from fgn.live.source import Item, items
+from fgn.live.text import blanked, closing, line_of, without_directives
 
 
 @dataclass(frozen=True)

@@ -11,50 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fgn.live.text import blanked, closing, line_of, spaces, without_directives
+from fgn.live.translation import as_cpp
 from fgn.native.places import SOURCES
 
 CPP = SOURCES / "sim" / "cpp"
 HOPPER = SOURCES / "sim" / "hopper"  # its headers are for C and for C++
-
-# ------------------------------------------------------------------------------------------------------------
-# Text
-
-_COMMENTS_AND_QUOTES = re.compile(
-    r"""//(?:\\\n|[^\n])*|/\*.*?\*/|R"(?P<fence>[^()\s]*)\(.*?\)(?P=fence)"|"(?:\\.|[^"\\\n])*"|"""
-    r"""(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'""",
-    re.S,
-)
-
-
-def _spaces(text: str) -> str:
-    return re.sub(r"[^\n]", " ", text)
-
-
-def blanked(source: str) -> str:
-    """The source with spaces in place of comments and quotes, so that all else stays where it is."""
-    return _COMMENTS_AND_QUOTES.sub(lambda match: _spaces(match[0]), source)
-
-
-def without_directives(text: str) -> str:
-    """Blanked text with spaces in place of preprocessor directives."""
-    return re.sub(r"^[ \t]*#(?:\\\n|[^\n])*", lambda match: _spaces(match[0]), text, flags=re.M)
-
-
-def line_of(text: str, position: int) -> int:
-    return 1 + text.count("\n", 0, position)
-
-
-def closing(text: str, opening: int) -> int:
-    """Where the bracket at `opening` is closed; the text's end when it is not."""
-    pairs = {"(": ")", "{": "}", "[": "]"}
-    open_one, close_one = text[opening], pairs[text[opening]]
-    depth = 0
-    for match in re.compile(f"[{re.escape(open_one + close_one)}]").finditer(text, opening):
-        depth += 1 if match[0] == open_one else -1
-        if depth == 0:
-            return match.start()
-    return len(text)
-
 
 # ------------------------------------------------------------------------------------------------------------
 # Items: what stands in a file, a namespace or a class
@@ -266,7 +228,7 @@ def without_host_code(source: str, left_out: HostCode, known: str = "", only: st
         kept = source[item.begin : item.end]
         # Directives stay, so that an #if inside still has its #endif.
         lines = [
-            line if re.match(r"[ \t]*#[ \t]*(?:if|ifdef|ifndef|else|elif|endif)\b", line) else _spaces(line)
+            line if re.match(r"[ \t]*#[ \t]*(?:if|ifdef|ifndef|else|elif|endif)\b", line) else spaces(line)
             for line in kept.splitlines(keepends=True)
         ]
         source = source[: item.begin] + "".join(lines) + source[item.end :]
@@ -379,69 +341,3 @@ def _of_project(content: str, resolve) -> str:
     names = ("__CUDACC__", "__CUDA_ARCH__")
     before, after = "".join(hidden.format(n) for n in names), "".join(shown.format(n) for n in names)
     return before + resolve(content) + after
-
-
-# ------------------------------------------------------------------------------------------------------------
-# From CUDA C++ to C++
-
-# A block's dynamic shared memory, as CUDA declares it. Here it is where a pointer says.
-_ALIGNMENT = (
-    r"(?:__align__|alignas|__attribute__|__builtin_align__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
-)
-_EXTERN_SHARED = re.compile(
-    rf"(?:{_ALIGNMENT}\s*)?\bextern\b(?P<before>[^;(){{}}=]*?(?:{_ALIGNMENT}[^;(){{}}=]*?)?)\b__shared__\b"
-    rf"(?P<after>(?:[^;(){{}}=]|{_ALIGNMENT})*?)\b(?P<name>\w+)\s*\[\s*\](?P<more>(?:\s*\[[^\]]*\])*)"
-    rf"\s*(?:{_ALIGNMENT}\s*)?;"
-)
-
-
-def _dynamic_shared(source: str, first_line: int) -> str:
-    text = blanked(source)
-    for match in reversed(list(_EXTERN_SHARED.finditer(text))):
-        kind = re.sub(_ALIGNMENT, " ", f"{match['before']} {match['after']}")
-        kind = " ".join(re.sub(r"\b(?:__device__|static)\b", " ", kind).split())
-        name, more = match["name"], match["more"].strip()
-        outside = without_directives(text[: match.start()])
-        depth = outside.count("{") - outside.count("}")
-        in_function = depth > 0 and not _in_namespace_only(outside)
-        lines = "\n" * match[0].count("\n")
-        if name == "dynamic_shared":
-            new = lines
-        elif in_function:
-            new = f"{kind} (*{name}){more} = ({kind} (*){more})dynamic_shared;{lines}"
-            if not more:
-                new = f"{kind} *{name} = ({kind} *)dynamic_shared;{lines}"
-        else:
-            line = first_line - 1 + line_of(source, match.end())
-            new = f"\n#define {name} (({kind} {f'(*){more}' if more else '*'})dynamic_shared)\n#line {line}\n"
-        source = source[: match.start()] + new + source[match.end() :]
-    return source
-
-
-def _in_namespace_only(text: str) -> bool:
-    """Whether all the braces that are open at the text's end are those of namespaces and extern "C"."""
-    opened = []
-    for brace in re.finditer("[{}]", text):
-        if brace[0] == "{":
-            opened.append(brace.start())
-        elif opened:
-            opened.pop()
-    return all(re.search(r"(?:namespace\s*[\w:]*|extern)\s*$", text[:place]) for place in opened)
-
-
-def as_cpp(source: str, first_line: int = 1) -> str:
-    """CUDA C++ with the little that is not C++ written as C++; its lines stay its lines."""
-    source = _dynamic_shared(source, first_line)
-    text = blanked(source)
-    changes = (
-        (r"\bstatic(\s+(?:__device__\s+)?)(?=__shared__\b)", r"\1"),
-        (r"(?<=__shared__)(\s+)static\b", r"\1"),
-        (r"\b__noinline__\b(?!\s*\)\s*\))", "__attribute__((noinline))"),
-        (r"#(\s*)pragma(\s+)unroll\b[^\n]*", ""),
-    )
-    for pattern, new in changes:
-        for match in reversed(list(re.finditer(pattern, text))):
-            replaced = match.expand(new)
-            source = source[: match.start()] + replaced + source[match.end() :]
-            text = text[: match.start()] + replaced + text[match.end() :]
-    return source

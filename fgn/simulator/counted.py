@@ -52,7 +52,8 @@ class KernelFault(RuntimeError):
 
     kind: "out of bounds", "misaligned", "uninitialised", "race", "race between blocks", "barrier divergence",
     "missing lane", "lane not in mask", "shuffle width", "invalid launch", "out of memory", "interrupted",
-    "assertion", "trap" or "crash" (the processor refused an access, or a division by zero); of Hopper's
+    "assertion", "trap", "undefined arithmetic" (a conversion to an integer that cannot hold the value, a
+    shift by too many bits) or "crash" (the processor refused an access, or a division by zero); of Hopper's
     machine "deadlock", "mbarrier misuse", "block has exited", "race for a stage", "missing proxy fence",
     "sums not waited for" or "wrong layout".
     kernel: its name. file, line: where. block, thread: who, as (x, y, z). index: in elements of the argument
@@ -116,6 +117,7 @@ KINDS = {
     "SIM_TRAP": "trap",
     "SIM_SHUFFLE_SOURCE": "shuffle source",
     "SIM_CRASH": "crash",
+    "SIM_UNDEFINED": "undefined arithmetic",
     "SIM_DEADLOCK": "deadlock",
     "SIM_MBARRIER_MISUSE": "mbarrier misuse",
     "SIM_WRONG_LAYOUT": "wrong layout",

@@ -89,6 +89,10 @@ void __sanitizer_cov_trace_pc(void) {
         history_settle_write(self);
     if (sim_is_stopping())
         sim_block_abandon();
+    if (__builtin_expect(++self->pieces == PIECES_OF_A_TURN, 0)) {
+        self->pieces = 0;
+        sim_end_turn();
+    }
     if (!self->counts)
         return;
     struct log *log = self->log;

@@ -152,6 +152,10 @@ static counted_instruction *collect(counted_launch *result) {
     return counted;
 }
 
+void watch_more_workers(void) {
+    is_alone = recorder->is_alone = false;
+}
+
 bool watch_launch_begins(const struct sim_launch *launch) {
     session_now = session_of_caller();
     if (!session_now)

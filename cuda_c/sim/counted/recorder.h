@@ -131,6 +131,7 @@ struct known_site {
     struct history *history; /* the place's, when it begins with a whole word and is kept in words */
 };
 
+enum { PIECES_OF_A_TURN = 1 << 16 }; /* straight pieces of a kernel: about a millisecond */
 enum { KNOWN_SITES_BITS = 11, KNOWN_SITES = 1 << KNOWN_SITES_BITS };
 
 struct recorder {
@@ -140,8 +141,9 @@ struct recorder {
     struct log *log; /* of the thread that runs */
     unsigned thread; /* its number in its block */
 
-    bool counts;   /* requests too, not only faults */
-    bool is_alone; /* no other OS thread runs blocks of this launch */
+    bool counts;     /* requests too, not only faults */
+    unsigned pieces; /* straight pieces of the kernel since a thread's turn was last ended for its length */
+    bool is_alone;   /* no other OS thread runs blocks of this launch */
     struct order order;
     uint32_t block_count;                     /* the blocks that this OS thread has run */
     uint32_t block_number;                    /* in the grid, plus one */

@@ -125,6 +125,17 @@ void watch_fence(bool in_block) {
     order_fence(recorder, in_block);
 }
 
+/* As if the thread had fenced, counted its block by an atomic, found all others counted and fenced again. */
+void watch_grid_barrier_reached(const void *object) {
+    order_fence(recorder, false);
+    order_strong_write(recorder, (uintptr_t)object, false, true);
+}
+
+void watch_grid_barrier_passed(const void *object) {
+    order_strong_read(recorder, (uintptr_t)object);
+    order_fence(recorder, false);
+}
+
 void watch_release(const void *object) {
     order_release(recorder, object);
 }

@@ -73,91 +73,91 @@ SIM_INLINE __nv_bfloat16 __short_as_bfloat16(short v) {
     return sim_raw16{(unsigned short)v};
 }
 SIM_INLINE int __bfloat162int_rn(__nv_bfloat16 v) {
-    return sim_to_integer<int>(rint((double)(float)v));
+    return sim_to_integer<int>(rintf((float)v));
 }
 SIM_INLINE int __bfloat162int_rz(__nv_bfloat16 v) {
-    return sim_to_integer<int>(trunc((double)(float)v));
+    return sim_to_integer<int>(truncf((float)v));
 }
 SIM_INLINE int __bfloat162int_rd(__nv_bfloat16 v) {
-    return sim_to_integer<int>(floor((double)(float)v));
+    return sim_to_integer<int>(floorf((float)v));
 }
 SIM_INLINE int __bfloat162int_ru(__nv_bfloat16 v) {
-    return sim_to_integer<int>(ceil((double)(float)v));
+    return sim_to_integer<int>(ceilf((float)v));
 }
 SIM_INLINE __nv_bfloat16 __int2bfloat16_rn(int v) {
     return v;
 }
 SIM_INLINE unsigned __bfloat162uint_rn(__nv_bfloat16 v) {
-    return sim_to_integer<unsigned>(rint((double)(float)v));
+    return sim_to_integer<unsigned>(rintf((float)v));
 }
 SIM_INLINE unsigned __bfloat162uint_rz(__nv_bfloat16 v) {
-    return sim_to_integer<unsigned>(trunc((double)(float)v));
+    return sim_to_integer<unsigned>(truncf((float)v));
 }
 SIM_INLINE unsigned __bfloat162uint_rd(__nv_bfloat16 v) {
-    return sim_to_integer<unsigned>(floor((double)(float)v));
+    return sim_to_integer<unsigned>(floorf((float)v));
 }
 SIM_INLINE unsigned __bfloat162uint_ru(__nv_bfloat16 v) {
-    return sim_to_integer<unsigned>(ceil((double)(float)v));
+    return sim_to_integer<unsigned>(ceilf((float)v));
 }
 SIM_INLINE __nv_bfloat16 __uint2bfloat16_rn(unsigned v) {
     return v;
 }
 SIM_INLINE short __bfloat162short_rn(__nv_bfloat16 v) {
-    return sim_to_integer<short>(rint((double)(float)v));
+    return sim_to_integer<short>(rintf((float)v));
 }
 SIM_INLINE short __bfloat162short_rz(__nv_bfloat16 v) {
-    return sim_to_integer<short>(trunc((double)(float)v));
+    return sim_to_integer<short>(truncf((float)v));
 }
 SIM_INLINE short __bfloat162short_rd(__nv_bfloat16 v) {
-    return sim_to_integer<short>(floor((double)(float)v));
+    return sim_to_integer<short>(floorf((float)v));
 }
 SIM_INLINE short __bfloat162short_ru(__nv_bfloat16 v) {
-    return sim_to_integer<short>(ceil((double)(float)v));
+    return sim_to_integer<short>(ceilf((float)v));
 }
 SIM_INLINE __nv_bfloat16 __short2bfloat16_rn(short v) {
     return v;
 }
 SIM_INLINE unsigned short __bfloat162ushort_rn(__nv_bfloat16 v) {
-    return sim_to_integer<unsigned short>(rint((double)(float)v));
+    return sim_to_integer<unsigned short>(rintf((float)v));
 }
 SIM_INLINE unsigned short __bfloat162ushort_rz(__nv_bfloat16 v) {
-    return sim_to_integer<unsigned short>(trunc((double)(float)v));
+    return sim_to_integer<unsigned short>(truncf((float)v));
 }
 SIM_INLINE unsigned short __bfloat162ushort_rd(__nv_bfloat16 v) {
-    return sim_to_integer<unsigned short>(floor((double)(float)v));
+    return sim_to_integer<unsigned short>(floorf((float)v));
 }
 SIM_INLINE unsigned short __bfloat162ushort_ru(__nv_bfloat16 v) {
-    return sim_to_integer<unsigned short>(ceil((double)(float)v));
+    return sim_to_integer<unsigned short>(ceilf((float)v));
 }
 SIM_INLINE __nv_bfloat16 __ushort2bfloat16_rn(unsigned short v) {
     return v;
 }
 SIM_INLINE long long __bfloat162ll_rn(__nv_bfloat16 v) {
-    return sim_to_integer<long long>(rint((double)(float)v));
+    return sim_to_integer<long long>(rintf((float)v));
 }
 SIM_INLINE long long __bfloat162ll_rz(__nv_bfloat16 v) {
-    return sim_to_integer<long long>(trunc((double)(float)v));
+    return sim_to_integer<long long>(truncf((float)v));
 }
 SIM_INLINE long long __bfloat162ll_rd(__nv_bfloat16 v) {
-    return sim_to_integer<long long>(floor((double)(float)v));
+    return sim_to_integer<long long>(floorf((float)v));
 }
 SIM_INLINE long long __bfloat162ll_ru(__nv_bfloat16 v) {
-    return sim_to_integer<long long>(ceil((double)(float)v));
+    return sim_to_integer<long long>(ceilf((float)v));
 }
 SIM_INLINE __nv_bfloat16 __ll2bfloat16_rn(long long v) {
     return v;
 }
 SIM_INLINE unsigned long long __bfloat162ull_rn(__nv_bfloat16 v) {
-    return sim_to_integer<unsigned long long>(rint((double)(float)v));
+    return sim_to_integer<unsigned long long>(rintf((float)v));
 }
 SIM_INLINE unsigned long long __bfloat162ull_rz(__nv_bfloat16 v) {
-    return sim_to_integer<unsigned long long>(trunc((double)(float)v));
+    return sim_to_integer<unsigned long long>(truncf((float)v));
 }
 SIM_INLINE unsigned long long __bfloat162ull_rd(__nv_bfloat16 v) {
-    return sim_to_integer<unsigned long long>(floor((double)(float)v));
+    return sim_to_integer<unsigned long long>(floorf((float)v));
 }
 SIM_INLINE unsigned long long __bfloat162ull_ru(__nv_bfloat16 v) {
-    return sim_to_integer<unsigned long long>(ceil((double)(float)v));
+    return sim_to_integer<unsigned long long>(ceilf((float)v));
 }
 SIM_INLINE __nv_bfloat16 __ull2bfloat16_rn(unsigned long long v) {
     return v;

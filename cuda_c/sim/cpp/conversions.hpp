@@ -1,127 +1,137 @@
 /* Conversions between numbers, as PTX has them (ISA, "cvt"): to an integer, what is too large becomes the
- * largest and NaN becomes 0. C++ leaves both undefined, and x86 makes the smallest of them. */
+ * largest; NaN becomes 0, or where one of the two has 64 bits, the integer with the first bit alone. C++
+ * leaves all that undefined. */
 #pragma once
 #include "language.hpp"
 
-template <class To> SIM_INLINE To sim_to_integer(double v) {
+template <class To, class From>
+SIM_INLINE constexpr __attribute__((no_sanitize("float-cast-overflow"))) To sim_to_integer(From v) {
     constexpr bool is_signed = std::is_signed<To>::value;
     constexpr int bits = 8 * sizeof(To) - is_signed;
-    constexpr double past = bits < 63 ? (double)(1ull << bits) : bits == 63 ? 0x1p63 : 0x1p64;
+    constexpr From past = (From)(bits < 63 ? (double)(1ull << bits) : bits == 63 ? 0x1p63 : 0x1p64);
+    constexpr To first_bit = (To)((To)1 << (8 * sizeof(To) - 1));
     if (v != v)
-        return 0;
+        return sizeof(From) == 8 || sizeof(To) == 8 ? first_bit : (To)0;
     if (v >= past)
-        return (To) ~(is_signed ? (To)1 << (8 * sizeof(To) - 1) : (To)0);
-    if (v < (is_signed ? -past : 0.0))
-        return is_signed ? (To)((To)1 << (8 * sizeof(To) - 1)) : (To)0;
+        return (To) ~(is_signed ? first_bit : (To)0);
+    if (v < (is_signed ? -past : (From)0))
+        return is_signed ? first_bit : (To)0;
     return (To)v;
 }
 
-/* A cast that a kernel writes: from a float to an integer as above, any other as C++ has it. */
-template <class To, class From> SIM_INLINE To sim_cast(From from) {
-    if constexpr (std::is_floating_point<From>::value && std::is_integral<To>::value &&
-                  !std::is_same<To, bool>::value)
-        return sim_to_integer<To>((double)from);
-    else
+/* A cast that a kernel writes: from a float to an integer as above, by way of 32 bits where it has fewer; any
+ * other as C++ has it. */
+template <class To, class From> SIM_INLINE constexpr To sim_cast(From from) {
+    if constexpr (std::is_integral<To>::value && !std::is_same<To, bool>::value) {
+        using Wide = std::conditional_t<std::is_signed<To>::value, int, unsigned>;
+        if constexpr (std::is_floating_point<From>::value)
+            return (To)sim_to_integer<std::conditional_t<(sizeof(To) < sizeof(Wide)), Wide, To>>(from);
+        else if constexpr (sim_is_float16<From>::value)
+            return sim_cast<To>((float)from);
+        else
+            return (To)from;
+    } else {
         return (To)from;
+    }
 }
 
 /* ---- By name, with a rounding: to nearest even, towards zero, down, up ---- */
 
 SIM_INLINE int __float2int_rn(float v) {
-    return sim_to_integer<int>(rint((double)v));
+    return sim_to_integer<int>(rintf(v));
 }
 SIM_INLINE int __float2int_rz(float v) {
-    return sim_to_integer<int>(trunc((double)v));
+    return sim_to_integer<int>(truncf(v));
 }
 SIM_INLINE int __float2int_rd(float v) {
-    return sim_to_integer<int>(floor((double)v));
+    return sim_to_integer<int>(floorf(v));
 }
 SIM_INLINE int __float2int_ru(float v) {
-    return sim_to_integer<int>(ceil((double)v));
+    return sim_to_integer<int>(ceilf(v));
 }
 SIM_INLINE unsigned __float2uint_rn(float v) {
-    return sim_to_integer<unsigned>(rint((double)v));
+    return sim_to_integer<unsigned>(rintf(v));
 }
 SIM_INLINE unsigned __float2uint_rz(float v) {
-    return sim_to_integer<unsigned>(trunc((double)v));
+    return sim_to_integer<unsigned>(truncf(v));
 }
 SIM_INLINE unsigned __float2uint_rd(float v) {
-    return sim_to_integer<unsigned>(floor((double)v));
+    return sim_to_integer<unsigned>(floorf(v));
 }
 SIM_INLINE unsigned __float2uint_ru(float v) {
-    return sim_to_integer<unsigned>(ceil((double)v));
+    return sim_to_integer<unsigned>(ceilf(v));
 }
 SIM_INLINE long long __float2ll_rn(float v) {
-    return sim_to_integer<long long>(rint((double)v));
+    return sim_to_integer<long long>(rintf(v));
 }
 SIM_INLINE long long __float2ll_rz(float v) {
-    return sim_to_integer<long long>(trunc((double)v));
+    return sim_to_integer<long long>(truncf(v));
 }
 SIM_INLINE long long __float2ll_rd(float v) {
-    return sim_to_integer<long long>(floor((double)v));
+    return sim_to_integer<long long>(floorf(v));
 }
 SIM_INLINE long long __float2ll_ru(float v) {
-    return sim_to_integer<long long>(ceil((double)v));
+    return sim_to_integer<long long>(ceilf(v));
 }
 SIM_INLINE unsigned long long __float2ull_rn(float v) {
-    return sim_to_integer<unsigned long long>(rint((double)v));
+    return sim_to_integer<unsigned long long>(rintf(v));
 }
 SIM_INLINE unsigned long long __float2ull_rz(float v) {
-    return sim_to_integer<unsigned long long>(trunc((double)v));
+    return sim_to_integer<unsigned long long>(truncf(v));
 }
 SIM_INLINE unsigned long long __float2ull_rd(float v) {
-    return sim_to_integer<unsigned long long>(floor((double)v));
+    return sim_to_integer<unsigned long long>(floorf(v));
 }
 SIM_INLINE unsigned long long __float2ull_ru(float v) {
-    return sim_to_integer<unsigned long long>(ceil((double)v));
+    return sim_to_integer<unsigned long long>(ceilf(v));
 }
 SIM_INLINE int __double2int_rn(double v) {
-    return sim_to_integer<int>(rint((double)v));
+    return sim_to_integer<int>(rint(v));
 }
 SIM_INLINE int __double2int_rz(double v) {
-    return sim_to_integer<int>(trunc((double)v));
+    return sim_to_integer<int>(trunc(v));
 }
 SIM_INLINE int __double2int_rd(double v) {
-    return sim_to_integer<int>(floor((double)v));
+    return sim_to_integer<int>(floor(v));
 }
 SIM_INLINE int __double2int_ru(double v) {
-    return sim_to_integer<int>(ceil((double)v));
+    return sim_to_integer<int>(ceil(v));
 }
 SIM_INLINE unsigned __double2uint_rn(double v) {
-    return sim_to_integer<unsigned>(rint((double)v));
+    return sim_to_integer<unsigned>(rint(v));
 }
 SIM_INLINE unsigned __double2uint_rz(double v) {
-    return sim_to_integer<unsigned>(trunc((double)v));
+    return sim_to_integer<unsigned>(trunc(v));
 }
 SIM_INLINE unsigned __double2uint_rd(double v) {
-    return sim_to_integer<unsigned>(floor((double)v));
+    return sim_to_integer<unsigned>(floor(v));
 }
 SIM_INLINE unsigned __double2uint_ru(double v) {
-    return sim_to_integer<unsigned>(ceil((double)v));
+    return sim_to_integer<unsigned>(ceil(v));
 }
 SIM_INLINE long long __double2ll_rn(double v) {
-    return sim_to_integer<long long>(rint((double)v));
+    return sim_to_integer<long long>(rint(v));
 }
 SIM_INLINE long long __double2ll_rz(double v) {
-    return sim_to_integer<long long>(trunc((double)v));
+    return sim_to_integer<long long>(trunc(v));
 }
 SIM_INLINE long long __double2ll_rd(double v) {
-    return sim_to_integer<long long>(floor((double)v));
+    return sim_to_integer<long long>(floor(v));
 }
 SIM_INLINE long long __double2ll_ru(double v) {
-    return sim_to_integer<long long>(ceil((double)v));
+    return sim_to_integer<long long>(ceil(v));
 }
 SIM_INLINE unsigned long long __double2ull_rn(double v) {
-    return sim_to_integer<unsigned long long>(rint((double)v));
+    return sim_to_integer<unsigned long long>(rint(v));
 }
 SIM_INLINE unsigned long long __double2ull_rz(double v) {
-    return sim_to_integer<unsigned long long>(trunc((double)v));
+    return sim_to_integer<unsigned long long>(trunc(v));
 }
 SIM_INLINE unsigned long long __double2ull_rd(double v) {
-    return sim_to_integer<unsigned long long>(floor((double)v));
+    return sim_to_integer<unsigned long long>(floor(v));
 }
 SIM_INLINE unsigned long long __double2ull_ru(double v) {
-    return sim_to_integer<unsigned long long>(ceil((double)v));
+    return sim_to_integer<unsigned long long>(ceil(v));
 }
 SIM_INLINE float __int2float_rn(int v) {
     return (float)v;

@@ -192,12 +192,12 @@ struct thread_group {
     }
 };
 
-/* ---- The grid: a barrier of all blocks is not simulated, their places are ---- */
+/* ---- The grid ---- */
 
 struct grid_group {
-    [[gnu::error(
-        "grid.sync(): blocks of a grid do not wait for each other on the simulator; launch two kernels")]]
-    void sync() const;
+    static void sync(SIM_CALLED_FROM) {
+        sim_grid_barrier(SIM_CALLER);
+    }
     static bool is_valid() {
         return true;
     }

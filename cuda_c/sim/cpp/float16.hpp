@@ -69,6 +69,7 @@ template <class F> struct __align__(2) sim_float16 {
         return *this -= 1;
     }
 };
+template <class F> struct sim_is_float16<sim_float16<F>> : std::true_type {};
 
 template <class F> SIM_INLINE double sim_double(sim_float16<F> v) {
     return (double)(float)v;

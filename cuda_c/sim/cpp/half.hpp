@@ -73,91 +73,91 @@ SIM_INLINE __half __short_as_half(short v) {
     return sim_raw16{(unsigned short)v};
 }
 SIM_INLINE int __half2int_rn(__half v) {
-    return sim_to_integer<int>(rint((double)(float)v));
+    return sim_to_integer<int>(rintf((float)v));
 }
 SIM_INLINE int __half2int_rz(__half v) {
-    return sim_to_integer<int>(trunc((double)(float)v));
+    return sim_to_integer<int>(truncf((float)v));
 }
 SIM_INLINE int __half2int_rd(__half v) {
-    return sim_to_integer<int>(floor((double)(float)v));
+    return sim_to_integer<int>(floorf((float)v));
 }
 SIM_INLINE int __half2int_ru(__half v) {
-    return sim_to_integer<int>(ceil((double)(float)v));
+    return sim_to_integer<int>(ceilf((float)v));
 }
 SIM_INLINE __half __int2half_rn(int v) {
     return v;
 }
 SIM_INLINE unsigned __half2uint_rn(__half v) {
-    return sim_to_integer<unsigned>(rint((double)(float)v));
+    return sim_to_integer<unsigned>(rintf((float)v));
 }
 SIM_INLINE unsigned __half2uint_rz(__half v) {
-    return sim_to_integer<unsigned>(trunc((double)(float)v));
+    return sim_to_integer<unsigned>(truncf((float)v));
 }
 SIM_INLINE unsigned __half2uint_rd(__half v) {
-    return sim_to_integer<unsigned>(floor((double)(float)v));
+    return sim_to_integer<unsigned>(floorf((float)v));
 }
 SIM_INLINE unsigned __half2uint_ru(__half v) {
-    return sim_to_integer<unsigned>(ceil((double)(float)v));
+    return sim_to_integer<unsigned>(ceilf((float)v));
 }
 SIM_INLINE __half __uint2half_rn(unsigned v) {
     return v;
 }
 SIM_INLINE short __half2short_rn(__half v) {
-    return sim_to_integer<short>(rint((double)(float)v));
+    return sim_to_integer<short>(rintf((float)v));
 }
 SIM_INLINE short __half2short_rz(__half v) {
-    return sim_to_integer<short>(trunc((double)(float)v));
+    return sim_to_integer<short>(truncf((float)v));
 }
 SIM_INLINE short __half2short_rd(__half v) {
-    return sim_to_integer<short>(floor((double)(float)v));
+    return sim_to_integer<short>(floorf((float)v));
 }
 SIM_INLINE short __half2short_ru(__half v) {
-    return sim_to_integer<short>(ceil((double)(float)v));
+    return sim_to_integer<short>(ceilf((float)v));
 }
 SIM_INLINE __half __short2half_rn(short v) {
     return v;
 }
 SIM_INLINE unsigned short __half2ushort_rn(__half v) {
-    return sim_to_integer<unsigned short>(rint((double)(float)v));
+    return sim_to_integer<unsigned short>(rintf((float)v));
 }
 SIM_INLINE unsigned short __half2ushort_rz(__half v) {
-    return sim_to_integer<unsigned short>(trunc((double)(float)v));
+    return sim_to_integer<unsigned short>(truncf((float)v));
 }
 SIM_INLINE unsigned short __half2ushort_rd(__half v) {
-    return sim_to_integer<unsigned short>(floor((double)(float)v));
+    return sim_to_integer<unsigned short>(floorf((float)v));
 }
 SIM_INLINE unsigned short __half2ushort_ru(__half v) {
-    return sim_to_integer<unsigned short>(ceil((double)(float)v));
+    return sim_to_integer<unsigned short>(ceilf((float)v));
 }
 SIM_INLINE __half __ushort2half_rn(unsigned short v) {
     return v;
 }
 SIM_INLINE long long __half2ll_rn(__half v) {
-    return sim_to_integer<long long>(rint((double)(float)v));
+    return sim_to_integer<long long>(rintf((float)v));
 }
 SIM_INLINE long long __half2ll_rz(__half v) {
-    return sim_to_integer<long long>(trunc((double)(float)v));
+    return sim_to_integer<long long>(truncf((float)v));
 }
 SIM_INLINE long long __half2ll_rd(__half v) {
-    return sim_to_integer<long long>(floor((double)(float)v));
+    return sim_to_integer<long long>(floorf((float)v));
 }
 SIM_INLINE long long __half2ll_ru(__half v) {
-    return sim_to_integer<long long>(ceil((double)(float)v));
+    return sim_to_integer<long long>(ceilf((float)v));
 }
 SIM_INLINE __half __ll2half_rn(long long v) {
     return v;
 }
 SIM_INLINE unsigned long long __half2ull_rn(__half v) {
-    return sim_to_integer<unsigned long long>(rint((double)(float)v));
+    return sim_to_integer<unsigned long long>(rintf((float)v));
 }
 SIM_INLINE unsigned long long __half2ull_rz(__half v) {
-    return sim_to_integer<unsigned long long>(trunc((double)(float)v));
+    return sim_to_integer<unsigned long long>(truncf((float)v));
 }
 SIM_INLINE unsigned long long __half2ull_rd(__half v) {
-    return sim_to_integer<unsigned long long>(floor((double)(float)v));
+    return sim_to_integer<unsigned long long>(floorf((float)v));
 }
 SIM_INLINE unsigned long long __half2ull_ru(__half v) {
-    return sim_to_integer<unsigned long long>(ceil((double)(float)v));
+    return sim_to_integer<unsigned long long>(ceilf((float)v));
 }
 SIM_INLINE __half __ull2half_rn(unsigned long long v) {
     return v;

@@ -81,6 +81,8 @@ template <class T> struct sim_same {
 /* T, where the compiler is not to work T out from this argument. */
 template <class T> using sim_given = typename sim_same<T>::type;
 
+template <class T> struct sim_is_float16 : std::false_type {};
+
 template <class To, class From> SIM_INLINE To sim_bits(From from) {
     static_assert(sizeof(To) == sizeof(From), "as many bits");
     To to;

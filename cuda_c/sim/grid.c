@@ -1,0 +1,28 @@
+/* The barrier of the whole grid (cooperative groups' grid.sync()): one thread of each block counts its block
+ * and waits until all have been counted, while the block's other threads wait for it. Blocks that have not
+ * started are taken up by more OS threads meanwhile (turns.c). */
+#include "machine.h"
+#include "watch.h"
+
+/* The first of the block's threads that have not exited. */
+static bool comes_for_block(const struct sim_block *block, const struct sim_thread *self) {
+    const struct sim_thread *thread = block->threads;
+    while (thread->state == SIM_HAS_RETURNED)
+        thread++;
+    return thread == self;
+}
+
+void sim_grid_barrier(const struct sim_site *site) {
+    struct sim_launch *launch = &sim_launch_now;
+    sim_barrier(site, 0);
+    if (comes_for_block(&sim_worker->block, sim_worker->current)) {
+        watch_grid_barrier_reached(&launch->grid_arrivals);
+        unsigned blocks = (unsigned)launch->blocks;
+        unsigned before = atomic_fetch_add(&launch->grid_arrivals, 1);
+        unsigned all = (before / blocks + 1) * blocks;
+        while (atomic_load(&launch->grid_arrivals) < all)
+            sim_yield();
+        watch_grid_barrier_passed(&launch->grid_arrivals);
+    }
+    sim_barrier(site, 0);
+}

@@ -1,0 +1,66 @@
+/* Arithmetic that C++ leaves undefined and a GPU does not: a number that the integer it is converted to
+ * cannot hold, and a shift by as many bits as there are or more. The processor here would go on with another
+ * value than a GPU, so such an operation is reported. Kernels in C++ are compiled with
+ * -fsanitize=float-cast-overflow,shift-exponent, of which only the instrumentation is used. Casts that a
+ * kernel writes out do not come here: they have the GPU's value (sim_cast in cpp/conversions.hpp). */
+#include "undefined.h"
+#include "machine.h"
+
+#ifndef __SANITIZE_ADDRESS__ /* whose build has the sanitizers' own runtime */
+
+struct shift {
+    struct undefined_place place;
+    const struct undefined_type *shifted;
+    const struct undefined_type *count;
+};
+struct conversion {
+    struct undefined_place place;
+    const struct undefined_type *from;
+    const struct undefined_type *to;
+};
+
+/* What runs when a library is loaded is no thread of a kernel. */
+static bool is_in_kernel(void) {
+    return sim_worker && sim_worker->fiber && sim_worker->fiber != &sim_worker->home;
+}
+
+/* A wide shifted number comes by its address. */
+void __ubsan_handle_shift_out_of_bounds(const struct shift *check, uintptr_t shifted, uintptr_t count);
+void __ubsan_handle_shift_out_of_bounds(const struct shift *check, uintptr_t shifted, uintptr_t count) {
+    (void)shifted;
+    if (!is_in_kernel())
+        return;
+    struct sim_site site = {check->place.file, (int)check->place.line};
+    unsigned bits = undefined_bits(check->shifted);
+    sim_report_call(
+        SIM_UNDEFINED, &site,
+        "shifts a number of %u bits by %lld, which C++ leaves undefined (a GPU's instruction takes "
+        "such a count for %u); let the kernel shift by less than %u",
+        bits, undefined_integer(check->count, count), bits, bits);
+}
+
+/* A float or double comes by its bits. */
+static double value_of(const struct undefined_type *type, uintptr_t bits) {
+    float narrow;
+    double value;
+    uint32_t low = (uint32_t)bits;
+    uint64_t all = bits;
+    memcpy(&narrow, &low, sizeof narrow);
+    memcpy(&value, &all, sizeof value);
+    return type->info == 32 ? narrow : value;
+}
+
+void __ubsan_handle_float_cast_overflow(const struct conversion *check, uintptr_t value);
+void __ubsan_handle_float_cast_overflow(const struct conversion *check, uintptr_t value) {
+    if (!is_in_kernel())
+        return;
+    struct sim_site site = {check->place.file, (int)check->place.line};
+    sim_report_call(
+        SIM_UNDEFINED, &site,
+        "converts %g to %s, which cannot hold it, and C++ leaves that undefined (a GPU's instruction "
+        "takes the nearest that it can hold, and 0 for NaN); write a cast to int, or "
+        "__float2int_rz(), if that is meant",
+        value_of(check->from, value), check->to->name);
+}
+
+#endif

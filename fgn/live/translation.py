@@ -1,0 +1,71 @@
+"""From CUDA C++ to the C++ that the simulator's compiler takes."""
+
+from __future__ import annotations
+
+import re
+
+from fgn.live.casts import with_casts
+from fgn.live.exits import with_exits
+from fgn.live.text import blanked, line_of, without_directives
+
+# A block's dynamic shared memory, as CUDA declares it. Here it is where a pointer says.
+_ALIGNMENT = (
+    r"(?:__align__|alignas|__attribute__|__builtin_align__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+)
+_EXTERN_SHARED = re.compile(
+    rf"(?:{_ALIGNMENT}\s*)?\bextern\b(?P<before>[^;(){{}}=]*?(?:{_ALIGNMENT}[^;(){{}}=]*?)?)\b__shared__\b"
+    rf"(?P<after>(?:[^;(){{}}=]|{_ALIGNMENT})*?)\b(?P<name>\w+)\s*\[\s*\](?P<more>(?:\s*\[[^\]]*\])*)"
+    rf"\s*(?:{_ALIGNMENT}\s*)?;"
+)
+
+
+def _dynamic_shared(source: str, first_line: int) -> str:
+    text = blanked(source)
+    for match in reversed(list(_EXTERN_SHARED.finditer(text))):
+        kind = re.sub(_ALIGNMENT, " ", f"{match['before']} {match['after']}")
+        kind = " ".join(re.sub(r"\b(?:__device__|static)\b", " ", kind).split())
+        name, more = match["name"], match["more"].strip()
+        outside = without_directives(text[: match.start()])
+        depth = outside.count("{") - outside.count("}")
+        in_function = depth > 0 and not _in_namespace_only(outside)
+        lines = "\n" * match[0].count("\n")
+        if name == "dynamic_shared":
+            new = lines
+        elif in_function:
+            new = f"{kind} (*{name}){more} = ({kind} (*){more})dynamic_shared;{lines}"
+            if not more:
+                new = f"{kind} *{name} = ({kind} *)dynamic_shared;{lines}"
+        else:
+            line = first_line - 1 + line_of(source, match.end())
+            new = f"\n#define {name} (({kind} {f'(*){more}' if more else '*'})dynamic_shared)\n#line {line}\n"
+        source = source[: match.start()] + new + source[match.end() :]
+    return source
+
+
+def _in_namespace_only(text: str) -> bool:
+    """Whether all the braces that are open at the text's end are those of namespaces and extern "C"."""
+    opened = []
+    for brace in re.finditer("[{}]", text):
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif opened:
+            opened.pop()
+    return all(re.search(r"(?:namespace\s*[\w:]*|extern)\s*$", text[:place]) for place in opened)
+
+
+def as_cpp(source: str, first_line: int = 1) -> str:
+    """CUDA C++ with the little that is not C++ written as C++; its lines stay its lines."""
+    source = _dynamic_shared(with_exits(with_casts(source)), first_line)
+    text = blanked(source)
+    changes = (
+        (r"\bstatic(\s+(?:__device__\s+)?)(?=__shared__\b)", r"\1"),
+        (r"(?<=__shared__)(\s+)static\b", r"\1"),
+        (r"\b__noinline__\b(?!\s*\)\s*\))", "__attribute__((noinline))"),
+        (r"#(\s*)pragma(\s+)unroll\b[^\n]*", ""),
+    )
+    for pattern, new in changes:
+        for match in reversed(list(re.finditer(pattern, text))):
+            replaced = match.expand(new)
+            source = source[: match.start()] + replaced + source[match.end() :]
+            text = text[: match.start()] + replaced + text[match.end() :]
+    return source
