@@ -42,7 +42,9 @@ def faulty():
     def toolchain():
         base = COUNTED_SIMULATOR.toolchain()
         links = (*base.link_flags, str(COUNTED_SIMULATOR.path), f"-Wl,-rpath,{COUNTED_SIMULATOR.directory}")
-        return replace(base, flags=(*base.flags, f"-I{SOURCES}"), link_flags=links)
+        # Made anew when the simulator's headers change.
+        headers = f"-DHEADERS={COUNTED_SIMULATOR.headers_digest()}"
+        return replace(base, flags=(*base.flags, headers, f"-I{SOURCES}"), link_flags=links)
 
     COUNTED_SIMULATOR.build()
     path = Library("faults", "broken kernels", ("faults.cu",), toolchain, sources=FOLDER).build()

@@ -63,7 +63,11 @@ def racing():
     def toolchain():
         base = COUNTED_SIMULATOR.toolchain()
         links = (*base.link_flags, str(COUNTED_SIMULATOR.path), f"-Wl,-rpath,{COUNTED_SIMULATOR.directory}")
-        return replace(base, flags=(*base.flags, *ONLY_CHECKED_FLAGS, f"-I{SOURCES}"), link_flags=links)
+        # Made anew when the simulator's headers change.
+        headers = f"-DHEADERS={COUNTED_SIMULATOR.headers_digest()}"
+        return replace(
+            base, flags=(*base.flags, *ONLY_CHECKED_FLAGS, headers, f"-I{SOURCES}"), link_flags=links
+        )
 
     COUNTED_SIMULATOR.build()
     path = Library("races", "racing kernels", ("races.cu",), toolchain, sources=FOLDER).build()
