@@ -54,6 +54,7 @@ __global__ void waits_for_a_lane_that_has_left(struct fault_args a) {
 
 __global__ void reads_what_another_block_writes(struct fault_args a) {
     a.x[blockIdx.x * blockDim.x + threadIdx.x] = 1.0f;
+    __syncthreads(); /* Without the barrier, the threads of block 1 would race with each other too. */
     a.x[a.n - 1 - threadIdx.x] += a.x[threadIdx.x];
 }
 
