@@ -24,6 +24,7 @@ class ChainModule(nn.Module):
     def _choose(self, version: str | None, precision: str | None):
         check_choice(version, precision)
         self.version, self.precision = version, precision
+        self.fused_forward()  # made here, because torch.compile cannot make one
 
     def fused_forward(self) -> FusedForward:
         """What runs the chain in `reference_forward`."""

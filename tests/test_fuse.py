@@ -542,3 +542,13 @@ def test_fifty_layers_take_less_than_a_second():
     fused = fgn.fuse(model)
     assert time.thread_time() - start < 1.0
     assert fused_count(fused) == 50
+
+
+def test_one_value_in_each_group_is_refused_as_torch_refuses_it():
+    model = fgn.fuse(nn.Sequential(nn.Linear(4, 8), nn.GroupNorm(8, 8)))
+    assert model(torch.rand(2, 4)).shape == (2, 8)
+    with (
+        pytest.raises(ValueError, match="more than 1 value per channel"),
+        pytest.warns(UserWarning, match="one value"),
+    ):
+        model(torch.rand(1, 4))

@@ -228,3 +228,18 @@ def test_aot_inductor(tmp_path):
     command = [sys.executable, "-c", AOT_INDUCTOR, str(tmp_path / "model.pt2")]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-2000:]
+
+
+def test_compiled_before_its_first_call_and_changed_afterwards():
+    torch.compiler.reset()  # it compiles one function eight times, and other tests did too
+    x = torch.randn(4, 6)
+    module = fgn.GemmGroupNormHardtanh(6, 8, 2, -1.0, 1.0)
+    fused = copy.deepcopy(fgn.fuse(nn.Sequential(nn.Linear(6, 8), nn.GroupNorm(2, 8), nn.ReLU())))
+    with torch.no_grad():
+        for model in (module, fused):
+            compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+            torch.testing.assert_close(compiled(x), model(x))
+        before = compiled(x)
+        fused[1].eps = 0.7
+        torch.testing.assert_close(compiled(x), fused(x))
+        assert not torch.allclose(compiled(x), before)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import copy
 import inspect
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import torch
 from torch import fx, nn
 
 from fgn.functional import check_choice
 from fgn.fusing.finding import is_linear, match
 from fgn.fusing.parts import ChainPart
-from fgn.fusing.tracing import Plan, Untraceable, forward_of, is_tensor
+from fgn.fusing.tracing import Plan, Replacement, Untraceable, forward_of, is_tensor
 
 # A module whose settings change again and again is traced so many times and then left to torch.
 MOST_PLANS = 16
@@ -114,7 +116,9 @@ def _function_of(graph: fx.Graph, module: nn.Module):
         if node.op == "get_attr":
             *path, last = node.target.split(".")
             owner = constant(module.get_submodule(".".join(path)))
-            lines.append(f"{names[node]} = {owner}.{last}")
+            lines.append(
+                f"{names[node]} = getattr({owner}, {last!r})"
+            )  # a ParameterList's are called 0, 1, ...
         elif node.op == "call_module":
             lines.append(f"{names[node]} = {constant(module.get_submodule(node.target))}({inside})")
         elif node.op == "call_method":
@@ -127,7 +131,7 @@ def _function_of(graph: fx.Graph, module: nn.Module):
     return known["forward"]
 
 
-class FusedForward:
+class FusedForward(Replacement):
     """Stands where a module's forward() stood, and runs the chains in it as one call each.
 
     version, precision: as `fgn.chain_forward()`'s. Copies and pickles of it are made of the module alone.
@@ -159,6 +163,16 @@ class FusedForward:
 
     def current(self) -> _Traced | None:
         """The graph of the module as it is now, or None where it is left to torch."""
+        if torch.compiler.is_compiling():
+            self._plan_ahead()
+        return self._current()
+
+    @torch.compiler.assume_constant_result
+    def _plan_ahead(self) -> bool:
+        """Makes the graph. torch.compile runs this and does not look inside: it could not follow it."""
+        return self._current() is not None
+
+    def _current(self) -> _Traced | None:
         for traced in self.traced:
             if traced.plan.holds():
                 return traced
@@ -169,6 +183,10 @@ class FusedForward:
             traced = _Traced(self.module, self.original, self.forward_name, self.options)
         except Untraceable as reason:
             self.reason = str(reason)
+            return None
+        except Exception as error:  # ours: the model runs on all the same
+            self.reason = f"fgn does not follow it: {error!r}"
+            warnings.warn(f"{type(self.module).__name__} is left to torch: {self.reason}", stacklevel=2)
             return None
         finally:
             _tracing.on = False

@@ -197,6 +197,8 @@ class ChainPart:
                 self.chains[key] = chain
         if type(groups) is not int or groups < 1 or channels % groups:
             raise NotAChain(f"num_groups is {groups}, which does not divide {channels} channels")
+        if groups == channels and x.shape[0] == 1:
+            raise NotAChain("each group is one value, which torch refuses to normalise")
         return chain, parameters
 
     def _check(self, x, tensors) -> Checked:

@@ -63,6 +63,24 @@ _AMBIENT = {
     *("update", "requires_grad", "is_leaf", "grad_fn", "_version", "data_ptr"),
 }
 PLAIN = (int, float, bool, str, type(None))
+ABSENT = object()  # instead of a value, where there must be none
+
+
+def _is_plain(value) -> bool:
+    """Whether two such values can be compared, and do not change by themselves."""
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return isinstance(value, (*PLAIN, torch.dtype, torch.device))
+
+
+class Replacement:
+    """What stands where a module's forward() stood, with the function that it replaces as `original`."""
+
+
+def _is_function_of_torch(value) -> bool:
+    """Whether it is torch.relu, say, or functional.relu, as an attribute of a module may be."""
+    name = getattr(value, "__name__", None)
+    return callable(value) and any(value is getattr(home, str(name), None) for home in (torch, F))
 
 
 class Reads:
@@ -112,8 +130,40 @@ class Reads:
         elif not (getattr(value, "__module__", None) or "").startswith(("torch", "math", "_operator")):
             raise Untraceable(f"{function.__qualname__} uses {name}, a {type(value).__name__}")
 
+    def attribute(self, owner: nn.Module, name: str, is_own: bool):
+        """Adds the attribute of the module or of a module inside it, where it has one of that name.
+
+        Untraceable where it is a value that cannot be compared at the next call.
+        """
+        if not is_own:
+            self._method(type(owner), name)
+        *before, last = _homes(owner, name) or [None]
+        if last is None:
+            if hasattr(type(owner), name):  # as torch has it, until something is put before it
+                self.globals.append((owner.__dict__, name, ABSENT))
+            return
+        value = last[name]
+        if (
+            _is_plain(value)
+            or isinstance(value, (torch.dtype, torch.device))
+            or (not before and _is_function_of_torch(value))
+        ):
+            self.globals.append((last, name, value))
+        elif isinstance(value, Replacement):
+            self.globals.append((last, name, value))
+            self.function(value.original, type(owner))
+        elif not before and isinstance(value, types.FunctionType):
+            if not is_own:
+                raise Untraceable(f"{type(owner).__name__}.{name} is replaced in a module inside it")
+            self.globals.append((last, name, value))
+            self.function(value)
+        elif not isinstance(value, (types.FunctionType, property)):
+            raise Untraceable(f"forward reads {type(owner).__name__}.{name}, a {type(value).__name__}")
+        # What Python would find instead, were it there.
+        self.globals += [(where, name, ABSENT) for where in before]
+
     def _method(self, owner: type | None, name: str):
-        """A method or property of the module's own class that forward() names."""
+        """A method or property of a module's class that forward() names."""
         found = inspect.getattr_static(owner, name, None) if owner else None
         if isinstance(found, types.FunctionType) and not (found.__module__ or "").startswith("torch."):
             self.function(found, owner)
@@ -129,22 +179,26 @@ def reads_of(module: nn.Module, forward) -> Reads:
     if not isinstance(forward, types.FunctionType):
         raise Untraceable(f"{type(module).__name__}.forward is no Python function")
     reads.function(forward, type(module))
-    for name in sorted(reads.names):
-        for where in _homes(module, name):
-            value = where[name]
-            if isinstance(value, PLAIN):
-                reads.globals.append((where, name, value))
-            elif not isinstance(value, (types.FunctionType, property, torch.dtype, torch.device)):
-                raise Untraceable(f"{type(module).__name__}.forward reads {name}, a {type(value).__name__}")
-            break
+    # forward() may read the attribute of any module inside: a name is looked up in all of them. The methods
+    # that it finds read names too.
+    inside, looked_up = list(module.modules()), set()
+    while names := sorted(reads.names - looked_up):
+        looked_up.update(names)
+        for owner in inside:
+            for name in names:
+                reads.attribute(owner, name, is_own=owner is module)
     return reads
 
 
-def _homes(module: nn.Module, name: str):
-    """The dicts of the module and of its classes that have the name, without those of torch."""
+def _homes(module: nn.Module, name: str) -> list[dict]:
+    """Where Python looks for the module's attribute: the dicts of the module and of its classes that are not
+    torch's, up to the first that has the name; none where no such dict has it."""
     homes = [module.__dict__]
     homes += [cls.__dict__ for cls in type(module).__mro__ if not (cls.__module__ or "").startswith("torch.")]
-    return [where for where in homes if name in where and name != "training"]
+    for count, where in enumerate(homes, 1):
+        if name in where:
+            return homes[:count]
+    return []
 
 
 class _NothingRuns(TorchFunctionMode):
@@ -186,6 +240,9 @@ class _Tracer(fx.Tracer):
         return False
 
 
+_CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.Sequential, nn.ParameterList, nn.ParameterDict)
+
+
 class Plan:
     """A graph of a module's forward() and what has to be so again for it to hold."""
 
@@ -202,7 +259,7 @@ class Plan:
         except Exception as error:
             raise Untraceable(f"torch.fx: {str(error).splitlines()[0] if str(error) else error!r}") from None
         inlined = {module: reads, **tracer.inlined}
-        # (a dict, a key, what is there): the modules in their places, plain attributes, flags of training.
+        # (a dict, a key, what is there): the modules in their places, and plain attributes.
         self.same: list[tuple[dict, str, object]] = []
         self.equal: list[tuple[dict, str, object]] = []
         for owner, read in inlined.items():
@@ -211,17 +268,32 @@ class Plan:
             self.equal += read.globals
         self.counts = [(owner._modules, len(owner._modules)) for owner in inlined]
         self.hooked = [owner for owner in inlined if owner is not module]
-        self._add_lists(inlined)
+        self._add_paths(module)
+        self._add_containers(module, set().union(*(read.names for read in inlined.values())))
+        self.same = list(
+            {(id(where), name): (where, name, value) for where, name, value in self.same}.values()
+        )
 
-    def _add_lists(self, inlined):
-        for owner in list(inlined):
-            for child in owner._modules.values():
-                if isinstance(child, (nn.ModuleList, nn.ModuleDict)):
-                    self.same += [(child._modules, name, part) for name, part in child._modules.items()]
-                    self.counts.append((child._modules, len(child._modules)))
-                    # What is a list in a list is not compared, and so is not read.
-                    if any(isinstance(part, (nn.ModuleList, nn.ModuleDict)) for part in child):
-                        raise Untraceable("it has a list of modules in a list of modules")
+    def _add_paths(self, module: nn.Module):
+        """Every module on the way to what the graph calls or reads."""
+        for node in self.graph.nodes:
+            if node.op in ("call_module", "get_attr"):
+                owner = module
+                for name in node.target.split("."):
+                    child = owner._modules.get(name)
+                    if child is None:
+                        break  # a parameter
+                    self.same.append((owner._modules, name, child))
+                    owner = child
+
+    def _add_containers(self, module: nn.Module, names: set[str]):
+        """What is in the containers that forward() names: how often it loops over one is decided already."""
+        for owner in module.modules():
+            for name, child in owner._modules.items():
+                if isinstance(child, _CONTAINERS) and (name in names or isinstance(owner, _CONTAINERS)):
+                    self.same += [(child._modules, key, part) for key, part in child._modules.items()]
+                    self.counts += [(child._modules, len(child._modules))]
+                    self.counts += [(child._parameters, len(child._parameters))]
 
     def holds(self) -> bool:
         """Whether everything is as it was when the graph was made."""
@@ -229,7 +301,7 @@ class Plan:
             if where.get(name) is not value:
                 return False
         for where, name, value in self.equal:
-            if where.get(name) != value:
+            if where.get(name, ABSENT) != value:
                 return False
         for where, count in self.counts:
             if len(where) != count:
