@@ -272,6 +272,13 @@ def test_messages_are_short_and_have_the_line():
     host = "int g(int i) { return i; }\n__global__ void f(int *a) { a[0] = g(1); }\n"
     with pytest.raises(BuildError, match=r"g\(\) \(line 1\) is host code here: write __device__ before it"):
         fgn.kernel(host).build()
+    for ptx in ("membar.gl;", "nop;"):  # the processor here has an instruction of the second name
+        barrier = f'__global__ void f(int *a) {{\n    asm volatile("" ::: "memory");\n    asm("{ptx}");\n}}\n'
+        with pytest.raises(BuildError, match=r"f\.cu:3:0: error: inline PTX") as caught:
+            fgn.kernel(barrier).build()
+        assert f'asm("{ptx}");' in str(caught.value) and "write CUDA C++, or an intrinsic" in str(
+            caught.value
+        )
     nested = "__global__ void g() {}\n__global__ void f(int *a) { g<<<1, 1>>>(); }\n"
     with pytest.raises(BuildError, match="dynamic parallelism"):
         fgn.kernel(nested, name="f").build()

@@ -312,12 +312,28 @@ def build(
             made = ("-S", "kernels.s") if as_assembly else ("-c", "kernels.o")
             messages.write_text(_run([compiler, *flags, *extra, made[0], file, "-o", made[1]], folder, read))
             if as_assembly:
+                _refuse_inline_ptx(folder / "kernels.s", read)
                 _let_empty_loops_stop(folder / "kernels.s")
                 _run([compiler, "-c", "kernels.s", "-o", "kernels.o"], folder, read)
             with replacing(path) as temporary:
                 link = [compiler, "kernels.o", "-o", temporary, *libraries]
                 _run([*link, *link_flags], folder, read)
     return path, messages.read_text()
+
+
+# What the compiler writes around the text of an asm statement.
+_INLINE = re.compile(r'^# (?P<line>\d+) "(?P<file>[^"]*)" 1\n(?P<text>.*?)^# 0 "" 2$', re.M | re.S)
+
+
+def _refuse_inline_ptx(assembly: Path, read: Included) -> None:
+    """BuildError for PTX in a kernel: the processor here has other instructions, some of the same names."""
+    errors = []
+    for match in _INLINE.finditer(assembly.read_text()):
+        text = " ".join(match["text"].split())
+        if text and match["file"] in read.texts:
+            errors.append(f"{match['file']}:{match['line']}:0: error: inline PTX, here `{text}`")
+    if errors:
+        raise BuildError(explained("\n".join(dict.fromkeys(errors)), read))
 
 
 # A loop without an end and without a body: one instruction that jumps to itself.
