@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -44,6 +45,18 @@ def test_the_locked_versions_are_within_the_ranges_that_the_package_asks_for():
     optional = itertools.chain.from_iterable(project["optional-dependencies"].values())
     for requirement in map(Requirement, [*project["dependencies"], *optional]):
         assert locked_versions()[requirement.name] in requirement.specifier, requirement
+
+
+def test_the_source_distribution_has_all_that_the_clone_has():
+    if shutil.which("git") is None:
+        pytest.skip("needs git")
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split("\n")
+    if tracked == [""]:
+        pytest.skip("needs a clone with git")
+    packed = {"MANIFEST.in", "pyproject.toml", "setup.py"}  # which every source distribution has
+    for line in (ROOT / "MANIFEST.in").read_text().splitlines():
+        packed.update(line.split()[1:] if line.startswith(("graft ", "include ")) else ())
+    assert {path.split("/")[0] for path in tracked if path} - packed <= {".ci", ".gitignore"}
 
 
 def test_readme_is_up_to_date_with_profiles():
