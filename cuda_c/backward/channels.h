@@ -119,7 +119,7 @@ static __forceinline__ __device__ void load_vector(float *value, const void *vec
 }
 
 /* Where a thread's values of one row are. */
-struct row_place {
+struct gradient_row {
     struct channels channels;
     int64_t row_start; /* of the row in the tensor */
     fgn_type type;
@@ -128,7 +128,7 @@ struct row_place {
 
 /* What the thread's values meet in the step's vector or tensor, if it has one. */
 static __forceinline__ __device__ void load_operand(float *operand, const fgn_pointwise *step,
-                                                    const struct row_place *place) {
+                                                    const struct gradient_row *place) {
     if (step->tensor)
         load_values(operand, step->tensor, place->row_start, &place->channels, place->type);
     else if (step->channel)
@@ -146,7 +146,7 @@ static __forceinline__ __device__ void apply_step(const fgn_pointwise *step, flo
 
 /* The first `count` steps of the list. */
 static __forceinline__ __device__ void apply_list(const struct operators *list, int count, float *value,
-                                                  const struct row_place *place) {
+                                                  const struct gradient_row *place) {
 #pragma unroll 1
     for (int i = 0; i < count; i++) {
         float operand[VALUES];

@@ -209,7 +209,7 @@ static float *run_list(struct sequence *sequence, const struct operators *list, 
 }
 
 /* Where the gradients of a list's operands go, and memory for one on its way. */
-struct operand_gradients {
+struct naive_operand_gradients {
     const struct column_sums *sums;
     const int *slot;
     void *const *tensor;
@@ -218,7 +218,7 @@ struct operand_gradients {
 
 /* From the last operator to the first; returns where the gradient is then. */
 static const float *run_derivatives(struct sequence *sequence, const struct operators *list,
-                                    const float *const *input, struct operand_gradients operands,
+                                    const float *const *input, struct naive_operand_gradients operands,
                                     const float *gradient, float *to) {
     for (int i = list->count - 1; i >= 0; i--) {
         set_step(sequence, list, i);
@@ -278,8 +278,8 @@ cudaError_t gradient_1_naive(const struct chain_gradient *gradient, void *worksp
     float *g = gradient->g ? (float *)gradient->g : rest;
     float *of_operand = rest + elements, *group_sums = of_operand + elements;
     sequence.args.sums = group_sums;
-    struct operand_gradients of_before = {sums, sums->before, gradient->before_tensor, of_operand};
-    struct operand_gradients of_after = {sums, sums->after, gradient->after_tensor, of_operand};
+    struct naive_operand_gradients of_before = {sums, sums->before, gradient->before_tensor, of_operand};
+    struct naive_operand_gradients of_after = {sums, sums->after, gradient->after_tensor, of_operand};
 
     const float *dz = run_derivatives(&sequence, &gradient->after, after, of_after, dy, g);
     run_column_sum(&sequence, sums, sums->scale, dz, n);

@@ -17,7 +17,7 @@
 #include "backward/backward.h"
 #include "backward/channels.h"
 
-struct fused_args {
+struct fused_gradient_args {
     struct chain_gradient gradient;
     struct division division;
     int64_t strips; /* blocks beside each other */
@@ -37,7 +37,7 @@ struct row_values {
 
 static __forceinline__ __device__ void load_row(struct row_values *values,
                                                 const struct chain_gradient *gradient, int64_t row,
-                                                int64_t group, const struct row_place *place) {
+                                                int64_t group, const struct gradient_row *place) {
     load_values(values->dy, gradient->dy, place->row_start, &place->channels, gradient->type);
     values->moments.mean = 0.0f;
     values->moments.inverse_deviation = 1.0f;
@@ -63,7 +63,7 @@ struct operand_gradients {
 /* `gradient` back through the list, whose first operator was given `input`. */
 static __forceinline__ __device__ void back_through(const struct operators *list, const float *input,
                                                     float *gradient, struct operand_gradients operands,
-                                                    const struct row_place *place, int thread) {
+                                                    const struct gradient_row *place, int thread) {
 #pragma unroll 1
     for (int i = list->count - 1; i >= 0; i--) {
         const fgn_pointwise *step = &list->step[i];
@@ -90,7 +90,7 @@ static __forceinline__ __device__ void back_through(const struct operators *list
 static __forceinline__ __device__ void back_to_norm(const struct chain_gradient *gradient,
                                                     struct row_values *values, float *n, const float *scale,
                                                     const float *shift, struct operand_gradients operands,
-                                                    const struct row_place *place, int thread) {
+                                                    const struct gradient_row *place, int thread) {
 #pragma unroll
     for (int j = 0; j < VALUES; j++)
         n[j] = values->v[j];
@@ -121,7 +121,7 @@ static __forceinline__ __device__ void add_to_group_sums(float *sums, const floa
 }
 
 /* Adds up the block's rows: `mine` of the threads that have the same channels. Stores the sum for `slot`. */
-static __forceinline__ __device__ void finish_sum(const struct fused_args *args, float *block_sums,
+static __forceinline__ __device__ void finish_sum(const struct fused_gradient_args *args, float *block_sums,
                                                   const float *mine, int slot,
                                                   const struct channels *channels, int thread) {
     if (slot == NO_SUM)
@@ -149,7 +149,7 @@ static __forceinline__ __device__ void finish_sum(const struct fused_args *args,
     }
 }
 
-__global__ void __launch_bounds__(THREADS, 2) fused_gradient_kernel(struct fused_args args) {
+__global__ void __launch_bounds__(THREADS, 2) fused_gradient_kernel(struct fused_gradient_args args) {
     __shared__ float exchanged[2 * WARPS];
     __shared__ float block_sums[VALUES * THREADS];
     const struct chain_gradient *gradient = &args.gradient;
@@ -177,7 +177,8 @@ __global__ void __launch_bounds__(THREADS, 2) fused_gradient_kernel(struct fused
     /* all threads of a block go through the loop together: a team may be several warps */
     for (int64_t row_of_block = first_row; row_of_block < end; row_of_block += blockDim.y) {
         int64_t row = row_of_block + threadIdx.y;
-        struct row_place here = {channels, row * gradient->channels, gradient->type, gradient->vector_type};
+        struct gradient_row here = {channels, row * gradient->channels, gradient->type,
+                                    gradient->vector_type};
         here.channels.count = row < end ? channels.count : 0;
         struct row_values values;
         load_row(&values, gradient, row, group, &here);
@@ -227,15 +228,15 @@ __global__ void __launch_bounds__(THREADS, 2) fused_gradient_kernel(struct fused
 }
 
 /* The two sums of each (row, group), for groups of several segments: a block for each. */
-__global__ void __launch_bounds__(THREADS) group_sums_kernel(struct fused_args args) {
+__global__ void __launch_bounds__(THREADS) group_sums_kernel(struct fused_gradient_args args) {
     __shared__ float exchanged[2 * WARPS];
     const struct chain_gradient *gradient = &args.gradient;
     int64_t row = blockIdx.x / args.division.groups, group = blockIdx.x % args.division.groups;
     float sums[2] = {0.0f, 0.0f};
     const struct operand_gradients none = {gradient->sums.after, 0, gradient->after_tensor};
     for (int64_t part = 0; part < args.division.parts; part++) {
-        struct row_place place = {channels_of(&args.division, group * args.division.parts + part),
-                                  row * gradient->channels, gradient->type, gradient->vector_type};
+        struct gradient_row place = {channels_of(&args.division, group * args.division.parts + part),
+                                     row * gradient->channels, gradient->type, gradient->vector_type};
         float scale[VALUES], shift[VALUES], n[VALUES];
         struct row_values values;
         load_vector(scale, gradient->scale, 1.0f, &place.channels, gradient->vector_type);
@@ -250,7 +251,7 @@ __global__ void __launch_bounds__(THREADS) group_sums_kernel(struct fused_args a
 }
 
 /* The sum of the chunks' partial sums: a warp has 32 channels, the warps of a block every eighth chunk. */
-__global__ void __launch_bounds__(THREADS) column_sums_kernel(struct fused_args args) {
+__global__ void __launch_bounds__(THREADS) column_sums_kernel(struct fused_gradient_args args) {
     __shared__ float partial[WARPS][LANES];
     const struct column_sums *sums = &args.gradient.sums;
     int64_t channels = args.gradient.channels, channel = (int64_t)blockIdx.x * LANES + threadIdx.x;
@@ -268,9 +269,9 @@ __global__ void __launch_bounds__(THREADS) column_sums_kernel(struct fused_args 
     store_element(sums->to[slot], channel, sum, args.gradient.vector_type);
 }
 
-LAUNCHER(fused_gradient_kernel, struct fused_args)
-LAUNCHER(group_sums_kernel, struct fused_args)
-LAUNCHER(column_sums_kernel, struct fused_args)
+LAUNCHER(fused_gradient_kernel, struct fused_gradient_args)
+LAUNCHER(group_sums_kernel, struct fused_gradient_args)
+LAUNCHER(column_sums_kernel, struct fused_gradient_args)
 
 /* ---- The host ---- */
 
@@ -293,12 +294,12 @@ static bool tensors_are_aligned(void *const *tensor) {
     return aligned;
 }
 
-static struct fused_args fused_args_of(const struct chain_gradient *gradient, void *workspace) {
+static struct fused_gradient_args fused_args_of(const struct chain_gradient *gradient, void *workspace) {
     bool aligned = is_aligned_16(gradient->v) && is_aligned_16(gradient->dy) && is_aligned_16(gradient->g) &&
                    tensors_are_aligned(gradient->before_tensor) &&
                    tensors_are_aligned(gradient->after_tensor) &&
                    vectors_are_aligned(gradient->scale, gradient->shift, &gradient->before, &gradient->after);
-    struct fused_args args;
+    struct fused_gradient_args args;
     memset(&args, 0, sizeof args);
     args.gradient = *gradient;
     args.division = division_of(gradient->channels, gradient->groups, aligned);
@@ -313,7 +314,7 @@ static struct fused_args fused_args_of(const struct chain_gradient *gradient, vo
 }
 
 unsigned long long gradient_2_fused_bytes(const struct chain_gradient *gradient) {
-    struct fused_args args = fused_args_of(gradient, NULL);
+    struct fused_gradient_args args = fused_args_of(gradient, NULL);
     unsigned long long bytes = (unsigned long long)(uintptr_t)args.partial;
     if (args.chunks > 1)
         bytes += sizeof(float) * args.chunks * gradient->sums.count * gradient->channels;
@@ -321,10 +322,10 @@ unsigned long long gradient_2_fused_bytes(const struct chain_gradient *gradient)
 }
 
 cudaError_t gradient_2_fused(const struct chain_gradient *gradient, void *workspace, cudaStream_t stream) {
-    struct fused_args args = fused_args_of(gradient, workspace);
+    struct fused_gradient_args args = fused_args_of(gradient, workspace);
     cudaError_t error = cudaSuccess;
     if (args.division.parts > 1 && gradient->groups > 0) {
-        struct fused_args without_sums = args; /* and without gradients of tensors */
+        struct fused_gradient_args without_sums = args; /* and without gradients of tensors */
         for (int i = 0; i < FGN_MAX_POINTWISE; i++) {
             without_sums.gradient.sums.after[i] = NO_SUM;
             without_sums.gradient.after_tensor[i] = NULL;

@@ -23,23 +23,23 @@ struct norm_keeping_args {
 };
 
 /* Where a thread's values are in part `part` of its group. */
-static __forceinline__ __device__ struct row_place place_of(const struct norm_keeping_args *args, int64_t row,
-                                                            int64_t segment) {
-    struct row_place place = {channels_of(&args->division, segment), row * args->norm.channels,
-                              args->norm.type, args->norm.vector_type};
+static __forceinline__ __device__ struct gradient_row place_of(const struct norm_keeping_args *args,
+                                                               int64_t row, int64_t segment) {
+    struct gradient_row place = {channels_of(&args->division, segment), row * args->norm.channels,
+                                 args->norm.type, args->norm.vector_type};
     return place;
 }
 
 /* A thread's values of h = before(v). */
 static __forceinline__ __device__ void load_before(float *h, const struct kept_norm *norm,
-                                                   const struct row_place *place) {
+                                                   const struct gradient_row *place) {
     load_values(h, norm->v, place->row_start, &place->channels, norm->type);
     apply_list(&norm->before, norm->before.count, h, place);
 }
 
 static __forceinline__ __device__ void normalise_values(float *value, const struct kept_norm *norm,
                                                         struct moments moments,
-                                                        const struct row_place *place) {
+                                                        const struct gradient_row *place) {
     float scale[VALUES], shift[VALUES];
     load_vector(scale, norm->scale, 1.0f, &place->channels, norm->vector_type);
     load_vector(shift, norm->shift, 0.0f, &place->channels, norm->vector_type);
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(THREADS) norm_keeping_kernel(struct norm_keepi
     pivot = applied_to_one(&norm->before, pivot, read_row * norm->channels, first_channel, norm->vector_type);
     float sum = 0.0f;
     for (int part = 0; part < parts; part++) {
-        struct row_place place = place_of(&args, read_row, first + part);
+        struct gradient_row place = place_of(&args, read_row, first + part);
         load_before(value, norm, &place);
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(THREADS) norm_keeping_kernel(struct norm_keepi
 
     struct differences total = {0.0f, 0.0f};
     for (int part = 0; part < parts; part++) {
-        struct row_place place = place_of(&args, read_row, first + part);
+        struct gradient_row place = place_of(&args, read_row, first + part);
         if (parts > 1)
             load_before(value, norm, &place);
 #pragma unroll
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(THREADS) norm_keeping_kernel(struct norm_keepi
         norm->moments[row * norm->groups + group] = kept;
     }
     for (int part = 0; part < parts; part++) {
-        struct row_place place = place_of(&args, read_row, first + part);
+        struct gradient_row place = place_of(&args, read_row, first + part);
         if (parts > 1)
             load_before(value, norm, &place);
         normalise_values(value, norm, moments, &place);

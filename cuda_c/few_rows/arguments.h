@@ -28,10 +28,10 @@
 #define CHUNK 16 /* bytes */
 
 /* What the mma multiplies. A 16-bit type as it is; float32 rounded to tf32, or as three bfloat16 pieces. */
-enum factors { FLOAT16_FACTORS, BFLOAT16_FACTORS, TF32_FACTORS, FLOAT32_PIECES };
+enum mma_factors { FLOAT16_MMA, BFLOAT16_MMA, TF32_MMA, FLOAT32_PIECES_MMA };
 
-static inline __host__ __device__ int element_bytes_of(enum factors factors) {
-    return factors == FLOAT16_FACTORS || factors == BFLOAT16_FACTORS ? 2 : 4;
+static inline __host__ __device__ int element_bytes_of(enum mma_factors factors) {
+    return factors == FLOAT16_MMA || factors == BFLOAT16_MMA ? 2 : 4;
 }
 
 struct few_rows_args {
@@ -40,7 +40,7 @@ struct few_rows_args {
     int64_t batch;
     int64_t in_features;
     int64_t out_features;
-    enum factors factors;
+    enum mma_factors factors;
     bool chunks;      /* rows are made of aligned chunks */
     int slots;        /* steps on their way or being multiplied */
     int slot_bytes;   /* of shared memory */

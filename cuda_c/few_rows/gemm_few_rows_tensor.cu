@@ -26,7 +26,7 @@
 
 /* The whole kernel, for constants `row_tiles` and `factors`. */
 static __forceinline__ __device__ void few_rows(const struct few_rows_args *args, int row_tiles,
-                                                enum factors factors) {
+                                                enum mma_factors factors) {
     struct warp_place place = place_of_warp(args, row_tiles);
     const int element_bytes = element_bytes_of(factors), tiles_in_slot = place.warps_along * row_tiles;
     struct lane_sources from = lane_sources(args, &place, row_tiles, element_bytes);
@@ -40,7 +40,7 @@ static __forceinline__ __device__ void few_rows(const struct few_rows_args *args
     }
     griddepcontrol_launch_dependents();
     clear_absent_rows(args, &from, tiles_in_slot);
-    if (factors == FLOAT32_PIECES)
+    if (factors == FLOAT32_PIECES_MMA)
         clear_pieces(args, tiles_in_slot);
 
     tile_sums sum[MOST_ROW_TILES];
@@ -53,9 +53,9 @@ static __forceinline__ __device__ void few_rows(const struct few_rows_args *args
         __syncwarp();
         struct weight_operands w; /* of columns that the warp has brought itself */
         load_weight(&w, weight_in_slot(args, reading), factors);
-        if (factors == FLOAT32_PIECES)
+        if (factors == FLOAT32_PIECES_MMA)
             split_x(args, &from, round, reading, tiles_in_slot);
-        else if (factors == TF32_FACTORS)
+        else if (factors == TF32_MMA)
             round_x(args, &from, reading);
         __syncthreads(); /* all of x is here; everyone is done with the slot of the round before */
         if (round + ahead < place.rounds)
@@ -72,14 +72,14 @@ static __forceinline__ __device__ void few_rows(const struct few_rows_args *args
 
 static __forceinline__ __device__ void few_rows_of_any_factors(const struct few_rows_args *args,
                                                                int row_tiles) {
-    if (args->factors == FLOAT16_FACTORS)
-        few_rows(args, row_tiles, FLOAT16_FACTORS);
-    else if (args->factors == BFLOAT16_FACTORS)
-        few_rows(args, row_tiles, BFLOAT16_FACTORS);
-    else if (args->factors == TF32_FACTORS)
-        few_rows(args, row_tiles, TF32_FACTORS);
+    if (args->factors == FLOAT16_MMA)
+        few_rows(args, row_tiles, FLOAT16_MMA);
+    else if (args->factors == BFLOAT16_MMA)
+        few_rows(args, row_tiles, BFLOAT16_MMA);
+    else if (args->factors == TF32_MMA)
+        few_rows(args, row_tiles, TF32_MMA);
     else
-        few_rows(args, row_tiles, FLOAT32_PIECES);
+        few_rows(args, row_tiles, FLOAT32_PIECES_MMA);
 }
 
 __global__ void __launch_bounds__(THREADS, 1) few_rows_16_kernel(struct few_rows_args args) {
@@ -179,7 +179,7 @@ EARLY_LAUNCHER(few_rows_end_kernel, struct end_args)
 /* ---- The host's part ---- */
 
 /* Where a plan has what it needs again at the launch. */
-enum choice { ROW_TILES, ACROSS, SPLITS, SLOTS, SLOT_BYTES };
+enum few_rows_choice { ROW_TILES, ACROSS, SPLITS, SLOTS, SLOT_BYTES };
 
 static const char *refusal(const fgn_chain *chain, const fgn_device *device) {
     if (chain->vector_type != FGN_FLOAT32)
@@ -210,7 +210,7 @@ static void plan_end(const fgn_chain *chain, int64_t sums_bytes, fgn_plan *plan)
 static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
     static const char *const names[] = {"few_rows_16_kernel", "few_rows_32_kernel", "few_rows_64_kernel"};
     struct plan best = plan_of(chain, device, &plan->nanoseconds);
-    enum factors factors = factors_of(chain);
+    enum mma_factors factors = factors_of(chain);
     fgn_launch *product =
         add_launch(plan, names[power_of(best.row_tiles)], best.column_blocks * best.cluster, THREADS);
     product->grid[1] = (unsigned)best.row_blocks;

@@ -22,11 +22,11 @@ static inline __device__ float *parked_by(const struct few_rows_args *args, cons
 }
 
 static __forceinline__ __device__ void park(const struct few_rows_args *args, const struct warp_place *place,
-                                            tile_sums *sum, int row_tiles, enum factors factors) {
+                                            tile_sums *sum, int row_tiles, enum mma_factors factors) {
     int lane = threadIdx.x % LANES, pitch = parked_pitch(1 << args->across_power);
     float *mine = parked_by(args, place, place->along, row_tiles);
     float *to = mine + lane / 4 * pitch + lane % 4 * 2;
-    float unscale = factors == FLOAT32_PIECES ? UNSCALE : 1.0f;
+    float unscale = factors == FLOAT32_PIECES_MMA ? UNSCALE : 1.0f;
     float not_finite = 0.0f; /* becomes NaN */
 #pragma unroll
     for (int i = 0; i < row_tiles * COLUMN_TILES * 2; i++) {
@@ -36,7 +36,7 @@ static __forceinline__ __device__ void park(const struct few_rows_args *args, co
         *(float2 *)&to[(tile * TILE_ROWS + 8 * upper) * pitch + column_tile * TILE_COLUMNS] = pair;
         not_finite += (pair.x + pair.y) * 0.0f;
     }
-    if (factors != FLOAT32_PIECES || not_finite == 0.0f)
+    if (factors != FLOAT32_PIECES_MMA || not_finite == 0.0f)
         return;
     /* beyond the pieces' range, or no number: one of this lane's sums */
 #pragma unroll 1

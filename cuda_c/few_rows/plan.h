@@ -32,12 +32,12 @@ struct plan {
 #define CLUSTER_TIME 500   /* a block waits for the other */
 #define SECOND_LAUNCH_TIME 3000
 
-static enum factors factors_of(const fgn_chain *chain) {
+static enum mma_factors factors_of(const fgn_chain *chain) {
     if (chain->type == FGN_FLOAT16)
-        return FLOAT16_FACTORS;
+        return FLOAT16_MMA;
     if (chain->type == FGN_BFLOAT16)
-        return BFLOAT16_FACTORS;
-    return chain->precision == FGN_TF32 ? TF32_FACTORS : FLOAT32_PIECES;
+        return BFLOAT16_MMA;
+    return chain->precision == FGN_TF32 ? TF32_MMA : FLOAT32_PIECES_MMA;
 }
 
 static int power_of(int number) {
@@ -74,12 +74,12 @@ static unsigned long long partial_bytes(const fgn_chain *chain, const struct pla
 }
 
 /* What a block takes of shared memory beside its slots. */
-static int other_bytes(const struct plan *plan, enum factors factors) {
-    return factors == FLOAT32_PIECES ? pieces_bytes_of(WARPS / plan->across * plan->row_tiles) : 0;
+static int other_bytes(const struct plan *plan, enum mma_factors factors) {
+    return factors == FLOAT32_PIECES_MMA ? pieces_bytes_of(WARPS / plan->across * plan->row_tiles) : 0;
 }
 
 /* As many slots as fit in a block's shared memory; whether there are enough. */
-static bool fill_slots(struct plan *plan, enum factors factors, int shared_bytes) {
+static bool fill_slots(struct plan *plan, enum mma_factors factors, int shared_bytes) {
     int tiles_in_slot = WARPS / plan->across * plan->row_tiles;
     plan->slot_bytes = slot_bytes_of(tiles_in_slot);
     plan->slots = (shared_bytes - other_bytes(plan, factors)) / plan->slot_bytes;
@@ -88,7 +88,7 @@ static bool fill_slots(struct plan *plan, enum factors factors, int shared_bytes
            parked_bytes(plan->across, plan->row_tiles) <= shared_bytes;
 }
 
-static int shared_bytes_of(const struct plan *plan, enum factors factors) {
+static int shared_bytes_of(const struct plan *plan, enum mma_factors factors) {
     int slots = plan->slots * plan->slot_bytes + other_bytes(plan, factors);
     int parked = parked_bytes(plan->across, plan->row_tiles);
     return slots > parked ? slots : parked;
@@ -100,7 +100,7 @@ static double larger_of(double a, double b) {
 
 /* A block that has to wait for its turn costs as much as one on every multiprocessor. */
 static double nanoseconds_of(const fgn_chain *chain, const struct plan *plan, const fgn_device *device) {
-    enum factors factors = factors_of(chain);
+    enum mma_factors factors = factors_of(chain);
     double waves = (double)tiles((int64_t)plan->row_blocks * plan->column_blocks * plan->splits,
                                  device->multiprocessors);
     double rows = plan->row_tiles * TILE_ROWS, columns = plan->across * WARP_COLUMNS;
@@ -110,7 +110,7 @@ static double nanoseconds_of(const fgn_chain *chain, const struct plan *plan, co
     double tensors =
         (double)(chain->out_features + chain->batch) * chain->in_features * element_bytes_of(factors);
     double multiplying = k_bytes_of_all * rows * columns / TENSOR_RATE;
-    if (factors == FLOAT32_PIECES) /* six products, where 16-bit types have one of twice as many k */
+    if (factors == FLOAT32_PIECES_MMA) /* six products, where 16-bit types have one of twice as many k */
         multiplying = 3.0 * multiplying + k_bytes_of_all * (columns + rows_read / 2.0) / SPLIT_RATE;
     double time = larger_of(tensors / MEMORY_RATE, k_bytes_of_all * (rows_read + columns) / L2_RATE);
     time = larger_of(time, multiplying);

@@ -121,12 +121,12 @@ struct weight_operands {
 };
 
 static __forceinline__ __device__ void load_weight(struct weight_operands *w, const uint4 *slot,
-                                                   enum factors factors) {
+                                                   enum mma_factors factors) {
     int lane = threadIdx.x % LANES;
 #pragma unroll
     for (int i = 0; i < 2 * COLUMN_TILES; i++) {
         int tile = i / 2, half = i % 2;
-        if (factors == FLOAT32_PIECES) {
+        if (factors == FLOAT32_PIECES_MMA) {
             uint32_t low[PIECES], high[PIECES];
             split_chunk(slot[tile * EIGHT + place_in_eight(lane / 4, half * 4 + lane % 4)], low, high);
 #pragma unroll
@@ -140,7 +140,7 @@ static __forceinline__ __device__ void load_weight(struct weight_operands *w, co
         ldmatrix_x4(word, &slot[tile * EIGHT + place_in_eight(lane % 8, half * 4 + lane / 8)]);
 #pragma unroll
         for (int j = 0; j < 4; j++)
-            w->b[half][j / 2][tile][j % 2] = factors == TF32_FACTORS ? cvt_rna_tf32(word[j]) : word[j];
+            w->b[half][j / 2][tile][j % 2] = factors == TF32_MMA ? cvt_rna_tf32(word[j]) : word[j];
     }
 }
 
@@ -149,12 +149,13 @@ struct x_operands {
     uint32_t a[2][PIECES][4];
 };
 
-static __forceinline__ __device__ void load_x(struct x_operands *x, const uint4 *tile, enum factors factors) {
+static __forceinline__ __device__ void load_x(struct x_operands *x, const uint4 *tile,
+                                              enum mma_factors factors) {
     int lane = threadIdx.x % LANES;
     int upper = lane / 8 % 2, second = lane / 16; /* of a matrix: eight rows, and chunk */
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        if (factors == FLOAT32_PIECES) {
+        if (factors == FLOAT32_PIECES_MMA) {
 #pragma unroll
             for (int piece = 0; piece < PIECES; piece++)
                 ldmatrix_x4(x->a[half][piece],
@@ -172,21 +173,21 @@ static __forceinline__ __device__ void load_x(struct x_operands *x, const uint4 
 typedef float tile_sums[COLUMN_TILES][4];
 
 /* One mma for each column tile: they do not wait for each other. */
-static __forceinline__ __device__ void multiply_columns(tile_sums sum, const uint32_t a[4],
-                                                        uint32_t b[COLUMN_TILES][2], enum factors factors) {
+static __forceinline__ __device__ void
+multiply_columns(tile_sums sum, const uint32_t a[4], uint32_t b[COLUMN_TILES][2], enum mma_factors factors) {
 #pragma unroll
     for (int tile = 0; tile < COLUMN_TILES; tile++) {
-        if (factors == TF32_FACTORS)
+        if (factors == TF32_MMA)
             mma_m16n8k8_tf32(sum[tile], a, b[tile]);
         else
-            mma_m16n8k16(sum[tile], a, b[tile], factors == FLOAT16_FACTORS ? FGN_FLOAT16 : FGN_BFLOAT16);
+            mma_m16n8k16(sum[tile], a, b[tile], factors == FLOAT16_MMA ? FGN_FLOAT16 : FGN_BFLOAT16);
     }
 }
 
 /* sum += the products of one step of 16 rows. */
 static __forceinline__ __device__ void multiply_rows(tile_sums sum, const struct x_operands *x,
-                                                     struct weight_operands *w, enum factors factors) {
-    if (factors != FLOAT32_PIECES) {
+                                                     struct weight_operands *w, enum mma_factors factors) {
+    if (factors != FLOAT32_PIECES_MMA) {
 #pragma unroll
         for (int i = 0; i < 4; i++)
             multiply_columns(sum, x->a[i / 2][i % 2], w->b[i / 2][i % 2], factors);
@@ -212,15 +213,15 @@ static __forceinline__ __device__ void multiply_rows(tile_sums sum, const struct
 static __forceinline__ __device__ void multiply_step(const struct few_rows_args *args, tile_sums *sum,
                                                      const struct warp_place *place,
                                                      struct weight_operands *w, int round, int slot,
-                                                     int row_tiles, enum factors factors) {
+                                                     int row_tiles, enum mma_factors factors) {
     int first_tile = place->along * row_tiles;
-    const uint4 *tile = factors == FLOAT32_PIECES
+    const uint4 *tile = factors == FLOAT32_PIECES_MMA
                             ? pieces_of_x(args, round, first_tile, place->warps_along * row_tiles)
                             : x_in_slot(args, slot) + first_tile * 2 * EIGHT;
 #pragma unroll
     for (int i = 0; i < row_tiles; i++) {
         struct x_operands x;
-        load_x(&x, tile + i * (factors == FLOAT32_PIECES ? PIECES * PIECE_TILE : 2 * EIGHT), factors);
+        load_x(&x, tile + i * (factors == FLOAT32_PIECES_MMA ? PIECES * PIECE_TILE : 2 * EIGHT), factors);
         multiply_rows(sum[i], &x, w, factors);
     }
 }

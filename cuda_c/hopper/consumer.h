@@ -41,13 +41,13 @@ static __device__ __forceinline__ void multiply_32_bytes(float *sum, uint64_t x,
 }
 
 /* What a warpgroup multiplies: its first row of a stage's x, and its first strip of w. */
-struct share {
+struct warpgroup_part {
     int row;
     int strip;
 };
 
 static __device__ __forceinline__ uint64_t x_of_share(const struct ring *ring, int stage,
-                                                      struct share share) {
+                                                      struct warpgroup_part share) {
     return wgmma_descriptor(x_of_stage(ring, stage) + share.row * STEP_BYTES);
 }
 
@@ -69,8 +69,8 @@ static __device__ __forceinline__ void end_turn(struct barriers *barriers, int t
 
 /* sum = x W^T over `steps` steps. The products of a step are on their way while the next ones are issued, and
  * a stage is free when the step after it has begun. finish_multiplying() waits for the last. */
-static __device__ __forceinline__ int multiply(int steps, struct share share, struct ring *ring, int cluster,
-                                               float *sum, struct configuration config) {
+static __device__ __forceinline__ int multiply(int steps, struct warpgroup_part share, struct ring *ring,
+                                               int cluster, float *sum, struct configuration config) {
     int last = ring->stage;
 #pragma unroll
     for (int i = 0; i < strip_sums(config); i++)
@@ -107,8 +107,9 @@ static __device__ __forceinline__ void finish_multiplying(const struct ring *rin
  * Tensor cores drop the last bits of a sum that they add to. So a step's sums (64 values of k, three
  * products) begin at zero and are added to the others by ordinary additions, which round. While one warpgroup
  * adds, the other keeps the tensor cores busy. */
-static __device__ __forceinline__ void multiply_split(int steps, struct share share, struct ring *ring,
-                                                      int cluster, float *sum, struct configuration config) {
+static __device__ __forceinline__ void multiply_split(int steps, struct warpgroup_part share,
+                                                      struct ring *ring, int cluster, float *sum,
+                                                      struct configuration config) {
     const int sums = strip_sums(config);
 #pragma unroll
     for (int i = 0; i < strips_of_warpgroup(config) * sums; i++)

@@ -37,7 +37,7 @@
 
 #include "hopper/tensor_maps.h"
 
-static hopper_kernel_function kernel_for(enum factors factors, enum shape shape) {
+static hopper_kernel_function kernel_for(enum wgmma_factors factors, enum shape shape) {
     switch (factors) {
     case BFLOAT16_FACTORS:
         return hopper_bfloat16_kernel_of(shape);
@@ -51,7 +51,7 @@ static hopper_kernel_function kernel_for(enum factors factors, enum shape shape)
 }
 
 static cudaError_t launch_kernel(const fgn_plan *plan, const fgn_launch *planned,
-                                 const struct hopper_args *args, enum factors factors, enum shape shape,
+                                 const struct hopper_args *args, enum wgmma_factors factors, enum shape shape,
                                  cudaStream_t stream) {
     static bool allowed[SPLIT_FLOAT32_FACTORS + 1][SHAPES][MOST_DEVICES];
     hopper_kernel_function kernel = kernel_for(factors, shape);
@@ -136,7 +136,7 @@ static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const v
     struct candidate chosen;
     if (!chosen_tiling(plan, chain, &chosen))
         return cudaErrorInvalidValue;
-    enum factors factors = factors_of(chain);
+    enum wgmma_factors factors = factors_of(chain);
     struct configuration config = configuration_of(factors, chosen.shape);
     int y_bytes = 16 / values_of_16_bytes(config);
     args.tiling = chosen.tiling;

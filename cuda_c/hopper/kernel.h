@@ -29,7 +29,7 @@ static __device__ __forceinline__ void consume(const struct hopper_args *args, u
     struct member member = {warpgroup / config.members, warpgroup % config.members * strips, strips,
                             cluster_ctarank(), memory};
     bool own_tiles = has_own_tiles(tile_rows_known(args, config));
-    struct share share = {own_tiles ? 0 : member.team * WARPGROUP_ROWS, member.first_strip};
+    struct warpgroup_part share = {own_tiles ? 0 : member.team * WARPGROUP_ROWS, member.first_strip};
     int units = tiling->row_units * tiling->column_units, each = gridDim.x / cluster;
     int first_unit = blockIdx.x / cluster;
     uint32_t tile = 0;
@@ -116,7 +116,7 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
 #endif
 
 /* Whether the kernels for these factors satisfy what every configuration has to. */
-static constexpr bool are_valid(enum factors factors) {
+static constexpr bool are_valid(enum wgmma_factors factors) {
     for (int shape = 0; shape < SHAPES; shape++)
         if (!is_valid(configuration_of(factors, (enum shape)shape)))
             return false;

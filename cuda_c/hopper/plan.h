@@ -22,7 +22,7 @@ static bool is_power_of_two(int64_t v) {
     return v > 0 && (v & (v - 1)) == 0;
 }
 
-static enum factors factors_of(const fgn_chain *chain) {
+static enum wgmma_factors factors_of(const fgn_chain *chain) {
     if (is_float32_accurate(chain))
         return SPLIT_FLOAT32_FACTORS;
     return chain->type == FGN_FLOAT32   ? TF32_FACTORS
@@ -228,7 +228,7 @@ static bool choose_tiling(const fgn_chain *chain, int multiprocessors, struct ca
 /* ---- The plan ---- */
 
 /* Where a plan has what the launch needs again: the tiling follows from these. */
-enum choice { SHAPE, TILE_ROWS, ROW_BLOCKS, COLUMN_BLOCKS };
+enum hopper_choice { SHAPE, TILE_ROWS, ROW_BLOCKS, COLUMN_BLOCKS };
 
 static bool chosen_tiling(const fgn_plan *plan, const fgn_chain *chain, struct candidate *chosen) {
     struct tiling tiling = tiling_of((int)plan->choice[TILE_ROWS], (int)plan->choice[ROW_BLOCKS],
@@ -255,7 +255,7 @@ static const char *refusal(const fgn_chain *chain, const fgn_device *device) {
     return NULL;
 }
 
-static const char *kernel_name(enum factors factors, enum shape shape) {
+static const char *kernel_name(enum wgmma_factors factors, enum shape shape) {
     static const char *const names[][SHAPES] = {
         {"hopper_bfloat16_kernel", "hopper_bfloat16_narrow_kernel", "hopper_bfloat16_any_kernel",
          "hopper_bfloat16_any_96_kernel", "hopper_bfloat16_any_narrow_kernel",
@@ -277,7 +277,7 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     if (!choose_tiling(chain, device->multiprocessors, &best))
         return;
     const struct tiling *tiling = &best.tiling;
-    enum factors factors = factors_of(chain);
+    enum wgmma_factors factors = factors_of(chain);
     struct configuration config = configuration_of(factors, best.shape);
     int64_t units = (int64_t)tiling->row_units * tiling->column_units, cluster = cluster_of(tiling);
     int64_t most = clusters_at_once((int)cluster, device->multiprocessors);

@@ -44,11 +44,11 @@
 #define MOST_SHARED_BYTES (227 * 1024)
 
 /* How the factors are multiplied. SPLIT_FLOAT32: two float16 halves of each (halves.h), three products. */
-enum factors { BFLOAT16_FACTORS, FLOAT16_FACTORS, TF32_FACTORS, SPLIT_FLOAT32_FACTORS };
+enum wgmma_factors { BFLOAT16_FACTORS, FLOAT16_FACTORS, TF32_FACTORS, SPLIT_FLOAT32_FACTORS };
 
 /* Constants wherever they are used: the compiler sees each kernel's own. */
 struct configuration {
-    enum factors factors;
+    enum wgmma_factors factors;
     int strips;       /* of a tile */
     int width;        /* of a strip: the N of its wgmma */
     int members;      /* warpgroups of a team: one for each strip, or one for both */
@@ -98,7 +98,7 @@ enum shape {
     SHAPES
 };
 
-CONSTANT struct configuration configuration_of(enum factors factors, enum shape shape) {
+CONSTANT struct configuration configuration_of(enum wgmma_factors factors, enum shape shape) {
     bool narrow = shape == SORTED_NARROW || shape == NARROW || shape == NARROW_64;
     bool sorted = shape == SORTED_WIDE || shape == SORTED_NARROW;
     bool is_16_bit = factors == BFLOAT16_FACTORS || factors == FLOAT16_FACTORS;

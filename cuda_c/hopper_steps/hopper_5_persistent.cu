@@ -25,7 +25,7 @@
 #include "shared/launchers.h"
 
 struct persistent_args {
-    struct product product;
+    struct persistent_product product;
     struct epilogue epilogue;
 };
 
@@ -33,7 +33,7 @@ static __device__ __forceinline__ void consume(const struct persistent_args *arg
                                                int row_in_tile) {
     uint32_t count = 0; /* of steps, of all tiles */
     for (int pair = first_pair(); pair < pairs_of(&args->product); pair += pairs_at_once()) {
-        struct place place = place_of_pair(&args->product, pair);
+        struct tile_place place = place_of_pair(&args->product, pair);
         float sum[2 * WGMMA_SUMS];
         multiply_tile(memory, args->product.steps, row_in_tile, &count, sum);
         int row = place.row + row_in_tile;

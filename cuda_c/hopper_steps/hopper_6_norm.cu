@@ -27,7 +27,7 @@
 #include "shared/quad_norm.h"
 
 struct norm_args {
-    struct product product;
+    struct persistent_product product;
     struct epilogue epilogue; /* up to the norm */
     int group_size;
     float eps;
@@ -98,7 +98,7 @@ static __device__ __forceinline__ void consume(const struct norm_args *args, str
                                                int row_in_tile) {
     uint32_t count = 0; /* of steps, of all tiles */
     for (int pair = first_pair(); pair < pairs_of(&args->product); pair += pairs_at_once()) {
-        struct place place = place_of_pair(&args->product, pair);
+        struct tile_place place = place_of_pair(&args->product, pair);
         float sum[2 * WGMMA_SUMS];
         multiply_tile(memory, args->product.steps, row_in_tile, &count, sum);
         finish_tile(args, sum, place.row + row_in_tile, place.column);

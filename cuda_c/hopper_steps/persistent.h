@@ -24,7 +24,7 @@ struct ring_memory {
 #define PRODUCER_REGISTERS 24
 #define CONSUMER_REGISTERS 240
 
-struct product {
+struct persistent_product {
     CUtensorMap x; /* in boxes of 128 rows and 64 k */
     CUtensorMap w; /* of 128 rows: one block's half */
     int steps;     /* of a tile */
@@ -32,7 +32,7 @@ struct product {
     int columns;   /* of tiles */
 };
 
-struct place {
+struct tile_place {
     int row;
     int column;
 };
@@ -47,15 +47,16 @@ static __device__ __forceinline__ int pairs_at_once(void) {
     return gridDim.x / CLUSTER;
 }
 
-static __device__ __forceinline__ int pairs_of(const struct product *product) {
+static __device__ __forceinline__ int pairs_of(const struct persistent_product *product) {
     return product->row_pairs * product->columns;
 }
 
 /* Where this block's tile of a pair is. Pairs are counted through bands of BAND columns, row by row. */
-static __device__ __forceinline__ struct place place_of_pair(const struct product *product, int pair) {
+static __device__ __forceinline__ struct tile_place place_of_pair(const struct persistent_product *product,
+                                                                  int pair) {
     int in_band = product->row_pairs * BAND, first = pair / in_band * BAND;
     int width = product->columns - first < BAND ? product->columns - first : BAND;
-    struct place place;
+    struct tile_place place;
     place.row = (pair % in_band / width * CLUSTER + (int)cluster_ctarank()) * TILE_ROWS;
     place.column = (first + pair % in_band % width) * TILE_COLUMNS;
     return place;
@@ -75,12 +76,13 @@ static __device__ __forceinline__ void prepare_ring(struct ring_memory *memory) 
 
 /* Keeps the rings of both blocks full, tile after tile, with the other block's producer. One thread calls
  * this. */
-static __device__ __forceinline__ void produce(const struct product *product, struct ring_memory *memory) {
+static __device__ __forceinline__ void produce(const struct persistent_product *product,
+                                               struct ring_memory *memory) {
     const uint16_t both = 3; /* a bit for each block of the cluster */
     int first_of_half = (int)cluster_ctarank() * (TILE_COLUMNS / CLUSTER);
     uint32_t count = 0; /* of steps, of all tiles */
     for (int pair = first_pair(); pair < pairs_of(product); pair += pairs_at_once()) {
-        struct place place = place_of_pair(product, pair);
+        struct tile_place place = place_of_pair(product, pair);
         for (int step = 0; step < product->steps; step++, count++) {
             int stage = count % STAGES, turn = count / STAGES;
             uint32_t to = shared_address(memory->stage[stage]), full = shared_address(&memory->full[stage]);
@@ -112,8 +114,8 @@ static __device__ __forceinline__ void multiply_tile(struct ring_memory *memory,
     hold_registers(sum, 2 * WGMMA_SUMS);
 }
 
-static inline bool describe_product(struct product *product, const fgn_chain *chain, const fgn_launch *launch,
-                                    const void *x) {
+static inline bool describe_product(struct persistent_product *product, const fgn_chain *chain,
+                                    const fgn_launch *launch, const void *x) {
     product->steps = (int)launch->steps;
     product->row_pairs = (int)tiles(chain->batch, TILE_ROWS * CLUSTER);
     product->columns = (int)(chain->out_features / TILE_COLUMNS);

@@ -27,7 +27,7 @@
 #define LARGEST_TEAM_GROUP 1024
 
 /* One thread's share of a group: every members-th item, starting at its own number. */
-struct share {
+struct thread_items {
     const float *x;
     int64_t first; /* where the group begins in x and y */
     int64_t row;
@@ -71,7 +71,7 @@ static __forceinline__ __device__ void store_as(void *y, int64_t at, const float
 }
 
 /* The sum of the differences from `pivot`. */
-static __forceinline__ __device__ float sum_from(float pivot, const struct share *share, int width) {
+static __forceinline__ __device__ float sum_from(float pivot, const struct thread_items *share, int width) {
     float sum = 0.0f;
     for (int i = width * share->member; i < share->size; i += width * share->members) {
         float4 quad;
@@ -83,8 +83,8 @@ static __forceinline__ __device__ float sum_from(float pivot, const struct share
     return sum;
 }
 
-static __forceinline__ __device__ struct differences differences_from(float mean, const struct share *share,
-                                                                      int width) {
+static __forceinline__ __device__ struct differences
+differences_from(float mean, const struct thread_items *share, int width) {
     struct differences total = {0.0f, 0.0f};
     for (int i = width * share->member; i < share->size; i += width * share->members) {
         float4 quad;
@@ -97,7 +97,7 @@ static __forceinline__ __device__ struct differences differences_from(float mean
 }
 
 static __forceinline__ __device__ void normalise(const struct group_norm *norm, struct moments moments,
-                                                 const struct share *share, int width, fgn_type type) {
+                                                 const struct thread_items *share, int width, fgn_type type) {
     const float *scales = norm->scale ? norm->scale + share->first_channel : NULL;
     const float *shifts = norm->shift ? norm->shift + share->first_channel : NULL;
     for (int i = width * share->member; i < share->size; i += width * share->members) {
@@ -114,13 +114,14 @@ static __forceinline__ __device__ void normalise(const struct group_norm *norm, 
     }
 }
 
-static inline __device__ struct share share_of(const struct group_norm *norm, int64_t row, int group,
-                                               int member, int members) {
+static inline __device__ struct thread_items share_of(const struct group_norm *norm, int64_t row, int group,
+                                                      int member, int members) {
     int size = (int)(norm->channels / norm->groups);
     bool present = row < norm->batch && group < norm->groups;
     int64_t first_channel = (int64_t)group * size;
     int64_t first = row * norm->channels + first_channel;
-    struct share share = {norm->x + first, first, row, first_channel, present ? size : 0, member, members};
+    struct thread_items share = {norm->x + first,    first,  row,    first_channel,
+                                 present ? size : 0, member, members};
     return share;
 }
 
@@ -132,7 +133,7 @@ struct team_args {
 };
 
 static __forceinline__ __device__ void
-normalise_as_team(const struct team_args *args, const struct share *share, int width, fgn_type type) {
+normalise_as_team(const struct team_args *args, const struct thread_items *share, int width, fgn_type type) {
     float pivot = share->size > 0 ? share->x[0] : 0.0f;
     float mean = pivot + team_sum(sum_from(pivot, share, width), args->team) * args->one_over_size;
     struct differences total = differences_from(mean, share, width);
@@ -148,7 +149,7 @@ static __forceinline__ __device__ void run_teams(const struct team_args *args, f
         return;
     int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
     int group = (blockIdx.y * blockDim.x + threadIdx.x) / args->team;
-    struct share share = share_of(&args->norm, row, group, threadIdx.x % args->team, args->team);
+    struct thread_items share = share_of(&args->norm, row, group, threadIdx.x % args->team, args->team);
     if (args->width == 4)
         normalise_as_team(args, &share, 4, type);
     else
@@ -181,7 +182,7 @@ static __device__ float block_sum(float v, float *partial) {
 }
 
 static __forceinline__ __device__ void normalise_as_block(const struct team_args *args,
-                                                          const struct share *share, float *partial,
+                                                          const struct thread_items *share, float *partial,
                                                           int width, fgn_type type) {
     float pivot = share->x[0];
     float mean = pivot + block_sum(sum_from(pivot, share, width), partial) * args->one_over_size;
@@ -196,7 +197,7 @@ static __forceinline__ __device__ void run_block(const struct team_args *args, f
                                                  fgn_type type) {
     if (!holds(args->norm.condition))
         return;
-    struct share share = share_of(&args->norm, blockIdx.x, blockIdx.y, threadIdx.x, THREADS);
+    struct thread_items share = share_of(&args->norm, blockIdx.x, blockIdx.y, threadIdx.x, THREADS);
     if (args->width == 4)
         normalise_as_block(args, &share, partial, 4, type);
     else

@@ -9,7 +9,7 @@ struct matrix_rows {
     const void **row;
 };
 
-struct product {
+struct matrix_product {
     float *sum;
     const uint32_t *a;
     const uint32_t *b;
@@ -23,7 +23,7 @@ void sim_matrix_rows(const struct sim_site *site, const void *mine, const void *
 
 void sim_mma(const struct sim_site *site, float *sum, const uint32_t *a, const uint32_t *b,
              enum sim_factors factors) {
-    struct product product = {sum, a, b, factors};
+    struct matrix_product product = {sum, a, b, factors};
     sim_meet_for_matrix(site, SIM_MMA, (uintptr_t)&product);
 }
 
@@ -66,9 +66,9 @@ float sim_cut_off(double v) {
 }
 
 void sim_multiply_matrices(const struct sim_thread *warp) {
-    const struct product *of_lane[SIM_WARP_THREADS];
+    const struct matrix_product *of_lane[SIM_WARP_THREADS];
     for (int lane = 0; lane < SIM_WARP_THREADS; lane++)
-        of_lane[lane] = (const struct product *)(uintptr_t)warp[lane].exchange.value;
+        of_lane[lane] = (const struct matrix_product *)(uintptr_t)warp[lane].exchange.value;
     enum sim_factors factors = of_lane[0]->factors;
     int in_word = factors == SIM_TF32_FACTORS ? 1 : 2, depth = 8 * in_word;
 

@@ -12,7 +12,7 @@
 #include "tensor_core/tile_product.h"
 
 /* Where a lane's values of 16 rows belong. */
-struct row_place {
+struct lane_rows {
     int64_t row; /* of the first; the other one is 8 below */
     int64_t column;
     int row_in_tile;
@@ -25,9 +25,9 @@ static __forceinline__ __device__ int column_of_value(int i, int last) {
     return column < last ? column : last;
 }
 
-static __forceinline__ __device__ struct row_place row_place(const struct tensor_core_args *args,
-                                                             const struct place *place, int row_tile) {
-    struct row_place at;
+static __forceinline__ __device__ struct lane_rows row_place(const struct tensor_core_args *args,
+                                                             const struct lane_place *place, int row_tile) {
+    struct lane_rows at;
     at.row_in_tile = place->warp_row + row_tile * MMA_ROWS + place->lane / QUAD;
     at.row = place->first_row + at.row_in_tile;
     at.column = place->first_column + place->warp_column + place->lane % QUAD * 2;
@@ -37,16 +37,16 @@ static __forceinline__ __device__ struct row_place row_place(const struct tensor
 }
 
 /* Where a lane finds a vector's value for its first column, if it has a column that exists. */
-static __forceinline__ __device__ const float *operand_of(const void *vector, const struct row_place *at) {
+static __forceinline__ __device__ const float *operand_of(const void *vector, const struct lane_rows *at) {
     return (const float *)vector + at->column + (at->last < 0 ? at->last : 0);
 }
 
-static __forceinline__ __device__ int last_operand(const struct row_place *at) {
+static __forceinline__ __device__ int last_operand(const struct lane_rows *at) {
     return at->last < 0 ? 0 : at->last;
 }
 
 static __forceinline__ __device__ void undo_scaling(const struct tensor_core_args *args,
-                                                    const struct row_place *at, float *value, int count) {
+                                                    const struct lane_rows *at, float *value, int count) {
     const float *of_column = operand_of(args->w_unscale, at);
     float of_row[2];
 #pragma unroll
@@ -63,7 +63,7 @@ static __forceinline__ __device__ void undo_scaling(const struct tensor_core_arg
 /* Adds the operator's tensor where the lane's values are: in two rows, 8 apart. */
 static __forceinline__ __device__ void add_tensor_to_values(const struct operators *list,
                                                             const fgn_pointwise *step,
-                                                            const struct row_place *at, int64_t rows,
+                                                            const struct lane_rows *at, int64_t rows,
                                                             float *value, int count) {
     int64_t first_column = at->column + (at->last < 0 ? at->last : 0);
 #pragma unroll
@@ -75,7 +75,7 @@ static __forceinline__ __device__ void add_tensor_to_values(const struct operato
 }
 
 static __forceinline__ __device__ void apply_to_values(const struct operators *list,
-                                                       const struct row_place *at, int64_t rows, float *value,
+                                                       const struct lane_rows *at, int64_t rows, float *value,
                                                        int count) {
 #pragma unroll 1
     for (int i = 0; i < list->count; i++) {
@@ -98,7 +98,7 @@ struct shared_moments {
 /* A group of which several warps have a piece of `columns` columns each. All threads of the block call this
  * together. */
 static __forceinline__ __device__ void normalise_with_other_warps(const struct tensor_core_args *args,
-                                                                  const struct row_place *at, float *value,
+                                                                  const struct lane_rows *at, float *value,
                                                                   int columns) {
     struct shared_moments *moments = (struct shared_moments *)dynamic_shared;
     int warp = threadIdx.x / LANES % WARPS_ACROSS;
@@ -124,7 +124,7 @@ static __forceinline__ __device__ void normalise_with_other_warps(const struct t
 }
 
 static __forceinline__ __device__ void normalise(const struct tensor_core_args *args,
-                                                 const struct row_place *at, float *value, int columns) {
+                                                 const struct lane_rows *at, float *value, int columns) {
     switch (args->group_size) {
     case 8:
         normalise_groups(value, columns, 8, QUAD, args->eps);
@@ -142,7 +142,7 @@ static __forceinline__ __device__ void normalise(const struct tensor_core_args *
 }
 
 static __forceinline__ __device__ void scale_and_shift_values(const struct tensor_core_args *args,
-                                                              const struct row_place *at, float *value,
+                                                              const struct lane_rows *at, float *value,
                                                               int count) {
     const float *scale = operand_of(args->scale, at), *shift = operand_of(args->shift, at);
 #pragma unroll
@@ -173,7 +173,7 @@ static __forceinline__ __device__ void store_pair(void *y, int64_t at, const flo
 
 /* `type` is a constant where this is called. */
 static __forceinline__ __device__ void store_values(const struct tensor_core_args *args,
-                                                    const struct row_place *at, const float *value, int count,
+                                                    const struct lane_rows *at, const float *value, int count,
                                                     fgn_type type) {
     int pair_bytes = type == FGN_FLOAT32 ? 8 : 4;
     bool pairs = args->out_features % 2 == 0 && (uintptr_t)args->y % pair_bytes == 0;
@@ -188,8 +188,8 @@ static __forceinline__ __device__ void store_values(const struct tensor_core_arg
 }
 
 static __forceinline__ __device__ void finish_rows(const struct tensor_core_args *args,
-                                                   const struct row_place *at, float *value,
-                                                   struct product product) {
+                                                   const struct lane_rows *at, float *value,
+                                                   struct tile_product product) {
     int columns = product.column_tiles * MMA_COLUMNS, count = product.column_tiles * 4;
     if (product.halves == 2)
         undo_scaling(args, at, value, count);
@@ -213,12 +213,12 @@ static __forceinline__ __device__ void finish_rows(const struct tensor_core_args
 
 /* The four times 16 rows take turns in the same registers, so that the code is there once. */
 static __forceinline__ __device__ void finish_tile(const struct tensor_core_args *args,
-                                                   const struct place *place, warp_sums sum,
-                                                   struct product product) {
+                                                   const struct lane_place *place, warp_sums sum,
+                                                   struct tile_product product) {
     __syncthreads(); /* the last stage has been read, by every warp */
 #pragma unroll 1
     for (int row_tile = 0; row_tile < ROW_TILES; row_tile++) {
-        struct row_place at = row_place(args, place, row_tile);
+        struct lane_rows at = row_place(args, place, row_tile);
         finish_rows(args, &at, sum[0], product);
 #pragma unroll
         for (int i = 0; i < ROW_TILES - 1; i++)

@@ -32,10 +32,10 @@
 /* ---- The kernels ---- */
 
 static __forceinline__ __device__ void run_block(const struct tensor_core_args *args,
-                                                 struct product product) {
+                                                 struct tile_product product) {
     if (!holds(args->held))
         return;
-    struct place place = place_of_thread(args, product);
+    struct lane_place place = place_of_thread(args, product);
     warp_sums sum = {{0.0f}};
     product.chunks = true;
     if (args->chunks) {
@@ -54,25 +54,25 @@ static __forceinline__ __device__ void run_block(const struct tensor_core_args *
 #endif
 
 __global__ void __launch_bounds__(THREADS, 1) tensor_core_bfloat16_kernel(struct tensor_core_args args) {
-    struct product product = {FGN_BFLOAT16, 1, MOST_COLUMN_TILES, STAGES, true};
+    struct tile_product product = {FGN_BFLOAT16, 1, MOST_COLUMN_TILES, STAGES, true};
     if (HAS_TENSOR_CORES)
         run_block(&args, product);
 }
 
 __global__ void __launch_bounds__(THREADS, 1) tensor_core_float16_kernel(struct tensor_core_args args) {
-    struct product product = {FGN_FLOAT16, 1, MOST_COLUMN_TILES, STAGES, true};
+    struct tile_product product = {FGN_FLOAT16, 1, MOST_COLUMN_TILES, STAGES, true};
     if (HAS_TENSOR_CORES)
         run_block(&args, product);
 }
 
 __global__ void __launch_bounds__(THREADS, 1) tensor_core_tf32_kernel(struct tensor_core_args args) {
-    struct product product = {FGN_FLOAT32, 1, MOST_COLUMN_TILES, STAGES, true};
+    struct tile_product product = {FGN_FLOAT32, 1, MOST_COLUMN_TILES, STAGES, true};
     if (HAS_TENSOR_CORES)
         run_block(&args, product);
 }
 
 __global__ void __launch_bounds__(THREADS, 1) tensor_core_split_float32_kernel(struct tensor_core_args args) {
-    struct product product = {FGN_FLOAT16, 2, SPLIT_COLUMN_TILES, SPLIT_STAGES, true};
+    struct tile_product product = {FGN_FLOAT16, 2, SPLIT_COLUMN_TILES, SPLIT_STAGES, true};
     if (HAS_TENSOR_CORES)
         run_block(&args, product);
 }

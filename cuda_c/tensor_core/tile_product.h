@@ -70,7 +70,7 @@ struct tensor_core_args {
 };
 
 /* What is multiplied: constants wherever they are used. */
-struct product {
+struct tile_product {
     fgn_type type;    /* of the factors; FGN_FLOAT32: tf32 */
     int halves;       /* 2 of split factors, else 1 */
     int column_tiles; /* of a warp */
@@ -78,13 +78,13 @@ struct product {
     bool chunks; /* rows are made of aligned chunks */
 };
 
-static __forceinline__ __device__ int tile_columns(struct product product) {
+static __forceinline__ __device__ int tile_columns(struct tile_product product) {
     return WARPS_ACROSS * product.column_tiles * MMA_COLUMNS;
 }
 
 /* ---- Where a block and a lane work ---- */
 
-struct place {
+struct lane_place {
     int64_t first_row; /* of the block */
     int64_t first_column;
     int warp_row; /* of the warp in the block's tile */
@@ -92,13 +92,13 @@ struct place {
     int lane;
 };
 
-static __forceinline__ __device__ struct place place_of_thread(const struct tensor_core_args *args,
-                                                               struct product product) {
+static __forceinline__ __device__ struct lane_place place_of_thread(const struct tensor_core_args *args,
+                                                                    struct tile_product product) {
     int64_t band_tiles = args->row_tiles * BAND;
     int64_t first_column = blockIdx.x / band_tiles * BAND, in_band = blockIdx.x % band_tiles;
     int64_t width = args->column_tiles - first_column < BAND ? args->column_tiles - first_column : BAND;
     int warp = threadIdx.x / LANES;
-    struct place place = {
+    struct lane_place place = {
         in_band / width * TILE_ROWS, (first_column + in_band % width) * tile_columns(product),
         warp / WARPS_ACROSS * WARP_ROWS, warp % WARPS_ACROSS * product.column_tiles * MMA_COLUMNS,
         (int)(threadIdx.x % LANES)};
@@ -113,7 +113,7 @@ static __forceinline__ __device__ int chunk_in_stage(int row, int chunk) {
     return row * STEP_CHUNKS + (chunk ^ (row / 2 % STEP_CHUNKS));
 }
 
-static __forceinline__ __device__ int stage_chunks(struct product product) {
+static __forceinline__ __device__ int stage_chunks(struct tile_product product) {
     return product.halves * (TILE_ROWS + tile_columns(product)) * STEP_CHUNKS;
 }
 
@@ -156,7 +156,7 @@ static __forceinline__ __device__ void gather_chunk(uint4 *to, const unsigned ch
 /* Starts to copy `rows` rows of the next step, of which the thread's chunk has `left` bytes; beyond the end
  * of a row are zeros. */
 static __forceinline__ __device__ void start_rows(struct source *source, uint4 *to, int rows, int left,
-                                                  struct product product) {
+                                                  struct tile_product product) {
     int own = chunk_in_stage(threadIdx.x / STEP_CHUNKS, threadIdx.x % STEP_CHUNKS);
 #pragma unroll
     for (int half = 0; half < product.halves; half++) {
@@ -182,7 +182,7 @@ struct copies {
 
 /* Starts to copy the next step, as one group of copies. */
 static __forceinline__ __device__ void start_step(struct copies *copies, uint4 *stage,
-                                                  struct product product) {
+                                                  struct tile_product product) {
     start_rows(&copies->x, stage, TILE_ROWS, copies->left, product);
     start_rows(&copies->w, stage + product.halves * TILE_ROWS * STEP_CHUNKS, tile_columns(product),
                copies->left, product);
@@ -207,8 +207,8 @@ static __forceinline__ __device__ void round_to_tf32(uint32_t *word, int count) 
 /* The four matrices of an ldmatrix are rows 0-7 and 8-15 of x, first with the first chunk of k, then with the
  * second: the operands of an mma. Of w they are columns 0-7 with both chunks, then columns 8-15. */
 static __forceinline__ __device__ void load_operands(struct operands *operands, const uint4 *stage,
-                                                     int half_step, const struct place *place,
-                                                     struct product product) {
+                                                     int half_step, const struct lane_place *place,
+                                                     struct tile_product product) {
     const uint4 *w = stage + product.halves * TILE_ROWS * STEP_CHUNKS;
     int lane = place->lane;
     int row = place->warp_row + lane % 16, x_chunk = 2 * half_step + lane / 16;
@@ -238,7 +238,7 @@ static __forceinline__ __device__ void load_operands(struct operands *operands, 
 typedef float warp_sums[ROW_TILES][ROW_SUMS];
 
 static __forceinline__ __device__ void mma(float *sum, const uint32_t *x, const uint32_t *w,
-                                           struct product product) {
+                                           struct tile_product product) {
     if (product.type == FGN_FLOAT32)
         mma_m16n8k8_tf32(sum, x, w);
     else
@@ -246,7 +246,7 @@ static __forceinline__ __device__ void mma(float *sum, const uint32_t *x, const 
 }
 
 static __forceinline__ __device__ void multiply_half_step(warp_sums sum, const struct operands *operands,
-                                                          struct product product) {
+                                                          struct tile_product product) {
 #pragma unroll
     for (int i = 0; i < ROW_TILES; i++) {
 #pragma unroll
@@ -261,7 +261,7 @@ static __forceinline__ __device__ void multiply_half_step(warp_sums sum, const s
 /* The same of split factors: high low + low high + high high, the small products first, and the mma of one
  * kind after one another, which do not wait for each other. */
 static __forceinline__ __device__ void
-multiply_split_half_step(warp_sums sum, const struct operands *operands, struct product product) {
+multiply_split_half_step(warp_sums sum, const struct operands *operands, struct tile_product product) {
     const int of_x[] = {0, 1, 0}, of_w[] = {1, 0, 0};
 #pragma unroll
     for (int i = 0; i < ROW_TILES; i++) {
@@ -279,8 +279,8 @@ multiply_split_half_step(warp_sums sum, const struct operands *operands, struct 
 
 /* The tile's sums. */
 static __forceinline__ __device__ void multiply_tile(const struct tensor_core_args *args,
-                                                     const struct place *place, warp_sums sum,
-                                                     struct product product) {
+                                                     const struct lane_place *place, warp_sums sum,
+                                                     struct tile_product product) {
     uint4 *stages = (uint4 *)dynamic_shared;
     const int chunks = stage_chunks(product);
     struct copies copies = {source_of(args, args->x, place->first_row, args->batch, product.halves),
