@@ -1,8 +1,9 @@
 # make         set up .venv, build the simulator, and the GPU library where a GPU is, run the notebooks into
 #              build/notebooks/; `make gpu` builds the GPU library without a GPU too
-# make install PREFIX=...   the C library: header, shared and static libraries, pkg-config, CMake
+# make install PREFIX=...   the C library: header, shared and static libraries, pkg-config, CMake; DEVICE=cpu or
+#              DEVICE=cuda leaves the other one out
 # make test    formatting, lint, tests, notebooks, tests under AddressSanitizer and UndefinedBehaviorSanitizer:
-#              ten minutes on two cores
+#              three quarters of an hour on two cores from a fresh clone
 # make lab     the notebooks, to play with
 # make browser the notebooks in JupyterLab and a browser, as a reader has them: needs chromium, minutes
 # make book    the notebooks as a book of static pages, with the outputs that they were saved with
@@ -40,7 +41,7 @@ gpu: $(INSTALLED)
 
 install: $(INSTALLED)
 	@test -n "$(PREFIX)" || { echo "make install: expected PREFIX=folder"; exit 2; }
-	$(BIN)/python -m fgn install "$(PREFIX)"
+	$(BIN)/python -m fgn install "$(PREFIX)" $(if $(DEVICE),--device $(DEVICE))
 
 notebooks: build
 	$(BIN)/python tools/notebooks.py

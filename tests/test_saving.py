@@ -62,7 +62,7 @@ def test_where_code_has_changed_all_outputs_are_saved(folder):
     ran.cells[2].source = "2 + 2"
     content = save(folder, ran)
     assert content.cells[1].outputs[0].data["text/plain"] == "9.75 ms"
-    assert [output.text for output in content.cells[2].outputs] == ["2", "<f>"]
+    assert [output.text for output in content.cells[2].outputs] == ["2<f>"]
     assert content.metadata.kernelspec == {"name": "python3"}
 
 

@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE};
 enum { SIGNALS = sizeof signals / sizeof *signals };
@@ -32,20 +31,14 @@ static uintptr_t instruction_of(const void *context) {
 #endif
 }
 
-static bool is_below_stack(const struct sim_fiber *fiber, uintptr_t address) {
-    uintptr_t stack = (uintptr_t)fiber->stack;
-    return address < stack && stack - address <= (uintptr_t)sysconf(_SC_PAGESIZE);
-}
-
 static void report(int number, uintptr_t address, uintptr_t pc) {
     /* One byte on, as for a call: debug information is asked for the byte before. */
     struct sim_access_report access = {.kind = SIM_CRASH, .thread = sim_worker->current, .pc = pc + 1};
     if (number == SIGFPE)
         sim_report_access(
             &access, "divides an integer by zero, or the smallest one by -1, which CUDA leaves undefined");
-    if (is_below_stack(sim_worker->fiber, address))
-        sim_report_access(&access, "needs more local memory than the %zu bytes of a simulated thread",
-                          sim_worker->fiber->stack_bytes);
+    if (sim_fiber_overflows(sim_worker->fiber, address))
+        sim_report_overflow(&access);
     sim_report_access(&access, "accesses address %p, where no memory is", (void *)address);
 }
 

@@ -183,6 +183,11 @@ bool sim_fiber_create(struct sim_fiber *fiber, void (*body)(void), unsigned numb
     return true;
 }
 
+bool sim_fiber_overflows(const struct sim_fiber *fiber, uintptr_t address) {
+    uintptr_t stack = (uintptr_t)fiber->stack;
+    return address < stack && stack - address <= (uintptr_t)sysconf(_SC_PAGESIZE);
+}
+
 void sim_fiber_destroy(struct sim_fiber *fiber) {
     size_t guard_bytes = (size_t)sysconf(_SC_PAGESIZE);
 #ifdef HAS_ASAN

@@ -5,6 +5,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct sim_fiber {
     void *saved;          /* where the registers are while it does not run */
@@ -20,6 +21,9 @@ bool sim_fiber_create(struct sim_fiber *fiber, void (*body)(void), unsigned numb
 /* Forgets what the fiber was doing: its next switch calls body() anew. */
 void sim_fiber_reset(struct sim_fiber *fiber, void (*body)(void), unsigned number);
 void sim_fiber_destroy(struct sim_fiber *fiber);
+/* Whether the address is in the guard page: a function was called, or has local arrays, for which the stack
+ * has no room. */
+bool sim_fiber_overflows(const struct sim_fiber *fiber, uintptr_t address);
 
 /* Leaves `from`, the running fiber (or an OS thread's own stack), for `to`; returns when switched back. */
 void sim_fiber_switch(struct sim_fiber *from, struct sim_fiber *to);

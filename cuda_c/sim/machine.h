@@ -281,7 +281,9 @@ struct sim_access_report {
 };
 noreturn void sim_report_access(const struct sim_access_report *access, const char *what, ...)
     __attribute__((format(printf, 2, 3)));
-/* The same without an end of the launch. */
+/* The access is below the thread's stack. */
+noreturn void sim_report_overflow(const struct sim_access_report *access);
+/* The same as sim_report_access() without an end of the launch. */
 void sim_describe_access(sim_report *report, const struct sim_access_report *access, const char *what, ...)
     __attribute__((format(printf, 3, 4)));
 void sim_report_no_memory(void);

@@ -204,6 +204,11 @@ noreturn void sim_report_access(const struct sim_access_report *access, const ch
     sim_block_abandon();
 }
 
+void sim_report_overflow(const struct sim_access_report *access) {
+    sim_report_access(access, "needs more local memory than the %zu bytes of a simulated thread",
+                      sim_worker->fiber->stack_bytes);
+}
+
 /* A lane that `thread` waits for in a warp operation, and that does not wait for it. */
 static const struct sim_thread *missing_lane(const struct sim_thread *thread) {
     const struct sim_block *block = &sim_worker->block;

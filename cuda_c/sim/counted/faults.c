@@ -39,6 +39,10 @@ static void settle_own_read(const struct recorder *self) {
 
 void fault_out_of_bounds(const struct recorder *self, const struct access *access) {
     settle_own_read(self);
+    if (sim_fiber_overflows(self->worker->fiber, access->address)) {
+        struct sim_access_report overflow = report_of(SIM_CRASH, access, NULL);
+        sim_report_overflow(&overflow);
+    }
     const struct place *near = nearest_place(self, access->address);
     const uintptr_t most_shared = SIM_MAX_SHARED_BYTES;
     if (!near && access->address < most_shared && self->worker->shared_memory_bytes == 0) {
