@@ -58,6 +58,8 @@ ARCHITECTURES_OF_TESTS = $(if $(shell command -v nvidia-smi),,75 90a)
 
 test: export FGN_GPU_ARCHITECTURES ?= $(ARCHITECTURES_OF_TESTS)
 test: export FGN_GUESSES = recorded
+# Problems are drawn anew by `pytest tests/test_accuracy.py`; two runs of `make test` test the same.
+test: export FGN_ACCURACY_SEED ?= 1
 test: check
 	$(BIN)/python -m fgn build --gpu
 	$(BIN)/python -m pytest -n 2 --dist worksteal --nbmake --nbmake-timeout=300 tests notebooks
