@@ -1,5 +1,6 @@
-"""What docs/precisions.md says of accuracy, and of NaN and infinities, holds for random problems that no run
-repeats. A failure names its seed; FGN_ACCURACY_SEED=<seed> draws the same problems again."""
+"""What docs/precisions.md says of accuracy, and of NaN and infinities, holds for random problems, drawn anew
+each time. A failure names its seed; FGN_ACCURACY_SEED=<seed> draws the same problems again, and `make test`
+does so with 1."""
 
 import os
 import random

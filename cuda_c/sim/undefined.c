@@ -24,9 +24,10 @@ static bool is_in_kernel(void) {
     return sim_worker && sim_worker->fiber && sim_worker->fiber != &sim_worker->home;
 }
 
-/* A wide shifted number comes by its address. */
-void __ubsan_handle_shift_out_of_bounds(const struct shift *check, uintptr_t shifted, uintptr_t count);
-void __ubsan_handle_shift_out_of_bounds(const struct shift *check, uintptr_t shifted, uintptr_t count) {
+/* The compiler calls the next two, with numbers in place of pointers: a wide number comes by its address. */
+void __ubsan_handle_shift_out_of_bounds(void *data, void *shifted, void *count);
+void __ubsan_handle_shift_out_of_bounds(void *data, void *shifted, void *count) {
+    const struct shift *check = data;
     (void)shifted;
     if (!is_in_kernel())
         return;
@@ -36,7 +37,7 @@ void __ubsan_handle_shift_out_of_bounds(const struct shift *check, uintptr_t shi
         SIM_UNDEFINED, &site,
         "shifts a number of %u bits by %lld, which C++ leaves undefined (a GPU's instruction takes "
         "such a count for %u); let the kernel shift by less than %u",
-        bits, undefined_integer(check->count, count), bits, bits);
+        bits, undefined_integer(check->count, (uintptr_t)count), bits, bits);
 }
 
 /* A float or double comes by its bits. */
@@ -50,8 +51,9 @@ static double value_of(const struct undefined_type *type, uintptr_t bits) {
     return type->info == 32 ? narrow : value;
 }
 
-void __ubsan_handle_float_cast_overflow(const struct conversion *check, uintptr_t value);
-void __ubsan_handle_float_cast_overflow(const struct conversion *check, uintptr_t value) {
+void __ubsan_handle_float_cast_overflow(void *data, void *value);
+void __ubsan_handle_float_cast_overflow(void *data, void *value) {
+    const struct conversion *check = data;
     if (!is_in_kernel())
         return;
     struct sim_site site = {check->place.file, (int)check->place.line};
@@ -60,7 +62,7 @@ void __ubsan_handle_float_cast_overflow(const struct conversion *check, uintptr_
         "converts %g to %s, which cannot hold it, and C++ leaves that undefined (a GPU's instruction "
         "takes the nearest that it can hold, and 0 for NaN); write a cast to int, or "
         "__float2int_rz(), if that is meant",
-        value_of(check->from, value), check->to->name);
+        value_of(check->from, (uintptr_t)value), check->to->name);
 }
 
 #endif
