@@ -43,7 +43,7 @@ static void report(int number, uintptr_t address, uintptr_t pc) {
 }
 
 static void handle(int number, siginfo_t *info, void *context) {
-    if (sim_worker && sim_worker->fiber && sim_worker->fiber != &sim_worker->home)
+    if (sim_is_in_kernel())
         report(number, (uintptr_t)info->si_addr, instruction_of(context));
     /* Not a kernel's. By default the instruction runs again, and ends the process. */
     for (int i = 0; i < SIGNALS; i++) {

@@ -178,6 +178,12 @@ struct sim_worker {
 extern struct sim_launch sim_launch_now;
 extern _Thread_local struct sim_worker *sim_worker;
 
+/* Whether this OS thread is on a fiber that kernels run on, and not in the code of the program or of the
+ * host. */
+static inline bool sim_is_in_kernel(void) {
+    return sim_worker && sim_worker->fiber && sim_worker->fiber != &sim_worker->home;
+}
+
 /* True when the launch is to end early, for a report or an interrupt. Cheap enough for every thread. */
 extern atomic_bool sim_stopping;
 static inline bool sim_is_stopping(void) {

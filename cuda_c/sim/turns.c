@@ -90,14 +90,9 @@ void sim_turns_end(void) {
     pthread_mutex_unlock(&mutex);
 }
 
-/* On one of the fibers that kernels run on. What runs when a library is loaded has branches, too. */
-static bool is_in_kernel(void) {
-    return sim_worker && sim_worker->fiber && sim_worker->fiber != &sim_worker->home;
-}
-
 static __attribute__((noinline)) void look_up(void) {
-    if (!is_in_kernel())
-        return;
+    if (!sim_is_in_kernel())
+        return; /* what runs when a library is loaded has branches, too */
     if (sim_is_stopping())
         sim_block_abandon();
     unsigned now = atomic_load(&turn);

@@ -19,17 +19,12 @@ struct conversion {
     const struct undefined_type *to;
 };
 
-/* What runs when a library is loaded is no thread of a kernel. */
-static bool is_in_kernel(void) {
-    return sim_worker && sim_worker->fiber && sim_worker->fiber != &sim_worker->home;
-}
-
 /* The compiler calls the next two, with numbers in place of pointers: a wide number comes by its address. */
 void __ubsan_handle_shift_out_of_bounds(void *data, void *shifted, void *count);
 void __ubsan_handle_shift_out_of_bounds(void *data, void *shifted, void *count) {
     const struct shift *check = data;
     (void)shifted;
-    if (!is_in_kernel())
+    if (!sim_is_in_kernel())
         return;
     struct sim_site site = {check->place.file, (int)check->place.line};
     unsigned bits = undefined_bits(check->shifted);
@@ -54,7 +49,7 @@ static double value_of(const struct undefined_type *type, uintptr_t bits) {
 void __ubsan_handle_float_cast_overflow(void *data, void *value);
 void __ubsan_handle_float_cast_overflow(void *data, void *value) {
     const struct conversion *check = data;
-    if (!is_in_kernel())
+    if (!sim_is_in_kernel())
         return;
     struct sim_site site = {check->place.file, (int)check->place.line};
     sim_report_call(

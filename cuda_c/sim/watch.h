@@ -30,20 +30,10 @@ void watch_atomic(const void *pc, const volatile void *address, unsigned bytes, 
 void watch_copy_asked(const void *pc, const void *global, unsigned bytes);
 void watch_copy_lands(const void *pc, const void *shared, unsigned bytes);
 
-/* ---- Happens-before, for synchronisation that the simulator itself carries out (mbarriers and the like)
- * ----
- *
- * An object is any address; a clock belongs to it, which says what happens before those that acquire it.
- * docs/memory_model.md has the model. */
-
-/* All that happens before what the running thread does now also happens before what a thread does after it
- * has acquired the object: an arrival. */
-void watch_release(const void *object);
-void watch_acquire(const void *object); /* a wait that has succeeded */
-void watch_forget(const void *object);  /* it is initialised anew: nothing has been released to it */
 /* An asynchronous copy (the async proxy) that the running thread has asked for reads or writes memory. It
- * comes after what the thread did before, and before what a thread does after it has acquired `completes_on`;
- * nothing else orders it, a barrier neither. */
+ * comes after what the thread did before, and before what a thread does after it has waited for the mbarrier
+ * that the copy completes on; nothing else orders it, a barrier neither. docs/memory_model.md has the model.
+ */
 void watch_async_access(const void *pc, const void *address, unsigned bytes, bool writes,
                         const void *completes_on);
 
@@ -99,15 +89,6 @@ static inline void watch_fence(bool in_block) {
 }
 static inline void watch_atomic(const void *pc, const volatile void *address, unsigned bytes, bool in_block) {
     (void)pc, (void)address, (void)bytes, (void)in_block;
-}
-static inline void watch_release(const void *object) {
-    (void)object;
-}
-static inline void watch_acquire(const void *object) {
-    (void)object;
-}
-static inline void watch_forget(const void *object) {
-    (void)object;
 }
 static inline void watch_async_access(const void *pc, const void *address, unsigned bytes, bool writes,
                                       const void *completes_on) {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from fgn.live.source import Included
-from fgn.live.text import blanked, line_of
+from fgn.live.text import blanked, line_of, open_braces
 
 LAUNCH_CODE = "launch code"  # what the text after the source is called; no message is about it alone
 MOST_ERRORS = 5
@@ -38,12 +38,7 @@ _HINTS = (
 def unclosed_brace(source: str) -> int:
     """The line of the brace that is open at the source's end; 0 when there is none."""
     text = blanked(source)
-    opened = []
-    for brace in re.finditer("[{}]", text):
-        if brace[0] == "{":
-            opened.append(brace.start())
-        elif opened:
-            opened.pop()
+    opened = open_braces(text)
     return line_of(text, opened[-1]) if opened else 0
 
 

@@ -29,6 +29,17 @@ def line_of(text: str, position: int) -> int:
     return 1 + text.count("\n", 0, position)
 
 
+def open_braces(text: str) -> list[int]:
+    """Where the braces are that are open at the text's end, the outermost first."""
+    opened = []
+    for brace in re.finditer("[{}]", text):
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif opened:
+            opened.pop()
+    return opened
+
+
 def closing(text: str, opening: int) -> int:
     """Where the bracket at `opening` is closed; the text's end when it is not."""
     pairs = {"(": ")", "{": "}", "[": "]"}

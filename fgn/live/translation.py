@@ -6,7 +6,7 @@ import re
 
 from fgn.live.casts import with_casts
 from fgn.live.exits import with_exits
-from fgn.live.text import blanked, line_of, without_directives
+from fgn.live.text import blanked, line_of, open_braces, without_directives
 
 # A block's dynamic shared memory, as CUDA declares it. Here it is where a pointer says.
 _ALIGNMENT = (
@@ -25,9 +25,7 @@ def _dynamic_shared(source: str, first_line: int) -> str:
         kind = re.sub(_ALIGNMENT, " ", f"{match['before']} {match['after']}")
         kind = " ".join(re.sub(r"\b(?:__device__|static)\b", " ", kind).split())
         name, more = match["name"], match["more"].strip()
-        outside = without_directives(text[: match.start()])
-        depth = outside.count("{") - outside.count("}")
-        in_function = depth > 0 and not _in_namespace_only(outside)
+        in_function = not _in_namespace_only(without_directives(text[: match.start()]))
         lines = "\n" * match[0].count("\n")
         if name == "dynamic_shared":
             new = lines
@@ -44,13 +42,7 @@ def _dynamic_shared(source: str, first_line: int) -> str:
 
 def _in_namespace_only(text: str) -> bool:
     """Whether all the braces that are open at the text's end are those of namespaces and extern "C"."""
-    opened = []
-    for brace in re.finditer("[{}]", text):
-        if brace[0] == "{":
-            opened.append(brace.start())
-        elif opened:
-            opened.pop()
-    return all(re.search(r"(?:namespace\s*[\w:]*|extern)\s*$", text[:place]) for place in opened)
+    return all(re.search(r"(?:namespace\s*[\w:]*|extern)\s*$", text[:place]) for place in open_braces(text))
 
 
 def as_cpp(source: str, first_line: int = 1) -> str:

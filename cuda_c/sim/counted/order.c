@@ -250,10 +250,6 @@ static void hand_on(struct recorder *self, const void *object, const struct cloc
     pthread_mutex_unlock(&mutex);
 }
 
-void order_release(struct recorder *self, const void *object) {
-    hand_on(self, object, all_known(self));
-}
-
 void order_acquire(struct recorder *self, const void *object) {
     struct thread_order *own = &self->order.threads[self->thread];
     pthread_mutex_lock(&mutex);

@@ -86,9 +86,8 @@ void order_fence(struct recorder *recorder, bool in_block);
 void order_strong_read(struct recorder *recorder, uintptr_t address);
 void order_strong_write(struct recorder *recorder, uintptr_t address, bool in_block, bool reads_too);
 
-/* An object that threads synchronise by, such as an mbarrier: whoever acquires it comes after those that have
- * released it before. */
-void order_release(struct recorder *recorder, const void *object);
+/* An object that asynchronous accesses complete on, such as an mbarrier: whoever acquires it comes after
+ * those that have completed on it before. */
 void order_acquire(struct recorder *recorder, const void *object);
 void order_forget(struct recorder *recorder, const void *object);
 /* Stamps an asynchronous access of the running thread's block, which happens before whoever acquires

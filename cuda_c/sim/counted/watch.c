@@ -136,18 +136,6 @@ void watch_grid_barrier_passed(const void *object) {
     order_fence(recorder, false);
 }
 
-void watch_release(const void *object) {
-    order_release(recorder, object);
-}
-
-void watch_acquire(const void *object) {
-    order_acquire(recorder, object);
-}
-
-void watch_forget(const void *object) {
-    order_forget(recorder, object);
-}
-
 void watch_async_access(const void *pc, const void *address, unsigned bytes, bool writes,
                         const void *completes_on) {
     async_access(recorder, (uintptr_t)pc, (uintptr_t)address, bytes, writes, completes_on);
