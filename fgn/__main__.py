@@ -103,6 +103,17 @@ def install(arguments):
         print(path)
 
 
+def export(arguments):
+    """Write one version of a chain as one Python file that needs PyTorch and nvcc, and not fgn."""
+    from fgn.exporting.one_file import export
+
+    text = export(arguments.chain, arguments.version, arguments.precision, arguments.shape)
+    if arguments.to is None:
+        sys.stdout.write(text)
+    else:
+        arguments.to.write_text(text)
+
+
 def versions(arguments):
     """List the versions, from the naive one up."""
     from fgn import versions
@@ -343,6 +354,12 @@ def main():
     install_parser.add_argument(
         "--device", type=device_of_library, help="cpu or cuda for one of the two libraries"
     )
+    export_parser = command(export)
+    export_parser.add_argument("--chain", choices=CHAINS, required=True)
+    export_parser.add_argument("--version", required=True, help="of the ladder")
+    export_parser.add_argument("--precision", choices=PRECISIONS, default="ieee")
+    export_parser.add_argument("--shape", type=_shape, help="of its get_inputs(); by default the benchmark's")
+    export_parser.add_argument("--to", type=Path, metavar="FILE", help="by default standard output")
     command(versions, problem=True)
     command(compare, problem=True)
     bench_parser = command(bench, problem=True)
