@@ -552,3 +552,20 @@ def test_one_value_in_each_group_is_refused_as_torch_refuses_it():
         pytest.warns(UserWarning, match="one value"),
     ):
         model(torch.rand(1, 4))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: fgn.fuse(nn.Sequential(nn.Linear(6, 8), nn.GroupNorm(2, 8))),
+        lambda: copy.deepcopy(fgn.fuse(nn.Sequential(nn.Linear(6, 8), nn.GroupNorm(2, 8)))),
+        lambda: fgn.GemmGroupNormHardtanh(6, 8, 2, -1.0, 1.0),
+    ],
+    ids=["fused", "copied", "drop-in"],
+)
+def test_models_that_are_compiled_apart_do_not_count_as_one_that_is_compiled_again(make):
+    with torch._dynamo.config.patch(recompile_limit=1):
+        for _ in range(3):
+            model, x = make(), torch.rand(3, 6)
+            compiled = torch.compile(model, backend="eager", fullgraph=True)
+            assert torch.equal(compiled(x), model(x))

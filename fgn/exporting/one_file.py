@@ -128,6 +128,8 @@ def export(chain: str, version: str, precision: str = "ieee", shape=None) -> str
     """
     if chain not in CHAINS:
         raise ValueError(f"chain: expected one of {', '.join(CHAINS)}, got {chain!r}")
+    if chain not in MODULES:
+        raise ValueError(f"chain: {chain!r} has no drop-in module; expected one of {', '.join(MODULES)}")
     shape = problem(chain, shape, "cuda")[1]
     _check(chain, version, precision, shape)
     model, used = _model(chain)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import threading
+import types
 import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -135,7 +136,20 @@ class FusedForward(Replacement):
     """Stands where a module's forward() stood, and runs the chains in it as one call each.
 
     version, precision: as `fgn.chain_forward()`'s. Copies and pickles of it are made of the module alone.
+
+    Each has a class of its own, for a code object of its own: torch.compile keeps what it has compiled, and
+    counts how often it has compiled again, by the code object of the frame that it began in.
     """
+
+    def __new__(cls, *_, **__):
+        call = FusedForward.__call__
+        own = types.FunctionType(call.__code__.replace(), call.__globals__, call.__name__)
+        own_class = type(cls.__name__, (cls,), {"__call__": own, "__module__": cls.__module__})
+        return super().__new__(own_class)
+
+    def __reduce_ex__(self, protocol):
+        # The class of its own has no name under which pickle would find it.
+        return FusedForward.__new__, (FusedForward,), self.__getstate__()
 
     def __init__(
         self, module, version=None, precision=None, forward=None, forward_name="forward", options=None
