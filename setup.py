@@ -40,9 +40,11 @@ def build_simulators(folder: Path, sources: Path):
     for each in (library.SIMULATOR, library.COUNTED_SIMULATOR):
         built = replace(each, directory=folder)
         try:
-            built.build()
+            library_file = built.build()
         except library.MissingToolError as error:
             print(f"the wheel carries no {each.title}: {error}", file=sys.stderr)
+            continue
+        load("fgn.native.lines").write_table(library_file)
         (folder / f"{each.name}.lock").unlink(missing_ok=True)
     shutil.rmtree(folder / "objects", ignore_errors=True)
 

@@ -6,9 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 
 from fgn.native.install import install
-from fgn.native.library import SIMULATOR, find_c_compiler
+from fgn.native.library import GPU, SIMULATOR, find_c_compiler, find_nvcc
 from fgn.native.places import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -36,12 +37,25 @@ def prefix(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def flags(prefix) -> list[str]:
-    """What pkg-config says, and where the library is at run time."""
+def gpu_prefix(tmp_path_factory) -> Path:
+    needs("ld", "objcopy", "ar", "nm")
+    if find_nvcc() is None or GPU.state() != "ready":
+        pytest.skip("needs nvcc and the GPU library that `make gpu` builds")
+    folder = tmp_path_factory.mktemp("a prefix for a GPU")
+    install(folder, "cuda")
+    return folder
+
+
+def output_of_pkg_config(prefix: Path, package: str) -> str:
     needs("pkg-config")
     environment = {"PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig"), "PATH": "/usr/bin:/bin"}
-    text = output_of("pkg-config", "--cflags", "--libs", "fgn-sim", env=environment)
-    return [*shlex.split(text), f"-Wl,-rpath,{prefix / 'lib'}"]
+    return output_of("pkg-config", "--cflags", "--libs", package, env=environment)
+
+
+@pytest.fixture(scope="module")
+def flags(prefix) -> list[str]:
+    """What pkg-config says, and where the library is at run time."""
+    return [*shlex.split(output_of_pkg_config(prefix, "fgn-sim")), f"-Wl,-rpath,{prefix / 'lib'}"]
 
 
 def test_an_example_in_c(prefix, flags, tmp_path):
@@ -85,16 +99,36 @@ def test_cmake(prefix, tmp_path):
     assert "naive: the mean square" in output_of(tmp_path / "build" / "chain")
 
 
+def exported(library: Path) -> set[str]:
+    """The names that the library defines for others."""
+    command = ("nm", "-D" if library.suffix == ".so" else "-g", library, "--defined-only")
+    return {line.split()[-1] for line in output_of(*command).splitlines() if len(line.split()) == 3}
+
+
 def test_only_functions_of_the_header_are_exported(prefix):
-    names = {
-        line.split()[-1]
-        for command in (("nm", "-D", prefix / "lib/libfgn_sim.so"), ("nm", "-g", prefix / "lib/libfgn_sim.a"))
-        for line in output_of(*command, "--defined-only").splitlines()
-        if len(line.split()) == 3
-    }
     header = (prefix / "include" / "fgn.h").read_text()
-    assert names and all(f"{name}(" in header for name in names), names
-    assert "fgn_run" in names
+    for library in ("libfgn_sim.so", "libfgn_sim.a"):
+        names = exported(prefix / "lib" / library)
+        assert "fgn_run" in names and all(f"{name}(" in header for name in names), names
+
+
+def test_the_gpu_library_as_others_link_it(gpu_prefix, prefix, tmp_path):
+    """It exports what the simulator exports, and the examples link with its shared and its static library."""
+    needs("c++")
+    lib = gpu_prefix / "lib"
+    names = exported(prefix / "lib" / "libfgn_sim.so")
+    assert exported(lib / "libfgn_cuda.so") == names == exported(lib / "libfgn_cuda.a")
+    cflags, *shared = shlex.split(output_of_pkg_config(gpu_prefix, "fgn-cuda"))
+    # nvcc knows where the CUDA runtime is.
+    nvcc = (find_nvcc(), cflags, "-Xlinker", f"-rpath={lib}")
+    c = ("-Xcompiler", ",".join(("-std=c99", *STRICT)), EXAMPLES / "chain_gpu.c")
+    output_of(*nvcc, *c, lib / "libfgn_cuda.a", "-lstdc++", "-o", tmp_path / "static")
+    output_of(*nvcc, *c, *shared, "-o", tmp_path / "shared")
+    cpp = ("c++", "-std=c++17", *STRICT, cflags, EXAMPLES / "chain.cpp", *shared)
+    output_of(*cpp, "-o", tmp_path / "cpp")
+    if torch.cuda.is_available():
+        for program in ("static", "shared"):
+            assert output_of(tmp_path / program).endswith(": the mean square of y is 0.9776\n")
 
 
 ALIASED = """

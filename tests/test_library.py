@@ -1,6 +1,7 @@
 """Building and loading: what is stale is rebuilt, what fails says why, what is missing is named."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -107,6 +108,38 @@ print(replace(SIMULATOR, name="small", sources=Path({str(small.sources)!r}),
     command = [sys.executable, "-c", script]
     runs = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [run.communicate()[0].strip() for run in runs] == [str(small.path)] * 2
+    assert not list(small.directory.rglob("*.tmp*"))
+
+
+BUILD_AND_HANG = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from fgn.native.library import SIMULATOR
+sources, directory, compiler = map(Path, sys.argv[1:])
+toolchain = replace(SIMULATOR.toolchain(), compiler=str(compiler))
+replace(SIMULATOR, name="small", sources=sources, directory=directory, toolchain=lambda: toolchain).build()
+"""
+
+
+@pytest.mark.parametrize("step, how", [("compiling", signal.SIGINT), ("linking", signal.SIGKILL)])
+def test_a_build_that_was_stopped_is_no_obstacle_to_the_next_one(small, step, how):
+    compiler, hangs = small.sources / "compiler", small.sources / "hangs"
+    is_the_step = '[ "$*" = "${*#*-c }" ]' if step == "linking" else "true"
+    real = small.toolchain().compiler
+    compiler.write_text(
+        f'#!/bin/sh\nif {is_the_step}; then : > "{hangs}"; exec sleep 600; fi\nexec "{real}" "$@"\n'
+    )
+    compiler.chmod(0o755)
+    command = [sys.executable, "-c", BUILD_AND_HANG, small.sources, small.directory, compiler]
+    # A group of its own, as a terminal's Ctrl-C finds it.
+    build = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, start_new_session=True)
+    while not hangs.exists():
+        assert build.poll() is None
+        time.sleep(0.02)
+    os.killpg(build.pid, how)
+    assert build.wait() != 0
+    assert answer(small) == 1
     assert not list(small.directory.rglob("*.tmp*"))
 
 

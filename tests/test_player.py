@@ -120,6 +120,49 @@ def test_values_stay_with_their_accesses_when_logs_are_full():
     assert known >= 0.99 * sum(len(event.lanes) for event in loads + stores)
 
 
+NEGATE = """
+__global__ void negate(T *y, const T *x) {
+    __shared__ T part[64];
+    part[threadIdx.x] = -x[threadIdx.x];
+    __syncthreads();
+    y[threadIdx.x] = part[threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "name, dtype",
+    [("int", torch.int32), ("long long", torch.int64), ("double", torch.float64), ("__half", torch.float16)],
+)
+def test_values_are_shown_as_the_numbers_that_they_are(name, dtype):
+    negate = fgn.kernel(NEGATE.replace("T ", f"{name} "))
+    x, y = torch.arange(64, dtype=dtype), torch.empty(64, dtype=dtype)
+    player = fgn.play(lambda: negate[1, 64](y, x))
+    for step, sign in ((0, ""), (1, "-"), (len(player) - 2, "-"), (len(player) - 1, "-")):
+        picture = player.scene.svg(step)
+        assert all(f">{sign}{number}<" in picture for number in range(1, 8)), step
+
+
+def test_whole_numbers_in_shared_memory_among_floats():
+    source = "__global__ void f(float *y) { __shared__ int s[32]; s[threadIdx.x] = (int)threadIdx.x - 4;"
+    kernel = fgn.kernel(source + " y[threadIdx.x] = s[threadIdx.x]; }")
+    picture = fgn.play(lambda: kernel[1, 32](torch.empty(32))).scene.svg(0)
+    assert all(f">{number}<" in picture for number in range(-4, 4))
+
+
+def test_a_meeting_of_some_lanes_is_not_shown_at_a_wrong_time():
+    source = """__global__ void halves(float *y, const float *x) {
+        if (threadIdx.x < 16) {
+            y[threadIdx.x] = x[threadIdx.x];
+            __syncwarp(0xffff);
+            y[threadIdx.x + 16] = y[15 - threadIdx.x];
+        }
+    }"""
+    kernel = fgn.kernel(source)
+    trace = record(lambda: kernel[1, 32](torch.empty(32), torch.rand(32)))
+    assert [event.operation or event.kind for event in trace.events] == ["ld", "st", "ld", "st"]
+
+
 def test_shuffles_are_meetings():
     v, w, b = torch.rand(4, 64), torch.rand(64), torch.rand(64)
     trace = record(lambda: fgn.group_norm(v, 2, w, b, version="tiled"))

@@ -163,10 +163,12 @@ def test_doctor_says_what_is_here_what_is_missing_and_what_mends_it(monkeypatch)
     assert rows["Python"]["state"] == rows["simulator library"]["state"] == "good"
 
     monkeypatch.setattr(doctor, "find_c_compiler", lambda: None)
+    monkeypatch.setattr(doctor, "find_cpp_compiler", lambda: None)
     monkeypatch.setattr(doctor, "is_writable", lambda folder: False)
     monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
     found = doctor.examine().set_index("what")
     assert found.loc["C compiler", ["state", "mend"]].tolist() == ["missing", "apt install gcc"]
+    assert found.loc["C++ compiler", ["state", "mend"]].tolist() == ["missing", "apt install g++"]
     assert found.loc["addr2line", ["state", "mend"]].tolist() == ["missing", "apt install binutils"]
     assert found.loc["build folder", "state"] == "broken"
     assert found.loc["build folder", "mend"].startswith("export FGN_CACHE=")

@@ -114,30 +114,73 @@ def test_eight_threads():
     assert failures == "[]" and int(fewest) >= 9
 
 
+class ThreadSanitizer:
+    """Builds and runs C programs under ThreadSanitizer; skips the test where the compiler has none."""
+
+    flags = ("-fsanitize=thread", "-std=gnu11", "-O1", "-g", "-fno-strict-aliasing")
+
+    def __init__(self, folder):
+        self.program = folder / "program"
+        self.environment = dict(os.environ) | {"FGN_SIM_THREADS": "3"}
+        self.environment.pop("LD_PRELOAD", None)  # the runtime of another sanitizer
+        if find_c_compiler() is None:
+            pytest.skip("there is no C compiler here")
+        source = folder / "works.c"
+        source.write_text('#include <stdio.h>\nint main(void) { return puts("works") < 0; }')
+        if self.said_of_building(source) or self.said_by_program() != "works\n":
+            pytest.skip("this compiler has no ThreadSanitizer that works here")
+
+    def _said(self, *command) -> str:
+        command = [*map(str, command)]
+        result = subprocess.run(command, env=self.environment, capture_output=True, text=True)
+        return result.stdout + result.stderr
+
+    def said_of_building(self, *parts) -> str:
+        return self._said(find_c_compiler(), *self.flags, *parts, "-o", self.program, "-lm", "-pthread")
+
+    def said_by_program(self) -> str:
+        return self._said(self.program)
+
+
+RACING = """
+#include <pthread.h>
+#include <stdio.h>
+static int shared;
+static void *add(void *unused) {
+    shared += 1;
+    return unused;
+}
+int main(void) {
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, add, NULL);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    return puts("done") < 0;
+}
+"""
+
+
+def test_thread_sanitizer_finds_a_race_that_is_there(tmp_path):
+    sanitizer, source = ThreadSanitizer(tmp_path), tmp_path / "racing.c"
+    source.write_text(RACING)
+    assert sanitizer.said_of_building(source) == ""
+    report = sanitizer.said_by_program()
+    assert "WARNING: ThreadSanitizer: data race" in report and "in add" in report
+
+
 @pytest.mark.simulator
 def test_threads_of_a_c_program_under_thread_sanitizer(tmp_path):
     """The kernels are as they are in the library: fgn.check looks for races of theirs."""
     if os.environ.get("FGN_SANITIZE") != "1":
         pytest.skip("`make sanitize-threads` and `make sanitize` run it")
-    compiler = [find_c_compiler(), "-fsanitize=thread", "-std=gnu11", "-O1", "-g", "-fno-strict-aliasing"]
-    program, environment = tmp_path / "threads", dict(os.environ) | {"FGN_SIM_THREADS": "3"}
-    environment.pop("LD_PRELOAD", None)  # the runtime of another sanitizer
-
-    def said(*command, text="") -> str:
-        command = [*map(str, command)]
-        result = subprocess.run(command, env=environment, input=text, capture_output=True, text=True)
-        return result.stdout + result.stderr
-
-    hello = '#include <stdio.h>\nint main(void) { return puts("works") < 0; }'
-    said(*compiler, "-x", "c", "-", "-o", program, text=hello)
-    if not program.exists() or said(program) != "works\n":
-        pytest.skip("this compiler has no ThreadSanitizer that works here")
+    sanitizer = ThreadSanitizer(tmp_path)
     objects = dict(zip(SIMULATOR.source_files(), SIMULATOR.objects(), strict=True))
     kernels = [object for source, object in objects.items() if source.suffix == ".cu"]
     sources = [source for source in objects if source.suffix == ".c"]
     parts = (f"-I{SOURCES}", "-fwrapv", ROOT / "tests" / "sim" / "threads.c", *sources, *kernels)
-    assert said(*compiler, *parts, "-o", program, "-lm", "-pthread") == ""
-    assert said(program) == "done\n"
+    assert sanitizer.said_of_building(*parts) == ""
+    assert sanitizer.said_by_program() == "done\n"
 
 
 INTERRUPTED = '''

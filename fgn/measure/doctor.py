@@ -9,6 +9,7 @@ import shutil
 import pandas as pd
 import torch
 
+from fgn.live.compiling import find_cpp_compiler
 from fgn.native.library import (
     COUNTED_SIMULATOR,
     GPU,
@@ -18,6 +19,7 @@ from fgn.native.library import (
     find_c_compiler,
     find_nvcc,
 )
+from fgn.native.lines import find_addr2line
 from fgn.native.places import build_folder, is_writable
 from fgn.profiling.ncu import find_ncu
 
@@ -70,12 +72,13 @@ def examine() -> pd.DataFrame:
         "Python": (GOOD, platform.python_version(), ""),
         "torch": (GOOD, torch.__version__, ""),
         "GPU": _gpu(),
-        "C compiler": _tool(
-            find_c_compiler(), "needed for kernels of your own on the simulator", "apt install gcc"
+        "C compiler": _tool(find_c_compiler(), "needed to build the simulator", "apt install gcc"),
+        "C++ compiler": _tool(
+            find_cpp_compiler(), "needed for kernels of your own on the simulator", "apt install g++"
         ),
         "addr2line": _tool(
-            shutil.which("addr2line") or shutil.which("llvm-addr2line"),
-            "needed for the source lines of counts and faults",
+            find_addr2line(),
+            "needed for the source lines of kernels that are compiled here",
             "apt install binutils",
         ),
         "nvcc": _tool(

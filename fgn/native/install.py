@@ -22,7 +22,7 @@ from fgn.native.places import SOURCES
 
 EXPORTED = "fgn_*"
 # What a program links beside a static library.
-SYSTEM_LIBRARIES = {SIMULATOR: "-lm -lpthread", GPU: "-lcudart -lstdc++"}
+SYSTEM_LIBRARIES = {SIMULATOR: "-lm -lpthread", GPU: "-lcudart -lstdc++ -lm -lpthread"}
 CMAKE_TARGETS = {SIMULATOR: "sim", GPU: "cuda"}
 
 PKG_CONFIG = """prefix={prefix}

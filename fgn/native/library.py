@@ -363,6 +363,10 @@ class Library:
         return list(objects.values())
 
     def _build_in(self, folder: Path, toolchain: Toolchain, stamp: str):
+        # A build that was killed could not tidy up.
+        for kind in ("so", "stamp"):
+            for left in folder.glob(f"lib{self.name}.{kind}*.tmp*"):
+                left.unlink()
         objects = self._objects_in(folder, toolchain)
         with replacing(self._path_in(folder)) as temporary:
             link = [toolchain.compiler, *map(str, objects), "-o", temporary]

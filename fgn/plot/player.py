@@ -8,11 +8,13 @@ shared memory in their banks, the values, and which warps wait.
 
 from __future__ import annotations
 
+import math
 import re
-import struct
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import torch
 
 from fgn.native.source import launched_sources
 from fgn.plot.scene import Scene
@@ -35,12 +37,17 @@ MOST_SECTORS, SECTORS_IN_ROW = 32, 8
 MOST_ROWS = 66  # of banks; of a larger array, a cell stands for several words
 FEW_ROWS, ROW_HEIGHT, LOW_ROW_HEIGHT = 40, 9, 6
 VALUE_LANES, VALUE_ROWS = 8, 3
+MOST_DIGITS = 8  # of an integer
 MOST_WARPS = 32
 MOST_CAPTION = 150  # letters
 LEAST_HEIGHT = 330
 DEFAULT_STEPS = 150
 
-_VERBS = {"ld": ("loads", "load"), "st": ("stores", "store"), "atom": ("changes at once", "change at once")}
+_VERBS = {
+    "ld": ("loads", "load"),
+    "st": ("stores", "store"),
+    "atom": ("atomically changes", "atomically change"),
+}
 
 
 class _Code:
@@ -200,8 +207,9 @@ class _Values:
     CELL = 50
 
     def __init__(self, scene: Scene, x: float, y: float, arrays: Sequence[Array]):
-        # What shared memory holds is known only where every argument has the same type.
-        self.are_floats = all(array.element_bytes == 4 for array in arrays if array.space == "global")
+        # What shared memory holds is not said anywhere: if all arguments have one type, probably that.
+        types = {array.dtype for array in arrays if array.space == "global"}
+        self.shared_type = next(iter(types)) if len(types) == 1 else None
         self.title = scene.label(x, y, "", "bold")
         self.names = [scene.label(x, y + 32 + 17 * row, "", "small") for row in range(VALUE_ROWS)]
         left = x + RIGHT - VALUE_LANES * self.CELL
@@ -230,19 +238,41 @@ class _Values:
         for name, cells, each in zip(self.names, self.cells, self.recent, strict=False):
             state[name] = ("", each.array.name)
             for lane, cell in enumerate(cells):
-                if lane in each.values and self.are_floats:
+                dtype = self._dtype(each, lane)
+                if dtype is not None and dtype.itemsize <= min(each.bytes, 8):
                     fill = "held" if each.operation == "ld" else "written by others"
-                    state[cell] = (fill, _value(each.values[lane], each.bytes))
+                    state[cell] = (fill, _value(each.values[lane], each.bytes, dtype))
         return state
 
+    def _dtype(self, event: Event, lane: int) -> torch.dtype | None:
+        """What the value of a lane is to be read as; None where it is not known."""
+        if lane not in event.values:
+            return None
+        if event.array.space == "global":
+            return event.array.dtype
+        if self.shared_type == torch.float32 and _is_no_float(event.values[lane]):
+            return torch.int32
+        return self.shared_type
 
-def _value(bits: int, size: int) -> str:
-    """A value of 4 bytes in few letters: a float, unless that is absurd; of a wider access, the first."""
-    low = bits & 0xFFFFFFFF
-    (number,) = struct.unpack("f", struct.pack("I", low))
-    is_absurd = low and abs(number) < 1e-30
-    text = str(struct.unpack("i", struct.pack("I", low))[0]) if is_absurd else f"{number:.3g}"
-    return text + (" …" if size > WORD_BYTES else "")
+
+def _is_no_float(bits: int) -> bool:
+    """Whether four bytes are hardly meant as a float: next to nothing, or a NaN that no arithmetic makes."""
+    number = _number(bits, torch.float32)
+    is_odd_nan = math.isnan(number) and bits & 0x003FFFFF != 0
+    return is_odd_nan or 0 < abs(number) < 1e-30
+
+
+def _number(bits: int, dtype: torch.dtype):
+    content = bytearray((bits & (1 << 64) - 1).to_bytes(8, "little"))
+    return torch.frombuffer(content, dtype=dtype, count=1).item()
+
+
+def _value(bits: int, size: int, dtype: torch.dtype) -> str:
+    """The first value of an access of `size` bytes, in few letters."""
+    number = _number(bits, dtype)
+    is_short = isinstance(number, int) and len(str(number)) <= MOST_DIGITS
+    text = str(number) if is_short or isinstance(number, complex) else f"{number:.3g}"
+    return text + (" …" if size > dtype.itemsize else "")
 
 
 class _Warps:

@@ -26,8 +26,6 @@ import contextvars
 import functools
 import math
 import os
-import shutil
-import subprocess
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -37,9 +35,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
+import torch
 from torch import Tensor
 
-from fgn.native.library import COUNTED_SIMULATOR, MAPPED_SOURCES, MissingToolError, ffi, is_counting
+from fgn.native.library import COUNTED_SIMULATOR, MAPPED_SOURCES, ffi, is_counting
+from fgn.native.lines import frames_of
 from fgn.native.places import SOURCES
 from fgn.native.source import launched_sources
 
@@ -231,30 +231,12 @@ def _is_built_in(file: str) -> bool:
     return any(path.is_relative_to(built_in) for built_in in _BUILT_INS) or "/include/c++/" in file
 
 
-def _addr2line() -> str:
-    for name in ("addr2line", "llvm-addr2line"):
-        path = shutil.which(name)
-        if path:
-            return path
-    raise MissingToolError(
-        "addr2line was not found (binutils or LLVM has it), so lines of kernels cannot be told"
-    )
-
-
 def _places(library: str, offsets: tuple[int, ...]) -> dict[int, Place]:
-    """The place of each instruction. An offset is a return address: one byte before it is inside the call."""
-    addresses = [f"{offset - 1:#x}" for offset in offsets]
-    command = [_addr2line(), "-a", "-i", "-e", library, *addresses]
-    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     places = {}
-    for offset, text in zip(offsets, output.split("0x")[1:], strict=True):
-        frames = []
-        for row in text.splitlines()[1:]:
-            file, _, line = row.partition(" (discriminator")[0].rpartition(":")
-            file = _source_file(file)
-            if line.isdecimal() and not _is_built_in(file):
-                frames.append((str(Path(file)), int(line)))
-        places[offset] = Place(*frames[0], tuple(frames[1:])) if frames else UNKNOWN
+    for offset, frames in frames_of(Path(library), offsets).items():
+        own = [(str(Path(_source_file(file))), line) for file, line in frames]
+        own = [frame for frame in own if not _is_built_in(frame[0])]
+        places[offset] = Place(*own[0], tuple(own[1:])) if own else UNKNOWN
     return places
 
 
@@ -307,6 +289,7 @@ class _Session:
         self.multiprocessors, self.l2_bytes, self.keeps_warps = multiprocessors, l2_bytes, keeps_warps
         self.only_checks = only_checks
         self.launches: list[Launch] = []
+        self.dtypes: dict[int, torch.dtype] = {}  # of the tensors that kernels were allowed, by their address
         self.thread = threading.get_ident()
         self.fault_elsewhere: KernelFault | None = None
         self.has_ended = False
@@ -355,6 +338,7 @@ def allow(**tensors: Tensor | None):
             last = sum((count - 1) * stride for count, stride in steps)
             size = tensor.element_size()
             pointer = ffi().cast("void *", tensor.data_ptr())
+            session.dtypes[tensor.data_ptr()] = tensor.dtype
             library.counted_allow(pointer, (last + 1) * size, size, name.encode())
 
 
@@ -482,6 +466,12 @@ def _threads_follow(begins: bool):
         _recordings += 1 if begins else -1
         if _recordings == 0:
             threading.Thread.start = _plain_start
+
+
+def dtype_at(address: int) -> torch.dtype | None:
+    """Of the tensor that begins there, if a kernel of this count or check was allowed it."""
+    session = _session.get()
+    return session.dtypes.get(address) if session is not None else None
 
 
 def only_checks() -> bool:

@@ -6,11 +6,14 @@ and returns a Trace; `fgn.play()` draws one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import torch
+
 from fgn.native.library import COUNTED_SIMULATOR, ffi
-from fgn.simulator.counted import KernelFault, Place, one_block_at_a_time, places_of, recording
+from fgn.simulator.counted import KernelFault, Place, dtype_at, one_block_at_a_time, places_of, recording
 
 LANES = 32
 MOST_EVENTS = 50_000  # of about 600 bytes each
@@ -23,7 +26,8 @@ class Array:
     """An argument in global memory, or an array in shared memory, that the block accessed.
 
     element_bytes: as the argument's dtype has it, or the width of the first access of an array in shared
-    memory. begin: its address on the machine that ran the simulator.
+    memory. begin: its address on the machine that ran the simulator. dtype: the argument's; None in shared
+    memory.
     """
 
     name: str
@@ -31,6 +35,7 @@ class Array:
     begin: int
     bytes: int
     element_bytes: int
+    dtype: torch.dtype | None = None
 
     def index(self, address: int) -> int:
         return (address - self.begin) // self.element_bytes
@@ -41,10 +46,10 @@ class Event:
     """One request of a warp, or what happened to the warp.
 
     kind: REQUEST, BARRIER_REACHED, BARRIER_PASSED (of the whole block, so `warp` means nothing) or LANES_MET
-    (a shuffle, a vote, a __syncwarp()). lanes: those that took part. Of a request: place, the line of source;
-    array; operation, "ld", "st" or "atom"; bytes for each lane; addresses and values by lane. A value is what
-    memory held before a load, or after a store or an atomic, as the bits of up to 8 bytes; it is missing
-    where the simulator could not tell.
+    (all lanes of a warp, for a shuffle, a vote or a __syncwarp()). lanes: those that took part. Of a request:
+    place, the line of source; array; operation, "ld", "st" or "atom"; bytes for each lane; addresses and
+    values by lane. A value is what memory held before a load, or after a store or an atomic, as the bits of
+    up to 8 bytes; it is missing where the simulator could not tell.
     """
 
     kind: str
@@ -127,7 +132,7 @@ def _bits(mask: int) -> tuple[int, ...]:
     return tuple(lane for lane in range(LANES) if mask >> lane & 1)
 
 
-def _read_events(library) -> Iterable[Event]:
+def _read_events(library, threads: int) -> Iterable[Event]:
     kinds = {
         library.COUNTED_REQUEST: REQUEST,
         library.COUNTED_BARRIER_REACHED: BARRIER_REACHED,
@@ -141,6 +146,9 @@ def _read_events(library) -> Iterable[Event]:
     arrays: dict[int, Array] = {}
     for event in raw:
         lanes = _bits(event.lanes)
+        # Where some lanes of a warp meet, the accesses before come to the trace after the meeting.
+        if event.kind == library.COUNTED_LANES_MET and len(lanes) < min(LANES, threads - LANES * event.warp):
+            continue
         if event.kind != library.COUNTED_REQUEST:
             yield Event(kinds[event.kind], event.warp, lanes)
             continue
@@ -152,6 +160,7 @@ def _read_events(library) -> Iterable[Event]:
                 place.begin,
                 place.bytes,
                 place.element_bytes or event.bytes,
+                dtype_at(place.begin),
             )
         yield Event(
             REQUEST,
@@ -187,10 +196,10 @@ def record(
                 call()
             except KernelFault as error:
                 fault = error
-        events = tuple(_read_events(library))
+            size = library.counted_traced_block()
+            threads = (size.x, size.y, size.z)
+            events = tuple(_read_events(library, math.prod(threads)))
         missed = library.counted_events_missed()
-        size = library.counted_traced_block()
-        threads = (size.x, size.y, size.z)
     finally:
         library.counted_trace(0, 0, 0)
     if not events and fault is not None:
