@@ -41,7 +41,9 @@ def gpu_prefix(tmp_path_factory) -> Path:
     needs("ld", "objcopy", "ar", "nm")
     if find_nvcc() is None or GPU.state() != "ready":
         pytest.skip("needs nvcc and the GPU library that `make gpu` builds")
-    folder = tmp_path_factory.mktemp("a prefix for a GPU")
+    folder = tmp_path_factory.mktemp(
+        "prefix_for_a_gpu"
+    )  # nvcc hands paths with spaces to the linker in pieces
     install(folder, "cuda")
     return folder
 
@@ -121,7 +123,7 @@ def test_the_gpu_library_as_others_link_it(gpu_prefix, prefix, tmp_path):
     cflags, *shared = shlex.split(output_of_pkg_config(gpu_prefix, "fgn-cuda"))
     # nvcc knows where the CUDA runtime is.
     nvcc = (find_nvcc(), cflags, "-Xlinker", f"-rpath={lib}")
-    c = ("-Xcompiler", ",".join(("-std=c99", *STRICT)), EXAMPLES / "chain_gpu.c")
+    c = ("-Xcompiler", "-Wall,-Wextra,-Werror", EXAMPLES / "chain_gpu.c")
     output_of(*nvcc, *c, lib / "libfgn_cuda.a", "-lstdc++", "-o", tmp_path / "static")
     output_of(*nvcc, *c, *shared, "-o", tmp_path / "shared")
     cpp = ("c++", "-std=c++17", *STRICT, cflags, EXAMPLES / "chain.cpp", *shared)

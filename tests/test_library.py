@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import fgn
+from fgn.live import compiling
 from fgn.native import library, places
 from fgn.native.library import GPU, SIMULATOR, BuildError, MissingToolError, ffi, find_nvcc, version_table
 from fgn.native.places import ROOT, SOURCES
@@ -178,6 +179,14 @@ def test_a_library_that_is_ready_needs_no_folder_to_write_to(small, monkeypatch)
     (small.sources / "answer.h").write_text("#define ANSWER 7")
     with pytest.raises(BuildError, match=r"cannot be written to, .* set FGN_CACHE to a folder that can"):
         small.build()
+
+
+@pytest.mark.simulator
+def test_a_kernel_of_ones_own_needs_a_folder_to_write_to(monkeypatch):
+    kernel = fgn.kernel("__global__ void compiled_nowhere(float *y) { y[threadIdx.x] = 1.0f; }")
+    monkeypatch.setattr(compiling, "is_writable", lambda folder: False)
+    with pytest.raises(BuildError, match=r"cannot be written to, .* set FGN_CACHE to a folder that can"):
+        kernel[1, 32](torch.empty(32))
 
 
 def test_the_cache_forgets_what_was_used_longest_ago(tmp_path, monkeypatch):

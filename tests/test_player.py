@@ -132,7 +132,7 @@ __global__ void negate(T *y, const T *x) {
 
 @pytest.mark.parametrize(
     "name, dtype",
-    [("int", torch.int32), ("long long", torch.int64), ("double", torch.float64), ("__half", torch.float16)],
+    [("int", torch.int32), ("long long", torch.int64), ("double", torch.float64), ("short", torch.int16)],
 )
 def test_values_are_shown_as_the_numbers_that_they_are(name, dtype):
     negate = fgn.kernel(NEGATE.replace("T ", f"{name} "))

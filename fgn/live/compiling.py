@@ -35,7 +35,7 @@ from fgn.native.library import (
     locked,
     replacing,
 )
-from fgn.native.places import SOURCES, build_folder
+from fgn.native.places import SOURCES, build_folder, is_writable
 from fgn.simulator.counted import only_checks
 
 # ------------------------------------------------------------------------------------------------------------
@@ -297,6 +297,11 @@ def build(
         / digest(file, text, headers, compiler, identity, *flags, *libraries, *extra)[:16]
     )
     path, messages = folder / "kernels.so", folder / "warnings.txt"
+    if not is_writable(folder):
+        raise BuildError(
+            f"{folder.parent} cannot be written to, and kernels are compiled there: "
+            "set FGN_CACHE to a folder that can"
+        )
     with locked(folder.with_suffix(".lock")):
         if not path.exists():
             folder.mkdir(exist_ok=True)
