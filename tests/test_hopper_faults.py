@@ -16,8 +16,12 @@ FOLDER = Path(__file__).parent / "faults"
 STEPS = 4  # twice as many as the ring has stages
 
 
+# A product that nobody waited for reads what has not come yet, or what comes beside it.
+TOO_EARLY = ("uninitialised", "race for a stage")
+
+
 class Expected(NamedTuple):
-    kind: str
+    kind: str | tuple[str, ...]
     line: str  # what stands on the line that is told
     says: tuple[str, ...] = ()
 
@@ -27,8 +31,8 @@ FAULTS = {
         "mbarrier misuse", "mbarrier_arrive_expect_tx(", ("has all its 1 arrivals",)
     ),
     "told_too_early": Expected("race for a stage", "cp_async_bulk_tensor(", ("has read by the product",)),
-    "wrong_parity": Expected("uninitialised", "wgmma_m64n64k16", ("parity 1 and returned at once",)),
-    "not_waited_until_full": Expected("uninitialised", "wgmma_m64n64k16", ("multiplies",)),
+    "wrong_parity": Expected(TOO_EARLY, "wgmma_m64n64k16", ("parity 1 and returned at once",)),
+    "not_waited_until_full": Expected(TOO_EARLY, "wgmma_m64n64k16", ("multiplies",)),
     "no_proxy_fence": Expected("missing proxy fence", "wgmma_m64n64k16", ("fence.proxy.async",)),
     "no_barrier_after_stores": Expected("race for a stage", "wgmma_m64n64k16", ("has written",)),
     "sums_too_early": Expected("sums not waited for", "sum[1] *= 0.5f", ("wgmma.wait_group",)),
@@ -105,7 +109,8 @@ def test_mistake_is_told(name):
         fgn.check(lambda: run(NUMBERS[name], exchange=name == "exits_early"))
     fault = caught.value
     lines = (FOLDER / "ring.cu").read_text().splitlines()
-    assert fault.kind == expected.kind, str(fault)
+    kinds = expected.kind if isinstance(expected.kind, tuple) else (expected.kind,)
+    assert fault.kind in kinds, str(fault)
     assert fault.thread is not None and fault.block is not None
     assert Path(fault.file).name == "ring.cu" and expected.line in lines[fault.line - 1], str(fault)
     for text in expected.says:

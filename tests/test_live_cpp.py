@@ -272,7 +272,7 @@ def test_messages_are_short_and_have_the_line():
     host = "int g(int i) { return i; }\n__global__ void f(int *a) { a[0] = g(1); }\n"
     with pytest.raises(BuildError, match=r"g\(\) \(line 1\) is host code here: write __device__ before it"):
         fgn.kernel(host).build()
-    for ptx in ("membar.gl;", "nop;"):  # the processor here has an instruction of the second name
+    for ptx in ("pmevent 1;", "nop;"):  # the processor here has an instruction of the second name
         barrier = f'__global__ void f(int *a) {{\n    asm volatile("" ::: "memory");\n    asm("{ptx}");\n}}\n'
         with pytest.raises(BuildError, match=r"f\.cu:3:0: error: inline PTX") as caught:
             fgn.kernel(barrier).build()
@@ -327,3 +327,20 @@ def test_textures():
     assert torch.allclose(to, (image + after) / 2)
     with pytest.raises(ValueError, match="filter: expected point or linear"):
         fgn.live.Texture(image, filter="cubic")
+
+
+def test_declarations_that_look_like_casts():
+    forms = {
+        "int(x) = 3; o[0] = x;": 3,
+        "int y = 7; { int(y); y = 5; } o[0] = y;": 7,
+        "int f(unsigned(x)); o[0] = 4;": 4,
+        "int q[4] = {1, 2, 3, 4}, *p = q; o[0] = (*(int (*)[4])p)[1];": 2,
+        "for (int(i) = 0; i < 3; i++) o[0] = i;": 2,
+        "auto l = [](int (x)) -> int { return int(x * 2.5f); }; o[0] = l(2);": 5,
+        "enum { int_ = 9 }; o[0] = int_; int (*g)(int(z)) = 0; o[0] += g == 0;": 10,
+    }
+    kernels = "\n".join(f"__global__ void k{i}(int *o) {{ {form} }}" for i, form in enumerate(forms))
+    o = torch.zeros(1, dtype=torch.int32)
+    for i, wanted in enumerate(forms.values()):
+        fgn.kernel(kernels, name=f"k{i}")[1, 1](o, unchecked=True)
+        assert o.item() == wanted

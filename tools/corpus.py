@@ -11,6 +11,7 @@ files and kernels, no code.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -24,15 +25,58 @@ from fgn.live import compiling
 from fgn.live.compiling import Instance
 from fgn.live.kernels import Program
 from fgn.live.messages import constructs, explained
-from fgn.live.signature import Signature
-from fgn.native.library import SIMULATOR
+from fgn.live.signature import Signature, signatures
+from fgn.live.text import blanked
+from fgn.native.library import SIMULATOR, BuildError
 from fgn.native.places import ROOT, SOURCES, build_folder
 
 RESULT = ROOT / "tests" / "data" / "corpus.csv"
+_HAS_PTX = re.compile(r"\b(?:asm|__asm__)\b")
 
 
-def _guesses(signature: Signature) -> list[str]:
-    """Arguments for a template, by what its parameters are."""
+_CONSTANT = re.compile(
+    r"\b(?:constexpr|const)\s+[\w:<>\s]*?\b(\w+)\s*(?:=\s*([^;,{}]+?)\s*[;,]|\{([^{};]+)\}\s*;)|"
+    r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n]+)$",
+    re.M,
+)
+
+
+def _resolved(argument: str, source: str) -> str:
+    """A launch's template argument without the names of the host's constants, which kernels do not see."""
+    constants = {m[1] or m[4]: m[2] or m[3] or m[5] for m in _CONSTANT.finditer(source)}
+    for _ in range(6):
+        argument = re.sub(
+            r"\b[A-Za-z_]\w*\b(?!\s*(?:::|<))",
+            lambda name: f"({constants[name[0]].strip()})" if name[0] in constants else name[0],
+            argument,
+        )
+    kinds = {"stage": "2", "dim": "64", "bool": "false", "pad": "0", "swizzle": "true"}
+
+    def guess(name: re.Match) -> str:
+        known = (
+            "float",
+            "double",
+            "int",
+            "half",
+            "bool",
+            "true",
+            "false",
+            "unsigned",
+            "char",
+            "short",
+            "long",
+        )
+        if name[0] in known or re.search(rf"\b(?:struct|class|using)\s+{name[0]}\b", source):
+            return name[0]
+        if re.search(rf"\b(?:typename|class)\s+{name[0]}\b", source):
+            return "float"
+        return next((value for part, value in kinds.items() if part in name[0].lower()), "16")
+
+    return re.sub(r"(?<![\w:])[A-Za-z_]\w*\b(?!\s*(?:::|<))", guess, argument)
+
+
+def _guesses(signature: Signature, source: str) -> list[str]:
+    """Arguments for a template: those that the source asks for, and then some by what its parameters are."""
     if not signature.template:
         return [""]
     values = []
@@ -44,7 +88,9 @@ def _guesses(signature: Signature) -> list[str]:
         )
     types = [("half" if value == "float" else value) for value in values]
     doubled = [("4" if value == "16" else value) for value in values]
-    tried = [*signature.instances, *(", ".join(v) for v in (values, types, doubled))]
+    launched = re.findall(rf"\b{signature.kernel}\s*<(?!<)([^;{{}}]*?)>\s*(?:<<<|\(|,)", blanked(source))
+    resolved = [_resolved(" ".join(instance.split()), source) for instance in launched]
+    tried = [*signature.instances, *resolved, *(", ".join(v) for v in (values, types, doubled))]
     return list(dict.fromkeys(tried))
 
 
@@ -52,25 +98,53 @@ def _compile(program: Program, instances: list[Instance]) -> str:
     """What the compiler says; "" when all is well."""
     folder = build_folder() / "live"
     text = compiling._simulator_text(program.read.text, instances, program.variables, program.structs)
-    flags = compiling._simulator_flags(SIMULATOR, program.read.text)
+    flags = compiling._simulator_flags(SIMULATOR, program.read.text, True)
     compiler = compiling.find_cpp_compiler()
     header = compiling._precompiled(compiler, flags) / "cuda.hpp"
     place = folder / "corpus"
     place.mkdir(exist_ok=True)
     (place / program.file).write_text(text)
     command = [compiler, *flags, "-w", "-include", str(header), f"-I{SOURCES}", f"-I{compiling.CPP}"]
+    # Only in assembly is seen which inline PTX a kernel comes to.
+    assembly = place / "kernels.s"
+    output = ("-S", "-o", str(assembly)) if _HAS_PTX.search(text) else ("-fsyntax-only",)
     result = subprocess.run(
-        [*command, "-fsyntax-only", program.file], cwd=place, capture_output=True, text=True, errors="replace"
+        [*command, *output, program.file], cwd=place, capture_output=True, text=True, errors="replace"
     )
-    return "" if result.returncode == 0 else explained(result.stderr, program.read)
+    if result.returncode != 0:
+        return explained(result.stderr, program.read)
+    if output[0] == "-fsyntax-only":
+        return ""
+    try:
+        compiling._refuse_inline_ptx(assembly, program.read)
+    except BuildError as error:
+        return str(error)
+    return ""
 
 
-def _kernel_result(source: str, file: str, folders: tuple[Path, ...], name: str) -> str:
+def _including(path: Path, sources: list[Path]) -> Path | None:
+    """A .cu file of the same repository that includes this one, itself or by another."""
+    names, seen = [path.name], {path}
+    for name in names:
+        wanted = re.compile(rf'#\s*include\s*[<"](?:[^">]*/)?{re.escape(name)}[">]')
+        for other in sources:
+            if other not in seen and wanted.search(other.read_text(errors="replace")):
+                if other.suffix == ".cu":
+                    return other
+                seen.add(other)
+                names.append(other.name)
+    return None
+
+
+def _kernel_result(source: str, file: str, folders: tuple[Path, ...], name: str, header: str = "") -> str:
+    """What the compiler says of a kernel of a source, or of a header that it includes; "" when it is fine."""
     program = Program(source, file, folders, name)
+    if header:
+        program.__dict__["kernels"] = signatures(program.read.text)
     if name not in program.kernels:
         return "the kernel was not found: made by a macro"
     said = ""
-    for guess in _guesses(program.kernels[name]):
+    for guess in _guesses(program.kernels[name], source):
         answer = _compile(program, [Instance(program.kernels[name], guess)])
         if not answer:
             return ""
@@ -89,23 +163,23 @@ def _construct(said: str, source: str) -> str:
     return first if "error" in said or not found else found[0][0]
 
 
-def run(folder: Path, aside: set[str], result: Path) -> pd.DataFrame:
+def run(folder: Path, aside: set[str], result: Path, files=None) -> pd.DataFrame:
     """The table of all kernels; written to `result` after each repository."""
     rows = []
     for repository in sorted(path for path in folder.iterdir() if path.is_dir()):
         begun = len(rows)
-        files = sorted(p for p in repository.rglob("*") if p.suffix in (".cu", ".cuh") and p.is_file())
+        sources = sorted(p for p in repository.rglob("*") if p.suffix in (".cu", ".cuh") and p.is_file())
         includes = {p.parent for p in repository.rglob("*.h")} | {p.parent for p in repository.rglob("*.cuh")}
-        for path in files:
+        for path in sources:
             source = path.read_text(errors="replace")
-            if "__global__" not in source:
+            if "__global__" not in source or (
+                files and (repository.name, str(path.relative_to(repository))) not in files
+            ):
                 continue
-            near = sorted(includes, key=lambda p: (not str(path).startswith(str(p)), len(p.parts)))
-            folders = (
-                path.parent,
-                *near[:12],
-                *(p for p in includes if p.name.lower() in ("common", "inc", "include")),
-            )
+            near = sorted(
+                includes, key=lambda p, path=path: -len(os.path.commonpath((p, path)))
+            )  # as a project's own -I would name them
+            folders = (path.parent, *near[:24])
             name = path.stem + ".cu"
             try:
                 program = Program(source, name, folders)
@@ -114,10 +188,15 @@ def run(folder: Path, aside: set[str], result: Path) -> pd.DataFrame:
                 fine = bool(plain) and not _compile(program, plain)
             except RecursionError:
                 names, fine = [], False
+            whole = None if fine else _including(path, sources)
             for kernel in names:
                 said = ""
                 if not fine or program.kernels[kernel].template:
                     said = _kernel_result(source, name, folders, kernel)
+                if said and whole:
+                    text = whole.read_text(errors="replace")
+                    folders_of_whole = (whole.parent, *folders)
+                    said = _kernel_result(text, whole.stem + ".cu", folders_of_whole, kernel, name) and said
                 rows.append(
                     {
                         "repository": repository.name.replace("+", "/"),

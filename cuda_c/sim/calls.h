@@ -50,6 +50,10 @@ unsigned sim_active_mask(const struct sim_site *site);
  */
 void sim_matrix_rows(const struct sim_site *site, const void *mine, const void **row);
 
+/* Transposes 8x8 matrices of 16-bit elements, of which a lane has two neighbours of row lane / 4 in a word
+ * each. */
+void sim_transpose(const struct sim_site *site, uint32_t *words, int matrices);
+
 /* sum += a b for 16 rows, 8 columns and 32 bytes of k; ptx/mma.h says which lane has what. Products
  * are exact, and so is their sum with what was there, which is then cut off to float32, towards zero; a GPU
  * cuts off a little more, where a product is small beside the others. Of float32 factors (tf32) the lower 13

@@ -39,6 +39,7 @@ enum sim_warp_operation {
     SIM_BALLOT,
     SIM_SHUFFLE,
     SIM_MATRIX_ROWS,
+    SIM_TRANSPOSE,
     SIM_MMA,
     SIM_FRAGMENTS
 };
@@ -232,6 +233,7 @@ void sim_meet_for_matrix(const struct sim_site *site, enum sim_warp_operation op
 
 /* matrix.c: what the last lane of a warp to come does for all of them, whose threads these are */
 void sim_tell_matrix_rows(const struct sim_thread *warp);
+void sim_transpose_matrices(const struct sim_thread *warp);
 void sim_multiply_matrices(const struct sim_thread *warp);
 float sim_cut_off(double v); /* the float next to v towards zero: v, where it is one */
 

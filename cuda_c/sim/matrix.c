@@ -9,6 +9,11 @@ struct matrix_rows {
     const void **row;
 };
 
+struct matrix_words {
+    uint32_t *word;
+    int count;
+};
+
 struct matrix_product {
     float *sum;
     const uint32_t *a;
@@ -19,6 +24,11 @@ struct matrix_product {
 void sim_matrix_rows(const struct sim_site *site, const void *mine, const void **row) {
     struct matrix_rows rows = {mine, row};
     sim_meet_for_matrix(site, SIM_MATRIX_ROWS, (uintptr_t)&rows);
+}
+
+void sim_transpose(const struct sim_site *site, uint32_t *words, int matrices) {
+    struct matrix_words mine = {words, matrices};
+    sim_meet_for_matrix(site, SIM_TRANSPOSE, (uintptr_t)&mine);
 }
 
 void sim_mma(const struct sim_site *site, float *sum, const uint32_t *a, const uint32_t *b,
@@ -33,6 +43,22 @@ void sim_tell_matrix_rows(const struct sim_thread *warp) {
         for (int matrix = 0; matrix < MATRICES; matrix++) {
             const struct sim_thread *other = &warp[8 * matrix + lane / 4];
             rows->row[matrix] = ((const struct matrix_rows *)(uintptr_t)other->exchange.value)->mine;
+        }
+    }
+}
+
+void sim_transpose_matrices(const struct sim_thread *warp) {
+    enum { SIDE = 8 };
+    const struct matrix_words *of_lane[SIM_WARP_THREADS];
+    for (int lane = 0; lane < SIM_WARP_THREADS; lane++)
+        of_lane[lane] = (const struct matrix_words *)(uintptr_t)warp[lane].exchange.value;
+    for (int matrix = 0; matrix < of_lane[0]->count; matrix++) {
+        uint16_t element[SIDE][SIDE];
+        for (int lane = 0; lane < SIM_WARP_THREADS; lane++)
+            memcpy(&element[lane / 4][lane % 4 * 2], &of_lane[lane]->word[matrix], sizeof(uint32_t));
+        for (int lane = 0; lane < SIM_WARP_THREADS; lane++) {
+            int row = lane / 4, column = lane % 4 * 2;
+            of_lane[lane]->word[matrix] = element[column][row] | (uint32_t)element[column + 1][row] << 16;
         }
     }
 }

@@ -37,6 +37,8 @@ static void exchange_values(enum sim_warp_operation operation, struct sim_thread
     uint64_t ballot = operation == SIM_BALLOT ? ballot_of(warp, lanes) : 0;
     if (operation == SIM_MATRIX_ROWS)
         sim_tell_matrix_rows(warp);
+    if (operation == SIM_TRANSPOSE)
+        sim_transpose_matrices(warp);
     if (operation == SIM_MMA)
         sim_multiply_matrices(warp);
     if (operation == SIM_FRAGMENTS)

@@ -123,6 +123,8 @@ def with_casts(source: str) -> str:
             continue
         if re.compile(r"\)\s*\(").match(text, closing(text, match.end() - 1)):
             continue  # a pointer to a function is declared
+        if re.search(r"(?:^|[;{}]|\bfor\s*\()\s*$", text[max(0, match.start() - 200) : match.start()]):
+            continue  # `int(x) = 3;` declares x
         changes.append((match.start(), len(match[1]), f"sim_cast<{match[1].strip()}>"))
     for match in _STATIC.finditer(text):
         changes.append((match.start(), len("static_cast"), "sim_cast"))

@@ -100,11 +100,26 @@ class Program:
 
     def build(self, device: torch.device, extra: Instance | None = None) -> tuple[Path, str]:
         """Compiles the source unless that was done before. Returns the library and its warnings."""
+        try:
+            return self._build(device, extra, self.read)
+        except BuildError:
+            # A cast may have been rewritten that is none. As it stands, a float that the integer cannot hold
+            # is reported when it is converted (cuda_c/sim/undefined.c).
+            plain = included(self.source, self.file, self.folders, self.only, casts=False)
+            if device.type != "cpu" or plain.text == self.read.text:
+                raise
+            try:
+                return self._build(device, extra, plain)
+            except BuildError:
+                pass
+            raise
+
+    def _build(self, device: torch.device, extra: Instance | None, read: Included) -> tuple[Path, str]:
         return compiling.build(
             device,
             self.file,
             self.source,
-            self.read,
+            read,
             self._instances(extra),
             self.variables,
             self.structs,

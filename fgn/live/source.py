@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fgn.live.reached import without_unreached
 from fgn.live.text import blanked, closing, line_of, spaces, without_directives
 from fgn.live.translation import as_cpp
 from fgn.native.places import SOURCES
@@ -50,10 +51,10 @@ class Item:
         if kind is None or self.body is None:
             return False
         # `struct P f(int a) {` is a function.
-        return re.search(r"\w\s*\([^()]*\)\s*(?:const\s*)?$", self._without_alignment(head)) is None
+        return re.search(r"\w\s*\([^()]*\)\s*(?:const\s*)?$", self.without_alignment(head)) is None
 
     @staticmethod
-    def _without_alignment(head: str) -> str:
+    def without_alignment(head: str) -> str:
         return re.sub(
             r"\b(?:__align__|alignas|__attribute__|__builtin_align__)\s*\((?:[^()]|\([^()]*\))*\)", " ", head
         )
@@ -61,7 +62,7 @@ class Item:
     @property
     def is_function(self) -> bool:
         """A definition with a parameter list."""
-        head = self._without_alignment(self.head)
+        head = self.without_alignment(self.head)
         return (
             self.body is not None
             and not self.is_class
@@ -169,7 +170,7 @@ def _device_macros(text: str) -> str:
 
 
 def _name_of(head: str) -> str:
-    names = re.findall(r"([~\w]+)\s*\(", Item._without_alignment(head))
+    names = re.findall(r"([~\w]+)\s*\(", Item.without_alignment(head))
     return names[0] if names else head.strip()[:20]
 
 
@@ -198,7 +199,9 @@ def _host_parts(
             prototype = re.match(
                 r"\s*(?!using\b|typedef\b|return\b)[\w:&*<>,\s]+?[\s&*]\w+\s*\(.*\)\s*;?$", item.head, re.S
             )
-            is_needed = re.match(r"\s*(?:template\b|using\s+namespace\b|static_assert)", item.head)
+            is_needed = re.match(
+                r"\s*(?:template\b|using\s+namespace\b|using\s+\w+\s*=|typedef\b|static_assert)", item.head
+            )
             of_host = re.search(r"\b(?:std|thrust|torch|at|cub)\s*::|\b(?:cublas|cudnn)\w*", item.head)
             if not is_needed and (prototype or of_host):
                 yield item
@@ -268,10 +271,12 @@ def _found(name: str, folders: Sequence[Path]) -> Path | None:
     return None
 
 
-def included(source: str, file: str, folders: Sequence[Path], only: str | None = None) -> Included:
+def included(
+    source: str, file: str, folders: Sequence[Path], only: str | None = None, casts: bool = True
+) -> Included:
     """The source without its host code, and with the headers found in `folders` and in `cuda_c/` in place.
 
-    only: the one kernel that is wanted; None for all.
+    only: the one kernel that is wanted; None for all. casts: whether casts to integers are rewritten.
     """
     left_out, texts, seen = HostCode(), {file: source}, set()
     known = [blanked(source)]
@@ -311,9 +316,9 @@ def included(source: str, file: str, folders: Sequence[Path], only: str | None =
                     and match[2]
                 ):
                     left_out.headers.append((header, line_of(kept, match.start())))
-            pieces += [as_cpp(kept[end : match.start()], line_of(kept, end)), replacement]
+            pieces += [as_cpp(kept[end : match.start()], line_of(kept, end), casts), replacement]
             end = match.end()
-        return "".join(pieces) + as_cpp(kept[end:], line_of(kept, end))
+        return "".join(pieces) + as_cpp(kept[end:], line_of(kept, end), casts)
 
     def resolve_project(text: str, name: str, path: Path) -> str:
         def replace(match: re.Match) -> str:
@@ -331,6 +336,7 @@ def included(source: str, file: str, folders: Sequence[Path], only: str | None =
         return f'\n#ifndef {guard}\n#define {guard}\n#line 1 "{name}"\n{inner}\n#endif'
 
     text = resolve(source, file, ())
+    text = without_unreached(text, _device_macros(blanked(text)), items)
     return Included(text, left_out, texts)
 
 

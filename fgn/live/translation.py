@@ -6,6 +6,7 @@ import re
 
 from fgn.live.casts import with_casts
 from fgn.live.exits import with_exits
+from fgn.live.ptx import with_ptx
 from fgn.live.text import blanked, line_of, open_braces, without_directives
 
 # A block's dynamic shared memory, as CUDA declares it. Here it is where a pointer says.
@@ -45,9 +46,13 @@ def _in_namespace_only(text: str) -> bool:
     return all(re.search(r"(?:namespace\s*[\w:]*|extern)\s*$", text[:place]) for place in open_braces(text))
 
 
-def as_cpp(source: str, first_line: int = 1) -> str:
-    """CUDA C++ with the little that is not C++ written as C++; its lines stay its lines."""
-    source = _dynamic_shared(with_exits(with_casts(source)), first_line)
+def as_cpp(source: str, first_line: int = 1, casts: bool = True) -> str:
+    """CUDA C++ with the little that is not C++ written as C++; its lines stay its lines.
+
+    casts: whether casts to integers are written so that they have a GPU's value; see casts.py.
+    """
+    source = with_ptx(source)
+    source = _dynamic_shared(with_exits(with_casts(source) if casts else source), first_line)
     text = blanked(source)
     changes = (
         (r"\bstatic(\s+(?:__device__\s+)?)(?=__shared__\b)", r"\1"),

@@ -101,6 +101,11 @@ static bool is_in_function(const char *name) {
     return strchr(name, '.') != NULL || strncmp(name, "_ZZ", 3) == 0;
 }
 
+/* The compiler's own note of whether a variable of a class has been constructed. */
+static bool is_guard(const char *name) {
+    return strncmp(name, "_ZGV", 4) == 0;
+}
+
 static void keep_source_name(char *name) {
     for (char *end = strncmp(name, "_Z", 2) == 0 ? name + strlen(name) : name; end > name; end--) {
         char *rest;
@@ -133,8 +138,9 @@ static int look_in_library(struct dl_phdr_info *library, size_t size, void *data
         if (part->p_type == PT_TLS && library->dlpi_tls_data && offset < part->p_memsz) {
             find_symbol(library->dlpi_name, STT_TLS, offset, search);
             bool is_simulator = library->dlpi_addr == simulator_address();
+            bool is_kernels = is_in_function(search->found.name) || !is_simulator;
             search->found.space =
-                is_in_function(search->found.name) || !is_simulator ? COUNTED_SHARED : COUNTED_NOTHING;
+                is_kernels && !is_guard(search->found.name) ? COUNTED_SHARED : COUNTED_NOTHING;
             return 1;
         }
         offset = search->address - library->dlpi_addr;

@@ -25,9 +25,8 @@ template <thread_scope Scope = thread_scope_system, class Completion = void> str
     barrier() = default;
     barrier(ptrdiff_t count) : expected((unsigned)count), left((unsigned)count), phase(0) {}
     friend void init(barrier *to, ptrdiff_t count) {
-        atomicExch(&to->expected, (unsigned)count);
-        atomicExch(&to->left, (unsigned)count);
-        atomicExch(&to->phase, 0u);
+        to->expected = to->left = (unsigned)count;
+        to->phase = 0;
     }
     arrival_token arrive(ptrdiff_t count = 1) {
         cp_async_commit_group();

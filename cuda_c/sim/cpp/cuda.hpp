@@ -5,6 +5,7 @@
 #include "entry.hpp"
 #include "host_types.hpp"
 #include "intrinsics.hpp"
+#include "ptx_matrix.hpp"
 #include "textures.hpp"
 #include "warp.hpp"
 #include <utility>

@@ -1,5 +1,6 @@
 /* The arithmetic that CUDA has and C++ has not. What a GPU approximates is exact here. */
 #pragma once
+#include "../hopper/hopper.h"
 #include "conversions.hpp"
 
 /* ---- min and max: of floats, the one that is not NaN (PTX ISA, "min" and "max") ---- */
@@ -386,8 +387,11 @@ template <class T> SIM_INLINE void __stwt(T *address, sim_given<T> value) {
 SIM_INLINE unsigned __isGlobal(const void *) {
     return 1;
 }
-SIM_INLINE size_t __cvta_generic_to_shared(const void *address) {
-    return (size_t)address;
+SIM_INLINE size_t __cvta_generic_to_shared(const void *address, SIM_CALLED_FROM) {
+    return sim_shared_address(SIM_CALLER, address);
+}
+SIM_INLINE void *__cvta_shared_to_generic(size_t address, SIM_CALLED_FROM) {
+    return sim_shared_pointer(SIM_CALLER, (uint32_t)address);
 }
 SIM_INLINE size_t __cvta_generic_to_global(const void *address) {
     return (size_t)address;

@@ -27,7 +27,9 @@
 #define __host__
 #define __constant__
 #define __managed__
-#define __shared__ thread_local /* in a function this says `static` as well */
+/* In a function this says `static` as well. Vectors of 16 bytes are stored in arrays of smaller elements, for
+ * which C++ would not align them; nvcc's own layout does. */
+#define __shared__ __attribute__((aligned(16))) thread_local
 #define __forceinline__ inline __attribute__((always_inline))
 #define __inline_hint__
 #define __grid_constant__

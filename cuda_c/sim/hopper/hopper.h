@@ -14,6 +14,8 @@ extern "C" { /* which has the names of ../cuda.h by cpp/cuda.hpp */
 /* ---- Shared memory and clusters ---- */
 
 uint32_t sim_shared_address(const struct sim_site *site, const void *pointer);
+/* The pointer to a place in a window. */
+void *sim_shared_pointer(const struct sim_site *site, uint32_t address);
 uint32_t sim_mapa(const struct sim_site *site, uint32_t address, uint32_t rank);
 uint32_t sim_cluster_rank(void);
 uint32_t sim_cluster_size(void);

@@ -71,3 +71,7 @@ struct sim_place sim_place_of(const struct sim_site *site, uint32_t address, siz
         sim_report_call(SIM_OUT_OF_BOUNDS, site, "names shared address 0x%x, which is of no block", address);
     return sim_place_in(site, address, bytes, rank);
 }
+
+void *sim_shared_pointer(const struct sim_site *site, uint32_t address) {
+    return sim_place_of(site, address, 1).pointer;
+}
