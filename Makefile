@@ -4,7 +4,7 @@
 #              DEVICE=cuda leaves the other one out
 # make test    formatting, lint, tests, notebooks, tests under AddressSanitizer and UndefinedBehaviorSanitizer:
 #              three quarters of an hour on two cores from a fresh clone
-# make lab     the notebooks, to play with
+# make lab     the notebooks, to play with; the libraries are built while you read
 # make browser the notebooks in JupyterLab and a browser, as a reader has them: needs chromium, minutes
 # make book    the notebooks as a book of static pages, with the outputs that they were saved with
 # make bench   every version beside torch
@@ -16,6 +16,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+READY := $(VENV)/.ready
 INSTALLED := $(VENV)/.installed
 C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/*/*.h cuda_c/*/*.cu cuda_c/sim/*.c \
 	cuda_c/sim/*/*.h cuda_c/sim/*/*.c bugs/*.cu bugs/right/*.cu \
@@ -27,10 +28,14 @@ SANITIZER_RUNTIME = $(shell $(CC) -print-file-name=libasan.so) $(shell $(CC) -pr
 
 all: build notebooks
 
-$(INSTALLED): pyproject.toml requirements.lock
+# What the notebooks need comes first, so that a learner waits for nothing else.
+$(READY): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	$(BIN)/python -m pip install --quiet --no-compile --constraint requirements.lock --editable '.[notebooks]'
+	touch $@
+
+$(INSTALLED): $(READY)
+	$(BIN)/python -m pip install --quiet --no-compile --requirement requirements.lock
 	touch $@
 
 build: $(INSTALLED)
@@ -84,7 +89,7 @@ sanitize-gpu: build
 			$(BIN)/python tools/every_kernel.py || exit 1; \
 	done
 
-lab: build
+lab: $(READY)
 	$(BIN)/python tools/lab.py
 
 browser: build

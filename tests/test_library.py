@@ -112,6 +112,19 @@ print(replace(SIMULATOR, name="small", sources=Path({str(small.sources)!r}),
     assert not list(small.directory.rglob("*.tmp*"))
 
 
+def test_who_waits_for_another_build_is_told_so(small, capsys):
+    small.directory.mkdir()
+    with library.locked(small.directory / "small.lock"):
+        waiting = threading.Thread(target=small.build)
+        waiting.start()
+        while "waiting until another process has built the simulator library" not in capsys.readouterr().err:
+            assert waiting.is_alive()
+            time.sleep(0.02)
+        assert small.state() == "not built"
+    waiting.join()
+    assert small.state() == "ready"
+
+
 BUILD_AND_HANG = """
 import sys
 from dataclasses import replace

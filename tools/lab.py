@@ -1,11 +1,13 @@
 """Opens the notebooks in JupyterLab, trusted, with fgn's settings: python tools/lab.py [JupyterLab's options]
 
-A notebook that is not trusted shows neither its controls nor its players until it has run.
+A notebook that is not trusted shows neither its controls nor its players until it has run. What the notebooks
+run on is built while their reader reads; a cell that comes too early waits for it.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +16,16 @@ from nbformat.sign import NotebookNotary
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGURATION = ROOT / "tools" / "jupyter_server_config.py"
+
+
+# Checks, counts and the player run on the simulator that counts, so it is built first. What is missing, the
+# first cell that needs it says.
+BUILD = """
+from fgn.__main__ import main
+from fgn.native.library import COUNTED_SIMULATOR
+COUNTED_SIMULATOR.build()
+main()
+"""
 
 
 def trust(folder: Path):
@@ -26,6 +38,8 @@ def trust(folder: Path):
 
 def main():
     trust(ROOT / "notebooks")
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.Popen([sys.executable, "-c", BUILD, "build"], cwd=ROOT, start_new_session=True, **quiet)
     lab = [sys.executable, "-m", "jupyterlab", f"--config={CONFIGURATION}", *sys.argv[1:]]
     os.execv(sys.executable, lab)
 

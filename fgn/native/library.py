@@ -16,6 +16,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import warnings
@@ -201,11 +202,17 @@ def digest(*parts: str | bytes) -> str:
 
 
 @contextmanager
-def locked(path: Path):
-    """Holds the lock file, so that two processes, or two threads, do not build the same library at once."""
+def locked(path: Path, what: str = ""):
+    """Holds the lock file, so that two processes, or two threads, do not build the same library at once. Says
+    that it waits for another one, where `what` is that one builds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if what:
+                print(f"waiting until another process has built the {what}", file=sys.stderr)
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
@@ -331,7 +338,7 @@ class Library:
                 "set FGN_CACHE to a folder that can"
             )
         try:
-            with locked(folder / f"{self.name}.lock"):
+            with locked(folder / f"{self.name}.lock", self.title):
                 if not self._is_ready(folder, stamp):
                     self._build_in(folder, toolchain, stamp)
         except OSError as error:
