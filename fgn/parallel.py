@@ -1,0 +1,173 @@
+"""Tensor parallelism: the columns of a chain on several GPUs, and its groups with them.
+
+The product's output channels are cut into as many parts as there are processes, and with them the Linear's
+bias, GroupNorm's weight and bias and every channel vector. Each process has whole groups, so the norm needs
+no communication: forward there is none but to gather y where that is asked for, backward one sum over the
+processes, of the gradient of x.
+
+    mesh = init_device_mesh("cuda", (2,))
+    model = parallelize_module(fgn.GemmGroupNormHardtanh(...), mesh, fgn.parallel.ChainParallel())
+
+The style is one for `torch.distributed.tensor.parallel.parallelize_module`. Parameters become DTensors that
+are sharded by their channels, as `ColwiseParallel` shards those of a Linear, so optimizers, `fully_shard()`
+over another dimension of the mesh and distributed checkpoints treat them as they treat torch's.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import replace
+
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel.style import ParallelStyle
+
+from fgn.functional import chain_forward
+from fgn.fusing.fuse import FusedForward
+from fgn.fusing.parts import ChainPart, NotAChain
+
+__all__ = ["ChainParallel"]
+
+
+def _the_part(module: nn.Module) -> tuple[FusedForward, ChainPart]:
+    """The one chain that the module's forward() is. ValueError where it is more than that, or none."""
+    given, own = module.__dict__.get("forward"), getattr(module, "fused_forward", None)
+    fused = given if isinstance(given, FusedForward) else own() if own else FusedForward(module)
+    traced = fused.current()
+    name = type(module).__name__
+    if traced is None or not traced.parts:
+        raise ValueError(
+            f"module: expected one whose forward() is a chain, got {name}; fgn.explain() says what it is"
+        )
+    nodes = [node for node in traced.plan.graph.nodes if node.op != "get_attr"]
+    kinds = [node.op for node in nodes]
+    if len(traced.parts) > 1 or kinds != ["placeholder", "call_function", "output"]:
+        raise ValueError(
+            f"module: expected one whose forward() is one chain and nothing else, got {name}; "
+            "name the modules inside it in the plan of parallelize_module()"
+        )
+    return fused, traced.parts[0]
+
+
+def _places(part: ChainPart) -> list[tuple[dict, str]]:
+    """Where the parameters and buffers of the chain are: (a dict, a key)."""
+    found, owner = part.found, part.owner
+    places = [(found.linear, "weight"), (found.linear, "bias"), (found.norm, "weight"), (found.norm, "bias")]
+    if found.linear is None or found.norm is None:
+        raise ValueError("module: expected nn.Linear and nn.GroupNorm in the chain, got functions")
+    for node in found.inputs[1:]:
+        path, _, name = str(node.target).rpartition(".")
+        places.append((owner.get_submodule(path), name))
+    dicts = []
+    for holder, name in places:
+        for values in (holder._parameters, holder._buffers):
+            if values.get(name) is not None:
+                dicts.append((values, name))
+    return dicts
+
+
+def _placement(tensor: Tensor, channels: int) -> Placement:
+    """By its channels; a single number is everybody's."""
+    if channels > 1 and tensor.dim() and channels in (tensor.shape[0], tensor.shape[-1]):
+        return Shard(0 if tensor.shape[0] == channels else tensor.dim() - 1)
+    return Replicate()
+
+
+class _LocalChain:
+    """Stands where the module's forward() stood, and runs this process's columns of the chain.
+
+    Chain and constants are read at every call, as `fgn.fuse()` reads them.
+    """
+
+    def __init__(self, fused: FusedForward, style: ChainParallel, mesh: DeviceMesh):
+        self.fused, self.style, self.mesh = fused, style, mesh
+
+    def __call__(self, x: Tensor):
+        module, mesh, style = self.fused.module, self.mesh, self.style
+        if not isinstance(x, DTensor):
+            x = DTensor.from_local(x, mesh, [style.input_layouts], run_check=False)
+        # Each process has the part of x's gradient that its columns give.
+        x = x.redistribute(mesh, [Replicate()]).to_local(grad_placements=[Partial()])
+        try:
+            part = _the_part(module)[1]
+            operands = [operator.attrgetter(str(node.target))(module) for node in part.found.inputs[1:]]
+            chain, parameters = part.chain_and_parameters(x, *operands)
+        except (NotAChain, ValueError) as reason:
+            raise RuntimeError(
+                f"{type(module).__name__}: it is no longer the chain that was parallelized: {reason}"
+            ) from None
+        _check_groups(chain.groups, mesh.size())
+        mine = {
+            name: None if value is None else value.redistribute(mesh, [Shard(0)]).to_local()
+            for name, value in parameters.items()
+        }
+        options = self.fused.options
+        chain = replace(chain, groups=chain.groups // mesh.size())
+        y = chain_forward(chain, x, mine, options.version, options.precision)
+        y = DTensor.from_local(y, mesh, [Shard(1)], run_check=False)
+        y = y.redistribute(mesh, [style.output_layouts])
+        return y.to_local() if style.use_local_output else y
+
+
+def _check_groups(groups: int, processes: int):
+    if groups % processes:
+        raise ValueError(
+            f"device_mesh: expected a number of processes that divides the {groups} groups of the norm, "
+            f"got {processes}"
+        )
+
+
+class ChainParallel(ParallelStyle):
+    """Shards a chain by its output channels, for `parallelize_module`.
+
+    The module is a drop-in module of fgn, or any whose forward() is one chain of nn.Linear, operators and
+    nn.GroupNorm, fused or not; it is changed in place. The number of processes divides that of its groups.
+
+    input_layouts: of the x that comes: Replicate() by default; Shard(1) where a layer before has left its
+    columns sharded. output_layouts: of y, (batch, out_features): Shard(1) by default, each process has its
+    columns; Replicate() gathers them. use_local_output: whether y is a torch.Tensor or a DTensor.
+    """
+
+    def __init__(
+        self,
+        *,
+        input_layouts: Placement | None = None,
+        output_layouts: Placement | None = None,
+        use_local_output: bool = True,
+    ):
+        super().__init__()
+        self.input_layouts = input_layouts or Replicate()
+        self.output_layouts = output_layouts or Shard(1)
+        self.use_local_output = use_local_output
+
+    def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
+        """What parallelize_module() calls. ValueError for a module that is not one chain, and where the
+        number of processes does not divide the groups; the module is then as it was."""
+        if device_mesh.ndim != 1:
+            raise ValueError(f"device_mesh: expected one dimension, got {device_mesh.ndim}")
+        fused, part = _the_part(module)
+        _check_groups(part.found.norm.num_groups if part.found.norm else 0, device_mesh.size())
+        channels = part.found.linear.out_features if part.found.linear else 0
+        done: dict[int, Tensor] = {}
+        for values, name in _places(part):
+            value = values[name]
+            if isinstance(value, DTensor):
+                raise ValueError(f"module: {name} is a DTensor already")
+            if id(value) not in done:
+                placements = [_placement(value, channels)]
+                sharded = distribute_tensor(
+                    value.detach(), device_mesh, placements, src_data_rank=self.src_data_rank
+                )
+                if isinstance(value, nn.Parameter):
+                    sharded = nn.Parameter(sharded, requires_grad=value.requires_grad)
+                done[id(value)] = sharded
+            values[name] = done[id(value)]
+        module.forward = _LocalChain(fused, self, device_mesh)
+        return module
+
+    def __repr__(self) -> str:
+        return (
+            f"ChainParallel(input_layouts={self.input_layouts}, output_layouts={self.output_layouts}, "
+            f"use_local_output={self.use_local_output})"
+        )

@@ -1,0 +1,32 @@
+"""Tensor and data parallelism on the simulator: processes that speak gloo, against the module in one."""
+
+import time
+
+import parallel_worker
+import pytest
+import torch
+import torch.distributed as dist
+
+# A machine may be loaded: the processes are given up only after this many seconds.
+PATIENCE = 400
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("processes", [2, 4])
+def test_a_parallel_module_is_the_module(processes, tmp_path):
+    if not (dist.is_available() and dist.is_gloo_available()):
+        pytest.skip("needs torch.distributed with gloo")
+    # A file and no port: ports may be taken.
+    context = torch.multiprocessing.spawn(
+        parallel_worker.run, (processes, str(tmp_path / "store")), processes, join=False
+    )
+    end = time.monotonic() + PATIENCE
+    try:
+        # join() raises what a process has raised.
+        while not context.join(timeout=5):
+            assert time.monotonic() < end, f"the processes have not ended in {PATIENCE} s"
+    finally:
+        for process in context.processes:
+            if process.is_alive():
+                process.kill()
+            process.join()
