@@ -13,6 +13,7 @@ from fgn.plot.style import (
     MEASURED_COLOUR,
     MEASURED_STYLES,
     PART_COLOURS,
+    PASS_COLOURS,
     TOUCHED_COLOUR,
     USED_COLOUR,
     WRONG_COLOUR,
@@ -85,6 +86,34 @@ def traffic(launches: dict[str, pd.DataFrame], title: str = "") -> Figure:
     axes.invert_yaxis()
     plain(axes)
     axes.set_xlabel("memory read and written (MB), one piece for each launch")
+    axes.set_title(title, fontsize=10, loc="left")
+    return figure
+
+
+def passes(launches: dict[str, pd.DataFrame], title: str = "") -> Figure:
+    """The bytes of each launch for each element, one bar for each version and one piece for each launch.
+
+    `launches` has the tables of `fgn.teaching.backward.moved()` by the name of the version.
+    """
+    figure, (axes,) = panels(1, 1.6 + 0.45 * len(launches))
+    parts = list(dict.fromkeys(part for table in launches.values() for part in table.part))
+    colours = dict(zip(parts, PASS_COLOURS, strict=False))
+    for version, table in launches.items():
+        left = 0.0
+        for row in table.itertuples():
+            moved = row.read + row.written
+            axes.barh(version, moved, left=left, color=colours[row.part], edgecolor="white")
+            left += moved
+        words = f"{left:.0f} bytes, {len(table)} launches"
+        place = {"xytext": (5, 0), "textcoords": "offset points", "va": "center", "fontsize": 9}
+        axes.annotate(words, (left, version), **place)
+    for part, colour in colours.items():
+        axes.barh(next(iter(launches)), 0, color=colour, label=part)
+    legend_below(figure)
+    axes.set_xlim(0, 1.3 * axes.dataLim.xmax)
+    axes.invert_yaxis()
+    plain(axes)
+    axes.set_xlabel("bytes read and written for each element, one piece for each launch")
     axes.set_title(title, fontsize=10, loc="left")
     return figure
 
