@@ -38,6 +38,8 @@ PLAIN = (
     "footer",
     "summary",
 )
+# Words of the glossary that a text also has in another sense: out of bounds, step by step, two halves.
+EVERYDAY = ("out", "step", "halves")
 
 
 def lay_out(source: Path):
@@ -77,7 +79,7 @@ def glossary() -> dict[str, str]:
         plain = re.sub(r"[`*]", "", " ".join(meaning.split()))
         for word in re.sub(r"\(.*?\)", "", words).split(","):
             word = word.strip().strip("`")
-            if len(word) > 2:
+            if len(word) > 2 and word not in EVERYDAY:
                 found[word] = plain
     return found
 
