@@ -329,6 +329,35 @@ def test_textures():
         fgn.live.Texture(image, filter="cubic")
 
 
+def test_texture_references():
+    source = """texture<float, 2, cudaReadModeElementType> image;
+__global__ void copied(float *to) { to[threadIdx.x] = tex2D(image, threadIdx.x + 0.5f, 1.5f); }"""
+    image, to = torch.rand(4, 8), torch.zeros(8)
+    copied = fgn.kernel(source)
+    with pytest.raises(fgn.KernelFault, match="texture reference is bound"):
+        copied[1, 8](to)
+    copied.symbols.bind("image", fgn.live.Texture(image))
+    copied[1, 8](to)
+    assert torch.equal(to, image[1])
+
+
+def test_surfaces():
+    source = """__global__ void turned(cudaSurfaceObject_t to, cudaSurfaceObject_t from, int beyond) {
+    float v;
+    surf2Dread(&v, from, threadIdx.x * (int)sizeof(float), threadIdx.y);
+    v += surf2Dread<float>(from, -4, 0, cudaBoundaryModeZero);
+    surf2Dwrite(v, to, (threadIdx.y + beyond) * (int)sizeof(float), threadIdx.x);
+}"""
+    image, to = torch.rand(4, 8), torch.zeros(8, 4)
+    turned = fgn.kernel(source)
+    turned[1, (8, 4)](fgn.live.Texture(to), fgn.live.Texture(image), 0)
+    assert torch.equal(to, image.T)
+    with pytest.raises(fgn.KernelFault, match=r"turned\.cu:5.*inside the surface"):
+        turned[1, (8, 4)](fgn.live.Texture(to), fgn.live.Texture(image), 1)
+    with pytest.raises(fgn.KernelFault, match="elements have the type"):
+        turned[1, (8, 4)](fgn.live.Texture(to), fgn.live.Texture(image.double()), 0)
+
+
 def test_declarations_that_look_like_casts():
     forms = {
         "int(x) = 3; o[0] = x;": 3,
@@ -344,3 +373,56 @@ def test_declarations_that_look_like_casts():
     for i, wanted in enumerate(forms.values()):
         fgn.kernel(kernels, name=f"k{i}")[1, 1](o, unchecked=True)
         assert o.item() == wanted
+
+
+def test_constants_are_only_read():
+    source = """__constant__ float filled[4]; __constant__ const int kept = 3;
+__device__ __constant__ int more = 5;
+__global__ void reads(float *to) { to[threadIdx.x] = filled[threadIdx.x] + kept + more; }
+__global__ void writes(float *to) { ((float *)filled)[threadIdx.x] = 1; }"""
+    reads, to = fgn.kernel(source, name="reads"), torch.zeros(4)
+    reads.symbols["filled"].copy_(torch.arange(4.0))
+    reads[1, 4](to)
+    assert to.tolist() == [8, 9, 10, 11]
+    assert fgn.count(lambda: reads[1, 4](to))["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"].item() == 0
+    with pytest.raises(fgn.KernelFault, match=r"writes filled\[0\], which is __constant__"):
+        fgn.kernel(source, name="writes")[1, 1](to)
+
+
+def test_a_block_of_threads_waits_at_a_barrier_object():
+    source = """#include <cuda/barrier>
+__global__ void turned(int *to) {
+    __shared__ cuda::barrier<cuda::thread_scope_block> barrier;
+    __shared__ int kept[64];
+    if (threadIdx.x == 0)
+        init(&barrier, blockDim.x);
+    __syncthreads();
+    kept[threadIdx.x] = threadIdx.x;
+    barrier.arrive_and_wait();
+    to[threadIdx.x] = kept[63 - threadIdx.x];
+}"""
+    to = torch.zeros(64, dtype=torch.int32)
+    fgn.kernel(source)[1, 64](to)
+    assert to.tolist() == list(range(63, -1, -1))
+
+
+def test_floats_of_8_bits():
+    source = """#include <cuda_fp8.h>
+__global__ void narrowed(unsigned char *to, float *back, const float *from, int n) {
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        to[i] = __nv_cvt_float_to_fp8(from[i], __NV_SATFINITE, __NV_E4M3);
+        to[n + i] = __nv_fp8_e5m2(from[i]).__x;
+        __nv_fp8_e4m3 v;
+        v.__x = to[i];
+        back[i] = float(v);
+    }
+}"""
+    numbers = torch.cat(
+        (torch.randn(500) * torch.logspace(-4, 2, 500), torch.tensor([0.0, -0.0, 448.0, 464.0]))
+    )
+    to, back = torch.zeros(2 * len(numbers), dtype=torch.uint8), torch.zeros(len(numbers))
+    fgn.kernel(source)[1, 32](to, back, numbers, len(numbers))
+    wanted = numbers.clamp(-448, 448)
+    assert torch.equal(to[: len(numbers)], wanted.to(torch.float8_e4m3fn).view(torch.uint8))
+    assert torch.equal(to[len(numbers) :], numbers.to(torch.float8_e5m2).view(torch.uint8))
+    assert torch.equal(back, wanted.to(torch.float8_e4m3fn).float())

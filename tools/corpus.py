@@ -125,6 +125,7 @@ def _compile(program: Program, instances: list[Instance]) -> str:
 def _including(path: Path, sources: list[Path]) -> Path | None:
     """A .cu file of the same repository that includes this one, itself or by another."""
     names, seen = [path.name], {path}
+    sources = sorted(sources, key=lambda other: -len(os.path.commonpath((other, path))))
     for name in names:
         wanted = re.compile(rf'#\s*include\s*[<"](?:[^">]*/)?{re.escape(name)}[">]')
         for other in sources:
@@ -179,7 +180,8 @@ def run(folder: Path, aside: set[str], result: Path, files=None) -> pd.DataFrame
             near = sorted(
                 includes, key=lambda p, path=path: -len(os.path.commonpath((p, path)))
             )  # as a project's own -I would name them
-            folders = (path.parent, *near[:24])
+            shared = [p for p in near if p.name.lower() in ("common", "inc", "include", "utils")]
+            folders = (path.parent, *near[:16], *shared)
             name = path.stem + ".cu"
             try:
                 program = Program(source, name, folders)

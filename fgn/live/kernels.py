@@ -375,6 +375,8 @@ class Kernel:
         library = for_device("cpu").load()
         # Reports keep pointing to the name and the file, so they live as long as the kernel.
         launched_sources.update({name: text for name, text in self._program.read.texts.items()})
+        for name, texture in self._program.symbols.bound.items() if self._program.variables else ():
+            tensors = tensors | {name: texture.tensor, f"{name} (descriptor)": texture.descriptor}
         allow(**tensors)
         try:
             with interruptible(library), self._program.symbols.during(loaded):

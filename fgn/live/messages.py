@@ -28,9 +28,7 @@ _HINTS = (
     (r"\bthrust\s*::", "Thrust is the host's: call torch instead"),
     (r"\bcub\s*::\s*Device", "a device-wide primitive of CUB is the host's: call torch instead"),
     (r"\bnvcuda\s*::\s*experimental", "wmma::experimental: use int8, half, bfloat16, tf32 or double"),
-    (r"\btexture\s*<", "a texture reference (CUDA 12 removed them): take a cudaTextureObject_t"),
     (r"\bsurface\s*<", "a surface reference (CUDA 12 removed them): take a pointer"),
-    (r"\bsurf[123]D", "surfaces are not simulated: take a pointer"),
     (r"\bnvshmem|\bnccl\w+", "communication between GPUs is not simulated"),
 )  # fmt: skip
 

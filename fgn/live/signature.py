@@ -166,14 +166,17 @@ def _closing_angle(text: str, place: int) -> int:
 
 @dataclass(frozen=True)
 class Variable:
-    """A `__constant__`, `__device__` or `__managed__` variable. is_constant: kernels only read it."""
+    """A `__constant__`, `__device__` or `__managed__` variable, or a texture reference.
+
+    is_constant: kernels only read it.
+    """
 
     name: str
     qualified: str
     is_constant: bool
 
 
-_VARIABLE_WORDS = re.compile(r"\b(__constant__|__device__|__managed__)\b")
+_VARIABLE_WORDS = re.compile(r"\b(?:(?:__constant__|__device__|__managed__)\b|texture\s*<)")
 
 
 def variables(source: str) -> list[Variable]:

@@ -7,6 +7,7 @@ long as it runs. On a GPU they are where the kernels have them.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -17,6 +18,7 @@ from torch import Tensor
 from fgn.ladder import default_device
 from fgn.live.arguments import Type
 from fgn.live.signature import Variable
+from fgn.live.textures import Texture
 from fgn.native.library import ffi
 
 
@@ -53,6 +55,7 @@ class Symbols(Mapping[str, Tensor]):
         self._variables = {variable.name: variable for variable in variables}
         self._load = load
         self._kept: dict[str, Tensor] = {}  # of the simulator
+        self.bound: dict[str, Texture] = {}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._variables)
@@ -62,6 +65,14 @@ class Symbols(Mapping[str, Tensor]):
 
     def __getitem__(self, name: str) -> Tensor:
         return self.on(default_device())[name]
+
+    def bind(self, name: str, texture: Texture):
+        """Binds a texture reference of the source, `texture<float> name;`: kernels read this one from now
+        on. KeyError when the source has no variable of the name.
+        """
+        address = struct.pack("P", texture.descriptor.data_ptr())
+        self.on("cpu")[name].copy_(torch.frombuffer(bytearray(address), dtype=torch.uint8))
+        self.bound[name] = texture
 
     def on(self, device: torch.device | str) -> dict[str, Tensor]:
         """The variables on a device."""

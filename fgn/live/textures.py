@@ -1,4 +1,5 @@
-"""Textures as arguments of kernels, for parameters of type cudaTextureObject_t."""
+"""Textures and surfaces as arguments of kernels, for parameters of type cudaTextureObject_t and
+cudaSurfaceObject_t."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ ADDRESS_MODES = ("wrap", "clamp", "mirror", "border")  # in the order of cudaTex
 
 @dataclass(frozen=True)
 class Texture:
-    """A tensor that a kernel reads by coordinates: `kernel[grid, block](fgn.live.Texture(image), to)`.
+    """A tensor that a kernel reads by coordinates: `kernel[grid, block](fgn.live.Texture(image), to)`. Passed
+    for a surface, the kernel writes to it as well.
 
     tensor: contiguous, (width), (height, width) or (depth, height, width); with vector=True its last
     dimension is the 2 or 4 elements of a vector (float4). filter: "point" or "linear". address: "clamp",
@@ -48,8 +50,9 @@ class Texture:
         channels = self.tensor.shape[-1] if self.vector else 1
         # As struct sim_texture in cuda_c/sim/cpp/textures.hpp.
         data = struct.pack(
-            "P7i",
+            "P8i",
             *(self.tensor.data_ptr(), width, height, depth, channels),
             *(int(self.filter == "linear"), ADDRESS_MODES.index(self.address), int(self.normalized)),
+            channels * self.tensor.element_size(),
         )
         object.__setattr__(self, "descriptor", torch.frombuffer(bytearray(data), dtype=torch.uint8))

@@ -26,7 +26,9 @@ def _dynamic_shared(source: str, first_line: int) -> str:
         kind = re.sub(_ALIGNMENT, " ", f"{match['before']} {match['after']}")
         kind = " ".join(re.sub(r"\b(?:__device__|static)\b", " ", kind).split())
         name, more = match["name"], match["more"].strip()
-        in_function = not _in_namespace_only(without_directives(text[: match.start()]))
+        before = without_directives(text)[: match.end()]
+        is_in_macro = not before[match.start() :].strip()
+        in_function = is_in_macro or not _in_namespace_only(before[: match.start()])
         lines = "\n" * match[0].count("\n")
         if name == "dynamic_shared":
             new = lines
@@ -57,6 +59,10 @@ def as_cpp(source: str, first_line: int = 1, casts: bool = True) -> str:
     changes = (
         (r"\bstatic(\s+(?:__device__\s+)?)(?=__shared__\b)", r"\1"),
         (r"(?<=__shared__)(\s+)static\b", r"\1"),
+        (r"(?<=__shared__)(\s+)alignas\b", r"\1__align__"),
+        # What is constant for C++ as well cannot be in one section with what the host fills.
+        (r"\b__constant__(?=[^;={(]*\bconst(?:expr)?\b)", "            "),
+        (r"(\bconst(?:expr)?\b[^;={}()]*)\b__constant__", r"\1            "),
         (r"\b__noinline__\b(?!\s*\)\s*\))", "__attribute__((noinline))"),
         (r"#(\s*)pragma(\s+)unroll\b[^\n]*", ""),
     )

@@ -146,7 +146,8 @@ static int look_in_library(struct dl_phdr_info *library, size_t size, void *data
         offset = search->address - library->dlpi_addr;
         if (part->p_type == PT_LOAD && offset - part->p_vaddr < part->p_memsz) {
             find_symbol(library->dlpi_name, STT_OBJECT, offset, search);
-            search->found.space = part->p_flags & PF_W ? COUNTED_GLOBAL : COUNTED_NOTHING;
+            bool is_global = part->p_flags & PF_W && !search->found.is_constant;
+            search->found.space = is_global ? COUNTED_GLOBAL : COUNTED_NOTHING;
             return 1;
         }
     }

@@ -6,7 +6,7 @@
 #include "host_types.hpp"
 #include "intrinsics.hpp"
 #include "ptx_matrix.hpp"
-#include "textures.hpp"
+#include "surfaces.hpp"
 #include "warp.hpp"
 #include <utility>
 

@@ -25,7 +25,7 @@
 #define __global__
 #define __device__
 #define __host__
-#define __constant__
+#define __constant__ __attribute__((section("sim_constant"))) /* by which a write is noticed */
 #define __managed__
 /* In a function this says `static` as well. Vectors of 16 bytes are stored in arrays of smaller elements, for
  * which C++ would not align them; nvcc's own layout does. */

@@ -7,7 +7,6 @@
 #include "intrinsics.hpp"
 
 typedef unsigned long long cudaTextureObject_t;
-typedef unsigned long long cudaSurfaceObject_t;
 enum cudaTextureReadMode { cudaReadModeElementType, cudaReadModeNormalizedFloat };
 enum cudaTextureAddressMode {
     cudaAddressModeWrap,
@@ -22,10 +21,17 @@ struct sim_texture {
     int width, height, depth;
     int channels;
     int is_linear, address_mode, is_normalized;
+    int texel_bytes;
 };
 
-SIM_INLINE const sim_texture &sim_texture_of(cudaTextureObject_t texture) {
-    return *(const sim_texture *)texture;
+/* The texture, if its texels are of type T. */
+template <class T> SIM_INLINE const sim_texture &sim_texture_of(cudaTextureObject_t texture) {
+    static const sim_site here = {__FILE__, __LINE__};
+    const sim_texture &t = *(const sim_texture *)texture;
+    if (t.texel_bytes != sizeof(T))
+        sim_assertion_failed(
+            &here, "a texture's or surface's elements have the type that the kernel reads or writes");
+    return t;
 }
 
 /* The index that an address mode makes of one outside; -1 for a border. */
@@ -65,7 +71,7 @@ template <class T> SIM_INLINE void sim_add_weighed(T &sum, T texel, float weight
 
 template <class T>
 SIM_INLINE T sim_fetched(cudaTextureObject_t object, float x, float y, float z, int dimensions) {
-    const sim_texture &t = sim_texture_of(object);
+    const sim_texture &t = sim_texture_of<T>(object);
     if (t.is_normalized) {
         x *= (float)t.width;
         y *= (float)t.height;
@@ -93,7 +99,7 @@ SIM_INLINE T sim_fetched(cudaTextureObject_t object, float x, float y, float z, 
 }
 
 template <class T> SIM_INLINE T tex1Dfetch(cudaTextureObject_t texture, int x) {
-    const sim_texture &t = sim_texture_of(texture);
+    const sim_texture &t = sim_texture_of<T>(texture);
     return x >= 0 && x < t.width ? ((const T *)t.data)[x] : T();
 }
 template <class T> SIM_INLINE T tex1D(cudaTextureObject_t texture, float x) {
@@ -113,4 +119,45 @@ template <class T> SIM_INLINE void tex1Dfetch(T *to, cudaTextureObject_t texture
 }
 template <class T> SIM_INLINE void tex2D(T *to, cudaTextureObject_t texture, float x, float y) {
     *to = tex2D<T>(texture, x, y);
+}
+
+/* Layers: images of one size, of which none is between two. */
+template <class T> SIM_INLINE T tex2DLayered(cudaTextureObject_t texture, float x, float y, int layer) {
+    sim_texture one = sim_texture_of<T>(texture);
+    int chosen = layer < 0 ? 0 : layer < one.depth ? layer : one.depth - 1;
+    one.data = (const T *)one.data + (size_t)chosen * one.width * one.height;
+    one.depth = 1;
+    return sim_fetched<T>((cudaTextureObject_t)&one, x, y, 0, 2);
+}
+
+/* ---- Texture references (CUDA 11 and before): variables that Python binds, kernel.symbols.bind() ---- */
+
+enum { cudaTextureType1D = 1, cudaTextureType2D, cudaTextureType3D };
+
+template <class T, int dimensions = 1, enum cudaTextureReadMode mode = cudaReadModeElementType>
+struct texture {
+    static_assert(mode == cudaReadModeElementType, "textures that make floats of integers are not simulated");
+    cudaTextureObject_t object;
+    operator cudaTextureObject_t() const {
+        static const sim_site here = {__FILE__, __LINE__};
+        if (!object)
+            sim_assertion_failed(&here, "a texture reference is bound: kernel.symbols.bind(name, texture)");
+        return object;
+    }
+};
+template <class T, int d, enum cudaTextureReadMode m>
+SIM_INLINE T tex1Dfetch(const texture<T, d, m> &reference, int x) {
+    return tex1Dfetch<T>((cudaTextureObject_t)reference, x);
+}
+template <class T, int d, enum cudaTextureReadMode m>
+SIM_INLINE T tex1D(const texture<T, d, m> &reference, float x) {
+    return tex1D<T>((cudaTextureObject_t)reference, x);
+}
+template <class T, int d, enum cudaTextureReadMode m>
+SIM_INLINE T tex2D(const texture<T, d, m> &reference, float x, float y) {
+    return tex2D<T>((cudaTextureObject_t)reference, x, y);
+}
+template <class T, int d, enum cudaTextureReadMode m>
+SIM_INLINE T tex3D(const texture<T, d, m> &reference, float x, float y, float z) {
+    return tex3D<T>((cudaTextureObject_t)reference, x, y, z);
 }
