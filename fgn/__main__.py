@@ -411,7 +411,8 @@ def main():
     try:
         arguments.function(arguments)
         print_tables(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by who started this, as `>&-` does
+            sys.stdout.flush()
     except BrokenPipeError:
         # Who reads has closed the pipe, as head does; Python would write to it once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -19,6 +19,7 @@ import urllib.request
 import nbformat
 import pytest
 
+from fgn.native.library import COUNTED_SIMULATOR, SIMULATOR
 from fgn.native.places import ROOT
 from fgn.puzzles.catalogue import TASKS
 
@@ -65,6 +66,9 @@ def free_port():
 def lab(tmp_path_factory):
     """JupyterLab as `make lab` starts it, on copies of the notebooks; its address."""
     folder = tmp_path_factory.mktemp("lab")
+    # No test waits for a compiler.
+    for library in (SIMULATOR, COUNTED_SIMULATOR):
+        library.build()
     shutil.copytree(
         ROOT / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns(".ipynb_checkpoints")
     )

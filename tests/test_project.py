@@ -198,7 +198,9 @@ def test_a_table_for_programs_and_a_reader_that_leaves():
     assert run("versions", "--device=cpu", "--csv").stdout.startswith("chain,name,launches,")
     assert run("--version").stdout == f"fgn {fgn.__version__}\n"
     pipe = f"{sys.executable} -m fgn versions --device=cpu | head -1"
-    assert subprocess.run(pipe, shell=True, cwd=ROOT, capture_output=True, text=True).stderr == ""
+    closed = f"{sys.executable} -m fgn versions --device=cpu >&-"
+    for command in (pipe, closed):
+        assert subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True).stderr == ""
 
 
 def test_no_public_function_has_the_name_of_a_module_beside_it():
