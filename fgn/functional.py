@@ -445,7 +445,7 @@ def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version,
 # The operators, as torch.library knows them: a chain is flattened into strings and numbers
 
 
-@torch.library.custom_op("fgn::chain_forward", mutates_args=())
+@transforms.operator_of_a_chain("fgn::chain_forward")
 def _chain_forward(
     x: Tensor,
     weight: Tensor,
@@ -462,10 +462,10 @@ def _chain_forward(
     precision: str | None,
 ) -> Tensor:
     """before, after: the steps, separated by spaces, each kind or kind:operand. channels: the operands,
-    vectors and tensors, each once. constants: a, b of each step."""
+    vectors and tensors, each once, or None. constants: a, b of each step."""
     chain = _parse(before, after, constants, groups, eps)
     parameters = {"weight": weight, "bias": bias, "norm_weight": norm_weight, "norm_bias": norm_bias}
-    parameters |= dict(zip(dict.fromkeys(chain.operands), channels, strict=True))
+    parameters |= dict(zip(dict.fromkeys(chain.operands), channels or (), strict=True))
     return run_chain(chain, x, parameters, version, precision=precision)
 
 
@@ -493,7 +493,7 @@ def _(x, weight, bias, norm_weight, norm_bias, channels, before, after, constant
     steps = (part.partition(":") for part in f"{before} {after}".split())
     whole = [POINTWISE[kind].operand == "tensor" for kind, _, name in steps if name]
     vectors = {"bias": bias, "norm_weight": norm_weight, "norm_bias": norm_bias}
-    for number, (operand, tensor) in enumerate(zip(channels, whole, strict=True)):
+    for number, (operand, tensor) in enumerate(zip(channels or (), whole, strict=True)):
         if tensor:
             _check_shape(f"operand {number}", operand, x.shape[0], weight.shape[0])
         else:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fgn import functional
+from fgn import functional, transforms
 from fgn.chains import Chain, Shape
 from fgn.functional import PRODUCT
 from fgn.native.library import ffi, for_device
@@ -335,7 +335,7 @@ def _flat(chain: Chain) -> tuple:
     )
 
 
-@torch.library.custom_op("fgn::chain_keeping", mutates_args=())
+@transforms.operator_of_a_chain("fgn::chain_keeping")
 def _chain_keeping(
     x: Tensor,
     weight: Tensor,
@@ -352,7 +352,7 @@ def _chain_keeping(
     precision: str | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     chain = functional._parse(before, after, constants, groups, eps)
-    values = (weight, bias, norm_weight, norm_bias, *channels)
+    values = (weight, bias, norm_weight, norm_bias, *(channels or ()))
     parameters = dict(zip(_names(chain)[1:], values, strict=True))
     y, kept = forward_keeping(chain, x, parameters, version, precision)
     return y, *kept
@@ -365,7 +365,7 @@ def _(x, weight, bias, norm_weight, norm_bias, channels, before, after, constant
     return x.new_empty(shape), x.new_empty(shape), moments
 
 
-@torch.library.custom_op("fgn::chain_backward", mutates_args=())
+@transforms.operator_of_a_chain("fgn::chain_backward")
 def _chain_backward(
     dy: Tensor,
     x: Tensor | None,
@@ -386,7 +386,7 @@ def _chain_backward(
 ) -> list[Tensor]:
     """The gradients whose names `wanted` has, separated by spaces, in that order."""
     chain = functional._parse(before, after, constants, groups, eps)
-    values = (weight, bias, norm_weight, norm_bias, *channels)
+    values = (weight, bias, norm_weight, norm_bias, *(channels or ()))
     parameters = dict(zip(_names(chain)[1:], values, strict=True))
     kept = None if product is None else Kept(product, moments)
     gradients = run_backward(chain, dy, x, kept, parameters, wanted.split(), precision=precision)
@@ -400,7 +400,9 @@ def _(
     dy, x, weight, bias, norm_weight, norm_bias, channels, product, moments, before, after, constants, *rest
 ):
     chain = functional._parse(before, after, constants, *rest[:2])
-    named = dict(zip(_names(chain)[1:], (weight, bias, norm_weight, norm_bias, *channels), strict=True))
+    named = dict(
+        zip(_names(chain)[1:], (weight, bias, norm_weight, norm_bias, *(channels or ())), strict=True)
+    )
     like_x = dy.new_empty((dy.shape[0], weight.shape[1]))
     wanted = rest[-1].split()
     return [torch.empty_like(like_x if name == "x" else named[name]) for name in wanted]
@@ -415,13 +417,13 @@ _chain_backward.register_autograd(_refuse)
 
 def _keep_inputs(ctx, inputs, output):
     """What the operators that torch.library knows keep: their inputs, and of `chain_keeping` its results."""
-    tensors, channels, ctx.rest = inputs[:5], inputs[5], inputs[6:]
+    tensors, channels, ctx.rest = inputs[:5], inputs[5] or (), inputs[6:]
     kept = ()
     if isinstance(output, tuple):
         kept = output[1:]
         ctx.mark_non_differentiable(*kept)
     ctx.precision = resolve(ctx.rest[-1], inputs[0].dtype)
-    ctx.channel_count = len(channels)
+    ctx.channel_count = None if inputs[5] is None else len(channels)
     ctx.save_for_backward(*tensors, *channels, *kept)
     ctx.set_materialize_grads(False)
 
@@ -430,15 +432,16 @@ def _gradients_of_chain(ctx, dy, *others):
     """The gradients of the inputs of `chain_keeping`, or of `chain_forward`, which makes what it needs
     again."""
     before, after, constants, groups, eps, version, _ = ctx.rest
-    inputs = ctx.saved_tensors[: 5 + ctx.channel_count]
-    kept = ctx.saved_tensors[5 + ctx.channel_count :]
+    count = ctx.channel_count or 0
+    inputs, kept = ctx.saved_tensors[: 5 + count], ctx.saved_tensors[5 + count :]
     tensors, channels = inputs[:5], list(inputs[5:])
     described = before, after, constants, groups, eps
     nothing = (None,) * len(ctx.rest)
     needed = [*ctx.needs_input_grad[:5]]
-    channels_needed = _needed_channels(ctx.needs_input_grad[5], ctx.channel_count)
+    channels_needed = _needed_channels(ctx.needs_input_grad[5], count)
     if dy is None:
-        return *(None for _ in tensors), [None] * len(channels), *nothing
+        of_channels = None if ctx.channel_count is None else [None] * count
+        return *(None for _ in tensors), of_channels, *nothing
     if not kept:
         kept = _chain_keeping(*tensors, channels, *described, version, ctx.precision)[1:]
     chain = functional._parse(*described)
@@ -446,7 +449,7 @@ def _gradients_of_chain(ctx, dy, *others):
     found = _chain_backward(dy, *tensors, channels, *kept, *described, ctx.precision, " ".join(wanted))
     named = dict(zip(wanted, found, strict=True))
     gradients = [named.get(name) for name in _names(chain)]
-    return *gradients[:5], gradients[5:], *nothing
+    return *gradients[:5], None if ctx.channel_count is None else gradients[5:], *nothing
 
 
 def _needed_channels(needed, count: int) -> list[bool]:

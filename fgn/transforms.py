@@ -14,6 +14,19 @@ from torch.autograd import forward_ad
 from torch.utils.flop_counter import register_flop_formula
 
 
+def operator_of_a_chain(name: str):
+    """Registers a function with torch.library. Its list `channels` may be None, which is an empty one:
+    AOTInductor hands an empty list of tensors over so, and for an operator that does not take None it fails,
+    in torch 2.11 by ending the process."""
+
+    def register(function):
+        schema = torch.library.infer_schema(function, mutates_args=())
+        schema = schema.replace("Tensor[] channels", "Tensor[]? channels")
+        return torch.library.custom_op(name, function, mutates_args=(), schema=schema)
+
+    return register
+
+
 def autocast_dtype(x) -> torch.dtype | None:
     """The dtype in which torch.autocast wants products of x to be, or None where it does not want any."""
     if not isinstance(x, Tensor) or x.device.type not in ("cpu", "cuda"):
@@ -65,6 +78,7 @@ def register(chain_operator, linear_operator, norm_operator):
 
     @torch.library.register_vmap("fgn::chain_forward")
     def _(info, dims, x, weight, bias, norm_weight, norm_bias, operands, before, after, *rest):
+        operands = operands or []
         names = [part.partition(":")[2] for part in (before + " " + after).split() if ":" in part]
         whole = [
             operand.dim() - (dim is not None) == 2 for operand, dim in zip(operands, dims[5], strict=True)

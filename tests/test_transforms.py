@@ -206,6 +206,20 @@ def test_inductor():
     assert torch.allclose(torch.compile(fused, fullgraph=True)(x), fused(x), rtol=1e-5, atol=1e-6)
 
 
+def test_an_empty_list_of_operands_may_be_none(device):
+    """AOTInductor hands it over so."""
+    x, parameters = inputs(PLAIN, device)
+    *arguments, before, after, constants, groups, eps, version, precision = arguments_of(PLAIN, x, parameters)
+    rest = (before, after, constants, groups, eps, version, precision)
+    assert arguments[5] == []
+    tensors = [tensor.requires_grad_() for tensor in arguments[:5]]
+    with torch.enable_grad():
+        results = [torch.ops.fgn.chain_forward(*tensors, operands, *rest) for operands in ([], None)]
+        gradients = [torch.autograd.grad(y.square().sum(), tensors) for y in results]
+    assert torch.equal(*results)
+    assert all(map(torch.equal, *gradients))
+
+
 # In a process of its own: torch 2.11 ends the process when it loads a package whose operator has an empty
 # list of tensors, which a chain without a vector or a tensor among its operators has. This one has a vector.
 AOT_INDUCTOR = """
