@@ -436,7 +436,8 @@ def _gradients_of_chain(ctx, dy, *others):
     inputs, kept = ctx.saved_tensors[: 5 + count], ctx.saved_tensors[5 + count :]
     tensors, channels = inputs[:5], list(inputs[5:])
     described = before, after, constants, groups, eps
-    nothing = (None,) * len(ctx.rest)
+    # torch takes an empty list of constants for one of tensors, and wants as many gradients.
+    nothing = tuple([] if value == [] else None for value in ctx.rest)
     needed = [*ctx.needs_input_grad[:5]]
     channels_needed = _needed_channels(ctx.needs_input_grad[5], count)
     if dy is None:

@@ -206,6 +206,26 @@ def test_inductor():
     assert torch.allclose(torch.compile(fused, fullgraph=True)(x), fused(x), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model: torch.compile(model, backend="aot_eager", fullgraph=True),
+        lambda model: lambda x: torch.func.vmap(model)(x.unsqueeze(0)),
+    ],
+    ids=["compile", "vmap"],
+)
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_a_chain_without_operators_has_gradients_under_transforms(call):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.GroupNorm(2, 8))
+    fused, x, dy = fgn.fuse(copy.deepcopy(model)), torch.randn(3, 6), torch.randn(3, 8)
+    with torch.enable_grad():
+        for one in (model, fused):
+            (call(one)(x) * dy).sum().backward()
+    for mine, expected in zip(fused.parameters(), model.parameters(), strict=True):
+        assert torch.allclose(mine.grad, expected.grad, rtol=1e-4, atol=1e-5)
+
+
 def test_an_empty_list_of_operands_may_be_none(device):
     """AOTInductor hands it over so."""
     x, parameters = inputs(PLAIN, device)
