@@ -101,7 +101,7 @@ def _compile(program: Program, instances: list[Instance]) -> str:
     flags = compiling._simulator_flags(SIMULATOR, program.read.text, True)
     compiler = compiling.find_cpp_compiler()
     header = compiling._precompiled(compiler, flags) / "cuda.hpp"
-    place = folder / "corpus"
+    place = folder / f"corpus-{os.getpid()}"
     place.mkdir(exist_ok=True)
     (place / program.file).write_text(text)
     command = [compiler, *flags, "-w", "-include", str(header), f"-I{SOURCES}", f"-I{compiling.CPP}"]
