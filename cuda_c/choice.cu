@@ -1,11 +1,12 @@
-/* The choice of a version for a chain: what is recorded in profiles/, as rules. */
+/* The choice of a version for a chain: on Hopper by models of time, elsewhere by rules of what was measured.
+ */
 #include <math.h>
 
 #include "ladder/pipelined_tile.h"
 #include "shared/plan.h"
 
 /* The rungs that the rules know; the others are taken in the order of the table. */
-extern const struct rung naive_rung, register_tile_rung, one_kernel_rung, few_rows_float32_rung,
+extern const struct rung naive_rung, register_tile_rung, fused_rung, one_kernel_rung, few_rows_float32_rung,
     tensor_core_rung, hopper_rung, few_rows_rung;
 
 /* A product with fewer operations is done before a tensor core kernel's fixed costs are paid. */
@@ -29,21 +30,8 @@ static bool has_fast_tensor_cores(const fgn_device *device) {
     return device->minor == 0 && device->major >= 8 && device->major <= 10;
 }
 
-/* About what a product takes in a rung with tiles, by what is recorded on an H200. On tensor cores (hopper):
- * a time for each wave of tiles, which grows with k, and what happens once. Others do 24 TFLOP/s where their
- * tiles do not fill the GPU, or read the weight at 2.7 TB/s. */
-static double nanoseconds_in_tiles(const struct rung *rung, const fgn_chain *chain) {
-    double weights = (double)chain->in_features * chain->out_features;
-    if (!has_tensor_cores(rung))
-        return 10.0e3 + fmax(chain->batch * weights / 12.0e3, weights * sizeof(float) / 2.7e3);
-    const double rows = 128.0, columns = 256.0, tiles_at_once = 132.0;
-    double waves = ceil(ceil(chain->batch / rows) * ceil(chain->out_features / columns) / tiles_at_once);
-    double each_k = is_float32_accurate(chain) ? 14.6 : chain->type == FGN_FLOAT32 ? 8.5 : 4.8;
-    double once = is_float32_accurate(chain) ? 24.0e3 : 12.5e3; /* the halves of x are another launch */
-    return once + waves * each_k * chain->in_features;
-}
-
-static double nanoseconds_of(const struct rung *rung, const fgn_chain *chain, const fgn_device *device) {
+/* A rung's own model of time, where it has one. */
+static double planned_nanoseconds(const struct rung *rung, const fgn_chain *chain, const fgn_device *device) {
     fgn_plan plan;
     memset(&plan, 0, sizeof plan);
     rung->plan(chain, device, &plan);
@@ -81,16 +69,63 @@ static bool is_faster_on_simulator(const struct rung *rung, const struct rung *t
     return takes > 0.0 && (best == 0.0 || takes < best);
 }
 
-/* ---- GPUs ---- */
+/* ---- Hopper: what takes the least time by the models ---- */
+
+static bool is_hopper(const fgn_device *device) {
+    return device->major == 9 && device->minor == 0;
+}
+
+/* About what rungs 7 and 8 take on an H200: waves of tiles of 128 by 128, each as long as its k and what
+ * happens once, longer where operators have an exponential; rung 7 has its norm in a second launch. Of 19
+ * shapes where they are the fastest. */
+static double nanoseconds_of_float32(const struct rung *rung, const fgn_chain *chain,
+                                     const fgn_device *device) {
+    double tiles_of_y = ceil(chain->batch / 128.0) * ceil(chain->out_features / 128.0);
+    double waves = ceil(tiles_of_y / device->multiprocessors);
+    double each = 92.0 * chain->in_features + 7000.0 + 6000.0 * exponentials_of(chain);
+    double product = 6000.0 + waves * each;
+    if (rung == &one_kernel_rung)
+        return product;
+    return product + 4000.0 + 8.0 * chain->batch * chain->out_features / 3000.0;
+}
+
+/* 0: the rung is not among those that are chosen from. Of one row, tf32 would save no time and torch's
+ * product is float32's: only few_rows, which is as accurate there. */
+static double nanoseconds_on_hopper(const struct rung *rung, const fgn_chain *chain,
+                                    const fgn_device *device) {
+    bool is_one_row_of_tf32 = chain->batch <= 1 && chain->type == FGN_FLOAT32 && chain->precision == FGN_TF32;
+    if (rung == &few_rows_rung)
+        return planned_nanoseconds(rung, chain, device);
+    if (rung == &hopper_rung && !is_one_row_of_tf32)
+        return planned_nanoseconds(rung, chain, device);
+    if ((rung == &one_kernel_rung || rung == &fused_rung) && is_float32_accurate(chain))
+        return nanoseconds_of_float32(rung, chain, device);
+    return 0.0;
+}
+
+/* ---- Other GPUs ---- */
+
+/* About what a product takes in a rung with tiles, relative to few_rows' model: on tensor cores a time for
+ * each wave of tiles, which grows with k, and what happens once; others do 24 TFLOP/s where their tiles do
+ * not fill the GPU, or read the weight at 2.7 TB/s. Both models have the rates of an H200. Of another GPU all
+ * rates differ, mostly by a common factor, which leaves the choice as it is. */
+static double nanoseconds_in_tiles(const struct rung *rung, const fgn_chain *chain,
+                                   const fgn_device *device) {
+    double weights = (double)chain->in_features * chain->out_features;
+    if (!has_tensor_cores(rung))
+        return 10.0e3 + fmax(chain->batch * weights / 12.0e3, weights * sizeof(float) / 2.7e3);
+    double tiles_of_y = ceil(chain->batch / 128.0) * ceil(chain->out_features / 256.0);
+    double waves = ceil(tiles_of_y / device->multiprocessors);
+    double each_k = is_float32_accurate(chain) ? 14.6 : chain->type == FGN_FLOAT32 ? 8.5 : 4.8;
+    double once = is_float32_accurate(chain) ? 24.0e3 : 12.5e3; /* the halves of x are another launch */
+    return once + waves * each_k * chain->in_features;
+}
 
 /* Whether a version is faster than the best of those before it in the table: the last rung without tensor
- * cores wherever its tiles fill the GPU, and few_rows_float32 where they do not; those with tensor cores
- * wherever there is work for them, and few_rows where that work would leave most of the GPU idle or wait for
- * memory. */
-static bool is_faster(const struct rung *rung, const struct rung *than, const fgn_chain *chain,
-                      const fgn_device *device) {
-    if (is_simulator(device))
-        return is_faster_on_simulator(rung, than, chain);
+ * cores wherever its tiles fill the GPU, and few_rows_float32 where they do not; tensor_core wherever there
+ * is work for it, and few_rows where that work would leave most of the GPU idle or wait for memory. */
+static bool is_faster_elsewhere(const struct rung *rung, const struct rung *than, const fgn_chain *chain,
+                                const fgn_device *device) {
     if (rung == &one_kernel_rung)
         return !has_few_tiles(chain->batch, chain->out_features);
     if (rung == &few_rows_float32_rung)
@@ -100,9 +135,22 @@ static bool is_faster(const struct rung *rung, const struct rung *than, const fg
     if (rung == &tensor_core_rung && is_float32_accurate(chain) && !has_fast_tensor_cores(device))
         return false;
     if (rung == &few_rows_rung)
-        return nanoseconds_of(rung, chain, device) < nanoseconds_in_tiles(than, chain);
+        return planned_nanoseconds(rung, chain, device) < nanoseconds_in_tiles(than, chain, device);
     double operations = 2.0 * chain->batch * chain->in_features * chain->out_features;
     return operations >= FEWEST_TENSOR_OPERATIONS;
+}
+
+/* ---- The choice ---- */
+
+static bool is_faster(const struct rung *rung, const struct rung *than, const fgn_chain *chain,
+                      const fgn_device *device) {
+    if (is_simulator(device))
+        return is_faster_on_simulator(rung, than, chain);
+    if (!is_hopper(device))
+        return is_faster_elsewhere(rung, than, chain, device);
+    double takes = nanoseconds_on_hopper(rung, chain, device);
+    double best = nanoseconds_on_hopper(than, chain, device);
+    return takes > 0.0 && (best == 0.0 || takes < best);
 }
 
 int fgn_default_version(const fgn_chain *chain, const fgn_device *device) {

@@ -199,6 +199,27 @@ def test_a_plan_is_only_run_for_the_chain_and_the_device_that_it_is_for():
     assert "multiple of 4" in message
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_hopper_splits_k_where_tiles_are_few(precision):
+    """One tile in four of those that fill an H200: k is split, and a second launch ends the chain."""
+    chain = replace(CHAINS["gemm_biasadd_hardtanh_mish_groupnorm"], groups=1)
+    shape = Shape(512, 8192, 1024, 1)
+    planned = plan(chain, shape, "hopper", precision, "H200")
+    names = ("hopper", "few_rows_end")
+    product, end = (launch for launch in planned.launches if launch.kernel.startswith(names))
+    splits = product.bytes_written / (4 * shape.batch * shape.out_features)
+    assert splits >= 2 and splits.is_integer() and not product.writes_y and end.writes_y
+    assert end.words[0] == "sums" and planned.workspace_bytes >= product.bytes_written
+    full = plan(replace(chain, groups=64), Shape(16384, 512, 2048, 64), "hopper", precision, "H200")
+    assert full.product.writes_y
+
+
+def test_a_residual_on_hopper_is_added_by_a_second_launch():
+    chain = fgn.Chain("residual", (), 4, (Pointwise("add_tensor", tensor="skip"),))
+    planned = plan(chain, Shape(4096, 256, 512, 4), "hopper", "bf16", "H200")
+    assert [launch.writes_y for launch in planned.launches] == [False, True]
+
+
 def test_versions_of_the_ladder_run_the_kernels_that_they_show():
     """On every shape, however few its tiles: the kernel of a version is in the file that it names."""
     for shape in (Shape(3, 20, 48, 4), Shape(16, 64, 512, 4), Shape(300, 64, 2048, 32)):

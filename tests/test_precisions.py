@@ -80,6 +80,10 @@ LARGE_SHAPES = [
     Shape(9000, 264, 1024, 4),
     Shape(130, 4104, 8192, 64),
     Shape(520, 2056, 1536, 6),
+    # Few tiles: k is split, and a second launch ends the chain.
+    Shape(512, 8192, 2048, 1),
+    Shape(2048, 8192, 1000, 10),
+    Shape(300, 3080, 260, 5),
 ]
 
 

@@ -21,7 +21,7 @@
 #define TILE_COLUMNS 8     /* of an mma */
 #define COLUMN_TILES (WARP_COLUMNS / TILE_COLUMNS)
 #define MOST_ROW_TILES 4 /* of a block */
-#define MOST_ROWS 2048   /* the tiles of other rungs are better for more */
+#define MOST_ROWS 16384  /* the tiles of other rungs are better for more */
 
 /* A step: 128 bytes along k of each row of x and each of a warp's columns. */
 #define STEP_BYTES 128
@@ -49,8 +49,14 @@ struct few_rows_args {
     int steps;        /* along k, of all blocks */
     int split_steps;  /* of a block */
     float *partial;   /* (splits, batch, out_features) if a second launch ends the chain, or NULL */
+    int vectors_at;   /* in shared memory, where the block ends the chain: the vectors' values */
     struct ending ending;
 };
+
+/* The vectors that stage_vectors() has brought. */
+static inline __device__ const float *const *staged_vectors(const struct few_rows_args *args) {
+    return (const float *const *)(dynamic_shared + args->vectors_at);
+}
 
 /* ---- Where a warp works ---- */
 

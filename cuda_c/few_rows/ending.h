@@ -25,8 +25,17 @@
 /* The most channels that a warp rather than a block ends. */
 #define LARGEST_WARP_GROUP 128
 
+/* The vectors of parameters, by their places: bias, the norm's scale and shift, and those of the operators
+ * before and after the norm, each of which has a place whether it has a vector or not. */
+enum vector_number { BIAS, SCALE, SHIFT, FIRST_OPERAND };
+
+#define MOST_VECTORS (FIRST_OPERAND + 2 * FGN_MAX_POINTWISE)
+
 struct ending {
-    const float *bias; /* (channels,) or NULL */
+    const void *from[MOST_VECTORS]; /* each (channels,) or NULL, see enum vector_number */
+    int vectors;                    /* places of `from` that may be used */
+    fgn_type vector_type;
+    bool direct; /* vectors are float32 and read where they are */
     struct operators before;
     struct group_norm norm; /* its x and y are not used; groups 0: no norm */
     void *y;                /* (batch, channels) */
@@ -43,16 +52,28 @@ static inline __host__ __device__ bool lanes_hold_group(const struct ending *end
     return ending->fours && ending->size <= LARGEST_WARP_GROUP;
 }
 
+static inline bool is_aligned_for_four(const void *y) {
+    return (uintptr_t)y % (FOUR * sizeof(float)) == 0;
+}
+
 static struct ending ending_of(const fgn_chain *chain, void *y) {
     const struct condition always = {NULL, NULL, false};
     struct ending ending;
     memset(&ending, 0, sizeof ending);
-    ending.bias = (const float *)chain->bias;
+    ending.from[BIAS] = chain->bias;
+    ending.from[SCALE] = chain->norm_scale;
+    ending.from[SHIFT] = chain->norm_shift;
+    for (int i = 0; i < chain->before_count; i++)
+        ending.from[FIRST_OPERAND + i] = chain->before[i].channel;
+    for (int i = 0; i < chain->after_count; i++)
+        ending.from[FIRST_OPERAND + chain->before_count + i] = chain->after[i].channel;
+    ending.vectors = FIRST_OPERAND + chain->before_count + chain->after_count;
+    ending.vector_type = chain->vector_type;
     ending.before = operators_before(chain);
     ending.norm = norm_of(chain, NULL, NULL, chain->type, always);
     ending.y = y;
     ending.type = chain->type;
-    ending.aligned_y = (uintptr_t)y % (FOUR * sizeof(float)) == 0;
+    ending.aligned_y = is_aligned_for_four(y);
     if (chain->groups > 0)
         ending.size = (int)group_size_of(chain);
     else
@@ -63,17 +84,84 @@ static struct ending ending_of(const fgn_chain *chain, void *y) {
     return ending;
 }
 
+/* ---- The vectors of parameters ---- */
+
+/* What a block has of them in shared memory: a pointer for each, from which its values are read by their
+ * channels, NULL where there is no such vector; and the values, as floats. */
+static inline __host__ __device__ int staged_bytes(int vectors, int channels) {
+    return (int)(MOST_VECTORS * sizeof(const float *) + 15) / 16 * 16 +
+           vectors * channels * (int)sizeof(float);
+}
+
+/* Vectors whose values are read together: one wait for memory, not four. */
+#define STAGED_TOGETHER 4
+
+/* Brings the values of `count` channels from `first` on, whatever their type is. All threads of the block;
+ * they synchronise before they read. */
+static inline __device__ void stage_vectors(const struct ending *ending, unsigned char *memory, int64_t first,
+                                            int count) {
+    const float **vector = (const float **)memory;
+    float *staged = (float *)(memory + staged_bytes(0, 0));
+    int vectors = ending->vectors;
+    if (threadIdx.x < MOST_VECTORS) {
+        int number = threadIdx.x;
+        bool is_there = number < vectors && ending->from[number];
+        const float *to =
+            ending->direct ? (const float *)ending->from[number] : staged + number * count - first;
+        vector[number] = is_there ? to : NULL;
+    }
+    if (ending->direct)
+        return;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < count; i += blockDim.x) {
+#pragma unroll 1
+        for (int next = 0; next < vectors; next += STAGED_TOGETHER) {
+            float value[STAGED_TOGETHER] = {0.0f};
+#pragma unroll
+            for (int j = 0; j < STAGED_TOGETHER; j++) {
+                const void *from = next + j < vectors ? ending->from[next + j] : NULL;
+                if (!from)
+                    continue;
+                if (ending->vector_type == FGN_FLOAT32)
+                    value[j] = ((const float *)from)[first + i];
+                else if (ending->vector_type == FGN_FLOAT16)
+                    value[j] = float_of_float16(((const uint16_t *)from)[first + i]);
+                else
+                    value[j] = float_of_bfloat16(((const uint16_t *)from)[first + i]);
+            }
+#pragma unroll
+            for (int j = 0; j < STAGED_TOGETHER; j++)
+                if (next + j < vectors)
+                    staged[(next + j) * count + i] = value[j];
+        }
+    }
+}
+
+/* The operators of a list on `count` values. vector: of the list's first operator, in shared memory. */
+static __forceinline__ __device__ void apply_staged(const struct operators *list, const float *const *vector,
+                                                    float *value, int count, struct value_place at) {
+#pragma unroll 1
+    for (int i = 0; i < list->count; i++) {
+        const fgn_pointwise *step = &list->step[i];
+        if (step->kind == FGN_ADD_TENSOR)
+            add_tensor(list, step, value, count, at);
+        else
+            apply_operator_with(step, value, count, vector[i] + at.channel, evenly_spaced, at.channel_step);
+    }
+}
+
 /* ---- Before the norm ---- */
 
 /* before(sum + bias) */
-static __forceinline__ __device__ void begin_ending(const struct ending *ending, float *value, int count,
-                                                    struct value_place at) {
-    if (ending->bias) {
+static __forceinline__ __device__ void begin_ending(const struct ending *ending, const float *const *vector,
+                                                    float *value, int count, struct value_place at) {
+    const float *bias = vector[BIAS];
+    if (bias) {
 #pragma unroll
         for (int i = 0; i < count; i++)
-            value[i] += ending->bias[at.channel + i * at.channel_step];
+            value[i] += bias[at.channel + i * at.channel_step];
     }
-    apply_operators(&ending->before, value, count, at);
+    apply_staged(&ending->before, vector + FIRST_OPERAND, value, count, at);
 }
 
 /* Neighbours in one row. */
@@ -84,6 +172,18 @@ static __forceinline__ __device__ struct value_place in_row(const struct ending 
 }
 
 /* ---- The norm and what follows it ---- */
+
+/* Scale and shift, or 1 and 0 where the norm has no affine part, and the operators after them. */
+static __forceinline__ __device__ void end_normalised(const struct ending *ending, const float *const *vector,
+                                                      float *value, int count, struct value_place at) {
+    const float *scale = vector[SCALE], *shift = vector[SHIFT];
+#pragma unroll
+    for (int i = 0; i < count; i++) {
+        int64_t channel = at.channel + i * at.channel_step;
+        value[i] = value[i] * (scale ? scale[channel] : 1.0f) + (shift ? shift[channel] : 0.0f);
+    }
+    apply_staged(&ending->norm.after, vector + FIRST_OPERAND + ending->before.count, value, count, at);
+}
 
 /* The threads that work on one group: lanes of a warp, or all threads of a block. */
 struct members {
@@ -159,12 +259,12 @@ static __forceinline__ __device__ void write_y(const struct ending *ending, int6
 
 /* The whole ending for groups that lanes hold: four channels of a row are in `v`. All lanes of the warp call
  * this together; those without a part of a group are not present. */
-static __forceinline__ __device__ void end_four(const struct ending *ending, float *v, bool present,
-                                                int64_t row, int64_t channel) {
+static __forceinline__ __device__ void end_four(const struct ending *ending, const float *const *vector,
+                                                float *v, bool present, int64_t row, int64_t channel) {
     const struct group_norm *norm = &ending->norm;
     int lanes = ending->lanes;
     if (present)
-        begin_ending(ending, v, FOUR, in_row(ending, row, channel));
+        begin_ending(ending, vector, v, FOUR, in_row(ending, row, channel));
     if (norm->groups > 0) {
         float pivot = __shfl_sync(0xffffffffu, v[0], threadIdx.x % LANES & ~(lanes - 1));
         float sum = present ? v[0] - pivot + (v[1] - pivot) + (v[2] - pivot + (v[3] - pivot)) : 0.0f;
@@ -181,8 +281,8 @@ static __forceinline__ __device__ void end_four(const struct ending *ending, flo
         if (present) {
 #pragma unroll
             for (int i = 0; i < FOUR; i++)
-                v[i] = scale_and_shift(norm, normalised(v[i], moments), channel + i);
-            apply_operators(&norm->after, v, FOUR, in_row(ending, row, channel));
+                v[i] = normalised(v[i], moments);
+            end_normalised(ending, vector, v, FOUR, in_row(ending, row, channel));
         }
     }
     if (present)
@@ -193,8 +293,9 @@ static __forceinline__ __device__ void end_four(const struct ending *ending, flo
 
 /* y = after(norm(value)) for `size` channels from `channel` on, `at_once` of them at once. A thread reads the
  * first value and its own. Size 0: a team without work, which still takes part in the sums. */
-static __forceinline__ __device__ void end_group_by(const struct ending *ending, const float *value, int size,
-                                                    int64_t row, int64_t channel, const struct members *team,
+static __forceinline__ __device__ void end_group_by(const struct ending *ending, const float *const *vector,
+                                                    const float *value, int size, int64_t row,
+                                                    int64_t channel, const struct members *team,
                                                     int at_once) {
     const struct group_norm *norm = &ending->norm;
     int first = at_once * team->member, step = at_once * team->count;
@@ -233,8 +334,8 @@ static __forceinline__ __device__ void end_group_by(const struct ending *ending,
         if (norm->groups > 0) {
 #pragma unroll
             for (int j = 0; j < at_once; j++)
-                v[j] = scale_and_shift(norm, normalised(v[j], moments), channel + i + j);
-            apply_operators(&norm->after, v, at_once, in_row(ending, row, channel + i));
+                v[j] = normalised(v[j], moments);
+            end_normalised(ending, vector, v, at_once, in_row(ending, row, channel + i));
         }
         write_y(ending, row * norm->channels + channel + i, v, at_once);
     }

@@ -39,6 +39,9 @@ static __forceinline__ __device__ void few_rows(const struct few_rows_args *args
         cp_async_commit_group();
     }
     griddepcontrol_launch_dependents();
+    if (!args->partial)
+        stage_vectors(&args->ending, dynamic_shared + args->vectors_at, place.block_column,
+                      columns_here(args, &place));
     clear_absent_rows(args, &from, tiles_in_slot);
     if (factors == FLOAT32_PIECES_MMA)
         clear_pieces(args, tiles_in_slot);
@@ -98,113 +101,19 @@ CLUSTER_LAUNCHER(few_rows_16_kernel, struct few_rows_args)
 CLUSTER_LAUNCHER(few_rows_32_kernel, struct few_rows_args)
 CLUSTER_LAUNCHER(few_rows_64_kernel, struct few_rows_args)
 
-/* ---- The second launch ---- */
-
-#define END_THREADS 256
-#define END_WARPS (END_THREADS / LANES)
-#define MOST_SHARED_VALUES 4096
-
-struct end_args {
-    float *partial; /* (splits, batch, channels) */
-    int splits;
-    int team; /* threads for a group: some lanes, or the block */
-    int64_t batch;
-    struct ending ending;
-};
-
-/* The sum over the splits of four neighbours, or of one. */
-static __forceinline__ __device__ void add_splits(float *sum, const struct end_args *args,
-                                                  const float *partial, int at_once) {
-    int64_t distance = args->batch * args->ending.norm.channels;
-#pragma unroll
-    for (int i = 0; i < at_once; i++)
-        sum[i] = 0.0f;
-#pragma unroll 4
-    for (int split = 0; split < args->splits; split++) {
-        float part[FOUR];
-        read_values(part, partial + split * distance, at_once);
-#pragma unroll
-        for (int i = 0; i < at_once; i++)
-            sum[i] += part[i];
-    }
-}
-
-/* A group whose values do not fit in the lanes' registers. `value` may be the first of the partial sums. */
-static __forceinline__ __device__ void end_from_memory(const struct end_args *args, float *value,
-                                                       const float *partial, int size, int64_t row,
-                                                       int64_t channel, const struct members *team,
-                                                       int at_once) {
-#pragma unroll 1
-    for (int i = at_once * team->member; i < size; i += at_once * team->count) {
-        float sum[FOUR];
-        add_splits(sum, args, partial + i, at_once);
-        begin_ending(&args->ending, sum, at_once, in_row(&args->ending, row, channel + i));
-        write_values(value + i, sum, at_once);
-    }
-    __syncthreads(); /* everyone reads the group's first value */
-    end_group_by(&args->ending, value, size, row, channel, team, at_once);
-}
-
-__global__ void __launch_bounds__(END_THREADS) few_rows_end_kernel(struct end_args args) {
-    __shared__ float values[MOST_SHARED_VALUES];
-    __shared__ float of_warp[END_WARPS][2];
-    const struct ending *ending = &args.ending;
-    int teams = END_THREADS / args.team, groups = (int)ending->norm.channels / ending->size;
-    int64_t item = (int64_t)blockIdx.x * teams + threadIdx.x / args.team;
-    int64_t row = item / groups, channel = (item - row * groups) * ending->size;
-    bool present = row < args.batch;
-    struct members team = {(int)(threadIdx.x % args.team), args.team, of_warp};
-    float *partial = args.partial + row * ending->norm.channels + channel;
-    griddepcontrol_wait();
-    if (lanes_hold_group(ending)) {
-        float v[FOUR] = {0.0f};
-        present = present && FOUR * team.member < ending->size;
-        if (present)
-            add_splits(v, &args, partial + FOUR * team.member, FOUR);
-        end_four(ending, v, present, row, channel + FOUR * team.member);
-        return;
-    }
-    int size = present ? ending->size : 0;
-    float *value = teams * ending->size <= MOST_SHARED_VALUES
-                       ? values + threadIdx.x / args.team * ending->size
-                       : partial;
-    if (ending->fours)
-        end_from_memory(&args, value, partial, size, row, channel, &team, FOUR);
-    else
-        end_from_memory(&args, value, partial, size, row, channel, &team, 1);
-}
-
-EARLY_LAUNCHER(few_rows_end_kernel, struct end_args)
-
 /* ---- The host's part ---- */
 
 /* Where a plan has what it needs again at the launch. */
-enum few_rows_choice { ROW_TILES, ACROSS, SPLITS, SLOTS, SLOT_BYTES };
+enum few_rows_choice { ROW_TILES, ACROSS, SPLITS, SLOTS, SLOT_BYTES, VECTORS_AT };
 
 static const char *refusal(const fgn_chain *chain, const fgn_device *device) {
-    if (chain->vector_type != FGN_FLOAT32)
-        return "vectors in float32";
     if (chain->batch > MOST_ROWS)
-        return "a batch of at most 2048";
+        return "a batch of at most 16384";
+    if (!second_launch_fits(chain, device))
+        return "smaller groups, or fewer operators with a vector";
     if (device->major < 8 && !is_simulator(device))
         return "a GPU of compute capability 8.0";
     return NULL;
-}
-
-/* The threads that end a group, of END_THREADS in a block. */
-static int end_team_of(const struct ending *ending) {
-    return ending->size > LARGEST_WARP_GROUP ? END_THREADS : ending->lanes;
-}
-
-static void plan_end(const fgn_chain *chain, int64_t sums_bytes, fgn_plan *plan) {
-    struct ending ending = ending_of(chain, NULL);
-    int64_t items = chain->batch * (chain->out_features / ending.size);
-    int64_t blocks = tiles(items, END_THREADS / end_team_of(&ending));
-    fgn_launch *end = add_launch(plan, "few_rows_end_kernel", blocks, END_THREADS);
-    end->computes = FGN_ADD_SUMS;
-    add_read(end, sums_bytes, sums_bytes);
-    add_ending(end, chain);
-    add_y(end, chain);
 }
 
 static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
@@ -216,7 +125,7 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     product->grid[1] = (unsigned)best.row_blocks;
     product->grid[2] = (unsigned)(best.splits / best.cluster);
     product->cluster = best.cluster;
-    product->shared_bytes = shared_bytes_of(&best, factors);
+    product->shared_bytes = shared_bytes_of(chain, &best, factors);
     set_tile(product, best.row_tiles * TILE_ROWS, best.across * WARP_COLUMNS, chain->in_features,
              STEP_BYTES / element_bytes_of(factors) * (WARPS / best.across));
     product->steps = tiles(tiles(steps_of(chain), best.splits), WARPS / best.across);
@@ -227,6 +136,7 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     plan->choice[SPLITS] = best.splits;
     plan->choice[SLOTS] = best.slots;
     plan->choice[SLOT_BYTES] = best.slot_bytes;
+    plan->choice[VECTORS_AT] = vectors_at(&best, factors);
     if (blocks_end(chain, &best)) {
         add_ending(product, chain);
         add_y(product, chain);
@@ -235,7 +145,7 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     plan->workspace_bytes = partial_bytes(chain, &best);
     product->computes |= FGN_PARTIAL_SUMS;
     add_written(product, plan->workspace_bytes, FGN_WRITES_WORKSPACE);
-    plan_end(chain, plan->workspace_bytes, plan);
+    plan_second_launch(chain, device, best.splits, plan);
 }
 
 static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
@@ -257,6 +167,7 @@ static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const v
     args.cluster = product->cluster;
     args.steps = steps_of(chain);
     args.split_steps = (int)tiles(args.steps, plan->choice[SPLITS]);
+    args.vectors_at = (int)plan->choice[VECTORS_AT];
     args.partial = plan->launch_count > 1 ? (float *)workspace : NULL;
     args.ending = ending_of(chain, y);
 
@@ -272,17 +183,14 @@ static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const v
                            product->cluster, args);
     if (error != cudaSuccess || !args.partial)
         return error;
-    const fgn_launch *end = &plan->launch[1];
-    struct end_args end_args = {args.partial, (int)plan->choice[SPLITS], end_team_of(&args.ending),
-                                args.batch, args.ending};
-    bool early = plan->device.major >= 9;
-    return launch_few_rows_end_kernel(grid_of(end), block_of(end), 0, stream, early, end_args);
+    return run_second_launch(plan, &plan->launch[1], chain, args.partial, (int)plan->choice[SPLITS], y,
+                             stream);
 }
 
 RUNG few_rows_rung = {
     {"few_rows", "few_rows/gemm_few_rows_tensor.cu", "few_rows/ending.h",
      "tensor cores as fast as the weight is read",
-     "a batch of at most 2048 and a GPU of compute capability 8.0"},
+     "a batch of at most 16384 and a GPU of compute capability 8.0"},
     &group_norm_2_block,
     refusal,
     plan,

@@ -93,7 +93,7 @@ static __forceinline__ __device__ void hand_on(const struct few_rows_args *args,
         add_parked(sum, args, place, row, row_tiles);
         if (!partial) {
             struct value_place at = {place->first_row + row, column, (int)place->warps_along, 0, args->batch};
-            begin_ending(&args->ending, sum, FOUR, at);
+            begin_ending(&args->ending, staged_vectors(args), sum, FOUR, at);
         }
 #pragma unroll
         for (int i = 0; i < FOUR; i++) {
@@ -119,7 +119,7 @@ static __forceinline__ __device__ void end_groups(const struct few_rows_args *ar
     for (int first_item = 0; first_item < items; first_item += teams) {
         int item = first_item + threadIdx.x / team.count; /* past the last one: a team without work */
         int row = item / groups, first = (item - row * groups) * ending->size;
-        end_group_by(ending, (const float *)dynamic_shared + row * pitch + first,
+        end_group_by(ending, staged_vectors(args), (const float *)dynamic_shared + row * pitch + first,
                      item < items ? ending->size : 0, place->first_row + row, place->block_column + first,
                      &team, 1);
     }
@@ -164,7 +164,8 @@ static __forceinline__ __device__ void end_rows(const struct few_rows_args *args
         float v[FOUR] = {0.0f};
         if (present)
             add_cluster(v, args, place, parked + here * parked_pitch(1 << args->across_power), row_tiles);
-        end_four(&args->ending, v, present, place->first_row + here, place->block_column + column);
+        end_four(&args->ending, staged_vectors(args), v, present, place->first_row + here,
+                 place->block_column + column);
     }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "few_rows/parked.h"
+#include "few_rows/second_launch.h"
 #include "shared/plan.h"
 
 struct plan {
@@ -19,25 +20,27 @@ struct plan {
 #define MOST_SPLITS 16
 #define FEWEST_ROUNDS 2 /* worth a split */
 
-/* Rates in each nanosecond and times in nanoseconds, fitted to 313 times on an H200, of 1 to 2048 rows and
- * many ways to cut them: the model errs by 7 % on average. On another GPU all of them differ, but mostly by a
- * common factor. */
-#define MEMORY_RATE 3900   /* bytes */
-#define L2_RATE 6700       /* bytes, when all multiprocessors read */
-#define SPLIT_RATE 7200    /* bytes of weight in float32 that become pieces, or half as many of x */
-#define TENSOR_RATE 464000 /* bytes of k times outputs */
-#define LAUNCH_TIME 6400   /* with the first bytes' way */
-#define WAVE_TIME 900      /* a block's beginning */
-#define OUTPUTS_TIME 1400  /* a block's end: of 1000 outputs */
-#define CLUSTER_TIME 500   /* a block waits for the other */
-#define SECOND_LAUNCH_TIME 3000
+/* Rates in each nanosecond and times in nanoseconds, fitted to 2695 times on an H200, of 1 to 16384 rows and
+ * many ways to cut them: the model errs by 12 % on average. On another GPU all of them differ, but mostly by
+ * a common factor. */
+#define MEMORY_RATE 3900     /* bytes */
+#define UNALIGNED_RATE 480   /* bytes that come by ordinary loads, of all multiprocessors */
+#define SPLIT_RATE 20000     /* bytes of weight in float32 that become pieces, or half as many of x */
+#define TENSOR_RATE 515000   /* bytes of k times outputs */
+#define LAUNCH_TIME 4350     /* with the first bytes' way */
+#define WAVE_TIME 2700       /* a block's beginning */
+#define ROUND_TIME 420       /* a block waits for its warps and its copies */
+#define OUTPUTS_TIME 1050    /* a block's end: of 1000 outputs */
+#define EXPONENTIAL_TIME 490 /* of 1000 outputs, where an operator has one */
+#define CLUSTER_TIME 1250    /* a block waits for the other */
 
 static enum mma_factors factors_of(const fgn_chain *chain) {
     if (chain->type == FGN_FLOAT16)
         return FLOAT16_MMA;
     if (chain->type == FGN_BFLOAT16)
         return BFLOAT16_MMA;
-    return chain->precision == FGN_TF32 ? TF32_MMA : FLOAT32_PIECES_MMA;
+    /* torch's product of one row is float32's, and reading the weight takes as long either way */
+    return chain->precision == FGN_TF32 && chain->batch > 1 ? TF32_MMA : FLOAT32_PIECES_MMA;
 }
 
 static int power_of(int number) {
@@ -70,7 +73,7 @@ static bool blocks_end(const fgn_chain *chain, const struct plan *plan) {
 static unsigned long long partial_bytes(const fgn_chain *chain, const struct plan *plan) {
     if (blocks_end(chain, plan))
         return 0;
-    return (unsigned long long)plan->splits * chain->batch * chain->out_features * sizeof(float);
+    return bytes_of_sums(chain, plan->splits);
 }
 
 /* What a block takes of shared memory beside its slots. */
@@ -78,8 +81,16 @@ static int other_bytes(const struct plan *plan, enum mma_factors factors) {
     return factors == FLOAT32_PIECES_MMA ? pieces_bytes_of(WARPS / plan->across * plan->row_tiles) : 0;
 }
 
+/* What the vectors of a block that ends the chain take. */
+static int vector_bytes_of(const fgn_chain *chain, const struct plan *plan) {
+    int vectors = FIRST_OPERAND + chain->before_count + chain->after_count;
+    return staged_bytes(vectors, plan->across * WARP_COLUMNS);
+}
+
 /* As many slots as fit in a block's shared memory; whether there are enough. */
-static bool fill_slots(struct plan *plan, enum mma_factors factors, int shared_bytes) {
+static bool fill_slots(const fgn_chain *chain, struct plan *plan, int shared_bytes) {
+    enum mma_factors factors = factors_of(chain);
+    shared_bytes -= 16 + vector_bytes_of(chain, plan);
     int tiles_in_slot = WARPS / plan->across * plan->row_tiles;
     plan->slot_bytes = slot_bytes_of(tiles_in_slot);
     plan->slots = (shared_bytes - other_bytes(plan, factors)) / plan->slot_bytes;
@@ -88,10 +99,15 @@ static bool fill_slots(struct plan *plan, enum mma_factors factors, int shared_b
            parked_bytes(plan->across, plan->row_tiles) <= shared_bytes;
 }
 
-static int shared_bytes_of(const struct plan *plan, enum mma_factors factors) {
+/* The vectors follow what the slots and the parked sums take in turns. */
+static int vectors_at(const struct plan *plan, enum mma_factors factors) {
     int slots = plan->slots * plan->slot_bytes + other_bytes(plan, factors);
     int parked = parked_bytes(plan->across, plan->row_tiles);
-    return slots > parked ? slots : parked;
+    return (slots > parked ? slots : parked) / 16 * 16 + 16;
+}
+
+static int shared_bytes_of(const fgn_chain *chain, const struct plan *plan, enum mma_factors factors) {
+    return vectors_at(plan, factors) + (blocks_end(chain, plan) ? vector_bytes_of(chain, plan) : 0);
 }
 
 static double larger_of(double a, double b) {
@@ -112,13 +128,19 @@ static double nanoseconds_of(const fgn_chain *chain, const struct plan *plan, co
     double multiplying = k_bytes_of_all * rows * columns / TENSOR_RATE;
     if (factors == FLOAT32_PIECES_MMA) /* six products, where 16-bit types have one of twice as many k */
         multiplying = 3.0 * multiplying + k_bytes_of_all * (columns + rows_read / 2.0) / SPLIT_RATE;
-    double time = larger_of(tensors / MEMORY_RATE, k_bytes_of_all * (rows_read + columns) / L2_RATE);
-    time = larger_of(time, multiplying);
-    time += LAUNCH_TIME + waves * (WAVE_TIME + rows_read * columns / plan->cluster / 1000.0 * OUTPUTS_TIME);
+    double time = larger_of(tensors / MEMORY_RATE, multiplying);
+    if (chain->in_features * element_bytes_of(factors) % CHUNK != 0)
+        time = larger_of(time, k_bytes_of_all * (rows_read + columns) / UNALIGNED_RATE);
+    double rounds = (double)tiles(tiles(steps_of(chain), plan->splits), WARPS / plan->across);
+    double of_outputs = OUTPUTS_TIME + exponentials_of(chain) * EXPONENTIAL_TIME;
+    if (!blocks_end(chain, plan))
+        of_outputs /= 2.0; /* the second launch does the rest */
+    double ending = rows_read * columns / plan->cluster / 1000.0 * of_outputs;
+    time += LAUNCH_TIME + waves * (WAVE_TIME + rounds * ROUND_TIME + ending);
     if (plan->cluster > 1)
         time += CLUSTER_TIME;
     if (!blocks_end(chain, plan))
-        time += SECOND_LAUNCH_TIME + 2.0 * (double)partial_bytes(chain, plan) / MEMORY_RATE;
+        time += nanoseconds_of_second_launch(chain, plan->splits);
     return time;
 }
 
@@ -143,7 +165,7 @@ static struct plan plan_of(const fgn_chain *chain, const fgn_device *device, dou
         for (plan.across = 1; plan.across <= WARPS; plan.across *= 2) {
             plan.row_blocks = (int)tiles(chain->batch, plan.row_tiles * TILE_ROWS);
             plan.column_blocks = (int)tiles(chain->out_features, plan.across * WARP_COLUMNS);
-            if (!fill_slots(&plan, factors_of(chain), (int)most_shared_bytes(device)))
+            if (!fill_slots(chain, &plan, (int)most_shared_bytes(device)))
                 continue;
             bool pair = clusters && blocks_hold_groups(chain, plan.across);
             int most_splits = most_splits_of(chain, &plan, device);

@@ -53,14 +53,18 @@ struct hopper_args {
     struct halves x_halves; /* of split factors */
     struct halves w_halves;
     void *y;
+    float *sums;      /* (splits, batch, out_features) where the chain is ended later, or NULL */
     bool wide_stores; /* rows of y begin at multiples of 16 bytes */
     bool pair_stores; /* two neighbouring values can be stored together */
 };
 
-/* Where a block's tile is. */
+/* Where a block's tile is, and its part of k. */
 struct tile_place {
     int row;
     int column;
+    int split;
+    int first_step;
+    int steps;
 };
 
 static __device__ __forceinline__ struct barriers *barriers_of(const struct hopper_args *args,

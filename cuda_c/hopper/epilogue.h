@@ -297,6 +297,22 @@ static __device__ __forceinline__ void swap_strips(float *sum, struct configurat
     }
 }
 
+/* Where a second launch ends the chain: the sums as they are. */
+static __device__ __forceinline__ void leave_sums(const struct hopper_args *args, struct tile_place tile,
+                                                  float *sum, const struct member *member,
+                                                  struct configuration config) {
+    const int strips = strips_of_warpgroup(config);
+#pragma unroll 1
+    for (int strip = 0; strip < strips; strip++) {
+        struct sums_place place = place_of_strip(args, member, tile, strip, config);
+        if (config.factors == SPLIT_FLOAT32_FACTORS)
+            undo_scaling(args, &place, sum, config);
+        store_unfinished(args, &place, tile.split, sum, config);
+        if (strips > 1)
+            swap_strips(sum, config);
+    }
+}
+
 /* From the sums of a warpgroup's strips to their part of y, in two halves: up to the norm, and from there on.
  * They are turns of one loop, so that the code of the operators is there once; where a warpgroup has two
  * strips, these take turns in the same registers. Of groups in pieces, the moments of all strips are sent in
@@ -304,6 +320,10 @@ static __device__ __forceinline__ void swap_strips(float *sum, struct configurat
 static __device__ __forceinline__ void finish_tile(const struct hopper_args *args, struct tile_place tile,
                                                    float *sum, const struct member *member,
                                                    uint32_t tile_number, struct configuration config) {
+    if (args->sums) {
+        leave_sums(args, tile, sum, member, config);
+        return;
+    }
     bool has_norm = args->group_size > 0, in_pieces = has_norm && args->tiling.pieces > 1;
     const int strips = strips_of_warpgroup(config);
     if (in_pieces)

@@ -20,7 +20,9 @@
  *
  * Groups of any size up to 2048 channels are normalised in the registers that hold the sums, so the
  * intermediate never is in memory: a strip of a tile owns whole groups, or one piece of a group that the
- * strips of a block or of a cluster share; then they exchange moments (hopper/norm_*.h).
+ * strips of a block or of a cluster share; then they exchange moments (hopper/norm_*.h). Where tiles are too
+ * few to fill the GPU, k is split among blocks (split-k): tiles leave their sums in the workspace, and a
+ * second launch adds them up and ends the chain (few_rows/second_launch.cu).
  *
  * Precisions: bfloat16, float16, tf32, and float32 from two float16 halves of each factor (halves.h), which
  * costs three products.
@@ -87,9 +89,14 @@ static void add_operands(struct vectors *vectors, const fgn_pointwise *step, int
         numbers[i] = takes_channel(&step[i]) ? add_vector(vectors, step[i].channel, type, 0.0f) : NO_VECTOR;
 }
 
-static struct vectors vectors_of(const fgn_chain *chain, const float *unscale) {
+static struct vectors vectors_of(const fgn_chain *chain, const float *unscale, bool ends_later) {
     struct vectors vectors = {};
     fgn_type type = chain->vector_type;
+    if (ends_later) {
+        vectors.bias = NO_VECTOR;
+        vectors.unscale = unscale ? add_vector(&vectors, unscale, FGN_FLOAT32, 1.0f) : NO_VECTOR;
+        return vectors;
+    }
     vectors.has_16_bit = type != FGN_FLOAT32;
     vectors.bias = chain->bias ? add_vector(&vectors, chain->bias, type, 0.0f) : NO_VECTOR;
     vectors.unscale = unscale ? add_vector(&vectors, unscale, FGN_FLOAT32, 1.0f) : NO_VECTOR;
@@ -154,10 +161,15 @@ static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const v
     cudaError_t error = set_factors(plan, &args, chain, config, x, workspace, stream);
     if (error != cudaSuccess)
         return error;
-    args.vectors = vectors_of(chain, args.w_halves.unscale);
+    args.vectors = vectors_of(chain, args.w_halves.unscale, args.tiling.ends_later);
+    if (args.tiling.ends_later) /* the sums are the last thing in the workspace */
+        args.sums =
+            (float *)((char *)workspace + plan->workspace_bytes - bytes_of_sums(chain, args.tiling.splits));
     int first = is_float32_accurate(chain) ? halves_launches(plan) : is_repacked(chain) ? 2 : 0;
     const fgn_launch *planned = &plan->launch[first];
     error = launch_kernel(plan, planned, &args, factors, chosen.shape, stream);
+    if (error == cudaSuccess && args.sums)
+        error = run_second_launch(plan, planned + 1, chain, args.sums, args.tiling.splits, y, stream);
     if (error == cudaSuccess && is_float32_accurate(chain)) {
         struct condition unheld = {args.x_halves.unheld, args.w_halves.unheld, false};
         error = launch_float32_chain(plan, chain, (const float *)x, (float *)y, unheld, stream);
@@ -178,8 +190,7 @@ static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const v
 
 RUNG hopper_rung = {
     {"hopper", "hopper/gemm_10_hopper.cu", "hopper/epilogue.h",
-     "tensor cores by wgmma, TMA, clusters, the norm in registers",
-     "compute capability 9.0; groups of at most 2048 channels"},
+     "tensor cores by wgmma, TMA, clusters, the norm in registers", "compute capability 9.0"},
     &group_norm_2_block,
     refusal,
     plan,

@@ -5,6 +5,7 @@
 #include "hopper/consumer.h"
 #include "hopper/epilogue.h"
 #include "hopper/producer.h"
+#include "ptx/griddepcontrol.h"
 
 /* The registers of a multiprocessor, 65536, are divided evenly at first, in eights: 168 for each thread of
  * three warpgroups, 96 of five. What the producer gives back the consumers share. */
@@ -30,7 +31,7 @@ static __device__ __forceinline__ void consume(const struct hopper_args *args, u
                             cluster_ctarank(), memory};
     bool own_tiles = has_own_tiles(tile_rows_known(args, config));
     struct warpgroup_part share = {own_tiles ? 0 : member.team * WARPGROUP_ROWS, member.first_strip};
-    int units = tiling->row_units * tiling->column_units, each = gridDim.x / cluster;
+    int units = units_of(tiling), each = gridDim.x / cluster;
     int first_unit = blockIdx.x / cluster;
     uint32_t tile = 0;
     if (own_tiles) {
@@ -43,7 +44,7 @@ static __device__ __forceinline__ void consume(const struct hopper_args *args, u
 #pragma unroll 1
     for (int unit = first_unit; unit < units; unit += each) {
         float sum[128];
-        struct tile_place place = place_of_unit(tiling, unit, member.rank);
+        struct tile_place place = place_of_unit(args, unit, member.rank);
         bar_sync(1 + warpgroup, WARPGROUP); /* the last tile's vectors have been read */
         for (int strip = member.first_strip; strip < member.first_strip + strips; strip++)
             stage_vectors(args, staged_vectors(args, memory, member.team * config.strips + strip, config),
@@ -52,9 +53,9 @@ static __device__ __forceinline__ void consume(const struct hopper_args *args, u
             await_turn(barriers, member.team, tile);
         int last_stage = 0;
         if (config.factors == SPLIT_FLOAT32_FACTORS)
-            multiply_split(args->steps, share, &ring, cluster, sum, config);
+            multiply_split(place.steps, share, &ring, cluster, sum, config);
         else
-            last_stage = multiply(args->steps, share, &ring, cluster, sum, config);
+            last_stage = multiply(place.steps, share, &ring, cluster, sum, config);
         if (own_tiles) {
             end_turn(barriers, member.team);
             skip(&ring, args->steps);
@@ -85,6 +86,8 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
         prefetch_tensormap(&args->maps.x);
         prefetch_tensormap(&args->maps.w);
     }
+    if (args->sums)
+        griddepcontrol_launch_dependents();
     prepare_barriers(args, barriers_of(args, memory), config);
     struct ring ring = start_of_ring(args, memory, tile_rows_known(args, config));
     int warpgroup = uniform(threadIdx.x / WARPGROUP);

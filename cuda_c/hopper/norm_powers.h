@@ -1,21 +1,26 @@
-/* GroupNorm of groups of 8, 16, 32, 64 or 128 channels in sorted strips, see shared/quad_norm.h: which sums
- * belong to a group is known when the kernel is compiled. */
+/* GroupNorm of groups of 4, 8, 16, 32, 64 or 128 channels in sorted strips, see shared/quad_norm.h: which
+ * sums belong to a group is known when the kernel is compiled. */
 #pragma once
 
 #include "hopper/arguments.h"
 #include "shared/quad_norm.h"
 
-/* A group that is smaller than a block of quad_columns() is in fewer lanes than a quad. */
+/* A group that is smaller than a block of quad_columns() is in fewer lanes than a quad: in one lane where it
+ * is no larger than the lane's neighbours, which may hold two of them. */
 static __device__ __forceinline__ void normalise_groups_of(float *sum, int size, float eps,
                                                            struct configuration config) {
     int block = quad_columns(config);
-    int lanes = size < block ? size / config.lane_columns : QUAD;
-    normalise_groups(sum, config.width, size < block ? block : size, lanes, eps);
+    int lanes = size <= config.lane_columns ? 1 : size < block ? size / config.lane_columns : QUAD;
+    int columns = size < config.lane_columns ? QUAD * size : size < block ? block : size;
+    normalise_groups(sum, config.width, columns, lanes, eps);
 }
 
 static __device__ __forceinline__ void normalise_powers_of_two(float *sum, int size, float eps,
                                                                struct configuration config) {
     switch (size) {
+    case 4:
+        normalise_groups_of(sum, 4, eps, config);
+        break;
     case 8:
         normalise_groups_of(sum, 8, eps, config);
         break;

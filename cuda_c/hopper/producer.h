@@ -83,10 +83,10 @@ static __device__ __forceinline__ void produce(const struct hopper_args *args, s
     sharing.column_block = rank % args->tiling.column_blocks;
     sharing.x_blocks = blocks_beside(&args->tiling, sharing.row_block);
     sharing.w_blocks = blocks_above_and_below(&args->tiling, sharing.column_block);
-    int units = args->tiling.row_units * args->tiling.column_units;
+    int units = units_of(&args->tiling);
     for (int unit = blockIdx.x / cluster; unit < units; unit += gridDim.x / cluster) {
-        struct tile_place place = place_of_unit(&args->tiling, unit, rank);
-        for (int step = 0; step < args->steps; step++) {
+        struct tile_place place = place_of_unit(args, unit, rank);
+        for (int step = place.first_step; step < place.first_step + place.steps; step++) {
             int k = step * args->step_elements;
             copy_step(args, &args->maps.x, &args->maps.w, place, k, &sharing, &ring, config);
             if (config.factors == SPLIT_FLOAT32_FACTORS)

@@ -86,18 +86,28 @@ prepare_barriers(const struct hopper_args *args, struct barriers *barriers, stru
     barrier_cluster_relaxed();
 }
 
-/* The tile of the cluster's block `rank` in a unit. Units are taken in bands of 8 columns of units, so that
- * what runs at one time shares rows and columns in the L2 cache. */
+/* The tile of the cluster's block `rank` in a unit. The splits of k follow each other; of each, units are
+ * taken in bands of 8 columns of units, so that what runs at one time shares rows and columns in the L2
+ * cache. */
 #define BAND 8
 
-static __device__ __forceinline__ struct tile_place place_of_unit(const struct tiling *tiling, int unit,
+static __device__ __forceinline__ struct tile_place place_of_unit(const struct hopper_args *args, int unit,
                                                                   uint32_t rank) {
+    const struct tiling *tiling = &args->tiling;
+    struct tile_place place = {0, 0, 0, 0, args->steps};
+    if (tiling->splits > 1) {
+        int units = tiling->row_units * tiling->column_units;
+        place.split = unit / units;
+        unit -= place.split * units;
+        place.first_step = place.split * tiling->split_steps;
+        int left = args->steps - place.first_step;
+        place.steps = left < tiling->split_steps ? left : tiling->split_steps;
+    }
     int band_units = tiling->row_units * BAND;
     int first_column = unit / band_units * BAND;
     int width = tiling->column_units - first_column < BAND ? tiling->column_units - first_column : BAND;
     int row = unit % band_units / width;
     int column = first_column + unit % band_units % width;
-    struct tile_place place;
     place.row = (row * tiling->row_blocks + rank / tiling->column_blocks) * tiling->tile_rows;
     place.column = column * tiling->unit_columns + rank % tiling->column_blocks * tiling->block_columns;
     return place;

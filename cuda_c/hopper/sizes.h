@@ -30,11 +30,13 @@
 #define STEP_BYTES 128 /* of each row, along k: as wide as a swizzle atom */
 #define MOST_STAGES 8
 #define MOST_CLUSTER 8
+#define MOST_SPLITS_OF_K 8
 #define MOST_ROW_BLOCKS 2 /* of a cluster: more were slower */
 #define MOST_STRIPS 2
 #define WIDEST_STRIP 128
 #define TILE_COLUMNS (MOST_STRIPS * WIDEST_STRIP) /* of the widest tile */
 #define MOST_PIECES (MOST_CLUSTER * MOST_STRIPS)
+#define SMALLEST_SORTED_GROUP 4 /* of norm_powers.h */
 #define SLAB 8 /* columns of which each lane of a quad has two neighbours: how wgmma leaves its sums */
 
 /* Stages begin at multiples of 1024 bytes, for the swizzle is a function of the address. */
@@ -132,7 +134,10 @@ struct tiling {
     int owned;         /* columns of a strip, from one strip to the next */
     int row_units;
     int column_units;
-    int pieces; /* of a group: strips that it is cut into; 1: strips have whole groups */
+    bool ends_later; /* tiles leave their sums in the workspace, and a second launch ends the chain */
+    int splits;      /* of k, among units; 1 but where the chain is ended later */
+    int split_steps; /* steps of a unit; the last split has what is left */
+    int pieces;      /* of a group: strips that it is cut into; 1: strips have whole groups */
     int stages;
     int stage_bytes;
     uint32_t barriers_at; /* in shared memory, bytes from the first stage on */
@@ -144,6 +149,11 @@ struct tiling {
 /* Ping-pong: a team has tiles of its own. */
 static inline __host__ __device__ bool has_own_tiles(int tile_rows) {
     return tile_rows == WARPGROUP_ROWS;
+}
+
+/* The units of a launch: clusters take one after the other. */
+static inline __host__ __device__ int units_of(const struct tiling *tiling) {
+    return tiling->row_units * tiling->column_units * tiling->splits;
 }
 
 static inline __host__ __device__ int cluster_of(const struct tiling *tiling) {

@@ -178,3 +178,36 @@ static __device__ __forceinline__ void store_sums(const struct hopper_args *args
         }
     }
 }
+
+/* The sums of a strip to the workspace, float32 in every precision. */
+static __device__ __forceinline__ void store_unfinished(const struct hopper_args *args,
+                                                        const struct sums_place *place, int split,
+                                                        const float *sum, struct configuration config) {
+    bool pairs = args->out_features % 2 == 0 && place->column % 2 == 0;
+    int first = threadIdx.x % QUAD * config.lane_columns;
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        if (place->row + 8 * row >= args->batch)
+            continue;
+        float *to = args->sums + (split * args->batch + place->row + 8 * row) * args->out_features +
+                    place->column + first;
+        int owned = place->owned - first;
+#pragma unroll
+        for (int block = 0; block < config.width / quad_columns(config); block++) {
+            int column = block * quad_columns(config);
+#pragma unroll
+            for (int i = 0; i < config.lane_columns; i += 2) {
+                float2 v =
+                    make_float2(sum[sum_at(block, row, i, config)], sum[sum_at(block, row, i + 1, config)]);
+                if (pairs && column + i + 1 < owned) {
+                    *(float2 *)(to + column + i) = v;
+                } else {
+                    if (column + i < owned)
+                        to[column + i] = v.x;
+                    if (column + i + 1 < owned)
+                        to[column + i + 1] = v.y;
+                }
+            }
+        }
+    }
+}

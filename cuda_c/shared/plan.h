@@ -29,6 +29,37 @@ static inline int64_t vector_bytes(const fgn_chain *chain) {
     return element_bytes(chain->vector_type) * chain->out_features;
 }
 
+/* ---- What a model of time asks of a chain ---- */
+
+/* Whether an operator computes an exponential or a root, which takes longer than all others. */
+static inline bool has_exponential(fgn_pointwise_kind kind) {
+    switch (kind) {
+    case FGN_ADD_CHANNEL:
+    case FGN_MULTIPLY_CHANNEL:
+    case FGN_HARDTANH:
+    case FGN_LEAKY_RELU:
+    case FGN_DOUBLE:
+    case FGN_SUBTRACT_CHANNEL:
+    case FGN_RELU:
+    case FGN_CLAMP:
+    case FGN_PRELU:
+    case FGN_ADD_TENSOR:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* Of all operators of a chain. */
+static inline int exponentials_of(const fgn_chain *chain) {
+    int exponentials = 0;
+    for (int i = 0; i < chain->before_count; i++)
+        exponentials += has_exponential(chain->before[i].kind);
+    for (int i = 0; i < chain->after_count; i++)
+        exponentials += has_exponential(chain->after[i].kind);
+    return exponentials;
+}
+
 /* ---- The launches of a plan ---- */
 
 /* One more launch, of blocks and threads in a row. */
