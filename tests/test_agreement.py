@@ -147,12 +147,20 @@ SHARED_LOAD_BYTES, STORED_BYTES = (
 )
 
 
+def test_every_version_on_tensor_cores_is_recorded_in_every_precision():
+    seen = {(run.version, run.precision) for run in TENSOR_RUNS if not by_ncu(run).empty}
+    assert seen == {(run.version, run.precision) for run in TENSOR_RUNS}
+
+
 @pytest.mark.parametrize(
     "run", TENSOR_RUNS, ids=lambda run: f"{run.version}-{run.precision}-{'x'.join(map(str, run.shape))}"
 )
 def test_products_on_tensor_cores_ask_for_the_bytes_that_ncu_counts(run):
     """To ncu a matrix from shared memory is an ldsm, to the simulator a load like others."""
-    expected, frame = by_ncu(run), simulated(run)
+    expected = by_ncu(run)
+    if expected.empty:
+        pytest.skip("not recorded on a GPU since the version changed")
+    frame = simulated(run)
     assert list(frame.kernel) == list(expected.kernel)
     assert [str(tuple(grid)) for grid in frame.grid] == list(expected.grid)
     products = [i for i, kernel in enumerate(frame.kernel) if PRODUCT_KERNEL.fullmatch(kernel)]

@@ -214,6 +214,17 @@ def test_hopper_splits_k_where_tiles_are_few(precision):
     assert full.product.writes_y
 
 
+@pytest.mark.parametrize("card", DEVICES)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_an_empty_batch_is_planned_for_every_card(card, precision):
+    for groups in (1, 4, 64):
+        chain = replace(CHAINS["gemm_groupnorm_hardtanh"], groups=groups)
+        for version in (None, *VERSIONS):
+            planned_for = DEVICES[card]
+            planned = plan_of(chain, Shape(0, 40, 1024, groups), version, CPU, precision, planned_for)
+            assert planned is None or planned.launch_count == 0
+
+
 def test_a_residual_on_hopper_is_added_by_a_second_launch():
     chain = fgn.Chain("residual", (), 4, (Pointwise("add_tensor", tensor="skip"),))
     planned = plan(chain, Shape(4096, 256, 512, 4), "hopper", "bf16", "H200")

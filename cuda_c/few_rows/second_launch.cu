@@ -210,7 +210,7 @@ static struct end_args cut_rows(const fgn_chain *chain, const fgn_device *device
     int64_t enough = tiles(turns * columns, 8 * (int64_t)device->multiprocessors);
     enough = enough < MOST_TURNS ? enough : MOST_TURNS;
     enough = tiles(turns, most_rows) > enough ? tiles(turns, most_rows) : enough;
-    args.turns = (int)enough;
+    args.turns = enough > 0 ? (int)enough : 1; /* a batch may be empty */
     return args;
 }
 
