@@ -270,31 +270,44 @@ def test_words_for_launches_on_the_simulator(name):
 
 
 @pytest.mark.parametrize(
-    "version, precision, gpu, groups, words",
+    "version, precision, gpu, batch, groups, words",
     [
         (
             "few_rows",
             "bf16",
             "A100",
+            64,
             2,
             ["product, partial sums", "sums + add_channel + hardtanh + mish + norm"],
         ),
-        ("tensor_core", "bf16", "A100", 1, ["product + add_channel + hardtanh + mish", "norm"]),
+        ("tensor_core", "bf16", "A100", 64, 1, ["product + add_channel + hardtanh + mish", "norm"]),
         (
             "hopper",
             "ieee",
             "H200",
+            4096,
             4,
             [
                 *("halves of x", "product + add_channel + hardtanh + mish + norm"),
                 *("float32 in reserve", "float32 in reserve"),
             ],
         ),
+        (
+            "hopper",
+            "ieee",
+            "H200",
+            64,
+            4,
+            [
+                *("halves of x", "product, partial sums", "sums + add_channel + hardtanh + mish + norm"),
+                *("float32 in reserve", "float32 in reserve"),
+            ],
+        ),
     ],
-    ids=["few rows", "two launches", "reserve"],
+    ids=["few rows", "two launches", "reserve", "split k"],
 )
-def test_words_for_launches_on_tensor_cores(version, precision, gpu, groups, words):
-    chain, shape = problem_at("gemm_biasadd_hardtanh_mish_groupnorm", (64, 512, 1024, groups))
+def test_words_for_launches_on_tensor_cores(version, precision, gpu, batch, groups, words):
+    chain, shape = problem_at("gemm_biasadd_hardtanh_mish_groupnorm", (batch, 512, 1024, groups))
     kernels = [launch.kernel for launch in plan(chain, shape, version, precision, gpu).launches]
     of_call = Problem(chain, shape, precision)
     assert launch_words.ours(of_call, version, kernels, DEVICES[gpu]) == words
