@@ -125,11 +125,14 @@ def test_who_waits_for_another_build_is_told_so(small, capsys):
     assert small.state() == "ready"
 
 
+# A process that was started in the background ignores SIGINT, and so would this one.
 BUILD_AND_HANG = """
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
 from fgn.native.library import SIMULATOR
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sources, directory, compiler = map(Path, sys.argv[1:])
 toolchain = replace(SIMULATOR.toolchain(), compiler=str(compiler))
 replace(SIMULATOR, name="small", sources=sources, directory=directory, toolchain=lambda: toolchain).build()

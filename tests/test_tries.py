@@ -12,6 +12,7 @@ from fgn import model
 from fgn.bugs import gallery
 from fgn.native.places import ROOT
 from fgn.profiling import session
+from fgn.teaching import backward
 from fgn.teaching import hopper_steps as ladder
 from fgn.teaching import lessons as teach
 from fgn.teaching import tensor_cores as cores
@@ -21,6 +22,9 @@ pytestmark = pytest.mark.simulator
 NAME = "gemm_biasadd_hardtanh_mish_groupnorm"
 OWN = fgn.Chain("mine", before=(), groups=32, after=(fgn.Pointwise("silu"),))
 NARROW = (16384, 1024, 1024, 32)
+EIGHT_OPERATORS = fgn.Chain(
+    "mine", before=(fgn.Pointwise("gelu"),) * 4, groups=16, after=(fgn.Pointwise("silu"),) * 4
+)
 
 
 def cells(name):
@@ -190,6 +194,11 @@ ITEMS = {
         lambda: model.fusion_map(NAME, "ieee", fused="hopper"),
         lambda: model.fusion_map(NAME, "ieee", channels=256),
         ON_A_GPU,
+    ],
+    "10": [
+        lambda: backward.step("matmul_groupnorm_leakyrelu_sum"),
+        lambda: backward.moved(backward.step(NAME, (256, 64, 512, 16)), "fused"),
+        lambda: backward.moved(backward.step(EIGHT_OPERATORS), "fused"),
     ],
 }
 

@@ -410,12 +410,12 @@ def weight_times(record: Record) -> pd.DataFrame:
 
 
 def bytes_once(chain, shape, dtype: torch.dtype) -> dict[str, int]:
-    """The bytes of a chain's x, weight, vectors of parameters (float32, whatever the precision) and y."""
+    """The bytes of a chain's x, weight, vectors of parameters and y, all of one dtype."""
     chain, (batch, in_features, out_features, _) = problem(chain, shape)
     return {
         "x": batch * in_features * dtype.itemsize,
         "weight": out_features * in_features * dtype.itemsize,
-        "vectors": (3 + len(chain.channels)) * out_features * torch.float32.itemsize,
+        "vectors": (3 + len(chain.channels)) * out_features * dtype.itemsize,
         "y": batch * out_features * dtype.itemsize,
     }
 
