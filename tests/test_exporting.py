@@ -75,6 +75,7 @@ def test_the_files_of_the_version_that_the_simulator_does_not_run_are_all_that_i
 
 
 @pytest.mark.simulator
+@pytest.mark.values  # bit for bit those of the build without a sanitizer
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_exported_file_computes_the_chain(version, tmp_path):
     precision = precision_of(version)
