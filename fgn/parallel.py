@@ -18,6 +18,7 @@ from __future__ import annotations
 import operator
 from dataclasses import replace
 
+import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard, distribute_tensor
@@ -85,10 +86,7 @@ class _LocalChain:
 
     def __call__(self, x: Tensor):
         module, mesh, style = self.fused.module, self.mesh, self.style
-        if not isinstance(x, DTensor):
-            x = DTensor.from_local(x, mesh, [style.input_layouts], run_check=False)
-        # Each process has the part of x's gradient that its columns give.
-        x = x.redistribute(mesh, [Replicate()]).to_local(grad_placements=[Partial()])
+        x = self._whole(x)
         try:
             part = _the_part(module)[1]
             operands = [operator.attrgetter(str(node.target))(module) for node in part.found.inputs[1:]]
@@ -98,16 +96,31 @@ class _LocalChain:
                 f"{type(module).__name__}: it is no longer the chain that was parallelized: {reason}"
             ) from None
         _check_groups(chain.groups, mesh.size())
-        mine = {
-            name: None if value is None else value.redistribute(mesh, [Shard(0)]).to_local()
-            for name, value in parameters.items()
-        }
+        mine = {name: None if value is None else self._columns(value) for name, value in parameters.items()}
         options = self.fused.options
         chain = replace(chain, groups=chain.groups // mesh.size())
         y = chain_forward(chain, x, mine, options.version, options.precision)
+        if style.use_local_output and style.output_layouts == Shard(1):
+            return y
         y = DTensor.from_local(y, mesh, [Shard(1)], run_check=False)
         y = y.redistribute(mesh, [style.output_layouts])
         return y.to_local() if style.use_local_output else y
+
+    def _whole(self, x: Tensor | DTensor) -> Tensor:
+        """All of x, in each process. Backward, its gradient is summed over the processes, of which each has
+        the part that its columns give."""
+        layout, needs_sum = self.style.input_layouts, x.requires_grad and torch.is_grad_enabled()
+        if not isinstance(x, DTensor):
+            if layout == Replicate() and not needs_sum:
+                return x
+            x = DTensor.from_local(x, self.mesh, [layout], run_check=False)
+        return x.redistribute(self.mesh, [Replicate()]).to_local(grad_placements=[Partial()])
+
+    def _columns(self, value: DTensor) -> Tensor:
+        """This process's part of a parameter."""
+        if value.placements != (Shard(0),):
+            value = value.redistribute(self.mesh, [Shard(0)])
+        return value.to_local()
 
 
 def _check_groups(groups: int, processes: int):

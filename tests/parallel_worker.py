@@ -1,4 +1,5 @@
-"""What one process of tests/test_parallel.py does. Run by torch.multiprocessing, on the simulator."""
+"""What one process of tests/test_parallel.py does, run by torch.multiprocessing: on the simulator with gloo,
+or each on a GPU of its own with NCCL."""
 
 import copy
 import os
@@ -22,12 +23,16 @@ from fgn.parallel import ChainParallel
 PATIENCE = timedelta(minutes=5)
 
 
-def join(rank: int, processes: int, store: str):
+def join(rank: int, processes: int, store: str, kind: str):
+    init = {"init_method": f"file://{store}", "rank": rank, "world_size": processes, "timeout": PATIENCE}
+    if kind == "cuda":
+        torch.cuda.set_device(rank)
+        torch.set_default_device(f"cuda:{rank}")
+        dist.init_process_group("nccl", **init)
+        return
     if "lo" in [name for _, name in socket.if_nameindex()]:
         os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    dist.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=rank, world_size=processes, timeout=PATIENCE
-    )
+    dist.init_process_group("gloo", **init)
 
 
 def models() -> dict[str, nn.Module]:
@@ -156,9 +161,9 @@ def check_data_parallel(rank: int, processes: int):
                 torch.testing.assert_close(gradient, parameter.grad, rtol=2e-5, atol=2e-5)
 
 
-def check_both(processes: int):
+def check_both(processes: int, kind: str):
     """Columns over one dimension of a mesh, rows of the batch over the other."""
-    mesh = init_device_mesh("cpu", (processes // 2, 2), mesh_dim_names=("data", "columns"))
+    mesh = init_device_mesh(kind, (processes // 2, 2), mesh_dim_names=("data", "columns"))
     model = models()["two vectors"]
     torch.manual_seed(4)
     x = torch.rand(4 * mesh["data"].size(), 12)
@@ -177,18 +182,18 @@ def check_both(processes: int):
         torch.testing.assert_close(found, value, rtol=2e-5, atol=2e-5)
 
 
-def run(rank: int, processes: int, store: str):
+def run(rank: int, processes: int, store: str, kind: str):
     torch.set_num_threads(1)
-    join(rank, processes, store)
+    join(rank, processes, store, kind)
     try:
-        mesh = init_device_mesh("cpu", (processes,))
+        mesh = init_device_mesh(kind, (processes,))
         check_against_unsharded(mesh)
         check_two_in_a_row(mesh)
         if processes == 2:
             check_refusals(mesh)
             check_data_parallel(rank, processes)
         else:
-            check_both(processes)
+            check_both(processes, kind)
         dist.barrier()
     finally:
         dist.destroy_process_group()

@@ -1,4 +1,5 @@
-"""Tensor and data parallelism on the simulator: processes that speak gloo, against the module in one."""
+"""Tensor and data parallelism, against the module in one process: on the simulator processes that speak gloo,
+on GPUs processes that speak NCCL."""
 
 import time
 
@@ -16,9 +17,20 @@ PATIENCE = 400
 def test_a_parallel_module_is_the_module(processes, tmp_path):
     if not (dist.is_available() and dist.is_gloo_available()):
         pytest.skip("needs torch.distributed with gloo")
+    run(processes, tmp_path, "cpu")
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_a_parallel_module_is_the_module_on_gpus(processes, tmp_path):
+    if torch.cuda.device_count() < processes or not dist.is_nccl_available():
+        pytest.skip(f"needs {processes} GPUs and NCCL")
+    run(processes, tmp_path, "cuda")
+
+
+def run(processes: int, folder, kind: str):
     # A file and no port: ports may be taken.
     context = torch.multiprocessing.spawn(
-        parallel_worker.run, (processes, str(tmp_path / "store")), processes, join=False
+        parallel_worker.run, (processes, str(folder / "store"), kind), processes, join=False
     )
     end = time.monotonic() + PATIENCE
     try:

@@ -294,7 +294,7 @@ def as_operand(operand, x: Tensor, channels: int) -> tuple[str, Tensor]:
             raise NotAChain(
                 f"an operand is of {operand.dtype}, by which torch makes y one, and x of {x.dtype}"
             )
-        return "channel", operand.reshape(-1).expand(channels)
+        return "channel", operand if shape == (channels,) else operand.reshape(-1).expand(channels)
     if shape == (x.shape[0], channels) and operand.dtype == x.dtype:
         return "tensor", operand
     raise NotAChain(f"an operand has shape {shape}, expected ({channels},) or {(x.shape[0], channels)}")
