@@ -28,7 +28,19 @@ def show(frame: pd.DataFrame, arguments, title: str = "", **how):
             frame.insert(0, "of", title)
         arguments.tables.append(frame)
     else:
-        print(f"{title}\n{frame.to_string(**how)}\n" if title else frame.to_string(**how))
+        print(f"{title}\n{text_of(frame, **how)}\n" if title else text_of(frame, **how))
+
+
+def text_of(frame: pd.DataFrame, **how) -> str:
+    """The table for people: texts begin at the left of their column, which pandas puts at its right."""
+    widths = {
+        name: max(len(str(name)), column.str.len().max())
+        for name, column in frame.items()
+        if len(frame) and pd.api.types.is_string_dtype(column)
+    }
+    frame = frame.rename(columns={name: f"{name:<{width}}" for name, width in widths.items()})
+    left = {f"{name:<{width}}": f"{{:<{width}}}".format for name, width in widths.items()}
+    return "\n".join(line.rstrip() for line in frame.to_string(formatters=left, **how).splitlines())
 
 
 def print_tables(arguments):
@@ -83,7 +95,7 @@ def doctor(arguments):
     from fgn.measure.doctor import examine
 
     findings = examine()
-    show(findings, arguments, index=False, justify="left")
+    show(findings, arguments, index=False)
     if (findings["state"] == "broken").any():
         sys.exit(1)
 
@@ -119,7 +131,7 @@ def versions(arguments):
     from fgn import versions
 
     frame = versions(arguments.chain, arguments.shape, arguments.device, arguments.precision)
-    show(frame, arguments, index=False, na_rep="-", justify="left")
+    show(frame, arguments, index=False, na_rep="-")
 
 
 def compare(arguments):
@@ -303,6 +315,12 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _folder(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("expected a folder, got nothing")
+    return Path(text)
+
+
 def device_of_library(name: str) -> torch.device:
     """The device that a library is for, which need not be here."""
     if name not in ("cpu", "cuda"):
@@ -350,7 +368,7 @@ def main():
     command(doctor)
     command(clean)
     install_parser = command(install)
-    install_parser.add_argument("prefix", type=Path, help="the folder below which include/ and lib/ are")
+    install_parser.add_argument("prefix", type=_folder, help="the folder below which include/ and lib/ are")
     install_parser.add_argument(
         "--device", type=device_of_library, help="cpu or cuda for one of the two libraries"
     )

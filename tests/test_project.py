@@ -72,7 +72,10 @@ def test_every_name_that_fgn_promises_is_there():
 
 
 def test_import_is_light():
-    script = "import sys, fgn; sys.exit(any(name in sys.modules for name in ('matplotlib', 'IPython')))"
+    # torch._dynamo needs a folder for temporary files, and longer than all of fgn.
+    script = (
+        "import sys, fgn; sys.exit(not {'matplotlib', 'IPython', 'torch._dynamo'}.isdisjoint(sys.modules))"
+    )
     assert subprocess.run([sys.executable, "-c", script], cwd=ROOT).returncode == 0
 
 
@@ -141,8 +144,9 @@ def refusal(arguments, monkeypatch, capsys) -> str:
         (["versions", "--device=tpu"], "expected cpu or cuda, got tpu"),
         (["source_view", "--shape=4,8,16,2", "--version=hopper"], "hopper"),
         (["bench", "--sweep=1", "--count=-1"], "--count: expected 1 or more, got -1"),
+        (["install", ""], "expected a folder, got nothing"),
     ],
-    ids=["groups", "plot", "record", "shape", "size", "device", "version", "count"],
+    ids=["groups", "plot", "record", "shape", "size", "device", "version", "count", "folder"],
 )
 def test_command_line_refuses_in_one_sentence(arguments, message, monkeypatch, capsys):
     assert message in refusal(arguments, monkeypatch, capsys)
@@ -167,11 +171,40 @@ def test_doctor_says_what_is_here_what_is_missing_and_what_mends_it(monkeypatch)
     monkeypatch.setattr(doctor, "is_writable", lambda folder: False)
     monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
     found = doctor.examine().set_index("what")
-    assert found.loc["C compiler", ["state", "mend"]].tolist() == ["missing", "apt install gcc"]
+    assert found.loc["C compiler", ["state", "mend"]].tolist() == ["missing", "apt install gcc libc6-dev"]
     assert found.loc["C++ compiler", ["state", "mend"]].tolist() == ["missing", "apt install g++"]
     assert found.loc["addr2line", ["state", "mend"]].tolist() == ["missing", "apt install binutils"]
     assert found.loc["build folder", "state"] == "broken"
     assert found.loc["build folder", "mend"].startswith("export FGN_CACHE=")
+
+
+def test_doctor_finds_a_compiler_that_does_not_work_and_a_machine_without_a_temporary_folder(
+    tmp_path, monkeypatch
+):
+    for name, text in (("says", "echo 'no stdio.h' >&2; exit 1"), ("silent", "exit 3")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr(doctor, "find_c_compiler", lambda: str(tmp_path / "says"))
+    monkeypatch.setattr(doctor, "find_cpp_compiler", lambda: str(tmp_path / "silent"))
+
+    def no_folder():
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(doctor.tempfile, "gettempdir", no_folder)
+    found = doctor.examine().set_index("what")
+    assert found.loc["C compiler", ["state", "detail"]].tolist() == [
+        "broken", f"{tmp_path}/says compiles nothing: no stdio.h"
+    ]  # fmt: skip
+    assert found.loc["C++ compiler", "detail"] == f"{tmp_path}/silent compiles nothing: exit status 3"
+    assert found.loc["temporary folder", ["state", "mend"]].tolist() == ["broken", "export TMPDIR=/a/folder"]
+
+
+def test_tables_for_people_have_their_texts_at_the_left(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["fgn", "model", "--chain=gemm_groupnorm_hardtanh"])
+    main()
+    lines = capsys.readouterr().out.splitlines()
+    binds = [line[lines[1].index("binds") :] for line in lines[3:] if line]
+    assert "DRAM" in binds and all(text and text == text.strip() for text in binds), lines
 
 
 def test_clean_empties_the_cache_and_nothing_else(tmp_path):

@@ -181,10 +181,13 @@ class FusedForward(Replacement):
             self._plan_ahead()
         return self._current()
 
-    @torch.compiler.assume_constant_result
     def _plan_ahead(self) -> bool:
         """Makes the graph. torch.compile runs this and does not look inside: it could not follow it."""
         return self._current() is not None
+
+    # What torch.compiler.assume_constant_result() sets. Calling that imports torch.compile's machinery, which
+    # takes longer than the rest of `import fgn` and fails where there is no folder for temporary files.
+    _plan_ahead._dynamo_marked_constant = True
 
     def _current(self) -> _Traced | None:
         for traced in self.traced:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import platform
 import shutil
+import subprocess
+import tempfile
 
 import pandas as pd
 import torch
@@ -40,6 +42,21 @@ def _tool(path: str | None, needed_for: str, command: str) -> tuple[str, str, st
     return (GOOD, path, "") if path else (MISSING, needed_for, command)
 
 
+def _compiler(path: str | None, language: str, header: str, needed_for: str, command: str):
+    """A compiler counts as good when it compiles something that includes a header of its library."""
+    if not path:
+        return MISSING, needed_for, command
+    call = [path, "-x", language, "-fsyntax-only", "-"]
+    try:
+        done = subprocess.run(call, input=f"#include <{header}>\n", capture_output=True, text=True)
+    except OSError as error:
+        return BROKEN, f"{path}: {error}", command
+    if done.returncode != 0:
+        said = next(iter(done.stderr.splitlines()), f"exit status {done.returncode}")
+        return BROKEN, f"{path} compiles nothing: {said}", command
+    return GOOD, path, ""
+
+
 def _module(name: str, needed_for: str, command: str) -> tuple[str, str, str]:
     found = importlib.util.find_spec(name) is not None
     return (GOOD, name, "") if found else (MISSING, needed_for, command)
@@ -64,6 +81,13 @@ def _folder() -> tuple[str, str, str]:
     return GOOD, f"{folder}, {free >> 30} GB left", ""
 
 
+def _temporary_folder() -> tuple[str, str, str]:
+    try:
+        return GOOD, tempfile.gettempdir(), ""
+    except OSError:
+        return BROKEN, "there is none; plots, torch.compile and compilers need one", "export TMPDIR=/a/folder"
+
+
 def examine() -> pd.DataFrame:
     """A row for each thing that fgn uses: what, state ("good", "missing", "broken"), detail, and the command
     that mends it, if there is one. Missing is what some part of fgn needs and the rest does without."""
@@ -72,9 +96,15 @@ def examine() -> pd.DataFrame:
         "Python": (GOOD, platform.python_version(), ""),
         "torch": (GOOD, torch.__version__, ""),
         "GPU": _gpu(),
-        "C compiler": _tool(find_c_compiler(), "needed to build the simulator", "apt install gcc"),
-        "C++ compiler": _tool(
-            find_cpp_compiler(), "needed for kernels of your own on the simulator", "apt install g++"
+        "C compiler": _compiler(
+            find_c_compiler(), "c", "stdio.h", "needed to build the simulator", "apt install gcc libc6-dev"
+        ),
+        "C++ compiler": _compiler(
+            find_cpp_compiler(),
+            "c++",
+            "type_traits",
+            "needed for kernels of your own on the simulator",
+            "apt install g++",
         ),
         "addr2line": _tool(
             find_addr2line(),
@@ -93,6 +123,7 @@ def examine() -> pd.DataFrame:
         COUNTED_SIMULATOR.title: _library(COUNTED_SIMULATOR, "fgn.count and fgn.check need it"),
         GPU.title: _library(GPU, "CUDA tensors need it"),
         "build folder": _folder(),
+        "temporary folder": _temporary_folder(),
     }
     columns = ["state", "detail", "mend"]
     frame = pd.DataFrame(rows.values(), columns=columns)

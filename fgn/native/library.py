@@ -383,8 +383,11 @@ class Library:
 
     def _compile(self, toolchain: Toolchain, objects: dict[Path, Path], folder: Path):
         folder.mkdir(parents=True, exist_ok=True)
+        errors: list[str] = []
 
-        def compile_one(source: Path) -> Exception | None:
+        def compile_one(source: Path):
+            if errors:
+                return
             command = [
                 toolchain.compiler,
                 *toolchain.flags_for(source),
@@ -396,13 +399,12 @@ class Library:
                 with replacing(objects[source]) as temporary:
                     run([*command, "-o", temporary])
             except (BuildError, OSError) as error:
-                return error
-            return None
+                errors.append(str(error))
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             results = pool.map(compile_one, objects)
-            title = f"building the {self.title}"
-            errors = [str(error) for error in tqdm(results, title, len(objects), unit="file") if error]
+            for _ in tqdm(results, f"building the {self.title}", len(objects), unit="file"):
+                pass
         if errors:
             raise BuildError("\n".join(errors))
 
