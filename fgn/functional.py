@@ -23,7 +23,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from fgn import transforms
+from fgn import autocast, transforms
 from fgn.chains import POINTWISE, Chain, Pointwise, Shape
 from fgn.native import prepared, repeated
 from fgn.native.library import (
@@ -36,6 +36,7 @@ from fgn.native.library import (
     version_names,
 )
 from fgn.precision import PRECISIONS, check_precision, resolve
+from fgn.reference import apply_steps, chain_reference
 from fgn.simulator import counted
 
 C_TYPES = {
@@ -130,8 +131,8 @@ def _usable(tensor: Tensor | None) -> Tensor | None:
     return tensor.clone() if tensor.data_ptr() % 16 else tensor
 
 
-def _vector(tensor: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """A vector of parameters as kernels read it."""
+def _usable_in(tensor: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """The tensor as kernels read it, in the dtype."""
     return None if tensor is None else _usable(tensor.to(dtype))
 
 
@@ -360,7 +361,7 @@ def run_chain(
         x = _usable(x)
         weight = _usable(parameters["weight"])
         tensors = {name: _usable(value) for name, value in tensors.items()}
-        parameters = {name: _vector(value, vector_dtype) for name, value in vectors.items()} | tensors
+        parameters = {name: _usable_in(value, vector_dtype) for name, value in vectors.items()} | tensors
         parameters["weight"] = weight
         c_chain = _c_chain(library, chain, shape, precision, parameters, vector_dtype, frozen)
         y = _allocate((batch, out_features), x.device, x.dtype, poison)
@@ -524,8 +525,9 @@ def _group_norm(
     batch, channels = x.shape
     _check_vectors(channels, x, {"weight": weight, "bias": bias})
     _check_groups(num_groups, channels)
+    dtype = x.dtype  # the kernels of a norm alone are float32's
     with _library_of(x.device) as (library, stream):
-        x, weight, bias = map(_usable, (x, weight, bias))
+        x, weight, bias = (_usable_in(tensor, torch.float32) for tensor in (x, weight, bias))
         y = torch.empty_like(x)
         pointers = tuple(map(_pointer, (x, weight, bias, y)))
 
@@ -538,7 +540,7 @@ def _group_norm(
             counted.allow(x=x, weight=weight, bias=bias, y=y, workspace=workspace)
             status = library.fgn_group_norm(index, *sizes, *pointers, _pointer(workspace), size[0], stream)
             _raise_for(library, status)
-        return y
+        return y.to(dtype)
 
 
 @_group_norm.register_fake
@@ -623,7 +625,7 @@ def chain_forward(
     version: a name from `fgn.versions()`; None is the one that was measured to be the fastest for such a
     chain, among those that run on x's device. precision: for float32, "ieee" or "tf32", which is a permission
     and not an order; None follows `torch.backends.cuda.matmul`. Returns y: (batch, out_features), of x's
-    dtype.
+    dtype; under torch.autocast of the dtype that torch's operators would give it (`fgn.autocast`).
     """
     ordinary = repeated.is_ordinary()
     if ordinary:
@@ -640,15 +642,13 @@ def chain_forward(
             return y
     if not ordinary:
         transforms.refuse_forward_mode(x, *parameters.values())
-        dtype = transforms.autocast_dtype(x)
-        if dtype is not None:
-            cast = transforms.cast_for_autocast(dtype, parameters, ("weight", *chain.tensors))
-            with torch.autocast(x.device.type, enabled=False):
-                return chain_forward(chain, x.to(dtype), cast, version)
     missing = [name for name in ("weight", *chain.operands) if parameters.get(name) is None]
     if missing:
         names = ", ".join(parameters) or "none"
         raise ValueError(f"parameters: expected {missing[0]!r} among them, got {names}")
+    if not ordinary and autocast.dtype_for(x) is not None:
+        result = autocast.result_dtype(chain, x, parameters)
+        return forward_in_autocast(chain, x, parameters, version, result)
     given = {name: value for name, value in parameters.items() if value is not None}
     _check_call(version, precision, x, tensors=chain.tensors, **given)
     ordinary = ordinary and _are_ordinary(x, *given.values())
@@ -674,6 +674,27 @@ def chain_forward(
     )
 
 
+def forward_in_autocast(
+    chain: Chain,
+    x: Tensor,
+    parameters: Mapping[str, Tensor | None],
+    version: str | None,
+    result: torch.dtype,
+) -> Tensor:
+    """`chain_forward()` under torch.autocast, which is on. result: the dtype of what is returned."""
+    dtype = autocast.dtype_for(x)
+    head, rest = autocast.divide(chain, dtype, parameters)
+    if head is None:
+        return chain_reference(chain, x, parameters)
+    names = ("weight", "bias", "norm_weight", "norm_bias", *head.operands)
+    cast = autocast.cast(
+        dtype, {name: parameters.get(name) for name in names}, of_x=("weight", *head.tensors)
+    )
+    with torch.autocast(x.device.type, enabled=False):
+        y = chain_forward(head, x.to(dtype), cast, version)
+    return apply_steps(rest, y.to(result), parameters).to(result)
+
+
 def linear(
     x: Tensor,
     weight: Tensor,
@@ -697,9 +718,9 @@ def linear(
     given = {"weight": weight} if bias is None else {"weight": weight, "bias": bias}
     if not ordinary:
         transforms.refuse_forward_mode(x, weight, bias)
-        dtype = transforms.autocast_dtype(x)
+        dtype = autocast.dtype_for(x)
         if dtype is not None:
-            cast = transforms.cast_for_autocast(dtype, given, ("weight",))
+            cast = autocast.cast(dtype, given, ("weight",))
             with torch.autocast(x.device.type, enabled=False):
                 return linear(x.to(dtype), **cast, version=version)
     _check_call(version, precision, x, **given)
@@ -722,13 +743,16 @@ def group_norm(
     """GroupNorm by a version's GroupNorm alone: statistics per sample and group, biased variance.
 
     x: (batch, channels), float32, float16 or bfloat16; num_groups divides channels; weight and bias:
-    (channels,) or None, of that dtype or float32. Returns (batch, channels), of x's dtype. The statistics are
-    float32's in all of them.
+    (channels,) or None, of that dtype or float32. Returns (batch, channels), of x's dtype;
+    under torch.autocast of the dtype that torch.group_norm gives. The statistics are float32's in all of
+    them.
     """
     transforms.refuse_forward_mode(x, weight, bias)
     given = {name: value for name, value in (("weight", weight), ("bias", bias)) if value is not None}
-    _check_call(version, None, x, **given)
-    if x.dtype != torch.float32:
-        wide = [None if value is None else value.float() for value in (weight, bias)]
-        return group_norm(x.float(), num_groups, *wide, eps, version).to(x.dtype)
-    return _group_norm(x, num_groups, weight, bias, eps, version)
+    _check_call(version, None, x)
+    for name, value in given.items():
+        _check_kind(name, value, x.device, (x.dtype, torch.float32))
+    result = x.dtype if autocast.dtype_for(x) is None else autocast.norm_dtype(x, given)
+    if result.itemsize > x.dtype.itemsize:
+        x, weight, bias = (None if value is None else value.to(result) for value in (x, weight, bias))
+    return _group_norm(x, num_groups, weight, bias, eps, version).to(result)

@@ -1,11 +1,9 @@
-"""What torch's transforms make of fgn's operators: autocast, vmap, forward-mode derivatives, counting.
+"""What torch's transforms make of fgn's operators: vmap, forward-mode derivatives, counting.
 
 `fgn.functional` has the operators; it asks here only where a call is not an ordinary one.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -25,29 +23,6 @@ def operator_of_a_chain(name: str):
         return torch.library.custom_op(name, function, mutates_args=(), schema=schema)
 
     return register
-
-
-def autocast_dtype(x) -> torch.dtype | None:
-    """The dtype in which torch.autocast wants products of x to be, or None where it does not want any."""
-    if not isinstance(x, Tensor) or x.device.type not in ("cpu", "cuda"):
-        return None
-    if not torch.is_autocast_enabled(x.device.type) or not x.is_floating_point() or x.dtype == torch.float64:
-        return None
-    return torch.get_autocast_dtype(x.device.type)
-
-
-def cast_for_autocast(
-    dtype: torch.dtype, parameters: Mapping[str, Tensor | None], of_x: tuple[str, ...]
-) -> dict[str, Tensor | None]:
-    """The parameters for a chain in `dtype`. of_x: the names of those that have x's dtype; the others may
-    stay float32."""
-
-    def cast(name: str, value):
-        if not isinstance(value, Tensor) or not value.is_floating_point() or value.dtype == torch.float64:
-            return value
-        return value if name not in of_x and value.dtype == torch.float32 else value.to(dtype)
-
-    return {name: cast(name, value) for name, value in parameters.items()}
 
 
 def refuse_forward_mode(*tensors):

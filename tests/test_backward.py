@@ -366,6 +366,20 @@ def test_group_norm(device):
     assert_same_gradients(found, expected)
 
 
+@pytest.mark.parametrize("of_vectors", [torch.float32, torch.bfloat16], ids=str)
+def test_group_norm_of_16_bits(of_vectors, device):
+    x = torch.randn(5, 24, device=device).bfloat16().requires_grad_()
+    weight, bias = (torch.rand(24, device=device).to(of_vectors).requires_grad_() for _ in range(2))
+    dy = torch.randn(5, 24, device=device)
+    exact = [tensor.detach().double().requires_grad_() for tensor in (x, weight, bias)]
+    expected = torch.autograd.grad(torch.group_norm(exact[0], 4, *exact[1:]), exact, dy.double())
+    y = fgn.group_norm(x, 4, weight, bias)
+    found = torch.autograd.grad(y, (x, weight, bias), dy.bfloat16())
+    assert [gradient.dtype for gradient in found] == [x.dtype, of_vectors, of_vectors]
+    for mine, right in zip(found, expected, strict=True):
+        assert (mine.double() - right).norm() < 1e-2 * right.norm()
+
+
 def test_an_empty_batch(device):
     module, _ = module_and_reference("GemmBiasAddHardtanhMishGroupNorm", device)
     gradients = train(module, torch.rand(0, 20, device=device), torch.rand(0, 48, device=device))

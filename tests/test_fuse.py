@@ -262,7 +262,33 @@ class WritesBetween(nn.Module):
         return self.norm(v) + x
 
 
-@pytest.mark.parametrize("cls", [Residual, Branching, WritesBetween])
+class WritesInPlace(nn.Module):
+    """`v += w` writes to what other names have too, and keeps its dtype."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.norm = nn.Linear(24, 24), nn.GroupNorm(4, 24)
+        self.register_buffer("shift", torch.randn(24))
+
+    def forward(self, x):
+        h = x
+        x += 1
+        v = self.norm(self.fc(x))
+        same = v
+        v += self.shift
+        v *= 2
+        return v, same, h
+
+
+def test_in_place_operators_keep_their_dtype(device):
+    model = WritesInPlace().to(device).half()
+    model.shift = model.shift.float()
+    x = torch.randn(6, 24, device=device).half()
+    y, expected = fgn.fuse(model)(x.clone()), model(x.clone())
+    assert [one.dtype for one in y] == [one.dtype for one in expected]
+
+
+@pytest.mark.parametrize("cls", [Residual, Branching, WritesBetween, WritesInPlace])
 def test_a_model(cls, device):
     torch.manual_seed(0)
     model = cls().eval().to(device)

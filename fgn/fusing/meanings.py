@@ -143,7 +143,11 @@ BINARY = {
     "div": "divide",
     "div_": "divide",
 }
-IN_PLACE = (operator.iadd, operator.isub, operator.imul, operator.itruediv)
+IN_PLACE = (
+    *(operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.imod),
+    *(operator.ipow, operator.imatmul, operator.iand, operator.ior, operator.ixor),
+    *(operator.ilshift, operator.irshift),
+)
 POWER = (operator.pow, torch.pow, "pow")
 
 _HOOKS = (

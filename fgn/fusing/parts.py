@@ -14,8 +14,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, fx, nn
 
+from fgn import autocast
 from fgn.chains import Chain
-from fgn.functional import C_TYPES, chain_forward
+from fgn.functional import C_TYPES, chain_forward, forward_in_autocast
 from fgn.fusing.meanings import has_global_hooks, not_plain
 from fgn.native.repeated import ORDINARY_TENSORS
 from fgn.operators import Pointwise
@@ -65,6 +66,26 @@ def _number(value) -> float:
     return float(value)
 
 
+class _Value(NamedTuple):
+    """One of the values that the parts read or make, by its number."""
+
+    number: int
+
+
+def _mapped(value, kind: type, function):
+    """The arguments of a node of a graph, with what is of the kind replaced by the function's value of it."""
+    if isinstance(value, kind):
+        return function(value)
+    if isinstance(value, (tuple, list)):
+        mapped = [_mapped(one, kind, function) for one in value]
+        return tuple(mapped) if isinstance(value, tuple) else mapped
+    if isinstance(value, dict):
+        return {key: _mapped(one, kind, function) for key, one in value.items()}
+    if isinstance(value, slice):
+        return slice(*_mapped((value.start, value.stop, value.step), kind, function))
+    return value
+
+
 class Checked:
     """Tensors that were seen to be a chain's, so that those of the next call are compared and not checked."""
 
@@ -79,7 +100,7 @@ class Checked:
     def _facts(self, x: Tensor) -> tuple:
         # An added tensor has as many rows as x.
         sizes = x.shape if "tensor" in self.roles else x.shape[1:]
-        return (sizes, x.dtype, x.device, torch.is_autocast_enabled(x.device.type))
+        return (sizes, x.dtype, x.device, autocast.dtype_for(x))
 
     def holds(self, x, tensors) -> bool:
         """Whether x and the tensors are of the shapes, dtypes, device and kind of those that were checked."""
@@ -115,7 +136,12 @@ class ChainPart:
         self.found, self.owner, self.options = found, owner, options
         self.name = found.name
         self.leaves = found.leaves
-        self.nodes = [(node, node.op, node.target, node.args, node.kwargs) for node in found.nodes]
+        numbers = {node: number for number, node in enumerate([*found.inputs, *found.nodes])}
+
+        def numbered(value):
+            return _mapped(value, fx.Node, lambda node: _Value(numbers[node]))
+
+        self.nodes = [(n.op, n.target, numbered(n.args), numbered(n.kwargs)) for n in found.nodes]
         self.modules = {
             node.target: owner.get_submodule(node.target) for node in found.nodes if node.op == "call_module"
         }
@@ -126,6 +152,7 @@ class ChainPart:
         self.choices = [(step.module, step.kind) for step in self.steps if callable(step.kind)]
         self.operands = [step.operand for step in self.steps if step.operand is not None]
         self.chains: dict[tuple, Chain] = {}
+        self.dtypes: dict[tuple, torch.dtype] = {}
         self.said: set[str] = set()
         self.checked: Checked | None = None
 
@@ -133,26 +160,58 @@ class ChainPart:
         try:
             chain, parameters = self.chain_and_parameters(*inputs)
         except NotAChain as reason:
-            return self.run_parts(inputs, str(reason))
+            return self.run_parts(inputs, reason.args[0])
         options = self.options
+        if autocast.dtype_for(inputs[0]) is not None:
+            result = self._dtype_in_autocast(inputs, parameters)
+            return forward_in_autocast(chain, inputs[0], parameters, options.version, result)
         return chain_forward(chain, inputs[0], parameters, options.version, options.precision)
 
     def run_parts(self, inputs, reason: str):
         """What torch makes of the parts, one after the other."""
+        self._say(reason)
+        return self._by_torch(inputs)
+
+    @torch.compiler.assume_constant_result
+    def _say(self, reason: str) -> bool:
+        """Says once why the parts run one after the other. torch.compile runs this when it compiles."""
         if reason not in self.said:
             self.said.add(reason)
-            warnings.warn(f"fgn: {self.name} runs part by part, as torch runs it: {reason}", stacklevel=3)
-        values = dict(zip(self.found.inputs, inputs, strict=True))
-        for node, op, target, args, kwargs in self.nodes:
-            args = fx.node.map_arg(args, values.__getitem__)
-            kwargs = fx.node.map_arg(kwargs, values.__getitem__)
+            warnings.warn(f"fgn: {self.name} runs part by part, as torch runs it: {reason}", stacklevel=4)
+        return True
+
+    def _by_torch(self, inputs) -> Tensor:
+        values = list(inputs)
+
+        def value_of(one: _Value):
+            return values[one.number]
+
+        for op, target, args, kwargs in self.nodes:
+            args, kwargs = _mapped(args, _Value, value_of), _mapped(kwargs, _Value, value_of)
             if op == "call_module":
-                values[node] = self.modules[target](*args, **kwargs)
+                values.append(self.modules[target](*args, **kwargs))
             elif op == "call_method":
-                values[node] = getattr(args[0], target)(*args[1:], **kwargs)
+                values.append(getattr(args[0], target)(*args[1:], **kwargs))
             else:
-                values[node] = target(*args, **kwargs)
-        return values[self.nodes[-1][0]]
+                values.append(target(*args, **kwargs))
+        return values[-1]
+
+    def _dtype_in_autocast(self, inputs, parameters) -> torch.dtype:
+        """The dtype of what torch makes of the parts under the autocast that is on: asked for two rows, once
+        for each kind of inputs."""
+        kind = inputs[0].device.type
+        dtypes = (None if value is None else value.dtype for value in parameters.values())
+        key = (kind, torch.get_autocast_dtype(kind), inputs[0].dtype, *dtypes)
+        if key not in self.dtypes:
+            roles = zip(self.operands, self.checked.roles, strict=True)
+            of_rows = {0, *(number for number, role in roles if role == "tensor")}
+            few = [
+                value.new_zeros(autocast.ROWS, value.shape[1]) if number in of_rows else value
+                for number, value in enumerate(inputs)
+            ]
+            with torch.no_grad():
+                self.dtypes[key] = self._by_torch(few).dtype
+        return self.dtypes[key]
 
     def chain_and_parameters(self, *inputs) -> tuple[Chain, dict[str, Tensor | None]]:
         """The chain as its modules are now, and its parameters. NotAChain says why there is none."""
@@ -268,17 +327,22 @@ def check_linear(x, weight):
         raise NotAChain("a tensor is sparse")
     if weight.dim() != 2 or weight.shape[1] != x.shape[1]:
         raise NotAChain(f"x has shape {tuple(x.shape)} and the weight {tuple(weight.shape)}")
-    if torch.is_autocast_enabled(x.device.type) and x.is_floating_point() and weight.is_floating_point():
+    if autocast.dtype_for(x) is not None and weight.dtype in C_TYPES:
         return
     if weight.dtype != x.dtype or x.dtype not in C_TYPES:
         raise NotAChain(f"x is of {x.dtype} and the weight of {weight.dtype}")
+
+
+def _may_be(dtype: torch.dtype, x: Tensor) -> bool:
+    """Whether a vector of a chain of x may be of the dtype."""
+    return dtype in (C_TYPES if autocast.dtype_for(x) is not None else (x.dtype, torch.float32))
 
 
 def check_vector(name: str, vector: Tensor, x: Tensor, channels: int):
     """NotAChain where it is no vector of the chain's channels."""
     if not isinstance(vector, Tensor) or vector.shape != (channels,):
         raise NotAChain(f"{name} is no vector of {channels} channels")
-    if vector.device != x.device or vector.dtype not in (x.dtype, torch.float32):
+    if vector.device != x.device or not _may_be(vector.dtype, x):
         raise NotAChain(f"{name} is of {vector.dtype} on {vector.device}, x of {x.dtype} on {x.device}")
 
 
@@ -286,15 +350,16 @@ def as_operand(operand, x: Tensor, channels: int) -> tuple[str, Tensor]:
     """("channel", a vector) or ("tensor", a tensor of y's shape) by the operand's shape, or NotAChain."""
     if not isinstance(operand, Tensor):
         raise NotAChain(f"an operand is a {type(operand).__name__}")
-    if operand.device != x.device or operand.dtype not in (x.dtype, torch.float32):
+    in_autocast = autocast.dtype_for(x) is not None
+    if operand.device != x.device or not _may_be(operand.dtype, x):
         raise NotAChain(f"an operand is of {operand.dtype} on {operand.device}, x of {x.dtype} on {x.device}")
     shape = tuple(operand.shape)
     if shape in ((channels,), (1, channels)) or (operand.numel() == 1 and len(shape) <= 2):
-        if operand.dtype != x.dtype and len(shape) > 0:
+        if operand.dtype != x.dtype and len(shape) > 0 and not in_autocast:
             raise NotAChain(
                 f"an operand is of {operand.dtype}, by which torch makes y one, and x of {x.dtype}"
             )
         return "channel", operand if shape == (channels,) else operand.reshape(-1).expand(channels)
-    if shape == (x.shape[0], channels) and operand.dtype == x.dtype:
+    if shape == (x.shape[0], channels) and (operand.dtype == x.dtype or in_autocast):
         return "tensor", operand
     raise NotAChain(f"an operand has shape {shape}, expected ({channels},) or {(x.shape[0], channels)}")

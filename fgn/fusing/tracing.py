@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, fx, nn
 from torch.overrides import TorchFunctionMode
 
-from fgn.fusing.meanings import FORWARDS, has_hooks
+from fgn.fusing.meanings import FORWARDS, IN_PLACE, has_hooks
 
 
 class Untraceable(Exception):
@@ -62,6 +62,12 @@ _AMBIENT = {
     *("register_buffer", "register_parameter", "add_module", "seed", "append", "pop", "insert", "extend"),
     *("update", "requires_grad", "is_leaf", "grad_fn", "_version", "data_ptr"),
 }
+# The same, by how the names begin. torch.is_tensor() says False of what stands for a tensor.
+_AMBIENT_STARTS = (
+    *("is_autocast", "get_autocast", "get_default", "is_deterministic", "are_deterministic", "is_tensor"),
+    *("is_inference", "is_initialized", "is_anomaly", "get_rank", "get_world_size", "get_float32"),
+    *("get_num_", "get_rng", "initial_seed", "backends"),
+)
 PLAIN = (int, float, bool, str, type(None))
 ABSENT = object()  # instead of a value, where there must be none
 
@@ -108,7 +114,7 @@ class Reads:
                 self._global(function, instruction.argval)
             elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
                 name = instruction.argval
-                if name in _AMBIENT:
+                if name in _AMBIENT or name.startswith(_AMBIENT_STARTS):
                     raise Untraceable(f"{function.__qualname__} reads {name}")
                 self.names.add(name)
                 self._method(owner, name)
@@ -210,8 +216,23 @@ class _NothingRuns(TorchFunctionMode):
         raise Untraceable(f"{getattr(function, '__name__', function)}() does not depend on the input")
 
 
+class _Proxy(fx.Proxy):
+    """A value of the graph. torch.fx would take `v += w` for `v = v + w`, and v may have another name."""
+
+
+for _operator in IN_PLACE:
+
+    def _in_place(self, other, _operator=_operator):
+        return self.tracer.create_proxy("call_function", _operator, (self, other), {})
+
+    setattr(_Proxy, f"__{_operator.__name__}__", _in_place)
+
+
 class _Tracer(fx.Tracer):
     proxy_buffer_attributes = True
+
+    def proxy(self, node: fx.Node) -> fx.Proxy:
+        return _Proxy(node, self)
 
     def __init__(self, names: list[str], defaults: dict, forward_name: str):
         super().__init__()
