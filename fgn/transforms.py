@@ -12,6 +12,16 @@ from torch.autograd import forward_ad
 from torch.utils.flop_counter import register_flop_formula
 
 
+def run_when_compiled(function):
+    """Marks a function that torch.compile runs where it compiles, and whose result it takes for a constant.
+
+    It is torch.compiler.assume_constant_result(), which imports torch.compile's machinery: that takes longer
+    than the rest of `import fgn`, and fails where there is no folder for temporary files.
+    """
+    function._dynamo_marked_constant = True
+    return function
+
+
 def operator_of_a_chain(name: str):
     """Registers a function with torch.library. Its list `channels` may be None, which is an empty one:
     AOTInductor hands an empty list of tensors over so, and for an operator that does not take None it fails,

@@ -17,6 +17,7 @@ from fgn.functional import check_choice
 from fgn.fusing.finding import is_linear, match
 from fgn.fusing.parts import ChainPart
 from fgn.fusing.tracing import Plan, Replacement, Untraceable, forward_of, is_tensor
+from fgn.transforms import run_when_compiled
 
 # A module whose settings change again and again is traced so many times and then left to torch.
 MOST_PLANS = 16
@@ -181,13 +182,10 @@ class FusedForward(Replacement):
             self._plan_ahead()
         return self._current()
 
+    @run_when_compiled
     def _plan_ahead(self) -> bool:
-        """Makes the graph. torch.compile runs this and does not look inside: it could not follow it."""
+        """Makes the graph. torch.compile could not follow it."""
         return self._current() is not None
-
-    # What torch.compiler.assume_constant_result() sets. Calling that imports torch.compile's machinery, which
-    # takes longer than the rest of `import fgn` and fails where there is no folder for temporary files.
-    _plan_ahead._dynamo_marked_constant = True
 
     def _current(self) -> _Traced | None:
         for traced in self.traced:

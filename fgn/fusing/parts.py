@@ -20,6 +20,7 @@ from fgn.functional import C_TYPES, chain_forward, forward_in_autocast
 from fgn.fusing.meanings import has_global_hooks, not_plain
 from fgn.native.repeated import ORDINARY_TENSORS
 from fgn.operators import Pointwise
+from fgn.transforms import run_when_compiled
 
 
 class Step(NamedTuple):
@@ -172,9 +173,9 @@ class ChainPart:
         self._say(reason)
         return self._by_torch(inputs)
 
-    @torch.compiler.assume_constant_result
+    @run_when_compiled
     def _say(self, reason: str) -> bool:
-        """Says once why the parts run one after the other. torch.compile runs this when it compiles."""
+        """Says once why the parts run one after the other."""
         if reason not in self.said:
             self.said.add(reason)
             warnings.warn(f"fgn: {self.name} runs part by part, as torch runs it: {reason}", stacklevel=4)
