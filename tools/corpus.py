@@ -33,6 +33,7 @@ from fgn.native.library import SIMULATOR, BuildError
 from fgn.native.places import ROOT, SOURCES, build_folder
 
 RESULT = ROOT / "tests" / "data" / "corpus.csv"
+MOST_WHOLES = 4  # files that include a file, of those that are tried
 _HAS_PTX = re.compile(r"\b(?:asm|__asm__)\b")
 
 
@@ -114,7 +115,8 @@ def _compile(program: Program, instances: list[Instance]) -> str:
         [*command, *output, program.file], cwd=place, capture_output=True, text=True, errors="replace"
     )
     if result.returncode != 0:
-        return explained(result.stderr, program.read)
+        said = explained(result.stderr, program.read)
+        return _compile(program, instances) if program.forgets_variable(said) else said
     if output[0] == "-fsyntax-only":
         return ""
     try:
@@ -124,19 +126,19 @@ def _compile(program: Program, instances: list[Instance]) -> str:
     return ""
 
 
-def _including(path: Path, sources: list[Path]) -> Path | None:
-    """A .cu file of the same repository that includes this one, itself or by another."""
-    names, seen = [path.name], {path}
+def _including(path: Path, sources: list[Path]) -> list[Path]:
+    """The .cu files of the same repository that include this one, themselves or by another."""
+    names, seen, found = [path.name], {path}, []
     sources = sorted(sources, key=lambda other: -len(os.path.commonpath((other, path))))
     for name in names:
         wanted = re.compile(rf'#\s*include\s*[<"](?:[^">]*/)?{re.escape(name)}[">]')
         for other in sources:
             if other not in seen and wanted.search(other.read_text(errors="replace")):
                 if other.suffix == ".cu":
-                    return other
+                    found.append(other)
                 seen.add(other)
                 names.append(other.name)
-    return None
+    return found
 
 
 def _kernel_result(source: str, file: str, folders: tuple[Path, ...], name: str, header: str = "") -> str:
@@ -192,15 +194,17 @@ def run(folder: Path, aside: set[str], result: Path, files=None) -> pd.DataFrame
                 fine = bool(plain) and not _compile(program, plain)
             except RecursionError:
                 names, fine = [], False
-            whole = None if fine else _including(path, sources)
+            wholes = [] if fine else _including(path, sources)[:MOST_WHOLES]
             for kernel in names:
                 said = ""
                 if not fine or program.kernels[kernel].template:
                     said = _kernel_result(source, name, folders, kernel)
-                if said and whole:
+                for whole in wholes if said else ():
                     text = whole.read_text(errors="replace")
                     folders_of_whole = (whole.parent, *folders)
-                    said = _kernel_result(text, whole.stem + ".cu", folders_of_whole, kernel, name) and said
+                    if not _kernel_result(text, whole.stem + ".cu", folders_of_whole, kernel, name):
+                        said = ""
+                        break
                 rows.append(
                     {
                         "repository": repository.name.replace("+", "/"),

@@ -129,20 +129,38 @@ static bool replace(volatile void *address, unsigned bytes, uint64_t *old, uint6
     return replaced;
 }
 
-uint64_t sim_atomic(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
-                    volatile void *address, uint64_t value, uint64_t compare) {
-    unsigned bytes = bytes_of(type);
+static void check_alignment(const struct sim_site *site, const volatile void *address, unsigned bytes) {
     if ((uintptr_t)address % bytes)
         sim_report_call(SIM_MISALIGNED, site, "makes an atomic access to %p, which is not a multiple of %u",
                         (void *)(uintptr_t)address, bytes);
-    watch_atomic(SIM_CALLER, address, bytes, false);
+}
+
+static uint64_t update(enum sim_atomic operation, enum sim_type type, volatile void *address, uint64_t value,
+                       uint64_t compare) {
+    unsigned bytes = bytes_of(type);
     uint64_t old = load(address, bytes), desired;
     do
         desired = apply(operation, type, old, value, compare);
     while (!replace(address, bytes, &old, &desired));
     /* What changed nothing may be one turn of a loop that waits for another thread, and on a GPU that
      * thread makes progress meanwhile. A minimum or maximum is no way to wait. */
-    if (desired == old && operation != SIM_ATOMIC_MIN && operation != SIM_ATOMIC_MAX)
+    if (desired != old)
+        watch_change();
+    else if (operation != SIM_ATOMIC_MIN && operation != SIM_ATOMIC_MAX)
         sim_yield();
     return old;
+}
+
+uint64_t sim_atomic(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
+                    volatile void *address, uint64_t value, uint64_t compare) {
+    check_alignment(site, address, bytes_of(type));
+    watch_atomic(SIM_CALLER, address, bytes_of(type), false);
+    return update(operation, type, address, value, compare);
+}
+
+uint64_t sim_atomic_in_block(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
+                             volatile void *address, uint64_t value, uint64_t compare) {
+    check_alignment(site, address, bytes_of(type));
+    watch_atomic(SIM_CALLER, address, bytes_of(type), true);
+    return update(operation, type, address, value, compare);
 }

@@ -57,6 +57,7 @@ static void run_next_thread(struct sim_worker *worker) {
     if (thread->products.groups > 0 || thread->products.count > 0)
         sim_forget_products(thread);
     block->returned++;
+    watch_change();
     block->idle_turns = block->long_turns = 0;
     if (worker->cluster)
         sim_thread_has_left(worker);
@@ -165,6 +166,7 @@ void sim_yield(void) {
     struct sim_block *block = &worker->block;
     if (sim_is_stopping())
         sim_block_abandon();
+    watch_turn_ends();
     worker->current->fiber = worker->fiber;
     sim_make_ready(worker->current);
     block->idle_turns++;

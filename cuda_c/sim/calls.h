@@ -41,6 +41,11 @@ void sim_warp_barrier(const struct sim_site *site, unsigned mask);
 unsigned sim_ballot(const struct sim_site *site, unsigned mask, int predicate);
 uint64_t sim_shuffle(const struct sim_site *site, unsigned mask, uint64_t value, enum sim_shuffle direction,
                      int operand, int width);
+/* all[i] becomes the value of lane i, for the lanes of the mask. `instructions`: what a GPU needs for what
+ * the lanes make of it, and what is counted: one redux.sync or match.sync, or a shuffle for each step of a
+ * tree. */
+void sim_gather(const struct sim_site *site, unsigned mask, uint64_t value, uint64_t *all,
+                unsigned instructions);
 /* The lanes that are at this line together, as far as the simulator can bring them there. */
 unsigned sim_active_mask(const struct sim_site *site);
 
@@ -125,6 +130,10 @@ enum sim_type {
 /* Values travel as bits. Returns the old value. Atomic between all threads of the grid. */
 uint64_t sim_atomic(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
                     volatile void *address, uint64_t value, uint64_t compare);
+/* The same with the scope of the block (atomicAdd_block() and its relatives): between blocks it is no more
+ * atomic than a plain access, and the checker says so. */
+uint64_t sim_atomic_in_block(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
+                             volatile void *address, uint64_t value, uint64_t compare);
 
 /* ---- What else a thread can do ---- */
 

@@ -13,6 +13,7 @@ static void ask(const struct sim_site *site, const void *pc, void *shared, const
                         shared, bytes);
     for (unsigned asked = 0, piece = present & -present; asked < present; asked += piece)
         watch_copy_asked(pc, (const char *)global + asked, piece);
+    watch_copy_is_pending(pc, shared, bytes);
     if (copies->count == copies->capacity) {
         enum { FIRST_CAPACITY = 16 };
         unsigned capacity = copies->capacity ? 2 * copies->capacity : FIRST_CAPACITY;

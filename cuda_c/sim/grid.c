@@ -20,8 +20,10 @@ void sim_grid_barrier(const struct sim_site *site) {
         unsigned blocks = (unsigned)launch->blocks;
         unsigned before = atomic_fetch_add(&launch->grid_arrivals, 1);
         unsigned all = (before / blocks + 1) * blocks;
-        while (atomic_load(&launch->grid_arrivals) < all)
+        while (atomic_load(&launch->grid_arrivals) < all) {
+            watch_wait(SIM_CALLER);
             sim_yield();
+        }
         watch_grid_barrier_passed(&launch->grid_arrivals);
     }
     sim_barrier(site, 0);

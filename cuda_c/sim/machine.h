@@ -38,6 +38,7 @@ enum sim_warp_operation {
     SIM_WARP_BARRIER,
     SIM_BALLOT,
     SIM_SHUFFLE,
+    SIM_GATHER,
     SIM_MATRIX_ROWS,
     SIM_TRANSPOSE,
     SIM_MMA,
@@ -149,6 +150,7 @@ struct sim_launch {
     uint64_t blocks;
     uint64_t blocks_at_a_time;
     _Atomic uint64_t next_block;
+    _Atomic unsigned running;       /* OS threads that run blocks of it now */
     _Atomic unsigned grid_arrivals; /* of blocks, at all barriers of the grid together */
     atomic_bool reported;           /* somebody is writing or has written the report */
     atomic_bool cut_short;          /* some block did not run to its end */

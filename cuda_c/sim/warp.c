@@ -33,8 +33,30 @@ static uint64_t ballot_of(const struct sim_thread *warp, unsigned lanes) {
     return ballot;
 }
 
+/* What a lane brings to a gathering: its value, and where all 32 are to go. */
+struct gathering {
+    uint64_t value;
+    uint64_t *all;
+    unsigned instructions;
+};
+
+static struct gathering *gathering_of(const struct sim_thread *thread) {
+    return (struct gathering *)(uintptr_t)thread->exchange.value;
+}
+
+static void gather(const struct sim_thread *warp, unsigned lanes) {
+    for (unsigned to = lanes; to; to &= to - 1)
+        for (unsigned from = lanes; from; from &= from - 1) {
+            int lane = __builtin_ctz(from);
+            gathering_of(&warp[__builtin_ctz(to)])->all[lane] = gathering_of(&warp[lane])->value;
+        }
+    watch_warp_operations(gathering_of(&warp[__builtin_ctz(lanes)])->instructions - 1);
+}
+
 static void exchange_values(enum sim_warp_operation operation, struct sim_thread *warp, unsigned lanes) {
     uint64_t ballot = operation == SIM_BALLOT ? ballot_of(warp, lanes) : 0;
+    if (operation == SIM_GATHER)
+        gather(warp, lanes);
     if (operation == SIM_MATRIX_ROWS)
         sim_tell_matrix_rows(warp);
     if (operation == SIM_TRANSPOSE)
@@ -99,6 +121,12 @@ void sim_meet_for_matrix(const struct sim_site *site, enum sim_warp_operation op
 
 unsigned sim_ballot(const struct sim_site *site, unsigned mask, int predicate) {
     return (unsigned)meet(site, SIM_BALLOT, mask, 0, predicate != 0);
+}
+
+void sim_gather(const struct sim_site *site, unsigned mask, uint64_t value, uint64_t *all,
+                unsigned instructions) {
+    struct gathering mine = {value, all, instructions};
+    meet(site, SIM_GATHER, mask, 0, (uint64_t)(uintptr_t)&mine);
 }
 
 /* The lane that `lane` reads: its own where the shuffle would leave the segment of `width` lanes. */

@@ -22,12 +22,22 @@ bool watch_all_stopped(void);
 void watch_barrier_reached(const struct sim_thread *thread);
 void watch_barrier_passed(void);
 void watch_lanes_met(unsigned warp, unsigned lanes);
+void watch_warp_operations(unsigned more);           /* of the warp that has just met */
 void watch_grid_barrier_reached(const void *object); /* by the one thread that comes for its block */
 void watch_grid_barrier_passed(const void *object);
+/* For deadlocks of threads that wait in loops of their own (counted/spinning.c). The running thread changes
+ * memory or returns; it waits in a loop, at `pc`; it gives its turn up; all threads of its block have given
+ * up several turns, and `blocks_left` of the launch have not started. */
+void watch_change(void);
+void watch_wait(const void *pc);
+void watch_turn_ends(void);
+void watch_block_waits(bool blocks_left);
 void watch_fence(bool in_block); /* by the running thread; in_block: its scope is the block, not the grid */
 /* Before the access; `pc` is the return address of the call in the kernel. */
 void watch_atomic(const void *pc, const volatile void *address, unsigned bytes, bool in_block);
 void watch_copy_asked(const void *pc, const void *global, unsigned bytes);
+/* Where it goes is the copy's from when it is asked for until it lands: nobody may read or write there. */
+void watch_copy_is_pending(const void *pc, const void *shared, unsigned bytes);
 void watch_copy_lands(const void *pc, const void *shared, unsigned bytes);
 
 /* An asynchronous copy (the async proxy) that the running thread has asked for reads or writes memory. It
@@ -78,11 +88,22 @@ static inline void watch_barrier_passed(void) {}
 static inline void watch_lanes_met(unsigned warp, unsigned lanes) {
     (void)warp, (void)lanes;
 }
+static inline void watch_warp_operations(unsigned more) {
+    (void)more;
+}
 static inline void watch_grid_barrier_reached(const void *object) {
     (void)object;
 }
 static inline void watch_grid_barrier_passed(const void *object) {
     (void)object;
+}
+static inline void watch_change(void) {}
+static inline void watch_wait(const void *pc) {
+    (void)pc;
+}
+static inline void watch_turn_ends(void) {}
+static inline void watch_block_waits(bool blocks_left) {
+    (void)blocks_left;
 }
 static inline void watch_fence(bool in_block) {
     (void)in_block;
@@ -96,6 +117,9 @@ static inline void watch_async_access(const void *pc, const void *address, unsig
 }
 static inline void watch_copy_asked(const void *pc, const void *global, unsigned bytes) {
     (void)pc, (void)global, (void)bytes;
+}
+static inline void watch_copy_is_pending(const void *pc, const void *shared, unsigned bytes) {
+    (void)pc, (void)shared, (void)bytes;
 }
 static inline void watch_copy_lands(const void *pc, const void *shared, unsigned bytes) {
     (void)pc, (void)shared, (void)bytes;

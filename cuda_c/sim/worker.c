@@ -115,19 +115,18 @@ static void run_blocks(void) {
     worker->registers->shared_memory = worker->shared_memory;
     worker->registers->block_size = launch->block;
     worker->registers->grid_size = launch->grid;
-    for (;;) {
-        worker->range = take_blocks(launch);
-        if (worker->range.next >= worker->range.end)
-            return;
-        while (worker->range.next < worker->range.end) {
-            uint64_t number = worker->range.next;
-            worker->range.next += launch->cluster;
-            if (sim_is_stopping() || !sim_cluster_run(worker, number)) {
-                atomic_store(&launch->cut_short, true);
-                return;
-            }
+    atomic_fetch_add(&launch->running, 1);
+    for (worker->range = take_blocks(launch); worker->range.next < worker->range.end;) {
+        uint64_t number = worker->range.next;
+        worker->range.next += launch->cluster;
+        if (sim_is_stopping() || !sim_cluster_run(worker, number)) {
+            atomic_store(&launch->cut_short, true);
+            break;
         }
+        if (worker->range.next >= worker->range.end)
+            worker->range = take_blocks(launch);
     }
+    atomic_fetch_sub(&launch->running, 1);
 }
 
 /* ---- The helpers ---- */
@@ -201,6 +200,7 @@ void sim_start_more_blocks(void) {
             "waits for another block, as do %d blocks, which is as many as the simulator runs at a "
             "time, and %llu blocks have not started",
             MOST_HELPERS + 1, (unsigned long long)(launch->blocks - launch->next_block));
+    watch_block_waits(any);
     sched_yield();
 }
 

@@ -40,6 +40,7 @@ from fgn.live import compiling
 from fgn.live.arguments import Arguments, cpp_name
 from fgn.live.compiling import Entry, Instance, Loaded
 from fgn.live.signature import Signature, Variable, signatures, structs, variables
+from fgn.live.messages import LAUNCH_CODE
 from fgn.live.source import Included, included
 from fgn.live.symbols import Symbols, flush_printed
 from fgn.live.text import blanked
@@ -115,16 +116,33 @@ class Program:
             raise
 
     def _build(self, device: torch.device, extra: Instance | None, read: Included) -> tuple[Path, str]:
-        return compiling.build(
-            device,
-            self.file,
-            self.source,
-            read,
-            self._instances(extra),
-            self.variables,
-            self.structs,
-            self.folders,
+        while True:
+            try:
+                return compiling.build(
+                    device,
+                    self.file,
+                    self.source,
+                    read,
+                    self._instances(extra),
+                    self.variables,
+                    self.structs,
+                    self.folders,
+                )
+            except BuildError as error:
+                if not self.forgets_variable(str(error)):
+                    raise
+
+    def forgets_variable(self, said: str) -> bool:
+        """Whether the compiler misses a variable that the preprocessor has taken out, by an #if; then the
+        program has it no more.
+        """
+        missing = re.search(
+            rf"^{LAUNCH_CODE}:.*?['‘]([\w:]+)['’] (?:was not declared|is not a member)", said, re.M
         )
+        left = [v for v in self.variables if missing is None or v.name != missing[1].split("::")[-1]]
+        is_one = len(left) < len(self.variables)
+        self.__dict__["variables"] = left
+        return is_one
 
     def load(self, device: torch.device, instance: Instance) -> Loaded:
         """The library that has the instance."""

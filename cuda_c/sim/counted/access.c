@@ -89,10 +89,8 @@ void __sanitizer_cov_trace_pc(void) {
         history_settle_write(self);
     if (sim_is_stopping())
         sim_block_abandon();
-    if (__builtin_expect(++self->pieces == PIECES_OF_A_TURN, 0)) {
-        self->pieces = 0;
+    if (__builtin_expect(++self->pieces == PIECES_OF_A_TURN, 0))
         sim_end_turn();
-    }
     if (!self->counts)
         return;
     struct log *log = self->log;
@@ -162,6 +160,8 @@ static inline __attribute__((always_inline)) void on_access(uintptr_t pc, unsign
     }
     if (known->site == 0)
         return;
+    if (operation == COUNTED_STORE)
+        self->spinning.changes++;
     if (__builtin_expect(self->worker->hopper != NULL, 0) && known->place->space == COUNTED_SHARED)
         stages_access(self->worker, pc, address, operation);
     if (!is_quickly_checked(self, known, address, bytes, operation, flags))
@@ -182,6 +182,7 @@ static inline __attribute__((always_inline)) void on_volatile(uintptr_t pc, uint
     on_access(pc, 0, address, bytes, operation, PAST_STRONG | PAST_VOLATILE);
     if (!recorder || is_on_stack(recorder, address))
         return;
+    watch_wait((const void *)pc);
     if (operation == COUNTED_LOAD)
         order_strong_read(recorder, address);
     else
@@ -275,6 +276,7 @@ void __tsan_func_exit(void) {}
 void watch_atomic(const void *pc, const volatile void *address, unsigned bytes, bool in_block) {
     on_access((uintptr_t)pc, 0, (uintptr_t)address, bytes, COUNTED_ATOMIC,
               PAST_STRONG | (in_block ? PAST_IN_BLOCK : 0));
+    watch_wait(pc);
     order_strong_write(recorder, (uintptr_t)address, in_block, true);
     order_strong_read(recorder, (uintptr_t)address);
 }
@@ -283,7 +285,27 @@ void watch_copy_asked(const void *pc, const void *global, unsigned bytes) {
     on_access((uintptr_t)pc, 0, (uintptr_t)global, bytes, COUNTED_LOAD, 0);
 }
 
+void watch_copy_is_pending(const void *pc, const void *shared, unsigned bytes) {
+    struct recorder *self = recorder;
+    struct access access = {.pc = (uintptr_t)pc,
+                            .address = (uintptr_t)shared,
+                            .bytes = bytes,
+                            .operation = COUNTED_STORE,
+                            .place = place_of(self, (uintptr_t)shared, bytes),
+                            .thread = SIM_MAX_BLOCK_THREADS + self->thread % SIM_WARP_THREADS,
+                            .time = UINT32_MAX}; /* after all that anybody knows of */
+    if (!access.place || !access.place->words || bytes < WORD_BYTES)
+        return; /* the copy's landing is checked like any store */
+    struct instruction instruction = {(instruction_key)pc << KEY_PIECE_BITS | 1, access.pc, COUNTED_SHARED,
+                                      COUNTED_STORE, bytes};
+    access.instruction = self->sites[site_of(self, &instruction, access.place)].instruction;
+    history_check(self, &access);
+}
+
 void watch_copy_lands(const void *pc, const void *shared, unsigned bytes) {
+    const struct place *place = place_of(recorder, (uintptr_t)shared, bytes);
+    if (place && place->words)
+        history_written(recorder, place, (uintptr_t)shared, bytes);
     on_access((uintptr_t)pc, 1, (uintptr_t)shared, bytes, COUNTED_STORE, 0);
 }
 
@@ -305,4 +327,21 @@ void async_access(struct recorder *self, uintptr_t pc, uintptr_t address, unsign
     access.thread = order_asynchronous(self, completes_on, &access.time);
     if (place->history)
         history_check(self, &access);
+}
+
+void mbarrier_access(struct recorder *self, uintptr_t pc, uintptr_t word, counted_operation operation) {
+    struct access access = {.pc = pc,
+                            .address = word,
+                            .bytes = sizeof(uint64_t),
+                            .operation = operation,
+                            .place = place_of(self, word, sizeof(uint64_t)),
+                            .flags = operation == COUNTED_STORE ? 0 : PAST_STRONG,
+                            .thread = self->thread,
+                            .time = self->order.now};
+    if (!access.place || !access.place->history)
+        return;
+    struct instruction instruction = {(instruction_key)pc << KEY_PIECE_BITS, pc, access.place->space,
+                                      operation, sizeof(uint64_t)};
+    access.instruction = self->sites[site_of(self, &instruction, access.place)].instruction;
+    history_check(self, &access);
 }

@@ -25,11 +25,18 @@ void watch_hopper_begins(struct sim_worker *worker) {
     stages_begin_block(worker);
 }
 
-void watch_mbarrier_begins(struct sim_worker *owner, const struct sim_mbarrier *barrier) {
-    is_written((struct sim_place){owner, (unsigned char *)barrier->word}, sizeof *barrier->word);
+void watch_mbarrier_begins(struct sim_worker *owner, const struct sim_mbarrier *barrier, const void *pc) {
+    mbarrier_access(recorder, (uintptr_t)pc, (uintptr_t)barrier->word, COUNTED_STORE);
     order_forget(recorder, barrier->word);
     if (clocks_here())
         clocks_forget_barrier(clocks_here(), clocks_barrier(owner, barrier));
+}
+
+void watch_mbarrier_used(struct sim_worker *owner, const struct sim_mbarrier *barrier, const void *pc,
+                         bool waits) {
+    if (owner == sim_worker)
+        mbarrier_access(recorder, (uintptr_t)pc, (uintptr_t)barrier->word,
+                        waits ? COUNTED_LOAD : COUNTED_ATOMIC);
 }
 
 void watch_mbarrier_arrives(struct sim_worker *owner, const struct sim_mbarrier *barrier) {
@@ -73,6 +80,17 @@ void watch_block_met(void) {
     unsigned warps[CLOCK_WARPS];
     if (sim_worker->hopper && clocks_here())
         clocks_meet(clocks_here(), warps, add_warps_of_block(sim_worker, warps, 0));
+}
+
+/* Initialised mbarriers are known to the cluster after any of its barriers: fence.mbarrier_init is for the
+ * relaxed one. */
+void watch_cluster_knows_mbarriers(const struct sim_cluster *cluster) {
+    for (unsigned rank = 0; rank < cluster->size; rank++) {
+        struct sim_worker *worker = cluster->block[rank];
+        for (unsigned i = 0; worker->hopper && i < worker->hopper->mbarriers; i++)
+            is_written((struct sim_place){worker, (unsigned char *)worker->hopper->mbarrier[i].word},
+                       sizeof(uint64_t));
+    }
 }
 
 void watch_cluster_met(const struct sim_cluster *cluster) {

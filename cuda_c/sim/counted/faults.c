@@ -119,6 +119,20 @@ void fault_static_shared(const struct recorder *self) {
                       self->static_shared_bytes, MOST_STATIC_SHARED_BYTES);
 }
 
+void fault_spinning(const struct spinner *self, const struct spinner *other) {
+    struct sim_access_report report = {.kind = SIM_DEADLOCK, .thread = running(), .pc = self->pc};
+    const char *all =
+        "waits here for what nobody does: all blocks that run only wait, none changes anything, "
+        "and no block is left to start";
+    if (!other)
+        sim_report_access(&report, "%s", all);
+    report.other = &other->thread;
+    report.other_block = &other->block;
+    report.other_pc = other->pc;
+    sim_report_access(&report, "%s; thread (%u, %u, %u) of block (%u, %u, %u) waits", all, other->thread.x,
+                      other->thread.y, other->thread.z, other->block.x, other->block.y, other->block.z);
+}
+
 /* ---- Races ---- */
 
 static uint3 index_of(uint64_t number, dim3 size) {

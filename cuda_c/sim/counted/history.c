@@ -141,7 +141,9 @@ static void remember_use(const struct recorder *self, struct history *history, c
 
 static bool wait_for_value(struct recorder *self, const struct access *access, const struct past *past) {
     struct waiting_write *waiting = &self->waiting_write;
-    if (access->operation != COUNTED_STORE || waiting->is_there || access->bytes > sizeof waiting->before)
+    bool is_pending = access->thread >= SIM_MAX_BLOCK_THREADS; /* a copy that has not landed */
+    if (access->operation != COUNTED_STORE || waiting->is_there || is_pending ||
+        access->bytes > sizeof waiting->before)
         return false;
     *waiting = (struct waiting_write){.is_there = true, .access = *access, .other = *past};
     memcpy(waiting->before, (const void *)access->address, access->bytes);

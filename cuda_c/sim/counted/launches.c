@@ -163,6 +163,7 @@ bool watch_launch_begins(const struct sim_launch *launch) {
     l2_begin_launch(launch);
     trace_begin_launch(launch);
     order_begin_launch(launch);
+    spinning_begin_launch();
     launch_number++;
     instruction_count = 0;
     is_alone = launch->blocks == 1 || launch->workers == 1;

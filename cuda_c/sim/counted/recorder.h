@@ -131,6 +131,23 @@ struct known_site {
     struct history *history; /* the place's, when it begins with a whole word and is kept in words */
 };
 
+/* How the threads of a block wait in loops of their own: spinning.c. */
+struct spinner {
+    uint3 thread;
+    uint3 block;
+    uintptr_t pc; /* of what it looks at; 0: there is none */
+};
+struct spinning {
+    uint64_t changes;        /* of memory that this OS thread has made, and threads that have returned */
+    uint64_t changes_before; /* at the last look */
+    bool this_turn_waits;    /* the running thread has looked at something that others may change */
+    bool other_turns;        /* a long turn has ended since the last look in which a thread did not */
+    uintptr_t pc;            /* where the running thread has looked last */
+    struct spinner latest[2];
+    uint64_t round; /* in which it was looked at last, and */
+    unsigned looks; /* how often in that round */
+};
+
 enum { PIECES_OF_A_TURN = 1 << 16 }; /* straight pieces of a kernel: about a millisecond */
 enum { KNOWN_SITES_BITS = 11, KNOWN_SITES = 1 << KNOWN_SITES_BITS };
 
@@ -142,8 +159,9 @@ struct recorder {
     unsigned thread; /* its number in its block */
 
     bool counts;     /* requests too, not only faults */
-    unsigned pieces; /* straight pieces of the kernel since a thread's turn was last ended for its length */
+    unsigned pieces; /* straight pieces of the kernel since a thread last gave up its turn */
     bool is_alone;   /* no other OS thread runs blocks of this launch */
+    struct spinning spinning;
     struct order order;
     uint32_t block_count;                     /* the blocks that this OS thread has run */
     uint32_t block_number;                    /* in the grid, plus one */
@@ -263,6 +281,9 @@ void trace_event(counted_event_kind kind, unsigned warp, unsigned lanes);
 void async_access(struct recorder *recorder, uintptr_t pc, uintptr_t address, unsigned bytes, bool writes,
                   const void *completes_on);
 
+/* What the running thread does to the word of an mbarrier; it is no request. */
+void mbarrier_access(struct recorder *recorder, uintptr_t pc, uintptr_t word, counted_operation operation);
+
 /* ---- metrics.c ---- */
 /* All 32 addresses are there; a lane that takes no part has that of one that does. */
 unsigned sectors_of(const uintptr_t addresses[SIM_WARP_THREADS]);
@@ -277,7 +298,12 @@ unsigned different_addresses(const uintptr_t addresses[SIM_WARP_THREADS], unsign
 /* ---- asynchronous.c ---- */
 void check_pending_sums(struct recorder *recorder, uintptr_t pc, uintptr_t address, bool writes);
 
+/* ---- spinning.c ---- */
+void spinning_begin_launch(void);
+
 /* ---- faults.c ---- */
+/* `self` waits in vain, and so do all others; `other`: one of them, or NULL. */
+noreturn void fault_spinning(const struct spinner *self, const struct spinner *other);
 /* Each reports the running thread's access and ends the launch. */
 noreturn void fault_out_of_bounds(const struct recorder *recorder, const struct access *access);
 noreturn void fault_index(uintptr_t pc, long long index, const char *array);

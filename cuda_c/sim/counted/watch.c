@@ -18,6 +18,8 @@ void watch_block_begins(struct sim_worker *worker) {
     self->block_number = number_of_block(worker->registers) + 1;
     self->wave = l2_wave_of_block(self->block_number - 1);
     self->block_count++;
+    self->spinning.changes++;
+    self->spinning.latest[0].pc = self->spinning.latest[1].pc = 0;
     self->has_unwritten_read = self->waiting_write.is_there = false;
     memset(self->at_barrier, 0, sizeof self->at_barrier);
     for (unsigned thread = 0; self->counts && thread < worker->block.size; thread++)
@@ -54,6 +56,7 @@ void watch_thread_runs(const struct sim_thread *thread) {
         history_settle_write(self);
     self->thread = (unsigned)(thread - self->worker->block.threads);
     self->log = &self->logs[self->thread];
+    self->spinning.this_turn_waits = false;
     order_thread_runs(self);
 }
 
@@ -102,6 +105,7 @@ void watch_barrier_passed(void) {
     if (self->is_traced)
         trace_event(COUNTED_BARRIER_PASSED, 0, 0);
     history_settle_read(self);
+    self->spinning.changes++;
     order_barrier(self);
     for (unsigned warp = 0; warp < warps_of(self); warp++) /* warps of which some lanes have returned */
         self->barriers += self->at_barrier[warp] > 0;
@@ -119,6 +123,10 @@ void watch_lanes_met(unsigned warp, unsigned lanes) {
         requests_of_warp(self, warp);
     if (self->is_traced)
         trace_event(COUNTED_LANES_MET, warp, lanes);
+}
+
+void watch_warp_operations(unsigned more) {
+    recorder->warp_operations += more;
 }
 
 void watch_fence(bool in_block) {

@@ -21,12 +21,13 @@ template <class T> constexpr enum sim_type sim_type_of() {
 
 template <class T>
 SIM_INLINE T sim_atomically(enum sim_atomic operation, volatile T *address, T value, T compare,
-                            const char *file, int line) {
+                            const char *file, int line, bool in_block = false) {
     sim_site site = {file, line};
     uint64_t value_bits = 0, compare_bits = 0;
     __builtin_memcpy(&value_bits, &value, sizeof value);
     __builtin_memcpy(&compare_bits, &compare, sizeof compare);
-    value_bits = ::sim_atomic(&site, operation, sim_type_of<T>(), address, value_bits, compare_bits);
+    auto call = in_block ? ::sim_atomic_in_block : ::sim_atomic;
+    value_bits = call(&site, operation, sim_type_of<T>(), address, value_bits, compare_bits);
     __builtin_memcpy(&value, &value_bits, sizeof value);
     return value;
 }
@@ -36,7 +37,7 @@ SIM_INLINE T sim_atomically(enum sim_atomic operation, volatile T *address, T va
         return sim_atomically<T>(operation, address, argument, T(), sim_file, sim_line);                     \
     }                                                                                                        \
     template <class T> SIM_INLINE T name##_block(T *address, sim_given<T> value, SIM_CALLED_FROM) {          \
-        return sim_atomically<T>(operation, address, argument, T(), sim_file, sim_line);                     \
+        return sim_atomically<T>(operation, address, argument, T(), sim_file, sim_line, true);               \
     }                                                                                                        \
     template <class T> SIM_INLINE T name##_system(T *address, sim_given<T> value, SIM_CALLED_FROM) {         \
         return sim_atomically<T>(operation, address, argument, T(), sim_file, sim_line);                     \
@@ -52,14 +53,15 @@ SIM_DEFINE_ATOMIC(atomicExch, SIM_ATOMIC_EXCHANGE, value)
 SIM_DEFINE_ATOMIC(atomicInc, SIM_ATOMIC_INCREMENT, value)
 SIM_DEFINE_ATOMIC(atomicDec, SIM_ATOMIC_DECREMENT, value)
 
-#define SIM_DEFINE_COMPARE_AND_SWAP(name)                                                                    \
+#define SIM_DEFINE_COMPARE_AND_SWAP(name, in_block)                                                          \
     template <class T>                                                                                       \
     SIM_INLINE T name(T *address, sim_given<T> compare, sim_given<T> value, SIM_CALLED_FROM) {               \
-        return sim_atomically<T>(SIM_ATOMIC_COMPARE_AND_SWAP, address, value, compare, sim_file, sim_line);  \
+        return sim_atomically<T>(SIM_ATOMIC_COMPARE_AND_SWAP, address, value, compare, sim_file, sim_line,   \
+                                 in_block);                                                                  \
     }
-SIM_DEFINE_COMPARE_AND_SWAP(atomicCAS)
-SIM_DEFINE_COMPARE_AND_SWAP(atomicCAS_block)
-SIM_DEFINE_COMPARE_AND_SWAP(atomicCAS_system)
+SIM_DEFINE_COMPARE_AND_SWAP(atomicCAS, false)
+SIM_DEFINE_COMPARE_AND_SWAP(atomicCAS_block, true)
+SIM_DEFINE_COMPARE_AND_SWAP(atomicCAS_system, false)
 
 /* Vectors: each element on its own, as CUDA has it. */
 SIM_INLINE __half2 atomicAdd(__half2 *address, __half2 value, SIM_CALLED_FROM) {

@@ -241,33 +241,35 @@ template <class Group> SIM_INLINE unsigned group_size(const Group &group) {
 
 /* ---- reduce.h and scan.h: of the lanes of a warp ---- */
 
-template <class T = void> struct sim_plus {
+/* Those that redux.sync has an instruction for, of integers of 32 bits. */
+struct sim_redux {};
+template <class T = void> struct sim_plus : sim_redux {
     template <class U> U operator()(U a, U b) const {
         return a + b;
     }
 };
 template <class T> struct plus : sim_plus<T> {};
-template <class T> struct less {
+template <class T> struct less : sim_redux {
     T operator()(T a, T b) const {
         return b < a ? b : a;
     }
 };
-template <class T> struct greater {
+template <class T> struct greater : sim_redux {
     T operator()(T a, T b) const {
         return a < b ? b : a;
     }
 };
-template <class T> struct bit_and {
+template <class T> struct bit_and : sim_redux {
     T operator()(T a, T b) const {
         return a & b;
     }
 };
-template <class T> struct bit_or {
+template <class T> struct bit_or : sim_redux {
     T operator()(T a, T b) const {
         return a | b;
     }
 };
-template <class T> struct bit_xor {
+template <class T> struct bit_xor : sim_redux {
     T operator()(T a, T b) const {
         return a ^ b;
     }
@@ -275,16 +277,16 @@ template <class T> struct bit_xor {
 
 template <class Group, class T, class Operation>
 SIM_INLINE T reduce(const Group &group, T value, Operation operation, SIM_CALLED_FROM) {
-    return sim_reduced(SIM_CALLER, group.mask, value, operation);
+    const bool is_one =
+        std::is_integral<T>::value && sizeof(T) == 4 && std::is_base_of<sim_redux, Operation>::value;
+    return sim_reduced(SIM_CALLER, group.mask, value, operation, is_one ? 1 : sim_steps(group.mask));
 }
 template <class Group, class T, class Operation>
 SIM_INLINE T inclusive_scan(const Group &group, T value, Operation operation, SIM_CALLED_FROM) {
+    sim_values<T> values(SIM_CALLER, group.mask, value, sim_steps(group.mask));
     T result = value;
-    for (unsigned rank = group.num_threads(); rank-- > 0;) {
-        T other = group.shfl(value, rank, sim_file, sim_line);
-        if (rank < group.thread_rank())
-            result = operation(other, result);
-    }
+    for (unsigned rank = group.thread_rank(); rank-- > 0;)
+        result = operation(values[group.lane_of(rank)], result);
     return result;
 }
 template <class Group, class T> SIM_INLINE T inclusive_scan(const Group &group, T value, SIM_CALLED_FROM) {

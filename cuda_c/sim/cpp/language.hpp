@@ -66,6 +66,7 @@ struct dim3 {
 
 /* Every function of a header is part of the line that calls it. */
 #define SIM_INLINE static inline __attribute__((always_inline))
+#define SIM_INLINE_MEMBER __attribute__((always_inline))
 
 /* The place that an argument stands for when the caller leaves it out: the caller's. */
 #define SIM_CALLED_FROM const char *sim_file = __builtin_FILE(), int sim_line = __builtin_LINE()

@@ -24,6 +24,14 @@ SIM_INLINE int __all_sync(unsigned mask, int predicate, SIM_CALLED_FROM) {
 
 /* ---- Shuffles: any type, eight bytes at a time ---- */
 
+template <class T> SIM_INLINE T sim_from_words(const uint64_t *words) {
+    union {
+        char none;
+        T value;
+    } to = {};
+    __builtin_memcpy((void *)&to.value, words, sizeof(T));
+    return to.value;
+}
 template <class T>
 SIM_INLINE T sim_shuffled(const sim_site *site, unsigned mask, T value, enum sim_shuffle direction,
                           int operand, int width) {
@@ -51,19 +59,37 @@ SIM_INLINE T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 
     return sim_shuffled(SIM_CALLER, mask, value, SIM_SHUFFLE_XOR, lane_mask, width);
 }
 
-/* ---- Reductions and matches: each lane reads the others' values in turn ---- */
+/* ---- Reductions, scans and matches: each lane gets the values of all others at once ---- */
 
-template <class T, class Operation>
-SIM_INLINE T sim_reduced(const sim_site *site, unsigned mask, T value, Operation operation) {
-    T result{};
-    bool first = true;
-    for (int lane = 0; lane < warpSize; lane++) {
-        if (!(mask >> lane & 1))
-            continue;
-        T other = sim_shuffled(site, mask, value, SIM_SHUFFLE_INDEX, lane, warpSize);
-        result = first ? other : operation(result, other);
-        first = false;
+/* The steps of a tree over the lanes of a mask. */
+SIM_INLINE unsigned sim_steps(unsigned mask) {
+    int lanes = __builtin_popcount(mask);
+    return lanes > 1 ? 32u - (unsigned)__builtin_clz((unsigned)lanes - 1) : 1u;
+}
+template <class T> struct sim_values {
+    static constexpr int WORDS = (sizeof(T) + 7) / 8;
+    uint64_t of[WORDS][32];
+    SIM_INLINE_MEMBER sim_values(const sim_site *site, unsigned mask, const T &value, unsigned instructions) {
+        uint64_t words[WORDS] = {};
+        __builtin_memcpy(words, &value, sizeof value);
+        for (int i = 0; i < WORDS; i++)
+            sim_gather(site, mask, words[i], of[i], instructions);
     }
+    SIM_INLINE_MEMBER T operator[](int lane) const {
+        uint64_t words[WORDS];
+        for (int i = 0; i < WORDS; i++)
+            words[i] = of[i][lane];
+        return sim_from_words<T>(words);
+    }
+};
+template <class T, class Operation>
+SIM_INLINE T sim_reduced(const sim_site *site, unsigned mask, T value, Operation operation,
+                         unsigned instructions = 1) {
+    sim_values<T> values(site, mask, value, instructions);
+    int lane = __builtin_ctz(mask);
+    T result = values[lane];
+    for (unsigned rest = mask & (mask - 1); rest; rest &= rest - 1)
+        result = operation(result, values[__builtin_ctz(rest)]);
     return result;
 }
 template <class T> SIM_INLINE T __reduce_add_sync(unsigned mask, T value, SIM_CALLED_FROM) {
@@ -85,17 +111,16 @@ SIM_INLINE unsigned __reduce_xor_sync(unsigned mask, unsigned value, SIM_CALLED_
     return sim_reduced(SIM_CALLER, mask, value, [](unsigned a, unsigned b) { return a ^ b; });
 }
 template <class T> SIM_INLINE unsigned __match_any_sync(unsigned mask, T value, SIM_CALLED_FROM) {
+    sim_values<T> values(SIM_CALLER, mask, value, 1);
     unsigned same = 0;
-    for (int lane = 0; lane < warpSize; lane++)
-        if (mask >> lane & 1 &&
-            sim_shuffled(SIM_CALLER, mask, value, SIM_SHUFFLE_INDEX, lane, warpSize) == value)
-            same |= 1u << lane;
+    for (unsigned rest = mask; rest; rest &= rest - 1)
+        if (values[__builtin_ctz(rest)] == value)
+            same |= rest & -rest;
     return same;
 }
 template <class T>
 SIM_INLINE unsigned __match_all_sync(unsigned mask, T value, int *all_same, SIM_CALLED_FROM) {
-    unsigned same = __match_any_sync(mask, value, sim_file, sim_line);
-    *all_same = (int)(sim_ballot(SIM_CALLER, mask, same != mask) == 0);
+    *all_same = __match_any_sync(mask, value, sim_file, sim_line) == mask;
     return *all_same ? mask : 0;
 }
 

@@ -72,6 +72,7 @@ static void pass_if_complete(struct sim_cluster *cluster) {
         return;
     if (cluster->barrier_is_ordered)
         watch_cluster_met(cluster);
+    watch_cluster_knows_mbarriers(cluster);
     cluster->at_barrier_count = 0;
     for (unsigned rank = 0; rank < cluster->size; rank++)
         sim_wake(cluster->block[rank], &cluster->at_barrier[rank]);

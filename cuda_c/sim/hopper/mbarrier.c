@@ -61,7 +61,7 @@ void sim_mbarrier_init(const struct sim_site *site, uint32_t address, uint32_t a
     }
     *barrier = (struct sim_mbarrier){
         .word = (uint64_t *)place.pointer, .arrivals = arrivals, .pending = arrivals, .initialised = site};
-    watch_mbarrier_begins(place.owner, barrier);
+    watch_mbarrier_begins(place.owner, barrier, SIM_CALLER);
     restamp(barrier);
 }
 
@@ -85,6 +85,7 @@ static void check_bytes(const struct sim_site *site, const struct sim_mbarrier *
 void sim_mbarrier_arrive(const struct sim_site *site, uint32_t address, uint32_t bytes) {
     struct sim_place place = word_at(site, address);
     struct sim_mbarrier *barrier = sim_mbarrier_at(site, place);
+    watch_mbarrier_used(place.owner, barrier, SIM_CALLER, false);
     if (barrier->pending == 0)
         sim_report_call(
             SIM_MBARRIER_MISUSE, site,
@@ -114,6 +115,7 @@ void sim_mbarrier_wait(const struct sim_site *site, uint32_t address, uint32_t p
                         parity);
     struct sim_mbarrier *barrier = sim_mbarrier_at(site, place);
     struct sim_thread *self = sim_worker->current;
+    watch_mbarrier_used(place.owner, barrier, SIM_CALLER, true);
     bool at_once = barrier->completed % 2 != parity;
     self->mbarrier = barrier;
     self->waited_at = site;

@@ -6,7 +6,11 @@
 #ifdef SIM_COUNTED
 
 void watch_hopper_begins(struct sim_worker *worker); /* in its block, or with it */
-void watch_mbarrier_begins(struct sim_worker *owner, const struct sim_mbarrier *barrier);
+void watch_mbarrier_begins(struct sim_worker *owner, const struct sim_mbarrier *barrier, const void *pc);
+/* The running thread is about to arrive or to wait: its own block's mbarrier has to be initialised before, in
+ * the order of the memory model, and not only by the chance of the run. */
+void watch_mbarrier_used(struct sim_worker *owner, const struct sim_mbarrier *barrier, const void *pc,
+                         bool waits);
 /* The running thread arrives; the phase ends; a thread that waited for its end, or found it ended, goes on.
  */
 void watch_mbarrier_arrives(struct sim_worker *owner, const struct sim_mbarrier *barrier);
@@ -15,6 +19,7 @@ void watch_mbarrier_passed(const struct sim_mbarrier *barrier);
 void watch_threads_met(const struct sim_queue *threads); /* at a barrier of a part of the block */
 void watch_block_met(void);                              /* at __syncthreads() */
 void watch_cluster_met(const struct sim_cluster *cluster);
+void watch_cluster_knows_mbarriers(const struct sim_cluster *cluster); /* at a relaxed barrier, too */
 void watch_deadlock(void); /* is about to be reported, of the running block */
 void watch_proxy_fence(void);
 /* A copy that will write to a block is asked for; and once for all blocks. */
@@ -33,8 +38,13 @@ void watch_product(const struct sim_product *product, const struct sim_thread *w
 static inline void watch_hopper_begins(struct sim_worker *worker) {
     (void)worker;
 }
-static inline void watch_mbarrier_begins(struct sim_worker *owner, const struct sim_mbarrier *barrier) {
-    (void)owner, (void)barrier;
+static inline void watch_mbarrier_begins(struct sim_worker *owner, const struct sim_mbarrier *barrier,
+                                         const void *pc) {
+    (void)owner, (void)barrier, (void)pc;
+}
+static inline void watch_mbarrier_used(struct sim_worker *owner, const struct sim_mbarrier *barrier,
+                                       const void *pc, bool waits) {
+    (void)owner, (void)barrier, (void)pc, (void)waits;
 }
 static inline void watch_mbarrier_arrives(struct sim_worker *owner, const struct sim_mbarrier *barrier) {
     (void)owner, (void)barrier;
@@ -49,6 +59,9 @@ static inline void watch_threads_met(const struct sim_queue *threads) {
     (void)threads;
 }
 static inline void watch_cluster_met(const struct sim_cluster *cluster) {
+    (void)cluster;
+}
+static inline void watch_cluster_knows_mbarriers(const struct sim_cluster *cluster) {
     (void)cluster;
 }
 static inline void watch_deadlock(void) {}

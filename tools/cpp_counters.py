@@ -1,0 +1,141 @@
+"""Records ncu's counters of kernels in CUDA C++ and of hopper, for tests/test_agreement.py to hold the
+simulator against:
+
+    python tools/cpp_counters.py profiles/h200
+
+needs a GPU, nvcc and ncu, and writes cpp_counters.csv: a row for each launch of `launches()`, the kernels of
+tests/agreement/cpp_kernels.cu. `--hopper` records one launch of hopper beside it, by TMA and wgmma, in
+hopper_counters.csv; it needs the GPU library.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import functools
+import io
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import torch
+from hardware_counters import BY_INSTRUCTION, BYTES, COPIES, DRAM, GLOBAL, PROBES, SHARED, available
+
+from fgn.chains import Shape, problem, random_inputs
+from fgn.functional import run_chain
+from fgn.live.kernels import Kernel, Program
+from fgn.measure.software import recorded_environment
+from fgn.precision import PRECISIONS
+
+FILE = PROBES / "cpp_kernels.cu"
+TENSOR = r"gmma|tma|utma"
+HOPPER_SHAPE = Shape(256, 512, 512, 16)
+
+
+@functools.cache
+def program() -> Program:
+    return Program(FILE.read_text(), FILE.name, (), has_warned=True)
+
+
+def launches(device: str) -> dict[str, Callable[[], None]]:
+    """The calls by the kernels' names, with arguments on the device."""
+    generator = torch.Generator().manual_seed(0)
+
+    def floats(*size: int, dtype=torch.float32) -> torch.Tensor:
+        return torch.rand(*size, generator=generator).to(dtype).to(device)
+
+    def zeros(*size: int, dtype=torch.float32) -> torch.Tensor:
+        return torch.zeros(*size, dtype=dtype, device=device)
+
+    integers = torch.randint(0, 1000, (1000,), generator=generator).int().to(device)
+    half, bfloat16 = torch.float16, torch.bfloat16
+    arguments = {
+        "transpose_float": ((3, 3), (32, 8), zeros(9000), floats(9000), 90),
+        "transpose_float_conflicts": ((3, 3), (32, 8), zeros(9000), floats(9000), 90),
+        "transpose_half": ((3, 3), (32, 8), zeros(9000, dtype=half), floats(9000, dtype=half), 90),
+        "transpose_bfloat16": (
+            (3, 3),
+            (32, 8),
+            zeros(9000, dtype=bfloat16),
+            floats(9000, dtype=bfloat16),
+            90,
+        ),
+        "half2_axpy": (4, 128, zeros(1000, dtype=half), floats(1000, dtype=half), 2.0, 1000),
+        "bfloat16_row_sums": (4, 128, zeros(16), floats(16, 200, dtype=bfloat16), 200),
+        "vectors_of_four": (2, 128, zeros(1000), floats(1000), 1000),
+        "points": (4, 128, zeros(1500), floats(1500), 500),
+        "shared_histogram": (3, 128, zeros(64, dtype=torch.int32), integers, 1000),
+        "scattered_bytes": (8, 128, zeros(1000, dtype=torch.uint8), integers, 1000),
+        "two_stages_by_cp_async": (1, 128, zeros(128), floats(5 * 512), 5),
+        "wmma_products": (1, 32, zeros(256), floats(16, 64, dtype=half), floats(16, 64, dtype=half), 64),
+        "ldmatrix_and_mma": (1, 32, zeros(128), floats(256, dtype=half)),
+        "ring_by_tma": (1, 160, zeros(128), floats(7 * 256), 7),
+    }
+    return {
+        name: functools.partial(Kernel(program(), name)[grid, block], *given)
+        for name, (grid, block, *given) in arguments.items()
+    }
+
+
+def hopper(device: str) -> Callable[[], torch.Tensor]:
+    """One call of hopper in bf16."""
+    chain, shape = problem("gemm_groupnorm_hardtanh", HOPPER_SHAPE)
+    x, parameters = random_inputs(chain, shape, device)
+    dtype = PRECISIONS["bf16"].dtype
+    parameters["weight"] = parameters["weight"].to(dtype)
+    return functools.partial(run_chain, chain, x.to(dtype), parameters, "hopper", precision="bf16")
+
+
+def target(what: str):
+    """What ncu runs; only what comes between the profiler's start and stop is measured."""
+    calls = [hopper("cuda")] if what == "hopper" else list(launches("cuda").values())
+    for call in calls:
+        call()
+    torch.cuda.synchronize()
+    torch.cuda.profiler.start()
+    for call in calls:
+        call()
+        torch.cuda.synchronize()
+    torch.cuda.profiler.stop()
+
+
+def record(what: str, path: Path, metrics: list[str], timeout: float):
+    command = ["ncu", "--profile-from-start", "off", "--clock-control", "none", "--csv", "--page", "raw"]
+    command += ["--print-units", "base", "--print-kernel-base", "function", "--metrics", ",".join(metrics)]
+    command += [sys.executable, __file__, "--target", what]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    lines = [line for line in result.stdout.splitlines() if line.startswith('"')]
+    if result.returncode or len(lines) < 3:
+        sys.exit(f"ncu: {what}\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}")
+    frame = pd.DataFrame(list(csv.DictReader(io.StringIO("\n".join([lines[0], *lines[2:]])))))
+    for name in set(metrics) & set(frame):
+        frame[name] = pd.to_numeric(frame[name].str.replace(",", "")).astype("int64")
+    environment = recorded_environment(torch.device("cuda"))
+    kept = ["Kernel Name", "Grid Size", "Block Size", *(name for name in metrics if name in frame)]
+    frame = frame[kept].rename(columns={"Kernel Name": "kernel", "Grid Size": "grid", "Block Size": "block"})
+    frame.assign(date=environment["date"], commit=environment["commit"]).to_csv(path, index=False)
+    print(frame.T.to_string(), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("profiles/gpu"))
+    parser.add_argument("--timeout", type=float, default=120, help="seconds for each call of ncu")
+    parser.add_argument("--hopper", action="store_true", help="record hopper as well")
+    parser.add_argument("--target", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.target:
+        target(arguments.target)
+        return
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    metrics = available(GLOBAL + SHARED + BYTES + BY_INSTRUCTION, f"{COPIES}|{TENSOR}")
+    cpp = [name for name in metrics if not name.startswith("dram")]
+    record("cpp", arguments.folder / "cpp_counters.csv", cpp, arguments.timeout)
+    if arguments.hopper:
+        record("hopper", arguments.folder / "hopper_counters.csv", [*cpp, *DRAM], arguments.timeout)
+
+
+if __name__ == "__main__":
+    main()
