@@ -39,8 +39,8 @@ from fgn.ladder import default_device
 from fgn.live import compiling
 from fgn.live.arguments import Arguments, cpp_name
 from fgn.live.compiling import Entry, Instance, Loaded
-from fgn.live.signature import Signature, Variable, signatures, structs, variables
 from fgn.live.messages import LAUNCH_CODE
+from fgn.live.signature import Signature, Variable, signatures, structs, variables
 from fgn.live.source import Included, included
 from fgn.live.symbols import Symbols, flush_printed
 from fgn.live.text import blanked
