@@ -597,6 +597,11 @@ def _with_gradients(chain: Chain, x: Tensor, parameters, version, precision, ord
     raise NotImplementedError
 
 
+def _norm_in_transforms(x: Tensor, num_groups: int, weight, bias, eps: float, version) -> Tensor:
+    """`group_norm()` under a transform of torch.func. `fgn.training` puts its own in this one's place."""
+    raise NotImplementedError
+
+
 def _has_gradient(*tensors: Tensor | None) -> bool:
     return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
 
@@ -755,4 +760,5 @@ def group_norm(
     result = x.dtype if autocast.dtype_for(x) is None else autocast.norm_dtype(x, given)
     if result.itemsize > x.dtype.itemsize:
         x, weight, bias = (None if value is None else value.to(result) for value in (x, weight, bias))
-    return _group_norm(x, num_groups, weight, bias, eps, version).to(result)
+    call = _norm_in_transforms if transforms.is_transformed() else _group_norm
+    return call(x, num_groups, weight, bias, eps, version).to(result)

@@ -528,6 +528,94 @@ functional._group_norm.register_autograd(_gradients_of_norm, setup_context=_keep
 
 
 # ------------------------------------------------------------------------------------------------------------
+# Under torch.func: grad, vjp, vmap of them. torch.library's formulas cannot be transformed, and these can.
+
+
+class _TransformedBackward(torch.autograd.Function):
+    """An operator of gradients, which refuses to be differentiated."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(call, *tensors):
+        return tuple(call(*tensors))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise RuntimeError("fgn has no second derivatives: its gradients cannot be differentiated")
+
+
+class _Transformed(torch.autograd.Function):
+    """One of fgn's operators. forward: a function of the tensors that returns y and what it keeps. backward:
+    a function of dy, which of the gradients are wanted, the tensors and what was kept; it returns the wanted
+    ones."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(forward, backward, *tensors):
+        return forward(*tensors)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _, ctx.of_inputs, *tensors = inputs
+        ctx.count, kept = len(tensors), output[1:]
+        ctx.mark_non_differentiable(*kept)
+        ctx.save_for_backward(*tensors, *kept)
+
+    @staticmethod
+    def backward(ctx, dy, *_):
+        saved = ctx.saved_tensors
+        needed = ctx.needs_input_grad[2:]
+
+        def call(dy, *saved):
+            return ctx.of_inputs(dy, needed, saved[: ctx.count], saved[ctx.count :])
+
+        found = iter(_TransformedBackward.apply(call, dy, *saved))
+        return None, None, *(next(found) if need else None for need in needed)
+
+
+def _transformed_chain(chain: Chain, version: str | None, precision: str | None, *tensors) -> Tensor:
+    """A chain of tensors in the order of `_names()`, or the product alone, under torch.func."""
+    described, names = _flat(chain), _names(chain)
+    precision = resolve(precision, tensors[0].dtype)
+
+    def forward(*tensors):
+        if chain.groups == 0:
+            return (functional._linear(*tensors[:3], version, precision),)
+        return _chain_keeping(*tensors[:5], list(tensors[5:]), *described, version, precision)
+
+    def backward(dy, needed, tensors, kept):
+        wanted = " ".join(name for name, need in zip(names, needed, strict=True) if need)
+        kept = kept or (None, None)
+        return _chain_backward(dy, *tensors[:5], list(tensors[5:]), *kept, *described, precision, wanted)
+
+    return _Transformed.apply(forward, backward, *tensors)[0]
+
+
+def _transformed_norm(x, num_groups: int, weight, bias, eps: float, version: str | None) -> Tensor:
+    """`fgn.group_norm()` under a transform of torch.func."""
+    names = ("product", "norm_weight", "norm_bias")
+
+    def forward(x, weight, bias):
+        return (functional._group_norm(x, num_groups, weight, bias, eps, version),)
+
+    def backward(dy, needed, tensors, kept):
+        x, weight, bias = tensors
+        wanted = " ".join(name for name, need in zip(names, needed, strict=True) if need)
+        return _group_norm_backward(dy, x, num_groups, weight, bias, eps, wanted)
+
+    return _Transformed.apply(forward, backward, x, weight, bias)[0]
+
+
+transforms.register_training(_chain_keeping, _chain_backward, _group_norm_backward)
+
+
+# ------------------------------------------------------------------------------------------------------------
 # The calls
 
 
@@ -544,9 +632,12 @@ def chain_with_gradients(
     tensors = [x, *(parameters.get(name) for name in _names(chain)[1:])]
     if ordinary:
         return _ChainFunction.apply(chain, version, precision, *tensors)
+    if transforms.is_transformed():
+        return _transformed_chain(chain, version, precision, *tensors)
     if chain.groups == 0:
         return functional._linear(*tensors[:3], version, precision)
     return _chain_keeping(*tensors[:5], tensors[5:], *_flat(chain), version, precision)[0]
 
 
 functional._with_gradients = chain_with_gradients
+functional._norm_in_transforms = _transformed_norm

@@ -35,6 +35,12 @@ def operator_of_a_chain(name: str):
     return register
 
 
+def is_transformed() -> bool:
+    """Whether the call is inside a transform of torch.func, grad, vjp or vmap, that torch.compile does not
+    trace."""
+    return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
+
+
 def refuse_forward_mode(*tensors):
     """RuntimeError where a tensor carries a forward-mode derivative: the operators would take it for 0."""
     if forward_ad._current_level < 0:
@@ -116,6 +122,26 @@ def register(chain_operator, linear_operator, norm_operator):
         return 2 * x_shape[0] * x_shape[1] * weight_shape[0]
 
 
+def register_training(keeping_operator, backward_operator, norm_backward_operator):
+    """Registers vmap of the operators of training."""
+
+    @torch.library.register_vmap("fgn::chain_keeping")
+    def _(info, dims, x, *others):
+        shared = [*dims[1:5], *(dims[5] or ())]
+        if dims[0] is None or any(dim is not None for dim in shared):
+            return _one_by_one(keeping_operator, info, dims, x, *others)
+        results = keeping_operator(_rows(x, dims[0]), *others)
+        return tuple(result.unflatten(0, (info.batch_size, -1)) for result in results), (0, 0, 0)
+
+    @torch.library.register_vmap("fgn::chain_backward")
+    def _(info, dims, *arguments):
+        return _one_by_one(backward_operator, info, dims, *arguments)
+
+    @torch.library.register_vmap("fgn::group_norm_backward")
+    def _(info, dims, *arguments):
+        return _one_by_one(norm_backward_operator, info, dims, *arguments)
+
+
 def _one_by_one(run, info, dims, *arguments):
     """One call for each index of the further dimension, where parameters have it."""
 
@@ -127,4 +153,7 @@ def _one_by_one(run, info, dims, *arguments):
     results = []
     for index in range(info.batch_size):
         results.append(run(*(at(part, dim, index) for part, dim in zip(arguments, dims, strict=True))))
-    return torch.stack(results), 0
+    if isinstance(results[0], Tensor):
+        return torch.stack(results), 0
+    stacked = [torch.stack(one) for one in zip(*results, strict=True)]
+    return type(results[0])(stacked), type(results[0])([0] * len(stacked))

@@ -3,13 +3,16 @@
 import copy
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 import torch
 from accuracy import with_groups
 from torch import nn
 from torch.autograd import forward_ad
+from torch.func import functional_call, grad, vjp, vmap
 from torch.library import opcheck
+from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -112,6 +115,75 @@ def test_forward_mode_is_refused(device):
         fgn.group_norm(forward_ad.make_dual(x, x), 4)
 
 
+def loss_of(model, parameters, x):
+    return functional_call(model, parameters, (x,)).pow(3).sum()  # that of squares is what the norm fixes
+
+
+def of_samples(model, x, parameters):
+    """The gradients of each sample."""
+    return vmap(grad(partial(loss_of, model)), in_dims=(None, 0))(parameters, x)
+
+
+def of_parameters(model, x, parameters):
+    """The gradients of several models of one form."""
+    several = {name: torch.stack([value, 2 * value]) for name, value in parameters.items()}
+    return vmap(grad(partial(loss_of, model)), in_dims=(0, None))(several, x[0])
+
+
+def of_x(model, x, parameters):
+    def back(x):
+        _, pull = vjp(lambda x: functional_call(model, parameters, (x,)), x)
+        return pull(x[:, :8])[0]
+
+    return vmap(back)(x)
+
+
+def of_vmap(model, x, parameters):
+    """The gradients of what is itself not transformed."""
+    leaves = {name: value.clone().requires_grad_() for name, value in parameters.items()}
+    y = vmap(lambda x: functional_call(model, leaves, (x,)))(x)
+    return torch.autograd.grad(y.pow(3).sum(), list(leaves.values()))
+
+
+@pytest.mark.filterwarnings("error:There is a performance drop")
+@pytest.mark.parametrize("ask", [of_samples, of_parameters, of_x, of_vmap], ids=lambda ask: ask.__name__)
+def test_gradients_under_transforms(ask, device):
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        *(nn.Linear(16, 24), nn.PReLU(24), nn.GroupNorm(4, 24), nn.Mish()),
+        *(nn.Linear(24, 8), nn.GroupNorm(2, 8)),
+    ).to(device)
+    parameters = {name: value.detach() for name, value in model.named_parameters()}
+    x = torch.randn(3, 2, 16, device=device)
+    with torch.enable_grad():
+        results = [tree_leaves(ask(one, x, parameters)) for one in (fgn.fuse(model), model)]
+    for mine, expected in zip(*results, strict=True):
+        torch.testing.assert_close(mine, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["linear", "group_norm"])
+def test_gradients_of_the_parts_under_transforms(name, device):
+    x, vector = torch.randn(3, 2, 16, device=device), torch.rand(16, device=device)
+    weight = torch.randn(16, 16, device=device)
+    results = []
+    for linear, norm in ((fgn.linear, fgn.group_norm), (nn.functional.linear, torch.group_norm)):
+
+        def loss(x, weight, vector, linear=linear, norm=norm):
+            y = linear(x, weight, vector) if name == "linear" else norm(x, 4, vector, None)
+            return y.pow(3).sum()
+
+        wanted = (0, 1, 2) if name == "linear" else (0, 2)
+        results.append(vmap(grad(loss, argnums=wanted), in_dims=(0, None, None))(x, weight, vector))
+    for mine, expected in zip(*results, strict=True):
+        torch.testing.assert_close(mine, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_second_derivatives_are_refused_under_transforms():
+    fused, x = model("cpu"), torch.randn(2, 16)
+    with pytest.raises(RuntimeError, match="fgn has no second derivatives"):
+        grad(lambda x: grad(lambda x: fused(x).square().sum())(x).square().sum())(x)
+
+
 def test_operations_are_counted(device):
     x, parameters = inputs(PLAIN, device)
     with FlopCounterMode(display=False) as counter:
@@ -208,7 +280,7 @@ def test_inductor_trains(dynamic):
     ],
     ids=["compile", "vmap"],
 )
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.filterwarnings("error:There is a performance drop")
 def test_a_chain_without_operators_has_gradients_under_transforms(call):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 8), nn.GroupNorm(2, 8))
