@@ -174,8 +174,9 @@ struct sim_worker {
     uint64_t launch;             /* the number of the launch that it was set up for */
     unsigned rank;               /* of its block in the cluster */
     struct sim_cluster *cluster; /* NULL until somebody asks for it */
-    struct sim_hopper *hopper;   /* likewise */
-    void *recorder;              /* the counted build's */
+    unsigned char *statics;    /* its block's static shared memory, while another block of the cluster runs */
+    struct sim_hopper *hopper; /* likewise */
+    void *recorder;            /* the counted build's */
 };
 
 extern struct sim_launch sim_launch_now;

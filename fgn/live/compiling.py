@@ -101,6 +101,10 @@ def _simulator_text(text: str, instances, variables, structs) -> str:
             f"    sim_enter({instance.expression}, arguments);",
             "    sim_come_to_end();",
             "}",
+            f"SIM_EXPORT unsigned cluster_{index}(int axis) {{",
+            f"    const dim3 size{{{instance.signature.cluster}}};",
+            "    return axis == 0 ? size.x : axis == 1 ? size.y : size.z;",
+            "}",
         ]
     return "\n".join(
         [text, f'#line 1 "{LAUNCH_CODE}"', *lines, *_describing(instances, variables, structs), ""]
@@ -244,10 +248,13 @@ def _precompiled(compiler: str, flags: tuple[str, ...]) -> Path:
 
 @dataclass(frozen=True)
 class Entry:
-    """One kernel in a compiled library. function: enter_<n> for the simulator, launch_<n> for a GPU."""
+    """One kernel in a compiled library. function: enter_<n> for the simulator, launch_<n> for a GPU. cluster:
+    the blocks of a cluster along x, y and z.
+    """
 
     function: object
     types: tuple[Type, ...]
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -440,6 +447,7 @@ def load(path: Path, device: torch.device, instances: Sequence[Instance], struct
         interface.cdef(f"const sim_named *parameters_{index}(void);")
         if device.type == "cpu":
             interface.cdef(f"void enter_{index}(const void *arguments);")
+            interface.cdef(f"unsigned cluster_{index}(int axis);")
         else:
             sizes = "dim3 grid, dim3 block, unsigned long long shared_bytes"
             interface.cdef(f"int launch_{index}({sizes}, void **arguments, void *stream);")
@@ -456,9 +464,10 @@ def load(path: Path, device: torch.device, instances: Sequence[Instance], struct
         )
         if device.type == "cpu":
             function = interface.addressof(library, f"enter_{index}")
+            cluster = tuple(getattr(library, f"cluster_{index}")(axis) for axis in range(3))
+            entries[instance.expression] = Entry(function, types, cluster)
         else:
-            function = getattr(library, f"launch_{index}")
-        entries[instance.expression] = Entry(function, types)
+            entries[instance.expression] = Entry(getattr(library, f"launch_{index}"), types)
     variables = {
         interface.string(entry.name).decode(): (
             reader.type(entry.type),

@@ -39,7 +39,6 @@ from fgn.ladder import default_device
 from fgn.live import compiling
 from fgn.live.arguments import Arguments, cpp_name
 from fgn.live.compiling import Entry, Instance, Loaded
-from fgn.live.messages import LAUNCH_CODE
 from fgn.live.signature import Signature, Variable, signatures, structs, variables
 from fgn.live.source import Included, included
 from fgn.live.symbols import Symbols, flush_printed
@@ -136,10 +135,8 @@ class Program:
         """Whether the compiler misses a variable that the preprocessor has taken out, by an #if; then the
         program has it no more.
         """
-        missing = re.search(
-            rf"^{LAUNCH_CODE}:.*?['‘]([\w:]+)['’] (?:was not declared|is not a member)", said, re.M
-        )
-        left = [v for v in self.variables if missing is None or v.name != missing[1].split("::")[-1]]
+        missing = re.search(r"^error: (\w+) is not there for the compiler", said, re.M)
+        left = [v for v in self.variables if missing is None or v.name != missing[1]]
         is_one = len(left) < len(self.variables)
         self.__dict__["variables"] = left
         return is_one
@@ -361,6 +358,11 @@ class Kernel:
                 instance = self._instance(arguments, template)
                 loaded = self._program.load(device, instance)
                 entry = loaded.entries[instance.expression]
+                if entry.cluster[1:] != (1, 1):
+                    raise ValueError(
+                        f"expected a cluster along x, which all are that the simulator has, got "
+                        f"__cluster_dims__{entry.cluster}"
+                    )
                 names = [parameter.name for parameter in signature.parameters]
                 values = given.packed(names, entry.types, arguments)
             except (TypeError, ValueError, RuntimeError) as error:
@@ -398,8 +400,16 @@ class Kernel:
         allow(**tensors)
         try:
             with interruptible(library), self._program.symbols.during(loaded):
-                error = library.sim_launch(
-                    self._c_name, self._c_file, entry.function, pointers, size, grid, block, shared_bytes
+                error = library.sim_launch_clusters(
+                    self._c_name,
+                    self._c_file,
+                    entry.function,
+                    pointers,
+                    size,
+                    grid,
+                    block,
+                    shared_bytes,
+                    entry.cluster[0],
                 )
             if error != 0:
                 raise fault(library)

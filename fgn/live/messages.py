@@ -24,7 +24,22 @@ _HINTS = (
      "inline PTX of Hopper's or Blackwell's own: call the functions of cuda_c/ptx/ instead, as in\n"
      '      #include "ptx/mbarrier.h"'),
     (r"\basm\b", "inline PTX, which the simulator does not run: write CUDA C++, or an intrinsic"),
-    (r"\bcute\s*::|\bcutlass\b", "CUTLASS: its headers are not here, and they are inline PTX in the end"),
+    (r"\b(?:cute|cutlass)\b|\b(?:CUTLASS|CUTE)_\w+|\b(?:MMA|Copy)_Atom\b",
+     "CUTLASS: its headers are not here, and they are inline PTX in the end"),
+    (r"\b(?:torch|at|c10)\s*::|['‘](?:torch|at|c10)['’]|\bAT_\w+|\bTORCH_\w+",
+     "PyTorch's C++ interface is the host's: give the kernel pointers and sizes, and tensors from Python"),
+    (r"\bcudaGraph\w*", "CUDA graphs are the host's: launch the kernels from Python, one after the other"),
+    (r"\b(?:cudnn|cublas|cusparse|cusolver|cufft)[A-Z]\w*", "a library of the host's: call torch instead"),
+    (r"\btex2Dgather\b|\btexCubemap\w*|\bsurfCubemap\w*",
+     "texture gathers and cubemaps are not simulated: read the texels by tex2D"),
+    (r"\bcurandState(?:Scrambled)?Sobol\w*|\bcurandStateMRG\w*|\bcurandStateMtgp\w*",
+     "curand's Sobol, MRG and Mersenne generators are not simulated: use the Philox one"),
+    (r"\b__(?:any|all|ballot|shfl(?:_up|_down|_xor)?)\s*\(",
+     "votes and shuffles without _sync went with Volta: write __any_sync(0xffffffff, ...) and so on"),
+    (r"\bthread_block_tile_memory\b|\bblock_tile_memory\b",
+     "tiles of more than a warp are not simulated: use tiles of at most 32 threads"),
+    (r"\bpipeline_role\b",
+     "cuda::pipeline with roles is not simulated: every thread is producer and consumer"),
     (r"\bthrust\s*::", "Thrust is the host's: call torch instead"),
     (r"\bcub\s*::\s*Device", "a device-wide primitive of CUB is the host's: call torch instead"),
     (r"\bnvcuda\s*::\s*experimental", "wmma::experimental: use int8, half, bfloat16, tf32 or double"),
@@ -52,17 +67,40 @@ def _excerpt(read: Included, file: str, line: int, column: int) -> str:
     return "\n".join(shown)
 
 
-def _hint(line: str, message: str, host_functions: dict[str, int]) -> str:
-    for pattern, hint in _HINTS:
-        if re.search(pattern, line):
-            return f"      {hint}"
-    undeclared = re.search(
-        r"['‘](\w+)['’](?: was not declared| has not been declared| does not name)", message
-    )
-    if undeclared and undeclared[1] in host_functions:
-        name = undeclared[1]
+_UNDECLARED = (
+    r"['‘](?:\w+::)*(\w+)['’](?: was not declared| has not been declared| does not name| is not a member|"
+    r" in namespace .* does not name| is not a namespace)",
+    r"variable or field ['‘](\w+)['’] declared void",
+    r"invalid use of incomplete type ['‘](?:class|struct) (?:\w+::)*(\w+)",
+    r"there are no arguments to ['‘](\w+)['’]",
+)
+
+
+def _hint(line: str, message: str, read: Included) -> str:
+    for text in (line, message):
+        for pattern, hint in _HINTS:
+            if re.search(pattern, text):
+                return f"      {hint}"
+    found = [match for pattern in _UNDECLARED if (match := re.search(pattern, message))]
+    if not found:
+        return ""
+    name, host_functions = found[0][1], dict(read.left_out.functions)
+    if name in host_functions:
         return f"      {name}() (line {host_functions[name]}) is host code here: write __device__ before it"
-    return ""
+    if "declared void" in message:
+        return f"      a type among the parameters of {name}() is not declared before it; {_where_from(read)}"
+    return f"      nothing that the compiler was given declares {name}; {_where_from(read)}"
+
+
+def _where_from(read: Included) -> str:
+    """What to do about a name that nothing declares."""
+    missing = list(dict.fromkeys(name for name, _ in read.left_out.headers))
+    if missing:
+        shown = ", ".join(missing[:3]) + (" ..." if len(missing) > 3 else "")
+        return (
+            f"these headers were not found: {shown} (fgn.kernel(..., include=[folder]) says where they are)"
+        )
+    return "declare it before its first use, or include what does"
 
 
 def constructs(source: str) -> list[tuple[str, int]]:
@@ -89,7 +127,6 @@ def explained(said: str, read: Included) -> str:
         return f"{main}:{opened}: the brace that opens here is never closed"
     if _NVCC_ERROR.search(said) or not re.search(r"error:", said):
         return said
-    hosts = dict(read.left_out.functions)
     pieces, seen, required_from = [], set(), None
     for text in said.splitlines():
         place = re.match(r"^([^\s:][^:\n]*):(\d+):(?:(\d+):)?\s+required from", text)
@@ -107,11 +144,30 @@ def explained(said: str, read: Included) -> str:
             continue
         seen.add((file, line))
         excerpt = _excerpt(read, file, line, column)
-        hint = _hint(excerpt, error["message"], hosts)
+        hint = _hint(excerpt, error["message"], read)
+        if file == LAUNCH_CODE:
+            pieces.append(_of_launch(message))
+            continue
         pieces.append("\n".join(filter(None, (f"{file}:{line}:{column}: error: {message}", excerpt, hint))))
         if len(pieces) == MOST_ERRORS:
             break
     return "\n".join(pieces) if pieces else "\n".join(said.splitlines()[:20])
+
+
+def _of_launch(message: str) -> str:
+    """What the compiler says of the code that launches a kernel, in words about the kernel."""
+    name = re.search(r"['‘](\w+)['’] (?:was not declared|has not been declared|is not a member)", message)
+    if "sim_enter" in message:
+        return (
+            "error: the arguments of the kernel's template do not fit its parameters: give others, as in "
+            "kernel[grid, block](..., template=(32, 'float'))"
+        )
+    if name:
+        return (
+            f"error: {name[1]} is not there for the compiler: an #if leaves it out, or it is a name of the "
+            "host's among a template's arguments; give these by template=(...)"
+        )
+    return f"error: {message}, in the arguments of the kernel's template or in its parameters"
 
 
 def _plain(message: str) -> str:

@@ -6,7 +6,7 @@ Only what the text says is read here. What the types are the compiler knows (cud
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fgn.live.source import Item, items
 from fgn.live.text import blanked, closing, line_of, without_directives
@@ -34,6 +34,7 @@ class Signature:
     template: tuple[str, ...]
     line: int
     instances: tuple[str, ...] = ()
+    cluster: str = ""  # what __cluster_dims__ says of its blocks; "" when it says nothing
 
     @property
     def qualified(self) -> str:
@@ -87,6 +88,12 @@ def _attributes_removed(head: str) -> str:
     return head
 
 
+def _argument_of(word: str, head: str) -> str:
+    """What stands in the brackets after a word; "" when the head does not have it."""
+    match = re.search(rf"\b{word}\s*\(", head)
+    return " ".join(head[match.end() : closing(head, match.end() - 1)].split()) if match else ""
+
+
 def _template_parameters(head: str) -> tuple[str, ...] | None:
     """The declared parameters of all `template <...>` of a head; None when it is no template."""
     match = re.match(r"\s*template\s*<", head)
@@ -135,14 +142,19 @@ def signatures(source: str) -> dict[str, Signature]:
         parameters = tuple(_parameter(piece, index + 1) for index, piece in enumerate(pieces))
         if template is not None and re.match(r"\s*template\s*<\s*>", head):
             continue  # a specialisation of a template that is already there
-        found[name[1]] = Signature(name[1], scope, parameters, template or (), line_of(source, item.begin))
+        found[name[1]] = Signature(
+            name[1],
+            scope,
+            parameters,
+            template or (),
+            line_of(source, item.begin),
+            cluster=_argument_of("__cluster_dims__", item.head),
+        )
     for launched in re.finditer(r"\b(\w+)\s*<(?!<)([^;{}]*?)>\s*<<<", text):
-        instances.setdefault(launched[1], []).append(" ".join(launched[2].split()))
+        instances.setdefault(launched[1], []).append(" ".join(launched[2].replace("\\", " ").split()))
     return {
         name: (
-            Signature(
-                s.kernel, s.scope, s.parameters, s.template, s.line, tuple(dict.fromkeys(instances[name]))
-            )
+            replace(s, instances=tuple(dict.fromkeys(instances[name])))
             if s.template and name in instances
             else s
         )

@@ -116,6 +116,8 @@ static __attribute__((noinline)) void check(struct recorder *self, const struct 
                             .time = self->order.now};
     if (address & (bytes - 1))
         fault_misaligned(self, &access);
+    if (known->place->owner)
+        clusters_reach(self, &access);
     if (known->place->history)
         history_check(self, &access);
 }
@@ -124,7 +126,7 @@ static inline __attribute__((always_inline)) bool
 is_quickly_checked(struct recorder *self, const struct known_site *known, uintptr_t address, unsigned bytes,
                    counted_operation operation, uint32_t flags) {
     if (operation != COUNTED_LOAD || flags || bytes < WORD_BYTES || (address & (bytes - 1)) ||
-        !known->history)
+        !known->history || known->place->owner)
         return false;
     size_t first = (address - known->begin) / WORD_BYTES, end = first + bytes / WORD_BYTES;
     const struct shared_word *words = known->place->words;
@@ -162,7 +164,8 @@ static inline __attribute__((always_inline)) void on_access(uintptr_t pc, unsign
         return;
     if (operation == COUNTED_STORE)
         self->spinning.changes++;
-    if (__builtin_expect(self->worker->hopper != NULL, 0) && known->place->space == COUNTED_SHARED)
+    if (__builtin_expect(self->worker->hopper != NULL, 0) && known->place->space == COUNTED_SHARED &&
+        !known->place->owner)
         stages_access(self->worker, pc, address, operation);
     if (!is_quickly_checked(self, known, address, bytes, operation, flags))
         check(self, known, pc, address, bytes, operation, flags);

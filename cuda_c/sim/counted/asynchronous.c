@@ -95,8 +95,11 @@ void watch_cluster_knows_mbarriers(const struct sim_cluster *cluster) {
 
 void watch_cluster_met(const struct sim_cluster *cluster) {
     unsigned warps[SIM_MOST_CLUSTER * CLOCK_WARPS], count = 0;
+    struct recorder *recorders[SIM_MOST_CLUSTER];
+    for (unsigned rank = 0; rank < cluster->size; rank++)
+        recorders[rank] = cluster->block[rank]->recorder;
+    order_cluster(recorders, cluster->size);
     for (unsigned rank = 0; rank < cluster->size; rank++) {
-        order_all(cluster->block[rank]->recorder);
         count = add_warps_of_block(cluster->block[rank], warps, count);
     }
     if (clocks_here())

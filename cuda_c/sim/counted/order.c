@@ -176,6 +176,25 @@ void order_all(struct recorder *self) {
     self->order.now = self->order.barrier_time = ++self->order.time;
 }
 
+void order_cluster(struct recorder *const *blocks, unsigned count) {
+    const struct clock *all = NULL;
+    for (unsigned i = 0; i < count; i++) {
+        struct recorder *self = blocks[i];
+        struct order *order = &self->order;
+        order_barrier(self);
+        order->now = order->barrier_time;
+        all = join(order, all, order->has_clocks ? order->threads[0].known : NULL);
+        all = join(order, all,
+                   clock_of_block(&order->memory, levels, self->block_number, order->barrier_time, NULL, 0));
+    }
+    for (unsigned i = 0; i < count; i++) {
+        struct order *order = &blocks[i]->order;
+        order->has_clocks = true;
+        for (unsigned thread = 0; thread < blocks[i]->worker->block.size; thread++)
+            order->threads[thread].known = all;
+    }
+}
+
 void order_meeting(struct recorder *self, unsigned warp, unsigned lanes) {
     struct order *order = &self->order;
     struct warp_knowledge *knowledge = &order->knowledge[warp];

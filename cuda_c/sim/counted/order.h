@@ -80,6 +80,8 @@ void order_thread_runs(struct recorder *recorder);
 void order_barrier(struct recorder *recorder);
 /* What was done before comes before what is done after; some threads may still be behind. */
 void order_all(struct recorder *recorder);
+/* The barrier of a cluster: what all threads of these blocks did comes before what all of them do. */
+void order_cluster(struct recorder *const *blocks, unsigned count);
 void order_meeting(struct recorder *recorder, unsigned warp, unsigned lanes);
 void order_fence(struct recorder *recorder, bool in_block);
 /* A strong access of the running thread; `in_block` is its scope. */

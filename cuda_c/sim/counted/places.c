@@ -180,9 +180,13 @@ struct place *place_of(struct recorder *self, uintptr_t address, unsigned bytes)
     for (unsigned i = 0; i < self->place_count; i++)
         if (holds(&self->places[i], address, bytes))
             return &self->places[i];
-    if (learn_variable(self, address) && holds(&self->places[self->place_count - 1], address, bytes))
-        return &self->places[self->place_count - 1];
-    return NULL;
+    struct place of_other_block;
+    if (clusters_find_place(self, address, bytes, &of_other_block))
+        add_place(self, &of_other_block);
+    else if (!learn_variable(self, address))
+        return NULL;
+    struct place *last = &self->places[self->place_count - 1];
+    return holds(last, address, bytes) ? last : NULL;
 }
 
 static uintptr_t distance(const struct place *place, uintptr_t address) {

@@ -5,6 +5,8 @@
  *   recorder     an OS thread's: the log of each CUDA thread          access.c
  *   request      one execution of an instruction by a warp            requests.c, metrics.c
  *   session      what a caller allows and asks for, and gets          session.c
+ *   cluster      blocks that reach each other's shared memory         clusters.c
+ *   spinning     deadlocks of threads that wait in loops              spinning.c
  *   order        which accesses happen before which                   order.c, clock.c
  *   history      who accessed each word last; races                   history.c, words.c
  *   region       the memory for that, for global memory               regions.c
@@ -37,6 +39,7 @@ struct place {
     unsigned granule_bits;          /* its bytes are 1 << granule_bits */
     unsigned char *settled;         /* global: of each granule, whether plain reads add nothing (history.c) */
     bool is_constant;               /* a __constant__ variable */
+    const struct sim_worker *owner; /* of another block's shared memory (DSMEM); else NULL */
     struct shared_word *words;      /* shared: likewise for each word */
     _Atomic unsigned char *touched; /* global, when the launch is counted: likewise for each word, */
     size_t first_word;              /* the number of the first of them in its region, */
@@ -131,6 +134,14 @@ struct known_site {
     struct history *history; /* the place's, when it begins with a whole word and is kept in words */
 };
 
+/* The latest access of a block to the shared memory of another one of its cluster. */
+struct reach {
+    struct past past; /* its block is 0: there was none */
+    uintptr_t pc;
+    unsigned thread;
+};
+enum { MOST_REACHED = 16 }; /* as many as a cluster has blocks */
+
 /* How the threads of a block wait in loops of their own: spinning.c. */
 struct spinner {
     uint3 thread;
@@ -162,6 +173,7 @@ struct recorder {
     unsigned pieces; /* straight pieces of the kernel since a thread last gave up its turn */
     bool is_alone;   /* no other OS thread runs blocks of this launch */
     struct spinning spinning;
+    struct reach reach[MOST_REACHED]; /* by the other block's rank */
     struct order order;
     uint32_t block_count;                     /* the blocks that this OS thread has run */
     uint32_t block_number;                    /* in the grid, plus one */
@@ -216,6 +228,12 @@ void places_begin_launch(struct recorder *recorder);
 struct place *place_of(struct recorder *recorder, uintptr_t address, unsigned bytes);
 const struct place *nearest_place(const struct recorder *recorder, uintptr_t address);
 bool is_shared(const struct recorder *recorder, uintptr_t address);
+
+/* ---- clusters.c ---- */
+/* Shared memory of another block of the cluster; false when the address is in none. */
+bool clusters_find_place(struct recorder *recorder, uintptr_t address, unsigned bytes, struct place *found);
+/* The running thread reaches into the shared memory of another block. */
+void clusters_reach(struct recorder *recorder, const struct access *access);
 
 /* ---- warps.c ---- */
 void warps_begin_launch(struct recorder *recorder);

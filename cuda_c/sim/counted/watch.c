@@ -13,11 +13,28 @@ static uint32_t number_of_block(const struct sim_registers *registers) {
     return (index.z * grid.y + index.y) * grid.x + index.x;
 }
 
+/* Blocks of a cluster look at each other's histories, so the numbers by which those are void are the same. */
+static uint32_t next_block_count(const struct recorder *self) {
+    const struct sim_worker *worker = self->worker;
+    const struct sim_cluster *cluster = sim_launch_now.cluster > 1 ? worker->cluster : NULL;
+    if (!cluster)
+        return self->block_count + 1;
+    if (worker->rank > 0)
+        return ((const struct recorder *)cluster->block[0]->recorder)->block_count;
+    uint32_t most = 0;
+    for (unsigned rank = 0; rank < cluster->size; rank++) {
+        const struct recorder *other = cluster->block[rank]->recorder;
+        most = other->block_count > most ? other->block_count : most;
+    }
+    return most + 1;
+}
+
 void watch_block_begins(struct sim_worker *worker) {
     struct recorder *self = recorder;
     self->block_number = number_of_block(worker->registers) + 1;
     self->wave = l2_wave_of_block(self->block_number - 1);
-    self->block_count++;
+    self->block_count = next_block_count(self);
+    memset(self->reach, 0, sizeof self->reach);
     self->spinning.changes++;
     self->spinning.latest[0].pc = self->spinning.latest[1].pc = 0;
     self->has_unwritten_read = self->waiting_write.is_there = false;

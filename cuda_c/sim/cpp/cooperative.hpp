@@ -229,6 +229,54 @@ SIM_INLINE grid_group this_grid() {
     return {};
 }
 
+/* ---- The cluster: along x, as __cluster_dims__ says; a block without one is a cluster by itself ---- */
+
+struct cluster_group {
+    static void sync(SIM_CALLED_FROM) {
+        sim_cluster_barrier(SIM_CALLER, true);
+    }
+    struct arrival_token {};
+    static arrival_token barrier_arrive() {
+        return {};
+    }
+    static void barrier_wait(SIM_CALLED_FROM) {
+        sim_cluster_barrier(SIM_CALLER, true);
+    }
+    static void barrier_wait(arrival_token &&, SIM_CALLED_FROM) {
+        sim_cluster_barrier(SIM_CALLER, true);
+    }
+    static unsigned block_rank() {
+        return sim_cluster_rank();
+    }
+    static unsigned num_blocks() {
+        return sim_cluster_size();
+    }
+    static unsigned num_threads() {
+        return sim_cluster_size() * sim_threads_of_block();
+    }
+    static unsigned size() {
+        return num_threads();
+    }
+    static unsigned thread_rank() {
+        return sim_cluster_rank() * sim_threads_of_block() + sim_rank_in_block();
+    }
+    static dim3 dim_blocks() {
+        return dim3(sim_cluster_size());
+    }
+    static dim3 dim_threads() {
+        return dim3(blockDim.x * sim_cluster_size(), blockDim.y, blockDim.z);
+    }
+    static dim3 block_index() {
+        return dim3(sim_cluster_rank(), 0, 0);
+    }
+    template <class T> static T *map_shared_rank(T *pointer, unsigned rank, SIM_CALLED_FROM) {
+        return (T *)sim_map_shared_rank(SIM_CALLER, (const void *)pointer, rank);
+    }
+};
+SIM_INLINE cluster_group this_cluster() {
+    return {};
+}
+
 template <class Group> SIM_INLINE void sync(const Group &group, SIM_CALLED_FROM) {
     group.sync(sim_file, sim_line);
 }

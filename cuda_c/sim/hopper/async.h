@@ -2,6 +2,7 @@
  *
  *   window         32-bit addresses of shared memory               window.c
  *   cluster        blocks that run together on one OS thread       cluster.c
+ *   statics        their static shared memory                      statics.c
  *   mbarrier       a barrier in shared memory                      mbarrier.c
  *   named barrier  one of a block's sixteen                        named_barrier.c
  *   tensor copy    a box on its way into shared memory             tma.c
@@ -96,6 +97,13 @@ bool sim_cluster_run(struct sim_worker *worker, uint64_t number);
 void sim_cluster_free(struct sim_worker *worker);
 /* A queue of another block's threads, or of this one's, is ready. */
 void sim_wake(struct sim_worker *owner, struct sim_queue *queue);
+
+/* statics.c */
+/* Another block of the cluster runs from now on. */
+void sim_statics_change(struct sim_worker *from, struct sim_worker *to);
+void sim_statics_forget(struct sim_worker *worker);
+/* Where the variable is whose copy, of this block, an address is in; false when it is in none. */
+bool sim_statics_find(const struct sim_worker *owner, uintptr_t address, uintptr_t *variable);
 
 /* window.c */
 struct sim_place {

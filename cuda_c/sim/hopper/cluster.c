@@ -98,6 +98,7 @@ void sim_thread_has_left(struct sim_worker *worker) {
 
 /* From now on the OS thread is this block. */
 static void enter(struct sim_worker *worker) {
+    sim_statics_change(sim_worker, worker);
     sim_worker = worker;
     worker->registers->block_index = worker->block_index;
     worker->registers->shared_memory = worker->shared_memory;
@@ -168,6 +169,11 @@ static bool take_turns(struct sim_cluster *cluster, bool *any) {
             cluster->ended[rank] = true;
             cluster->ended_count++;
             check_copies_to(cluster, rank);
+            const struct sim_worker *reaching = watch_block_exits(worker);
+            if (reaching) {
+                enter(cluster->block[reaching->rank]);
+                watch_reached_after_exit(worker);
+            }
         }
         if (progress == SIM_BLOCK_ABANDONED || sim_is_stopping())
             return false;
@@ -229,6 +235,8 @@ bool sim_cluster_run(struct sim_worker *worker, uint64_t number) {
     if (!ran)
         abandon_all(cluster);
     enter(worker);
+    for (unsigned rank = 0; rank < size; rank++)
+        sim_statics_forget(cluster->block[rank]);
     return ran;
 }
 

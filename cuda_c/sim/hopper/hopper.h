@@ -17,6 +17,9 @@ uint32_t sim_shared_address(const struct sim_site *site, const void *pointer);
 /* The pointer to a place in a window. */
 void *sim_shared_pointer(const struct sim_site *site, uint32_t address);
 uint32_t sim_mapa(const struct sim_site *site, uint32_t address, uint32_t rank);
+/* The same place of the block `rank`, as a pointer: what map_shared_rank() is. Static shared memory too,
+ * where a kernel is in a library of its own. */
+void *sim_map_shared_rank(const struct sim_site *site, const void *pointer, unsigned rank);
 uint32_t sim_cluster_rank(void);
 uint32_t sim_cluster_size(void);
 /* All threads of all blocks of the cluster. `ordered`: what they wrote before, all see afterwards. */

@@ -20,6 +20,10 @@ void watch_threads_met(const struct sim_queue *threads); /* at a barrier of a pa
 void watch_block_met(void);                              /* at __syncthreads() */
 void watch_cluster_met(const struct sim_cluster *cluster);
 void watch_cluster_knows_mbarriers(const struct sim_cluster *cluster); /* at a relaxed barrier, too */
+/* All threads of a block have returned: another block that may have reached into its shared memory
+ * afterwards, or NULL. The next one reports that, when that other block is the one that runs. */
+const struct sim_worker *watch_block_exits(struct sim_worker *worker);
+void watch_reached_after_exit(const struct sim_worker *exited);
 void watch_deadlock(void); /* is about to be reported, of the running block */
 void watch_proxy_fence(void);
 /* A copy that will write to a block is asked for; and once for all blocks. */
@@ -63,6 +67,13 @@ static inline void watch_cluster_met(const struct sim_cluster *cluster) {
 }
 static inline void watch_cluster_knows_mbarriers(const struct sim_cluster *cluster) {
     (void)cluster;
+}
+static inline const struct sim_worker *watch_block_exits(struct sim_worker *worker) {
+    (void)worker;
+    return NULL;
+}
+static inline void watch_reached_after_exit(const struct sim_worker *exited) {
+    (void)exited;
 }
 static inline void watch_deadlock(void) {}
 static inline void watch_proxy_fence(void) {}

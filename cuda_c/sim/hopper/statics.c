@@ -1,0 +1,107 @@
+/* Static shared memory in clusters. A __shared__ array is thread-local memory of the kernel's library, and
+ * the blocks of a cluster share one OS thread. So each block has a copy, which is put in place while the
+ * block runs: to all others the copy is the block's shared memory, and to itself its variables are.
+ *
+ * This is for kernels in libraries of their own, from cells. The simulator's own library keeps more than
+ * shared memory in such variables, so its kernels have dynamic shared memory in clusters. */
+#define _GNU_SOURCE
+#include "async.h"
+#include "watch_hopper.h"
+#include <link.h>
+#include <stdlib.h>
+
+/* Where this OS thread has the variables; bytes is 0 where there are none. */
+struct variables {
+    unsigned char *begin;
+    size_t bytes;
+};
+
+static bool is_in(const struct dl_phdr_info *library, uintptr_t address) {
+    for (unsigned i = 0; i < library->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &library->dlpi_phdr[i];
+        if (part->p_type == PT_LOAD && address - library->dlpi_addr - part->p_vaddr < part->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+static int look_in_library(struct dl_phdr_info *library, size_t size, void *data) {
+    (void)size;
+    struct variables *variables = data;
+    if (!is_in(library, (uintptr_t)sim_launch_now.enter))
+        return 0;
+    bool is_simulator = is_in(library, (uintptr_t)look_in_library);
+    for (unsigned i = 0; i < library->dlpi_phnum && !is_simulator; i++)
+        if (library->dlpi_phdr[i].p_type == PT_TLS && library->dlpi_tls_data)
+            *variables = (struct variables){library->dlpi_tls_data, library->dlpi_phdr[i].p_memsz};
+    return 1;
+}
+
+static struct variables variables_now(void) {
+    static _Thread_local struct variables known;
+    static _Thread_local uint64_t launch;
+    if (launch != sim_launch_now.number || known.bytes == 0) {
+        known = (struct variables){0};
+        launch = sim_launch_now.number;
+        dl_iterate_phdr(look_in_library, &known);
+    }
+    return known;
+}
+
+static bool have_copy(struct sim_worker *worker, size_t bytes) {
+    if (!worker->statics)
+        worker->statics = calloc(1, bytes);
+    return worker->statics != NULL;
+}
+
+void sim_statics_change(struct sim_worker *from, struct sim_worker *to) {
+    struct variables variables = variables_now();
+    if (variables.bytes == 0 || from == to)
+        return;
+    if (!have_copy(from, variables.bytes) || !have_copy(to, variables.bytes)) {
+        sim_report_no_memory();
+        return;
+    }
+    memcpy(from->statics, variables.begin, variables.bytes);
+    memcpy(variables.begin, to->statics, variables.bytes);
+}
+
+void sim_statics_forget(struct sim_worker *worker) {
+    free(worker->statics);
+    worker->statics = NULL;
+}
+
+bool sim_statics_find(const struct sim_worker *owner, uintptr_t address, uintptr_t *variable) {
+    struct variables variables = variables_now();
+    uintptr_t offset = address - (uintptr_t)owner->statics;
+    if (!owner->statics || offset >= variables.bytes)
+        return false;
+    *variable = (uintptr_t)variables.begin + offset;
+    return true;
+}
+
+void *sim_map_shared_rank(const struct sim_site *site, const void *pointer, unsigned rank) {
+    struct sim_cluster *cluster = sim_cluster_here();
+    if (rank >= cluster->size)
+        sim_report_call(SIM_OUT_OF_BOUNDS, site, "maps shared memory to block %u of a cluster of %u", rank,
+                        cluster->size);
+    struct sim_worker *owner = cluster->block[rank];
+    if (owner == sim_worker)
+        return (void *)(uintptr_t)pointer;
+    if (cluster->ended[rank])
+        sim_report_call(SIM_BLOCK_HAS_EXITED, site,
+                        "maps shared memory of block %u of its cluster, which has exited", rank);
+    uintptr_t offset = (uintptr_t)pointer - (uintptr_t)sim_worker->shared_memory;
+    if (sim_worker->shared_memory && offset < sim_worker->shared_memory_bytes)
+        return owner->shared_memory + offset;
+    struct variables variables = variables_now();
+    offset = (uintptr_t)pointer - (uintptr_t)variables.begin;
+    if (offset >= variables.bytes)
+        sim_report_call(SIM_OUT_OF_BOUNDS, site, "maps %p, which is not in its block's shared memory",
+                        pointer);
+    if (!have_copy(owner, variables.bytes)) {
+        sim_report_no_memory();
+        sim_block_abandon();
+    }
+    return owner->statics + offset;
+}
