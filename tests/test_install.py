@@ -87,7 +87,11 @@ def test_an_example_in_cpp(prefix, flags, tmp_path):
 
 CMAKE_LISTS = """cmake_minimum_required(VERSION 3.16)
 project(chain LANGUAGES CXX)
-find_package(fgn REQUIRED)
+find_package(fgn 99)
+if(fgn_FOUND)
+  message(FATAL_ERROR "a version that is not there was found")
+endif()
+find_package(fgn 0.1 REQUIRED)
 add_executable(chain "{example}")
 target_link_libraries(chain PRIVATE fgn::sim)
 """

@@ -5,6 +5,7 @@
     PREFIX/lib/libfgn_cuda.so, libfgn_cuda.a     the GPU library, where nvcc is
     PREFIX/lib/pkgconfig/fgn-sim.pc, fgn-cuda.pc
     PREFIX/lib/cmake/fgn/fgn-config.cmake        the targets fgn::sim and fgn::cuda
+    PREFIX/lib/cmake/fgn/fgn-config-version.cmake
 
 The libraries that Python loads export the simulator's own functions too, CUDA's names among them. What is
 installed exports the functions of `fgn.h` and nothing else, so that it can live beside CUDA in one process.
@@ -50,6 +51,16 @@ foreach(_fgn_target sim cuda)
 endforeach()
 """
 
+# A later version has all that an earlier one has.
+CMAKE_VERSION = f"""set(PACKAGE_VERSION {fgn.__version__})
+if(NOT PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()
+if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+  set(PACKAGE_VERSION_EXACT TRUE)
+endif()
+"""
+
 
 def _shared(library: Library, objects: list[Path], to: Path, folder: Path):
     script = folder / "exported"
@@ -85,9 +96,12 @@ def install(prefix: Path, device: str | None = None) -> list[Path]:
         libraries = [for_device(device)]
     for part in ("include", "lib/pkgconfig", "lib/cmake/fgn"):
         (prefix / part).mkdir(parents=True, exist_ok=True)
-    written = [prefix / "include" / "fgn.h", prefix / "lib" / "cmake" / "fgn" / "fgn-config.cmake"]
+    for_cmake = prefix / "lib" / "cmake" / "fgn"
+    written = [prefix / "include" / "fgn.h"]
     shutil.copyfile(SOURCES / "fgn.h", written[0])
-    written[1].write_text(CMAKE)
+    for name, text in (("fgn-config.cmake", CMAKE), ("fgn-config-version.cmake", CMAKE_VERSION)):
+        written.append(for_cmake / name)
+        written[-1].write_text(text)
     for library in libraries:
         with tempfile.TemporaryDirectory() as temporary:
             objects = library.objects()
