@@ -43,6 +43,14 @@ class Chain:
     operands: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
+        for field_name, steps in (("before", self.before), ("after", self.after)):
+            if not isinstance(steps, (tuple, list)) or not all(isinstance(step, Pointwise) for step in steps):
+                raise TypeError(f"{field_name}: expected a tuple of Pointwise steps, got {steps!r}")
+        # torch.compile's own numbers pass, which are of none of Python's types.
+        if isinstance(self.groups, (float, str, type(None))):
+            raise TypeError(f"groups: expected a whole number, got {self.groups!r}")
+        if isinstance(self.eps, (str, type(None))):
+            raise TypeError(f"eps: expected a number, got {self.eps!r}")
         names = (step.operand for step in self.before + self.after)
         object.__setattr__(self, "operands", tuple(name for name in names if name is not None))
 
@@ -120,6 +128,8 @@ def problem(chain: str | Chain, shape=None, device: str | torch.device = "cpu") 
     shape = default_shape(chain, device) if shape is None else tuple(shape)
     if len(shape) not in (3, 4):
         raise ValueError(f"shape: expected (batch, in_features, out_features[, groups]), got {shape}")
+    if not all(hasattr(size, "__index__") for size in shape):
+        raise TypeError(f"shape: expected whole numbers, got {shape}")
     shape = Shape(*shape) if len(shape) == 4 else Shape(*shape, chain.groups)
     if min(shape) < 0 or shape.groups < 1 or shape.out_features % shape.groups:
         raise ValueError(f"shape: expected sizes with groups that divide out_features, got {tuple(shape)}")

@@ -578,7 +578,7 @@ def check_choice(version: str | None, precision: str | None):
             raise ValueError(f"version: expected None or one of {', '.join(names)}, got {version!r}")
 
 
-def _check_call(version, precision, x, *, tensors=(), **others):
+def _check_call(version, precision, x, others: Mapping[str, Tensor], tensors=()):
     """What torch.library would refuse in words of its own, or would not refuse."""
     if version is not None and not isinstance(version, str):
         raise TypeError(f"version: expected None or the name of a version, got {type(version).__name__}")
@@ -651,11 +651,15 @@ def chain_forward(
     if missing:
         names = ", ".join(parameters) or "none"
         raise ValueError(f"parameters: expected {missing[0]!r} among them, got {names}")
+    given = {name: value for name, value in parameters.items() if value is not None}
+    known = ("weight", "bias", "norm_weight", "norm_bias", *chain.operands)
+    for name in given:
+        if name not in known:
+            raise ValueError(f"parameters: expected some of {', '.join(known)}, got {name!r}")
     if not ordinary and autocast.dtype_for(x) is not None:
         result = autocast.result_dtype(chain, x, parameters)
         return forward_in_autocast(chain, x, parameters, version, result)
-    given = {name: value for name, value in parameters.items() if value is not None}
-    _check_call(version, precision, x, tensors=chain.tensors, **given)
+    _check_call(version, precision, x, given, chain.tensors)
     ordinary = ordinary and _are_ordinary(x, *given.values())
     if _has_gradient(x, *given.values()):
         return _with_gradients(chain, x, parameters, version, precision, ordinary)
@@ -728,7 +732,7 @@ def linear(
             cast = autocast.cast(dtype, given, ("weight",))
             with torch.autocast(x.device.type, enabled=False):
                 return linear(x.to(dtype), **cast, version=version)
-    _check_call(version, precision, x, **given)
+    _check_call(version, precision, x, given)
     ordinary = ordinary and _are_ordinary(x, *given.values())
     if _has_gradient(x, weight, bias):
         return _with_gradients(PRODUCT, x, given, version, precision, ordinary)
@@ -754,7 +758,7 @@ def group_norm(
     """
     transforms.refuse_forward_mode(x, weight, bias)
     given = {name: value for name, value in (("weight", weight), ("bias", bias)) if value is not None}
-    _check_call(version, None, x)
+    _check_call(version, None, x, {})
     for name, value in given.items():
         _check_kind(name, value, x.device, (x.dtype, torch.float32))
     result = x.dtype if autocast.dtype_for(x) is None else autocast.norm_dtype(x, given)

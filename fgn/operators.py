@@ -186,6 +186,8 @@ class Pointwise:
                 )
         for field, default in zip("ab", operator.defaults, strict=True):
             value = getattr(self, field)
+            if isinstance(value, str):
+                raise TypeError(f"{field}: {self.kind} expects a number, got {value!r}")
             object.__setattr__(self, field, default if value is None else float(value))
         wrong = operator.refusal(self.a, self.b) if operator.constants else None
         if self.a != self.a or self.b != self.b:

@@ -181,7 +181,7 @@ def test_too_many_steps(device, inputs):
     for where in ("before", "after"):
         steps = {"before": (), "after": ()} | {where: (fgn.Pointwise("double"),) * 9}
         with refuses(ValueError, f"{where}: expected at most 8 steps, got 9"):
-            fgn.chain_forward(fgn.Chain("long", groups=4, **steps), x, parameters)
+            fgn.chain_forward(fgn.Chain("long", groups=4, **steps), x, {"weight": parameters["weight"]})
 
 
 def test_unknown_names():
@@ -202,6 +202,37 @@ def test_an_operand_with_a_name_that_it_cannot_have(name):
     for kind, field in (("add_channel", "channel"), ("add_tensor", "tensor")):
         with refuses(ValueError, f"{field}: expected a name as Python's variables have", f"got '{name}'"):
             fgn.Pointwise(kind, **{field: name})
+
+
+def test_a_parameter_that_the_chain_does_not_have(device):
+    chain = with_groups(CHAINS["gemm_groupnorm_hardtanh"], 1)
+    parameters = {"weight": torch.ones(6, 8, device=device), "norm_wieght": torch.ones(6, device=device)}
+    with refuses(ValueError, "parameters: expected some of weight, bias, .*, got 'norm_wieght'"):
+        fgn.chain_forward(chain, torch.ones(3, 8, device=device), parameters)
+
+
+@pytest.mark.parametrize("name", ["version", "precision", "tensors", "others", "chain"])
+def test_an_operand_with_a_name_that_functions_have(name, device):
+    chain = fgn.Chain("mine", (fgn.Pointwise("add_channel", channel=name),), 2, ())
+    x, weight, operand = (torch.ones(*shape, device=device) for shape in ((3, 8), (6, 8), (6,)))
+    y = fgn.chain_forward(chain, x, {"weight": weight, name: operand})
+    assert torch.equal(y, torch.zeros(3, 6, device=device))
+
+
+def test_a_chain_of_something_else():
+    relu = fgn.Pointwise("relu")
+    for before, groups, eps, words in (
+        (relu, 2, 1e-5, "before: expected a tuple of Pointwise steps, got Pointwise"),
+        (("relu",), 2, 1e-5, r"before: expected a tuple of Pointwise steps, got \('relu',\)"),
+        ((relu,), 2.5, 1e-5, "groups: expected a whole number, got 2.5"),
+        ((relu,), 2, "small", "eps: expected a number, got 'small'"),
+    ):
+        with refuses(TypeError, words):
+            fgn.Chain("mine", before, groups, (), eps)
+    with refuses(TypeError, "a: hardtanh expects a number, got 'low'"):
+        fgn.Pointwise("hardtanh", "low", 1.0)
+    with refuses(TypeError, r"shape: expected whole numbers, got \(3.0, 8, 16\)"):
+        fgn.versions(CHAIN, (3.0, 8, 16), device="cpu")
 
 
 @pytest.mark.parametrize("batch", [0, 3])
