@@ -442,7 +442,7 @@ def history(rung: str | None = None) -> pd.DataFrame:
 def notes(frame: pd.DataFrame) -> Styler:
     """Rows of `history()` as a table to be read in a notebook."""
     words = frame[["rung", "step", "prediction", "time", "outcome"]]
-    left = {"text-align": "left", "vertical-align": "top"}
+    left = {"text-align": "left", "vertical-align": "top", "padding": "0.2em 1em 0.2em 0"}
     return (
         words.style.hide()
         .set_uuid(f"notes_{frame.index[0]}")
