@@ -21,7 +21,7 @@ from readme import RESULTS, all_results, updated
 import fgn
 from fgn.__main__ import main
 from fgn.measure import doctor
-from fgn.native.library import version_names
+from fgn.native.library import COUNTED_SIMULATOR, version_names
 from fgn.native.places import ROOT, SOURCES
 from fgn.native.source import source_text
 
@@ -123,6 +123,8 @@ def test_command_line(arguments, words):
 
 def refusal(arguments, monkeypatch, capsys) -> str:
     """The one line that a refused command says."""
+    COUNTED_SIMULATOR.build()
+    capsys.readouterr()  # what was said of building it
     monkeypatch.setattr(sys, "argv", ["fgn", *arguments])
     with pytest.raises(SystemExit) as caught:
         main()
