@@ -186,14 +186,18 @@ def run(rank: int, processes: int, store: str, kind: str):
     torch.set_num_threads(1)
     join(rank, processes, store, kind)
     try:
-        mesh = init_device_mesh(kind, (processes,))
-        check_against_unsharded(mesh)
-        check_two_in_a_row(mesh)
-        if processes == 2:
-            check_refusals(mesh)
-            check_data_parallel(rank, processes)
-        else:
-            check_both(processes, kind)
+        meshes = [init_device_mesh(kind, (processes,))]
+        if processes > 2:
+            # Pairs of processes, each of which does the same.
+            meshes.append(
+                init_device_mesh(kind, (processes // 2, 2), mesh_dim_names=("pair", "columns"))["columns"]
+            )
+        for mesh in meshes:
+            check_against_unsharded(mesh)
+            check_two_in_a_row(mesh)
+        check_refusals(meshes[0])
+        check_data_parallel(rank, processes)
+        check_both(processes, kind)
         dist.barrier()
     finally:
         dist.destroy_process_group()
