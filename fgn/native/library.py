@@ -77,7 +77,8 @@ COUNTED_KERNEL_FLAGS = (
 # What a kernel is compiled with besides, where it is checked and not counted: a pointer that leaves a local
 # array is found. It keeps the compiler from making one load of two equal ones, which a GPU's compiler does.
 ONLY_CHECKED_FLAGS = ("-fsanitize=object-size",)
-COUNTED_OTHER_FLAGS = ("-DSIM_COUNTED",)
+# Every access of a kernel asks for a thread-local variable, by a call that need not go through a table.
+COUNTED_OTHER_FLAGS = ("-DSIM_COUNTED", "-fno-plt")
 SANITIZER_FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 
 # "90a" has the instructions that only compute capability 9.0 has; later GPUs get the PTX of plain "90".

@@ -47,8 +47,12 @@ static void learn(struct recorder *self, struct known_site *known, instruction_k
                                  .place = place,
                                  .site = site,
                                  .instruction = self->sites[site].instruction};
-    if (place->granule_bits == 2 && place->begin % WORD_BYTES == 0)
+    if (place->granule_bits == 2 && place->begin % WORD_BYTES == 0 && !place->owner &&
+        (place->words || place->settled)) {
         known->history = place->history;
+        known->settled = place->settled;
+        known->words = place->words;
+    }
 }
 
 static void wait_for_warp(struct recorder *self) {
@@ -122,35 +126,32 @@ static __attribute__((noinline)) void check(struct recorder *self, const struct 
         history_check(self, &access);
 }
 
+/* Whether a load of whole words adds nothing to what is known of them and races with nothing, as it nearly
+ * always is. Where it is not, all of check() follows. */
 static inline __attribute__((always_inline)) bool
-is_quickly_checked(struct recorder *self, const struct known_site *known, uintptr_t address, unsigned bytes,
-                   counted_operation operation, uint32_t flags) {
-    if (operation != COUNTED_LOAD || flags || bytes < WORD_BYTES || (address & (bytes - 1)) ||
-        !known->history || known->place->owner)
+adds_nothing(struct recorder *self, const struct known_site *known, uintptr_t address, unsigned bytes) {
+    if (bytes < WORD_BYTES || (address & (bytes - 1)) || !known->history)
         return false;
     size_t first = (address - known->begin) / WORD_BYTES, end = first + bytes / WORD_BYTES;
-    const struct shared_word *words = known->place->words;
-    if (!words && order_crosses_blocks())
+    if (!known->words && order_crosses_blocks())
         return false;
     for (size_t i = first; i < end; i++)
-        if (words ? !history_check_read(&known->history[i], &words[i], &self->order, self->block_number,
-                                        self->block_count, self->thread)
-                  : !known->place->settled[i])
+        if (known->words ? !history_check_read(&known->history[i], &known->words[i], &self->order,
+                                               self->block_number, self->block_count, self->thread)
+                         : !known->settled[i] &&
+                               !history_has_two_warps(&known->history[i], &self->order, self->block_number))
             return false;
     return true;
 }
 
-static inline __attribute__((always_inline)) void on_access(uintptr_t pc, unsigned piece, uintptr_t address,
-                                                            unsigned bytes, counted_operation operation,
-                                                            uint32_t flags) {
-    struct recorder *self = recorder;
-    if (!self)
-        return; /* host code of a kernel file */
-    if (__builtin_expect(self->waiting_write.is_there, 0))
+/* All of an access. */
+static __attribute__((noinline)) void access_memory(struct recorder *self, instruction_key key, uintptr_t pc,
+                                                    uintptr_t address, unsigned bytes,
+                                                    counted_operation operation, uint32_t flags) {
+    if (self->waiting_write.is_there)
         history_settle_write(self);
-    instruction_key key = (instruction_key)pc << KEY_PIECE_BITS | piece;
     struct known_site *known = slot_of(self, key);
-    if (__builtin_expect(known->key != key || address - known->begin > known->last, 0)) {
+    if (known->key != key || address - known->begin > known->last) {
         if (is_on_stack(self, address)) {
             if (self->worker->current->products.count > 0)
                 check_pending_sums(self, pc, address, operation != COUNTED_LOAD);
@@ -164,10 +165,9 @@ static inline __attribute__((always_inline)) void on_access(uintptr_t pc, unsign
         return;
     if (operation == COUNTED_STORE)
         self->spinning.changes++;
-    if (__builtin_expect(self->worker->hopper != NULL, 0) && known->place->space == COUNTED_SHARED &&
-        !known->place->owner)
+    if (self->worker->hopper != NULL && known->place->space == COUNTED_SHARED && !known->place->owner)
         stages_access(self->worker, pc, address, operation);
-    if (!is_quickly_checked(self, known, address, bytes, operation, flags))
+    if (operation != COUNTED_LOAD || flags || !adds_nothing(self, known, address, bytes))
         check(self, known, pc, address, bytes, operation, flags);
     if (!self->counts)
         return;
@@ -176,6 +176,32 @@ static inline __attribute__((always_inline)) void on_access(uintptr_t pc, unsign
     append(self, (uint64_t)known->site << SITE_SHIFT | address);
     if (__builtin_expect(self->is_traced, 0))
         trace_access(self, address, bytes, operation);
+}
+
+/* Whether it is in the frames of the running thread's kernel, where it is nobody else's concern. */
+static inline __attribute__((always_inline)) bool is_local(const struct recorder *self, uintptr_t address,
+                                                           unsigned bytes) {
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0), top = self->kernel_top;
+    return address - here < top - here && address + bytes <= top && !self->worker->hopper;
+}
+
+/* A checked launch spends most of its time here, so what is rare is elsewhere. */
+static inline __attribute__((always_inline)) void on_access(uintptr_t pc, unsigned piece, uintptr_t address,
+                                                            unsigned bytes, counted_operation operation,
+                                                            uint32_t flags) {
+    struct recorder *self = recorder;
+    if (!self)
+        return; /* host code of a kernel file */
+    instruction_key key = (instruction_key)pc << KEY_PIECE_BITS | piece;
+    const struct known_site *known = slot_of(self, key);
+    if (known->key != key || address - known->begin > known->last) {
+        if (is_local(self, address, bytes))
+            return;
+    } else if (operation == COUNTED_LOAD && !flags && !self->counts && !self->waiting_write.is_there &&
+               !(known->words && self->worker->hopper) && adds_nothing(self, known, address, bytes)) {
+        return;
+    }
+    access_memory(self, key, pc, address, bytes, operation, flags);
 }
 
 /* A volatile access orders nothing by itself, but fences before and after it make it hand on what a thread

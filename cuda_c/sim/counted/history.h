@@ -55,6 +55,17 @@ static inline bool history_check_read(struct history *history, const struct shar
     return true;
 }
 
+/* Whether a word of global memory is only read, and two warps of this block have read it since the latest
+ * barrier: whoever writes now races with one of them. Other OS threads may change the history meanwhile; then
+ * two others have read it. */
+static inline bool history_has_two_warps(const struct history *history, const struct order *order,
+                                         uint32_t block) {
+    const struct past *uses = history->uses;
+    return (uses[1].what & PAST_TWO_WARPS) && !history->write.block && !order->has_clocks &&
+           uses[0].block == block && uses[1].block == block && uses[0].time >= order->barrier_time &&
+           uses[1].time >= order->barrier_time;
+}
+
 /* A write races with another write. That is only known to be a fault when the value is another one, which is
  * seen when the thread has gone on. */
 void history_settle_write(struct recorder *recorder);

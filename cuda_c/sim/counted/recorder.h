@@ -131,7 +131,10 @@ struct known_site {
     struct place *place;
     unsigned site; /* 0: what it accesses there is not counted */
     unsigned instruction;
-    struct history *history; /* the place's, when it begins with a whole word and is kept in words */
+    /* The place's, when it begins with a whole word and is kept in words: for what is quickly checked. */
+    struct history *history;
+    const unsigned char *settled;
+    struct shared_word *words;
 };
 
 /* The latest access of a block to the shared memory of another one of its cluster. */
@@ -165,9 +168,10 @@ enum { KNOWN_SITES_BITS = 11, KNOWN_SITES = 1 << KNOWN_SITES_BITS };
 struct recorder {
     struct recorder *next; /* of all recorders */
     struct sim_worker *worker;
-    uint64_t launch; /* the number of the launch that it was set up for */
-    struct log *log; /* of the thread that runs */
-    unsigned thread; /* its number in its block */
+    uint64_t launch;      /* the number of the launch that it was set up for */
+    struct log *log;      /* of the thread that runs */
+    unsigned thread;      /* its number in its block */
+    uintptr_t kernel_top; /* all frames of its kernel are below */
 
     bool counts;     /* requests too, not only faults */
     unsigned pieces; /* straight pieces of the kernel since a thread last gave up its turn */

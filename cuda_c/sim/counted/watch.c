@@ -73,8 +73,13 @@ void watch_thread_runs(const struct sim_thread *thread) {
         history_settle_write(self);
     self->thread = (unsigned)(thread - self->worker->block.threads);
     self->log = &self->logs[self->thread];
+    self->kernel_top = thread->fiber ? (uintptr_t)thread->fiber->kernel_top : 0; /* it may begin only now */
     self->spinning.this_turn_waits = false;
     order_thread_runs(self);
+}
+
+void watch_kernel_begins(const void *top) {
+    recorder->kernel_top = (uintptr_t)top;
 }
 
 /* A thread whose log is full goes on when there is room in it again. */
