@@ -241,7 +241,7 @@ def probes(device: str):
         return replace(base, flags=base.flags + include, link_flags=links)
 
     whole.build()
-    library = Library(f"probes_{device}", "probes", ("*.cu",), toolchain, sources=PROBES)
+    library = Library(f"probes_{device}", "probes", ("probes.cu",), toolchain, sources=PROBES)
     path = library.build()
     interface = ffi()
     interface.cdef(
