@@ -93,10 +93,7 @@ static double nanoseconds_of_float32(const struct rung *rung, const fgn_chain *c
  * product is float32's: only few_rows, which is as accurate there. */
 static double nanoseconds_on_hopper(const struct rung *rung, const fgn_chain *chain,
                                     const fgn_device *device) {
-    bool is_one_row_of_tf32 = chain->batch <= 1 && chain->type == FGN_FLOAT32 && chain->precision == FGN_TF32;
-    if (rung == &few_rows_rung)
-        return planned_nanoseconds(rung, chain, device);
-    if (rung == &hopper_rung && !is_one_row_of_tf32)
+    if (rung == &few_rows_rung || (rung == &hopper_rung && !is_one_row_of_tf32(chain)))
         return planned_nanoseconds(rung, chain, device);
     if ((rung == &one_kernel_rung || rung == &fused_rung) && is_float32_accurate(chain))
         return nanoseconds_of_float32(rung, chain, device);

@@ -27,21 +27,6 @@ static __forceinline__ __device__ int64_t channel_at(const struct channels *chan
     return channels->first + j * channels->step;
 }
 
-/* One element of the type, as float. */
-static __forceinline__ __device__ float element_at(const void *matrix, int64_t at, fgn_type type) {
-    if (type == FGN_FLOAT32)
-        return ((const float *)matrix)[at];
-    uint16_t bits = ((const uint16_t *)matrix)[at];
-    return type == FGN_FLOAT16 ? float_of_float16(bits) : float_of_bfloat16(bits);
-}
-
-static __forceinline__ __device__ void store_element(void *matrix, int64_t at, float value, fgn_type type) {
-    if (type == FGN_FLOAT32)
-        ((float *)matrix)[at] = value;
-    else
-        ((uint16_t *)matrix)[at] = type == FGN_FLOAT16 ? float16_bits(value) : bfloat16_bits(value);
-}
-
 static __forceinline__ __device__ void floats_of_pair(float *value, uint32_t pair, fgn_type type) {
     uint16_t low = (uint16_t)pair, high = (uint16_t)(pair >> 16);
     value[0] = type == FGN_FLOAT16 ? float_of_float16(low) : float_of_bfloat16(low);

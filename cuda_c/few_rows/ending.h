@@ -31,6 +31,10 @@ enum vector_number { BIAS, SCALE, SHIFT, FIRST_OPERAND };
 
 #define MOST_VECTORS (FIRST_OPERAND + 2 * FGN_MAX_POINTWISE)
 
+static inline int vector_places_of(const fgn_chain *chain) {
+    return FIRST_OPERAND + chain->before_count + chain->after_count;
+}
+
 struct ending {
     const void *from[MOST_VECTORS]; /* each (channels,) or NULL, see enum vector_number */
     int vectors;                    /* places of `from` that may be used */
@@ -67,7 +71,7 @@ static struct ending ending_of(const fgn_chain *chain, void *y) {
         ending.from[FIRST_OPERAND + i] = chain->before[i].channel;
     for (int i = 0; i < chain->after_count; i++)
         ending.from[FIRST_OPERAND + chain->before_count + i] = chain->after[i].channel;
-    ending.vectors = FIRST_OPERAND + chain->before_count + chain->after_count;
+    ending.vectors = vector_places_of(chain);
     ending.vector_type = chain->vector_type;
     ending.before = operators_before(chain);
     ending.norm = norm_of(chain, NULL, NULL, chain->type, always);
@@ -120,14 +124,8 @@ static inline __device__ void stage_vectors(const struct ending *ending, unsigne
 #pragma unroll
             for (int j = 0; j < STAGED_TOGETHER; j++) {
                 const void *from = next + j < vectors ? ending->from[next + j] : NULL;
-                if (!from)
-                    continue;
-                if (ending->vector_type == FGN_FLOAT32)
-                    value[j] = ((const float *)from)[first + i];
-                else if (ending->vector_type == FGN_FLOAT16)
-                    value[j] = float_of_float16(((const uint16_t *)from)[first + i]);
-                else
-                    value[j] = float_of_bfloat16(((const uint16_t *)from)[first + i]);
+                if (from)
+                    value[j] = element_at(from, first + i, ending->vector_type);
             }
 #pragma unroll
             for (int j = 0; j < STAGED_TOGETHER; j++)
@@ -141,13 +139,8 @@ static inline __device__ void stage_vectors(const struct ending *ending, unsigne
 static __forceinline__ __device__ void apply_staged(const struct operators *list, const float *const *vector,
                                                     float *value, int count, struct value_place at) {
 #pragma unroll 1
-    for (int i = 0; i < list->count; i++) {
-        const fgn_pointwise *step = &list->step[i];
-        if (step->kind == FGN_ADD_TENSOR)
-            add_tensor(list, step, value, count, at);
-        else
-            apply_operator_with(step, value, count, vector[i] + at.channel, evenly_spaced, at.channel_step);
-    }
+    for (int i = 0; i < list->count; i++)
+        apply_operator(list, &list->step[i], vector[i], value, count, at);
 }
 
 /* ---- Before the norm ---- */
@@ -231,13 +224,6 @@ static __forceinline__ __device__ void write_values(float *to, const float *valu
         *to = value[0];
 }
 
-static __forceinline__ __device__ void write_element(void *to, int64_t index, float v, fgn_type type) {
-    if (type == FGN_FLOAT32)
-        ((float *)to)[index] = v;
-    else
-        ((uint16_t *)to)[index] = type == FGN_FLOAT16 ? float16_bits(v) : bfloat16_bits(v);
-}
-
 static __forceinline__ __device__ uint32_t pair_of(float low, float high, fgn_type type) {
     return type == FGN_FLOAT16 ? float16_pair(low, high) : bfloat16_pair(low, high);
 }
@@ -254,7 +240,7 @@ static __forceinline__ __device__ void write_y(const struct ending *ending, int6
     }
 #pragma unroll
     for (int i = 0; i < count; i++)
-        write_element(ending->y, index + i, value[i], ending->type);
+        store_element(ending->y, index + i, value[i], ending->type);
 }
 
 /* The whole ending for groups that lanes hold: four channels of a row are in `v`. All lanes of the warp call

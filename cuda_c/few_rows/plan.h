@@ -39,8 +39,7 @@ static enum mma_factors factors_of(const fgn_chain *chain) {
         return FLOAT16_MMA;
     if (chain->type == FGN_BFLOAT16)
         return BFLOAT16_MMA;
-    /* torch's product of one row is float32's, and reading the weight takes as long either way */
-    return chain->precision == FGN_TF32 && chain->batch > 1 ? TF32_MMA : FLOAT32_PIECES_MMA;
+    return is_float32_accurate(chain) || is_one_row_of_tf32(chain) ? FLOAT32_PIECES_MMA : TF32_MMA;
 }
 
 static int power_of(int number) {
@@ -83,8 +82,7 @@ static int other_bytes(const struct plan *plan, enum mma_factors factors) {
 
 /* What the vectors of a block that ends the chain take. */
 static int vector_bytes_of(const fgn_chain *chain, const struct plan *plan) {
-    int vectors = FIRST_OPERAND + chain->before_count + chain->after_count;
-    return staged_bytes(vectors, plan->across * WARP_COLUMNS);
+    return staged_bytes(vector_places_of(chain), plan->across * WARP_COLUMNS);
 }
 
 /* As many slots as fit in a block's shared memory; whether there are enough. */

@@ -76,19 +76,22 @@ static __forceinline__ __device__ void end_in_registers(const struct end_args *a
                                                         float *first_value) {
     const struct ending *ending = &args->ending;
     int64_t distance = args->batch * ending->norm.channels;
+    int place[FOUR]; /* of the values in their group */
     float v[FOUR] = {0.0f};
+#pragma unroll
+    for (int i = 0; i < FOUR; i++)
+        place[i] = team->member + i * team->count;
 #pragma unroll 2
     for (int split = 0; split < args->splits; split++) {
 #pragma unroll
         for (int i = 0; i < FOUR; i++)
-            if (team->member + i * team->count < at.size)
-                v[i] += partial[split * distance + team->member + i * team->count];
+            if (place[i] < at.size)
+                v[i] += partial[split * distance + place[i]];
     }
 #pragma unroll
     for (int i = 0; i < FOUR; i++)
-        if (team->member + i * team->count < at.size)
-            begin_ending(ending, vector, &v[i], 1,
-                         in_row(ending, at.row, at.channel + team->member + i * team->count));
+        if (place[i] < at.size)
+            begin_ending(ending, vector, &v[i], 1, in_row(ending, at.row, at.channel + place[i]));
     if (team->member == 0)
         *first_value = v[0];
     if (team->count > LANES)
@@ -98,13 +101,13 @@ static __forceinline__ __device__ void end_in_registers(const struct end_args *a
     float sums[2] = {0.0f, 0.0f}, pivot = *first_value;
 #pragma unroll
     for (int i = 0; i < FOUR; i++)
-        sums[0] += team->member + i * team->count < at.size ? v[i] - pivot : 0.0f;
+        sums[0] += place[i] < at.size ? v[i] - pivot : 0.0f;
     sums_of_members(sums, team);
     float mean = pivot + sums[0] * ending->one_over_size;
     struct differences total = {0.0f, 0.0f};
 #pragma unroll
     for (int i = 0; i < FOUR; i++)
-        add_difference(&total, team->member + i * team->count < at.size ? v[i] - mean : 0.0f);
+        add_difference(&total, place[i] < at.size ? v[i] - mean : 0.0f);
     sums[0] = total.sum;
     sums[1] = total.squares;
     sums_of_members(sums, team);
@@ -113,12 +116,12 @@ static __forceinline__ __device__ void end_in_registers(const struct end_args *a
     struct moments moments = moments_of(mean, total, ending->one_over_size, ending->norm.eps);
 #pragma unroll
     for (int i = 0; i < FOUR; i++) {
-        int64_t channel = at.channel + team->member + i * team->count;
-        if (team->member + i * team->count >= at.size)
+        int64_t channel = at.channel + place[i];
+        if (place[i] >= at.size)
             continue;
         v[i] = normalised(v[i], moments);
         end_normalised(ending, vector, &v[i], 1, in_row(ending, at.row, channel));
-        write_element(ending->y, at.row * ending->norm.channels + channel, v[i], ending->type);
+        store_element(ending->y, at.row * ending->norm.channels + channel, v[i], ending->type);
     }
 }
 

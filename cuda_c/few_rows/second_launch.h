@@ -1,11 +1,11 @@
 /* A second launch that ends a chain: it adds up the sums of products whose k is split among blocks. */
 #pragma once
 
-#include "shared/rung.h"
+#include "shared/plan.h"
 
 /* What the sums take of the workspace: (splits, batch, out_features) floats. */
 static inline unsigned long long bytes_of_sums(const fgn_chain *chain, int splits) {
-    return (unsigned long long)splits * chain->batch * chain->out_features * sizeof(float);
+    return (unsigned long long)splits * outputs_of(chain) * sizeof(float);
 }
 
 /* About what the launch takes on an H200, fitted to 2789 times: groups that come in fours and fit in a warp's
@@ -13,8 +13,7 @@ static inline unsigned long long bytes_of_sums(const fgn_chain *chain, int split
 static inline double nanoseconds_of_second_launch(const fgn_chain *chain, int splits) {
     int64_t size = group_size_of(chain);
     bool in_warp = size <= 128, in_fours = in_warp && size % 4 == 0;
-    double y = (chain->type == FGN_FLOAT32 ? 4.0 : 2.0) * chain->batch * chain->out_features;
-    double bytes = (double)bytes_of_sums(chain, splits) + y;
+    double bytes = (double)bytes_of_sums(chain, splits) + element_bytes(chain->type) * outputs_of(chain);
     double once = in_fours ? 2900.0 : 4500.0, bytes_of_nanosecond = in_fours || !in_warp ? 1200.0 : 300.0;
     double of_group = in_warp ? 0.0 : 7.0;
     return once + bytes / bytes_of_nanosecond + of_group * chain->batch * chain->groups;

@@ -180,12 +180,12 @@ static double nanoseconds_of(const fgn_chain *chain, struct configuration config
     if (has_own_tiles(rows))
         clocks = fmax(each * product, ceil(each / 2.0) * (product + ending)) + ending;
     double inputs = (double)chain->in_features * (chain->batch + chain->out_features);
-    double bytes = (inputs + (double)outputs_of(chain)) * (chain->type == FGN_FLOAT32 ? 4 : 2);
+    double bytes = (inputs + (double)outputs_of(chain)) * element_bytes(chain->type);
     double time = larger_and_some((CLOCKS_ONCE + clocks) / GIGAHERTZ, bytes / MEMORY_BYTES);
     if (split)
         time += HALVES_NANOSECONDS + 8.0 * chain->batch * chain->in_features / HALVES_BYTES;
     if (is_repacked(chain))
-        time += REPACKED_NANOSECONDS + 2.0 * inputs * (chain->type == FGN_FLOAT32 ? 4 : 2) / REPACKED_BYTES;
+        time += REPACKED_NANOSECONDS + 2.0 * inputs * element_bytes(chain->type) / REPACKED_BYTES;
     if (tiling->ends_later)
         time += nanoseconds_of_second_launch(chain, tiling->splits);
     return time;
@@ -217,11 +217,9 @@ static bool split_steps(const fgn_chain *chain, struct configuration config, str
 }
 
 /* One way to cut the chain; false where it does not exist. */
-static bool try_tiling(const fgn_chain *chain, enum shape shape, struct tiling tiling,
-                       const fgn_device *device, struct candidate *candidate) {
+static bool try_tiling(const fgn_chain *chain, enum shape shape, struct tiling tiling, int multiprocessors,
+                       struct candidate *candidate) {
     struct configuration config = configuration_of(factors_of(chain), shape);
-    if (tiling.ends_later ? !second_launch_fits(chain, device) : adds_tensor(chain))
-        return false;
     if (!cut_columns(chain, config, &tiling) || !lay_out(chain, config, &tiling) ||
         !split_steps(chain, config, &tiling))
         return false;
@@ -229,30 +227,37 @@ static bool try_tiling(const fgn_chain *chain, enum shape shape, struct tiling t
     tiling.column_units = (int)tiles(chain->out_features, tiling.unit_columns);
     candidate->shape = shape;
     candidate->tiling = tiling;
-    candidate->nanoseconds = nanoseconds_of(chain, config, shape, &tiling, device->multiprocessors);
+    candidate->nanoseconds = nanoseconds_of(chain, config, shape, &tiling, multiprocessors);
     return true;
 }
 
-/* The fastest candidate; false where there is none. */
+/* The faster of the best one so far, if there is one, and the tiling, if it exists. Whether there is one. */
+static bool keep_faster(const fgn_chain *chain, enum shape shape, struct tiling tiling, int multiprocessors,
+                        bool found, struct candidate *best) {
+    struct candidate candidate;
+    if (!try_tiling(chain, shape, tiling, multiprocessors, &candidate) ||
+        (found && candidate.nanoseconds >= best->nanoseconds))
+        return found;
+    *best = candidate;
+    return true;
+}
+
+/* The fastest candidate; false where there is none. The second launch ends every chain that it has room for;
+ * an operator that adds a tensor is only there. */
 static bool choose_tiling(const fgn_chain *chain, const fgn_device *device, struct candidate *best) {
+    int fewest_splits = adds_tensor(chain) ? 1 : 0;
+    int most_splits = second_launch_fits(chain, device) ? MOST_SPLITS_OF_K : 0;
     bool found = false;
     for (int shape = 0; shape < SHAPES; shape++) {
         for (int rows = WARPGROUP_ROWS; rows <= COMMON_ROWS; rows += WARPGROUP_ROWS) {
             if (is_float32_accurate(chain) && has_own_tiles(rows))
                 continue; /* three products take longer than the epilogue */
-            for (int row_blocks = 1; row_blocks <= MOST_ROW_BLOCKS; row_blocks *= 2) {
-                for (int column_blocks = 1; row_blocks * column_blocks <= MOST_CLUSTER; column_blocks++) {
-                    for (int splits = 0; splits <= MOST_SPLITS_OF_K; splits++) {
-                        struct tiling tiling = tiling_of(rows, row_blocks, column_blocks, splits);
-                        struct candidate candidate;
-                        if (try_tiling(chain, (enum shape)shape, tiling, device, &candidate) &&
-                            (!found || candidate.nanoseconds < best->nanoseconds)) {
-                            *best = candidate;
-                            found = true;
-                        }
-                    }
-                }
-            }
+            for (int row_blocks = 1; row_blocks <= MOST_ROW_BLOCKS; row_blocks *= 2)
+                for (int column_blocks = 1; row_blocks * column_blocks <= MOST_CLUSTER; column_blocks++)
+                    for (int splits = fewest_splits; splits <= most_splits; splits++)
+                        found = keep_faster(chain, (enum shape)shape,
+                                            tiling_of(rows, row_blocks, column_blocks, splits),
+                                            device->multiprocessors, found, best);
         }
     }
     return found;
@@ -266,7 +271,7 @@ enum hopper_choice { SHAPE, TILE_ROWS, ROW_BLOCKS, COLUMN_BLOCKS, SPLITS };
 static bool chosen_tiling(const fgn_plan *plan, const fgn_chain *chain, struct candidate *chosen) {
     struct tiling tiling = tiling_of((int)plan->choice[TILE_ROWS], (int)plan->choice[ROW_BLOCKS],
                                      (int)plan->choice[COLUMN_BLOCKS], (int)plan->choice[SPLITS]);
-    return try_tiling(chain, (enum shape)plan->choice[SHAPE], tiling, &plan->device, chosen);
+    return try_tiling(chain, (enum shape)plan->choice[SHAPE], tiling, plan->device.multiprocessors, chosen);
 }
 
 static const char *refusal(const fgn_chain *chain, const fgn_device *device) {

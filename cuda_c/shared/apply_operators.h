@@ -18,11 +18,7 @@ struct value_place {
 /* The element of the operator's tensor, (rows, channels) of y's type, that a value meets. */
 static __forceinline__ __device__ float
 tensor_operand(const struct operators *list, const fgn_pointwise *step, int64_t row, int64_t channel) {
-    int64_t index = row * list->channels + channel;
-    if (list->type == FGN_FLOAT32)
-        return ((const float *)step->tensor)[index];
-    uint16_t bits = ((const uint16_t *)step->tensor)[index];
-    return list->type == FGN_FLOAT16 ? float_of_float16(bits) : float_of_bfloat16(bits);
+    return element_at(step->tensor, row * list->channels + channel, list->type);
 }
 
 static __forceinline__ __device__ void add_tensor(const struct operators *list, const fgn_pointwise *step,
@@ -36,15 +32,21 @@ static __forceinline__ __device__ void add_tensor(const struct operators *list, 
     }
 }
 
+/* One operator of the list. vector: its channel vector in float32, where it has one. */
+static __forceinline__ __device__ void apply_operator(const struct operators *list, const fgn_pointwise *step,
+                                                      const float *vector, float *value, int count,
+                                                      struct value_place at) {
+    if (step->kind == FGN_ADD_TENSOR)
+        add_tensor(list, step, value, count, at);
+    else
+        apply_operator_with(step, value, count, vector + at.channel, evenly_spaced, at.channel_step);
+}
+
 static __forceinline__ __device__ void apply_operators(const struct operators *list, float *value, int count,
                                                        struct value_place at) {
 #pragma unroll 1
     for (int i = 0; i < list->count; i++) {
         const fgn_pointwise *step = &list->step[i];
-        if (step->kind == FGN_ADD_TENSOR)
-            add_tensor(list, step, value, count, at);
-        else
-            apply_operator_with(step, value, count, (const float *)step->channel + at.channel, evenly_spaced,
-                                at.channel_step);
+        apply_operator(list, step, (const float *)step->channel, value, count, at);
     }
 }

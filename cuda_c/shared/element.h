@@ -1,7 +1,7 @@
 /* The 16-bit element types, as the bits that memory holds, for both machines. Arithmetic is in float. */
 #pragma once
 
-#include "shared/portable.h"
+#include "shared/rung.h"
 
 #ifdef __CUDACC__
 
@@ -77,3 +77,20 @@ static inline uint32_t bfloat16_pair(float low, float high) {
 }
 
 #endif
+
+/* ---- Elements of any type ---- */
+
+/* One element of the type, as float. */
+static __forceinline__ __device__ float element_at(const void *matrix, int64_t at, fgn_type type) {
+    if (type == FGN_FLOAT32)
+        return ((const float *)matrix)[at];
+    uint16_t bits = ((const uint16_t *)matrix)[at];
+    return type == FGN_FLOAT16 ? float_of_float16(bits) : float_of_bfloat16(bits);
+}
+
+static __forceinline__ __device__ void store_element(void *matrix, int64_t at, float value, fgn_type type) {
+    if (type == FGN_FLOAT32)
+        ((float *)matrix)[at] = value;
+    else
+        ((uint16_t *)matrix)[at] = type == FGN_FLOAT16 ? float16_bits(value) : bfloat16_bits(value);
+}

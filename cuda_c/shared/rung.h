@@ -182,6 +182,12 @@ static inline bool is_float32_accurate(const fgn_chain *chain) {
     return chain->type == FGN_FLOAT32 && chain->precision == FGN_IEEE;
 }
 
+/* Whether the product is of one row for which tf32 is allowed: torch's is float32's then, and reading the
+ * weight takes as long either way. */
+static inline bool is_one_row_of_tf32(const fgn_chain *chain) {
+    return chain->batch <= 1 && chain->type == FGN_FLOAT32 && chain->precision == FGN_TF32;
+}
+
 /* The channels of a group; 0 without a norm. */
 static inline int64_t group_size_of(const fgn_chain *chain) {
     return chain->groups > 0 ? chain->out_features / chain->groups : 0;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fgn.plot.style import (
@@ -63,28 +64,41 @@ def _part_of(launch: str) -> str:
     return "norm" if launch.startswith(("statistics", "normalise", "norm")) else "operators"
 
 
+def _bars(
+    launches: dict[str, pd.DataFrame], height: float, moved, colours: dict, words
+) -> tuple[Figure, Axes]:
+    """One bar for each version, one piece for each row of its table. moved: (the length, the key of the
+    colour) of a row. words: what stands behind a bar of a length and a table."""
+    figure, (axes,) = panels(1, 1.6 + height * len(launches))
+    for version, table in launches.items():
+        left = 0.0
+        for row in table.itertuples():
+            length, part = moved(row)
+            axes.barh(version, length, left=left, color=colours[part], edgecolor="white")
+            left += length
+        place = {"xytext": (5, 0), "textcoords": "offset points", "va": "center", "fontsize": 9}
+        axes.annotate(words(left, table), (left, version), **place)
+    for part, colour in colours.items():
+        axes.barh(next(iter(launches)), 0, color=colour, label=part)
+    legend_below(figure)
+    axes.set_xlim(0, 1.3 * axes.dataLim.xmax)
+    axes.invert_yaxis()
+    plain(axes)
+    return figure, axes
+
+
 def traffic(launches: dict[str, pd.DataFrame], title: str = "") -> Figure:
     """The bytes that each launch moves, by version: one bar per version, one piece per launch.
 
     `launches` has the tables of `fgn.teaching.lessons.launches()` by the name of the version.
     """
-    figure, (axes,) = panels(1, 1.6 + 0.4 * len(launches))
-    for version, table in launches.items():
-        left = 0.0
-        for row in table.itertuples():
-            moved = (row.read + row.written) / 1e6
-            axes.barh(version, moved, left=left, color=PART_COLOURS[_part_of(row.launch)], edgecolor="white")
-            left += moved
-        count = f"{left:,.0f} MB, {len(table)} launch{'es' if len(table) > 1 else ''}"
-        axes.annotate(
-            count, (left, version), xytext=(5, 0), textcoords="offset points", va="center", fontsize=9
-        )
-    for part, colour_of_part in PART_COLOURS.items():
-        axes.barh(next(iter(launches)), 0, color=colour_of_part, label=part)
-    legend_below(figure)
-    axes.set_xlim(0, 1.3 * axes.dataLim.xmax)
-    axes.invert_yaxis()
-    plain(axes)
+    figure, axes = _bars(
+        launches,
+        0.4,
+        lambda row: ((row.read + row.written) / 1e6, _part_of(row.launch)),
+        PART_COLOURS,
+        lambda left, table: f"{left:,.0f} MB, {len(table)} launch{'es' if len(table) > 1 else ''}",
+    )
     axes.set_xlabel("memory read and written (MB), one piece for each launch")
     axes.set_title(title, fontsize=10, loc="left")
     return figure
@@ -95,24 +109,14 @@ def passes(launches: dict[str, pd.DataFrame], title: str = "") -> Figure:
 
     `launches` has the tables of `fgn.teaching.backward.moved()` by the name of the version.
     """
-    figure, (axes,) = panels(1, 1.6 + 0.45 * len(launches))
     parts = list(dict.fromkeys(part for table in launches.values() for part in table.part))
-    colours = dict(zip(parts, PASS_COLOURS, strict=False))
-    for version, table in launches.items():
-        left = 0.0
-        for row in table.itertuples():
-            moved = row.read + row.written
-            axes.barh(version, moved, left=left, color=colours[row.part], edgecolor="white")
-            left += moved
-        words = f"{left:.0f} bytes, {len(table)} launches"
-        place = {"xytext": (5, 0), "textcoords": "offset points", "va": "center", "fontsize": 9}
-        axes.annotate(words, (left, version), **place)
-    for part, colour in colours.items():
-        axes.barh(next(iter(launches)), 0, color=colour, label=part)
-    legend_below(figure)
-    axes.set_xlim(0, 1.3 * axes.dataLim.xmax)
-    axes.invert_yaxis()
-    plain(axes)
+    figure, axes = _bars(
+        launches,
+        0.45,
+        lambda row: (row.read + row.written, row.part),
+        dict(zip(parts, PASS_COLOURS, strict=False)),
+        lambda left, table: f"{left:.0f} bytes, {len(table)} launches",
+    )
     axes.set_xlabel("bytes read and written for each element, one piece for each launch")
     axes.set_title(title, fontsize=10, loc="left")
     return figure
