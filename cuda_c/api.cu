@@ -96,8 +96,15 @@ static fgn_chain without_pointers(const fgn_chain *chain) {
 }
 
 fgn_status fgn_plan_chain(int version, const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
+    return fgn_plan_candidate(version, 0, chain, device, plan);
+}
+
+fgn_status fgn_plan_candidate(int version, int candidate, const fgn_chain *chain, const fgn_device *device,
+                              fgn_plan *plan) {
     fgn_device here;
     fgn_status status = check_chain(chain);
+    if (status == FGN_OK && candidate < 0)
+        status = fail(FGN_INVALID_ARGUMENT, "candidate is %d, which is negative", candidate);
     if (status == FGN_OK && !plan)
         status = fail(FGN_INVALID_ARGUMENT, "plan is NULL");
     if (status == FGN_OK && !device)
@@ -121,10 +128,13 @@ fgn_status fgn_plan_chain(int version, const fgn_chain *chain, const fgn_device 
         return fail(FGN_NOT_SUPPORTED, "%s needs %s", rung->version.name, reason);
     memset(plan, 0, sizeof *plan);
     plan->version = version;
+    plan->candidate = candidate;
     plan->device = *device;
     plan->chain = without_pointers(chain);
     if (chain->batch > 0)
         rung->plan(chain, device, plan);
+    if (candidate > 0 && (plan->nanoseconds == 0.0 || plan->launch_count == 0))
+        return fail(FGN_NOT_SUPPORTED, "%s has no candidate %d", rung->version.name, candidate);
     return FGN_OK;
 }
 

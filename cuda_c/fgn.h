@@ -207,6 +207,7 @@ typedef struct fgn_launch {
 /* How a version runs a chain. Plain data, to be copied and kept; no pointer of the chain is in it. */
 typedef struct fgn_plan {
     int version;
+    int candidate; /* of the version's ways to run the chain: 0 is the one that it expects to be fastest */
     fgn_device device;
     fgn_chain chain; /* what was planned, without its pointers */
     unsigned long long workspace_bytes;
@@ -225,6 +226,12 @@ typedef struct fgn_plan {
  * plan can be made and read, but not run. A batch of 0 has no launches.
  * FGN_NOT_SUPPORTED when the version does not run this chain on this device. */
 fgn_status fgn_plan_chain(int version, const fgn_chain *chain, const fgn_device *device, fgn_plan *plan);
+
+/* The same for another way to run the chain: 1 is the one that the version's model of time expects to be
+ * second, and so on. For measuring them.
+ * FGN_NOT_SUPPORTED when there are no more; a version without a model has only candidate 0. */
+fgn_status fgn_plan_candidate(int version, int candidate, const fgn_chain *chain, const fgn_device *device,
+                              fgn_plan *plan);
 
 /* The version that is fastest for this chain by the authors' measurements, among those that run it on the
  * device (NULL: the current one); -1 when none does, or the chain is none. */

@@ -11,6 +11,7 @@ fgn.profile("gemm_groupnorm_hardtanh")    what each launch took and moved, by nc
 fgn.count(lambda: module(x))              what a call asks of memory, by ncu's names, without a GPU
 fgn.check(lambda: module(x))              the call; KernelFault for a bad access, a race, a missed barrier
 fgn.play(lambda: module(x))               the call with a slider: lanes on sectors and banks, values, barriers
+fgn.tune(model, x)                        measures the ways to run your chains, and keeps the fastest
 fgn.freeze(model)                         for weights that stay as they are; fgn.thaw(model) ends it
 fgn.kernel(source)[grid, block](x, y, n)  a kernel of your own; in a notebook: %load_ext fgn, then %%cuda
 fgn.source("gemm_1_naive")                the text of a kernel
@@ -44,6 +45,7 @@ from fgn.native.source import source
 from fgn.profiling.profiler import profile
 from fgn.simulator.counted import KernelFault, check, count
 from fgn.training import backward_versions
+from fgn.tuning import tune
 
 __all__ = [
     "CHAINS",
@@ -69,6 +71,7 @@ __all__ = [
     "profile",
     "source",
     "thaw",
+    "tune",
     "versions",
 ]
 

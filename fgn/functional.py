@@ -25,7 +25,7 @@ from torch import Tensor
 
 from fgn import autocast, transforms
 from fgn.chains import POINTWISE, Chain, Pointwise, Shape
-from fgn.native import prepared, repeated
+from fgn.native import prepared, repeated, tuned
 from fgn.native.library import (
     BuildError,
     MissingToolError,
@@ -181,11 +181,23 @@ def _c_device(library, device):
     return c_device
 
 
-def _plan_of(library, device: torch.device, index: int, c_chain, multiprocessors: int | None = None):
+def _chosen(library, device, chain, shape, precision, c_chain) -> tuple[int, int]:
+    """The version that runs a call when it is not told one, and which candidate of it: what `fgn.tune()` has
+    found fastest, or the library's FGN_BEST_VERSION."""
+    choice = tuned.choice(device, chain, shape, precision, bool(c_chain.frozen))
+    if choice is not None and choice.version in version_names(device.type):
+        index, plan = _index_of(choice.version, device), ffi().new("fgn_plan *")
+        if library.fgn_plan_candidate(index, choice.candidate, c_chain, ffi().NULL, plan) == library.FGN_OK:
+            return index, choice.candidate
+    return library.FGN_BEST_VERSION, 0
+
+
+def _plan_of(library, device: torch.device, index: int, candidate: int, c_chain, multiprocessors=None):
     """The struct fgn_plan of a chain on the current device. index: the version, or the library's
     FGN_BEST_VERSION."""
     plan = ffi().new("fgn_plan *")
-    status = library.fgn_plan_chain(index, c_chain, _c_device(library, multiprocessors), plan)
+    c_device = _c_device(library, multiprocessors)
+    status = library.fgn_plan_candidate(index, candidate, c_chain, c_device, plan)
     if status == library.FGN_NOT_SUPPORTED:
         which = "" if index < 0 else f"{version_names(device.type)[index]!r} "
         raise RuntimeError(f"version: {which}does not run this on {device}: {_error(library)}")
@@ -240,6 +252,7 @@ def plan_of(
     precision: str = "ieee",
     planned_for=None,
     frozen: bool = True,
+    candidate: int = 0,
 ):
     """The struct fgn_plan (cuda_c/fgn.h) of a call on this device: its launches, its workspace.
 
@@ -247,13 +260,17 @@ def plan_of(
     device than this one, as `_c_device()` takes it. None where the version does not run this chain there:
     the library's last error says what it needs. `fgn.plans.plan()` is the same in Python's types.
     frozen: whether the weight is (`fgn.freeze()`): what is made of it is there. With another one a version
-    that splits it has two launches more, or more to do in one.
+    that splits it has two launches more, or more to do in one. candidate: of the version's ways to run the
+    chain; 0 is the one that it expects to be fastest.
     """
     with _library_of(device) as (library, _):
         c_chain = _c_chain(library, chain, shape, precision, {}, frozen=frozen)
         plan = ffi().new("fgn_plan *")
         index = library.FGN_BEST_VERSION if version is None else _index_of(version, device)
-        status = library.fgn_plan_chain(index, c_chain, _c_device(library, planned_for), plan)
+        if planned_for is None and version is None:
+            index, candidate = _chosen(library, device, chain, shape, precision, c_chain)
+        c_device = _c_device(library, planned_for)
+        status = library.fgn_plan_candidate(index, candidate, c_chain, c_device, plan)
         if status == library.FGN_NOT_SUPPORTED:
             return None
         _raise_for(library, status)
@@ -313,7 +330,7 @@ def _planned_alike(library, plan, c_chain):
     """The plan of this chain for the version and the device of another one."""
     other = ffi().new("fgn_plan *")
     device = ffi().addressof(plan, "device")
-    _raise_for(library, library.fgn_plan_chain(plan.version, c_chain, device, other))
+    _raise_for(library, library.fgn_plan_candidate(plan.version, plan.candidate, c_chain, device, other))
     return other
 
 
@@ -357,6 +374,7 @@ def run_chain(
         plan, vector_dtype = _plan_and_vectors(
             library, chain, shape, precision, x, vectors, version, frozen, multiprocessors
         )
+        tuned.note(chain, x, parameters, precision, frozen)
         given = x, parameters
         x = _usable(x)
         weight = _usable(parameters["weight"])
@@ -383,14 +401,19 @@ def run_chain(
 def _plan_and_vectors(library, chain, shape, precision, x, vectors, version, frozen, multiprocessors):
     """The plan of a call, and the type that its version reads vectors in: their own, or else float32."""
     c_chain = _c_chain(library, chain, shape, precision, {}, frozen=frozen)
-    index = library.FGN_BEST_VERSION if version is None else _index_of(version, x.device)
-    plan = _plan_of(library, x.device, index, c_chain, multiprocessors)
+    index, candidate = library.FGN_BEST_VERSION, 0
+    if version is not None:
+        index = _index_of(version, x.device)
+    elif multiprocessors is None:
+        index, candidate = _chosen(library, x.device, chain, shape, precision, c_chain)
+    plan = _plan_of(library, x.device, index, candidate, c_chain, multiprocessors)
     if x.dtype != torch.float32 and all(
         vector is None or vector.dtype == x.dtype for vector in vectors.values()
     ):
         c_chain.vector_type = c_chain.type
-        own = ffi().new("fgn_plan *")
-        if library.fgn_plan_chain(plan.version, c_chain, ffi().addressof(plan.device), own) == library.FGN_OK:
+        own, c_device = ffi().new("fgn_plan *"), ffi().addressof(plan, "device")
+        status = library.fgn_plan_candidate(plan.version, plan.candidate, c_chain, c_device, own)
+        if status == library.FGN_OK:
             return own, x.dtype
     return plan, torch.float32
 

@@ -47,7 +47,8 @@ struct ending {
     bool aligned_y; /* fours of y are */
     bool fours;     /* channels and groups come in fours */
     int size;       /* the channels that a team ends together: a group, or without a norm what a lane does */
-    int lanes;      /* the lanes for a group of up to LARGEST_WARP_GROUP channels, four for each */
+    int lane_power; /* 1 << lane_power lanes are for a group of up to LARGEST_WARP_GROUP channels: four each
+                     */
     float one_over_size;
 };
 
@@ -83,7 +84,7 @@ static struct ending ending_of(const fgn_chain *chain, void *y) {
     else
         ending.size = chain->out_features % FOUR == 0 ? FOUR : 1;
     ending.fours = ending.size % FOUR == 0;
-    ending.lanes = power_of_two_above(tiles(ending.size, FOUR), LANES);
+    ending.lane_power = power_of(power_of_two_above(tiles(ending.size, FOUR), LANES));
     ending.one_over_size = 1.0f / ending.size;
     return ending;
 }
@@ -145,6 +146,14 @@ static __forceinline__ __device__ void apply_staged(const struct operators *list
 
 /* ---- Before the norm ---- */
 
+/* What a vector has for `count` neighbours, or something else where there is no such vector. */
+static __forceinline__ __device__ void read_vector(float *value, const float *vector, int64_t channel,
+                                                   int count, float otherwise) {
+#pragma unroll
+    for (int i = 0; i < count; i++)
+        value[i] = vector ? vector[channel + i] : otherwise;
+}
+
 /* before(sum + bias) */
 static __forceinline__ __device__ void begin_ending(const struct ending *ending, const float *const *vector,
                                                     float *value, int count, struct value_place at) {
@@ -181,14 +190,15 @@ static __forceinline__ __device__ void end_normalised(const struct ending *endin
 /* The threads that work on one group: lanes of a warp, or all threads of a block. */
 struct members {
     int member;
-    int count;
+    int power;           /* there are 1 << power of them */
     float (*of_warp)[2]; /* shared memory, two floats for each warp; of a block only */
 };
 
 /* The sums of two values over the members. */
 static inline __device__ void sums_of_members(float *v, const struct members *team) {
-    team_sums(v, 2, team->count < LANES ? team->count : LANES);
-    if (team->count <= LANES)
+    int count = 1 << team->power;
+    team_sums(v, 2, count < LANES ? count : LANES);
+    if (count <= LANES)
         return;
     __syncthreads(); /* the sums before have been read */
     if (team->member % LANES == 0) {
@@ -198,7 +208,7 @@ static inline __device__ void sums_of_members(float *v, const struct members *te
     __syncthreads();
     v[0] = v[1] = 0.0f;
 #pragma unroll 1
-    for (int warp = 0; warp < team->count / LANES; warp++) {
+    for (int warp = 0; warp < count / LANES; warp++) {
         v[0] += team->of_warp[warp][0];
         v[1] += team->of_warp[warp][1];
     }
@@ -248,7 +258,7 @@ static __forceinline__ __device__ void write_y(const struct ending *ending, int6
 static __forceinline__ __device__ void end_four(const struct ending *ending, const float *const *vector,
                                                 float *v, bool present, int64_t row, int64_t channel) {
     const struct group_norm *norm = &ending->norm;
-    int lanes = ending->lanes;
+    int lanes = 1 << ending->lane_power;
     if (present)
         begin_ending(ending, vector, v, FOUR, in_row(ending, row, channel));
     if (norm->groups > 0) {
@@ -275,54 +285,57 @@ static __forceinline__ __device__ void end_four(const struct ending *ending, con
         write_y(ending, row * norm->channels + channel, v, FOUR);
 }
 
-/* ---- Larger groups, or not in fours: the values are in shared memory ---- */
+/* ---- Groups whose values are in shared memory ---- */
 
-/* y = after(norm(value)) for `size` channels from `channel` on, `at_once` of them at once. A thread reads the
- * first value and its own. Size 0: a team without work, which still takes part in the sums. */
+/* Values that a thread reads together: about as many as it has of most groups. */
+#define VALUES_TOGETHER 8
+
+/* The moments of `size` values that lie beside each other, for every member. Size 0: a team without work,
+ * which still takes part in the sums. */
+static __forceinline__ __device__ struct moments
+moments_of_values(const struct ending *ending, const float *value, int size, const struct members *team) {
+    float pivot = size > 0 ? value[0] : 0.0f, sums[2] = {0.0f, 0.0f};
+    int step = VALUES_TOGETHER << team->power;
+#pragma unroll 1
+    for (int first = team->member; first < size; first += step) {
+#pragma unroll
+        for (int i = 0; i < VALUES_TOGETHER; i++)
+            if (first + (i << team->power) < size)
+                sums[0] += value[first + (i << team->power)] - pivot;
+    }
+    sums_of_members(sums, team);
+    float mean = pivot + sums[0] * ending->one_over_size;
+    struct differences total = {0.0f, 0.0f};
+#pragma unroll 1
+    for (int first = team->member; first < size; first += step) {
+#pragma unroll
+        for (int i = 0; i < VALUES_TOGETHER; i++)
+            if (first + (i << team->power) < size)
+                add_difference(&total, value[first + (i << team->power)] - mean);
+    }
+    sums[0] = total.sum;
+    sums[1] = total.squares;
+    sums_of_members(sums, team);
+    total.sum = sums[0];
+    total.squares = sums[1];
+    return moments_of(mean, total, ending->one_over_size, ending->norm.eps);
+}
+
+/* y = after(norm(value)) for `size` channels from `channel` on, by a team that may be without work. */
 static __forceinline__ __device__ void end_group_by(const struct ending *ending, const float *const *vector,
                                                     const float *value, int size, int64_t row,
-                                                    int64_t channel, const struct members *team,
-                                                    int at_once) {
+                                                    int64_t channel, const struct members *team) {
     const struct group_norm *norm = &ending->norm;
-    int first = at_once * team->member, step = at_once * team->count;
     struct moments moments = {0.0f, 0.0f, 1.0f};
-    float v[FOUR];
-    if (norm->groups > 0) {
-        float pivot = size > 0 ? value[0] : 0.0f;
-        float sums[2] = {0.0f, 0.0f};
+    if (norm->groups > 0)
+        moments = moments_of_values(ending, value, size, team);
 #pragma unroll 1
-        for (int i = first; i < size; i += step) {
-            read_values(v, value + i, at_once);
-#pragma unroll
-            for (int j = 0; j < at_once; j++)
-                sums[0] += v[j] - pivot;
-        }
-        sums_of_members(sums, team);
-        float mean = pivot + sums[0] * ending->one_over_size;
-        struct differences total = {0.0f, 0.0f};
-#pragma unroll 1
-        for (int i = first; i < size; i += step) {
-            read_values(v, value + i, at_once);
-#pragma unroll
-            for (int j = 0; j < at_once; j++)
-                add_difference(&total, v[j] - mean);
-        }
-        sums[0] = total.sum;
-        sums[1] = total.squares;
-        sums_of_members(sums, team);
-        total.sum = sums[0];
-        total.squares = sums[1];
-        moments = moments_of(mean, total, ending->one_over_size, norm->eps);
-    }
-#pragma unroll 1
-    for (int i = first; i < size; i += step) {
-        read_values(v, value + i, at_once);
+    for (int i = team->member; i < size; i += 1 << team->power) {
+        float v = value[i];
         if (norm->groups > 0) {
-#pragma unroll
-            for (int j = 0; j < at_once; j++)
-                v[j] = normalised(v[j], moments);
-            end_normalised(ending, vector, v, at_once, in_row(ending, row, channel + i));
+            v = normalised(v, moments);
+            end_normalised(ending, vector, &v, 1, in_row(ending, row, channel + i));
         }
-        write_y(ending, row * norm->channels + channel + i, v, at_once);
+        write_y(ending, row * norm->channels + channel + i, &v, 1);
     }
 }

@@ -118,7 +118,12 @@ static const char *refusal(const fgn_chain *chain, const fgn_device *device) {
 
 static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
     static const char *const names[] = {"few_rows_16_kernel", "few_rows_32_kernel", "few_rows_64_kernel"};
-    struct plan best = plan_of(chain, device, &plan->nanoseconds);
+    struct plan best = plan_of(chain, device, 0.0, &plan->nanoseconds);
+    for (int number = 0; number < plan->candidate; number++) {
+        best = plan_of(chain, device, plan->nanoseconds, &plan->nanoseconds);
+        if (plan->nanoseconds < 0.0)
+            return;
+    }
     enum mma_factors factors = factors_of(chain);
     fgn_launch *product =
         add_launch(plan, names[power_of(best.row_tiles)], best.column_blocks * best.cluster, THREADS);

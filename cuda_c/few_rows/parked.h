@@ -113,15 +113,15 @@ static __forceinline__ __device__ void end_groups(const struct few_rows_args *ar
                                                   const struct warp_place *place) {
     const struct ending *ending = &args->ending;
     int groups = columns_here(args, place) / ending->size, items = place->rows * groups;
-    struct members team = {(int)threadIdx.x & (ending->lanes - 1), ending->lanes, NULL};
-    int teams = THREADS / team.count, pitch = parked_pitch(1 << args->across_power);
+    struct members team = {(int)threadIdx.x & ((1 << ending->lane_power) - 1), ending->lane_power, NULL};
+    int teams = THREADS >> team.power, pitch = parked_pitch(1 << args->across_power);
 #pragma unroll 1
     for (int first_item = 0; first_item < items; first_item += teams) {
-        int item = first_item + threadIdx.x / team.count; /* past the last one: a team without work */
+        int item = first_item + (threadIdx.x >> team.power); /* past the last one: a team without work */
         int row = item / groups, first = (item - row * groups) * ending->size;
         end_group_by(ending, staged_vectors(args), (const float *)dynamic_shared + row * pitch + first,
                      item < items ? ending->size : 0, place->first_row + row, place->block_column + first,
-                     &team, 1);
+                     &team);
     }
 }
 

@@ -42,13 +42,6 @@ static enum mma_factors factors_of(const fgn_chain *chain) {
     return is_float32_accurate(chain) || is_one_row_of_tf32(chain) ? FLOAT32_PIECES_MMA : TF32_MMA;
 }
 
-static int power_of(int number) {
-    int power = 0;
-    while (1 << power < number)
-        power++;
-    return power;
-}
-
 static int steps_of(const fgn_chain *chain) {
     return (int)tiles(chain->in_features * element_bytes_of(factors_of(chain)), STEP_BYTES);
 }
@@ -153,8 +146,10 @@ static int most_splits_of(const fgn_chain *chain, const struct plan *plan, const
     return splits > 1 ? (int)splits : 1;
 }
 
-/* The fastest plan, and what it takes. */
-static struct plan plan_of(const fgn_chain *chain, const fgn_device *device, double *nanoseconds) {
+/* The fastest plan that takes longer than `longer_than` nanoseconds, and what it takes; less than nothing
+ * where there is none. */
+static struct plan plan_of(const fgn_chain *chain, const fgn_device *device, double longer_than,
+                           double *nanoseconds) {
     bool clusters = can_be_clusters(chain, device);
     struct plan plan, best;
     *nanoseconds = -1.0;
@@ -170,7 +165,7 @@ static struct plan plan_of(const fgn_chain *chain, const fgn_device *device, dou
             for (plan.splits = 1; plan.splits <= most_splits; plan.splits++) {
                 plan.cluster = pair && plan.splits == MOST_CLUSTER ? MOST_CLUSTER : 1;
                 double time = nanoseconds_of(chain, &plan, device);
-                if (*nanoseconds < 0.0 || time < *nanoseconds) {
+                if (time > longer_than && (*nanoseconds < 0.0 || time < *nanoseconds)) {
                     *nanoseconds = time;
                     best = plan;
                 }

@@ -1,13 +1,15 @@
-/* The second launch of a product whose k is split among blocks: it adds the splits up and ends the chain.
+/* The second launch of a product whose k is split among blocks, or whose tiles hold no whole groups: it adds
+ * the splits up and ends the chain.
  *
- * Idea: blocks of few_rows and of hopper that share a tile's k, or whose tiles hold no whole groups, leave
- * their sums in the workspace as float32. Here a team of threads takes a group of one row, adds the splits
- * up, and does all that follows the product (few_rows/ending.h). A block has some neighbouring groups, whose
- * part of the vectors of parameters it brings to shared memory once, before the sums are there, and ends them
- * in one row after the other.
+ * Idea: the product's blocks leave their sums in the workspace as float32. A block here takes some rows of
+ * some neighbouring groups, in three passes over its values: it reads the sums as they lie in memory, adds
+ * the splits up and puts them into shared memory; teams of threads find the moments of a group each; then
+ * everybody normalises values as they lie in memory, and writes y. So memory is read and written in whole
+ * sectors whatever the size of a group is. The vectors of parameters are brought to shared memory once,
+ * before the sums are there, and serve for several turns of rows.
  *
  * Bytes: the sums once, mostly from the L2 cache, and y once. Operations: few. Limit: how a launch begins and
- * ends; it begins while the one before it ends (griddepcontrol). */
+ * ends; it begins while the one before it ends (griddepcontrol). Large outputs: the L2 cache's bandwidth. */
 #include "few_rows/second_launch.h"
 
 #include "few_rows/ending.h"
@@ -15,21 +17,35 @@
 
 #define END_THREADS 256
 #define END_WARPS (END_THREADS / LANES)
-#define MOST_SHARED_VALUES 2048
+#define COMMON_VALUES 4096     /* of a block's turn, where a group has no more */
+#define COMMON_COLUMNS 128     /* at least so many side by side, so that a block reads long parts of a row */
+#define VALUES_OF_MEMBER 8     /* about so many of a group has each thread of a team */
+#define LARGEST_WARP_TEAM 1024 /* the most channels of a group whose moments a warp finds alone */
 #define MOST_TURNS 8
-
-/* With `values`, what a block may have without asking. More of vectors is read where it is. */
-#define MOST_STAGED_BYTES (39 << 10)
+#define BLOCKS_OF_MULTIPROCESSOR 4
 
 struct end_args {
     float *partial; /* (splits, batch, channels) */
     int splits;
-    int team;        /* threads for a group: some lanes, or the block */
-    int groups;      /* neighbours, that a block has */
-    int rows_a_turn; /* of the block */
-    int turns;
     int64_t batch;
+    int columns; /* of a block: neighbouring groups */
+    int rows;    /* of a turn */
+    int turns;
+    int across_power; /* 1 << across_power threads are side by side in a row */
+    int team_power;   /* 1 << team_power of them find a group's moments */
+    bool fours;       /* columns come in fours */
+    bool in_place;    /* values stay in the workspace: shared memory is too small for a group */
+    int vector_bytes; /* of shared memory */
+    int moment_bytes;
     struct ending ending;
+};
+
+/* What a block works on in one turn. Its groups are beside each other in `value` too, row after row. */
+struct turn {
+    float *value;
+    struct moments *moments; /* of each group */
+    int64_t first_row, first_channel;
+    int rows, columns, groups;
 };
 
 /* The sum over the splits of four neighbours, or of one. */
@@ -39,7 +55,7 @@ static __forceinline__ __device__ void add_splits(float *sum, const struct end_a
 #pragma unroll
     for (int i = 0; i < at_once; i++)
         sum[i] = 0.0f;
-#pragma unroll 4
+#pragma unroll 8
     for (int split = 0; split < args->splits; split++) {
         float part[FOUR];
         read_values(part, partial + split * distance, at_once);
@@ -49,134 +65,143 @@ static __forceinline__ __device__ void add_splits(float *sum, const struct end_a
     }
 }
 
-/* The group of a team: size 0 for a team without work, which still takes part in the sums. */
-struct group_place {
-    int size;
-    int64_t row;
-    int64_t channel;
-};
-
-/* Groups of four, 8, 12 ... 128 channels: a lane has four neighbours. */
-static __forceinline__ __device__ void end_in_lanes(const struct end_args *args, const float *const *vector,
-                                                    const float *partial, struct group_place at,
-                                                    const struct members *team) {
-    float v[FOUR] = {0.0f};
-    bool present = FOUR * team->member < at.size;
-    if (present)
-        add_splits(v, args, partial + FOUR * team->member, FOUR);
-    end_four(&args->ending, vector, v, present, at.row, at.channel + FOUR * team->member);
+/* The first of a thread's neighbours in a row, of those that the passes over a turn take together. */
+static __forceinline__ __device__ int first_column(const struct end_args *args, int at_once) {
+    return at_once * (threadIdx.x & ((1 << args->across_power) - 1));
 }
 
-/* Other groups of which a thread has up to four values: they are as far from each other as the team has
- * threads, so that what neighbours read is beside each other. first_value: shared memory for the group's
- * first value. */
-static __forceinline__ __device__ void end_in_registers(const struct end_args *args,
-                                                        const float *const *vector, const float *partial,
-                                                        struct group_place at, const struct members *team,
-                                                        float *first_value) {
-    const struct ending *ending = &args->ending;
-    int64_t distance = args->batch * ending->norm.channels;
-    int place[FOUR]; /* of the values in their group */
-    float v[FOUR] = {0.0f};
-#pragma unroll
-    for (int i = 0; i < FOUR; i++)
-        place[i] = team->member + i * team->count;
-#pragma unroll 2
-    for (int split = 0; split < args->splits; split++) {
-#pragma unroll
-        for (int i = 0; i < FOUR; i++)
-            if (place[i] < at.size)
-                v[i] += partial[split * distance + place[i]];
-    }
-#pragma unroll
-    for (int i = 0; i < FOUR; i++)
-        if (place[i] < at.size)
-            begin_ending(ending, vector, &v[i], 1, in_row(ending, at.row, at.channel + place[i]));
-    if (team->member == 0)
-        *first_value = v[0];
-    if (team->count > LANES)
-        __syncthreads();
-    else
-        __syncwarp();
-    float sums[2] = {0.0f, 0.0f}, pivot = *first_value;
-#pragma unroll
-    for (int i = 0; i < FOUR; i++)
-        sums[0] += place[i] < at.size ? v[i] - pivot : 0.0f;
-    sums_of_members(sums, team);
-    float mean = pivot + sums[0] * ending->one_over_size;
-    struct differences total = {0.0f, 0.0f};
-#pragma unroll
-    for (int i = 0; i < FOUR; i++)
-        add_difference(&total, place[i] < at.size ? v[i] - mean : 0.0f);
-    sums[0] = total.sum;
-    sums[1] = total.squares;
-    sums_of_members(sums, team);
-    total.sum = sums[0];
-    total.squares = sums[1];
-    struct moments moments = moments_of(mean, total, ending->one_over_size, ending->norm.eps);
-#pragma unroll
-    for (int i = 0; i < FOUR; i++) {
-        int64_t channel = at.channel + place[i];
-        if (place[i] >= at.size)
-            continue;
-        v[i] = normalised(v[i], moments);
-        end_normalised(ending, vector, &v[i], 1, in_row(ending, at.row, channel));
-        store_element(ending->y, at.row * ending->norm.channels + channel, v[i], ending->type);
-    }
-}
-
-/* Larger groups. `value`: memory for the group's values, which may be that of its sums. */
-static __forceinline__ __device__ void end_in_memory(const struct end_args *args, const float *const *vector,
-                                                     float *value, const float *partial,
-                                                     struct group_place at, const struct members *team,
-                                                     int at_once) {
+/* First pass: the sums with the operators before the norm. A thread stays in its columns from row to row. */
+static __forceinline__ __device__ void bring_values(const struct end_args *args, const float *const *vector,
+                                                    const struct turn *turn, int at_once) {
     const struct ending *ending = &args->ending;
 #pragma unroll 1
-    for (int i = at_once * team->member; i < at.size; i += at_once * team->count) {
-        float sum[FOUR];
-        add_splits(sum, args, partial + i, at_once);
-        begin_ending(ending, vector, sum, at_once, in_row(ending, at.row, at.channel + i));
-        write_values(value + i, sum, at_once);
+    for (int i = first_column(args, at_once); i < turn->columns; i += at_once << args->across_power) {
+        int row = threadIdx.x >> args->across_power;
+        struct value_place at = in_row(ending, turn->first_row + row, turn->first_channel + i);
+        const float *partial = args->partial + at.row * ending->norm.channels + at.channel;
+        float *value = turn->value + row * turn->columns + i;
+        float bias[FOUR];
+        read_vector(bias, vector[BIAS], at.channel, at_once, 0.0f);
+        int step = END_THREADS >> args->across_power;
+#pragma unroll 1
+        for (; row < turn->rows; row += step, at.row += step) {
+            float sum[FOUR];
+            add_splits(sum, args, partial, at_once);
+#pragma unroll
+            for (int j = 0; j < at_once; j++)
+                sum[j] += bias[j];
+            apply_staged(&ending->before, vector + FIRST_OPERAND, sum, at_once, at);
+            write_values(value, sum, at_once);
+            partial += step * ending->norm.channels;
+            value += step * turn->columns;
+        }
     }
-    __syncthreads(); /* everyone reads the group's first value */
-    end_group_by(ending, vector, value, at.size, at.row, at.channel, team, at_once);
 }
 
-__global__ void __launch_bounds__(END_THREADS, 4) few_rows_end_kernel(struct end_args args) {
-    __shared__ float values[MOST_SHARED_VALUES];
-    __shared__ float of_warp[END_WARPS][2];
+/* Second pass: a team finds the moments of one group after the other. */
+static __forceinline__ __device__ void find_moments(const struct end_args *args, const struct turn *turn,
+                                                    const struct members *team) {
+    const struct ending *ending = &args->ending;
+    int groups = turn->rows * turn->groups, teams = END_THREADS >> team->power;
+#pragma unroll 1
+    for (int first = 0; first < groups; first += teams) {
+        int group = first + (threadIdx.x >> team->power);
+        int size = group < groups ? ending->size : 0; /* 0: without work, which still takes part in sums */
+        struct moments moments = moments_of_values(ending, turn->value + group * ending->size, size, team);
+        if (team->member == 0 && size > 0)
+            turn->moments[group] = moments;
+    }
+}
+
+/* `at_once` neighbours, which may be of several groups: `moments` are of the first one's, and `place` is its
+ * place in that group. */
+static __forceinline__ __device__ void normalise(float *v, const struct moments *moments, int place, int size,
+                                                 int at_once) {
+    struct moments of_group = *moments;
+#pragma unroll
+    for (int i = 0; i < at_once; i++) {
+        if (i > 0 && place + i == size) {
+            of_group = *++moments;
+            place -= size;
+        }
+        v[i] = normalised(v[i], of_group);
+    }
+}
+
+/* Third pass: what follows, and y. */
+static __forceinline__ __device__ void write_values_of_y(const struct end_args *args,
+                                                         const float *const *vector, const struct turn *turn,
+                                                         int at_once) {
+    const struct ending *ending = &args->ending;
+    bool has_norm = ending->norm.groups > 0;
+#pragma unroll 1
+    for (int i = first_column(args, at_once); i < turn->columns; i += at_once << args->across_power) {
+        int row = threadIdx.x >> args->across_power, group = (unsigned)i / ending->size;
+        struct value_place at = in_row(ending, turn->first_row + row, turn->first_channel + i);
+        float scale[FOUR], shift[FOUR];
+        read_vector(scale, vector[SCALE], at.channel, at_once, 1.0f);
+        read_vector(shift, vector[SHIFT], at.channel, at_once, 0.0f);
+        int step = END_THREADS >> args->across_power;
+#pragma unroll 1
+        for (; row < turn->rows; row += step, at.row += step) {
+            float v[FOUR];
+            read_values(v, turn->value + row * turn->columns + i, at_once);
+            if (has_norm) {
+                normalise(v, turn->moments + row * turn->groups + group, i - group * ending->size,
+                          ending->size, at_once);
+#pragma unroll
+                for (int j = 0; j < at_once; j++)
+                    v[j] = v[j] * scale[j] + shift[j];
+                apply_staged(&ending->norm.after, vector + FIRST_OPERAND + ending->before.count, v, at_once,
+                             at);
+            }
+            write_y(ending, at.row * ending->norm.channels + at.channel, v, at_once);
+        }
+    }
+}
+
+static __forceinline__ __device__ void end_turn(const struct end_args *args, const float *const *vector,
+                                                const struct turn *turn, const struct members *team,
+                                                int at_once) {
+    bring_values(args, vector, turn, at_once);
+    __syncthreads();
+    if (args->ending.norm.groups > 0) {
+        find_moments(args, turn, team);
+        __syncthreads();
+    }
+    write_values_of_y(args, vector, turn, at_once);
+    __syncthreads(); /* the next turn has the same memory */
+}
+
+__global__ void __launch_bounds__(END_THREADS, BLOCKS_OF_MULTIPROCESSOR)
+    few_rows_end_kernel(struct end_args args) {
     const struct ending *ending = &args.ending;
-    int team_number = threadIdx.x / args.team, channels = (int)ending->norm.channels;
-    int row_of_turn = team_number / args.groups;
-    int first_channel = blockIdx.x * args.groups * ending->size, left = channels - first_channel;
-    struct members team = {(int)(threadIdx.x % args.team), args.team, of_warp};
-    struct group_place at;
-    at.channel = first_channel + team_number % args.groups * ending->size;
-    bool has_group = at.channel < channels && row_of_turn < args.rows_a_turn;
-    int64_t first_row = (int64_t)blockIdx.y * args.turns * args.rows_a_turn;
     const float *const *vector = (const float *const *)dynamic_shared;
-    stage_vectors(ending, dynamic_shared, first_channel,
-                  args.groups * ending->size < left ? args.groups * ending->size : left);
+    float *of_warps = (float *)(dynamic_shared + args.vector_bytes + args.moment_bytes);
+    struct members team = {(int)threadIdx.x & ((1 << args.team_power) - 1), args.team_power,
+                           (float (*)[2])of_warps};
+    struct turn turn;
+    turn.first_channel = (int64_t)blockIdx.x * args.columns;
+    int64_t left = ending->norm.channels - turn.first_channel;
+    turn.columns = args.columns < left ? args.columns : (int)left;
+    turn.groups = turn.columns / ending->size;
+    turn.moments = (struct moments *)(dynamic_shared + args.vector_bytes);
+    stage_vectors(ending, dynamic_shared, turn.first_channel, turn.columns);
     __syncthreads();
     griddepcontrol_wait();
+    turn.first_row = (int64_t)blockIdx.y * args.turns * args.rows;
 #pragma unroll 1
-    for (int turn = 0; turn < args.turns; turn++, first_row += args.rows_a_turn) {
-        at.row = first_row + row_of_turn;
-        at.size = has_group && at.row < args.batch ? ending->size : 0;
-        float *partial = args.partial + at.row * channels + at.channel;
-        /* in turns, so that nobody writes what somebody may still read */
-        float *value = values + turn % 2 * (MOST_SHARED_VALUES / 2);
-        if (lanes_hold_group(ending))
-            end_in_lanes(&args, vector, partial, at, &team);
-        else if (ending->norm.groups > 0 && ending->size <= FOUR * args.team)
-            end_in_registers(&args, vector, partial, at, &team, &value[team_number]);
-        else if (ending->fours)
-            end_in_memory(&args, vector, ending->size <= MOST_SHARED_VALUES / 2 ? value : partial, partial,
-                          at, &team, FOUR);
-        else
-            end_in_memory(&args, vector,
-                          ending->size <= MOST_SHARED_VALUES / 2 ? value + team_number : partial, partial, at,
-                          &team, 1);
+    for (int i = 0; i < args.turns && turn.first_row < args.batch; i++, turn.first_row += args.rows) {
+        turn.rows = args.rows < args.batch - turn.first_row ? args.rows : (int)(args.batch - turn.first_row);
+        turn.value = of_warps + 2 * END_WARPS;
+        if (args.fours) {
+            end_turn(&args, vector, &turn, &team, FOUR);
+        } else if (!args.in_place) {
+            end_turn(&args, vector, &turn, &team, 1);
+        } else {
+            turn.value = args.partial + turn.first_row * ending->norm.channels + turn.first_channel;
+            end_turn(&args, vector, &turn, &team, 1);
+        }
     }
 }
 
@@ -184,36 +209,77 @@ EARLY_LAUNCHER(few_rows_end_kernel, struct end_args)
 
 /* ---- The host's part ---- */
 
-/* The threads that end a group, of END_THREADS in a block. */
-static int end_team_of(const struct ending *ending) {
-    return ending->size > LARGEST_WARP_GROUP ? END_THREADS : ending->lanes;
+static int lesser_of(int64_t a, int64_t b) {
+    return (int)(a < b ? a : b);
 }
 
-/* What a block takes of shared memory for the vectors. */
-static int64_t staged_bytes_of(const struct end_args *args) {
-    int64_t here = (int64_t)args->groups * args->ending.size, channels = args->ending.norm.channels;
-    int vectors = args->ending.direct ? 0 : args->ending.vectors;
-    return staged_bytes(vectors, (int)(here < channels ? here : channels));
+/* Neighbouring groups that make at least COMMON_COLUMNS, and fours where channels come in fours. */
+static int columns_of(int64_t channels, int size) {
+    int64_t groups = tiles(COMMON_COLUMNS, size), in_fours = size % FOUR == 0 ? 1 : size % 2 == 0 ? 2 : FOUR;
+    if (channels % FOUR == 0)
+        groups = tiles(groups, in_fours) * in_fours;
+    return lesser_of(groups * size, channels);
 }
 
-/* How the launch is cut: neighbouring groups of a block, the rows that it has at once, and how often. */
+/* The threads that find a group's moments: a warp at most, or the block. */
+static int team_of(int size, int groups) {
+    if (size > LARGEST_WARP_TEAM)
+        return END_THREADS;
+    int team = power_of_two_above(tiles(size, VALUES_OF_MEMBER), LANES);
+    while (team < LANES && 2 * team * groups <= END_THREADS)
+        team *= 2;
+    return team;
+}
+
+static int in_sixteens(int64_t bytes) {
+    return (int)(tiles(bytes, 16) * 16);
+}
+
+/* What a block has of shared memory. */
+static int64_t shared_bytes_of(const struct end_args *args) {
+    int64_t values = args->in_place ? 0 : (int64_t)args->rows * args->columns;
+    return args->vector_bytes + args->moment_bytes + (2 * END_WARPS + values) * (int64_t)sizeof(float);
+}
+
+/* Moves to where there is room what does not fit in shared memory: values to the workspace, or vectors to
+ * where they are. */
+static void fit_in_shared_memory(struct end_args *args, int64_t most_bytes) {
+    int groups = args->rows * (args->columns / args->ending.size);
+    args->moment_bytes = in_sixteens(groups * (int64_t)sizeof(struct moments));
+    args->in_place = args->columns > most_bytes / (int)sizeof(float);
+    if (!args->in_place) {
+        args->vector_bytes = in_sixteens(staged_bytes(args->ending.vectors, args->columns));
+        if (shared_bytes_of(args) <= most_bytes)
+            return;
+    }
+    args->ending.direct = true;
+    args->vector_bytes = in_sixteens(staged_bytes(0, 0));
+    args->in_place |= shared_bytes_of(args) > most_bytes;
+    args->fours &= !args->in_place;
+}
+
+/* How the launch is cut. */
 static struct end_args cut_rows(const fgn_chain *chain, const fgn_device *device) {
     struct end_args args;
     memset(&args, 0, sizeof args);
     args.ending = ending_of(chain, NULL);
     args.batch = chain->batch;
-    args.team = end_team_of(&args.ending);
-    int teams = END_THREADS / args.team;
-    int64_t groups = chain->out_features / args.ending.size;
-    args.groups = groups < teams ? (int)groups : teams;
-    args.rows_a_turn = teams / args.groups;
-    args.ending.direct = staged_bytes_of(&args) > MOST_STAGED_BYTES;
-    int64_t most_rows = 65535; /* of a grid */
-    int64_t turns = tiles(chain->batch, args.rows_a_turn), columns = tiles(groups, args.groups);
-    int64_t enough = tiles(turns * columns, 8 * (int64_t)device->multiprocessors);
-    enough = enough < MOST_TURNS ? enough : MOST_TURNS;
-    enough = tiles(turns, most_rows) > enough ? tiles(turns, most_rows) : enough;
-    args.turns = enough > 0 ? (int)enough : 1; /* a batch may be empty */
+    int64_t channels = chain->out_features, most_rows = 65535; /* of a grid */
+    args.columns = columns_of(channels, args.ending.size);
+    args.fours = channels % FOUR == 0 && args.columns % FOUR == 0;
+    int64_t wanted = BLOCKS_OF_MULTIPROCESSOR * (int64_t)device->multiprocessors;
+    int64_t rows_for_all = tiles(chain->batch * tiles(channels, args.columns), wanted);
+    args.rows = lesser_of(rows_for_all, COMMON_VALUES / args.columns);
+    args.rows = args.rows > 1 ? args.rows : 1;
+    int across = power_of_two_above(tiles(args.columns, args.fours ? FOUR : 1), END_THREADS);
+    args.across_power = power_of(across);
+    args.team_power = power_of(team_of(args.ending.size, args.rows * (args.columns / args.ending.size)));
+    fit_in_shared_memory(&args, most_shared_bytes(device));
+    int64_t turns = tiles(rows_for_all, args.rows);
+    turns = turns < MOST_TURNS ? turns : MOST_TURNS;
+    int64_t fewest = tiles(tiles(chain->batch, args.rows), most_rows);
+    turns = turns > fewest ? turns : fewest;
+    args.turns = turns > 0 ? (int)turns : 1; /* a batch may be empty */
     return args;
 }
 
@@ -224,10 +290,10 @@ bool second_launch_fits(const fgn_chain *chain, const fgn_device *device) {
 
 void plan_second_launch(const fgn_chain *chain, const fgn_device *device, int splits, fgn_plan *plan) {
     struct end_args args = cut_rows(chain, device);
-    int64_t groups = chain->out_features / args.ending.size, bytes = (int64_t)bytes_of_sums(chain, splits);
-    fgn_launch *end = add_launch(plan, "few_rows_end_kernel", tiles(groups, args.groups), END_THREADS);
-    end->grid[1] = (unsigned)tiles(chain->batch, (int64_t)args.turns * args.rows_a_turn);
-    end->shared_bytes = (int)staged_bytes_of(&args);
+    int64_t blocks = tiles(chain->out_features, args.columns), bytes = (int64_t)bytes_of_sums(chain, splits);
+    fgn_launch *end = add_launch(plan, "few_rows_end_kernel", blocks, END_THREADS);
+    end->grid[1] = (unsigned)tiles(chain->batch, (int64_t)args.turns * args.rows);
+    end->shared_bytes = (int)shared_bytes_of(&args);
     end->computes = FGN_ADD_SUMS;
     add_read(end, bytes, bytes);
     add_ending(end, chain);
@@ -236,6 +302,10 @@ void plan_second_launch(const fgn_chain *chain, const fgn_device *device, int sp
 
 cudaError_t run_second_launch(const fgn_plan *plan, const fgn_launch *planned, const fgn_chain *chain,
                               float *sums, int splits, void *y, cudaStream_t stream) {
+    static bool allowed[MOST_DEVICES];
+    cudaError_t error = allow_shared_memory((const void *)few_rows_end_kernel, &plan->device, allowed);
+    if (error != cudaSuccess)
+        return error;
     struct end_args args = cut_rows(chain, &plan->device);
     args.ending.y = y;
     args.ending.aligned_y = is_aligned_for_four(y);

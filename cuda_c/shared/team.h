@@ -15,6 +15,14 @@ static inline __host__ __device__ int power_of_two_above(int64_t count, int limi
     return power;
 }
 
+/* The power to which two is raised for the smallest power of two that is at least `number`. */
+static inline int power_of(int number) {
+    int power = 0;
+    while (1 << power < number)
+        power++;
+    return power;
+}
+
 /* The sum over the team, in every lane of it. All 32 lanes of the warp must call it together. */
 static inline __device__ float team_sum(float v, int lanes) {
     for (int distance = lanes / 2; distance > 0; distance /= 2)

@@ -79,6 +79,7 @@ class CPlan(ctypes.Structure):
 
     _fields_ = (
         ("version", ctypes.c_int),
+        ("candidate", ctypes.c_int),
         ("device", CDevice),
         ("chain", CChain),
         *((name, ctypes.c_ulonglong) for name in ("workspace_bytes", "prepared_bytes")),
