@@ -236,6 +236,7 @@ static bool try_tiling(const fgn_chain *chain, enum shape shape, struct tiling t
 static bool keep_faster(const fgn_chain *chain, enum shape shape, struct tiling tiling, int multiprocessors,
                         double longer_than, bool found, struct candidate *best) {
     struct candidate candidate;
+    candidate.nanoseconds = 0.0;
     if (!try_tiling(chain, shape, tiling, multiprocessors, &candidate) ||
         candidate.nanoseconds <= longer_than || (found && candidate.nanoseconds >= best->nanoseconds))
         return found;
@@ -306,7 +307,7 @@ static const char *kernel_name(enum wgmma_factors factors, enum shape shape) {
  * factors are repacked before. */
 static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
     struct candidate best;
-    best.nanoseconds = 0.0;
+    memset(&best, 0, sizeof best);
     for (int number = 0; number <= plan->candidate; number++)
         if (!choose_tiling(chain, device, best.nanoseconds, &best))
             return;
