@@ -145,6 +145,7 @@ def compare(arguments):
 
 def _sweep(arguments, device: torch.device):
     from fgn.measure import sweep
+    from fgn.measure.software import recorded_environment
 
     subjects = sweep.SUBJECTS if device.type == "cuda" else ("fgn", "torch eager", "F.linear")
     rival = "torch.compile" if device.type == "cuda" else "torch eager"
@@ -164,6 +165,8 @@ def _sweep(arguments, device: torch.device):
     frame = sweep.sweep(
         arguments.sweep, arguments.count, device, subjects, show=None if for_programs else tell
     )
+    if arguments.record:
+        sweep.record(frame, arguments.sweep, arguments.record, recorded_environment(device))
     if for_programs:
         show(frame, arguments)
     else:
@@ -270,6 +273,8 @@ def plot(arguments):
             maps = [model.fusion_map(chain, name, of=arguments.gpu) for name in PRECISIONS]
             ratios = [model.recorded_ratios(chain, name, name=arguments.gpu) for name in PRECISIONS]
             figures[f"fusion_{chain}"] = model_plots.fusion_maps(maps, ratios, chain)
+    if record.sweeps is not None:
+        figures["sweeps"] = plot.sweeps(record.sweeps, record.precisions)
     save(figures, arguments.to, arguments.format)
 
 

@@ -1,9 +1,12 @@
 """The sweep over random shapes: the same problems for the same seed, and what it says of them."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from fgn.measure import sweep
+from fgn.measure.records import read
+from fgn.plot import results
 
 FIRST_OF_991 = [
     (30, 64, 1000, 512, 4, "fp16"),
@@ -37,6 +40,29 @@ def test_a_small_sweep(monkeypatch):
     assert (frame.error <= 2 * frame.torch_error + 1e-7).all()
     table = sweep.summary(frame, "torch eager")
     assert list(table.index) == ["device", "loop"] and (table.problems == 3).all()
+
+
+def test_a_recorded_sweep_takes_the_place_of_its_seeds_older_one(tmp_path):
+    environment = {"date": "2026-11-22T00:00:00", "commit": "b867f6a"}
+    frame = pd.DataFrame({"kind": [30, 62], "device fgn": [1.0, 2.0]})
+    for seed, times in ((2, 1.0), (1, 1.0), (2, 5.0)):
+        sweep.record(frame * times, seed, tmp_path, environment)
+    recorded = pd.read_csv(tmp_path / sweep.RECORDED)
+    assert recorded.seed.tolist() == [1, 1, 2, 2]
+    assert recorded["device fgn"].tolist() == [1.0, 2.0, 5.0, 10.0]
+    assert set(recorded.commit) == {"b867f6a"}
+
+
+def test_histogram_of_sweeps():
+    draw = np.random.default_rng(0)
+    columns = {
+        f"{where} {name}": draw.uniform(0.5, 2.0, 40)
+        for where in ("device", "loop")
+        for name in ("fgn", "torch.compile")
+    }
+    figure = results.sweeps(pd.DataFrame(columns), read().precisions)
+    for axis in figure.axes:
+        assert sum(patch.get_height() for patch in axis.containers[0]) == 40
 
 
 def test_summary():

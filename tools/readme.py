@@ -14,6 +14,7 @@ from fgn.measure.accuracy import TORCH
 from fgn.measure.benchmark import COMPILED, EAGER, F_LINEAR, RIVALS
 from fgn.measure.floors import floor
 from fgn.measure.records import PROFILES, Record, read
+from fgn.measure.sweep import summary
 from fgn.native.places import ROOT
 
 README, RESULTS = ROOT / "README.md", ROOT / "docs" / "results.md"
@@ -135,6 +136,23 @@ def ten_rows(record: Record) -> str:
     return precisions_table(replace(record, precisions=times[shown].sort_values("place", kind="stable")))
 
 
+def sweeps_words(record: Record) -> str:
+    """What the recorded sweeps say, with their picture."""
+    frame, table = record.sweeps, summary(record.sweeps)
+    seeds = sorted(frame.seed.unique())
+    said = [
+        f"{words}: {row.geometric_mean:.2f} in the geometric mean, the smallest {row.smallest:.2f}, "
+        f"{row.below_1} of {row.problems} below 1"
+        for words, row in zip(("on the device", "in a loop"), table.itertuples(), strict=True)
+    ]
+    name = "seed" if len(seeds) == 1 else "seeds"
+    return (
+        f"At random shapes ({name} {', '.join(map(str, seeds))}, commit {frame.commit.iloc[-1][:7]}, "
+        f"{frame.date.iloc[-1][:10]}), torch.compile's time ÷ fgn's is {'; '.join(said)}.\n\n"
+        f"![How much longer torch.compile takes than fgn at random shapes](profiles/{record.name}/sweeps.png)"
+    )
+
+
 def updated(text: str, profiles: Path = PROFILES) -> str:
     """README.md's text with the table between its two markers made anew. ValueError without the markers."""
     if BEGIN not in text or END not in text:
@@ -148,6 +166,7 @@ def updated(text: str, profiles: Path = PROFILES) -> str:
         for record in records
         if record.precisions is not None
     ]
+    tables += [sweeps_words(record) for record in records if record.sweeps is not None]
     inside = "\n\n".join(tables) or "No results are recorded yet."
     return re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n\n{inside}\n\n{END}", text, count=1, flags=re.S)
 

@@ -4,6 +4,8 @@ benchmark.csv     one row per chain, shape, part and subject, as `fgn.bench()` r
 errors.csv        one row per chain, shape and version, as `fgn.compare()` returns them
 precisions.csv, precision_errors.csv
                   the same for the versions that multiply in tensor cores, in every precision
+sweeps.csv        the sweeps over random shapes, as `fgn.measure.sweep.sweep()` returns them, with seed, date
+                  and commit
 environment.json  the machine, its software, and the commit
 machine.json      the machine's measured ceilings, see `fgn.measure.Machine`
 """
@@ -32,6 +34,7 @@ from fgn.measure.benchmark import (
 )
 from fgn.measure.machine import Machine, measure_machine
 from fgn.measure.software import recorded_environment
+from fgn.measure.sweep import RECORDED
 from fgn.native.places import ROOT
 
 PROFILES = ROOT / "profiles"
@@ -48,6 +51,7 @@ class Record:
     machine: Machine
     precisions: pd.DataFrame | None
     precision_errors: pd.DataFrame | None
+    sweeps: pd.DataFrame | None
 
     @property
     def times(self) -> pd.DataFrame:
@@ -80,6 +84,7 @@ def read(name: str = "h200", profiles: Path = PROFILES) -> Record:
         machines.read(folder),
         times("precisions.csv") if with_precisions else None,
         pd.read_csv(folder / "precision_errors.csv") if with_precisions else None,
+        pd.read_csv(folder / RECORDED) if (folder / RECORDED).exists() else None,
     )
 
 

@@ -17,6 +17,7 @@ import multiprocessing
 import random
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -180,6 +181,21 @@ def sweep(
         if device.type == "cuda":
             torch.cuda.empty_cache()
     return pd.DataFrame(rows)
+
+
+# The file of recorded sweeps, in the folder of a machine's results.
+RECORDED = "sweeps.csv"
+
+
+def record(frame: pd.DataFrame, seed: int, folder: Path, environment: dict):
+    """Writes a sweep to `folder` with its date and commit, in the place of an older one of the same seed."""
+    path = folder / RECORDED
+    folder.mkdir(parents=True, exist_ok=True)
+    frame = frame.assign(seed=seed, date=environment["date"], commit=environment["commit"])
+    if path.exists():
+        before = pd.read_csv(path)
+        frame = pd.concat([before[before.seed != seed], frame]).sort_values("seed", kind="stable")
+    frame.to_csv(path, index=False, float_format="%.6g")
 
 
 def ratios(frame: pd.DataFrame, where: str, rival: str = "torch.compile") -> pd.Series:

@@ -12,11 +12,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from fgn.measure.accuracy import TORCH
-from fgn.measure.benchmark import F_LINEAR
+from fgn.measure.benchmark import COMPILED, F_LINEAR, RIVALS
 from fgn.measure.floors import floor
 from fgn.measure.machine import Machine
 from fgn.measure.subjects import ladder_order
-from fgn.plot.style import FLOOR_COLOUR, colour, milliseconds, new_figure, panels, plain, rate
+from fgn.measure.sweep import ratios
+from fgn.plot.style import FLOOR_COLOUR, WIDTH, colour, milliseconds, new_figure, panels, plain, rate
 
 PROBLEM = ["chain", "batch", "in_features", "out_features", "groups"]
 
@@ -172,3 +173,53 @@ def error_maps(maps: dict[str, np.ndarray]) -> Figure:
     bar = figure.colorbar(image, ax=all_axes, label="|y − y₆₄| (log scale); black: NaN", shrink=0.9)
     bar.ax.tick_params(labelsize=8)
     return figure
+
+
+# The bins of a histogram of ratios: so many for each doubling.
+BINS_OF_A_DOUBLING = 4
+
+
+def sweeps(frame: pd.DataFrame, precisions: pd.DataFrame | None = None) -> Figure:
+    """How much longer torch.compile takes than fgn at random shapes, on the device and in a loop.
+
+    frame: rows of `fgn.measure.sweep.sweep()`. precisions: the recorded shapes' times, as
+    `fgn.measure.records.read().precisions` has them; their ratios are drawn as an outline.
+    """
+    figure, axes = new_figure(WIDTH, 3.6, 1, 2, sharey=True)
+    shown = {where: ratios(frame, where) for where in ("device", "loop")}
+    outlines = {} if precisions is None else {"device": _recorded_ratios(precisions)}
+    every = np.concatenate([*shown.values(), *outlines.values()])
+    low, high = (math.floor(np.log2(every.min())), math.ceil(np.log2(every.max())))
+    bins = 2.0 ** np.arange(low, high + 1e-9, 1 / BINS_OF_A_DOUBLING)
+    for axis, (where, values) in zip(axes.flat, shown.items(), strict=True):
+        mean = math.exp(np.log(values).mean())
+        label = f"{len(values)} random shapes, geometric mean {mean:.2f}"
+        axis.hist(values, bins, color=colour(COMPILED), label=label)
+        if where in outlines:
+            rest = outlines[where]
+            axis.hist(
+                rest, bins, weights=np.full(len(rest), len(values) / len(rest)),
+                histtype="step", color="#31688E", linewidth=1.5,
+                label=f"the {len(rest)} recorded shapes, as many in all",
+            )  # fmt: skip
+        axis.axvline(1.0, color=FLOOR_COLOUR, linewidth=1.0)
+        axis.set_xscale("log", base=2)
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.set_xlabel("torch.compile's time ÷ fgn's: right of 1 fgn is faster")
+        axis.set_title({"device": "On the device", "loop": "In a loop, with the host's time"}[where])
+        axis.legend(loc="upper right", fontsize=8, frameon=False)
+        axis.margins(y=0.3)
+        plain(axis)
+    axes.flat[0].set_ylabel("problems")
+    return figure
+
+
+def _recorded_ratios(precisions: pd.DataFrame) -> np.ndarray:
+    """torch.compile's time over the fastest version's, for each recorded problem that has both."""
+    found = []
+    for _, rows in precisions[precisions.part == "chain"].groupby([*PROBLEM, "precision"], sort=False):
+        times = rows.set_index("subject").median_ms
+        ours = times.drop(RIVALS, errors="ignore").dropna()
+        if COMPILED in times and not ours.empty:
+            found.append(times[COMPILED] / ours.min())
+    return np.array(found)[np.isfinite(found)]
