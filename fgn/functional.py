@@ -717,7 +717,7 @@ def forward_in_autocast(
     dtype = autocast.dtype_for(x)
     head, rest = autocast.divide(chain, dtype, parameters)
     if head is None:
-        return chain_reference(chain, x, parameters)
+        return chain_reference(chain, x, parameters).to(result)
     names = ("weight", "bias", "norm_weight", "norm_bias", *head.operands)
     cast = autocast.cast(
         dtype, {name: parameters.get(name) for name in names}, of_x=("weight", *head.tensors)

@@ -82,6 +82,27 @@ def test_a_random_model(seed, device):
     assert error(y, exact) <= 2 * error(expected, exact) + 2 * torch.finfo(dtype).eps
 
 
+class AddsBeforeTheNorm(nn.Module):
+    def __init__(self, step):
+        super().__init__()
+        self.linear, self.norm, self.step = nn.Linear(24, 24), nn.GroupNorm(4, 24), step
+
+    def forward(self, x):
+        return self.norm(self.step(self.linear(x), self, x))
+
+
+@pytest.mark.parametrize("step", [residual, in_place], ids=lambda step: step.__name__)
+def test_a_float32_tensor_before_the_norm(step, device):
+    """A product that it is added to becomes float32, and stays what it is where the addition is in place."""
+    torch.manual_seed(0)
+    model, x = AddsBeforeTheNorm(step).to(device), torch.randn(5, 24, device=device)
+    exact = copy.deepcopy(model).double()(x.double())
+    with torch.autocast(device.type):
+        expected, y = model(x.clone()), fgn.fuse(model)(x.clone())
+    assert y.dtype == expected.dtype
+    assert error(y, exact) <= 2 * error(expected, exact) + 2 * torch.finfo(torch.bfloat16).eps
+
+
 def train(call, model, x):
     """y and all gradients of a step under autocast."""
     model.zero_grad()
