@@ -236,7 +236,7 @@ static bool try_tiling(const fgn_chain *chain, enum shape shape, struct tiling t
 static bool keep_faster(const fgn_chain *chain, enum shape shape, struct tiling tiling, int multiprocessors,
                         double longer_than, bool found, struct candidate *best) {
     struct candidate candidate;
-    candidate.nanoseconds = 0.0;
+    memset(&candidate, 0, sizeof candidate);
     if (!try_tiling(chain, shape, tiling, multiprocessors, &candidate) ||
         candidate.nanoseconds <= longer_than || (found && candidate.nanoseconds >= best->nanoseconds))
         return found;
@@ -251,6 +251,7 @@ static bool choose_tiling(const fgn_chain *chain, const fgn_device *device, doub
     int fewest_splits = adds_tensor(chain) ? 1 : 0;
     int most_splits = second_launch_fits(chain, device) ? MOST_SPLITS_OF_K : 0;
     bool found = false;
+    memset(best, 0, sizeof *best);
     for (int shape = 0; shape < SHAPES; shape++) {
         for (int rows = WARPGROUP_ROWS; rows <= COMMON_ROWS; rows += WARPGROUP_ROWS) {
             if (is_float32_accurate(chain) && has_own_tiles(rows))
