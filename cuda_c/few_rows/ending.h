@@ -136,7 +136,17 @@ static inline __device__ void stage_vectors(const struct ending *ending, unsigne
     }
 }
 
-/* The operators of a list on `count` values. vector: of the list's first operator, in shared memory. */
+/* One operator of a list on `count` values. vector: its channel vector, in shared memory. */
+static __forceinline__ __device__ void apply_operator(const struct operators *list, const fgn_pointwise *step,
+                                                      const float *vector, float *value, int count,
+                                                      struct value_place at) {
+    if (step->kind == FGN_ADD_TENSOR)
+        add_tensor(list, step, value, count, at);
+    else
+        apply_operator_with(step, value, count, vector + at.channel, evenly_spaced, at.channel_step);
+}
+
+/* The operators of a list. vector: of the list's first operator. */
 static __forceinline__ __device__ void apply_staged(const struct operators *list, const float *const *vector,
                                                     float *value, int count, struct value_place at) {
 #pragma unroll 1

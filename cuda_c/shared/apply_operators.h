@@ -32,21 +32,15 @@ static __forceinline__ __device__ void add_tensor(const struct operators *list, 
     }
 }
 
-/* One operator of the list. vector: its channel vector in float32, where it has one. */
-static __forceinline__ __device__ void apply_operator(const struct operators *list, const fgn_pointwise *step,
-                                                      const float *vector, float *value, int count,
-                                                      struct value_place at) {
-    if (step->kind == FGN_ADD_TENSOR)
-        add_tensor(list, step, value, count, at);
-    else
-        apply_operator_with(step, value, count, vector + at.channel, evenly_spaced, at.channel_step);
-}
-
 static __forceinline__ __device__ void apply_operators(const struct operators *list, float *value, int count,
                                                        struct value_place at) {
 #pragma unroll 1
     for (int i = 0; i < list->count; i++) {
         const fgn_pointwise *step = &list->step[i];
-        apply_operator(list, step, (const float *)step->channel, value, count, at);
+        if (step->kind == FGN_ADD_TENSOR)
+            add_tensor(list, step, value, count, at);
+        else
+            apply_operator_with(step, value, count, (const float *)step->channel + at.channel, evenly_spaced,
+                                at.channel_step);
     }
 }
