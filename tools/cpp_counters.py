@@ -11,17 +11,12 @@ hopper_counters.csv; it needs the GPU library.
 from __future__ import annotations
 
 import argparse
-import csv
 import functools
-import io
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pandas as pd
 import torch
-from hardware_counters import BY_INSTRUCTION, BYTES, COPIES, DRAM, GLOBAL, PROBES, SHARED, available
+from hardware_counters import BY_INSTRUCTION, BYTES, COPIES, DRAM, GLOBAL, PROBES, SHARED, available, profile
 
 from fgn.chains import Shape, problem, random_inputs
 from fgn.functional import run_chain
@@ -102,16 +97,7 @@ def target(what: str):
 
 
 def record(what: str, path: Path, metrics: list[str], timeout: float):
-    command = ["ncu", "--profile-from-start", "off", "--clock-control", "none", "--csv", "--page", "raw"]
-    command += ["--print-units", "base", "--print-kernel-base", "function", "--metrics", ",".join(metrics)]
-    command += [sys.executable, __file__, "--target", what]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
-    lines = [line for line in result.stdout.splitlines() if line.startswith('"')]
-    if result.returncode or len(lines) < 3:
-        sys.exit(f"ncu: {what}\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}")
-    frame = pd.DataFrame(list(csv.DictReader(io.StringIO("\n".join([lines[0], *lines[2:]])))))
-    for name in set(metrics) & set(frame):
-        frame[name] = pd.to_numeric(frame[name].str.replace(",", "")).astype("int64")
+    frame = profile(what, metrics, timeout, __file__)
     environment = recorded_environment(torch.device("cuda"))
     kept = ["Kernel Name", "Grid Size", "Block Size", *(name for name in metrics if name in frame)]
     frame = frame[kept].rename(columns={"Kernel Name": "kernel", "Grid Size": "grid", "Block Size": "block"})

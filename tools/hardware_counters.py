@@ -324,11 +324,12 @@ def available(metrics: list[str], kinds: str) -> list[str]:
     return [name for name in dict.fromkeys([*metrics, *more]) if name.partition(".")[0] in known]
 
 
-def profile(what: str, metrics: list[str], timeout: float) -> pd.DataFrame:
-    """A row for each launch, in order: Kernel Name, Grid Size, Block Size and the metrics."""
+def profile(what: str, metrics: list[str], timeout: float, script: str = __file__) -> pd.DataFrame:
+    """A row for each launch of `script --target what`, in order: Kernel Name, Grid Size, Block Size and the
+    metrics."""
     command = ["ncu", "--profile-from-start", "off", "--clock-control", "none", "--csv", "--page", "raw"]
     command += ["--print-units", "base", "--print-kernel-base", "function", "--metrics", ",".join(metrics)]
-    command += [sys.executable, __file__, "--target", what]
+    command += [sys.executable, script, "--target", what]
     result = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
     lines = [line for line in result.stdout.splitlines() if line.startswith('"')]
     if result.returncode or len(lines) < 3:
