@@ -181,10 +181,14 @@ def _c_device(library, device):
     return c_device
 
 
-def _chosen(library, device, chain, shape, precision, c_chain) -> tuple[int, int]:
-    """The version that runs a call when it is not told one, and which candidate of it: what `fgn.tune()` has
-    found fastest, or the library's FGN_BEST_VERSION."""
-    choice = tuned.choice(device, chain, shape, precision, bool(c_chain.frozen))
+def _chosen(library, version, device, chain, shape, precision, c_chain, planned_for) -> tuple[int, int]:
+    """The version that runs a call, and which candidate of it: as asked for; else, on the device that is
+    here, what `fgn.tune()` has found fastest; else the library's FGN_BEST_VERSION."""
+    if version is not None:
+        return _index_of(version, device), 0
+    choice = None
+    if planned_for is None:
+        choice = tuned.choice(device, chain, shape, precision, bool(c_chain.frozen))
     if choice is not None and choice.version in version_names(device.type):
         index, plan = _index_of(choice.version, device), ffi().new("fgn_plan *")
         if library.fgn_plan_candidate(index, choice.candidate, c_chain, ffi().NULL, plan) == library.FGN_OK:
@@ -266,9 +270,8 @@ def plan_of(
     with _library_of(device) as (library, _):
         c_chain = _c_chain(library, chain, shape, precision, {}, frozen=frozen)
         plan = ffi().new("fgn_plan *")
-        index = library.FGN_BEST_VERSION if version is None else _index_of(version, device)
-        if planned_for is None and version is None:
-            index, candidate = _chosen(library, device, chain, shape, precision, c_chain)
+        index, chosen = _chosen(library, version, device, chain, shape, precision, c_chain, planned_for)
+        candidate = chosen if version is None else candidate
         c_device = _c_device(library, planned_for)
         status = library.fgn_plan_candidate(index, candidate, c_chain, c_device, plan)
         if status == library.FGN_NOT_SUPPORTED:
@@ -401,12 +404,8 @@ def run_chain(
 def _plan_and_vectors(library, chain, shape, precision, x, vectors, version, frozen, multiprocessors):
     """The plan of a call, and the type that its version reads vectors in: their own, or else float32."""
     c_chain = _c_chain(library, chain, shape, precision, {}, frozen=frozen)
-    index, candidate = library.FGN_BEST_VERSION, 0
-    if version is not None:
-        index = _index_of(version, x.device)
-    elif multiprocessors is None:
-        index, candidate = _chosen(library, x.device, chain, shape, precision, c_chain)
-    plan = _plan_of(library, x.device, index, candidate, c_chain, multiprocessors)
+    chosen = _chosen(library, version, x.device, chain, shape, precision, c_chain, multiprocessors)
+    plan = _plan_of(library, x.device, *chosen, c_chain, multiprocessors)
     if x.dtype != torch.float32 and all(
         vector is None or vector.dtype == x.dtype for vector in vectors.values()
     ):

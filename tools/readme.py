@@ -13,7 +13,7 @@ import pandas as pd
 from fgn.measure.accuracy import TORCH
 from fgn.measure.benchmark import COMPILED, EAGER, F_LINEAR, RIVALS
 from fgn.measure.floors import floor
-from fgn.measure.records import PROFILES, Record, read
+from fgn.measure.records import PROFILES, Record, precision_times, read
 from fgn.measure.sweep import summary
 from fgn.native.places import ROOT
 
@@ -76,14 +76,8 @@ def precisions_table(record: Record) -> str:
     keys = ["chain", "batch", "in_features", "out_features", "groups", "precision"]
     errors = errors.set_index([*keys, "version"]).relative_error
     lines, ratios = [], []
-    for key, rows in times.groupby(keys, sort=False):
+    for key, whole, linear, ours in precision_times(times):
         chain, batch, in_features, out_features, groups, precision = key
-        whole, linear = (
-            rows[rows.part == part].set_index("subject").median_ms for part in ("chain", "linear")
-        )
-        ours = whole.drop(RIVALS, errors="ignore").dropna()
-        if ours.empty:
-            continue
         best, compiled, f_linear = ours.idxmin(), whole.get(COMPILED), linear.get(F_LINEAR)
         ratios.append(compiled / ours[best] if compiled else float("nan"))
         cells = (

@@ -47,8 +47,7 @@ struct ending {
     bool aligned_y; /* fours of y are */
     bool fours;     /* channels and groups come in fours */
     int size;       /* the channels that a team ends together: a group, or without a norm what a lane does */
-    int lane_power; /* 1 << lane_power lanes are for a group of up to LARGEST_WARP_GROUP channels: four each
-                     */
+    int lane_power; /* 1 << lane_power: the lanes for a group, four channels each */
     float one_over_size;
 };
 

@@ -13,6 +13,7 @@ machine.json      the machine's measured ceilings, see `fgn.measure.Machine`
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from fgn.ladder import versions as version_frame
 from fgn.measure import machine as machines
 from fgn.measure.accuracy import compare
 from fgn.measure.benchmark import (
+    RIVALS,
     bench_all,
     bench_precisions,
     ordinary_versions,
@@ -86,6 +88,19 @@ def read(name: str = "h200", profiles: Path = PROFILES) -> Record:
         pd.read_csv(folder / "precision_errors.csv") if with_precisions else None,
         pd.read_csv(folder / RECORDED) if (folder / RECORDED).exists() else None,
     )
+
+
+def precision_times(times: pd.DataFrame) -> Iterator[tuple[tuple, pd.Series, pd.Series, pd.Series]]:
+    """Of each problem of `Record.precisions` that some version runs: chain, sizes and precision; the times in
+    ms by subject of the chain and of the product alone; and of the chain those of fgn's versions."""
+    keys = ["chain", "batch", "in_features", "out_features", "groups", "precision"]
+    for key, rows in times.groupby(keys, sort=False):
+        whole, linear = (
+            rows[rows.part == part].set_index("subject").median_ms for part in ("chain", "linear")
+        )
+        ours = whole.drop(RIVALS, errors="ignore").dropna()
+        if not ours.empty:
+            yield key, whole, linear, ours
 
 
 def _compare(problems, names, device: torch.device, progress: bool) -> pd.DataFrame:

@@ -12,12 +12,23 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from fgn.measure.accuracy import TORCH
-from fgn.measure.benchmark import COMPILED, F_LINEAR, RIVALS
+from fgn.measure.benchmark import COMPILED, F_LINEAR
 from fgn.measure.floors import floor
 from fgn.measure.machine import Machine
+from fgn.measure.records import precision_times
 from fgn.measure.subjects import ladder_order
 from fgn.measure.sweep import ratios
-from fgn.plot.style import FLOOR_COLOUR, WIDTH, colour, milliseconds, new_figure, panels, plain, rate
+from fgn.plot.style import (
+    FLOOR_COLOUR,
+    OUTLINE_COLOUR,
+    WIDTH,
+    colour,
+    milliseconds,
+    new_figure,
+    panels,
+    plain,
+    rate,
+)
 
 PROBLEM = ["chain", "batch", "in_features", "out_features", "groups"]
 
@@ -199,7 +210,7 @@ def sweeps(frame: pd.DataFrame, precisions: pd.DataFrame | None = None) -> Figur
             rest = outlines[where]
             axis.hist(
                 rest, bins, weights=np.full(len(rest), len(values) / len(rest)),
-                histtype="step", color="#31688E", linewidth=1.5,
+                histtype="step", color=OUTLINE_COLOUR, linewidth=1.5,
                 label=f"the {len(rest)} recorded shapes, as many in all",
             )  # fmt: skip
         axis.axvline(1.0, color=FLOOR_COLOUR, linewidth=1.0)
@@ -216,10 +227,5 @@ def sweeps(frame: pd.DataFrame, precisions: pd.DataFrame | None = None) -> Figur
 
 def _recorded_ratios(precisions: pd.DataFrame) -> np.ndarray:
     """torch.compile's time over the fastest version's, for each recorded problem that has both."""
-    found = []
-    for _, rows in precisions[precisions.part == "chain"].groupby([*PROBLEM, "precision"], sort=False):
-        times = rows.set_index("subject").median_ms
-        ours = times.drop(RIVALS, errors="ignore").dropna()
-        if COMPILED in times and not ours.empty:
-            found.append(times[COMPILED] / ours.min())
+    found = [whole.get(COMPILED, math.nan) / ours.min() for _, whole, _, ours in precision_times(precisions)]
     return np.array(found)[np.isfinite(found)]

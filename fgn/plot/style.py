@@ -30,6 +30,8 @@ LIMIT_COLOUR, LARGEST_LIMIT_COLOUR = "#A9C4D9", "#31688E"
 MEASURED_COLOUR = WRONG_COLOUR = "#D55E00"
 TOUCHED_COLOUR, USED_COLOUR = "#D9E4EC", "#31688E"
 MEASURED_STYLES = ("-", "--", ":")
+# Of what was recorded at other shapes than those that are drawn as bars.
+OUTLINE_COLOUR = "#31688E"
 PASS_COLOURS = ("#E69F00", "#31688E", "#35B779", "#440154")
 PART_COLOURS = {"product": "#31688E", "operators": "#E69F00", "norm": "#35B779"}
 
