@@ -111,7 +111,7 @@ struct gradient_row {
     fgn_type vector_type;
 };
 
-/* What the thread's values meet in the step's vector or tensor, if it has one. */
+/* The operands of the thread's values in the step's vector or tensor, if it has one. */
 static __forceinline__ __device__ void load_operand(float *operand, const fgn_pointwise *step,
                                                     const struct gradient_row *place) {
     if (step->tensor)

@@ -42,7 +42,7 @@ static inline __device__ int64_t group_of(const struct element_args *args, int64
     return row * args->groups + channel / (args->channels / args->groups);
 }
 
-/* What the element meets in the step's vector or tensor. */
+/* The element's operand in the step's vector or tensor. */
 static inline __device__ float operand_of(const struct element_args *args, int64_t index) {
     const fgn_pointwise *step = &args->step.step[0];
     if (step->tensor)

@@ -20,11 +20,11 @@
 struct fused_gradient_args {
     struct chain_gradient gradient;
     struct division division;
-    int64_t strips; /* blocks beside each other */
-    int64_t chunks; /* blocks below each other */
+    int64_t strips;     /* blocks beside each other */
+    int64_t row_blocks; /* blocks that divide the rows of a strip */
     int64_t rows_of_block;
     float one_over_size;
-    float *partial;     /* (chunks, sums, channels), unused where there is one chunk */
+    float *partial;     /* (row_blocks, sums, channels), unused where there is one row block */
     float2 *group_sums; /* (batch, groups): of groups of several segments */
 };
 
@@ -141,7 +141,7 @@ static __forceinline__ __device__ void finish_sum(const struct fused_gradient_ar
         for (int other = thread; other < THREADS; other += blockDim.x)
             sum += block_sums[j * THREADS + other];
         int64_t channel = channel_at(channels, j);
-        if (args->chunks == 1)
+        if (args->row_blocks == 1)
             store_element(sums->to[slot], channel, sum, args->gradient.vector_type);
         else
             args->partial[(blockIdx.x / args->strips * sums->count + slot) * args->gradient.channels +
@@ -250,7 +250,8 @@ __global__ void __launch_bounds__(THREADS) group_sums_kernel(struct fused_gradie
         args.group_sums[blockIdx.x] = make_float2(sums[0], sums[1]);
 }
 
-/* The sum of the chunks' partial sums: a warp has 32 channels, the warps of a block every eighth chunk. */
+/* Adds up the row blocks' partial sums. A warp has 32 channels, and each warp of a block takes every eighth
+ * row block. */
 __global__ void __launch_bounds__(THREADS) column_sums_kernel(struct fused_gradient_args args) {
     __shared__ float partial[WARPS][LANES];
     const struct column_sums *sums = &args.gradient.sums;
@@ -258,8 +259,8 @@ __global__ void __launch_bounds__(THREADS) column_sums_kernel(struct fused_gradi
     int slot = blockIdx.y;
     float sum = 0.0f;
     if (channel < channels)
-        for (int64_t chunk = threadIdx.y; chunk < args.chunks; chunk += WARPS)
-            sum += args.partial[(chunk * sums->count + slot) * channels + channel];
+        for (int64_t row_block = threadIdx.y; row_block < args.row_blocks; row_block += WARPS)
+            sum += args.partial[(row_block * sums->count + slot) * channels + channel];
     partial[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
     if (threadIdx.y > 0 || channel >= channels)
@@ -282,8 +283,8 @@ LAUNCHER(column_sums_kernel, struct fused_gradient_args)
 #define SHARED_BYTES_OF_EVERY_BLOCK (48 << 10) /* more has to be asked for */
 
 static int64_t rows_of_block_for(const struct division *division, int64_t batch) {
-    int64_t chunks = tiles(BLOCKS_AT_ONCE, strips_of(division)), at_once = rows_at_once(division);
-    int64_t steps = tiles(tiles(batch, at_once), chunks);
+    int64_t row_blocks = tiles(BLOCKS_AT_ONCE, strips_of(division)), at_once = rows_at_once(division);
+    int64_t steps = tiles(tiles(batch, at_once), row_blocks);
     return at_once * (steps < FEWEST_STEPS ? FEWEST_STEPS : steps);
 }
 
@@ -305,7 +306,7 @@ static struct fused_gradient_args fused_args_of(const struct chain_gradient *gra
     args.division = division_of(gradient->channels, gradient->groups, aligned);
     args.strips = strips_of(&args.division);
     args.rows_of_block = rows_of_block_for(&args.division, gradient->batch);
-    args.chunks = tiles(gradient->batch, args.rows_of_block);
+    args.row_blocks = tiles(gradient->batch, args.rows_of_block);
     args.one_over_size = 1.0f / args.division.group_size;
     args.group_sums = (float2 *)workspace;
     int64_t groups = args.division.parts > 1 ? gradient->batch * args.division.groups : 0;
@@ -316,8 +317,8 @@ static struct fused_gradient_args fused_args_of(const struct chain_gradient *gra
 unsigned long long gradient_2_fused_bytes(const struct chain_gradient *gradient) {
     struct fused_gradient_args args = fused_args_of(gradient, NULL);
     unsigned long long bytes = (unsigned long long)(uintptr_t)args.partial;
-    if (args.chunks > 1)
-        bytes += sizeof(float) * args.chunks * gradient->sums.count * gradient->channels;
+    if (args.row_blocks > 1)
+        bytes += sizeof(float) * args.row_blocks * gradient->sums.count * gradient->channels;
     return bytes;
 }
 
@@ -343,10 +344,10 @@ cudaError_t gradient_2_fused(const struct chain_gradient *gradient, void *worksp
                                      cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
     if (error != cudaSuccess)
         return error;
-    dim3 grid = {(unsigned)(args.strips * args.chunks), 1, 1};
+    dim3 grid = {(unsigned)(args.strips * args.row_blocks), 1, 1};
     dim3 block = {(unsigned)args.division.across, (unsigned)rows_at_once(&args.division), 1};
     error = launch_fused_gradient_kernel(grid, block, shared_bytes, stream, args);
-    if (error != cudaSuccess || args.chunks == 1 || gradient->sums.count == 0)
+    if (error != cudaSuccess || args.row_blocks == 1 || gradient->sums.count == 0)
         return error;
     dim3 sums_grid = {(unsigned)tiles(gradient->channels, LANES), (unsigned)gradient->sums.count, 1};
     dim3 sums_block = {LANES, WARPS, 1};

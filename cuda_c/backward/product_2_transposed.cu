@@ -6,8 +6,8 @@
  * bfloat16, float16.
  *
  * Transposing: a block reads a 32x32 tile along its rows and writes it along its columns; in between it is in
- * shared memory, with one element more to a row, so that the lanes that read down a column meet different
- * banks.
+ * shared memory, with one element more to a row, so that no two lanes that read down a column share a
+ * bank.
  *
  * Bytes: each transposed factor is read and written once more. For dX with as many rows as a training step
  * has, that is little beside the product; for a batch of a few rows it is most of the time.

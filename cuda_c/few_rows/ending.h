@@ -47,7 +47,7 @@ struct ending {
     bool aligned_y; /* fours of y are */
     bool fours;     /* channels and groups come in fours */
     int size;       /* the channels that a team ends together: a group, or without a norm what a lane does */
-    int lane_power; /* 1 << lane_power: the lanes for a group, four channels each */
+    int lane_log2;  /* 1 << lane_log2: the lanes for a group, four channels each */
     float one_over_size;
 };
 
@@ -83,7 +83,7 @@ static struct ending ending_of(const fgn_chain *chain, void *y) {
     else
         ending.size = chain->out_features % FOUR == 0 ? FOUR : 1;
     ending.fours = ending.size % FOUR == 0;
-    ending.lane_power = power_of(power_of_two_above(tiles(ending.size, FOUR), LANES));
+    ending.lane_log2 = log2_of(power_of_two_above(tiles(ending.size, FOUR), LANES));
     ending.one_over_size = 1.0f / ending.size;
     return ending;
 }
@@ -92,26 +92,26 @@ static struct ending ending_of(const fgn_chain *chain, void *y) {
 
 /* What a block has of them in shared memory: a pointer for each, from which its values are read by their
  * channels, NULL where there is no such vector; and the values, as floats. */
-static inline __host__ __device__ int staged_bytes(int vectors, int channels) {
+static inline __host__ __device__ int loaded_vector_bytes(int vectors, int channels) {
     return (int)(MOST_VECTORS * sizeof(const float *) + 15) / 16 * 16 +
            vectors * channels * (int)sizeof(float);
 }
 
 /* Vectors whose values are read together: one wait for memory, not four. */
-#define STAGED_TOGETHER 4
+#define VECTORS_TOGETHER 4
 
 /* Brings the values of `count` channels from `first` on, whatever their type is. All threads of the block;
  * they synchronise before they read. */
-static inline __device__ void stage_vectors(const struct ending *ending, unsigned char *memory, int64_t first,
-                                            int count) {
+static inline __device__ void load_vectors(const struct ending *ending, unsigned char *memory, int64_t first,
+                                           int count) {
     const float **vector = (const float **)memory;
-    float *staged = (float *)(memory + staged_bytes(0, 0));
+    float *loaded = (float *)(memory + loaded_vector_bytes(0, 0));
     int vectors = ending->vectors;
     if (threadIdx.x < MOST_VECTORS) {
         int number = threadIdx.x;
         bool is_there = number < vectors && ending->from[number];
         const float *to =
-            ending->direct ? (const float *)ending->from[number] : staged + number * count - first;
+            ending->direct ? (const float *)ending->from[number] : loaded + number * count - first;
         vector[number] = is_there ? to : NULL;
     }
     if (ending->direct)
@@ -119,18 +119,18 @@ static inline __device__ void stage_vectors(const struct ending *ending, unsigne
 #pragma unroll 1
     for (int i = threadIdx.x; i < count; i += blockDim.x) {
 #pragma unroll 1
-        for (int next = 0; next < vectors; next += STAGED_TOGETHER) {
-            float value[STAGED_TOGETHER] = {0.0f};
+        for (int next = 0; next < vectors; next += VECTORS_TOGETHER) {
+            float value[VECTORS_TOGETHER] = {0.0f};
 #pragma unroll
-            for (int j = 0; j < STAGED_TOGETHER; j++) {
+            for (int j = 0; j < VECTORS_TOGETHER; j++) {
                 const void *from = next + j < vectors ? ending->from[next + j] : NULL;
                 if (from)
                     value[j] = element_at(from, first + i, ending->vector_type);
             }
 #pragma unroll
-            for (int j = 0; j < STAGED_TOGETHER; j++)
+            for (int j = 0; j < VECTORS_TOGETHER; j++)
                 if (next + j < vectors)
-                    staged[(next + j) * count + i] = value[j];
+                    loaded[(next + j) * count + i] = value[j];
         }
     }
 }
@@ -146,8 +146,9 @@ static __forceinline__ __device__ void apply_operator(const struct operators *li
 }
 
 /* The operators of a list. vector: of the list's first operator. */
-static __forceinline__ __device__ void apply_staged(const struct operators *list, const float *const *vector,
-                                                    float *value, int count, struct value_place at) {
+static __forceinline__ __device__ void apply_with_vectors(const struct operators *list,
+                                                          const float *const *vector, float *value, int count,
+                                                          struct value_place at) {
 #pragma unroll 1
     for (int i = 0; i < list->count; i++)
         apply_operator(list, &list->step[i], vector[i], value, count, at);
@@ -172,7 +173,7 @@ static __forceinline__ __device__ void begin_ending(const struct ending *ending,
         for (int i = 0; i < count; i++)
             value[i] += bias[at.channel + i * at.channel_step];
     }
-    apply_staged(&ending->before, vector + FIRST_OPERAND, value, count, at);
+    apply_with_vectors(&ending->before, vector + FIRST_OPERAND, value, count, at);
 }
 
 /* Neighbours in one row. */
@@ -193,19 +194,19 @@ static __forceinline__ __device__ void end_normalised(const struct ending *endin
         int64_t channel = at.channel + i * at.channel_step;
         value[i] = value[i] * (scale ? scale[channel] : 1.0f) + (shift ? shift[channel] : 0.0f);
     }
-    apply_staged(&ending->norm.after, vector + FIRST_OPERAND + ending->before.count, value, count, at);
+    apply_with_vectors(&ending->norm.after, vector + FIRST_OPERAND + ending->before.count, value, count, at);
 }
 
 /* The threads that work on one group: lanes of a warp, or all threads of a block. */
 struct members {
     int member;
-    int power;           /* there are 1 << power of them */
+    int log2;            /* there are 1 << log2 of them */
     float (*of_warp)[2]; /* shared memory, two floats for each warp; of a block only */
 };
 
 /* The sums of two values over the members. */
 static inline __device__ void sums_of_members(float *v, const struct members *team) {
-    int count = 1 << team->power;
+    int count = 1 << team->log2;
     team_sums(v, 2, count < LANES ? count : LANES);
     if (count <= LANES)
         return;
@@ -226,11 +227,11 @@ static inline __device__ void sums_of_members(float *v, const struct members *te
 /* `count` neighbours, which is 4 or 1: four are aligned. */
 static __forceinline__ __device__ void read_values(float *value, const float *from, int count) {
     if (count == FOUR) {
-        float4 quad = *(const float4 *)from;
-        value[0] = quad.x;
-        value[1] = quad.y;
-        value[2] = quad.z;
-        value[3] = quad.w;
+        float4 four = *(const float4 *)from;
+        value[0] = four.x;
+        value[1] = four.y;
+        value[2] = four.z;
+        value[3] = four.w;
     } else {
         value[0] = *from;
     }
@@ -267,7 +268,7 @@ static __forceinline__ __device__ void write_y(const struct ending *ending, int6
 static __forceinline__ __device__ void end_four(const struct ending *ending, const float *const *vector,
                                                 float *v, bool present, int64_t row, int64_t channel) {
     const struct group_norm *norm = &ending->norm;
-    int lanes = 1 << ending->lane_power;
+    int lanes = 1 << ending->lane_log2;
     if (present)
         begin_ending(ending, vector, v, FOUR, in_row(ending, row, channel));
     if (norm->groups > 0) {
@@ -304,13 +305,13 @@ static __forceinline__ __device__ void end_four(const struct ending *ending, con
 static __forceinline__ __device__ struct moments
 moments_of_values(const struct ending *ending, const float *value, int size, const struct members *team) {
     float pivot = size > 0 ? value[0] : 0.0f, sums[2] = {0.0f, 0.0f};
-    int step = VALUES_TOGETHER << team->power;
+    int step = VALUES_TOGETHER << team->log2;
 #pragma unroll 1
     for (int first = team->member; first < size; first += step) {
 #pragma unroll
         for (int i = 0; i < VALUES_TOGETHER; i++)
-            if (first + (i << team->power) < size)
-                sums[0] += value[first + (i << team->power)] - pivot;
+            if (first + (i << team->log2) < size)
+                sums[0] += value[first + (i << team->log2)] - pivot;
     }
     sums_of_members(sums, team);
     float mean = pivot + sums[0] * ending->one_over_size;
@@ -319,8 +320,8 @@ moments_of_values(const struct ending *ending, const float *value, int size, con
     for (int first = team->member; first < size; first += step) {
 #pragma unroll
         for (int i = 0; i < VALUES_TOGETHER; i++)
-            if (first + (i << team->power) < size)
-                add_difference(&total, value[first + (i << team->power)] - mean);
+            if (first + (i << team->log2) < size)
+                add_difference(&total, value[first + (i << team->log2)] - mean);
     }
     sums[0] = total.sum;
     sums[1] = total.squares;
@@ -339,7 +340,7 @@ static __forceinline__ __device__ void end_group_by(const struct ending *ending,
     if (norm->groups > 0)
         moments = moments_of_values(ending, value, size, team);
 #pragma unroll 1
-    for (int i = team->member; i < size; i += 1 << team->power) {
+    for (int i = team->member; i < size; i += 1 << team->log2) {
         float v = value[i];
         if (norm->groups > 0) {
             v = normalised(v, moments);

@@ -1,12 +1,12 @@
 /* The chain for few rows, on tensor cores: as fast as the weight can be read.
  *
  * Idea: a product of few rows is a copy of the weight that ends in the tensor cores. Every byte of the weight
- * is copied to shared memory once (cp.async), up to four rounds before it is multiplied: a multiprocessor has
- * over 100 KB in flight, of which it needs some 25 (4.3 TB/s of 132 multiprocessors times 700 ns). What is
- * left then is how a launch begins and ends, some microseconds each: code that runs once waits for its own
+ * is copied to shared memory once (cp.async), up to four k tiles before it is multiplied: a multiprocessor
+ * has over 100 KB in flight, of which it needs some 25 (4.3 TB/s of 132 multiprocessors times 700 ns). What
+ * is left then is how a launch begins and ends, some microseconds each: code that runs once waits for its own
  * instructions to come from memory. So the ending is short, and in the lanes' registers.
  *
- * Parts: few_rows/queue.h (copies and slots), few_rows/product.h (the product, and how float32 becomes
+ * Parts: few_rows/queue.h (copies and stages), few_rows/product.h (the product, and how float32 becomes
  * factors of tensor cores), few_rows/parked.h and few_rows/ending.h (sums, norm, operators), few_rows/plan.h
  * (how a product is cut into blocks).
  *
@@ -28,47 +28,47 @@
 static __forceinline__ __device__ void few_rows(const struct few_rows_args *args, int row_tiles,
                                                 enum mma_factors factors) {
     struct warp_place place = place_of_warp(args, row_tiles);
-    const int element_bytes = element_bytes_of(factors), tiles_in_slot = place.warps_along * row_tiles;
+    const int element_bytes = element_bytes_of(factors), tiles_in_stage = place.warps_along * row_tiles;
     struct lane_sources from = lane_sources(args, &place, row_tiles, element_bytes);
-    const int ahead = args->slots - 1; /* rounds on their way while one is multiplied */
-    int filling = 0, reading = 0;      /* slots */
+    const int ahead = args->stages - 1; /* k tiles on their way while one is multiplied */
+    int filling = 0, reading = 0;       /* stages */
 #pragma unroll 1
     for (; filling < ahead; filling++) {
-        if (filling < place.rounds)
-            bring_round(args, &from, filling, place.warps_along, element_bytes);
+        if (filling < place.k_tiles)
+            load_k_tile(args, &from, filling, place.warps_along, element_bytes);
         cp_async_commit_group();
     }
     griddepcontrol_launch_dependents();
     if (!args->partial)
-        stage_vectors(&args->ending, dynamic_shared + args->vectors_at, place.block_column,
-                      columns_here(args, &place));
-    clear_absent_rows(args, &from, tiles_in_slot);
+        load_vectors(&args->ending, dynamic_shared + args->vectors_at, place.block_column,
+                     columns_here(args, &place));
+    clear_absent_rows(args, &from, tiles_in_stage);
     if (factors == FLOAT32_PIECES_MMA)
-        clear_pieces(args, tiles_in_slot);
+        clear_pieces(args, tiles_in_stage);
 
     tile_sums sum[MOST_ROW_TILES];
 #pragma unroll
     for (int i = 0; i < row_tiles * COLUMN_TILES * 4; i++)
         sum[i / (COLUMN_TILES * 4)][i / 4 % COLUMN_TILES][i % 4] = 0.0f;
 #pragma unroll 1
-    for (int round = 0; round < place.rounds; round++) {
-        wait_for_round(args->slots);
+    for (int k_tile = 0; k_tile < place.k_tiles; k_tile++) {
+        wait_for_k_tile(args->stages);
         __syncwarp();
         struct weight_operands w; /* of columns that the warp has brought itself */
-        load_weight(&w, weight_in_slot(args, reading), factors);
+        load_weight(&w, weight_in_stage(args, reading), factors);
         if (factors == FLOAT32_PIECES_MMA)
-            split_x(args, &from, round, reading, tiles_in_slot);
+            split_x(args, &from, k_tile, reading, tiles_in_stage);
         else if (factors == TF32_MMA)
             round_x(args, &from, reading);
-        __syncthreads(); /* all of x is here; everyone is done with the slot of the round before */
-        if (round + ahead < place.rounds)
-            bring_round(args, &from, filling, place.warps_along, element_bytes);
-        cp_async_commit_group(); /* perhaps an empty group, so that one more is always one round more */
-        multiply_step(args, sum, &place, &w, round, reading, row_tiles, factors);
-        filling = filling + 1 < args->slots ? filling + 1 : 0;
-        reading = reading + 1 < args->slots ? reading + 1 : 0;
+        __syncthreads(); /* all of x is here; everyone is done with the stage of the k tile before */
+        if (k_tile + ahead < place.k_tiles)
+            load_k_tile(args, &from, filling, place.warps_along, element_bytes);
+        cp_async_commit_group(); /* perhaps an empty group, so that one more is always one k tile more */
+        multiply_step(args, sum, &place, &w, k_tile, reading, row_tiles, factors);
+        filling = filling + 1 < args->stages ? filling + 1 : 0;
+        reading = reading + 1 < args->stages ? reading + 1 : 0;
     }
-    __syncthreads(); /* nobody reads the slots any more */
+    __syncthreads(); /* nobody reads the stages any more */
     park(args, &place, sum, row_tiles, factors);
     end_block(args, &place, row_tiles);
 }
@@ -104,7 +104,7 @@ CLUSTER_LAUNCHER(few_rows_64_kernel, struct few_rows_args)
 /* ---- The host's part ---- */
 
 /* Where a plan has what it needs again at the launch. */
-enum few_rows_choice { ROW_TILES, ACROSS, SPLITS, SLOTS, SLOT_BYTES, VECTORS_AT };
+enum few_rows_choice { ROW_TILES, ACROSS, SPLITS, STAGES, STAGE_BYTES, VECTORS_AT };
 
 static const char *refusal(const fgn_chain *chain, const fgn_device *device) {
     if (chain->batch > MOST_ROWS)
@@ -126,7 +126,7 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     }
     enum mma_factors factors = factors_of(chain);
     fgn_launch *product =
-        add_launch(plan, names[power_of(best.row_tiles)], best.column_blocks * best.cluster, THREADS);
+        add_launch(plan, names[log2_of(best.row_tiles)], best.column_blocks * best.cluster, THREADS);
     product->grid[1] = (unsigned)best.row_blocks;
     product->grid[2] = (unsigned)(best.splits / best.cluster);
     product->cluster = best.cluster;
@@ -134,13 +134,13 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     set_tile(product, best.row_tiles * TILE_ROWS, best.across * WARP_COLUMNS, chain->in_features,
              STEP_BYTES / element_bytes_of(factors) * (WARPS / best.across));
     product->steps = tiles(tiles(steps_of(chain), best.splits), WARPS / best.across);
-    set_stages(product, best.slots, 0, 0);
+    set_stages(product, best.stages, 0, 0);
     add_product(product, chain);
     plan->choice[ROW_TILES] = best.row_tiles;
     plan->choice[ACROSS] = best.across;
     plan->choice[SPLITS] = best.splits;
-    plan->choice[SLOTS] = best.slots;
-    plan->choice[SLOT_BYTES] = best.slot_bytes;
+    plan->choice[STAGES] = best.stages;
+    plan->choice[STAGE_BYTES] = best.stage_bytes;
     plan->choice[VECTORS_AT] = vectors_at(&best, factors);
     if (blocks_end(chain, &best)) {
         add_ending(product, chain);
@@ -166,9 +166,9 @@ static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const v
     args.factors = factors_of(chain);
     args.chunks = chain->in_features * element_bytes_of(args.factors) % CHUNK == 0 &&
                   (uintptr_t)x % CHUNK == 0 && (uintptr_t)chain->weight % CHUNK == 0;
-    args.slots = (int)plan->choice[SLOTS];
-    args.slot_bytes = (int)plan->choice[SLOT_BYTES];
-    args.across_power = power_of((int)plan->choice[ACROSS]);
+    args.stages = (int)plan->choice[STAGES];
+    args.stage_bytes = (int)plan->choice[STAGE_BYTES];
+    args.across_log2 = log2_of((int)plan->choice[ACROSS]);
     args.cluster = product->cluster;
     args.steps = steps_of(chain);
     args.split_steps = (int)tiles(args.steps, plan->choice[SPLITS]);
@@ -180,7 +180,7 @@ static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const v
                                    (const void *)few_rows_64_kernel};
     cudaError_t (*const launch[])(dim3, dim3, size_t, cudaStream_t, int, struct few_rows_args) = {
         launch_few_rows_16_kernel, launch_few_rows_32_kernel, launch_few_rows_64_kernel};
-    int kernel = power_of((int)plan->choice[ROW_TILES]);
+    int kernel = log2_of((int)plan->choice[ROW_TILES]);
     cudaError_t error = allow_shared_memory(kernels[kernel], &plan->device, allowed[kernel]);
     if (error != cudaSuccess)
         return error;

@@ -4,8 +4,8 @@
 
 #include "few_rows/product.h"
 
-/* (warps along k, rows, columns). Rows are 8 floats longer than the block's columns, so that lanes of an mma,
- * which store pairs, meet in no bank. */
+/* (warps along k, rows, columns). Rows are 8 floats longer than the block's columns, so that no two
+ * lanes of an mma, which store pairs, share a bank. */
 static inline __host__ __device__ int parked_pitch(int across) {
     return across * WARP_COLUMNS + 8;
 }
@@ -17,13 +17,13 @@ static inline __host__ __device__ int parked_bytes(int across, int row_tiles) {
 /* Where the warps along k have parked their sums of the warp's first output. */
 static inline __device__ float *parked_by(const struct few_rows_args *args, const struct warp_place *place,
                                           int along, int row_tiles) {
-    return (float *)dynamic_shared + along * row_tiles * TILE_ROWS * parked_pitch(1 << args->across_power) +
+    return (float *)dynamic_shared + along * row_tiles * TILE_ROWS * parked_pitch(1 << args->across_log2) +
            place->across * WARP_COLUMNS;
 }
 
 static __forceinline__ __device__ void park(const struct few_rows_args *args, const struct warp_place *place,
                                             tile_sums *sum, int row_tiles, enum mma_factors factors) {
-    int lane = threadIdx.x % LANES, pitch = parked_pitch(1 << args->across_power);
+    int lane = threadIdx.x % LANES, pitch = parked_pitch(1 << args->across_log2);
     float *mine = parked_by(args, place, place->along, row_tiles);
     float *to = mine + lane / 4 * pitch + lane % 4 * 2;
     float unscale = factors == FLOAT32_PIECES_MMA ? UNSCALE : 1.0f;
@@ -55,14 +55,14 @@ static __forceinline__ __device__ void park(const struct few_rows_args *args, co
 /* The block's columns that there are. */
 static inline __device__ int columns_here(const struct few_rows_args *args, const struct warp_place *place) {
     int left = (int)args->out_features - place->block_column;
-    int columns = WARP_COLUMNS << args->across_power;
+    int columns = WARP_COLUMNS << args->across_log2;
     return left < columns ? left : columns;
 }
 
 /* The sums that have been parked, over the warps along k, for four rows of a lane's column. */
 static __forceinline__ __device__ void add_parked(float *sum, const struct few_rows_args *args,
                                                   const struct warp_place *place, int row, int row_tiles) {
-    int pitch = parked_pitch(1 << args->across_power);
+    int pitch = parked_pitch(1 << args->across_log2);
 #pragma unroll
     for (int i = 0; i < FOUR; i++)
         sum[i] = 0.0f;
@@ -93,7 +93,7 @@ static __forceinline__ __device__ void hand_on(const struct few_rows_args *args,
         add_parked(sum, args, place, row, row_tiles);
         if (!partial) {
             struct value_place at = {place->first_row + row, column, (int)place->warps_along, 0, args->batch};
-            begin_ending(&args->ending, staged_vectors(args), sum, FOUR, at);
+            begin_ending(&args->ending, loaded_vectors(args), sum, FOUR, at);
         }
 #pragma unroll
         for (int i = 0; i < FOUR; i++) {
@@ -103,7 +103,7 @@ static __forceinline__ __device__ void hand_on(const struct few_rows_args *args,
             if (partial)
                 partial[here * args->out_features] = sum[i];
             else
-                parked[here * parked_pitch(1 << args->across_power)] = sum[i];
+                parked[here * parked_pitch(1 << args->across_log2)] = sum[i];
         }
     }
 }
@@ -113,13 +113,13 @@ static __forceinline__ __device__ void end_groups(const struct few_rows_args *ar
                                                   const struct warp_place *place) {
     const struct ending *ending = &args->ending;
     int groups = columns_here(args, place) / ending->size, items = place->rows * groups;
-    struct members team = {(int)threadIdx.x & ((1 << ending->lane_power) - 1), ending->lane_power, NULL};
-    int teams = THREADS >> team.power, pitch = parked_pitch(1 << args->across_power);
+    struct members team = {(int)threadIdx.x & ((1 << ending->lane_log2) - 1), ending->lane_log2, NULL};
+    int teams = THREADS >> team.log2, pitch = parked_pitch(1 << args->across_log2);
 #pragma unroll 1
     for (int first_item = 0; first_item < items; first_item += teams) {
-        int item = first_item + (threadIdx.x >> team.power); /* past the last one: a team without work */
+        int item = first_item + (threadIdx.x >> team.log2); /* past the last one: a team without work */
         int row = item / groups, first = (item - row * groups) * ending->size;
-        end_group_by(ending, staged_vectors(args), (const float *)dynamic_shared + row * pitch + first,
+        end_group_by(ending, loaded_vectors(args), (const float *)dynamic_shared + row * pitch + first,
                      item < items ? ending->size : 0, place->first_row + row, place->block_column + first,
                      &team);
     }
@@ -129,7 +129,7 @@ static __forceinline__ __device__ void end_groups(const struct few_rows_args *ar
 static __forceinline__ __device__ void add_cluster(float *sum, const struct few_rows_args *args,
                                                    const struct warp_place *place, const float *parked,
                                                    int row_tiles) {
-    int distance = row_tiles * TILE_ROWS * parked_pitch(1 << args->across_power);
+    int distance = row_tiles * TILE_ROWS * parked_pitch(1 << args->across_log2);
 #pragma unroll
     for (int i = 0; i < FOUR; i++)
         sum[i] = 0.0f;
@@ -138,11 +138,11 @@ static __forceinline__ __device__ void add_cluster(float *sum, const struct few_
         const float *from = parked;
 #pragma unroll 2
         for (int along = 0; along < place->warps_along; along++, from += distance) {
-            float4 quad = args->cluster > 1 ? ld_shared_cluster_float4(from, rank) : *(const float4 *)from;
-            sum[0] += quad.x;
-            sum[1] += quad.y;
-            sum[2] += quad.z;
-            sum[3] += quad.w;
+            float4 four = args->cluster > 1 ? ld_shared_cluster_float4(from, rank) : *(const float4 *)from;
+            sum[0] += four.x;
+            sum[1] += four.y;
+            sum[2] += four.z;
+            sum[3] += four.w;
         }
     }
 }
@@ -151,25 +151,25 @@ static __forceinline__ __device__ void add_cluster(float *sum, const struct few_
  * has the same four channels in every row. The blocks of a cluster share the rows. */
 static __forceinline__ __device__ void end_rows(const struct few_rows_args *args,
                                                 const struct warp_place *place, int row_tiles) {
-    int row_power = args->across_power + WARP_FOURS_POWER; /* threads for a row */
-    int column = FOUR * (threadIdx.x & ((1 << row_power) - 1));
+    int row_log2 = args->across_log2 + WARP_FOURS_LOG2; /* threads for a row */
+    int column = FOUR * (threadIdx.x & ((1 << row_log2) - 1));
     int share = (place->rows + args->cluster - 1) / (unsigned)args->cluster;
     int row = place->split * share, end = row + share < place->rows ? row + share : place->rows;
     bool is_column = column < columns_here(args, place);
     const float *parked = (const float *)dynamic_shared + column;
 #pragma unroll 1
-    for (; row < end; row += THREADS >> row_power) {
-        int here = row + (threadIdx.x >> row_power);
+    for (; row < end; row += THREADS >> row_log2) {
+        int here = row + (threadIdx.x >> row_log2);
         bool present = is_column && here < end;
         float v[FOUR] = {0.0f};
         if (present)
-            add_cluster(v, args, place, parked + here * parked_pitch(1 << args->across_power), row_tiles);
-        end_four(&args->ending, staged_vectors(args), v, present, place->first_row + here,
+            add_cluster(v, args, place, parked + here * parked_pitch(1 << args->across_log2), row_tiles);
+        end_four(&args->ending, loaded_vectors(args), v, present, place->first_row + here,
                  place->block_column + column);
     }
 }
 
-/* Ends the product: all warps have multiplied, and nobody reads or fills the slots any more. */
+/* Ends the product: all warps have multiplied, and nobody reads or fills the stages any more. */
 static __forceinline__ __device__ void end_block(const struct few_rows_args *args,
                                                  const struct warp_place *place, int row_tiles) {
     if (args->cluster > 1)

@@ -13,12 +13,12 @@ struct plan {
     int cluster;   /* as many blocks as k is split among, or 1 */
     int row_blocks;
     int column_blocks;
-    int slots;
-    int slot_bytes;
+    int stages;
+    int stage_bytes;
 };
 
 #define MOST_SPLITS 16
-#define FEWEST_ROUNDS 2 /* worth a split */
+#define FEWEST_K_TILES 2 /* worth a split */
 
 /* Rates in each nanosecond and times in nanoseconds, fitted to 2695 times on an H200, of 1 to 16384 rows and
  * many ways to cut them: the model errs by 12 % on average. On another GPU all of them differ, but mostly by
@@ -29,7 +29,7 @@ struct plan {
 #define TENSOR_RATE 515000   /* bytes of k times outputs */
 #define LAUNCH_TIME 4350     /* with the first bytes' way */
 #define WAVE_TIME 2700       /* a block's beginning */
-#define ROUND_TIME 420       /* a block waits for its warps and its copies */
+#define K_TILE_TIME 420      /* a block waits for its warps and its copies */
 #define OUTPUTS_TIME 1050    /* a block's end: of 1000 outputs */
 #define EXPONENTIAL_TIME 490 /* of 1000 outputs, where an operator has one */
 #define CLUSTER_TIME 1250    /* a block waits for the other */
@@ -68,33 +68,33 @@ static unsigned long long partial_bytes(const fgn_chain *chain, const struct pla
     return bytes_of_sums(chain, plan->splits);
 }
 
-/* What a block takes of shared memory beside its slots. */
+/* What a block takes of shared memory beside its stages. */
 static int other_bytes(const struct plan *plan, enum mma_factors factors) {
     return factors == FLOAT32_PIECES_MMA ? pieces_bytes_of(WARPS / plan->across * plan->row_tiles) : 0;
 }
 
 /* What the vectors of a block that ends the chain take. */
 static int vector_bytes_of(const fgn_chain *chain, const struct plan *plan) {
-    return staged_bytes(vector_places_of(chain), plan->across * WARP_COLUMNS);
+    return loaded_vector_bytes(vector_places_of(chain), plan->across * WARP_COLUMNS);
 }
 
-/* As many slots as fit in a block's shared memory; whether there are enough. */
-static bool fill_slots(const fgn_chain *chain, struct plan *plan, int shared_bytes) {
+/* As many stages as fit in a block's shared memory; whether there are enough. */
+static bool fill_stages(const fgn_chain *chain, struct plan *plan, int shared_bytes) {
     enum mma_factors factors = factors_of(chain);
     shared_bytes -= 16 + vector_bytes_of(chain, plan);
-    int tiles_in_slot = WARPS / plan->across * plan->row_tiles;
-    plan->slot_bytes = slot_bytes_of(tiles_in_slot);
-    plan->slots = (shared_bytes - other_bytes(plan, factors)) / plan->slot_bytes;
-    plan->slots = plan->slots < MOST_SLOTS ? plan->slots : MOST_SLOTS;
-    return tiles_in_slot <= MOST_TILES_IN_SLOT && plan->slots >= FEWEST_SLOTS &&
+    int tiles_in_stage = WARPS / plan->across * plan->row_tiles;
+    plan->stage_bytes = stage_bytes_of(tiles_in_stage);
+    plan->stages = (shared_bytes - other_bytes(plan, factors)) / plan->stage_bytes;
+    plan->stages = plan->stages < MOST_STAGES ? plan->stages : MOST_STAGES;
+    return tiles_in_stage <= MOST_TILES_IN_STAGE && plan->stages >= FEWEST_STAGES &&
            parked_bytes(plan->across, plan->row_tiles) <= shared_bytes;
 }
 
-/* The vectors follow what the slots and the parked sums take in turns. */
+/* The vectors follow what the stages and the parked sums take in turns. */
 static int vectors_at(const struct plan *plan, enum mma_factors factors) {
-    int slots = plan->slots * plan->slot_bytes + other_bytes(plan, factors);
+    int stages = plan->stages * plan->stage_bytes + other_bytes(plan, factors);
     int parked = parked_bytes(plan->across, plan->row_tiles);
-    return (slots > parked ? slots : parked) / 16 * 16 + 16;
+    return (stages > parked ? stages : parked) / 16 * 16 + 16;
 }
 
 static int shared_bytes_of(const fgn_chain *chain, const struct plan *plan, enum mma_factors factors) {
@@ -122,12 +122,12 @@ static double nanoseconds_of(const fgn_chain *chain, const struct plan *plan, co
     double time = larger_of(tensors / MEMORY_RATE, multiplying);
     if (chain->in_features * element_bytes_of(factors) % CHUNK != 0)
         time = larger_of(time, k_bytes_of_all * (rows_read + columns) / UNALIGNED_RATE);
-    double rounds = (double)tiles(tiles(steps_of(chain), plan->splits), WARPS / plan->across);
+    double k_tiles = (double)tiles(tiles(steps_of(chain), plan->splits), WARPS / plan->across);
     double of_outputs = OUTPUTS_TIME + exponentials_of(chain) * EXPONENTIAL_TIME;
     if (!blocks_end(chain, plan))
         of_outputs /= 2.0; /* the second launch does the rest */
     double ending = rows_read * columns / plan->cluster / 1000.0 * of_outputs;
-    time += LAUNCH_TIME + waves * (WAVE_TIME + rounds * ROUND_TIME + ending);
+    time += LAUNCH_TIME + waves * (WAVE_TIME + k_tiles * K_TILE_TIME + ending);
     if (plan->cluster > 1)
         time += CLUSTER_TIME;
     if (!blocks_end(chain, plan))
@@ -137,10 +137,10 @@ static double nanoseconds_of(const fgn_chain *chain, const struct plan *plan, co
 
 /* More parts would be too short, or more than fill the GPU. */
 static int most_splits_of(const fgn_chain *chain, const struct plan *plan, const fgn_device *device) {
-    int64_t rounds = tiles(steps_of(chain), WARPS / plan->across);
+    int64_t k_tiles = tiles(steps_of(chain), WARPS / plan->across);
     int64_t blocks = (int64_t)plan->row_blocks * plan->column_blocks; /* none for a batch of 0 */
     int64_t fill = blocks > 0 ? tiles(device->multiprocessors, blocks) : 1;
-    int64_t splits = rounds / FEWEST_ROUNDS;
+    int64_t splits = k_tiles / FEWEST_K_TILES;
     splits = splits < fill ? splits : fill;
     splits = splits < MOST_SPLITS ? splits : MOST_SPLITS;
     return splits > 1 ? (int)splits : 1;
@@ -158,7 +158,7 @@ static struct plan plan_of(const fgn_chain *chain, const fgn_device *device, dou
         for (plan.across = 1; plan.across <= WARPS; plan.across *= 2) {
             plan.row_blocks = (int)tiles(chain->batch, plan.row_tiles * TILE_ROWS);
             plan.column_blocks = (int)tiles(chain->out_features, plan.across * WARP_COLUMNS);
-            if (!fill_slots(chain, &plan, (int)most_shared_bytes(device)))
+            if (!fill_stages(chain, &plan, (int)most_shared_bytes(device)))
                 continue;
             bool pair = clusters && blocks_hold_groups(chain, plan.across);
             int most_splits = most_splits_of(chain, &plan, device);

@@ -1,17 +1,17 @@
-/* The product in gemm_few_rows_tensor.cu: what a warp multiplies of a slot, and what the numbers are then.
+/* The product in gemm_few_rows_tensor.cu: what a warp multiplies of a stage, and what the numbers are then.
  *
  * Chunks are the rows of the matrices of ldmatrix, so words t of two chunks are a lane's operands of one mma:
  * two times two neighbouring 16-bit values (16 k), or two tf32 values (8 k). A step makes four mma. Factors
  * are rounded to tf32, where mma itself would cut them off, and all products come out a little too small: x
- * once for all warps, in its slot, and the weight by the lane that has it.
+ * once for all warps, in its stage, and the weight by the lane that has it.
  *
  * float32 accuracy: v = p0 + p1 + p2 exactly, with three bfloat16 (8 bits each make 24), and the product is
  * the six p_i q_j with i + j <= 2; what they leave out is below float32's last bit. The smallest products are
  * added first, and what the tensor cores add up (they truncate) is added to ordinary registers after each
  * step. A value is scaled by 2^24 before, so that the pieces of the smallest float are bfloat16 numbers too;
  * where that is too much (above 2^80 in the sum, or infinity, or NaN in the factors) the output is computed
- * again with ordinary multiply-adds. The pieces of x are made once for all warps, and put beside the slots; a
- * lane makes those of the weight itself, from chunks t and t + 4 of a column. */
+ * again with ordinary multiply-adds. The pieces of x are made once for all warps, and put beside the stages;
+ * a lane makes those of the weight itself, from chunks t and t + 4 of a column. */
 #pragma once
 
 #include "few_rows/queue.h"
@@ -42,8 +42,8 @@ static __forceinline__ __device__ void split_chunk(uint4 chunk, uint32_t low[PIE
 
 /* Rounds x to tf32. */
 static __forceinline__ __device__ void round_x(const struct few_rows_args *args,
-                                               const struct lane_sources *from, int slot) {
-    uint4 *x = x_in_slot(args, slot);
+                                               const struct lane_sources *from, int stage) {
+    uint4 *x = x_in_stage(args, stage);
 #pragma unroll
     for (int i = 0; i < 2 * X_SHARE; i++) {
         if (from->rows_left[i / 2] <= i % 2 * COPY_LINES)
@@ -55,24 +55,24 @@ static __forceinline__ __device__ void round_x(const struct few_rows_args *args,
     }
 }
 
-/* Its pieces: [round % 2][tile][piece][16 rows of PIECE_CHUNKS] */
+/* Its pieces: [k_tile % 2][tile][piece][16 rows of PIECE_CHUNKS] */
 
 #define PIECE_CHUNKS (CHUNKS / 2)
 #define PIECE_TILE (TILE_ROWS * PIECE_CHUNKS) /* chunks */
 
-static inline __host__ __device__ int pieces_bytes_of(int tiles_in_slot) {
-    return 2 * tiles_in_slot * PIECES * PIECE_TILE * CHUNK;
+static inline __host__ __device__ int pieces_bytes_of(int tiles_in_stage) {
+    return 2 * tiles_in_stage * PIECES * PIECE_TILE * CHUNK;
 }
 
-/* Where a chunk of a row is; as in a slot, but four chunks make a row. */
+/* Where a chunk of a row is; as in a stage, but four chunks make a row. */
 static inline __device__ int place_in_piece(int row, int chunk) {
     return row * PIECE_CHUNKS + (chunk ^ row / 2 % PIECE_CHUNKS);
 }
 
-static inline __device__ uint4 *pieces_of_x(const struct few_rows_args *args, int round, int tile,
-                                            int tiles_in_slot) {
-    return (uint4 *)(dynamic_shared + args->slots * args->slot_bytes) +
-           (round % 2 * tiles_in_slot + tile) * (PIECES * PIECE_TILE);
+static inline __device__ uint4 *pieces_of_x(const struct few_rows_args *args, int k_tile, int tile,
+                                            int tiles_in_stage) {
+    return (uint4 *)(dynamic_shared + args->stages * args->stage_bytes) +
+           (k_tile % 2 * tiles_in_stage + tile) * (PIECES * PIECE_TILE);
 }
 
 /* Splits a chunk of x: the two pairs of chunk t or t + 4 become words t of the two chunks that make an mma.
@@ -90,24 +90,24 @@ static __forceinline__ __device__ void store_pieces(uint4 *pieces, int row, int 
 
 /* Makes pieces of x. */
 static __forceinline__ __device__ void split_x(const struct few_rows_args *args,
-                                               const struct lane_sources *from, int round, int slot,
-                                               int tiles_in_slot) {
-    const uint4 *x = x_in_slot(args, slot);
+                                               const struct lane_sources *from, int k_tile, int stage,
+                                               int tiles_in_stage) {
+    const uint4 *x = x_in_stage(args, stage);
     int lane = threadIdx.x % LANES;
 #pragma unroll
     for (int i = 0; i < 2 * X_SHARE; i++) {
         if (from->rows_left[i / 2] <= i % 2 * COPY_LINES)
             continue;
         int copy = x_copy(i / 2) + i % 2; /* of four rows */
-        store_pieces(pieces_of_x(args, round, copy / 4, tiles_in_slot), copy % 4 * COPY_LINES + lane / CHUNKS,
-                     lane % CHUNKS, x[place_of_copy(from, copy)]);
+        store_pieces(pieces_of_x(args, k_tile, copy / 4, tiles_in_stage),
+                     copy % 4 * COPY_LINES + lane / CHUNKS, lane % CHUNKS, x[place_of_copy(from, copy)]);
     }
 }
 
 /* Rows that x does not have are zeros among the pieces too. */
-static __forceinline__ __device__ void clear_pieces(const struct few_rows_args *args, int tiles_in_slot) {
-    uint4 *pieces = pieces_of_x(args, 0, 0, tiles_in_slot);
-    for (int i = threadIdx.x; i < 2 * tiles_in_slot * PIECES * PIECE_TILE; i += THREADS)
+static __forceinline__ __device__ void clear_pieces(const struct few_rows_args *args, int tiles_in_stage) {
+    uint4 *pieces = pieces_of_x(args, 0, 0, tiles_in_stage);
+    for (int i = threadIdx.x; i < 2 * tiles_in_stage * PIECES * PIECE_TILE; i += THREADS)
         pieces[i] = make_uint4(0, 0, 0, 0);
     __syncthreads();
 }
@@ -120,7 +120,7 @@ struct weight_operands {
     uint32_t b[2][PIECES][COLUMN_TILES][2];
 };
 
-static __forceinline__ __device__ void load_weight(struct weight_operands *w, const uint4 *slot,
+static __forceinline__ __device__ void load_weight(struct weight_operands *w, const uint4 *stage,
                                                    enum mma_factors factors) {
     int lane = threadIdx.x % LANES;
 #pragma unroll
@@ -128,7 +128,7 @@ static __forceinline__ __device__ void load_weight(struct weight_operands *w, co
         int tile = i / 2, half = i % 2;
         if (factors == FLOAT32_PIECES_MMA) {
             uint32_t low[PIECES], high[PIECES];
-            split_chunk(slot[tile * EIGHT + place_in_eight(lane / 4, half * 4 + lane % 4)], low, high);
+            split_chunk(stage[tile * EIGHT + place_in_eight(lane / 4, half * 4 + lane % 4)], low, high);
 #pragma unroll
             for (int piece = 0; piece < PIECES; piece++) {
                 w->b[half][piece][tile][0] = low[piece];
@@ -137,7 +137,7 @@ static __forceinline__ __device__ void load_weight(struct weight_operands *w, co
             continue;
         }
         uint32_t word[4];
-        ldmatrix_x4(word, &slot[tile * EIGHT + place_in_eight(lane % 8, half * 4 + lane / 8)]);
+        ldmatrix_x4(word, &stage[tile * EIGHT + place_in_eight(lane % 8, half * 4 + lane / 8)]);
 #pragma unroll
         for (int j = 0; j < 4; j++)
             w->b[half][j / 2][tile][j % 2] = factors == TF32_MMA ? cvt_rna_tf32(word[j]) : word[j];
@@ -212,12 +212,12 @@ static __forceinline__ __device__ void multiply_rows(tile_sums sum, const struct
 /* sum += the products of the warp's step with row_tiles tiles of x. */
 static __forceinline__ __device__ void multiply_step(const struct few_rows_args *args, tile_sums *sum,
                                                      const struct warp_place *place,
-                                                     struct weight_operands *w, int round, int slot,
+                                                     struct weight_operands *w, int k_tile, int stage,
                                                      int row_tiles, enum mma_factors factors) {
     int first_tile = place->along * row_tiles;
     const uint4 *tile = factors == FLOAT32_PIECES_MMA
-                            ? pieces_of_x(args, round, first_tile, place->warps_along * row_tiles)
-                            : x_in_slot(args, slot) + first_tile * 2 * EIGHT;
+                            ? pieces_of_x(args, k_tile, first_tile, place->warps_along * row_tiles)
+                            : x_in_stage(args, stage) + first_tile * 2 * EIGHT;
 #pragma unroll
     for (int i = 0; i < row_tiles; i++) {
         struct x_operands x;

@@ -1,11 +1,11 @@
-/* The way of x and the weight to shared memory, in gemm_few_rows_tensor.cu: a ring of slots, each for a
- * round, which is a step of every warp along k.
+/* The way of x and the weight to shared memory, in gemm_few_rows_tensor.cu: a ring of stages, each for a
+ * k tile, which is a step of every warp along k.
  *
- * A slot keeps lines of a step, which are rows of x and columns of the weight, in the order of the two
- * matrices. Chunk c of line r lies at c ^ swizzle(r) of the line: so eight lanes meet in no bank, whether
- * they write the chunks of one line (as copies do: 128 bytes, neighbours in memory), read one chunk of eight
- * lines (ldmatrix), or four chunks of two. A warp brings its own columns of the weight, and its share of the
- * block's rows of x. */
+ * A stage keeps lines of a step, which are rows of x and columns of the weight, in the order of the two
+ * matrices. Chunk c of line r lies at c ^ swizzle(r) of the line, so that no two of eight lanes share a
+ * bank, whether they write the chunks of one line (as copies do: 128 bytes, neighbours in memory), read one
+ * chunk of eight lines (ldmatrix), or four chunks of two. A warp copies its own columns of the weight, and an
+ * eighth of the block's rows of x. */
 #pragma once
 
 #include "few_rows/arguments.h"
@@ -15,16 +15,16 @@
 #define LANE_COLUMNS (WARP_COLUMNS / COPY_LINES)
 #define EIGHT (8 * CHUNKS) /* chunks of eight lines, which a matrix of ldmatrix is made of */
 
-#define X_SHARE 2 /* times eight rows of x that a warp brings each round, at most */
-#define MOST_TILES_IN_SLOT (WARPS * X_SHARE / 2)
+#define X_SHARE 2 /* times eight rows of x that a warp copies of each k tile, at most */
+#define MOST_TILES_IN_STAGE (WARPS * X_SHARE / 2)
 
-#define MOST_SLOTS 5
-#define FEWEST_SLOTS 2
+#define MOST_STAGES 5
+#define FEWEST_STAGES 2
 
-#define WEIGHT_SLOT_BYTES (WARPS * WARP_COLUMNS * STEP_BYTES)
+#define WEIGHT_STAGE_BYTES (WARPS * WARP_COLUMNS * STEP_BYTES)
 
-static inline __host__ __device__ int slot_bytes_of(int tiles_in_slot) {
-    return WEIGHT_SLOT_BYTES + tiles_in_slot * TILE_ROWS * STEP_BYTES;
+static inline __host__ __device__ int stage_bytes_of(int tiles_in_stage) {
+    return WEIGHT_STAGE_BYTES + tiles_in_stage * TILE_ROWS * STEP_BYTES;
 }
 
 static inline __device__ int swizzle(int line) {
@@ -36,22 +36,22 @@ static inline __device__ int place_in_eight(int line, int chunk) {
     return line * CHUNKS + (chunk ^ swizzle(line));
 }
 
-static inline __device__ uint4 *weight_in_slot(const struct few_rows_args *args, int slot) {
-    return (uint4 *)(dynamic_shared + slot * args->slot_bytes) +
+static inline __device__ uint4 *weight_in_stage(const struct few_rows_args *args, int stage) {
+    return (uint4 *)(dynamic_shared + stage * args->stage_bytes) +
            threadIdx.x / LANES * (WARP_COLUMNS * CHUNKS);
 }
 
-static inline __device__ uint4 *x_in_slot(const struct few_rows_args *args, int slot) {
-    return (uint4 *)(dynamic_shared + slot * args->slot_bytes + WEIGHT_SLOT_BYTES);
+static inline __device__ uint4 *x_in_stage(const struct few_rows_args *args, int stage) {
+    return (uint4 *)(dynamic_shared + stage * args->stage_bytes + WEIGHT_STAGE_BYTES);
 }
 
-/* What a lane brings: chunk lane % 8 of lines lane / 8, and every fourth from there on. */
+/* What a lane copies: chunk lane % 8 of lines lane / 8, and every fourth from there on. */
 struct lane_sources {
     const unsigned char *column;
     int columns_left; /* of the weight, from that column on */
     int column_bytes; /* from there to the end of the block's k */
     const unsigned char *row[X_SHARE];
-    int rows_left[X_SHARE]; /* of x; none or a negative number: nothing to bring */
+    int rows_left[X_SHARE]; /* of x; none or a negative number: nothing to copy */
     int row_bytes[X_SHARE];
     int place;  /* among eight lines */
     int lines4; /* bytes to the fourth line from here */
@@ -94,15 +94,15 @@ static inline __device__ int place_of_copy(const struct lane_sources *from, int 
     return i * (COPY_LINES * CHUNKS) + (from->place ^ i % 2 * 2);
 }
 
-/* The first of the two copies that bring eight rows of x. */
+/* The first of the two copies of eight rows of x. */
 static inline __device__ int x_copy(int share) {
     return 2 * (threadIdx.x / LANES + share * WARPS);
 }
 
-/* Starts to bring a round into a slot. */
+/* Starts to copy a k tile into a stage. */
 static __forceinline__ __device__ void start_copies(const struct few_rows_args *args,
-                                                    const struct lane_sources *from, int slot) {
-    uint4 *weight = weight_in_slot(args, slot), *x = x_in_slot(args, slot);
+                                                    const struct lane_sources *from, int stage) {
+    uint4 *weight = weight_in_stage(args, stage), *x = x_in_stage(args, stage);
 #pragma unroll
     for (int i = 0; i < LANE_COLUMNS; i++)
         cp_async_once_16_or_zero(weight + place_of_copy(from, i), from->column + i * from->lines4,
@@ -128,8 +128,8 @@ static __noinline__ __device__ uint4 gather_chunk(const unsigned char *from, int
 
 /* The same as start_copies() where rows are not made of chunks, by ordinary loads and stores. */
 static __forceinline__ __device__ void gather(const struct few_rows_args *args,
-                                              const struct lane_sources *from, int slot, int element_bytes) {
-    uint4 *weight = weight_in_slot(args, slot), *x = x_in_slot(args, slot);
+                                              const struct lane_sources *from, int stage, int element_bytes) {
+    uint4 *weight = weight_in_stage(args, stage), *x = x_in_stage(args, stage);
 #pragma unroll 1
     for (int i = 0; i < LANE_COLUMNS; i++) {
         int left = i * COPY_LINES < from->columns_left ? from->column_bytes : 0;
@@ -146,14 +146,14 @@ static __forceinline__ __device__ void gather(const struct few_rows_args *args,
     }
 }
 
-/* Brings a round, and goes on to the next. */
-static __forceinline__ __device__ void bring_round(const struct few_rows_args *args,
-                                                   struct lane_sources *from, int slot, int warps_along,
+/* Copies a k tile, and goes on to the next. */
+static __forceinline__ __device__ void load_k_tile(const struct few_rows_args *args,
+                                                   struct lane_sources *from, int stage, int warps_along,
                                                    int element_bytes) {
     if (args->chunks)
-        start_copies(args, from, slot);
+        start_copies(args, from, stage);
     else
-        gather(args, from, slot, element_bytes);
+        gather(args, from, stage, element_bytes);
     int step = warps_along * STEP_BYTES;
     from->column += step;
     from->column_bytes -= step;
@@ -164,27 +164,28 @@ static __forceinline__ __device__ void bring_round(const struct few_rows_args *a
     }
 }
 
-/* Waits for the oldest of this thread's rounds, when as many are on their way as fit in the slots but one. */
-static __forceinline__ __device__ void wait_for_round(int slots) {
-    if (slots == MOST_SLOTS)
-        cp_async_wait_group(MOST_SLOTS - 2);
-    else if (slots == 4)
+/* Waits for the oldest of this thread's k tiles, when as many are on their way as fit in the stages but one.
+ */
+static __forceinline__ __device__ void wait_for_k_tile(int stages) {
+    if (stages == MOST_STAGES)
+        cp_async_wait_group(MOST_STAGES - 2);
+    else if (stages == 4)
         cp_async_wait_group(2);
-    else if (slots == 3)
+    else if (stages == 3)
         cp_async_wait_group(1);
     else
         cp_async_wait_group(0);
 }
 
-/* Rows that x does not have are zeros, in every slot. */
+/* Rows that x does not have are zeros, in every stage. */
 static inline __device__ void clear_absent_rows(const struct few_rows_args *args,
-                                                const struct lane_sources *from, int tiles_in_slot) {
+                                                const struct lane_sources *from, int tiles_in_stage) {
 #pragma unroll
     for (int i = 0; i < 2 * X_SHARE; i++) {
-        if (from->rows_left[i / 2] > i % 2 * COPY_LINES || x_copy(i / 2) >= 4 * tiles_in_slot)
+        if (from->rows_left[i / 2] > i % 2 * COPY_LINES || x_copy(i / 2) >= 4 * tiles_in_stage)
             continue;
 #pragma unroll 1
-        for (int slot = 0; slot < args->slots; slot++)
-            x_in_slot(args, slot)[place_of_copy(from, x_copy(i / 2) + i % 2)] = make_uint4(0, 0, 0, 0);
+        for (int stage = 0; stage < args->stages; stage++)
+            x_in_stage(args, stage)[place_of_copy(from, x_copy(i / 2) + i % 2)] = make_uint4(0, 0, 0, 0);
     }
 }

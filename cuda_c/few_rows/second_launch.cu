@@ -31,8 +31,8 @@ struct end_args {
     int columns; /* of a block: neighbouring groups */
     int rows;    /* of a turn */
     int turns;
-    int across_power; /* 1 << across_power threads are side by side in a row */
-    int team_power;   /* 1 << team_power of them find a group's moments */
+    int across_log2;  /* 1 << across_log2 threads are side by side in a row */
+    int team_log2;    /* 1 << team_log2 of them find a group's moments */
     bool fours;       /* columns come in fours */
     bool in_place;    /* values stay in the workspace: shared memory is too small for a group */
     int vector_bytes; /* of shared memory */
@@ -67,7 +67,7 @@ static __forceinline__ __device__ void add_splits(float *sum, const struct end_a
 
 /* The first of a thread's neighbours in a row, of those that the passes over a turn take together. */
 static __forceinline__ __device__ int first_column(const struct end_args *args, int at_once) {
-    return at_once * (threadIdx.x & ((1 << args->across_power) - 1));
+    return at_once * (threadIdx.x & ((1 << args->across_log2) - 1));
 }
 
 /* First pass: the sums with the operators before the norm. A thread stays in its columns from row to row. */
@@ -75,14 +75,14 @@ static __forceinline__ __device__ void bring_values(const struct end_args *args,
                                                     const struct turn *turn, int at_once) {
     const struct ending *ending = &args->ending;
 #pragma unroll 1
-    for (int i = first_column(args, at_once); i < turn->columns; i += at_once << args->across_power) {
-        int row = threadIdx.x >> args->across_power;
+    for (int i = first_column(args, at_once); i < turn->columns; i += at_once << args->across_log2) {
+        int row = threadIdx.x >> args->across_log2;
         struct value_place at = in_row(ending, turn->first_row + row, turn->first_channel + i);
         const float *partial = args->partial + at.row * ending->norm.channels + at.channel;
         float *value = turn->value + row * turn->columns + i;
         float bias[FOUR];
         read_vector(bias, vector[BIAS], at.channel, at_once, 0.0f);
-        int step = END_THREADS >> args->across_power;
+        int step = END_THREADS >> args->across_log2;
 #pragma unroll 1
         for (; row < turn->rows; row += step, at.row += step) {
             float sum[FOUR];
@@ -90,7 +90,7 @@ static __forceinline__ __device__ void bring_values(const struct end_args *args,
 #pragma unroll
             for (int j = 0; j < at_once; j++)
                 sum[j] += bias[j];
-            apply_staged(&ending->before, vector + FIRST_OPERAND, sum, at_once, at);
+            apply_with_vectors(&ending->before, vector + FIRST_OPERAND, sum, at_once, at);
             write_values(value, sum, at_once);
             partial += step * ending->norm.channels;
             value += step * turn->columns;
@@ -102,10 +102,10 @@ static __forceinline__ __device__ void bring_values(const struct end_args *args,
 static __forceinline__ __device__ void find_moments(const struct end_args *args, const struct turn *turn,
                                                     const struct members *team) {
     const struct ending *ending = &args->ending;
-    int groups = turn->rows * turn->groups, teams = END_THREADS >> team->power;
+    int groups = turn->rows * turn->groups, teams = END_THREADS >> team->log2;
 #pragma unroll 1
     for (int first = 0; first < groups; first += teams) {
-        int group = first + (threadIdx.x >> team->power);
+        int group = first + (threadIdx.x >> team->log2);
         int size = group < groups ? ending->size : 0; /* 0: without work, which still takes part in sums */
         struct moments moments = moments_of_values(ending, turn->value + group * ending->size, size, team);
         if (team->member == 0 && size > 0)
@@ -135,13 +135,13 @@ static __forceinline__ __device__ void write_values_of_y(const struct end_args *
     const struct ending *ending = &args->ending;
     bool has_norm = ending->norm.groups > 0;
 #pragma unroll 1
-    for (int i = first_column(args, at_once); i < turn->columns; i += at_once << args->across_power) {
-        int row = threadIdx.x >> args->across_power, group = (unsigned)i / ending->size;
+    for (int i = first_column(args, at_once); i < turn->columns; i += at_once << args->across_log2) {
+        int row = threadIdx.x >> args->across_log2, group = (unsigned)i / ending->size;
         struct value_place at = in_row(ending, turn->first_row + row, turn->first_channel + i);
         float scale[FOUR], shift[FOUR];
         read_vector(scale, vector[SCALE], at.channel, at_once, 1.0f);
         read_vector(shift, vector[SHIFT], at.channel, at_once, 0.0f);
-        int step = END_THREADS >> args->across_power;
+        int step = END_THREADS >> args->across_log2;
 #pragma unroll 1
         for (; row < turn->rows; row += step, at.row += step) {
             float v[FOUR];
@@ -152,8 +152,8 @@ static __forceinline__ __device__ void write_values_of_y(const struct end_args *
 #pragma unroll
                 for (int j = 0; j < at_once; j++)
                     v[j] = v[j] * scale[j] + shift[j];
-                apply_staged(&ending->norm.after, vector + FIRST_OPERAND + ending->before.count, v, at_once,
-                             at);
+                apply_with_vectors(&ending->norm.after, vector + FIRST_OPERAND + ending->before.count, v,
+                                   at_once, at);
             }
             write_y(ending, at.row * ending->norm.channels + at.channel, v, at_once);
         }
@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(END_THREADS, BLOCKS_OF_MULTIPROCESSOR)
     const struct ending *ending = &args.ending;
     const float *const *vector = (const float *const *)dynamic_shared;
     float *of_warps = (float *)(dynamic_shared + args.vector_bytes + args.moment_bytes);
-    struct members team = {(int)threadIdx.x & ((1 << args.team_power) - 1), args.team_power,
+    struct members team = {(int)threadIdx.x & ((1 << args.team_log2) - 1), args.team_log2,
                            (float (*)[2])of_warps};
     struct turn turn;
     turn.first_channel = (int64_t)blockIdx.x * args.columns;
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(END_THREADS, BLOCKS_OF_MULTIPROCESSOR)
     turn.columns = args.columns < left ? args.columns : (int)left;
     turn.groups = turn.columns / ending->size;
     turn.moments = (struct moments *)(dynamic_shared + args.vector_bytes);
-    stage_vectors(ending, dynamic_shared, turn.first_channel, turn.columns);
+    load_vectors(ending, dynamic_shared, turn.first_channel, turn.columns);
     __syncthreads();
     griddepcontrol_wait();
     turn.first_row = (int64_t)blockIdx.y * args.turns * args.rows;
@@ -248,12 +248,12 @@ static void fit_in_shared_memory(struct end_args *args, int64_t most_bytes) {
     args->moment_bytes = in_sixteens(groups * (int64_t)sizeof(struct moments));
     args->in_place = args->columns > most_bytes / (int)sizeof(float);
     if (!args->in_place) {
-        args->vector_bytes = in_sixteens(staged_bytes(args->ending.vectors, args->columns));
+        args->vector_bytes = in_sixteens(loaded_vector_bytes(args->ending.vectors, args->columns));
         if (shared_bytes_of(args) <= most_bytes)
             return;
     }
     args->ending.direct = true;
-    args->vector_bytes = in_sixteens(staged_bytes(0, 0));
+    args->vector_bytes = in_sixteens(loaded_vector_bytes(0, 0));
     args->in_place |= shared_bytes_of(args) > most_bytes;
     args->fours &= !args->in_place;
 }
@@ -272,8 +272,8 @@ static struct end_args cut_rows(const fgn_chain *chain, const fgn_device *device
     args.rows = lesser_of(rows_for_all, COMMON_VALUES / args.columns);
     args.rows = args.rows > 1 ? args.rows : 1;
     int across = power_of_two_above(tiles(args.columns, args.fours ? FOUR : 1), END_THREADS);
-    args.across_power = power_of(across);
-    args.team_power = power_of(team_of(args.ending.size, args.rows * (args.columns / args.ending.size)));
+    args.across_log2 = log2_of(across);
+    args.team_log2 = log2_of(team_of(args.ending.size, args.rows * (args.columns / args.ending.size)));
     fit_in_shared_memory(&args, most_shared_bytes(device));
     int64_t turns = tiles(rows_for_all, args.rows);
     turns = turns < MOST_TURNS ? turns : MOST_TURNS;

@@ -15,12 +15,12 @@ static inline __host__ __device__ int power_of_two_above(int64_t count, int limi
     return power;
 }
 
-/* The power to which two is raised for the smallest power of two that is at least `number`. */
-static inline int power_of(int number) {
-    int power = 0;
-    while (1 << power < number)
-        power++;
-    return power;
+/* The base 2 logarithm of `number`, rounded up. */
+static inline int log2_of(int number) {
+    int log2 = 0;
+    while (1 << log2 < number)
+        log2++;
+    return log2;
 }
 
 /* The sum over the team, in every lane of it. All 32 lanes of the warp must call it together. */
