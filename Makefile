@@ -5,7 +5,8 @@
 # make test    formatting, lint, tests, notebooks, tests under AddressSanitizer and UndefinedBehaviorSanitizer:
 #              three quarters of an hour on two cores from a fresh clone
 # make lab     the notebooks, to play with; the libraries are built while you read
-# make browser the notebooks in JupyterLab and a browser, as a reader has them: needs chromium, minutes
+# make browser all notebooks in JupyterLab and a browser, as a reader has them: needs chromium, minutes; `make test`
+#              does that with the first one, a puzzle and the stop button
 # make book    the notebooks as a book of static pages, with the outputs that they were saved with
 # make bench   every version beside torch
 # make profile every launch by Nsight Compute, into profiles/<this card>/: about ten minutes on a GPU

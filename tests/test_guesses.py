@@ -58,6 +58,25 @@ def test_what_is_no_number_is_no_guess(wrong):
     assert guess.given is None
 
 
+def test_a_click_that_comes_before_its_number_still_counts(monkeypatch):
+    widgets = pytest.importorskip("ipywidgets")
+    displayed = []
+    monkeypatch.setattr(asking, "_widgets", lambda: widgets)
+    monkeypatch.setattr("IPython.display.display", displayed.append)
+    guess = teach.guess("ms", "How long?", "a")
+    guess._ipython_display_()
+    words, (field, button) = displayed[0].children[0], displayed[0].children[1].children
+    field.value = "9"
+    assert guess.given is None, "a number is a guess when its reader says so"
+    field.value = "many"
+    button.click()
+    assert "got &#x27;many&#x27;" in words.value and guess.given is None
+    field.value = "2.5"
+    assert guess.given == {"number": 2.5} and "Your guess" in words.value
+    field.value = "3"
+    assert guess.given == {"number": 2.5}
+
+
 def test_a_file_that_says_something_else_is_no_answer():
     path = asking.path()
     path.parent.mkdir()

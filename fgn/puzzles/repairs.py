@@ -73,6 +73,8 @@ or steps away.
     between={"rows": (1, 4), "columns": (1, 256)},
     inputs=matrix,
     right=_prefix_sums,
+    budget=(requests(LOADS, 2 * 2 * 8),),
+    budget_sizes={"rows": 2, "columns": 256},
     tolerance=1e-4,
     hints=(
         "In a step, thread i reads words i − d and i, and writes word i. Who writes word i − d in the "
@@ -84,6 +86,7 @@ or steps away.
     ),
     starts_from="one_barrier",
     wrong={
+        "each_from_the_start": Wrong(None, OVER_BUDGET, "requests of global loads"),
         "one_barrier": Wrong(
             {
                 "        float before = i >= d ? s[i - d] : 0.0f;\n        "

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from fgn.puzzles.definition import FAULT, OVER_BUDGET, WRONG, Task, Wrong, coalesced
+from fgn.puzzles.definition import FAULT, OVER_BUDGET, STORES, WRONG, Limit, Task, Wrong, coalesced, requests
+
+
+def _each_once(elements: int) -> tuple[Limit, ...]:
+    """A warp stores 32 elements with one request, or with two where its lanes take two branches. Threads that
+    compute what others have computed already need more."""
+    return *coalesced(), requests(STORES, 2 * elements // 32)
 
 
 def _one_vector(sizes, generator):
@@ -38,7 +44,7 @@ The launch is one block of `n` threads, and every thread runs the same kernel. W
     between={"n": (2, 1023)},
     inputs=_one_vector,
     right=lambda x, n: {"y": 2 * x},
-    budget=coalesced(),
+    budget=_each_once(1024),
     budget_sizes={"n": 1024},
     hints=(
         "Every thread needs a number of its own. Which built-in variable has it?",
@@ -50,6 +56,11 @@ The launch is one block of `n` threads, and every thread runs the same kernel. W
             {"int i = threadIdx.x;": "int i = threadIdx.x + 1;"}, FAULT, "out of bounds"
         ),
         "one_thread_only": Wrong({"y[i] =": "if (i == 0)\n        y[i] ="}, WRONG, "were never written"),
+        "every_thread_does_all": Wrong(
+            {"int i = threadIdx.x;": "for (int i = 0; i < blockDim.x; i++)"},
+            OVER_BUDGET,
+            "requests of global stores",
+        ),
         "adds_two": Wrong({"2.0f * x[i]": "2.0f + x[i]"}, WRONG, "y[0]: expected"),
     },
 )
@@ -70,7 +81,7 @@ last block has threads too many: they must not touch memory. Every thread knows 
     between={"n": (2, 3000)},
     inputs=_one_vector,
     right=lambda x, n: {"y": x.relu()},
-    budget=coalesced(),
+    budget=_each_once(2048),
     budget_sizes={"n": 2048},
     hints=(
         "First find the number of the thread among all threads of all blocks.",
@@ -102,7 +113,7 @@ of 32 bytes and no more.
     between={"n": (2, 5000)},
     inputs=_two_vectors,
     right=lambda x, y, n: {"z": 2.5 * x + y},
-    budget=coalesced(),
+    budget=_each_once(4096),
     budget_sizes={"n": 4096},
     hints=(
         "Begin with the thread's number in the whole grid. How far is it to the thread's next element?",
@@ -123,6 +134,9 @@ of 32 bytes and no more.
             },
             OVER_BUDGET,
             "sectors for each request of a global load",
+        ),
+        "a_block_of_a_stride": Wrong(
+            {"i += threads": "i += blockDim.x"}, OVER_BUDGET, "requests of global stores"
         ),
         "no_end": Wrong({"i < n": "i <= n"}, FAULT, "out of bounds"),
     },
@@ -145,7 +159,7 @@ bytes to itself. Give neighbouring lanes neighbouring columns. The matrix lies i
     between={"rows": (1, 60), "columns": (1, 60)},
     inputs=_scaled_rows,
     right=lambda x, scale, rows, columns: {"y": scale[:, None] * x},
-    budget=coalesced(),
+    budget=_each_once(64 * 64),
     budget_sizes={"rows": 64, "columns": 64},
     starts_from="lanes_down_a_column",
     hints=(

@@ -213,14 +213,26 @@ class Question:
             for field, kind in self.fields.items()
         }
         words, button = widgets.HTML(self._repr_html_()), widgets.Button(description="That is my guess")
+        is_refused = False
 
         def submit(_):
+            nonlocal is_refused
             try:
                 self.answer(**{field: box.value for field, box in inputs.items()})
             except ValueError as error:
+                is_refused = True
                 words.value = f"<p>{html.escape(str(error))}</p>"
             else:
+                is_refused = False
                 words.value = self._repr_html_()
 
+        def submit_again(change):
+            if is_refused:
+                submit(change)
+
+        # While the kernel is busy, a click can arrive before the text that was typed before it. So a click
+        # that found no number is made good by the text that comes after it.
         button.on_click(submit)
+        for box in inputs.values():
+            box.observe(submit_again, "value")
         display(widgets.VBox([words, widgets.HBox([*inputs.values(), button])]))
