@@ -86,7 +86,7 @@ DIFFERENCES = (
     Difference(
         "few_rows_gemm_kernel",
         (SHARED_BYTES[0], CONFLICTS["ld"]),
-        "where rows hold no quads, only the first float of a quad in shared memory is used, and nvcc loads "
+        "where rows hold no float4, only the first of four floats in shared memory is used, and nvcc loads "
         "only that: 4 bytes with a stride of 16, whose wavefronts are as many, but are conflicts",
     ),
 )
@@ -104,7 +104,8 @@ def recorded() -> pd.DataFrame:
 @functools.cache
 def simulated(run) -> pd.DataFrame:
     call = run.prepare("cpu")
-    call()  # what is kept of a weight is launched once
+    if run.version in ON_TENSOR_CORES:
+        call()  # the halves of a weight are made once, before what is counted
     return fgn.count(call)
 
 
@@ -119,10 +120,20 @@ def by_ncu(run) -> pd.DataFrame:
     return rows[(rows[list(wanted)] == pd.Series(wanted)).all(axis=1)].reset_index(drop=True)
 
 
-# Every run is recorded; of the largest shape one chain is enough here.
-EVERY_RUN = [
-    run for shape in SHAPES for run in runs(shape) if shape in SHAPES[:2] or run.chain == LONGEST_CHAIN
-]
+# Every run is recorded; of the largest shape one chain is enough here. At the two shapes of 1.3 million
+# outputs, `coalesced` and `few_rows_float32` would count for a minute each. The norms that they launch there
+# are those of `naive` and `fused`, which are counted, and their products have all their branches at the
+# smaller shapes.
+LARGE, COUNTED_AT_SMALLER_SHAPES = 1 << 20, ("coalesced", "few_rows_float32")
+
+
+def is_counted(run) -> bool:
+    if run.version in COUNTED_AT_SMALLER_SHAPES and run.shape.batch * run.shape.out_features > LARGE:
+        return False
+    return run.shape in SHAPES[:2] or run.chain == LONGEST_CHAIN
+
+
+EVERY_RUN = [run for shape in SHAPES for run in runs(shape) if is_counted(run)]
 RUNS = [run for run in EVERY_RUN if run.version not in ON_TENSOR_CORES]
 TENSOR_RUNS = [run for run in EVERY_RUN if run.version in ON_TENSOR_CORES]
 
@@ -131,6 +142,7 @@ TENSOR_RUNS = [run for run in EVERY_RUN if run.version in ON_TENSOR_CORES]
     "run", RUNS, ids=lambda run: f"{run.version}-{run.chain}-{'x'.join(map(str, run.shape))}"
 )
 def test_every_launch_counts_what_ncu_counts(run):
+    """Bank conflicts are ncu's but for those that ncu counts where a request waits for other traffic."""
     expected, frame = by_ncu(run), simulated(run)
     assert list(frame.kernel) == list(expected.kernel)
     metrics = [name for name in GLOBAL + BYTES if name not in NOT_COUNTED] + SHARED_REQUESTS
@@ -139,6 +151,11 @@ def test_every_launch_counts_what_ncu_counts(run):
         for ours, ncus in pairs:
             if not differs(kernel, ours):
                 assert frame[ours][launch] == expected[ncus][launch], (kernel, ours)
+        for op in ("ld", "st"):
+            name, happened = CONFLICTS[op], HAPPENED[op]
+            if not differs(kernel, name):
+                other_traffic = expected[happened][launch] - expected[WAVEFRONTS[happened]][launch]
+                assert frame[name][launch] + other_traffic == expected[name][launch], (kernel, name)
 
 
 PRODUCT_KERNEL = re.compile(r"tensor_core_\w+_kernel|few_rows_(16|32|64)_kernel")
@@ -172,31 +189,21 @@ def test_products_on_tensor_cores_ask_for_the_bytes_that_ncu_counts(run):
         assert frame[SHARED_LOAD_BYTES][launch] == asked
 
 
+def is_seen(kernel: str, metric: str, run) -> bool:
+    """Whether the simulator's count of a kernel is not ncu's in this run."""
+    expected = by_ncu(run)
+    chosen = expected.kernel == kernel
+    if not chosen.any():
+        return False
+    return (simulated(run)[metric][chosen] != expected[WAVEFRONTS.get(metric, metric)][chosen]).any()
+
+
 def test_the_differences_are_there():
     """Each that is listed is still seen somewhere: else it is to be taken off the list."""
+    from_small_to_large = sorted(RUNS, key=lambda run: run.shape.batch * run.shape.out_features)
     for difference in DIFFERENCES:
         for metric in difference.metrics:
-            seen = False
-            for run in RUNS:
-                expected = by_ncu(run)
-                chosen = expected.kernel == difference.kernel
-                if chosen.any():
-                    ncus = expected[WAVEFRONTS.get(metric, metric)][chosen]
-                    seen = seen or (simulated(run)[metric][chosen] != ncus).any()
-            assert seen, difference
-
-
-def test_bank_conflicts_are_those_of_ncu_but_for_other_traffic():
-    """Those of ncu include what waits for other traffic: never fewer than the kernel's own."""
-    for run in RUNS:
-        expected, frame = by_ncu(run), simulated(run)
-        for launch, kernel in enumerate(frame.kernel):
-            for op in ("ld", "st"):
-                name, happened = CONFLICTS[op], HAPPENED[op]
-                if differs(kernel, name):
-                    continue
-                other_traffic = expected[happened][launch] - expected[WAVEFRONTS[happened]][launch]
-                assert frame[name][launch] + other_traffic == expected[name][launch], (run, kernel)
+            assert any(is_seen(difference.kernel, metric, run) for run in from_small_to_large), difference
 
 
 def patterns() -> list[tuple[Pattern, pd.Series]]:

@@ -27,7 +27,7 @@ class Expected(NamedTuple):
 
 FAULTS = {
     "reads_beyond": Expected("out of bounds", "a.n - 31", index=64),
-    "reads_misaligned": Expected("misaligned", "float4 quad", index=1),
+    "reads_misaligned": Expected("misaligned", "float4 four", index=1),
     "leaves_shared_array": Expected("out of bounds", "tile[threadIdx.x + 1] = ", index=32),
     "reads_uninitialised": Expected("uninitialised", "= tile[threadIdx.x + 1]", index=32),
     "races": Expected("race", "tile[", threads=64, other_text="tile["),

@@ -38,14 +38,14 @@ __device__ float warp_sum(float value) {
     return value;
 }
 
-__global__ void __launch_bounds__(256) total(float *sum, int *largest, const float4 *x, size_t quads) {
+__global__ void __launch_bounds__(256) total(float *sum, int *largest, const float4 *x, size_t fours) {
     __shared__ float sums[WARP];
     extern __shared__ float staged[];
     float mine = 0.0f;
-    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < quads; i += gridDim.x * blockDim.x) {
-        float4 quad = x[i];
-        mine += quad.x + quad.y + quad.z + quad.w;
-        atomicMax(largest, (int)max(max(quad.x, quad.y), max(quad.z, quad.w)));
+    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < fours; i += gridDim.x * blockDim.x) {
+        float4 four = x[i];
+        mine += four.x + four.y + four.z + four.w;
+        atomicMax(largest, (int)max(max(four.x, four.y), max(four.z, four.w)));
     }
     staged[threadIdx.x] = mine;
     __syncthreads();

@@ -44,7 +44,7 @@ PROBES = ROOT / "tests" / "agreement"
 # ------------------------------------------------------------------------------------------------------------
 # What is run
 
-# One tile and many; sizes that fill none; rows without quads; few rows; groups for a team and for a block.
+# One tile and many; sizes that fill none; rows without float4; few rows; groups for a team and for a block.
 SHAPES = (
     Shape(64, 512, 512, 16),
     Shape(100, 130, 96, 6),

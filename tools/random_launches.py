@@ -3,7 +3,7 @@
 python tools/random_launches.py 1000 [seed [version ...]]
 
 makes that many calls of each version. Sizes are mostly small, and often those at which kernels take another
-way (tiles, warps, quads); parameters are left out now and then, and memory that is not written is NaN.
+way (tiles, warps, float4); parameters are left out now and then, and memory that is not written is NaN.
 tests/test_counters.py makes a few of them.
 """
 

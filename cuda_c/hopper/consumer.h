@@ -46,17 +46,17 @@ struct warpgroup_part {
     int strip;
 };
 
-static __device__ __forceinline__ uint64_t x_of_share(const struct ring *ring, int stage,
-                                                      struct warpgroup_part share) {
-    return wgmma_descriptor(x_of_stage(ring, stage) + share.row * STEP_BYTES);
+static __device__ __forceinline__ uint64_t x_of_part(const struct ring *ring, int stage,
+                                                     struct warpgroup_part own) {
+    return wgmma_descriptor(x_of_stage(ring, stage) + own.row * STEP_BYTES);
 }
 
-static __device__ __forceinline__ uint64_t w_of_share(const struct ring *ring, int stage, int strip,
-                                                      struct configuration config) {
+static __device__ __forceinline__ uint64_t w_of_part(const struct ring *ring, int stage, int strip,
+                                                     struct configuration config) {
     return wgmma_descriptor(w_of_stage(ring, stage) + strip * config.width * STEP_BYTES);
 }
 
-/* Ping-pong teams multiply in turn: a barrier tells the ring's rounds apart only by their parity, so a team
+/* Ping-pong teams multiply in turn: an mbarrier tells its phases apart only by their parity, so a team
  * must not wait for a stage before the other has seen all of its own. `tile` counts the team's tiles. */
 static __device__ __forceinline__ void await_turn(struct barriers *barriers, int team, uint32_t tile) {
     mbarrier_wait(shared_address(&barriers->may_multiply[team]), (tile ^ (team == 0)) & 1);
@@ -69,7 +69,7 @@ static __device__ __forceinline__ void end_turn(struct barriers *barriers, int t
 
 /* sum = x W^T over `steps` steps. The products of a step are on their way while the next ones are issued, and
  * a stage is free when the step after it has begun. finish_multiplying() waits for the last. */
-static __device__ __forceinline__ int multiply(int steps, struct warpgroup_part share, struct ring *ring,
+static __device__ __forceinline__ int multiply(int steps, struct warpgroup_part own, struct ring *ring,
                                                int cluster, float *sum, struct configuration config) {
     int last = ring->stage;
 #pragma unroll
@@ -77,9 +77,9 @@ static __device__ __forceinline__ int multiply(int steps, struct warpgroup_part 
         sum[i] = 0.0f;
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
-        mbarrier_wait(full_barrier(ring, ring->stage), ring->round);
-        uint64_t x = x_of_share(ring, ring->stage, share);
-        uint64_t w = w_of_share(ring, ring->stage, share.strip, config);
+        mbarrier_wait(full_barrier(ring, ring->stage), ring->phase);
+        uint64_t x = x_of_part(ring, ring->stage, own);
+        uint64_t w = w_of_part(ring, ring->stage, own.strip, config);
         wgmma_fence();
 #pragma unroll
         for (int i = 0; i < STEP_BYTES / 32; i++)
@@ -107,9 +107,8 @@ static __device__ __forceinline__ void finish_multiplying(const struct ring *rin
  * Tensor cores drop the last bits of a sum that they add to. So a step's sums (64 values of k, three
  * products) begin at zero and are added to the others by ordinary additions, which round. While one warpgroup
  * adds, the other keeps the tensor cores busy. */
-static __device__ __forceinline__ void multiply_split(int steps, struct warpgroup_part share,
-                                                      struct ring *ring, int cluster, float *sum,
-                                                      struct configuration config) {
+static __device__ __forceinline__ void multiply_split(int steps, struct warpgroup_part own, struct ring *ring,
+                                                      int cluster, float *sum, struct configuration config) {
     const int sums = strip_sums(config);
 #pragma unroll
     for (int i = 0; i < strips_of_warpgroup(config) * sums; i++)
@@ -117,17 +116,17 @@ static __device__ __forceinline__ void multiply_split(int steps, struct warpgrou
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
         int high_stage = ring->stage;
-        mbarrier_wait(full_barrier(ring, ring->stage), ring->round);
+        mbarrier_wait(full_barrier(ring, ring->stage), ring->phase);
         next(ring);
         int low_stage = ring->stage;
-        mbarrier_wait(full_barrier(ring, ring->stage), ring->round);
+        mbarrier_wait(full_barrier(ring, ring->stage), ring->phase);
         next(ring);
-        uint64_t x_high = x_of_share(ring, high_stage, share);
-        uint64_t x_low = x_of_share(ring, low_stage, share);
+        uint64_t x_high = x_of_part(ring, high_stage, own);
+        uint64_t x_low = x_of_part(ring, low_stage, own);
 #pragma unroll
         for (int strip = 0; strip < strips_of_warpgroup(config); strip++) {
-            uint64_t w_high = w_of_share(ring, high_stage, share.strip + strip, config);
-            uint64_t w_low = w_of_share(ring, low_stage, share.strip + strip, config);
+            uint64_t w_high = w_of_part(ring, high_stage, own.strip + strip, config);
+            uint64_t w_low = w_of_part(ring, low_stage, own.strip + strip, config);
             float part[WIDEST_STRIP / 2];
             wgmma_fence();
 #pragma unroll

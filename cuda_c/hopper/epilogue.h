@@ -5,8 +5,8 @@
 
 #include "hopper/arguments.h"
 #include "hopper/norm_groups.h"
-#include "hopper/norm_pieces.h"
-#include "hopper/norm_powers.h"
+#include "hopper/norm_spanning.h"
+#include "hopper/norm_powers_of_two.h"
 #include "hopper/ring.h"
 #include "hopper/stores.h"
 #include "shared/element.h"
@@ -14,7 +14,7 @@
 
 /* ---- The vectors of parameters ---- */
 
-static __device__ __forceinline__ float *staged_vectors(const struct hopper_args *args, unsigned char *memory,
+static __device__ __forceinline__ float *loaded_vectors(const struct hopper_args *args, unsigned char *memory,
                                                         int strip, struct configuration config) {
     return (float *)(memory + args->tiling.vectors_at) + strip * args->vectors.count * config.width;
 }
@@ -22,39 +22,39 @@ static __device__ __forceinline__ float *staged_vectors(const struct hopper_args
 /* A vector's values of 16 bits come as words of two, behind which there is room for the floats that they
  * become: the last words of the strip's part. There is one more than half the columns, for the first column
  * may be the second value of a word. */
-static __device__ __forceinline__ uint32_t *words_of_vector(float *staged, struct configuration config) {
-    return (uint32_t *)staged + config.width / 2 - 1;
+static __device__ __forceinline__ uint32_t *words_of_vector(float *loaded, struct configuration config) {
+    return (uint32_t *)loaded + config.width / 2 - 1;
 }
 
 static __device__ __forceinline__ int place_in_word(const void *from, int64_t column) {
     return (int)(((uintptr_t)from / sizeof(uint16_t) + (uintptr_t)column) % 2);
 }
 
-static __device__ __forceinline__ void stage_words(float *staged, const void *from, int64_t first_column,
-                                                   int64_t columns, struct configuration config) {
+static __device__ __forceinline__ void load_words(float *loaded, const void *from, int64_t first_column,
+                                                  int64_t columns, struct configuration config) {
     int i = threadIdx.x % WARPGROUP;
     int64_t column = first_column - place_in_word(from, first_column) + 2 * i, left = columns - column;
     uintptr_t address = (uintptr_t)from + sizeof(uint16_t) * (left > 0 ? column : 0);
     if (i <= config.width / 2)
-        cp_async_4_partly(words_of_vector(staged, config) + i, (const void *)(address / 4 * 4),
+        cp_async_4_partly(words_of_vector(loaded, config) + i, (const void *)(address / 4 * 4),
                           left >= 2  ? 4
                           : left > 0 ? 2
                                      : 0);
 }
 
 /* Starts to copy the part of every vector that belongs to a strip. */
-static __device__ __forceinline__ void stage_vectors(const struct hopper_args *args, float *staged,
-                                                     int64_t first_column, struct configuration config) {
+static __device__ __forceinline__ void load_vectors(const struct hopper_args *args, float *loaded,
+                                                    int64_t first_column, struct configuration config) {
     int i = threadIdx.x % WARPGROUP;
     bool present = first_column + i < args->out_features;
-    for (int v = 0; v < args->vectors.count; v++, staged += config.width) {
+    for (int v = 0; v < args->vectors.count; v++, loaded += config.width) {
         const void *from = args->vectors.from[v];
         if (from && args->vectors.type[v] != FGN_FLOAT32)
-            stage_words(staged, from, first_column, args->out_features, config);
+            load_words(loaded, from, first_column, args->out_features, config);
         else if (from && i < config.width)
-            cp_async_4_or_zero(&staged[i], (const float *)from + (present ? first_column + i : 0), present);
+            cp_async_4_or_zero(&loaded[i], (const float *)from + (present ? first_column + i : 0), present);
         else if (i < config.width)
-            staged[i] = args->vectors.constant[v];
+            loaded[i] = args->vectors.constant[v];
     }
 }
 
@@ -62,7 +62,7 @@ static __device__ __forceinline__ void stage_vectors(const struct hopper_args *a
 #define UNPACKED_TOGETHER 8
 
 /* Once the copies have come: floats of the values of 16 bits. All threads of the warpgroup. */
-static __device__ __forceinline__ void unpack_vectors(const struct hopper_args *args, float *staged,
+static __device__ __forceinline__ void unpack_vectors(const struct hopper_args *args, float *loaded,
                                                       int64_t first_column, int warpgroup,
                                                       struct configuration config) {
     int i = threadIdx.x % WARPGROUP, count = args->vectors.count;
@@ -72,7 +72,7 @@ static __device__ __forceinline__ void unpack_vectors(const struct hopper_args *
 #pragma unroll
         for (int j = 0; j < UNPACKED_TOGETHER; j++) {
             if (first + j < count && i < config.width) {
-                float *vector = staged + (first + j) * config.width;
+                float *vector = loaded + (first + j) * config.width;
                 const void *from = args->vectors.from[first + j];
                 fgn_type type = args->vectors.type[first + j];
                 int at = place_in_word(from, first_column) + i;
@@ -87,7 +87,7 @@ static __device__ __forceinline__ void unpack_vectors(const struct hopper_args *
 #pragma unroll
         for (int j = 0; j < UNPACKED_TOGETHER; j++)
             if (first + j < count && i < config.width)
-                staged[(first + j) * config.width + i] = value[j];
+                loaded[(first + j) * config.width + i] = value[j];
     }
     bar_sync(1 + warpgroup, WARPGROUP);
 }
@@ -220,14 +220,14 @@ static __device__ __forceinline__ struct sums_place place_of_strip(const struct 
     place.column = tile.column + number * tiling->owned;
     int64_t left = args->out_features - place.column;
     place.owned = tiling->owned;
-    if (tiling->pieces > 1) {
+    if (tiling->group_strips > 1) {
         int of_group = (tile.column + number * tiling->owned) % args->group_size;
-        int of_piece = args->group_size - of_group;
-        place.owned = of_piece < place.owned ? of_piece : place.owned;
+        int of_strip = args->group_size - of_group;
+        place.owned = of_strip < place.owned ? of_strip : place.owned;
     }
     place.owned = left < place.owned ? (int)left : place.owned;
-    int staged = member->team * config.strips + number;
-    const float *vectors = staged_vectors(args, member->memory, staged, config);
+    int loaded = member->team * config.strips + number;
+    const float *vectors = loaded_vectors(args, member->memory, loaded, config);
     place.vectors = (int)((unsigned char *)(vectors + lane % QUAD * config.lane_columns) - dynamic_shared);
     return place;
 }
@@ -255,36 +255,35 @@ static __device__ __forceinline__ void normalise_whole_groups(const struct hoppe
         normalise_any_groups(sum, &groups, config);
 }
 
-static __device__ __forceinline__ struct piece piece_of_strip(const struct hopper_args *args,
-                                                              const struct member *member,
-                                                              const struct sums_place *place, int strip,
-                                                              uint32_t tile, struct configuration config) {
+static __device__ __forceinline__ struct spanning_group
+spanning_group_of(const struct hopper_args *args, const struct member *member, const struct sums_place *place,
+                  int strip, uint32_t tile, struct configuration config) {
     const struct tiling *tiling = &args->tiling;
-    bool in_cluster = tiling->pieces > config.strips;
+    bool in_cluster = tiling->group_strips > config.strips;
     struct barriers *barriers = barriers_of(args, member->memory);
-    struct piece piece;
+    struct spanning_group group;
     int beside = member->rank % tiling->column_blocks;
-    piece.number = (in_cluster ? beside * config.strips : 0) + member->first_strip + strip;
-    piece.count = tiling->pieces;
-    piece.columns = place->owned;
-    piece.most_columns = tiling->owned;
-    piece.size = args->group_size;
-    piece.first_block = in_cluster ? member->rank - beside : member->rank;
-    piece.blocks = in_cluster ? tiling->column_blocks : 1;
-    piece.moments =
-        moments_of(args, member) + (tile % 2 * TEAMS + member->team) * tiling->pieces * WARPGROUP_ROWS;
-    piece.exchanged = shared_address(&barriers->exchanged[tile % 2][member->team]);
-    return piece;
+    group.number = (in_cluster ? beside * config.strips : 0) + member->first_strip + strip;
+    group.count = tiling->group_strips;
+    group.columns = place->owned;
+    group.most_columns = tiling->owned;
+    group.size = args->group_size;
+    group.first_block = in_cluster ? member->rank - beside : member->rank;
+    group.blocks = in_cluster ? tiling->column_blocks : 1;
+    group.moments =
+        moments_of(args, member) + (tile % 2 * TEAMS + member->team) * tiling->group_strips * WARPGROUP_ROWS;
+    group.exchanged = shared_address(&barriers->exchanged[tile % 2][member->team]);
+    return group;
 }
 
-/* Announces the moments of a tile's pieces. Another block may be one tile ahead, but no more, for it needs
+/* Announces the moments of a tile's strips. Another block may be one tile ahead, but no more, for it needs
  * the moments that this one sends; so two sets of them are enough. */
 static __device__ __forceinline__ void expect_moments(const struct hopper_args *args,
                                                       const struct member *member, uint32_t tile) {
     struct barriers *barriers = barriers_of(args, member->memory);
     if (member->first_strip == 0 && threadIdx.x % WARPGROUP == 0)
         mbarrier_arrive_expect_tx(shared_address(&barriers->exchanged[tile % 2][member->team]),
-                                  args->tiling.pieces * WARPGROUP_ROWS * (int)sizeof(float2));
+                                  args->tiling.group_strips * WARPGROUP_ROWS * (int)sizeof(float2));
 }
 
 static __device__ __forceinline__ void swap_strips(float *sum, struct configuration config) {
@@ -315,8 +314,8 @@ static __device__ __forceinline__ void leave_sums(const struct hopper_args *args
 
 /* From the sums of a warpgroup's strips to their part of y, in two halves: up to the norm, and from there on.
  * They are turns of one loop, so that the code of the operators is there once; where a warpgroup has two
- * strips, these take turns in the same registers. Of groups in pieces, the moments of all strips are sent in
- * the first half, before anyone waits for them. */
+ * strips, these take turns in the same registers. Of groups that span strips, the moments of all strips are
+ * sent in the first half, before anyone waits for them. */
 static __device__ __forceinline__ void finish_tile(const struct hopper_args *args, struct tile_place tile,
                                                    float *sum, const struct member *member,
                                                    uint32_t tile_number, struct configuration config) {
@@ -324,32 +323,32 @@ static __device__ __forceinline__ void finish_tile(const struct hopper_args *arg
         leave_sums(args, tile, sum, member, config);
         return;
     }
-    bool has_norm = args->group_size > 0, in_pieces = has_norm && args->tiling.pieces > 1;
+    bool has_norm = args->group_size > 0, spans_strips = has_norm && args->tiling.group_strips > 1;
     const int strips = strips_of_warpgroup(config);
-    if (in_pieces)
+    if (spans_strips)
         expect_moments(args, member, tile_number);
 #pragma unroll 1
     for (int turn = 0; turn < 2 * strips; turn++) {
         bool is_first_half = turn < strips;
         int strip = turn % strips;
         struct sums_place place = place_of_strip(args, member, tile, strip, config);
-        struct piece piece = piece_of_strip(args, member, &place, strip, tile_number, config);
+        struct spanning_group group = spanning_group_of(args, member, &place, strip, tile_number, config);
         if (is_first_half) {
             if (config.factors == SPLIT_FLOAT32_FACTORS)
                 undo_scaling(args, &place, sum, config);
             if (args->vectors.bias != NO_VECTOR)
                 add_bias(args, &place, sum, config);
         } else if (has_norm) {
-            if (in_pieces) {
-                mbarrier_wait(piece.exchanged, tile_number / 2 & 1);
-                normalise_piece(sum, &piece, args->eps, config);
+            if (spans_strips) {
+                mbarrier_wait(group.exchanged, tile_number / 2 & 1);
+                normalise_spanning(sum, &group, args->eps, config);
             }
             scale_and_shift_sums(args, &place, sum, config);
         }
         apply_to_sums(is_first_half ? &args->before : &args->after,
                       is_first_half ? args->vectors.before : args->vectors.after, &place, sum, config);
-        if (is_first_half && in_pieces)
-            send_moments(sum, &piece, config);
+        if (is_first_half && spans_strips)
+            send_moments(sum, &group, config);
         else if (is_first_half && has_norm)
             normalise_whole_groups(args, member, &place, strip, sum, config);
         else if (!is_first_half)

@@ -19,7 +19,7 @@
  * hopper/plan.h chooses: teams, the width of a tile, the cluster, by a model of time.
  *
  * Groups of any size up to 2048 channels are normalised in the registers that hold the sums, so the
- * intermediate never is in memory: a strip of a tile owns whole groups, or one piece of a group that the
+ * intermediate never is in memory: a strip of a tile owns whole groups, or one part of a group that the
  * strips of a block or of a cluster share; then they exchange moments (hopper/norm_*.h). Where tiles are too
  * few to fill the GPU, k is split among blocks (split-k): tiles leave their sums in the workspace, and a
  * second launch adds them up and ends the chain (few_rows/second_launch.cu).
@@ -82,7 +82,7 @@ static int add_vector(struct vectors *vectors, const void *from, fgn_type type, 
     return vectors->count++;
 }
 
-/* The operands of operators; those without one are not staged. */
+/* The operands of operators; those without one are not loaded. */
 static void add_operands(struct vectors *vectors, const fgn_pointwise *step, int count, fgn_type type,
                          int *numbers) {
     for (int i = 0; i < count; i++)

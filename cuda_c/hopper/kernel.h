@@ -8,7 +8,7 @@
 #include "ptx/griddepcontrol.h"
 
 /* The registers of a multiprocessor, 65536, are divided evenly at first, in eights: 168 for each thread of
- * three warpgroups, 96 of five. What the producer gives back the consumers share. */
+ * three warpgroups, 96 of five. The consumers share the registers that the producer gives back. */
 #define PRODUCER_REGISTERS 40
 #define CONSUMER_REGISTERS 232
 #define LARGE_BLOCK_PRODUCER_REGISTERS 32
@@ -30,32 +30,32 @@ static __device__ __forceinline__ void consume(const struct hopper_args *args, u
     struct member member = {warpgroup / config.members, warpgroup % config.members * strips, strips,
                             cluster_ctarank(), memory};
     bool own_tiles = has_own_tiles(tile_rows_known(args, config));
-    struct warpgroup_part share = {own_tiles ? 0 : member.team * WARPGROUP_ROWS, member.first_strip};
-    int units = units_of(tiling), each = gridDim.x / cluster;
-    int first_unit = blockIdx.x / cluster;
+    struct warpgroup_part own = {own_tiles ? 0 : member.team * WARPGROUP_ROWS, member.first_strip};
+    int cluster_tiles = cluster_tiles_of(tiling), each = gridDim.x / cluster;
+    int first_cluster_tile = blockIdx.x / cluster;
     uint32_t tile = 0;
     if (own_tiles) {
         /* the second team begins with the second tile, and each leaves out the other's */
         if (member.team == 1)
             skip(&ring, args->steps);
-        first_unit += member.team * each;
+        first_cluster_tile += member.team * each;
         each *= TEAMS;
     }
 #pragma unroll 1
-    for (int unit = first_unit; unit < units; unit += each) {
+    for (int cluster_tile = first_cluster_tile; cluster_tile < cluster_tiles; cluster_tile += each) {
         float sum[128];
-        struct tile_place place = place_of_unit(args, unit, member.rank);
+        struct tile_place place = place_of_cluster_tile(args, cluster_tile, member.rank);
         bar_sync(1 + warpgroup, WARPGROUP); /* the last tile's vectors have been read */
         for (int strip = member.first_strip; strip < member.first_strip + strips; strip++)
-            stage_vectors(args, staged_vectors(args, memory, member.team * config.strips + strip, config),
-                          place.column + strip * tiling->owned, config);
+            load_vectors(args, loaded_vectors(args, memory, member.team * config.strips + strip, config),
+                         place.column + strip * tiling->owned, config);
         if (own_tiles)
             await_turn(barriers, member.team, tile);
         int last_stage = 0;
         if (config.factors == SPLIT_FLOAT32_FACTORS)
-            multiply_split(place.steps, share, &ring, cluster, sum, config);
+            multiply_split(place.steps, own, &ring, cluster, sum, config);
         else
-            last_stage = multiply(place.steps, share, &ring, cluster, sum, config);
+            last_stage = multiply(place.steps, own, &ring, cluster, sum, config);
         if (own_tiles) {
             end_turn(barriers, member.team);
             skip(&ring, args->steps);
@@ -67,9 +67,9 @@ static __device__ __forceinline__ void consume(const struct hopper_args *args, u
         if (args->vectors.has_16_bit)
             for (int strip = member.first_strip; strip < member.first_strip + strips; strip++)
                 unpack_vectors(args,
-                               staged_vectors(args, memory, member.team * config.strips + strip, config),
+                               loaded_vectors(args, memory, member.team * config.strips + strip, config),
                                place.column + strip * tiling->owned, warpgroup, config);
-        place.row += share.row;
+        place.row += own.row;
         finish_tile(args, place, sum, &member, tile, config);
         tile++;
     }

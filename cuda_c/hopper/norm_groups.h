@@ -12,7 +12,7 @@
 #pragma once
 
 #include "hopper/arguments.h"
-#include "shared/quad_norm.h"
+#include "shared/fragment_norm.h"
 
 /* Whether a column belongs to the group of `size` columns from `first` on. */
 static __device__ __forceinline__ bool belongs(int column, int first, int size) {

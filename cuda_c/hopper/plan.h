@@ -68,26 +68,28 @@ static bool cut_columns(const fgn_chain *chain, struct configuration config, str
         return false;
     if (blocks > 1 && blocks != tiling->column_blocks)
         return false;
-    tiling->pieces = 1;
+    tiling->group_strips = 1;
     tiling->owned = config.width;
     if (size > 0 && size <= config.width)
         tiling->owned = config.width / (int)size * (int)size;
     if (size > config.width) {
-        tiling->pieces = blocks * config.strips;
-        int even = (int)tiles(size, tiling->pieces), rounded = (int)tiles(even, SLAB) * SLAB;
-        tiling->owned = rounded * (tiling->pieces - 1) < size ? rounded : even;
+        tiling->group_strips = blocks * config.strips;
+        int even = (int)tiles(size, tiling->group_strips), rounded = (int)tiles(even, SLAB) * SLAB;
+        tiling->owned = rounded * (tiling->group_strips - 1) < size ? rounded : even;
     }
-    bool in_one_block = tiling->pieces > 1 && blocks == 1;
+    bool in_one_block = tiling->group_strips > 1 && blocks == 1;
     tiling->block_columns = in_one_block ? (int)size : config.strips * tiling->owned;
-    tiling->unit_columns = blocks > 1 ? (int)size : tiling->column_blocks * tiling->block_columns;
+    tiling->cluster_columns = blocks > 1 ? (int)size : tiling->column_blocks * tiling->block_columns;
     return tiling->owned <= config.width && (!is_sorted(config) || tiling->owned == config.width);
 }
 
 /* Where things are in shared memory; false where there is no room for a ring. */
 static bool lay_out(const fgn_chain *chain, struct configuration config, struct tiling *tiling) {
     int64_t size = group_size_of_tiles(chain, tiling);
-    int most_groups = size > 0 && tiling->pieces == 1 && !is_sorted(config) ? tiling->owned / (int)size : 0;
-    int sets = tiling->pieces > 1 ? 2 * TEAMS * tiling->pieces : TEAMS * config.strips * most_groups;
+    int most_groups =
+        size > 0 && tiling->group_strips == 1 && !is_sorted(config) ? tiling->owned / (int)size : 0;
+    int sets =
+        tiling->group_strips > 1 ? 2 * TEAMS * tiling->group_strips : TEAMS * config.strips * most_groups;
     int moments = sets * WARPGROUP_ROWS * (int)sizeof(float2);
     int vectors = TEAMS * tile_columns(config) * most_vectors_of(chain, tiling) * (int)sizeof(float);
     int others = STAGE_ALIGNMENT + (int)sizeof(struct barriers) + 16 + moments + vectors;
@@ -106,7 +108,7 @@ static bool lay_out(const fgn_chain *chain, struct configuration config, struct 
 
 /* Clusters that a GPU has room for at the same time, by their blocks: a cluster is in one of the GPU's
  * processing clusters (GPCs), of 16 or 18 multiprocessors. As cudaOccupancyMaxActiveClusters() says it of an
- * H200 with 132 of them; a plan for another number takes its share. */
+ * H200 with 132 of them; a plan for another number takes its part. */
 static int clusters_at_once(int cluster, int multiprocessors) {
     static const int of_132[MOST_CLUSTER + 1] = {0, 132, 66, 39, 30, 22, 17, 15, 15};
     int clusters = (int)((int64_t)of_132[cluster] * multiprocessors / 132);
@@ -147,7 +149,7 @@ static double ending_clocks(const fgn_chain *chain, struct configuration config,
     double values = (double)tiling->tile_rows * tile_columns(config);
     if (tiling->ends_later)
         return values * CLOCKS_OF_UNFINISHED;
-    int groups = size > 0 && tiling->pieces == 1 && !is_sorted(config) ? tiling->owned / size : 0;
+    int groups = size > 0 && tiling->group_strips == 1 && !is_sorted(config) ? tiling->owned / size : 0;
     return values * (CLOCKS_OF_VALUE[kind][shape] + CLOCKS_OF_EXPONENTIAL[kind] * exponentials_of(chain)) +
            CLOCKS_OF_GROUP[kind] * groups * config.strips * tiling->tile_rows / COMMON_ROWS;
 }
@@ -171,8 +173,8 @@ static double nanoseconds_of(const fgn_chain *chain, struct configuration config
     double copied = (split ? 2.0 : 1.0) * STEP_BYTES *
                     ((double)rows / parts_of_x(tiling) + (double)columns / tiling->row_blocks);
     int clusters = clusters_at_once(cluster_of(tiling), multiprocessors);
-    double units = units_of(tiling), each = ceil(units / clusters);
-    double copies = copied * (units < clusters ? units / clusters : 1.0) / L2_BYTES;
+    double cluster_tiles = cluster_tiles_of(tiling), each = ceil(cluster_tiles / clusters);
+    double copies = copied * (cluster_tiles < clusters ? cluster_tiles / clusters : 1.0) / L2_BYTES;
     double step = fmax(products, copies) + BESIDE * copies + CLOCKS_OF_BLOCK * cluster_of(tiling) +
                   CLOCKS_OF_STEP[kind];
     double product = tiling->split_steps * step + CLOCKS_OF_TILE;
@@ -223,8 +225,8 @@ static bool try_tiling(const fgn_chain *chain, enum shape shape, struct tiling t
     if (!cut_columns(chain, config, &tiling) || !lay_out(chain, config, &tiling) ||
         !split_steps(chain, config, &tiling))
         return false;
-    tiling.row_units = (int)tiles(chain->batch, tiling.row_blocks * tiling.tile_rows);
-    tiling.column_units = (int)tiles(chain->out_features, tiling.unit_columns);
+    tiling.clusters_down = (int)tiles(chain->batch, tiling.row_blocks * tiling.tile_rows);
+    tiling.clusters_across = (int)tiles(chain->out_features, tiling.cluster_columns);
     candidate->shape = shape;
     candidate->tiling = tiling;
     candidate->nanoseconds = nanoseconds_of(chain, config, shape, &tiling, multiprocessors);
@@ -315,7 +317,7 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     const struct tiling *tiling = &best.tiling;
     enum wgmma_factors factors = factors_of(chain);
     struct configuration config = configuration_of(factors, best.shape);
-    int64_t units = units_of(tiling), cluster = cluster_of(tiling);
+    int64_t cluster_tiles = cluster_tiles_of(tiling), cluster = cluster_of(tiling);
     int64_t most = clusters_at_once((int)cluster, device->multiprocessors);
     bool halves = is_float32_accurate(chain);
     plan->choice[SHAPE] = best.shape;
@@ -330,14 +332,15 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
         plan_repacking(chain->batch, chain->in_features, element_bytes_of(chain), plan);
         plan_repacking(chain->out_features, chain->in_features, element_bytes_of(chain), plan);
     }
-    fgn_launch *launch = add_launch(plan, kernel_name(factors, best.shape),
-                                    (units < most ? units : most) * cluster, threads_of(config));
+    fgn_launch *launch =
+        add_launch(plan, kernel_name(factors, best.shape),
+                   (cluster_tiles < most ? cluster_tiles : most) * cluster, threads_of(config));
     launch->cluster = (int)cluster;
     launch->shared_bytes = tiling->shared_bytes;
     set_tile(launch, tiling->tile_rows, config.strips * tiling->owned, chain->in_features,
              STEP_BYTES / element_bytes_of(chain));
     set_stages(launch, tiling->stages, 0, 0);
-    launch->tiles = units * cluster;
+    launch->tiles = cluster_tiles * cluster;
     if (halves)
         add_product_of_halves(launch, chain);
     else

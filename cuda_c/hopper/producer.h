@@ -52,7 +52,7 @@ static __device__ __forceinline__ void copy_step(const struct hopper_args *args,
     const struct tiling *tiling = &args->tiling;
     uint32_t to_x = x_of_stage(ring, ring->stage), to_w = w_of_stage(ring, ring->stage);
     uint32_t full = full_barrier(ring, ring->stage);
-    mbarrier_wait(empty_barrier(ring, ring->stage), ring->round ^ 1);
+    mbarrier_wait(empty_barrier(ring, ring->stage), ring->phase ^ 1);
     mbarrier_arrive_expect_tx(full, ring->stage_bytes);
     int parts = parts_of_x(tiling), rows = tiling->tile_rows / parts, first = sharing->column_block * rows;
     if (parts == 1)
@@ -83,9 +83,10 @@ static __device__ __forceinline__ void produce(const struct hopper_args *args, s
     sharing.column_block = rank % args->tiling.column_blocks;
     sharing.x_blocks = blocks_beside(&args->tiling, sharing.row_block);
     sharing.w_blocks = blocks_above_and_below(&args->tiling, sharing.column_block);
-    int units = units_of(&args->tiling);
-    for (int unit = blockIdx.x / cluster; unit < units; unit += gridDim.x / cluster) {
-        struct tile_place place = place_of_unit(args, unit, rank);
+    int cluster_tiles = cluster_tiles_of(&args->tiling);
+    for (int cluster_tile = blockIdx.x / cluster; cluster_tile < cluster_tiles;
+         cluster_tile += gridDim.x / cluster) {
+        struct tile_place place = place_of_cluster_tile(args, cluster_tile, rank);
         for (int step = place.first_step; step < place.first_step + place.steps; step++) {
             int k = step * args->step_elements;
             copy_step(args, &args->maps.x, &args->maps.w, place, k, &sharing, &ring, config);
@@ -94,7 +95,7 @@ static __device__ __forceinline__ void produce(const struct hopper_args *args, s
         }
     }
     for (int i = 0; i < ring.stages; i++) {
-        mbarrier_wait(empty_barrier(&ring, ring.stage), ring.round ^ 1);
+        mbarrier_wait(empty_barrier(&ring, ring.stage), ring.phase ^ 1);
         next(&ring);
     }
 }

@@ -8,8 +8,8 @@
 
 #include "hopper/arguments.h"
 
-/* A place in the ring: the stage, and the parity of the ring's current round. All of it is the same in all
- * threads of a warp, and stays in registers that a warp has once (uniform()). */
+/* A place in the ring: the stage, and the parity of the phase that its mbarriers are in. All of it is the
+ * same in all threads of a warp, and stays in registers that a warp has once (uniform()). */
 struct ring {
     uint32_t at; /* shared memory: the stages */
     uint32_t full;
@@ -18,7 +18,7 @@ struct ring {
     int x_bytes; /* of a stage; what follows is w's */
     int stages;
     int stage;
-    uint32_t round;
+    uint32_t phase;
 };
 
 /* All threads of a warp together. */
@@ -33,21 +33,21 @@ static __device__ __forceinline__ struct ring start_of_ring(const struct hopper_
     ring.stage_bytes = args->tiling.stage_bytes;
     ring.stages = args->tiling.stages;
     ring.stage = 0;
-    ring.round = 0;
+    ring.phase = 0;
     return ring;
 }
 
 static __device__ __forceinline__ void next(struct ring *ring) {
     if (++ring->stage == ring->stages) {
         ring->stage = 0;
-        ring->round ^= 1;
+        ring->phase ^= 1;
     }
 }
 
 static __device__ __forceinline__ void skip(struct ring *ring, int steps) {
     int to = ring->stage + steps;
     ring->stage = to % ring->stages;
-    ring->round ^= to / ring->stages & 1;
+    ring->phase ^= to / ring->stages & 1;
 }
 
 /* The shared memory of a stage's first row of x, and of w. */
@@ -86,29 +86,29 @@ prepare_barriers(const struct hopper_args *args, struct barriers *barriers, stru
     barrier_cluster_relaxed();
 }
 
-/* The tile of the cluster's block `rank` in a unit. The splits of k follow each other; of each, units are
- * taken in bands of 8 columns of units, so that what runs at one time shares rows and columns in the L2
- * cache. */
+/* The tile of the cluster's block `rank` in a cluster tile. The splits of k follow each other. The cluster
+ * tiles of a split are taken in bands, 8 of them side by side, so that what runs at one time shares rows and
+ * columns in the L2 cache. */
 #define BAND 8
 
-static __device__ __forceinline__ struct tile_place place_of_unit(const struct hopper_args *args, int unit,
-                                                                  uint32_t rank) {
+static __device__ __forceinline__ struct tile_place place_of_cluster_tile(const struct hopper_args *args,
+                                                                          int cluster_tile, uint32_t rank) {
     const struct tiling *tiling = &args->tiling;
     struct tile_place place = {0, 0, 0, 0, args->steps};
     if (tiling->splits > 1) {
-        int units = tiling->row_units * tiling->column_units;
-        place.split = unit / units;
-        unit -= place.split * units;
+        int cluster_tiles = tiling->clusters_down * tiling->clusters_across;
+        place.split = cluster_tile / cluster_tiles;
+        cluster_tile -= place.split * cluster_tiles;
         place.first_step = place.split * tiling->split_steps;
         int left = args->steps - place.first_step;
         place.steps = left < tiling->split_steps ? left : tiling->split_steps;
     }
-    int band_units = tiling->row_units * BAND;
-    int first_column = unit / band_units * BAND;
-    int width = tiling->column_units - first_column < BAND ? tiling->column_units - first_column : BAND;
-    int row = unit % band_units / width;
-    int column = first_column + unit % band_units % width;
+    int tiles_of_band = tiling->clusters_down * BAND;
+    int first_column = cluster_tile / tiles_of_band * BAND;
+    int width = tiling->clusters_across - first_column < BAND ? tiling->clusters_across - first_column : BAND;
+    int row = cluster_tile % tiles_of_band / width;
+    int column = first_column + cluster_tile % tiles_of_band % width;
     place.row = (row * tiling->row_blocks + rank / tiling->column_blocks) * tiling->tile_rows;
-    place.column = column * tiling->unit_columns + rank % tiling->column_blocks * tiling->block_columns;
+    place.column = column * tiling->cluster_columns + rank % tiling->column_blocks * tiling->block_columns;
     return place;
 }

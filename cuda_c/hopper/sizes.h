@@ -3,7 +3,7 @@
  *
  * A tile of the product is one or two strips side by side. A strip is what one set of accumulators covers: 64
  * rows and `width` columns, of which the strip *owns* as many as make whole groups of the norm (or an equal
- * piece of one group); the others are computed and not stored. So with 96 channels to a group a tile of two
+ * part of one group); the others are computed and not stored. So with 96 channels to a group a tile of two
  * strips of 96 columns owns all it computes, and with 12 it owns 2 x 120 of 2 x 128.
  *
  * What moves for a step of 128 bytes along k of the largest tile, 128 rows by 256 columns: 16 KiB of x and
@@ -35,8 +35,8 @@
 #define MOST_STRIPS 2
 #define WIDEST_STRIP 128
 #define TILE_COLUMNS (MOST_STRIPS * WIDEST_STRIP) /* of the widest tile */
-#define MOST_PIECES (MOST_CLUSTER * MOST_STRIPS)
-#define SMALLEST_SORTED_GROUP 4 /* of norm_powers.h */
+#define MOST_GROUP_STRIPS (MOST_CLUSTER * MOST_STRIPS)
+#define SMALLEST_SORTED_GROUP 4 /* of norm_powers_of_two.h */
 #define SLAB 8 /* columns of which each lane of a quad has two neighbours: how wgmma leaves its sums */
 
 /* Stages begin at multiples of 1024 bytes, for the swizzle is a function of the address. */
@@ -123,21 +123,21 @@ CONSTANT bool is_valid(struct configuration c) {
            (!is_sorted(c) || c.lane_columns == values_of_16_bytes(c)) && c.width % quad_columns(c) == 0;
 }
 
-/* How the matrix is cut. A unit is what a cluster computes at a time, a tile each block: `row_blocks` of them
- * below each other, which share w, times `column_blocks` side by side, which share x. */
+/* How the matrix is cut. A cluster tile is what a cluster computes at a time, a tile for each block:
+ * `row_blocks` tiles below each other, which share w, times `column_blocks` side by side, which share x. */
 struct tiling {
     int tile_rows; /* COMMON_ROWS: of both teams; WARPGROUP_ROWS: each team has tiles of its own */
     int row_blocks;
     int column_blocks;
-    int unit_columns;  /* from one unit to the next */
-    int block_columns; /* from one block of a unit to the next one beside it */
-    int owned;         /* columns of a strip, from one strip to the next */
-    int row_units;
-    int column_units;
-    bool ends_later; /* tiles leave their sums in the workspace, and a second launch ends the chain */
-    int splits;      /* of k, among units; 1 but where the chain is ended later */
-    int split_steps; /* steps of a unit; the last split has what is left */
-    int pieces;      /* of a group: strips that it is cut into; 1: strips have whole groups */
+    int cluster_columns; /* from one cluster tile to the next */
+    int block_columns;   /* from one block of a cluster tile to the next one beside it */
+    int owned;           /* columns of a strip, from one strip to the next */
+    int clusters_down;   /* cluster tiles below each other */
+    int clusters_across; /* and side by side */
+    bool ends_later;     /* tiles leave their sums in the workspace, and a second launch ends the chain */
+    int splits;          /* of k, among cluster tiles; 1 but where the chain is ended later */
+    int split_steps;     /* steps of a cluster tile; the last split has what is left */
+    int group_strips;    /* strips that a group is cut into; 1: strips have whole groups */
     int stages;
     int stage_bytes;
     uint32_t barriers_at; /* in shared memory, bytes from the first stage on */
@@ -151,9 +151,9 @@ static inline __host__ __device__ bool has_own_tiles(int tile_rows) {
     return tile_rows == WARPGROUP_ROWS;
 }
 
-/* The units of a launch: clusters take one after the other. */
-static inline __host__ __device__ int units_of(const struct tiling *tiling) {
-    return tiling->row_units * tiling->column_units * tiling->splits;
+/* The cluster tiles of a launch: each cluster takes one after the other. */
+static inline __host__ __device__ int cluster_tiles_of(const struct tiling *tiling) {
+    return tiling->clusters_down * tiling->clusters_across * tiling->splits;
 }
 
 static inline __host__ __device__ int cluster_of(const struct tiling *tiling) {
@@ -168,7 +168,7 @@ static inline __host__ __device__ int parts_of_x(const struct tiling *tiling) {
                                         : 1;
 }
 
-/* Rows of w that one copy brings: a strip, or a block's part of what several share. */
+/* Rows of w that one copy brings: a strip, or a block's part of what several part. */
 static inline __host__ __device__ int rows_of_w_copy(const struct tiling *tiling,
                                                      struct configuration config) {
     return tiling->row_blocks > 1 ? tile_columns(config) / tiling->row_blocks : config.width;

@@ -24,7 +24,7 @@
 
 #include "shared/element.h"
 #include "shared/launchers.h"
-#include "shared/quad_norm.h"
+#include "shared/fragment_norm.h"
 
 struct norm_args {
     struct persistent_product product;

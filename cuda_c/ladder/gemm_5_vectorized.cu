@@ -11,26 +11,26 @@
  *
  * Next (gemm_6_pipelined.cu): load the coming tiles while computing on this one. */
 #include "ladder/ladder.h"
-#include "shared/quad.h"
+#include "shared/float4.h"
 
 #define TILE 128
 #define TILE_K 8
 #define THREADS 256
 #define THREAD_TILE 8
-#define PAD 4 /* keeps quads on 16 bytes and a warp's stores (2 quads of k, 16 rows) on 32 banks */
+#define PAD 4 /* keeps float4s on 16 bytes and a warp's stores (2 float4s of k, 16 rows) on 32 banks */
 #define K_TILES_IN_RUN 4
 
-/* One quad a thread: 128 rows of 8 k. It lies down as a column, since shared memory has k down. */
+/* One float4 a thread: 128 rows of 8 k. It lies down as a column, since shared memory has k down. */
 static __device__ void load_tile(float tile[TILE_K][TILE + PAD], const float *matrix, int64_t rows,
-                                 int64_t columns, int64_t first_row, int64_t first_k, bool as_quads) {
+                                 int64_t columns, int64_t first_row, int64_t first_k, bool as_float4) {
     int row = threadIdx.x / 2;
     int k = threadIdx.x % 2 * 4;
     int64_t count = first_row + row < rows ? columns - (first_k + k) : 0;
-    float4 quad = load_quad(matrix + (first_row + row) * columns + first_k + k, count, as_quads);
-    tile[k + 0][row] = quad.x;
-    tile[k + 1][row] = quad.y;
-    tile[k + 2][row] = quad.z;
-    tile[k + 3][row] = quad.w;
+    float4 four = load_float4(matrix + (first_row + row) * columns + first_k + k, count, as_float4);
+    tile[k + 0][row] = four.x;
+    tile[k + 1][row] = four.y;
+    tile[k + 2][row] = four.z;
+    tile[k + 3][row] = four.w;
 }
 
 __global__ void __launch_bounds__(THREADS) vectorized_gemm_kernel(struct gemm g) {
@@ -39,19 +39,20 @@ __global__ void __launch_bounds__(THREADS) vectorized_gemm_kernel(struct gemm g)
     int64_t row_tiles = tiles(g.batch, TILE);
     int64_t first_row = blockIdx.x % row_tiles * TILE;
     int64_t first_column = blockIdx.x / row_tiles * TILE;
-    bool x_quads = rows_hold_quads(g.x, g.in_features);
-    bool weight_quads = rows_hold_quads(g.weight, g.in_features);
+    bool x_as_float4 = rows_hold_float4(g.x, g.in_features);
+    bool weight_as_float4 = rows_hold_float4(g.weight, g.in_features);
 
     /* The threads stand 16 by 16. A thread's 8 rows are two runs of four, 64 rows apart, and so are its
-     * columns: neighbouring lanes then read neighbouring quads. */
+     * columns: neighbouring lanes then read neighbouring float4s. */
     int across = threadIdx.x % 16 * 4;
     int down = threadIdx.x / 16 * 4;
     float sum[THREAD_TILE][THREAD_TILE] = {{0.0f}};
     float run[THREAD_TILE][THREAD_TILE] = {{0.0f}};
     int k_tile = 0;
     for (int64_t first_k = 0; first_k < g.in_features; first_k += TILE_K) {
-        load_tile(x_tile, g.x, g.batch, g.in_features, first_row, first_k, x_quads);
-        load_tile(weight_tile, g.weight, g.out_features, g.in_features, first_column, first_k, weight_quads);
+        load_tile(x_tile, g.x, g.batch, g.in_features, first_row, first_k, x_as_float4);
+        load_tile(weight_tile, g.weight, g.out_features, g.in_features, first_column, first_k,
+                  weight_as_float4);
         __syncthreads();
 #pragma unroll
         for (int k = 0; k < TILE_K; k++) {
@@ -74,21 +75,21 @@ __global__ void __launch_bounds__(THREADS) vectorized_gemm_kernel(struct gemm g)
         __syncthreads();
     }
 
-    bool y_quads = rows_hold_quads(g.y, g.out_features);
+    bool y_as_float4 = rows_hold_float4(g.y, g.out_features);
     for (int i = 0; i < THREAD_TILE; i++)
         for (int j = 0; j < THREAD_TILE; j += 4) {
             int64_t row = first_row + down + i % 4 + i / 4 * (TILE / 2);
             int64_t column = first_column + across + j / 4 * (TILE / 2);
             int64_t count = row < g.batch ? g.out_features - column : 0;
-            float4 quad = {sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]};
+            float4 four = {sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]};
             if (g.bias && count > 0) {
-                float4 bias = load_quad(g.bias + column, count, false);
-                quad.x += bias.x;
-                quad.y += bias.y;
-                quad.z += bias.z;
-                quad.w += bias.w;
+                float4 bias = load_float4(g.bias + column, count, false);
+                four.x += bias.x;
+                four.y += bias.y;
+                four.z += bias.z;
+                four.w += bias.w;
             }
-            store_quad(g.y + row * g.out_features + column, quad, count, y_quads);
+            store_float4(g.y + row * g.out_features + column, four, count, y_as_float4);
         }
 }
 

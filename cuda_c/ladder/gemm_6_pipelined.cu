@@ -12,7 +12,7 @@
  * Next (gemm_7_fused.cu): what comes after the product is done before it is written. */
 #include "ladder/ladder.h"
 #include "ladder/pipelined_tile.h"
-#include "shared/quad.h"
+#include "shared/float4.h"
 
 struct pipelined_args {
     struct gemm gemm;
@@ -28,9 +28,9 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) pipelined_gemm_kernel(struct 
     multiply_tile(g, (struct tile_memory *)dynamic_shared, first_row, first_column, sum, args.k_tiles_in_run);
 
     struct thread_place place = place_of_thread();
-    bool whole_quads = rows_hold_quads(g->y, g->out_features);
-    /* Float by float: a store of a quad would force four sums into neighbouring registers (pipelined_tile.h).
-     * Together the four stores fill their sectors. */
+    bool as_float4 = rows_hold_float4(g->y, g->out_features);
+    /* Float by float: a store of a float4 would force four sums into neighbouring registers
+     * (pipelined_tile.h). Together the four stores fill their sectors. */
 #pragma unroll
     for (int i = 0; i < THREAD_ROWS; i++) {
         int64_t row = first_row + row_in_tile(place, i);
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) pipelined_gemm_kernel(struct 
             int64_t column = first_column + column_in_tile(place, j);
             int64_t count = row < g->batch ? g->out_features - column : 0;
             float *y = g->y + row * g->out_features + column;
-            if (whole_quads && count >= 4) {
+            if (as_float4 && count >= 4) {
                 y[0] = sum[i][j];
                 y[1] = sum[i][j + 1];
                 y[2] = sum[i][j + 2];

@@ -15,7 +15,7 @@
 #include "ladder/ladder.h"
 #include "ladder/parked_tile.h"
 #include "shared/apply_operators.h"
-#include "shared/quad.h"
+#include "shared/float4.h"
 #include "shared/team.h"
 
 /* Rows that a team normalises together, and columns of a lane in each: 32 values in registers, and eight sums
@@ -31,13 +31,13 @@ struct one_kernel_args {
     float one_over_size;
     int groups_in_tile;
     int team; /* lanes in a team */
-    bool quads;
+    bool fours;
 };
 
-/* A lane's columns in its group are a quad where that can be stored at once, else `team` apart. */
+/* A lane's columns in its group are a float4 where that can be stored at once, else `team` apart. */
 static inline __device__ int column_of_lane(const struct one_kernel_args *args, int member, int j,
-                                            bool quads) {
-    return quads ? member * LANE_COLUMNS + j : member + j * args->team;
+                                            bool fours) {
+    return fours ? member * LANE_COLUMNS + j : member + j * args->team;
 }
 
 /* ROWS_AT_ONCE values of one channel, from `row` on. */
@@ -48,36 +48,36 @@ static __forceinline__ __device__ struct value_place place_of(const struct one_k
 }
 
 /* One group of ROWS_AT_ONCE rows, of which `rows` exist. `parked` is its first sum in the tile, `y` where
- * that goes. `size` is the group's, or 0 for a team without work: the shuffles need its lanes. `quads` is a
+ * that goes. `size` is the group's, or 0 for a team without work: the shuffles need its lanes. `fours` is a
  * constant where this is called. */
 static __forceinline__ __device__ void normalise_rows(const struct one_kernel_args *args, const float *parked,
                                                       int size, int rows, float *y, int64_t row,
-                                                      int64_t first_channel, bool quads) {
+                                                      int64_t first_channel, bool fours) {
     const struct group_norm *norm = &args->norm;
     int member = threadIdx.x % args->team;
     float value[LANE_COLUMNS][ROWS_AT_ONCE] = {{0.0f}};
 
 #pragma unroll
     for (int i = 0; i < ROWS_AT_ONCE; i++) {
-        if (quads) {
-            float4 quad = {0.0f, 0.0f, 0.0f, 0.0f};
+        if (fours) {
+            float4 four = {0.0f, 0.0f, 0.0f, 0.0f};
             if (member * LANE_COLUMNS < size)
-                quad = *(const float4 *)&parked[i * TILE + member * LANE_COLUMNS];
-            value[0][i] = quad.x;
-            value[1][i] = quad.y;
-            value[2][i] = quad.z;
-            value[3][i] = quad.w;
+                four = *(const float4 *)&parked[i * TILE + member * LANE_COLUMNS];
+            value[0][i] = four.x;
+            value[1][i] = four.y;
+            value[2][i] = four.z;
+            value[3][i] = four.w;
         } else {
 #pragma unroll
             for (int j = 0; j < LANE_COLUMNS; j++)
-                if (column_of_lane(args, member, j, quads) < size)
-                    value[j][i] = parked[i * TILE + column_of_lane(args, member, j, quads)];
+                if (column_of_lane(args, member, j, fours) < size)
+                    value[j][i] = parked[i * TILE + column_of_lane(args, member, j, fours)];
         }
     }
     float pivot[ROWS_AT_ONCE], mean[ROWS_AT_ONCE] = {0.0f}, squares[ROWS_AT_ONCE] = {0.0f};
 #pragma unroll
     for (int j = 0; j < LANE_COLUMNS; j++) {
-        int column = column_of_lane(args, member, j, quads);
+        int column = column_of_lane(args, member, j, fours);
         if (column < size)
             apply_operators(&args->gemm.before, value[j], ROWS_AT_ONCE,
                             place_of(args, row, first_channel + column));
@@ -103,7 +103,7 @@ static __forceinline__ __device__ void normalise_rows(const struct one_kernel_ar
 #pragma unroll
         for (int i = 0; i < ROWS_AT_ONCE; i++) {
             value[j][i] -= mean[i];
-            if (column_of_lane(args, member, j, quads) < size)
+            if (column_of_lane(args, member, j, fours) < size)
                 squares[i] += value[j][i] * value[j][i];
         }
     }
@@ -114,7 +114,7 @@ static __forceinline__ __device__ void normalise_rows(const struct one_kernel_ar
 
 #pragma unroll
     for (int j = 0; j < LANE_COLUMNS; j++) {
-        int column = column_of_lane(args, member, j, quads);
+        int column = column_of_lane(args, member, j, fours);
         if (column < size) {
             int64_t channel = first_channel + column;
             float scale = norm->scale ? norm->scale[channel] : 1.0f;
@@ -127,14 +127,14 @@ static __forceinline__ __device__ void normalise_rows(const struct one_kernel_ar
     }
 #pragma unroll
     for (int i = 0; i < ROWS_AT_ONCE; i++) {
-        if (i < rows && quads && member * LANE_COLUMNS < size) {
-            float4 quad = {value[0][i], value[1][i], value[2][i], value[3][i]};
-            store_16(y + member * LANE_COLUMNS, quad);
-        } else if (i < rows && !quads) {
+        if (i < rows && fours && member * LANE_COLUMNS < size) {
+            float4 four = {value[0][i], value[1][i], value[2][i], value[3][i]};
+            store_16(y + member * LANE_COLUMNS, four);
+        } else if (i < rows && !fours) {
 #pragma unroll
             for (int j = 0; j < LANE_COLUMNS; j++)
-                if (column_of_lane(args, member, j, quads) < size)
-                    y[column_of_lane(args, member, j, quads)] = value[j][i];
+                if (column_of_lane(args, member, j, fours) < size)
+                    y[column_of_lane(args, member, j, fours)] = value[j][i];
         }
         y += norm->channels;
     }
@@ -143,7 +143,7 @@ static __forceinline__ __device__ void normalise_rows(const struct one_kernel_ar
 /* The parked tile, normalised, to memory. */
 static __forceinline__ __device__ void normalise_tile(const struct one_kernel_args *args,
                                                       const struct parked_tile *parked, int64_t first_row,
-                                                      int64_t first_group, bool quads) {
+                                                      int64_t first_group, bool fours) {
     int teams = TILE_THREADS / args->team;
     int items = TILE / ROWS_AT_ONCE * args->groups_in_tile;
 #pragma unroll 1
@@ -159,7 +159,7 @@ static __forceinline__ __device__ void normalise_tile(const struct one_kernel_ar
         normalise_rows(args, &parked->value[row_in_tile][group * args->group_size],
                        present ? args->group_size : 0, rows,
                        (float *)args->norm.y + (first_row + row_in_tile) * args->norm.channels + channel,
-                       first_row + row_in_tile, channel, quads);
+                       first_row + row_in_tile, channel, fours);
     }
 }
 
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) one_kernel_kernel(struct one_
                   sum, args.k_tiles_in_run);
     struct parked_tile *parked = (struct parked_tile *)dynamic_shared;
     park(parked, sum);
-    if (args.quads)
+    if (args.fours)
         normalise_tile(&args, parked, first_row, first_group, true);
     else
         normalise_tile(&args, parked, first_row, first_group, false);
@@ -204,8 +204,8 @@ cudaError_t launch_one_kernel(const fgn_plan *plan, const fgn_launch *planned, c
     args.group_size = (int)(norm->channels / norm->groups);
     args.one_over_size = 1.0f / args.group_size;
     args.groups_in_tile = TILE / args.group_size;
-    args.quads = rows_hold_quads((const float *)norm->y, args.group_size);
-    args.team = power_of_two_above(args.quads ? args.group_size / LANE_COLUMNS : args.group_size, LANES);
+    args.fours = rows_hold_float4((const float *)norm->y, args.group_size);
+    args.team = power_of_two_above(args.fours ? args.group_size / LANE_COLUMNS : args.group_size, LANES);
     cudaError_t error = allow_shared_memory((const void *)one_kernel_kernel, &plan->device, allowed);
     if (error != cudaSuccess)
         return error;

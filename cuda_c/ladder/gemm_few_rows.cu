@@ -16,7 +16,7 @@
  * norm are in the epilogue, and group_norm_2_block.cu does the rest. */
 #include "ladder/ladder.h"
 #include "shared/apply_operators.h"
-#include "shared/quad.h"
+#include "shared/float4.h"
 #include "shared/team.h"
 
 #define ROWS 16
@@ -24,7 +24,7 @@
 #define WARPS 8
 #define THREADS (WARPS * LANES)
 #define COLUMNS (WARPS * WARP_COLUMNS)
-#define TILE_K (4 * LANES)                    /* k: a quad a lane */
+#define TILE_K (4 * LANES)                    /* k: a float4 a lane */
 #define OUTPUTS (ROWS * WARP_COLUMNS / LANES) /* that a lane writes in the end */
 
 #define X_SHARE (ROWS / WARPS) /* rows of x that a warp brings for each k tile */
@@ -86,11 +86,11 @@ static __forceinline__ __device__ void add_products(float sum[ROWS][WARP_COLUMNS
         __syncthreads(); /* x is here; the k tile before it, in the other half, has been read by everyone */
 #pragma unroll
         for (int row = 0; row < ROWS; row++) {
-            float4 quad = k_tiles->x[k_tile % 2][row][lane];
+            float4 four = k_tiles->x[k_tile % 2][row][lane];
 #pragma unroll
             for (int c = 0; c < WARP_COLUMNS; c++)
                 for (int i = 0; i < width; i++)
-                    sum[row][c] = fmaf(((float *)&quad)[i], ((float *)&here[c])[i], sum[row][c]);
+                    sum[row][c] = fmaf(((float *)&four)[i], ((float *)&here[c])[i], sum[row][c]);
         }
     }
 }
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(THREADS, 2) few_rows_gemm_kernel(struct gemm g
     int64_t first_row = blockIdx.x % row_tiles * ROWS;
     int64_t first_column = blockIdx.x / row_tiles * COLUMNS + threadIdx.x / LANES * WARP_COLUMNS;
     float sum[ROWS][WARP_COLUMNS] = {{0.0f}};
-    if (rows_hold_quads(g.x, g.in_features) && rows_hold_quads(g.weight, g.in_features))
+    if (rows_hold_float4(g.x, g.in_features) && rows_hold_float4(g.weight, g.in_features))
         add_products(sum, &g, &k_tiles, first_row, first_column, 4);
     else
         add_products(sum, &g, &k_tiles, first_row, first_column, 1);

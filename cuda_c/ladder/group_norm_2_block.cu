@@ -1,6 +1,6 @@
 /* GroupNorm, rung 2: a team of threads for every group, one kernel, and the operators after the norm in it.
  *
- * Idea: the threads of a team read neighbouring quads of their group, add up their shares and exchange the
+ * Idea: the threads of a team read neighbouring float4s of their group, add up their shares and exchange the
  * sums: by shuffles inside a warp, through shared memory between the warps of a block. Then the same
  * threads, which know the statistics now, normalise, apply the operators that follow and write.
  * A group of up to 1024 channels gets a team of at most one warp; a larger one gets a block.
@@ -19,7 +19,7 @@
 #include "shared/plan.h"
 #include "shared/moments.h"
 #include "shared/apply_operators.h"
-#include "shared/quad.h"
+#include "shared/float4.h"
 #include "shared/team.h"
 
 #define THREADS 256
@@ -74,8 +74,8 @@ static __forceinline__ __device__ void store_as(void *y, int64_t at, const float
 static __forceinline__ __device__ float sum_from(float pivot, const struct thread_items *share, int width) {
     float sum = 0.0f;
     for (int i = width * share->member; i < share->size; i += width * share->members) {
-        float4 quad;
-        float *value = (float *)&quad;
+        float4 four;
+        float *value = (float *)&four;
         load(value, share->x + i, width);
         for (int j = 0; j < width; j++)
             sum += value[j] - pivot;
@@ -87,8 +87,8 @@ static __forceinline__ __device__ struct differences
 differences_from(float mean, const struct thread_items *share, int width) {
     struct differences total = {0.0f, 0.0f};
     for (int i = width * share->member; i < share->size; i += width * share->members) {
-        float4 quad;
-        float *value = (float *)&quad;
+        float4 four;
+        float *value = (float *)&four;
         load(value, share->x + i, width);
         for (int j = 0; j < width; j++)
             add_difference(&total, value[j] - mean);
@@ -101,8 +101,8 @@ static __forceinline__ __device__ void normalise(const struct group_norm *norm, 
     const float *scales = norm->scale ? norm->scale + share->first_channel : NULL;
     const float *shifts = norm->shift ? norm->shift + share->first_channel : NULL;
     for (int i = width * share->member; i < share->size; i += width * share->members) {
-        float4 quad, scale_quad, shift_quad;
-        float *value = (float *)&quad, *scale = (float *)&scale_quad, *shift = (float *)&shift_quad;
+        float4 four, scale_four, shift_four;
+        float *value = (float *)&four, *scale = (float *)&scale_four, *shift = (float *)&shift_four;
         load(value, share->x + i, width);
         load_or(scale, scales ? scales + i : NULL, width, 1.0f);
         load_or(shift, shifts ? shifts + i : NULL, width, 0.0f);
@@ -241,7 +241,7 @@ static const char *const team_kernels[] = {"group_norm_team_kernel", "group_norm
 static const char *const block_kernels[] = {"group_norm_block_kernel", "group_norm_block_to_float16_kernel",
                                             "group_norm_block_to_bfloat16_kernel"};
 
-/* The threads for a group: as many as it has quads, whether these are aligned or not. */
+/* The threads for a group: as many as it has float4s, whether these are aligned or not. */
 static int team_of(int64_t size) {
     if (size > LARGEST_TEAM_GROUP)
         return THREADS;
@@ -272,9 +272,9 @@ static cudaError_t launch(const fgn_launch *planned, const struct group_norm *no
                           cudaStream_t stream) {
     (void)workspace;
     int64_t size = norm->channels / norm->groups;
-    bool quads = rows_hold_quads(norm->x, size) && rows_hold_quads((const float *)norm->y, size) &&
-                 rows_hold_quads(norm->scale, size) && rows_hold_quads(norm->shift, size);
-    struct team_args args = {*norm, 1.0f / size, quads ? 4 : 1, team_of(size)};
+    bool fours = rows_hold_float4(norm->x, size) && rows_hold_float4((const float *)norm->y, size) &&
+                 rows_hold_float4(norm->scale, size) && rows_hold_float4(norm->shift, size);
+    struct team_args args = {*norm, 1.0f / size, fours ? 4 : 1, team_of(size)};
     const launch_function *launch_as = size > LARGEST_TEAM_GROUP ? launch_block : launch_teams;
     return launch_as[norm->y_type](grid_of(planned), block_of(planned), 0, stream, args);
 }

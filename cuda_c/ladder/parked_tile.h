@@ -16,8 +16,9 @@ static inline size_t parked_tile_bytes(bool finished_runs) {
     return bytes > sizeof(struct parked_tile) ? bytes : sizeof(struct parked_tile);
 }
 
-/* All threads of the block call this together, and find the whole tile there afterwards. A warp stores quads
- * of four rows, eight side by side: 128 bytes of each row, one wavefront for each, so nothing is padded. */
+/* All threads of the block call this together, and find the whole tile there afterwards. A warp stores
+ * float4s of four rows, eight side by side: 128 bytes of each row, one wavefront for each, so nothing is
+ * padded. */
 static __forceinline__ __device__ void park(struct parked_tile *parked,
                                             float sum[THREAD_ROWS][THREAD_COLUMNS]) {
     struct thread_place place = place_of_thread();
@@ -26,8 +27,8 @@ static __forceinline__ __device__ void park(struct parked_tile *parked,
     for (int i = 0; i < THREAD_ROWS; i++) {
 #pragma unroll
         for (int j = 0; j < THREAD_COLUMNS; j += 4) {
-            float4 quad = {sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]};
-            *(float4 *)&parked->value[row_in_tile(place, i)][column_in_tile(place, j)] = quad;
+            float4 four = {sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]};
+            *(float4 *)&parked->value[row_in_tile(place, i)][column_in_tile(place, j)] = four;
         }
     }
     __syncthreads();

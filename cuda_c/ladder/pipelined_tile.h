@@ -15,12 +15,12 @@
  *
  * What the compiler makes of it matters as much as the plan, and ncu's dispatch stalls show it: an FFMA whose
  * operands come from one bank of the register file waits a cycle. If the sums are stored as they are, in
- * quads, their registers must be neighbours, and most FFMAs collide; adding the bias first (add_bias) leaves
- * the compiler free to place them. */
+ * float4s, their registers must be neighbours, and most FFMAs collide; adding the bias first (add_bias)
+ * leaves the compiler free to place them. */
 #pragma once
 
 #include "shared/plan.h"
-#include "shared/quad.h"
+#include "shared/float4.h"
 
 #define TILE 128
 #define TILE_K 8
@@ -30,11 +30,11 @@
 #define THREAD_COLUMNS 8
 #define WARP_TILE 64 /* four warps, two by two; a warp's lanes stand 4 by 8 */
 
-/* Keeps a row's quads on 16 bytes, and puts what a warp puts at once (one k of 2 quads,
+/* Keeps a row's float4s on 16 bytes, and puts what a warp puts at once (one k of 2 float4s,
  * 16 rows) on 32 banks. */
 #define TILE_PAD 4
 
-/* A k tile is copied in steps, one quad of four k a thread in each, one step at each k of the k tile being
+/* A k tile is copied in steps, one float4 of four k a thread in each, one step at each k of the k tile being
  * multiplied: so copies fill gaps between multiply-adds instead of standing in one block. They begin at the
  * third k: right after the barrier the shared memory is busy with the fragments. */
 #define COPY_ROWS (TILE_THREADS * 4 / TILE_K)
@@ -48,7 +48,7 @@
 #define K_TILES_IN_SHORT_RUN 8
 
 struct stage {
-    float x[TILE_K][TILE + TILE_PAD]; /* k down, so that a fragment is a quad */
+    float x[TILE_K][TILE + TILE_PAD]; /* k down, so that a fragment is a float4 */
     float weight[TILE_K][TILE + TILE_PAD];
 };
 
@@ -62,10 +62,10 @@ static inline size_t tile_memory_bytes(bool finished_runs) {
     return finished_runs ? sizeof(struct tile_memory) : sizeof(struct stage) * STAGES;
 }
 
-/* Where this thread's outputs are inside the tile. Its 16 rows are four quads, 16 apart; its 8 columns are
- * two quads, 32 apart. Neighbouring lanes alternate between rows and columns (lane / 16 * 2 + lane % 2 is
- * the row): so the quads that 16 lanes ask for fit in 128 bytes more often, and a request of 16 bytes a lane
- * takes 2 wavefronts on average where lanes in plain 4x8 order take 3 (measured with ncu on an H200). */
+/* Where this thread's outputs are inside the tile. Its 16 rows are four float4s, 16 apart; its 8 columns are
+ * two float4s, 32 apart. Neighbouring lanes alternate between rows and columns (lane / 16 * 2 + lane % 2 is
+ * the row): so the float4s that 16 lanes ask for fit in 128 bytes more often, and a request of 16 bytes a
+ * lane takes 2 wavefronts on average where lanes in plain 4x8 order take 3 (measured with ncu on an H200). */
 struct thread_place {
     int row;
     int column;
@@ -123,8 +123,8 @@ struct copy {
     int64_t rows;        /* rows of the matrix at and below its first one */
     int64_t k;           /* columns of the matrix at and after its first */
     int cell;            /* where the first float goes in a stage */
-    bool as_quads;
-    float4 quad[COPY_STEPS]; /* on their way */
+    bool as_float4;
+    float4 four[COPY_STEPS]; /* on their way */
 };
 
 static __forceinline__ __device__ void start_copy(struct copy *copy, const float *matrix, int64_t rows,
@@ -136,25 +136,25 @@ static __forceinline__ __device__ void start_copy(struct copy *copy, const float
     copy->rows = rows - (first_row + row);
     copy->k = columns - k;
     copy->cell = kept(k * (TILE + TILE_PAD) + row);
-    copy->as_quads = rows_hold_quads(matrix, columns);
+    copy->as_float4 = rows_hold_float4(matrix, columns);
 }
 
 /* `inside`: the whole tile is inside the matrix, so nothing needs to be checked. */
 static __forceinline__ __device__ void fetch(struct copy *copy, int step, bool inside) {
     const float *from = copy->next + step * copy->row_stride;
     if (inside)
-        copy->quad[step] = *(const float4 *)from;
+        copy->four[step] = *(const float4 *)from;
     else
-        copy->quad[step] = load_quad(from, step * COPY_ROWS < copy->rows ? copy->k : 0, copy->as_quads);
+        copy->four[step] = load_float4(from, step * COPY_ROWS < copy->rows ? copy->k : 0, copy->as_float4);
 }
 
 static __forceinline__ __device__ void put(float k_tile[TILE_K][TILE + TILE_PAD], const struct copy *copy,
                                            int step) {
     float *to = &k_tile[0][0] + copy->cell + step * COPY_ROWS;
-    to[0 * (TILE + TILE_PAD)] = copy->quad[step].x;
-    to[1 * (TILE + TILE_PAD)] = copy->quad[step].y;
-    to[2 * (TILE + TILE_PAD)] = copy->quad[step].z;
-    to[3 * (TILE + TILE_PAD)] = copy->quad[step].w;
+    to[0 * (TILE + TILE_PAD)] = copy->four[step].x;
+    to[1 * (TILE + TILE_PAD)] = copy->four[step].y;
+    to[2 * (TILE + TILE_PAD)] = copy->four[step].z;
+    to[3 * (TILE + TILE_PAD)] = copy->four[step].w;
 }
 
 static __forceinline__ __device__ void next_k_tile(struct copy *copy) {
@@ -164,11 +164,11 @@ static __forceinline__ __device__ void next_k_tile(struct copy *copy) {
 
 static __forceinline__ __device__ void clear_finished_runs(struct tile_memory *memory) {
     float4 zeros = {0.0f, 0.0f, 0.0f, 0.0f};
-    for (int quad = 0; quad < THREAD_ROWS * THREAD_COLUMNS / 4; quad++)
-        memory->finished_runs[quad][threadIdx.x] = zeros;
+    for (int four = 0; four < THREAD_ROWS * THREAD_COLUMNS / 4; four++)
+        memory->finished_runs[four][threadIdx.x] = zeros;
 }
 
-/* Each thread has its own quads there, so no barrier is needed. */
+/* Each thread has its own float4s there, so no barrier is needed. */
 static __forceinline__ __device__ void add_to_finished_runs(struct tile_memory *memory,
                                                             float sum[THREAD_ROWS][THREAD_COLUMNS]) {
 #pragma unroll
@@ -176,12 +176,12 @@ static __forceinline__ __device__ void add_to_finished_runs(struct tile_memory *
 #pragma unroll
         for (int j = 0; j < THREAD_COLUMNS; j += 4) {
             float4 *finished = &memory->finished_runs[(i * THREAD_COLUMNS + j) / 4][threadIdx.x];
-            float4 quad = *finished;
-            quad.x += sum[i][j];
-            quad.y += sum[i][j + 1];
-            quad.z += sum[i][j + 2];
-            quad.w += sum[i][j + 3];
-            *finished = quad;
+            float4 four = *finished;
+            four.x += sum[i][j];
+            four.y += sum[i][j + 1];
+            four.z += sum[i][j + 2];
+            four.w += sum[i][j + 3];
+            *finished = four;
             sum[i][j] = sum[i][j + 1] = sum[i][j + 2] = sum[i][j + 3] = 0.0f;
         }
     }
@@ -193,11 +193,11 @@ static __forceinline__ __device__ void add_finished_runs(const struct tile_memor
     for (int i = 0; i < THREAD_ROWS; i++) {
 #pragma unroll
         for (int j = 0; j < THREAD_COLUMNS; j += 4) {
-            float4 quad = memory->finished_runs[(i * THREAD_COLUMNS + j) / 4][threadIdx.x];
-            sum[i][j] += quad.x;
-            sum[i][j + 1] += quad.y;
-            sum[i][j + 2] += quad.z;
-            sum[i][j + 3] += quad.w;
+            float4 four = memory->finished_runs[(i * THREAD_COLUMNS + j) / 4][threadIdx.x];
+            sum[i][j] += four.x;
+            sum[i][j + 1] += four.y;
+            sum[i][j + 2] += four.z;
+            sum[i][j + 3] += four.w;
         }
     }
 }
@@ -293,8 +293,8 @@ static __forceinline__ __device__ void multiply_tile(const struct gemm *g, struc
                                                      float sum[THREAD_ROWS][THREAD_COLUMNS],
                                                      int k_tiles_in_run) {
     bool inside = first_row + TILE <= g->batch && first_column + TILE <= g->out_features &&
-                  g->in_features % TILE_K == 0 && rows_hold_quads(g->x, g->in_features) &&
-                  rows_hold_quads(g->weight, g->in_features);
+                  g->in_features % TILE_K == 0 && rows_hold_float4(g->x, g->in_features) &&
+                  rows_hold_float4(g->weight, g->in_features);
     if (inside)
         multiply_k_tiles(g, memory, first_row, first_column, sum, k_tiles_in_run, true);
     else

@@ -15,38 +15,38 @@ static __forceinline__ __device__ uint32_t pair_of_type(float low, float high, f
     return type == FGN_FLOAT16 ? float16_pair(low, high) : bfloat16_pair(low, high);
 }
 
-/* A group of which several threads' registers hold pieces: of each piece somebody knows {its mean, the sum of
- * the squares of the differences from it}. */
-struct pieces {
-    const float2 *moments; /* of the first piece; of the next ones `apart` further each */
+/* The partial moments of a group whose parts are in the registers of several threads: of each part {its mean,
+ * the sum of the squares of the differences from it}. */
+struct partial_moments {
+    const float2 *moments; /* of the first part; of the next ones `apart` further each */
     int apart;
     int count;
-    int columns; /* of a piece; the last one has what is left of the group */
+    int columns; /* of a part; the last one has what is left of the group */
     int group_size;
 };
 
-static __forceinline__ __device__ float columns_of_piece(const struct pieces *pieces, int number) {
-    return number + 1 < pieces->count ? pieces->columns
-                                      : pieces->group_size - (pieces->count - 1) * pieces->columns;
+static __forceinline__ __device__ float columns_of_part(const struct partial_moments *partial, int number) {
+    return number + 1 < partial->count ? partial->columns
+                                       : partial->group_size - (partial->count - 1) * partial->columns;
 }
 
-/* What makes normalised values of the differences from the mean of piece `number`: {a factor, what is added
+/* What makes normalised values of the differences from the mean of part `number`: {a factor, what is added
  * after it}. Sets of n_i values with means m_i and squares s_i combine as
  *     mean = sum of n_i m_i / n     squares = sum of (s_i + n_i (m_i - mean)^2)
  * (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
- * 1979), here relative to the first piece's mean, so that nothing large is subtracted from anything large. */
-static __forceinline__ __device__ float2 from_piece_to_group(const struct pieces *pieces, int number,
-                                                             float eps) {
-    const float2 *moments = pieces->moments;
+ * 1979), here relative to the first part's mean, so that nothing large is subtracted from anything large. */
+static __forceinline__ __device__ float2 from_part_to_group(const struct partial_moments *partial, int number,
+                                                            float eps) {
+    const float2 *moments = partial->moments;
     float pivot = moments[0].x, mean = 0.0f, squares = 0.0f;
-    for (int i = 1; i < pieces->count; i++)
-        mean += columns_of_piece(pieces, i) * (moments[i * pieces->apart].x - pivot);
-    mean = pivot + mean / pieces->group_size;
-    for (int i = 0; i < pieces->count; i++) {
-        float2 of_piece = moments[i * pieces->apart];
-        float apart = of_piece.x - mean;
-        squares += of_piece.y + columns_of_piece(pieces, i) * apart * apart;
+    for (int i = 1; i < partial->count; i++)
+        mean += columns_of_part(partial, i) * (moments[i * partial->apart].x - pivot);
+    mean = pivot + mean / partial->group_size;
+    for (int i = 0; i < partial->count; i++) {
+        float2 of_part = moments[i * partial->apart];
+        float apart = of_part.x - mean;
+        squares += of_part.y + columns_of_part(partial, i) * apart * apart;
     }
-    float factor = rsqrtf(squares / pieces->group_size + eps);
-    return make_float2(factor, (moments[number * pieces->apart].x - mean) * factor);
+    float factor = rsqrtf(squares / partial->group_size + eps);
+    return make_float2(factor, (moments[number * partial->apart].x - mean) * factor);
 }

@@ -1,11 +1,11 @@
 /* The fingerprint of a matrix (fingerprint.h says what it is).
  *
- * Idea: a thread takes chunks of 32 words, eight 16-byte loads that it has under way at once; a warp's loads
- * are next to each other. The words of a chunk meet the same keys in every thread, so those are constants in
+ * Idea: a thread takes tiles of 32 words, eight 16-byte loads that it has under way at once; a warp's loads
+ * are next to each other. The words of a tile meet the same keys in every thread, so those are constants in
  * the instructions. Blocks leave their sums in memory, and the last one to finish adds them up.
  *
  * Bytes: 4 read for each word. Operations: for a pair of words four additions and two multiply-adds of 32
- * bits into 64, and about a hundred for a chunk's keys and products: 6 instructions a word.
+ * bits into 64, and about a hundred for a tile's keys and products: 6 instructions a word.
  *
  * Limit: memory bandwidth. */
 #include "shared/fingerprint.h"
@@ -13,8 +13,8 @@
 
 #define THREADS 256
 #define WARPS (THREADS / LANES)
-#define CHUNK_QUADS 8
-#define CHUNK (4 * CHUNK_QUADS)
+#define TILE_LOADS 8
+#define TILE_WORDS (4 * TILE_LOADS)
 
 /* The second digest has the first one's keys, shifted by a pair. */
 #define SHIFT 2
@@ -24,8 +24,8 @@
 struct fingerprint_args {
     const uint32_t *words;
     int64_t count;
-    int64_t chunks; /* of whole warps */
-    bool quads;     /* the first word is aligned to 16 bytes */
+    int64_t tiles;   /* of whole warps */
+    bool is_aligned; /* the first word is aligned to 16 bytes */
     struct upkeep *upkeep;
     int *cleared;
 };
@@ -39,7 +39,7 @@ static __forceinline__ __device__ uint64_t random_number(uint64_t index) {
     return z ^ z >> 31;
 }
 
-/* The key of a word of every chunk. The compiler computes it. */
+/* The key of a word of every tile. The compiler computes it. */
 static __forceinline__ __device__ uint32_t word_key(int index) {
     return (uint32_t)(random_number(0x666770726e74ull + index) >> 32);
 }
@@ -64,32 +64,32 @@ static __forceinline__ __device__ struct fingerprint both(struct fingerprint a, 
 
 /* Words of which the last ones may not be in the matrix; zeros for those. */
 static __forceinline__ __device__ uint4 load_words(const struct fingerprint_args *args, int64_t first) {
-    uint4 quad = {0, 0, 0, 0};
+    uint4 four = {0, 0, 0, 0};
     if (first < args->count)
-        quad.x = args->words[first];
+        four.x = args->words[first];
     if (first + 1 < args->count)
-        quad.y = args->words[first + 1];
+        four.y = args->words[first + 1];
     if (first + 2 < args->count)
-        quad.z = args->words[first + 2];
+        four.z = args->words[first + 2];
     if (first + 3 < args->count)
-        quad.w = args->words[first + 3];
-    return quad;
+        four.w = args->words[first + 3];
+    return four;
 }
 
 static __forceinline__ __device__ uint64_t product_of_pair(uint32_t a, uint32_t b, int key) {
     return (uint64_t)(uint32_t)(a + word_key(key)) * (uint32_t)(b + word_key(key + 1));
 }
 
-static __forceinline__ __device__ uint64_t digest_of(const uint4 *quad, int shift) {
+static __forceinline__ __device__ uint64_t digest_of(const uint4 *four, int shift) {
     uint64_t digest = 0;
 #pragma unroll
-    for (int i = 0; i < CHUNK_QUADS; i++)
-        digest += product_of_pair(quad[i].x, quad[i].y, 4 * i + shift) +
-                  product_of_pair(quad[i].z, quad[i].w, 4 * i + 2 + shift);
+    for (int i = 0; i < TILE_LOADS; i++)
+        digest += product_of_pair(four[i].x, four[i].y, 4 * i + shift) +
+                  product_of_pair(four[i].z, four[i].w, 4 * i + 2 + shift);
     return digest;
 }
 
-/* A digest's part of the sum, by keys that are the chunk's own. */
+/* A digest's part of the sum, by keys that are the tile's own. */
 static __forceinline__ __device__ uint64_t part_of_sum(uint64_t digest, uint64_t keys) {
     uint64_t a = random_number(2 * keys) & PRIME, b = random_number(2 * keys + 1) & PRIME;
     return reduced((unsigned __int128)a * (uint32_t)digest + (unsigned __int128)b * (uint32_t)(digest >> 32));
@@ -134,21 +134,21 @@ __global__ void __launch_bounds__(THREADS) fingerprint_kernel(struct fingerprint
     __shared__ bool is_last;
     struct fingerprint mine = {{0, 0}};
     int64_t first = blockIdx.x * (int64_t)THREADS + threadIdx.x;
-    for (int64_t chunk = first; chunk < args.chunks; chunk += gridDim.x * (int64_t)THREADS) {
-        /* A warp's 32 chunks lie in each other: a lane has every 32nd quad of theirs. */
-        int64_t begin = chunk / LANES * LANES * CHUNK + threadIdx.x % LANES * 4;
-        uint4 quad[CHUNK_QUADS];
-        if (args.quads && begin + (CHUNK_QUADS - 1) * LANES * 4 + 4 <= args.count) {
+    for (int64_t tile = first; tile < args.tiles; tile += gridDim.x * (int64_t)THREADS) {
+        /* A warp's 32 tiles are interleaved: a lane has every 32nd uint4 of theirs. */
+        int64_t begin = tile / LANES * LANES * TILE_WORDS + threadIdx.x % LANES * 4;
+        uint4 four[TILE_LOADS];
+        if (args.is_aligned && begin + (TILE_LOADS - 1) * LANES * 4 + 4 <= args.count) {
 #pragma unroll
-            for (int i = 0; i < CHUNK_QUADS; i++)
-                quad[i] = *(const uint4 *)(args.words + begin + i * LANES * 4);
+            for (int i = 0; i < TILE_LOADS; i++)
+                four[i] = *(const uint4 *)(args.words + begin + i * LANES * 4);
         } else {
 #pragma unroll
-            for (int i = 0; i < CHUNK_QUADS; i++)
-                quad[i] = load_words(&args, begin + i * LANES * 4);
+            for (int i = 0; i < TILE_LOADS; i++)
+                four[i] = load_words(&args, begin + i * LANES * 4);
         }
         struct fingerprint part = {
-            {part_of_sum(digest_of(quad, 0), 2 * chunk), part_of_sum(digest_of(quad, SHIFT), 2 * chunk + 1)}};
+            {part_of_sum(digest_of(four, 0), 2 * tile), part_of_sum(digest_of(four, SHIFT), 2 * tile + 1)}};
         mine = both(mine, part);
     }
     mine = sum_of_block(mine, of_warp);
@@ -175,18 +175,18 @@ __global__ void __launch_bounds__(THREADS) fingerprint_kernel(struct fingerprint
 LAUNCHER(fingerprint_kernel, struct fingerprint_args)
 
 /* Of whole warps. */
-static int64_t chunks_of(int64_t elements) {
-    return tiles(elements, LANES * CHUNK) * LANES;
+static int64_t tiles_of(int64_t elements) {
+    return tiles(elements, LANES * TILE_WORDS) * LANES;
 }
 
 int64_t fingerprint_blocks(int64_t elements) {
-    int64_t blocks = tiles(chunks_of(elements), THREADS);
+    int64_t blocks = tiles(tiles_of(elements), THREADS);
     return blocks < FINGERPRINT_BLOCKS ? blocks : FINGERPRINT_BLOCKS;
 }
 
 cudaError_t take_fingerprint(const float *matrix, int64_t elements, struct upkeep *upkeep, int *cleared,
                              cudaStream_t stream) {
-    struct fingerprint_args args = {(const uint32_t *)matrix,    elements, chunks_of(elements),
+    struct fingerprint_args args = {(const uint32_t *)matrix,    elements, tiles_of(elements),
                                     (uintptr_t)matrix % 16 == 0, upkeep,   cleared};
     dim3 grid = {(unsigned)fingerprint_blocks(elements), 1, 1};
     dim3 block = {THREADS, 1, 1};

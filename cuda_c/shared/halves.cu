@@ -16,7 +16,7 @@
 
 #define THREADS 256
 #define WARPS (THREADS / LANES)
-#define KEPT 8 /* quads of a row that a thread keeps */
+#define KEPT 8 /* float4s of a row that a thread keeps */
 
 /* The exponent that the row's largest magnitude gets, and the largest scale, which a row of denormals has:
  * both it and its inverse are normal floats. */
@@ -35,7 +35,7 @@ struct halves_args {
     int64_t columns;
     int team; /* threads for a row: a warp or the block */
     struct halves halves;
-    bool quads;            /* rows are made of aligned float4 */
+    bool fours;            /* rows are made of aligned float4 */
     struct upkeep *upkeep; /* NULL, or: only if the matrix has changed */
 };
 
@@ -73,11 +73,11 @@ static inline __device__ void look_at(struct spread *spread, float v) {
     }
 }
 
-static inline __device__ void look_at_quad(struct spread *spread, float4 quad) {
-    look_at(spread, quad.x);
-    look_at(spread, quad.y);
-    look_at(spread, quad.z);
-    look_at(spread, quad.w);
+static inline __device__ void look_at_float4(struct spread *spread, float4 four) {
+    look_at(spread, four.x);
+    look_at(spread, four.y);
+    look_at(spread, four.z);
+    look_at(spread, four.w);
 }
 
 /* The team's result, in every thread. */
@@ -117,9 +117,9 @@ static inline __device__ struct half_pair split(float v) {
     return pair;
 }
 
-static inline __device__ void store_quad(uint16_t *high, uint16_t *low, float4 quad, float factor) {
-    struct half_pair a = split(quad.x * factor), b = split(quad.y * factor);
-    struct half_pair c = split(quad.z * factor), d = split(quad.w * factor);
+static inline __device__ void store_float4(uint16_t *high, uint16_t *low, float4 four, float factor) {
+    struct half_pair a = split(four.x * factor), b = split(four.y * factor);
+    struct half_pair c = split(four.z * factor), d = split(four.w * factor);
     uint2 highs = {a.high | (uint32_t)b.high << 16, c.high | (uint32_t)d.high << 16};
     uint2 lows = {a.low | (uint32_t)b.low << 16, c.low | (uint32_t)d.low << 16};
     *(uint2 *)high = highs;
@@ -135,7 +135,7 @@ static __forceinline__ __device__ void split_row(const struct halves_args *given
     const int64_t first = 4 * member, between = 4 * args.team;
     float4 kept[KEPT];
     struct spread mine = {NO_EXPONENT, 0.0f, 0.0f, 0.0f};
-    if (args.quads) {
+    if (args.fours) {
 #pragma unroll
         for (int j = 0; j < KEPT; j++) {
             int64_t i = first + j * between;
@@ -144,9 +144,9 @@ static __forceinline__ __device__ void split_row(const struct halves_args *given
 #pragma unroll
         for (int j = 0; j < KEPT; j++)
             if (j * between < args.columns) /* the same in all threads, so that a short row costs no more */
-                look_at_quad(&mine, kept[j]);
+                look_at_float4(&mine, kept[j]);
         for (int64_t i = first + KEPT * between; i < args.columns; i += between)
-            look_at_quad(&mine, *(const float4 *)(row + i));
+            look_at_float4(&mine, *(const float4 *)(row + i));
     } else {
         for (int64_t i = member; i < args.columns; i += args.team)
             look_at(&mine, row[i]);
@@ -163,15 +163,15 @@ static __forceinline__ __device__ void split_row(const struct halves_args *given
     float factor = power_of_two(scale);
     int64_t pitch = halves_pitch(args.columns);
     uint16_t *high = args.halves.high + number * pitch, *low = args.halves.low + number * pitch;
-    if (args.quads) {
+    if (args.fours) {
 #pragma unroll
         for (int j = 0; j < KEPT; j++) {
             int64_t i = first + j * between;
             if (i < args.columns)
-                store_quad(high + i, low + i, kept[j], factor);
+                store_float4(high + i, low + i, kept[j], factor);
         }
         for (int64_t i = first + KEPT * between; i < args.columns; i += between)
-            store_quad(high + i, low + i, *(const float4 *)(row + i), factor);
+            store_float4(high + i, low + i, *(const float4 *)(row + i), factor);
     } else {
         for (int64_t i = member; i < args.columns; i += args.team) {
             struct half_pair pair = split(row[i] * factor);

@@ -33,9 +33,9 @@ __device__ static __forceinline__ int kept(int v) {
 
 /* Stores 16 bytes at once. An ordinary store of a float4 the compiler may take apart, where another branch
  * stores single floats to the same place. */
-__device__ static __forceinline__ void store_16(float *to, float4 quad) {
-    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(quad.x), "f"(quad.y), "f"(quad.z),
-                 "f"(quad.w)
+__device__ static __forceinline__ void store_16(float *to, float4 four) {
+    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(four.x), "f"(four.y), "f"(four.z),
+                 "f"(four.w)
                  : "memory");
 }
 
@@ -76,8 +76,8 @@ static inline int kept(int v) {
     return v;
 }
 
-static inline void store_16(float *to, float4 quad) {
-    *(float4 *)to = quad;
+static inline void store_16(float *to, float4 four) {
+    *(float4 *)to = four;
 }
 
 static inline float max_or_nan(float v, float other) {

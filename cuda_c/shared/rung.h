@@ -177,7 +177,7 @@ static inline bool adds_tensor(const fgn_chain *chain) {
     return found;
 }
 
-/* Whether tensor cores have to be as accurate as float32: they take factors in 16-bit pieces then. */
+/* Whether tensor cores have to be as accurate as float32: they take factors split into 16-bit floats then. */
 static inline bool is_float32_accurate(const fgn_chain *chain) {
     return chain->type == FGN_FLOAT32 && chain->precision == FGN_IEEE;
 }

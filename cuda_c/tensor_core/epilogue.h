@@ -1,14 +1,14 @@
 /* The epilogue of gemm_9_tensor_core.cu: from the sums in a warp's registers to y, 16 rows at a time.
  *
  * Undo the scaling of split factors, bias, operators, GroupNorm, scale and shift, operators, stores. A group
- * of 8, 16 or 32 channels is in the registers of one warp (quad_norm.h); the moments of a wider one are
+ * of 8, 16 or 32 channels is in the registers of one warp (fragment_norm.h); the moments of a wider one are
  * combined from those of several warps, through shared memory. */
 #pragma once
 
 #include "shared/element.h"
 #include "shared/epilogue.h"
 #include "shared/apply_operators.h"
-#include "shared/quad_norm.h"
+#include "shared/fragment_norm.h"
 #include "tensor_core/tile_product.h"
 
 /* Where a lane's values of 16 rows belong. */
@@ -95,7 +95,7 @@ struct shared_moments {
     float2 mean_and_squares[TILE_ROWS][WARPS_ACROSS];
 };
 
-/* A group of which several warps have a piece of `columns` columns each. All threads of the block call this
+/* A group of which several warps have a part of `columns` columns each. All threads of the block call this
  * together. */
 static __forceinline__ __device__ void normalise_with_other_warps(const struct tensor_core_args *args,
                                                                   const struct lane_rows *at, float *value,
@@ -103,8 +103,8 @@ static __forceinline__ __device__ void normalise_with_other_warps(const struct t
     struct shared_moments *moments = (struct shared_moments *)dynamic_shared;
     int warp = threadIdx.x / LANES % WARPS_ACROSS;
     int count = args->group_size / columns, first = warp / count * count;
-    float mean[MOST_UNITS], squares[MOST_UNITS];
-    moments_of_units(value, 2, columns, QUAD, mean, squares);
+    float mean[MOST_FRAGMENTS], squares[MOST_FRAGMENTS];
+    moments_of_fragments(value, 2, columns, QUAD, mean, squares);
 #pragma unroll
     for (int i = 0; i < 2; i++)
         if (threadIdx.x % QUAD == 0)
@@ -112,12 +112,12 @@ static __forceinline__ __device__ void normalise_with_other_warps(const struct t
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        struct pieces pieces = {&moments->mean_and_squares[at->row_in_tile + 8 * i][first], 1, count, columns,
-                                args->group_size};
-        float2 by = from_piece_to_group(&pieces, warp - first, args->eps);
+        struct partial_moments partial = {&moments->mean_and_squares[at->row_in_tile + 8 * i][first], 1,
+                                          count, columns, args->group_size};
+        float2 by = from_part_to_group(&partial, warp - first, args->eps);
 #pragma unroll
         for (int j = 0; j < columns / QUAD; j++) {
-            float *v = &value[at_unit(i, columns, j)];
+            float *v = &value[at_fragment(i, columns, j)];
             *v = *v * by.x + by.y;
         }
     }

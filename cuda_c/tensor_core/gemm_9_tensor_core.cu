@@ -91,7 +91,7 @@ static int columns_of_tile(const fgn_chain *chain) {
 /* Whether the norm can be in the product's kernel. */
 static bool normalises_in_tile(const fgn_chain *chain) {
     int64_t size = group_size_of(chain);
-    return size >= CHUNK && size <= columns_of_tile(chain) && (size & (size - 1)) == 0;
+    return size >= MMA_COLUMNS && size <= columns_of_tile(chain) && (size & (size - 1)) == 0;
 }
 
 static bool has_second_launch(const fgn_chain *chain) {

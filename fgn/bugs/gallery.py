@@ -169,8 +169,8 @@ def _for_hosts(chain: Chain, x: Tensor, parameters: dict[str, Tensor]) -> Simple
 # The kernels of each chain's parts: the product with the operators before, the norm with those after.
 KERNELS = {
     "gemm_biasadd_hardtanh_mish_groupnorm": ("gemm_tile", "norm_tree"),
-    "gemm_groupnorm_hardtanh": ("gemm_quads", "norm_atomic"),
-    "matmul_groupnorm_leakyrelu_sum": ("gemm_quads", "norm_warp"),
+    "gemm_groupnorm_hardtanh": ("gemm_float4", "norm_atomic"),
+    "matmul_groupnorm_leakyrelu_sum": ("gemm_float4", "norm_warp"),
 }
 
 
@@ -441,7 +441,7 @@ BUGS = {
         ),
         Bug(
             "rows_not_aligned.cu",
-            "gemm_quads.cu",
+            "gemm_float4.cu",
             "16-byte loads from rows that are not aligned",
             "misaligned",
             "odd_features",
@@ -479,7 +479,7 @@ BUGS = {
         ),
         Bug(
             "batch_in_grid_y.cu",
-            "gemm_quads.cu",
+            "gemm_float4.cu",
             "more than 65535 blocks in y of the grid",
             "invalid launch",
             "many_rows",

@@ -409,10 +409,8 @@ def lanes_without_elements() -> Sketch:
     return s
 
 
-def quads_of_a_row() -> Sketch:
-    s = Sketch(
-        28, 6.4, "a row: a quad (float4) for each thread; a warp's sum by shuffles, 4 sums in shared memory"
-    )
+def float4s_of_a_row() -> Sketch:
+    s = Sketch(28, 6.4, "a row: a float4 for each thread; a warp's sum by shuffles, 4 sums in shared memory")
     for thread in range(6):
         s.row(0.5 + 4 * thread, 0.4, ["x", "y", "z", "w"], (BLUE, YELLOW)[thread % 2], size=7)
         s.say(2.5 + 4 * thread, 1.9, f"thread {thread}", ha="center", size=8)
@@ -475,5 +473,5 @@ DRAWINGS = {
     "fix_the_race": sums_in_place,
     "fix_the_bank_conflict": banks_of_a_tile,
     "fix_the_mask": lanes_without_elements,
-    "beat_the_budget": quads_of_a_row,
+    "beat_the_budget": float4s_of_a_row,
 }

@@ -43,7 +43,7 @@ def _maxima(x, n):
 
 
 def _residual(sizes, generator):
-    rows, columns = sizes["rows"], 4 * sizes["quads"]
+    rows, columns = sizes["rows"], 4 * sizes["fours"]
     return {
         "x": torch.randn(rows, columns, generator=generator),
         "residual": torch.randn(rows, columns, generator=generator),
@@ -52,8 +52,8 @@ def _residual(sizes, generator):
     }
 
 
-def _residual_norm(x, residual, weight, bias, rows, quads):
-    return {"y": torch.nn.functional.layer_norm(x + residual, (4 * quads,), weight, bias, 1e-5)}
+def _residual_norm(x, residual, weight, bias, rows, fours):
+    return {"y": torch.nn.functional.layer_norm(x + residual, (4 * fours,), weight, bias, 1e-5)}
 
 
 FIX_THE_RACE = Task(
@@ -228,15 +228,15 @@ BEAT_THE_BUDGET = Task(
     text="""
 `y = LayerNorm(x + residual)`: of every row the mean is subtracted, and the result is divided by
 `sqrt(variance + 1e-5)`, multiplied by `weight` and added to `bias`, both with an element for each column. A
-row has `4 * quads` columns, at most 512; one block of 128 threads for each row.
+row has `4 * fours` columns, at most 512; one block of 128 threads for each row.
 
 The kernel below is right, and asks for far too much. All you have learned may be needed: reading once,
 keeping values in registers, 16 bytes at once (`float4`), shuffles inside a warp, and shared memory only
 between the 4 warps.
 """,
-    launch="residual_norm[rows, 128](y, x, residual, weight, bias, quads)",
-    sizes=({"rows": 1, "quads": 1}, {"rows": 3, "quads": 32}, {"rows": 2, "quads": 100}),
-    between={"rows": (1, 6), "quads": (1, 128)},
+    launch="residual_norm[rows, 128](y, x, residual, weight, bias, fours)",
+    sizes=({"rows": 1, "fours": 1}, {"rows": 3, "fours": 32}, {"rows": 2, "fours": 100}),
+    between={"rows": (1, 6), "fours": (1, 128)},
     inputs=_residual,
     right=_residual_norm,
     tolerance=5e-5,
@@ -250,10 +250,10 @@ between the 4 warps.
         barriers(8 * 4 * 3),
         requests(ATOMICS, 0),
     ),
-    budget_sizes={"rows": 8, "quads": 128},
+    budget_sizes={"rows": 8, "fours": 128},
     hints=(
-        "Thread t has one quad of the row: ((const float4 *)x)[…], the same of the residual. Their sum "
-        "stays in registers to the end. Threads beyond the last quad have zeros, which must not count in "
+        "Thread t has one float4 of the row: ((const float4 *)x)[…], the same of the residual. Their sum "
+        "stays in registers to the end. Threads beyond the last float4 have zeros, which must not count in "
         "the variance.",
         "A sum over the block: a warp's sum by shuffles, lane 0 writes it to shared memory, barrier, and "
         "every thread adds up the 4 numbers. You need two such sums. Give each its own 4 words, and no "

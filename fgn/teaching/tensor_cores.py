@@ -326,7 +326,7 @@ def owners(kernel: Kernel, device) -> Tensor:
 
 def quad_sums(values: Tensor) -> Tensor:
     """The sum of a row's group as the four lanes of a quad find it: (3, 4), what each lane has before the
-    first shuffle, after it and after the second, as `lane_sums()` in `cuda_c/shared/quad_norm.h`.
+    first shuffle, after it and after the second, as `lane_sums()` in `cuda_c/shared/fragment_norm.h`.
 
     values: (columns,), of which a lane has two of every eight.
     """

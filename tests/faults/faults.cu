@@ -12,8 +12,8 @@ __global__ void reads_beyond(struct fault_args a) {
 }
 
 __global__ void reads_misaligned(struct fault_args a) {
-    float4 quad = *(const float4 *)(a.x + 1 + 4 * threadIdx.x);
-    a.x[threadIdx.x] = quad.x + quad.w;
+    float4 four = *(const float4 *)(a.x + 1 + 4 * threadIdx.x);
+    a.x[threadIdx.x] = four.x + four.w;
 }
 
 __global__ void leaves_shared_array(struct fault_args a) {

@@ -9,12 +9,12 @@ __device__ static float block_sum(float v, float *words) {
 }
 
 __global__ void residual_norm(float *y, const float *x, const float *residual, const float *weight,
-                              const float *bias, int quads) {
+                              const float *bias, int fours) {
     __shared__ float first[4], second[4];
     int i = threadIdx.x;
-    int place = blockIdx.x * quads + i;
-    int columns = 4 * quads;
-    bool inside = i < quads;
+    int place = blockIdx.x * fours + i;
+    int columns = 4 * fours;
+    bool inside = i < fours;
     float4 v = {0.0f, 0.0f, 0.0f, 0.0f};
     if (inside) {
         float4 of_x = ((const float4 *)x)[place];

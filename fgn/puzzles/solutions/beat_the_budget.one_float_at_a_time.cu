@@ -1,8 +1,8 @@
 __global__ void residual_norm(float *y, const float *x, const float *residual, const float *weight,
-                              const float *bias, int quads) {
+                              const float *bias, int fours) {
     __shared__ float partial[128];
     int thread = threadIdx.x;
-    int columns = 4 * quads;
+    int columns = 4 * fours;
     x += blockIdx.x * columns;
     residual += blockIdx.x * columns;
     y += blockIdx.x * columns;

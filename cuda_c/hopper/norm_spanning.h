@@ -1,25 +1,24 @@
-/* GroupNorm of groups that several strips have pieces of: both strips of a tile, or those of all blocks of a
- * cluster.
+/* GroupNorm of groups that span several strips: both strips of a tile, or those of all blocks of a cluster.
  *
- * Each strip computes the moments of its piece and stores them in the shared memory of all blocks that take
- * part, its own included (distributed shared memory; an mbarrier counts the bytes). All strips then combine
- * the moments of all pieces in the same order (shared/epilogue.h), so they agree to the last bit. */
+ * Each strip computes the moments of its part of the group and stores them in the shared memory of all blocks
+ * that take part, its own included (distributed shared memory; an mbarrier counts the bytes). All strips then
+ * combine the moments of all parts in the same order (shared/epilogue.h), so they agree to the last bit. */
 #pragma once
 
 #include "hopper/arguments.h"
 #include "shared/epilogue.h"
-#include "shared/quad_norm.h"
+#include "shared/fragment_norm.h"
 
-/* What a strip knows of the group that it has a piece of. */
-struct piece {
-    int number;
+/* What a strip knows of the group that it has a part of. */
+struct spanning_group {
+    int number; /* of this strip, among those of the group */
     int count;
-    int columns;          /* of this piece */
-    int most_columns;     /* of every piece but the last */
+    int columns;          /* of this strip */
+    int most_columns;     /* of every strip but the last */
     int size;             /* of the group */
-    uint32_t first_block; /* of the cluster's, that have pieces of the group */
+    uint32_t first_block; /* of the cluster's, that have parts of the group */
     int blocks;
-    float2 *moments; /* of the lane's first row, piece by piece; its second row is 8 further */
+    float2 *moments; /* of the lane's first row, strip by strip; its second row is 8 further */
     uint32_t exchanged;
 };
 
@@ -61,30 +60,31 @@ static __device__ __forceinline__ void moments_of_strip(float *sum, int columns,
     mean[1] += pivot[1];
 }
 
-/* Leaves the differences from the piece's mean in `sum` and sends its moments. */
-static __device__ __forceinline__ void send_moments(float *sum, const struct piece *piece,
+/* Leaves the differences from the strip's mean in `sum` and sends its moments. */
+static __device__ __forceinline__ void send_moments(float *sum, const struct spanning_group *group,
                                                     struct configuration config) {
     float mean[2], squares[2];
-    moments_of_strip(sum, piece->columns, mean, squares, config);
+    moments_of_strip(sum, group->columns, mean, squares, config);
     int lane = threadIdx.x % QUAD;
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-        uint32_t to = shared_address(&piece->moments[piece->number * WARPGROUP_ROWS + 8 * row]);
-        for (int i = lane; i < piece->blocks; i += QUAD) {
-            uint32_t block = piece->first_block + i;
-            st_async(mapa(to, block), mean[row], squares[row], mapa(piece->exchanged, block));
+        uint32_t to = shared_address(&group->moments[group->number * WARPGROUP_ROWS + 8 * row]);
+        for (int i = lane; i < group->blocks; i += QUAD) {
+            uint32_t block = group->first_block + i;
+            st_async(mapa(to, block), mean[row], squares[row], mapa(group->exchanged, block));
         }
     }
 }
 
-/* Once the moments of all pieces have come. */
-static __device__ __forceinline__ void normalise_piece(float *sum, const struct piece *piece, float eps,
-                                                       struct configuration config) {
-    struct pieces first = {piece->moments, WARPGROUP_ROWS, piece->count, piece->most_columns, piece->size};
-    struct pieces second = first;
+/* Called once the moments of all parts have come. */
+static __device__ __forceinline__ void normalise_spanning(float *sum, const struct spanning_group *group,
+                                                          float eps, struct configuration config) {
+    struct partial_moments first = {group->moments, WARPGROUP_ROWS, group->count, group->most_columns,
+                                    group->size};
+    struct partial_moments second = first;
     second.moments += 8;
-    float2 by[2] = {from_piece_to_group(&first, piece->number, eps),
-                    from_piece_to_group(&second, piece->number, eps)};
+    float2 by[2] = {from_part_to_group(&first, group->number, eps),
+                    from_part_to_group(&second, group->number, eps)};
 #pragma unroll
     for (int i = 0; i < strip_sums(config); i++)
         sum[i] = sum[i] * by[i / 2 % 2].x + by[i / 2 % 2].y;

@@ -1,9 +1,9 @@
-/* GroupNorm of groups of 4, 8, 16, 32, 64 or 128 channels in sorted strips, see shared/quad_norm.h: which
+/* GroupNorm of groups of 4, 8, 16, 32, 64 or 128 channels in sorted strips, see shared/fragment_norm.h: which
  * sums belong to a group is known when the kernel is compiled. */
 #pragma once
 
 #include "hopper/arguments.h"
-#include "shared/quad_norm.h"
+#include "shared/fragment_norm.h"
 
 /* A group that is smaller than a block of quad_columns() is in fewer lanes than a quad: in one lane where it
  * is no larger than the lane's neighbours, which may hold two of them. */

@@ -1,4 +1,4 @@
-"""The host side of gemm_quads.cu. Rows go along x, as a grid may have 2³¹ − 1 blocks in x, but 65535 in y."""
+"""The host side of gemm_float4.cu. Rows go along x: a grid may have 2³¹ − 1 blocks in x, but 65535 in y."""
 
 from fgn.bugs.gallery import never_written, tiles
 
