@@ -18,7 +18,13 @@ SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
 # x W^T at 64 x 512 -> 512, without a bias: requests and sectors of global loads, by ncu on an H200.
 BY_NCU = {"naive": (1_048_576, 17_301_504), "shared_tile": (32_768, 131_072)}
 
-SHAPES = (Shape(5, 33, 70, 7), Shape(40, 300, 144, 3), Shape(1100, 12, 1104, 138), Shape(3, 8, 4096, 2))
+MANY_TILES = Shape(1100, 12, 1104, 138)
+SHAPES = (Shape(5, 33, 70, 7), Shape(40, 300, 144, 3), MANY_TILES, Shape(3, 8, 4096, 2))
+
+# These versions add up every output, or every few, by shuffles, for which the simulator changes from lane
+# to lane. All their blocks do the same, and the norms that follow are those of `naive` and `fused`: a tenth
+# of the rows has as many kinds of blocks.
+BY_SHUFFLES = ("coalesced", "few_rows_float32")
 
 
 @pytest.mark.parametrize("version", BY_NCU)
@@ -31,6 +37,8 @@ def test_global_loads_are_those_that_ncu_counts(version):
 @pytest.mark.parametrize("version", version_names())
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_no_false_alarms(version, shape):
+    if shape == MANY_TILES and version in BY_SHUFFLES:
+        shape = shape._replace(batch=110)
     chain, shape = problem("gemm_biasadd_hardtanh_mish_groupnorm", shape)
     x, parameters = random_inputs(chain, shape)
     if not fgn.versions(chain, shape, "cpu").set_index("name").supported[version]:

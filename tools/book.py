@@ -38,8 +38,9 @@ PLAIN = (
     "footer",
     "summary",
 )
-# Words of the glossary that a text also has in another sense: out of bounds, step by step, two halves.
-EVERYDAY = ("out", "step", "halves")
+# Words of the glossary that a text also has in another sense: out of bounds, step by step, two halves,
+# a piece of code, the first phase.
+EVERYDAY = ("out", "step", "halves", "piece", "phase")
 
 
 def lay_out(source: Path):
