@@ -68,20 +68,21 @@ static inline __attribute__((always_inline)) void append(struct recorder *self, 
 }
 
 /* Whether a thread that gets to `pc` begins another turn of a loop: it has been there before, and since then
- * nowhere that stands before it. (Compilers also move pieces out of their place and jump back from there.) */
+ * nowhere that stands before it. (Compilers also move basic blocks out of their place and jump back from
+ * there.) */
 static bool begins_turn(struct log *log, uintptr_t pc) {
-    uint32_t piece = (uint32_t)pc;
-    unsigned count = log->pieces_passed;
-    while (count > 0 && log->passed[count - 1] > piece)
+    uint32_t basic_block = (uint32_t)pc;
+    unsigned count = log->basic_blocks_passed;
+    while (count > 0 && log->passed[count - 1] > basic_block)
         count--;
-    bool before = count > 0 && log->passed[count - 1] == piece;
-    if (!before && count < MOST_PIECES_PASSED)
-        log->passed[count++] = piece;
-    log->pieces_passed = count;
+    bool before = count > 0 && log->passed[count - 1] == basic_block;
+    if (!before && count < MOST_BASIC_BLOCKS_PASSED)
+        log->passed[count++] = basic_block;
+    log->basic_blocks_passed = count;
     return before;
 }
 
-/* -fsanitize-coverage=trace-pc: a straight piece of the kernel begins. Lanes that skip a part of a loop's
+/* -fsanitize-coverage=trace-pc: a basic block of the kernel begins. Lanes that skip a part of a loop's
  * body wait for the others at its end: so the log says where a turn ended, unless the one before it ended
  * there too and nothing was accessed since. */
 void __sanitizer_cov_trace_pc(void);
@@ -93,7 +94,7 @@ void __sanitizer_cov_trace_pc(void) {
         history_settle_write(self);
     if (sim_is_stopping())
         sim_block_abandon();
-    if (__builtin_expect(++self->pieces == PIECES_OF_A_TURN, 0))
+    if (__builtin_expect(++self->basic_blocks == BASIC_BLOCKS_OF_A_TURN, 0))
         sim_end_turn();
     if (!self->counts)
         return;
@@ -186,13 +187,13 @@ static inline __attribute__((always_inline)) bool is_local(const struct recorder
 }
 
 /* A checked launch spends most of its time here, so what is rare is elsewhere. */
-static inline __attribute__((always_inline)) void on_access(uintptr_t pc, unsigned piece, uintptr_t address,
+static inline __attribute__((always_inline)) void on_access(uintptr_t pc, unsigned part, uintptr_t address,
                                                             unsigned bytes, counted_operation operation,
                                                             uint32_t flags) {
     struct recorder *self = recorder;
     if (!self)
         return; /* host code of a kernel file */
-    instruction_key key = (instruction_key)pc << KEY_PIECE_BITS | piece;
+    instruction_key key = (instruction_key)pc << KEY_PART_BITS | part;
     const struct known_site *known = slot_of(self, key);
     if (known->key != key || address - known->begin > known->last) {
         if (is_local(self, address, bytes))
@@ -221,11 +222,11 @@ static inline __attribute__((always_inline)) void on_volatile(uintptr_t pc, uint
 /* An access whose alignment the compiler does not know, or of an odd size: a GPU makes several of it, each as
  * wide as the size and the address allow. */
 static void on_range(uintptr_t pc, uintptr_t address, size_t bytes, counted_operation operation) {
-    enum { WIDEST = 16, MOST_PIECES = 1 << KEY_PIECE_BITS };
+    enum { WIDEST = 16, MOST_PARTS = 1 << KEY_PART_BITS };
     uintptr_t multiples = address | bytes | WIDEST;
     unsigned width = (unsigned)(multiples & -multiples);
-    for (unsigned piece = 0; bytes > 0; bytes -= width, address += width, piece++)
-        on_access(pc, piece % MOST_PIECES, address, width, operation, 0);
+    for (unsigned part = 0; bytes > 0; bytes -= width, address += width, part++)
+        on_access(pc, part % MOST_PARTS, address, width, operation, 0);
 }
 
 #define PC ((uintptr_t)__builtin_return_address(0))
@@ -325,7 +326,7 @@ void watch_copy_is_pending(const void *pc, const void *shared, unsigned bytes) {
                             .time = UINT32_MAX}; /* after all that anybody knows of */
     if (!access.place || !access.place->words || bytes < WORD_BYTES)
         return; /* the copy's landing is checked like any store */
-    struct instruction instruction = {(instruction_key)pc << KEY_PIECE_BITS | 1, access.pc, COUNTED_SHARED,
+    struct instruction instruction = {(instruction_key)pc << KEY_PART_BITS | 1, access.pc, COUNTED_SHARED,
                                       COUNTED_STORE, bytes};
     access.instruction = self->sites[site_of(self, &instruction, access.place)].instruction;
     history_check(self, &access);
@@ -350,7 +351,7 @@ void async_access(struct recorder *self, uintptr_t pc, uintptr_t address, unsign
     if (!access.place)
         fault_out_of_bounds(self, &access);
     struct place *place = access.place;
-    struct instruction instruction = {(instruction_key)pc << KEY_PIECE_BITS | (writes ? 3 : 2), pc,
+    struct instruction instruction = {(instruction_key)pc << KEY_PART_BITS | (writes ? 3 : 2), pc,
                                       place->space, access.operation, bytes};
     access.instruction = self->sites[site_of(self, &instruction, place)].instruction;
     access.thread = order_asynchronous(self, completes_on, &access.time);
@@ -369,7 +370,7 @@ void mbarrier_access(struct recorder *self, uintptr_t pc, uintptr_t word, counte
                             .time = self->order.now};
     if (!access.place || !access.place->history)
         return;
-    struct instruction instruction = {(instruction_key)pc << KEY_PIECE_BITS, pc, access.place->space,
+    struct instruction instruction = {(instruction_key)pc << KEY_PART_BITS, pc, access.place->space,
                                       operation, sizeof(uint64_t)};
     access.instruction = self->sites[site_of(self, &instruction, access.place)].instruction;
     history_check(self, &access);

@@ -5,8 +5,8 @@
 
 enum { BRANCH_BITS = 4, BRANCHES = 1 << BRANCH_BITS, CHUNK_BYTES = 1 << 16 };
 
-struct clock_chunk {
-    struct clock_chunk *next;
+struct clock_arena {
+    struct clock_arena *next;
     _Alignas(16) unsigned char bytes[];
 };
 
@@ -22,10 +22,10 @@ struct node {
 };
 
 void clock_free_all(struct clock_memory *memory) {
-    while (memory->chunks) {
-        struct clock_chunk *next = memory->chunks->next;
-        free(memory->chunks);
-        memory->chunks = next;
+    while (memory->arenas) {
+        struct clock_arena *next = memory->arenas->next;
+        free(memory->arenas);
+        memory->arenas = next;
     }
     memory->next = memory->end = NULL;
 }
@@ -35,15 +35,15 @@ static void *take(struct clock_memory *memory, size_t bytes) {
     bytes = (bytes + 15) / 16 * 16;
     if ((size_t)(memory->end - memory->next) < bytes) {
         size_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
-        struct clock_chunk *chunk = malloc(sizeof *chunk + size);
-        if (!chunk) {
+        struct clock_arena *arena = malloc(sizeof *arena + size);
+        if (!arena) {
             sim_report_no_memory();
             sim_block_abandon();
         }
-        chunk->next = memory->chunks;
-        memory->chunks = chunk;
-        memory->next = chunk->bytes;
-        memory->end = chunk->bytes + size;
+        arena->next = memory->arenas;
+        memory->arenas = arena;
+        memory->next = arena->bytes;
+        memory->end = arena->bytes + size;
     }
     void *taken = memory->next;
     memory->next += bytes;

@@ -14,7 +14,7 @@ struct clock;
 
 /* The memory of the clocks that one OS thread makes. */
 struct clock_memory {
-    struct clock_chunk *chunks;
+    struct clock_arena *arenas;
     unsigned char *next;
     unsigned char *end;
 };

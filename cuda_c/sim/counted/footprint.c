@@ -7,7 +7,7 @@ enum { READ_FIRST = 1, WRITTEN = 2 };
 
 /* Counts the sectors of words [first, end), which are part of the region's. */
 static void count_sectors(const struct region *region, size_t first, size_t end, counted_launch *result) {
-    const size_t sector_words = SECTOR_BYTES / WORD_BYTES; /* regions begin at a sector, and so do chunks */
+    const size_t sector_words = SECTOR_BYTES / WORD_BYTES; /* regions begin at a sector, and so do pages */
     for (size_t sector = first; sector < end; sector += sector_words) {
         unsigned done = 0;
         for (size_t word = sector; word < sector + sector_words; word++)
@@ -20,9 +20,9 @@ static void count_sectors(const struct region *region, size_t first, size_t end,
 void footprint_count(counted_launch *result) {
     struct region *region;
     for (unsigned left = regions_of_arguments(&region); left > 0; left--, region++)
-        for (size_t first = 0; region->touched && first < region->words; first += CHUNK_WORDS) {
-            size_t end = first + CHUNK_WORDS;
-            if (region->chunks[first / CHUNK_WORDS])
+        for (size_t first = 0; region->touched && first < region->words; first += PAGE_WORDS) {
+            size_t end = first + PAGE_WORDS;
+            if (region->pages[first / PAGE_WORDS])
                 count_sectors(region, first, end < region->words ? end : region->words, result);
         }
 }
@@ -61,7 +61,7 @@ void footprint_request(struct recorder *self, const struct access *access, const
         }
         _Atomic unsigned char *word = place->touched + (address / WORD_BYTES - place->begin / WORD_BYTES);
         size_t number = place->first_word + (size_t)(word - place->touched);
-        place->chunks[number / CHUNK_WORDS] = place->chunks[(number + words - 1) / CHUNK_WORDS] = 1;
+        place->pages[number / PAGE_WORDS] = place->pages[(number + words - 1) / PAGE_WORDS] = 1;
         for (unsigned i = 0; i < words; i++)
             touch(&word[i], access->operation);
     }

@@ -43,7 +43,7 @@ struct place {
     struct shared_word *words;      /* shared: likewise for each word */
     _Atomic unsigned char *touched; /* global, when the launch is counted: likewise for each word, */
     size_t first_word;              /* the number of the first of them in its region, */
-    unsigned char *chunks;          /* which chunks of the region's words were touched at all, */
+    unsigned char *pages;           /* which pages of the region's words were touched at all, */
     uint32_t *touched_in;           /* and for each sector, see l2.c */
 };
 
@@ -55,10 +55,10 @@ struct region {
     struct history *history;
     unsigned char *settled;
     _Atomic unsigned char *touched;
-    unsigned char *chunks;
+    unsigned char *pages;
     uint32_t *touched_in;
 };
-enum { CHUNK_WORDS = 1 << 14 };
+enum { PAGE_WORDS = 1 << 14 };
 
 /* What an instruction has done so far, for one OS thread. */
 struct tally {
@@ -71,9 +71,9 @@ struct tally {
 };
 
 /* Sorts as the instructions stand in the program. An access that the compiler makes of several, such as a
- * struct's, has several pieces. */
+ * struct's, has several parts. */
 typedef uint64_t instruction_key;
-enum { KEY_PIECE_BITS = 6 };
+enum { KEY_PART_BITS = 6 };
 
 struct instruction {
     instruction_key key;
@@ -112,14 +112,14 @@ struct waiting_write {
 };
 
 /* The accesses of one CUDA thread that are not yet part of a request, in order. */
-enum { MOST_PIECES_PASSED = 256 };           /* beyond them turns of loops are not noticed */
+enum { MOST_BASIC_BLOCKS_PASSED = 256 };     /* beyond them turns of loops are not noticed */
 enum { LOG_ENTRIES = 519, SITE_SHIFT = 48 }; /* the size keeps the logs of a warp in different cache sets */
 struct log {
     unsigned count;
-    bool waits;             /* it is full, and its thread has stopped for that */
-    uintptr_t place;        /* in the kernel: where its thread is */
-    unsigned pieces_passed; /* of the kernel, in the order in which they stand there */
-    uint32_t passed[MOST_PIECES_PASSED];
+    bool waits;                   /* it is full, and its thread has stopped for that */
+    uintptr_t place;              /* in the kernel: where its thread is */
+    unsigned basic_blocks_passed; /* of the kernel, in the order in which they stand there */
+    uint32_t passed[MOST_BASIC_BLOCKS_PASSED];
     uint64_t entry[LOG_ENTRIES]; /* site << SITE_SHIFT | address; with site 0, the end of a turn of a loop */
 };
 
@@ -162,7 +162,7 @@ struct spinning {
     unsigned looks; /* how often in that round */
 };
 
-enum { PIECES_OF_A_TURN = 1 << 16 }; /* straight pieces of a kernel: about a millisecond */
+enum { BASIC_BLOCKS_OF_A_TURN = 1 << 16 }; /* basic blocks of a kernel: about a millisecond */
 enum { KNOWN_SITES_BITS = 11, KNOWN_SITES = 1 << KNOWN_SITES_BITS };
 
 struct recorder {
@@ -173,9 +173,9 @@ struct recorder {
     unsigned thread;      /* its number in its block */
     uintptr_t kernel_top; /* all frames of its kernel are below */
 
-    bool counts;     /* requests too, not only faults */
-    unsigned pieces; /* straight pieces of the kernel since a thread last gave up its turn */
-    bool is_alone;   /* no other OS thread runs blocks of this launch */
+    bool counts;           /* requests too, not only faults */
+    unsigned basic_blocks; /* basic blocks of the kernel since a thread last gave up its turn */
+    bool is_alone;         /* no other OS thread runs blocks of this launch */
     struct spinning spinning;
     struct reach reach[MOST_REACHED]; /* by the other block's rank */
     struct order order;

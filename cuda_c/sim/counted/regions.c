@@ -69,8 +69,8 @@ static size_t sectors_bytes(const struct region *region) {
     return region->words * WORD_BYTES / SECTOR_BYTES * sizeof(uint32_t);
 }
 
-static size_t chunks_of(const struct region *region) {
-    return region->words / CHUNK_WORDS + 1;
+static size_t pages_of(const struct region *region) {
+    return region->words / PAGE_WORDS + 1;
 }
 
 /* Zeros, of which only what is touched takes memory. */
@@ -100,7 +100,7 @@ static void share(struct place *place, const struct region *region) {
         return;
     place->first_word = offset / WORD_BYTES;
     place->touched = region->touched + place->first_word;
-    place->chunks = region->chunks;
+    place->pages = region->pages;
     place->touched_in = region->touched_in + offset / SECTOR_BYTES;
 }
 
@@ -113,9 +113,8 @@ bool regions_begin_launch(bool counts) {
         struct region *region = &regions[i];
         if (!map_histories(region))
             return false;
-        if (counts &&
-            (!(region->touched = map(region->words)) || !(region->chunks = map(chunks_of(region))) ||
-             !(region->touched_in = map(sectors_bytes(region)))))
+        if (counts && (!(region->touched = map(region->words)) || !(region->pages = map(pages_of(region))) ||
+                       !(region->touched_in = map(sectors_bytes(region)))))
             return false;
     }
     for (unsigned i = 0; i < argument_count(); i++)
@@ -141,7 +140,7 @@ void regions_end_launch(void) {
         unmap(region->history, history_bytes(region));
         unmap(region->settled, granules_of(region));
         unmap(region->touched, region->words);
-        unmap(region->chunks, chunks_of(region));
+        unmap(region->pages, pages_of(region));
         unmap(region->touched_in, sectors_bytes(region));
     }
     region_count = argument_regions = 0;

@@ -92,8 +92,8 @@ static unsigned walk_together(struct walk *walk, unsigned lanes, unsigned most) 
 
 /* Sorts as the places stand in the program; the end of a turn after the accesses in it. */
 static instruction_key key_of(const struct recorder *self, uint64_t entry) {
-    const instruction_key last_piece = (1u << KEY_PIECE_BITS) - 1;
-    return is_turn(entry) ? entry << KEY_PIECE_BITS | last_piece : site_in(self, entry)->key;
+    const instruction_key last_part = (1u << KEY_PART_BITS) - 1;
+    return is_turn(entry) ? entry << KEY_PART_BITS | last_part : site_in(self, entry)->key;
 }
 
 /* Counts the one request of those lanes that have come the least far; returns which those are. */

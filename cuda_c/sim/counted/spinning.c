@@ -57,8 +57,8 @@ void watch_turn_ends(void) {
     struct recorder *recorded = recorder;
     struct spinning *self = &recorded->spinning;
     const struct sim_worker *worker = recorded->worker;
-    bool is_long = recorded->pieces >= PIECES_OF_A_TURN;
-    recorded->pieces = 0;
+    bool is_long = recorded->basic_blocks >= BASIC_BLOCKS_OF_A_TURN;
+    recorded->basic_blocks = 0;
     if (!self->this_turn_waits) {
         self->other_turns |= is_long; /* the others are a sleep, or come right after one */
         return;

@@ -40,7 +40,7 @@ void watch_block_begins(struct sim_worker *worker) {
     self->has_unwritten_read = self->waiting_write.is_there = false;
     memset(self->at_barrier, 0, sizeof self->at_barrier);
     for (unsigned thread = 0; self->counts && thread < worker->block.size; thread++)
-        self->logs[thread].place = self->logs[thread].pieces_passed = 0;
+        self->logs[thread].place = self->logs[thread].basic_blocks_passed = 0;
     order_begin_block(self);
     self->is_traced = trace_begin_block(self);
 }
