@@ -64,6 +64,9 @@ ARCHITECTURES_OF_TESTS = $(if $(shell command -v nvidia-smi),,75 90a)
 
 test: export FGN_GPU_ARCHITECTURES ?= $(ARCHITECTURES_OF_TESTS)
 test: export FGN_GUESSES = recorded
+# Two processes on two cores: a second thread of torch in each would mostly wait for the first one, and computes
+# while it waits.
+test: export OMP_NUM_THREADS ?= 1
 # Problems are drawn anew by `pytest tests/test_accuracy.py`; two runs of `make test` test the same.
 test: export FGN_ACCURACY_SEED ?= 1
 test: check
