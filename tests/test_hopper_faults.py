@@ -41,7 +41,8 @@ FAULTS = {
     "too_many_bytes": Expected("deadlock", "mbarrier_wait(", ("lacks 16 bytes", "127 others")),
     "parity_never_flips": Expected("race for a stage", "wgmma_m64n64k16", ("parity 0 and returned at once",)),
     "never_told": Expected("deadlock", "mbarrier_wait(", ("lacks 1 of 1 arrivals", "lacks")),
-    "barrier_overwritten": Expected("mbarrier misuse", "mbarrier_arrive(", ("written over",)),
+    # A race with the producer, which already waits for it; a misuse if that one comes later.
+    "barrier_overwritten": Expected(("mbarrier misuse", "race"), "empty"),
     "not_initialised": Expected("mbarrier misuse", "mbarrier_wait(", ("initialised",)),
     "exits_early": Expected("block has exited", "ld_shared_cluster_float4", ("block 1",)),
     "read_by_threads_too_early": Expected("race for a stage", "sum[0] += memory->x", ("reads",)),

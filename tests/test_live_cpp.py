@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import fgn
+from fgn.live.kernels import Kernel, Program
 from fgn.live.source import HostCode, without_host_code
 from fgn.native.library import BuildError
 
@@ -426,3 +427,17 @@ __global__ void narrowed(unsigned char *to, float *back, const float *from, int 
     assert torch.equal(to[: len(numbers)], wanted.to(torch.float8_e4m3fn).view(torch.uint8))
     assert torch.equal(to[len(numbers) :], numbers.to(torch.float8_e5m2).view(torch.uint8))
     assert torch.equal(back, wanted.to(torch.float8_e4m3fn).float())
+
+
+def test_templates_of_one_cell_are_told_apart():
+    """Two templates with the same arguments, and one of which all arguments have defaults."""
+    source = """
+    template <typename T> __global__ void doubled(T *x) { x[threadIdx.x] *= 2; }
+    template <typename T> __global__ void increased(T *x) { x[threadIdx.x] += 1; }
+    template <int BY = 3> __global__ void decreased(float *x) { x[threadIdx.x] -= BY; }
+    """
+    program = Program(source, "cell.cu")
+    x = torch.zeros(32)
+    for name in ("increased", "doubled", "decreased"):
+        Kernel(program, name)[1, 32](x)
+    assert (x == -1).all()

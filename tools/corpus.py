@@ -12,6 +12,7 @@ runs: a kernel that compiled was not compiled again by the later ones, of which 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import re
 import subprocess
@@ -167,24 +168,31 @@ def _construct(said: str, source: str) -> str:
     return first if "error" in said or not found else found[0][0]
 
 
+@functools.cache
+def _header_folders(repository: Path) -> frozenset[Path]:
+    return frozenset(p.parent for ending in ("*.h", "*.cuh") for p in repository.rglob(ending))
+
+
+def include_folders(path: Path, repository: Path) -> tuple[Path, ...]:
+    """Where a file's headers are looked for, as a project's own -I would name the folders."""
+    near = sorted(_header_folders(repository), key=lambda p: (-len(os.path.commonpath((p, path))), p))
+    shared = [p for p in near if p.name.lower() in ("common", "inc", "include", "utils")]
+    return (path.parent, *near[:16], *shared)
+
+
 def run(folder: Path, aside: set[str], result: Path, files=None) -> pd.DataFrame:
     """The table of all kernels; written to `result` after each repository."""
     rows = []
     for repository in sorted(path for path in folder.iterdir() if path.is_dir()):
         begun = len(rows)
         sources = sorted(p for p in repository.rglob("*") if p.suffix in (".cu", ".cuh") and p.is_file())
-        includes = {p.parent for p in repository.rglob("*.h")} | {p.parent for p in repository.rglob("*.cuh")}
         for path in sources:
             source = path.read_text(errors="replace")
             if "__global__" not in source or (
                 files and (repository.name, str(path.relative_to(repository))) not in files
             ):
                 continue
-            near = sorted(
-                includes, key=lambda p, path=path: -len(os.path.commonpath((p, path)))
-            )  # as a project's own -I would name them
-            shared = [p for p in near if p.name.lower() in ("common", "inc", "include", "utils")]
-            folders = (path.parent, *near[:16], *shared)
+            folders = include_folders(path, repository)
             name = path.stem + ".cu"
             try:
                 program = Program(source, name, folders)

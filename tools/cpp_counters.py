@@ -4,7 +4,7 @@ simulator against:
     python tools/cpp_counters.py profiles/h200
 
 needs a GPU, nvcc and ncu, and writes cpp_counters.csv: a row for each launch of `launches()`, the kernels of
-tests/agreement/cpp_kernels.cu. `--hopper` records one launch of hopper beside it, by TMA and wgmma, in
+tests/agreement/cpp_kernels.cu. `--hopper` records one launch of hopper instead, by TMA and wgmma, in
 hopper_counters.csv; it needs the GPU library.
 """
 
@@ -109,7 +109,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("profiles/gpu"))
     parser.add_argument("--timeout", type=float, default=120, help="seconds for each call of ncu")
-    parser.add_argument("--hopper", action="store_true", help="record hopper as well")
+    parser.add_argument("--hopper", action="store_true", help="record hopper instead")
     parser.add_argument("--target", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.target:
@@ -118,9 +118,10 @@ def main():
     arguments.folder.mkdir(parents=True, exist_ok=True)
     metrics = available(GLOBAL + SHARED + BYTES + BY_INSTRUCTION, f"{COPIES}|{TENSOR}")
     cpp = [name for name in metrics if not name.startswith("dram")]
-    record("cpp", arguments.folder / "cpp_counters.csv", cpp, arguments.timeout)
     if arguments.hopper:
         record("hopper", arguments.folder / "hopper_counters.csv", [*cpp, *DRAM], arguments.timeout)
+    else:
+        record("cpp", arguments.folder / "cpp_counters.csv", cpp, arguments.timeout)
 
 
 if __name__ == "__main__":

@@ -50,6 +50,12 @@ class Instance:
     template: str = ""
 
     @property
+    def instantiates(self) -> bool:
+        """Whether it is a template with its arguments, all of which may be defaults."""
+        declared = self.signature.template
+        return bool(self.template) or (bool(declared) and all("=" in parameter for parameter in declared))
+
+    @property
     def expression(self) -> str:
         arguments = f"<{self.template}>" if self.signature.template else ""
         return f"&{self.signature.qualified}{arguments}"

@@ -94,7 +94,7 @@ class Program:
         return Symbols(self.variables, lambda device: self.load(device, base))
 
     def _instances(self, extra: Instance | None) -> list[Instance]:
-        if extra is not None and extra.template:
+        if extra is not None and extra.instantiates:
             return [extra]
         return [Instance(kernel) for kernel in self.kernels.values() if not kernel.template]
 
@@ -144,7 +144,8 @@ class Program:
     def load(self, device: torch.device, instance: Instance) -> Loaded:
         """The library that has the instance."""
         machine = for_device("cpu") if device.type == "cpu" else torch.cuda.get_device_capability(device)
-        key = (machine, device.type == "cpu" and only_checks(), instance.template)
+        instantiated = instance.expression if instance.instantiates else ""
+        key = (machine, device.type == "cpu" and only_checks(), instantiated)
         if key not in self.loaded:
             path, messages = self.build(device, instance)
             if messages and not self.loaded and not self.has_warned:

@@ -122,6 +122,7 @@ _INSTRUCTIONS = (
     (r"cp\.async\.bulk\.shared::(?:cluster|cta)\.global\.mbarrier::complete_tx::bytes",
      "sim_bulk_copy(SIM_HERE, {0:word}, (const void *){1:global}, {2:uint32_t}, {3:word});"),
     (r"(?:bar|barrier)(?:\.cta)?\.sync(?:\.aligned)?", "barrier"),
+    (r"(?:bar|barrier)(?:\.cta)?\.arrive(?:\.aligned)?", "arrival"),
     (r"bar\.warp\.sync", "__syncwarp({0:uint32_t});"),
     (r"membar\.cta|fence(?:\.sc|\.acq_rel)?\.cta", "__threadfence_block();"),
     (r"membar\.(?:gl|sys)|fence(?:\.sc|\.acq_rel)?\.(?:gpu|sys|cluster)", "__threadfence();"),
@@ -268,6 +269,8 @@ def _filled(code: str, opcode: str, parts: dict, operands: list[_Operand]) -> st
         if len(operands) == 1:
             return f"sim_ptx_bar_sync(SIM_HERE, {number});"
         return f"sim_named_barrier(SIM_HERE, {number}, {operands[1]:int});"
+    if code == "arrival":
+        return f"sim_named_barrier_arrive(SIM_HERE, {operands[0]:int}, {operands[1]:int});"
     if code == "elect":
         raise _Unknown(opcode)
     if code == "mma":

@@ -14,6 +14,10 @@ static void is_written(struct sim_place place, size_t bytes) {
         history_written(owner, known, (uintptr_t)place.pointer, bytes);
 }
 
+static unsigned number_of(const struct sim_worker *owner, const struct sim_mbarrier *barrier) {
+    return (unsigned)(barrier - owner->hopper->mbarrier);
+}
+
 static unsigned running_warp(void) {
     return clocks_warp(sim_worker, sim_worker->current);
 }
@@ -40,34 +44,50 @@ void watch_mbarrier_used(struct sim_worker *owner, const struct sim_mbarrier *ba
 }
 
 void watch_mbarrier_arrives(struct sim_worker *owner, const struct sim_mbarrier *barrier) {
+    if (owner == sim_worker)
+        order_arrive(recorder, number_of(owner, barrier), barrier->word);
     if (clocks_here())
         clocks_arrive(clocks_here(), running_warp(), clocks_barrier(owner, barrier));
 }
 
 void watch_mbarrier_phase_ends(struct sim_worker *owner, const struct sim_mbarrier *barrier) {
+    order_end_phase(owner->recorder, number_of(owner, barrier));
     if (clocks_here())
         clocks_end_phase(clocks_here(), clocks_barrier(owner, barrier), barrier->completed);
 }
 
 void watch_mbarrier_passed(const struct sim_mbarrier *barrier) {
-    order_all(recorder);
+    if (sim_worker->cluster && sim_worker->cluster->size > 1)
+        order_all(recorder); /* threads of another block may stand between two of this one */
+    order_pass(recorder, number_of(sim_worker, barrier));
     order_acquire(recorder, barrier->word); /* copies that have read global memory */
     if (clocks_here())
         clocks_pass(clocks_here(), running_warp(), clocks_barrier(sim_worker, barrier));
 }
 
-void watch_threads_met(const struct sim_queue *threads) {
+/* `arriving`: warps that have arrived and do not wait. The checks of stages take them for ones that do. */
+static void meet(const struct sim_queue *threads, unsigned barrier, uint32_t arriving) {
     unsigned warps[CLOCK_WARPS], count = 0;
-    order_all(recorder);
-    for (const struct sim_thread *thread = threads->first; thread; thread = thread->next) {
-        unsigned warp = clocks_warp(sim_worker, thread), i = 0;
-        while (i < count && warps[i] != warp)
-            i++;
-        if (i == count)
-            warps[count++] = warp;
-    }
+    order_warps_met(recorder, threads, barrier);
+    for (const struct sim_thread *thread = threads->first; thread; thread = thread->next)
+        arriving |= 1u << (thread - sim_worker->block.threads) / SIM_WARP_THREADS;
+    for (; arriving; arriving &= arriving - 1)
+        warps[count++] = sim_worker->rank * CLOCK_WARPS + (unsigned)__builtin_ctz(arriving);
     if (clocks_here())
         clocks_meet(clocks_here(), warps, count);
+}
+
+void watch_named_barrier_arrives(unsigned number, const void *barrier) {
+    order_arrive(recorder, ORDER_MBARRIERS + number, barrier);
+}
+
+void watch_named_barrier_passed(unsigned number, const struct sim_named_barrier *barrier) {
+    order_end_phase(recorder, ORDER_MBARRIERS + number);
+    meet(&barrier->waiting, ORDER_MBARRIERS + number, barrier->arriving);
+}
+
+void watch_threads_met(const struct sim_queue *threads) {
+    meet(threads, ORDER_NO_BARRIER, 0);
 }
 
 static unsigned add_warps_of_block(const struct sim_worker *worker, unsigned *warps, unsigned count) {

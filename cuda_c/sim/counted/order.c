@@ -65,12 +65,14 @@ void order_end_launch(void) {
 bool order_create(struct order *order) {
     order->knowledge = calloc(SIM_MAX_BLOCK_WARPS, sizeof *order->knowledge);
     order->threads = calloc(SIM_MAX_BLOCK_THREADS, sizeof *order->threads);
-    return order->knowledge && order->threads;
+    order->warps = calloc(1, sizeof *order->warps);
+    return order->knowledge && order->threads && order->warps;
 }
 
 void order_free(struct order *order) {
     free(order->knowledge);
     free(order->threads);
+    free(order->warps);
     clock_free_all(&order->memory);
 }
 
@@ -80,6 +82,7 @@ void order_begin_block(struct recorder *self) {
     if (order->time > nearly_full) {
         memset(order->knowledge, 0, SIM_MAX_BLOCK_WARPS * sizeof *order->knowledge);
         memset(order->warp_time, 0, sizeof order->warp_time);
+        memset(order->warps, 0, sizeof *order->warps);
         order->time = 0;
     }
     order->barrier_time = ++order->time;
@@ -122,15 +125,19 @@ static void take_over(struct recorder *self, unsigned thread, bool in_block) {
 /* All that the running thread knows, itself included; what it does from now on is later than that. */
 static const struct clock *all_known(struct recorder *self) {
     struct order *order = &self->order;
-    unsigned lane = self->thread % SIM_WARP_THREADS, warp = self->thread / SIM_WARP_THREADS;
-    struct known_thread threads[SIM_WARP_THREADS];
+    unsigned lane = self->thread % SIM_WARP_THREADS, own_warp = self->thread / SIM_WARP_THREADS;
+    struct known_thread *threads = order->warps->listed;
     unsigned count = 0;
-    order->now = order->warp_time[warp] = ++order->time;
-    for (unsigned other = 0; other < SIM_WARP_THREADS; other++) {
-        uint32_t time = other == lane ? order->now : order->knowledge[warp].time[lane][other];
-        if (time > order->barrier_time)
-            threads[count++] = (struct known_thread){warp * SIM_WARP_THREADS + other, time};
-    }
+    order->now = order->warp_time[own_warp] = ++order->time;
+    for (unsigned warp = 0; warp < SIM_MAX_BLOCK_WARPS; warp++)
+        for (unsigned other = 0; other < SIM_WARP_THREADS; other++) {
+            uint32_t time = order->warps->time[own_warp][warp], of_lane = 0;
+            if (warp == own_warp)
+                of_lane = other == lane ? order->now : order->knowledge[warp].time[lane][other];
+            time = of_lane > time ? of_lane : time;
+            if (time > order->barrier_time)
+                threads[count++] = (struct known_thread){warp * SIM_WARP_THREADS + other, time};
+        }
     order->has_clocks = true;
     const struct clock *own =
         clock_of_block(&order->memory, levels, self->block_number, order->barrier_time, threads, count);
@@ -214,6 +221,57 @@ void order_meeting(struct recorder *self, unsigned warp, unsigned lanes) {
         join_threads(self, warp * SIM_WARP_THREADS, lanes, SIM_WARP_THREADS);
 }
 
+/* ---- Barriers of a part of the block ---- */
+
+static void join_times(uint32_t *into, const uint32_t *from) {
+    for (unsigned warp = 0; warp < SIM_MAX_BLOCK_WARPS; warp++)
+        into[warp] = from[warp] > into[warp] ? from[warp] : into[warp];
+}
+
+static unsigned warp_of(const struct recorder *self, const struct sim_thread *thread) {
+    return (unsigned)(thread - self->worker->block.threads) / SIM_WARP_THREADS;
+}
+
+static void join_clocks_of(struct recorder *self, const struct sim_queue *threads) {
+    struct order *order = &self->order;
+    const struct clock *known = NULL;
+    for (const struct sim_thread *thread = threads->first; thread; thread = thread->next) {
+        unsigned number = (unsigned)(thread - self->worker->block.threads);
+        take_over(self, number, false);
+        forget_strong_reads(order, number);
+        known = join(order, known, order->threads[number].known);
+    }
+    for (const struct sim_thread *thread = threads->first; thread; thread = thread->next)
+        order->threads[thread - self->worker->block.threads].known = known;
+}
+
+void order_warps_met(struct recorder *self, const struct sim_queue *threads, unsigned barrier) {
+    struct order *order = &self->order;
+    uint32_t together[SIM_MAX_BLOCK_WARPS], now = ++order->time;
+    memcpy(together, order->warps->passed[barrier], sizeof together);
+    for (const struct sim_thread *thread = threads->first; thread; thread = thread->next) {
+        join_times(together, order->warps->time[warp_of(self, thread)]);
+        together[warp_of(self, thread)] = now;
+    }
+    for (const struct sim_thread *thread = threads->first; thread; thread = thread->next) {
+        memcpy(order->warps->time[warp_of(self, thread)], together, sizeof together);
+        order->warp_time[warp_of(self, thread)] = now;
+    }
+    order_thread_runs(self);
+    if (order->has_clocks)
+        join_clocks_of(self, threads);
+}
+
+void order_end_phase(struct recorder *self, unsigned barrier) {
+    struct block_knowledge *warps = self->order.warps;
+    memcpy(warps->passed[barrier], warps->arrived[barrier], sizeof *warps->passed);
+}
+
+void order_pass(struct recorder *self, unsigned barrier) {
+    struct block_knowledge *warps = self->order.warps;
+    join_times(warps->time[self->thread / SIM_WARP_THREADS], warps->passed[barrier]);
+}
+
 /* ---- Fences and strong accesses ---- */
 
 void order_fence(struct recorder *self, bool in_block) {
@@ -269,6 +327,16 @@ static void hand_on(struct recorder *self, const void *object, const struct cloc
     pthread_mutex_unlock(&mutex);
 }
 
+void order_arrive(struct recorder *self, unsigned barrier, const void *word) {
+    struct order *order = &self->order;
+    unsigned warp = self->thread / SIM_WARP_THREADS;
+    uint32_t *arrived = order->warps->arrived[barrier];
+    join_times(arrived, order->warps->time[warp]);
+    arrived[warp] = order->now = order->warp_time[warp] = ++order->time;
+    if (order->has_clocks && order->threads[self->thread].known)
+        hand_on(self, word, order->threads[self->thread].known);
+}
+
 void order_acquire(struct recorder *self, const void *object) {
     struct thread_order *own = &self->order.threads[self->thread];
     pthread_mutex_lock(&mutex);
@@ -311,7 +379,9 @@ bool order_is_before(const struct recorder *self, const struct past *past) {
     unsigned warp = past_warp(past), lane = self->thread % SIM_WARP_THREADS;
     bool same_block = past->block == self->block_number;
     bool same_warp = same_block && warp == self->thread / SIM_WARP_THREADS;
-    if (same_block && warp < SIM_MAX_BLOCK_WARPS && past->time < order->barrier_time)
+    if (same_block && warp < SIM_MAX_BLOCK_WARPS &&
+        (past->time < order->barrier_time ||
+         past->time < order->warps->time[self->thread / SIM_WARP_THREADS][warp]))
         return true;
     const struct clock *known = order->has_clocks ? order->threads[self->thread].known : NULL;
     if (!known && !same_warp)

@@ -48,6 +48,17 @@ struct warp_knowledge {
     uint32_t time[SIM_WARP_THREADS][SIM_WARP_THREADS];
 };
 
+/* What warps know of each other by named barriers and mbarriers, which a part of the block meets at: the time
+ * up to which a warp comes after everything that another one did. Warps are enough: `bar.sync` is for whole
+ * ones, and a lane that waits for an mbarrier waits for its warp. */
+enum { ORDER_MBARRIERS = 64, ORDER_BARRIERS = ORDER_MBARRIERS + 16, ORDER_NO_BARRIER = ORDER_BARRIERS };
+struct block_knowledge {
+    uint32_t time[SIM_MAX_BLOCK_WARPS][SIM_MAX_BLOCK_WARPS];
+    uint32_t arrived[ORDER_BARRIERS + 1][SIM_MAX_BLOCK_WARPS]; /* what those who arrived at one know */
+    uint32_t passed[ORDER_BARRIERS + 1][SIM_MAX_BLOCK_WARPS];  /* the same when its last phase ended */
+    struct known_thread listed[SIM_MAX_BLOCK_THREADS];         /* of a clock that is being made */
+};
+
 /* What a thread knows, and hands on, by fences. For a scope of the block there is a clock of its own. */
 enum { STRONG_READS = 4 };
 struct thread_order {
@@ -65,8 +76,9 @@ struct order {
     uint32_t warp_time[SIM_MAX_BLOCK_WARPS]; /* of its lanes' latest meeting or fence */
     uint32_t now;                            /* the stamp of what the running thread does */
     struct warp_knowledge *knowledge;        /* of each warp */
-    struct thread_order *threads;            /* of each thread */
-    bool has_clocks;                         /* some thread of the block has one */
+    struct block_knowledge *warps;
+    struct thread_order *threads; /* of each thread */
+    bool has_clocks;              /* some thread of the block has one */
     struct clock_memory memory;
 };
 
@@ -80,6 +92,13 @@ void order_thread_runs(struct recorder *recorder);
 void order_barrier(struct recorder *recorder);
 /* What was done before comes before what is done after; some threads may still be behind. */
 void order_all(struct recorder *recorder);
+/* Barriers have numbers: mbarriers, named ones from ORDER_MBARRIERS on, and ORDER_NO_BARRIER.
+ * The warps of these threads meet, and come after what arrived at the barrier without waiting. */
+void order_warps_met(struct recorder *recorder, const struct sim_queue *threads, unsigned barrier);
+/* The running thread arrives, or has waited. `word`: the barrier's place in memory. */
+void order_arrive(struct recorder *recorder, unsigned barrier, const void *word);
+void order_end_phase(struct recorder *recorder, unsigned barrier);
+void order_pass(struct recorder *recorder, unsigned barrier);
 /* The barrier of a cluster: what all threads of these blocks did comes before what all of them do. */
 void order_cluster(struct recorder *const *blocks, unsigned count);
 void order_meeting(struct recorder *recorder, unsigned warp, unsigned lanes);

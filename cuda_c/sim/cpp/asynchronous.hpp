@@ -46,11 +46,14 @@ template <thread_scope Scope = thread_scope_system, class Completion = void> str
         sim_fence();
     }
     bool try_wait(arrival_token token) const {
-        return atomicAdd((unsigned *)&phase, 0u) != token;
+        bool has_ended = atomicAdd((unsigned *)&phase, 0u) != token;
+        sim_fence();
+        return has_ended;
     }
     void wait_parity(bool parity) const {
         while ((atomicAdd((unsigned *)&phase, 0u) & 1u) == (unsigned)parity)
             sim_sleep();
+        sim_fence();
     }
     void arrive_and_wait() {
         wait(arrive());

@@ -42,6 +42,8 @@ struct sim_named_barrier {
     struct sim_queue waiting;
     unsigned arrived;
     unsigned expected;
+    const struct sim_site *came_at; /* the first of them */
+    uint32_t arriving;              /* warps that have arrived and do not wait */
 };
 
 /* A warpgroup's threads that wait for its products. */

@@ -31,6 +31,7 @@ void sim_st_async(const struct sim_site *site, uint32_t to, float a, float b, ui
 
 /* The block's sixteen barriers by number, each for a part of its threads. */
 void sim_named_barrier(const struct sim_site *site, int number, int threads);
+void sim_named_barrier_arrive(const struct sim_site *site, int number, int threads);
 
 /* ---- mbarriers ---- */
 

@@ -1,8 +1,10 @@
-/* bar.sync: a block's sixteen barriers by number, each for as many threads as those who come say. */
+/* bar.sync and bar.arrive: a block's sixteen barriers by number, each for as many threads as those who come
+ * say. */
 #include "async.h"
 #include "watch_hopper.h"
 
-void sim_named_barrier(const struct sim_site *site, int number, int threads) {
+/* The barrier, with the running thread counted in. */
+static struct sim_named_barrier *come(const struct sim_site *site, int number, int threads) {
     if (number < 0 || number >= SIM_NAMED_BARRIERS)
         sim_report_call(SIM_BARRIER_DIVERGENCE, site, "comes to barrier %d; a block has 0 to %d", number,
                         SIM_NAMED_BARRIERS - 1);
@@ -11,21 +13,38 @@ void sim_named_barrier(const struct sim_site *site, int number, int threads) {
                         "comes to barrier %d of %d threads, which is no multiple of %d", number, threads,
                         SIM_WARP_THREADS);
     struct sim_named_barrier *barrier = &sim_hopper_here()->named[number];
-    struct sim_thread *self = sim_worker->current;
     if (barrier->arrived > 0 && barrier->expected != (unsigned)threads)
         sim_report_call(SIM_BARRIER_DIVERGENCE, site,
                         "comes to barrier %d as one of %d threads, and those at %s:%d as one of %u", number,
-                        threads, barrier->waiting.first->site->file, barrier->waiting.first->site->line,
-                        barrier->expected);
+                        threads, barrier->came_at->file, barrier->came_at->line, barrier->expected);
+    if (barrier->arrived++ == 0)
+        barrier->came_at = site;
     barrier->expected = (unsigned)threads;
-    self->site = site;
-    sim_queue_append(&barrier->waiting, self);
-    if (++barrier->arrived < (unsigned)threads) {
-        sim_block_wait(SIM_WAITS_AT_NAMED_BARRIER, site);
-        return;
-    }
-    watch_threads_met(&barrier->waiting);
+    sim_worker->current->site = site;
+    return barrier;
+}
+
+static bool passes(struct sim_named_barrier *barrier, int number) {
+    if (barrier->arrived < barrier->expected)
+        return false;
+    watch_named_barrier_passed((unsigned)number, barrier);
     barrier->arrived = 0;
-    sim_wake(sim_worker, &barrier->waiting); /* itself too, in line with the others */
-    sim_block_wait(SIM_RUNS, site);
+    barrier->arriving = 0;
+    sim_wake(sim_worker, &barrier->waiting); /* the running thread too, in line with the others */
+    return true;
+}
+
+void sim_named_barrier(const struct sim_site *site, int number, int threads) {
+    struct sim_named_barrier *barrier = come(site, number, threads);
+    sim_queue_append(&barrier->waiting, sim_worker->current);
+    bool all_came = passes(barrier, number);
+    sim_block_wait(all_came ? SIM_RUNS : SIM_WAITS_AT_NAMED_BARRIER, site);
+}
+
+void sim_named_barrier_arrive(const struct sim_site *site, int number, int threads) {
+    struct sim_named_barrier *barrier = come(site, number, threads);
+    unsigned warp = (unsigned)(sim_worker->current - sim_worker->block.threads) / SIM_WARP_THREADS;
+    barrier->arriving |= 1u << warp;
+    watch_named_barrier_arrives((unsigned)number, barrier);
+    passes(barrier, number);
 }

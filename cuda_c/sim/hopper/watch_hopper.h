@@ -16,6 +16,9 @@ void watch_mbarrier_used(struct sim_worker *owner, const struct sim_mbarrier *ba
 void watch_mbarrier_arrives(struct sim_worker *owner, const struct sim_mbarrier *barrier);
 void watch_mbarrier_phase_ends(struct sim_worker *owner, const struct sim_mbarrier *barrier);
 void watch_mbarrier_passed(const struct sim_mbarrier *barrier);
+struct sim_named_barrier;
+void watch_named_barrier_arrives(unsigned number, const void *barrier); /* and does not wait */
+void watch_named_barrier_passed(unsigned number, const struct sim_named_barrier *barrier);
 void watch_threads_met(const struct sim_queue *threads); /* at a barrier of a part of the block */
 void watch_block_met(void);                              /* at __syncthreads() */
 void watch_cluster_met(const struct sim_cluster *cluster);
@@ -58,6 +61,12 @@ static inline void watch_mbarrier_phase_ends(struct sim_worker *owner, const str
 }
 static inline void watch_mbarrier_passed(const struct sim_mbarrier *barrier) {
     (void)barrier;
+}
+static inline void watch_named_barrier_arrives(unsigned number, const void *barrier) {
+    (void)number, (void)barrier;
+}
+static inline void watch_named_barrier_passed(unsigned number, const struct sim_named_barrier *barrier) {
+    (void)number, (void)barrier;
 }
 static inline void watch_threads_met(const struct sim_queue *threads) {
     (void)threads;
