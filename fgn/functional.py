@@ -417,14 +417,14 @@ def _plan_and_vectors(library, chain, shape, precision, x, vectors, version, fro
     return plan, torch.float32
 
 
-def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version, precision):
-    """Keeps this call for those like it, if it used its tensors as they were given."""
-    names = ("weight", "bias", "norm_weight", "norm_bias", *chain.operands)
-    used, given = (tuple(of.get(name) for name in names) for of in (parameters, given))
-    pairs = [(a, b) for a, b in zip(used, given, strict=True) if a is not b]
-    if x is not given_x or x.numel() == 1 or any(a.dtype == b.dtype for a, b in pairs):
-        return
-    key = repeated.key_of(chain, x, given, version, precision)
+def names_of(chain: Chain) -> tuple[str, ...]:
+    """The parameters of a chain, in the order in which repeated calls take them."""
+    return ("weight", "bias", "norm_weight", "norm_bias", *chain.operands)
+
+
+def _arguments_of(chain: Chain, c_chain, parameters: Mapping[str, Tensor | None]):
+    """The places of the parameters' addresses in the struct, in the order of `names_of()`; None for those
+    that there are not."""
     places = [
         *[ffi().addressof(c_chain, name) for name in ("weight", "bias", "norm_scale", "norm_shift")],
         *[
@@ -434,6 +434,21 @@ def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version,
             if kept.operand is not None
         ],
     ]
+    tensors = (parameters.get(name) for name in names_of(chain))
+    return tuple(
+        None if tensor is None else repeated.Argument(place, tensor)
+        for place, tensor in zip(places, tensors, strict=True)
+    )
+
+
+def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version, precision):
+    """Keeps this call for those like it, if it used its tensors as they were given."""
+    names = names_of(chain)
+    used, given = (tuple(of.get(name) for name in names) for of in (parameters, given))
+    pairs = [(a, b) for a, b in zip(used, given, strict=True) if a is not b]
+    if x is not given_x or x.numel() == 1 or any(a.dtype == b.dtype for a, b in pairs):
+        return
+    key = repeated.key_of(chain, x, given, version, precision)
     run = ffi().cast(
         "int (*)(const fgn_plan *, const fgn_chain *, "
         "uintptr_t, uintptr_t, uintptr_t, unsigned long long, uintptr_t)",
@@ -445,10 +460,7 @@ def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version,
             chain=chain,
             library=library,
             c_chain=c_chain,
-            arguments=tuple(
-                None if tensor is None else repeated.Argument(place, tensor)
-                for place, tensor in zip(places, used, strict=True)
-            ),
+            arguments=_arguments_of(chain, c_chain, parameters),
             converts=bool(pairs),
             run=partial(run, plan, c_chain),
             raise_for=_raise_for,

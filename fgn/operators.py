@@ -200,9 +200,11 @@ class Pointwise:
         """The name of the channel vector or of the tensor that it reads."""
         return self.channel or self.tensor
 
-    def __call__(self, v: Tensor, operand: Tensor | None = None) -> Tensor:
+    def by_torch(self, v: Tensor, operand: Tensor | None = None) -> Tensor:
         """The operator by torch's own function. v: (batch, out_features)."""
         return POINTWISE[self.kind].torch(v, self.a, self.b, operand)
+
+    __call__ = by_torch
 
 
 def derivatives(step: Pointwise, v: Tensor, operand: Tensor | None = None):

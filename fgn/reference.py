@@ -21,7 +21,7 @@ from fgn.precision import torch_precision
 def apply_steps(steps, v: Tensor, parameters: Mapping[str, Tensor]) -> Tensor:
     """Pointwise steps, one after the other. v: (batch, out_features)."""
     for step in steps:
-        v = step(v, parameters[step.operand] if step.operand else None)
+        v = step.by_torch(v, parameters[step.operand] if step.operand else None)
     return v
 
 

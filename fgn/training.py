@@ -8,9 +8,12 @@ again. The backward is one pass that makes dL/dv and the gradients of all vector
 dL/dv W and dL/dW = (dL/dv)^T x. Only what is asked for is computed. The rungs are in `cuda_c/backward/`;
 `backward_versions()` lists them.
 
-On a GPU the two products are torch.mm (cuBLAS) in the call's precision, but for large float32 products in
-"ieee": those are the forward's product of split halves on transposed copies, in several times cuBLAS's speed.
-On the simulator they are always the rung's own.
+On a GPU the three products are torch's (cuBLAS) in the call's precision, but for large float32 products in
+"ieee": those are products of split halves, in the backward on transposed copies, in several times cuBLAS's
+speed. On the simulator they are always fgn's own.
+
+A step that is like one before it finds its calls of the library built (`fgn.training_calls`), as
+`fgn.native.repeated` does for calls without gradients.
 
 Gradients are the same in every run: nothing is added up in an order that varies. There are no second
 derivatives: differentiating a gradient raises RuntimeError.
@@ -19,6 +22,8 @@ derivatives: differentiating a gradient raises RuntimeError.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from threading import get_ident
 from typing import NamedTuple
 
 import torch
@@ -27,15 +32,13 @@ from torch import Tensor
 from fgn import functional, transforms
 from fgn.chains import Chain, Shape
 from fgn.functional import PRODUCT
-from fgn.native.library import ffi, for_device
-from fgn.precision import resolve, torch_precision
+from fgn.native import repeated
+from fgn.native.library import ffi, for_device, is_counting
+from fgn.precision import resolve
 from fgn.simulator import counted
+from fgn.training_calls import BackwardCall, NormCall, multiplies_by_torch, torch_multiplies_as
 
 VECTORS = ("bias", "norm_weight", "norm_bias")
-
-# From so many operations on, a float32 product by split halves is faster than cuBLAS's float32, with the
-# copies that it needs.
-FEWEST_SPLIT_OPERATIONS = 4e9
 
 
 class Kept(NamedTuple):
@@ -63,13 +66,6 @@ def _index_of(version: str) -> int:
     if version not in names:
         raise ValueError(f"version: expected None or one of {', '.join(names)}, got {version!r}")
     return names.index(version)
-
-
-def _check_runs(library, index: int, status: int):
-    if status == library.FGN_NOT_SUPPORTED:
-        name = backward_versions()[index]["name"]
-        raise RuntimeError(f"version: {name!r} does not run this: {functional._error(library)}")
-    functional._raise_for(library, status)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -100,17 +96,25 @@ def norm_keeping(
     """y = after(GroupNorm(before(v))) and the moments that the backward needs. v: (batch, out_features)."""
     batch, channels = v.shape
     functional._check_groups(chain.groups, channels)
-    with functional._library_of(v.device) as (library, stream):
+    with functional._library_of(v.device) as (library, _):
         v = functional._usable(v)
         parameters, of_vectors = _usable_parameters(chain, v.dtype, parameters)
         shape, precision = Shape(batch, 1, channels, chain.groups), resolve(None, v.dtype)
-        c_chain = functional._c_chain(library, chain, shape, precision, parameters, of_vectors)
-        y = functional._allocate(v.shape, v.device, v.dtype, poison)
-        moments = functional._allocate((batch, chain.groups, 2), v.device, torch.float32, poison)
-        counted.allow(v=v, y=y, moments=moments, **parameters)
-        pointers = map(functional._pointer, (v, y, moments))
-        functional._raise_for(library, library.fgn_norm_keeping(c_chain, *pointers, stream))
-        return y, moments
+        counted.allow(**parameters)
+        return NormCall(library, chain, shape, precision, v, parameters, of_vectors)(v, poison)
+
+
+def _multiply(
+    x: Tensor, weight: Tensor, bias: Tensor | None, version: str | None, precision: str | None
+) -> Tensor:
+    """v = x W^T + bias, by torch where that is faster or `version` does not say otherwise."""
+    shape = Shape(*x.shape, weight.shape[0], 0)
+    precision = resolve(precision, x.dtype)
+    same_type = bias is None or bias.dtype == x.dtype
+    if version is None and same_type and multiplies_by_torch(x.device, shape, precision):
+        with torch_multiplies_as(precision):
+            return torch.nn.functional.linear(x, weight, bias)
+    return functional.linear(x, weight, bias, version, precision)
 
 
 def forward_keeping(
@@ -133,46 +137,28 @@ def forward_keeping(
         v = functional.run_chain(PRODUCT, x, linear, version, poison, precision)
     else:
         with torch.no_grad():
-            v = functional.linear(x, *linear.values(), version, precision)
+            v = _multiply(x, *linear.values(), version, precision)
     y, moments = norm_keeping(chain, v, rest, poison)
     return y, Kept(v, moments)
 
 
-def _multiplies_by_torch(dy: Tensor, in_features: int, precision: str) -> bool:
-    if dy.device.type == "cpu":
-        return False
-    operations = 2.0 * dy.numel() * in_features
-    return precision != "ieee" or operations < FEWEST_SPLIT_OPERATIONS
-
-
-class _Place(NamedTuple):
-    """Where in fgn_gradients the address of a gradient belongs."""
-
-    name: str  # of what it belongs to
-    of: object  # the struct, or an array in it
-    at: str | int
-
-    def point_to(self, tensor: Tensor):
-        pointer = functional._pointer(tensor)
-        if isinstance(self.at, str):
-            setattr(self.of, self.at, pointer)
-        else:
-            self.of[self.at] = pointer
-
-
-def _places(chain: Chain, c_gradients, wanted: Sequence[str]) -> tuple[list[_Place], list[_Place]]:
-    """The places of the vectors and of the tensors whose gradients are wanted. What several operators share
-    has several."""
-    fields = {"bias": "bias", "norm_weight": "norm_scale", "norm_bias": "norm_shift"}
-    vectors = [_Place(name, c_gradients, field) for name, field in fields.items() if name in wanted]
-    tensors = []
-    for when, steps in (("before", chain.before), ("after", chain.after)):
-        for i, step in enumerate(steps):
-            if step.channel in wanted:
-                vectors.append(_Place(step.channel, getattr(c_gradients, f"{when}_channel"), i))
-            if step.tensor in wanted:
-                tensors.append(_Place(step.tensor, getattr(c_gradients, f"{when}_tensor"), i))
-    return vectors, tensors
+def _backward_call(
+    library,
+    chain: Chain,
+    dy: Tensor,
+    in_features: int,
+    parameters: Mapping[str, Tensor | None],
+    of_vectors: torch.dtype,
+    wanted: Sequence[str],
+    version: str | None,
+    precision: str,
+) -> BackwardCall:
+    batch, out_features = dy.shape
+    shape = Shape(batch, in_features, out_features, chain.groups)
+    multiplies = "x" in wanted or "weight" in wanted
+    by_torch = version is None and multiplies and multiplies_by_torch(dy.device, shape, precision)
+    index = _index_of(("fused" if by_torch else "transposed") if version is None else version)
+    return BackwardCall(wanted, index, by_torch, library, chain, shape, precision, dy, parameters, of_vectors)
 
 
 def run_backward(
@@ -197,63 +183,111 @@ def run_backward(
     Returns the wanted gradients, of the shape and dtype of what they belong to.
     """
     precision = resolve(precision, dy.dtype)
-    batch, out_features = dy.shape
     in_features = 1 if parameters.get("weight") is None else parameters["weight"].shape[1]
-    with functional._library_of(dy.device) as (library, stream):
+    with functional._library_of(dy.device) as (library, _):
         x, dy = functional._usable(x), functional._usable(dy)
         given = parameters
         parameters, of_vectors = _usable_parameters(chain, dy.dtype, parameters)
-        shape = Shape(batch, in_features, out_features, chain.groups)
-        c_chain = functional._c_chain(library, chain, shape, precision, parameters, of_vectors)
-        multiplies = "x" in wanted or "weight" in wanted
-        by_torch = version is None and multiplies and _multiplies_by_torch(dy, in_features, precision)
-        index = _index_of(("fused" if by_torch else "transposed") if version is None else version)
-
-        def allocate(*size, dtype=dy.dtype):
-            return functional._allocate(size, dy.device, dtype, poison)
-
-        c_gradients, results = ffi().new("fgn_gradients *"), {}
-        g = dy
-        if chain.groups > 0 and (multiplies or "product" in wanted):
-            g = allocate(batch, out_features)
-            c_gradients.product = functional._pointer(g)
-        if not by_torch:
-            results |= {"x": allocate(batch, in_features)} if "x" in wanted else {}
-            results |= {"weight": allocate(out_features, in_features)} if "weight" in wanted else {}
-            c_gradients.x = functional._pointer(results.get("x"))
-            c_gradients.weight = functional._pointer(results.get("weight"))
-        of_vector, of_tensor = _places(chain, c_gradients, wanted)
-        vectors = allocate(len(of_vector), out_features, dtype=of_vectors).unbind()
-        tensors = [allocate(batch, out_features) for _ in of_tensor]
-        found = list(zip([*of_vector, *of_tensor], [*vectors, *tensors], strict=True))
-        for place, gradient in found:
-            place.point_to(gradient)
-
-        size = ffi().new("unsigned long long *")
-        status = library.fgn_backward_workspace_bytes(index, c_chain, c_gradients, size)
-        _check_runs(library, index, status)
-        workspace = allocate(size[0], dtype=torch.uint8)
-        v, moments = kept or (None, None)
-        counted.allow(x=x, v=v, moments=moments, dy=dy, g=g, workspace=workspace)
-        counted.allow(dx=results.get("x"), dweight=results.get("weight"), **parameters)
-        counted.allow(**{f"gradient of {place.name} {i}": made for i, (place, made) in enumerate(found)})
-        pointers = map(functional._pointer, (x, v, moments, dy))
-        status = library.fgn_backward(
-            index, c_chain, *pointers, c_gradients, functional._pointer(workspace), size[0], stream
+        call = _backward_call(
+            library, chain, dy, in_features, parameters, of_vectors, wanted, version, precision
         )
-        _check_runs(library, index, status)
-    if by_torch:
-        with torch_precision(precision):
-            if "x" in wanted:
-                results["x"] = torch.mm(g, parameters["weight"])
-            if "weight" in wanted:
-                results["weight"] = torch.mm(g.t(), x)
-    if "product" in wanted:
-        results["product"] = g
-    for (name, *_), gradient in found:
-        gradient = gradient.to(given[name].dtype)
-        results[name] = results[name] + gradient if name in results else gradient
-    return results
+        counted.allow(**parameters)
+        v, moments = kept or (None, None)
+        found = call(dy, x, v, moments, parameters.get("weight"), poison)
+    own = ("x", "weight", "product", *chain.tensors)
+    return {name: value if name in own else value.to(given[name].dtype) for name, value in found.items()}
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The steps that are kept
+
+
+class _Step(NamedTuple):
+    """What a thread keeps of a forward with gradients: the call, and the key that its backwards' have."""
+
+    norm: NormCall
+    key: tuple
+
+
+_steps: dict[tuple, _Step] = {}
+_backwards: dict[tuple, BackwardCall] = {}
+
+
+def _kept_step(x: Tensor, parameters: Sequence[Tensor | None], key: tuple) -> _Step | None:
+    """The step of this key, which points to these parameters now; None where there is none, or where one of
+    the tensors cannot be used as it is."""
+    step = _steps.get(key)
+    if step is None or (step.norm.number < 0 and is_counting.get()):
+        return None
+    weight, bias, *others = parameters
+    if not _can_be_used(x, step.norm.number) or not step.norm.point_to((None, None, *others)):
+        return None
+    for tensor, shape in ((weight, None), (bias, weight.shape[:1])):
+        if tensor is not None and (
+            type(tensor) not in repeated.ORDINARY_TENSORS
+            or tensor.get_device() != step.norm.number
+            or (shape is not None and tensor.shape != shape)
+        ):
+            return None
+    return step
+
+
+def _can_be_used(tensor: Tensor, device: int) -> bool:
+    pointer = tensor.data_ptr()
+    return bool(pointer) and not pointer & 15 and tensor.is_contiguous() and tensor.get_device() == device
+
+
+def _keep_step(chain: Chain, v: Tensor, parameters: Sequence[Tensor | None], key: tuple) -> _Step | None:
+    """Keeps what a step like this one needs, where its parameters are used as they are."""
+    of_vectors = [
+        parameters[i] for i, name in enumerate(functional.names_of(chain)) if i and name not in chain.tensors
+    ]
+    types = {vector.dtype for vector in of_vectors if vector is not None}
+    if len(types) > 1 or is_counting.get() or v.numel() == 0:
+        return None
+    others = dict(zip(functional.names_of(chain)[2:], parameters[2:], strict=True))
+    library = for_device(v.device.type).load()
+    shape, precision = Shape(v.shape[0], 1, v.shape[1], chain.groups), resolve(None, v.dtype)
+    call = NormCall(library, chain, shape, precision, v, others, types.pop() if types else v.dtype)
+    if len(_steps) >= repeated.MOST_CALLS:
+        _steps.clear()
+        _backwards.clear()
+    _steps[key] = _Step(call, key)
+    return _steps[key]
+
+
+def _at_work(device: torch.device):
+    """A context in which the library works on this device."""
+    if device.type == "cuda" and torch._C._cuda_getDevice() == device.index:
+        return nullcontext()
+    return functional._library_of(device)
+
+
+def _kept_backward(ctx, dy: Tensor, x, weight, others, wanted: tuple[str, ...]) -> BackwardCall | None:
+    """The call for a backward like one before it, which points to these parameters now."""
+    if ctx.step is None or (ctx.step.norm.number < 0 and is_counting.get()):
+        return None
+    number = ctx.step.norm.number
+    if type(dy) is not Tensor or dy.dtype is not ctx.step.norm.dtype or not _can_be_used(dy, number):
+        return None
+    if x is not None and not _can_be_used(x, number):
+        return None
+    key = (ctx.step.key, wanted, get_ident())
+    call = _backwards.get(key)
+    if call is None:
+        parameters = dict(zip(functional.names_of(ctx.chain), (weight, None, *others), strict=True))
+        call = _backwards[key] = _backward_call(
+            ctx.step.norm.library,
+            ctx.chain,
+            dy,
+            weight.shape[1],
+            parameters,
+            ctx.step.norm.of_vectors,
+            wanted,
+            None,
+            ctx.precision,
+        )
+    return call if call.point_to((weight, None, *others)) else None
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -283,44 +317,56 @@ class _Refused(torch.autograd.Function):
 
 
 class _ChainFunction(torch.autograd.Function):
-    """A chain, or the product alone, of tensors in the order of `_names()`."""
+    """A chain, or the product alone, of tensors in the order of `_names()`. step: what is kept of a step like
+    this one, or None; key: under which it is to be kept, or None."""
 
     @staticmethod
-    def forward(ctx, chain, version, precision, *tensors):
-        named = dict(zip(_names(chain), tensors, strict=True))
-        x = named.pop("x")
+    def forward(ctx, chain, version, precision, step, key, *tensors):
+        x, weight, bias, *others = tensors
         precision = resolve(precision, x.dtype)
-        if chain.groups == 0:
+        if step is not None:
+            v = _multiply(x, weight, bias, version, precision)
+            with _at_work(x.device):
+                y, moments = step.norm(v)
+            kept = (v, moments)
+        elif chain.groups == 0:
+            named = dict(zip(_names(chain)[1:], tensors[1:], strict=True))
             y, kept = functional.run_chain(PRODUCT, x, named, version, precision=precision), ()
         else:
+            named = dict(zip(_names(chain)[1:], tensors[1:], strict=True))
             y, kept = forward_keeping(chain, x, named, version, precision)
-        ctx.chain, ctx.precision = chain, precision
-        ctx.bias = named["bias"] if named["bias"] is None else named["bias"].new_empty(0)
-        weight_is_wanted = ctx.needs_input_grad[4]
-        saved = [x if weight_is_wanted else None, named["weight"], None, *tensors[3:]]
-        ctx.save_for_backward(*saved, *kept)
+            step = None if key is None else _keep_step(chain, kept[0], tensors[1:], key)
+        ctx.chain, ctx.precision, ctx.step = chain, precision, step
+        ctx.bias = bias if bias is None else bias.new_empty(0)
+        weight_is_wanted = ctx.needs_input_grad[6]
+        ctx.save_for_backward(x if weight_is_wanted else None, weight, None, *others, *kept)
         ctx.set_materialize_grads(False)
         return y
 
     @staticmethod
     def backward(ctx, dy):
         chain, names = ctx.chain, _names(ctx.chain)
-        needed = ctx.needs_input_grad[3:]
+        needed = ctx.needs_input_grad[5:]
         if dy is None:
-            return (None,) * (3 + len(needed))
+            return (None,) * (5 + len(needed))
         saved = ctx.saved_tensors
-        named = dict(zip(names, saved[: len(names)], strict=True)) | {"bias": ctx.bias}
+        x, weight, _, *others = saved[: len(names)]
         kept = Kept(*saved[len(names) :]) if chain.groups > 0 else None
-        wanted = [name for name, need in zip(names, needed, strict=True) if need]
+        wanted = tuple(name for name, need in zip(names, needed, strict=True) if need)
 
         def run():
-            x, of = named.pop("x"), ctx.precision
-            gradients = run_backward(chain, dy, x, kept, named, wanted, precision=of)
+            call = _kept_backward(ctx, dy, x, weight, others, wanted)
+            if call is not None:
+                with _at_work(dy.device):
+                    gradients = call(dy, x, *kept, weight)
+            else:
+                named = dict(zip(names[1:], (weight, ctx.bias, *others), strict=True))
+                gradients = run_backward(chain, dy, x, kept, named, wanted, precision=ctx.precision)
             return tuple(gradients.get(name) for name in names)
 
         with_graph = torch.is_grad_enabled()
         gradients = _Refused.apply(run, dy, *saved) if with_graph else run()
-        return None, None, None, *gradients
+        return None, None, None, None, None, *gradients
 
 
 def _flat(chain: Chain) -> tuple:
@@ -631,7 +677,11 @@ def chain_with_gradients(
     call."""
     tensors = [x, *(parameters.get(name) for name in _names(chain)[1:])]
     if ordinary:
-        return _ChainFunction.apply(chain, version, precision, *tensors)
+        key = None
+        shares = len(tensors) < 5 + len(chain.operands)  # an operand of several operators is one tensor
+        if chain.groups > 0 and not shares and _can_be_used(x, x.get_device()):
+            key = repeated.key_of(chain, x, tuple(tensors[1:]), version, precision)
+        return _ChainFunction.apply(chain, version, precision, None, key, *tensors)
     if transforms.is_transformed():
         return _transformed_chain(chain, version, precision, *tensors)
     if chain.groups == 0:
@@ -639,5 +689,17 @@ def chain_with_gradients(
     return _chain_keeping(*tensors[:5], tensors[5:], *_flat(chain), version, precision)[0]
 
 
+def _repeat_with_gradients(chain: Chain, x: Tensor, parameters: tuple, version, precision, key: tuple):
+    """A forward with gradients that is like one before it; None for any other."""
+    try:
+        step = _kept_step(x, parameters, key)
+    except TypeError:  # no name of a version
+        return None
+    if step is None:
+        return None
+    return _ChainFunction.apply(chain, version, precision, step, key, x, *parameters)
+
+
 functional._with_gradients = chain_with_gradients
+repeated.repeat_with_gradients = _repeat_with_gradients
 functional._norm_in_transforms = _transformed_norm

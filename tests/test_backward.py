@@ -23,7 +23,7 @@ every_chain = pytest.mark.parametrize("name", CHAINS)
 every_precision = pytest.mark.parametrize("precision", PRECISIONS)
 RUNGS = [row["name"] for row in training.backward_versions()]
 
-# Groups of one team and of several segments, neighbours and channels a team apart, one chunk of rows and
+# Groups of one team and of several segments, neighbours and channels a team apart, one row block and
 # many, rows that do not begin at multiples of 16 bytes.
 SHAPES = [
     Shape(1, 7, 10, 5),

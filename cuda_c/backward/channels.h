@@ -1,9 +1,14 @@
-/* A thread's channels: how the kernels of the backward divide a row of the tensor among threads.
+/* A thread's channels: how the kernels of the backward divide a row of the tensor among threads, and how they
+ * read and write it.
  *
  * A team of threads works on a segment of a row: a group, or SEGMENT channels of a larger one. Each thread
  * has VALUES of its channels in registers, the same ones in every row that it works on, so that what belongs
- * to a channel (scale, shift, sums over the column) stays in its registers. The channels are neighbours,
- * which are loaded in 16-byte accesses, where sizes and addresses allow it; else they are a team apart. */
+ * to a channel (scale, shift, sums over the column) stays in its registers. They are vectors of as many
+ * neighbours as divide the group (8, 4, 2 or 1), each read in one access; the vectors of a thread are a team
+ * apart, so that the team's accesses lie side by side.
+ *
+ * What is read stays as it was in memory (struct words) until it is needed: a thread can ask for its next row
+ * before it works on this one, and 16-bit values take half the registers. */
 #pragma once
 
 #include "shared/element.h"
@@ -17,77 +22,158 @@
 #define SEGMENT (THREADS * VALUES)
 
 struct channels {
-    int64_t first; /* the thread's first channel */
-    int step;      /* from one of its channels to the next */
-    int count;     /* that it has; of neighbours VALUES or none */
-    bool neighbours;
+    int first; /* the thread's first channel */
+    int team;  /* threads that share the group */
+    int width; /* neighbours in a vector */
+    int count; /* of its VALUES that there are: whole vectors, the first ones */
 };
 
-static __forceinline__ __device__ int64_t channel_at(const struct channels *channels, int j) {
-    return channels->first + j * channels->step;
+static __forceinline__ __device__ int channel_at(const struct channels *channels, int j) {
+    return channels->first + (j & -channels->width) * channels->team + (j & (channels->width - 1));
 }
 
-static __forceinline__ __device__ void floats_of_pair(float *value, uint32_t pair, fgn_type type) {
-    uint16_t low = (uint16_t)pair, high = (uint16_t)(pair >> 16);
-    value[0] = type == FGN_FLOAT16 ? float_of_float16(low) : float_of_bfloat16(low);
-    value[1] = type == FGN_FLOAT16 ? float_of_float16(high) : float_of_bfloat16(high);
-}
+/* ---- Reading and writing ---- */
 
-static __forceinline__ __device__ uint32_t pair_of_floats(const float *value, fgn_type type) {
-    return type == FGN_FLOAT16 ? float16_pair(value[0], value[1]) : bfloat16_pair(value[0], value[1]);
-}
+/* A thread's values as they are in memory: floats, two 16-bit values to a word, or, of vectors of one
+ * neighbour, one. */
+struct words {
+    uint32_t word[VALUES];
+};
 
-/* VALUES neighbours from `at` on. */
-static __forceinline__ __device__ void load_neighbours(float *value, const void *matrix, int64_t at,
-                                                       fgn_type type) {
-    if (type == FGN_FLOAT32) {
-        float4 low = *(const float4 *)((const float *)matrix + at);
-        float4 high = *(const float4 *)((const float *)matrix + at + 4);
-        value[0] = low.x, value[1] = low.y, value[2] = low.z, value[3] = low.w;
-        value[4] = high.x, value[5] = high.y, value[6] = high.z, value[7] = high.w;
-    } else {
-        uint4 pairs = *(const uint4 *)((const uint16_t *)matrix + at);
-        floats_of_pair(value, pairs.x, type);
-        floats_of_pair(value + 2, pairs.y, type);
-        floats_of_pair(value + 4, pairs.z, type);
-        floats_of_pair(value + 6, pairs.w, type);
+/* `bytes` of a vector, a constant where this is called: 2, 4, 8, 16 or 32. */
+static __forceinline__ __device__ void load_neighbours(uint32_t *word, const void *from, int bytes) {
+    if (bytes == 2)
+        word[0] = *(const uint16_t *)from;
+    if (bytes == 4)
+        word[0] = *(const uint32_t *)from;
+    if (bytes == 8) {
+        uint2 two = *(const uint2 *)from;
+        word[0] = two.x, word[1] = two.y;
+    }
+    for (int i = 0; i < bytes / 16; i++) {
+        uint4 four = ((const uint4 *)from)[i];
+        word[4 * i] = four.x, word[4 * i + 1] = four.y, word[4 * i + 2] = four.z, word[4 * i + 3] = four.w;
     }
 }
 
-/* The thread's values of a row that begins at `row_start`; zeros for channels that it does not have. */
-static __forceinline__ __device__ void load_values(float *value, const void *matrix, int64_t row_start,
-                                                   const struct channels *channels, fgn_type type) {
+static __forceinline__ __device__ void store_neighbours(void *to, const uint32_t *word, int bytes) {
+    if (bytes == 2)
+        *(uint16_t *)to = (uint16_t)word[0];
+    if (bytes == 4)
+        *(uint32_t *)to = word[0];
+    if (bytes == 8)
+        *(uint2 *)to = make_uint2(word[0], word[1]);
+    for (int i = 0; i < bytes / 16; i++)
+        ((uint4 *)to)[i] = make_uint4(word[4 * i], word[4 * i + 1], word[4 * i + 2], word[4 * i + 3]);
+}
+
+/* The thread's vectors of `width` elements of `size` bytes, both constants where this is called. */
+static __forceinline__ __device__ void load_vectors(struct words *words, const char *from,
+                                                    const struct channels *channels, int width, int size) {
+    const int words_of_vector = width * size < 4 ? 1 : width * size / 4;
+#pragma unroll
+    for (int i = 0; i < VALUES / width; i++)
+        if (i * width < channels->count)
+            load_neighbours(&words->word[i * words_of_vector], from + i * channels->team * width * size,
+                            width * size);
+}
+
+static __forceinline__ __device__ void store_vectors(char *to, const struct words *words,
+                                                     const struct channels *channels, int width, int size) {
+    const int words_of_vector = width * size < 4 ? 1 : width * size / 4;
+#pragma unroll
+    for (int i = 0; i < VALUES / width; i++)
+        if (i * width < channels->count)
+            store_neighbours(to + i * channels->team * width * size, &words->word[i * words_of_vector],
+                             width * size);
+}
+
+/* size: 4 or 2, a constant where this is called. */
+static __forceinline__ __device__ void load_elements(struct words *words, const void *matrix, int64_t at,
+                                                     const struct channels *channels, int size) {
+    const char *from = (const char *)matrix + at * size;
+    if (channels->width == 8)
+        load_vectors(words, from, channels, 8, size);
+    else if (channels->width == 4)
+        load_vectors(words, from, channels, 4, size);
+    else if (channels->width == 2)
+        load_vectors(words, from, channels, 2, size);
+    else
+        load_vectors(words, from, channels, 1, size);
+}
+
+static __forceinline__ __device__ void store_elements(void *matrix, int64_t at, const struct words *words,
+                                                      const struct channels *channels, int size) {
+    char *to = (char *)matrix + at * size;
+    if (channels->width == 8)
+        store_vectors(to, words, channels, 8, size);
+    else if (channels->width == 4)
+        store_vectors(to, words, channels, 4, size);
+    else if (channels->width == 2)
+        store_vectors(to, words, channels, 2, size);
+    else
+        store_vectors(to, words, channels, 1, size);
+}
+
+/* The thread's values of a row that begins at `row_start`; zeros for channels that there are not. */
+static __forceinline__ __device__ void load_words(struct words *words, const void *matrix, int64_t row_start,
+                                                  const struct channels *channels, fgn_type type) {
 #pragma unroll
     for (int j = 0; j < VALUES; j++)
-        value[j] = 0.0f;
-    if (!channels->neighbours) {
+        words->word[j] = 0;
+    if (type == FGN_FLOAT32)
+        load_elements(words, matrix, row_start + channels->first, channels, 4);
+    else
+        load_elements(words, matrix, row_start + channels->first, channels, 2);
+}
+
+static __forceinline__ __device__ float float_of_16(uint32_t bits, fgn_type type) {
+    return type == FGN_FLOAT16 ? float_of_float16((uint16_t)bits) : float_of_bfloat16((uint16_t)bits);
+}
+
+static __forceinline__ __device__ void values_of(float *value, const struct words *words,
+                                                 const struct channels *channels, fgn_type type) {
 #pragma unroll
-        for (int j = 0; j < VALUES; j++)
-            if (j < channels->count)
-                value[j] = element_at(matrix, row_start + channel_at(channels, j), type);
-    } else if (channels->count > 0) {
-        load_neighbours(value, matrix, row_start + channels->first, type);
+    for (int j = 0; j < VALUES; j++) {
+        if (type == FGN_FLOAT32)
+            value[j] = __uint_as_float(words->word[j]);
+        else if (channels->width == 1)
+            value[j] = float_of_16(words->word[j], type);
+        else
+            value[j] = float_of_16(words->word[j / 2] >> (j % 2 ? 16 : 0), type);
     }
+}
+
+static __forceinline__ __device__ void load_values(float *value, const void *matrix, int64_t row_start,
+                                                   const struct channels *channels, fgn_type type) {
+    struct words words;
+    load_words(&words, matrix, row_start, channels, type);
+    values_of(value, &words, channels, type);
+}
+
+static __forceinline__ __device__ uint32_t pair_of_floats(float low, float high, fgn_type type) {
+    return type == FGN_FLOAT16 ? float16_pair(low, high) : bfloat16_pair(low, high);
 }
 
 static __forceinline__ __device__ void store_values(void *matrix, int64_t row_start, const float *value,
                                                     const struct channels *channels, fgn_type type) {
     int64_t at = row_start + channels->first;
-    if (!channels->neighbours) {
+    struct words words;
+    if (type == FGN_FLOAT32) {
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
-            if (j < channels->count)
-                store_element(matrix, at + j * channels->step, value[j], type);
-    } else if (channels->count > 0) {
-        if (type == FGN_FLOAT32) {
-            float *to = (float *)matrix + at;
-            store_16(to, make_float4(value[0], value[1], value[2], value[3]));
-            store_16(to + 4, make_float4(value[4], value[5], value[6], value[7]));
-        } else {
-            *(uint4 *)((uint16_t *)matrix + at) =
-                make_uint4(pair_of_floats(value, type), pair_of_floats(value + 2, type),
-                           pair_of_floats(value + 4, type), pair_of_floats(value + 6, type));
-        }
+            words.word[j] = __float_as_uint(value[j]);
+        store_elements(matrix, at, &words, channels, 4);
+    } else if (channels->width == 1) {
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            words.word[j] = pair_of_floats(value[j], 0.0f, type);
+        store_elements(matrix, at, &words, channels, 2);
+    } else {
+#pragma unroll
+        for (int j = 0; j < VALUES; j += 2)
+            words.word[j / 2] = pair_of_floats(value[j], value[j + 1], type);
+        store_elements(matrix, at, &words, channels, 2);
     }
 }
 
@@ -138,23 +224,6 @@ static __forceinline__ __device__ void apply_list(const struct operators *list, 
         load_operand(operand, &list->step[i], place);
         apply_step(&list->step[i], value, VALUES, operand);
     }
-}
-
-/* The whole list, to one value of a channel. */
-static __forceinline__ __device__ float applied_to_one(const struct operators *list, float value,
-                                                       int64_t row_start, int64_t channel,
-                                                       fgn_type vector_type) {
-#pragma unroll 1
-    for (int i = 0; i < list->count; i++) {
-        const fgn_pointwise *step = &list->step[i];
-        float operand = 0.0f;
-        if (step->tensor)
-            operand = element_at(step->tensor, row_start + channel, list->type);
-        else if (step->channel)
-            operand = element_at(step->channel, channel, vector_type);
-        apply_step(step, &value, 1, &operand);
-    }
-    return value;
 }
 
 /* gradient = gradient times the step's slope at `value`. What a bound cuts off is 0 even where the gradient
@@ -247,22 +316,25 @@ static __forceinline__ __device__ void sums_of_team(float *v, int count, int tea
 /* How a tensor is divided: segments of a group, threads of a team, and how many of them work on a row of a
  * block, on a strip of the tensor's columns. */
 struct division {
-    int64_t group_size; /* without a norm: all channels */
-    int64_t groups;
-    int64_t parts; /* segments of a group */
+    int group_size; /* without a norm: all channels */
+    int groups;
+    int parts; /* segments of a group */
     int team;
     int across; /* threads of a block beside each other in a row; the others have the next rows */
-    bool neighbours;
+    int width;  /* neighbours in a vector */
 };
 
+/* aligned: all of the tensors and vectors begin at multiples of 16 bytes. */
 static inline struct division division_of(int64_t channels, int64_t groups, bool aligned) {
     struct division division;
-    division.groups = groups > 0 ? groups : 1;
-    division.group_size = channels / division.groups;
-    division.parts = tiles(division.group_size, SEGMENT);
-    division.neighbours = division.group_size % VALUES == 0 && aligned;
+    division.groups = groups > 0 ? (int)groups : 1;
+    division.group_size = (int)channels / division.groups;
+    division.parts = (int)tiles(division.group_size, SEGMENT);
+    division.width = 1;
+    while (aligned && division.width < VALUES && division.group_size % (2 * division.width) == 0)
+        division.width *= 2;
     division.team = power_of_two_above(tiles(division.group_size, VALUES), THREADS);
-    int64_t useful = division.groups * division.parts * division.team;
+    int64_t useful = (int64_t)division.groups * division.parts * division.team;
     int widest = division.team > LANES ? division.team : LANES;
     division.across = power_of_two_above(useful, widest);
     return division;
@@ -272,8 +344,15 @@ static inline int rows_at_once(const struct division *division) {
     return THREADS / division->across;
 }
 
-static inline int64_t strips_of(const struct division *division) {
-    return tiles(division->groups * division->parts, division->across / division->team);
+static inline int strips_of(const struct division *division) {
+    return (int)tiles((int64_t)division->groups * division->parts, division->across / division->team);
+}
+
+/* Blocks that divide the rows of a strip, so that all strips together have at most `at_once` blocks: one more
+ * than the GPU holds at once would begin when the others have ended. */
+static inline int most_row_blocks(int at_once, const struct division *division) {
+    int row_blocks = at_once / strips_of(division);
+    return row_blocks > 1 ? row_blocks : 1;
 }
 
 static inline bool is_aligned_16(const void *pointer) {
@@ -294,19 +373,19 @@ static inline bool vectors_are_aligned(const void *scale, const void *shift, con
 }
 
 /* The thread's channels in segment `segment` of a row; none in a segment beyond the last. */
-static __forceinline__ __device__ struct channels channels_of(const struct division *division,
-                                                              int64_t segment) {
+static __forceinline__ __device__ struct channels channels_of(const struct division *division, int segment) {
     struct channels channels;
-    int64_t group = segment / division->parts, part = segment % division->parts;
-    int64_t left = division->group_size - part * SEGMENT;
-    int size = left < SEGMENT ? (int)left : SEGMENT, member = threadIdx.x % division->team;
-    channels.neighbours = division->neighbours;
-    channels.step = division->neighbours ? 1 : division->team;
-    int offset = division->neighbours ? member * VALUES : member;
-    channels.first = group * division->group_size + part * SEGMENT + offset;
-    channels.count = offset < size ? (int)tiles(size - offset, channels.step) : 0;
+    int group = division->parts > 1 ? segment / division->parts : segment;
+    int before = (segment - group * division->parts) * SEGMENT, left = division->group_size - before;
+    int size = left < SEGMENT ? left : SEGMENT;
+    int offset = (threadIdx.x & (division->team - 1)) * division->width;
+    channels.team = division->team;
+    channels.width = division->width;
+    channels.first = group * division->group_size + before + offset;
+    /* the vectors that begin before the segment's end, `team` vectors apart */
+    channels.count = 0;
+    if (group < division->groups && offset < size)
+        channels.count = ((size - offset - 1) / (division->team * division->width) + 1) * division->width;
     channels.count = channels.count < VALUES ? channels.count : VALUES;
-    if (group >= division->groups)
-        channels.count = 0;
     return channels;
 }

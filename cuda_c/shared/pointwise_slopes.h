@@ -29,7 +29,7 @@ static inline __device__ float mish_slope(float v) {
     if (v > 20.0f)
         return 1.0f;
     float e = expf(v);
-    float n = e * (e + 2.0f), inverse = 1.0f / (n + 2.0f);
+    float n = e * (e + 2.0f), inverse = fast_reciprocal(n + 2.0f);
     return n * inverse + v * (4.0f * e * (e + 1.0f) * inverse * inverse);
 }
 

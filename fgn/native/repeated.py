@@ -74,6 +74,28 @@ class Argument:
         self.pointer, self.shape, self.dtype = tensor.data_ptr(), tensor.shape, tensor.dtype
 
 
+def point_to(arguments, tensors, device: int) -> bool:
+    """Writes the addresses of these tensors into the struct. False where one is not such as the struct was
+    made for, or cannot be used as it is. device: its number, -1 for the CPU."""
+    for tensor, argument in zip(tensors, arguments, strict=True):
+        if tensor is None:
+            continue
+        if (
+            type(tensor) not in ORDINARY_TENSORS
+            or tensor.get_device() != device
+            or tensor.shape != argument.shape
+            or tensor.dtype is not argument.dtype
+            or not tensor.is_contiguous()
+        ):
+            return False
+        pointer = tensor.data_ptr()
+        if pointer != argument.pointer:
+            if not pointer or pointer & 15:
+                return False
+            argument.at[0] = argument.pointer = pointer
+    return True
+
+
 class Call:
     """What a thread keeps of a call.
 
@@ -122,21 +144,8 @@ class Call:
                 tensor if tensor is None or tensor.dtype is argument.dtype else tensor.to(argument.dtype)
                 for tensor, argument in zip(parameters, self.arguments, strict=True)
             ]
-        for tensor, argument in zip(parameters, self.arguments, strict=True):
-            if tensor is None:
-                continue
-            if (
-                type(tensor) not in ORDINARY_TENSORS
-                or tensor.get_device() != device
-                or tensor.shape != argument.shape
-                or not tensor.is_contiguous()
-            ):
-                return None
-            pointer = tensor.data_ptr()
-            if pointer != argument.pointer:
-                if not pointer or pointer & 15:
-                    return None
-                argument.at[0] = argument.pointer = pointer
+        if not point_to(self.arguments, parameters, device):
+            return None
         if self.splits and not self.find_prepared(parameters[0]):
             return None
         y = x.new_empty(self.y_shape)
@@ -174,6 +183,11 @@ def key_of(chain, x: Tensor, parameters: tuple[Tensor | None, ...], version, pre
     )
 
 
+def repeat_with_gradients(chain, x: Tensor, parameters: tuple, version, precision, key: tuple):
+    """`repeat()` of tensors that require grad. `fgn.training` puts its own in this one's place."""
+    raise NotImplementedError
+
+
 def repeat(chain, x, parameters: tuple, version, precision) -> Tensor | None:
     """The result of an ordinary call that is like one before it, or None.
 
@@ -182,14 +196,18 @@ def repeat(chain, x, parameters: tuple, version, precision) -> Tensor | None:
     if type(x) not in ORDINARY_TENSORS or type(parameters[0]) not in ORDINARY_TENSORS:
         return None
     try:
-        call = _calls.get(key_of(chain, x, parameters, version, precision))
+        key = key_of(chain, x, parameters, version, precision)
     except (AttributeError, TypeError):  # something that is no tensor, or no name of a version
-        return None
-    if call is None or (call.device < 0 and is_counting.get()):
         return None
     if torch.is_grad_enabled() and (
         x.requires_grad or any(tensor is not None and tensor.requires_grad for tensor in parameters)
     ):
+        return repeat_with_gradients(chain, x, parameters, version, precision, key)
+    try:
+        call = _calls.get(key)
+    except TypeError:  # no name of a version
+        return None
+    if call is None or (call.device < 0 and is_counting.get()):
         return None
     return call(x, parameters)
 

@@ -32,7 +32,7 @@ PURPOSES = {
     "naive_column_sum_kernel": SUMS,
     "column_sums_kernel": SUMS,
     "group_sums_kernel": BACK,
-    "fused_gradient_kernel": ALL,
+    **{f"fused_gradient_{of}_kernel": ALL for of in ("float32", "float16", "bfloat16")},
 }
 
 

@@ -1,0 +1,138 @@
+/* The gradient before the product, rung 2: what a thread does with its channels of one row, from dy back to
+ * the norm, and through a list of operators. The kernels that go down the rows: gradient_2_fused.cu. */
+#pragma once
+
+#include "backward/backward.h"
+#include "backward/channels.h"
+
+/* A thread's values of one row, as they are in memory. */
+struct row_words {
+    struct words v;
+    struct words dy;
+    struct kept_moments moments;
+};
+
+/* Zeros where `place` has no channels. */
+static __forceinline__ __device__ void load_row(struct row_words *words,
+                                                const struct chain_gradient *gradient, int64_t row, int group,
+                                                const struct gradient_row *place) {
+    load_words(&words->dy, gradient->dy, place->row_start, &place->channels, place->type);
+    words->moments.mean = 0.0f;
+    words->moments.inverse_deviation = 1.0f;
+    if (gradient->groups > 0) {
+        load_words(&words->v, gradient->v, place->row_start, &place->channels, place->type);
+        if (place->channels.count > 0)
+            words->moments = gradient->moments[row * gradient->groups + group];
+    }
+}
+
+/* The thread's place in row `row`: no channels in a row from `end` on. */
+static __forceinline__ __device__ struct gradient_row place_in_row(const struct chain_gradient *gradient,
+                                                                   const struct channels *channels,
+                                                                   int64_t row, int64_t end, fgn_type type) {
+    struct gradient_row place = {*channels, row * gradient->channels, type, gradient->vector_type};
+    place.channels.count = row < end ? channels->count : 0;
+    return place;
+}
+
+/* The sums of channel operands, which are few chains', are in shared memory: (slots, VALUES, THREADS). */
+static __forceinline__ __device__ float *operand_sum(int slot, int thread) {
+    return (float *)dynamic_shared + slot * VALUES * THREADS + thread;
+}
+
+/* The norm's scale and shift of the thread's channels. They are in shared memory, because the sums over
+ * columns have the registers; threads below each other have the same ones. */
+struct shared_vector {
+    float4 half[2][THREADS];
+};
+
+static __forceinline__ __device__ void share_vector(struct shared_vector *shared, const void *vector,
+                                                    float otherwise, const struct channels *channels,
+                                                    fgn_type type) {
+    float value[VALUES];
+    load_vector(value, vector, otherwise, channels, type);
+    if (threadIdx.y == 0) {
+        shared->half[0][threadIdx.x] = make_float4(value[0], value[1], value[2], value[3]);
+        shared->half[1][threadIdx.x] = make_float4(value[4], value[5], value[6], value[7]);
+    }
+}
+
+static __forceinline__ __device__ void shared_values(float *value, const struct shared_vector *shared) {
+    float4 low = shared->half[0][threadIdx.x], high = shared->half[1][threadIdx.x];
+    value[0] = low.x, value[1] = low.y, value[2] = low.z, value[3] = low.w;
+    value[4] = high.x, value[5] = high.y, value[6] = high.z, value[7] = high.w;
+}
+
+/* Where the gradients of a list's operands go. */
+struct operand_gradients {
+    const int *slot; /* of each operator: its sum over the columns */
+    int first_slot;  /* of all operands' */
+    void *const *tensor;
+};
+
+/* `gradient` back through the list, whose first operator was given `input`. */
+static __forceinline__ __device__ void back_through(const struct operators *list, const float *input,
+                                                    float *gradient, struct operand_gradients operands,
+                                                    const struct gradient_row *place, int thread) {
+#pragma unroll 1
+    for (int i = list->count - 1; i >= 0; i--) {
+        const fgn_pointwise *step = &list->step[i];
+        float value[VALUES], operand[VALUES];
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            value[j] = input[j];
+        apply_list(list, i, value, place);
+        load_operand(operand, step, place);
+        if (operands.slot[i] != NO_SUM) {
+            float *sum = operand_sum(operands.slot[i] - operands.first_slot, thread);
+#pragma unroll
+            for (int j = 0; j < VALUES; j++)
+                if (j < place->channels.count)
+                    sum[j * THREADS] += gradient[j] * operand_slope_of(step, value[j], operand[j]);
+        }
+        if (operands.tensor[i])
+            store_values(operands.tensor[i], place->row_start, gradient, &place->channels, place->type);
+        multiply_by_slope(step, gradient, value, operand);
+    }
+}
+
+/* The norm's scale and shift: where a block has them. */
+struct scale_and_shift {
+    struct shared_vector scale;
+    struct shared_vector shift;
+};
+
+/* What one row gives: dz, in place of dy, and n, in place of v. */
+static __forceinline__ __device__ void back_to_norm(const struct chain_gradient *gradient, float *v,
+                                                    float *dy, struct kept_moments moments,
+                                                    const struct scale_and_shift *vectors,
+                                                    struct operand_gradients operands,
+                                                    const struct gradient_row *place, int thread) {
+    apply_list(&gradient->before, gradient->before.count, v, place);
+#pragma unroll
+    for (int j = 0; j < VALUES; j++)
+        v[j] = (v[j] - moments.mean) * moments.inverse_deviation;
+    if (gradient->after.count > 0) {
+        float z[VALUES], shift[VALUES];
+        shared_values(z, &vectors->scale);
+        shared_values(shift, &vectors->shift);
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            z[j] = v[j] * z[j] + shift[j];
+        back_through(&gradient->after, z, dy, operands, place, thread);
+    }
+}
+
+/* A row's share of the group's two sums. */
+static __forceinline__ __device__ void add_to_group_sums(float *sums, const float *dz, const float *n,
+                                                         const struct scale_and_shift *vectors, int count) {
+    float scale[VALUES];
+    shared_values(scale, &vectors->scale);
+#pragma unroll
+    for (int j = 0; j < VALUES; j++) {
+        if (j < count) {
+            sums[0] += dz[j] * scale[j];
+            sums[1] += dz[j] * scale[j] * n[j];
+        }
+    }
+}

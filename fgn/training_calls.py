@@ -1,0 +1,201 @@
+"""The two calls of the library that training makes: what each needs is built once.
+
+`NormCall` is the forward's second launch, `BackwardCall` the gradients. Their structs are built for one kind
+of call (a chain, sizes, types, what is wanted); a call then writes the addresses of its tensors into them and
+calls C. The caller has checked the tensors, and has made their device the current one: x, dy and v are
+contiguous and aligned for 128-bit accesses; of the parameters `point_to()` says whether they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from fgn import functional
+from fgn.chains import Chain, Shape
+from fgn.native import repeated
+from fgn.native.library import ffi
+from fgn.precision import torch_precision
+from fgn.simulator import counted
+
+# From so many operations on, a float32 product by split halves is faster than cuBLAS's float32, with the
+# copies that it needs.
+FEWEST_SPLIT_OPERATIONS = 4e9
+
+
+def multiplies_by_torch(device: torch.device, shape: Shape, precision: str) -> bool:
+    """Whether training's products are torch's (cuBLAS): on a GPU, but for large ones in "ieee"."""
+    if device.type == "cpu":
+        return False
+    operations = 2.0 * shape.batch * shape.in_features * shape.out_features
+    return precision != "ieee" or operations < FEWEST_SPLIT_OPERATIONS
+
+
+def torch_multiplies_as(precision: str):
+    """A context in which torch multiplies float32 matrices as `precision` says."""
+    if precision not in ("ieee", "tf32"):
+        return nullcontext()
+    is_tf32 = torch._C._get_fp32_precision_getter("cuda", "matmul") == "tf32"
+    return nullcontext() if is_tf32 == (precision == "tf32") else torch_precision(precision)
+
+
+def _address(tensor: Tensor | None) -> int:
+    return 0 if tensor is None else tensor.data_ptr()
+
+
+class _Call:
+    """A struct fgn_chain and the parameters to which it points. chain: is kept so that its id stays its
+    own."""
+
+    def __init__(
+        self,
+        library,
+        chain: Chain,
+        shape: Shape,
+        precision: str,
+        like: Tensor,
+        parameters: Mapping[str, Tensor | None],
+        of_vectors: torch.dtype,
+    ):
+        self.library, self.chain, self.shape, self.precision = library, chain, shape, precision
+        self.device, self.number, self.dtype = like.device, like.get_device(), like.dtype
+        self.of_vectors = of_vectors
+        self.c_chain = functional._c_chain(library, chain, shape, precision, parameters, of_vectors)
+        self.arguments = functional._arguments_of(chain, self.c_chain, parameters)
+
+    def point_to(self, tensors: Sequence[Tensor | None]) -> bool:
+        """Points to these parameters, in the order of `functional.names_of()`; False where one cannot be used
+        as it is."""
+        return repeated.point_to(self.arguments, tensors, self.number)
+
+    def stream(self) -> int:
+        return torch._C._cuda_getCurrentRawStream(self.number) if self.number >= 0 else 0
+
+    def allocate(self, *size: int, dtype: torch.dtype | None = None, poison: bool = False) -> Tensor:
+        return functional._allocate(size, self.device, dtype or self.dtype, poison)
+
+
+class NormCall(_Call):
+    """y = after(GroupNorm(before(v))), and the moments that the backward needs."""
+
+    def __init__(self, library, *arguments):
+        super().__init__(library, *arguments)
+        of_integers = "int (*)(const fgn_chain *, uintptr_t, uintptr_t, uintptr_t, uintptr_t)"
+        self.function = partial(ffi().cast(of_integers, library.fgn_norm_keeping), self.c_chain)
+
+    def __call__(self, v: Tensor, poison: bool = False) -> tuple[Tensor, Tensor]:
+        batch, _, channels, groups = self.shape
+        y = self.allocate(batch, channels, poison=poison)
+        moments = self.allocate(batch, groups, 2, dtype=torch.float32, poison=poison)
+        counted.allow(v=v, y=y, moments=moments)
+        status = self.function(v.data_ptr(), y.data_ptr(), moments.data_ptr(), self.stream())
+        if status:
+            functional._raise_for(self.library, status)
+        return y, moments
+
+
+class BackwardCall(_Call):
+    """The gradients that are wanted, by one rung of the backward.
+
+    wanted: among "x", "weight", the vectors and tensors of the chain, and "product" for dL/dv. index: of the
+    rung. by_torch: the products are torch's.
+    """
+
+    def __init__(self, wanted: Sequence[str], index: int, by_torch: bool, *arguments):
+        super().__init__(*arguments)
+        self.wanted, self.index, self.by_torch = tuple(wanted), index, by_torch
+        self.c_gradients = ffi().new("fgn_gradients *")
+        for_product = self.chain.groups > 0 and not {"x", "weight", "product"}.isdisjoint(wanted)
+        self.writes_product = for_product
+        self.of_vectors_at, self.of_tensors_at = self._places()
+        self.size = None
+        of_integers = (
+            "int (*)(int, const fgn_chain *, uintptr_t, uintptr_t, uintptr_t, uintptr_t, "
+            "const fgn_gradients *, uintptr_t, unsigned long long, uintptr_t)"
+        )
+        self.function = partial(ffi().cast(of_integers, self.library.fgn_backward), index, self.c_chain)
+        self.of_product, self.of_x, self.of_weight = map(self._at, ("product", "x", "weight"))
+
+    def _at(self, field: str):
+        """Where the address of this gradient goes."""
+        return ffi().cast("uintptr_t *", ffi().addressof(self.c_gradients, field))
+
+    def _places(self):
+        """(name, where its address goes) of the vectors' and of the tensors' gradients. What several
+        operators share has several."""
+        fields = {"bias": "bias", "norm_weight": "norm_scale", "norm_bias": "norm_shift"}
+        vectors = [(name, self._at(field)) for name, field in fields.items() if name in self.wanted]
+        tensors = []
+        for when, steps in (("before", self.chain.before), ("after", self.chain.after)):
+            for i, step in enumerate(steps):
+                if step.channel in self.wanted:
+                    vectors.append((step.channel, self._at(f"{when}_channel") + i))
+                if step.tensor in self.wanted:
+                    tensors.append((step.tensor, self._at(f"{when}_tensor") + i))
+        return vectors, tensors
+
+    def __call__(
+        self,
+        dy: Tensor,
+        x: Tensor | None,
+        v: Tensor | None,
+        moments: Tensor | None,
+        weight: Tensor | None,
+        poison: bool = False,
+    ) -> dict[str, Tensor]:
+        """The gradients by name, of the types of the struct. x: for the weight's; weight: for x's."""
+        batch, in_features, out_features, _ = self.shape
+        g, results = dy, {}
+        if self.writes_product:
+            g = self.allocate(batch, out_features, poison=poison)
+            self.of_product[0] = g.data_ptr()
+        if not self.by_torch:
+            if "x" in self.wanted:
+                results["x"] = self.allocate(batch, in_features, poison=poison)
+            if "weight" in self.wanted:
+                results["weight"] = self.allocate(out_features, in_features, poison=poison)
+            self.of_x[0], self.of_weight[0] = _address(results.get("x")), _address(results.get("weight"))
+        count = len(self.of_vectors_at)
+        vectors = ()
+        if count:
+            vectors = self.allocate(count, out_features, dtype=self.of_vectors, poison=poison).unbind()
+        tensors = [self.allocate(batch, out_features, poison=poison) for _ in self.of_tensors_at]
+        found = list(zip([*self.of_vectors_at, *self.of_tensors_at], [*vectors, *tensors], strict=True))
+        for (_, at), gradient in found:
+            at[0] = gradient.data_ptr()
+        if self.size is None:
+            size = ffi().new("unsigned long long *")
+            self._check(
+                self.library.fgn_backward_workspace_bytes(self.index, self.c_chain, self.c_gradients, size)
+            )
+            self.size = size[0]
+        workspace = self.allocate(self.size, dtype=torch.uint8, poison=poison)
+        counted.allow(x=x, v=v, moments=moments, dy=dy, g=g, workspace=workspace)
+        counted.allow(dx=results.get("x"), dweight=results.get("weight"))
+        counted.allow(**{f"gradient of {name} {i}": made for i, ((name, _), made) in enumerate(found)})
+        pointers = map(_address, (x, v, moments, dy))
+        self._check(
+            self.function(*pointers, self.c_gradients, workspace.data_ptr(), self.size, self.stream())
+        )
+        if self.by_torch:
+            with torch_multiplies_as(self.precision):
+                if "x" in self.wanted:
+                    results["x"] = torch.mm(g, weight)
+                if "weight" in self.wanted:
+                    results["weight"] = torch.mm(g.t(), x)
+        if "product" in self.wanted:
+            results["product"] = g
+        for (name, _), gradient in found:
+            results[name] = results[name] + gradient if name in results else gradient
+        return results
+
+    def _check(self, status: int):
+        if status == self.library.FGN_NOT_SUPPORTED:
+            name = ffi().string(self.library.fgn_backward_at(self.index).name).decode()
+            raise RuntimeError(f"version: {name!r} does not run this: {functional._error(self.library)}")
+        if status:
+            functional._raise_for(self.library, status)
