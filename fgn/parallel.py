@@ -24,6 +24,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel.style import ParallelStyle
 
+from fgn.chains import Chain
 from fgn.functional import chain_forward
 from fgn.fusing.fuse import FusedForward
 from fgn.fusing.parts import ChainPart, NotAChain
@@ -35,8 +36,11 @@ def _the_part(module: nn.Module) -> tuple[FusedForward, ChainPart]:
     """The one chain that the module's forward() is. ValueError where it is more than that, or none."""
     given, own = module.__dict__.get("forward"), getattr(module, "fused_forward", None)
     fused = given if isinstance(given, FusedForward) else own() if own else FusedForward(module)
-    traced = fused.current()
-    name = type(module).__name__
+    return fused, _part_of(fused.current(), type(module).__name__)
+
+
+def _part_of(traced, name: str) -> ChainPart:
+    """The one chain of a traced forward(). name: of the module's class."""
     if traced is None or not traced.parts:
         raise ValueError(
             f"module: expected one whose forward() is a chain, got {name}; fgn.explain() says what it is"
@@ -48,7 +52,7 @@ def _the_part(module: nn.Module) -> tuple[FusedForward, ChainPart]:
             f"module: expected one whose forward() is one chain and nothing else, got {name}; "
             "name the modules inside it in the plan of parallelize_module()"
         )
-    return fused, traced.parts[0]
+    return traced.parts[0]
 
 
 def _places(part: ChainPart) -> list[tuple[dict, str]]:
@@ -83,12 +87,24 @@ class _LocalChain:
 
     def __init__(self, fused: FusedForward, style: ChainParallel, mesh: DeviceMesh):
         self.fused, self.style, self.mesh = fused, style, mesh
+        self.traced = self.part = None
+        # Repeated calls are found by their chain: one of the whole module has one of a process.
+        self.whole, self.mine = None, None
+
+    def _own(self, chain: Chain) -> Chain:
+        """This process's part of the chain, the same one as long as the module's is."""
+        if chain is not self.whole:
+            self.whole, self.mine = chain, replace(chain, groups=chain.groups // self.mesh.size())
+        return self.mine
 
     def __call__(self, x: Tensor):
         module, mesh, style = self.fused.module, self.mesh, self.style
         x = self._whole(x)
         try:
-            part = _the_part(module)[1]
+            traced = self.fused.current()
+            if self.part is None or traced is not self.traced:
+                self.traced, self.part = traced, _part_of(traced, type(module).__name__)
+            part = self.part
             operands = [operator.attrgetter(str(node.target))(module) for node in part.found.inputs[1:]]
             chain, parameters = part.chain_and_parameters(x, *operands)
         except (NotAChain, ValueError) as reason:
@@ -98,8 +114,7 @@ class _LocalChain:
         _check_groups(chain.groups, mesh.size())
         mine = {name: None if value is None else self._columns(value) for name, value in parameters.items()}
         options = self.fused.options
-        chain = replace(chain, groups=chain.groups // mesh.size())
-        y = chain_forward(chain, x, mine, options.version, options.precision)
+        y = chain_forward(self._own(chain), x, mine, options.version, options.precision)
         if style.use_local_output and style.output_layouts == Shard(1):
             return y
         y = DTensor.from_local(y, mesh, [Shard(1)], run_check=False)

@@ -3,9 +3,9 @@
     torchrun --nproc-per-node 2 tools/parallel.py
     torchrun --nproc-per-node 2 tools/parallel.py --shape 4096,8192,8192,256 --precisions bf16 ieee
 
-Subjects: `one GPU` is the module on each GPU alone; `fgn` is `fgn.parallel.ChainParallel`; `torch` is the
-reference with its Linear under torch's own `ColwiseParallel` and the norm on its local groups, under
-torch.compile. y stays sharded in both. A call's time is that of the slowest process; each median is of
+Subjects: `one GPU` is the module on each GPU alone; `fgn` is `fgn.parallel.ChainParallel`;
+`torch.compile` is the reference with its Linear under torch's own `ColwiseParallel` and the norm on its local
+groups, compiled. y stays sharded in both. A call's time is that of the slowest process; each median is of
 `--repeats` rounds, in which the subjects take turns. `--train` times a step: forward, backward, gradients of
 x and of all parameters. `--record FILE` writes a CSV with the GPU, the versions and the date.
 """
@@ -107,7 +107,7 @@ def measure(shape, precision: str, train: bool, repeats: int, mesh) -> dict[str,
             error = ((y.double() - mine).norm() / mine.norm()).item()
             assert error < 2e-2, f"{name} in {precision} is off by {error}"
         compiled = torch.compile(theirs)
-        calls = {"one GPU": whole, "fgn": ours, "torch": compiled}
+        calls = {"one GPU": whole, "fgn": ours, "torch.compile": compiled}
         calls = {name: call_of(model, x, train) for name, model in calls.items()}
         for call in calls.values():
             for _ in range(3):
@@ -135,7 +135,7 @@ def main():
             times = measure(shape, precision, arguments.train, arguments.repeats, mesh)
             ratios = {
                 "one GPU / fgn": times["one GPU"] / times["fgn"],
-                "torch / fgn": times["torch"] / times["fgn"],
+                "torch.compile / fgn": times["torch.compile"] / times["fgn"],
             }
             rows.append({"precision": precision, "gpus": mesh.size()} | times | ratios)
         if dist.get_rank() == 0:
