@@ -13,7 +13,6 @@ x and of all parameters. `--record FILE` writes a CSV with the GPU, the versions
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
 
 import pandas as pd
@@ -26,6 +25,7 @@ from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
 import fgn
+from fgn.measure.software import recorded_environment
 from fgn.parallel import ChainParallel
 from fgn.precision import PRECISIONS, torch_precision
 
@@ -143,8 +143,9 @@ def main():
             print(f"{shape}, {'step' if arguments.train else 'forward'}, ms\n{frame.to_string(index=False)}")
             if arguments.record:
                 frame["shape"], frame["train"] = arguments.shape, arguments.train
-                frame["device"], frame["torch"] = torch.cuda.get_device_name(), torch.__version__
-                frame["date"] = datetime.date.today().isoformat()
+                environment = recorded_environment(torch.device("cuda"))
+                for name in ("device", "torch", "date", "commit"):
+                    frame[name] = environment[name]
                 frame.to_csv(arguments.record, index=False)
     finally:
         dist.destroy_process_group()
