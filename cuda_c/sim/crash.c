@@ -19,6 +19,20 @@ static struct sigaction actions_before[SIGNALS];
 static bool is_installed[SIGNALS];
 static unsigned depth;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void lock(void) {
+    pthread_mutex_lock(&mutex);
+}
+
+static void unlock(void) {
+    pthread_mutex_unlock(&mutex);
+}
+
+/* A fork waits until no other thread has the mutex: in the child nobody would give it back. */
+static void set_up(void) {
+    pthread_atfork(lock, unlock, unlock);
+}
 
 static uintptr_t instruction_of(const void *context) {
 #if defined(__x86_64__)
@@ -76,19 +90,20 @@ static void take_back(int i) {
 }
 
 void sim_catch_crashes(void) {
-    pthread_mutex_lock(&mutex);
+    pthread_once(&once, set_up);
+    lock();
     for (int i = 0; depth == 0 && i < SIGNALS; i++)
         install(i);
     depth++;
-    pthread_mutex_unlock(&mutex);
+    unlock();
 }
 
 void sim_release_crashes(void) {
-    pthread_mutex_lock(&mutex);
+    lock();
     depth--;
     for (int i = 0; depth == 0 && i < SIGNALS; i++)
         take_back(i);
-    pthread_mutex_unlock(&mutex);
+    unlock();
 }
 
 void sim_have_signal_stack(void) {
