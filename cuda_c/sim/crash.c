@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include "crash.h"
 #include "machine.h"
-#include <pthread.h>
 #include <signal.h>
 #include <ucontext.h>
 
@@ -18,21 +17,6 @@ enum { SIGNALS = sizeof signals / sizeof *signals };
 static struct sigaction actions_before[SIGNALS];
 static bool is_installed[SIGNALS];
 static unsigned depth;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void lock(void) {
-    pthread_mutex_lock(&mutex);
-}
-
-static void unlock(void) {
-    pthread_mutex_unlock(&mutex);
-}
-
-/* A fork waits until no other thread has the mutex: in the child nobody would give it back. */
-static void set_up(void) {
-    pthread_atfork(lock, unlock, unlock);
-}
 
 static uintptr_t instruction_of(const void *context) {
 #if defined(__x86_64__)
@@ -90,20 +74,19 @@ static void take_back(int i) {
 }
 
 void sim_catch_crashes(void) {
-    pthread_once(&once, set_up);
-    lock();
+    sim_lock_for_a_moment();
     for (int i = 0; depth == 0 && i < SIGNALS; i++)
         install(i);
     depth++;
-    unlock();
+    sim_unlock_for_a_moment();
 }
 
 void sim_release_crashes(void) {
-    lock();
+    sim_lock_for_a_moment();
     depth--;
     for (int i = 0; depth == 0 && i < SIGNALS; i++)
         take_back(i);
-    unlock();
+    sim_unlock_for_a_moment();
 }
 
 void sim_have_signal_stack(void) {

@@ -16,15 +16,33 @@ static _Thread_local volatile sig_atomic_t has_lock;
 static _Thread_local volatile sig_atomic_t is_interrupted;
 static _Thread_local bool expects_interrupts;
 
-/* A fork may have left the mutex, and the lock, to a thread that the child does not have. */
+/* For tables that OS threads share, which nobody has for longer than a few instructions. */
+static pthread_mutex_t momentary = PTHREAD_MUTEX_INITIALIZER;
+
+static void lock_momentary(void) {
+    pthread_mutex_lock(&momentary);
+}
+
+void sim_unlock_for_a_moment(void) {
+    pthread_mutex_unlock(&momentary);
+}
+
+/* A fork waits for the momentary mutex, so that its tables are whole in the child. It may have left the other
+ * mutex, and the lock, to a thread that the child does not have. */
 static void start_anew_in_child(void) {
     pthread_mutex_init(&mutex, NULL);
     pthread_cond_init(&unlocked, NULL);
     is_taken = false;
+    sim_unlock_for_a_moment();
 }
 
 static void set_up(void) {
-    pthread_atfork(NULL, NULL, start_anew_in_child);
+    pthread_atfork(lock_momentary, sim_unlock_for_a_moment, start_anew_in_child);
+}
+
+void sim_lock_for_a_moment(void) {
+    pthread_once(&once, set_up);
+    lock_momentary();
 }
 
 /* A signal handler must not wake up who waits on a condition, so that thread looks now and then. */

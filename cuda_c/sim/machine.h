@@ -199,6 +199,8 @@ bool sim_lock_launches(void); /* false: this OS thread was interrupted while it 
 void sim_unlock_launches(void);
 void sim_expect_interrupts(bool expect); /* of this OS thread; forgets those that it has had */
 void sim_interrupt_this_thread(void);    /* its launch, or its wait for the lock; for signal handlers */
+void sim_lock_for_a_moment(void); /* for tables that OS threads share; a fork waits until nobody has it */
+void sim_unlock_for_a_moment(void);
 
 /* worker.c */
 void sim_run_all_blocks(unsigned workers);  /* of sim_launch_now */

@@ -2,27 +2,25 @@
 #define _GNU_SOURCE
 #include "machine.h"
 #include <dlfcn.h>
-#include <pthread.h>
 
 enum { MOST_SITES = 4096 };
 
 static struct sim_site sites[MOST_SITES];
 static unsigned site_count;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* `file` lives as long as the kernel's library, and each file of it has one name. */
 const struct sim_site *sim_site_at(const char *file, int line) {
     static _Thread_local const struct sim_site *latest;
     if (latest && latest->file == file && latest->line == line)
         return latest;
-    pthread_mutex_lock(&mutex);
+    sim_lock_for_a_moment();
     unsigned i = 0;
     while (i < site_count && (sites[i].file != file || sites[i].line != line))
         i++;
     if (i == site_count && site_count < MOST_SITES)
         sites[site_count++] = (struct sim_site){file, line};
     latest = &sites[i < MOST_SITES ? i : MOST_SITES - 1];
-    pthread_mutex_unlock(&mutex);
+    sim_unlock_for_a_moment();
     return latest;
 }
 
