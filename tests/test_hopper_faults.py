@@ -44,8 +44,8 @@ FAULTS = {
     # A race with the producer, which already waits for it; a misuse if that one comes later.
     "barrier_overwritten": Expected(("mbarrier misuse", "race"), "empty"),
     "not_initialised": Expected("mbarrier misuse", "mbarrier_wait(", ("initialised",)),
-    "exits_early": Expected("block has exited", "ld_shared_cluster_float4", ("block 1",)),
-    "read_by_threads_too_early": Expected("race for a stage", "sum[0] += memory->x", ("reads",)),
+    "exits_early": Expected("block has exited", "ld_shared_cluster_v4", ("block 1",)),
+    "read_by_threads_too_early": Expected("race for a stage", "sum[0] += ring->x", ("reads",)),
 }
 NUMBERS = {name: number + 1 for number, name in enumerate(FAULTS)}
 

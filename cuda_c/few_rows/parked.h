@@ -138,7 +138,7 @@ static __forceinline__ __device__ void add_cluster(float *sum, const struct few_
         const float *from = parked;
 #pragma unroll 2
         for (int along = 0; along < place->warps_along; along++, from += distance) {
-            float4 four = args->cluster > 1 ? ld_shared_cluster_float4(from, rank) : *(const float4 *)from;
+            float4 four = args->cluster > 1 ? ld_shared_cluster_v4(from, rank) : *(const float4 *)from;
             sum[0] += four.x;
             sum[1] += four.y;
             sum[2] += four.z;

@@ -32,7 +32,7 @@
 #define STAGE_BYTES (X_BYTES + TILE_COLUMNS * ROW_BYTES)
 #define STAGES 3 /* two blocks have room on a multiprocessor */
 
-struct ring_memory {
+struct tma_ring {
     unsigned char stage[STAGES][STAGE_BYTES];
     uint64_t full[STAGES];
 };
@@ -47,10 +47,10 @@ struct tma_args {
 };
 
 /* Asks for the copies of one step into its stage. One thread calls this. */
-static __device__ __forceinline__ void fill_stage(const struct tma_args *args, struct ring_memory *memory,
+static __device__ __forceinline__ void fill_stage(const struct tma_args *args, struct tma_ring *ring,
                                                   int step, int first_row, int first_column) {
-    uint32_t stage = shared_address(memory->stage[step % STAGES]);
-    uint32_t full = shared_address(&memory->full[step % STAGES]);
+    uint32_t stage = shared_address(ring->stage[step % STAGES]);
+    uint32_t full = shared_address(&ring->full[step % STAGES]);
     mbarrier_arrive_expect_tx(full, STAGE_BYTES);
     cp_async_bulk_tensor(stage, &args->x, step * STEP_K, first_row, full);
     cp_async_bulk_tensor(stage + X_BYTES, &args->w, step * STEP_K, first_column, full);
@@ -60,32 +60,32 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2)
     hopper_2_tma_kernel(const __grid_constant__ struct tma_args args) {
     if (!HAS_HOPPER_INSTRUCTIONS)
         return;
-    struct ring_memory *memory = (struct ring_memory *)aligned_shared_memory();
+    struct tma_ring *ring = (struct tma_ring *)aligned_shared_memory();
     int row_tiles = (int)tiles(args.epilogue.batch, TILE_ROWS);
     int first_row = blockIdx.x % row_tiles * TILE_ROWS;
     int first_column = blockIdx.x / row_tiles * TILE_COLUMNS;
     int row_in_tile = uniform(threadIdx.x / WARPGROUP) * WARPGROUP_ROWS;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; stage++)
-            mbarrier_init(shared_address(&memory->full[stage]), 1);
+            mbarrier_init(shared_address(&ring->full[stage]), 1);
         fence_mbarrier_init();
         for (int step = 0; step < STAGES && step < args.steps; step++)
-            fill_stage(&args, memory, step, first_row, first_column);
+            fill_stage(&args, ring, step, first_row, first_column);
     }
     __syncthreads(); /* the mbarriers are initialised */
     float sum[WGMMA_SUMS];
     for (int step = 0; step < args.steps; step++) {
         int stage = step % STAGES, turn = step / STAGES;
-        uint32_t x = shared_address(memory->stage[stage]) + row_in_tile * ROW_BYTES;
-        uint32_t w = shared_address(memory->stage[stage]) + X_BYTES;
-        mbarrier_wait(shared_address(&memory->full[stage]), turn % 2);
+        uint32_t x = shared_address(ring->stage[stage]) + row_in_tile * ROW_BYTES;
+        uint32_t w = shared_address(ring->stage[stage]) + X_BYTES;
+        mbarrier_wait(shared_address(&ring->full[stage]), turn % 2);
         wgmma_fence();
         multiply_step(sum, x, w, step == 0);
         wgmma_commit_group();
         wgmma_wait_group(0);
         __syncthreads(); /* both warpgroups have read the stage */
         if (threadIdx.x == 0 && step + STAGES < args.steps)
-            fill_stage(&args, memory, step + STAGES, first_row, first_column);
+            fill_stage(&args, ring, step + STAGES, first_row, first_column);
     }
     hold_registers(sum, WGMMA_SUMS);
     finish_sums(&args.epilogue, sum, first_row + row_in_tile, first_column);
@@ -116,7 +116,7 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     (void)device;
     fgn_launch *product =
         plan_product(chain, plan, "hopper_2_tma_kernel", BLOCK_THREADS, TILE_COLUMNS, STAGES);
-    product->shared_bytes = ATOM_BYTES + sizeof(struct ring_memory);
+    product->shared_bytes = ATOM_BYTES + sizeof(struct tma_ring);
     plan_norm_launch(chain, product, plan);
 }
 

@@ -35,7 +35,7 @@
 #define STAGE_BYTES (X_BYTES + TILE_COLUMNS * ROW_BYTES)
 #define STAGES 4
 
-struct ring_memory {
+struct multicast_ring {
     unsigned char stage[STAGES][STAGE_BYTES];
     uint64_t full[STAGES];
     uint64_t empty[STAGES];
@@ -55,15 +55,15 @@ struct multicast_args {
 };
 
 /* Keeps the rings of both blocks full, with the other block's producer. One thread calls this. */
-static __device__ __forceinline__ void produce(const struct multicast_args *args, struct ring_memory *memory,
+static __device__ __forceinline__ void produce(const struct multicast_args *args, struct multicast_ring *ring,
                                                int first_row, int first_column) {
     const int half_rows = TILE_COLUMNS / CLUSTER;
     const uint16_t both = 3; /* a bit for each block of the cluster */
     int first_of_half = (int)cluster_ctarank() * half_rows;
     for (int step = 0; step < args->steps; step++) {
         int stage = step % STAGES, turn = step / STAGES;
-        uint32_t to = shared_address(memory->stage[stage]), full = shared_address(&memory->full[stage]);
-        mbarrier_wait(shared_address(&memory->empty[stage]), (turn + 1) % 2);
+        uint32_t to = shared_address(ring->stage[stage]), full = shared_address(&ring->full[stage]);
+        mbarrier_wait(shared_address(&ring->empty[stage]), (turn + 1) % 2);
         mbarrier_arrive_expect_tx(full, STAGE_BYTES); /* all of x and both halves of w */
         cp_async_bulk_tensor(to, &args->x, step * STEP_K, first_row, full);
         cp_async_bulk_tensor_multicast(to + X_BYTES + first_of_half * ROW_BYTES, &args->w, step * STEP_K,
@@ -71,20 +71,20 @@ static __device__ __forceinline__ void produce(const struct multicast_args *args
     }
 }
 
-static __device__ __forceinline__ void consume(struct ring_memory *memory, int steps, int row_in_tile,
+static __device__ __forceinline__ void consume(struct multicast_ring *ring, int steps, int row_in_tile,
                                                float *sum) {
     for (int step = 0; step < steps; step++) {
         int stage = step % STAGES, turn = step / STAGES, thread = threadIdx.x % WARPGROUP;
-        uint32_t x = shared_address(memory->stage[stage]) + row_in_tile * ROW_BYTES;
-        uint32_t w = shared_address(memory->stage[stage]) + X_BYTES;
-        mbarrier_wait(shared_address(&memory->full[stage]), turn % 2);
+        uint32_t x = shared_address(ring->stage[stage]) + row_in_tile * ROW_BYTES;
+        uint32_t w = shared_address(ring->stage[stage]) + X_BYTES;
+        mbarrier_wait(shared_address(&ring->full[stage]), turn % 2);
         wgmma_fence();
         multiply_step(sum, x, w, step == 0);
         multiply_step(sum + WGMMA_SUMS, x, w + WGMMA_COLUMNS * ROW_BYTES, step == 0);
         wgmma_commit_group();
         wgmma_wait_group(0);
         if (thread < CLUSTER) /* one thread tells each block */
-            mbarrier_arrive_cluster(shared_address(&memory->empty[stage]), thread);
+            mbarrier_arrive_cluster(shared_address(&ring->empty[stage]), thread);
     }
     hold_registers(sum, 2 * WGMMA_SUMS);
 }
@@ -93,14 +93,14 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_4_multicast_kernel(const __grid_constant__ struct multicast_args args) {
     if (!HAS_HOPPER_INSTRUCTIONS)
         return;
-    struct ring_memory *memory = (struct ring_memory *)aligned_shared_memory();
+    struct multicast_ring *ring = (struct multicast_ring *)aligned_shared_memory();
     int row_tiles = (int)tiles(args.epilogue.batch, TILE_ROWS * CLUSTER) * CLUSTER;
     int first_row = blockIdx.x % row_tiles * TILE_ROWS;
     int first_column = blockIdx.x / row_tiles * TILE_COLUMNS;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; stage++) {
-            mbarrier_init(shared_address(&memory->full[stage]), 1);
-            mbarrier_init(shared_address(&memory->empty[stage]), CLUSTER * CONSUMERS);
+            mbarrier_init(shared_address(&ring->full[stage]), 1);
+            mbarrier_init(shared_address(&ring->empty[stage]), CLUSTER * CONSUMERS);
         }
         fence_mbarrier_init();
     }
@@ -109,12 +109,12 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     if (warpgroup == 0) {
         setmaxnreg_dec(PRODUCER_REGISTERS);
         if (threadIdx.x == 0)
-            produce(&args, memory, first_row, first_column);
+            produce(&args, ring, first_row, first_column);
     } else {
         setmaxnreg_inc(CONSUMER_REGISTERS);
         int row_in_tile = (warpgroup - 1) * WARPGROUP_ROWS;
         float sum[2 * WGMMA_SUMS];
-        consume(memory, args.steps, row_in_tile, sum);
+        consume(ring, args.steps, row_in_tile, sum);
         finish_sums(&args.epilogue, sum, first_row + row_in_tile, first_column);
         finish_sums(&args.epilogue, sum + WGMMA_SUMS, first_row + row_in_tile, first_column + WGMMA_COLUMNS);
     }
@@ -148,7 +148,7 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     fgn_launch *product =
         plan_product(chain, plan, "hopper_4_multicast_kernel", BLOCK_THREADS, TILE_COLUMNS, STAGES);
     plan_clusters(chain, product, TILE_COLUMNS);
-    product->shared_bytes = ATOM_BYTES + sizeof(struct ring_memory);
+    product->shared_bytes = ATOM_BYTES + sizeof(struct multicast_ring);
     plan_norm_launch(chain, product, plan);
 }
 

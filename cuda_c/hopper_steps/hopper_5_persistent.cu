@@ -29,16 +29,16 @@ struct persistent_args {
     struct epilogue epilogue;
 };
 
-static __device__ __forceinline__ void consume(const struct persistent_args *args, struct ring_memory *memory,
-                                               int row_in_tile) {
+static __device__ __forceinline__ void consume(const struct persistent_args *args,
+                                               struct persistent_ring *ring, int row_in_tile) {
     uint32_t count = 0; /* of steps, of all tiles */
     for (int pair = first_pair(); pair < pairs_of(&args->product); pair += pairs_at_once()) {
-        struct tile_place place = place_of_pair(&args->product, pair);
+        struct tile_corner corner = corner_of_pair(&args->product, pair);
         float sum[2 * WGMMA_SUMS];
-        multiply_tile(memory, args->product.steps, row_in_tile, &count, sum);
-        int row = place.row + row_in_tile;
-        finish_sums(&args->epilogue, sum, row, place.column);
-        finish_sums(&args->epilogue, sum + WGMMA_SUMS, row, place.column + WGMMA_COLUMNS);
+        multiply_tile(ring, args->product.steps, row_in_tile, &count, sum);
+        int row = corner.row + row_in_tile;
+        finish_sums(&args->epilogue, sum, row, corner.column);
+        finish_sums(&args->epilogue, sum + WGMMA_SUMS, row, corner.column + WGMMA_COLUMNS);
     }
 }
 
@@ -46,16 +46,16 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_5_persistent_kernel(const __grid_constant__ struct persistent_args args) {
     if (!HAS_HOPPER_INSTRUCTIONS)
         return;
-    struct ring_memory *memory = (struct ring_memory *)aligned_shared_memory();
-    prepare_ring(memory);
+    struct persistent_ring *ring = (struct persistent_ring *)aligned_shared_memory();
+    prepare_ring(ring);
     int warpgroup = uniform(threadIdx.x / WARPGROUP);
     if (warpgroup == 0) {
         setmaxnreg_dec(PRODUCER_REGISTERS);
         if (threadIdx.x == 0)
-            produce(&args.product, memory);
+            produce(&args.product, ring);
     } else {
         setmaxnreg_inc(CONSUMER_REGISTERS);
-        consume(&args, memory, (warpgroup - 1) * WARPGROUP_ROWS);
+        consume(&args, ring, (warpgroup - 1) * WARPGROUP_ROWS);
     }
     barrier_cluster(); /* the other block's arrivals have reached this one's barriers */
 }

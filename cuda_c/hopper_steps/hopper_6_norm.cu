@@ -94,14 +94,14 @@ static __device__ __forceinline__ void finish_tile(const struct norm_args *args,
     }
 }
 
-static __device__ __forceinline__ void consume(const struct norm_args *args, struct ring_memory *memory,
+static __device__ __forceinline__ void consume(const struct norm_args *args, struct persistent_ring *ring,
                                                int row_in_tile) {
     uint32_t count = 0; /* of steps, of all tiles */
     for (int pair = first_pair(); pair < pairs_of(&args->product); pair += pairs_at_once()) {
-        struct tile_place place = place_of_pair(&args->product, pair);
+        struct tile_corner corner = corner_of_pair(&args->product, pair);
         float sum[2 * WGMMA_SUMS];
-        multiply_tile(memory, args->product.steps, row_in_tile, &count, sum);
-        finish_tile(args, sum, place.row + row_in_tile, place.column);
+        multiply_tile(ring, args->product.steps, row_in_tile, &count, sum);
+        finish_tile(args, sum, corner.row + row_in_tile, corner.column);
     }
 }
 
@@ -109,16 +109,16 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_6_norm_kernel(const __grid_constant__ struct norm_args args) {
     if (!HAS_HOPPER_INSTRUCTIONS)
         return;
-    struct ring_memory *memory = (struct ring_memory *)aligned_shared_memory();
-    prepare_ring(memory);
+    struct persistent_ring *ring = (struct persistent_ring *)aligned_shared_memory();
+    prepare_ring(ring);
     int warpgroup = uniform(threadIdx.x / WARPGROUP);
     if (warpgroup == 0) {
         setmaxnreg_dec(PRODUCER_REGISTERS);
         if (threadIdx.x == 0)
-            produce(&args.product, memory);
+            produce(&args.product, ring);
     } else {
         setmaxnreg_inc(CONSUMER_REGISTERS);
-        consume(&args, memory, (warpgroup - 1) * WARPGROUP_ROWS);
+        consume(&args, ring, (warpgroup - 1) * WARPGROUP_ROWS);
     }
     barrier_cluster(); /* the other block's arrivals have reached this one's barriers */
 }

@@ -13,7 +13,7 @@
 #define STAGES 4
 #define BAND 8 /* columns of tiles */
 
-struct ring_memory {
+struct persistent_ring {
     unsigned char stage[STAGES][STAGE_BYTES];
     uint64_t full[STAGES];
     uint64_t empty[STAGES];
@@ -32,7 +32,7 @@ struct persistent_product {
     int columns;   /* of tiles */
 };
 
-struct tile_place {
+struct tile_corner {
     int row;
     int column;
 };
@@ -52,22 +52,22 @@ static __device__ __forceinline__ int pairs_of(const struct persistent_product *
 }
 
 /* Where this block's tile of a pair is. Pairs are counted through bands of BAND columns, row by row. */
-static __device__ __forceinline__ struct tile_place place_of_pair(const struct persistent_product *product,
-                                                                  int pair) {
+static __device__ __forceinline__ struct tile_corner corner_of_pair(const struct persistent_product *product,
+                                                                    int pair) {
     int in_band = product->row_pairs * BAND, first = pair / in_band * BAND;
     int width = product->columns - first < BAND ? product->columns - first : BAND;
-    struct tile_place place;
-    place.row = (pair % in_band / width * CLUSTER + (int)cluster_ctarank()) * TILE_ROWS;
-    place.column = (first + pair % in_band % width) * TILE_COLUMNS;
-    return place;
+    struct tile_corner corner;
+    corner.row = (pair % in_band / width * CLUSTER + (int)cluster_ctarank()) * TILE_ROWS;
+    corner.column = (first + pair % in_band % width) * TILE_COLUMNS;
+    return corner;
 }
 
 /* All threads of the cluster call this once, before anything else. */
-static __device__ __forceinline__ void prepare_ring(struct ring_memory *memory) {
+static __device__ __forceinline__ void prepare_ring(struct persistent_ring *ring) {
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; stage++) {
-            mbarrier_init(shared_address(&memory->full[stage]), 1);
-            mbarrier_init(shared_address(&memory->empty[stage]), CLUSTER * CONSUMERS);
+            mbarrier_init(shared_address(&ring->full[stage]), 1);
+            mbarrier_init(shared_address(&ring->empty[stage]), CLUSTER * CONSUMERS);
         }
         fence_mbarrier_init();
     }
@@ -77,39 +77,39 @@ static __device__ __forceinline__ void prepare_ring(struct ring_memory *memory) 
 /* Keeps the rings of both blocks full, tile after tile, with the other block's producer. One thread calls
  * this. */
 static __device__ __forceinline__ void produce(const struct persistent_product *product,
-                                               struct ring_memory *memory) {
+                                               struct persistent_ring *ring) {
     const uint16_t both = 3; /* a bit for each block of the cluster */
     int first_of_half = (int)cluster_ctarank() * (TILE_COLUMNS / CLUSTER);
     uint32_t count = 0; /* of steps, of all tiles */
     for (int pair = first_pair(); pair < pairs_of(product); pair += pairs_at_once()) {
-        struct tile_place place = place_of_pair(product, pair);
+        struct tile_corner corner = corner_of_pair(product, pair);
         for (int step = 0; step < product->steps; step++, count++) {
             int stage = count % STAGES, turn = count / STAGES;
-            uint32_t to = shared_address(memory->stage[stage]), full = shared_address(&memory->full[stage]);
-            mbarrier_wait(shared_address(&memory->empty[stage]), (turn + 1) % 2);
+            uint32_t to = shared_address(ring->stage[stage]), full = shared_address(&ring->full[stage]);
+            mbarrier_wait(shared_address(&ring->empty[stage]), (turn + 1) % 2);
             mbarrier_arrive_expect_tx(full, STAGE_BYTES); /* all of x and both halves of w */
-            cp_async_bulk_tensor(to, &product->x, step * STEP_K, place.row, full);
+            cp_async_bulk_tensor(to, &product->x, step * STEP_K, corner.row, full);
             cp_async_bulk_tensor_multicast(to + X_BYTES + first_of_half * ROW_BYTES, &product->w,
-                                           step * STEP_K, place.column + first_of_half, full, both);
+                                           step * STEP_K, corner.column + first_of_half, full, both);
         }
     }
 }
 
 /* The sums of one tile; *count goes on from tile to tile. */
-static __device__ __forceinline__ void multiply_tile(struct ring_memory *memory, int steps, int row_in_tile,
+static __device__ __forceinline__ void multiply_tile(struct persistent_ring *ring, int steps, int row_in_tile,
                                                      uint32_t *count, float *sum) {
     for (int step = 0; step < steps; step++, ++*count) {
         int stage = *count % STAGES, turn = *count / STAGES, thread = threadIdx.x % WARPGROUP;
-        uint32_t x = shared_address(memory->stage[stage]) + row_in_tile * ROW_BYTES;
-        uint32_t w = shared_address(memory->stage[stage]) + X_BYTES;
-        mbarrier_wait(shared_address(&memory->full[stage]), turn % 2);
+        uint32_t x = shared_address(ring->stage[stage]) + row_in_tile * ROW_BYTES;
+        uint32_t w = shared_address(ring->stage[stage]) + X_BYTES;
+        mbarrier_wait(shared_address(&ring->full[stage]), turn % 2);
         wgmma_fence();
         multiply_step(sum, x, w, step == 0);
         multiply_step(sum + WGMMA_SUMS, x, w + WGMMA_COLUMNS * ROW_BYTES, step == 0);
         wgmma_commit_group();
         wgmma_wait_group(0);
         if (thread < CLUSTER) /* one thread tells each block */
-            mbarrier_arrive_cluster(shared_address(&memory->empty[stage]), thread);
+            mbarrier_arrive_cluster(shared_address(&ring->empty[stage]), thread);
     }
     hold_registers(sum, 2 * WGMMA_SUMS);
 }
@@ -133,6 +133,6 @@ static inline fgn_launch *plan_persistent(const fgn_chain *chain, const fgn_devi
     plan_clusters(chain, launch, TILE_COLUMNS);
     if (launch->tiles > most_blocks)
         launch->grid[0] = (unsigned)most_blocks;
-    launch->shared_bytes = ATOM_BYTES + sizeof(struct ring_memory);
+    launch->shared_bytes = ATOM_BYTES + sizeof(struct persistent_ring);
     return launch;
 }

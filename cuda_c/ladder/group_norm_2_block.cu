@@ -71,12 +71,12 @@ static __forceinline__ __device__ void store_as(void *y, int64_t at, const float
 }
 
 /* The sum of the differences from `pivot`. */
-static __forceinline__ __device__ float sum_from(float pivot, const struct thread_items *share, int width) {
+static __forceinline__ __device__ float sum_from(float pivot, const struct thread_items *items, int width) {
     float sum = 0.0f;
-    for (int i = width * share->member; i < share->size; i += width * share->members) {
+    for (int i = width * items->member; i < items->size; i += width * items->members) {
         float4 four;
         float *value = (float *)&four;
-        load(value, share->x + i, width);
+        load(value, items->x + i, width);
         for (int j = 0; j < width; j++)
             sum += value[j] - pivot;
     }
@@ -84,12 +84,12 @@ static __forceinline__ __device__ float sum_from(float pivot, const struct threa
 }
 
 static __forceinline__ __device__ struct differences
-differences_from(float mean, const struct thread_items *share, int width) {
+differences_from(float mean, const struct thread_items *items, int width) {
     struct differences total = {0.0f, 0.0f};
-    for (int i = width * share->member; i < share->size; i += width * share->members) {
+    for (int i = width * items->member; i < items->size; i += width * items->members) {
         float4 four;
         float *value = (float *)&four;
-        load(value, share->x + i, width);
+        load(value, items->x + i, width);
         for (int j = 0; j < width; j++)
             add_difference(&total, value[j] - mean);
     }
@@ -97,32 +97,32 @@ differences_from(float mean, const struct thread_items *share, int width) {
 }
 
 static __forceinline__ __device__ void normalise(const struct group_norm *norm, struct moments moments,
-                                                 const struct thread_items *share, int width, fgn_type type) {
-    const float *scales = norm->scale ? norm->scale + share->first_channel : NULL;
-    const float *shifts = norm->shift ? norm->shift + share->first_channel : NULL;
-    for (int i = width * share->member; i < share->size; i += width * share->members) {
+                                                 const struct thread_items *items, int width, fgn_type type) {
+    const float *scales = norm->scale ? norm->scale + items->first_channel : NULL;
+    const float *shifts = norm->shift ? norm->shift + items->first_channel : NULL;
+    for (int i = width * items->member; i < items->size; i += width * items->members) {
         float4 four, scale_four, shift_four;
         float *value = (float *)&four, *scale = (float *)&scale_four, *shift = (float *)&shift_four;
-        load(value, share->x + i, width);
+        load(value, items->x + i, width);
         load_or(scale, scales ? scales + i : NULL, width, 1.0f);
         load_or(shift, shifts ? shifts + i : NULL, width, 0.0f);
         for (int j = 0; j < width; j++)
             value[j] = normalised(value[j], moments) * scale[j] + shift[j];
-        struct value_place at = {share->row, share->first_channel + i, 0, 1, norm->batch};
+        struct value_place at = {items->row, items->first_channel + i, 0, 1, norm->batch};
         apply_operators(&norm->after, value, width, at);
-        store_as(norm->y, share->first + i, value, width, type);
+        store_as(norm->y, items->first + i, value, width, type);
     }
 }
 
-static inline __device__ struct thread_items share_of(const struct group_norm *norm, int64_t row, int group,
+static inline __device__ struct thread_items items_of(const struct group_norm *norm, int64_t row, int group,
                                                       int member, int members) {
     int size = (int)(norm->channels / norm->groups);
     bool present = row < norm->batch && group < norm->groups;
     int64_t first_channel = (int64_t)group * size;
     int64_t first = row * norm->channels + first_channel;
-    struct thread_items share = {norm->x + first,    first,  row,    first_channel,
+    struct thread_items items = {norm->x + first,    first,  row,    first_channel,
                                  present ? size : 0, member, members};
-    return share;
+    return items;
 }
 
 struct team_args {
@@ -133,14 +133,14 @@ struct team_args {
 };
 
 static __forceinline__ __device__ void
-normalise_as_team(const struct team_args *args, const struct thread_items *share, int width, fgn_type type) {
-    float pivot = share->size > 0 ? share->x[0] : 0.0f;
-    float mean = pivot + team_sum(sum_from(pivot, share, width), args->team) * args->one_over_size;
-    struct differences total = differences_from(mean, share, width);
+normalise_as_team(const struct team_args *args, const struct thread_items *items, int width, fgn_type type) {
+    float pivot = items->size > 0 ? items->x[0] : 0.0f;
+    float mean = pivot + team_sum(sum_from(pivot, items, width), args->team) * args->one_over_size;
+    struct differences total = differences_from(mean, items, width);
     total.sum = team_sum(total.sum, args->team);
     total.squares = team_sum(total.squares, args->team);
     struct moments moments = moments_of(mean, total, args->one_over_size, args->norm.eps);
-    normalise(&args->norm, moments, share, width, type);
+    normalise(&args->norm, moments, items, width, type);
 }
 
 /* threadIdx.x counts the teams along a row, threadIdx.y the rows. */
@@ -149,11 +149,11 @@ static __forceinline__ __device__ void run_teams(const struct team_args *args, f
         return;
     int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
     int group = (blockIdx.y * blockDim.x + threadIdx.x) / args->team;
-    struct thread_items share = share_of(&args->norm, row, group, threadIdx.x % args->team, args->team);
+    struct thread_items items = items_of(&args->norm, row, group, threadIdx.x % args->team, args->team);
     if (args->width == 4)
-        normalise_as_team(args, &share, 4, type);
+        normalise_as_team(args, &items, 4, type);
     else
-        normalise_as_team(args, &share, 1, type);
+        normalise_as_team(args, &items, 1, type);
 }
 
 __global__ void __launch_bounds__(THREADS) group_norm_team_kernel(struct team_args args) {
@@ -182,26 +182,26 @@ static __device__ float block_sum(float v, float *partial) {
 }
 
 static __forceinline__ __device__ void normalise_as_block(const struct team_args *args,
-                                                          const struct thread_items *share, float *partial,
+                                                          const struct thread_items *items, float *partial,
                                                           int width, fgn_type type) {
-    float pivot = share->x[0];
-    float mean = pivot + block_sum(sum_from(pivot, share, width), partial) * args->one_over_size;
-    struct differences total = differences_from(mean, share, width);
+    float pivot = items->x[0];
+    float mean = pivot + block_sum(sum_from(pivot, items, width), partial) * args->one_over_size;
+    struct differences total = differences_from(mean, items, width);
     total.sum = block_sum(total.sum, partial);
     total.squares = block_sum(total.squares, partial);
     struct moments moments = moments_of(mean, total, args->one_over_size, args->norm.eps);
-    normalise(&args->norm, moments, share, width, type);
+    normalise(&args->norm, moments, items, width, type);
 }
 
 static __forceinline__ __device__ void run_block(const struct team_args *args, float *partial,
                                                  fgn_type type) {
     if (!holds(args->norm.condition))
         return;
-    struct thread_items share = share_of(&args->norm, blockIdx.x, blockIdx.y, threadIdx.x, THREADS);
+    struct thread_items items = items_of(&args->norm, blockIdx.x, blockIdx.y, threadIdx.x, THREADS);
     if (args->width == 4)
-        normalise_as_block(args, &share, partial, 4, type);
+        normalise_as_block(args, &items, partial, 4, type);
     else
-        normalise_as_block(args, &share, partial, 1, type);
+        normalise_as_block(args, &items, partial, 1, type);
 }
 
 __global__ void __launch_bounds__(THREADS) group_norm_block_kernel(struct team_args args) {

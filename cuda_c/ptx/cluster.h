@@ -18,7 +18,7 @@ static __device__ __forceinline__ uint32_t mapa(uint32_t address, uint32_t rank)
 }
 
 /* Waits for all threads of all blocks of the cluster, and sees what they wrote. */
-static __forceinline__ __device__ void barrier_cluster(void) {
+static __device__ __forceinline__ void barrier_cluster(void) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("barrier.cluster.arrive.release;\n"
                  "barrier.cluster.wait.acquire;" ::
@@ -41,18 +41,18 @@ static __device__ __forceinline__ void barrier_cluster_relaxed(void) {
 }
 
 /* Four floats at the same place in the shared memory of the cluster's block `rank`. */
-static __forceinline__ __device__ float4 ld_shared_cluster_float4(const float *shared, uint32_t rank) {
-    float4 quad = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+static __device__ __forceinline__ float4 ld_shared_cluster_v4(const float *shared, uint32_t rank) {
+    float4 four = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #if __CUDA_ARCH__ >= 900
     asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(quad.x), "=f"(quad.y), "=f"(quad.z), "=f"(quad.w)
+                 : "=f"(four.x), "=f"(four.y), "=f"(four.z), "=f"(four.w)
                  : "r"(mapa(shared_address(shared), rank))
                  : "memory");
 #else
     (void)shared, (void)rank;
     __trap();
 #endif
-    return quad;
+    return four;
 }
 
 /* Stores two floats in the shared memory of another block; their 8 bytes count in a barrier there. */
@@ -71,7 +71,7 @@ static __device__ __forceinline__ void st_async(uint32_t to, float a, float b, u
 #define cluster_ctarank() sim_cluster_rank()
 #define barrier_cluster() sim_cluster_barrier(SIM_HERE, true)
 #define barrier_cluster_relaxed() sim_cluster_barrier(SIM_HERE, false)
-#define ld_shared_cluster_float4(shared, rank) sim_load_from_block(SIM_HERE, shared, rank)
+#define ld_shared_cluster_v4(shared, rank) sim_load_from_block(SIM_HERE, shared, rank)
 #define st_async(to, a, b, barrier) sim_st_async(SIM_HERE, to, a, b, barrier)
 
 #endif

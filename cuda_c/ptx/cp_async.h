@@ -9,7 +9,7 @@
 #ifdef __CUDACC__
 
 /* Copies 16 bytes to shared memory, past the L1 cache, or writes zeros there and reads nothing. */
-static __forceinline__ __device__ void cp_async_16_or_zero(void *shared, const void *global, bool valid) {
+static __device__ __forceinline__ void cp_async_16_or_zero(void *shared, const void *global, bool valid) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(
                      (uint32_t)__cvta_generic_to_shared(shared)),
@@ -23,7 +23,7 @@ static __forceinline__ __device__ void cp_async_16_or_zero(void *shared, const v
 
 /* Copies 16 bytes to shared memory, or writes zeros there. They are read once: past the L1 cache, and the
  * first to leave the L2 cache, which fetches the whole 128 bytes that they are part of. */
-static __forceinline__ __device__ void cp_async_once_16_or_zero(void *shared, const void *global,
+static __device__ __forceinline__ void cp_async_once_16_or_zero(void *shared, const void *global,
                                                                 bool valid) {
 #if __CUDA_ARCH__ >= 800
     uint64_t policy;
@@ -39,7 +39,7 @@ static __forceinline__ __device__ void cp_async_once_16_or_zero(void *shared, co
 }
 
 /* Copies 4 bytes to shared memory, or writes zeros there and reads nothing. */
-static __forceinline__ __device__ void cp_async_4_or_zero(void *shared, const void *global, bool valid) {
+static __device__ __forceinline__ void cp_async_4_or_zero(void *shared, const void *global, bool valid) {
 #if __CUDA_ARCH__ >= 800
     asm volatile(
         "cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)),
@@ -52,7 +52,7 @@ static __forceinline__ __device__ void cp_async_4_or_zero(void *shared, const vo
 }
 
 /* Copies the first `bytes` (0 to 4) of 4 bytes to shared memory, and zeros for the others. */
-static __forceinline__ __device__ void cp_async_4_partly(void *shared, const void *global, int bytes) {
+static __device__ __forceinline__ void cp_async_4_partly(void *shared, const void *global, int bytes) {
 #if __CUDA_ARCH__ >= 800
     asm volatile(
         "cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)),
@@ -65,7 +65,7 @@ static __forceinline__ __device__ void cp_async_4_partly(void *shared, const voi
 }
 
 /* Closes a group of copies. */
-static __forceinline__ __device__ void cp_async_commit_group(void) {
+static __device__ __forceinline__ void cp_async_commit_group(void) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
@@ -73,7 +73,7 @@ static __forceinline__ __device__ void cp_async_commit_group(void) {
 
 /* Waits until at most `groups_in_flight` of this thread's groups have not landed; the instruction wants a
  * constant, so these are the numbers that it comes with. */
-static __forceinline__ __device__ void cp_async_wait_group(int groups_in_flight) {
+static __device__ __forceinline__ void cp_async_wait_group(int groups_in_flight) {
 #if __CUDA_ARCH__ >= 800
     switch (groups_in_flight) {
     case 0:
@@ -101,7 +101,7 @@ static __forceinline__ __device__ void cp_async_wait_group(int groups_in_flight)
 }
 
 /* Waits until all copies of this thread have landed, committed or not. */
-static __forceinline__ __device__ void cp_async_wait_all(void) {
+static __device__ __forceinline__ void cp_async_wait_all(void) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif

@@ -11,14 +11,14 @@
 
 /* The next launch may begin as soon as every block has come here; it still has to wait for what this one
  * writes. */
-static __forceinline__ __device__ void griddepcontrol_launch_dependents(void) {
+static __device__ __forceinline__ void griddepcontrol_launch_dependents(void) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
 /* Waits until the launch before has ended, and what it wrote can be read. */
-static __forceinline__ __device__ void griddepcontrol_wait(void) {
+static __device__ __forceinline__ void griddepcontrol_wait(void) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif

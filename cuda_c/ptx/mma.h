@@ -12,7 +12,7 @@
 
 /* Four 8x8 matrices of 16-bit elements from shared memory; `row` of lane 8 i + j is row j of matrix i: 16
  * bytes, aligned. With g = lane / 4 and t = lane % 4 a lane gets word t of row g of matrix i in to[i]. */
-static __forceinline__ __device__ void ldmatrix_x4(uint32_t *to, const void *row) {
+static __device__ __forceinline__ void ldmatrix_x4(uint32_t *to, const void *row) {
 #if __CUDA_ARCH__ >= 750
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -26,7 +26,7 @@ static __forceinline__ __device__ void ldmatrix_x4(uint32_t *to, const void *row
 
 /* The float in `bits`, rounded to tf32: to the nearest of 11 significant bits, ties away from zero, the only
  * way to the nearest that compute capability 8.0 has. mma itself would cut the bits off. */
-static __forceinline__ __device__ uint32_t cvt_rna_tf32(uint32_t bits) {
+static __device__ __forceinline__ uint32_t cvt_rna_tf32(uint32_t bits) {
 #if __CUDA_ARCH__ >= 800
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(__uint_as_float(bits)));
 #endif
@@ -38,7 +38,7 @@ static __forceinline__ __device__ uint32_t cvt_rna_tf32(uint32_t bits) {
  *     a: rows g, g + 8, g, g + 8, each two neighbouring k from 2 t, 2 t, 2 t + 8, 2 t + 8 on
  *     b: column g, two neighbouring k from 2 t and 2 t + 8 on
  *     sum: row g, columns 2 t and 2 t + 1, then row g + 8, the same columns. */
-static __forceinline__ __device__ void mma_m16n8k16(float *sum, const uint32_t *a, const uint32_t *b,
+static __device__ __forceinline__ void mma_m16n8k16(float *sum, const uint32_t *a, const uint32_t *b,
                                                     fgn_type type) {
 #if __CUDA_ARCH__ >= 800
     if (type == FGN_FLOAT16)
@@ -60,7 +60,7 @@ static __forceinline__ __device__ void mma_m16n8k16(float *sum, const uint32_t *
 /* The same for 8 k of tf32: each float of a and b stands where mma_m16n8k16 has two neighbouring k, so a
  * lane's k are t in the first registers and t + 4 in the others. The lower 13 bits of a factor do not count.
  */
-static __forceinline__ __device__ void mma_m16n8k8_tf32(float *sum, const uint32_t *a, const uint32_t *b) {
+static __device__ __forceinline__ void mma_m16n8k8_tf32(float *sum, const uint32_t *a, const uint32_t *b) {
 #if __CUDA_ARCH__ >= 800
     asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"

@@ -30,7 +30,7 @@ enum mistake {
 
 enum { ROWS = 64, STEP_K = 64, ROW_BYTES = 128, TILE_BYTES = ROWS * ROW_BYTES, STAGES = 2, SUMS = 32 };
 
-struct ring_memory {
+struct faulty_ring {
     unsigned char x[STAGES][TILE_BYTES];
     unsigned char w[STAGES][TILE_BYTES];
     uint64_t full[STAGES];
@@ -46,17 +46,17 @@ struct ring_args {
     enum mistake mistake;
 };
 
-static void produce(const struct ring_args *args, struct ring_memory *memory, bool copies_w) {
+static void produce(const struct ring_args *args, struct faulty_ring *ring, bool copies_w) {
     uint32_t bytes = copies_w ? 2 * TILE_BYTES : TILE_BYTES;
     for (int step = 0; step < args->steps; step++) {
         int stage = step % STAGES, turn = step / STAGES;
-        uint32_t full = shared_address(&memory->full[stage]);
+        uint32_t full = shared_address(&ring->full[stage]);
         if (args->mistake != NOT_WAITED_UNTIL_EMPTY)
-            mbarrier_wait(shared_address(&memory->empty[stage]), (turn + 1) % 2);
+            mbarrier_wait(shared_address(&ring->empty[stage]), (turn + 1) % 2);
         mbarrier_arrive_expect_tx(full, bytes + (args->mistake == TOO_MANY_BYTES ? 16 : 0));
-        cp_async_bulk_tensor(shared_address(memory->x[stage]), &args->x, step * STEP_K, 0, full);
+        cp_async_bulk_tensor(shared_address(ring->x[stage]), &args->x, step * STEP_K, 0, full);
         if (copies_w)
-            cp_async_bulk_tensor(shared_address(memory->w[stage]), &args->w, step * STEP_K, 0, full);
+            cp_async_bulk_tensor(shared_address(ring->w[stage]), &args->w, step * STEP_K, 0, full);
     }
 }
 
@@ -79,29 +79,29 @@ static uint64_t descriptor_of(const struct ring_args *args, uint32_t address) {
     return descriptor;
 }
 
-static void consume(const struct ring_args *args, struct ring_memory *memory, bool stores_w) {
+static void consume(const struct ring_args *args, struct faulty_ring *ring, bool stores_w) {
     enum mistake mistake = args->mistake;
     float sum[SUMS];
     for (int i = 0; i < SUMS; i++)
         sum[i] = 0.0f;
     for (int step = 0; step < args->steps; step++) {
         int stage = step % STAGES, turn = step / STAGES;
-        uint32_t empty = shared_address(&memory->empty[stage]);
+        uint32_t empty = shared_address(&ring->empty[stage]);
         int parity = mistake == WRONG_PARITY ? (turn + 1) % 2 : mistake == PARITY_NEVER_FLIPS ? 0 : turn % 2;
         if (mistake != NOT_WAITED_UNTIL_FULL)
-            mbarrier_wait(shared_address(&memory->full[stage]), parity);
+            mbarrier_wait(shared_address(&ring->full[stage]), parity);
         if (stores_w) {
-            store_w(args, memory->w[stage], step);
+            store_w(args, ring->w[stage], step);
             if (mistake != NO_PROXY_FENCE)
                 fence_proxy_async();
             if (mistake != NO_BARRIER_AFTER_STORES)
                 bar_sync(1, 128);
         }
         if (mistake == READ_BY_THREADS_TOO_EARLY && step + 1 < args->steps)
-            sum[0] += memory->x[1 - stage][threadIdx.x]; /* the stage that is still to come */
+            sum[0] += ring->x[1 - stage][threadIdx.x]; /* the stage that is still to come */
         wgmma_fence();
-        uint64_t x = descriptor_of(args, shared_address(memory->x[stage]));
-        uint64_t w = descriptor_of(args, shared_address(memory->w[stage]));
+        uint64_t x = descriptor_of(args, shared_address(ring->x[stage]));
+        uint64_t w = descriptor_of(args, shared_address(ring->w[stage]));
         for (int along = 0; along < ROW_BYTES; along += 32)
             wgmma_m64n64k16_bf16(sum, descriptor_plus(x, along), descriptor_plus(w, along), true);
         wgmma_commit_group();
@@ -111,7 +111,7 @@ static void consume(const struct ring_args *args, struct ring_memory *memory, bo
             sum[1] *= 0.5f;
         wgmma_wait_group(0);
         if (mistake == BARRIER_OVERWRITTEN && threadIdx.x == 0)
-            memory->empty[stage] = 0;
+            ring->empty[stage] = 0;
         if (threadIdx.x == 0 && mistake != TOLD_TOO_EARLY && mistake != NEVER_TOLD)
             mbarrier_arrive(empty);
     }
@@ -121,20 +121,20 @@ static void consume(const struct ring_args *args, struct ring_memory *memory, bo
 }
 
 __global__ void ring_kernel(struct ring_args args) {
-    struct ring_memory *memory = (struct ring_memory *)dynamic_shared;
+    struct faulty_ring *ring = (struct faulty_ring *)dynamic_shared;
     bool stores_w = args.mistake == NO_PROXY_FENCE || args.mistake == NO_BARRIER_AFTER_STORES;
     if (threadIdx.x == 0 && args.mistake != NOT_INITIALISED) {
         for (int stage = 0; stage < STAGES; stage++) {
-            mbarrier_init(shared_address(&memory->full[stage]), 1);
-            mbarrier_init(shared_address(&memory->empty[stage]), 1);
+            mbarrier_init(shared_address(&ring->full[stage]), 1);
+            mbarrier_init(shared_address(&ring->empty[stage]), 1);
         }
         fence_mbarrier_init();
     }
     __syncthreads();
     if (threadIdx.x == 128)
-        produce(&args, memory, !stores_w);
+        produce(&args, ring, !stores_w);
     else if (threadIdx.x < 128)
-        consume(&args, memory, stores_w);
+        consume(&args, ring, stores_w);
 }
 
 LAUNCHER(ring_kernel, struct ring_args)
@@ -148,7 +148,7 @@ __global__ void exchange_kernel(struct ring_args args) {
     if (args.mistake == EXITS_EARLY && cluster_ctarank() == 1)
         return;
     if (threadIdx.x == 0)
-        args.y[cluster_ctarank()] = ld_shared_cluster_float4(own, 1 - cluster_ctarank()).x;
+        args.y[cluster_ctarank()] = ld_shared_cluster_v4(own, 1 - cluster_ctarank()).x;
     if (args.mistake != EXITS_EARLY)
         barrier_cluster(); /* nobody leaves before the other one has read */
 }
@@ -168,7 +168,7 @@ int launch_ring(int mistake, const void *x, const void *w, float *y, int steps) 
     dim3 grid = {1, 1, 1}, block = {160, 1, 1};
     if (!describe(&args.x, x, steps) || !describe(&args.w, w, steps))
         return cudaErrorInvalidValue;
-    return launch_ring_kernel(grid, block, sizeof(struct ring_memory), NULL, args);
+    return launch_ring_kernel(grid, block, sizeof(struct faulty_ring), NULL, args);
 }
 
 int launch_exchange(int mistake, float *y);
