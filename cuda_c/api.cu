@@ -171,6 +171,8 @@ static fgn_status check_planned(const fgn_plan *plan, const fgn_chain *chain) {
     if (!planned->frozen != !chain->frozen)
         return fail(FGN_INVALID_ARGUMENT, "chain has frozen %d; its plan is for %d", chain->frozen,
                     planned->frozen);
+    if (plan->product_bytes > 0 && !chain->can_multiply)
+        return fail(FGN_INVALID_ARGUMENT, "chain has can_multiply 0; its plan asks for the product");
     if (!same_operators(planned->before_count, planned->before, chain->before_count, chain->before) ||
         !same_operators(planned->after_count, planned->after, chain->after_count, chain->after))
         return fail(FGN_INVALID_ARGUMENT, "chain has other operators than its plan");

@@ -7,7 +7,7 @@
 
 /* The rungs that the rules know; the others are taken in the order of the table. */
 extern const struct rung naive_rung, register_tile_rung, fused_rung, one_kernel_rung, few_rows_float32_rung,
-    tensor_core_rung, hopper_rung, few_rows_rung;
+    tensor_core_rung, hopper_rung, few_rows_rung, library_rung;
 
 /* A product with fewer operations is done before a tensor core kernel's fixed costs are paid. */
 #define FEWEST_TENSOR_OPERATIONS 1e9
@@ -93,7 +93,8 @@ static double nanoseconds_of_float32(const struct rung *rung, const fgn_chain *c
  * product is float32's: only few_rows, which is as accurate there. */
 static double nanoseconds_on_hopper(const struct rung *rung, const fgn_chain *chain,
                                     const fgn_device *device) {
-    if (rung == &few_rows_rung || (rung == &hopper_rung && !is_one_row_of_tf32(chain)))
+    if (rung == &few_rows_rung || rung == &library_rung ||
+        (rung == &hopper_rung && !is_one_row_of_tf32(chain)))
         return planned_nanoseconds(rung, chain, device);
     if ((rung == &one_kernel_rung || rung == &fused_rung) && is_float32_accurate(chain))
         return nanoseconds_of_float32(rung, chain, device);
@@ -150,6 +151,13 @@ static bool is_faster(const struct rung *rung, const struct rung *than, const fg
     return takes > 0.0 && (best == 0.0 || takes < best);
 }
 
+/* Whether the default may be this rung. What a library's product takes is known of an H200 alone. */
+static bool is_candidate(const struct rung *rung, const fgn_chain *chain, const fgn_device *device) {
+    if (is_lesson(rung) || (rung == &library_rung && !is_hopper(device)))
+        return false;
+    return !rung->refusal(chain, device);
+}
+
 int fgn_default_version(const fgn_chain *chain, const fgn_device *device) {
     fgn_device here;
     if (!chain || (!device && fgn_current_device(&here) != FGN_OK))
@@ -158,7 +166,7 @@ int fgn_default_version(const fgn_chain *chain, const fgn_device *device) {
     int best = -1;
     for (int version = 0; version < fgn_version_count(); version++) {
         const struct rung *rung = rung_at(version);
-        if (is_lesson(rung) || rung->refusal(chain, device))
+        if (!is_candidate(rung, chain, device))
             continue;
         if (best < 0 || is_faster(rung, rung_at(best), chain, device))
             best = version;

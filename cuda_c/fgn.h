@@ -118,6 +118,8 @@ typedef struct fgn_chain {
     fgn_precision precision;
     fgn_type vector_type; /* of the vectors below: FGN_FLOAT32, or `type` where a version reads that */
     int frozen;           /* 1: the caller answers for it that `prepared` is still this weight's */
+    int can_multiply;     /* 1: the caller can make the product itself, with a library such as cuBLAS: a plan
+                           * may then ask for it (fgn_plan.product_bytes). 0: no plan does */
     int before_count;
     int after_count;
     const void *weight;     /* (out_features, in_features) */
@@ -211,6 +213,9 @@ typedef struct fgn_plan {
     fgn_device device;
     fgn_chain chain; /* what was planned, without its pointers */
     unsigned long long workspace_bytes;
+    unsigned long long product_bytes;  /* more than 0: the workspace begins with v = x W^T + bias, (batch,
+                                        * out_features) of the chain's type, which the caller has put there
+                                        * before fgn_run(). Only for a chain with can_multiply */
     unsigned long long prepared_bytes; /* of the weight in a form of the version's own; 0: as it is */
     double nanoseconds;                /* what the version expects a call to take; 0: it has no model */
     int launch_count;
@@ -247,11 +252,14 @@ int fgn_default_version(const fgn_chain *chain, const fgn_device *device);
 fgn_status fgn_prepare(const fgn_plan *plan, const fgn_chain *chain, void *prepared, void *stream);
 
 /* The plan's launches. chain: what was planned, now with pointers. x: (batch, in_features), y: (batch,
- * out_features). workspace: at least the plan's workspace_bytes; NULL where those are 0. */
+ * out_features). workspace: at least the plan's workspace_bytes; NULL where those are 0. Where the plan has
+ * product_bytes, the product is in the workspace already, or is written there by earlier work of the stream;
+ * x, the weight and the bias are checked as always and not read. */
 fgn_status fgn_run(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y, void *workspace,
                    unsigned long long workspace_bytes, void *stream);
 
-/* fgn_plan_chain() and fgn_run() in one. */
+/* fgn_plan_chain() and fgn_run() in one. Of a chain with can_multiply the version may be one that finds the
+ * product in the workspace: who sets can_multiply plans first, and looks at product_bytes. */
 fgn_status fgn_forward(int version, const fgn_chain *chain, const void *x, void *y, void *workspace,
                        unsigned long long workspace_bytes, void *stream);
 

@@ -21,7 +21,8 @@
     rung(hopper_5_persistent_rung)\
     rung(hopper_6_norm_rung)      \
     rung(hopper_rung)             \
-    rung(few_rows_rung)
+    rung(few_rows_rung)           \
+    rung(library_rung)
 /* clang-format on */
 
 #define DECLARATION(name) extern const struct rung name;

@@ -35,7 +35,7 @@ from fgn.native.library import (
     is_counting,
     version_names,
 )
-from fgn.precision import PRECISIONS, check_precision, resolve
+from fgn.precision import PRECISIONS, check_precision, resolve, torch_multiplies_as
 from fgn.reference import apply_steps, chain_reference
 from fgn.simulator import counted
 
@@ -47,6 +47,9 @@ C_TYPES = {
 
 # The product alone: no norm, which is what 0 groups mean to the library, and no operators.
 PRODUCT = Chain("product", before=(), groups=0, after=())
+
+# The version whose product is torch's.
+LIBRARY = "library"
 
 # ------------------------------------------------------------------------------------------------------------
 # Checks
@@ -222,8 +225,10 @@ def _c_chain(
     parameters: Mapping[str, Tensor | None],
     vector_dtype: torch.dtype = torch.float32,
     frozen: bool = False,
+    can_multiply: bool = True,
 ):
-    """The struct fgn_chain. It holds pointers into `parameters`, which the caller keeps alive."""
+    """The struct fgn_chain. It holds pointers into `parameters`, which the caller keeps alive. can_multiply:
+    whether a plan may ask for torch's product."""
     c_chain = ffi().new("fgn_chain *")
     c_chain.batch, c_chain.in_features, c_chain.out_features, _ = shape
     c_chain.groups = chain.groups
@@ -232,6 +237,7 @@ def _c_chain(
     c_chain.precision = getattr(library, PRECISIONS[precision].c_name)
     c_chain.vector_type = getattr(library, C_TYPES[vector_dtype])
     c_chain.frozen = frozen
+    c_chain.can_multiply = can_multiply
     c_chain.weight = _pointer(parameters.get("weight"))
     c_chain.bias = _pointer(parameters.get("bias"))
     c_chain.norm_scale = _pointer(parameters.get("norm_weight"))
@@ -257,6 +263,7 @@ def plan_of(
     planned_for=None,
     frozen: bool = True,
     candidate: int = 0,
+    can_multiply: bool = True,
 ):
     """The struct fgn_plan (cuda_c/fgn.h) of a call on this device: its launches, its workspace.
 
@@ -265,10 +272,11 @@ def plan_of(
     the library's last error says what it needs. `fgn.plans.plan()` is the same in Python's types.
     frozen: whether the weight is (`fgn.freeze()`): what is made of it is there. With another one a version
     that splits it has two launches more, or more to do in one. candidate: of the version's ways to run the
-    chain; 0 is the one that it expects to be fastest.
+    chain; 0 is the one that it expects to be fastest. can_multiply: whether the plan may ask for torch's
+    product.
     """
     with _library_of(device) as (library, _):
-        c_chain = _c_chain(library, chain, shape, precision, {}, frozen=frozen)
+        c_chain = _c_chain(library, chain, shape, precision, {}, frozen=frozen, can_multiply=can_multiply)
         plan = ffi().new("fgn_plan *")
         index, chosen = _chosen(library, version, device, chain, shape, precision, c_chain, planned_for)
         candidate = chosen if version is None else candidate
@@ -384,14 +392,18 @@ def run_chain(
         tensors = {name: _usable(value) for name, value in tensors.items()}
         parameters = {name: _usable_in(value, vector_dtype) for name, value in vectors.items()} | tensors
         parameters["weight"] = weight
-        c_chain = _c_chain(library, chain, shape, precision, parameters, vector_dtype, frozen)
+        may = can_multiply(given[0], given[1])
+        c_chain = _c_chain(library, chain, shape, precision, parameters, vector_dtype, frozen, may)
         y = _allocate((batch, out_features), x.device, x.dtype, poison)
         if batch > 0:
             used = dict(parameters)
             keeps = weight is given[1]["weight"]
             plan, used["prepared"], kept = _prepared_weight(library, plan, c_chain, weight, keeps, stream)
             size = plan.workspace_bytes
-            workspace = _allocate(size, x.device, torch.uint8, poison)
+            if plan.product_bytes > 0:
+                workspace = _product_by_torch(x, weight, given[1].get("bias"), precision)
+            else:
+                workspace = _allocate(size, x.device, torch.uint8, poison)
             counted.allow(x=x, y=y, workspace=workspace, **used)
             pointers = (_pointer(x), _pointer(y), _pointer(workspace))
             _raise_for(library, library.fgn_run(plan, c_chain, *pointers, size, stream))
@@ -401,9 +413,27 @@ def run_chain(
         return y
 
 
+def can_multiply(x: Tensor, parameters: Mapping[str, Tensor | None]) -> bool:
+    """Whether torch makes the product of these: it has no bias of another dtype than x's."""
+    bias = parameters.get("bias")
+    return bias is None or bias.dtype == x.dtype
+
+
+def _product_by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, precision: str) -> Tensor:
+    """v = x W^T + bias, as kernels read it."""
+    with torch.no_grad(), torch.autocast(x.device.type, enabled=False), torch_multiplies_as(precision):
+        return _usable(torch.nn.functional.linear(x, weight, bias))
+
+
 def _plan_and_vectors(library, chain, shape, precision, x, vectors, version, frozen, multiprocessors):
     """The plan of a call, and the type that its version reads vectors in: their own, or else float32."""
-    c_chain = _c_chain(library, chain, shape, precision, {}, frozen=frozen)
+    may = can_multiply(x, vectors)
+    if version == LIBRARY and not may:
+        raise RuntimeError(
+            f"version: {LIBRARY!r} does not run this: torch's product takes a bias of x's dtype, {x.dtype}, "
+            f"got {vectors['bias'].dtype}"
+        )
+    c_chain = _c_chain(library, chain, shape, precision, {}, frozen=frozen, can_multiply=may)
     chosen = _chosen(library, version, x.device, chain, shape, precision, c_chain, multiprocessors)
     plan = _plan_of(library, x.device, *chosen, c_chain, multiprocessors)
     if x.dtype != torch.float32 and all(
@@ -441,6 +471,20 @@ def _arguments_of(chain: Chain, c_chain, parameters: Mapping[str, Tensor | None]
     )
 
 
+def _repeated_product(dtype: torch.dtype, precision: str | None):
+    """`torch.nn.functional.linear` of tensors that have no gradients, in this precision. None is torch's own
+    setting, which is part of the key of a repeated call."""
+    linear = torch._C._nn.linear
+    if precision is None or dtype != torch.float32:
+        return linear
+
+    def in_precision(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        with torch_multiplies_as(precision):
+            return linear(x, weight, bias)
+
+    return in_precision
+
+
 def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version, precision):
     """Keeps this call for those like it, if it used its tensors as they were given."""
     names = names_of(chain)
@@ -454,6 +498,9 @@ def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version,
         "uintptr_t, uintptr_t, uintptr_t, unsigned long long, uintptr_t)",
         library.fgn_run,
     )
+    multiplies = plan.product_bytes > 0
+    # what is frozen may change the choice between a product of halves and torch's
+    of_halves = multiplies and resolve(precision, x.dtype) == "ieee"
     repeated.keep(
         key,
         repeated.Call(
@@ -467,7 +514,8 @@ def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version,
             device=x.get_device(),
             y_shape=(x.shape[0], given[0].shape[0]),
             workspace_bytes=plan.workspace_bytes,
-            splits=_splits(library, plan, c_chain),
+            multiply=_repeated_product(x.dtype, precision) if multiplies else None,
+            splits=of_halves or _splits(library, plan, c_chain),
             frozen=bool(c_chain.frozen),
             prepared_bytes=plan.prepared_bytes,
             prepared=parameters["prepared"],

@@ -90,19 +90,22 @@ class Launch(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How a version runs a chain. nanoseconds: what the version itself expects; None: it has no model."""
+    """How a version runs a chain. product_bytes: those of the product where the caller makes it, with torch,
+    at the beginning of the workspace; else 0. nanoseconds: what the version itself expects; None: it has no
+    model."""
 
     version: str
     device: Device
     workspace_bytes: int
+    product_bytes: int
     prepared_bytes: int
     nanoseconds: float | None
     launches: tuple[Launch, ...]
 
     @property
-    def product(self) -> Launch:
-        """The launch with the matrix product."""
-        return next(launch for launch in self.launches if launch.is_product)
+    def product(self) -> Launch | None:
+        """The launch with the matrix product; None where the product is torch's (`product_bytes`)."""
+        return next((launch for launch in self.launches if launch.is_product), None)
 
 
 def _words(library, c_launch, chain: Chain) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -180,6 +183,7 @@ def plan(
         version=version_names(here.type)[c_plan.version],
         device=Device(*(getattr(c_plan.device, name) for name in Device._fields)),
         workspace_bytes=c_plan.workspace_bytes,
+        product_bytes=c_plan.product_bytes,
         prepared_bytes=c_plan.prepared_bytes,
         nanoseconds=c_plan.nanoseconds or None,
         launches=tuple(_launch(library, c_plan.launch[index], chain) for index in range(c_plan.launch_count)),

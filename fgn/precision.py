@@ -6,7 +6,7 @@ others follow from the tensors' dtype.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
 import torch
@@ -61,3 +61,12 @@ def torch_precision(precision: str):
         yield
     finally:
         matmul.fp32_precision = before
+
+
+def torch_multiplies_as(precision: str):
+    """A context in which torch multiplies float32 matrices as `precision` says: `torch_precision()`, where
+    the setting is another one."""
+    if precision not in ("ieee", "tf32"):
+        return nullcontext()
+    is_tf32 = torch._C._get_fp32_precision_getter("cuda", "matmul") == "tf32"
+    return nullcontext() if is_tf32 == (precision == "tf32") else torch_precision(precision)

@@ -34,9 +34,9 @@ from fgn.chains import Chain, Shape
 from fgn.functional import PRODUCT
 from fgn.native import repeated
 from fgn.native.library import ffi, for_device, is_counting
-from fgn.precision import resolve
+from fgn.precision import resolve, torch_multiplies_as
 from fgn.simulator import counted
-from fgn.training_calls import BackwardCall, NormCall, multiplies_by_torch, torch_multiplies_as
+from fgn.training_calls import BackwardCall, NormCall, multiplies_by_torch
 
 VECTORS = ("bias", "norm_weight", "norm_bias")
 
@@ -110,8 +110,8 @@ def _multiply(
     """v = x W^T + bias, by torch where that is faster or `version` does not say otherwise."""
     shape = Shape(*x.shape, weight.shape[0], 0)
     precision = resolve(precision, x.dtype)
-    same_type = bias is None or bias.dtype == x.dtype
-    if version is None and same_type and multiplies_by_torch(x.device, shape, precision):
+    by_torch = version is None and multiplies_by_torch(x.device, shape, precision)
+    if (by_torch or version == functional.LIBRARY) and functional.can_multiply(x, {"bias": bias}):
         with torch_multiplies_as(precision):
             return torch.nn.functional.linear(x, weight, bias)
     return functional.linear(x, weight, bias, version, precision)

@@ -9,7 +9,6 @@ contiguous and aligned for 128-bit accesses; of the parameters `point_to()` says
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 
 import torch
@@ -19,7 +18,7 @@ from fgn import functional
 from fgn.chains import Chain, Shape
 from fgn.native import repeated
 from fgn.native.library import ffi
-from fgn.precision import torch_precision
+from fgn.precision import torch_multiplies_as
 from fgn.simulator import counted
 
 # From so many operations on, a float32 product by split halves is faster than cuBLAS's float32, with the
@@ -33,14 +32,6 @@ def multiplies_by_torch(device: torch.device, shape: Shape, precision: str) -> b
         return False
     operations = 2.0 * shape.batch * shape.in_features * shape.out_features
     return precision != "ieee" or operations < FEWEST_SPLIT_OPERATIONS
-
-
-def torch_multiplies_as(precision: str):
-    """A context in which torch multiplies float32 matrices as `precision` says."""
-    if precision not in ("ieee", "tf32"):
-        return nullcontext()
-    is_tf32 = torch._C._get_fp32_precision_getter("cuda", "matmul") == "tf32"
-    return nullcontext() if is_tf32 == (precision == "tf32") else torch_precision(precision)
 
 
 def _address(tensor: Tensor | None) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from fgn.functional import chain_forward, plan_of
+from fgn.functional import can_multiply, chain_forward, plan_of
 from fgn.measure.benchmark import measure
 from fgn.native import repeated, tuned
 from fgn.native.library import version_names
@@ -50,6 +50,7 @@ def _milliseconds(
             *(one.chain, shape, choice.version, device, one.precision),
             frozen=one.frozen,
             candidate=choice.candidate,
+            can_multiply=can_multiply(one.x, one.parameters),
         )
         if plan is None:
             return None

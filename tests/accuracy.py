@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from fgn.chains import Shape
+from fgn.chains import CHAINS, Shape
 from fgn.functional import PRODUCT, launch_count
 from fgn.measure.accuracy import misplaced, relative_error
 from fgn.native.library import version_names
@@ -17,10 +17,18 @@ UNIT_ROUNDOFF = 2.0**-24
 
 
 def versions_on(device) -> list[str]:
-    """The versions that this device runs at all: those whose product of small float32 matrices runs."""
-    names = version_names(device.type)
-    shape = Shape(8, 16, 16, groups=0)
-    return [name for name in names if launch_count(PRODUCT, shape, name, device) is not None]
+    """The versions that this device runs at all: those whose product of small float32 matrices runs, or a
+    chain of them."""
+    shape = Shape(8, 16, 16, groups=4)
+    small = [
+        (PRODUCT, shape._replace(groups=0)),
+        (with_groups(CHAINS["gemm_groupnorm_hardtanh"], shape.groups), shape),
+    ]
+    return [
+        name
+        for name in version_names(device.type)
+        if any(launch_count(*one, name, device) is not None for one in small)
+    ]
 
 
 def rounded_reference(chain, x, parameters):

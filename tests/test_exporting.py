@@ -22,8 +22,9 @@ from fgn.precision import PRECISIONS
 CHAIN = "gemm_biasadd_hardtanh_mish_groupnorm"
 SHAPE = (6, 64, 256, 32)
 
-# The steps of the Hopper ladder multiply bfloat16 only; the simulator does not run `hopper`.
-VERSIONS = [name for name in version_names() if name != "hopper"]
+# The steps of the Hopper ladder multiply bfloat16 only; the simulator does not run `hopper`; a file has no
+# other library to multiply with.
+VERSIONS = [name for name in version_names() if name not in ("hopper", "library")]
 
 
 def precision_of(version: str) -> str:
@@ -177,6 +178,10 @@ def test_the_numbers_of_an_exported_file_are_those_of_the_header():
         ((CHAIN, "no_version"), "version: expected one of naive, "),
         ((CHAIN, "fused", "fp8"), "precision: expected one of ieee, "),
         ((CHAIN, "fused", "bf16"), "version: 'fused' does not run .* in bf16 .*: .*float32"),
+        (
+            (CHAIN, "library"),
+            "version: 'library' does not run .*: library needs a caller with a ",
+        ),
         ((CHAIN, "hopper_2_tma"), "version: 'hopper_2_tma' does not run .*: .*bfloat16"),
         ((CHAIN, "fused", "ieee", (4, 8, 15, 4)), "shape: expected sizes with groups that divide"),
     ],

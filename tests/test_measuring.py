@@ -10,7 +10,7 @@ from readme import BEGIN, END, results_table, updated
 import fgn
 from fgn import bench as bench_function
 from fgn.chains import CHAINS, Shape, problem
-from fgn.functional import default_version, launch_count
+from fgn.functional import LIBRARY, default_version, launch_count
 from fgn.measure import records, subjects
 from fgn.measure.accuracy import TORCH, misplaced, relative_error
 from fgn.measure.benchmark import COLUMNS, EAGER, F_LINEAR, measure, tensor_core_versions
@@ -24,7 +24,7 @@ from fgn.reference import ieee_float32
 SHAPE = Shape(6, 16, 32, 4)
 CPU = torch.device("cpu")
 TENSOR = tensor_core_versions(CPU)
-ORDINARY = [name for name in versions_on(CPU) if name not in TENSOR]
+ORDINARY = [name for name in versions_on(CPU) if name not in (*TENSOR, LIBRARY)]
 MACHINE = Machine("a GPU", 4e12, {"ieee": 5e13})
 
 

@@ -104,17 +104,6 @@ static struct column_sums wanted_sums(const fgn_chain *chain, const fgn_gradient
     return sums;
 }
 
-/* The steps of a list without what their kind does not read. */
-static struct operators without_others(struct operators list) {
-    for (int i = 0; i < list.count; i++) {
-        if (!takes_channel(&list.step[i]))
-            list.step[i].channel = NULL;
-        if (!takes_tensor(&list.step[i]))
-            list.step[i].tensor = NULL;
-    }
-    return list;
-}
-
 static struct chain_gradient gradient_of(const fgn_chain *chain, const void *v, const float *moments,
                                          const void *dy, const fgn_gradients *gradients) {
     struct chain_gradient gradient;
@@ -266,18 +255,6 @@ fgn_status fgn_norm_keeping(const fgn_chain *chain, const void *v, void *y, floa
         status = check_all_operands(chain);
     if (status != FGN_OK)
         return status;
-    struct kept_norm norm = {v,
-                             y,
-                             (struct kept_moments *)moments,
-                             chain->type,
-                             chain->vector_type,
-                             chain->batch,
-                             chain->out_features,
-                             chain->groups,
-                             chain->eps,
-                             chain->norm_scale,
-                             chain->norm_shift,
-                             without_others(operators_before(chain)),
-                             without_others(operators_after(chain))};
+    struct kept_norm norm = kept_norm_of(chain, v, y, (struct kept_moments *)moments);
     return status_of(norm_keeping(&norm, (cudaStream_t)stream), "norm_keeping");
 }

@@ -83,7 +83,7 @@ static __forceinline__ __device__ void normalise_rows(const struct norm_keeping_
         ask_for_row(&next, norm, row + rows_of_grid, &channels, type);
         apply_list(&norm->before, norm->before.count, value, &here);
         struct moments moments = moments_of_team(args, value, here.channels.count, thread, partial);
-        if (here.channels.count > 0 && first_of_team) {
+        if (norm->moments && here.channels.count > 0 && first_of_team) {
             struct kept_moments kept = {moments.mean + moments.mean_rest, moments.inverse_deviation};
             norm->moments[row * norm->groups + group] = kept;
         }
@@ -113,25 +113,18 @@ LAUNCHER(norm_keeping_bfloat16_kernel, struct norm_keeping_args)
 
 /* ---- The host ---- */
 
-/* As many blocks as a large GPU holds at once, four to a multiprocessor. */
-#define BLOCKS_AT_ONCE 528
-
 cudaError_t norm_keeping(const struct kept_norm *norm, cudaStream_t stream) {
     struct division division = division_of_norm(norm);
     if (division.parts > 1)
         return norm_keeping_wide(norm, stream);
     struct norm_keeping_args args = {*norm, division, 1.0f / division.group_size};
-    int strips = strips_of(&division);
-    int64_t row_steps = tiles(norm->batch, rows_at_once(&division));
-    int64_t most = most_row_blocks(BLOCKS_AT_ONCE, &division);
-    dim3 block = {(unsigned)division.across, (unsigned)rows_at_once(&division), 1};
-    dim3 grid = {(unsigned)strips, (unsigned)(row_steps < most ? row_steps : most), 1};
+    struct norm_launch launch = launch_of_norm(norm);
     switch (norm->type) {
     case FGN_FLOAT16:
-        return launch_norm_keeping_float16_kernel(grid, block, 0, stream, args);
+        return launch_norm_keeping_float16_kernel(launch.grid, launch.block, 0, stream, args);
     case FGN_BFLOAT16:
-        return launch_norm_keeping_bfloat16_kernel(grid, block, 0, stream, args);
+        return launch_norm_keeping_bfloat16_kernel(launch.grid, launch.block, 0, stream, args);
     default:
-        return launch_norm_keeping_float32_kernel(grid, block, 0, stream, args);
+        return launch_norm_keeping_float32_kernel(launch.grid, launch.block, 0, stream, args);
     }
 }

@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(THREADS) norm_keeping_wide_kernel(struct norm_
         sums_of_team(totals, 2, THREADS, threadIdx.x, partial);
         struct differences total = {totals[0], totals[1]};
         struct moments moments = moments_of(mean, total, args.one_over_size, norm->eps);
-        if (threadIdx.x == 0) {
+        if (norm->moments && threadIdx.x == 0) {
             struct kept_moments kept = {moments.mean + moments.mean_rest, moments.inverse_deviation};
             norm->moments[row * norm->groups + group] = kept;
         }
@@ -73,12 +73,9 @@ __global__ void __launch_bounds__(THREADS) norm_keeping_wide_kernel(struct norm_
 
 LAUNCHER(norm_keeping_wide_kernel, struct norm_keeping_wide_args)
 
-#define MOST_ROWS_OF_GRID 65535 /* CUDA's limit for gridDim.y */
-
 cudaError_t norm_keeping_wide(const struct kept_norm *norm, cudaStream_t stream) {
     struct division division = division_of_norm(norm);
     struct norm_keeping_wide_args args = {*norm, division, 1.0f / division.group_size};
-    int64_t rows = norm->batch < MOST_ROWS_OF_GRID ? norm->batch : MOST_ROWS_OF_GRID;
-    dim3 grid = {(unsigned)division.groups, (unsigned)rows, 1}, block = {THREADS, 1, 1};
-    return launch_norm_keeping_wide_kernel(grid, block, 0, stream, args);
+    struct norm_launch launch = launch_of_norm(norm);
+    return launch_norm_keeping_wide_kernel(launch.grid, launch.block, 0, stream, args);
 }

@@ -59,7 +59,7 @@ class CChain(ctypes.Structure):
         *((name, ctypes.c_longlong) for name in ("batch", "in_features", "out_features", "groups")),
         ("eps", ctypes.c_float),
         *((name, ctypes.c_int) for name in ("type", "precision", "vector_type", "frozen")),
-        *((name, ctypes.c_int) for name in ("before_count", "after_count")),
+        *((name, ctypes.c_int) for name in ("can_multiply", "before_count", "after_count")),
         *((name, ctypes.c_void_p) for name in ("weight", "prepared", "bias", "norm_scale", "norm_shift")),
         *((name, CStep * MOST_STEPS) for name in ("before", "after")),
     )
@@ -82,7 +82,7 @@ class CPlan(ctypes.Structure):
         ("candidate", ctypes.c_int),
         ("device", CDevice),
         ("chain", CChain),
-        *((name, ctypes.c_ulonglong) for name in ("workspace_bytes", "prepared_bytes")),
+        *((name, ctypes.c_ulonglong) for name in ("workspace_bytes", "product_bytes", "prepared_bytes")),
     )
 
 

@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 from fgn.chains import CHAINS, Shape, problem, problem_of
+from fgn.functional import LIBRARY
 from fgn.measure import records
 from fgn.measure.benchmark import F_LINEAR, RIVALS
 from fgn.measure.machine import Machine
@@ -168,7 +169,7 @@ def _profiled(launches: pd.DataFrame, multiprocessors: int):
     for (name, *sizes, precision, subject), rows in launches.groupby(
         ["chain", *Shape._fields, "precision", "subject"], sort=False
     ):
-        if name not in CHAINS or subject not in (*ORDINARY, *ON_TENSOR_CORES, *RIVALS):
+        if name not in CHAINS or subject not in (*ORDINARY, *ON_TENSOR_CORES, LIBRARY, *RIVALS):
             continue
         chain, shape = problem(CHAINS[name], tuple(map(int, sizes)))
         try:
@@ -263,6 +264,8 @@ def _from_products(record: records.Record, costs: dict[str, Cost], instructions)
         for to in ("", "_to_float16", "_to_bfloat16"):
             costs.setdefault(f"{kernel}{to}_kernel", like)
     costs.setdefault("few_rows_end_kernel", like)
+    for name in ("float32", "float16", "bfloat16", "wide"):
+        costs.setdefault(f"norm_keeping_{name}_kernel", like)
 
 
 def _float16_like_bfloat16(costs: dict[str, Cost], machine: Machine):

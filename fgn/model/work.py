@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fgn.chains import Chain, Shape
+from fgn.functional import LIBRARY
 from fgn.measure.benchmark import COMPILED, EAGER, F_LINEAR
 from fgn.plans import HALVES, NORM, NORMALISE, RESERVE, STATISTICS, Device, Launch, plan
 from fgn.precision import PRECISIONS
@@ -193,7 +194,7 @@ ORDINARY = (
     *("tiled", "fused", "one_kernel", "few_rows_float32"),
 )
 ON_TENSOR_CORES = ("tensor_core", "hopper", "few_rows")
-SUBJECTS = (*ORDINARY, *ON_TENSOR_CORES, EAGER, COMPILED, F_LINEAR)
+SUBJECTS = (*ORDINARY, *ON_TENSOR_CORES, LIBRARY, EAGER, COMPILED, F_LINEAR)
 
 # A load of a warp touches a line of 128 bytes for each of its lanes where they are that far apart.
 LINE_BYTES, LANES = 128, 32
@@ -268,9 +269,11 @@ def works(
     version does not run that.
     """
     call = _Call(chain, shape, precision, multiprocessors)
-    if subject in (*ORDINARY, *ON_TENSOR_CORES):
+    if subject in (*ORDINARY, *ON_TENSOR_CORES, LIBRARY):
         device = Device(9, 0, multiprocessors) if device is None else device
-        return [_of_plan(launch, call) for launch in plan(chain, shape, subject, precision, device).launches]
+        planned = plan(chain, shape, subject, precision, device)
+        launches = [_of_plan(launch, call) for launch in planned.launches]
+        return [call.library_product(), *launches] if planned.product_bytes > 0 else launches
     if subject == F_LINEAR:
         return [call.library_product()]
     if subject == EAGER:

@@ -102,15 +102,17 @@ class Call:
     chain: is kept so that its id stays its own. c_chain: the struct, this thread's. arguments: of the
     parameters in their order, None for those that there are not. run: the C function on integers for
     pointers; it takes x, y, the workspace, its size and the stream, and returns a status.
-    raise_for: raises for a status that is not FGN_OK. splits: whether the version splits the weight; then
-    whether that is frozen, the bytes that are kept of it, that memory, and where its address goes.
+    raise_for: raises for a status that is not FGN_OK. multiply: makes the product of x, the weight and the
+    bias, where the plan finds it in the workspace; else None. splits: whether the version splits the weight,
+    or was taken before one that does; then whether the weight is frozen, the bytes that are kept of it, that
+    memory, and where its address goes.
     converts: whether there are vectors of a type that the version does not read.
     """
 
     __slots__ = (
         *("chain", "library", "c_chain", "arguments", "run", "raise_for", "device", "y_shape"),
         *("workspace_bytes", "splits", "frozen", "prepared_bytes", "prepared", "prepared_at"),
-        "converts",
+        *("converts", "multiply"),
     )
 
     def __init__(self, **fields):
@@ -135,7 +137,7 @@ class Call:
 
     def __call__(self, x: Tensor, parameters: tuple[Tensor | None, ...]) -> Tensor | None:
         """The result, or None where a tensor is not one that can be used as it is."""
-        device = self.device
+        device, given = self.device, parameters
         x_pointer = x.data_ptr()
         if not x_pointer or x_pointer & 15 or not x.is_contiguous():
             return None
@@ -150,7 +152,10 @@ class Call:
             return None
         y = x.new_empty(self.y_shape)
         size = self.workspace_bytes
-        workspace = x.new_empty(size, dtype=torch.uint8) if size else None
+        if self.multiply is not None:
+            workspace = self.multiply(x, given[0], given[1])
+        else:
+            workspace = x.new_empty(size, dtype=torch.uint8) if size else None
         pointers = (x_pointer, y.data_ptr(), workspace.data_ptr() if size else 0, size)
         if device < 0:
             with interruptible(self.library):

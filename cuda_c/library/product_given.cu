@@ -1,0 +1,65 @@
+/* The chain after another library's product: cuBLAS multiplies, and one launch does all the rest.
+ *
+ * Idea: cuBLAS has a kernel for every shape of a product, tuned over many years; an epilogue that holds whole
+ * groups fits some shapes only. So let the caller make v = x W^T + bias with its library, in the workspace,
+ * and do the rest of the chain in one launch, the forward's second one in training
+ * (backward/norm_keeping.cu), which keeps no moments here. This library calls no other one: a plan of this
+ * rung asks its caller for the product (fgn_plan.product_bytes), and only a chain whose caller says that it
+ * can multiply (fgn_chain.can_multiply) has such a plan.
+ *
+ * Bytes: v is written and read once more than in a fused chain, 8 for each element, 4 in a 16-bit type. Like
+ * torch's, v is rounded to the chain's type. Operations of the launch: about 20 for each element and the
+ * chain's own.
+ *
+ * Limit: memory bandwidth, and a launch more: where a fused kernel is as fast at the product, it wins. */
+#include "backward/norm_keeping.h"
+#include "library/nanoseconds.h"
+
+static const char *refusal(const fgn_chain *chain, const fgn_device *device) {
+    (void)device;
+    if (!chain->can_multiply)
+        return "a caller with a matrix product (can_multiply)";
+    return chain->groups == 0 ? "a norm: the product is the caller's" : NULL;
+}
+
+static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
+    (void)device;
+    plan->nanoseconds = nanoseconds_of_library(chain);
+    if (plan->candidate > 0) /* there is one way */
+        return;
+    struct kept_norm norm = kept_norm_of(chain, NULL, NULL, NULL);
+    struct norm_launch planned = launch_of_norm(&norm);
+    fgn_launch *launch = add_launch(plan, planned.kernel, 1, 1);
+    const dim3 *sizes[] = {&planned.grid, &planned.block};
+    unsigned *to[] = {launch->grid, launch->block};
+    for (int i = 0; i < 2; i++) {
+        to[i][0] = sizes[i]->x;
+        to[i][1] = sizes[i]->y;
+        to[i][2] = sizes[i]->z;
+    }
+    int64_t product_bytes = element_bytes(chain->type) * outputs_of(chain);
+    plan->workspace_bytes = plan->product_bytes = (unsigned long long)product_bytes;
+    add_read(launch, product_bytes, product_bytes);
+    add_before(launch, chain, 0, chain->before_count);
+    add_norm(launch, chain);
+    add_after(launch, chain, 0, chain->after_count);
+    add_y(launch, chain);
+}
+
+static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
+                           void *workspace, cudaStream_t stream) {
+    (void)plan, (void)x;
+    struct kept_norm norm = kept_norm_of(chain, workspace, y, NULL);
+    return norm_keeping(&norm, stream);
+}
+
+RUNG library_rung = {
+    {"library", "library/product_given.cu", "backward/norm_keeping.cu",
+     "another library's product (cuBLAS), and the rest in one launch",
+     "a norm and a caller with a matrix product"},
+    &group_norm_2_block,
+    refusal,
+    plan,
+    NULL,
+    forward,
+};

@@ -1,0 +1,235 @@
+"""The version "library": torch's product, and all that follows it in one launch."""
+
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+from accuracy import with_groups
+
+import fgn
+from fgn import Chain, Pointwise
+from fgn.chains import CHAINS, Shape, problem, random_inputs
+from fgn.functional import LIBRARY, PRODUCT, _c_chain, _pointer, can_multiply, plan_of, run_chain
+from fgn.measure.accuracy import misplaced, relative_error
+from fgn.native import repeated
+from fgn.native.library import ffi, for_device, version_names
+from fgn.plans import DEVICES, Device, plan
+from fgn.precision import PRECISIONS
+from fgn.problem import Problem
+from fgn.profiling import launch_words
+from fgn.reference import chain_reference, chain_reference64
+
+CPU = torch.device("cpu")
+RESIDUAL = Chain("residual", (Pointwise("gelu"),), 4, (Pointwise("add_tensor", tensor="skip"),))
+DESCRIBED = (*CHAINS.values(), RESIDUAL)
+SHAPE = Shape(9, 20, 48, 4)
+CHAIN = with_groups(CHAINS["gemm_biasadd_hardtanh_mish_groupnorm"], 4)
+# What a type's rounding of the product and of y may cost where torch happens to round well.
+ROUNDOFF = {torch.float32: 2.0**-22, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
+
+
+def problems(seed: int, count: int):
+    """(chain, shape) with groups of sizes without a pattern, some wider than a block's registers."""
+    generator = random.Random(seed)
+    for _ in range(count):
+        groups = generator.choice((1, 2, 3, 5, 8))
+        size = generator.choice((1, 3, 7, 8, 12, 96, 172, 500, 2100))
+        shape = Shape(generator.randint(1, 40), generator.randint(1, 100), groups * size, groups)
+        yield replace(generator.choice(DESCRIBED), groups=groups), shape
+
+
+@pytest.mark.parametrize("dtype", ROUNDOFF)
+@pytest.mark.values
+def test_random_chains(dtype, device):
+    for chain, shape in problems(dtype.itemsize, 8):
+        x, parameters = random_inputs(chain, shape, device, dtype=dtype)
+        for name in random.Random(sum(shape)).sample(("bias", "norm_weight", "norm_bias"), 1):
+            del parameters[name]
+        y = run_chain(chain, x, parameters, LIBRARY, poison=True)
+        exact, torchs = (of(chain, x, parameters) for of in (chain_reference64, chain_reference))
+        assert misplaced(y, torchs) == 0 and y.dtype == dtype
+        bound = 2 * relative_error(torchs, exact) + ROUNDOFF[dtype]
+        assert relative_error(y, exact) <= bound, (chain.name, shape)
+        for _ in range(2):  # the second one is a repeated call
+            assert torch.equal(fgn.chain_forward(chain, x, parameters, LIBRARY), y)
+
+
+def test_a_repeated_call_reads_the_weight_and_the_bias_anew(device):
+    x, parameters = random_inputs(CHAIN, SHAPE, device)
+    repeated.forget()
+    for factor in (1.0, -2.0, 0.5):
+        parameters["weight"].data.mul_(factor)
+        parameters["bias"] = parameters["bias"] + factor
+        y = fgn.chain_forward(CHAIN, x, parameters, LIBRARY)
+        assert relative_error(y, chain_reference64(CHAIN, x, parameters)) < 1e-5
+    assert len(repeated._calls) == 1
+
+
+@pytest.mark.parametrize("precision", ["ieee", "tf32", None])
+@pytest.mark.parametrize("setting", ["ieee", "tf32"])
+def test_torch_multiplies_as_the_call_says(precision, setting, monkeypatch):
+    """In the first call and in a repeated one, whatever torch's own setting is; and that is as it was."""
+    matmul, seen = torch.backends.cuda.matmul, []
+    linear = torch._C._nn.linear
+
+    def noted(*arguments):
+        seen.append(matmul.fp32_precision)
+        return linear(*arguments)
+
+    monkeypatch.setattr(torch.nn.functional, "linear", noted)
+    monkeypatch.setattr(torch._C._nn, "linear", noted)
+    x, parameters = random_inputs(CHAIN, SHAPE)
+    repeated.forget()
+    before = matmul.fp32_precision
+    try:
+        matmul.fp32_precision = setting
+        for _ in range(2):
+            fgn.chain_forward(CHAIN, x, parameters, LIBRARY, precision)
+            assert matmul.fp32_precision == setting
+        assert len(repeated._calls) == 1
+        # The kept call of a precision of its own, under the other setting.
+        matmul.fp32_precision = other = "ieee" if setting == "tf32" else "tf32"
+        fgn.chain_forward(CHAIN, x, parameters, LIBRARY, precision)
+    finally:
+        matmul.fp32_precision = before
+        repeated.forget()  # they would call `noted`
+    assert seen == ([precision] * 3 if precision else [setting, setting, other])
+
+
+def test_a_module_with_more_dimensions(device):
+    model = torch.nn.Sequential(torch.nn.Linear(20, 48), torch.nn.GroupNorm(4, 48), torch.nn.SiLU())
+    chain = Chain("silu", (), 4, (Pointwise("silu"),))
+    x = torch.randn(9, 20, device=device)
+    linear, norm = model.to(device)[:2]
+    parameters = {"weight": linear.weight, "bias": linear.bias}
+    parameters |= {"norm_weight": norm.weight, "norm_bias": norm.bias}
+    strided = torch.randn(9, 40, device=device)[:, ::2]
+    for one in (x, x.t().contiguous().t(), strided):
+        y = fgn.chain_forward(chain, one, parameters, LIBRARY)
+        assert relative_error(y, model(one)) < 1e-6
+    module = fgn.GemmGroupNormHardtanh(20, 48, 4, -2.0, 2.0, version=LIBRARY).to(device)
+    other = fgn.GemmGroupNormHardtanh(20, 48, 4, -2.0, 2.0).to(device)
+    other.load_state_dict(module.state_dict())
+    assert relative_error(module(x), other(x)) < 1e-6
+    assert module(x[:0]).shape == (0, 48)
+
+
+def test_a_bias_of_another_dtype(device):
+    """torch's product does not have it: asked for by name, that is said; otherwise another version runs."""
+    x, parameters = random_inputs(CHAIN, SHAPE, device, dtype=torch.float16)
+    parameters["bias"] = parameters["bias"].float()
+    message = r"'library' .* torch's product takes a bias of x's dtype, torch.float16, got torch.float32"
+    with pytest.raises(RuntimeError, match=message):
+        fgn.chain_forward(CHAIN, x, parameters, LIBRARY)
+    assert not can_multiply(x, parameters)
+    y = fgn.chain_forward(CHAIN, x, parameters)
+    assert relative_error(y, chain_reference64(CHAIN, x, parameters)) < 2e-3
+    # The norm's own vectors may be float32's: the operators then read all vectors so.
+    parameters["bias"] = parameters["bias"].half()
+    parameters["norm_weight"] = parameters["norm_weight"].float()
+    for _ in range(3):
+        y = fgn.chain_forward(CHAIN, x, parameters, LIBRARY)
+        assert relative_error(y, chain_reference64(CHAIN, x, parameters)) < 2e-3
+
+
+def test_gradients_of_the_version(device):
+    x, parameters = random_inputs(CHAIN, SHAPE, device)
+    tensors = {name: value.requires_grad_() for name, value in {"x": x, **parameters}.items()}
+    with torch.enable_grad():
+        results = [
+            fgn.chain_forward(CHAIN, x, parameters, LIBRARY),
+            chain_reference(CHAIN, x, parameters),
+        ]
+        found = [torch.autograd.grad(y.square().sum(), list(tensors.values())) for y in results]
+    assert relative_error(*results) < 1e-6
+    for name, one, other in zip(tensors, *found, strict=True):
+        assert relative_error(one, other) < 1e-4, name
+
+
+def test_the_product_alone_is_not_its():
+    x, parameters = random_inputs(CHAIN, SHAPE)
+    with pytest.raises(
+        RuntimeError, match=r"version: 'library' .* needs a norm: the product is the caller's"
+    ):
+        fgn.linear(x, parameters["weight"], version=LIBRARY)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The C interface
+
+
+def test_a_caller_that_cannot_multiply_is_refused():
+    library, chain = for_device("cpu").load(), CHAIN
+    index, c_plan = version_names().index(LIBRARY), ffi().new("fgn_plan *")
+
+    def planned(**options):
+        c_chain = _c_chain(library, chain, SHAPE, "ieee", {}, **options)
+        return library.fgn_plan_chain(index, c_chain, ffi().NULL, c_plan)
+
+    assert planned(can_multiply=False) == library.FGN_NOT_SUPPORTED
+    message = ffi().string(library.fgn_last_error()).decode()
+    assert message == "library needs a caller with a matrix product (can_multiply)"
+    assert planned() == library.FGN_OK and c_plan.product_bytes == 4 * 9 * 48
+    x, parameters = random_inputs(chain, SHAPE)
+    v, y = torch.nn.functional.linear(x, parameters["weight"], parameters["bias"]), torch.zeros(9, 48)
+
+    def run(may: bool) -> int:
+        c_chain = _c_chain(library, chain, SHAPE, "ieee", parameters, can_multiply=may)
+        pointers = (_pointer(x), _pointer(y), _pointer(v))
+        return library.fgn_run(c_plan, c_chain, *pointers, c_plan.workspace_bytes, ffi().NULL)
+
+    assert run(False) == library.FGN_INVALID_ARGUMENT and (y == 0).all()
+    assert "its plan asks for the product" in ffi().string(library.fgn_last_error()).decode()
+    assert run(True) == library.FGN_OK
+    assert relative_error(y, chain_reference64(chain, x, parameters)) < 1e-6
+
+
+def test_where_it_is_the_default():
+    """On Hopper for a caller that can multiply, for some; nowhere else."""
+    generator, taken = random.Random(3), {True: 0, False: 0}
+    names = version_names()
+    for _ in range(60):
+        groups = generator.choice((1, 2, 4, 8, 64))
+        size = generator.choice((4, 12, 96, 128, 172, 500))
+        shape = Shape(generator.choice((1, 64, 1000, 20000)), generator.choice((100, 768, 4096)), 0, groups)
+        shape = shape._replace(out_features=groups * size)
+        chain = with_groups(CHAIN, groups)
+        precision = generator.choice(sorted(PRECISIONS))
+        for may in taken:
+            c_plan = plan_of(chain, shape, None, CPU, precision, DEVICES["H200"], can_multiply=may)
+            taken[may] += names[c_plan.version] == LIBRARY
+            assert (c_plan.product_bytes > 0) == (names[c_plan.version] == LIBRARY)
+        for elsewhere in (DEVICES["A100"], DEVICES["RTX 4090"], Device(7, 5, 40), None):
+            plans = [
+                plan_of(chain, shape, None, CPU, precision, elsewhere, can_multiply=may) for may in taken
+            ]
+            versions = {one and one.version for one in plans}
+            assert len(versions) == 1 and versions != {names.index(LIBRARY)}
+    assert taken[True] > 0 == taken[False]
+
+
+def test_its_plan():
+    chain, shape = problem("matmul_groupnorm_leakyrelu_sum", (64, 32, 96, 4))
+    planned = plan(chain, shape, LIBRARY, "bf16", "H200")
+    assert planned.product is None and planned.nanoseconds > 0
+    assert planned.product_bytes == planned.workspace_bytes == 2 * 64 * 96
+    assert planned.launches[0].kernel == "norm_keeping_bfloat16_kernel"
+    wide = plan(with_groups(CHAIN, 1), Shape(3, 8, 5000, 1), LIBRARY, "ieee", "H200")
+    assert wide.launches[0].kernel == "norm_keeping_wide_kernel" and wide.launches[0].grid == (1, 3, 1)
+    assert plan_of(chain, shape, LIBRARY, CPU, candidate=1) is None
+    with pytest.raises(ValueError, match="library needs a norm"):
+        plan(PRODUCT, Shape(4, 8, 8, 0), LIBRARY)
+    # What a profile of a call has: torch's kernels, then the plan's.
+    kernels = ["nvjet_tst_128x256", "splitk_reduce", "norm_keeping_bfloat16_kernel"]
+    words = launch_words.ours(Problem(chain, shape, "bf16", 0, None), LIBRARY, kernels, DEVICES["H200"])
+    assert words == ["product", "product", planned.launches[0].text]
+
+
+def test_counting_counts_its_launch(device):
+    if device.type != "cpu":
+        pytest.skip("counts are the simulator's")
+    x, parameters = random_inputs(CHAIN, SHAPE)
+    frame = fgn.count(lambda: fgn.chain_forward(CHAIN, x, parameters, LIBRARY))
+    assert list(frame.kernel) == ["norm_keeping_float32_kernel"]
+    fgn.check(lambda: fgn.chain_forward(CHAIN, x, parameters, LIBRARY))
