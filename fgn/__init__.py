@@ -3,7 +3,7 @@
 fgn.fuse(model)                           any nn.Module, with each chain in it as one call
 fgn.explain(model)                        what fuse() makes of it, and what stopped the rest
 fgn.GemmGroupNormHardtanh(...)            a drop-in module; CPU tensors run on the simulator
-fgn.chain_forward(chain, x, parameters)   any chain of that form; fgn.linear and fgn.group_norm are its parts
+fgn.chain_forward(chain, x, parameters)   any chain of that form
 fgn.versions()                            the ladder of versions, from the naive one up
 fgn.compare("gemm_groupnorm_hardtanh")    every version against torch.nn and float64
 fgn.bench("gemm_groupnorm_hardtanh")      every version beside torch eager, torch.compile and F.linear
@@ -12,27 +12,30 @@ fgn.count(lambda: module(x))              what a call asks of memory, by ncu's n
 fgn.check(lambda: module(x))              the call; KernelFault for a bad access, a race, a missed barrier
 fgn.play(lambda: module(x))               the call with a slider: lanes on sectors and banks, values, barriers
 fgn.tune(model, x)                        measures the ways to run your chains, and keeps the fastest
-fgn.freeze(model)                         for weights that stay as they are; fgn.thaw(model) ends it
 fgn.kernel(source)[grid, block](x, y, n)  a kernel of your own; in a notebook: %load_ext fgn, then %%cuda
 fgn.source("gemm_1_naive")                the text of a kernel
 
-Everything else is in a package that says what is there:
+Everything else is in a module or a package that says what is there:
 
-fgn.native      building and loading the C library           fgn.model      predicted times of every version
-fgn.simulator   counts, faults, the source view              fgn.plot       every picture
-fgn.live        kernels from a cell or a string              fgn.bugs       broken kernels, and what is wrong
-fgn.measure     times, errors, floors, recorded results      fgn.teaching   what the notebooks predict with
-fgn.profiling   Nsight Compute                               fgn.puzzles    kernels to write, checked
+fgn.chains      CHAINS, and Chain and Pointwise for chains of your own
+fgn.functional  linear and group_norm, the parts of a chain
+fgn.training    the versions of the backward
+fgn.native      building and loading the C library; freeze and thaw, for weights that stay as they are
+fgn.simulator   counts, faults, the source view              fgn.model      predicted times of every version
+fgn.live        kernels from a cell or a string              fgn.plot       every picture
+fgn.measure     times, errors, floors, recorded results      fgn.bugs       broken kernels, and what is wrong
+fgn.profiling   Nsight Compute                               fgn.teaching   what the notebooks predict with
+                                                             fgn.puzzles    kernels to write, checked
 """
 
 import importlib
 import importlib.metadata
 
-from fgn.chains import CHAINS, Chain, Pointwise
-from fgn.functional import chain_forward, group_norm, linear
+from fgn import chains, functional, training  # noqa: F401
+from fgn.functional import chain_forward
 from fgn.fusing.fuse import explain, fuse
 from fgn.ladder import versions
-from fgn.live.kernels import kernel, load_ipython_extension
+from fgn.live.kernels import kernel, load_ipython_extension  # noqa: F401  (for %load_ext fgn)
 from fgn.measure.accuracy import compare
 from fgn.measure.benchmark import bench
 from fgn.modules import (
@@ -40,37 +43,27 @@ from fgn.modules import (
     GemmGroupNormHardtanh,
     MatmulGroupNormLeakyReluSum,
 )
-from fgn.native.prepared import freeze, thaw
 from fgn.native.source import source
 from fgn.profiling.profiler import profile
 from fgn.simulator.counted import KernelFault, check, count
-from fgn.training import backward_versions
 from fgn.tuning import tune
 
 __all__ = [
-    "CHAINS",
-    "Chain",
     "GemmBiasAddHardtanhMishGroupNorm",
     "GemmGroupNormHardtanh",
     "KernelFault",
     "MatmulGroupNormLeakyReluSum",
-    "Pointwise",
-    "backward_versions",
     "bench",
     "chain_forward",
     "check",
     "compare",
     "count",
     "explain",
-    "freeze",
     "fuse",
-    "group_norm",
     "kernel",
-    "linear",
-    "load_ipython_extension",
+    "play",
     "profile",
     "source",
-    "thaw",
     "tune",
     "versions",
 ]

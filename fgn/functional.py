@@ -270,10 +270,10 @@ def plan_of(
     version: None for the one that `chain_forward()` takes when it is not told one. planned_for: another
     device than this one, as `_c_device()` takes it. None where the version does not run this chain there:
     the library's last error says what it needs. `fgn.plans.plan()` is the same in Python's types.
-    frozen: whether the weight is (`fgn.freeze()`): what is made of it is there. With another one a version
-    that splits it has two launches more, or more to do in one. candidate: of the version's ways to run the
-    chain; 0 is the one that it expects to be fastest. can_multiply: whether the plan may ask for torch's
-    product.
+    frozen: whether the weight is (`fgn.native.freeze()`): what is made of it is there. With another one a
+    version that splits it has two launches more, or more to do in one. candidate: of the version's ways to
+    run the chain; 0 is the one that it expects to be fastest. can_multiply: whether the plan may ask for
+    torch's product.
     """
     with _library_of(device) as (library, _):
         c_chain = _c_chain(library, chain, shape, precision, {}, frozen=frozen, can_multiply=can_multiply)

@@ -644,7 +644,7 @@ def _transformed_chain(chain: Chain, version: str | None, precision: str | None,
 
 
 def _transformed_norm(x, num_groups: int, weight, bias, eps: float, version: str | None) -> Tensor:
-    """`fgn.group_norm()` under a transform of torch.func."""
+    """`fgn.functional.group_norm()` under a transform of torch.func."""
     names = ("product", "norm_weight", "norm_bias")
 
     def forward(x, weight, bias):

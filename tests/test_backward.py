@@ -347,7 +347,7 @@ def test_linear(batch, device):
     x, weight = torch.rand(batch, 20, device=device), torch.rand(48, 20, device=device)
     leaves = leaves_of(x, {"weight": weight, "bias": torch.rand(48, device=device)})
     dy = torch.rand(batch, 48, device=device)
-    found = torch.autograd.grad(fgn.linear(*leaves.values()), list(leaves.values()), dy)
+    found = torch.autograd.grad(fgn.functional.linear(*leaves.values()), list(leaves.values()), dy)
     expected = torch.autograd.grad(F.linear(*leaves.values()), list(leaves.values()), dy)
     for one, other in zip(found, expected, strict=True):
         assert torch.allclose(one, other, rtol=1e-4, atol=1e-5)
@@ -358,7 +358,7 @@ def test_group_norm(device):
     leaves = leaves_of(x, {"weight": torch.rand(48, device=device), "bias": torch.rand(48, device=device)})
     dy = torch.rand(7, 48, device=device)
     found = torch.autograd.grad(
-        fgn.group_norm(leaves["x"], 4, *list(leaves.values())[1:]), list(leaves.values()), dy
+        fgn.functional.group_norm(leaves["x"], 4, *list(leaves.values())[1:]), list(leaves.values()), dy
     )
     expected = torch.autograd.grad(
         torch.group_norm(leaves["x"], 4, *list(leaves.values())[1:]), list(leaves.values()), dy
@@ -373,7 +373,7 @@ def test_group_norm_of_16_bits(of_vectors, device):
     dy = torch.randn(5, 24, device=device)
     exact = [tensor.detach().double().requires_grad_() for tensor in (x, weight, bias)]
     expected = torch.autograd.grad(torch.group_norm(exact[0], 4, *exact[1:]), exact, dy.double())
-    y = fgn.group_norm(x, 4, weight, bias)
+    y = fgn.functional.group_norm(x, 4, weight, bias)
     found = torch.autograd.grad(y, (x, weight, bias), dy.bfloat16())
     assert [gradient.dtype for gradient in found] == [x.dtype, of_vectors, of_vectors]
     for mine, right in zip(found, expected, strict=True):

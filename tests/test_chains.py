@@ -262,8 +262,8 @@ def test_the_default_dtype_does_not_matter(device):
         x, parameters = random_inputs(chain, Shape(5, 8, 16, 4), device)
         for y in (
             fgn.chain_forward(chain, x, parameters),
-            fgn.linear(x, parameters["weight"]),
-            fgn.group_norm(x, 2),
+            fgn.functional.linear(x, parameters["weight"]),
+            fgn.functional.group_norm(x, 2),
         ):
             assert y.dtype == torch.float32
     finally:

@@ -30,7 +30,7 @@ BY_SHUFFLES = ("coalesced", "few_rows_float32")
 @pytest.mark.parametrize("version", BY_NCU)
 def test_global_loads_are_those_that_ncu_counts(version):
     x, weight = torch.rand(64, 512), torch.rand(512, 512)
-    (launch,) = counted.count(lambda: fgn.linear(x, weight, None, version)).to_dict("records")
+    (launch,) = counted.count(lambda: fgn.functional.linear(x, weight, None, version)).to_dict("records")
     assert (launch[REQUESTS], launch[SECTORS]) == BY_NCU[version]
 
 
@@ -69,7 +69,7 @@ def test_a_read_out_of_bounds_is_stopped_and_told():
     fault = caught.value
     assert (fault.kind, fault.kernel, fault.index) == ("out of bounds", "naive_gemm_kernel", 3 * 32)
     assert fault.file.endswith("gemm_1_naive.cu") and fault.line is not None
-    assert fgn.linear(x, weight, None, "naive").isfinite().all()
+    assert fgn.functional.linear(x, weight, None, "naive").isfinite().all()
 
 
 @pytest.mark.parametrize("version", simulated_versions())

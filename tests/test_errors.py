@@ -45,9 +45,9 @@ def test_not_a_tensor(device, inputs):
     with refuses(TypeError, "bias: expected a torch.Tensor, got list"):
         fgn.chain_forward(CHAIN, x, parameters | {"bias": [0.0] * 24})
     with refuses(TypeError, "weight: expected a torch.Tensor, got NoneType"):
-        fgn.linear(x, None)
+        fgn.functional.linear(x, None)
     with refuses(TypeError, "x: expected a torch.Tensor, got NoneType"):
-        fgn.group_norm(None, 3)
+        fgn.functional.group_norm(None, 3)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.complex64], ids=str)
@@ -65,10 +65,10 @@ def test_dtypes_that_do_not_fit(device, inputs, dtype):
     with refuses(TypeError, "norm_weight: expected dtype torch.float32, got", str(dtype)):
         fgn.chain_forward(CHAIN, x, parameters | {"norm_weight": parameters["norm_weight"].to(dtype)})
     with refuses(TypeError, "weight: expected dtype torch.float32, got", str(dtype)):
-        fgn.linear(x, parameters["weight"].to(dtype))
+        fgn.functional.linear(x, parameters["weight"].to(dtype))
     if dtype not in (torch.float16, torch.bfloat16):
         with refuses(TypeError, "x: expected dtype torch.float32 or torch.float16 or .*, got", str(dtype)):
-            fgn.group_norm(x.to(dtype), 3)
+            fgn.functional.group_norm(x.to(dtype), 3)
 
 
 def test_unknown_precision(device, inputs):
@@ -107,7 +107,7 @@ def test_wrong_in_features(device, inputs):
     with refuses(ValueError, r"x: expected shape \(batch, 12\), got \(5, 11\)"):
         fgn.chain_forward(CHAIN, x[:, 1:], parameters)
     with refuses(ValueError, r"x: expected shape \(batch, 12\), got \(5, 11\)"):
-        fgn.linear(x[:, 1:], parameters["weight"])
+        fgn.functional.linear(x[:, 1:], parameters["weight"])
 
 
 @pytest.mark.parametrize("shape", [(), (12,), (2, 5, 12)], ids=str)
@@ -117,7 +117,7 @@ def test_wrong_number_of_dimensions(device, inputs, shape):
     with refuses(ValueError, r"x: expected shape \(batch, in_features\), got", str(shape).strip("()")):
         fgn.chain_forward(CHAIN, x, parameters)
     with refuses(ValueError, r"x: expected shape \(batch, channels\), got"):
-        fgn.group_norm(x, 3)
+        fgn.functional.group_norm(x, 3)
 
 
 def test_wrong_parameter_shape(device, inputs):
@@ -143,7 +143,7 @@ def test_groups_that_do_not_divide(device, inputs, groups):
     with refuses(ValueError, f"groups: expected a number that divides 24 channels, got {groups}"):
         fgn.chain_forward(chain, x, parameters)
     with refuses(ValueError, f"groups: expected a number that divides 24 channels, got {groups}"):
-        fgn.group_norm(parameters["weight"].T, groups)
+        fgn.functional.group_norm(parameters["weight"].T, groups)
 
 
 def test_unknown_version(device, inputs):
@@ -152,10 +152,10 @@ def test_unknown_version(device, inputs):
     calls = (
         lambda version: fgn.chain_forward(CHAIN, x, parameters, version),
         lambda version: fgn.chain_forward(CHAIN, x[:0], parameters, version),
-        lambda version: fgn.linear(x, parameters["weight"], version=version),
-        lambda version: fgn.linear(x[:0], parameters["weight"], version=version),
-        lambda version: fgn.group_norm(x, 3, version=version),
-        lambda version: fgn.group_norm(x[:0], 3, version=version),
+        lambda version: fgn.functional.linear(x, parameters["weight"], version=version),
+        lambda version: fgn.functional.linear(x[:0], parameters["weight"], version=version),
+        lambda version: fgn.functional.group_norm(x, 3, version=version),
+        lambda version: fgn.functional.group_norm(x[:0], 3, version=version),
     )
     for call in calls:
         with refuses(ValueError, f"version: expected None or one of {names}, got 'fastest'"):
@@ -179,18 +179,20 @@ def test_a_version_that_does_not_run_this_chain(device):
 def test_too_many_steps(device, inputs):
     x, parameters = inputs
     for where in ("before", "after"):
-        steps = {"before": (), "after": ()} | {where: (fgn.Pointwise("double"),) * 9}
+        steps = {"before": (), "after": ()} | {where: (fgn.chains.Pointwise("double"),) * 9}
         with refuses(ValueError, f"{where}: expected at most 8 steps, got 9"):
-            fgn.chain_forward(fgn.Chain("long", groups=4, **steps), x, {"weight": parameters["weight"]})
+            fgn.chain_forward(
+                fgn.chains.Chain("long", groups=4, **steps), x, {"weight": parameters["weight"]}
+            )
 
 
 def test_unknown_names():
     with refuses(ValueError, "chain: expected a Chain or one of", ", ".join(CHAINS), "got 'gemm'"):
         fgn.versions("gemm", device="cpu")
     with refuses(ValueError, "kind: expected one of", "mish", "got 'gelo'"):
-        fgn.Pointwise("gelo")
+        fgn.chains.Pointwise("gelo")
     with refuses(ValueError, "channel: add_channel expects the name of a parameter, got None"):
-        fgn.Pointwise("add_channel")
+        fgn.chains.Pointwise("add_channel")
     with refuses(ValueError, "shape: expected", r"got \(3, 4\)"):
         fgn.versions(CHAIN, (3, 4), device="cpu")
     with refuses(ValueError, "bias_shape: expected", r"\(24,\), got \(23,\)"):
@@ -201,7 +203,7 @@ def test_unknown_names():
 def test_an_operand_with_a_name_that_it_cannot_have(name):
     for kind, field in (("add_channel", "channel"), ("add_tensor", "tensor")):
         with refuses(ValueError, f"{field}: expected a name as Python's variables have", f"got '{name}'"):
-            fgn.Pointwise(kind, **{field: name})
+            fgn.chains.Pointwise(kind, **{field: name})
 
 
 def test_a_parameter_that_the_chain_does_not_have(device):
@@ -213,14 +215,14 @@ def test_a_parameter_that_the_chain_does_not_have(device):
 
 @pytest.mark.parametrize("name", ["version", "precision", "tensors", "others", "chain"])
 def test_an_operand_with_a_name_that_functions_have(name, device):
-    chain = fgn.Chain("mine", (fgn.Pointwise("add_channel", channel=name),), 2, ())
+    chain = fgn.chains.Chain("mine", (fgn.chains.Pointwise("add_channel", channel=name),), 2, ())
     x, weight, operand = (torch.ones(*shape, device=device) for shape in ((3, 8), (6, 8), (6,)))
     y = fgn.chain_forward(chain, x, {"weight": weight, name: operand})
     assert torch.equal(y, torch.zeros(3, 6, device=device))
 
 
 def test_a_chain_of_something_else():
-    relu = fgn.Pointwise("relu")
+    relu = fgn.chains.Pointwise("relu")
     for before, groups, eps, words in (
         (relu, 2, 1e-5, "before: expected a tuple of Pointwise steps, got Pointwise"),
         (("relu",), 2, 1e-5, r"before: expected a tuple of Pointwise steps, got \('relu',\)"),
@@ -228,9 +230,9 @@ def test_a_chain_of_something_else():
         ((relu,), 2, "small", "eps: expected a number, got 'small'"),
     ):
         with refuses(TypeError, words):
-            fgn.Chain("mine", before, groups, (), eps)
+            fgn.chains.Chain("mine", before, groups, (), eps)
     with refuses(TypeError, "a: hardtanh expects a number, got 'low'"):
-        fgn.Pointwise("hardtanh", "low", 1.0)
+        fgn.chains.Pointwise("hardtanh", "low", 1.0)
     with refuses(TypeError, r"shape: expected whole numbers, got \(3.0, 8, 16\)"):
         fgn.versions(CHAIN, (3.0, 8, 16), device="cpu")
 
@@ -240,7 +242,7 @@ def test_no_features(device, batch):
     chain = with_groups(CHAINS["gemm_groupnorm_hardtanh"], 1)
     x, weight = torch.zeros(batch, 8, device=device), torch.zeros(6, 8, device=device)
     for call in (
-        lambda x, weight: fgn.linear(x, weight),
+        lambda x, weight: fgn.functional.linear(x, weight),
         lambda x, weight: fgn.chain_forward(chain, x, {"weight": weight}),
     ):
         with refuses(ValueError, "in_features: expected 1 or more, got 0"):
@@ -264,7 +266,7 @@ def test_a_version_that_is_none_is_told_by_the_constructor():
 
 def test_a_minimum_above_the_maximum():
     with refuses(ValueError, "min_val, max_val: hardtanh expected a minimum below the maximum"):
-        fgn.Pointwise("hardtanh", 1, -1)
+        fgn.chains.Pointwise("hardtanh", 1, -1)
 
 
 def test_meta_tensors_have_a_shape_and_no_data():

@@ -11,8 +11,9 @@ import pytest
 import torch
 from accuracy import assert_accurate
 
-from fgn import CHAINS, chain_forward
+from fgn import chain_forward
 from fgn.__main__ import main
+from fgn.chains import CHAINS
 from fgn.exporting import runtime
 from fgn.exporting.one_file import MODULES, export
 from fgn.exporting.sources import launcher, units_of

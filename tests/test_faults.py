@@ -87,5 +87,5 @@ def test_the_process_goes_on_after_every_fault():
             with pytest.raises(fgn.KernelFault):
                 fgn.check(lambda name=name: call(name, torch.zeros(64)))
     x, weight = torch.rand(5, 33), torch.rand(70, 33)
-    y = fgn.check(lambda: fgn.linear(x, weight, version="tiled"))
+    y = fgn.check(lambda: fgn.functional.linear(x, weight, version="tiled"))
     torch.testing.assert_close(y, x @ weight.T)

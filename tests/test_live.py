@@ -236,7 +236,7 @@ def test_source_view(scale):
     assert re.search(r"64 +256 +4\.0 .*#### +5  +y\[i\] = a \* x\[i\];", str(view))
     assert "a * x[i]" in view._repr_html_() and ">256</td>" in view._repr_html_()
     of_a_rung = fgn.simulator.source_view(
-        lambda: fgn.linear(torch.rand(40, 40), torch.rand(40, 40), version="naive")
+        lambda: fgn.functional.linear(torch.rand(40, 40), torch.rand(40, 40), version="naive")
     )
     assert "naive_gemm_kernel (gemm_1_naive.cu)" in str(of_a_rung)
     assert len(of_a_rung.frame) > 0 and (of_a_rung.frame["requests"] > 0).all()
@@ -265,14 +265,14 @@ flag = torch.zeros(1, dtype=torch.int32)
 big = torch.zeros(4096, 2048)
 spin[1, 32](flag)
 fgn.check(lambda: spin[1, 32](flag))
-fgn.linear(torch.zeros(1, 1), torch.zeros(1, 1))
+fgn.functional.linear(torch.zeros(1, 1), torch.zeros(1, 1))
 flag.fill_(1)
 calls = [
     lambda: spin[2, 32](flag),
     lambda: fgn.check(lambda: spin[1, 32](flag)),
     lambda: empty[2, 32](flag),
     lambda: empty[2, 32](flag, unchecked=True),
-    lambda: fgn.linear(big, big, version="naive"),
+    lambda: fgn.functional.linear(big, big, version="naive"),
 ]
 for call in calls:
     print("runs", flush=True)

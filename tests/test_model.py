@@ -167,7 +167,7 @@ def test_operators(card):
 
 
 def test_a_chain_of_ones_own(card):
-    mine = fgn.Chain("mine", before=(), groups=32, after=(fgn.Pointwise("silu"),))
+    mine = fgn.chains.Chain("mine", before=(), groups=32, after=(fgn.chains.Pointwise("silu"),))
     with_silu, without = (
         model.predict(chain, NARROW, "one_kernel", of=card)["µs"].sum()
         for chain in (mine, replace(mine, after=()))

@@ -42,13 +42,13 @@ def test_linear(version, device, batch, in_features, out_features, with_bias):
         for _ in range(ORDERS):
             order = torch.randperm(in_features)
             errors.append(relative_error(F.linear(x[:, order], weight[:, order], bias), exact))
-    y = fgn.linear(x, weight, bias, version)
+    y = fgn.functional.linear(x, weight, bias, version)
     assert y.shape == exact.shape
     assert relative_error(y, exact) <= 2 * max(errors)
 
 
 def check_group_norm(x, groups, version, weight=None, bias=None, eps=1e-5):
-    y = fgn.group_norm(x, groups, weight, bias, eps, version)
+    y = fgn.functional.group_norm(x, groups, weight, bias, eps, version)
     wide = [None if value is None else value.double() for value in (weight, bias)]
     exact = torch.group_norm(x.double(), groups, *wide, eps)
     assert_close(y, torch.group_norm(x, groups, weight, bias, eps), exact)

@@ -245,7 +245,7 @@ def test_an_empty_batch_is_planned_for_every_card(card, precision):
 
 
 def test_a_residual_on_hopper_is_added_by_a_second_launch():
-    chain = fgn.Chain("residual", (), 4, (Pointwise("add_tensor", tensor="skip"),))
+    chain = fgn.chains.Chain("residual", (), 4, (Pointwise("add_tensor", tensor="skip"),))
     planned = plan(chain, Shape(4096, 256, 512, 4), "hopper", "bf16", "H200")
     assert [launch.writes_y for launch in planned.launches] == [False, True]
 

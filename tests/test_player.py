@@ -66,7 +66,7 @@ def requests(trace, space="global", operation="ld"):
 
 def test_values_are_those_that_memory_held():
     tensors = {"x": torch.rand(64, 48), "weight": torch.rand(40, 48)}
-    trace = record(lambda: fgn.linear(*tensors.values(), version="shared_tile"), block=2)
+    trace = record(lambda: fgn.functional.linear(*tensors.values(), version="shared_tile"), block=2)
     assert trace.missed == 0 and trace.fault is None
     shared = {}
     seen = 0
@@ -165,7 +165,7 @@ def test_a_meeting_of_some_lanes_is_not_shown_at_a_wrong_time():
 
 def test_shuffles_are_meetings():
     v, w, b = torch.rand(4, 64), torch.rand(64), torch.rand(64)
-    trace = record(lambda: fgn.group_norm(v, 2, w, b, version="tiled"))
+    trace = record(lambda: fgn.functional.group_norm(v, 2, w, b, version="tiled"))
     assert any(event.kind == LANES_MET for event in trace.events)
 
 
@@ -193,7 +193,7 @@ def test_pages_are_the_same_in_every_run_and_every_frame_is_a_picture():
     x, weight = torch.ones(32, 32), torch.ones(32, 32)
 
     def player():
-        return fgn.play(lambda: fgn.linear(x, weight, version="tiled"), steps=20)
+        return fgn.play(lambda: fgn.functional.linear(x, weight, version="tiled"), steps=20)
 
     first, second = player(), player()
     assert first._repr_html_() == second._repr_html_()
@@ -203,7 +203,7 @@ def test_pages_are_the_same_in_every_run_and_every_frame_is_a_picture():
 
 
 def test_the_second_launch_of_a_call():
-    chain = fgn.CHAINS["gemm_groupnorm_hardtanh"]
+    chain = fgn.chains.CHAINS["gemm_groupnorm_hardtanh"]
     x, parameters = fgn.chains.random_inputs(chain, fgn.chains.Shape(8, 32, 64, 4))
     trace = record(lambda: fgn.chain_forward(chain, x, parameters, "naive"), launch=1)
     assert "gemm" not in trace.kernel
@@ -213,7 +213,7 @@ def test_what_is_not_there():
     x, weight = torch.rand(8, 8), torch.rand(8, 8)
 
     def call():
-        fgn.linear(x, weight, version="naive")
+        fgn.functional.linear(x, weight, version="naive")
 
     with pytest.raises(IndexError, match="launch 7"):
         record(call, launch=7)

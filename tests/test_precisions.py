@@ -107,7 +107,7 @@ def test_the_product_alone(version, device, precision):
     exact = x.double() @ weight.double().T + bias.double()
     with torch_precision(precision):
         expected = torch.nn.functional.linear(x, weight, bias)
-    y = fgn.linear(x, weight, bias, version, precision)
+    y = fgn.functional.linear(x, weight, bias, version, precision)
     assert relative_error(y, exact) <= 2 * max(ROUNDOFF[precision], relative_error(expected, exact))
 
 
@@ -173,7 +173,7 @@ def test_float32_accuracy_on_hard_inputs(version, device, name, batch):
     exact = x.double() @ weight.double().T
     with torch_precision("ieee"):
         expected = torch.nn.functional.linear(x, weight)
-    y = fgn.linear(x, weight, None, version, "ieee")
+    y = fgn.functional.linear(x, weight, None, version, "ieee")
     # Row by row: a large row must not hide a small one. Where one product is nearly all of a sum, the halves'
     # own errors are seen: 2^-23 of each factor, 2^-24 for low times low, 2^-23 where tensor cores truncate.
     for one, theirs, right in zip(y, expected, exact, strict=True):

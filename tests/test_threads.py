@@ -94,10 +94,10 @@ print(failures, min(calls))
 AFTER_FORK = """
 import os, torch, fgn
 x, weight = torch.randn(70, 40), torch.randn(65, 40)
-expected = fgn.linear(x, weight)
+expected = fgn.functional.linear(x, weight)
 child = os.fork()
 if child == 0:
-    os._exit(0 if torch.equal(fgn.linear(x, weight), expected) else 1)
+    os._exit(0 if torch.equal(fgn.functional.linear(x, weight), expected) else 1)
 print(os.waitpid(child, 0)[1])
 """
 
@@ -200,20 +200,20 @@ def launch():
         failures.append(repr(error))
 
 x, weight = torch.randn(20, 16), torch.randn(24, 16)
-expected = fgn.linear(x, weight)
+expected = fgn.functional.linear(x, weight)
 other = threading.Thread(target=launch)
 other.start()
 while not runs[0] and other.is_alive():
     time.sleep(0.01)
 try:
     threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT)).start()
-    fgn.linear(x, weight)  # waits for its turn
+    fgn.functional.linear(x, weight)  # waits for its turn
     print("not interrupted")
 except KeyboardInterrupt:
     print("interrupted", other.is_alive())
 go_on[0] = 0
 other.join()
-print(failures, torch.equal(fgn.linear(x, weight), expected))
+print(failures, torch.equal(fgn.functional.linear(x, weight), expected))
 '''
 
 

@@ -8,8 +8,7 @@ import torch
 from accuracy import with_groups
 
 import fgn
-from fgn import Chain, Pointwise
-from fgn.chains import CHAINS, Shape, problem, random_inputs
+from fgn.chains import CHAINS, Chain, Pointwise, Shape, problem, random_inputs
 from fgn.functional import LIBRARY, PRODUCT, _c_chain, _pointer, can_multiply, plan_of, run_chain
 from fgn.measure.accuracy import misplaced, relative_error
 from fgn.native import repeated
@@ -152,7 +151,7 @@ def test_the_product_alone_is_not_its():
     with pytest.raises(
         RuntimeError, match=r"version: 'library' .* needs a norm: the product is the caller's"
     ):
-        fgn.linear(x, parameters["weight"], version=LIBRARY)
+        fgn.functional.linear(x, parameters["weight"], version=LIBRARY)
 
 
 # ------------------------------------------------------------------------------------------------------------

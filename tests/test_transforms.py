@@ -78,13 +78,13 @@ def test_fake_tensors_have_the_shapes_and_strides_of_the_real_ones(device):
     a = torch.randn(24, 16, device=device)
     with FakeTensorMode() as mode:
         transposed = mode.from_tensor(a).t()
-        fake = fgn.group_norm(transposed, 8)
-        assert fake.stride() == fgn.group_norm(a.t(), 8).stride() if False else fake.is_contiguous()
+        fake = fgn.functional.group_norm(transposed, 8)
+        assert fake.is_contiguous()
         with pytest.raises(ValueError, match="groups: expected a number that divides 24 channels, got 5"):
-            fgn.group_norm(transposed, 5)
+            fgn.functional.group_norm(transposed, 5)
         with pytest.raises(ValueError, match=r"x: expected shape \(batch, 16\), got \(3, 15\)"):
-            fgn.linear(torch.empty(3, 15), torch.empty(24, 16))
-    assert fgn.group_norm(a.t(), 8).is_contiguous()
+            fgn.functional.linear(torch.empty(3, 15), torch.empty(24, 16))
+    assert fgn.functional.group_norm(a.t(), 8).is_contiguous()
 
 
 @each_chain
@@ -110,9 +110,9 @@ def test_forward_mode_is_refused(device):
     with forward_ad.dual_level(), pytest.raises(RuntimeError, match=words):
         fgn.chain_forward(PLAIN, forward_ad.make_dual(x, x), parameters)
     with forward_ad.dual_level(), pytest.raises(RuntimeError, match=words):
-        fgn.linear(x, forward_ad.make_dual(parameters["weight"], parameters["weight"]))
+        fgn.functional.linear(x, forward_ad.make_dual(parameters["weight"], parameters["weight"]))
     with forward_ad.dual_level(), pytest.raises(RuntimeError, match=words):
-        fgn.group_norm(forward_ad.make_dual(x, x), 4)
+        fgn.functional.group_norm(forward_ad.make_dual(x, x), 4)
 
 
 def loss_of(model, parameters, x):
@@ -166,7 +166,10 @@ def test_gradients_of_the_parts_under_transforms(name, device):
     x, vector = torch.randn(3, 2, 16, device=device), torch.rand(16, device=device)
     weight = torch.randn(16, 16, device=device)
     results = []
-    for linear, norm in ((fgn.linear, fgn.group_norm), (nn.functional.linear, torch.group_norm)):
+    for linear, norm in (
+        (fgn.functional.linear, fgn.functional.group_norm),
+        (nn.functional.linear, torch.group_norm),
+    ):
 
         def loss(x, weight, vector, linear=linear, norm=norm):
             y = linear(x, weight, vector) if name == "linear" else norm(x, 4, vector, None)
@@ -188,7 +191,7 @@ def test_operations_are_counted(device):
     x, parameters = inputs(PLAIN, device)
     with FlopCounterMode(display=False) as counter:
         fgn.chain_forward(PLAIN, x, parameters)
-        fgn.linear(x, parameters["weight"])
+        fgn.functional.linear(x, parameters["weight"])
     assert counter.get_total_flops() == 2 * 2 * 6 * 16 * 24
 
 
@@ -196,7 +199,7 @@ def test_operations_are_counted(device):
 def test_group_norm_of_half_precision(dtype, device):
     x = torch.randn(5, 24, device=device).to(dtype)
     weight, bias = torch.rand(24, device=device).to(dtype), torch.rand(24, device=device)
-    y = fgn.group_norm(x, 4, weight, bias)
+    y = fgn.functional.group_norm(x, 4, weight, bias)
     exact = torch.group_norm(x.double(), 4, weight.double(), bias.double())
     assert y.dtype == dtype
     assert (y.double() - exact).norm() < 4e-3 * exact.norm()
@@ -205,8 +208,10 @@ def test_group_norm_of_half_precision(dtype, device):
 def test_leading_dimensions(device):
     x, parameters = inputs(PLAIN, device)
     deep = x.reshape(2, 3, 16)
-    y = fgn.linear(deep, parameters["weight"], parameters["bias"])
-    assert torch.equal(y, fgn.linear(x, parameters["weight"], parameters["bias"]).reshape(2, 3, 24))
+    y = fgn.functional.linear(deep, parameters["weight"], parameters["bias"])
+    assert torch.equal(
+        y, fgn.functional.linear(x, parameters["weight"], parameters["bias"]).reshape(2, 3, 24)
+    )
     with pytest.raises(ValueError, match=r"x: expected shape \(batch, in_features\), got \(2, 3, 16\)"):
         fgn.chain_forward(PLAIN, deep, parameters)
 

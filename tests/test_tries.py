@@ -20,10 +20,10 @@ from fgn.teaching import tensor_cores as cores
 pytestmark = pytest.mark.simulator
 
 NAME = "gemm_biasadd_hardtanh_mish_groupnorm"
-OWN = fgn.Chain("mine", before=(), groups=32, after=(fgn.Pointwise("silu"),))
+OWN = fgn.chains.Chain("mine", before=(), groups=32, after=(fgn.chains.Pointwise("silu"),))
 NARROW = (16384, 1024, 1024, 32)
-EIGHT_OPERATORS = fgn.Chain(
-    "mine", before=(fgn.Pointwise("gelu"),) * 4, groups=16, after=(fgn.Pointwise("silu"),) * 4
+EIGHT_OPERATORS = fgn.chains.Chain(
+    "mine", before=(fgn.chains.Pointwise("gelu"),) * 4, groups=16, after=(fgn.chains.Pointwise("silu"),) * 4
 )
 
 

@@ -80,7 +80,7 @@ with torch.no_grad():
     assert model(x).shape == (5, 64)
 assert (fgn.compare("gemm_groupnorm_hardtanh", shape=(5, 32, 64, 8)).ratio < 3).all()
 weight = torch.rand(64, 32)
-call = lambda: fgn.linear(x, weight, version="shared_tile")
+call = lambda: fgn.functional.linear(x, weight, version="shared_tile")
 assert fgn.count(call).kernel.tolist() == ["shared_tile_gemm_kernel"]
 fgn.check(call)
 assert fgn.simulator.count_lines(call).file.str.endswith("gemm_3_shared_tile.cu").all()

@@ -68,7 +68,7 @@ def here() -> float:
     batch, in_features, out_features = HERE
     x, weight = torch.rand(batch, in_features), torch.rand(out_features, in_features)
     with torch.no_grad():
-        return seconds(lambda: fgn.count(lambda: fgn.linear(x, weight, version="naive")))
+        return seconds(lambda: fgn.count(lambda: fgn.functional.linear(x, weight, version="naive")))
 
 
 def multiply_adds(sizes) -> int:

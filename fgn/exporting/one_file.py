@@ -120,7 +120,7 @@ def _quoted(text: str) -> str:
 def export(chain: str, version: str, precision: str = "ieee", shape=None) -> str:
     """The text of a Python file with this version of the chain as `ModelNew`.
 
-    chain: a name in `fgn.CHAINS`; version: a name from `fgn.versions()`; precision: one of
+    chain: a name in `fgn.chains.CHAINS`; version: a name from `fgn.versions()`; precision: one of
     `fgn.precision.PRECISIONS`. shape: (batch, in_features, out_features[, groups]) of its `get_inputs()` and
     `get_init_inputs()`; None for the benchmark's. The model itself takes every shape that the version takes.
     ValueError where they do not go together on any GPU.

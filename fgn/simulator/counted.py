@@ -8,7 +8,7 @@ vain. Counting checks as well.
 
 A call is anything without arguments that runs fgn's functions or its modules on CPU tensors:
 
-    fgn.count(lambda: fgn.linear(x, weight, version="naive"))
+    fgn.count(lambda: fgn.functional.linear(x, weight, version="naive"))
 
 Several threads may count and check at a time, each its own call: their launches take turns. A count or a
 check follows its call into the threads that the call starts, and a fault in one of them is raised when the
