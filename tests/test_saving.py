@@ -19,6 +19,7 @@ def saved_notebook():
     notebook.metadata = nbformat.from_dict(
         {"kernelspec": {"name": "python3"}, "language_info": {"version": "3.11"}}
     )
+    saving.add_slide_types(notebook)
     return notebook
 
 
@@ -69,6 +70,23 @@ def test_where_code_has_changed_all_outputs_are_saved(folder):
 def test_other_notebooks_are_saved_as_they_are(folder):
     ran = run_again(nbformat.read(folder / "a.ipynb", as_version=4))
     assert save(folder, ran, "mine.ipynb") is ran
+
+
+def test_a_cell_closes_a_slide_with_the_text_above_it_and_a_teachers_own_slides_stay():
+    cells = [
+        new_markdown_cell("# Title"),
+        new_code_cell("import fgn"),
+        new_markdown_cell("Said before.\n\n## Heading"),
+        new_code_cell("1 + 1"),
+        new_code_cell("2 + 2"),
+        new_markdown_cell("Why?"),
+        new_markdown_cell("Because.", metadata={"slideshow": {"slide_type": "fragment"}}),
+        new_code_cell("3 + 3"),
+    ]
+    notebook = new_notebook(cells=cells)
+    saving.clean(notebook)
+    kinds = [cell.metadata["slideshow"]["slide_type"] for cell in notebook.cells]
+    assert kinds == ["slide", "skip", "slide", "-", "subslide", "subslide", "fragment", "-"]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)

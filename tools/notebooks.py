@@ -5,7 +5,8 @@ python tools/notebooks.py --save [NAME ...]    runs them and saves their outputs
 
 What is saved has no times of execution, no state of widgets, no progress bars and no addresses of objects;
 cells count from 1, a cell keeps its identifier, and the notebook its kernel and its language as they were
-saved. Cells with the tag `measured` show times of this machine, which are never twice the same: as long as
+saved. A cell that has no slide type gets one, so that `jupyter nbconvert --to slides` makes a talk of it; a
+teacher's own is kept. Cells with the tag `measured` show times of this machine, which are never twice the same: as long as
 the code of their notebook is what it was, they keep the outputs that were saved before. Nobody is there to be
 asked, so guesses are the recorded ones; cells that show them have the tag `asked`.
 
@@ -29,6 +30,7 @@ FOLDER, BUILD = ROOT / "notebooks", ROOT / "build" / "notebooks"
 SECONDS = 600
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+HEADING = re.compile(r"^##? ", re.MULTILINE)
 UNSAVED = ("execution", "widgets")
 
 
@@ -63,8 +65,27 @@ def joined(outputs: list) -> list:
     return result
 
 
+def add_slide_types(notebook):
+    """Gives each cell without a slide type one: a heading begins a slide, the first code cell, which only
+    imports, is left out, and each code cell closes a slide of its own with the text above it."""
+    is_closed, has_code = True, False
+    for cell in notebook.cells:
+        is_code = cell.cell_type == "code"
+        if not is_code and HEADING.search(cell.source):
+            kind = "slide"
+        elif is_code and not has_code:
+            kind = "skip"
+        else:
+            kind = "subslide" if is_closed else "-"
+        if kind != "skip":
+            is_closed = is_code
+        has_code |= is_code
+        cell.metadata.setdefault("slideshow", {}).setdefault("slide_type", kind)
+
+
 def clean(notebook):
     """Removes what differs between two runs that give the same results."""
+    add_slide_types(notebook)
     notebook.metadata.pop("widgets", None)
     count = 0
     for cell in notebook.cells:
