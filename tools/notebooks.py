@@ -6,9 +6,9 @@ python tools/notebooks.py --save [NAME ...]    runs them and saves their outputs
 What is saved has no times of execution, no state of widgets, no progress bars and no addresses of objects;
 cells count from 1, a cell keeps its identifier, and the notebook its kernel and its language as they were
 saved. A cell that has no slide type gets one, so that `jupyter nbconvert --to slides` makes a talk of it; a
-teacher's own is kept. Cells with the tag `measured` show times of this machine, which are never twice the same: as long as
-the code of their notebook is what it was, they keep the outputs that were saved before. Nobody is there to be
-asked, so guesses are the recorded ones; cells that show them have the tag `asked`.
+teacher's own is kept. Cells with the tag `measured` show times of this machine, which are never twice the
+same: as long as the code of their notebook is what it was, they keep the outputs that were saved before.
+Nobody is there to be asked, so guesses are the recorded ones; cells that show them have the tag `asked`.
 
 JupyterLab saves the same way when it is started by `make lab` (tools/jupyter_server_config.py): running a
 notebook and saving it changes nothing in git unless its cells have changed. Then all that it shows is saved.
