@@ -35,7 +35,13 @@ from fgn.native.library import (
     is_counting,
     version_names,
 )
-from fgn.precision import PRECISIONS, check_precision, resolve, torch_multiplies_as
+from fgn.precision import (
+    PRECISIONS,
+    check_precision,
+    resolve,
+    torch_multiplies,
+    torch_multiplies_as,
+)
 from fgn.reference import apply_steps, chain_reference
 from fgn.simulator import counted
 
@@ -392,7 +398,7 @@ def run_chain(
         tensors = {name: _usable(value) for name, value in tensors.items()}
         parameters = {name: _usable_in(value, vector_dtype) for name, value in vectors.items()} | tensors
         parameters["weight"] = weight
-        may = can_multiply(given[0], given[1])
+        may = bool(plan.chain.can_multiply)
         c_chain = _c_chain(library, chain, shape, precision, parameters, vector_dtype, frozen, may)
         y = _allocate((batch, out_features), x.device, x.dtype, poison)
         if batch > 0:
@@ -413,10 +419,16 @@ def run_chain(
         return y
 
 
-def can_multiply(x: Tensor, parameters: Mapping[str, Tensor | None]) -> bool:
-    """Whether torch makes the product of these: it has no bias of another dtype than x's."""
+def fits_torch_product(x: Tensor, parameters: Mapping[str, Tensor | None]) -> bool:
+    """Whether torch's product takes these: it has no bias of another dtype than x's."""
     bias = parameters.get("bias")
     return bias is None or bias.dtype == x.dtype
+
+
+def can_multiply(x: Tensor, parameters: Mapping[str, Tensor | None], precision: str) -> bool:
+    """Whether a plan may ask for torch's product where no version is named: torch takes the tensors, and its
+    setting is the call's precision, which is not changed under other threads' feet."""
+    return fits_torch_product(x, parameters) and torch_multiplies(precision)
 
 
 def _product_by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, precision: str) -> Tensor:
@@ -427,8 +439,8 @@ def _product_by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, precision:
 
 def _plan_and_vectors(library, chain, shape, precision, x, vectors, version, frozen, multiprocessors):
     """The plan of a call, and the type that its version reads vectors in: their own, or else float32."""
-    may = can_multiply(x, vectors)
-    if version == LIBRARY and not may:
+    may = version == LIBRARY or can_multiply(x, vectors, precision)
+    if version == LIBRARY and not fits_torch_product(x, vectors):
         raise RuntimeError(
             f"version: {LIBRARY!r} does not run this: torch's product takes a bias of x's dtype, {x.dtype}, "
             f"got {vectors['bias'].dtype}"
@@ -471,11 +483,11 @@ def _arguments_of(chain: Chain, c_chain, parameters: Mapping[str, Tensor | None]
     )
 
 
-def _repeated_product(dtype: torch.dtype, precision: str | None):
-    """`torch.nn.functional.linear` of tensors that have no gradients, in this precision. None is torch's own
-    setting, which is part of the key of a repeated call."""
+def _repeated_product(precision: str):
+    """`torch.nn.functional.linear` of tensors without gradients, in this precision, for calls under the
+    setting that torch has now."""
     linear = torch._C._nn.linear
-    if precision is None or dtype != torch.float32:
+    if torch_multiplies(precision):
         return linear
 
     def in_precision(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -500,7 +512,8 @@ def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version,
     )
     multiplies = plan.product_bytes > 0
     # what is frozen may change the choice between a product of halves and torch's
-    of_halves = multiplies and resolve(precision, x.dtype) == "ieee"
+    resolved = resolve(precision, x.dtype)
+    of_halves = multiplies and resolved == "ieee"
     repeated.keep(
         key,
         repeated.Call(
@@ -514,7 +527,7 @@ def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version,
             device=x.get_device(),
             y_shape=(x.shape[0], given[0].shape[0]),
             workspace_bytes=plan.workspace_bytes,
-            multiply=_repeated_product(x.dtype, precision) if multiplies else None,
+            multiply=_repeated_product(resolved) if multiplies else None,
             splits=of_halves or _splits(library, plan, c_chain),
             frozen=bool(c_chain.frozen),
             prepared_bytes=plan.prepared_bytes,

@@ -63,10 +63,15 @@ def torch_precision(precision: str):
         matmul.fp32_precision = before
 
 
-def torch_multiplies_as(precision: str):
-    """A context in which torch multiplies float32 matrices as `precision` says: `torch_precision()`, where
-    the setting is another one."""
+def torch_multiplies(precision: str) -> bool:
+    """Whether torch multiplies as `precision` says: float32 matrices follow its setting, others do not."""
     if precision not in ("ieee", "tf32"):
-        return nullcontext()
+        return True
     is_tf32 = torch._C._get_fp32_precision_getter("cuda", "matmul") == "tf32"
-    return nullcontext() if is_tf32 == (precision == "tf32") else torch_precision(precision)
+    return is_tf32 == (precision == "tf32")
+
+
+def torch_multiplies_as(precision: str):
+    """`torch_precision()` where torch's setting is another one. It is the whole process's, other threads'
+    too."""
+    return nullcontext() if torch_multiplies(precision) else torch_precision(precision)

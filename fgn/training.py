@@ -111,7 +111,7 @@ def _multiply(
     shape = Shape(*x.shape, weight.shape[0], 0)
     precision = resolve(precision, x.dtype)
     by_torch = version is None and multiplies_by_torch(x.device, shape, precision)
-    if (by_torch or version == functional.LIBRARY) and functional.can_multiply(x, {"bias": bias}):
+    if (by_torch or version == functional.LIBRARY) and functional.fits_torch_product(x, {"bias": bias}):
         with torch_multiplies_as(precision):
             return torch.nn.functional.linear(x, weight, bias)
     return functional.linear(x, weight, bias, version, precision)

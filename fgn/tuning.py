@@ -50,7 +50,7 @@ def _milliseconds(
             *(one.chain, shape, choice.version, device, one.precision),
             frozen=one.frozen,
             candidate=choice.candidate,
-            can_multiply=can_multiply(one.x, one.parameters),
+            can_multiply=can_multiply(one.x, one.parameters, one.precision),
         )
         if plan is None:
             return None

@@ -11,10 +11,10 @@ import fgn
 from fgn.chains import CHAINS, Chain, Pointwise, Shape, problem, random_inputs
 from fgn.functional import LIBRARY, PRODUCT, _c_chain, _pointer, can_multiply, plan_of, run_chain
 from fgn.measure.accuracy import misplaced, relative_error
-from fgn.native import repeated
+from fgn.native import repeated, tuned
 from fgn.native.library import ffi, for_device, version_names
 from fgn.plans import DEVICES, Device, plan
-from fgn.precision import PRECISIONS
+from fgn.precision import PRECISIONS, torch_precision
 from fgn.problem import Problem
 from fgn.profiling import launch_words
 from fgn.reference import chain_reference, chain_reference64
@@ -87,13 +87,35 @@ def test_torch_multiplies_as_the_call_says(precision, setting, monkeypatch):
             fgn.chain_forward(CHAIN, x, parameters, LIBRARY, precision)
             assert matmul.fp32_precision == setting
         assert len(repeated._calls) == 1
-        # The kept call of a precision of its own, under the other setting.
         matmul.fp32_precision = other = "ieee" if setting == "tf32" else "tf32"
-        fgn.chain_forward(CHAIN, x, parameters, LIBRARY, precision)
+        for _ in range(2):
+            fgn.chain_forward(CHAIN, x, parameters, LIBRARY, precision)
+            assert matmul.fp32_precision == other
     finally:
         matmul.fp32_precision = before
         repeated.forget()  # they would call `noted`
-    assert seen == ([precision] * 3 if precision else [setting, setting, other])
+    assert seen == ([precision] * 4 if precision else [setting, setting, other, other])
+
+
+def test_a_default_does_not_change_the_setting_of_torch():
+    """It is the whole process's: where a call's precision is another one, a version of fgn's own runs."""
+    x, parameters = random_inputs(CHAIN, SHAPE)
+    key = tuned.key_of(CHAIN, SHAPE, "tf32", False)
+    default = fgn.chain_forward(CHAIN, x, parameters, precision="tf32")
+    try:
+        tuned.choose(CPU, key, tuned.Choice(LIBRARY, 0))
+        repeated.forget()
+        by_torch = run_chain(CHAIN, x, parameters, LIBRARY)
+        matmul = torch.backends.cuda.matmul
+        for setting, expected in [("ieee", default), ("tf32", by_torch)] * 2:
+            with torch_precision(setting):
+                for _ in range(2):
+                    y = fgn.chain_forward(CHAIN, x, parameters, precision="tf32")
+                    assert torch.equal(y, expected) and matmul.fp32_precision == setting
+        assert not torch.equal(default, by_torch)
+    finally:
+        tuned.choose(CPU, key, None)
+        repeated.forget()
 
 
 def test_a_module_with_more_dimensions(device):
@@ -121,7 +143,7 @@ def test_a_bias_of_another_dtype(device):
     message = r"'library' .* torch's product takes a bias of x's dtype, torch.float16, got torch.float32"
     with pytest.raises(RuntimeError, match=message):
         fgn.chain_forward(CHAIN, x, parameters, LIBRARY)
-    assert not can_multiply(x, parameters)
+    assert not can_multiply(x, parameters, "fp16")
     y = fgn.chain_forward(CHAIN, x, parameters)
     assert relative_error(y, chain_reference64(CHAIN, x, parameters)) < 2e-3
     # The norm's own vectors may be float32's: the operators then read all vectors so.

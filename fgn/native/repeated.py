@@ -150,12 +150,12 @@ class Call:
             return None
         if self.splits and not self.find_prepared(parameters[0]):
             return None
-        y = x.new_empty(self.y_shape)
         size = self.workspace_bytes
         if self.multiply is not None:
             workspace = self.multiply(x, given[0], given[1])
         else:
             workspace = x.new_empty(size, dtype=torch.uint8) if size else None
+        y = x.new_empty(self.y_shape)
         pointers = (x_pointer, y.data_ptr(), workspace.data_ptr() if size else 0, size)
         if device < 0:
             with interruptible(self.library):
@@ -171,9 +171,11 @@ class Call:
 
 
 def key_of(chain, x: Tensor, parameters: tuple[Tensor | None, ...], version, precision) -> tuple:
-    """All that decides a call but for what `Call` itself looks at."""
-    if precision is None and x.dtype is torch.float32:
-        precision = torch._C._get_fp32_precision_getter("cuda", "matmul")
+    """All that decides a call but for what `Call` itself looks at; torch's setting for products of float32
+    too."""
+    if x.dtype is torch.float32:
+        setting = torch._C._get_fp32_precision_getter("cuda", "matmul")
+        precision = setting if precision is None else (precision, setting)
     weight = parameters[0]
     return (
         id(chain),
