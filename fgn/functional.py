@@ -426,9 +426,14 @@ def fits_torch_product(x: Tensor, parameters: Mapping[str, Tensor | None]) -> bo
 
 
 def can_multiply(x: Tensor, parameters: Mapping[str, Tensor | None], precision: str) -> bool:
-    """Whether a plan may ask for torch's product where no version is named: torch takes the tensors, and its
-    setting is the call's precision, which is not changed under other threads' feet."""
-    return fits_torch_product(x, parameters) and torch_multiplies(precision)
+    """Whether a plan may ask for torch's product where no version is named: torch takes the tensors; its
+    setting is the call's precision, for the setting is the whole process's; and nobody has asked torch for
+    deterministic algorithms, which cuBLAS refuses without a variable of the environment."""
+    return (
+        fits_torch_product(x, parameters)
+        and torch_multiplies(precision)
+        and not torch.are_deterministic_algorithms_enabled()
+    )
 
 
 def _product_by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, precision: str) -> Tensor:

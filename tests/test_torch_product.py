@@ -118,6 +118,26 @@ def test_a_default_does_not_change_the_setting_of_torch():
         repeated.forget()
 
 
+def test_a_default_is_deterministic_where_torch_has_to_be():
+    """On a GPU torch's product would raise there, and fgn's own kernels add up in one order."""
+    x, parameters = random_inputs(CHAIN, SHAPE)
+    key = tuned.key_of(CHAIN, SHAPE, "ieee", False)
+    try:
+        tuned.choose(CPU, key, tuned.Choice(LIBRARY, 0))
+        repeated.forget()
+        by_torch = fgn.chain_forward(CHAIN, x, parameters, precision="ieee")
+        assert torch.equal(by_torch, run_chain(CHAIN, x, parameters, LIBRARY))
+        torch.set_deterministic_debug_mode("error")
+        y = fgn.chain_forward(CHAIN, x, parameters, precision="ieee")
+        assert not torch.equal(y, by_torch)
+        torch.set_deterministic_debug_mode("default")
+        assert torch.equal(fgn.chain_forward(CHAIN, x, parameters, precision="ieee"), by_torch)
+    finally:
+        torch.set_deterministic_debug_mode("default")
+        tuned.choose(CPU, key, None)
+        repeated.forget()
+
+
 def test_a_module_with_more_dimensions(device):
     model = torch.nn.Sequential(torch.nn.Linear(20, 48), torch.nn.GroupNorm(4, 48), torch.nn.SiLU())
     chain = Chain("silu", (), 4, (Pointwise("silu"),))

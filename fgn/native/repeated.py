@@ -170,9 +170,11 @@ class Call:
         return y
 
 
+_deterministic = torch._C._get_deterministic_algorithms
+
+
 def key_of(chain, x: Tensor, parameters: tuple[Tensor | None, ...], version, precision) -> tuple:
-    """All that decides a call but for what `Call` itself looks at; torch's setting for products of float32
-    too."""
+    """All that decides a call but for what `Call` itself looks at; torch's settings for products too."""
     if x.dtype is torch.float32:
         setting = torch._C._get_fp32_precision_getter("cuda", "matmul")
         precision = setting if precision is None else (precision, setting)
@@ -186,6 +188,7 @@ def key_of(chain, x: Tensor, parameters: tuple[Tensor | None, ...], version, pre
         precision,
         get_ident(),
         x.dtype,
+        _deterministic(),
         *[None if tensor is None else tensor.dtype for tensor in parameters],
     )
 
