@@ -104,8 +104,8 @@ TMA_RING = Task(
     title="A ring of stages that TMA fills",
     kernel="tma_ring",
     text="""
-`y = a x`, streamed. x has `count` tiles of 1024 floats; a block takes every gridDim.x-th. TMA, the copy
-engine of Hopper, brings tile after tile into a ring of three stages in shared memory. One thread, the
+`y = a x`, streamed. x has `count` tiles of 1024 floats; a block takes every gridDim.x-th. TMA, Hopper's
+Tensor Memory Accelerator, brings tile after tile into a ring of three stages in shared memory. One thread, the
 producer, asks for the copies; 128 consumers use them. Two mbarriers for each stage tell each other:
 
 - `full`: the copy has landed. Its phase ends with one arrival, the producer's, and the 4096 bytes that the
