@@ -20,6 +20,7 @@ from fgn.puzzles.definition import (
     sectors,
     sectors_per_request,
 )
+from fgn.puzzles.norms import EPS, QUIET
 from fgn.simulator.metrics import SHARED_REQUESTS
 
 _SIZES = (
@@ -55,9 +56,12 @@ def _mish(x, w, bias, rows, columns, inner):
 
 
 def _normed(sizes, generator):
+    """The product of the third of every four rows is quiet."""
     channels = 32 * sizes["groups"]
+    x = torch.randn(sizes["rows"], sizes["inner"], generator=generator)
+    x[2::4] *= QUIET / sizes["inner"] ** 0.5
     return {
-        "x": torch.randn(sizes["rows"], sizes["inner"], generator=generator),
+        "x": x,
         "w": torch.randn(channels, sizes["inner"], generator=generator),
         "weight": 1 + torch.rand(channels, generator=generator),
         "bias": torch.randn(channels, generator=generator),
@@ -65,7 +69,7 @@ def _normed(sizes, generator):
 
 
 def _product_and_norm(x, w, weight, bias, rows, groups, inner):
-    return {"y": torch.nn.functional.group_norm(x @ w.T, groups, weight, bias, 1e-5)}
+    return {"y": torch.nn.functional.group_norm(x @ w.T, groups, weight, bias, EPS)}
 
 
 GEMM_NAIVE = Task(
@@ -406,6 +410,7 @@ The product is there; write the norm: `(v − mean) / sqrt(variance + 1e-5) * we
         "variance_of_the_values": Wrong(
             {"float difference = sum - mean;": "float difference = sum;"}, WRONG, "expected"
         ),
+        "no_eps": Wrong({"variance + 1e-5f": "variance"}, WRONG, "expected"),
         "weight_by_lane": Wrong({"weight[channel]": "weight[lane]"}, WRONG, "expected"),
         "warps_return_early": Wrong(
             {"    float sum = 0.0f;\n": "    float sum = 0.0f;\n    if (row >= rows)\n        return;\n"},

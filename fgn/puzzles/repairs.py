@@ -21,6 +21,7 @@ from fgn.puzzles.definition import (
     requests,
     sectors,
 )
+from fgn.puzzles.norms import EPS, QUIET
 from fgn.puzzles.shared_memory import matrix
 from fgn.simulator.metrics import SHARED_REQUESTS
 
@@ -34,7 +35,11 @@ def _prefix_sums(x, rows, columns):
 
 
 def _negative(sizes, generator):
-    return {"x": -torch.rand(sizes["n"], generator=generator) - 1}
+    """Negative elements. Those after the first warp's are near the smallest float, so that no other number
+    will do for a lane without an element."""
+    x = -torch.rand(sizes["n"], generator=generator) - 1
+    x[32:] *= 1e38
+    return {"x": x}
 
 
 def _maxima(x, n):
@@ -43,17 +48,21 @@ def _maxima(x, n):
 
 
 def _residual(sizes, generator):
+    """The third of every four rows is quiet."""
     rows, columns = sizes["rows"], 4 * sizes["fours"]
+    x, residual = (torch.randn(rows, columns, generator=generator) for _ in range(2))
+    x[2::4] *= QUIET
+    residual[2::4] *= QUIET
     return {
-        "x": torch.randn(rows, columns, generator=generator),
-        "residual": torch.randn(rows, columns, generator=generator),
+        "x": x,
+        "residual": residual,
         "weight": 1 + torch.rand(columns, generator=generator),
         "bias": torch.randn(columns, generator=generator),
     }
 
 
 def _residual_norm(x, residual, weight, bias, rows, fours):
-    return {"y": torch.nn.functional.layer_norm(x + residual, (4 * fours,), weight, bias, 1e-5)}
+    return {"y": torch.nn.functional.layer_norm(x + residual, (4 * fours,), weight, bias, EPS)}
 
 
 FIX_THE_RACE = Task(
@@ -177,8 +186,8 @@ FIX_THE_MASK = Task(
     kernel="warp_maxima",
     text="""
 `largest[w]` is the largest of the elements 32 w to 32 w + 31 of x; one warp for each, 4 in a block. All
-elements are negative here. The last warp may have fewer than 32 elements, and the block may have warps
-without any.
+elements are negative here, and some are below −1e38. The last warp may have fewer than 32 elements, and the
+block may have warps without any.
 
 The kernel below is right as long as `n` is a multiple of 128. For other n the shuffle names lanes that do
 not come to it, which on a GPU means: it waits for ever, or it gives whatever it likes. Mend it.
@@ -205,6 +214,7 @@ not come to it, which on a GPU means: it waits for ever, or it gives whatever it
             "missing lane",
         ),
         "zeros": Wrong({"-INFINITY": "0.0f"}, WRONG, "got 0"),
+        "a_number_that_seems_small": Wrong({"-INFINITY": "-1000.0f"}, WRONG, "got -1000"),
         "one_lane_too_few": Wrong(
             {
                 "    float v = i < n ? x[i] : -INFINITY;\n": "    if (i >= n)\n        return;\n    float v = x[i];\n"
@@ -264,6 +274,7 @@ between the 4 warps.
     starts_from="one_float_at_a_time",
     wrong={
         "one_float_at_a_time": Wrong(None, OVER_BUDGET, "requests of global loads"),
+        "another_eps": Wrong({"1e-5f": "1e-6f"}, WRONG, "expected"),
         "zeros_count": Wrong(
             {
                 "float4 d = {v.x - mean, v.y - mean, v.z - mean, v.w - mean};\n    if "
