@@ -20,7 +20,7 @@ def versions(chain=None, shape=None, device=None, precision: str = "ieee") -> pd
 
     chain, shape: as in `fgn.compare()`. precision: one of `fgn.precision.PRECISIONS`.
 
-    Columns: chain, name, launches (kernels that one call launches;
+    Columns: chain, name, launches (kernels of fgn that one call launches;
     missing where the version does not run), supported, gemm and norm (the files in `cuda_c/` that hold its
     matrix product and its GroupNorm), needs (what it asks of the chain or the device), summary.
     """
