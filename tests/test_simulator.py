@@ -52,18 +52,14 @@ def names_of_checks():
     return re.findall(r"\bCHECK\((\w+)\),", CHECKS.read_text())
 
 
-def test_every_check_is_run(build):
-    assert run_checks(build) == names_of_checks()
-
-
 @pytest.mark.parametrize("name", names_of_checks())
 def test_check(build, name):
     run_checks(build, name)
 
 
 @pytest.mark.parametrize("threads", [1, 7])
-def test_checks_with_other_numbers_of_threads(build, threads):
-    run_checks(build, *names_of_checks(), threads=threads)
+def test_every_check_is_run_with_other_numbers_of_threads(build, threads):
+    assert run_checks(build, threads=threads) == names_of_checks()
 
 
 def test_checks_without_assembly(tmp_path):

@@ -1,6 +1,7 @@
 """What notebook 06 predicts and draws with, and the kernels in its cells."""
 
 import json
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -8,12 +9,14 @@ import torch
 import torch.nn.functional as F
 
 import fgn
+from fgn.chains import CHAINS, Shape
 from fgn.measure import records
 from fgn.measure.accuracy import TORCH, relative_error
 from fgn.measure.benchmark import F_LINEAR
 from fgn.native.library import version_names
 from fgn.native.places import ROOT
 from fgn.plot import tensor_cores as draw
+from fgn.problem import Problem
 from fgn.profiling import records as profile_records
 from fgn.teaching import lessons as teach
 from fgn.teaching import tensor_cores as cores
@@ -151,7 +154,8 @@ def as_if_on_a_gpu(monkeypatch):
 
 
 def test_times_here_are_measured_in_every_precision(nothing_known, as_if_on_a_gpu):
-    times = cores.precisions_here(teach.setting(NAME), seconds=0.001)
+    small = Problem(CHAINS[NAME], Shape(16, 64, 256, 32))
+    times = cores.precisions_here(replace(teach.setting(NAME), problem=small), seconds=0.001)
     ours = times[(times.part == "chain") & ~times.subject.str.contains(r"torch|F\.")]
     assert set(ours.precision) == set(fgn.precision.PRECISIONS) and ours.tensor_cores.all()
     assert times[times.part == "chain"].relative_error.notna().all()
