@@ -294,6 +294,7 @@ def test_under_no_grad_nothing_changes(name, device):
     assert not y.requires_grad and torch.allclose(module(x), y, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.values  # torch.compile is new here; the C code runs in other tests
 @every_module
 def test_torch_compile_of_a_training_step(name, device):
     module, expected = module_and_reference(name, device)
