@@ -126,10 +126,22 @@ def test_the_quiz_asks_before_it_tells():
     assert quiz.is_right() == (True, True)
     shown = told._repr_html_()
     assert "race in" in shown and "Why people make it" in shown
+    # The difference keeps its lines.
+    assert asking.as_html(gallery.diff(quiz.bug)) == gallery.diff(quiz.bug)._repr_html_() in shown
     quiz.answer(line=line + 9, kind="comparison")
     assert quiz.is_right() == (False, False)
     with pytest.raises(ValueError, match="kind"):
         quiz.answer(line=1, kind="bad luck")
+
+
+def test_what_is_no_bug_no_name_and_no_truth():
+    with pytest.raises(IndexError, match="bug: expected 0 to"):
+        gallery.quiz(len(gallery.BUGS))
+    with pytest.raises(ValueError, match="name: expected a name"):
+        teach.guess("ms", "How long?", "")
+    for truth in (None, "x", float("nan")):
+        with pytest.raises(ValueError, match="truth: expected a number"):
+            teach.guess("ms", "How long?", "of nothing").reveal(truth)
 
 
 @pytest.mark.parametrize("bug", gallery.BUGS.values(), ids=gallery.BUGS)

@@ -223,3 +223,12 @@ def test_what_is_not_there():
         fgn.play(call, warp=99)
     with pytest.raises(ValueError, match="steps"):
         fgn.play(call, steps=0)
+    with pytest.raises(TypeError, match="steps: expected a whole number"):
+        fgn.play(call, steps=2.5)
+    with pytest.raises(IndexError, match="block: expected 0 or more"):
+        fgn.play(call, block=-1)
+    with pytest.raises(IndexError, match="step: expected -2 to 1, got 2"):
+        fgn.play(call, steps=2).frames(2)
+    for run in (fgn.play, fgn.check, fgn.count):
+        with pytest.raises(TypeError, match="call: expected a function, as in lambda"):
+            run(call())

@@ -538,6 +538,8 @@ def find_bug(bug: str | int | Bug) -> Bug:
     if isinstance(bug, Bug):
         return bug
     if isinstance(bug, int):
+        if not 0 <= bug < len(BUGS):
+            raise IndexError(f"bug: expected 0 to {len(BUGS) - 1}, got {bug}")
         return list(BUGS.values())[bug]
     if bug not in BUGS:
         raise ValueError(f"bug: expected one of {', '.join(BUGS)}, got {bug!r}")

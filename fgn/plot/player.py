@@ -450,6 +450,9 @@ class Frames:
     """Single steps of a scene, for a page on which no script runs."""
 
     def __init__(self, scene: Scene, steps: Sequence[int]):
+        for step in steps:
+            if not -len(scene) <= step < len(scene):
+                raise IndexError(f"step: expected {-len(scene)} to {len(scene) - 1}, got {step}")
         self.scene, self.steps = scene, [range(len(scene))[step] for step in steps]
 
     def _repr_html_(self) -> str:
@@ -476,8 +479,14 @@ def play(
     instead of raised. first, steps: which steps are drawn; in a step each warp that does not wait makes one
     request.
 
-    IndexError where the call has no such launch or block; ValueError for a warp or a step that is not there.
+    IndexError where the call has no such launch or block; ValueError for a warp or a step that is not there;
+    TypeError where `call` is no function, or one of the others no whole number.
     """
+    for name, number in (("block", block), ("launch", launch), ("first", first), ("steps", steps)):
+        if not isinstance(number, int):
+            raise TypeError(f"{name}: expected a whole number, got {number!r}")
+        if name in ("block", "launch") and number < 0:
+            raise IndexError(f"{name}: expected 0 or more, got {number}")
     if steps < 1:
         raise ValueError(f"steps: expected at least 1, got {steps}")
     return Player(record(call, block, launch, MOST_EVENTS), warp, first, steps)

@@ -571,7 +571,14 @@ def _metrics(instructions) -> dict[str, int]:
     return values
 
 
+def expect_function(call: object) -> None:
+    """TypeError for what is no function: where `lambda:` is missing, the call is over before this begins."""
+    if not callable(call):
+        raise TypeError(f"call: expected a function, as in lambda: kernel[grid, block](...), got {call!r}")
+
+
 def _run(call: Callable[[], object], **settings) -> list[Launch]:
+    expect_function(call)
     with recording(**settings) as launches:
         call()
     return launches
@@ -668,5 +675,6 @@ def check(call: Callable[[], object]):
     Nothing is counted, which is faster than `count()`. Threads that write the same value to the same place
     with nothing to order them are no fault, but a KernelWarning.
     """
+    expect_function(call)
     with recording(only_checks=True):
         return call()

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 import torch
 
 from fgn.native.library import COUNTED_SIMULATOR, ffi
-from fgn.simulator.counted import KernelFault, Place, dtype_at, one_block_at_a_time, places_of, recording
+from fgn.simulator.counted import (
+    KernelFault,
+    Place,
+    dtype_at,
+    expect_function,
+    one_block_at_a_time,
+    places_of,
+    recording,
+)
 
 LANES = 32
 MOST_EVENTS = 50_000  # of about 600 bytes each
@@ -186,6 +194,7 @@ def record(
     the call has no such launch or block, or where the block accessed no memory; KernelFault where a fault
     comes before the block has begun.
     """
+    expect_function(call)
     library = COUNTED_SIMULATOR.load()
     if not library.counted_trace(launch, block, most_events):
         raise MemoryError(f"most_events: no memory for {most_events} events of a trace")

@@ -78,16 +78,19 @@ def keep(name: str, answer: Answer):
 
 
 def as_html(shown: object) -> str:
-    """What a notebook would show of an object, as HTML: a figure as a picture, text as a paragraph."""
+    """What a notebook would show of an object, as HTML: a figure as a picture, at its own resolution; text as
+    a paragraph, unless it has HTML of its own, as source text has."""
     if isinstance(shown, Figure):
         buffer = io.BytesIO()
-        shown.savefig(buffer, format="png", dpi=72, metadata={"Software": None})
+        shown.savefig(buffer, format="png", dpi=shown.dpi, metadata={"Software": None})
         data = base64.b64encode(buffer.getvalue()).decode()
         return f'<img style="max-width:100%" src="data:image/png;base64,{data}">'
+    of_notebook = getattr(shown, "_repr_html_", lambda: None)()
+    if of_notebook:
+        return of_notebook
     if isinstance(shown, str):
         return f"<p>{html.escape(shown)}</p>"
-    of_notebook = getattr(shown, "_repr_html_", lambda: None)()
-    return of_notebook or f"<pre>{html.escape(repr(shown))}</pre>"
+    return f"<pre>{html.escape(repr(shown))}</pre>"
 
 
 def _widgets():

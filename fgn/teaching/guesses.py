@@ -68,9 +68,13 @@ class Guess(asking.Question):
 
         All of it is withheld until there is a guess. The score of all guesses is `score()`.
         """
+        try:
+            is_number = math.isfinite(float(truth))
+        except (TypeError, ValueError):
+            is_number = False
+        if not is_number:
+            raise ValueError(f"truth: expected a number, got {truth!r}")
         truth = float(truth)
-        if not math.isfinite(truth):
-            raise ValueError(f"truth: expected a number, got {truth}")
         self.when_answered(lambda: self._score(truth))
         if self.given:
             self._score(truth)
@@ -93,7 +97,11 @@ def guess(unit: str, words: str, name: str) -> Guess:
     guess = teach.guess("sectors", "How many sectors does one request touch?", "02 sectors")
     ...
     guess.reveal(counted, figure)
+
+    ValueError for a name that is empty or no text: answers are kept under it.
     """
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"name: expected a name for the guess, got {name!r}")
     return Guess(name, words, unit)
 
 
