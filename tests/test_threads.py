@@ -186,9 +186,9 @@ def test_threads_of_a_c_program_under_thread_sanitizer(tmp_path):
 INTERRUPTED = '''
 import signal, threading, time, torch, fgn
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins with it ignored
-forever = fgn.kernel("""__global__ void forever(int *runs, int *go_on) {
-    *(volatile int *)runs = 1;
-    while (*(volatile int *)go_on) ;
+forever = fgn.kernel("""__global__ void forever(volatile int *runs, volatile int *go_on) {
+    *runs = 1;
+    while (*go_on) ;
 }""")
 runs, go_on = torch.zeros(1, dtype=torch.int32), torch.ones(1, dtype=torch.int32)
 failures = []

@@ -135,13 +135,15 @@ static void check_alignment(const struct sim_site *site, const volatile void *ad
                         (void *)(uintptr_t)address, bytes);
 }
 
-static uint64_t update(enum sim_atomic operation, enum sim_type type, volatile void *address, uint64_t value,
-                       uint64_t compare) {
+static uint64_t update(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
+                       volatile void *address, uint64_t value, uint64_t compare) {
     unsigned bytes = bytes_of(type);
+    sim_worker->updates = site;
     uint64_t old = load(address, bytes), desired;
     do
         desired = apply(operation, type, old, value, compare);
     while (!replace(address, bytes, &old, &desired));
+    sim_worker->updates = NULL;
     /* What changed nothing may be one turn of a loop that waits for another thread, and on a GPU that
      * thread makes progress meanwhile. A minimum or maximum is no way to wait. */
     if (desired != old)
@@ -155,12 +157,12 @@ uint64_t sim_atomic(const struct sim_site *site, enum sim_atomic operation, enum
                     volatile void *address, uint64_t value, uint64_t compare) {
     check_alignment(site, address, bytes_of(type));
     watch_atomic(SIM_CALLER, address, bytes_of(type), false);
-    return update(operation, type, address, value, compare);
+    return update(site, operation, type, address, value, compare);
 }
 
 uint64_t sim_atomic_in_block(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
                              volatile void *address, uint64_t value, uint64_t compare) {
     check_alignment(site, address, bytes_of(type));
     watch_atomic(SIM_CALLER, address, bytes_of(type), true);
-    return update(operation, type, address, value, compare);
+    return update(site, operation, type, address, value, compare);
 }

@@ -3,6 +3,7 @@
  * cpp/cuda_runtime.h; each defines uint3 and dim3 before it includes this file. */
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -134,6 +135,11 @@ uint64_t sim_atomic(const struct sim_site *site, enum sim_atomic operation, enum
  * atomic than a plain access, and the checker says so. */
 uint64_t sim_atomic_in_block(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
                              volatile void *address, uint64_t value, uint64_t compare);
+
+/* ---- Bytes ---- */
+
+void *sim_memset(void *to, int value, size_t bytes);
+void *sim_memmove(void *to, const void *from, size_t bytes);
 
 /* ---- What else a thread can do ---- */
 

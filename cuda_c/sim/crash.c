@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <ucontext.h>
 
-static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE};
+static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 enum { SIGNALS = sizeof signals / sizeof *signals };
 
 /* The simulator is in a process twice, plain and counted, and both run launches at a time. So the action that
@@ -29,20 +29,37 @@ static uintptr_t instruction_of(const void *context) {
 #endif
 }
 
-static void report(int number, uintptr_t address, uintptr_t pc) {
+static void report(int number, const siginfo_t *info, uintptr_t pc) {
+    uintptr_t address = (uintptr_t)info->si_addr;
     /* One byte on, as for a call: debug information is asked for the byte before. */
     struct sim_access_report access = {.kind = SIM_CRASH, .thread = sim_worker->current, .pc = pc + 1};
     if (number == SIGFPE)
         sim_report_access(
             &access, "divides an integer by zero, or the smallest one by -1, which CUDA leaves undefined");
+    if (number == SIGILL || number == SIGTRAP)
+        sim_report_access(&access, "comes to an instruction that ends a program, as __builtin_trap() and "
+                                   "__builtin_unreachable() do, or goes astray");
+    const struct sim_site *updates = sim_worker->updates;
+    sim_worker->updates = NULL;
+    if (info->si_code == SI_KERNEL) { /* x86-64: address bits that it does not have; which, it does not say */
+        const char *what = "accesses an address that no memory can have, or one that its instruction wants "
+                           "aligned and is not";
+        if (updates)
+            sim_report_call(SIM_CRASH, updates, "%s", what);
+        sim_report_access(&access, "%s", what);
+    }
+    if (updates) /* the simulator's own instruction makes the access */
+        sim_report_call(SIM_CRASH, updates, "makes an atomic access to %p, where no memory is",
+                        info->si_addr);
     if (sim_fiber_overflows(sim_worker->fiber, address))
         sim_report_overflow(&access);
+    sim_report_apart(&access, address);
     sim_report_access(&access, "accesses address %p, where no memory is", (void *)address);
 }
 
 static void handle(int number, siginfo_t *info, void *context) {
     if (sim_is_in_kernel())
-        report(number, (uintptr_t)info->si_addr, instruction_of(context));
+        report(number, info, instruction_of(context));
     /* Not a kernel's. By default the instruction runs again, and ends the process. */
     for (int i = 0; i < SIGNALS; i++) {
         const struct sigaction *before = &actions_before[i];

@@ -1,5 +1,6 @@
-/* Fibers: stacks from mmap with a guard page below, and the switch between them in assembly for x86-64
- * and AArch64. Elsewhere (or with -DSIM_UCONTEXT) POSIX's swapcontext does it, some ten times slower. */
+/* Fibers: stacks from mmap with a guard page below and one above, and the switch between them in assembly for
+ * x86-64 and AArch64. Elsewhere (or with -DSIM_UCONTEXT) POSIX's swapcontext does it, some ten times slower.
+ */
 #define _GNU_SOURCE
 #include "fiber.h"
 #include <stdatomic.h>
@@ -152,8 +153,8 @@ void sim_fiber_entered(void) {
 /* Pages that are never touched cost no memory, so this can be generous. */
 enum { STACK_BYTES = 576 << 10 }; /* local memory, and what the simulator needs itself */
 
-/* A guard page splits the mapping it is in, and Linux lets a process have 65,530 of those. On machines
- * with many cores the last stacks go without a guard, so that the process is left with enough. */
+/* Guard pages split the mapping they are in, and Linux lets a process have 65,530 of those. On machines with
+ * many cores the last stacks go without guards, so that the process is left with enough. */
 enum { MOST_GUARDS = 8192 };
 static atomic_int guards;
 
@@ -171,12 +172,14 @@ void sim_fiber_reset(struct sim_fiber *fiber, void (*body)(void), unsigned numbe
 
 bool sim_fiber_create(struct sim_fiber *fiber, void (*body)(void), unsigned number) {
     size_t guard_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    unsigned char *mapping = mmap(NULL, guard_bytes + STACK_BYTES, PROT_READ | PROT_WRITE,
+    unsigned char *mapping = mmap(NULL, guard_bytes + STACK_BYTES + guard_bytes, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapping == MAP_FAILED)
         return false;
-    if (atomic_fetch_add(&guards, 1) < MOST_GUARDS)
+    if (atomic_fetch_add(&guards, 1) < MOST_GUARDS) {
         mprotect(mapping, guard_bytes, PROT_NONE);
+        mprotect(mapping + guard_bytes + STACK_BYTES, guard_bytes, PROT_NONE);
+    }
     fiber->stack = mapping + guard_bytes;
     fiber->stack_bytes = STACK_BYTES;
     sim_fiber_reset(fiber, body, number);
@@ -194,6 +197,6 @@ void sim_fiber_destroy(struct sim_fiber *fiber) {
     /* what its frames poisoned would stay so for whoever gets the pages next */
     __asan_unpoison_memory_region(fiber->stack, fiber->stack_bytes);
 #endif
-    munmap(fiber->stack - guard_bytes, guard_bytes + fiber->stack_bytes);
+    munmap(fiber->stack - guard_bytes, guard_bytes + fiber->stack_bytes + guard_bytes);
     atomic_fetch_sub(&guards, 1);
 }

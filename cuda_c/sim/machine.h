@@ -168,12 +168,15 @@ struct sim_worker {
     unsigned unused_count;
     unsigned char *shared_memory; /* the dynamic kind */
     size_t shared_memory_bytes;
+    unsigned char *shared_space; /* the address space that it is in (apart.c); NULL: none of its own */
+    size_t shared_space_bytes;
     struct sim_registers *registers; /* this OS thread's */
     uint3 block_index;
-    struct sim_range range;      /* what it is to run */
-    uint64_t launch;             /* the number of the launch that it was set up for */
-    unsigned rank;               /* of its block in the cluster */
-    struct sim_cluster *cluster; /* NULL until somebody asks for it */
+    const struct sim_site *updates; /* where the running thread makes an atomic access; else NULL */
+    struct sim_range range;         /* what it is to run */
+    uint64_t launch;                /* the number of the launch that it was set up for */
+    unsigned rank;                  /* of its block in the cluster */
+    struct sim_cluster *cluster;    /* NULL until somebody asks for it */
     unsigned char *statics;    /* its block's static shared memory, while another block of the cluster runs */
     struct sim_hopper *hopper; /* likewise */
     void *recorder;            /* the counted build's */
@@ -263,6 +266,16 @@ void sim_hopper_begin_block(struct sim_worker *worker);
 /* turns.c */
 void sim_turns_begin(void); /* a launch begins; or it ends */
 void sim_turns_end(void);
+
+/* apart.c */
+/* Dynamic shared memory of a block, far from everything else; NULL: there is no room. */
+unsigned char *sim_shared_apart(struct sim_worker *worker, size_t bytes);
+void sim_shared_apart_free(struct sim_worker *worker);
+bool sim_apart_begin(void); /* false: no memory */
+void sim_apart_end(void);
+struct sim_access_report;
+/* Reports the access when it is near a copy; else returns. */
+void sim_report_apart(struct sim_access_report *access, uintptr_t address);
 
 /* runtime.c */
 cudaError_t sim_set_last_error(cudaError_t error); /* unless it is a success; returns it */

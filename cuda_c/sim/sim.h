@@ -88,6 +88,12 @@ cudaError_t sim_launch_clusters(const char *kernel, const char *file, void (*ent
                                 const void *arguments, unsigned long long argument_bytes, dim3 grid,
                                 dim3 block, unsigned long long dynamic_shared_bytes, unsigned cluster);
 
+/* The next launch of this OS thread runs on a copy of this memory that has nothing near it, so that an access
+ * beyond it is a fault; what the launch changes is copied back. Returns where the copy will be, or NULL where
+ * there is no room, and the memory itself has to be used. sim_copy_nothing_apart() ends that for all. */
+void *sim_copy_apart(void *original, unsigned long long bytes, unsigned element_bytes, const char *name);
+void sim_copy_nothing_apart(void);
+
 /* The report on this OS thread's last launch; its kind is SIM_NO_REPORT after a success. */
 const sim_report *sim_last_report(void);
 

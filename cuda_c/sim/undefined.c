@@ -1,12 +1,31 @@
 /* Arithmetic that C++ leaves undefined and a GPU does not: a number that the integer it is converted to
  * cannot hold, and a shift by as many bits as there are or more. The processor here would go on with another
- * value than a GPU, so such an operation is reported. Kernels in C++ are compiled with
- * -fsanitize=float-cast-overflow,shift-exponent, of which only the instrumentation is used. Casts that a
- * kernel writes out do not come here: they have the GPU's value (sim_cast in cpp/conversions.hpp). */
+ * value than a GPU, so such an operation is reported. An index that leaves its array is reported as well.
+ * Kernels in C++ are compiled with -fsanitize=float-cast-overflow,shift-exponent,bounds, of which only the
+ * instrumentation is used. Casts that a kernel writes out do not come here: they have the GPU's value
+ * (sim_cast in cpp/conversions.hpp). */
 #include "undefined.h"
 #include "machine.h"
 
 #ifndef __SANITIZE_ADDRESS__ /* whose build has the sanitizers' own runtime */
+
+#ifndef SIM_COUNTED /* which says more: counted/bounds.c */
+struct bounds {
+    struct undefined_place place;
+    const struct undefined_type *array;
+    const struct undefined_type *index;
+};
+
+void __ubsan_handle_out_of_bounds(void *data, void *index);
+void __ubsan_handle_out_of_bounds(void *data, void *index) {
+    const struct bounds *check = data;
+    if (!sim_is_in_kernel())
+        return;
+    struct sim_site site = {check->place.file, (int)check->place.line};
+    sim_report_call(SIM_OUT_OF_BOUNDS, &site, "uses index %lld on an array of type %s",
+                    undefined_integer(check->index, (uintptr_t)index), check->array->name);
+}
+#endif
 
 struct shift {
     struct undefined_place place;

@@ -36,6 +36,7 @@ void watch_block_waits(bool blocks_left);
 void watch_fence(bool in_block); /* by the running thread; in_block: its scope is the block, not the grid */
 /* Before the access; `pc` is the return address of the call in the kernel. */
 void watch_atomic(const void *pc, const volatile void *address, unsigned bytes, bool in_block);
+void watch_range(const void *pc, const void *address, size_t bytes, bool writes);
 void watch_copy_asked(const void *pc, const void *global, unsigned bytes);
 /* Where it goes is the copy's from when it is asked for until it lands: nobody may read or write there. */
 void watch_copy_is_pending(const void *pc, const void *shared, unsigned bytes);
@@ -118,6 +119,9 @@ static inline void watch_atomic(const void *pc, const volatile void *address, un
 static inline void watch_async_access(const void *pc, const void *address, unsigned bytes, bool writes,
                                       const void *completes_on) {
     (void)pc, (void)address, (void)bytes, (void)writes, (void)completes_on;
+}
+static inline void watch_range(const void *pc, const void *address, size_t bytes, bool writes) {
+    (void)pc, (void)address, (void)bytes, (void)writes;
 }
 static inline void watch_copy_asked(const void *pc, const void *global, unsigned bytes) {
     (void)pc, (void)global, (void)bytes;

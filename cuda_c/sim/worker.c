@@ -19,6 +19,13 @@ _Thread_local struct sim_registers sim_registers;
 static pthread_key_t worker_key; /* frees the worker when its OS thread ends */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+static void free_shared_memory(struct sim_worker *worker) {
+    if (!worker->shared_space)
+        free(worker->shared_memory);
+    worker->shared_memory = NULL;
+    worker->shared_memory_bytes = 0;
+}
+
 void sim_worker_free(struct sim_worker *worker) {
     sim_cluster_free(worker);
     watch_worker_ends(worker);
@@ -28,7 +35,8 @@ void sim_worker_free(struct sim_worker *worker) {
         sim_free_copies(&worker->block.threads[i].copies);
         free(worker->block.threads[i].products.pending);
     }
-    free(worker->shared_memory);
+    free_shared_memory(worker);
+    sim_shared_apart_free(worker);
     free(worker);
 }
 
@@ -53,20 +61,25 @@ static bool have_worker(void) {
     return true;
 }
 
-/* Exactly as large as asked for, so that AddressSanitizer sees an access beyond it. */
+enum { SHARED_ALIGNMENT = 1024 }; /* as on a GPU, where nothing is before it */
+
+/* For AddressSanitizer exactly as large as asked for, and from malloc(), so that it sees an access beyond. */
 bool sim_worker_has_shared_memory(struct sim_worker *worker, size_t bytes) {
-    enum { ALIGNMENT = 1024 }; /* as on a GPU, where nothing is before it */
-    if (worker->shared_memory_bytes != bytes) {
-        free(worker->shared_memory);
-        worker->shared_memory = NULL;
-        worker->shared_memory_bytes = 0;
-        void *memory = NULL;
-        if (bytes > 0 && posix_memalign(&memory, ALIGNMENT, bytes) != 0)
-            return false;
+    if (worker->shared_memory_bytes == bytes)
+        return true;
+    free_shared_memory(worker);
+    if (bytes == 0)
+        return true;
+#ifndef __SANITIZE_ADDRESS__
+    size_t whole = (bytes + SHARED_ALIGNMENT - 1) / SHARED_ALIGNMENT * SHARED_ALIGNMENT;
+    worker->shared_memory = sim_shared_apart(worker, whole);
+#endif
+    void *memory = NULL;
+    if (!worker->shared_memory && posix_memalign(&memory, SHARED_ALIGNMENT, bytes) == 0)
         worker->shared_memory = memory;
+    if (worker->shared_memory)
         worker->shared_memory_bytes = bytes;
-    }
-    return true;
+    return worker->shared_memory != NULL;
 }
 
 uint3 sim_index_of_block(uint64_t number) {
@@ -162,6 +175,8 @@ static void make_helpers(unsigned wanted) {
     sigdelset(&all, SIGSEGV);
     sigdelset(&all, SIGBUS);
     sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
+    sigdelset(&all, SIGTRAP);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (helpers_made < wanted) {
         pthread_t thread;

@@ -25,6 +25,7 @@ _ELEMENTS = {
     "char": torch.int8, "uchar": torch.uint8, "short": torch.int16, "ushort": torch.uint16,
     "int": torch.int32, "uint": torch.uint32, "long": torch.int64, "ulong": torch.uint64,
     "longlong": torch.int64, "ulonglong": torch.uint64, "float": torch.float32, "double": torch.float64,
+    "dim": torch.uint32,
 }  # fmt: skip
 _FORMATS = {
     torch.int8: "b", torch.uint8: "B", torch.int16: "h", torch.uint16: "H", torch.int32: "i",
@@ -106,8 +107,12 @@ class Type:
 
 @dataclass
 class Arguments:
-    """The arguments of one launch. tensors: those among them, by the names that the kernel has for them."""
+    """The arguments of one launch. tensors: those among them, by the names that the kernel has for them.
 
+    moves: (begin, end, distance) of memory of which the launch has a copy that far away.
+    """
+
+    moves: list[tuple[int, int, int]] = field(default_factory=list)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     kept: list = field(default_factory=list)  # until the launch has ended
 
@@ -194,7 +199,8 @@ class Arguments:
                 f"{name}: expected it on {first[1].device}, where {first[0]} is, got {value.device}"
             )
         self.tensors[name] = value
-        return value.data_ptr()
+        address = value.data_ptr()
+        return address + next((far for begin, end, far in self.moves if begin <= address < end), 0)
 
     def _pointers(self, name: str, kind: Type, value) -> int:
         if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):

@@ -97,7 +97,7 @@ def _describing(instances: Sequence[Instance], variables: Sequence[Variable], st
 def _simulator_text(text: str, instances, variables, structs) -> str:
     """The source, and for each kernel a function that calls it with the arguments that pointers lead to."""
     lines = [
-        "template <class T> static void *sim_address(T &variable) {",
+        "template <class SimVariable> static void *sim_address(SimVariable &variable) {",
         "    return (void *)&variable;",
         "}",
     ]
@@ -124,7 +124,7 @@ def _gpu_text(source: str, instances, variables, structs) -> str:
         "SIM_EXPORT const char *error_string(int error) {",
         "    return cudaGetErrorString((cudaError_t)error);",
         "}",
-        "template <class T> static void *sim_address(T &variable) {",
+        "template <class SimVariable> static void *sim_address(SimVariable &variable) {",
         "    void *address = NULL;",
         "    cudaGetSymbolAddress(&address, variable);",
         "    return address;",
@@ -199,7 +199,8 @@ def _simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[st
     flags = [flag for flag in _toolchain(library).flags if flag not in dropped]
     # At every branch the kernel looks whether it is to stop (sim/turns.c), and what C++ leaves undefined
     # where a GPU has a value of its own is found (sim/undefined.c).
-    added = ("-fsanitize-coverage=trace-pc", "-fsanitize=float-cast-overflow,shift-exponent")
+    # What is beside an array of a kernel in shared or local memory is the program's, so indices are checked.
+    added = ("-fsanitize-coverage=trace-pc", "-fsanitize=float-cast-overflow,shift-exponent,bounds")
     checks = ONLY_CHECKED_FLAGS if only_checks else ()
     # Device code has no exceptions. Without them a function has one way out, which traces and counts go by.
     exceptions = () if re.search(r"\b(?:throw|try|catch)\b", text) else ("-fno-exceptions",)
@@ -272,6 +273,13 @@ class Loaded:
     variables: dict[str, tuple[Type, int]]
 
 
+# Functions of the C library, and C++'s new and delete, that are the device's own in a kernel (sim/heap.c).
+_WRAPPED = (
+    *("malloc", "calloc", "free", "exit", "_Exit", "abort"),
+    *("_Znwm", "_Znam", "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm"),
+)
+
+
 def build(
     device: torch.device,
     file: str,
@@ -295,7 +303,7 @@ def build(
         text = _simulator_text(read.text, instances, variables, structs)
         flags = _simulator_flags(library, read.text, only_checks())
         # The simulator is named as it was loaded, or else the kernel would get another one of its own.
-        libraries = (str(library.build()), "-Wl,-z,defs")
+        libraries = (str(library.build()), "-Wl,-z,defs", *(f"-Wl,--wrap={name}" for name in _WRAPPED))
         link_flags = _toolchain(library).link_flags
         identity, headers = _identity(compiler), _headers()
     else:

@@ -37,12 +37,14 @@ from torch import Tensor
 
 from fgn.ladder import default_device
 from fgn.live import compiling
+from fgn.live.apart import copied
 from fgn.live.arguments import Arguments, cpp_name
 from fgn.live.compiling import Entry, Instance, Loaded
 from fgn.live.signature import Signature, Variable, signatures, structs, variables
 from fgn.live.source import Included, included
 from fgn.live.symbols import Symbols, flush_printed
 from fgn.live.text import blanked
+from fgn.live.textures import Texture
 from fgn.native.library import BuildError, MissingToolError, ffi, for_device, interruptible, is_counting
 from fgn.native.source import launched_sources
 from fgn.simulator.counted import allow, checking, fault, forbid_all, only_checks
@@ -280,7 +282,8 @@ class Kernel:
     left out.
 
     On the simulator a launch is checked as by `fgn.check()`. unchecked=True leaves that out, which is some
-    ten times as fast; an access that the processor refuses is a KernelFault even then.
+    ten times as fast; an access that the processor refuses is a KernelFault even then. Such a launch runs on
+    copies of its tensors, but for those of volatile pointers.
 
     source, name: as given. signature: its name and parameters as the source has them. symbols: the variables
     in device memory by name, as tensors: `kernel.symbols["weights"].copy_(weights)`.
@@ -366,6 +369,9 @@ class Kernel:
                     )
                 names = [parameter.name for parameter in signature.parameters]
                 values = given.packed(names, entry.types, arguments)
+                if device.type == "cpu" and not check and not is_counting.get():
+                    given = Arguments(self._copied(given.tensors, arguments))
+                    values = given.packed(names, entry.types, arguments)
             except (TypeError, ValueError, RuntimeError) as error:
                 if isinstance(error, (BuildError, MissingToolError)):
                     raise
@@ -380,6 +386,21 @@ class Kernel:
         if error != 0:
             message = ffi().string(loaded.library.error_string(error)).decode()
             raise RuntimeError(f"{self.name}: {message}")
+
+    def _copied(self, tensors: dict[str, Tensor], arguments: Sequence) -> list[tuple[int, int, int]]:
+        """Has the launch run on copies, so that a wild access reaches nothing else. What is volatile may be
+        what the kernel and the program say to each other, and textures know where their images are.
+        """
+        parameters = zip(self._signature.parameters, arguments, strict=True)
+        staying = [
+            argument
+            for parameter, argument in parameters
+            if isinstance(argument, Tensor) and "volatile" in parameter.declaration
+        ]
+        for texture in (*arguments, *self._program.symbols.bound.values()):
+            if isinstance(texture, Texture):
+                staying += [texture.tensor, texture.descriptor]
+        return copied(for_device("cpu").load(), tensors, staying)
 
     def _instance(self, arguments: Sequence, template) -> Instance:
         signature = self._signature
@@ -415,6 +436,7 @@ class Kernel:
             if error != 0:
                 raise fault(library)
         finally:
+            library.sim_copy_nothing_apart()
             forbid_all()
             flush_printed()
 

@@ -418,7 +418,7 @@ class Player:
 
     def _fault_state(self, caption, code, banks, state) -> dict:
         fault = self.trace.fault
-        message = re.sub(r" at 0x[0-9a-f]+", "", str(fault).partition("): ")[2] or str(fault))
+        message = re.sub(r",? at 0x[0-9a-f]+,?", "", str(fault).partition("): ")[2] or str(fault))
         sentence = textwrap.shorten(f"{fault.kind}: {message}", MOST_CAPTION, placeholder=" …")
         state = state | {caption: ("", sentence)}
         if fault.file and fault.line:

@@ -82,6 +82,18 @@ static bool begins_turn(struct log *log, uintptr_t pc) {
     return before;
 }
 
+/* What is done now and then where nothing is counted, and else in every basic block. */
+static __attribute__((noinline)) void look_around(struct recorder *self) {
+    if (self->waiting_write.is_there)
+        history_settle_write(self);
+    if (sim_is_stopping())
+        sim_block_abandon();
+    if (self->counts)
+        self->basic_blocks++;
+    if (self->basic_blocks >= BASIC_BLOCKS_OF_A_TURN)
+        sim_end_turn();
+}
+
 /* -fsanitize-coverage=trace-pc: a basic block of the kernel begins. Lanes that skip a part of a loop's
  * body wait for the others at its end: so the log says where a turn ended, unless the one before it ended
  * there too and nothing was accessed since. */
@@ -90,12 +102,11 @@ void __sanitizer_cov_trace_pc(void) {
     struct recorder *self = recorder;
     if (!self)
         return; /* host code of a kernel file */
-    if (self->waiting_write.is_there)
-        history_settle_write(self);
-    if (sim_is_stopping())
-        sim_block_abandon();
-    if (__builtin_expect(++self->basic_blocks == BASIC_BLOCKS_OF_A_TURN, 0))
-        sim_end_turn();
+    if (__builtin_expect(!self->counts && !self->waiting_write.is_there &&
+                             ++self->basic_blocks % BASIC_BLOCKS_OF_A_LOOK != 0,
+                         1))
+        return;
+    look_around(self);
     if (!self->counts)
         return;
     struct log *log = self->log;
@@ -270,6 +281,10 @@ void __tsan_read_range(void *address, size_t bytes) {
 void __tsan_write_range(void *address, size_t bytes);
 void __tsan_write_range(void *address, size_t bytes) {
     on_range(PC, (uintptr_t)address, bytes, COUNTED_STORE);
+}
+
+void watch_range(const void *pc, const void *address, size_t bytes, bool writes) {
+    on_range((uintptr_t)pc, (uintptr_t)address, bytes, writes ? COUNTED_STORE : COUNTED_LOAD);
 }
 
 /* clang's, for the copies that it makes calls of. */

@@ -48,9 +48,11 @@ void fault_out_of_bounds(const struct recorder *self, const struct access *acces
     if (!near && access->address < most_shared && self->worker->shared_memory_bytes == 0) {
         struct place nothing = {.begin = 0, .space = COUNTED_SHARED};
         struct sim_access_report report = report_of(SIM_OUT_OF_BOUNDS, access, &nothing);
-        sim_report_access(&report,
-                          "%s dynamic_shared[%lld], and the launch gave the block no dynamic shared memory",
-                          verb(access->operation), report.index);
+        sim_report_access(
+            &report,
+            "%s %u bytes at address %llu: of a null pointer, which None is, or of dynamic_shared, "
+            "and the launch gave the block no dynamic shared memory",
+            verb(access->operation), access->bytes, (unsigned long long)access->address);
     }
     struct sim_access_report report = report_of(SIM_OUT_OF_BOUNDS, access, near);
     if (!near)
@@ -192,9 +194,15 @@ static const char *verb_of(const struct past *past) {
 void fault_race(const struct recorder *self, const struct access *access, const struct past *past) {
     struct other other;
     struct sim_access_report report = report_of_two(self, access, past, &other);
-    sim_report_access(&report, "%s %s[%lld] at %p with nothing to order it after %s %s it",
-                      verb(access->operation), access->place->name, report.index, (void *)access->address,
-                      other.words, verb_of(past));
+    const struct place *place = access->place;
+    char where[40];
+    /* Where the simulator has shared memory says nothing; where in its array the access is does. */
+    if (place->space == COUNTED_SHARED)
+        snprintf(where, sizeof where, "byte %zu of it", (size_t)(access->address - place->begin));
+    else
+        snprintf(where, sizeof where, "at %p", (void *)access->address);
+    sim_report_access(&report, "%s %s[%lld], %s, with nothing to order it after %s %s it",
+                      verb(access->operation), place->name, report.index, where, other.words, verb_of(past));
 }
 
 void warn_of_same_value(const struct recorder *self, const struct access *access, const struct past *past) {

@@ -4,6 +4,7 @@
  * A __shared__ array is a thread-local variable of the kernel's library, so its extent and its name are in
  * that library's symbol table. */
 #define _GNU_SOURCE
+#include "../heap.h"
 #include "recorder.h"
 #include <ctype.h>
 #include <dlfcn.h>
@@ -51,7 +52,8 @@ void places_begin_launch(struct recorder *self) {
 }
 
 static bool holds(const struct place *place, uintptr_t address, size_t bytes) {
-    return address >= place->begin && address + bytes <= place->end;
+    size_t size = place->end - place->begin;
+    return bytes <= size && address - place->begin <= size - bytes;
 }
 
 /* ---- Variables of libraries ---- */
@@ -59,6 +61,7 @@ static bool holds(const struct place *place, uintptr_t address, size_t bytes) {
 struct search {
     uintptr_t address;
     struct place found; /* its end is 0 when there is none */
+    char name[1024];    /* as the symbol table has it: in C++ with all the types of the function it is in */
 };
 
 /* The symbol of `type` that covers `value`, in the library's file. */
@@ -86,7 +89,7 @@ static void find_symbol(const char *file, unsigned type, uintptr_t value, struct
                 continue;
             search->found.begin = search->address - (value - symbol->st_value);
             search->found.end = search->found.begin + symbol->st_size;
-            snprintf(search->found.name, sizeof search->found.name, "%s", names + symbol->st_name);
+            snprintf(search->name, sizeof search->name, "%s", names + symbol->st_name);
             search->found.is_constant =
                 symbol->st_shndx < header->e_shnum &&
                 strcmp(section_names + sections[symbol->st_shndx].sh_name, "sim_constant") == 0;
@@ -138,9 +141,8 @@ static int look_in_library(struct dl_phdr_info *library, size_t size, void *data
         if (part->p_type == PT_TLS && library->dlpi_tls_data && offset < part->p_memsz) {
             find_symbol(library->dlpi_name, STT_TLS, offset, search);
             bool is_simulator = library->dlpi_addr == simulator_address();
-            bool is_kernels = is_in_function(search->found.name) || !is_simulator;
-            search->found.space =
-                is_kernels && !is_guard(search->found.name) ? COUNTED_SHARED : COUNTED_NOTHING;
+            bool is_kernels = is_in_function(search->name) || !is_simulator;
+            search->found.space = is_kernels && !is_guard(search->name) ? COUNTED_SHARED : COUNTED_NOTHING;
             return 1;
         }
         offset = search->address - library->dlpi_addr;
@@ -160,7 +162,8 @@ static bool learn_variable(struct recorder *self, uintptr_t address) {
     struct place *found = &search.found;
     if (found->end == 0)
         return false;
-    keep_source_name(found->name);
+    keep_source_name(search.name);
+    snprintf(found->name, sizeof found->name, "%.*s", (int)sizeof found->name - 1, search.name);
     if (found->space == COUNTED_SHARED) {
         add_shared(self, found->begin, found->end - found->begin, found->name);
         self->static_shared_bytes += found->end - found->begin;
@@ -174,13 +177,29 @@ static bool learn_variable(struct recorder *self, uintptr_t address) {
     return true;
 }
 
+/* ---- The device's heap ---- */
+
+/* It has a place for one block, the latest that was asked for, and no history: accesses to it are held
+ * against its bounds, and not counted or looked at for races. */
+static struct place *place_in_heap(struct recorder *self, uintptr_t address) {
+    struct place *place = &self->heap_place;
+    size_t bytes;
+    if (!sim_heap_find(address, &place->begin, &bytes))
+        return NULL;
+    place->end = place->begin + bytes;
+    snprintf(place->name, sizeof place->name, "memory from malloc()");
+    return place;
+}
+
 /* ---- Look-up ---- */
 
 struct place *place_of(struct recorder *self, uintptr_t address, unsigned bytes) {
     for (unsigned i = 0; i < self->place_count; i++)
         if (holds(&self->places[i], address, bytes))
             return &self->places[i];
-    struct place of_other_block;
+    struct place of_other_block, *in_heap = place_in_heap(self, address);
+    if (in_heap)
+        return holds(in_heap, address, bytes) ? in_heap : NULL;
     if (clusters_find_place(self, address, bytes, &of_other_block))
         add_place(self, &of_other_block);
     else if (!learn_variable(self, address))
@@ -196,6 +215,8 @@ static uintptr_t distance(const struct place *place, uintptr_t address) {
 const struct place *nearest_place(const struct recorder *self, uintptr_t address) {
     const uintptr_t far = (uintptr_t)1 << 36; /* an index that went wrong rarely goes farther */
     const struct place *nearest = NULL;
+    if (sim_heap_find(address, &(uintptr_t){0}, &(size_t){0}))
+        return &self->heap_place;
     for (unsigned i = 0; i < self->place_count; i++) {
         const struct place *place = &self->places[i];
         if (place->space != COUNTED_NOTHING && distance(place, address) < far &&

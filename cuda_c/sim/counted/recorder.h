@@ -162,7 +162,8 @@ struct spinning {
     unsigned looks; /* how often in that round */
 };
 
-enum { BASIC_BLOCKS_OF_A_TURN = 1 << 16 }; /* basic blocks of a kernel: about a millisecond */
+/* Basic blocks of a kernel: about a millisecond; and a part of it. */
+enum { BASIC_BLOCKS_OF_A_TURN = 1 << 16, BASIC_BLOCKS_OF_A_LOOK = 1 << 6 };
 enum { KNOWN_SITES_BITS = 11, KNOWN_SITES = 1 << KNOWN_SITES_BITS };
 
 struct recorder {
@@ -193,6 +194,7 @@ struct recorder {
     uint64_t product_bytes;
     struct place *places;
     unsigned place_count;
+    struct place heap_place; /* of the block of the device's heap that was looked up last */
     struct site *sites;
     unsigned site_count;
     struct tally *tallies;          /* of each instruction */

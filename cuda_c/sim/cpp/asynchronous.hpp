@@ -1,7 +1,7 @@
-/* cuda::barrier and cuda::pipeline, with the copies that arrive at them.
+/* cuda::barrier, and the copies that arrive at it or at a cuda::pipeline (pipeline.hpp).
  *
- * A copy lands when its thread waits. A barrier here counts arrivals in shared memory; a thread that waits
- * lets the others have a turn. */
+ * A copy lands when its thread waits or arrives. A barrier here counts arrivals in shared memory; a thread
+ * that waits lets the others have a turn. */
 #pragma once
 #include "cooperative.hpp"
 
@@ -55,6 +55,23 @@ template <thread_scope Scope = thread_scope_system, class Completion = void> str
             sim_sleep();
         sim_fence();
     }
+    template <class Duration> bool try_wait_for(arrival_token token, const Duration &) const {
+        return try_wait(token);
+    }
+    bool try_wait_parity(bool parity) const {
+        bool has_ended = (atomicAdd((unsigned *)&phase, 0u) & 1u) != (unsigned)parity;
+        sim_fence();
+        return has_ended;
+    }
+    /* Until as many phases have ended. */
+    void sim_wait_for_phases(unsigned count) const {
+        while ((int)(atomicAdd((unsigned *)&phase, 0u) - count) < 0)
+            sim_sleep();
+        sim_fence();
+    }
+    static constexpr ptrdiff_t max() {
+        return (1 << 20) - 1;
+    }
     void arrive_and_wait() {
         wait(arrive());
     }
@@ -63,44 +80,6 @@ template <thread_scope Scope = thread_scope_system, class Completion = void> str
         arrive();
     }
 };
-
-/* ---- pipeline: the stages of one thread are groups of cp.async ---- */
-
-template <thread_scope Scope, unsigned Stages> struct pipeline_shared_state {};
-
-template <thread_scope Scope = thread_scope_thread> struct pipeline {
-    unsigned committed = 0, waited = 0;
-    bool is_shared = false;
-    void producer_acquire() {}
-    void producer_commit() {
-        cp_async_commit_group();
-        committed++;
-    }
-    void consumer_wait(SIM_CALLED_FROM) {
-        waited++;
-        cp_async_wait_group(committed - waited);
-        if (is_shared)
-            sim_barrier(SIM_CALLER, 0);
-    }
-    void consumer_release(SIM_CALLED_FROM) {
-        if (is_shared)
-            sim_barrier(SIM_CALLER, 0);
-    }
-    void quit() {}
-};
-SIM_INLINE pipeline<thread_scope_thread> make_pipeline() {
-    return {};
-}
-template <class Group, thread_scope Scope, unsigned Stages>
-SIM_INLINE pipeline<thread_scope_block> make_pipeline(const Group &, pipeline_shared_state<Scope, Stages> *) {
-    pipeline<thread_scope_block> made;
-    made.is_shared = true;
-    return made;
-}
-template <unsigned Prior, thread_scope Scope>
-SIM_INLINE void pipeline_consumer_wait_prior(pipeline<Scope> &) {
-    cp_async_wait_group(Prior);
-}
 
 /* ---- memcpy_async ---- */
 
@@ -122,7 +101,25 @@ SIM_INLINE void memcpy_async(const Group &group, void *to, const void *from, siz
                    sim_line);
 }
 
+/* Copies by TMA of a few bytes: here they have landed when the call returns, so the bytes that a barrier is
+ * told to expect are there when the thread that copies arrives. */
+namespace device {
+template <class Barrier>
+SIM_INLINE void memcpy_async_tx(void *to, const void *from, size_t bytes, Barrier &, SIM_CALLED_FROM) {
+    sim_copy_async((char *)to, (const char *)from, bytes, 0, 1, sim_file, sim_line);
+    cp_async_commit_group();
+    cp_async_wait_group(0);
+}
+template <class Barrier> SIM_INLINE void barrier_expect_tx(Barrier &, ptrdiff_t) {}
+template <class Barrier>
+SIM_INLINE typename Barrier::arrival_token barrier_arrive_tx(Barrier &barrier, ptrdiff_t count, ptrdiff_t) {
+    return barrier.arrive(count);
+}
+} // namespace device
+
 } /* namespace cuda */
+
+#include "pipeline.hpp"
 
 namespace cuda {
 namespace std {

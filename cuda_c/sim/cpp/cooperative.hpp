@@ -117,9 +117,21 @@ SIM_INLINE unsigned sim_tile_mask(unsigned size) {
     return left >= 32 ? tile : tile & ((1u << left) - 1);
 }
 
-template <unsigned Size, class Parent = void> struct thread_block_tile : sim_lanes {
-    static_assert(Size <= 32, "tiles of more than a warp are not simulated");
-    thread_block_tile() : sim_lanes{sim_tile_mask(Size), sim_lane()} {}
+/* A tile of several warps meets at a named barrier, of which a block has 15 beside that of __syncthreads().
+ */
+template <unsigned Size> struct sim_warps {
+    sim_warps() {}
+    void sync(SIM_CALLED_FROM) const {
+        sim_named_barrier(SIM_CALLER, 1 + (int)(sim_rank_in_block() / Size), Size);
+    }
+};
+template <unsigned Size> struct sim_lanes_of_tile : sim_lanes {
+    sim_lanes_of_tile() : sim_lanes{sim_tile_mask(Size), sim_lane()} {}
+};
+
+template <unsigned Size, class Parent = void>
+struct thread_block_tile : std::conditional_t<Size <= 32, sim_lanes_of_tile<Size>, sim_warps<Size>> {
+    thread_block_tile() {}
     template <class Other> thread_block_tile(const thread_block_tile<Size, Other> &) : thread_block_tile() {}
     static constexpr unsigned num_threads() {
         return Size;
@@ -128,7 +140,7 @@ template <unsigned Size, class Parent = void> struct thread_block_tile : sim_lan
         return Size;
     }
     unsigned thread_rank() const {
-        return sim_lane() % Size;
+        return sim_rank_in_block() % Size;
     }
     unsigned meta_group_rank() const {
         return sim_rank_in_block() / Size;

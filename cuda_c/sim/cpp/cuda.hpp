@@ -8,7 +8,9 @@
 #include "ptx_matrix.hpp"
 #include "surfaces.hpp"
 #include "warp.hpp"
+#include <cstring>
 #include <utility>
+#include "memory.hpp" /* after what uses the C library's own */
 
 /* ---- How a kernel is called for one thread: `arguments` are pointers to the values ---- */
 

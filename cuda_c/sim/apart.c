@@ -1,0 +1,167 @@
+/* Memory apart: a launch that is not checked runs on copies of its tensors that have nothing near them.
+ *
+ * The tensors themselves lie in the memory that the program keeps everything else in, so a kernel that leaves
+ * an array there would change whatever is beside it, and end the process much later. A copy ends where a page
+ * ends, and for many GiB before and after there is no memory: the processor refuses the access, which makes
+ * it a fault (crash.c) that names the array. What the kernel has changed is copied back when the launch ends.
+ */
+#define _GNU_SOURCE
+#include "machine.h"
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { MOST_COPIES = 32 };
+static const size_t most_bytes = (size_t)1 << 30; /* of all copies of a launch: more is not worth the time */
+static const size_t most_kept = (size_t)64 << 20; /* of a copy, until the next launch */
+
+struct copy {
+    void *original;
+    size_t bytes;
+    unsigned element_bytes;
+    char name[48];
+};
+
+/* Of the next launch of this OS thread. */
+static _Thread_local struct copy wanted[MOST_COPIES];
+static _Thread_local unsigned wanted_count;
+static _Thread_local size_t wanted_bytes;
+
+/* Of the launch that runs; whoever has the lock of launches owns them. */
+static const struct copy *copies;
+static unsigned copy_count;
+
+/* Address space, in as many parts as there may be copies. A copy ends in the middle of its part. */
+static unsigned char *space;
+static size_t part_bytes;
+static size_t accessible[MOST_COPIES]; /* bytes before the middle of each part */
+static size_t page_bytes;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* An index of 32 bits leads up to 32 GiB away where elements have 16 bytes; some systems have less to give.
+ */
+static void reserve(void) {
+    page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    for (part_bytes = (size_t)128 << 30; part_bytes >= 4 * most_bytes; part_bytes /= 2) {
+        void *got = mmap(NULL, part_bytes * MOST_COPIES, PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (got != MAP_FAILED) {
+            space = got;
+            return;
+        }
+    }
+}
+
+static unsigned char *middle_of(unsigned number) {
+    return space + part_bytes * number + part_bytes / 2;
+}
+
+/* As a multiple of 16 bytes away from the original, so that both are aligned alike. */
+static unsigned char *place_of_copy(unsigned number, const void *original, size_t bytes) {
+    enum { ALIGNMENT = 16 };
+    uintptr_t place = (uintptr_t)middle_of(number) - bytes;
+    return (unsigned char *)(place - (place - (uintptr_t)original) % ALIGNMENT);
+}
+
+void *sim_copy_apart(void *original, unsigned long long bytes, unsigned element_bytes, const char *name) {
+#ifdef __SANITIZE_ADDRESS__
+    return NULL; /* AddressSanitizer knows what is beside the original */
+#endif
+    pthread_once(&once, reserve);
+    if (!space || wanted_count == MOST_COPIES || bytes > most_bytes - wanted_bytes)
+        return NULL;
+    struct copy *copy = &wanted[wanted_count];
+    *copy = (struct copy){.original = original, .bytes = bytes, .element_bytes = element_bytes};
+    snprintf(copy->name, sizeof copy->name, "%s", name);
+    wanted_bytes += bytes;
+    return place_of_copy(wanted_count++, original, bytes);
+}
+
+void sim_copy_nothing_apart(void) {
+    wanted_count = 0;
+    wanted_bytes = 0;
+}
+
+/* Lets exactly the pages of a copy be accessed. */
+static bool open_pages(unsigned number, size_t bytes) {
+    size_t needed = (bytes + page_bytes - 1) / page_bytes * page_bytes, had = accessible[number];
+    unsigned char *middle = middle_of(number);
+    bool is_done = needed == had || (needed > had ? mprotect(middle - needed, needed, PROT_READ | PROT_WRITE)
+                                                  : mprotect(middle - had, had - needed, PROT_NONE)) == 0;
+    if (is_done)
+        accessible[number] = needed;
+    return is_done;
+}
+
+bool sim_apart_begin(void) {
+    copies = wanted;
+    copy_count = wanted_count;
+    for (unsigned i = 0; i < copy_count; i++) {
+        const struct copy *copy = &copies[i];
+        unsigned char *place = place_of_copy(i, copy->original, copy->bytes);
+        if (!open_pages(i, (size_t)(middle_of(i) - place)))
+            return false;
+        memcpy(place, copy->original, copy->bytes);
+    }
+    return true;
+}
+
+void sim_apart_end(void) {
+    for (unsigned i = 0; i < copy_count; i++) {
+        const struct copy *copy = &copies[i];
+        const unsigned char *place = place_of_copy(i, copy->original, copy->bytes);
+        if (memcmp(copy->original, place, copy->bytes) != 0)
+            memcpy(copy->original, place, copy->bytes);
+        if (copy->bytes > most_kept)
+            madvise(middle_of(i) - accessible[i], accessible[i], MADV_DONTNEED);
+    }
+    copy_count = 0;
+}
+
+/* ---- Dynamic shared memory ---- */
+
+unsigned char *sim_shared_apart(struct sim_worker *worker, size_t bytes) {
+    const size_t gap = (size_t)8 << 30; /* to both sides: an index of 32 bits leads so far away */
+    pthread_once(&once, reserve);
+    if (!worker->shared_space) {
+        void *got = mmap(NULL, 2 * gap, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (got == MAP_FAILED)
+            return NULL;
+        worker->shared_space = got;
+        worker->shared_space_bytes = 2 * gap;
+    }
+    unsigned char *middle = worker->shared_space + gap;
+    size_t all = (SIM_MAX_SHARED_BYTES + page_bytes - 1) / page_bytes * page_bytes;
+    size_t needed = (bytes + page_bytes - 1) / page_bytes * page_bytes;
+    if (mprotect(middle - all, all - needed, PROT_NONE) != 0 ||
+        mprotect(middle - needed, needed, PROT_READ | PROT_WRITE) != 0)
+        return NULL;
+    return middle - bytes;
+}
+
+void sim_shared_apart_free(struct sim_worker *worker) {
+    if (worker->shared_space)
+        munmap(worker->shared_space, worker->shared_space_bytes);
+}
+
+/* ---- Reports ---- */
+
+void sim_report_apart(struct sim_access_report *access, uintptr_t address) {
+    uintptr_t shared = (uintptr_t)sim_worker->shared_memory;
+    if (sim_worker->shared_space &&
+        address - (uintptr_t)sim_worker->shared_space < sim_worker->shared_space_bytes)
+        sim_report_access(access, "accesses byte %lld of dynamic shared memory, of which the block has %zu",
+                          (long long)(address - shared), sim_worker->shared_memory_bytes);
+    if (!space || address - (uintptr_t)space >= part_bytes * MOST_COPIES)
+        return;
+    unsigned number = (unsigned)((address - (uintptr_t)space) / part_bytes);
+    if (number >= copy_count)
+        return;
+    const struct copy *copy = &copies[number];
+    long long element = copy->element_bytes ? copy->element_bytes : 1;
+    long long offset = (long long)(address - (uintptr_t)place_of_copy(number, copy->original, copy->bytes));
+    access->has_index = true;
+    access->index = offset >= 0 ? offset / element : -((-offset + element - 1) / element);
+    sim_report_access(access, "accesses %s[%lld], which has %lld elements", copy->name, access->index,
+                      (long long)copy->bytes / element);
+}

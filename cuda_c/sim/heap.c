@@ -1,0 +1,149 @@
+/* The device's heap, and the host's functions that a kernel must not call. In a kernel malloc() and new take
+ * memory of the device; the C library's own would be the program's, which an overrun or a second free() ends.
+ * The linker has the kernels' libraries call these functions for the C library's.
+ *
+ * A block is as long as the next power of two, and a freed one is given away again. */
+#define _GNU_SOURCE
+#include "heap.h"
+#include <sys/mman.h>
+
+/* A GPU's heap has 8 MiB, and more where the host asks for it, which the simulator does not see. */
+enum { HEAP_BYTES = 256 << 20, UNIT = 16, UNITS = HEAP_BYTES / UNIT, SIZES = 25 };
+
+struct block {
+    size_t bytes; /* that were asked for; of a free one 0 */
+    struct block *next;
+};
+_Static_assert(sizeof(struct block) == UNIT, "what follows is aligned as malloc() promises");
+
+static unsigned char *heap;
+static size_t used;
+static struct block *unused[SIZES];     /* by the power of two of their units */
+static unsigned char begins[UNITS / 8]; /* a bit for each unit: whether a block begins there */
+
+static unsigned size_of(size_t bytes) {
+    size_t units = (bytes + UNIT - 1) / UNIT + 1;
+    return units <= 1 ? 0 : 64 - (unsigned)__builtin_clzl(units - 1);
+}
+
+static struct block *cut_off(unsigned size) {
+    size_t bytes = (size_t)UNIT << size;
+    if (!heap) {
+        void *got = mmap(NULL, HEAP_BYTES, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        heap = got == MAP_FAILED ? NULL : got;
+    }
+    if (!heap || bytes > HEAP_BYTES - used)
+        return NULL;
+    struct block *block = (struct block *)(heap + used);
+    begins[used / UNIT / 8] |= (unsigned char)(1u << used / UNIT % 8);
+    used += bytes;
+    return block;
+}
+
+static void *allocate(size_t bytes) {
+    if (bytes == 0 || bytes > HEAP_BYTES / 2)
+        return NULL;
+    unsigned size = size_of(bytes);
+    sim_lock_for_a_moment();
+    struct block *block = unused[size];
+    if (block)
+        unused[size] = block->next;
+    else
+        block = cut_off(size);
+    if (block)
+        block->bytes = bytes;
+    sim_unlock_for_a_moment();
+    return block ? block + 1 : NULL;
+}
+
+/* The block that an address is in; NULL: there is none. */
+static struct block *block_at(uintptr_t address) {
+    size_t unit = (address - (uintptr_t)heap) / UNIT;
+    if (!heap || address - (uintptr_t)heap >= used)
+        return NULL;
+    while (!(begins[unit / 8] >> unit % 8 & 1))
+        unit--;
+    return (struct block *)(heap + unit * UNIT);
+}
+
+bool sim_heap_find(uintptr_t address, uintptr_t *begin, size_t *bytes) {
+    const struct block *block = block_at(address);
+    if (!block)
+        return false;
+    *begin = (uintptr_t)(block + 1);
+    *bytes = block->bytes;
+    return true;
+}
+
+static void give_back(void *memory, uintptr_t pc) {
+    if (!memory)
+        return;
+    sim_lock_for_a_moment();
+    struct block *block = block_at((uintptr_t)memory);
+    bool is_mine = block && block + 1 == memory && block->bytes > 0;
+    if (is_mine) {
+        unsigned size = size_of(block->bytes);
+        block->bytes = 0;
+        block->next = unused[size];
+        unused[size] = block;
+    }
+    sim_unlock_for_a_moment();
+    struct sim_access_report report = {.kind = SIM_CRASH, .thread = sim_worker->current, .pc = pc};
+    if (!is_mine)
+        sim_report_access(
+            &report, "frees %p, which is nothing that malloc() or new gave, or was freed before", memory);
+}
+
+/* ---- What the linker has kernels call: `__wrap_` and the C library's name, or C++'s for new and delete ----
+ */
+
+#define PC ((uintptr_t)__builtin_return_address(0))
+
+void *__wrap_malloc(size_t bytes) {
+    return allocate(bytes);
+}
+void *__wrap_calloc(size_t count, size_t bytes) {
+    size_t all;
+    void *memory = __builtin_mul_overflow(count, bytes, &all) ? NULL : allocate(all);
+    return memory ? memset(memory, 0, all) : NULL;
+}
+void *__wrap__Znwm(size_t bytes) {
+    return allocate(bytes);
+}
+void *__wrap__Znam(size_t bytes) {
+    return allocate(bytes);
+}
+void __wrap_free(void *memory) {
+    give_back(memory, PC);
+}
+void __wrap__ZdlPv(void *memory) {
+    give_back(memory, PC);
+}
+void __wrap__ZdlPvm(void *memory, size_t bytes) {
+    (void)bytes;
+    give_back(memory, PC);
+}
+void __wrap__ZdaPv(void *memory) {
+    give_back(memory, PC);
+}
+void __wrap__ZdaPvm(void *memory, size_t bytes) {
+    (void)bytes;
+    give_back(memory, PC);
+}
+
+static noreturn void end(const char *name, uintptr_t pc) {
+    struct sim_access_report report = {.kind = SIM_TRAP, .thread = sim_worker->current, .pc = pc};
+    sim_report_access(&report, "calls %s(), which is the host's; a kernel can return, or __trap()", name);
+}
+void __wrap_exit(int status) {
+    (void)status;
+    end("exit", PC);
+}
+void __wrap__Exit(int status) {
+    (void)status;
+    end("_Exit", PC);
+}
+void __wrap_abort(void) {
+    end("abort", PC);
+}

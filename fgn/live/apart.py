@@ -1,0 +1,40 @@
+"""Copies of tensors with nothing near them, for launches that are not checked (cuda_c/sim/apart.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torch import Tensor
+
+from fgn.native.library import ffi
+
+
+def _extent(tensor: Tensor) -> tuple[int, int]:
+    begin = tensor.data_ptr()
+    return begin, begin + tensor.numel() * tensor.element_size()
+
+
+def copied(library, tensors: dict[str, Tensor], staying: Iterable[Tensor]) -> list[tuple[int, int, int]]:
+    """Asks for copies of these tensors in the next launch of this thread. Tensors that overlap are copied as
+    one.
+
+    library: what `Library.load()` returned. staying: what the launch is to use itself.
+    Returns (begin, end, how far away the copy is) of the memory that is copied.
+    """
+    stay = [_extent(tensor) for tensor in staying]
+    groups = []  # begin, end, name, bytes of an element
+    for name, tensor in sorted(tensors.items(), key=lambda item: item[1].data_ptr()):
+        begin, end = _extent(tensor)
+        if end == begin or any(begin < other_end and other < end for other, other_end in stay):
+            continue
+        if groups and begin < groups[-1][1]:
+            groups[-1][1] = max(end, groups[-1][1])
+        else:
+            groups.append([begin, end, name, tensor.element_size()])
+    moves = []
+    library.sim_copy_nothing_apart()
+    for begin, end, name, size in groups:
+        copy = library.sim_copy_apart(ffi().cast("void *", begin), end - begin, size, name.encode())
+        if copy != ffi().NULL:
+            moves.append((begin, end, int(ffi().cast("uintptr_t", copy)) - begin))
+    return moves
