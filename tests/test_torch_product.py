@@ -18,6 +18,7 @@ from fgn.precision import PRECISIONS, torch_precision
 from fgn.problem import Problem
 from fgn.profiling import launch_words
 from fgn.reference import chain_reference, chain_reference64
+from fgn.training import norm_keeping
 
 CPU = torch.device("cpu")
 RESIDUAL = Chain("residual", (Pointwise("gelu"),), 4, (Pointwise("add_tensor", tensor="skip"),))
@@ -274,3 +275,39 @@ def test_counting_counts_its_launch(device):
     frame = fgn.count(lambda: fgn.chain_forward(CHAIN, x, parameters, LIBRARY))
     assert list(frame.kernel) == ["norm_keeping_float32_kernel"]
     fgn.check(lambda: fgn.chain_forward(CHAIN, x, parameters, LIBRARY))
+
+
+@pytest.mark.parametrize("dtype", ROUNDOFF)
+@pytest.mark.parametrize("size", [24, 512, 1000, 2048])
+def test_large_tensors(size, dtype, device):
+    """What a thread of the large kernels has is in one, two or four rows, as a group's size wants."""
+    before = (Pointwise("add_channel", channel="bias_2"), Pointwise("silu"))
+    after = (Pointwise("add_tensor", tensor="skip"), Pointwise("prelu", channel="slope"))
+    chain = Chain("large", before, 2, after)
+    channels = 2 * size
+    batch = (1 << 22) // channels + 3
+    made = torch.Generator(device).manual_seed(size)
+    v, skip = (torch.randn(batch, channels, device=device, generator=made).to(dtype) for _ in range(2))
+    names = ("norm_weight", "norm_bias", "bias_2", "slope")
+    parameters = {name: torch.rand(channels, device=device, generator=made).to(dtype) for name in names}
+    y, moments = norm_keeping(chain, v, parameters | {"skip": skip}, poison=True)
+
+    def reference(kind):
+        bias, weight, shift, slope = (
+            parameters[n].to(kind) for n in ("bias_2", "norm_weight", "norm_bias", "slope")
+        )
+        z = torch.nn.functional.group_norm(
+            torch.nn.functional.silu(v.to(kind) + bias), 2, weight, shift, chain.eps
+        )
+        return torch.nn.functional.prelu(z + skip.to(kind), slope)
+
+    exact = reference(torch.float64)
+    assert relative_error(y, exact) <= 2 * relative_error(reference(dtype), exact) + ROUNDOFF[dtype]
+    h = torch.nn.functional.silu(v.double() + parameters["bias_2"].double()).view(batch, 2, size)
+    deviation = (h.var(2, unbiased=False) + chain.eps).sqrt()
+    assert (moments[..., 0] - h.mean(2)).abs().max() < 1e-5
+    assert (moments[..., 1] * deviation - 1).abs().max() < 1e-5
+    planned = plan(
+        chain, Shape(batch, 8, channels, 2), LIBRARY, {4: "ieee"}.get(dtype.itemsize, "bf16"), "H200"
+    )
+    assert "large" in planned.launches[0].kernel

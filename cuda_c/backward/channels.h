@@ -11,15 +11,9 @@
  * before it works on this one, and 16-bit values take half the registers. */
 #pragma once
 
+#include "backward/division.h"
 #include "shared/element.h"
 #include "shared/pointwise_slopes.h"
-#include "shared/rung.h"
-#include "shared/team.h"
-
-#define VALUES 8
-#define THREADS 256
-#define WARPS (THREADS / LANES)
-#define SEGMENT (THREADS * VALUES)
 
 struct channels {
     int first; /* the thread's first channel */
@@ -30,6 +24,11 @@ struct channels {
 
 static __forceinline__ __device__ int channel_at(const struct channels *channels, int j) {
     return channels->first + (j & -channels->width) * channels->team + (j & (channels->width - 1));
+}
+
+/* Whether the thread's value j is there: the vector that it is in. */
+static __forceinline__ __device__ bool is_there(const struct channels *channels, int j) {
+    return (j & -channels->width) < channels->count;
 }
 
 /* ---- Reading and writing ---- */
@@ -155,38 +154,51 @@ static __forceinline__ __device__ uint32_t pair_of_floats(float low, float high,
     return type == FGN_FLOAT16 ? float16_pair(low, high) : bfloat16_pair(low, high);
 }
 
-static __forceinline__ __device__ void store_values(void *matrix, int64_t row_start, const float *value,
-                                                    const struct channels *channels, fgn_type type) {
-    int64_t at = row_start + channels->first;
-    struct words words;
+/* The values as they are to be in memory. */
+static __forceinline__ __device__ void words_of(struct words *words, const float *value,
+                                                const struct channels *channels, fgn_type type) {
     if (type == FGN_FLOAT32) {
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
-            words.word[j] = __float_as_uint(value[j]);
-        store_elements(matrix, at, &words, channels, 4);
+            words->word[j] = __float_as_uint(value[j]);
     } else if (channels->width == 1) {
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
-            words.word[j] = pair_of_floats(value[j], 0.0f, type);
-        store_elements(matrix, at, &words, channels, 2);
+            words->word[j] = pair_of_floats(value[j], 0.0f, type);
     } else {
 #pragma unroll
         for (int j = 0; j < VALUES; j += 2)
-            words.word[j / 2] = pair_of_floats(value[j], value[j + 1], type);
-        store_elements(matrix, at, &words, channels, 2);
+            words->word[j / 2] = pair_of_floats(value[j], value[j + 1], type);
     }
 }
 
-/* The thread's values of a vector, or `otherwise` where there is none. */
-static __forceinline__ __device__ void load_vector(float *value, const void *vector, float otherwise,
-                                                   const struct channels *channels, fgn_type type) {
-    if (vector) {
+static __forceinline__ __device__ void store_values(void *matrix, int64_t row_start, const float *value,
+                                                    const struct channels *channels, fgn_type type) {
+    struct words words;
+    words_of(&words, value, channels, type);
+    store_elements(matrix, row_start + channels->first, &words, channels, type == FGN_FLOAT32 ? 4 : 2);
+}
+
+/* The thread's values of a vector of channels, which has the type of the tensors or float32. `type` is a
+ * constant, and so either type is where a value is converted. */
+static __forceinline__ __device__ void load_channels(float *value, const void *vector,
+                                                     const struct channels *channels, fgn_type vector_type,
+                                                     fgn_type type) {
+    if (vector_type == type)
         load_values(value, vector, 0, channels, type);
-        return;
-    }
+    else
+        load_values(value, vector, 0, channels, FGN_FLOAT32);
+}
+
+/* The same, or `otherwise` where there is no vector. */
+static __forceinline__ __device__ void load_vector(float *value, const void *vector, float otherwise,
+                                                   const struct channels *channels, fgn_type vector_type,
+                                                   fgn_type type) {
 #pragma unroll
     for (int j = 0; j < VALUES; j++)
         value[j] = otherwise;
+    if (vector)
+        load_channels(value, vector, channels, vector_type, type);
 }
 
 /* Where a thread's values of one row are. */
@@ -203,7 +215,7 @@ static __forceinline__ __device__ void load_operand(float *operand, const fgn_po
     if (step->tensor)
         load_values(operand, step->tensor, place->row_start, &place->channels, place->type);
     else if (step->channel)
-        load_values(operand, step->channel, 0, &place->channels, place->vector_type);
+        load_channels(operand, step->channel, &place->channels, place->vector_type, place->type);
 }
 
 /* value = step(value) for `count` values. */
@@ -300,76 +312,21 @@ static __forceinline__ __device__ void sums_of_team(float *v, int count, int tea
     team_sums(v, count, team < LANES ? team : LANES);
     if (team <= LANES)
         return;
-    int warp = thread / LANES, warps = team / LANES;
+    int warp = thread / LANES, warps = team / LANES, first = warp & -warps;
     __syncthreads(); /* the previous sums have been read */
     if (thread % LANES == 0)
+#pragma unroll
         for (int i = 0; i < count; i++)
             partial[warp * count + i] = v[i];
     __syncthreads();
-    for (int i = 0; i < count; i++) {
+#pragma unroll
+    for (int i = 0; i < count; i++)
         v[i] = 0.0f;
-        for (int other = warp / warps * warps; other < (warp / warps + 1) * warps; other++)
+#pragma unroll 1
+    for (int other = first; other < first + warps; other++)
+#pragma unroll
+        for (int i = 0; i < count; i++)
             v[i] += partial[other * count + i];
-    }
-}
-
-/* How a tensor is divided: segments of a group, threads of a team, and how many of them work on a row of a
- * block, on a strip of the tensor's columns. */
-struct division {
-    int group_size; /* without a norm: all channels */
-    int groups;
-    int parts; /* segments of a group */
-    int team;
-    int across; /* threads of a block beside each other in a row; the others have the next rows */
-    int width;  /* neighbours in a vector */
-};
-
-/* aligned: all of the tensors and vectors begin at multiples of 16 bytes. */
-static inline struct division division_of(int64_t channels, int64_t groups, bool aligned) {
-    struct division division;
-    division.groups = groups > 0 ? (int)groups : 1;
-    division.group_size = (int)channels / division.groups;
-    division.parts = (int)tiles(division.group_size, SEGMENT);
-    division.width = 1;
-    while (aligned && division.width < VALUES && division.group_size % (2 * division.width) == 0)
-        division.width *= 2;
-    division.team = power_of_two_above(tiles(division.group_size, VALUES), THREADS);
-    int64_t useful = (int64_t)division.groups * division.parts * division.team;
-    int widest = division.team > LANES ? division.team : LANES;
-    division.across = power_of_two_above(useful, widest);
-    return division;
-}
-
-static inline int rows_at_once(const struct division *division) {
-    return THREADS / division->across;
-}
-
-static inline int strips_of(const struct division *division) {
-    return (int)tiles((int64_t)division->groups * division->parts, division->across / division->team);
-}
-
-/* Blocks that divide the rows of a strip, so that all strips together have at most `at_once` blocks: one more
- * than the GPU holds at once would begin when the others have ended. */
-static inline int most_row_blocks(int at_once, const struct division *division) {
-    int row_blocks = at_once / strips_of(division);
-    return row_blocks > 1 ? row_blocks : 1;
-}
-
-static inline bool is_aligned_16(const void *pointer) {
-    return (uintptr_t)pointer % 16 == 0;
-}
-
-static inline bool operands_are_aligned(const struct operators *list) {
-    bool aligned = true;
-    for (int i = 0; i < list->count; i++)
-        aligned = aligned && is_aligned_16(list->step[i].channel) && is_aligned_16(list->step[i].tensor);
-    return aligned;
-}
-
-static inline bool vectors_are_aligned(const void *scale, const void *shift, const struct operators *before,
-                                       const struct operators *after) {
-    return is_aligned_16(scale) && is_aligned_16(shift) && operands_are_aligned(before) &&
-           operands_are_aligned(after);
 }
 
 /* The thread's channels in segment `segment` of a row; none in a segment beyond the last. */

@@ -59,8 +59,8 @@ static __forceinline__ __device__ void finish_sum(const struct fused_gradient_ar
     }
 }
 
-/* `type` is a constant in each of the kernels below. */
-static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradient_args *args,
+/* `type` is a constant in each of the kernels below, `width` in the code of the most common one. */
+static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradient_args *args, int width,
                                                         fgn_type type) {
     __shared__ float exchanged[2 * WARPS];
     __shared__ float block_sums[VALUES * THREADS];
@@ -72,11 +72,12 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
     int segment = blockIdx.x * (blockDim.x / division->team) + threadIdx.x / division->team;
     int group = in_parts ? segment / division->parts : segment;
     struct channels channels = channels_of(division, segment);
+    channels.width = width;
     int64_t first_row = blockIdx.y * args->rows_of_block, end = first_row + args->rows_of_block;
     end = end < gradient->batch ? end : gradient->batch;
 
-    share_vector(&vectors.scale, gradient->scale, 1.0f, &channels, gradient->vector_type);
-    share_vector(&vectors.shift, gradient->shift, 0.0f, &channels, gradient->vector_type);
+    share_vector(&vectors.scale, gradient->scale, 1.0f, &channels, gradient->vector_type, type);
+    share_vector(&vectors.shift, gradient->shift, 0.0f, &channels, gradient->vector_type, type);
     __syncthreads();
     float bias_sum[VALUES] = {0.0f}, scale_sum[VALUES] = {0.0f}, shift_sum[VALUES] = {0.0f};
     int first_slot = gradient->sums.first_operand;
@@ -99,7 +100,7 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
             values_of(n, &words.v, &channels, type);
             back_to_norm(gradient, n, g, words.moments, &vectors, of_after, &here, thread);
             if (!in_parts) {
-                add_to_group_sums(sums, g, n, &vectors, here.channels.count);
+                add_to_group_sums(sums, g, n, &vectors, &here.channels);
                 sums_of_team(sums, 2, division->team, thread, exchanged);
             } else if (here.channels.count > 0) {
                 float2 of_group = args->group_sums[row * gradient->groups + group];
@@ -143,17 +144,29 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
     }
 }
 
+/* Vectors of VALUES, the most common, have code of their own on a GPU. */
+static __forceinline__ __device__ void gradient_of_all_widths(const struct fused_gradient_args *args,
+                                                              fgn_type type) {
+#ifdef __CUDACC__
+    if (args->division.width == VALUES) {
+        gradient_of_rows(args, VALUES, type);
+        return;
+    }
+#endif
+    gradient_of_rows(args, args->division.width, type);
+}
+
 __global__ void __launch_bounds__(THREADS, 2) fused_gradient_float32_kernel(struct fused_gradient_args args) {
-    gradient_of_rows(&args, FGN_FLOAT32);
+    gradient_of_all_widths(&args, FGN_FLOAT32);
 }
 
 __global__ void __launch_bounds__(THREADS, 2) fused_gradient_float16_kernel(struct fused_gradient_args args) {
-    gradient_of_rows(&args, FGN_FLOAT16);
+    gradient_of_all_widths(&args, FGN_FLOAT16);
 }
 
 __global__ void __launch_bounds__(THREADS, 2)
     fused_gradient_bfloat16_kernel(struct fused_gradient_args args) {
-    gradient_of_rows(&args, FGN_BFLOAT16);
+    gradient_of_all_widths(&args, FGN_BFLOAT16);
 }
 
 /* The two sums of each (row, group), for groups of several segments: a block for each. */
@@ -169,8 +182,10 @@ __global__ void __launch_bounds__(THREADS) group_sums_kernel(struct fused_gradie
         struct gradient_row place = {channels_of(&args.division, group * args.division.parts + part),
                                      row * gradient->channels, gradient->type, gradient->vector_type};
         __syncthreads(); /* the vectors of the segment before are read */
-        share_vector(&vectors.scale, gradient->scale, 1.0f, &place.channels, gradient->vector_type);
-        share_vector(&vectors.shift, gradient->shift, 0.0f, &place.channels, gradient->vector_type);
+        share_vector(&vectors.scale, gradient->scale, 1.0f, &place.channels, gradient->vector_type,
+                     gradient->type);
+        share_vector(&vectors.shift, gradient->shift, 0.0f, &place.channels, gradient->vector_type,
+                     gradient->type);
         __syncthreads();
         float n[VALUES], dy[VALUES];
         struct row_words words;
@@ -178,7 +193,7 @@ __global__ void __launch_bounds__(THREADS) group_sums_kernel(struct fused_gradie
         values_of(n, &words.v, &place.channels, gradient->type);
         values_of(dy, &words.dy, &place.channels, gradient->type);
         back_to_norm(gradient, n, dy, words.moments, &vectors, none, &place, threadIdx.x);
-        add_to_group_sums(sums, dy, n, &vectors, place.channels.count);
+        add_to_group_sums(sums, dy, n, &vectors, &place.channels);
     }
     sums_of_team(sums, 2, THREADS, threadIdx.x, exchanged);
     if (threadIdx.x == 0)

@@ -48,9 +48,9 @@ struct shared_vector {
 
 static __forceinline__ __device__ void share_vector(struct shared_vector *shared, const void *vector,
                                                     float otherwise, const struct channels *channels,
-                                                    fgn_type type) {
+                                                    fgn_type vector_type, fgn_type type) {
     float value[VALUES];
-    load_vector(value, vector, otherwise, channels, type);
+    load_vector(value, vector, otherwise, channels, vector_type, type);
     if (threadIdx.y == 0) {
         shared->half[0][threadIdx.x] = make_float4(value[0], value[1], value[2], value[3]);
         shared->half[1][threadIdx.x] = make_float4(value[4], value[5], value[6], value[7]);
@@ -87,7 +87,7 @@ static __forceinline__ __device__ void back_through(const struct operators *list
             float *sum = operand_sum(operands.slot[i] - operands.first_slot, thread);
 #pragma unroll
             for (int j = 0; j < VALUES; j++)
-                if (j < place->channels.count)
+                if (is_there(&place->channels, j))
                     sum[j * THREADS] += gradient[j] * operand_slope_of(step, value[j], operand[j]);
         }
         if (operands.tensor[i])
@@ -125,12 +125,13 @@ static __forceinline__ __device__ void back_to_norm(const struct chain_gradient 
 
 /* A row's share of the group's two sums. */
 static __forceinline__ __device__ void add_to_group_sums(float *sums, const float *dz, const float *n,
-                                                         const struct scale_and_shift *vectors, int count) {
+                                                         const struct scale_and_shift *vectors,
+                                                         const struct channels *channels) {
     float scale[VALUES];
     shared_values(scale, &vectors->scale);
 #pragma unroll
     for (int j = 0; j < VALUES; j++) {
-        if (j < count) {
+        if (is_there(channels, j)) {
             sums[0] += dz[j] * scale[j];
             sums[1] += dz[j] * scale[j] * n[j];
         }

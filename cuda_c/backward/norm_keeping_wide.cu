@@ -60,8 +60,8 @@ __global__ void __launch_bounds__(THREADS) norm_keeping_wide_kernel(struct norm_
         for (int part = 0; part < parts; part++) {
             struct gradient_row place = load_segment(value, &args, row, group * parts + part);
             float scale[VALUES], shift[VALUES];
-            load_vector(scale, norm->scale, 1.0f, &place.channels, norm->vector_type);
-            load_vector(shift, norm->shift, 0.0f, &place.channels, norm->vector_type);
+            load_vector(scale, norm->scale, 1.0f, &place.channels, norm->vector_type, norm->type);
+            load_vector(shift, norm->shift, 0.0f, &place.channels, norm->vector_type, norm->type);
 #pragma unroll
             for (int j = 0; j < VALUES; j++)
                 value[j] = normalised(value[j], moments) * scale[j] + shift[j];
