@@ -96,7 +96,8 @@ def test_vmap(chain, device):
         return fgn.chain_forward(chain, x, parameters | others)
 
     expected = torch.stack([run(xs[:, i]) for i in range(3)])
-    assert torch.equal(torch.vmap(run, in_dims=1)(xs), expected)
+    # one call of all rows, whose product may be another kernel's, with other roundings of the sums
+    torch.testing.assert_close(torch.vmap(run, in_dims=1)(xs), expected, rtol=1e-5, atol=1e-5)
     weights = torch.stack([parameters["weight"], 2 * parameters["weight"]])
     both = torch.vmap(lambda weight: run(x, weight=weight))(weights)
     assert torch.equal(both, torch.stack([run(x, weight=weight) for weight in weights]))

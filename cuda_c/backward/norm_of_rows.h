@@ -5,8 +5,11 @@
  * side in a large group (`columns` of them), and in different rows of a small one.
  *
  * What is there of a slot is said for whole vectors, whose width is a constant in the code of the common
- * case: a condition for each value would cost more than the arithmetic. Small calls wait for their
- * instructions longer than for anything else, so what runs once is kept short as well. */
+ * case: a condition for each value would cost more than the arithmetic.
+ *
+ * A small call waits for its instructions longer than for anything else: other kernels have run since, and
+ * they come from memory again, the sooner the more they lie side by side. So common operators are tests that
+ * follow each other (is_kind) and not a table of jumps, and nothing is divided. */
 #pragma once
 
 #include <limits.h>
@@ -125,6 +128,16 @@ static __forceinline__ __device__ void store_turn(const float *value, const stru
     }
 }
 
+/* Whether the operator is this one, in a way that the compiler makes no table of jumps of: where a table lies
+ * and what it points to has to come from memory first. */
+static __forceinline__ __device__ bool is_kind(const fgn_pointwise *step, fgn_pointwise_kind kind) {
+    int of_step = (int)step->kind;
+#ifdef __CUDACC__
+    asm volatile("" : "+r"(of_step));
+#endif
+    return of_step == (int)kind;
+}
+
 /* Operators that have a tensor or a vector of channels. */
 static __forceinline__ __device__ void apply_with_operand(const fgn_pointwise *step, float *value,
                                                           const struct norm_keeping_args *args,
@@ -140,11 +153,11 @@ static __forceinline__ __device__ void apply_with_operand(const fgn_pointwise *s
         } else if (i == 0 || args->columns_log2 > 0)
             load_channels(operand, step->channel, &place->channels[i], args->norm.vector_type, type);
         float *of_slot = value + i * VALUES;
-        switch (step->kind) {
-        case FGN_ADD_CHANNEL:
-        case FGN_ADD_TENSOR:
+        if (is_kind(step, FGN_ADD_CHANNEL) || is_kind(step, FGN_ADD_TENSOR)) {
             apply_with_operands(add, of_slot, VALUES, operand, evenly_spaced, 1);
-            break;
+            continue;
+        }
+        switch (step->kind) {
         case FGN_MULTIPLY_CHANNEL:
             apply_with_operands(multiply, of_slot, VALUES, operand, evenly_spaced, 1);
             break;
@@ -170,6 +183,18 @@ static __forceinline__ __device__ void apply_to_slots(const struct operators *li
         const fgn_pointwise *step = &list->step[i];
         if (step->channel || step->tensor)
             apply_with_operand(step, value, args, place, turn, slots, type);
+        else if (is_kind(step, FGN_HARDTANH) || is_kind(step, FGN_CLAMP))
+            apply_with_constants(hardtanh, step, value, slots * VALUES);
+        else if (is_kind(step, FGN_LEAKY_RELU))
+            apply_with_constants(leaky_relu, step, value, slots * VALUES);
+        else if (is_kind(step, FGN_DOUBLE))
+            apply_to_each(twice, value, slots * VALUES);
+        else if (is_kind(step, FGN_RELU))
+            apply_to_each(relu, value, slots * VALUES);
+        else if (is_kind(step, FGN_MISH))
+            apply_to_each(mish, value, slots * VALUES);
+        else if (is_kind(step, FGN_SILU))
+            apply_to_each(silu, value, slots * VALUES);
         else
             apply_operator_with(step, value, slots * VALUES, NULL, evenly_spaced, 1);
     }
@@ -263,11 +288,10 @@ static __forceinline__ __device__ void normalise_slots(float *value, const struc
     for (int i = 0; i < slots; i++) {
         if (slots > 1 && args->columns_log2 > 0)
             load_scale_and_shift(scale, shift, &args->norm, &place->channels[i], type);
-        float factor = moments[i].inverse_deviation, rest = moments[i].mean_rest * factor;
 #pragma unroll
         for (int j = 0; j < VALUES; j++) {
             float *v = &value[i * VALUES + j];
-            *v = (*v * factor - rest) * scale[j] + shift[j];
+            *v = (*v - moments[i].mean_rest) * moments[i].inverse_deviation * scale[j] + shift[j];
         }
     }
 }
