@@ -16,10 +16,10 @@
  *     TMA                                       |x 0 -> 0|w upper -> 0 and 1|x 1 -> 1|w lower -> 0 and 1|
  *     consumers of both                                                      |wait full| multiply |tell both|
  *
- * Bytes: a block asks for 16 KiB of x and 16 KiB of w in the 1024 clocks of a step along k: 32 bytes a clock,
- * not
- * 48. On an H200 this gains nothing over step 3, and ncu counts as many bytes in the L2 cache (notebook 07).
- * What a cluster is good for in the end is the moments of a group that is in both blocks (hopper/norm.h).
+ * Bytes: a block asks for 16 KiB of x and 16 KiB of w in the 1024 clocks of a step along k: 32 bytes a clock
+ * in the place of 48. On an H200 this gains nothing over step 3, and ncu counts as many bytes in the L2 cache
+ * (notebook 07). The use of a cluster in the end is another one: the two blocks exchange the moments of a
+ * group that both have a part of (hopper/norm_spanning.h).
  * Operations: as before.
  *
  * Limit: the tensor cores in the main loop. Each tile is a block of its own: before its first step nothing
