@@ -2,7 +2,10 @@
 
 import json
 import re
+import subprocess
+import sys
 import warnings
+from types import SimpleNamespace
 
 import nbformat
 import puzzle_notebooks
@@ -86,7 +89,7 @@ def test_puzzles_are_complete():
 HARMFUL = {
     "int zero = (int)(x[0] * 0.0f); y[0] = 7 % zero;": "",
     "volatile float big[1 << 24]; big[threadIdx.x] = 1.0f; y[0] = big[0];": "",
-    "exit(3);": "its process ended with status 3",
+    "exit(3);": "calls exit()",
     "for (volatile int go = 1; go;) {}": "a loop without an end",
 }
 
@@ -105,6 +108,21 @@ def test_nothing_a_learner_types_ends_the_session():
         assert checked("y[threadIdx.x] = 2 * x[threadIdx.x];")
     finally:
         helper.close()
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"),
+    [("os.kill(os.getpid(), 9)", "ended by SIGKILL"), ("os._exit(3)", "ended with status 3")],
+)
+def test_a_process_that_ends_is_a_verdict(ending, words):
+    helper = Helper()
+    pipe = subprocess.PIPE
+    helper._process = subprocess.Popen(
+        [sys.executable, "-c", f"import os; {ending}"], stdin=pipe, stdout=pipe
+    )
+    helper._connection = SimpleNamespace(close=lambda: None)
+    found = helper._crashed("Map", "n = 1")
+    assert not found and words in str(found) and "n = 1" in str(found)
 
 
 def test_the_stop_button_is_a_verdict(monkeypatch):

@@ -264,8 +264,10 @@ def _from_products(record: records.Record, costs: dict[str, Cost], instructions)
         for to in ("", "_to_float16", "_to_bfloat16"):
             costs.setdefault(f"{kernel}{to}_kernel", like)
     costs.setdefault("few_rows_end_kernel", like)
-    for name in ("float32", "float16", "bfloat16", "wide"):
-        costs.setdefault(f"norm_keeping_{name}_kernel", like)
+    for size in ("", "large_"):
+        for name in ("float32", "float16", "bfloat16"):
+            costs.setdefault(f"norm_keeping_{size}{name}_kernel", like)
+    costs.setdefault("norm_keeping_wide_kernel", like)
 
 
 def _float16_like_bfloat16(costs: dict[str, Cost], machine: Machine):
