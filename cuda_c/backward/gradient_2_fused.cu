@@ -144,17 +144,26 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
     }
 }
 
-/* Vectors of VALUES, the most common, have code of their own on a GPU. */
+#ifdef __CUDACC__
+
+/* Vectors of VALUES, the most common, have code of their own. */
 static __forceinline__ __device__ void gradient_of_all_widths(const struct fused_gradient_args *args,
                                                               fgn_type type) {
-#ifdef __CUDACC__
-    if (args->division.width == VALUES) {
+    if (args->division.width == VALUES)
         gradient_of_rows(args, VALUES, type);
-        return;
-    }
-#endif
+    else
+        gradient_of_rows(args, args->division.width, type);
+}
+
+#else
+
+/* On the simulator all kernels share one copy of the code, which is compiled once. */
+static __noinline__ __device__ void gradient_of_all_widths(const struct fused_gradient_args *args,
+                                                           fgn_type type) {
     gradient_of_rows(args, args->division.width, type);
 }
+
+#endif
 
 __global__ void __launch_bounds__(THREADS, 2) fused_gradient_float32_kernel(struct fused_gradient_args args) {
     gradient_of_all_widths(&args, FGN_FLOAT32);

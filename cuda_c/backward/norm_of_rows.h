@@ -347,15 +347,24 @@ static __forceinline__ __device__ void normalise_rows(const struct norm_keeping_
     }
 }
 
-/* The same. Vectors of VALUES, the most common, have code of their own on a GPU; a thread has one slot of
- * shorter ones, which need more registers. */
+#ifdef __CUDACC__
+
+/* The same. Vectors of VALUES, the most common, have code of their own; a thread has one slot of shorter
+ * ones, which need more registers. */
 static __forceinline__ __device__ void normalise(const struct norm_keeping_args *args, int slots,
                                                  fgn_type type) {
-#ifdef __CUDACC__
-    if (slots > 1 || args->division.width == VALUES) {
+    if (slots > 1 || args->division.width == VALUES)
         normalise_rows(args, slots, VALUES, type);
-        return;
-    }
-#endif
+    else
+        normalise_rows(args, slots, args->division.width, type);
+}
+
+#else
+
+/* On the simulator all kernels share one copy of the code, which is compiled once. */
+static __noinline__ __device__ void normalise(const struct norm_keeping_args *args, int slots,
+                                              fgn_type type) {
     normalise_rows(args, slots, args->division.width, type);
 }
+
+#endif
