@@ -90,7 +90,7 @@ static double nanoseconds_of_float32(const struct rung *rung, const fgn_chain *c
 }
 
 /* What the models of two rungs leave out. Their candidates were measured one after another, in one kernel: a
- * user's call comes after other kernels, whose instructions are where the rung's own were. Of 90 calls of
+ * user's call comes after other kernels, whose instructions are where the rung's own were. Of 96 calls of
  * the sweep, on an H200; hopper's epilogue takes longer than its model says where k is small. */
 static double nanoseconds_left_out(const struct rung *rung, const fgn_chain *chain) {
     if (rung == &few_rows_rung || (rung == &hopper_rung && is_float32_accurate(chain)))

@@ -8,6 +8,7 @@
 #define THREADS 256
 #define WARPS (THREADS / LANES)
 #define SEGMENT (THREADS * VALUES)
+#define MULTIPROCESSORS 132 /* of a large GPU, for which blocks are counted */
 
 /* How a tensor is divided: segments of a group, threads of a team, and how many of them work on a row of a
  * block, on a strip of the tensor's columns. */

@@ -240,7 +240,7 @@ LAUNCHER(column_sums_kernel, struct fused_gradient_args)
 
 /* As many blocks as a large GPU holds at once, two to a multiprocessor; but a block's rows pay for what it
  * writes at its end, and so few rows that one block does them in no time are one block's. */
-#define BLOCKS_AT_ONCE 264
+#define BLOCKS_AT_ONCE (2 * MULTIPROCESSORS)
 #define FEWEST_STEPS 4
 #define SHARED_BYTES_WITHOUT_ASKING (20 << 10) /* 48 KiB, less those of the kernel itself */
 

@@ -10,10 +10,9 @@ static inline struct division division_of_norm(const struct kept_norm *norm) {
     return division_of(norm->channels, norm->groups, aligned);
 }
 
-/* As many blocks as a large GPU holds at once: so many to each of 132 multiprocessors. */
+/* As many blocks as a large GPU holds at once: so many to each multiprocessor. */
 #define BLOCKS_OF_MULTIPROCESSOR 4
 #define LARGE_BLOCKS_OF_MULTIPROCESSOR 2
-#define MULTIPROCESSORS 132
 
 /* From so many values on the large kernels are faster: the others' threads would have several turns. */
 #define FEWEST_LARGE_VALUES (1 << 22)

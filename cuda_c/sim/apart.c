@@ -52,6 +52,11 @@ static void reserve(void) {
     }
 }
 
+/* Rounded up to whole pages. */
+static size_t in_pages(size_t bytes) {
+    return (bytes + page_bytes - 1) / page_bytes * page_bytes;
+}
+
 static unsigned char *middle_of(unsigned number) {
     return space + part_bytes * number + part_bytes / 2;
 }
@@ -84,7 +89,7 @@ void sim_copy_nothing_apart(void) {
 
 /* Lets exactly the pages of a copy be accessed. */
 static bool open_pages(unsigned number, size_t bytes) {
-    size_t needed = (bytes + page_bytes - 1) / page_bytes * page_bytes, had = accessible[number];
+    size_t needed = in_pages(bytes), had = accessible[number];
     unsigned char *middle = middle_of(number);
     bool is_done = needed == had || (needed > had ? mprotect(middle - needed, needed, PROT_READ | PROT_WRITE)
                                                   : mprotect(middle - had, had - needed, PROT_NONE)) == 0;
@@ -131,8 +136,7 @@ unsigned char *sim_shared_apart(struct sim_worker *worker, size_t bytes) {
         worker->shared_space_bytes = 2 * gap;
     }
     unsigned char *middle = worker->shared_space + gap;
-    size_t all = (SIM_MAX_SHARED_BYTES + page_bytes - 1) / page_bytes * page_bytes;
-    size_t needed = (bytes + page_bytes - 1) / page_bytes * page_bytes;
+    size_t all = in_pages(SIM_MAX_SHARED_BYTES), needed = in_pages(bytes);
     if (mprotect(middle - all, all - needed, PROT_NONE) != 0 ||
         mprotect(middle - needed, needed, PROT_READ | PROT_WRITE) != 0)
         return NULL;
