@@ -160,6 +160,8 @@ def test_what_is_recorded_is_read_back(record):
     assert record.machine == MACHINE
     assert {"date", "torch", "python", "commit", "torch fp32 matmul precision"} <= set(record.environment)
     assert record.environment["torch fp32 matmul precision"] == "ieee"
+    assert record.environment["files"] == ["benchmark.csv", "errors.csv"]
+    assert record.environment["recorded again"]["files"] == ["precisions.csv", "precision_errors.csv"]
     assert tuple(record.benchmark.columns) == COLUMNS
     assert list(record.benchmark.chain.unique()) == list(CHAINS)
     assert set(record.errors.version) == {TORCH, *ORDINARY}

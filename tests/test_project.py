@@ -12,6 +12,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from accuracy import versions_on
@@ -63,6 +64,38 @@ def test_readme_is_up_to_date_with_profiles():
     text = (ROOT / "README.md").read_text()
     assert updated(text) == text, "run: python tools/readme.py"
     assert all_results() == RESULTS.read_text(), "run: python tools/readme.py"
+
+
+def test_every_recorded_file_has_a_date_and_a_commit():
+    """In columns of its own, in its own keys, or in those of a JSON file in the same folder that names it."""
+    folders = [ROOT / "profiles", ROOT / "notebooks", ROOT / "tests" / "data"]
+    files = {
+        file
+        for folder in folders
+        for kind in ("csv", "json", "ncu-rep")
+        for file in folder.rglob(f"*.{kind}")
+    }
+    files = {file for file in files if not any(part.startswith(".") for part in file.relative_to(ROOT).parts)}
+    files -= {ROOT / "notebooks" / "guesses.json"}  # what a reader may guess: nobody measured it
+    dated = set()
+    for file in files:
+        if file.suffix == ".json":
+            record = json.loads(file.read_text())
+            for part in (record, record.get("recorded", {}), record.get("recorded again", {})):
+                if is_dated(part.get("date"), part.get("commit")):
+                    dated |= {file} | {file.parent / name for name in part.get("files", ())}
+        elif file.suffix == ".csv":
+            frame = pd.read_csv(file)
+            if {"date", "commit"} <= set(frame) and all(map(is_dated, frame["date"], frame["commit"])):
+                dated.add(file)
+    assert len(files) > 20 and files == dated, sorted(files ^ dated)
+
+
+def is_dated(date, commit) -> bool:
+    """A day, with or without the time of it, and 40 hexadecimal digits."""
+    return bool(
+        re.match(r"\d{4}-\d\d-\d\d(T|$)", str(date)) and re.match(r"[0-9a-f]{40}(-dirty)?$", str(commit))
+    )
 
 
 def test_every_name_that_fgn_promises_is_there():

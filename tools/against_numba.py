@@ -84,7 +84,9 @@ def main():
     numba = subprocess.run([python, __file__, "numba"], capture_output=True, text=True, check=True)
     version = [python, "-c", "import numba; print(numba.__version__)"]
     ours, theirs = here(), float(numba.stdout)
-    result = {
+    from fgn.measure.software import when_recorded
+
+    result = when_recorded() | {
         "counted_shape": HERE,
         "counted_seconds": round(ours, 3),
         "numba_shape": IN_NUMBA,

@@ -7,6 +7,7 @@ first launch or explicit instantiation that has any, or else with the first that
 stops a kernel is the first error's message. The result goes to tests/data/corpus.csv: names of repositories,
 files and kernels, no code. The result that is there now is put together of several
 runs: a kernel that compiled was not compiled again by the later ones, of which the last has all that did not.
+Its columns date and commit tell of the commit that brought each row: the run was made just before it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from fgn.live.kernels import Program
 from fgn.live.messages import constructs, explained
 from fgn.live.signature import Signature, signatures
 from fgn.live.text import blanked
+from fgn.measure.software import when_recorded
 from fgn.native.library import SIMULATOR, BuildError
 from fgn.native.places import ROOT, SOURCES, build_folder
 
@@ -182,7 +184,7 @@ def include_folders(path: Path, repository: Path) -> tuple[Path, ...]:
 
 def run(folder: Path, aside: set[str], result: Path, files=None) -> pd.DataFrame:
     """The table of all kernels; written to `result` after each repository."""
-    rows = []
+    rows, when = [], when_recorded()
     for repository in sorted(path for path in folder.iterdir() if path.is_dir()):
         begun = len(rows)
         sources = sorted(p for p in repository.rglob("*") if p.suffix in (".cu", ".cuh") and p.is_file())
@@ -227,7 +229,7 @@ def run(folder: Path, aside: set[str], result: Path, files=None) -> pd.DataFrame
         print(f"{sum(own):5} of {len(own):5}  {repository.name}", flush=True)
         table = pd.DataFrame(rows)
         if rows:
-            table.drop(columns="said").to_csv(result, index=False)
+            table.drop(columns="said").assign(**when).to_csv(result, index=False)
     return table
 
 

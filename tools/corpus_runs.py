@@ -7,7 +7,8 @@ tools/corpus_calls is made of the kernel as it is in its file, checked as by `fg
 written is compared with the reference. One that `check` flags for a race is run once more without it. The
 result goes to tests/data/corpus_runs.csv, beside what compiles: "right", "wrong", "flagged" (right, or not
 compared, but `check` reports a fault), "flagged, wrong" or "refused"; and `why`, which names the bug in the
-kernel itself where there is one.
+kernel itself where there is one. The columns date and commit of the result that is there now are those of the
+commit that brought it: its runs were put together, and were made before that commit.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from corpus_calls.calls import Run
 from torch import Tensor
 
 from fgn.live.kernels import Kernel, Program
+from fgn.measure.software import when_recorded
 from fgn.native.places import ROOT
 from fgn.simulator.counted import KernelFault
 
@@ -120,7 +122,7 @@ def main():
     print(pd.crosstab([table.set, table.repository], table.result).to_string())
     print(f"{len(table)} runs, {(table.result == 'right').sum()} right, in {time.time() - begun:.0f} s")
     if arguments.only is None and arguments.kernel is None:
-        table.to_csv(RESULT, index=False)
+        table.assign(**when_recorded()).to_csv(RESULT, index=False)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ is `tests/data/race_suite.csv`: names and verdicts, not code. It takes about fiv
 
 Each kernel runs on three graphs, with exact arrays and with arrays that have room behind them, so that an
 access out of bounds does not hide a race. A verdict of "missed" is looked at by hand: a race that no input
-exhibits (a guard that is never true for two threads) is not one that a run can show.
+exhibits (a guard that is never true for two threads) is not one that a run can show. The columns date and
+commit of the result that is there now are those of the commit that brought it: the run was made just before.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import pandas as pd
 import torch
 
 import fgn
+from fgn.measure.software import when_recorded
 from fgn.simulator.counted import KernelWarning
 
 RESULT = Path(__file__).resolve().parents[1] / "tests" / "data" / "race_suite.csv"
@@ -101,7 +103,7 @@ def main():
         print(f"{folder.name}: {len(files)} kernels", flush=True)
     table = pd.DataFrame(rows, columns=["kernel", "has_race", "exact_arrays", "with_room"])
     if options.only == "*":
-        table.to_csv(RESULT, index=False)
+        table.assign(**when_recorded()).to_csv(RESULT, index=False)
     said = table["with_room"].str.startswith("race") | table["exact_arrays"].str.startswith("race")
     print(pd.crosstab(table["has_race"], said.rename("said to race")))
 

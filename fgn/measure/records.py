@@ -6,7 +6,8 @@ precisions.csv, precision_errors.csv
                   the same for the versions that multiply in tensor cores, in every precision
 sweeps.csv        the sweeps over random shapes, as `fgn.measure.sweep.sweep()` returns them, with seed, date
                   and commit
-environment.json  the machine, its software, and the commit
+environment.json  the machine, its software, date and commit of benchmark.csv and errors.csv; of the precisions
+                  under "recorded again"
 machine.json      the machine's measured ceilings, see `fgn.measure.Machine`
 """
 
@@ -128,19 +129,32 @@ def compare_precisions(device: torch.device, progress: bool = True) -> pd.DataFr
     return _compare(precision_problems(device), precision_versions, device, progress)
 
 
+def _write_json(file: Path, values: dict):
+    file.write_text(json.dumps(values, indent=2) + "\n")
+
+
 def write(folder: Path, device: torch.device, progress: bool = True, **options):
     """Measures the ladder in float32 on `device` and writes it to `folder`. `options` are `fgn.bench()`'s."""
     folder.mkdir(parents=True, exist_ok=True)
     environment = recorded_environment(device)
-    (folder / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
+    _write_json(folder / "environment.json", environment | {"files": ["benchmark.csv", "errors.csv"]})
     machines.write(measure_machine(device), folder, date=environment["date"], commit=environment["commit"])
     compare_all(device, progress).to_csv(folder / "errors.csv", index=False, float_format="%.6g")
     bench_all(device, progress, **options).to_csv(folder / "benchmark.csv", index=False, float_format="%.6g")
 
 
 def write_precisions(folder: Path, device: torch.device, progress: bool = True, **options):
-    """Measures the versions on tensor cores in every precision and writes that to `folder`."""
+    """Measures the versions on tensor cores in every precision and writes that to `folder`.
+
+    environment.json keeps what it says of the ladder, where the ladder has been recorded, and says under
+    "recorded again" when, and of which commit, these were.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    file, environment = folder / "environment.json", recorded_environment(device)
+    again = {"files": ["precisions.csv", "precision_errors.csv"]}
+    again |= {name: environment[name] for name in ("date", "commit")}
+    before = json.loads(file.read_text()) if file.exists() else environment
+    _write_json(file, before | {"recorded again": again})
     errors = compare_precisions(device, progress)
     errors.to_csv(folder / "precision_errors.csv", index=False, float_format="%.6g")
     times = bench_precisions(device, progress, **options)

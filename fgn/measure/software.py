@@ -78,15 +78,25 @@ def environment() -> pd.DataFrame:
     return pd.DataFrame({"": rows.values()}, index=rows.keys())
 
 
+def when_recorded() -> dict[str, str | None]:
+    """Date and commit of what is recorded now: columns of a table, keys of a JSON file.
+
+    "-dirty" after the commit: the files differed from it. In a copy of the project without its history, the
+    commit is what the variable FGN_COMMIT says, or None.
+    """
+    git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40"]
+    return {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "commit": _first_line(command_output(git)) or os.environ.get("FGN_COMMIT"),
+    }
+
+
 def recorded_environment(device: torch.device) -> dict:
     """What a recorded result was taken with, as JSON can hold it. Clocks are as they are now."""
     with ieee_float32():
         matmul_precision = torch.backends.cuda.matmul.fp32_precision
-    git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40"]
     record = {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        # A copy of the project without its history can be told.
-        "commit": _first_line(command_output(git)) or os.environ.get("FGN_COMMIT"),
+        **when_recorded(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "cuda": torch.version.cuda,

@@ -133,7 +133,8 @@ def record(
     folder = PROFILES / folder_of(environment["device"]) if folder is None else folder
 
     def describe():
-        (folder / ENVIRONMENT).write_text(json.dumps(environment, indent=2) + "\n")
+        files = [LAUNCHES, *sorted(f"{REPORTS}/{path.name}" for path in (folder / REPORTS).glob("*.ncu-rep"))]
+        (folder / ENVIRONMENT).write_text(json.dumps(environment | {"files": files}, indent=2) + "\n")
 
     folder.mkdir(parents=True, exist_ok=True)
     if "machine" in parts:

@@ -3,7 +3,7 @@
 launches.csv   one row per chain, shape, precision, subject and launch, as `fgn.profile()` returns them
 machine.json   what the GPU does at its best, one resource at a time, see `fgn.measure.Machine`
 reports/       reports of the most instructive launches, to be opened in the Nsight Compute GUI
-profiled.json  the machine, its software, and the commit
+profiled.json  the machine, its software, date and commit of launches.csv and of the reports
 """
 
 from __future__ import annotations

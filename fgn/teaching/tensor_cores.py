@@ -431,7 +431,8 @@ def history(rung: str | None = None) -> pd.DataFrame:
     """The notes of `notebooks/07_history.csv`, in their order; of one rung, if it is named.
 
     They are history: they tell what was tried on the way, and some of the code that they tell of is gone.
-    Columns: rung, step, prediction, time, outcome. What nobody wrote down at the time is "not recorded".
+    Columns: rung, step, prediction, time, outcome, and date and commit of the version of this project that
+    first had the note. What nobody wrote down at the time is "not recorded".
     """
     frame = pd.read_csv(HISTORY)
     words = ["prediction", "time", "outcome"]
