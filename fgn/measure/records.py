@@ -6,8 +6,8 @@ precisions.csv, precision_errors.csv
                   the same for the versions that multiply in tensor cores, in every precision
 sweeps.csv        the sweeps over random shapes, as `fgn.measure.sweep.sweep()` returns them, with seed, date
                   and commit
-environment.json  the machine, its software, date and commit of benchmark.csv and errors.csv; of the precisions
-                  under "recorded again"
+environment.json  the machine, its software, and date and commit of benchmark.csv and errors.csv; those of the
+                  precisions are under "recorded again"
 machine.json      the machine's measured ceilings, see `fgn.measure.Machine`
 """
 
