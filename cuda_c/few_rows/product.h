@@ -14,7 +14,7 @@
  * a lane makes those of the weight itself, from chunks t and t + 4 of a column. */
 #pragma once
 
-#include "few_rows/queue.h"
+#include "few_rows/ring.h"
 
 #define SCALE 0x1p24f
 #define UNSCALE 0x1p-48f

@@ -1,4 +1,20 @@
-/* What the ends of tiles on tensor cores have in common: gemm_9_tensor_core.cu and hopper/. */
+/* What the ends of tiles on tensor cores have in common: gemm_9_tensor_core.cu and hopper/.
+ *
+ * Both epilogues take the same steps: undo the scaling of split factors, bias, operators, GroupNorm, scale
+ * and shift, operators, stores. The arithmetic of each step is here, in apply_operators.h, pointwise.h and
+ * fragment_norm.h, once for both. What tensor_core/epilogue.h and hopper/epilogue.h still have under like
+ * names is where the numbers are, and that differs in every step:
+ *
+ *                   tensor_core                           hopper
+ *     a lane has    two columns of every eight            two, four or eight neighbours, by tensor map
+ *     parameters    read from global memory at each use   copied to shared memory during the product
+ *     edges         the last column's number is clamped   shared memory has values for all columns
+ *     wide groups   moments of warps in shared memory,    moments sent to the blocks of a cluster, for
+ *                   __syncthreads()                       which an mbarrier waits
+ *     stores        a lane's own pairs                    16 bytes, which lanes of a quad put together
+ *     order         16 rows after the other               all rows up to the norm, then from there on
+ *
+ * A common epilogue would take each of these as a parameter, and no line of it would read as one kernel's. */
 #pragma once
 
 #include "shared/element.h"
