@@ -18,18 +18,18 @@ import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fgn.chains import CHAINS, Chain, Shape, problem, random_inputs
+from fgn.chains import CHAINS, Chain, problem
 from fgn.functional import chain_forward, run_chain
 from fgn.measure.accuracy import relative_error
 from fgn.measure.benchmark import measure
 from fgn.precision import PRECISIONS, torch_precision
+from fgn.problem import Problem
 from fgn.reference import chain_reference, chain_reference64
 
 BATCHES = (1, 2, 7, 16, 32, 64, 100, 128, 256, 512, 1000, 1024, 2048, 4096, 5000, 8192, 16384, 30000, 65536)
@@ -49,16 +49,8 @@ MOST_ELEMENTS, MOST_OPERATIONS = 2**29, 5e12
 SUBJECTS = ("fgn", "torch.compile", "torch eager", "F.linear")
 
 
-class Problem(NamedTuple):
-    """What is measured: a chain, its sizes and a precision."""
-
-    kind: int
-    shape: Shape
-    precision: str
-
-    @property
-    def chain(self) -> Chain:
-        return problem(CHAINS[KINDS[self.kind]], self.shape)[0]
+def _kind(one: Problem) -> int:
+    return next(kind for kind, name in KINDS.items() if name == one.chain.name)
 
 
 def problems(seed: int, count: int) -> Iterator[Problem]:
@@ -74,7 +66,8 @@ def problems(seed: int, count: int) -> Iterator[Problem]:
         if elements > MOST_ELEMENTS or 2.0 * batch * in_features * out_features > MOST_OPERATIONS:
             continue
         count -= 1
-        yield Problem(kind, Shape(batch, in_features, out_features, groups), precision)
+        chain, shape = problem(CHAINS[KINDS[kind]], (batch, in_features, out_features, groups))
+        yield Problem(chain, shape, precision, seed=batch + in_features + out_features)
 
 
 class _Call(nn.Module):
@@ -90,10 +83,6 @@ class _Call(nn.Module):
         return self.function(self.chain, x, self._parameters)
 
 
-def _inputs(one: Problem, device: torch.device):
-    return random_inputs(one.chain, one.shape, device, sum(one.shape[:3]), PRECISIONS[one.precision].dtype)
-
-
 def _compiled(one: Problem, parameters) -> nn.Module:
     return torch.compile(_Call(chain_reference, one.chain, parameters), dynamic=False)
 
@@ -101,7 +90,7 @@ def _compiled(one: Problem, parameters) -> nn.Module:
 def _warm_up_one(one: Problem):
     with torch.no_grad(), torch_precision(one.precision):
         torch.compiler.reset()
-        x, parameters = _inputs(one, torch.device("cuda"))
+        x, parameters = one.inputs("cuda")
         _compiled(one, parameters)(x)
 
 
@@ -131,7 +120,7 @@ def _loop_ms(calls, device: torch.device, repeats: int, calls_each: int) -> dict
 
 
 def _measure(one: Problem, device: torch.device, subjects, seconds: float, loop: tuple[int, int]) -> dict:
-    x, parameters = _inputs(one, device)
+    x, parameters = one.inputs(device)
     weight, bias = parameters["weight"], parameters["bias"]
     y = run_chain(one.chain, x, parameters, poison=True, precision=one.precision)
     exact = chain_reference64(one.chain, x, parameters)
@@ -151,7 +140,7 @@ def _measure(one: Problem, device: torch.device, subjects, seconds: float, loop:
     calls = {name: lambda module=module: module(x) for name, module in modules.items()}
     for call in calls.values():
         call(), call()
-    row = {"kind": one.kind, **one.shape._asdict(), "precision": one.precision, **errors}
+    row = {"kind": _kind(one), **one.shape._asdict(), "precision": one.precision, **errors}
     for name, times in measure(calls, device, seconds).items():
         row[f"device {name}"] = float(np.median(times))
     for name, milliseconds in _loop_ms(calls, device, *loop).items():
