@@ -99,6 +99,7 @@ def test_the_names_are_those_of_the_c_interface():
 
 
 @each_kind
+@pytest.mark.values
 def test_value(kind, kernel, device):
     step = step_of(kind)
     v, operand = (tensor.to(device) for tensor in values_and_operands())
@@ -123,6 +124,7 @@ def test_value(kind, kernel, device):
 
 
 @each_kind
+@pytest.mark.values
 def test_slopes(kind, kernel, device):
     step = step_of(kind)
     v, operand = (tensor.to(device) for tensor in values_and_operands())
@@ -145,6 +147,7 @@ def test_slopes(kind, kernel, device):
 
 
 @each_kind
+@pytest.mark.values
 def test_corners_have_torchs_slope(kind, kernel, device):
     step = step_of(kind)
     corners = {0.0, step.a, -step.a, step.b, 3.0, -3.0, 1.0, -1.0}

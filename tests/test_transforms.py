@@ -58,12 +58,14 @@ def arguments_of(chain, x, parameters):
 
 
 @each_chain
+@pytest.mark.values
 def test_opcheck(chain, device):
     x, parameters = inputs(chain, device)
     tests = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
     opcheck(torch.ops.fgn.chain_forward, arguments_of(chain, x, parameters), test_utils=tests)
 
 
+@pytest.mark.values
 def test_opcheck_of_the_parts(device):
     x, parameters = inputs(PLAIN, device)
     tests = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")

@@ -17,7 +17,8 @@ from fgn.teaching import hopper_steps as ladder
 from fgn.teaching import lessons as teach
 from fgn.teaching import tensor_cores as cores
 
-pytestmark = pytest.mark.simulator
+# The sanitizers see the same launches in the tests of each part.
+pytestmark = [pytest.mark.simulator, pytest.mark.values]
 
 NAME = "gemm_biasadd_hardtanh_mish_groupnorm"
 OWN = fgn.chains.Chain("mine", before=(), groups=32, after=(fgn.chains.Pointwise("silu"),))
