@@ -66,6 +66,13 @@ def test_readme_is_up_to_date_with_profiles():
     assert all_results() == RESULTS.read_text(), "run: python tools/readme.py"
 
 
+def test_every_link_of_the_pages_leads_to_a_file():
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.S)
+        links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text)
+        assert all((page.parent / link).exists() for link in links), (page, links)
+
+
 def test_every_recorded_file_has_a_date_and_a_commit():
     """In columns of its own, in its own keys, or in those of a JSON file in the same folder that names it."""
     folders = [ROOT / "profiles", ROOT / "notebooks", ROOT / "tests" / "data"]
