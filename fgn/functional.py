@@ -2,7 +2,7 @@
 
 As in torch, a tensor's device decides where it runs: a CPU tensor on the simulator, a CUDA tensor on its GPU,
 on the current stream. x and the weight are float32, float16 or bfloat16, and so is the result; vectors are of
-that type too, or float32. Others than contiguous tensors are copied first. Every argument is checked before
+that type too, or float32. A tensor that is not contiguous is copied first. Every argument is checked before
 anything is launched:
 
     TypeError     not a tensor, or of a dtype that is not expected
@@ -177,8 +177,8 @@ def _index_of(version: str, device: torch.device) -> int:
 
 
 def _c_device(library, device):
-    """The struct fgn_device to plan for: the current device for None; as if it had so many multiprocessors
-    for a number; or what a `fgn.plans.Device` says."""
+    """The struct fgn_device to plan for. device: None for the current device; a number for the current
+    device as if it had so many multiprocessors; or a `fgn.plans.Device`."""
     if device is None:
         return ffi().NULL
     c_device = ffi().new("fgn_device *")
@@ -276,10 +276,10 @@ def plan_of(
     version: None for the one that `chain_forward()` takes when it is not told one. planned_for: another
     device than this one, as `_c_device()` takes it. None where the version does not run this chain there:
     the library's last error says what it needs. `fgn.plans.plan()` is the same in Python's types.
-    frozen: whether the weight is (`fgn.native.freeze()`): what is made of it is there. With another one a
-    version that splits it has two launches more, or more to do in one. candidate: of the version's ways to
-    run the chain; 0 is the one that it expects to be fastest. can_multiply: whether the plan may ask for
-    torch's product.
+    frozen: whether the weight is frozen (`fgn.native.freeze()`), so that its halves are already made. With a
+    weight that is not, a version that splits it has two launches more, or does more in one. candidate: of the
+    version's ways to run the chain; 0 is the one that it expects to be fastest. can_multiply: whether the
+    plan may ask for torch's product.
     """
     with _library_of(device) as (library, _):
         c_chain = _c_chain(library, chain, shape, precision, {}, frozen=frozen, can_multiply=can_multiply)
@@ -321,9 +321,10 @@ def prepares(chain: Chain, shape: Shape, version: str, device: torch.device, pre
 def _prepared_weight(library, plan, c_chain, weight: Tensor, keeps: bool, stream):
     """What the plan's version makes of the weight beside it: (plan, memory, whether it is kept).
 
-    The memory is None where the version makes nothing, or makes it in the workspace. keeps: whether it can be
-    of use in later calls. c_chain gets the memory's address. The plan may be another one than it was: where
-    nothing can be kept, it is made for this call alone, which need not look whether the weight has changed.
+    The memory is None where the version makes nothing, or makes it in the workspace. keeps: whether later
+    calls can use it. c_chain gets the memory's address. The returned plan may differ from the given one:
+    where nothing can be kept, the library plans for this call alone, which need not look whether the weight
+    has changed.
     """
     if plan.prepared_bytes == 0:
         return plan, None, True
@@ -373,8 +374,8 @@ def run_chain(
     """`chain_forward()` without torch.library around it.
 
     `PRODUCT` is the product alone. poison: the result and the scratch memory are NaN before the
-    first launch. multiprocessors: launch what is planned for so many, on whatever device; None for as many
-    as there are.
+    first launch. multiprocessors: plan the launches for a device with so many multiprocessors; None for as
+    many as this device has.
     """
     tensors = {name: parameters[name] for name in chain.tensors}
     vectors = {name: value for name, value in parameters.items() if name not in ("weight", *tensors)}
@@ -420,15 +421,15 @@ def run_chain(
 
 
 def fits_torch_product(x: Tensor, parameters: Mapping[str, Tensor | None]) -> bool:
-    """Whether torch's product takes these: it has no bias of another dtype than x's."""
+    """Whether torch's product takes these tensors: torch refuses a bias of another dtype than x's."""
     bias = parameters.get("bias")
     return bias is None or bias.dtype == x.dtype
 
 
 def can_multiply(x: Tensor, parameters: Mapping[str, Tensor | None], precision: str) -> bool:
-    """Whether a plan may ask for torch's product where no version is named: torch takes the tensors; its
-    setting is the call's precision, for the setting is the whole process's; and nobody has asked torch for
-    deterministic algorithms, which cuBLAS refuses without a variable of the environment."""
+    """Whether a plan may ask for torch's product where no version is named. Three things have to hold: torch
+    takes the tensors; torch's setting, which is the whole process's, is the call's precision; and nobody has
+    asked torch for deterministic algorithms, for which cuBLAS wants a variable of the environment."""
     return (
         fits_torch_product(x, parameters)
         and torch_multiplies(precision)
@@ -470,8 +471,8 @@ def names_of(chain: Chain) -> tuple[str, ...]:
 
 
 def _arguments_of(chain: Chain, c_chain, parameters: Mapping[str, Tensor | None]):
-    """The places of the parameters' addresses in the struct, in the order of `names_of()`; None for those
-    that there are not."""
+    """The places of the parameters' addresses in the struct, in the order of `names_of()`; None for an absent
+    parameter."""
     places = [
         *[ffi().addressof(c_chain, name) for name in ("weight", "bias", "norm_scale", "norm_shift")],
         *[
@@ -503,7 +504,7 @@ def _repeated_product(precision: str):
 
 
 def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version, precision):
-    """Keeps this call for those like it, if it used its tensors as they were given."""
+    """Keeps this call for later calls like it, if it used the tensors as they were given, without copies."""
     names = names_of(chain)
     used, given = (tuple(of.get(name) for name in names) for of in (parameters, given))
     pairs = [(a, b) for a, b in zip(used, given, strict=True) if a is not b]
@@ -663,9 +664,10 @@ def _format(steps: tuple[Pointwise, ...]) -> str:
 
 
 def check_choice(version: str | None, precision: str | None):
-    """What can be said against a version and a precision before there are tensors.
+    """Refuses a version or a precision that does not exist, before there are tensors.
 
-    ValueError for a name that is none; where no library is here, names of versions cannot be looked up.
+    ValueError says which names exist. Where no library is here, names of versions cannot be looked up, and
+    pass.
     """
     if precision is not None:
         check_precision(precision)
@@ -679,7 +681,7 @@ def check_choice(version: str | None, precision: str | None):
 
 
 def _check_call(version, precision, x, others: Mapping[str, Tensor], tensors=()):
-    """What torch.library would refuse in words of its own, or would not refuse."""
+    """Refuses, in fgn's words, what torch.library would refuse in words of its own, or would not refuse."""
     if version is not None and not isinstance(version, str):
         raise TypeError(f"version: expected None or the name of a version, got {type(version).__name__}")
     if precision is not None and not isinstance(precision, str):
@@ -727,10 +729,11 @@ def chain_forward(
     `chain.channels`, and (batch, out_features) for each name in `chain.tensors`. x, the weight and tensors
     are float32, float16 or bfloat16, all of one dtype; vectors are of that dtype or float32.
 
-    version: a name from `fgn.versions()`; None is the one that was measured to be the fastest for such a
-    chain, among those that run on x's device. precision: for float32, "ieee" or "tf32", which is a permission
-    and not an order; None follows `torch.backends.cuda.matmul`. Returns y: (batch, out_features), of x's
-    dtype; under torch.autocast of the dtype that torch's operators would give it (`fgn.autocast`).
+    version: a name from `fgn.versions()`; None takes the version that `fgn.tune()` has found fastest for such
+    a call or else the one that the models of time (`cuda_c/choice.cu`) expect to be fastest, among those that
+    run on x's device. precision: for float32, "ieee" or "tf32", which permits rounding factors to tf32 and
+    does not demand it; None follows `torch.backends.cuda.matmul`. Returns y: (batch, out_features), of x's
+    dtype, or under torch.autocast of the dtype that torch's operators would give y (`fgn.autocast`).
     """
     ordinary = repeated.is_ordinary()
     if ordinary:
@@ -852,9 +855,9 @@ def group_norm(
     """GroupNorm by a version's GroupNorm alone: statistics per sample and group, biased variance.
 
     x: (batch, channels), float32, float16 or bfloat16; num_groups divides channels; weight and bias:
-    (channels,) or None, of that dtype or float32. Returns (batch, channels), of x's dtype;
-    under torch.autocast of the dtype that torch.group_norm gives. The statistics are float32's in all of
-    them.
+    (channels,) or None, of that dtype or float32. Returns (batch, channels), of x's dtype, or under
+    torch.autocast of the dtype that torch.group_norm gives. The statistics are computed in float32 for every
+    dtype.
     """
     transforms.refuse_forward_mode(x, weight, bias)
     given = {name: value for name, value in (("weight", weight), ("bias", bias)) if value is not None}

@@ -3,14 +3,14 @@
     v = x W^T + bias,  h = before(v),  y = after(GroupNorm(h))
 
 The forward is two launches, the product and all the rest. Beside x and the parameters it keeps v, in x's
-dtype, and the mean and 1 / deviation of each row and group, 8 bytes. What the operators make of v is made
-again. The backward is one pass that makes dL/dv and the gradients of all vectors, and two products, dL/dx =
-dL/dv W and dL/dW = (dL/dv)^T x. Only what is asked for is computed. The rungs are in `cuda_c/backward/`;
-`backward_versions()` lists them.
+dtype, and the mean and 1 / deviation of each row and group, 8 bytes. The backward computes the operators'
+values from v once more. The backward is one pass that makes dL/dv and the gradients of all vectors, and two
+products, dL/dx = dL/dv W and dL/dW = (dL/dv)^T x. Only the gradients that are asked for are computed. The
+rungs are in `cuda_c/backward/`; `backward_versions()` lists them.
 
-On a GPU the three products are torch's (cuBLAS) in the call's precision, but for large float32 products in
-"ieee": those are products of split halves, in the backward on transposed copies, in several times cuBLAS's
-speed. On the simulator they are always fgn's own.
+On a GPU the three products are torch's (cuBLAS) in the call's precision. Large float32 products in "ieee" are
+the exception: they are products of split halves (in the backward of transposed copies), at several times
+cuBLAS's speed. On the simulator they are always fgn's own.
 
 A step that is like one before it finds its calls of the library built (`fgn.training_calls`), as
 `fgn.native.repeated` does for calls without gradients.
@@ -107,7 +107,8 @@ def norm_keeping(
 def _multiply(
     x: Tensor, weight: Tensor, bias: Tensor | None, version: str | None, precision: str | None
 ) -> Tensor:
-    """v = x W^T + bias, by torch where that is faster or `version` does not say otherwise."""
+    """v = x W^T + bias, by torch's product where that is expected to be faster and `version` names no
+    other."""
     shape = Shape(*x.shape, weight.shape[0], 0)
     precision = resolve(precision, x.dtype)
     by_torch = version is None and multiplies_by_torch(x.device, shape, precision)
@@ -172,11 +173,11 @@ def run_backward(
     precision: str | None = None,
     poison: bool = False,
 ) -> dict[str, Tensor]:
-    """The gradients of a loss with respect to x and the parameters, from that with respect to y.
+    """The gradients of a loss L with respect to x and the parameters, from dy = dL/dy.
 
-    chain: `PRODUCT` is the product alone, which keeps nothing (kept: None). dy: (batch, out_features), of x's
-    dtype. x is read for the weight's gradient, and may be None without it. parameters: as for
-    `chain_forward()`; the weight is read for x's gradient. wanted: among "x", "weight", "bias",
+    chain: `PRODUCT` is the product alone, which keeps nothing for the backward (kept: None). dy: (batch,
+    out_features), of x's dtype. x is read for the weight's gradient, and may be None without it. parameters:
+    as for `chain_forward()`; the weight is read for x's gradient. wanted: among "x", "weight", "bias",
     "norm_weight", "norm_bias", the chain's vectors and tensors, and "product" for dL/dv. version: one of
     `backward_versions()`, or None for the fastest.
 
@@ -203,7 +204,8 @@ def run_backward(
 
 
 class _Step(NamedTuple):
-    """What a thread keeps of a forward with gradients: the call, and the key that its backwards' have."""
+    """What a thread keeps of a forward with gradients: the call, and the key under which its backward calls
+    are found."""
 
     norm: NormCall
     key: tuple
@@ -214,8 +216,8 @@ _backwards: dict[tuple, BackwardCall] = {}
 
 
 def _kept_step(x: Tensor, parameters: Sequence[Tensor | None], key: tuple) -> _Step | None:
-    """The step of this key, which points to these parameters now; None where there is none, or where one of
-    the tensors cannot be used as it is."""
+    """The step that is kept under this key, which points to these parameters now. None where no step is kept,
+    or where kernels cannot use one of the tensors as it is."""
     step = _steps.get(key)
     if step is None or (step.norm.number < 0 and is_counting.get()):
         return None
@@ -238,7 +240,7 @@ def _can_be_used(tensor: Tensor, device: int) -> bool:
 
 
 def _keep_step(chain: Chain, v: Tensor, parameters: Sequence[Tensor | None], key: tuple) -> _Step | None:
-    """Keeps what a step like this one needs, where its parameters are used as they are."""
+    """Keeps what a step like this one needs, where kernels use its parameters as they are."""
     of_vectors = [
         parameters[i] for i, name in enumerate(functional.names_of(chain)) if i and name not in chain.tensors
     ]
@@ -264,7 +266,7 @@ def _at_work(device: torch.device):
 
 
 def _kept_backward(ctx, dy: Tensor, x, weight, others, wanted: tuple[str, ...]) -> BackwardCall | None:
-    """The call for a backward like one before it, which points to these parameters now."""
+    """The kept call of a backward like this one, which points to these parameters now."""
     if ctx.step is None or (ctx.step.norm.number < 0 and is_counting.get()):
         return None
     number = ctx.step.norm.number
@@ -300,7 +302,7 @@ def operand_names(chain: Chain) -> tuple[str, ...]:
 
 
 def _names(chain: Chain) -> tuple[str, ...]:
-    """What a chain is differentiated by, in the order of all signatures below."""
+    """The names of what a chain is differentiated with respect to, in the order of all signatures below."""
     return ("x", "weight", *VECTORS, *operand_names(chain))
 
 
@@ -430,7 +432,7 @@ def _chain_backward(
     precision: str | None,
     wanted: str,
 ) -> list[Tensor]:
-    """The gradients whose names `wanted` has, separated by spaces, in that order."""
+    """The gradients that `wanted` names, in its order. wanted: names, separated by spaces."""
     chain = functional._parse(before, after, constants, groups, eps)
     values = (weight, bias, norm_weight, norm_bias, *(channels or ()))
     parameters = dict(zip(_names(chain)[1:], values, strict=True))
@@ -560,7 +562,7 @@ def _keep_norm(ctx, inputs, output):
 
 
 def _gradients_of_norm(ctx, dy):
-    """Keeps nothing but x: the moments are made again."""
+    """The gradients of `group_norm()`. Of its forward only x was kept; the moments are computed again."""
     x, weight, bias = ctx.saved_tensors
     need_x, _, need_weight, need_bias, *_ = ctx.needs_input_grad
     needed = {"product": need_x, "norm_weight": need_weight, "norm_bias": need_bias}
@@ -578,7 +580,7 @@ functional._group_norm.register_autograd(_gradients_of_norm, setup_context=_keep
 
 
 class _TransformedBackward(torch.autograd.Function):
-    """An operator of gradients, which refuses to be differentiated."""
+    """An operator that computes gradients, and refuses to be differentiated itself."""
 
     generate_vmap_rule = True
 

@@ -7,8 +7,9 @@
     PREFIX/lib/cmake/fgn/fgn-config.cmake        the targets fgn::sim and fgn::cuda
     PREFIX/lib/cmake/fgn/fgn-config-version.cmake
 
-The libraries that Python loads export the simulator's own functions too, CUDA's names among them. What is
-installed exports the functions of `fgn.h` and nothing else, so that it can live beside CUDA in one process.
+The libraries that Python loads export the simulator's own functions too, and some of these have CUDA's names.
+The installed libraries export the functions of `fgn.h` and nothing else, so one process can load CUDA beside
+them.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ foreach(_fgn_target sim cuda)
 endforeach()
 """
 
-# A later version has all that an earlier one has.
+# A later version of the library has all functions of an earlier one.
 CMAKE_VERSION = f"""set(PACKAGE_VERSION {fgn.__version__})
 if(NOT PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)
   set(PACKAGE_VERSION_COMPATIBLE TRUE)

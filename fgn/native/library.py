@@ -2,8 +2,8 @@
 
 One set of sources, two machines: the C compiler builds the CPU simulator (`build/libfgn_sim.so`), nvcc the
 GPU library (`build/libfgn_cuda.so`). The simulator has a second build, which counts and checks the memory
-accesses of kernels (`build/libfgn_sim_counted.so`, for fgn/simulator/counted.py). A library is rebuilt
-when its sources, its compiler or its flags are no longer those that it was built from.
+accesses of kernels (`build/libfgn_sim_counted.so`, for fgn/simulator/counted.py). A library is built again
+when its sources, its compiler or its flags have changed.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ C_FLAGS = (
     "-fstack-clash-protection",
     *C_WARNINGS,
 )
-# The compiler calls the counted build before every memory access of a kernel, at every branch, and where an
-# index leaves its array. A GPU moves a float4 at once, so structs are not to be taken apart; and where the
-# branches and loops of a kernel join again is read off the order of its instructions, so that has to stay the
-# source's.
+# With these flags a kernel calls the counted simulator before every memory access, at every branch, and where
+# an index leaves its array. A GPU moves a float4 at once, so the compiler must not take structs apart. The
+# simulator finds where the branches and loops of a kernel join again by the order of its instructions, so the
+# compiler must keep the source's order.
 COUNTED_KERNEL_FLAGS = (
     "-fsanitize=thread,bounds",
     "--param=tsan-distinguish-volatile=1",
@@ -74,10 +74,12 @@ COUNTED_KERNEL_FLAGS = (
     "-fno-reorder-blocks-and-partition",
     "-fno-toplevel-reorder",
 )
-# What a kernel is compiled with besides, where it is checked and not counted: a pointer that leaves a local
-# array is found. It keeps the compiler from making one load of two equal ones, which a GPU's compiler does.
+# A kernel that is checked and not counted has this flag too, which finds a pointer that leaves a local array.
+# The flag keeps the compiler from making one load of two equal ones, which a GPU's compiler does, so a kernel
+# that is counted goes without it.
 ONLY_CHECKED_FLAGS = ("-fsanitize=object-size",)
-# Every access of a kernel asks for a thread-local variable, by a call that need not go through a table.
+# Every access of a kernel asks for a thread-local variable; without a procedure linkage table that call is
+# direct.
 COUNTED_OTHER_FLAGS = ("-DSIM_COUNTED", "-fno-plt")
 SANITIZER_FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 
@@ -86,7 +88,8 @@ SANITIZER_FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", 
 GPU_ARCHITECTURES = ("75", "80", "86", "89", "90a")
 CHOSEN_ARCHITECTURES = os.environ.get("FGN_GPU_ARCHITECTURES", "").split()
 PTX_FLAGS = () if CHOSEN_ARCHITECTURES else ("-gencode=arch=compute_90,code=compute_90",)
-# FGN_NVCC_FLAGS="-Ofc mid" builds in three fifths of the time what is compiled only to see that it compiles.
+# FGN_NVCC_FLAGS="-Ofc mid" compiles in three fifths of the time, for who only wants to see that the kernels
+# compile.
 CHOSEN_FLAGS = os.environ.get("FGN_NVCC_FLAGS", "").split()
 NVCC_FLAGS = (
     *(f"-gencode=arch=compute_{n},code=sm_{n}" for n in CHOSEN_ARCHITECTURES or GPU_ARCHITECTURES),
@@ -174,8 +177,8 @@ def _c_toolchain(
         compiler=compiler,
         flags=("-x", "c", "-std=gnu11", *flags, *kernel_flags),
         other_flags=("-std=gnu11", *flags, *other_flags),
-        # The simulator has functions of CUDA's names, and its kernels must call those, not those that torch
-        # may have loaded before.
+        # The simulator has functions with CUDA's names. Its kernels must call these functions, and not CUDA's
+        # own, which torch may have loaded before.
         link_flags=("-shared", "-pthread", "-Wl,-Bsymbolic-functions", *extra_flags, "-lm"),
         identity=macros or "",
     )
@@ -207,8 +210,9 @@ def digest(*parts: str | bytes) -> str:
 
 @contextmanager
 def locked(path: Path, what: str = ""):
-    """Holds the lock file, so that two processes, or two threads, do not build the same library at once. Says
-    that it waits for another one, where `what` is that one builds."""
+    """Holds the lock file, so that two processes, or two threads, do not build the same library at once.
+    what: the library's title; where it is given and another process holds the lock, a line says that this one
+    waits."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         try:
@@ -257,16 +261,16 @@ class Library:
         return self.find() or self._path_in(self._folder(self._stamp_now()))
 
     def _stamp_now(self) -> str:
-        """What a library has to be made of to be ready: its sources, and the compiler where there is one."""
+        """The stamp that a ready library has: of its sources, and of the compiler where there is one."""
         try:
             toolchain = self.toolchain()
         except MissingToolError:
-            # Without its compiler a library is as good as its sources.
+            # Where the compiler is missing, only the sources can be compared.
             toolchain = None
         return self._expected_stamp(toolchain)
 
     def _is_ready(self, folder: Path, stamp: str) -> bool:
-        """Whether the folder has the library of this stamp, whole."""
+        """Whether the folder has the library with this stamp, and all of the file."""
         path = self._path_in(folder)
         try:
             made_of, _, size = self._stamp_in(folder).read_text().rpartition(" ")
@@ -352,7 +356,8 @@ class Library:
         return self._path_in(folder)
 
     def objects(self) -> list[Path]:
-        """The compiled sources, made where they are not there; for what links a library of its own."""
+        """The object files, compiled where they are missing, for a program that links them into a library of
+        its own."""
         toolchain = self.toolchain()
         folder = self._folder(self._expected_stamp(toolchain))
         with locked(folder / f"{self.name}.lock"):
@@ -374,7 +379,7 @@ class Library:
         return list(objects.values())
 
     def _build_in(self, folder: Path, toolchain: Toolchain, stamp: str):
-        # A build that was killed could not tidy up.
+        # A build that was killed has left its temporary files.
         for kind in ("so", "stamp"):
             for left in folder.glob(f"lib{self.name}.{kind}*.tmp*"):
                 left.unlink()
@@ -441,7 +446,8 @@ def run(command: list[str]):
 
 
 def once(function):
-    """The function's value for each argument, made once, also when several threads ask for it at a time."""
+    """Caches a function's value for each argument. Where several threads ask for a value at a time, one
+    computes it and the others wait."""
     values, lock = {}, threading.RLock()
 
     @functools.wraps(function)
@@ -464,11 +470,12 @@ def ffi() -> cffi.FFI:
         # cffi says that it ignores `#pragma once`, which is all that it should do.
         warnings.filterwarnings("ignore", message="#pragma in cdef")
         for header in HEADERS:
-            # cffi has no preprocessor, and is no C++.
+            # cffi has no preprocessor and reads no C++.
             text = (SOURCES / header).read_text()
             interface.cdef(re.sub(r"#ifdef __cplusplus\n.*?#endif[^\n]*\n", "", text, flags=re.S))
-    # An interface that includes this one (fgn/live/) would complete a struct on its own, and take it along
-    # when it goes: cffi then takes the struct for complete, and knows nothing of it.
+    # Every struct is completed here. Otherwise an interface that includes this one (in fgn/live/) completes
+    # the struct, and when that interface is freed, cffi takes the struct for complete and has lost its
+    # fields.
     for name in interface.list_types()[0]:
         interface.typeof(name)
     return interface

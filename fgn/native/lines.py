@@ -1,8 +1,9 @@
-"""Which line of source a machine instruction is of, by the debugging information of its library.
+"""Finds the line of source that a machine instruction belongs to, by the debugging information of its
+library.
 
-addr2line reads it, which comes with the C compiler's binutils (or with LLVM). A library that a wheel carries
-is used where there is neither: it has a table beside it, `lib<name>.lines`, which is made when the wheel is
-built and holds the lines of all its calls. Nearly all that the simulator reports, it reports from a call.
+addr2line reads that information; it comes with the C compiler's binutils (or with LLVM). A machine that
+installs a wheel may have neither, so the wheel has a table beside the library, `lib<name>.lines`, with the
+lines of all calls in it. Nearly all that the simulator reports, it reports from a call.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def _table(path: Path) -> dict[int, Frames]:
 
 
 def frames_of(library: Path, offsets: Iterable[int]) -> dict[int, Frames]:
-    """The lines of each offset in the library: return addresses of calls. [] where nothing is known.
+    """The lines of each offset in the library. offsets: return addresses of calls, from the library's
+    beginning. [] where nothing is known.
 
     MissingToolError where neither addr2line nor a table is there.
     """

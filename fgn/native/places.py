@@ -23,7 +23,7 @@ SOURCES = ROOT / "cuda_c"
 PREBUILT = ROOT / "prebuilt"
 CLONE_BUILD = ROOT / "build"
 
-# The cache holds at most so many bytes: what was used longest ago goes first. A library for every GPU
+# The cache holds at most so many bytes; what was used longest ago is removed first. A library for every GPU
 # architecture has some 20 MB, a live kernel 50 KB.
 CACHE_LIMIT = 1 << 30
 
@@ -73,7 +73,8 @@ def _entries() -> list[tuple[float, int, Path]]:
 
 
 def prune_cache(limit: int = CACHE_LIMIT, keep: Path | None = None) -> int:
-    """Removes what was used longest ago until the cache holds at most `limit` bytes. Returns bytes.
+    """Removes what was used longest ago until the cache holds at most `limit` bytes. Returns the removed
+    bytes.
 
     keep: an entry that stays, however large it is.
     """

@@ -1,18 +1,17 @@
 """What is kept of a weight beside the weight itself, and why it is never out of date.
 
-For products that are as accurate as float32 on tensor cores, a weight is split into two float16 halves, which
-takes longer than to read it. So the halves of a large weight are kept. They are used in one of two ways:
+For a product on tensor cores that is as accurate as float32, a weight is split into two float16 halves.
+Splitting a weight takes longer than reading it, so the halves of a large weight are kept, in one of two ways:
 
 proven   The default. Each call takes the weight's fingerprint on the GPU (`cuda_c/shared/fingerprint.h`) and
          makes the halves anew where it has changed. It does not matter who has written to the weight: an
          optimizer, a fused one too, `.data`, another library, another kernel. The memory belongs to one
          stream.
-frozen   After `freeze()`. The caller answers for it that the weight stays what it is, and no call looks.
-         What torch's version counter sees (in-place operations, `load_state_dict()`, optimizers that are not
-         fused) is followed all the same; what goes around it is not, and results are then those of the old
-         weight.
+frozen After `freeze()`. The caller promises that the weight does not change, and no call looks. Changes that
+         torch's version counter sees (in-place operations, `load_state_dict()`, optimizers that are not
+         fused) are followed all the same. After any other change the results are those of the old weight.
 
-A CUDA graph that is captured without `freeze()` splits the weight on each replay, from what it is then.
+A CUDA graph that is captured without `freeze()` splits the weight anew on each replay.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ class _Kept:
 _lock = threading.RLock()
 _kept: dict[tuple, _Kept] = {}
 _frozen: dict[int, StorageWeakRef] = {}
-# What graphs that were captured read: it stays as long as the weight does.
+# Memory that captured graphs read: it stays as long as the weight does.
 _captured: list[tuple[StorageWeakRef, Tensor]] = []
 
 
 def forget():
-    """Forgets all that is kept: the next calls make it again. What is frozen stays frozen."""
+    """Forgets the halves of all weights: the next calls make them again. What is frozen stays frozen."""
     with _lock:
         _kept.clear()
 
@@ -124,7 +123,7 @@ def is_frozen(weight: Tensor) -> bool:
 
 
 def _drop(weight: Tensor):
-    """Forgets what is kept of this weight, and what has outlived its own."""
+    """Forgets what is kept of this weight, and of weights that are no longer there."""
     number = weight.untyped_storage()._cdata
     for key in [key for key, kept in _kept.items() if key[0] == number or kept.storage.expired()]:
         del _kept[key]
@@ -136,7 +135,8 @@ def _place(weight: Tensor, size: int) -> tuple:
 
 
 def _stream(weight: Tensor) -> int:
-    """What orders the calls that share memory: a stream; on the simulator, which has none, the thread."""
+    """What orders the calls that share memory: on a GPU the stream; on the simulator, which has no streams,
+    the thread."""
     if weight.device.type != "cuda":
         return threading.get_ident()
     return torch.cuda.current_stream(weight.device).cuda_stream
@@ -169,7 +169,7 @@ def find(weight: Tensor, size: int, frozen: bool) -> Tensor | None:
 
 
 def _share(kept: _Kept, weight: Tensor):
-    """Makes the current stream wait for what another one has made."""
+    """Makes the current stream wait for the stream that has made the halves."""
     if is_captured(weight):
         return  # a capture begins with a wait for all streams
     stream = torch.cuda.current_stream(weight.device)

@@ -48,7 +48,7 @@ from fgn.native.source import launched_sources
 
 
 class KernelFault(RuntimeError):
-    """A kernel did what no kernel may do. The message says all; the attributes are for code that asks.
+    """A kernel did what no kernel may do. The message tells it in words; programs read the attributes.
 
     kind: "out of bounds", "misaligned", "uninitialised", "race", "race between blocks", "barrier divergence",
     "missing lane", "lane not in mask", "shuffle width", "invalid launch", "out of memory", "interrupted",
@@ -56,9 +56,9 @@ class KernelFault(RuntimeError):
     shift by too many bits) or "crash" (the processor refused an access, or a division by zero); of Hopper's
     machine "deadlock", "mbarrier misuse", "block has exited", "race for a stage", "missing proxy fence",
     "sums not waited for" or "wrong layout".
-    kernel: its name. file, line: where. block, thread: who, as (x, y, z). index: in elements of the argument
-    or array that is meant. other_thread, other_block, other_file, other_line: the other one's, when there are
-    two. What does not apply is None.
+    kernel: its name. file, line: where it happened. block, thread: which thread did it, as (x, y, z). index:
+    in elements of the argument or array. other_thread, other_block, other_file, other_line: the same of the
+    second thread, when there are two. An attribute that does not apply is None.
     """
 
     def __init__(self, message: str, **fields):
@@ -133,7 +133,7 @@ def _string(pointer) -> str | None:
 
 
 def _source_file(name: str | None) -> str | None:
-    """A source as it is called here, of a library that may have been built elsewhere."""
+    """The path here of a source file, whose library may have been built on another machine."""
     if name and name.startswith(f"{MAPPED_SOURCES}/"):
         return str(SOURCES / name.removeprefix(f"{MAPPED_SOURCES}/"))
     return name
@@ -144,11 +144,12 @@ def _triple(value) -> tuple[int, int, int]:
 
 
 class KernelWarning(UserWarning):
-    """A kernel does what gives the right result by the way it is used, but that nothing orders."""
+    """Threads of a kernel write the same value to the same place, and nothing orders their writes: the result
+    is right, by chance or by design."""
 
 
 def _located(library, report, message: str, kernel: str) -> str:
-    """The message with the lines of the accesses that it is about."""
+    """The message, with the source lines of the accesses that it names."""
     if report.pc:
         message = message.replace(f"in {kernel}:", f"in {kernel} ({_place_of(library, report.pc)}):", 1)
     return f"{message} at {_place_of(library, report.other_pc)}" if report.other_pc else message
@@ -222,7 +223,8 @@ class Place:
 
 UNKNOWN = Place("??", 0)
 
-# What these define stands for one instruction; its place is the line that uses it.
+# Functions of these files stand for one instruction each, so an access in them has the place of the line that
+# calls the function.
 _BUILT_INS = (SOURCES / "shared" / "portable.h", SOURCES / "sim")
 
 
@@ -242,7 +244,8 @@ def _places(library: str, offsets: tuple[int, ...]) -> dict[int, Place]:
 
 @functools.cache
 def _known_places(library: str, modified: int) -> dict[int, Place]:
-    """Filled by `_find_places()`; another file under the same name begins anew."""
+    """The places found so far in a library, which `_find_places()` fills. modified: a rebuilt file begins
+    with none."""
     return {}
 
 
@@ -283,17 +286,17 @@ H200_MULTIPROCESSORS = 132
 
 
 class _Session:
-    """One count or check: what its launches did, and with which settings they run."""
+    """One call of `count()` or `check()`: its settings, and what its launches did."""
 
     def __init__(self, multiprocessors: int, l2_bytes: int, keeps_warps: bool, only_checks: bool):
         self.multiprocessors, self.l2_bytes, self.keeps_warps = multiprocessors, l2_bytes, keeps_warps
         self.only_checks = only_checks
         self.launches: list[Launch] = []
-        self.dtypes: dict[int, torch.dtype] = {}  # of the tensors that kernels were allowed, by their address
+        self.dtypes: dict[int, torch.dtype] = {}  # of the tensors that kernels may access, by address
         self.thread = threading.get_ident()
         self.fault_elsewhere: KernelFault | None = None
         self.has_ended = False
-        self.is_recorded = True  # whether anybody wants its launches
+        self.is_recorded = True  # whether anybody asks for its launches
 
 
 _session: ContextVar[_Session | None] = ContextVar("session", default=None)
@@ -314,7 +317,7 @@ os.register_at_fork(after_in_child=_renew_turn)
 
 
 def allow(**tensors: Tensor | None):
-    """Kernels may access these CPU tensors from now on, until `forbid_all()`; their names go into reports.
+    """Lets kernels access these CPU tensors until `forbid_all()`. The tensors' names go into reports.
 
     Until then no other thread runs kernels that are counted. Does nothing outside `recording()`: only then
     accesses are checked. RuntimeError when the count or check that started this thread has ended.
@@ -450,7 +453,8 @@ _plain_start = threading.Thread.start
 
 
 def _start_in_context(thread: threading.Thread):
-    """threading.Thread.start() while something is recorded: the new thread is part of it."""
+    """Stands for threading.Thread.start() while something is recorded, so that the new thread is recorded
+    too."""
     if _session.get() is not None:
         context, run = contextvars.copy_context(), thread.run
         thread.run = lambda: context.run(run)
@@ -469,7 +473,8 @@ def _threads_follow(begins: bool):
 
 
 def dtype_at(address: int) -> torch.dtype | None:
-    """Of the tensor that begins there, if a kernel of this count or check was allowed it."""
+    """The dtype of the tensor that begins at this address, if a kernel of this count or check may access
+    it."""
     session = _session.get()
     return session.dtypes.get(address) if session is not None else None
 
@@ -572,7 +577,8 @@ def _metrics(instructions) -> dict[str, int]:
 
 
 def expect_function(call: object) -> None:
-    """TypeError for what is no function: where `lambda:` is missing, the call is over before this begins."""
+    """TypeError for what is no function. Where the caller forgot `lambda:`, the call is over before counting
+    begins."""
     if not callable(call):
         raise TypeError(f"call: expected a function, as in lambda: kernel[grid, block](...), got {call!r}")
 

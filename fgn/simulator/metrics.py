@@ -14,7 +14,7 @@ REGISTERS = "launch__registers_per_thread"
 SHARED_STATIC = "launch__shared_mem_per_block_static"
 SHARED_DYNAMIC = "launch__shared_mem_per_block_dynamic"
 WAVES = "launch__waves_per_multiprocessor"
-# Blocks that a multiprocessor could hold if nothing but this limited it.
+# Blocks that a multiprocessor could hold if only this resource limited their number.
 OCCUPANCY_LIMITS = {
     "registers": "launch__occupancy_limit_registers",
     "shared memory": "launch__occupancy_limit_shared_mem",
@@ -31,8 +31,8 @@ L2_TO_L1, L1_TO_L2 = "l1tex__m_xbar2l1tex_read_bytes.sum", "l1tex__m_l1tex2xbar_
 L1_BYTES = "l1tex__t_bytes.sum"
 L1_HIT_RATE = "l1tex__t_sector_hit_rate.pct"
 L1_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.sum"
-# What instructions ask for, before coalescing: bytes between registers and L1 or shared memory; with ldgsts
-# straight from global to shared memory, with gmma from shared memory into the tensor cores.
+# Bytes that instructions ask for, before coalescing: between registers and L1 or shared memory; by ldgsts
+# (cp.async) straight from global to shared memory; by gmma (wgmma) from shared memory into the tensor cores.
 ASKED = {
     (space, operation): f"smsp__sass_data_bytes_mem_{space}_op_{operation}.sum"
     for space, operations in (
@@ -55,7 +55,7 @@ BANK_CONFLICTS = {
 
 INSTRUCTIONS = "smsp__inst_executed.sum"
 ISSUE = "smsp__issue_active.avg.pct_of_peak_sustained_active"
-# Operations of each, by threads that were on.
+# Operations of each kind, counted once for each active thread.
 FP32 = {
     f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum": operations
     for op, operations in (("fadd", 1), ("fmul", 1), ("ffma", 2))

@@ -33,9 +33,9 @@ REQUEST, BARRIER_REACHED, BARRIER_PASSED, LANES_MET = "request", "barrier reache
 class Array:
     """An argument in global memory, or an array in shared memory, that the block accessed.
 
-    element_bytes: as the argument's dtype has it, or the width of the first access of an array in shared
-    memory. begin: its address on the machine that ran the simulator. dtype: the argument's; None in shared
-    memory.
+    element_bytes: the size of the argument's dtype, or the width of the first access to an array in shared
+    memory. begin: the array's address on the machine that ran the simulator. dtype: the argument's; None in
+    shared memory.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Event:
     values: dict[int, int] | None = None
 
     def indices(self) -> dict[int, int]:
-        """By lane, which element of the array it accessed."""
+        """The index of the element that each lane accessed, by lane."""
         return {lane: self.array.index(address) for lane, address in self.addresses.items()}
 
     def sectors(self) -> list[int]:
@@ -97,7 +97,7 @@ class Trace:
     events: tuple[Event, ...]
     missed: int
     fault: KernelFault | None
-    fault_warp: int | None  # whose thread the fault is of, if it is one's of this block
+    fault_warp: int | None  # the warp that has the fault, if it is one of this block's
 
     @property
     def arrays(self) -> list[Array]:
@@ -111,7 +111,8 @@ class Trace:
         """The events in steps: in each, every warp that does not wait does what comes next for it.
 
         That is a model: the simulator knows which accesses come before a barrier and which after it, and not
-        how long any of them takes. Here all take one step. The first `most` steps.
+        how long any of them takes. Here every access takes one step. most: how many steps to return, None for
+        all.
         """
         steps: list[list[Event]] = []
         for phase in self._phases():
@@ -154,7 +155,7 @@ def _read_events(library, threads: int) -> Iterable[Event]:
     arrays: dict[int, Array] = {}
     for event in raw:
         lanes = _bits(event.lanes)
-        # Where some lanes of a warp meet, the accesses before come to the trace after the meeting.
+        # Where some lanes of a warp meet, the trace has their accesses from before after the meeting.
         if event.kind == library.COUNTED_LANES_MET and len(lanes) < min(LANES, threads - LANES * event.warp):
             continue
         if event.kind != library.COUNTED_REQUEST:

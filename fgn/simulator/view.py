@@ -29,9 +29,9 @@ _SUMS = {
 }
 COLUMNS = ("requests", "sectors", "sectors/request", "shared requests", "wavefronts", "conflicts")
 
-WHOLE_UP_TO = 60  # a file of so many lines is shown whole, a longer one around the lines that access memory
+WHOLE_UP_TO = 60  # lines: of a longer file, those around accesses of memory are shown
 CONTEXT = 6
-HOT = (230, 120, 20)  # of the largest number of a column; white is 0. One hue, so it reads in grey as well.
+HOT = (230, 120, 20)  # of a column's largest number; white is 0. One hue alone can be read in grey as well.
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class SourceView:
         self._most = frame[list(COLUMNS)].max()
 
     def _heat(self, column: str, value: float) -> float:
-        """From 0 to 1, which is the largest number of the column in the whole view."""
+        """A number as a share of the column's largest number in the whole view, from 0 to 1."""
         most = 32.0 if column == "sectors/request" else self._most[column]  # 32: a sector for each lane
         return 0.0 if pd.isna(value) or not most > 0 else min(1.0, float(value / most))
 
@@ -118,12 +118,12 @@ class SourceView:
     __repr__ = __str__
 
     def _shown_columns(self) -> list[str]:
-        """Those with a number in them."""
+        """The columns that have a number in at least one row."""
         return [column for column in COLUMNS if self._most[column] > 0]
 
     def _repr_html_(self) -> str:
-        # Styles stand in the elements themselves: notebook viewers disagree about style sheets. Long lines of
-        # source are folded, so that the page is no wider than its window.
+        # Each element has its style as an attribute, for notebook viewers disagree about style sheets. Long
+        # lines of source are folded, so that the page is no wider than its window.
         cell = "padding:0 .5em;text-align:right;border:0;vertical-align:top;color:#111;"
         head = cell + "font-weight:bold;background:#eee;"
         code = cell + "text-align:left;white-space:pre-wrap;"
@@ -159,7 +159,7 @@ class SourceView:
 
 
 def _texts(files) -> dict[str, str]:
-    """The text of each file that is there: of a live kernel, or of `cuda_c/`."""
+    """The text of each of the files that exists: a live kernel's, or one in `cuda_c/`."""
     found = {}
     for file in files:
         if file in launched_sources:
