@@ -12,6 +12,7 @@ import warnings
 import pandas as pd
 import pytest
 import torch
+from command_line import printed, refusal
 
 import fgn
 from fgn.chains import CHAINS
@@ -495,28 +496,30 @@ def test_a_session_on_the_simulator():
 # The command line
 
 
-def run(*arguments):
-    return subprocess.run([sys.executable, "-m", "fgn", *arguments], cwd=ROOT, capture_output=True, text=True)
-
-
-def test_command_line_draws_what_is_recorded(tmp_path):
-    result = run(
-        *("profile", "--gpu=h200", f"--chain={NAME}", "--shape=65536,512,512,32", "--precision=bf16"),
-        *(f"--plots={tmp_path}", "--format=svg"),
+def test_command_line_draws_what_is_recorded(tmp_path, monkeypatch, capsys):
+    said = printed(
+        [
+            *("profile", "--gpu=h200", f"--chain={NAME}", "--shape=65536,512,512,32", "--precision=bf16"),
+            *(f"--plots={tmp_path}", "--format=svg"),
+        ],
+        monkeypatch,
+        capsys,
     )
-    assert result.returncode == 0, result.stderr
-    assert "hopper" in result.stdout and "NVIDIA H200, recorded" in result.stdout
+    assert "hopper" in said and "NVIDIA H200, recorded" in said
     names = {file.stem.removeprefix(f"{NAME}_") for file in tmp_path.glob("*.svg")}
     assert names == {"time", "dram", "roofline", "memory", "stalls", "pipes", "occupancy"}
 
 
-def test_command_line_counts_on_the_simulator(tmp_path):
-    result = run(
-        *("profile", "--device=cpu", f"--chain={NAME}", "--shape=8,64,64,4", "--version=fused"),
-        f"--plots={tmp_path}",
+def test_command_line_counts_on_the_simulator(tmp_path, monkeypatch, capsys):
+    said = printed(
+        [
+            *("profile", "--device=cpu", f"--chain={NAME}", "--shape=8,64,64,4", "--version=fused"),
+            f"--plots={tmp_path}",
+        ],
+        monkeypatch,
+        capsys,
     )
-    assert result.returncode == 0, result.stderr
-    assert "the simulator" in result.stdout and "time is not drawn" in result.stdout
+    assert "the simulator" in said and "time is not drawn" in said
     assert {file.name for file in tmp_path.iterdir()} == {f"{NAME}_dram.png", f"{NAME}_memory.png"}
 
 
@@ -534,10 +537,8 @@ def test_command_line_counts_on_the_simulator(tmp_path):
     ],
     ids=["gpu", "part", "version", "record"],
 )
-def test_command_line_refuses_in_one_line(arguments, message):
-    result = run("profile", *arguments)
-    assert result.returncode != 0
-    assert message in result.stderr and len(result.stderr.strip().splitlines()) == 1
+def test_command_line_refuses_in_one_line(arguments, message, monkeypatch, capsys):
+    assert message in refusal(["profile", *arguments], monkeypatch, capsys)
 
 
 # ------------------------------------------------------------------------------------------------------------

@@ -16,19 +16,16 @@ import pandas as pd
 import pytest
 import torch
 from accuracy import versions_on
+from command_line import printed, refusal, run
 from packaging.requirements import Requirement
 from readme import RESULTS, all_results, updated
 
 import fgn
 from fgn.__main__ import main
 from fgn.measure import doctor
-from fgn.native.library import COUNTED_SIMULATOR, version_names
+from fgn.native.library import version_names
 from fgn.native.places import ROOT, SOURCES
 from fgn.native.source import source_text
-
-
-def run(*arguments):
-    return subprocess.run([sys.executable, "-m", "fgn", *arguments], cwd=ROOT, capture_output=True, text=True)
 
 
 def locked_versions() -> dict[str, str]:
@@ -155,24 +152,9 @@ def test_source_is_highlighted_in_a_notebook():
     ],
     ids=lambda value: value[0] if isinstance(value, list) else None,
 )
-def test_command_line(arguments, words):
-    result = run(*arguments)
-    assert result.returncode == 0, result.stderr
-    assert all(word in result.stdout for word in words)
-
-
-def refusal(arguments, monkeypatch, capsys) -> str:
-    """The one line that a refused command says."""
-    COUNTED_SIMULATOR.build()
-    capsys.readouterr()  # what was said of building it
-    monkeypatch.setattr(sys, "argv", ["fgn", *arguments])
-    with pytest.raises(SystemExit) as caught:
-        main()
-    code = caught.value.code
-    # Python shows an exit code that is a string, and then exits with 1.
-    said = capsys.readouterr().err + (f"{code}\n" if isinstance(code, str) else "")
-    assert code != 0 and said.count("\n") == 1 and said.endswith("\n")
-    return said.strip()
+def test_command_line(arguments, words, monkeypatch, capsys):
+    said = printed(arguments, monkeypatch, capsys)
+    assert all(word in said for word in words)
 
 
 @pytest.mark.parametrize(
@@ -267,10 +249,11 @@ def test_without_docstrings_and_assertions():
     assert result.returncode == 0 and "naive" in result.stdout, result.stderr
 
 
-def test_a_table_for_programs_and_a_reader_that_leaves():
-    rows = json.loads(run("versions", "--device=cpu", "--json").stdout)
+def test_a_table_for_programs_and_a_reader_that_leaves(monkeypatch, capsys):
+    rows = json.loads(printed(["versions", "--device=cpu", "--json"], monkeypatch, capsys))
     assert {row["name"] for row in rows} == set(version_names())
-    assert run("versions", "--device=cpu", "--csv").stdout.startswith("chain,name,launches,")
+    said = printed(["versions", "--device=cpu", "--csv"], monkeypatch, capsys)
+    assert said.startswith("chain,name,launches,")
     assert run("--version").stdout == f"fgn {fgn.__version__}\n"
     pipe = f"{sys.executable} -m fgn versions --device=cpu | head -1"
     closed = f"{sys.executable} -m fgn versions --device=cpu >&-"
