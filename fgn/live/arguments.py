@@ -1,5 +1,5 @@
-"""Python's values as the arguments of a kernel: checked against the types that the compiler told, and
-packed.
+"""Python's values as the arguments of a kernel: checked against the parameters' types, which the compiler
+reports, and packed into bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fgn.live.textures import Texture
 # ------------------------------------------------------------------------------------------------------------
 # Types
 
-# CUDA's vectors: their elements have these dtypes.
+# CUDA's vector types, and the dtypes of their elements.
 _ELEMENTS = {
     "char": torch.int8, "uchar": torch.uint8, "short": torch.int16, "ushort": torch.uint16,
     "int": torch.int32, "uint": torch.uint32, "long": torch.int64, "ulong": torch.uint64,
@@ -76,7 +76,7 @@ class Type:
 
     @property
     def dtype(self) -> torch.dtype | None:
-        """Of tensors whose elements it can be; of a vector, the dtype of its elements."""
+        """The dtype of the tensors whose elements have this type; of a vector, the dtype of its elements."""
         if self.kind == "b":
             return torch.bool
         if self.kind == "f":
@@ -90,7 +90,7 @@ class Type:
 
     @property
     def count(self) -> int:
-        """Elements of an array, or of a vector."""
+        """How many elements an array or a vector has."""
         if self.kind == "a":
             return self.size // self.item.size
         return self.size // self.dtype.itemsize if self.kind == "s" and self.dtype else 1
@@ -107,7 +107,8 @@ class Type:
 
 @dataclass
 class Arguments:
-    """The arguments of one launch. tensors: those among them, by the names that the kernel has for them.
+    """The arguments of one launch. tensors: the tensors among the arguments, by the names of their
+    parameters.
 
     moves: (begin, end, distance) of memory of which the launch has a copy that far away.
     """
@@ -226,7 +227,8 @@ def _scalar_type(dtype: torch.dtype) -> Type | None:
 
 
 def _same_bits(wanted: torch.dtype, got: torch.dtype, item: Type) -> bool:
-    """Bytes go for characters of either sign, and for bools; integers of 64 bits for those of other names."""
+    """Whether a tensor's elements have the same bits as the wanted type: bytes pass for characters of either
+    sign and for bools, and integers of 64 bits for those that have another name in C++."""
     bytes_ = (torch.int8, torch.uint8, torch.bool)
     return (
         item.size == 1 and item.kind in "iub" and wanted in bytes_ and got in bytes_ and item.name == "char"

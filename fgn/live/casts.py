@@ -1,9 +1,9 @@
 """Casts to integers, written so that a float is converted as on a GPU.
 
-C++ leaves it undefined to convert a float to an integer that cannot hold it. On a GPU it has a value (PTX
-ISA, "cvt": the nearest that the integer can hold), and x86 makes another one. So `(int)x`, `int(x)` and
-`static_cast<int>(x)` become `sim_cast<int>(x)` (cuda_c/sim/cpp/conversions.hpp). What converts without such a
-cast, as `int i = x;` does, is reported when it happens (cuda_c/sim/undefined.c).
+C++ leaves the conversion of a float to an integer undefined where the integer cannot hold the value. A GPU
+returns the nearest value that the integer can hold (PTX ISA, "cvt"); x86 returns another one. So `(int)x`,
+`int(x)` and `static_cast<int>(x)` become `sim_cast<int>(x)` (cuda_c/sim/cpp/conversions.hpp). A conversion
+without such a cast, as in `int i = x;`, is reported when it happens (cuda_c/sim/undefined.c).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _masked(source: str) -> str:
 
 
 def _is_after_operand(text: str, place: int) -> bool:
-    """Whether what stands before `place` is an operand, or a name that is declared or called."""
+    """Whether the text before `place` ends with an operand, or with a name that is declared or called."""
     line = text[text.rfind("\n", 0, place) + 1 : place]
     if re.fullmatch(r"[ \t]*#[ \t]*define[ \t]+\w+(?:\([^()]*\))?[ \t]*", line):
         return False
@@ -70,7 +70,8 @@ def _follows_cast(text: str, place: int) -> bool:
 
 
 def _end_of_operand(text: str, place: int) -> int | None:
-    """Where the operand of a cast ends that begins at `place`; None where that is not plain to see."""
+    """Where the operand of a cast that begins at `place` ends; None where the text alone does not show
+    that."""
     while True:
         place = re.compile(r"\s*").match(text, place).end()
         prefix = re.compile(r"\+\+|--|[+\-!~*&]").match(text, place)
@@ -103,7 +104,7 @@ def _end_of_operand(text: str, place: int) -> int | None:
 
 
 def with_casts(source: str) -> str:
-    """The source with its casts to integers written as calls of sim_cast; its lines stay its lines."""
+    """The source with its casts to integers written as calls of sim_cast; no line moves."""
     text = _masked(source)
     changes = []  # (place, how much goes, what comes)
     for match in _CAST.finditer(text):

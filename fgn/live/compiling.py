@@ -1,7 +1,8 @@
 """Compiling a source with its kernels: as C++ for the simulator, by nvcc for a GPU.
 
-Beside the kernels the library has functions that Python calls: one that launches each kernel, and ones that
-tell the types of its parameters, of structs' members and of the variables in device memory.
+Beside the kernels the library has functions that Python calls: for each kernel one that launches it, and
+functions that describe the types of its parameters, of structs' members and of the variables in device
+memory.
 """
 
 from __future__ import annotations
@@ -39,19 +40,19 @@ from fgn.native.places import SOURCES, build_folder, is_writable
 from fgn.simulator.counted import only_checks
 
 # ------------------------------------------------------------------------------------------------------------
-# The code that is added to a source
+# The code that is added after a source
 
 
 @dataclass(frozen=True)
 class Instance:
-    """A kernel, or a template of one with its arguments: "" when it is no template."""
+    """A kernel to compile. template: the arguments of a kernel that is a template, "" for any other."""
 
     signature: Signature
     template: str = ""
 
     @property
     def instantiates(self) -> bool:
-        """Whether it is a template with its arguments, all of which may be defaults."""
+        """Whether the kernel is a template. All of its arguments may be defaults."""
         declared = self.signature.template
         return bool(self.template) or (bool(declared) and all("=" in parameter for parameter in declared))
 
@@ -197,12 +198,12 @@ _NO_WARNING = (
 def _simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[str, ...]:
     dropped = ("-x", "c", "-std=gnu11", "-Werror", "-Wextra")
     flags = [flag for flag in _toolchain(library).flags if flag not in dropped]
-    # At every branch the kernel looks whether it is to stop (sim/turns.c), and what C++ leaves undefined
-    # where a GPU has a value of its own is found (sim/undefined.c).
-    # What is beside an array of a kernel in shared or local memory is the program's, so indices are checked.
+    # At every branch the kernel looks whether it is to stop (sim/turns.c). Operations that C++ leaves
+    # undefined, and for which a GPU has a value of its own, are found (sim/undefined.c). Beside a kernel's
+    # array in shared or local memory lies memory of the program, so indices are checked.
     added = ("-fsanitize-coverage=trace-pc", "-fsanitize=float-cast-overflow,shift-exponent,bounds")
     checks = ONLY_CHECKED_FLAGS if only_checks else ()
-    # Device code has no exceptions. Without them a function has one way out, which traces and counts go by.
+    # Device code has no exceptions. Without them a function has one way out, on which traces and counts rely.
     exceptions = () if re.search(r"\b(?:throw|try|catch)\b", text) else ("-fno-exceptions",)
     return (
         *(
@@ -227,8 +228,8 @@ def _gpu_flags(capability: tuple[int, int]) -> tuple[str, ...]:
 
 
 def _precompiled(compiler: str, flags: tuple[str, ...]) -> Path:
-    """A folder with cuda.hpp, which g++ finds precompiled there: that takes it two seconds once, not every
-    time.
+    """A folder with cuda.hpp, in which g++ finds the header precompiled: compiling it takes two seconds, once
+    and not for every kernel.
     """
     folder = (
         build_folder() / "live" / f"headers-{digest(compiler, _identity(compiler), _headers(), *flags)[:16]}"
@@ -273,7 +274,7 @@ class Loaded:
     variables: dict[str, tuple[Type, int]]
 
 
-# Functions of the C library, and C++'s new and delete, that are the device's own in a kernel (sim/heap.c).
+# Functions of the C library, and C++'s new and delete, for which a kernel gets the device's own (sim/heap.c).
 _WRAPPED = (
     *("malloc", "calloc", "free", "exit", "_Exit", "abort"),
     *("_Znwm", "_Znam", "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm"),
@@ -302,7 +303,8 @@ def build(
             )
         text = _simulator_text(read.text, instances, variables, structs)
         flags = _simulator_flags(library, read.text, only_checks())
-        # The simulator is named as it was loaded, or else the kernel would get another one of its own.
+        # The simulator is named by the path that it was loaded from, or else the loader would load it a
+        # second time for the kernel.
         libraries = (str(library.build()), "-Wl,-z,defs", *(f"-Wl,--wrap={name}" for name in _WRAPPED))
         link_flags = _toolchain(library).link_flags
         identity, headers = _identity(compiler), _headers()
@@ -328,12 +330,13 @@ def build(
             folder.mkdir(exist_ok=True)
             (folder / file).write_text(text)
             if library is not GPU:
-                # The GNU compiler takes headers compiled with these flags alone.
+                # g++ uses a precompiled header only with the very flags that it was compiled with.
                 extra = ("-Winvalid-pch", "-include", str(_precompiled(compiler, flags) / "cuda.hpp"))
                 extra = (*extra, f"-fdebug-prefix-map={folder}=.", f"-I{SOURCES}", f"-I{CPP}")
             else:
                 extra = (f"-I{SOURCES}", *extra)
-            # Run where the file is, so that messages call it by the name that its user knows.
+            # The compiler runs in the file's folder, so that its messages call the file by the name that the
+            # user knows.
             as_assembly = library is not GPU
             made = ("-S", "kernels.s") if as_assembly else ("-c", "kernels.o")
             messages.write_text(_run([compiler, *flags, *extra, made[0], file, "-o", made[1]], folder, read))
@@ -352,7 +355,8 @@ _INLINE = re.compile(r'^# (?P<line>\d+) "(?P<file>[^"]*)" 1\n(?P<text>.*?)^# 0 "
 
 
 def _refuse_inline_ptx(assembly: Path, read: Included) -> None:
-    """BuildError for PTX in a kernel: the processor here has other instructions, some of the same names."""
+    """BuildError for inline PTX that is left in a kernel: this processor has other instructions, some with
+    the same names."""
     errors = []
     for match in _INLINE.finditer(assembly.read_text()):
         text = " ".join(match["text"].split())
@@ -371,7 +375,8 @@ _EMPTY_LOOP = re.compile(
 
 
 def _let_empty_loops_stop(assembly: Path) -> None:
-    """A compiler calls the simulator at every branch (sim/turns.c), but not where a loop has no body."""
+    """Adds the call of the simulator (sim/turns.c) to loops without a body. The compiler adds it at every
+    other branch."""
     # The loop never ends, so it needs no register any more; the stack pointer may not be aligned for a call.
     calls = {
         "jmp": "andq\t$-16, %rsp\n\tcall\t__sanitizer_cov_trace_pc@PLT",
@@ -436,7 +441,9 @@ class _Reader:
     def type(self, described, with_members: bool = True) -> Type:
         name = self._name(described)
         kind = described.kind.decode()
-        item = self.type(described.item, kind != "p") if described.item else None  # it may lead back here
+        item = (
+            self.type(described.item, kind != "p") if described.item else None
+        )  # a struct may have a pointer to itself
         members = ()
         if kind == "s" and with_members and name in self._structs:
             entries, count = self._structs[name]

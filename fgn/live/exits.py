@@ -1,4 +1,4 @@
-"""Kernels whose threads say by which way they exit.
+"""Lets the threads of a kernel say by which way they exit.
 
 A thread that executes `return` has exited, and no barrier waits for it; a thread that comes to the last line
 of its kernel has gone past the barriers in branches that it did not take (cuda_c/sim/barrier.c has the
@@ -16,7 +16,7 @@ _DEFINITION = re.compile(r"^[ \t]*#[ \t]*define\b(?:\\\n|[^\n])*", re.M)
 
 
 def _bodies(text: str):
-    """Where kernels and macros begin and end: a macro may stand for a kernel's `return`."""
+    """Where kernels and macros begin and end: a macro may contain a kernel's `return`."""
     for match in re.finditer(r"\b__global__\b", text):
         place = match.end()
         while (following := re.compile(r"[({;]").search(text, place)) and following[0] == "(":
@@ -28,7 +28,7 @@ def _bodies(text: str):
 
 
 def with_exits(source: str) -> str:
-    """The source with `return sim_leave();` for each `return;` of a kernel; its lines stay its lines."""
+    """The source with `return sim_leave();` for each `return;` of a kernel; no line moves."""
     text = blanked(source)
     places = {match.start(1) for begin, end in _bodies(text) for match in _RETURN.finditer(text, begin, end)}
     for place in sorted(places, reverse=True):

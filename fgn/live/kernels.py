@@ -9,15 +9,15 @@
     add[(n + 255) // 256, 256](a, b, total, n)
 
 In a notebook, `%load_ext fgn` once; then a cell that starts with `%%cuda` and goes on with CUDA C++ defines
-its kernels. CPU tensors run on the simulator, CUDA tensors on their GPU. What a file has for the host alone,
-from `main` to launches, is left out, with a line that says so. The simulator has its own `cuda_fp16.h`,
-`mma.h`, `cooperative_groups.h` and so on (cuda_c/sim/cpp/); the headers of `cuda_c/` can be included as well,
-and `cuda_c/shared/portable.h` is there without an #include.
+its kernels. CPU tensors run on the simulator, CUDA tensors on their GPU. Code for the host alone, from `main`
+to launches, is left out, and a line says so. The simulator has its own `cuda_fp16.h`, `mma.h`,
+`cooperative_groups.h` and so on (cuda_c/sim/cpp/); the headers of `cuda_c/` can be included as well, and
+`cuda_c/shared/portable.h` is there without an #include.
 
 `fgn.check`, `fgn.count`, `fgn.simulator.source_view` and `fgn.measure.time_call` take calls of live
 kernels just as calls of fgn's own. On the simulator, Ctrl-C and the stop button interrupt a kernel wherever
-it is. A GPU offers no such thing: a kernel without an end there ends with the process only (restart the
-notebook's kernel), so try it on CPU tensors first.
+it is. A GPU does not offer that: a kernel that never ends stops there only with the process (restart the
+notebook's kernel), so try a kernel on CPU tensors first.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ from fgn.simulator.counted import allow, checking, fault, forbid_all, only_check
 class Program:
     """A source with all its kernels, compiled as one for each device that it runs on.
 
-    folders: where headers that it includes are looked for. only: the one kernel that is wanted, None for all.
+    folders: where headers that it includes are looked for. only: the name of the one kernel to compile, None
+    for all.
     """
 
     source: str
@@ -83,7 +84,7 @@ class Program:
 
     @cached_property
     def structs(self) -> dict[str, list[str]]:
-        """Those that a kernel takes, and those that these have as members."""
+        """The structs that a kernel takes, and the structs that these have as members."""
         known = structs(self.read.text)
         wanted = " ".join(p.declaration for kernel in self.kernels.values() for p in kernel.parameters)
         return {
@@ -105,8 +106,8 @@ class Program:
         try:
             return self._build(device, extra, self.read)
         except BuildError:
-            # A cast may have been rewritten that is none. As it stands, a float that the integer cannot hold
-            # is reported when it is converted (cuda_c/sim/undefined.c).
+            # What was rewritten as a cast may be none. In the source as it stands, a float that the integer
+            # cannot hold is reported when it is converted (cuda_c/sim/undefined.c).
             plain = included(self.source, self.file, self.folders, self.only, casts=False)
             if device.type != "cpu" or plain.text == self.read.text:
                 raise
@@ -134,8 +135,8 @@ class Program:
                     raise
 
     def forgets_variable(self, said: str) -> bool:
-        """Whether the compiler misses a variable that the preprocessor has taken out, by an #if; then the
-        program has it no more.
+        """Whether the compiler misses a variable that the preprocessor has taken out, by an #if. Then this
+        program forgets the variable, and is compiled again.
         """
         missing = re.search(r"^error: (\w+) is not there for the compiler", said, re.M)
         left = [v for v in self.variables if missing is None or v.name != missing[1]]
@@ -186,8 +187,8 @@ def _shared_bytes(given) -> int:
 
 
 def _in_memory(values: Sequence[bytes]):
-    """The arguments as a kernel is launched with them: pointers to values, all in one piece of memory; how
-    many bytes that is; and what keeps it."""
+    """The arguments as a launch takes them: pointers to values in one piece of memory; the bytes of that
+    memory; and the object that keeps it alive."""
     place, places = 8 * len(values), []
     for value in values:
         # As far apart as the strictest alignment asks for.
@@ -195,7 +196,7 @@ def _in_memory(values: Sequence[bytes]):
         places.append(place)
         place += len(value)
     memory = ffi().new("char[]", place + 32)
-    # Kernels may read a vector by an aligned load, so the memory has to be aligned as well.
+    # Kernels may read a vector by an aligned load, so the memory is aligned as well.
     start = int(ffi().cast("uintptr_t", memory))
     start += -start % 16
     pointers = ffi().cast("void **", start)
@@ -238,8 +239,8 @@ def _template_text(signature: Signature, given) -> str:
 
 
 def _deduced_template(signature: Signature, arguments: Sequence) -> str:
-    """What C++ would deduce from the arguments of a call, for types; or the only instance that the source
-    has.
+    """The template's types as C++ would deduce them from the arguments of a call, or the only instance that
+    the source has.
     """
     found = []
     for declared in signature.template:
@@ -273,17 +274,17 @@ class Kernel:
 
     A pointer takes a contiguous tensor of the dtype that it points to (float * a float32 one, __half * a
     float16 one) or None, a pointer to pointers a list of tensors; a number takes an int or float that its
-    type can hold; a struct takes a dict of its members. The device of the tensors decides where it runs;
-    there it is compiled when it first runs. A GPU runs it on the current stream, and as everywhere in torch
-    an error inside it shows when something waits for the GPU.
+    type can hold; a struct takes a dict of its members. The device of the tensors decides where the kernel
+    runs; at its first launch there it is compiled. A GPU runs the kernel on the current stream. As everywhere
+    in torch, an error inside the kernel shows when something waits for the GPU.
 
     template: the arguments of a template, `kernel[grid, block](x, y, n, template=(32, 8))`: ints, bools,
-    dtypes or names of types. Types that tensors tell, and those of the only explicit instantiation, may be
-    left out.
+    dtypes or names of types. Types that follow from the tensors, and those of the only explicit
+    instantiation, may be left out.
 
-    On the simulator a launch is checked as by `fgn.check()`. unchecked=True leaves that out, which is some
-    ten times as fast; an access that the processor refuses is a KernelFault even then. Such a launch runs on
-    copies of its tensors, but for those of volatile pointers.
+    On the simulator a launch is checked as by `fgn.check()`. unchecked=True leaves the checks out, and the
+    launch is some ten times as fast; an access that the processor refuses is a KernelFault even then. Such a
+    launch runs on copies of its tensors, but for those of volatile pointers.
 
     source, name: as given. signature: its name and parameters as the source has them. symbols: the variables
     in device memory by name, as tensors: `kernel.symbols["weights"].copy_(weights)`.
@@ -313,13 +314,15 @@ class Kernel:
         return f"<kernel {self.signature}>"
 
     def __reduce__(self):
-        # In another process it is made of its source again; what was compiled is found there.
+        # Another process makes the kernel again from its source, and finds what was compiled.
         return kernel, (self.source, self.name, self.file, tuple(map(str, self._program.folders)))
 
     def build(self, device="cpu", template=None) -> str:
-        """Compiles it for a device; returns the compiler's warnings. BuildError when it does not compile.
+        """Compiles the kernel for a device; returns the compiler's warnings. BuildError when it does not
+        compile.
 
-        template: the arguments of a template, without which one is only looked at, not compiled.
+        template: the arguments of a kernel that is a template. Without them a template is only parsed, and
+        not compiled.
         """
         arguments = "" if template is None else _template_text(self._signature, template)
         return self._program.build(torch.device(device), Instance(self._signature, arguments))[1]
@@ -388,8 +391,9 @@ class Kernel:
             raise RuntimeError(f"{self.name}: {message}")
 
     def _copied(self, tensors: dict[str, Tensor], arguments: Sequence) -> list[tuple[int, int, int]]:
-        """Has the launch run on copies, so that a wild access reaches nothing else. What is volatile may be
-        what the kernel and the program say to each other, and textures know where their images are.
+        """Lets the launch run on copies of its tensors, so that a wild access reaches nothing else. Volatile
+        memory is not copied, for through it a kernel and the program may talk while the kernel runs; nor are
+        textures, which hold the addresses of their images.
         """
         parameters = zip(self._signature.parameters, arguments, strict=True)
         staying = [
@@ -415,7 +419,7 @@ class Kernel:
     ):
         __tracebackhide__ = True
         library = for_device("cpu").load()
-        # Reports keep pointing to the name and the file, so they live as long as the kernel.
+        # Reports point to the kernel's name and file, so both strings live as long as the kernel.
         launched_sources.update({name: text for name, text in self._program.read.texts.items()})
         for name, texture in self._program.symbols.bound.items() if self._program.variables else ():
             tensors = tensors | {name: texture.tensor, f"{name} (descriptor)": texture.descriptor}
@@ -450,7 +454,7 @@ def kernel(
     which one is meant, when there are several. file: what the compiler's messages, faults and counts call the
     source; by default `<name>.cu`. include: folders of headers that it includes.
 
-    It is compiled when it is first launched on a device, once for one content: `BuildError` has the
+    The source is compiled at the first launch on a device, once for the same text: `BuildError` has the
     compiler's messages with the source's own line numbers, and warnings are shown as Python's. ValueError
     when the source has no such kernel; TypeError at the launch when one takes what Python has no value for.
     """
@@ -508,7 +512,8 @@ def load_ipython_extension(shell):
 
     def cuda(line: str, cell: str):
         """Defines the kernels of a cell of CUDA C, or only those that are named, as Python objects."""
-        # A cell that does not compile leaves no kernel of its names: nobody runs an earlier one by mistake.
+        # A cell that does not compile removes the kernels of its names, so that nobody runs an earlier one by
+        # mistake.
         for name in line.split() or re.findall(r"__global__[^;{(]*?\b(\w+)\s*\(", cell):
             if isinstance(shell.user_ns.get(name), Kernel):
                 shell.del_var(name)

@@ -1,8 +1,8 @@
-"""What a compiler says of a source, as its writer can use it: each error with its line, and what to write
-instead.
+"""Turns a compiler's messages into what the writer of the source can use: each error with its line, and what
+to write instead.
 
-A compiler of C++ follows an error with pages of notes; those are left out. What the simulator does not have
-is named by its own name in CUDA.
+A C++ compiler follows an error with pages of notes, which are left out. What the simulator does not have is
+called by its name in CUDA.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import re
 from fgn.live.source import Included
 from fgn.live.text import blanked, line_of, open_braces
 
-LAUNCH_CODE = "launch code"  # what the text after the source is called; no message is about it alone
+LAUNCH_CODE = "launch code"  # the file name of the code that is added after the source
 MOST_ERRORS = 5
 
-# What pasted code may ask for, and what to write instead.
+# What pasted code may use that the simulator does not have, and what to write instead.
 _HINTS = (
     (r"<<<", "a kernel launched from a kernel (dynamic parallelism): launch it from Python instead"),
     (r"\bcudaMalloc|\bcudaMemcpy(?!\w*Kind)|\bcudaFree\b|\bcudaDeviceSynchronize",
@@ -49,7 +49,7 @@ _HINTS = (
 
 
 def unclosed_brace(source: str) -> int:
-    """The line of the brace that is open at the source's end; 0 when there is none."""
+    """The line of the brace that is still open at the source's end; 0 when there is none."""
     text = blanked(source)
     opened = open_braces(text)
     return line_of(text, opened[-1]) if opened else 0
@@ -60,7 +60,7 @@ def _excerpt(read: Included, file: str, line: int, column: int) -> str:
     if not 0 < line <= len(lines):
         return ""
     shown = [f"{line:>5} | {lines[line - 1]}"]
-    # A line that the compiler was given in other words has other columns.
+    # Where the compiler was given a rewritten line, the columns differ.
     if column > 0 and lines[line - 1] in read.text:
         before = re.sub(r"[^\t]", " ", lines[line - 1][: column - 1])
         shown.append(f"      | {before}^")
@@ -93,7 +93,7 @@ def _hint(line: str, message: str, read: Included) -> str:
 
 
 def _where_from(read: Included) -> str:
-    """What to do about a name that nothing declares."""
+    """A hint about a name that nothing declares."""
     missing = list(dict.fromkeys(name for name, _ in read.left_out.headers))
     if missing:
         shown = ", ".join(missing[:3]) + (" ..." if len(missing) > 3 else "")
@@ -104,7 +104,7 @@ def _where_from(read: Included) -> str:
 
 
 def constructs(source: str) -> list[tuple[str, int]]:
-    """What a source has that the simulator cannot run, with the lines."""
+    """The constructs of a source that the simulator cannot run, with their lines."""
     text = blanked(source)
     return [(hint, line_of(text, m.start())) for p, hint in _HINTS if (m := re.search(p, text))]
 
@@ -118,8 +118,8 @@ _NVCC_ERROR = re.compile(
 
 
 def explained(said: str, read: Included) -> str:
-    """The errors of a compiler's messages, each with its line and a hint; all the messages when none is
-    read.
+    """The errors among a compiler's messages, each with its line and a hint; all messages when no error is
+    found.
     """
     main = next(iter(read.texts))
     opened = unclosed_brace(read.texts[main])

@@ -1,10 +1,10 @@
 """Inline PTX as C++: `asm volatile("ldmatrix... {%0}, [%1];" : "=r"(x) : "r"(a))` becomes calls of the
 functions in cuda_c/sim/cpp/ptx.hpp, one for each instruction.
 
-An asm statement becomes a block. Its operands are copied into registers, variables of the types that their
-constraints say, the instructions read and write these, and the results are copied back. A statement with an
-instruction that is not in the table below stays as it is, and compiling.py refuses a kernel that comes to it.
-Instructions and their operands: PTX ISA, section "Instruction Set".
+An asm statement becomes a block. Its operands are copied into variables, which stand for registers and have
+the types of the operands' constraints; the instructions read and write these variables, and the results are
+copied back. A statement with an instruction that is not in the table below stays as it is, and compiling.py
+refuses a kernel that contains it. Instructions and their operands: PTX ISA, section "Instruction Set".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fgn.live.text import blanked, closing
 
 # ------------------------------------------------------------------------------------------------------------
-# The table: what an instruction is in C++
+# The table of instructions: their C++
 
 _TYPES = {
     **{f"u{bits}": f"uint{bits}_t" for bits in (8, 16, 32, 64)},
@@ -39,8 +39,9 @@ _ATOMICS = {
     **{"xor": "atomicXor", "exch": "atomicExch", "inc": "atomicInc", "dec": "atomicDec"},
 }
 
-# Of each instruction: its name, and a block of C++. In that, {0} is the first operand as it stands, {1:T} the
-# second's value as a T, {1:global} and {1:shared} the place that an operand in brackets names.
+# For each instruction its name and a block of C++. In the block {0} is the first operand as it stands, {1:T}
+# the second operand's value as a T; {1:global} and {1:shared} are the place that an operand in brackets
+# names.
 _INSTRUCTIONS = (
     (rf"mov\.{_T}", "mov"),
     (rf"(?:add|sub|mul)(?:\.(?:rn|lo|wide))?(?:\.ftz)?\.{_T}",
@@ -143,7 +144,7 @@ _INSTRUCTIONS = (
     (r"setmaxnreg\.(?:inc|dec)\.sync\.aligned\.u32", "sim_setmaxnreg(SIM_HERE, {0:uint32_t});"),
     (r"nanosleep\.u32", "sim_sleep();"),
     (r"trap|brkpt", "sim_trap(SIM_HERE);"),
-    # A warp's.
+    # Instructions of a warp.
     (r"shfl\.sync\.(?P<way>up|down|bfly|idx)\.b32",
      "sim_ptx_shfl({0}, {1:uint32_t}, '{way}', {2:uint32_t}, {3:uint32_t}, {4:uint32_t});"),
     (r"vote\.sync\.ballot\.b32", "{0} = __ballot_sync({2:uint32_t}, {1});"),
@@ -175,7 +176,7 @@ _SPECIAL = {
 
 
 class _Unknown(Exception):
-    """PTX that has no C++ here."""
+    """Raised for PTX that has no C++ in the table."""
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -184,7 +185,8 @@ class _Unknown(Exception):
 
 @dataclass(frozen=True)
 class _Operand:
-    """An operand: text is C++; of a place in brackets, the address. offset: what is added to that."""
+    """An operand. text: its C++, or the address for a place in brackets. offset: what is added to that
+    address."""
 
     text: str
     offset: str = "0"
@@ -236,7 +238,7 @@ def _operand(text: str, names: dict[str, str]) -> _Operand:
 
 
 def _pieces(text: str) -> list[str]:
-    """The operands between commas that are in no brackets."""
+    """The operands of a text, split at the commas outside of brackets."""
     return [piece for piece in re.findall(r"(?:\{[^}]*\}|\[[^\]]*\]|[^,])+", text) if piece.strip()]
 
 
@@ -308,7 +310,7 @@ _REGISTERS = re.compile(r"\.reg\s*\.(\w+)\s+(.*)", re.S)
 
 
 def _translated(ptx: str, names: dict[str, str]) -> str:
-    """The C++ of a text of PTX. names: the registers that it may use, with their names there."""
+    """The C++ for a text of PTX. names: the registers that the text may use, with their names in C++."""
     ptx = re.sub(r"//[^\n]*|/\*.*?\*/", " ", ptx, flags=re.S)
     declared, code = [], []
     names = dict(names)
@@ -337,14 +339,16 @@ def _translated(ptx: str, names: dict[str, str]) -> str:
 
 
 def _register_type(kind: str) -> str:
-    """Registers of two 16-bit floats, or of one, are words: a variable without a constructor."""
+    """The C++ type of a register. Registers with one or two 16-bit floats are integers, which need no
+    constructor."""
     return {"f16": "uint16_t", "bf16": "uint16_t", "f16x2": "uint32_t", "bf16x2": "uint32_t"}.get(
         kind, _TYPES[kind]
     )
 
 
 def _with_vectors_kept(ptx: str) -> str:
-    """Braces around operands written as other characters, so that braces are those of scopes."""
+    """Writes the braces around vector operands as other characters, so that the braces that are left are
+    those of scopes."""
     return re.sub(
         r"(?<=[\s,])\{([^{};]*)\}(?=\s*[,;])", "\x01\\1\x02", re.sub(r"(?<=\w)\{(?=\s*%)", " {", ptx)
     )
@@ -352,7 +356,7 @@ def _with_vectors_kept(ptx: str) -> str:
 
 def _with_predicate(statement: str, names: dict[str, str]) -> str:
     if label := re.fullmatch(r"([A-Za-z_$][\w$]*)\s*:\s*(.*)", statement):
-        # The only loop that PTX is written for here is one that tries a wait again, and waits do not fail.
+        # The only loop in translated PTX tries a wait again, and the simulator's waits do not fail.
         return _with_predicate(label[2], names) if label[2] else ""
     guard = re.match(r"@(!?)\s*(%?[%\w]+)\s+(.*)", statement)
     if guard is None:
@@ -374,7 +378,7 @@ _CLASSES = {"h": "uint16_t", "r": "uint32_t", "l": "uint64_t", "f": "float", "d"
 
 
 def _sections(text: str, begin: int, end: int) -> list[tuple[int, int]]:
-    """The parts between colons that are in no brackets, of a blanked text."""
+    """The parts of a blanked text, split at the colons outside of brackets."""
     found, depth = [begin - 1], 0
     for place in range(begin, end):
         depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(text[place], 0)
@@ -398,7 +402,7 @@ def _operands(source: str, text: str, begin: int, end: int) -> list[tuple[str, s
 
 
 def _as_block(source: str, text: str, begin: int, end: int) -> str:
-    """The block for the statement whose parentheses have this between them."""
+    """The block for the statement whose parentheses enclose source[begin:end]."""
     sections = _sections(text, begin, end)
     literals = source[slice(*sections[0])]
     if _LITERAL.sub("", literals).replace("\\\n", "").strip():
@@ -428,7 +432,8 @@ def _as_block(source: str, text: str, begin: int, end: int) -> str:
 
 
 def with_ptx(source: str) -> str:
-    """The source with its asm statements as blocks of C++, where they can be; its lines stay its lines."""
+    """The source with its asm statements as blocks of C++, where the table has all their instructions; no
+    line moves."""
     text = blanked(source)
     for match in reversed(list(_STATEMENT.finditer(text))):
         end = closing(text, match.end() - 1)
@@ -437,7 +442,7 @@ def with_ptx(source: str) -> str:
             block = _as_block(source, text, match.end(), end)
         except _Unknown:
             continue
-        # A macro's lines end with a backslash; the operands may have some of their own.
+        # A macro's lines end with backslashes, and so may lines of the operands.
         continued = "\\\n" if "\\\n" in whole else "\n"
         block = block.replace("\\\n", " ").replace("\n", " ")
         lines = continued * whole.count("\n")

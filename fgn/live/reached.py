@@ -1,8 +1,8 @@
-"""What of a source no kernel reaches: types and variables of the host's, such as a window's handle.
+"""Finds what no kernel of a source reaches: types and variables of the host, such as a window's handle.
 
-The names that a kernel's or a device function's text has are followed to what they name. What is left is cut
-out, so that it may mention types of libraries that only the host has. Names are compared without their scope,
-so rather too much is kept than too little.
+The names in the text of kernels and device functions are followed to what they name. All other code is cut
+out, so it may mention types of libraries that only the host has. Names are compared without their scope, so
+that too much may be kept but never too little.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _HOST_NAMESPACE = (
 
 
 def _declared(item, text: str) -> set[str] | None:
-    """The names that an item declares; None where that is not plain to see, and it is kept."""
+    """The names that an item declares; None where the text alone does not show them, and then the item is
+    kept."""
     head = " ".join(item.without_alignment(item.head).split())
     if re.match(_HOST_NAMESPACE, head):
         return set()
@@ -61,10 +62,10 @@ def _entries(text: str, begin: int, end: int, items: Callable) -> Iterator:
 
 
 def without_unreached(source: str, device_words: str, items: Callable) -> str:
-    """The source with spaces in place of what no kernel reaches; its lines stay its lines.
+    """The source with spaces in place of what no kernel reaches; no line moves.
 
-    device_words: a pattern of the words that mark a function or a variable for the device. items: what gives
-    the items of a text.
+    device_words: a pattern of the words that mark a function or a variable for the device. items: a function
+    that splits a text into its items.
     """
     text = blanked(source)
     macros = {match[1]: set(_WORD.findall(match[2])) for match in _MACRO.finditer(text)}

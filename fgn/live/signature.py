@@ -1,6 +1,6 @@
-"""What the kernels and the device variables of a source are called, and how they are declared.
+"""Reads the names and the declarations of a source's kernels and device variables.
 
-Only what the text says is read here. What the types are the compiler knows (cuda_c/sim/cpp/entry.hpp).
+Only the text is read here. The compiler knows what the types are (cuda_c/sim/cpp/entry.hpp).
 """
 
 from __future__ import annotations
