@@ -1,1 +1,1 @@
-"""Chains in a model that somebody already has: found, run as one call each, and explained."""
+"""Finds the chains in any nn.Module, runs each as one call, and explains what stopped the others."""

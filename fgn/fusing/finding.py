@@ -36,11 +36,11 @@ LINEARS = (F.linear,)
 
 
 class Stopped(Exception):
-    """The first operator that is not of the form, in words."""
+    """Raised at the first operator that is no part of a chain, which the message names."""
 
 
 class Match:
-    """What follows a Linear, as far as it has been read."""
+    """A chain as far as it has been read: the steps that follow a Linear."""
 
     def __init__(self, linear: fx.Node, modules: dict[str, nn.Module]):
         self.modules, self.last = modules, linear
@@ -62,7 +62,7 @@ class Match:
         return {"output": "the module's result"}.get(node.op, name)
 
     def input(self, node: fx.Node) -> int:
-        """The number of a node among those that the chain reads."""
+        """The number of a node among the chain's inputs."""
         if node not in self.inputs:
             self.inputs.append(node)
         return self.inputs.index(node)
@@ -97,7 +97,7 @@ class Match:
         return module
 
     def advance(self):
-        """Reads the next step. Stopped says what it is instead."""
+        """Reads the next step of the chain. Stopped where the next node is no step of a chain."""
         users = list(self.last.users)
         if not users:
             raise Stopped("nothing: its result is not used")
@@ -149,7 +149,7 @@ class Match:
     # ---- One reader of the value ----
 
     def _of_one(self, user: fx.Node) -> list[Step] | None:
-        """The steps that the only reader of the value is; None where it is none."""
+        """The steps that the value's only reader stands for; None where the reader is no step."""
         if user.op == "call_module":
             return self._of_module(user)
         if user.target in BINARY:
@@ -229,14 +229,14 @@ class Match:
         given = [constant for constant in constants if constant is not None]
         if not all(type(constant) in (int, float) for constant in given):
             return None
-        # A constant that is not given is torch's default, which is the operator's.
+        # A constant that is not given has torch's default, which is also the operator's.
         if None in constants and constants.index(None) < len(given):
             defaults = POINTWISE[meaning.kind].defaults
             given = [d if c is None else c for c, d in zip(constants, defaults, strict=False)]
         return [Step(meaning.kind, tuple(map(float, given)))]
 
     def _changes_nothing(self, node: fx.Node) -> bool:
-        """Whether the node gives (batch, channels) the shape that it has."""
+        """Whether the node returns a (batch, channels) value as it is, in the same shape."""
         if node.target in ("flatten", torch.flatten):
             arguments = _arguments(node, ("input", "start_dim", "end_dim"))
             return arguments.get("start_dim", 0) == 1 and arguments.get("end_dim", -1) in (-1, 1)
@@ -269,13 +269,14 @@ class Match:
         return steps and [*turned, *steps]
 
     def _with_operand(self, what: str, operand) -> list[Step] | None:
-        """A step by a vector or, for sums, by a whole tensor too."""
+        """A step with an operand: a vector or, for a sum, a whole tensor."""
         if not isinstance(operand, fx.Node) or (what != "add" and not _is_of_parameters(operand)):
             return None
         return [Step(what, operand=self.input(operand))]
 
     def _of_several(self, users: list[fx.Node]) -> tuple[list[Step] | None, fx.Node]:
-        """sigmoid(v) * v, v * tanh(softplus(v)), and a view by sizes of its own."""
+        """The steps of a value with several readers: sigmoid(v) * v, v * tanh(softplus(v)), and a view by v's
+        own sizes."""
         for last in users:
             if last.op not in ("call_function", "call_method") or is_in_place(last):
                 continue
@@ -298,7 +299,7 @@ class Match:
         return None, users[0]
 
     def _kind_of(self, node: fx.Node) -> str | None:
-        """The operator's kind, if its constants are the defaults."""
+        """The kind of the operator that the node is, if its constants are the defaults."""
         if node.op == "call_module":
             module = self.modules[node.target]
             cls = type(module)
@@ -338,7 +339,8 @@ class Match:
 
 
 def _is_of_parameters(node: fx.Node) -> bool:
-    """Whether a value does not depend on the module's input, and so is no whole tensor, in all likelihood."""
+    """Whether a value depends on the module's parameters alone, so that it is hardly a whole (batch,
+    channels) tensor."""
     return node.op == "get_attr" or (
         node.op in ("call_function", "call_method")
         and bool(node.all_input_nodes)
@@ -367,7 +369,7 @@ def _arguments(node: fx.Node, names: tuple[str, ...]) -> dict:
 
 
 def _is_pure(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
-    """Whether nothing is written to that others may read."""
+    """Whether the node writes to nothing that other nodes may read."""
     if is_in_place(node):
         return False
     if node.op == "call_module":
@@ -387,7 +389,7 @@ def _is_pure(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
 
 
 def _nothing_between(nodes: list[fx.Node], modules) -> bool:
-    """Whether the nodes can all run where the last of them is."""
+    """Whether all the nodes can run in the place of the last one: no other node between them writes."""
     order = {node: number for number, node in enumerate(nodes[0].graph.nodes)}
     first, last = order[nodes[0]], max(order[node] for node in nodes)
     own = set(nodes)
@@ -396,7 +398,7 @@ def _nothing_between(nodes: list[fx.Node], modules) -> bool:
 
 
 def is_linear(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
-    """Whether a chain may begin here."""
+    """Whether the node is a Linear, with which a chain may begin."""
     if node.op == "call_module":
         return isinstance(modules[node.target], nn.Linear) and len(node.args) == 1
     return node.op == "call_function" and node.target in LINEARS

@@ -1,4 +1,5 @@
-"""fuse() and explain(): a model whose chains run as one call each, and what became of each of its Linears."""
+"""fuse() runs each chain of a model as one call; explain() says what became of each of the model's
+Linears."""
 
 from __future__ import annotations
 
@@ -19,15 +20,15 @@ from fgn.fusing.parts import ChainPart
 from fgn.fusing.tracing import Plan, Replacement, Untraceable, forward_of, is_tensor
 from fgn.transforms import run_when_compiled
 
-# A module whose settings change again and again is traced so many times and then left to torch.
+# A module whose settings keep changing is traced at most so many times, and is left to torch from then on.
 MOST_PLANS = 16
 
 _tracing = threading.local()
 
 
 class Verdict(NamedTuple):
-    """What became of one Linear. module: the path of the module whose forward() calls it. linear: its own
-    name there. fused: the steps of the chain, or None. reason: what stopped it."""
+    """What became of one Linear. module: the path of the module whose forward() calls the Linear. linear: the
+    Linear's name in that module. fused: the steps of the chain, or None. reason: what stopped it."""
 
     module: str
     linear: str
@@ -36,7 +37,8 @@ class Verdict(NamedTuple):
 
 
 class _Traced:
-    """A plan, the chains in it, and the function that runs the graph with them."""
+    """A traced forward(): its plan, the chains in its graph, and the function that runs the graph with these
+    chains."""
 
     def __init__(self, module: nn.Module, forward, forward_name: str, options):
         self.plan = Plan(module, forward, forward_name)
@@ -120,7 +122,7 @@ def _function_of(graph: fx.Graph, module: nn.Module):
             owner = constant(module.get_submodule(".".join(path)))
             lines.append(
                 f"{names[node]} = getattr({owner}, {last!r})"
-            )  # a ParameterList's are called 0, 1, ...
+            )  # the parameters of a ParameterList are called 0, 1, ...
         elif node.op == "call_module":
             lines.append(f"{names[node]} = {constant(module.get_submodule(node.target))}({inside})")
         elif node.op == "call_method":
@@ -134,12 +136,12 @@ def _function_of(graph: fx.Graph, module: nn.Module):
 
 
 class FusedForward(Replacement):
-    """Stands where a module's forward() stood, and runs the chains in it as one call each.
+    """Takes the place of a module's forward(), and runs each chain in it as one call.
 
     version, precision: as `fgn.chain_forward()`'s. Copies and pickles of it are made of the module alone.
 
-    Each has a class of its own, for a code object of its own: torch.compile keeps what it has compiled, and
-    counts how often it has compiled again, by the code object of the frame that it began in.
+    Each instance has a class and so a code object of its own, because torch.compile keeps compiled code, and
+    counts recompilations, by the code object of the frame in which it began.
     """
 
     def __new__(cls, *_, **__):
@@ -173,7 +175,7 @@ class FusedForward(Replacement):
 
     @property
     def __code__(self):
-        """Where the forward() stands that this replaces; torch.export names it."""
+        """The code object of the replaced forward(), whose place torch.export names."""
         return self.original.__code__
 
     def current(self) -> _Traced | None:
@@ -184,7 +186,7 @@ class FusedForward(Replacement):
 
     @run_when_compiled
     def _plan_ahead(self) -> bool:
-        """Makes the graph. torch.compile could not follow it."""
+        """Makes the graph before torch.compile needs it, which could not trace the making."""
         return self._current() is not None
 
     def _current(self) -> _Traced | None:
@@ -199,7 +201,7 @@ class FusedForward(Replacement):
         except Untraceable as reason:
             self.reason = str(reason)
             return None
-        except Exception as error:  # ours: the model runs on all the same
+        except Exception as error:  # an error of fgn's own: the model runs on, by torch
             self.reason = f"fgn does not follow it: {error!r}"
             warnings.warn(f"{type(self.module).__name__} is left to torch: {self.reason}", stacklevel=2)
             return None
@@ -217,7 +219,7 @@ class FusedForward(Replacement):
 
 
 def _candidates(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """The modules whose forward() may hold a chain: those of users, and nn.Sequential."""
+    """The modules whose forward() may contain a chain: modules of users, and nn.Sequential."""
     for path, module in model.named_modules():
         of_torch = type(module).__module__.startswith("torch.") and type(module) is not nn.Sequential
         if not of_torch:
@@ -229,13 +231,13 @@ def fuse(
 ):
     """The model, with each Linear → [pointwise …] → GroupNorm → [pointwise …] in it as one call.
 
-    model: any nn.Module. inplace: whether the model itself is changed; otherwise a copy is, which has the
-    very parameters and buffers of the model. version, precision: as `fgn.chain_forward()`'s.
+    model: any nn.Module. inplace: whether to change the model itself; otherwise a copy is changed, which
+    shares the model's parameters and buffers. version, precision: as `fgn.chain_forward()`'s.
 
     Nothing but the forward() of modules is replaced: names, parameters, hooks, state_dict and classes stay.
-    All settings are read when the model is called. Where a part is not what a chain can be (`explain()` says
-    why), torch runs it. TypeError for what is no nn.Module, ValueError for a version or a
-    precision that is none.
+    All settings are read when the model is called. Where a part cannot be a chain (`explain()` says why),
+    torch runs it. TypeError for what is no nn.Module, ValueError for a version or a precision that does not
+    exist.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
@@ -246,7 +248,7 @@ def fuse(
     for _, module in list(_candidates(model)):
         given = module.__dict__.get("forward")
         if hasattr(module, "fused_forward") or (given is not None and not isinstance(given, FusedForward)):
-            continue  # it does so itself, or somebody else has replaced it
+            continue  # the module calls a chain itself, or somebody else has replaced its forward()
         fused = FusedForward(module, version, precision)
         traced = fused.current()
         if traced is not None and traced.parts:
@@ -265,7 +267,7 @@ class Explanation:
 
     @property
     def fused(self) -> list[Verdict]:
-        """Those that run as one call."""
+        """The Linears whose chains run as one call."""
         return [verdict for verdict in self.verdicts if verdict.fused]
 
     def __str__(self) -> str:
@@ -285,7 +287,7 @@ class Explanation:
 def explain(model: nn.Module) -> Explanation:
     """What `fuse()` makes of the model: each Linear, fused or not, and the first operator that stopped it.
 
-    model: any nn.Module, fused or not. TypeError for what is none.
+    model: any nn.Module, fused or not. TypeError for anything else.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")

@@ -1,7 +1,7 @@
 """What torch's modules and functions mean as steps of a chain.
 
 `MODULES` has the modules of torch.nn, `FUNCTIONS` torch's functions and `METHODS` those of a tensor.
-Constants of modules are read when the chain is called, those of functions stand in the graph.
+Constants of modules are read when the chain is called; constants of functions are in the graph.
 """
 
 from __future__ import annotations
@@ -111,12 +111,12 @@ FUNCTIONS = {
     F.softsign: Meaning("softsign"),
     F.threshold: Meaning("threshold", ("threshold", "value")),
 }
-# These clamp to constants of their own.
+# These clamp, to constants that the operator itself fixes.
 RELU6 = (F.relu6,)
 GELU = (F.gelu,)
 CLAMP_ONE_SIDED = {"clamp_min": 0, "clamp_max": 1, "clamp_min_": 0, "clamp_max_": 1}
 
-# Functions of two values by what they do; `_` at a method's end works in place.
+# Functions of two values, by what they compute. A method whose name ends with `_` works in place.
 BINARY = {
     operator.add: "add",
     operator.iadd: "add",
@@ -169,7 +169,7 @@ FORWARDS = {
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Whether somebody wants to see or to change what goes in and out of the module."""
+    """Whether the module has hooks, which see or change what goes in and out of it."""
     return bool(
         module._forward_hooks
         or module._forward_pre_hooks
@@ -179,14 +179,14 @@ def has_hooks(module: nn.Module) -> bool:
 
 
 def has_global_hooks() -> bool:
-    """Whether there are hooks of all modules."""
+    """Whether torch has hooks that it calls for every module."""
     first, second, third, fourth = _GLOBAL_HOOKS
     return bool(first or second or third or fourth)
 
 
 def not_plain(module: nn.Module, cls: type) -> str | None:
-    """Why the module is not what its class says: a subclass, a parametrization, a hook, a forward of its own.
-    None where it is."""
+    """Why the module may compute something else than its class says: it is a subclass, or has a
+    parametrization, a hook or a forward() of its own. None where nothing is in the way."""
     if type(module) is not cls:
         return f"it is now a {type(module).__name__}"
     if has_hooks(module):

@@ -1,8 +1,8 @@
-"""One chain in a model: the modules and functions that it replaces, and the call in their stead.
+"""One chain in a model: the modules and functions that it replaces, and the call that replaces them.
 
-`ChainPart` reads all parameters and constants at the call. Where a module is no longer what its class says (a
-hook, a subclass, a parametrization), or the tensors are such as the kernels do not take, the parts run as
-torch runs them, and a warning says so once.
+`ChainPart` reads all parameters and constants at the call. Where a module no longer computes what its class
+says (it has a hook, a subclass or a parametrization), or where the kernels do not take the tensors, torch
+runs the parts, and a warning says so once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from fgn.transforms import run_when_compiled
 class Step(NamedTuple):
     """kind: of the operator, a function of the module that gives it, or "add", "subtract", "multiply" or
     "divide" by an operand whose shape tells at the call whether it is a channel vector. constants: numbers.
-    attributes: of the module, which are constants too. operand: which input of the part it reads.
+    attributes: names of the module's attributes that are constants too. operand: which input of the part it
+    reads.
     """
 
     kind: object
@@ -58,7 +59,7 @@ class Found(NamedTuple):
 
 
 class NotAChain(Exception):
-    """Why these tensors and constants are not what a chain takes."""
+    """Raised with the reason why no chain takes these tensors and constants."""
 
 
 def _number(value) -> float:
@@ -68,13 +69,13 @@ def _number(value) -> float:
 
 
 class _Value(NamedTuple):
-    """One of the values that the parts read or make, by its number."""
+    """One of the values that the parts read or compute, by its number."""
 
     number: int
 
 
 def _mapped(value, kind: type, function):
-    """The arguments of a node of a graph, with what is of the kind replaced by the function's value of it."""
+    """A node's arguments, in which every value of the type `kind` is replaced by function(value)."""
     if isinstance(value, kind):
         return function(value)
     if isinstance(value, (tuple, list)):
@@ -88,7 +89,7 @@ def _mapped(value, kind: type, function):
 
 
 class Checked:
-    """Tensors that were seen to be a chain's, so that those of the next call are compared and not checked."""
+    """Tensors that have passed all checks, so that the next call only compares its own tensors with them."""
 
     def __init__(self, x: Tensor, tensors: tuple[Tensor | None, ...], roles: list[str], names: list[str]):
         self.channels, self.roles = tensors[0].shape[0], roles
@@ -169,13 +170,13 @@ class ChainPart:
         return chain_forward(chain, inputs[0], parameters, options.version, options.precision)
 
     def run_parts(self, inputs, reason: str):
-        """What torch makes of the parts, one after the other."""
+        """Runs the parts by torch, one after the other."""
         self._say(reason)
         return self._by_torch(inputs)
 
     @run_when_compiled
     def _say(self, reason: str) -> bool:
-        """Says once why the parts run one after the other."""
+        """Warns once why torch runs the parts one after the other."""
         if reason not in self.said:
             self.said.add(reason)
             warnings.warn(f"fgn: {self.name} runs part by part, as torch runs it: {reason}", stacklevel=4)
@@ -198,7 +199,7 @@ class ChainPart:
         return values[-1]
 
     def _dtype_in_autocast(self, inputs, parameters) -> torch.dtype:
-        """The dtype of what torch makes of the parts under the autocast that is on: asked for two rows, once
+        """The dtype of torch's own result under the autocast that is on. torch is asked with two rows, once
         for each kind of inputs."""
         kind = inputs[0].device.type
         dtypes = (None if value is None else value.dtype for value in parameters.values())
@@ -262,7 +263,7 @@ class ChainPart:
         return chain, parameters
 
     def _check(self, x, tensors) -> Checked:
-        """That these are a chain's tensors. NotAChain where they are not."""
+        """Checks that a chain takes these tensors. NotAChain where it does not."""
         weight = tensors[0]
         check_linear(x, weight)
         channels = weight.shape[0]
@@ -273,7 +274,7 @@ class ChainPart:
         return Checked(x, tensors, roles, [f"operand_{number}" for number in self.operands])
 
     def now(self) -> tuple[Chain, dict[str, Tensor | None]]:
-        """The chain and its parameters as they are now. ValueError where they are none."""
+        """The chain and its parameters as they are now. ValueError where they make no chain."""
         values = [operator.attrgetter(node.target)(self.owner) for node in self.found.inputs[1:]]
         weight = self.found.linear.weight
         try:
@@ -335,12 +336,12 @@ def check_linear(x, weight):
 
 
 def _may_be(dtype: torch.dtype, x: Tensor) -> bool:
-    """Whether a vector of a chain of x may be of the dtype."""
+    """Whether a vector of a chain on x may have the dtype."""
     return dtype in (C_TYPES if autocast.dtype_for(x) is not None else (x.dtype, torch.float32))
 
 
 def check_vector(name: str, vector: Tensor, x: Tensor, channels: int):
-    """NotAChain where it is no vector of the chain's channels."""
+    """NotAChain where `vector` is no vector of the chain's channels."""
     if not isinstance(vector, Tensor) or vector.shape != (channels,):
         raise NotAChain(f"{name} is no vector of {channels} channels")
     if vector.device != x.device or not _may_be(vector.dtype, x):

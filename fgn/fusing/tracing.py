@@ -1,9 +1,10 @@
-"""The graph of a module's forward(), and on what it depends.
+"""The graph of a module's forward(), and what the graph depends on.
 
-torch.fx runs forward() once with stand-ins for tensors and writes down what is done to them. All else in it
-is decided then: which branch, which constants, which modules. So only what can be known again at every call
-may decide: forward() may read plain attributes, flags of training and lists of modules, which `Plan`
-compares, and may do nothing but compute. What it reads and does is read off its bytecode before it is traced.
+torch.fx runs forward() once with stand-ins for tensors and records what forward() does to them. Everything
+else is decided in that one run: which branch, which constants, which modules. So these decisions may depend
+only on what can be compared at every call: forward() may read plain attributes, flags of training and lists
+of modules, which `Plan` compares, and may do nothing but compute. The bytecode of forward() shows, before it
+is traced, what it reads and does.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from fgn.fusing.meanings import FORWARDS, IN_PLACE, has_hooks
 
 
 class Untraceable(Exception):
-    """Why a forward() is left as it is."""
+    """Raised with the reason why a forward() is left as it is."""
 
 
-# What forward() does when it is more than a computation, by the bytecode of it.
+# Instructions of the bytecode that do more than compute, and what they do.
 _EFFECTS = {
     "STORE_ATTR": "sets an attribute",
     "DELETE_ATTR": "deletes an attribute",
@@ -46,7 +47,7 @@ _EFFECTS = {
     "LOAD_CLASSDEREF": "reads a variable of another function",
 }
 _BUILTINS = {"range", "len", "enumerate", "zip", "reversed", "int", "float", "tuple", "list", "abs", "bool"}
-# Names that ask about something besides the arguments and the module.
+# Names by which a function asks about something besides its arguments and its module.
 _AMBIENT = {
     *("is_grad_enabled", "is_autocast_enabled", "is_compiling", "is_scripting", "is_tracing", "item"),
     *(
@@ -62,29 +63,29 @@ _AMBIENT = {
     *("register_buffer", "register_parameter", "add_module", "seed", "append", "pop", "insert", "extend"),
     *("update", "requires_grad", "is_leaf", "grad_fn", "_version", "data_ptr"),
 }
-# The same, by how the names begin. torch.is_tensor() says False of what stands for a tensor.
+# The same, by the beginnings of names. torch.is_tensor() says False of torch.fx's stand-ins.
 _AMBIENT_STARTS = (
     *("is_autocast", "get_autocast", "get_default", "is_deterministic", "are_deterministic", "is_tensor"),
     *("is_inference", "is_initialized", "is_anomaly", "get_rank", "get_world_size", "get_float32"),
     *("get_num_", "get_rng", "initial_seed", "backends"),
 )
 PLAIN = (int, float, bool, str, type(None))
-ABSENT = object()  # instead of a value, where there must be none
+ABSENT = object()  # stands for a value where none may be
 
 
 def _is_plain(value) -> bool:
-    """Whether two such values can be compared, and do not change by themselves."""
+    """Whether the value can be compared with a later one, and cannot change in place."""
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return isinstance(value, (*PLAIN, torch.dtype, torch.device))
 
 
 class Replacement:
-    """What stands where a module's forward() stood, with the function that it replaces as `original`."""
+    """What has taken the place of a module's forward(); `original` is the function that it replaces."""
 
 
 def _is_function_of_torch(value) -> bool:
-    """Whether it is torch.relu, say, or functional.relu, as an attribute of a module may be."""
+    """Whether the value is a function of torch, such as torch.relu, as an attribute of a module may be."""
     name = getattr(value, "__name__", None)
     return callable(value) and any(value is getattr(home, str(name), None) for home in (torch, F))
 
@@ -145,7 +146,7 @@ class Reads:
             self._method(type(owner), name)
         *before, last = _homes(owner, name) or [None]
         if last is None:
-            if hasattr(type(owner), name):  # as torch has it, until something is put before it
+            if hasattr(type(owner), name):  # torch's own, unless something is put before it
                 self.globals.append((owner.__dict__, name, ABSENT))
             return
         value = last[name]
@@ -165,11 +166,11 @@ class Reads:
             self.function(value)
         elif not isinstance(value, (types.FunctionType, property)):
             raise Untraceable(f"forward reads {type(owner).__name__}.{name}, a {type(value).__name__}")
-        # What Python would find instead, were it there.
+        # What Python would find instead, if it were there.
         self.globals += [(where, name, ABSENT) for where in before]
 
     def _method(self, owner: type | None, name: str):
-        """A method or property of a module's class that forward() names."""
+        """Adds a method or property of the module's class that forward() names."""
         found = inspect.getattr_static(owner, name, None) if owner else None
         if isinstance(found, types.FunctionType) and not (found.__module__ or "").startswith("torch."):
             self.function(found, owner)
@@ -208,7 +209,8 @@ def _homes(module: nn.Module, name: str) -> list[dict]:
 
 
 class _NothingRuns(TorchFunctionMode):
-    """Refuses what torch would compute while the graph is made: it would be a constant from then on."""
+    """Refuses operators that torch would run while the graph is made: their result would be a constant from
+    then on."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         if any(issubclass(kind, fx.Proxy) for kind in types):
@@ -217,7 +219,8 @@ class _NothingRuns(TorchFunctionMode):
 
 
 class _Proxy(fx.Proxy):
-    """A value of the graph. torch.fx would take `v += w` for `v = v + w`, and v may have another name."""
+    """A value of the graph that refuses `v += w`. torch.fx would take that for `v = v + w`, but other names
+    may share v's memory."""
 
 
 for _operator in IN_PLACE:
@@ -265,7 +268,7 @@ _CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.Sequential, nn.ParameterList, nn
 
 
 class Plan:
-    """A graph of a module's forward() and what has to be so again for it to hold."""
+    """The graph of a module's forward(), and everything that must be unchanged for the graph to hold."""
 
     def __init__(self, module: nn.Module, forward, forward_name: str = "forward"):
         """Untraceable where forward() depends on something that cannot be compared."""
@@ -296,7 +299,7 @@ class Plan:
         )
 
     def _add_paths(self, module: nn.Module):
-        """Every module on the way to what the graph calls or reads."""
+        """Adds every module on the path to what the graph calls or reads."""
         for node in self.graph.nodes:
             if node.op in ("call_module", "get_attr"):
                 owner = module
@@ -308,7 +311,8 @@ class Plan:
                     owner = child
 
     def _add_containers(self, module: nn.Module, names: set[str]):
-        """What is in the containers that forward() names: how often it loops over one is decided already."""
+        """Adds the contents of the containers that forward() names: the graph has fixed how often forward()
+        loops over them."""
         for owner in module.modules():
             for name, child in owner._modules.items():
                 if isinstance(child, _CONTAINERS) and (name in names or isinstance(owner, _CONTAINERS)):
@@ -317,7 +321,7 @@ class Plan:
                     self.counts += [(child._parameters, len(child._parameters))]
 
     def holds(self) -> bool:
-        """Whether everything is as it was when the graph was made."""
+        """Whether everything is still as it was when the graph was made."""
         for where, name, value in self.same:
             if where.get(name) is not value:
                 return False
@@ -331,7 +335,7 @@ class Plan:
 
 
 def _arguments(forward) -> tuple[list[str], dict]:
-    """The names of the arguments that are tensors, which are those without a default, and the defaults."""
+    """The names of the arguments without a default, which are tensors, and the defaults of the others."""
     parameters = list(inspect.signature(forward).parameters.values())[1:]
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
         raise Untraceable("forward() takes any number of arguments")

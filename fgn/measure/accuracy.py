@@ -1,4 +1,5 @@
-"""Correctness: every version against float64, beside what torch's own float32 gets on the same input."""
+"""Correctness: the errors of every version against float64, beside those of torch's float32 on the same
+input."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def compare(
     chain: a name in `CHAINS`, a `Chain`, or one of fgn's modules, whose parameters are then used.
     x: (batch, in_features), of the precision's dtype; by default random, from `seed`.
     shape: (batch, in_features, out_features[, groups]) of the random input and parameters.
-    versions: names of versions; by default all that run. device: where, unless x or a module says so.
+    versions: names of versions; by default all that run. device: where to run, unless x or the module decides
+    it.
     precision: one of `fgn.precision.PRECISIONS`; by default that of x or the module, "ieee" for float32.
 
     One row per version and one for torch.nn, indexed by name:

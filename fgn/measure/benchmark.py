@@ -1,9 +1,9 @@
 """Times: every version beside torch eager, torch.compile and the bare F.linear, in one run.
 
-On a GPU a time is between two CUDA events around one call. Just before each call a buffer much larger than
-the L2 cache is written, so the call finds none of its inputs there, and the host has queued the call before
-the GPU gets to it. On the CPU a time is the host's; for fgn's versions it is the time that the *simulator*
-takes, which says nothing about a GPU.
+On a GPU a time is between two CUDA events around one call. Just before each call the GPU writes a buffer much
+larger than the L2 cache, so the call finds none of its inputs there; while the GPU writes, the host queues
+the call. On the CPU a time is the host's; for fgn's versions it is the time that the *simulator* takes, which
+says nothing about a GPU.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ COLUMNS = (
 )
 
 # The shapes that `python -m fgn bench --all` measures on a GPU: the benchmark's own, the same weights for a
-# small batch, two narrow layers, and one so small that launches matter. Without groups: the chain's own.
+# small batch, two narrow layers, and one so small that launches matter. A shape without groups takes the
+# chain's own.
 RECORDED_SHAPES = (
     (BENCHMARK_BATCH, BENCHMARK_FEATURES, BENCHMARK_FEATURES),
     (16, BENCHMARK_FEATURES, BENCHMARK_FEATURES),
@@ -54,8 +55,8 @@ PRECISION_BATCHES = (1, 4, 16, 64, 4096, 16384)
 
 
 class Subject(NamedTuple):
-    """What is timed: a part of the work ("chain", "linear", or "cold": the chain with nothing prepared), by
-    whom, as a call without arguments."""
+    """What is timed: a part of the work ("chain", "linear", or "cold": the chain with nothing prepared), the
+    version or rival that does it, and a call without arguments."""
 
     part: str
     name: str
@@ -77,7 +78,7 @@ class _CudaTimer:
         self._pending.append((begin, end, times))
 
     def finish(self):
-        """Waits for the calls since the last time and notes what they took, in ms."""
+        """Waits for the calls since it was last called, and notes their times in ms."""
         # torch.cuda.synchronize() would not let Ctrl-C through before the GPU has ended.
         ended = torch.cuda.Event()
         ended.record()
@@ -107,8 +108,8 @@ def measure(
 ) -> dict[str, list[float]]:
     """The times of each call, in ms.
 
-    Each call is warmed up first, and is then timed about `seconds` long, at least 5 times and at most
-    `at_most` times. The calls take turns, so that a clock that drifts hits them all.
+    Each call is warmed up first, and is then timed for about `seconds` s, at least 5 times and at most
+    `at_most` times. The calls take turns, so that a drifting clock affects all of them alike.
     """
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
         timer = _CudaTimer(device) if device.type == "cuda" else _CpuTimer()
@@ -286,7 +287,8 @@ def precision_problems(device: torch.device) -> list[tuple]:
 
 
 def precision_versions(chain, shape, precision: str, device: torch.device) -> list[str]:
-    """What is measured of such a problem: `tensor_core_versions()`, and the version that is the default."""
+    """The versions that are measured for such a problem: `tensor_core_versions()`, and the default
+    version."""
     default = default_version(*problem(chain, shape, device), device, precision)
     return list(dict.fromkeys([*tensor_core_versions(device), default]))
 

@@ -1,4 +1,4 @@
-"""What this machine has, what is missing for what, and the command that mends it."""
+"""What this machine has, what it lacks and which part of fgn needs that, and the command that mends it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The one description of a machine: what a GPU does at its best, one resource at a time, and what it says of
-itself. Floors, rooflines, predictions and the model of fusion all read it.
+"""The one description of a machine: what a GPU does at its best, one resource at a time, and its properties
+as the driver reports them. Floors, rooflines, predictions and the model of fusion all read it.
 
 The kernels that measure are in `cuda_c/ceilings/ceilings.cu`; the rates of tensor cores are those of large
-matrix products. Every rate was seen on the card, with its clocks as they were; no rate is a datasheet's.
+matrix products. Every rate was measured on the card, with its clocks as they were; no rate comes from a
+datasheet.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ MOST_LANES = 128
 
 @dataclass(frozen=True)
 class Machine:
-    """One GPU: what it says of itself, and its measured ceilings. What is not known is None: of a CPU, only
-    the first two rates are known.
+    """One GPU: its properties, and its measured ceilings. An unknown number is None: of a CPU, only the first
+    two rates are known.
 
     dram_bytes_per_second: a copy far larger than the caches; bytes that are read, and bytes that are written.
     product_operations_per_second: for each precision, the fastest large matrix product that was seen, a
