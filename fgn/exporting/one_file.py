@@ -1,8 +1,9 @@
 """Writes one version of a chain as one Python file: a `ModelNew` with its CUDA source, which needs no fgn.
 
-Benchmarks of kernels take a solution so: a file with the class `ModelNew`, whose constructor is the
-reference's. torch.utils.cpp_extension.load_inline makes one translation unit of all that it is given, and a
-version is several, whose names would meet; so the file runs nvcc itself, without ninja and torch's headers.
+Benchmarks of kernels take a solution in this form: a file with the class `ModelNew`, whose constructor is the
+reference's. The file runs nvcc itself, without ninja and torch's headers, because
+torch.utils.cpp_extension.load_inline makes one translation unit of all sources, and a version has several
+whose names would clash.
 """
 
 from __future__ import annotations
@@ -47,13 +48,13 @@ MODULES = {
 
 
 def _check(chain: str, version: str, precision: str, shape: Shape):
-    """ValueError for a version or a precision that is none, or that do not go together on an H200."""
+    """ValueError for a version or a precision that does not exist, or a pair that does not run on an H200."""
     check_precision(precision)
     if version not in version_names():
         raise ValueError(f"version: expected one of {', '.join(version_names())}, got {version!r}")
     described, shape = problem(chain, shape)
     here = torch.device("cpu")
-    # the file has no other library's product
+    # the file cannot multiply by torch's product
     if plan_of(described, shape, version, here, precision, DEVICES["H200"], can_multiply=False) is None:
         reason = ffi().string(for_device("cpu").load().fgn_last_error()).decode()
         raise ValueError(
@@ -62,7 +63,7 @@ def _check(chain: str, version: str, precision: str, shape: Shape):
 
 
 def _step(step: Step, kind: str, paths: dict, inputs: list[str]) -> str:
-    """The text of a step that reads its constants from the model when it is called."""
+    """The Python text of a step, which reads the step's constants from the model at each call."""
     words = [kind.upper(), *map(repr, step.constants)]
     words += [f"{paths[step.module]}.{name}" for name in step.attributes]
     if step.operand is not None:
@@ -71,7 +72,7 @@ def _step(step: Step, kind: str, paths: dict, inputs: list[str]) -> str:
 
 
 def _model(chain: str) -> tuple[str, list[str]]:
-    """The text of `ModelNew`, and the kinds of operators that it names."""
+    """The text of `ModelNew`, and the kinds of operators that the text names."""
     cls = MODULES[chain].module
     source = inspect.getsource(cls.__mro__[2])  # the reference, with the constructor that it shares
     constructor = source[: source.index("    def forward")].rstrip()
@@ -123,7 +124,7 @@ def export(chain: str, version: str, precision: str = "ieee", shape=None) -> str
     chain: a name in `fgn.chains.CHAINS`; version: a name from `fgn.versions()`; precision: one of
     `fgn.precision.PRECISIONS`. shape: (batch, in_features, out_features[, groups]) of its `get_inputs()` and
     `get_init_inputs()`; None for the benchmark's. The model itself takes every shape that the version takes.
-    ValueError where they do not go together on any GPU.
+    ValueError where no GPU runs them together.
 
     The file needs PyTorch, nvcc and a GPU. Its model has a forward and no gradients.
     """

@@ -1,7 +1,7 @@
 """What an exported file does beside its model: it compiles its sources with nvcc and calls their C API.
 
-`fgn.exporting.one_file` copies the text below as it stands into every exported file, which has SOURCES, the
-text of every file by its name, and LAUNCHER. So nothing here may import fgn.
+`fgn.exporting.one_file` copies the text below, as it stands, into every exported file, so nothing here may
+import fgn. The exported file defines SOURCES, the text of every source file by name, and LAUNCHER.
 """
 
 from __future__ import annotations
@@ -90,10 +90,11 @@ class CPlan(ctypes.Structure):
 
 
 def build(sources: dict[str, str], architecture: str) -> Path:
-    """The library of the sources for one architecture, "90a" for instance; compiled where it is not there.
+    """The path of the library of the sources for one architecture, for instance "90a". It is compiled unless
+    it exists.
 
     It is kept where torch keeps extensions: in $TORCH_EXTENSIONS_DIR, or in the user's cache. RuntimeError
-    with what nvcc said where it refuses a file, or where there is none.
+    with nvcc's message where nvcc refuses a file, or where there is no nvcc.
     """
     homes = (home for home in (os.environ.get("CUDA_HOME"), CUDA_HOME, "/usr/local/cuda") if home)
     folders = [*(f"{home}/bin" for home in homes), os.environ.get("PATH", "")]
@@ -128,7 +129,7 @@ def build(sources: dict[str, str], architecture: str) -> Path:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             objects = list(pool.map(compile_one, units))
         run("-shared", *objects, "-o", "library.so")
-        # Another process may have been faster: both have made the same.
+        # Another process may have been faster; both have made the same library.
         os.replace(folder / "library.so", library)
     return library
 
@@ -183,8 +184,8 @@ class Kernels:
 
     def __init__(self, dtype: torch.dtype, precision: int):
         self.dtype, self.precision = dtype, precision
-        # What the version makes of the weight, and of which weight. Each call looks on the GPU whether the
-        # weight is still what this was made of, and makes it anew where it is not.
+        # The halves that the version makes of a weight, and which weight that was. Each call looks on the GPU
+        # whether the weight has changed, and then makes the halves anew.
         self.prepared: tuple[tuple, Tensor] | None = None
 
     def __reduce__(self):
@@ -241,7 +242,7 @@ class Kernels:
             raise ValueError(f"num_channels: expected {channels}, got {norm.num_channels}")
 
     def _run(self, x, linear, before, norm, after):
-        kept = []  # what the chain points to stays until the launches are in the stream
+        kept = []  # keeps the tensors to which the chain points alive until the launches are in the stream
 
         def address(tensor: Tensor | None, dtype: torch.dtype) -> int | None:
             if tensor is not None:
@@ -265,7 +266,7 @@ class Kernels:
             plan = ctypes.create_string_buffer(library.bytes_of_plan())
             vectors = [linear.bias, norm.weight, norm.bias, *(step.channel for _, step in steps)]
             own = all(vector is None or vector.dtype == self.dtype for vector in vectors)
-            # Some versions read 16-bit vectors, the others want them as float32.
+            # Some versions read 16-bit vectors; the others want vectors as float32.
             vector_dtype = self.dtype if own else torch.float32
             chain.vector_type = TYPES[vector_dtype]
             status = library.fgn_plan_chain(0, chain, None, plan)

@@ -1,7 +1,7 @@
 """Which files of `cuda_c/` one version needs: its own, and those that define what it calls, with all headers.
 
-Read off the text. A `.cu` file of `cuda_c/` begins each definition that others may use in the first column
-and without `static`; a name that it uses and another file defines makes it need that file.
+The text of the sources tells it. A `.cu` file of `cuda_c/` begins each definition that other files may use in
+the first column and without `static`. A file needs another one if it uses a name that the other one defines.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 
 from fgn.native.places import SOURCES
 
-# The files of the C API that every version needs. The table of versions and the choice among them are not
-# for a library of one version: its launcher has both.
+# The files of the C API that every version needs. A library of one version goes without the table of versions
+# and without the choice: its launcher has both.
 API = ("api.cu", "checks.cu")
 REPLACED = ("versions.cu", "choice.cu")
 
@@ -22,7 +22,7 @@ _RUNG = re.compile(r'^RUNG (\w+) = \{\s*\{"(\w+)"', re.M)
 _DEFINITION = re.compile(
     r"^(?:(?:NORM_)?RUNG (\w+) =|(?!static\b|typedef\b)[\w \*]*[ \*](\w+)\([^;{}()]*\) *\{)", re.M
 )
-# What only announces a name: a prototype, or an object that another file defines.
+# Declarations of a name that another file defines: a prototype, or an extern object.
 _DECLARATION = re.compile(
     r"^(?!static\b|typedef\b)\w[\w \*]*[ \*]\w+\([^;{}]*\);|^extern const [^;{}]*;", re.M
 )
@@ -38,7 +38,8 @@ def _is_for_gpus(file: str) -> bool:
 
 
 def headers_of(file: str) -> list[str]:
-    """The headers that a file includes, and those that they include, each before what includes it."""
+    """The headers that a file includes, directly or through others; each header comes before the files that
+    include it."""
     found: dict[str, None] = {}
 
     def visit(path: str):
@@ -53,7 +54,7 @@ def headers_of(file: str) -> list[str]:
 
 @functools.cache
 def _definitions() -> dict[str, str]:
-    """The file that defines each name which other files may use."""
+    """Which file defines each name that other files may use."""
     files = (path.relative_to(SOURCES).as_posix() for path in sorted(SOURCES.rglob("*.cu")))
     return {
         first or second: file
@@ -65,7 +66,7 @@ def _definitions() -> dict[str, str]:
 
 @functools.cache
 def _names_used_in(file: str) -> frozenset[str]:
-    """The identifiers in the file and its headers, but for those that are only announced."""
+    """The identifiers in the file and its headers, except those that are only declared."""
     texts = (_COMMENT.sub("", _text(name)) for name in (file, *headers_of(file)))
     return frozenset(name for text in texts for name in re.findall(r"\w+", _DECLARATION.sub("", text)))
 
@@ -101,7 +102,7 @@ def sources_of(version: str) -> dict[str, str]:
 
 
 def launcher(version: str) -> str:
-    """The file beside them: a table of versions that has this one alone."""
+    """The text of the launcher, a file with a table of versions that has this version alone."""
     rung, _ = rung_of(version)
     return f"""\
 /* A library of one version: the table that the C API reads, and the size of a plan for who allocates one. */

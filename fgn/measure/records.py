@@ -92,8 +92,9 @@ def read(name: str = "h200", profiles: Path = PROFILES) -> Record:
 
 
 def precision_times(times: pd.DataFrame) -> Iterator[tuple[tuple, pd.Series, pd.Series, pd.Series]]:
-    """Of each problem of `Record.precisions` that some version runs: chain, sizes and precision; the times in
-    ms by subject of the chain and of the product alone; and of the chain those of fgn's versions."""
+    """Yields, for each problem of `Record.precisions` that some version runs: (chain, sizes and precision;
+    the times of the chain; the times of the product alone; the times of the chain by fgn's versions). Times
+    are in ms, by subject."""
     keys = ["chain", "batch", "in_features", "out_features", "groups", "precision"]
     for key, rows in times.groupby(keys, sort=False):
         whole, linear = (
@@ -144,10 +145,10 @@ def write(folder: Path, device: torch.device, progress: bool = True, **options):
 
 
 def write_precisions(folder: Path, device: torch.device, progress: bool = True, **options):
-    """Measures the versions on tensor cores in every precision and writes that to `folder`.
+    """Measures the versions on tensor cores in every precision and writes the results to `folder`.
 
-    environment.json keeps what it says of the ladder, where the ladder has been recorded, and says under
-    "recorded again" when, and of which commit, these were.
+    Where environment.json tells of a recorded ladder, that stays; date and commit of the precisions go into
+    it under "recorded again".
     """
     folder.mkdir(parents=True, exist_ok=True)
     file, environment = folder / "environment.json", recorded_environment(device)

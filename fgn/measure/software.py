@@ -1,4 +1,4 @@
-"""What this machine has, for the reader and for the record."""
+"""The compilers, the GPU and the software of this machine, for a reader and for records."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _gpu_state() -> str:
 
 
 def environment() -> pd.DataFrame:
-    """A table of what is here: compilers, GPU, torch, and the state of the two libraries."""
+    """A table of this machine: compilers, GPU, torch, and the state of the two libraries."""
     compiler, nvcc = find_c_compiler(), find_nvcc()
     rows = {
         "Python": platform.python_version(),
@@ -92,7 +92,8 @@ def when_recorded() -> dict[str, str | None]:
 
 
 def recorded_environment(device: torch.device) -> dict:
-    """What a recorded result was taken with, as JSON can hold it. Clocks are as they are now."""
+    """Date, commit, software and GPU of a result that is recorded now, as JSON can hold them. Clocks are as
+    they are now."""
     with ieee_float32():
         matmul_precision = torch.backends.cuda.matmul.fp32_precision
     record = {

@@ -1,4 +1,5 @@
-"""Who is timed, profiled and drawn, in the order of every table and plot: the ladder, then torch's ways."""
+"""The subjects that are timed, profiled and drawn, in the order of every table and plot: the ladder, then
+torch's ways."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ TORCHS = [*RIVALS, TORCH]
 
 @functools.cache
 def ladder() -> list[str]:
-    """The versions from the naive one up: the library's, or, where none can be built, those recorded."""
+    """The versions from the naive one up: those of the library or, where none can be built, the recorded
+    ones."""
     try:
         return version_names()
     except MissingToolError:
@@ -28,6 +30,6 @@ def ladder() -> list[str]:
 
 
 def ladder_order(subjects: Iterable[str]) -> list[str]:
-    """Ours from the naive one up, then torch's, then what else there is."""
+    """The subjects in order: fgn's versions from the naive one up, then torch's ways, then all others."""
     order = ladder() + TORCHS
     return sorted(subjects, key=lambda name: order.index(name) if name in order else len(order))

@@ -1,7 +1,7 @@
 """Random shapes: fgn's modules beside torch eager, torch.compile and the bare F.linear, as a regression test.
 
-A seed says which problems there are, so two runs measure the same ones. Every problem is checked against
-float64 first, with the result's memory poisoned, and is then timed twice, all rivals in turns:
+A seed determines the problems, so two runs with one seed measure the same ones. Every problem is checked
+against float64 first, with the result's memory poisoned, and is then timed twice, all rivals in turns:
 
 device  between two CUDA events around one call that the host has queued ahead, L2 flushed before
 loop    calls one after the other, as a user's loop makes them: the larger of the host's time and the GPU's
@@ -38,7 +38,7 @@ IN_FEATURES = (32, 64, 100, 128, 200, 256, 384, 512, 768, 1000, 1024, 1536, 2048
 OUT_FEATURES = (32, 64, 96, 128, 192, 256, 320, 384, 512, 640, 768, 1000, 1024, 1280, 1536, 2048, 3072)
 OUT_FEATURES = (*OUT_FEATURES, 4096, 8192, 11008)
 GROUPS = (1, 2, 4, 5, 8, 10, 16, 20, 24, 25, 32, 40, 64, 128)
-# By the numbers of their KernelBench problems, in the order in which they are drawn.
+# The chains by the numbers of their KernelBench problems, in the order from which a random one is drawn.
 KINDS = {
     30: "gemm_groupnorm_hardtanh",
     62: "matmul_groupnorm_leakyrelu_sum",
@@ -95,8 +95,8 @@ def _warm_up_one(one: Problem):
 
 
 def warm_up(seed: int, count: int, processes: int):
-    """Compiles torch's rivals of these problems in so many processes, for a later `sweep()` in this
-    environment."""
+    """Compiles torch's rivals for these problems in `processes` processes, for a later `sweep()` on this
+    machine."""
     with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=8) as pool:
         for _ in pool.imap_unordered(_warm_up_one, problems(seed, count)):
             pass
@@ -155,8 +155,9 @@ def sweep(
     errors against float64; unwritten, the elements of the result that were never written; and the times in
     ms, "device SUBJECT" and "loop SUBJECT".
 
-    subjects: some of `SUBJECTS`. seconds: how long each is timed on the device. loop: how often so many calls
-    are made; the least time counts. show: called with each row when it is there.
+    subjects: some of `SUBJECTS`. seconds: how long each subject is timed on the device. loop: (repeats,
+    calls): as many calls are timed together, so many times, and the least time counts. show: a function that
+    is called with each row as soon as it is measured.
     """
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     rows = []
@@ -193,8 +194,8 @@ def ratios(frame: pd.DataFrame, where: str, rival: str = "torch.compile") -> pd.
 
 
 def summary(frame: pd.DataFrame, rival: str = "torch.compile") -> pd.DataFrame:
-    """Of both kinds of time: the geometric mean and the smallest of `ratios()`, and how many are below 1 and
-    below 0.95."""
+    """For times on the device and in a loop: the geometric mean and the smallest of `ratios()`, and how many
+    of them are below 1 and below 0.95."""
     rows = {}
     for where in ("device", "loop"):
         values = ratios(frame, where, rival)

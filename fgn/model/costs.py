@@ -2,13 +2,13 @@
 
 A block costs its multiprocessor `block + step * steps + instruction * instructions + group * groups` seconds.
 ncu's time of a launch, divided by the blocks of the busiest multiprocessor, is such a sum. The profiles of a
-kernel with long sums (the benchmark's own shape) and with short ones (a narrow shape) tell its terms apart.
-Where memory was in the way of a launch, its time says nothing about the multiprocessors; then the share of it
-that their busiest part was busy is taken instead.
+kernel with long sums (at the benchmark's own shape) and with short ones (at a narrow shape) separate the
+terms. Where memory limited a launch, the launch's time says nothing about the multiprocessors; then the model
+takes the part of the time in which their busiest part was busy.
 
-Nothing here is fitted to the times of whole chains, which the model is checked against. Kernels that are not
-profiled are calibrated by the recorded times of their product alone or, without these, taken for another
-kernel; `Cost.origin` says so.
+Nothing here is fitted to the times of whole chains, against which the model is checked. Kernels that are not
+profiled are calibrated by the recorded times of their product alone or, without these, get the costs of
+another kernel; `Cost.origin` says so.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from fgn.model.work import KERNEL_TYPES, NORM, ON_TENSOR_CORES, ORDINARY, STANDS
 from fgn.profiling import records as profile_records
 from fgn.simulator import metrics
 
-# From these percentages on, of what DRAM or L2 can do, memory decides how long a launch takes; and a part of
-# a multiprocessor is so busy that warps wait for it, not for answers from memory.
+# Percentages of what a resource can do. From MEMORY_BOUND on, DRAM or L2 decides how long a launch takes.
+# From SATURATED on, warps wait for the busy part of a multiprocessor and not for memory.
 MEMORY_BOUND, SATURATED = 75, 90
 
 # The parts of a multiprocessor, by ncu's metric of how busy they are.
@@ -43,7 +43,7 @@ PARTS = {
     "L1 and shared memory": metrics.THROUGHPUTS["L1"],
 }
 
-# Why a warp does not issue although nothing of its own is missing: another one is in its way.
+# Stalls of a warp that has all it needs to issue, while another warp is in its way.
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 STALLS = [name for name in metrics.SETS["default"] if name.startswith(STALL.split("{}")[0])]
 CONTENTION = [
@@ -51,9 +51,10 @@ CONTENTION = [
     for reason in ("not_selected", "math_pipe_throttle", "mio_throttle", "lg_throttle", "tex_throttle")
 ]
 
-# Instructions for an element of GroupNorm as `fgn.measure.floor()` counts them, and of its statistics alone.
+# Instructions of GroupNorm for an element, as `fgn.measure.floor()` counts them, and of its statistics alone.
 NORM_INSTRUCTIONS = {NORM: 8.0, STATISTICS: 4.0}
-# An operator that is not profiled has as many as one that is: an addition, an exponential with a reciprocal.
+# An operator that is not profiled has as many instructions as one that is: an addition, or an exponential
+# with a reciprocal.
 LIKE_OPERATOR = {"multiply_channel": "add_channel", "silu": "mish"}
 
 # mma.sync feeds the tensor cores of a Hopper GPU at half the rate of wgmma (gemm_9_tensor_core.cu).
@@ -61,7 +62,8 @@ MMA_SLOWER = 2.0
 
 FROM_PRODUCTS = "recorded times of its product"
 
-# Data that is read twice counts as kept in the L2 cache while the second time reads at most so much more.
+# Data that is read twice counts as kept in the L2 cache while the second read takes at most so much more from
+# DRAM.
 KEPT_AGAIN = 1.1
 
 
@@ -69,7 +71,7 @@ class Cost(NamedTuple):
     """What a block of a kernel costs.
 
     seconds: of its multiprocessor, for a block, a step, an instruction, a group (`features()`). l2_bytes: the
-    bytes that the L2 cache serves, for the same. alone: how many times that a block takes which has the
+    bytes that the L2 cache serves, for the same. alone: by which factor a block takes longer that has the
     multiprocessor for itself. busy: how busy the parts of a multiprocessor are meanwhile, in percent. origin:
     where this was found.
     """
@@ -85,9 +87,9 @@ class Card(NamedTuple):
     """What the model knows of a GPU.
 
     machine: the GPU itself. l2_bytes_per_second: the most that was seen, by its ceilings or by a profile.
-    kept_bytes: of so much data, read once, the L2 cache still has all when it is read again. dirty_bytes: so
-    much written data stays in the L2 cache for a later time. instructions: of an operator on one element, by
-    "fgn" and "torch". costs: by kernel.
+    kept_bytes: how much data, read once, the L2 cache still has as a whole when it is read again.
+    dirty_bytes: how much written data stays in the L2 cache after a launch. instructions: of an operator on
+    one element, by "fgn" and "torch". costs: by kernel.
     """
 
     machine: Machine
@@ -105,7 +107,8 @@ def instructions_of(operators: Iterable[str], table: Mapping[str, float]) -> flo
 
 
 def features(work: Work, instructions: Mapping[str, Mapping[str, float]]) -> np.ndarray:
-    """What a block of a launch has: itself, its steps, its operators' instructions, its groups."""
+    """The numbers by which a block's costs are multiplied: 1 for the block itself, its steps, its operators'
+    instructions, its groups."""
     of_element = instructions_of(work.operators, instructions[work.maker])
     return np.array([1.0, work.steps, work.elements * of_element, work.groups])
 
@@ -116,8 +119,9 @@ def blocks_of_busiest(work: Work, multiprocessors: int) -> float:
 
 
 def multiprocessor_seconds(work: Work, cost: Cost, instructions, multiprocessors: int) -> float:
-    """What the busiest multiprocessor needs for its blocks. Where two of them take turns, it is the tensor
-    cores' part of all, or half of everything, and one block at least."""
+    """The seconds that the busiest multiprocessor needs for its blocks. Where two blocks take turns, these
+    are the tensor cores' part of all blocks or half of everything, whichever is more, and at least one
+    block's."""
     each = features(work, instructions) * cost.seconds
     count = blocks_of_busiest(work, multiprocessors)
     if work.takes_turns:
@@ -130,8 +134,8 @@ def multiprocessor_seconds(work: Work, cost: Cost, instructions, multiprocessors
 
 
 def _without_negatives(rows: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Least squares of the relative differences, with no term below zero: the best of all sets of terms.
-    Steps explain before anything else does."""
+    """Least squares of the relative differences, without negative terms: the best fit over all sets of terms.
+    A set with the term for steps is preferred."""
     scaled = rows / targets[:, None]
     size = np.abs(scaled).max(axis=0)
     used = sorted(np.flatnonzero(size), key=lambda term: (1, 0, 2, 3)[term])
@@ -150,8 +154,8 @@ def _without_negatives(rows: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def _matched(expected: list[Work], launches: list[dict]) -> list[tuple[Work, dict]]:
-    """The recorded launches of a call, each beside its work; none where the kernels that were profiled are
-    not those that the model knows. fgn's are found by name, between them what stands by is left out."""
+    """The recorded launches of a call, each beside its work; none where the profile has other kernels than
+    the model. fgn's kernels are found by name, and launches between them are left out."""
     if expected[0].maker == "torch":
         return list(zip(expected, launches, strict=True)) if len(expected) == len(launches) else []
     rest, found = iter(launches), []
@@ -181,8 +185,8 @@ def _profiled(launches: pd.DataFrame, multiprocessors: int):
 
 
 def _operator_instructions(pairs: list) -> dict[str, dict[str, float]]:
-    """Instructions of each pointwise operator for an element: those of its own kernel, less what all such
-    kernels have, which is known from v + v: that is one."""
+    """The instructions of each pointwise operator for an element: those of its own kernel, less what all such
+    kernels have in common. The kernel of v + v, which is one instruction, shows what they have in common."""
     counted: dict[str, dict[str, list]] = {"fgn": {}, "torch": {}}
     for work, launch in pairs:
         if work.kernel in ("pointwise_kernel", "torch elementwise, 4 bytes"):
@@ -206,7 +210,7 @@ def _cost(pairs: list, instructions, multiprocessors: int) -> Cost:
         if max(launch[metrics.THROUGHPUTS["DRAM"]], launch[metrics.THROUGHPUTS["L2"]]) > MEMORY_BOUND:
             took *= max(parts.values()) / 100
         rows.append(features(work, instructions))
-        # Narrow shapes are profiled: there what follows the sums takes longer than the sums.
+        # Only narrow shapes: there, what follows the sums takes longer than the sums.
         seconds.append((2 if work.takes_turns else 1) * took / on_busiest)
         l2_bytes.append(launch[metrics.L2_BYTES] / work.blocks)
         busy.append(parts)
@@ -258,7 +262,7 @@ def _from_products(record: records.Record, costs: dict[str, Cost], instructions)
     for kernel in list(costs):
         # The kernel for 32 rows is the one for 64 with half the tiles of x.
         costs.setdefault(kernel.replace("few_rows_64", "few_rows_32"), costs[kernel])
-    # What else normalises by threads that have some values each.
+    # Other kernels that normalise with a few values in each thread.
     like = costs["group_norm_team_kernel"]._replace(origin="like group_norm_team_kernel")
     for kernel in ("group_norm_team", "group_norm_block"):
         for to in ("", "_to_float16", "_to_bfloat16"):
@@ -271,7 +275,7 @@ def _from_products(record: records.Record, costs: dict[str, Cost], instructions)
 
 
 def _float16_like_bfloat16(costs: dict[str, Cost], machine: Machine):
-    """Kernels of float16 that are not profiled: those of bfloat16, at the rate of float16."""
+    """The costs of float16 kernels that are not profiled: those of bfloat16, at the rate of float16."""
     rates = machine.product_operations_per_second
     for kernel, cost in list(costs.items()):
         half = kernel.replace("bfloat16", "float16").replace("bf16", "fp16")
@@ -284,7 +288,8 @@ HOPPER_TILES = ("_narrow", "_any", "_any_96", "_any_narrow", "_any_64")
 
 
 def _narrow_like_wide(costs: dict[str, Cost]):
-    """The kernels of hopper with other tiles than the widest: `fgn.model.work` counts them as parts of it."""
+    """The costs of hopper's kernels with other tiles than the widest, which `fgn.model.work` counts as parts
+    of the widest."""
     for name in KERNEL_TYPES.values():
         wide = f"hopper_{name}_kernel"
         if wide in costs:
@@ -293,8 +298,8 @@ def _narrow_like_wide(costs: dict[str, Cost]):
 
 
 def _tensor_core_like_hopper(costs: dict[str, Cost]):
-    """tensor_core, where it is not profiled: its sums at half the rate of hopper's, or from recorded times of
-    its product; what follows them as there."""
+    """The costs of tensor_core where it is not profiled: its sums at half the rate of hopper's, or from
+    recorded times of its product; what follows the sums as in hopper."""
     for precision, name in KERNEL_TYPES.items():
         kernel, hopper = f"tensor_core_{name}_kernel", f"hopper_{name}_kernel"
         known = costs.get(kernel)
@@ -316,7 +321,8 @@ def _tensor_core_like_hopper(costs: dict[str, Cost]):
 
 
 def _kept_bytes(folder, l2_bytes: int) -> float:
-    """How much data the L2 cache still has when it is read a second time; half of it where not measured."""
+    """How many bytes the L2 cache still has when they are read a second time; half of the cache where nobody
+    measured it."""
     path = folder / "read_twice.csv"
     if not path.exists():
         return l2_bytes / 2
@@ -326,7 +332,7 @@ def _kept_bytes(folder, l2_bytes: int) -> float:
 
 
 def _dirty_bytes(pairs: list) -> float:
-    """How much of what a launch has written is at most not in memory when it ends."""
+    """The most bytes that a launch has written and that are not yet in memory when the launch ends."""
     left = [work.written - launch[metrics.DRAM_WRITE] for work, launch in pairs]
     return float(max(left))
 

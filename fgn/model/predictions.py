@@ -47,8 +47,8 @@ FUSED = {name: ON_TENSOR_CORES for name in PRECISIONS} | {"ieee": ("fused", "one
 
 
 class Times(NamedTuple):
-    """The seconds that each resource needs for a launch, and that a launch itself takes. of_block: that one
-    block of it costs its multiprocessor."""
+    """The seconds that each resource needs for a launch, and the seconds of the launch itself. of_block: the
+    seconds that one block costs its multiprocessor."""
 
     dram: float
     l2: float
@@ -66,7 +66,8 @@ def _card(of: Card | str | None) -> Card:
 
 
 def times_of(work: Work, of: Card, first: bool = False, last: bool = False) -> Times:
-    """What the resources need for one launch, the first or last one of a call."""
+    """The seconds that each resource needs for one launch. first, last: whether the launch is the first or
+    the last one of its call."""
     if work.kernel == STANDS_BY:
         return Times(0.0, 0.0, 0.0, of.machine.launch_seconds)
     in_memory = work.read - (work.kept if work.kept <= of.kept_bytes else 0) + work.written
@@ -92,7 +93,7 @@ def times_of(work: Work, of: Card, first: bool = False, last: bool = False) -> T
 
 def binds(work: Work, times: Times, of: Card) -> str:
     """What decides how long a launch takes: DRAM, L2, a part of the multiprocessors, what they do after the
-    sums (epilogue), waiting for answers from memory, or the launch itself."""
+    sums (epilogue), waiting for memory, or the launch itself."""
     busiest = max(times[:3])
     if times.launch >= busiest:
         return LAUNCH
@@ -145,7 +146,8 @@ def predict(
     `fgn.measure.RIVALS`. precision: a key of `PRECISIONS`. of: a card, or the name of a folder of profiles/.
 
     Columns: launch, kernel; DRAM, L2, multiprocessors (what each needs alone, in µs), launch itself, µs (the
-    largest of the three, and the launch), binds. ValueError where the version does not run that.
+    largest of the three, and the launch), binds. ValueError where the version does not run the chain at this
+    shape.
     """
     of = _card(of)
     chain, shape = problem(chain, shape, "cuda")
@@ -166,7 +168,8 @@ def predict(
 
 
 def milliseconds(chain: Chain, shape: Shape, subject: str, precision: str, of: Card) -> float:
-    """The time of one call; of `BEST`, the least of its versions. NaN where it does not run."""
+    """The time of one call in ms; for `BEST`, that of its fastest version. NaN where the subject does not run
+    the chain."""
     if subject == BEST:
         found = [milliseconds(chain, shape, name, precision, of) for name in FUSED[precision]]
         return float(pd.Series(found).min())
@@ -220,7 +223,8 @@ def operators(
     unfused: str = EAGER,
     of: Card | str | None = None,
 ) -> pd.DataFrame:
-    """What fusing each operator buys: its own launches in `unfused`, against its part of the fused launch.
+    """What fusing each operator buys: the time of its own launches in `unfused`, less its part of the fused
+    launch.
 
     One row for each operator of the chain, in order: operator; own launches (how many); alone, µs (what they
     take); its bytes, µs (what their bytes would take at the copy bandwidth); fused, µs (what the operator
@@ -266,7 +270,7 @@ def operators(
 def by_precision(
     chain: str | Chain, shape=None, unfused: str = COMPILED, of: Card | str | None = None
 ) -> pd.DataFrame:
-    """What precision changes: predicted, in µs, for each precision.
+    """The predicted times in µs, for each precision.
 
     Columns: product (the bare F.linear), unfused, beyond the product (of unfused), fused (by `BEST`), version
     (which that is), beyond it (fused, less the product), unfused ÷ fused.
@@ -313,8 +317,8 @@ def fusion_map(
     """What fusing buys: the predicted time of `unfused` over that of `fused`, by batch (rows) and by width
     (columns), which is in_features and out_features.
 
-    Both are a version, one of `fgn.measure.RIVALS`, or `BEST`. channels: in each group of the norm. NaN where
-    one of the two does not run.
+    unfused, fused: a version, one of `fgn.measure.RIVALS`, or `BEST`. channels: in each group of the norm.
+    NaN where one of the two does not run.
     """
     of = _card(of)
     chain = find(chain)
@@ -340,7 +344,7 @@ def fusion_map(
 def compared(times: pd.DataFrame, of: Card, profiled=frozenset()) -> pd.DataFrame:
     """Times of whole chains and of F.linear, as `fgn.bench()` returns them, beside the predicted ones.
 
-    profiled: the (batch, in_features, out_features) that costs were found at. Columns: chain, the sizes,
+    profiled: the (batch, in_features, out_features) at which costs were found. Columns: chain, the sizes,
     precision, subject, measured_ms, predicted_ms, error (predicted over measured, less 1), binds (the longest
     launch), held_out (no cost was found at this shape: it is not profiled, and no kernel's cost comes from a
     recorded product there). Subjects that the model does not know are left out.
@@ -417,7 +421,7 @@ def recorded_rows(chain: str | Chain, places, name: str = "h200") -> pd.DataFram
 def recorded_ratios(
     chain: str | Chain, precision: str = "ieee", unfused: str = EAGER, fused: str = BEST, name: str = "h200"
 ) -> pd.DataFrame:
-    """What fusing was measured to buy, at the recorded shapes as wide as they are deep.
+    """What fusing buys as measured, at the recorded shapes whose in_features and out_features are equal.
 
     Columns: batch, width, groups, ratio (measured, as in `fusion_map()`; `BEST` is then the version that was
     measured to be the fastest), predicted (the same, with this shape's own groups).

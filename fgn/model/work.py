@@ -1,8 +1,8 @@
 """The launches of a call as work: which kernel, how many blocks of how many steps, and the bytes in memory.
 
-A block of a matrix product takes a step for each k tile. What fgn's versions launch, `fgn.plans` says;
-this is how the model counts it. For torch's kernels, which are not ours to read, the tiles are those that the
-names of its kernels say, and a block of anything else is `UNIT` elements.
+A block of a matrix product takes a step for each k tile. `fgn.plans` says what fgn's versions launch; this
+module says how the model counts it. The tiles of torch's products are those in the names of torch's kernels,
+and a block of any other kernel of torch's is `UNIT` elements.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ TORCH_KERNELS = ("library", "torch", "triton", "RowwiseMoments")
 LARGE_MOMENTS = 512
 
 # The tile and the k tile, in bytes, of the library's large products, as the names of its kernels on
-# an H200 say (profiles/h200/launches.csv): rows, columns, bytes. It has smaller tiles, down to 16 rows, and
-# splits k where there are few.
+# an H200 say (profiles/h200/launches.csv): rows, columns, bytes. The library has smaller tiles too, down to
+# 16 rows, and splits k where there are few tiles.
 LIBRARY_TILES = {"ieee": (128, 128, 32), "tf32": (128, 256, 128), "bf16": (128, 256, 128)}
 LIBRARY_TILES["fp16"] = LIBRARY_TILES["bf16"]
 LIBRARY_FEWEST_ROWS = 16
@@ -36,12 +36,13 @@ FEW = " of few tiles"
 class Work(NamedTuple):
     """One launch.
 
-    launch: what it computes, in words. kernel: its function's name; torch's kernels: what they are.
+    launch: what the launch computes, in words. kernel: the name of its function; for torch's kernels, a word
+    for what they do.
     blocks, steps: how many blocks, and the steps of each. elements: outputs of a block that go through
         `operators`, the names of what is applied to them, with `NORM` for GroupNorm.
     groups: groups of GroupNorm in a block.
     read, written: bytes, each once. kept: those among `read` that an earlier launch of the call has read or
-        written. passes: how often the weight is walked through, and weight: its bytes.
+        written. passes: how often the launch reads through the weight. weight: the weight's bytes.
     element_bytes: of the tensors' elements. takes_turns: whether of two blocks on a multiprocessor one
         multiplies while the other does what follows its sums.
     """
@@ -102,7 +103,7 @@ class _Call:
     # ---- torch ----
 
     def library_product(self) -> Work:
-        """torch's product. The library has smaller tiles for few rows, and splits k among idle
+        """torch's product: cuBLAS takes smaller tiles for few rows, and splits k among idle
         multiprocessors."""
         batch, in_features, out_features, _ = self.shape
         rows, columns, step_bytes = LIBRARY_TILES[self.precision]
@@ -168,8 +169,8 @@ class _Call:
         ]
 
     def compiled(self) -> list[Work]:
-        """The product, the statistics with the operators before them, and all of it once more with the
-        operators after."""
+        """torch.compile's three launches: the product; the operators before the norm and its statistics; the
+        same operators once more, the norm and the operators after it."""
         statistics = self.torch_elementwise(
             words(*self.before, STATISTICS),
             "triton statistics",
@@ -196,10 +197,11 @@ ORDINARY = (
 ON_TENSOR_CORES = ("tensor_core", "hopper", "few_rows")
 SUBJECTS = (*ORDINARY, *ON_TENSOR_CORES, LIBRARY, EAGER, COMPILED, F_LINEAR)
 
-# A load of a warp touches a line of 128 bytes for each of its lanes where they are that far apart.
+# Where a warp's lanes are 128 bytes apart or more, its load touches a line of 128 bytes for each lane.
 LINE_BYTES, LANES = 128, 32
-# Costs of hopper are those of a step of one team of warpgroups and a wide tile: 64 rows, 256 columns. Of a
-# larger tile, two teams have a part each at the same time; a step of a narrow one is half a step.
+# hopper's costs are those of one step of one team of warpgroups with a wide tile: 64 rows, 256 columns. Of a
+# larger tile, each of two teams multiplies a part at the same time; a step of a narrow tile counts as half a
+# step.
 TEAM_ROWS, TEAM_COLUMNS = 64, 256
 
 
@@ -242,7 +244,7 @@ def _around_product(launch: Launch, call: _Call, bytes_: dict) -> Work:
     if HALVES in launch.words:
         return Work(launch.text, launch.kernel, launch.blocks, steps / 4, **bytes_)
     if STATISTICS in launch.words:
-        # A thread for each group, which walks through it; neighbouring lanes are a group apart.
+        # Each thread reads through one group, so neighbouring lanes are a group apart.
         steps = call.size * LANES * min(1, FLOAT_BYTES * call.size / LINE_BYTES)
         return Work(launch.text, launch.kernel, launch.blocks, steps, **bytes_)
     if launch.operators[-1] == NORMALISE:
@@ -265,8 +267,8 @@ def works(
 
     chain, shape: with the shape's groups, as `fgn.chains.problem()` returns them. subject: a version or one
     of `fgn.measure.RIVALS`. device: for which the launches of a version are planned, as `fgn.plans.plan()`
-    takes it; by default a GPU of compute capability 9.0 with so many multiprocessors. ValueError where the
-    version does not run that.
+    takes it; by default a GPU of compute capability 9.0 with `multiprocessors`. ValueError where the version
+    does not run the chain there.
     """
     call = _Call(chain, shape, precision, multiprocessors)
     if subject in (*ORDINARY, *ON_TENSOR_CORES, LIBRARY):

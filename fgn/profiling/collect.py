@@ -68,11 +68,11 @@ def collect(tasks, names, report=None, cache_control="all", progress=True, secti
 
 
 def label(launches: pd.DataFrame, tasks, names: Iterable[str], device: Device) -> pd.DataFrame:
-    """The launches of a report with the columns `IDENTITY` before the metrics `names`; what else the report
-    has is left out. The tasks are those that were run on the device, in order."""
+    """The launches of a report with the columns `IDENTITY` before the metrics `names`; other metrics of the
+    report are left out. The tasks are those that were run on the device, in order."""
     if launches.empty:
         raise ncu.ProfilerError(f"ncu: {ncu.ERRORS['No kernels were profiled']}")
-    # The ranges are RANGE, the task's number, and what torch's operators are called.
+    # The ranges are RANGE, the task's number, and the names of torch's operators.
     number = launches.ranges.map(lambda ranges: int(ranges[1]))
     frames = []
     for index, rows in launches.groupby(number):

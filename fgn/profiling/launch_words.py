@@ -1,5 +1,5 @@
-"""What each launch of a chain computes, in words: of fgn's versions as their plan says, of torch's by the
-names that torch and Triton give.
+"""What each launch of a chain computes, in words: for fgn's versions by their plan, for torch by the names
+that torch and Triton give.
 
 The words are the column `operator` of `fgn.profile()`: "product", "product + hardtanh", "norm", and so on;
 `part_of()` sorts them into the parts that plots tell apart.
@@ -22,8 +22,8 @@ def ours(problem: Problem, version: str, kernels: list[str], device: Device | No
     """What the launches of one call compute, by one of fgn's versions.
 
     kernels: the functions' names, in order. device: where they were launched; None for the simulator. Where
-    these are not the kernels of the plan (an older recording), their names are all that is known. Before
-    those of a plan that asks for torch's product, there may be torch's kernels.
+    these are not the kernels of the plan (in an older recording), the words are their names. Where a plan
+    asks for torch's product, torch's kernels may come before the plan's.
     """
     for frozen in (True, False):
         planned = plan(problem.chain, problem.shape, version, problem.precision, device, frozen)
@@ -35,7 +35,7 @@ def ours(problem: Problem, version: str, kernels: list[str], device: Device | No
 
 
 def eager(ranges: list[tuple[str, ...]]) -> list[str]:
-    """What torch's own launches compute: the outermost of its operators that a launch is inside.
+    """What torch's own launches compute: for each launch the outermost operator of torch that made it.
 
     ranges: the names of the NVTX ranges around each launch, from the outermost, as torch calls them.
     """
@@ -47,15 +47,15 @@ def eager(ranges: list[tuple[str, ...]]) -> list[str]:
 
 
 def compiled(kernels: list[str]) -> list[str]:
-    """What the launches of torch.compile compute: a library's product, or what Triton's kernels are called
-    after, without the words that name where their input came from."""
+    """What the launches of torch.compile compute: a library's product, or the operators in the name of a
+    Triton kernel, without the words in it that say where its input came from."""
     return [
         _of_triton(kernel) or ("product" if LIBRARY_PRODUCTS.search(kernel) else kernel) for kernel in kernels
     ]
 
 
 def _of_triton(kernel: str) -> str | None:
-    """The operators in the name of one of Triton's kernels, in its own order, which is the alphabet's."""
+    """The operators in the name of one of Triton's kernels, in the name's order, which is alphabetical."""
     named = re.fullmatch(r"triton_[a-z]+_fused_(\w+?)_\d+", kernel)
     if named is None:
         return None

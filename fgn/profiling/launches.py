@@ -39,8 +39,9 @@ def operations(launches: pd.DataFrame) -> pd.Series:
 
 
 def level_bytes(launches: pd.DataFrame) -> pd.DataFrame:
-    """Bytes that crossed each level: DRAM; L2 (all its traffic); L1 and shared memory, which are one memory
-    (L1's sectors, 128 bytes for each wavefront of shared memory, and what tensor cores read from there)."""
+    """The bytes that crossed each level: DRAM; L2 (all its traffic); L1 and shared memory, which are one
+    memory (L1's sectors, 128 bytes for each wavefront of shared memory, and what tensor cores read from
+    there)."""
     in_shared = pd.Series(0.0, index=launches.index)
     for name in m.SHARED_WAVEFRONTS.values():
         in_shared += WAVEFRONT_BYTES * launches.get(name, 0)

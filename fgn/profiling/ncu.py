@@ -23,7 +23,8 @@ import pandas as pd
 from fgn.native.library import command_output
 from fgn.native.places import ROOT
 
-# Launches inside this NVTX range are profiled, and no others. The range inside it tells whose they are.
+# Launches inside this NVTX range are profiled, and no others. The range inside this one is the number of the
+# task.
 RANGE = "fgn"
 
 PERMISSION_FIX = (
@@ -44,7 +45,7 @@ NOT_FOUND = (
 
 
 class ProfilerError(RuntimeError):
-    """ncu is not there, may not run here, or failed: one line, with what to do about it."""
+    """ncu is missing, may not run here, or failed. The message is one line, with what to do about it."""
 
 
 def find_ncu() -> str | None:
@@ -77,7 +78,7 @@ def _metrics_of_gpu(ncu: str) -> frozenset[str]:
 
 
 def available(metrics: Iterable[str], ncu: str | None = None) -> list[str]:
-    """Those of these metrics that the GPU here has. What ncu derives itself is left in."""
+    """Those of the metrics that the GPU here has, and all that ncu derives itself."""
     known = _metrics_of_gpu(ncu or _required_ncu())
     derived = re.compile(r"launch__|smsp__average|sm__maximum|smsp__maximum|group:|regex:|breakdown:")
     return [name for name in metrics if not known or derived.match(name) or name.partition(".")[0] in known]
@@ -96,10 +97,10 @@ def run(
 
     report: the file to write, ending in .ncu-rep. metrics: names; those that the GPU lacks are left out.
     sections: names of ncu's own sections, for the Nsight Compute GUI; "SourceCounters" brings the kernels'
-    source. cache_control: "all" flushes the caches before every pass over a launch, as ncu does
-    by default, so that a launch's numbers are the same whatever ran before it; "none" leaves them as the
-    launch before left them. on_launch is called for each launch that was profiled. ProfilerError in one line
-    when it cannot be done.
+    source. cache_control: "all" flushes the caches before every pass over a launch, as ncu does by default,
+    so that a launch's numbers do not depend on what ran before; "none" leaves the caches as the previous
+    launch left them. on_launch: a function that is called for each profiled launch. ProfilerError when ncu
+    cannot profile.
     """
     ncu = _required_ncu()
     metrics = available(metrics, ncu)
@@ -111,7 +112,7 @@ def run(
     options += ["--import-source", "yes"] if "SourceCounters" in sections else []
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-        # Only the process that ncu started is watched: let it compile what torch.compile makes by itself.
+        # ncu watches only the process that it started, so torch.compile has to compile in that process.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
     lines = []
@@ -145,7 +146,8 @@ def explain(output: str) -> str:
 
 
 def _value(metric):
-    """A number or a text; None for a metric that only instructions have, one by one."""
+    """The metric's value, a number or a text; None for a metric that has a value for each instruction
+    only."""
     value = metric.value()
     return value if value is None or isinstance(value, str | float) else int(value)
 
@@ -206,5 +208,5 @@ def temporary_report() -> Path:
 
 
 def discard(file: Path):
-    """Removes what `temporary_report()` made, with its folder."""
+    """Removes the report of `temporary_report()` and its folder."""
     shutil.rmtree(file.parent)

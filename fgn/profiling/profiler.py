@@ -1,8 +1,8 @@
 """Profiles: what each launch of a chain took and moved, by ncu's metrics.
 
-On a GPU they are collected by Nsight Compute, in a process of its own. Without one they are what was recorded
-on a GPU, or, for CPU tensors, what the counted simulator counts. The rows have the same columns, so that one
-plot draws any of them (`fgn.plot.launches`).
+On a GPU they are collected by Nsight Compute, in a process of its own. Without a GPU they come from recorded
+profiles or, for CPU tensors, from the counted simulator. The rows have the same columns, so that one plot
+draws any of them (`fgn.plot.launches`).
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def profile(
     cache_control: see `fgn.profiling.ncu.run()`; by default the caches are flushed before each pass over a
         launch.
 
-    Without a GPU, without ncu, or without permission to read the counters, a warning says so in one line and
-    how to change it; the rows are then the recorded ones of the same problem or, where there are none, the
-    simulator's. `frame.attrs` says whose they are. For a callable it is ProfilerError.
+    Without a GPU, without ncu, or without permission to read the counters, a warning says so in one line, and
+    how to change it. The rows are then the recorded ones of the same problem or, where none are recorded, the
+    simulator's; `frame.attrs` says which. For a callable this is a ProfilerError.
 
     Columns: `IDENTITY` (operator: what the launch computes; kernel: its function's name; grid, block: their
     sizes), then the metrics, in ncu's base units. ValueError for names that nothing here has, and where
@@ -107,7 +107,8 @@ def profile(
 
 
 def _is_on_cpu(model, x, device) -> bool:
-    """Whether tensors are on the CPU: those that are given or, where none are, those that would be made."""
+    """Whether the call's tensors are on the CPU: the given ones or, where none are given, the random ones
+    that would be made."""
     if device is not None:
         return torch.device(device).type == "cpu"
     if x is None and isinstance(model, ChainModule):
@@ -134,7 +135,8 @@ def _metric_names(names: Iterable[str] | None, chosen: str) -> list[str]:
 
 
 def _check_metrics(names: Iterable[str]):
-    """ValueError for a metric that the GPU here does not have, unless it is in a set of ours."""
+    """ValueError for a metric that the GPU here does not have, unless the metric is in one of
+    `fgn.simulator.metrics.SETS`."""
     ours = {name for names in ncu_metrics.SETS.values() for name in names}
     known = {*ncu.available(names), *ours}
     unknown = [name for name in names if name not in known]
@@ -143,8 +145,8 @@ def _check_metrics(names: Iterable[str]):
 
 
 def _only(rows: pd.DataFrame, names: list[str] | None) -> pd.DataFrame:
-    """The rows with no other metrics than these; ValueError for one that is not there. The time, which is
-    always asked for, may be missing."""
+    """The rows with these metrics alone. ValueError for a metric that the rows lack, except the time, which
+    is always asked for."""
     if names is None:
         return rows
     unknown = [name for name in names if name not in rows and name != ncu_metrics.TIME]
@@ -203,7 +205,7 @@ def _tasks(described, versions, rivals) -> list:
 
 
 def _recorded(described, versions, rivals, gpu: str) -> pd.DataFrame:
-    """What is recorded of a problem on a GPU; ValueError where it is nothing."""
+    """The recorded launches of a problem on a GPU. ValueError where none are recorded."""
     launches = profile_records.read(gpu).launches
     rows = described.rows(launches)
     rows = rows[rows.subject.isin([*(versions or version_names()), *rivals])].reset_index(drop=True)
@@ -243,7 +245,7 @@ def _simulated(described, versions) -> pd.DataFrame:
             return run_chain(chain, x, parameters, name, precision=described.precision)
 
         if prepares(chain, shape, name, x.device, described.precision):
-            # The first call makes of the weight what the version wants, and later ones do not.
+            # The first call prepares the weight for the version, and later calls find it prepared.
             call()
         rows = counted.count(call)
         where = {"chain": chain.name, **shape._asdict(), "precision": described.precision}
@@ -256,7 +258,7 @@ def _simulated(described, versions) -> pd.DataFrame:
 
 
 def _named(rows: pd.DataFrame) -> pd.DataFrame:
-    """Launches of a call that is no chain."""
+    """Names the launches of a call that is no chain: their word is the kernel's name."""
     where = dict.fromkeys(PROBLEM, "") | {
         "subject": CALL,
         "launch": range(len(rows)),

@@ -28,7 +28,7 @@ from fgn.simulator import metrics
 
 # The benchmark's own shape, where the product is nearly all of the time, and a narrow one, where it is not.
 PROFILED_SHAPES = ((BENCHMARK_BATCH, BENCHMARK_FEATURES, BENCHMARK_FEATURES), (65536, 512, 512, 32))
-# float16 does what bfloat16 does, at the same rate.
+# Without float16, whose kernels do what bfloat16's do, at the same rate.
 PROFILED_PRECISIONS = ("ieee", "tf32", "bf16")
 
 # What a recording consists of, in the order in which it is made.
@@ -38,7 +38,8 @@ PARTS = ("machine", "reports", "launches")
 def _tasks(chain: str, shape, only: Iterable[str] | None = None) -> list:
     """Every version at every precision that it has kernels for, and torch's two ways; or `only` some."""
     chain, shape = problem(chain, shape, "cuda")
-    # float32 kernels run under tf32 as well, which allows rounding and asks for none: that is no new profile.
+    # Versions without tensor cores run under tf32 too, with the same launches as in ieee: profiling these
+    # again would tell nothing new.
     rounding = subjects(Problem(chain, shape, "bf16"))
     tasks = []
     for precision in PROFILED_PRECISIONS:
@@ -50,8 +51,9 @@ def _tasks(chain: str, shape, only: Iterable[str] | None = None) -> list:
     return [task for task in tasks if only is None or task.subject in only]
 
 
-# What the GUI shows of a launch. Its sections bring the kernel's machine code with its line numbers into the
-# report, which is megabytes for long kernels and for those of libraries; of these only metrics are kept.
+# The sections that the GUI shows of a launch. They bring the kernel's machine code with line numbers into the
+# report, which is megabytes for long kernels and for those of libraries. Reports of such kernels have metrics
+# only.
 GUI_SECTIONS = (
     *("SpeedOfLight", "SpeedOfLight_RooflineChart", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis"),
     *("MemoryWorkloadAnalysis_Chart", "MemoryWorkloadAnalysis_Tables", "SchedulerStats", "WarpStateStats"),
@@ -98,7 +100,7 @@ def folder_of(device_name: str) -> str:
 
 
 def _merged(folder: Path, new: pd.DataFrame) -> pd.DataFrame:
-    """The recorded launches of other calls, and these."""
+    """The new launches, and the recorded ones of all other calls."""
     file = folder / LAUNCHES
     if not file.exists():
         return new
@@ -155,6 +157,6 @@ def record(
             found = collect(tasks, metrics.SETS["default"], progress=progress)
             write_launches(_merged(folder, found), folder)
             describe()
-    # What was read before may be another recording.
+    # What `read()` keeps may be an older recording.
     read.cache_clear()
     return folder

@@ -1,7 +1,7 @@
 """A profiling session: the launches of one problem, the machine that they ran on, and questions.
 
 `open_session()` profiles on the GPU that is here; without one, or without ncu, it takes what is recorded, and
-where nothing is recorded what the simulator counts. What can be asked is the same.
+where nothing is recorded what the simulator counts. The same questions can be asked of all three.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Session:
     """The profile of one problem.
 
     launches: as `fgn.profile()` returns them.
-    machine: the GPU that they ran on, None for the simulator.
-    note: why nothing was profiled here, if so.
+    machine: the GPU that the launches ran on, None for the simulator. note: why nothing was profiled here, if
+    so.
     """
 
     problem: Problem
@@ -49,7 +49,7 @@ class Session:
 
     @property
     def multiprocessors(self) -> int:
-        """Of the GPU that the launches are from; for the simulator, of the one that it imagines."""
+        """How many multiprocessors the GPU of the launches has, or the GPU that the simulator models."""
         return self.launches.attrs["multiprocessors"]
 
     @property
@@ -93,7 +93,7 @@ class Session:
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("metric")
 
     def table(self, names: Mapping[str, str], *subjects: str) -> pd.DataFrame:
-        """Metrics of the launch with the matrix product, a row for each subject.
+        """Metrics of the launch with the matrix product: a row for each subject.
 
         names: metrics by the words that stand over the columns.
         """
@@ -134,7 +134,7 @@ class Session:
 
 
 def machine_of(launches: pd.DataFrame) -> Machine | None:
-    """The machine that launches are from: as recorded with them, or measured here; None for the simulator,
+    """The machine on which launches ran, as recorded with them or measured here; None for the simulator,
     which has no ceilings."""
     recorded = launches.attrs.get("recorded")
     if recorded:

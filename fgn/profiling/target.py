@@ -43,7 +43,8 @@ def save(tasks: list[Task], file: Path):
         raise TypeError(f"{message}, got: {error}") from error
 
 
-# Tasks with the same problem share its inputs; only the last problem's are kept, which may be large.
+# Tasks with the same problem share its inputs. Only the last problem's inputs are kept, for they may be
+# large.
 @functools.lru_cache(maxsize=1)
 def _inputs(problem: Problem):
     return problem.inputs("cuda")
@@ -55,7 +56,7 @@ def _call_of(task: Task) -> Callable[[], object]:
     chain, precision = task.problem.chain, task.problem.precision
     given = task.problem.given
     x, parameters = _inputs(task.problem) if given is None else given
-    # run_chain() knows the product alone by its identity, which a copy from another process has not.
+    # run_chain() recognises `PRODUCT` by its identity, which a copy from another process does not have.
     chain = PRODUCT if chain == PRODUCT else chain
     if task.subject == EAGER:
         return lambda: chain_reference(chain, x, parameters)
@@ -88,7 +89,7 @@ def main(job: str):
             call()
             call()
             torch.cuda.synchronize()
-            # torch names its operators in NVTX ranges of its own, so that its kernels can be told apart.
+            # torch puts an NVTX range around each of its operators, so that its kernels can be told apart.
             operators = torch.autograd.profiler.emit_nvtx(enabled=task.subject == EAGER)
             with operators, _range(RANGE), _range(str(number)):
                 call()

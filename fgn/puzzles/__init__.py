@@ -24,7 +24,7 @@ def get(name: str) -> Puzzle:
 
 
 def progress():
-    """A drawing of all puzzles: which are solved, which were tried, and which are still to be begun."""
+    """A drawing of all puzzles: which are solved, which were tried, and which nobody has begun."""
     from fgn.plot.puzzles import board
     from fgn.puzzles import store
 

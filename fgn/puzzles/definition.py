@@ -1,8 +1,8 @@
 """What a puzzle is: a task, inputs and the right result, a budget, hints, a solution, and wrong attempts.
 
-A solution is a file of CUDA C in `solutions/`. What a learner begins with is made of it: either the lines
-between `// BEGIN SOLUTION` and `// END SOLUTION` are left out, or it is one of the wrong attempts. A wrong
-attempt is the solution with a few words replaced, so that a reader sees what the mistake is.
+A solution is a file of CUDA C in `solutions/`. A learner begins with a skeleton: either the solution without
+the lines between `// BEGIN SOLUTION` and `// END SOLUTION`, or one of the wrong attempts. A wrong attempt is
+the solution with a few words replaced, so that a reader sees what the mistake is.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LAUNCHES = "launches"
 
 @dataclass(frozen=True)
 class Limit:
-    """A number that a kernel may ask of the machine, and no more.
+    """The most that a kernel may ask of the machine, of one kind.
 
     words: what is counted, in words. metrics: the columns of `fgn.count()` that are added up, ncu's names for
     them. per: the columns that the sum is divided by, if any. most: the largest number that is allowed.
@@ -167,7 +167,7 @@ class Task:
         return text
 
     def attempt(self, name: str) -> str:
-        """The text of a wrong attempt."""
+        """The source text of the wrong attempt `name`."""
         edits = self.wrong[name].edits
         if edits is None:
             return (FOLDER / f"{self.name}.{name}.cu").read_text()

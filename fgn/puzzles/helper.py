@@ -1,8 +1,8 @@
 """A process beside the notebook's, in which puzzles are checked.
 
-What a learner types may divide an integer by zero, recurse for ever or never end: that ends this process,
-and not the notebook's. `Helper.check()` sends it a puzzle's name and a kernel, and waits for the verdict,
-for a limited time; a process that is lost is replaced at the next check.
+A learner's kernel may divide an integer by zero, recurse for ever or never end. That ends the helper's
+process, and not the notebook's. `Helper.check()` sends it a puzzle's name and a kernel, and waits for the
+verdict, for a limited time; the next check replaces a process that has ended.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from fgn.native.library import COUNTED_SIMULATOR
 from fgn.puzzles.verdict import CRASHED, ENDLESS, STOPPED, Verdict
 
 _SECONDS_TO_START = 120.0  # in which torch is imported
-# Where fgn itself lies, so that the process imports the same one.
+# The folder of fgn itself, so that the process imports the same fgn.
 PACKAGES = Path(__file__).resolve().parents[2]
-_MOST_FILE_BYTES = 64 << 20  # of what a kernel prints; a compiled kernel is much smaller
+_MOST_FILE_BYTES = 64 << 20  # bytes of what a kernel prints; a compiled kernel is much smaller
 _MOST_SHOWN_BYTES = 1 << 16
 _SAYING = {
     signal.SIGFPE: "an integer was divided by 0, most likely",
@@ -84,7 +84,7 @@ def serve(descriptor: int, parent: int) -> None:
 
 
 class Helper:
-    """The process, started when it is first needed. One check at a time."""
+    """The helper's process, which the first check starts. It makes one check at a time."""
 
     def __init__(self):
         self._process: subprocess.Popen | None = None
@@ -92,7 +92,7 @@ class Helper:
         self._lock = threading.Lock()
 
     def _start(self) -> None:
-        COUNTED_SIMULATOR.build()  # here, where a progress bar can be seen
+        COUNTED_SIMULATOR.build()  # in the notebook's process, which can show a progress bar
         ours, theirs = Pipe()
         program = f"from fgn.puzzles.helper import serve; serve({theirs.fileno()}, {os.getpid()})"
         paths = [str(PACKAGES), os.environ.get("PYTHONPATH", "")]
@@ -107,7 +107,7 @@ class Helper:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # the stop button interrupts the notebook, and the notebook ends this one
+            start_new_session=True,  # the stop button interrupts the notebook's process, which ends this one
         )
         theirs.close()
         self._connection = ours
@@ -130,7 +130,7 @@ class Helper:
     def check(self, name: str, title: str, kernel: Kernel, seconds: float) -> Verdict:
         """The verdict about a kernel for the puzzle of this name, after at most so many seconds.
 
-        The stop button ends the check, and that is the verdict.
+        The stop button ends the check, and the verdict says so.
         """
         with self._lock:
             try:

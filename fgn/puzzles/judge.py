@@ -1,8 +1,8 @@
 """The check of a puzzle: the kernel runs on the simulator that counts, for many sizes.
 
-For each of them: a fault ends the check (a race, an access out of bounds, a missed barrier …), then the
-outputs are compared with float64, and the inputs with what they were. A kernel that is right is counted and
-held against the budget.
+For each size, a fault (a race, an access out of bounds, a missed barrier …) ends the check; then the outputs
+are compared with float64, and the inputs with copies from before. Of a kernel that is right, the counts are
+compared with the budget.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def in_words(sizes: Sizes) -> str:
 
 
 def _outputs_like(right: Mapping[str, Tensor], starts_at_zero: bool) -> dict[str, Tensor]:
-    """Memory for a kernel's outputs: marked such that what is never written is known."""
+    """Memory for a kernel's outputs, filled with a mark that shows which elements are never written."""
     outputs = {}
     for name, of in right.items():
         if starts_at_zero or not of.is_floating_point():
@@ -65,7 +65,7 @@ def _value(of: Tensor, index: int) -> str:
 def _wrong_numbers(
     name: str, came: Tensor, right: Tensor, allowed: float, relative: float
 ) -> tuple[str, ...]:
-    """Which elements are wrong, as lines; none when all are right."""
+    """Lines that tell which elements are wrong; none when all are right."""
     if right.is_floating_point():
         difference = (came.double() - right).abs()
         far = difference > allowed + relative * right.abs()
@@ -110,7 +110,7 @@ def _wrong_numbers(
 
 
 def _where(kernel: Kernel, lines, limit: Limit) -> str:
-    """The line of the source that has most of what a limit is about."""
+    """The line of the source that contributes most to what the limit counts."""
     own = lines[lines["file"] == kernel.file] if len(lines) else lines
     if any(metric not in own for metric in (*limit.metrics, *limit.per)) or len(own) == 0:
         return ""
@@ -146,7 +146,8 @@ def _counted(task: Task, kernel: Kernel, call: Callable[[], None]) -> tuple[Coun
 
 
 def judge(task: Task, kernel: Kernel, tell: Callable[[str], None] = lambda sizes: None) -> Verdict:
-    """Whether a kernel solves a task. tell: is called with the sizes, in words, before each of them is tried.
+    """Checks whether a kernel solves a task. tell: a function that is called with the sizes, in words, before
+    each try.
 
     Nothing that a kernel does wrong raises an exception here.
     """

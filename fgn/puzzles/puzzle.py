@@ -18,7 +18,7 @@ _helper = Helper()
 
 
 def _from_the_notebook(name: str):
-    """What a notebook has under this name; None where there is none, or no notebook."""
+    """The object that the notebook has under this name; None where there is none, or no notebook."""
     from IPython import get_ipython
 
     shell = get_ipython()
@@ -101,9 +101,9 @@ class Puzzle:
         """Tries a kernel on many sizes, and says whether it is right, free of faults and within the budget.
 
         kernel: of a `%%cuda` cell or of `fgn.kernel()`; by default the notebook's kernel that has the name
-        the task asks for. seconds: after so many the check is given up. It runs in a process of its own,
-        which a kernel may end or keep busy. TypeError if `kernel` is no kernel, ValueError if `seconds` is
-        not a positive number.
+        the task asks for. seconds: the check is given up after so many. The check runs in a process of its
+        own, which a kernel may end or keep busy. TypeError if `kernel` is no kernel, ValueError if `seconds`
+        is not a positive number.
         """
         __tracebackhide__ = True
         if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
@@ -126,7 +126,8 @@ class Puzzle:
         return _with_progress(verdict)
 
     def hint(self, which: int | None = None) -> Hint:
-        """The next hint, or the one of that number, from 1 on. ValueError where there is none."""
+        """The next hint, or with `which` the hint of that number, from 1 on. ValueError where there is no
+        such hint."""
         hints = self._task.hints
         record = store.load().get(self.name, store.Record())
         if which is None:

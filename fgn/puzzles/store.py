@@ -17,7 +17,7 @@ from pathlib import Path
 
 @dataclass
 class Record:
-    """What is kept about one puzzle."""
+    """What the file keeps about one puzzle."""
 
     checks: int = 0
     solved: bool = False
@@ -35,13 +35,13 @@ def path() -> Path:
 
 
 def _record(values) -> Record:
-    """What a file has about one puzzle; whatever does not belong there is left out."""
+    """The record in a file's values; values that belong to no record are left out."""
     known = {each.name: type(each.default) for each in fields(Record)}
     values = values if isinstance(values, dict) else {}
     return Record(**{name: value for name, value in values.items() if type(value) is known.get(name)})
 
 
-# What could not be saved is kept for as long as the session lives.
+# Records that could not be saved: they are kept until the session ends.
 _unsaved: dict[str, Record] = {}
 
 

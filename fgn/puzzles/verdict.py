@@ -18,7 +18,7 @@ _MOST_PRINTED = 20  # lines
 
 @dataclass(frozen=True)
 class Counted:
-    """A limit and what was counted. metric: by ncu's name. where: the line that has too much of it."""
+    """A limit and what was counted. metric: by ncu's name. where: the line of source that has most of it."""
 
     words: str
     metric: str
@@ -37,7 +37,7 @@ def number(value: float) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer to one check. It is true when the puzzle is solved; printed, it says all.
+    """The answer to one check. As a bool it says whether the puzzle is solved; printed, it says everything.
 
     title: the puzzle's.
     kind: "solved", "fault", "wrong numbers", "over budget", "does not compile", "cannot be launched", "does
@@ -94,7 +94,7 @@ class Verdict:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        # Colours stand in the elements themselves, so that a dark theme shows black on white as well.
+        # Each element has its colours as attributes, so that a dark theme shows black on white too.
         line_colour, ground = ("#1a7f37", "#eefaf1") if self else ("#c0392b", "#fdf1ef")
         block = (
             f"border-left:4px solid {line_colour};background:{ground};color:#111;padding:.5em .8em;"
