@@ -50,7 +50,7 @@ fgn_status fgn_current_device(fgn_device *device) {
     }
     status = ask_for_device(number, device);
     if (status == FGN_OK && number < MOST_DEVICES) {
-        known[number] = *device; /* whoever else does so at the same time writes the same */
+        known[number] = *device; /* another thread that does so at the same time writes the same */
         __atomic_store_n(&is_known[number], true, __ATOMIC_RELEASE);
     }
     return status;
@@ -148,7 +148,7 @@ static bool same_operators(int planned_count, const fgn_pointwise *planned, int 
     return true;
 }
 
-/* Whether the plan is one of this chain. Constants may be others than the planned ones. */
+/* Whether the plan is a plan of this chain. The operators' constants may differ from the planned ones. */
 static fgn_status check_planned(const fgn_plan *plan, const fgn_chain *chain) {
     if (!plan)
         return fail(FGN_INVALID_ARGUMENT, "plan is NULL");
@@ -227,7 +227,7 @@ fgn_status fgn_forward(int version, const fgn_chain *chain, const void *x, void 
 
 /* ---- GroupNorm alone ---- */
 
-/* What a norm alone plans for is a chain of which only the norm counts. */
+/* A norm alone is planned as a chain of which only the norm counts. */
 static fgn_status plan_norm(int version, long long batch, long long channels, long long groups, float eps,
                             fgn_chain *chain, fgn_plan *plan) {
     memset(plan, 0, sizeof *plan);

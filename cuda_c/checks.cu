@@ -1,4 +1,4 @@
-/* The arguments of the C API: what each may be, and the sentence that says what came instead. */
+/* Checks the arguments of the C API: what each may be, and the sentence that says what came instead. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -12,7 +12,8 @@
 /* Launches index their blocks with 31 bits; the rung with the most blocks has one for 8 outputs. */
 #define MOST_OUTPUTS (1LL << 33)
 
-/* Distances between the rows of a tile are 32-bit, and so are the blocks that share a row of a norm. */
+/* Distances between the rows of a tile have 32 bits, and so has the number of blocks that share a row of a
+ * norm. */
 #define MOST_FEATURES (1LL << 23)
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* The choice of a version for a chain: on Hopper by models of time, elsewhere by rules of what was measured.
+/* The choice of a version for a chain: on Hopper by models of time, on other GPUs by rules from measurements.
  */
 #include <math.h>
 
@@ -40,17 +40,18 @@ static double planned_nanoseconds(const struct rung *rung, const fgn_chain *chai
 
 /* ---- The simulator ----
  *
- * What is fast on a GPU is not fast on a simulator of one, which pays for each thread and each multiply-add,
- * and for those as well that fill up a tile. So there the choice is for the simulator's own time. */
+ * What is fast on a GPU is not fast on the simulator, which takes time for each thread and each multiply-add,
+ * those that only fill up a tile included. So on the simulator the choice goes by the simulator's own time.
+ */
 
-/* Multiply-adds of tiles that are whole: so many rows by so many columns, in steps of so many k. */
+/* Multiply-adds of the product with whole tiles: sizes rounded up to `rows`, `columns` and steps of `k`. */
 static double whole(const fgn_chain *chain, int rows, int columns, int step_k) {
     return ceil((double)chain->batch / rows) * rows * ceil((double)chain->out_features / columns) * columns *
            ceil((double)chain->in_features / step_k) * step_k;
 }
 
-/* About what a rung takes on one core, fitted to its processor time at twelve shapes from 1x16->64 to
- * 64x512->512; 0: not known. */
+/* About the time that a rung takes on one core, fitted to its processor time at twelve shapes from 1x16->64
+ * to 64x512->512; 0: not known. */
 static double nanoseconds_on_simulator(const struct rung *rung, const fgn_chain *chain) {
     double outputs = (double)chain->batch * chain->out_features;
     if (rung == &naive_rung)
@@ -75,9 +76,9 @@ static bool is_hopper(const fgn_device *device) {
     return device->major == 9 && device->minor == 0;
 }
 
-/* About what rungs 7 and 8 take on an H200: waves of tiles of 128 by 128, each as long as its k and what
- * happens once, longer where operators have an exponential; rung 7 has its norm in a second launch. Of 19
- * shapes where they are the fastest. */
+/* About the time that rungs 7 and 8 take on an H200: waves of tiles of 128 by 128. A wave takes a time that
+ * grows with k and a constant one, which is longer where operators have an exponential; rung 7 has its norm
+ * in a second launch. Fitted to 19 shapes where these rungs are the fastest. */
 static double nanoseconds_of_float32(const struct rung *rung, const fgn_chain *chain,
                                      const fgn_device *device) {
     double tiles_of_y = ceil(chain->batch / 128.0) * ceil(chain->out_features / 128.0);
@@ -101,8 +102,8 @@ static double nanoseconds_left_out(const struct rung *rung, const fgn_chain *cha
     return 5000.0 + 0.0008 * outputs_of(chain) / (1.0 + k * k);
 }
 
-/* 0: the rung is not among those that are chosen from. Of one row, tf32 would save no time and torch's
- * product is float32's: only few_rows, which is as accurate there. */
+/* 0: the rung may not be chosen. For one row, tf32 would save no time and torch's product is a float32 one,
+ * so only few_rows may be chosen, which is as accurate there. */
 static double nanoseconds_on_hopper(const struct rung *rung, const fgn_chain *chain,
                                     const fgn_device *device) {
     if (rung == &few_rows_rung || rung == &library_rung ||
@@ -115,10 +116,10 @@ static double nanoseconds_on_hopper(const struct rung *rung, const fgn_chain *ch
 
 /* ---- Other GPUs ---- */
 
-/* About what a product takes in a rung with tiles, relative to few_rows' model: on tensor cores a time for
- * each wave of tiles, which grows with k, and what happens once; others do 24 TFLOP/s where their tiles do
- * not fill the GPU, or read the weight at 2.7 TB/s. Both models have the rates of an H200. Of another GPU all
- * rates differ, mostly by a common factor, which leaves the choice as it is. */
+/* About the time that a product takes in a rung with tiles, to be compared with few_rows' model: on tensor
+ * cores a time for each wave of tiles, which grows with k, and a constant one; without tensor cores 24
+ * TFLOP/s where the tiles do not fill the GPU, or the weight at 2.7 TB/s. Both models have the rates of an
+ * H200. The rates of another GPU differ mostly by a common factor, which leaves the choice as it is. */
 static double nanoseconds_in_tiles(const struct rung *rung, const fgn_chain *chain,
                                    const fgn_device *device) {
     double weights = (double)chain->in_features * chain->out_features;
@@ -163,7 +164,7 @@ static bool is_faster(const struct rung *rung, const struct rung *than, const fg
     return takes > 0.0 && (best == 0.0 || takes < best);
 }
 
-/* Whether the default may be this rung. What a library's product takes is known of an H200 alone. */
+/* Whether this rung may be the default. The time of a library's product is known for an H200 alone. */
 static bool is_candidate(const struct rung *rung, const fgn_chain *chain, const fgn_device *device) {
     if (is_lesson(rung) || (rung == &library_rung && !is_hopper(device)))
         return false;

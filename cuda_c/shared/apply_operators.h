@@ -12,7 +12,7 @@ struct value_place {
     int64_t channel;
     int row_step;
     int channel_step;
-    int64_t rows; /* of y: for values of later rows, which nobody stores, the last row's operands are read */
+    int64_t rows; /* rows of y: a value of a later row, which nobody stores, meets the last row's operands */
 };
 
 /* The element of the operator's tensor, (rows, channels) of y's type, that a value meets. */

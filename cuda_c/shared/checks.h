@@ -6,7 +6,7 @@
 /* Returns `status`, with the sentence as fgn_last_error(). */
 fgn_status fail(fgn_status status, const char *format, ...);
 
-/* FGN_LAUNCH_FAILED with the runtime's words, unless all went well. */
+/* FGN_LAUNCH_FAILED with the runtime's message, or FGN_OK where there was no error. */
 fgn_status status_of(cudaError_t error, const char *what);
 
 /* Sizes, groups, types and operators of a chain, whatever runs it; pointers are not looked at. */
@@ -16,21 +16,21 @@ fgn_status check_chain(const fgn_chain *chain);
 fgn_status check_sizes(long long batch, long long in_features, long long out_features);
 fgn_status check_groups(long long groups, long long channels);
 
-/* What halves and partial sums in `prepared` and in a workspace are aligned to. */
+/* The alignment in bytes of halves and partial sums, in `prepared` and in a workspace. */
 #define SCRATCH_ALIGNMENT 16
 
 /* A pointer that may not be NULL and is a multiple of `alignment`; a vector that may be NULL. */
 fgn_status check_aligned(const char *name, const void *pointer, int alignment);
 fgn_status check_vector(const char *name, const void *vector, fgn_type type);
 
-/* The weight, what is prepared of it, and the vectors and tensors of a chain. */
+/* Checks the pointers of a chain: the weight, what is prepared of it, the vectors and the tensors. */
 fgn_status check_parameters(const fgn_plan *plan, const fgn_chain *chain);
 
 fgn_status check_pointer(const char *name, const void *pointer);
 fgn_status check_workspace(unsigned long long needed, const void *workspace,
                            unsigned long long workspace_bytes);
 
-/* y overlaps none of what a call reads: it may be written to before all has been read that makes it. */
+/* Checks that y overlaps nothing that a call reads: kernels may write y before they have read all inputs. */
 fgn_status check_apart(const char *name, const void *pointer, int64_t bytes, const void *y, int64_t y_bytes);
 fgn_status check_y_is_apart(const fgn_plan *plan, const fgn_chain *chain, const void *x, const void *y,
                             const void *workspace);

@@ -2,7 +2,7 @@
  *
  * Idea: a thread takes tiles of 32 words, eight 16-byte loads that it has under way at once; a warp's loads
  * are next to each other. The words of a tile meet the same keys in every thread, so those are constants in
- * the instructions. Blocks leave their sums in memory, and the last one to finish adds them up.
+ * the instructions. Blocks leave their sums in memory, and the block that finishes last adds them up.
  *
  * Bytes: 4 read for each word. Operations: for a pair of words four additions and two multiply-adds of 32
  * bits into 64, and about a hundred for a tile's keys and products: 6 instructions a word.
@@ -62,7 +62,7 @@ static __forceinline__ __device__ struct fingerprint both(struct fingerprint a, 
     return sum;
 }
 
-/* Words of which the last ones may not be in the matrix; zeros for those. */
+/* Loads words, of which the last may be behind the matrix's end: these are zeros. */
 static __forceinline__ __device__ uint4 load_words(const struct fingerprint_args *args, int64_t first) {
     uint4 four = {0, 0, 0, 0};
     if (first < args->count)
@@ -89,7 +89,7 @@ static __forceinline__ __device__ uint64_t digest_of(const uint4 *four, int shif
     return digest;
 }
 
-/* A digest's part of the sum, by keys that are the tile's own. */
+/* A digest's part of the sum: its halves times the keys of its tile. */
 static __forceinline__ __device__ uint64_t part_of_sum(uint64_t digest, uint64_t keys) {
     uint64_t a = random_number(2 * keys) & PRIME, b = random_number(2 * keys + 1) & PRIME;
     return reduced((unsigned __int128)a * (uint32_t)digest + (unsigned __int128)b * (uint32_t)(digest >> 32));
@@ -118,7 +118,8 @@ static __forceinline__ __device__ struct fingerprint sum_of_block(struct fingerp
     return mine;
 }
 
-/* The first thread of the last block: compares, and begins anew. */
+/* The first thread of the last block compares the fingerprints, and clears the counters for the next launch.
+ */
 static __forceinline__ __device__ void conclude(const struct fingerprint_args *args, struct fingerprint now) {
     struct upkeep *upkeep = args->upkeep;
     if (now.sum[0] != upkeep->kept.sum[0] || now.sum[1] != upkeep->kept.sum[1]) {

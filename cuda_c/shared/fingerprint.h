@@ -1,9 +1,9 @@
-/* Is a matrix in the device's memory what it was? A fingerprint of 122 bits, over all bits of it.
+/* Has a matrix in the device's memory changed? A fingerprint of 122 bits, over all of its bits, tells.
  *
- * What is made of a weight can be kept only as long as the weight stays the same. Who writes to it need not
- * tell: an optimizer's fused kernel, another library, a copy. So the device reads the weight at the speed of
- * memory and compares its fingerprint with the one that was taken when the kept thing was made. The host does
- * not wait: `changed` is for the kernels that come next on the stream.
+ * The halves of a weight can be kept only as long as the weight stays the same. But who writes to it (an
+ * optimizer's fused kernel, another library, a copy) need not tell fgn. So the device reads the weight at the
+ * speed of memory and compares its fingerprint with the one that was taken when the kept thing was made. The
+ * host does not wait: `changed` is for the kernels that come next on the stream.
  *
  * The fingerprint. The matrix is a row of 32-bit words, cut into chunks of 32. Of each chunk two digests are
  * taken, with keys k (NH; Black, Halevi, Krawczyk, Krovetz and Rogaway, "UMAC: Fast and secure message
@@ -22,27 +22,27 @@
 
 #include "shared/rung.h"
 
-/* One partial result a block: blocks enough to keep memory busy, four for each multiprocessor of an H200. */
+/* Each block has one partial result. Four blocks for each multiprocessor of an H200 keep memory busy. */
 #define FINGERPRINT_BLOCKS 528
 
 struct fingerprint {
     uint64_t sum[2];
 };
 
-/* What lies beside the thing that is kept. All zeros: nothing is kept yet. */
+/* Lies beside the kept halves. All zeros: nothing is kept yet. */
 struct upkeep {
-    struct fingerprint kept;                        /* of the matrix that the kept thing was made from */
+    struct fingerprint kept; /* the fingerprint of the matrix from which the kept halves were made */
     struct fingerprint partial[FINGERPRINT_BLOCKS]; /* of each block */
-    unsigned fingerprinted;                         /* blocks that have written theirs */
-    unsigned remade;                                /* blocks that have made their part anew */
-    int changed;                                    /* set here, cleared by who has made the thing anew */
+    unsigned fingerprinted;                         /* blocks that have written their sums */
+    unsigned remade;                                /* blocks that have made their part of the halves anew */
+    int changed; /* set by this launch, cleared by the launch that has made the halves anew */
 };
 
 /* The blocks of the launch. */
 int64_t fingerprint_blocks(int64_t elements);
 
-/* Sets `changed` if the matrix is not what `kept` says, which is then its new fingerprint; and clears
- * `cleared` in that case. A change that was not yet acted upon stays noted. Calls for one struct upkeep must
- * follow each other on one stream. */
+/* Sets `changed` if the matrix has another fingerprint than `kept`, stores the new fingerprint there, and
+ * clears `cleared`. `changed` stays set until the halves have been made anew. Calls for one struct upkeep
+ * must follow each other on one stream. */
 cudaError_t take_fingerprint(const float *matrix, int64_t elements, struct upkeep *upkeep, int *cleared,
                              cudaStream_t stream);

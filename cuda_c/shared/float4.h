@@ -1,4 +1,4 @@
-/* Four neighbouring floats moved as one 16-byte access, or one by one where they do not allow it. */
+/* Moves four neighbouring floats in one 16-byte access, or one by one where their place does not allow it. */
 #pragma once
 
 #include "shared/portable.h"

@@ -2,9 +2,10 @@
  *
  * A row of the tile lives in four neighbouring lanes (a quad), each with two of every eight columns, so the
  * statistics of a group are additions in registers and two shuffles. Where the columns are in an order that
- * gives a lane neighbours (hopper/tensor_maps.h), a small group lives in fewer lanes, and takes fewer.
+ * gives a lane neighbours (hopper/tensor_maps.h), a small group lives in fewer lanes, and takes fewer
+ * shuffles.
  *
- * Mean and variance in two passes. All is relative to a pivot, the group's first value, so nothing large is
+ * Mean and variance take two passes, relative to a pivot, the group's first value, so that nothing large is
  * subtracted from anything large. */
 #pragma once
 
@@ -20,7 +21,7 @@ static __device__ __forceinline__ int at_fragment(int fragment, int columns, int
     return fragment / 2 * (columns / 2) + fragment % 2 * 2 + i / 2 * 4 + i % 2;
 }
 
-/* Sums over the lanes, of `count` values at once: a shuffle need not wait for the one before. */
+/* Sums of `count` values at once over the lanes: no shuffle waits for the one before. */
 static __device__ __forceinline__ void lane_sums(float *v, int count, int lanes) {
 #pragma unroll
     for (int distance = 1; distance < lanes; distance *= 2)

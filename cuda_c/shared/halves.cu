@@ -3,7 +3,7 @@
  * Idea: a block for each row, or a warp for a short one. Two matrices with rows of one length are made in one
  * launch, one below the other. One pass finds the row's largest magnitude and the
  * mean of its exponents, a second one scales and splits. In between the threads keep the row in registers, 32
- * values each; of a longer row the rest is read again, from a cache.
+ * values each; the rest of a longer row is read again, from a cache.
  *
  * Bytes: 4 read and 4 written for each element.
  *
@@ -19,7 +19,7 @@
 #define KEPT 8 /* float4s of a row that a thread keeps */
 
 /* The exponent that the row's largest magnitude gets, and the largest scale, which a row of denormals has:
- * both it and its inverse are normal floats. */
+ * both the scale and its inverse are normal floats. */
 #define LARGEST_EXPONENT 14
 #define LARGEST_SCALE 126
 
@@ -35,8 +35,9 @@ struct halves_args {
     int64_t columns;
     int team; /* threads for a row: a warp or the block */
     struct halves halves;
-    bool fours;            /* rows are made of aligned float4 */
-    struct upkeep *upkeep; /* NULL, or: only if the matrix has changed */
+    bool fours; /* rows are made of aligned float4 */
+    struct upkeep
+        *upkeep; /* NULL, or the flag without which the launch does nothing: the matrix has changed */
 };
 
 /* What one pass over (a part of) a row finds. */
@@ -183,7 +184,7 @@ static __forceinline__ __device__ void split_row(const struct halves_args *given
         high[args.columns + member] = low[args.columns + member] = 0;
 }
 
-/* The last block to end its rows notes that the halves are the matrix's. */
+/* The last block to end its rows notes that the halves are up to date. */
 static __forceinline__ __device__ void note_remade(struct upkeep *upkeep) {
     __syncthreads();
     if (threadIdx.x != 0)
@@ -241,7 +242,7 @@ static int team_of(int64_t columns) {
     return columns <= 4 * KEPT * LANES ? LANES : THREADS;
 }
 
-/* Most often nothing has to be made anew, and blocks that only look cost time too: these are there at once.
+/* Most often nothing has to be made anew, and blocks that only look take time too: so many run at once.
  */
 #define MOST_BLOCKS_THAT_LOOK 1056
 
@@ -271,9 +272,10 @@ cudaError_t make_halves(const float *matrix, int64_t rows, const float *below, i
 
 /* ---- The plan ---- */
 
-/* A weight of fewer elements is split in each call: that takes less time than to see whether it has changed,
- * which is two launches more. On an H200 those cost about 5 us, in which memory moves 4 bytes for each of so
- * many elements. The simulator's time is another matter; there the tests want small ones to be kept too. */
+/* A weight with fewer elements is split in each call: that takes less time than looking whether it has
+ * changed, which takes two launches more. On an H200 those cost about 5 us, in which memory moves 4 bytes for
+ * each of so many elements. The simulator's time is another matter; there the tests want small ones to be
+ * kept too. */
 #define FEWEST_KEPT (4LL << 20)
 #define FEWEST_KEPT_SIMULATED (3LL << 10)
 
@@ -332,7 +334,8 @@ static struct upkeep *upkeep_of(const fgn_chain *chain, void *prepared) {
     return (struct upkeep *)((unsigned char *)prepared + halves);
 }
 
-/* Frozen: the halves. Else only that there are none yet: each call looks whether they are the weight's. */
+/* Frozen: makes the halves. Otherwise it notes that there are none yet; each call looks whether they are up
+ * to date. */
 cudaError_t prepare_halves(const fgn_chain *chain, void *prepared, cudaStream_t stream) {
     if (!chain->frozen)
         return cudaMemsetAsync(upkeep_of(chain, prepared), 0, sizeof(struct upkeep), stream);

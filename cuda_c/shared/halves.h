@@ -9,7 +9,8 @@
  *
  * What is left out of v is at most 2^-40 of its row's largest magnitude. A row whose largest value says
  * little about the others (1e30 beside ones: should the 1e30 meet a zero, the ones would be all there is) is
- * not held so, nor is one with an infinity; `unheld` then tells the kernels to take float32. */
+ * not held in this way, nor is a row with an infinity; `unheld` then tells the kernels to multiply in
+ * float32. */
 #pragma once
 
 #include "shared/plan.h"
@@ -37,15 +38,15 @@ struct halves halves_at(void *memory, int64_t rows, int64_t columns);
 /* The halves of the rows that follow the first `rows`. */
 struct halves halves_below(struct halves halves, int64_t rows, int64_t columns);
 
-/* Of one matrix, and of another one (NULL: none) whose rows follow. */
+/* Makes the halves of a matrix, and of another one (NULL: none) whose rows follow. */
 cudaError_t make_halves(const float *matrix, int64_t rows, const float *below, int64_t rows_below,
                         int64_t columns, struct halves halves, cudaStream_t stream);
 
 /* ---- The factors of a chain, for rungs that split them ----
  *
  * x is split in each call. What becomes of the weight:
- *   frozen      its halves are kept, and the caller answers for it that the weight is still theirs;
- *   large       its halves are kept, and each call takes the weight's fingerprint (fingerprint.h): the weight
+ * frozen its halves are kept, and the caller promises that the weight does not change; large its halves are
+ *   kept, and each call takes the weight's fingerprint (fingerprint.h): the weight
  *               is read once more, and its halves are made anew where it has changed;
  *   small       it is split in each call, together with x.
  * What is kept is in chain->prepared. */

@@ -3,9 +3,9 @@
 
 #include "shared/portable.h"
 
-/* LAUNCHERs with one more argument. CLUSTER_LAUNCHER: `cluster` blocks that follow each other are a cluster.
- * EARLY_LAUNCHER, for a kernel that calls griddepcontrol_wait() before it looks at anything that the launch
- * before it writes: `early`, it may begin before that one has ended. */
+/* LAUNCHERs with one more argument. CLUSTER_LAUNCHER, `cluster`: so many neighbouring blocks are a cluster.
+ * EARLY_LAUNCHER, `early`: the launch may begin before the launch before it has ended. Its kernel has to call
+ * griddepcontrol_wait() before it reads what that launch writes. */
 #ifdef __CUDACC__
 
 #define LAUNCHER_WITH(kernel, args_type, parameter, choose)                                                  \

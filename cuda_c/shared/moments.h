@@ -27,7 +27,7 @@ static inline __device__ struct moments moments_of(float mean, struct difference
     moments.mean = mean;
     moments.mean_rest = total.sum * one_over_size;
     float variance = total.squares * one_over_size - moments.mean_rest * moments.mean_rest;
-    /* rounding may leave a little less than nothing; written so that NaN stays NaN */
+    /* rounding may leave a little less than zero; this comparison keeps NaN */
     variance = variance < 0.0f ? 0.0f : variance;
     moments.inverse_deviation = rsqrtf(variance + eps);
     return moments;

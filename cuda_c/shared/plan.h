@@ -1,7 +1,8 @@
 /* How a rung fills its plan: what each launch is, computes and moves. Arithmetic only.
  *
  * Bytes are counted once, however often a kernel asks for them. The products' inputs and the vectors of
- * parameters come from memory; what an earlier launch has left there is counted in bytes_kept too. */
+ * parameters come from memory; bytes that an earlier launch has read or written are counted in bytes_kept
+ * too. */
 #pragma once
 
 #include "shared/rung.h"
@@ -173,8 +174,8 @@ static inline void add_y(fgn_launch *launch, const fgn_chain *chain) {
 
 #define MOST_DEVICES 64
 
-/* Lets a kernel have all the dynamic shared memory of a block: more than 48 KiB have to be allowed, once for
- * each kernel and device. `allowed`: the kernel's own, on which devices that has been done. */
+/* Allows a kernel all the dynamic shared memory of a block: more than 48 KiB have to be allowed, once for
+ * each kernel and device. `allowed`: the devices for which this kernel has been allowed it. */
 static inline cudaError_t allow_shared_memory(const void *kernel, const fgn_device *device,
                                               bool allowed[MOST_DEVICES]) {
 #ifndef __CUDACC__

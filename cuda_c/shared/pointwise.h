@@ -184,8 +184,8 @@ static inline __device__ float prelu(float v, float operand) {
 
 /* ---- Values in a thread's registers ---- */
 
-/* Constant functions where they are passed on, so that the compiler knows each. place: where value[i]'s
- * operand is, from the first value's; the compiler knows the place where it knows i. */
+/* Functions that are passed as constants, so that the compiler inlines them. place: the distance of
+ * value[i]'s operand from the first value's, a constant where i is one. */
 typedef float (*value_function)(float v);
 typedef float (*constants_function)(float v, float a, float b);
 typedef float (*operand_function)(float v, float operand);

@@ -1,8 +1,8 @@
 /* The slopes of the pointwise operators: their derivatives by the value, and by the operand where they have
  * one.
  *
- * At a corner each has the slope that torch's backward takes there. Where torch's formula cancels or
- * overflows, such as 1 - tanh(v)^2, an equal one that does not stands here. */
+ * At a corner each operator has the slope that torch's backward takes there. Where torch's formula cancels or
+ * overflows, such as 1 - tanh(v)^2, this file has an equal one that does not. */
 #pragma once
 
 #include "shared/pointwise.h"

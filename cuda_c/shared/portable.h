@@ -24,14 +24,14 @@
 /* The shared memory whose size is given at the launch. */
 extern __shared__ __align__(128) unsigned char dynamic_shared[];
 
-/* `v`, which the compiler may not compute again: it otherwise does so in the middle of a main loop rather
- * than keep a register for a thread's place. */
+/* Returns `v`, and keeps the compiler from computing it again. Otherwise the compiler does so in the middle
+ * of a main loop, rather than keep a register for a thread's place. */
 __device__ static __forceinline__ int kept(int v) {
     asm volatile("" : "+r"(v));
     return v;
 }
 
-/* Stores 16 bytes at once. An ordinary store of a float4 the compiler may take apart, where another branch
+/* Stores 16 bytes at once. The compiler may take an ordinary store of a float4 apart, where another branch
  * stores single floats to the same place. */
 __device__ static __forceinline__ void store_16(float *to, float4 four) {
     asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(four.x), "f"(four.y), "f"(four.z),

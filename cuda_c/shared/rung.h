@@ -1,6 +1,6 @@
 /* What the rungs share: the arguments of their kernels, and the interface through which api.cu calls a rung.
  *
- * A rung's functions check nothing that api.cu has checked, and return what the launches returned. */
+ * A rung's functions do not repeat the checks of api.cu, and return the launches' error. */
 #pragma once
 
 #include <string.h>
@@ -23,8 +23,8 @@ struct operators {
 };
 
 /* Two flags in the device's memory. Kernels with a condition run when one of them is set (`unless`: when none
- * is), and return at once otherwise; NULL for both is no condition. So the device decides, and the host need
- * not wait for it. */
+ * is), and return at once otherwise; NULL for both is no condition. So the device decides whether the kernels
+ * run, and the host need not wait. */
 struct condition {
     const int *either;
     const int *or_this;
@@ -90,7 +90,7 @@ extern const struct norm_rung group_norm_2_block;
 struct rung {
     fgn_version version;
     const struct norm_rung *norm; /* what fgn_group_norm() takes */
-    /* What the rung needs and this chain or this device does not have, or NULL when it runs. */
+    /* What the rung needs and this chain or this device lacks, or NULL where the rung runs. */
     const char *(*refusal)(const fgn_chain *chain, const fgn_device *device);
     void (*plan)(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan);
     /* NULL where the rung takes the weight as it is. */
@@ -99,7 +99,8 @@ struct rung {
                            void *workspace, cudaStream_t stream);
 };
 
-/* Define a rung: C++ would keep a constant to its file, C complains of the word. */
+/* Defines a rung. A constant needs `extern` in C++ to be seen by other files, and C warns of that word here.
+ */
 #ifdef __cplusplus
 #define RUNG extern const struct rung
 #define NORM_RUNG extern const struct norm_rung
@@ -177,7 +178,8 @@ static inline bool adds_tensor(const fgn_chain *chain) {
     return found;
 }
 
-/* Whether tensor cores have to be as accurate as float32: they take factors split into 16-bit floats then. */
+/* Whether the product has to be as accurate as float32: tensor cores then take factors split into 16-bit
+ * floats. */
 static inline bool is_float32_accurate(const fgn_chain *chain) {
     return chain->type == FGN_FLOAT32 && chain->precision == FGN_IEEE;
 }
