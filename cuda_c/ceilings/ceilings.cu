@@ -1,8 +1,9 @@
 /* What the hardware does at its best, one resource at a time: the roofs of the roofline plot and the rates of
- * the model of fusion. fgn/measure/ceilings.py runs and times these kernels.
+ * the model of fusion. fgn/measure/machine.py runs and times these kernels.
  *
  * Idea: a kernel that waits for one resource only. Reads are 16 bytes a lane, neighbouring lanes side by
- * side, several in flight, and every address depends on the round, so that no round can be left out.
+ * side, several in flight, and every address depends on the round, so that the compiler can leave out no
+ * round.
  *
  * Limit: the resource itself. A read of 16 bytes a lane keeps L1 or shared memory busy for four cycles, in
  * which the multiprocessor has sixteen places for instructions; the loops need about eight. */

@@ -1,4 +1,4 @@
-/* Kernels that do one thing only, as fast as a GPU can: what fgn/measure/ceilings.py times. Part of no chain.
+/* Kernels that do one thing only, as fast as a GPU can: what fgn/measure/machine.py times. Part of no chain.
  *
  * Each returns the CUDA runtime's status, 0 for success, and writes something of its result to `out`, so
  * that no compiler leaves the work out. Python's cffi reads this file as it stands. */

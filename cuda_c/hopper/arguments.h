@@ -1,4 +1,4 @@
-/* What a Hopper kernel is launched with. */
+/* The arguments of a Hopper kernel. */
 #pragma once
 
 #include "hopper/sizes.h"

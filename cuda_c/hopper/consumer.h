@@ -1,8 +1,8 @@
 /* Who multiplies: the warpgroups of two teams, by wgmma, each 64 rows and one strip (or both, in split
  * factors). What they have multiplied stays in their registers; hopper/epilogue.h goes on from there.
  *
- * Cooperative teams share a tile of 128 rows; ping-pong teams have tiles of 64 rows of their own, and while
- * one of them ends its tile the other one multiplies. */
+ * Cooperative teams share a tile of 128 rows. Ping-pong teams have tiles of 64 rows of their own: while one
+ * team ends its tile, the other one multiplies. */
 #pragma once
 
 #include "hopper/ring.h"
@@ -13,7 +13,7 @@ static __device__ __forceinline__ void release(const struct ring *ring, int stag
         mbarrier_arrive_cluster(empty_barrier(ring, stage), threadIdx.x % WARPGROUP);
 }
 
-/* 32 bytes along k of one strip. */
+/* Multiplies 32 bytes along k of one strip. */
 static __device__ __forceinline__ void multiply_32_bytes(float *sum, uint64_t x, uint64_t w, int accumulate,
                                                          struct configuration config) {
     if (config.factors == BFLOAT16_FACTORS) {
@@ -102,7 +102,8 @@ static __device__ __forceinline__ void finish_multiplying(const struct ring *rin
     release(ring, last_stage, cluster);
 }
 
-/* The same in float32's accuracy: high and low halves are in two stages, one after the other.
+/* The same for split factors, as accurate as float32: high and low halves are in two stages, one after the
+ * other.
  *
  * Tensor cores drop the last bits of a sum that they add to. So a step's sums (64 values of k, three
  * products) begin at zero and are added to the others by ordinary additions, which round. While one warpgroup

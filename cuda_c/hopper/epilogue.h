@@ -58,10 +58,11 @@ static __device__ __forceinline__ void load_vectors(const struct hopper_args *ar
     }
 }
 
-/* Vectors that are unpacked together: all are read before one of them is written. */
+/* Vectors that are unpacked together: all of them are read before one is written. */
 #define UNPACKED_TOGETHER 8
 
-/* Once the copies have come: floats of the values of 16 bits. All threads of the warpgroup. */
+/* Called once the copies have arrived: makes floats of 16-bit values. All threads of the warpgroup call it.
+ */
 static __device__ __forceinline__ void unpack_vectors(const struct hopper_args *args, float *loaded,
                                                       int64_t first_column, int warpgroup,
                                                       struct configuration config) {
@@ -198,7 +199,7 @@ static __device__ __forceinline__ void apply_to_sums(const struct operators *lis
 
 /* ---- The end of a tile ---- */
 
-/* What a warpgroup is in its block. */
+/* The place of a warpgroup in its block. */
 struct member {
     int team;
     int first_strip; /* of the tile */
@@ -313,9 +314,9 @@ static __device__ __forceinline__ void leave_sums(const struct hopper_args *args
 }
 
 /* From the sums of a warpgroup's strips to their part of y, in two halves: up to the norm, and from there on.
- * They are turns of one loop, so that the code of the operators is there once; where a warpgroup has two
- * strips, these take turns in the same registers. Of groups that span strips, the moments of all strips are
- * sent in the first half, before anyone waits for them. */
+ * The halves are turns of one loop, so that the code of the operators exists once; where a warpgroup has two
+ * strips, the strips take turns in the same registers. Of groups that span strips, the moments of all strips
+ * are sent in the first half, before any thread waits for them. */
 static __device__ __forceinline__ void finish_tile(const struct hopper_args *args, struct tile_place tile,
                                                    float *sum, const struct member *member,
                                                    uint32_t tile_number, struct configuration config) {

@@ -16,7 +16,8 @@
 static_assert(PRODUCER_REGISTERS + 2 * CONSUMER_REGISTERS <= 3 * 168);
 static_assert(LARGE_BLOCK_PRODUCER_REGISTERS + 4 * LARGE_BLOCK_CONSUMER_REGISTERS <= 5 * 96);
 
-/* A constant for split factors: their products take three times as long, and teams are always cooperative. */
+/* For split factors this is a constant: their products take three times as long, and teams are always
+ * cooperative. */
 static __device__ __forceinline__ int tile_rows_known(const struct hopper_args *args,
                                                       struct configuration config) {
     return config.factors == SPLIT_FLOAT32_FACTORS ? COMMON_ROWS : args->tiling.tile_rows;
@@ -35,7 +36,7 @@ static __device__ __forceinline__ void consume(const struct hopper_args *args, u
     int first_cluster_tile = blockIdx.x / cluster;
     uint32_t tile = 0;
     if (own_tiles) {
-        /* the second team begins with the second tile, and each leaves out the other's */
+        /* the second team begins with the second tile; each team skips the other's tiles */
         if (member.team == 1)
             skip(&ring, args->steps);
         first_cluster_tile += member.team * each;
@@ -63,7 +64,8 @@ static __device__ __forceinline__ void consume(const struct hopper_args *args, u
         if (config.factors != SPLIT_FLOAT32_FACTORS)
             finish_multiplying(&ring, last_stage, cluster, sum, config);
         cp_async_wait_all();
-        bar_sync(1 + warpgroup, WARPGROUP); /* everyone's part of the vectors has come */
+        bar_sync(1 + warpgroup,
+                 WARPGROUP); /* the parts of the vectors that all threads copied have arrived */
         if (args->vectors.has_16_bit)
             for (int strip = member.first_strip; strip < member.first_strip + strips; strip++)
                 unpack_vectors(args,
@@ -81,7 +83,7 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
     unsigned char *memory =
         (unsigned char *)(((uintptr_t)unaligned + STAGE_ALIGNMENT - 1) / STAGE_ALIGNMENT * STAGE_ALIGNMENT);
     if (config.factors == SPLIT_FLOAT32_FACTORS && (*args->x_halves.unheld || *args->w_halves.unheld))
-        return; /* the float32 rung, launched after this one, does the work */
+        return; /* the float32 rung, which is launched after this kernel, computes the chain */
     if (threadIdx.x == 0) {
         prefetch_tensormap(&args->maps.x);
         prefetch_tensormap(&args->maps.w);
@@ -105,8 +107,8 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
             setmaxnreg_inc(LARGE_BLOCK_CONSUMER_REGISTERS);
         consume(args, memory, ring, warpgroup - 1, config);
     }
-    /* A block's shared memory has to outlive what the others send there: moments, which the consumers have
-     * waited for, and that stages are empty, which the producer has. */
+    /* A block may not end before the other blocks have sent all that they send to its shared memory: moments,
+     * for which the consumers have waited, and arrivals for empty stages, for which the producer has. */
     barrier_cluster_relaxed();
 }
 
@@ -118,7 +120,7 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
 #define HAS_HOPPER_INSTRUCTIONS false
 #endif
 
-/* Whether the kernels for these factors satisfy what every configuration has to. */
+/* Whether the kernels for these factors satisfy what sizes.h demands of every configuration. */
 static constexpr bool are_valid(enum wgmma_factors factors) {
     for (int shape = 0; shape < SHAPES; shape++)
         if (!is_valid(configuration_of(factors, (enum shape)shape)))

@@ -1,8 +1,9 @@
 /* GroupNorm of whole groups, of any size, in the registers of one warpgroup.
  *
- * wgmma leaves a row in the four lanes of a quad: of every eight columns (a slab) each lane has two. Where a
- * group ends is the same for all rows, so all lanes of a warp walk the slabs of their registers together, add
- * up what belongs to the group at hand, and at its end the quad adds its lanes' parts by shuffles. Three
+ * wgmma leaves a row in the four lanes of a quad: of every eight columns (a slab) each lane has two. A group
+ * ends at the same column in all rows, so all lanes of a warp walk through the slabs of their registers
+ * together, add up the values of the current group, and at its end the quad adds its lanes' parts by
+ * shuffles. Three
  * walks: the mean of each group; the differences from it and their squares; the normalised values. Between
  * the walks each (row, group) has two floats in shared memory.
  *

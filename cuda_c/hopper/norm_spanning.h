@@ -9,7 +9,7 @@
 #include "shared/epilogue.h"
 #include "shared/fragment_norm.h"
 
-/* What a strip knows of the group that it has a part of. */
+/* The group that a strip has a part of, as the strip sees it. */
 struct spanning_group {
     int number; /* of this strip, among those of the group */
     int count;

@@ -1,6 +1,7 @@
 /* How gemm_10_hopper.cu cuts a chain into tiles: the host's arithmetic, which is C on both machines.
  *
- * Every way that the kernels have is a candidate, and the one that a model of time finds fastest is taken. */
+ * Every way that the kernels can cut it is a candidate; the plan takes the candidate that a model of time
+ * expects to be fastest. */
 #pragma once
 
 #include <math.h>
@@ -12,7 +13,7 @@
 #include "shared/halves.h"
 #include "shared/plan.h"
 
-/* What a candidate is, and what it takes. */
+/* A candidate, and the time that it takes. */
 struct candidate {
     enum shape shape;
     struct tiling tiling;
@@ -46,12 +47,12 @@ static int operands_of(const fgn_pointwise *step, int count) {
     return operands;
 }
 
-/* The channels of a group that a tile normalises; 0 where it does not. */
+/* The channels of a group that a tile normalises; 0 where the tile has no norm. */
 static int64_t group_size_of_tiles(const fgn_chain *chain, const struct tiling *tiling) {
     return tiling->ends_later ? 0 : group_size_of(chain);
 }
 
-/* Bias, what undoes scaling, scale and shift may all be there. */
+/* The vectors with fixed places: bias, the unscaling of columns, scale and shift. */
 static int most_vectors_of(const fgn_chain *chain, const struct tiling *tiling) {
     if (tiling->ends_later)
         return 1; /* what undoes scaling */
@@ -59,7 +60,7 @@ static int most_vectors_of(const fgn_chain *chain, const struct tiling *tiling) 
            operands_of(chain->after, chain->after_count);
 }
 
-/* Which columns strips own; false where the chain's groups do not fit so. */
+/* Decides which columns strips own; false where the chain's groups do not fit. */
 static bool cut_columns(const fgn_chain *chain, struct configuration config, struct tiling *tiling) {
     int64_t size = group_size_of_tiles(chain, tiling);
     int columns = tile_columns(config), blocks = (int)tiles(size, columns);
@@ -115,9 +116,9 @@ static int clusters_at_once(int cluster, int multiprocessors) {
     return clusters > 0 ? clusters : 1;
 }
 
-/* The constants of the model, fitted to 7823 times of candidates for 791 random shapes on an H200: what it
- * takes for the fastest takes 4 % longer than the fastest that was measured, in the geometric mean. Of 16-bit
- * factors, tf32 and split factors, in this order; a clock is one of 1.5 GHz. */
+/* The constants of the model, fitted to 7823 times of candidates for 791 random shapes on an H200: the
+ * candidate that the model takes for the fastest takes 4 % longer than the fastest measured one, in the
+ * geometric mean. For 16-bit factors, tf32 and split factors, in this order; a clock is one of 1.5 GHz. */
 static const double GIGAHERTZ = 1.5;
 static const double CLOCKS_ONCE = 8440.0; /* the launch, and the first stages */
 static const double CLOCKS_OF_TILE = 3630.0;
@@ -158,13 +159,14 @@ static bool is_repacked(const fgn_chain *chain) {
     return !is_float32_accurate(chain) && needs_repacking(chain->in_features, element_bytes_of(chain));
 }
 
-/* Of two things that happen beside each other, each slows down the other a little. */
+/* The time of two things that happen at once, of which each slows down the other a little. */
 static double larger_and_some(double a, double b) {
     return fmax(a, b) + 0.15 * fmin(a, b);
 }
 
-/* About what a tiling takes: the steps of a block's tiles, each as long as its products or its copies, and
- * the endings that no product hides; but at least the time in which memory delivers the matrices. */
+/* About the time that a tiling takes: the steps of a block's tiles, each as long as its products or its
+ * copies, and the endings that no product hides; but at least the time in which memory delivers the matrices.
+ */
 static double nanoseconds_of(const fgn_chain *chain, struct configuration config, enum shape shape,
                              const struct tiling *tiling, int multiprocessors) {
     int kind = kind_of(config.factors), rows = tiling->tile_rows, columns = tile_columns(config);
@@ -193,8 +195,8 @@ static double nanoseconds_of(const fgn_chain *chain, struct configuration config
     return time;
 }
 
-/* A tiling of which nothing else is known yet. splits: of k, for a second launch that ends the chain; 0:
- * there is none. */
+/* A tiling in which only these are decided. splits: of k, for a second launch that ends the chain; 0: there
+ * is none. */
 static struct tiling tiling_of(int tile_rows, int row_blocks, int column_blocks, int splits) {
     struct tiling tiling;
     memset(&tiling, 0, sizeof tiling);
@@ -218,7 +220,7 @@ static bool split_steps(const fgn_chain *chain, struct configuration config, str
            (tiling->splits == 1 || !has_own_tiles(tiling->tile_rows));
 }
 
-/* One way to cut the chain; false where it does not exist. */
+/* Fills in one way to cut the chain; false where the chain cannot be cut so. */
 static bool try_tiling(const fgn_chain *chain, enum shape shape, struct tiling tiling, int multiprocessors,
                        struct candidate *candidate) {
     struct configuration config = configuration_of(factors_of(chain), shape);

@@ -36,7 +36,7 @@ static __device__ __forceinline__ void copy_w(uint32_t to, const CUtensorMap *w,
         cp_async_bulk_tensor(to, w, k, column, full);
 }
 
-/* What a block does for its cluster, the same for all its tiles. */
+/* What a block copies for its cluster, the same for all its tiles. */
 struct sharing {
     int row_block;
     int column_block;
@@ -73,8 +73,8 @@ static __device__ __forceinline__ void copy_step(const struct hopper_args *args,
     next(ring);
 }
 
-/* All tiles of the block. At the end waits until every stage is empty, as if all were to be filled again: a
- * block must not end before the others have sent all that they will send here. */
+/* Loads all tiles of the block. At the end it waits until every stage is empty, as if it were to fill them
+ * again, because a block must not end before the other blocks have sent all that they send to it. */
 static __device__ __forceinline__ void produce(const struct hopper_args *args, struct ring ring,
                                                struct configuration config) {
     uint32_t rank = cluster_ctarank(), cluster = cluster_of(&args->tiling);

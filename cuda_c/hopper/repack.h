@@ -1,4 +1,4 @@
-/* Rows of both factors at multiples of 16 bytes, for matrices whose rows are not: TMA wants that. */
+/* Copies of matrices with rows at multiples of 16 bytes, which TMA needs, for matrices without such rows. */
 #pragma once
 
 #include "shared/plan.h"

@@ -1,9 +1,9 @@
 /* The ring buffer of stages in a block's shared memory, between the producer and the consumers.
  *
  * A stage holds what a step along k needs: 128 bytes of each of the tile's rows of x and of w. The producer
- * fills it by TMA, the consumers multiply straight from it. Two mbarriers for each stage are all that they
- * agree on: `full` ends its phase when all bytes have come, `empty` when every consumer that reads the stage
- * has read it, in all blocks of the cluster, for what is shared goes to all. */
+ * fills it by TMA, the consumers multiply straight from it. Producer and consumers agree by two mbarriers for
+ * each stage: `full` ends its phase when all bytes have arrived, `empty` when every consumer that reads the
+ * stage has read it, in all blocks of the cluster, for a multicast fills the stage in all of them. */
 #pragma once
 
 #include "hopper/arguments.h"

@@ -1,10 +1,10 @@
-/* About what the product of another library and the launch after it take on an H200, in nanoseconds.
+/* About the time that the product of another library and the launch after it take on an H200, in nanoseconds.
  *
  * The constants were fitted to the times of 390 random products by cuBLAS (through torch's F.linear) and of
  * the launches after them, with an L2 cache that was emptied before each. Of those kept aside, the products
  * are within 4 % in the median for 16-bit types, 8 % for tf32 and 15 % for float32; the whole is within 3 %
- * in the median, given the product's time. What an operator costs a small call is more between other kernels
- * than it was there, as its instructions come from memory: that is of 51 problems of the sweep. */
+ * in the median, given the product's time. Between other kernels an operator costs a small call more than it
+ * did there, for its instructions come from memory; that cost is fitted to 51 problems of the sweep. */
 #pragma once
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "backward/norm_keeping.h"
 #include "shared/plan.h"
 
-/* What cuBLAS's products take of one kind of arithmetic. */
+/* The constants of cuBLAS's products in one kind of arithmetic. */
 struct cublas_times {
     double once;       /* how a launch begins and ends */
     double operations; /* a nanosecond, of whole tiles */

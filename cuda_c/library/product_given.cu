@@ -1,17 +1,17 @@
 /* The chain after another library's product: cuBLAS multiplies, and one launch does all the rest.
  *
  * Idea: cuBLAS has a kernel for every shape of a product, tuned over many years; an epilogue that holds whole
- * groups fits some shapes only. So let the caller make v = x W^T + bias with its library, in the workspace,
- * and do the rest of the chain in one launch, the forward's second one in training
- * (backward/norm_keeping.cu), which keeps no moments here. This library calls no other one: a plan of this
- * rung asks its caller for the product (fgn_plan.product_bytes), and only a chain whose caller says that it
- * can multiply (fgn_chain.can_multiply) has such a plan.
+ * groups fits some shapes only. So the caller computes v = x W^T + bias with its library, in the workspace,
+ * and one launch does the rest of the chain. It is the second launch of training's forward
+ * (backward/norm_keeping.cu), which keeps no moments here. fgn's own library calls no other one: a plan of
+ * this rung asks its caller for the product (fgn_plan.product_bytes), and only a chain whose caller says that
+ * it can multiply (fgn_chain.can_multiply) has such a plan.
  *
  * Bytes: v is written and read once more than in a fused chain, 8 for each element, 4 in a 16-bit type. Like
  * torch's, v is rounded to the chain's type. Operations of the launch: about 20 for each element and the
  * chain's own.
  *
- * Limit: memory bandwidth, and a launch more: where a fused kernel is as fast at the product, it wins. */
+ * Limit: memory bandwidth, and one launch more: a fused kernel that is as fast at the product is faster. */
 #include "backward/norm_keeping.h"
 #include "library/nanoseconds.h"
 

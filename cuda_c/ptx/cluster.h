@@ -17,7 +17,7 @@ static __device__ __forceinline__ uint32_t mapa(uint32_t address, uint32_t rank)
     return mapped;
 }
 
-/* Waits for all threads of all blocks of the cluster, and sees what they wrote. */
+/* Waits for all threads of all blocks of the cluster, and makes what they wrote visible. */
 static __device__ __forceinline__ void barrier_cluster(void) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("barrier.cluster.arrive.release;\n"
@@ -32,8 +32,8 @@ static __device__ __forceinline__ uint32_t cluster_ctarank(void) {
     return rank;
 }
 
-/* Waits for all threads of all blocks of the cluster, all lanes of a warp together. Relaxed: what they wrote
- * is not made visible, which would take a fence that waits for all of the GPU. */
+/* Waits for all threads of all blocks of the cluster, all lanes of a warp together. Relaxed: it does not make
+ * visible what they wrote, for which a fence would wait for all of the GPU. */
 static __device__ __forceinline__ void barrier_cluster_relaxed(void) {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;\n"
                  "barrier.cluster.wait.aligned;" ::

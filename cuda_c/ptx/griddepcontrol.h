@@ -9,8 +9,8 @@
 
 #ifdef __CUDACC__
 
-/* The next launch may begin as soon as every block has come here; it still has to wait for what this one
- * writes. */
+/* Lets the next launch begin as soon as every block has come here; the next launch still has to wait for what
+ * this one writes. */
 static __device__ __forceinline__ void griddepcontrol_launch_dependents(void) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

@@ -30,8 +30,8 @@ static __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-/* Arrives at the same barrier of the cluster's block `rank`, which may be this one. What it tells is that
- * this thread has finished reading. To release writes to the cluster as well (.release.cluster) would take a
+/* Arrives at the same barrier of the cluster's block `rank`, which may be this one. The arrival says that
+ * this thread has finished reading. Releasing writes to the cluster as well (.release.cluster) would take a
  * fence that waits for all of the GPU, half as long as a step of the main loop. */
 static __device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t barrier, uint32_t rank) {
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(mapa(barrier, rank)) : "memory");

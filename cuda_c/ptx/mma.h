@@ -1,6 +1,6 @@
 /* ldmatrix and mma.sync: the tensor cores of compute capability 8.0 and up, as functions named after the
- * instructions, for both machines. All lanes of a warp execute them together, and they are waited for like
- * any instruction.
+ * instructions, for both machines. All lanes of a warp execute them together; their results are there for the
+ * next instruction, as any other's.
  *
  * PTX ISA, sections "ldmatrix", "mma" and "cvt". */
 #pragma once

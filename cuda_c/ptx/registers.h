@@ -1,4 +1,4 @@
-/* What a kernel can say about registers: which values a warp has once, and how warpgroups share the registers
+/* How a kernel controls its registers: which values a warp has once, and how warpgroups share the registers
  * of a multiprocessor. */
 #pragma once
 
@@ -12,8 +12,8 @@ static __device__ __forceinline__ uint32_t uniform(uint32_t value) {
     return __shfl_sync(0xffffffff, value, 0);
 }
 
-/* Keeps the compiler from moving an ordinary use of the registers across this point: of wgmma it only knows
- * where it is issued, not that its sums change until it is waited for. */
+/* Keeps the compiler from moving an ordinary use of the registers across this point: the compiler knows where
+ * a wgmma is issued, and not that its sums change until the kernel has waited for it. */
 static __device__ __forceinline__ void hold_registers(float *v, int count) {
 #pragma unroll
     for (int i = 0; i < count; i++)

@@ -10,8 +10,8 @@
 
 #ifdef __CUDACC__
 
-/* Makes what this thread has stored in shared memory visible to wgmma and TMA, which reach shared memory on a
- * way of their own (the async proxy). A barrier of the threads follows. */
+/* Makes what this thread has stored in shared memory visible to wgmma and TMA, which reach shared memory by a
+ * path of their own (the async proxy). A barrier of the threads has to follow. */
 static __device__ __forceinline__ void fence_proxy_async(void) {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

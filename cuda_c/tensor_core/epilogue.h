@@ -90,12 +90,12 @@ static __forceinline__ __device__ void apply_to_values(const struct operators *l
 
 /* ---- GroupNorm ---- */
 
-/* The moments of what each warp has of a group that is wider than a warp's part. */
+/* The moments of each warp's part of a group that is wider than the warp's columns. */
 struct shared_moments {
     float2 mean_and_squares[TILE_ROWS][WARPS_ACROSS];
 };
 
-/* A group of which several warps have a part of `columns` columns each. All threads of the block call this
+/* Normalises a group of which several warps have `columns` columns each. All threads of the block call this
  * together. */
 static __forceinline__ __device__ void normalise_with_other_warps(const struct tensor_core_args *args,
                                                                   const struct lane_rows *at, float *value,
@@ -211,7 +211,7 @@ static __forceinline__ __device__ void finish_rows(const struct tensor_core_args
         store_values(args, at, value, count, product.type);
 }
 
-/* The four times 16 rows take turns in the same registers, so that the code is there once. */
+/* The warp's four sets of 16 rows take turns in the same registers, so that their code exists once. */
 static __forceinline__ __device__ void finish_tile(const struct tensor_core_args *args,
                                                    const struct lane_place *place, warp_sums sum,
                                                    struct tile_product product) {

@@ -10,13 +10,13 @@
  *
  * Precisions: bfloat16, float16 and tf32 with 128x256 outputs a block, 64x64 a warp. float32 from two float16
  * halves of each factor (halves.h) costs three products, and has 128x128 outputs a block, for it has twice
- * the operands. The tensor cores cut off what they add, so they add up 16 k only, which is then added to the
- * sums by ordinary additions: four for three mma, and in other units.
+ * the operands. The tensor cores truncate their sums, so they add up 16 k only; ordinary additions, which
+ * round, add these to the sums: four additions for three mma, in units that are idle otherwise.
  *
  * Bytes: inputs once, y once, as far as the L2 cache holds what several tiles share. Operations: 2 batch
  * in_features out_features, three times that for float32.
  *
- * Limit: the tensor cores at the rate of mma.sync, which is all they have up to compute capability 8.9.
+ * Limit: the tensor cores at the rate of mma.sync, which up to compute capability 8.9 is their full rate.
  *
  * Groups of 8, 16, 32, ... channels up to the width of a tile are normalised in it, in one launch. Others
  * take a second one, group_norm_2_block.cu, and a float32 intermediate: for 16-bit types in the workspace.
@@ -98,7 +98,7 @@ static bool has_second_launch(const fgn_chain *chain) {
     return chain->groups > 0 && !normalises_in_tile(chain);
 }
 
-/* The intermediate of a 16-bit chain; of a float32 chain y is one. */
+/* The bytes of the intermediate of a 16-bit chain; a float32 chain has its intermediate in y. */
 static bool has_intermediate(const fgn_chain *chain) {
     return has_second_launch(chain) && chain->type != FGN_FLOAT32;
 }
@@ -111,12 +111,12 @@ static const char *refusal(const fgn_chain *chain, const fgn_device *device) {
     return NULL;
 }
 
-/* Of the kernels and their names: by fgn_type, then the split one. */
+/* Indices of the kernels and of their names: by fgn_type, then the one for split factors. */
 static int kernel_of(const fgn_chain *chain) {
     return is_float32_accurate(chain) ? 3 : (int)chain->type;
 }
 
-/* Split factors: the halves of x before, and float32 in their stead after. */
+/* Split factors need the halves of x before, and after it the float32 chain that stands by. */
 static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
     static const char *const names[] = {"tensor_core_tf32_kernel", "tensor_core_float16_kernel",
                                         "tensor_core_bfloat16_kernel", "tensor_core_split_float32_kernel"};

@@ -34,7 +34,7 @@
 #define STEP_CHUNKS (STEP_BYTES / CHUNK_BYTES)
 #define STEP_HALVES (STEP_CHUNKS / 2)
 
-/* The steps in shared memory, those that are on their way too: 96 KB, which all these GPUs have. */
+/* The stages in shared memory, those that copies still fill included: 96 KB, which all these GPUs have. */
 #define STAGES 4
 #define SPLIT_STAGES 3
 #define SHARED_BYTES (96 << 10)
@@ -69,7 +69,7 @@ struct tensor_core_args {
     fgn_type y_type;
 };
 
-/* What is multiplied: constants wherever they are used. */
+/* What a kernel multiplies. All members are constants wherever they are used. */
 struct tile_product {
     fgn_type type;    /* of the factors; FGN_FLOAT32: tf32 */
     int halves;       /* 2 of split factors, else 1 */
@@ -287,7 +287,7 @@ static __forceinline__ __device__ void multiply_tile(const struct tensor_core_ar
                             source_of(args, args->w, place->first_column, args->out_features, product.halves),
                             (int)args->row_bytes - (int)(threadIdx.x % STEP_CHUNKS) * CHUNK_BYTES};
     int steps = (int)tiles(args->row_bytes, STEP_BYTES);
-    /* a step past the end is a group without copies but for zeros: so groups can be counted */
+    /* a step past the end copies zeros: it is a group too, so that groups can be counted */
     for (int step = 0; step < product.stages - 1; step++)
         start_step(&copies, stages + step * chunks, product);
     cp_async_wait_group(product.stages - 2);

@@ -463,7 +463,7 @@ def once(function):
 
 @once
 def ffi() -> cffi.FFI:
-    """The C interface, read from the headers as they stand: fgn.h, the kernels that fgn/measure/ceilings.py
+    """The C interface, read from the headers as they stand: fgn.h, the kernels that fgn/measure/machine.py
     times, and what only the simulator has."""
     interface = cffi.FFI()
     with warnings.catch_warnings():
