@@ -117,7 +117,7 @@ typedef struct fgn_chain {
     fgn_type type;
     fgn_precision precision;
     fgn_type vector_type; /* of the vectors below: FGN_FLOAT32, or `type` where a version reads that */
-    int frozen;           /* 1: the caller answers for it that `prepared` is still this weight's */
+    int frozen;           /* 1: the caller promises that `prepared` is still this weight's */
     int can_multiply;     /* 1: the caller can make the product itself, with a library such as cuBLAS: a plan
                            * may then ask for it (fgn_plan.product_bytes). 0: no plan does */
     int before_count;

@@ -7,7 +7,7 @@
  *          dh = (dn - (sum of dn + n * sum of dn n) / D) / deviation
  *      (Ioffe and Szegedy, "Batch Normalization", 2015, section 3, with the statistics of a group);
  *   2. two products: dX = G W and dW = G^T X.
- * Host functions check nothing (api_backward.cu has done so) and return what the launch returned. */
+ * Host functions check nothing (api_backward.cu has done so) and return the launch's error. */
 #pragma once
 
 #include "shared/rung.h"
@@ -68,7 +68,7 @@ static inline struct kept_norm kept_norm_of(const fgn_chain *chain, const void *
 #define MOST_SUMS (3 + 2 * FGN_MAX_POINTWISE)
 #define NO_SUM (-1)
 
-/* The sums over columns that are wanted: each has a slot, or NO_SUM. */
+/* The slot of each sum over columns that is wanted; NO_SUM for the others. */
 struct column_sums {
     int count;
     int first_operand; /* the slots from this one on are channel operands' */

@@ -114,7 +114,7 @@ static __forceinline__ __device__ void store_elements(void *matrix, int64_t at, 
         store_vectors(to, words, channels, 1, size);
 }
 
-/* The thread's values of a row that begins at `row_start`; zeros for channels that there are not. */
+/* The thread's values of a row that begins at `row_start`; zeros for channels that do not exist. */
 static __forceinline__ __device__ void load_words(struct words *words, const void *matrix, int64_t row_start,
                                                   const struct channels *channels, fgn_type type) {
 #pragma unroll

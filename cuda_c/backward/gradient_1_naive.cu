@@ -1,10 +1,10 @@
 /* The gradient before the product, rung 1: a kernel for each operator.
  *
- * Idea: the chain rule as a framework without a compiler runs it. First every value that the forward passed
- * through is made again and written down: what each operator was given, n and z. Then each operator's
- * derivative is a kernel that changes the gradient in place; GroupNorm's is two, one thread for the sums of a
- * (row, group), then one thread for each element; and every sum over a column is a kernel in which one thread
- * walks down the column.
+ * Idea: the chain rule as a framework without a compiler runs it. First every value of the forward is
+ * computed again and written to memory: the input of each operator, n and z. Then each operator's derivative
+ * is a kernel that changes the gradient in place; GroupNorm's is two, one thread for the sums of a (row,
+ * group), then one thread for each element; and every sum over a column is a kernel in which one thread walks
+ * down the column.
  *
  * Bytes: with p operators about 8 (p + 2) for each element on the way there and 12 (p + 2) on the way back.
  *
@@ -196,7 +196,8 @@ static void set_step(struct sequence *sequence, const struct operators *list, in
     sequence->args.step.step[0] = list->step[i];
 }
 
-/* What each operator of the list was given: input[0] is there, the others are made, and so is the result. */
+/* The input of each operator of the list: input[0] exists, and the launches compute the others and the
+ * result. */
 static float *run_list(struct sequence *sequence, const struct operators *list, const float **input,
                        float *memory, int64_t elements) {
     for (int i = 0; i < list->count; i++) {

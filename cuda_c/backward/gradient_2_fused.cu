@@ -1,14 +1,14 @@
 /* The gradient before the product, rung 2: one pass.
  *
- * Idea: a team of threads (channels.h) holds v and dy of a (row, group) in registers, makes h, n and z of v
- * again, follows the chain rule back from dy, with GroupNorm's two sums exchanged inside the team, and stores
- * G (gradient_of_row.h). The threads keep their channels and go down the rows, so each sum over a column
- * grows in a register. At the end a block adds up its rows in shared memory and writes one partial sum for
- * each channel; a second kernel adds up the blocks'. Both add in an order that does not depend on the run: no
- * atomics. Where one block has all rows of its columns, the second launch is not needed.
+ * Idea: a team of threads (channels.h) holds v and dy of a (row, group) in registers, computes h, n and z
+ * from v once more, follows the chain rule back from dy, with GroupNorm's two sums exchanged inside the team,
+ * and stores G (gradient_of_row.h). The threads keep their channels and go down the rows, so each sum over a
+ * column grows in a register. At the end a block adds up its rows in shared memory and writes one partial sum
+ * for each channel; a second kernel adds up the blocks'. Both add in an order that does not depend on the
+ * run: no atomics. Where one block has all rows of its columns, the second launch is not needed.
  *
  * A group of more than SEGMENT channels is more than a team holds: a kernel before this one reads v and dy
- * for the group's two sums, and this kernel takes its segments for themselves.
+ * for the group's two sums, and this kernel works on its segments one by one.
  *
  * Bytes: v and dy read once, G written once: 12 for each element, 6 in a 16-bit type; the partial sums are
  * few beside that. Operations: some 30 for each element and what the chain's operators cost, twice.
@@ -238,8 +238,8 @@ LAUNCHER(column_sums_kernel, struct fused_gradient_args)
 
 /* ---- The host ---- */
 
-/* As many blocks as a large GPU holds at once, two to a multiprocessor; but a block's rows pay for what it
- * writes at its end, and so few rows that one block does them in no time are one block's. */
+/* As many blocks as a large GPU holds at once, two to a multiprocessor. A block has at least so many rows
+ * that what it writes at its end is little beside them, and few rows are one block's. */
 #define BLOCKS_AT_ONCE (2 * MULTIPROCESSORS)
 #define FEWEST_STEPS 4
 #define SHARED_BYTES_WITHOUT_ASKING (20 << 10) /* 48 KiB, less those of the kernel itself */

@@ -3,16 +3,16 @@
  *
  * Idea: training needs v = x W^T + bias again, so the product writes it, and this kernel does the rest in one
  * pass. A team of threads holds a row of its group in registers (norm_of_rows.h): mean, variance and result
- * are made of one load. Where the tensor is large, a thread has four times 8 values of 16 bits, or twice 8 of
- * 32 bits, at once, so that what has to be done once for each thread is done for all of them; the blocks are
- * as many as the GPU holds and go down the rows, and a thread has asked for its next values before it works
- * on these. Where the tensor is small, a thread has 8 values, so that there are more threads.
+ * need one load. Where the tensor is large, a thread has four times 8 values of 16 bits, or twice 8 of 32
+ * bits, at once, so that what has to be done once for each thread is done for all of them; the blocks are as
+ * many as the GPU holds and go down the rows, and a thread has asked for its next values before it works on
+ * these. Where the tensor is small, a thread has 8 values, so that there are more threads.
  *
  * The mean of the differences from the first mean is what rounding left out of it: the corrected two-pass
  * algorithm of shared/moments.h.
  *
  * What is kept for the backward: v in the tensor's type, and mean and 1 / deviation of each (row, group), 8
- * bytes. What the operators before the norm make of v is made again there.
+ * bytes. The backward computes the operators before the norm once more.
  *
  * Bytes: v read once and y written once, 8 for each element, 4 in a 16-bit type. Operations: about 20 for
  * each element and the chain's own.

@@ -19,7 +19,7 @@
 #include "shared/launchers.h"
 #include "shared/team.h"
 
-/* That a thread works on at once. */
+/* Values that a thread works on at once. */
 #define FOUR 4
 
 /* The most channels that a warp rather than a block ends. */
@@ -90,18 +90,18 @@ static struct ending ending_of(const fgn_chain *chain, void *y) {
 
 /* ---- The vectors of parameters ---- */
 
-/* What a block has of them in shared memory: a pointer for each, from which its values are read by their
- * channels, NULL where there is no such vector; and the values, as floats. */
+/* A block has in shared memory a pointer for each vector, from which the vector's values are read by channel
+ * (NULL where there is no such vector), and the values, as floats. */
 static inline __host__ __device__ int loaded_vector_bytes(int vectors, int channels) {
     return (int)(MOST_VECTORS * sizeof(const float *) + 15) / 16 * 16 +
            vectors * channels * (int)sizeof(float);
 }
 
-/* Vectors whose values are read together: one wait for memory, not four. */
+/* Vectors whose values are read together, for one wait for memory instead of four. */
 #define VECTORS_TOGETHER 4
 
-/* Brings the values of `count` channels from `first` on, whatever their type is. All threads of the block;
- * they synchronise before they read. */
+/* Loads the vectors' values of `count` channels from `first` on, of any type. All threads of the block call
+ * it, and synchronise before they read the values. */
 static inline __device__ void load_vectors(const struct ending *ending, unsigned char *memory, int64_t first,
                                            int count) {
     const float **vector = (const float **)memory;
@@ -135,7 +135,8 @@ static inline __device__ void load_vectors(const struct ending *ending, unsigned
     }
 }
 
-/* One operator of a list on `count` values. vector: its channel vector, in shared memory. */
+/* Applies one operator of a list to `count` values. vector: the operator's channel vector, in shared memory.
+ */
 static __forceinline__ __device__ void apply_operator(const struct operators *list, const fgn_pointwise *step,
                                                       const float *vector, float *value, int count,
                                                       struct value_place at) {
@@ -145,7 +146,7 @@ static __forceinline__ __device__ void apply_operator(const struct operators *li
         apply_operator_with(step, value, count, vector + at.channel, evenly_spaced, at.channel_step);
 }
 
-/* The operators of a list. vector: of the list's first operator. */
+/* Applies the operators of a list. vector: the number of the first operator's vector. */
 static __forceinline__ __device__ void apply_with_vectors(const struct operators *list,
                                                           const float *const *vector, float *value, int count,
                                                           struct value_place at) {
@@ -156,7 +157,7 @@ static __forceinline__ __device__ void apply_with_vectors(const struct operators
 
 /* ---- Before the norm ---- */
 
-/* What a vector has for `count` neighbours, or something else where there is no such vector. */
+/* A vector's values for `count` neighbours, or `otherwise` where there is no such vector. */
 static __forceinline__ __device__ void read_vector(float *value, const float *vector, int64_t channel,
                                                    int count, float otherwise) {
 #pragma unroll
@@ -297,7 +298,7 @@ static __forceinline__ __device__ void end_four(const struct ending *ending, con
 
 /* ---- Groups whose values are in shared memory ---- */
 
-/* Values that a thread reads together: about as many as it has of most groups. */
+/* Values that a thread reads together: about as many as a thread has of most groups. */
 #define VALUES_TOGETHER 8
 
 /* The moments of `size` values that lie beside each other, for every member. Size 0: a team without work,

@@ -26,7 +26,7 @@
 #include "few_rows/second_launch.h"
 #include "shared/plan.h"
 
-/* The whole kernel, for constants `row_tiles` and `factors`. */
+/* The whole kernel. `row_tiles` and `factors` are constants wherever this is called. */
 static __forceinline__ __device__ void few_rows(const struct few_rows_args *args, int row_tiles,
                                                 enum mma_factors factors) {
     struct warp_place place = place_of_warp(args, row_tiles);
@@ -167,12 +167,12 @@ static unsigned long long partial_bytes(const fgn_chain *chain, const struct pla
     return bytes_of_sums(chain, plan->splits);
 }
 
-/* What a block takes of shared memory beside its stages. */
+/* The shared memory that a block needs beside its stages. */
 static int other_bytes(const struct plan *plan, enum mma_factors factors) {
     return factors == FLOAT32_PIECES_MMA ? pieces_bytes_of(WARPS / plan->across * plan->row_tiles) : 0;
 }
 
-/* What the vectors of a block that ends the chain take. */
+/* The bytes of the vectors, in a block that ends the chain. */
 static int vector_bytes_of(const fgn_chain *chain, const struct plan *plan) {
     return loaded_vector_bytes(vector_places_of(chain), plan->across * WARP_COLUMNS);
 }
@@ -189,7 +189,7 @@ static bool fill_stages(const fgn_chain *chain, struct plan *plan, int shared_by
            parked_bytes(plan->across, plan->row_tiles) <= shared_bytes;
 }
 
-/* The vectors follow what the stages and the parked sums take in turns. */
+/* The vectors follow the memory that the stages and the parked sums use in turn. */
 static int vectors_at(const struct plan *plan, enum mma_factors factors) {
     int stages = plan->stages * plan->stage_bytes + other_bytes(plan, factors);
     int parked = parked_bytes(plan->across, plan->row_tiles);
@@ -204,7 +204,7 @@ static double larger_of(double a, double b) {
     return a > b ? a : b;
 }
 
-/* A block that has to wait for its turn costs as much as one on every multiprocessor. */
+/* A wave of blocks takes as long with one block as with a block on every multiprocessor. */
 static double nanoseconds_of(const fgn_chain *chain, const struct plan *plan, const fgn_device *device) {
     enum mma_factors factors = factors_of(chain);
     double waves = (double)tiles((int64_t)plan->row_blocks * plan->column_blocks * plan->splits,
@@ -234,7 +234,7 @@ static double nanoseconds_of(const fgn_chain *chain, const struct plan *plan, co
     return time;
 }
 
-/* More parts would be too short, or more than fill the GPU. */
+/* The most splits: more of them would be too short, or more than fill the GPU. */
 static int most_splits_of(const fgn_chain *chain, const struct plan *plan, const fgn_device *device) {
     int64_t k_tiles = tiles(steps_of(chain), WARPS / plan->across);
     int64_t blocks = (int64_t)plan->row_blocks * plan->column_blocks; /* none for a batch of 0 */
@@ -245,8 +245,8 @@ static int most_splits_of(const fgn_chain *chain, const struct plan *plan, const
     return splits > 1 ? (int)splits : 1;
 }
 
-/* The fastest plan that takes longer than `longer_than` nanoseconds, and what it takes; less than nothing
- * where there is none. */
+/* The fastest plan that takes longer than `longer_than` nanoseconds, and its time; a negative time where
+ * there is none. */
 static struct plan plan_of(const fgn_chain *chain, const fgn_device *device, double longer_than,
                            double *nanoseconds) {
     bool clusters = can_be_clusters(chain, device);

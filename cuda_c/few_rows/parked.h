@@ -38,7 +38,7 @@ static __forceinline__ __device__ void park(const struct few_rows_args *args, co
     }
     if (factors != FLOAT32_PIECES_MMA || not_finite == 0.0f)
         return;
-    /* beyond the pieces' range, or no number: one of this lane's sums */
+    /* one of this lane's sums is beyond the pieces' range, or no number */
 #pragma unroll 1
     for (int i = 0; i < row_tiles * COLUMN_TILES * 4; i++) {
         int row = i / (4 * COLUMN_TILES) * TILE_ROWS + i / 2 % 2 * 8 + lane / 4;
@@ -52,14 +52,14 @@ static __forceinline__ __device__ void park(const struct few_rows_args *args, co
     }
 }
 
-/* The block's columns that there are. */
+/* The columns of the block that exist. */
 static inline __device__ int columns_here(const struct few_rows_args *args, const struct warp_place *place) {
     int left = (int)args->out_features - place->block_column;
     int columns = WARP_COLUMNS << args->across_log2;
     return left < columns ? left : columns;
 }
 
-/* The sums that have been parked, over the warps along k, for four rows of a lane's column. */
+/* Adds up the parked sums over the warps along k, for four rows of a lane's column. */
 static __forceinline__ __device__ void add_parked(float *sum, const struct few_rows_args *args,
                                                   const struct warp_place *place, int row, int row_tiles) {
     int pitch = parked_pitch(1 << args->across_log2);
@@ -125,7 +125,7 @@ static __forceinline__ __device__ void end_groups(const struct few_rows_args *ar
     }
 }
 
-/* Four neighbouring sums, over the warps along k of all blocks of the cluster. */
+/* Adds up four neighbouring sums over the warps along k of all blocks of the cluster. */
 static __forceinline__ __device__ void add_cluster(float *sum, const struct few_rows_args *args,
                                                    const struct warp_place *place, const float *parked,
                                                    int row_tiles) {
@@ -179,7 +179,7 @@ static __forceinline__ __device__ void end_block(const struct few_rows_args *arg
     if (!args->partial && lanes_hold_group(&args->ending)) {
         end_rows(args, place, row_tiles);
         if (args->cluster > 1)
-            barrier_cluster(); /* what others read has to stay */
+            barrier_cluster(); /* a block may not end while others read its shared memory */
         return;
     }
     hand_on(args, place, row_tiles);

@@ -1,9 +1,9 @@
-/* The product in gemm_few_rows_tensor.cu: what a warp multiplies of a stage, and what the numbers are then.
+/* The product in gemm_few_rows_tensor.cu: what a warp multiplies of a stage, and in which form.
  *
  * Chunks are the rows of the matrices of ldmatrix, so words t of two chunks are a lane's operands of one mma:
  * two times two neighbouring 16-bit values (16 k), or two tf32 values (8 k). A step makes four mma. Factors
- * are rounded to tf32, where mma itself would cut them off, and all products come out a little too small: x
- * once for all warps, in its stage, and the weight by the lane that has it.
+ * are rounded to tf32, because mma itself would truncate them, and all products would come out a little too
+ * small: x is rounded once for all warps, in its stage, and the weight by the lane that has it.
  *
  * float32 accuracy: v = p0 + p1 + p2 exactly, with three bfloat16 (8 bits each make 24), and the product is
  * the six p_i q_j with i + j <= 2; what they leave out is below float32's last bit. The smallest products are
@@ -228,7 +228,7 @@ static __forceinline__ __device__ void multiply_step(const struct few_rows_args 
 
 /* ---- Beyond the pieces' range ---- */
 
-/* What a warp sums up for one output, with ordinary multiply-adds. */
+/* One output, which a warp computes again with ordinary multiply-adds. */
 static __noinline__ __device__ float plain_sum(const float *x, const float *weight, int64_t in_features,
                                                int first_step, int end_step, int warps_along) {
     const int step_elements = STEP_BYTES / sizeof(float);

@@ -3,10 +3,10 @@
  *
  * Idea: the product's blocks leave their sums in the workspace as float32. A block here takes some rows of
  * some neighbouring groups, in three passes over its values: it reads the sums as they lie in memory, adds
- * the splits up and puts them into shared memory; teams of threads find the moments of a group each; then
- * everybody normalises values as they lie in memory, and writes y. So memory is read and written in whole
- * sectors whatever the size of a group is. The vectors of parameters are brought to shared memory once,
- * before the sums are there, and serve for several turns of rows.
+ * the splits up and puts them into shared memory; teams of threads find the moments of a group each; then all
+ * threads normalise values as they lie in memory, and write y. So memory is read and written in whole sectors
+ * whatever the size of a group is. The vectors of parameters are copied to shared memory once, before the
+ * product's launch has ended, and serve for several turns of rows.
  *
  * Bytes: the sums once, mostly from the L2 cache, and y once. Operations: few. Limit: how a launch begins and
  * ends; it begins while the one before it ends (griddepcontrol). Large outputs: the L2 cache's bandwidth. */
@@ -235,14 +235,14 @@ static int in_sixteens(int64_t bytes) {
     return (int)(tiles(bytes, 16) * 16);
 }
 
-/* What a block has of shared memory. */
+/* The bytes of shared memory that a block needs. */
 static int64_t shared_bytes_of(const struct end_args *args) {
     int64_t values = args->in_place ? 0 : (int64_t)args->rows * args->columns;
     return args->vector_bytes + args->moment_bytes + (2 * END_WARPS + values) * (int64_t)sizeof(float);
 }
 
-/* Moves to where there is room what does not fit in shared memory: values to the workspace, or vectors to
- * where they are. */
+/* Decides what stays outside of shared memory where not all fits: the values stay in the workspace, or the
+ * vectors are read where they are. */
 static void fit_in_shared_memory(struct end_args *args, int64_t most_bytes) {
     int groups = args->rows * (args->columns / args->ending.size);
     args->moment_bytes = in_sixteens(groups * (int64_t)sizeof(struct moments));

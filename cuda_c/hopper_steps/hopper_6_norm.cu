@@ -17,7 +17,7 @@
  * little of it, a tile of 16 steps much less.
  *
  * Next (hopper/gemm_10_hopper.cu, the kernel that is used): more precisions and shapes; columns sorted by
- * TMA, so that a lane stores 16 bytes at once where it stores 4 here; groups of up to 512 channels, whose
+ * TMA, so that a lane stores 16 bytes at once where it stores 4 here; groups of up to 2048 channels, whose
  * moments cross warpgroups and blocks; four consumers, so that waits hide each other; and for short products
  * tiles of one consumer, in turn (ping-pong): one normalises while the other one multiplies. */
 #include "hopper_steps/persistent.h"

@@ -21,7 +21,7 @@ static __device__ __forceinline__ int at_fragment(int fragment, int columns, int
     return fragment / 2 * (columns / 2) + fragment % 2 * 2 + i / 2 * 4 + i % 2;
 }
 
-/* Sums of `count` values at once over the lanes: no shuffle waits for the one before. */
+/* Sums over the lanes, of `count` values at once: a shuffle need not wait for the one before. */
 static __device__ __forceinline__ void lane_sums(float *v, int count, int lanes) {
 #pragma unroll
     for (int distance = 1; distance < lanes; distance *= 2)
