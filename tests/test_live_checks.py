@@ -238,3 +238,42 @@ def test_clusters_along_y_are_refused():
     kernel = fgn.kernel("__global__ void __cluster_dims__(1, 2, 1) k(int *a) { a[0] = 1; }")
     with pytest.raises(ValueError, match="cluster along x"):
         kernel[(1, 2), 32](torch.zeros(1, dtype=torch.int32))
+
+
+SAME_VALUE = r"""
+__global__ void same(int *a) {
+    __shared__ int s;
+    s = 3;
+    __syncthreads();
+    a[threadIdx.x] = s;
+}"""
+
+
+def test_every_checked_launch_warns_of_writes_of_the_same_value():
+    same, a = fgn.kernel(SAME_VALUE), torch.zeros(64, dtype=torch.int32)
+    for call in (lambda: same[1, 64](a), lambda: fgn.check(lambda: same[1, 64](a))):
+        with pytest.warns(KernelWarning, match=r"same\.cu:4.*wrote the same value at same\.cu:4") as caught:
+            call()
+        assert [each.filename for each in caught] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same[1, 64](a, unchecked=True)
+    assert a.tolist() == [3] * 64
+
+
+@pytest.mark.parametrize("memory", ["a", "s"])
+def test_a_lane_that_joins_readers_is_held_against_atomics(memory):
+    source = f"""
+__global__ void joins(int *a) {{
+    __shared__ int s[1];
+    if (threadIdx.x == 0)
+        s[0] = 1;
+    __syncthreads();
+    int seen = {memory}[0];
+    if (threadIdx.x == 0)
+        seen += atomicAdd({memory}, 1);
+    a[threadIdx.x + 1] = seen;
+}}"""
+    with pytest.raises(fgn.KernelFault, match=r"(reads|updates) ") as caught:
+        fgn.kernel(source)[1, 32](torch.zeros(33, dtype=torch.int32))
+    assert caught.value.kind == "race"

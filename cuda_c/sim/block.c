@@ -36,7 +36,7 @@ static uint3 following_index(uint3 index, dim3 block) {
 /* Not inlined, so that all frames of the kernel are below the address that it notes. */
 static __attribute__((noinline)) void enter_kernel(struct sim_worker *worker) {
     worker->fiber->kernel_top = __builtin_alloca(SIM_WARP_THREADS);
-    watch_kernel_begins(worker->fiber->kernel_top);
+    watch_kernel_begins(worker->fiber);
     sim_launch_now.enter(sim_launch_now.arguments);
 }
 

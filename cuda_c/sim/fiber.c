@@ -1,8 +1,10 @@
-/* Fibers: stacks from mmap with a guard page below and one above, and the switch between them in assembly for
- * x86-64 and AArch64. Elsewhere (or with -DSIM_UCONTEXT) POSIX's swapcontext does it, some ten times slower.
+/* Fibers: stacks in one range of addresses with room between them, and the switch between them in assembly
+ * for x86-64 and AArch64. Elsewhere (or with -DSIM_UCONTEXT) POSIX's swapcontext does it, some ten times
+ * slower.
  */
 #define _GNU_SOURCE
 #include "fiber.h"
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -153,34 +155,86 @@ void sim_fiber_entered(void) {
 /* Pages that are never touched cost no memory, so this can be generous. */
 enum { STACK_BYTES = 576 << 10 }; /* local memory, and what the simulator needs itself */
 
-/* Guard pages split the mapping they are in, and Linux lets a process have 65,530 of those. On machines with
- * many cores the last stacks go without guards, so that the process is left with enough. */
-enum { MOST_GUARDS = 8192 };
-static atomic_int guards;
+/* Each stack has a slot of addresses, and what is left of a slot lets nobody in: a guard below the stack, and
+ * one above. Guards split mappings, and Linux lets a process have 65,530 of those. On machines with many
+ * cores the last stacks go without guards, so that the process is left with enough. */
+enum { SLOTS = 1 << (SIM_SLOTS_BITS - SIM_SLOT_BITS), MOST_GUARDED = 8192 };
+_Static_assert(STACK_BYTES + SIM_STACK_SHIFTS * SIM_STACK_SHIFT_BYTES < 1 << SIM_SLOT_BITS,
+               "room for a guard");
+uintptr_t sim_slots;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t free_slots[SLOTS]; /* those that were given back */
+static unsigned free_count, used_count;
+static atomic_int guarded;
+
+static void reserve_slots(void) {
+    const size_t slot = (size_t)1 << SIM_SLOT_BITS;
+    void *range =
+        mmap(NULL, (SLOTS + 1) * slot, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (range == MAP_FAILED)
+        return; /* each stack gets a mapping of its own */
+    sim_slots = ((uintptr_t)range + slot - 1) & ~(uintptr_t)(slot - 1);
+}
+
+/* NULL: there is none left. */
+static unsigned char *take_slot(void) {
+    pthread_once(&once, reserve_slots);
+    if (sim_slots == 0)
+        return NULL;
+    pthread_mutex_lock(&mutex);
+    unsigned slot = free_count > 0 ? free_slots[--free_count] : used_count < SLOTS ? used_count++ : SLOTS;
+    pthread_mutex_unlock(&mutex);
+    return slot < SLOTS ? (unsigned char *)sim_slots + ((size_t)slot << SIM_SLOT_BITS) : NULL;
+}
+
+static void give_slot_back(uintptr_t address) {
+    pthread_mutex_lock(&mutex);
+    free_slots[free_count++] = (uint32_t)((address - sim_slots) >> SIM_SLOT_BITS);
+    pthread_mutex_unlock(&mutex);
+}
 
 /* Stacks that all begin at the same place in a page would compete for the same few cache lines. */
-enum { COLOUR_BYTES = 256, COLOURS = 16 };
+enum { COLOUR_BYTES = 256, COLOURS = 16, NOTE_BYTES = 64 };
 
 void sim_fiber_reset(struct sim_fiber *fiber, void (*body)(void), unsigned number) {
 #ifdef HAS_ASAN
     __asan_unpoison_memory_region(fiber->stack, fiber->stack_bytes);
     fiber->asan_fake_stack = NULL;
 #endif
-    unsigned char *top = fiber->stack + fiber->stack_bytes - number % COLOURS * COLOUR_BYTES;
+    unsigned char *top = fiber->stack + fiber->stack_bytes - NOTE_BYTES - number % COLOURS * COLOUR_BYTES;
     fiber->saved = prepare_stack(fiber->stack, top, body);
 }
 
-bool sim_fiber_create(struct sim_fiber *fiber, void (*body)(void), unsigned number) {
-    size_t guard_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    unsigned char *mapping = mmap(NULL, guard_bytes + STACK_BYTES + guard_bytes, PROT_READ | PROT_WRITE,
-                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapping == MAP_FAILED)
-        return false;
-    if (atomic_fetch_add(&guards, 1) < MOST_GUARDS) {
-        mprotect(mapping, guard_bytes, PROT_NONE);
-        mprotect(mapping + guard_bytes + STACK_BYTES, guard_bytes, PROT_NONE);
+/* The whole mapping that a stack is in, which it has to itself. */
+static unsigned char *mapping_of(const struct sim_fiber *fiber, size_t *bytes) {
+    uintptr_t stack = (uintptr_t)fiber->stack, page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+    if (sim_is_in_slot(stack)) {
+        *bytes = (size_t)1 << SIM_SLOT_BITS;
+        return (unsigned char *)(stack >> SIM_SLOT_BITS << SIM_SLOT_BITS);
     }
-    fiber->stack = mapping + guard_bytes;
+    *bytes = page_bytes + STACK_BYTES + page_bytes;
+    return fiber->stack - page_bytes;
+}
+
+bool sim_fiber_create(struct sim_fiber *fiber, void (*body)(void), unsigned number) {
+    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE), bytes;
+    unsigned char *slot = take_slot();
+    if (slot) {
+        fiber->stack = (unsigned char *)sim_slot_top((uintptr_t)slot) - STACK_BYTES;
+    } else {
+        void *mapping = mmap(NULL, page_bytes + STACK_BYTES + page_bytes, PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (mapping == MAP_FAILED)
+            return false;
+        fiber->stack = (unsigned char *)mapping + page_bytes;
+    }
+    bool has_guards = atomic_fetch_add(&guarded, 1) < MOST_GUARDED;
+    unsigned char *first = has_guards ? fiber->stack : mapping_of(fiber, &bytes);
+    if (mprotect(first, has_guards ? STACK_BYTES : bytes, PROT_READ | PROT_WRITE) != 0) {
+        sim_fiber_destroy(fiber);
+        return false;
+    }
     fiber->stack_bytes = STACK_BYTES;
     sim_fiber_reset(fiber, body, number);
     return true;
@@ -192,11 +246,18 @@ bool sim_fiber_overflows(const struct sim_fiber *fiber, uintptr_t address) {
 }
 
 void sim_fiber_destroy(struct sim_fiber *fiber) {
-    size_t guard_bytes = (size_t)sysconf(_SC_PAGESIZE);
 #ifdef HAS_ASAN
     /* what its frames poisoned would stay so for whoever gets the pages next */
     __asan_unpoison_memory_region(fiber->stack, fiber->stack_bytes);
 #endif
-    munmap(fiber->stack - guard_bytes, guard_bytes + fiber->stack_bytes + guard_bytes);
-    atomic_fetch_sub(&guards, 1);
+    size_t bytes;
+    unsigned char *mapping = mapping_of(fiber, &bytes);
+    bool is_slot = sim_is_in_slot((uintptr_t)mapping);
+    atomic_fetch_sub(&guarded, 1);
+    if (!is_slot) {
+        munmap(mapping, bytes);
+        return;
+    }
+    mmap(mapping, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    give_slot_back((uintptr_t)mapping);
 }

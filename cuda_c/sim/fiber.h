@@ -29,3 +29,41 @@ bool sim_fiber_overflows(const struct sim_fiber *fiber, uintptr_t address);
 void sim_fiber_switch(struct sim_fiber *from, struct sim_fiber *to);
 /* What body() must do first. */
 void sim_fiber_entered(void);
+
+/* ---- What the running fiber's stack says ---- */
+
+/* Stacks are in slots of equal size, so that the stack pointer tells where a stack ends. A thread-local
+ * variable tells less fast what belongs to the running thread: a library that is loaded late has to call a
+ * function for its address. Neighbouring stacks do not end at the same place in their slots, or they would
+ * compete for the processor's few entries for pages. */
+enum { SIM_SLOT_BITS = 20, SIM_STACK_SHIFTS = 64, SIM_STACK_SHIFT_BYTES = 4096 };
+enum { SIM_SLOTS_BITS = 36 };                                     /* of all slots together */
+extern __attribute__((visibility("hidden"))) uintptr_t sim_slots; /* 0: there are none, or none yet */
+
+static inline uintptr_t sim_stack_pointer(void) {
+#if defined(__x86_64__)
+    uintptr_t here;
+    __asm__("mov %%rsp, %0" : "=r"(here));
+    return here;
+#else
+    return (uintptr_t)__builtin_frame_address(0);
+#endif
+}
+static inline bool sim_is_in_slot(uintptr_t address) {
+    return (address - sim_slots) >> SIM_SLOTS_BITS == 0;
+}
+
+/* Where the stack ends in whose slot `address` is. */
+static inline uintptr_t sim_slot_top(uintptr_t address) {
+    uintptr_t end = (address | (((uintptr_t)1 << SIM_SLOT_BITS) - 1)) + 1;
+    return end - (address >> SIM_SLOT_BITS) % SIM_STACK_SHIFTS * SIM_STACK_SHIFT_BYTES;
+}
+
+/* A pointer for whoever runs the fiber, at the end of its stack. */
+static inline void **sim_fiber_note(const struct sim_fiber *fiber) {
+    return (void **)(uintptr_t)(fiber->stack + fiber->stack_bytes) - 1;
+}
+/* The same of the running fiber, whose stack `address` is in; NULL: it is in none that has a slot. */
+static inline void **sim_note_at(uintptr_t address) {
+    return sim_is_in_slot(address) ? (void **)sim_slot_top(address) - 1 : NULL;
+}

@@ -16,7 +16,7 @@ void watch_more_workers(void); /* another OS thread is to run blocks of the laun
 void watch_block_begins(struct sim_worker *worker);
 void watch_block_abandoned(void);
 void watch_thread_runs(const struct sim_thread *thread); /* from now on, until another does */
-void watch_kernel_begins(const void *top);               /* in the running thread; its frames are below */
+void watch_kernel_begins(const struct sim_fiber *fiber); /* in the running thread, which has that stack */
 /* All threads that have started wait or have returned, and they are whole warps. True when that made some
  * of them ready. */
 bool watch_all_stopped(void);
@@ -80,8 +80,8 @@ static inline void watch_block_abandoned(void) {}
 static inline void watch_thread_runs(const struct sim_thread *thread) {
     (void)thread;
 }
-static inline void watch_kernel_begins(const void *top) {
-    (void)top;
+static inline void watch_kernel_begins(const struct sim_fiber *fiber) {
+    (void)fiber;
 }
 static inline bool watch_all_stopped(void) {
     return false;

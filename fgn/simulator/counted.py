@@ -22,10 +22,12 @@ the differences with their reasons.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import functools
 import math
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -155,11 +157,20 @@ def _located(library, report, message: str, kernel: str) -> str:
     return f"{message} at {_place_of(library, report.other_pc)}" if report.other_pc else message
 
 
+def _callers_level() -> int:
+    """The stacklevel by which a warning is at the line that called fgn."""
+    frame, level = sys._getframe(1), 1
+    inside = (str(Path(__file__).resolve().parents[1]), contextlib.__file__)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def _warn(library):
     for index in range(library.counted_warning_count()):
         report = library.counted_warning_at(index)
         message = _located(library, report, _string(report.message), _string(report.kernel))
-        warnings.warn(message, KernelWarning, stacklevel=4)
+        warnings.warn(message, KernelWarning, stacklevel=_callers_level())
 
 
 def fault(library) -> KernelFault | None:
@@ -352,8 +363,9 @@ def forbid_all():
     library = COUNTED_SIMULATOR.load()
     try:
         session = _session.get()
-        if session is not None and session.is_recorded and not session.has_ended:
-            session.launches.extend(_launches(library))
+        if session is not None and not session.has_ended:
+            if session.is_recorded:
+                session.launches.extend(_launches(library))
             _warn(library)
         library.counted_clear()
         library.counted_forbid_all()

@@ -83,15 +83,29 @@ static bool begins_turn(struct log *log, uintptr_t pc) {
 }
 
 /* What is done now and then where nothing is counted, and else in every basic block. */
-static __attribute__((noinline)) void look_around(struct recorder *self) {
+static __attribute__((noinline)) void look_around(struct recorder *self, uintptr_t pc) {
+    self->basic_blocks += self->counts ? 1 : BASIC_BLOCKS_OF_A_LOOK;
+    self->until_look = self->counts ? 0 : BASIC_BLOCKS_OF_A_LOOK;
     if (self->waiting_write.is_there)
         history_settle_write(self);
     if (sim_is_stopping())
         sim_block_abandon();
-    if (self->counts)
-        self->basic_blocks++;
     if (self->basic_blocks >= BASIC_BLOCKS_OF_A_TURN)
         sim_end_turn();
+    if (!self->counts)
+        return;
+    struct log *log = self->log;
+    uintptr_t end = log->place;
+    log->place = pc;
+    if (!begins_turn(log, pc))
+        return;
+    if (log->count == 0 || log->entry[log->count - 1] != end)
+        append(self, end);
+}
+
+static __attribute__((noinline)) void look_without_note(uintptr_t pc) {
+    if (recorder && --recorder->until_look <= 0) /* else host code of a kernel file */
+        look_around(recorder, pc);
 }
 
 /* -fsanitize-coverage=trace-pc: a basic block of the kernel begins. Lanes that skip a part of a loop's
@@ -99,23 +113,13 @@ static __attribute__((noinline)) void look_around(struct recorder *self) {
  * there too and nothing was accessed since. */
 void __sanitizer_cov_trace_pc(void);
 void __sanitizer_cov_trace_pc(void) {
-    struct recorder *self = recorder;
-    if (!self)
-        return; /* host code of a kernel file */
-    if (__builtin_expect(!self->counts && !self->waiting_write.is_there &&
-                             ++self->basic_blocks % BASIC_BLOCKS_OF_A_LOOK != 0,
-                         1))
-        return;
-    look_around(self);
-    if (!self->counts)
-        return;
-    struct log *log = self->log;
-    uintptr_t pc = (uintptr_t)__builtin_return_address(0), end = log->place;
-    log->place = pc;
-    if (!begins_turn(log, pc))
-        return;
-    if (log->count == 0 || log->entry[log->count - 1] != end)
-        append(self, end);
+    uintptr_t pc = (uintptr_t)__builtin_return_address(0);
+    void **note = sim_note_at(sim_stack_pointer());
+    struct recorder *self = note ? *note : NULL;
+    if (!note)
+        look_without_note(pc);
+    else if (__builtin_expect(--self->until_look <= 0, 0))
+        look_around(self, pc);
 }
 
 static __attribute__((noinline)) void check(struct recorder *self, const struct known_site *known,
@@ -138,28 +142,57 @@ static __attribute__((noinline)) void check(struct recorder *self, const struct 
         history_check(self, &access);
 }
 
-/* Whether a load of whole words adds nothing to what is known of them and races with nothing, as it nearly
+/* Whether loads of whole words add nothing to what is known of them and race with nothing, as it nearly
  * always is. Where it is not, all of check() follows. */
+static inline __attribute__((always_inline)) bool is_settled(const struct recorder *self,
+                                                             const struct known_site *known, size_t word) {
+    uint32_t epoch = known->settled[word];
+    return epoch == ORDER_ALL_EPOCHS || epoch == self->order.epoch;
+}
 static inline __attribute__((always_inline)) bool
-adds_nothing(struct recorder *self, const struct known_site *known, uintptr_t address, unsigned bytes) {
-    if (bytes < WORD_BYTES || (address & (bytes - 1)) || !known->history)
-        return false;
+are_settled(const struct recorder *self, const struct known_site *known, uintptr_t address, unsigned bytes) {
     size_t first = (address - known->begin) / WORD_BYTES, end = first + bytes / WORD_BYTES;
-    if (!known->words && order_crosses_blocks())
-        return false;
     for (size_t i = first; i < end; i++)
-        if (known->words ? !history_check_read(&known->history[i], &known->words[i], &self->order,
-                                               self->block_number, self->block_count, self->thread)
-                         : !known->settled[i] &&
-                               !history_has_two_warps(&known->history[i], &self->order, self->block_number))
+        if (!is_settled(self, known, i))
             return false;
-    return true;
+    return !order_crosses_blocks();
+}
+static inline __attribute__((always_inline)) bool
+are_shared_reads(struct recorder *self, const struct known_site *known, uintptr_t address, unsigned bytes) {
+    size_t first = (address - known->begin) / WORD_BYTES, end = first + bytes / WORD_BYTES;
+    for (size_t i = first; i < end; i++)
+        if (!history_check_read(&known->history[i], &known->words[i], &self->order, self->block_number,
+                                self->block_count, self->thread))
+            return false;
+    return !self->worker->hopper;
+}
+static inline __attribute__((always_inline)) bool
+are_global_reads(struct recorder *self, const struct known_site *known, uintptr_t address, unsigned bytes) {
+    size_t first = (address - known->begin) / WORD_BYTES, end = first + bytes / WORD_BYTES;
+    for (size_t i = first; i < end; i++)
+        if (!is_settled(self, known, i) && !history_adds_read(&known->history[i], self->is_alone,
+                                                              &self->order, self->block_number, self->thread))
+            return false;
+    return !order_crosses_blocks();
 }
 
-/* All of an access. */
-static __attribute__((noinline)) void access_memory(struct recorder *self, instruction_key key, uintptr_t pc,
-                                                    uintptr_t address, unsigned bytes,
-                                                    counted_operation operation, uint32_t flags) {
+static bool is_known_read(struct recorder *self, const struct known_site *known, uintptr_t address,
+                          unsigned bytes, counted_operation operation, uint32_t flags) {
+    if (operation != COUNTED_LOAD || flags || bytes < WORD_BYTES || (address & (bytes - 1)))
+        return false;
+    return known->settled ? are_global_reads(self, known, address, bytes)
+                          : known->words && are_shared_reads(self, known, address, bytes);
+}
+
+/* All of an access. `kind`: its bytes, operation << KIND_OPERATION and flags of history.h; so that the way
+ * here takes but registers. */
+enum { KIND_BYTES_MASK = 31, KIND_OPERATION = 8, KIND_OPERATION_MASK = 3 };
+static __attribute__((noinline)) void access_memory(struct recorder *self, instruction_key key,
+                                                    uintptr_t address, uint32_t kind) {
+    uintptr_t pc = (uintptr_t)(key >> KEY_PART_BITS);
+    unsigned bytes = kind & KIND_BYTES_MASK;
+    counted_operation operation = (counted_operation)(kind >> KIND_OPERATION & KIND_OPERATION_MASK);
+    uint32_t flags = kind & (PAST_STRONG | PAST_IN_BLOCK | PAST_VOLATILE);
     if (self->waiting_write.is_there)
         history_settle_write(self);
     struct known_site *known = slot_of(self, key);
@@ -179,7 +212,7 @@ static __attribute__((noinline)) void access_memory(struct recorder *self, instr
         self->spinning.changes++;
     if (self->worker->hopper != NULL && known->place->space == COUNTED_SHARED && !known->place->owner)
         stages_access(self->worker, pc, address, operation);
-    if (operation != COUNTED_LOAD || flags || !adds_nothing(self, known, address, bytes))
+    if (!is_known_read(self, known, address, bytes, operation, flags))
         check(self, known, pc, address, bytes, operation, flags);
     if (!self->counts)
         return;
@@ -190,30 +223,44 @@ static __attribute__((noinline)) void access_memory(struct recorder *self, instr
         trace_access(self, address, bytes, operation);
 }
 
-/* Whether it is in the frames of the running thread's kernel, where it is nobody else's concern. */
-static inline __attribute__((always_inline)) bool is_local(const struct recorder *self, uintptr_t address,
-                                                           unsigned bytes) {
-    uintptr_t here = (uintptr_t)__builtin_frame_address(0), top = self->kernel_top;
-    return address - here < top - here && address + bytes <= top && !self->worker->hopper;
+/* A load of words that are not settled. */
+static __attribute__((noinline)) void read_words(struct recorder *self, const struct known_site *known,
+                                                 uintptr_t address, uint32_t kind) {
+    unsigned bytes = kind & KIND_BYTES_MASK;
+    if (!(known->words     ? are_shared_reads(self, known, address, bytes)
+          : known->settled ? are_global_reads(self, known, address, bytes)
+                           : false))
+        access_memory(self, known->key, address, kind);
 }
 
-/* A checked launch spends most of its time here, so what is rare is elsewhere. */
+/* Where the stack does not tell whose kernel runs: this OS thread's, or it is host code of a kernel file. */
+static __attribute__((noinline)) void access_without_note(instruction_key key, uintptr_t address,
+                                                          uint32_t kind) {
+    if (recorder)
+        access_memory(recorder, key, address, kind);
+}
+
+/* A checked launch spends most of its time here, so what is rare is elsewhere, and not even registers are
+ * saved. */
 static inline __attribute__((always_inline)) void on_access(uintptr_t pc, unsigned part, uintptr_t address,
                                                             unsigned bytes, counted_operation operation,
                                                             uint32_t flags) {
-    struct recorder *self = recorder;
-    if (!self)
-        return; /* host code of a kernel file */
+    void **note = sim_note_at(sim_stack_pointer());
     instruction_key key = (instruction_key)pc << KEY_PART_BITS | part;
-    const struct known_site *known = slot_of(self, key);
-    if (known->key != key || address - known->begin > known->last) {
-        if (is_local(self, address, bytes))
-            return;
-    } else if (operation == COUNTED_LOAD && !flags && !self->counts && !self->waiting_write.is_there &&
-               !(known->words && self->worker->hopper) && adds_nothing(self, known, address, bytes)) {
+    uint32_t kind = bytes | (uint32_t)operation << KIND_OPERATION | flags;
+    if (!note) {
+        access_without_note(key, address, kind);
         return;
     }
-    access_memory(self, key, pc, address, bytes, operation, flags);
+    struct recorder *self = *note;
+    if (address - self->stack + bytes <= self->own_bytes)
+        return;
+    const struct known_site *known = slot_of(self, key);
+    bool is_plain = operation == COUNTED_LOAD && !flags && bytes >= WORD_BYTES && !(address & (bytes - 1));
+    if (!is_plain || known->key != key || address - known->begin > known->last || self->until_look <= 0)
+        access_memory(self, key, address, kind);
+    else if (!known->settled || !are_settled(self, known, address, bytes))
+        read_words(self, known, address, kind);
 }
 
 /* A volatile access orders nothing by itself, but fences before and after it make it hand on what a thread

@@ -27,6 +27,8 @@ void watch_hopper_begins(struct sim_worker *worker) {
     if (worker->cluster && worker->rank == 0)
         clocks_begin(worker->cluster);
     stages_begin_block(worker);
+    if (worker->recorder)
+        ((struct recorder *)worker->recorder)->own_bytes = 0;
 }
 
 void watch_mbarrier_begins(struct sim_worker *owner, const struct sim_mbarrier *barrier, const void *pc) {

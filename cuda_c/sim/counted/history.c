@@ -39,20 +39,6 @@ void history_of_shared(struct recorder *self, struct place *place) {
     self->shared_used += words;
 }
 
-/* ---- Locks: several OS threads may come to one word of global memory ---- */
-
-static void lock(const struct recorder *self, struct history *history) {
-    if (self->is_alone)
-        return;
-    while (__atomic_fetch_or(&history->write.what, PAST_LOCKED, __ATOMIC_ACQUIRE) & PAST_LOCKED)
-        ;
-}
-
-static void unlock(const struct recorder *self, struct history *history) {
-    if (!self->is_alone)
-        __atomic_fetch_and(&history->write.what, ~(uint32_t)PAST_LOCKED, __ATOMIC_RELEASE);
-}
-
 /* ---- Conflicts ---- */
 
 static bool is_morally_strong(const struct past *past, const struct past *now, bool is_shared) {
@@ -147,6 +133,7 @@ static bool wait_for_value(struct recorder *self, const struct access *access, c
         return false;
     *waiting = (struct waiting_write){.is_there = true, .access = *access, .other = *past};
     memcpy(waiting->before, (const void *)access->address, access->bytes);
+    self->until_look = 0;
     return true;
 }
 
@@ -185,7 +172,7 @@ void history_settle_read(const struct recorder *self) {
 
 static noreturn void race(const struct recorder *self, struct history *history, const struct access *access,
                           struct past past) {
-    unlock(self, history);
+    history_unlock(history, self->is_alone);
     past.what &= ~(uint32_t)PAST_LOCKED;
     fault_race(self, access, &past);
 }
@@ -213,11 +200,17 @@ static void check_and_remember(struct recorder *self, struct history *history, c
     }
 }
 
-/* Two blocks have read it and none has written, so whoever writes races with one of them, unless blocks know
- * of each other. */
-static bool is_settled(const struct history *history) {
-    return !history->write.block && (history->uses[1].what & PAST_TWO_WARPS) &&
-           history->uses[0].block != history->uses[1].block;
+/* In which epochs (order.h) plain reads add nothing. In all, when two blocks have read it and none has
+ * written: whoever writes races with one of them, unless blocks know of each other. In this one, when two
+ * warps of this block have. */
+static uint32_t settled_in(const struct history *history, const struct order *order, uint32_t block) {
+    const struct past *uses = history->uses;
+    if (history->write.block || !(uses[1].what & PAST_TWO_WARPS))
+        return ORDER_NO_EPOCH;
+    if (uses[0].block != uses[1].block)
+        return ORDER_ALL_EPOCHS;
+    bool since_barrier = uses[0].time >= order->barrier_time && uses[1].time >= order->barrier_time;
+    return uses[0].block == block && since_barrier && !order->has_clocks ? order->epoch : ORDER_NO_EPOCH;
 }
 
 static void check_word(struct recorder *self, const struct place *place, size_t index, uint32_t what,
@@ -229,10 +222,10 @@ static void check_word(struct recorder *self, const struct place *place, size_t 
                        .lanes = 1u << access->thread % SIM_WARP_THREADS,
                        .what = what};
     if (!word) {
-        lock(self, history);
+        history_lock(history, self->is_alone);
         check_and_remember(self, history, &now, access);
-        place->settled[index] = is_settled(history);
-        unlock(self, history);
+        place->settled[index] = settled_in(history, &self->order, self->block_number);
+        history_unlock(history, self->is_alone);
         return;
     }
     if (word->block != self->block_count) {

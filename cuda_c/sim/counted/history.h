@@ -48,22 +48,51 @@ static inline bool history_check_read(struct history *history, const struct shar
         return true;
     const uint32_t kind =
         PAST_WARP_MASK << PAST_WARP | PAST_BYTES_MASK << PAST_BYTES | PAST_UPDATES | PAST_STRONG;
-    if (uses[0].time != order->now || uses[0].block != block ||
+    if (uses[0].time != order->now || uses[0].block != block || (uses[1].what & PAST_UPDATES) ||
         (uses[0].what & kind) != (PAST_BYTES_MASK << PAST_BYTES | thread / SIM_WARP_THREADS << PAST_WARP))
         return false;
     uses[0].lanes |= 1u << thread % SIM_WARP_THREADS;
     return true;
 }
 
-/* Whether a word of global memory is only read, and two warps of this block have read it since the latest
- * barrier: whoever writes now races with one of them. Other OS threads may change the history meanwhile; then
- * two others have read it. */
-static inline bool history_has_two_warps(const struct history *history, const struct order *order,
-                                         uint32_t block) {
-    const struct past *uses = history->uses;
-    return (uses[1].what & PAST_TWO_WARPS) && !history->write.block && !order->has_clocks &&
-           uses[0].block == block && uses[1].block == block && uses[0].time >= order->barrier_time &&
-           uses[1].time >= order->barrier_time;
+/* Several OS threads may come to one word of global memory. */
+static inline void history_lock(struct history *history, bool is_alone) {
+    if (is_alone)
+        return;
+    while (__atomic_fetch_or(&history->write.what, PAST_LOCKED, __ATOMIC_ACQUIRE) & PAST_LOCKED)
+        ;
+}
+static inline void history_unlock(struct history *history, bool is_alone) {
+    if (!is_alone)
+        __atomic_store_n(&history->write.what, history->write.what & ~(uint32_t)PAST_LOCKED,
+                         __ATOMIC_RELEASE);
+}
+
+/* The same for a word of global memory that is only read, and that lanes of this warp have just read: this
+ * one joins them. */
+static inline bool history_adds_read(struct history *history, bool is_alone, const struct order *order,
+                                     uint32_t block, unsigned thread) {
+    struct past *uses = history->uses;
+    if (history->write.block || uses[0].block != block || order->has_clocks)
+        return false;
+    const uint32_t kind =
+        PAST_WARP_MASK << PAST_WARP | PAST_BYTES_MASK << PAST_BYTES | PAST_UPDATES | PAST_STRONG;
+    const uint32_t own = PAST_BYTES_MASK << PAST_BYTES | thread / SIM_WARP_THREADS << PAST_WARP;
+    if (uses[0].time != order->now || (uses[0].what & kind) != own || (uses[1].what & PAST_UPDATES))
+        return false;
+    /* Without the lock: only this OS thread changes what is its block's, and nobody makes it its block's. Who
+     * has locked the history may have missed this lane, so then it is looked at again with the lock. */
+    uint64_t before = uses[0].block_and_lanes;
+    struct past after = {.block_and_lanes = before};
+    after.lanes |= 1u << thread % SIM_WARP_THREADS;
+    if (is_alone)
+        uses[0].lanes = after.lanes;
+    else if (after.block != block ||
+             !__atomic_compare_exchange_n(&uses[0].block_and_lanes, &before, after.block_and_lanes, false,
+                                          __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+        return false;
+    return is_alone || (!(__atomic_load_n(&history->write.what, __ATOMIC_SEQ_CST) & PAST_LOCKED) &&
+                        !history->write.block);
 }
 
 /* A write races with another write. That is only known to be a fault when the value is another one, which is

@@ -67,9 +67,10 @@ static void free_recorder(struct recorder *self) {
 }
 
 static struct recorder *create_recorder(void) {
-    struct recorder *self = calloc(1, sizeof *self);
+    struct recorder *self = aligned_alloc(_Alignof(struct recorder), sizeof *self);
     if (!self)
         return NULL;
+    memset(self, 0, sizeof *self);
     self->places = calloc(MOST_PLACES, sizeof *self->places);
     self->sites = calloc(MOST_SITES, sizeof *self->sites);
     self->tallies = calloc(MOST_INSTRUCTIONS, sizeof *self->tallies);
@@ -96,6 +97,7 @@ bool watch_worker_begins(struct sim_worker *worker) {
     self->site_count = 1;
     memset(self->known, 0, sizeof self->known);
     self->counts = session_counts();
+    self->until_look = self->counts ? 0 : BASIC_BLOCKS_OF_A_LOOK;
     self->is_alone = is_alone;
     places_begin_launch(self);
     warps_begin_launch(self);

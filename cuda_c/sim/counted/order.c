@@ -76,6 +76,17 @@ void order_free(struct order *order) {
     clock_free_all(&order->memory);
 }
 
+static void begin_epoch(struct order *order) {
+    static _Atomic uint32_t epochs = ORDER_FIRST_EPOCH;
+    while ((order->epoch = atomic_fetch_add_explicit(&epochs, 1, memory_order_relaxed)) < ORDER_FIRST_EPOCH)
+        ;
+}
+
+static void have_clocks(struct order *order) {
+    order->has_clocks = true;
+    order->epoch = ORDER_ALL_EPOCHS;
+}
+
 void order_begin_block(struct recorder *self) {
     struct order *order = &self->order;
     const uint32_t nearly_full = UINT32_MAX - (1u << 30);
@@ -89,6 +100,7 @@ void order_begin_block(struct recorder *self) {
     if (order->has_clocks)
         memset(order->threads, 0, SIM_MAX_BLOCK_THREADS * sizeof *order->threads);
     order->has_clocks = false;
+    begin_epoch(order);
 }
 
 void order_thread_runs(struct recorder *self) {
@@ -117,7 +129,7 @@ static void take_over(struct recorder *self, unsigned thread, bool in_block) {
             own->known = join(&self->order, own->known, found->in_grid);
         if (found->in_block_of == self->block_number)
             own->known = join(&self->order, own->known, found->in_block);
-        self->order.has_clocks = true;
+        have_clocks(&self->order);
     }
     pthread_mutex_unlock(&mutex);
 }
@@ -138,7 +150,7 @@ static const struct clock *all_known(struct recorder *self) {
             if (time > order->barrier_time)
                 threads[count++] = (struct known_thread){warp * SIM_WARP_THREADS + other, time};
         }
-    order->has_clocks = true;
+    have_clocks(order);
     const struct clock *own =
         clock_of_block(&order->memory, levels, self->block_number, order->barrier_time, threads, count);
     return join(order, order->threads[self->thread].known, own);
@@ -177,10 +189,14 @@ void order_barrier(struct recorder *self) {
     if (self->order.has_clocks)
         join_threads(self, 0, SIM_ALL_LANES, self->worker->block.size);
     self->order.barrier_time = ++self->order.time;
+    if (!self->order.has_clocks)
+        begin_epoch(&self->order);
 }
 
 void order_all(struct recorder *self) {
     self->order.now = self->order.barrier_time = ++self->order.time;
+    if (!self->order.has_clocks)
+        begin_epoch(&self->order);
 }
 
 void order_cluster(struct recorder *const *blocks, unsigned count) {
@@ -196,7 +212,7 @@ void order_cluster(struct recorder *const *blocks, unsigned count) {
     }
     for (unsigned i = 0; i < count; i++) {
         struct order *order = &blocks[i]->order;
-        order->has_clocks = true;
+        have_clocks(order);
         for (unsigned thread = 0; thread < blocks[i]->worker->block.size; thread++)
             order->threads[thread].known = all;
     }
@@ -294,7 +310,7 @@ void order_strong_read(struct recorder *self, uintptr_t address) {
         memmove(own->strong_reads, own->strong_reads + 1,
                 --own->strong_read_count * sizeof *own->strong_reads);
     own->strong_reads[own->strong_read_count++] = address;
-    self->order.has_clocks = true;
+    have_clocks(&self->order);
 }
 
 void order_strong_write(struct recorder *self, uintptr_t address, bool in_block, bool reads_too) {
@@ -343,7 +359,7 @@ void order_acquire(struct recorder *self, const void *object) {
     const struct handed_on *found = find((uintptr_t)object, 0);
     if (found) {
         own->known = join(&self->order, own->known, found->in_grid);
-        self->order.has_clocks = true;
+        have_clocks(&self->order);
     }
     pthread_mutex_unlock(&mutex);
 }

@@ -18,10 +18,15 @@ enum { PAST_INSTRUCTION_MASK = (1 << 15) - 1 };
 
 /* One access, kept. A warp's number is larger than any of a block's for what asynchronous copies do. */
 struct past {
-    uint32_t block; /* its number in the grid, plus one; 0: there was none */
+    union {
+        struct {
+            uint32_t block; /* its number in the grid, plus one; 0: there was none */
+            uint32_t lanes; /* of the warp: one that wrote, those that read */
+        };
+        uint64_t block_and_lanes; /* for history_adds_read() */
+    };
     uint32_t time;
-    uint32_t lanes; /* of the warp: one that wrote, those that read */
-    uint32_t what;  /* instruction | warp << PAST_WARP | bytes of the word << PAST_BYTES | flags */
+    uint32_t what; /* instruction | warp << PAST_WARP | bytes of the word << PAST_BYTES | flags */
 };
 enum {
     PAST_WARP = 16,
@@ -70,6 +75,7 @@ struct thread_order {
 };
 
 /* Of one OS thread. */
+enum { ORDER_NO_EPOCH = 0, ORDER_ALL_EPOCHS = 1, ORDER_FIRST_EPOCH };
 struct order {
     uint32_t time;
     uint32_t barrier_time;                   /* of the latest barrier */
@@ -79,6 +85,7 @@ struct order {
     struct block_knowledge *warps;
     struct thread_order *threads; /* of each thread */
     bool has_clocks;              /* some thread of the block has one */
+    uint32_t epoch; /* a number of the block's own from a barrier to the next, as long as it has no clocks */
     struct clock_memory memory;
 };
 
@@ -118,7 +125,7 @@ unsigned order_asynchronous(struct recorder *recorder, const void *object, uint3
 /* Whether `past` happens before what the running thread does now. */
 bool order_is_before(const struct recorder *recorder, const struct past *past);
 /* False as long as no thread of the launch can know anything of another block. */
-extern atomic_bool order_any_handed_on;
+extern __attribute__((visibility("hidden"))) atomic_bool order_any_handed_on;
 static inline bool order_crosses_blocks(void) {
     return atomic_load_explicit(&order_any_handed_on, memory_order_relaxed);
 }

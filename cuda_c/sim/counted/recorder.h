@@ -35,10 +35,10 @@ struct place {
     counted_space space;
     unsigned element_bytes; /* 0: not known */
     char name[48];
-    struct history *history;        /* of each granule, from the one that `begin` is in; NULL: not checked */
-    unsigned granule_bits;          /* its bytes are 1 << granule_bits */
-    unsigned char *settled;         /* global: of each granule, whether plain reads add nothing (history.c) */
-    bool is_constant;               /* a __constant__ variable */
+    struct history *history; /* of each granule, from the one that `begin` is in; NULL: not checked */
+    unsigned granule_bits;   /* its bytes are 1 << granule_bits */
+    uint32_t *settled;       /* global: of each granule, for whom plain reads add nothing (history.h) */
+    bool is_constant;        /* a __constant__ variable */
     const struct sim_worker *owner; /* of another block's shared memory (DSMEM); else NULL */
     struct shared_word *words;      /* shared: likewise for each word */
     _Atomic unsigned char *touched; /* global, when the launch is counted: likewise for each word, */
@@ -53,7 +53,7 @@ struct region {
     size_t words;
     unsigned granule_bits;
     struct history *history;
-    unsigned char *settled;
+    uint32_t *settled;
     _Atomic unsigned char *touched;
     unsigned char *pages;
     uint32_t *touched_in;
@@ -133,7 +133,7 @@ struct known_site {
     unsigned instruction;
     /* The place's, when it begins with a whole word and is kept in words: for what is quickly checked. */
     struct history *history;
-    const unsigned char *settled;
+    const uint32_t *settled;
     struct shared_word *words;
 };
 
@@ -169,12 +169,16 @@ enum { KNOWN_SITES_BITS = 11, KNOWN_SITES = 1 << KNOWN_SITES_BITS };
 struct recorder {
     struct recorder *next; /* of all recorders */
     struct sim_worker *worker;
-    uint64_t launch;      /* the number of the launch that it was set up for */
-    struct log *log;      /* of the thread that runs */
-    unsigned thread;      /* its number in its block */
-    uintptr_t kernel_top; /* all frames of its kernel are below */
+    uint64_t launch; /* the number of the launch that it was set up for */
+    struct log *log; /* of the thread that runs */
+    unsigned thread; /* its number in its block */
+    /* The part of its stack that is its kernel's: nobody else's concern. 0 bytes while wgmma may write to it.
+     */
+    uintptr_t stack;
+    uintptr_t own_bytes;
 
-    bool counts;           /* requests too, not only faults */
+    bool counts;    /* requests too, not only faults */
+    int until_look; /* basic blocks until look_around(); at most 0 while each access has to be looked at */
     unsigned basic_blocks; /* basic blocks of the kernel since a thread last gave up its turn */
     bool is_alone;         /* no other OS thread runs blocks of this launch */
     struct spinning spinning;
@@ -215,7 +219,7 @@ struct recorder {
     uint64_t *touches;                    /* of the launch, see l2.c */
     size_t touch_count;
     size_t touch_capacity;
-    struct known_site known[KNOWN_SITES];
+    _Alignas(64) struct known_site known[KNOWN_SITES];
     struct log logs[SIM_MAX_BLOCK_THREADS];
 };
 

@@ -65,6 +65,10 @@ static size_t history_bytes(const struct region *region) {
     return granules_of(region) * sizeof(struct history);
 }
 
+static size_t settled_bytes(const struct region *region) {
+    return granules_of(region) * sizeof *region->settled;
+}
+
 static size_t sectors_bytes(const struct region *region) {
     return region->words * WORD_BYTES / SECTOR_BYTES * sizeof(uint32_t);
 }
@@ -87,7 +91,7 @@ static void unmap(void *memory, size_t bytes) {
 
 static bool map_histories(struct region *region) {
     region->history = map(history_bytes(region));
-    region->settled = map(granules_of(region));
+    region->settled = map(settled_bytes(region));
     return region->history && region->settled;
 }
 
@@ -138,7 +142,7 @@ void regions_end_launch(void) {
     for (unsigned i = 0; i < region_count; i++) {
         const struct region *region = &regions[i];
         unmap(region->history, history_bytes(region));
-        unmap(region->settled, granules_of(region));
+        unmap(region->settled, settled_bytes(region));
         unmap(region->touched, region->words);
         unmap(region->pages, pages_of(region));
         unmap(region->touched_in, sectors_bytes(region));

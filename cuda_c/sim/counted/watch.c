@@ -65,6 +65,12 @@ void watch_block_abandoned(void) {
     }
 }
 
+static void keep_own_memory(struct recorder *self, const struct sim_fiber *fiber) {
+    bool is_known = fiber && fiber->kernel_top && !self->worker->hopper;
+    self->stack = is_known ? (uintptr_t)fiber->stack : 0;
+    self->own_bytes = is_known ? (uintptr_t)fiber->kernel_top - self->stack : 0;
+}
+
 void watch_thread_runs(const struct sim_thread *thread) {
     struct recorder *self = recorder;
     if (self->is_traced)
@@ -73,13 +79,14 @@ void watch_thread_runs(const struct sim_thread *thread) {
         history_settle_write(self);
     self->thread = (unsigned)(thread - self->worker->block.threads);
     self->log = &self->logs[self->thread];
-    self->kernel_top = thread->fiber ? (uintptr_t)thread->fiber->kernel_top : 0; /* it may begin only now */
+    keep_own_memory(self, thread->fiber); /* which it may get only now */
     self->spinning.this_turn_waits = false;
     order_thread_runs(self);
 }
 
-void watch_kernel_begins(const void *top) {
-    recorder->kernel_top = (uintptr_t)top;
+void watch_kernel_begins(const struct sim_fiber *fiber) {
+    keep_own_memory(recorder, fiber);
+    *sim_fiber_note(fiber) = recorder;
 }
 
 /* A thread whose log is full goes on when there is room in it again. */
