@@ -112,6 +112,15 @@ def test_case(name):
         assert " at 0x" in str(fault) or re.search(r"\[\d+\], byte \d+ of it", str(fault))
 
 
+def test_who_relies_on_lanes_in_step_reads_which_rule_says_no():
+    with pytest.raises(fgn.KernelFault) as caught:
+        fgn.check(lambda: launch("volatile_shared_in_step"))
+    told = (
+        r"it at .*races\.cu:\d+\. volatile does not order lanes of a warp: .*Programming Guide, Independent "
+    )
+    assert re.search(told + r"Thread Scheduling\)\. Write __syncwarp\(\) between", str(caught.value))
+
+
 def test_the_same_value_is_a_warning():
     CASES["writes_the_same_value"] = Case(None)
     with pytest.warns(counted.KernelWarning, match="wrote the same value at .*races.cu"):

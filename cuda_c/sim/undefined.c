@@ -2,10 +2,17 @@
  * cannot hold, and a shift by as many bits as there are or more. The processor here would go on with another
  * value than a GPU, so such an operation is reported. An index that leaves its array is reported as well.
  * Kernels in C++ are compiled with -fsanitize=float-cast-overflow,shift-exponent,bounds, of which only the
- * instrumentation is used. Casts that a kernel writes out do not come here: they have the GPU's value
- * (sim_cast in cpp/conversions.hpp). */
+ * instrumentation is used. Casts that a kernel writes out do not come here, nor do most shifts: they have the
+ * GPU's value (cpp/conversions.hpp, cpp/shifts.hpp). */
 #include "undefined.h"
 #include "machine.h"
+#include "watch.h"
+
+void sim_shifts_too_far(unsigned bits, unsigned count);
+void sim_shifts_too_far(unsigned bits, unsigned count) {
+    if (sim_is_in_kernel())
+        watch_shift(__builtin_return_address(0), bits, count);
+}
 
 #ifndef __SANITIZE_ADDRESS__ /* whose build has the sanitizers' own runtime */
 

@@ -33,6 +33,7 @@ void watch_change(void);
 void watch_wait(const void *pc);
 void watch_turn_ends(void);
 void watch_block_waits(bool blocks_left);
+void watch_shift(const void *pc, unsigned bits, unsigned count); /* of a number of so many bits by more */
 void watch_fence(bool in_block); /* by the running thread; in_block: its scope is the block, not the grid */
 /* Before the access; `pc` is the return address of the call in the kernel. */
 void watch_atomic(const void *pc, const volatile void *address, unsigned bytes, bool in_block);
@@ -109,6 +110,9 @@ static inline void watch_wait(const void *pc) {
 static inline void watch_turn_ends(void) {}
 static inline void watch_block_waits(bool blocks_left) {
     (void)blocks_left;
+}
+static inline void watch_shift(const void *pc, unsigned bits, unsigned count) {
+    (void)pc, (void)bits, (void)count;
 }
 static inline void watch_fence(bool in_block) {
     (void)in_block;

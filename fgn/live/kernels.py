@@ -106,15 +106,18 @@ class Program:
         try:
             return self._build(device, extra, self.read)
         except BuildError:
-            # What was rewritten as a cast may be none. In the source as it stands, a float that the integer
-            # cannot hold is reported when it is converted (cuda_c/sim/undefined.c).
-            plain = included(self.source, self.file, self.folders, self.only, casts=False)
-            if device.type != "cpu" or plain.text == self.read.text:
-                raise
-            try:
-                return self._build(device, extra, plain)
-            except BuildError:
-                pass
+            # A shift or a cast may have been rewritten that is none. As it stands, a count that is too large
+            # or a float that the integer cannot hold is reported when it comes (cuda_c/sim/undefined.c).
+            tried = {self.read.text}
+            for values in (frozenset({"casts"}), frozenset()):
+                plain = included(self.source, self.file, self.folders, self.only, values)
+                if device.type != "cpu" or plain.text in tried:
+                    continue
+                tried.add(plain.text)
+                try:
+                    return self._build(device, extra, plain)
+                except BuildError:
+                    pass
             raise
 
     def _build(self, device: torch.device, extra: Instance | None, read: Included) -> tuple[Path, str]:

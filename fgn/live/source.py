@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fgn.live.reached import without_unreached
 from fgn.live.text import blanked, closing, line_of, spaces, without_directives
-from fgn.live.translation import as_cpp
+from fgn.live.translation import ALL, as_cpp
 from fgn.native.places import SOURCES
 
 CPP = SOURCES / "sim" / "cpp"
@@ -272,11 +272,11 @@ def _found(name: str, folders: Sequence[Path]) -> Path | None:
 
 
 def included(
-    source: str, file: str, folders: Sequence[Path], only: str | None = None, casts: bool = True
+    source: str, file: str, folders: Sequence[Path], only: str | None = None, values: frozenset[str] = ALL
 ) -> Included:
     """The source without its host code, and with the headers found in `folders` and in `cuda_c/` in place.
 
-    only: the one kernel that is wanted; None for all. casts: whether casts to integers are rewritten.
+    only: the one kernel that is wanted; None for all. values: what is rewritten, see `as_cpp()`.
     """
     left_out, texts, seen = HostCode(), {file: source}, set()
     known = [blanked(source)]
@@ -316,9 +316,9 @@ def included(
                     and match[2]
                 ):
                     left_out.headers.append((header, line_of(kept, match.start())))
-            pieces += [as_cpp(kept[end : match.start()], line_of(kept, end), casts), replacement]
+            pieces += [as_cpp(kept[end : match.start()], line_of(kept, end), values), replacement]
             end = match.end()
-        return "".join(pieces) + as_cpp(kept[end:], line_of(kept, end), casts)
+        return "".join(pieces) + as_cpp(kept[end:], line_of(kept, end), values)
 
     def resolve_project(text: str, name: str, path: Path) -> str:
         def replace(match: re.Match) -> str:

@@ -7,6 +7,7 @@ import re
 from fgn.live.casts import with_casts
 from fgn.live.exits import with_exits
 from fgn.live.ptx import with_ptx
+from fgn.live.shifts import with_shifts
 from fgn.live.text import blanked, line_of, open_braces, without_directives
 
 # A block's dynamic shared memory, as CUDA declares it. Here it is where a pointer says.
@@ -48,13 +49,19 @@ def _in_namespace_only(text: str) -> bool:
     return all(re.search(r"(?:namespace\s*[\w:]*|extern)\s*$", text[:place]) for place in open_braces(text))
 
 
-def as_cpp(source: str, first_line: int = 1, casts: bool = True) -> str:
+ALL = frozenset({"casts", "shifts"})
+
+
+def as_cpp(source: str, first_line: int = 1, values: frozenset[str] = ALL) -> str:
     """CUDA C++ with the little that is not C++ written as C++; its lines stay its lines.
 
-    casts: whether casts to integers are written so that they have a GPU's value; see casts.py.
+    values: what is written so that it has a GPU's value where C++ has none: casts to integers (casts.py) and
+    shifts (shifts.py).
     """
     source = with_ptx(source)
-    source = _dynamic_shared(with_exits(with_casts(source) if casts else source), first_line)
+    source = with_shifts(source) if "shifts" in values else source
+    source = with_casts(source) if "casts" in values else source
+    source = _dynamic_shared(with_exits(source), first_line)
     text = blanked(source)
     changes = (
         (r"\bstatic(\s+(?:__device__\s+)?)(?=__shared__\b)", r"\1"),

@@ -154,7 +154,9 @@ def _located(library, report, message: str, kernel: str) -> str:
     """The message, with the source lines of the accesses that it names."""
     if report.pc:
         message = message.replace(f"in {kernel}:", f"in {kernel} ({_place_of(library, report.pc)}):", 1)
-    return f"{message} at {_place_of(library, report.other_pc)}" if report.other_pc else message
+    told, _, advice = message.partition("\n")
+    told += f" at {_place_of(library, report.other_pc)}" if report.other_pc else ""
+    return f"{told}. {advice}" if advice else told
 
 
 def _callers_level() -> int:

@@ -1,5 +1,6 @@
 /* The sentences in which faults are told. The line is not known here: debug information has it, and Python
  * reads that. */
+#include "../watch.h"
 #include "recorder.h"
 
 static const char *verb(counted_operation operation) {
@@ -121,6 +122,20 @@ void fault_static_shared(const struct recorder *self) {
                       self->static_shared_bytes, MOST_STATIC_SHARED_BYTES);
 }
 
+void watch_shift(const void *pc, unsigned bits, unsigned count) {
+    if (!recorder || recorder->warned_pc == (uintptr_t)pc)
+        return;
+    recorder->warned_pc = (uintptr_t)pc;
+    struct sim_access_report about = {.kind = SIM_UNDEFINED, .thread = running(), .pc = (uintptr_t)pc};
+    sim_report warning;
+    sim_describe_access(
+        &warning, &about,
+        "shifts a number of %u bits by %u, which C++ leaves undefined; it went on with a GPU's "
+        "value: all bits are shifted out",
+        bits, count);
+    session_warn(&warning);
+}
+
 void fault_spinning(const struct spinner *self, const struct spinner *other) {
     struct sim_access_report report = {.kind = SIM_DEADLOCK, .thread = running(), .pc = self->pc};
     const char *all =
@@ -201,8 +216,19 @@ void fault_race(const struct recorder *self, const struct access *access, const 
         snprintf(where, sizeof where, "byte %zu of it", (size_t)(access->address - place->begin));
     else
         snprintf(where, sizeof where, "at %p", (void *)access->address);
-    sim_report_access(&report, "%s %s[%lld], %s, with nothing to order it after %s %s it",
-                      verb(access->operation), place->name, report.index, where, other.words, verb_of(past));
+    bool relies_on_steps = place->space == COUNTED_SHARED && (access->flags & past->what & PAST_VOLATILE) &&
+                           past->block == self->block_number &&
+                           past_warp(past) == access->thread / SIM_WARP_THREADS;
+    const char *why =
+        relies_on_steps
+            ? "\nvolatile does not order lanes of a warp: since Volta they do not run in step (CUDA C++ "
+              "Programming Guide, Independent Thread Scheduling). Write __syncwarp() between the read and "
+              "the "
+              "write of each step, or add up by __shfl_down_sync()"
+            : "";
+    sim_report_access(&report, "%s %s[%lld], %s, with nothing to order it after %s %s it%s",
+                      verb(access->operation), place->name, report.index, where, other.words, verb_of(past),
+                      why);
 }
 
 void warn_of_same_value(const struct recorder *self, const struct access *access, const struct past *past) {

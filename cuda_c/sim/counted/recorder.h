@@ -207,6 +207,7 @@ struct recorder {
     size_t shared_used;         /* words of it */
     size_t static_shared_bytes; /* of the arrays that the launch has used */
     struct waiting_write waiting_write;
+    uintptr_t warned_pc; /* where a shift went too far last */
     bool has_unwritten_read;
     unsigned unwritten_repetitions;
     struct access unwritten_read;

@@ -6,6 +6,7 @@
 #include "host_types.hpp"
 #include "intrinsics.hpp"
 #include "ptx_matrix.hpp"
+#include "shifts.hpp"
 #include "surfaces.hpp"
 #include "warp.hpp"
 #include <cstring>
