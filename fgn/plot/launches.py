@@ -6,7 +6,7 @@
 `pipes()`               how busy each part of the machine was
 `occupancy()`           how many warps there were, and what limits them
 `predicted_measured()`  predictions against what was measured
-`draw()`                all of them that a profile has the metrics for, and the roofline (`fgn.plot.roofline`)
+`draw()` all of these for which a profile has the metrics, and the roofline (`fgn.plot.roofline`)
 
 A plot says by ValueError which metric it misses: a simulator has no time and no warps that wait.
 """
@@ -166,9 +166,9 @@ def _sum(row: pd.Series, names) -> float | None:
 def flows(launch: pd.Series) -> dict[tuple[str, str], float | None]:
     """The bytes of one launch from one level to the next, None where the profile does not say.
 
-    Between registers and L1 or shared memory it is what instructions asked for; where only requests were
-    counted, shared memory's are the wavefronts, of 128 bytes each. From L1 to shared memory go copies that do
-    not pass through registers; those of TMA are not counted.
+    Between registers and L1 or shared memory, these are the bytes that instructions asked for; where only
+    requests were counted, shared memory's are 128 bytes for each wavefront. From L1 to shared memory go
+    copies that do not pass through registers; copies by TMA are not counted.
     """
     asked = m.ASKED
     shared_in = [asked["shared", "ld"], asked["shared", "ldsm"], asked["shared", "gmma"]]
@@ -178,7 +178,7 @@ def flows(launch: pd.Series) -> dict[tuple[str, str], float | None]:
         waves = m.SHARED_WAVEFRONTS
         loads, stores = (_sum(launch, [waves[op]]) for op in ("ld", "st"))
         loads, stores = (None if v is None else v * WAVEFRONT_BYTES for v in (loads, stores))
-    # Factors that the tensor cores read from shared memory were brought there by TMA.
+    # TMA copied the factors to shared memory that the tensor cores read from there.
     by_tma = _sum(launch, [asked["shared", "gmma"]])
     copies = None if by_tma else _sum(launch, [asked["global", "ldgsts"]]) or 0.0
     return {
@@ -274,8 +274,8 @@ def _time(nanoseconds: float) -> str:
 def stalls(launches: pd.DataFrame) -> Figure:
     """Why warps did not issue, in the launch with the matrix product of each subject.
 
-    A bar is all the time of the warps that were there; its pieces are what they did: issuing is "selected",
-    and every other piece is waiting, for the reason that ncu gives it.
+    A bar is the whole time of the resident warps; its pieces are what they did: "selected" is issuing, and
+    every other piece is waiting, for the reason that ncu names.
     """
     require(launches, [m.STALLS["selected"]], "stalls()")
     main = heads(launches)
@@ -306,7 +306,7 @@ def stalls(launches: pd.DataFrame) -> Figure:
 
 
 def pipes(launches: pd.DataFrame) -> Figure:
-    """How busy each part of the machine was in the launch with the matrix product, in percent of its most."""
+    """How busy each part of the machine was in the launch with the matrix product, in percent of its peak."""
     require(launches, [m.ISSUE], "pipes()")
     main = heads(launches)
     columns = {"issue slots": m.ISSUE} | m.PIPES | {k: m.THROUGHPUTS[k] for k in ("L2", "DRAM")}
@@ -330,8 +330,8 @@ def pipes(launches: pd.DataFrame) -> Figure:
 
 
 def occupancy(launches: pd.DataFrame) -> Figure:
-    """The warps on a multiprocessor, possible and seen, in the launch with the matrix product; and what each
-    resource would allow. The least of these limits, and is printed bold and in red."""
+    """The warps on a multiprocessor in the launch with the matrix product, possible and measured, and the
+    warps that each resource would allow. The resource that allows the fewest is printed bold and in red."""
     require(launches, [*m.OCCUPANCY_LIMITS.values(), m.OCCUPANCY], "occupancy()")
     main = heads(launches)
     figure, ((axes, table),) = new_figure(WIDE, 2.0 + 0.34 * len(main), columns=2, width_ratios=(1, 1.5))
@@ -371,11 +371,11 @@ def occupancy(launches: pd.DataFrame) -> Figure:
 
 
 def predicted_measured(frame: pd.DataFrame, unit: str, words: str = "") -> Figure:
-    """Predictions against measurements, both axes logarithmic; on the line they agree, in the grey band they
-    differ by 15 % at most.
+    """Predictions against measurements, on logarithmic axes. On the line the two agree; in the grey band they
+    differ by at most 15 %.
 
     frame: predicted, measured, subject (a version or one of torch's). unit: of both. words: the title. Where
-    each subject is there once, its number stands beside it.
+    each subject has one point, its number stands beside the point.
     """
     missing = [name for name in ("predicted", "measured", "subject") if name not in frame]
     if missing:
@@ -424,9 +424,9 @@ def _some_heads(launches: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(launches: pd.DataFrame, machine: Machine | None = None) -> tuple[dict[str, Figure], dict[str, str]]:
-    """Every plot of the launches of one problem, by name; and, for those that cannot be drawn, why not.
+    """Every plot of the launches of one problem, by name, and the reason for each plot that cannot be drawn.
 
-    machine: the one that the launches are from; without it there is no roofline and no floor.
+    machine: the machine on which the launches ran; without it there is no roofline and no floor.
     """
     plots = {
         "time": lambda: bars(launches, "time", machine),

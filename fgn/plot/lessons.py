@@ -28,7 +28,7 @@ from fgn.plot.style import (
 def limits(prediction: pd.DataFrame, measured: dict[str, float], title: str = "") -> Figure:
     """The time of each limit of a rung, from `lessons.predict()`, and the measured times as vertical lines.
 
-    Where no machine is known, the cycles of a multiprocessor for each step instead.
+    Where no machine is known, the bars are the cycles of a multiprocessor for each step.
     """
     unit = "ms" if prediction.ms.notna().any() else "cycles"
     values = prediction[unit][prediction[unit] > 0]
@@ -68,7 +68,7 @@ def _bars(
     launches: dict[str, pd.DataFrame], height: float, moved, colours: dict, words
 ) -> tuple[Figure, Axes]:
     """One bar for each version, one piece for each row of its table. moved: (the length, the key of the
-    colour) of a row. words: what stands behind a bar of a length and a table."""
+    colour) of a row. words: a function of a bar's length and table, which returns the text behind the bar."""
     figure, (axes,) = panels(1, 1.6 + height * len(launches))
     for version, table in launches.items():
         left = 0.0

@@ -66,7 +66,7 @@ class _Code:
         if file != self.file or not self.first <= line < self.first + rows:
             self.file, self.first = file, max(1, line - rows // 2)
         text = self.texts.get(file, [])
-        # Where the end of the file would leave rows empty, the window begins earlier.
+        # Near the end of the file the window begins earlier, so that no rows are empty.
         self.first = max(1, min(self.first, len(text) - rows + 1))
         state = {self.title: ("", Path(file).name)}
         for row, box in enumerate(self.rows):
@@ -127,7 +127,7 @@ class _Sectors:
 
 
 class _Banks:
-    """Shared memory: a column for each bank, a row for each 32 words. What was written stays light."""
+    """Shared memory: a column for each bank, a row for each 32 words. Words that were written stay light."""
 
     def __init__(self, scene: Scene, x: float, y: float, arrays: Sequence[Array]):
         rows = {array.begin: -(-array.bytes // (WORD_BYTES * BANKS)) for array in arrays}
@@ -207,7 +207,8 @@ class _Values:
     CELL = 50
 
     def __init__(self, scene: Scene, x: float, y: float, arrays: Sequence[Array]):
-        # What shared memory holds is not said anywhere: if all arguments have one type, probably that.
+        # Nothing says which type shared memory holds; if all arguments have one type, it is probably that
+        # one.
         types = {array.dtype for array in arrays if array.space == "global"}
         self.shared_type = next(iter(types)) if len(types) == 1 else None
         self.title = scene.label(x, y, "", "bold")
@@ -245,7 +246,7 @@ class _Values:
         return state
 
     def _dtype(self, event: Event, lane: int) -> torch.dtype | None:
-        """What the value of a lane is to be read as; None where it is not known."""
+        """The dtype as which to show the value of a lane; None where it is not known."""
         if lane not in event.values:
             return None
         if event.array.space == "global":
@@ -352,7 +353,7 @@ def _texts(trace: Trace) -> dict[str, list[str]]:
 
 
 class Player:
-    """A trace with a slider. A notebook shows it; `frames()` are single steps that need no script.
+    """A trace with a slider, which a notebook shows. `frames()` are single steps that need no script.
 
     trace: what is drawn. scene: the drawing, whose `svg(step)` is one step as a picture.
     """
@@ -479,8 +480,8 @@ def play(
     instead of raised. first, steps: which steps are drawn; in a step each warp that does not wait makes one
     request.
 
-    IndexError where the call has no such launch or block; ValueError for a warp or a step that is not there;
-    TypeError where `call` is no function, or one of the others no whole number.
+    IndexError where the call has no such launch or block; ValueError for a warp or a step that does not
+    exist; TypeError where `call` is no function, or another argument no whole number.
     """
     for name, number in (("block", block), ("launch", launch), ("first", first), ("steps", steps)):
         if not isinstance(number, int):

@@ -41,7 +41,8 @@ def _title(problem: tuple) -> str:
 
 
 def _panel_keys(results: pd.DataFrame, columns: list[str]) -> list[str]:
-    """The columns that panels differ in. Results may have a column `machine`, which tells whose they are."""
+    """The columns that panels differ in. Results may have a column `machine`, the machine on which they were
+    measured."""
     return ["machine", *columns] if "machine" in results else columns
 
 

@@ -1,4 +1,5 @@
-"""The roofline: what was reached, against what bandwidth and arithmetic allow. One way to draw the roof.
+"""The roofline: the rates that kernels reach, against those that bandwidth and arithmetic allow. One way to
+draw the roof.
 
 `chain_roofline()`    whole chains, over the operations for each byte that must move; from `fgn.bench()`
 `launch_roofline()`   every launch under the roofs of DRAM, L2 and L1: from `fgn.profile()`
@@ -123,7 +124,7 @@ def launch_roofline(launches: pd.DataFrame, machine: Machine) -> Figure:
         axis.set_ylim(rate[seen].min() / 3, 4 * max(tops.values()))
         for (name, top), style in zip(tops.items(), ("-", "--"), strict=False):
             _draw_roof(axis, (low, high), bandwidth, top, style)
-            # Nothing is above the roof, so the words stand at the left, where it is lower.
+            # Nothing is above the roof, so the words stand at the left, where the roof is lower.
             axis.plot([low, top / bandwidth], [top, top], color="#BBBBBB", linewidth=0.7, zorder=1)
             offset = {"xytext": (3, 3), "textcoords": "offset points", "fontsize": 8}
             axis.annotate(f"{name}\n{top / 1e12:.0f} TFLOP/s", (low, top), va="bottom", **offset)

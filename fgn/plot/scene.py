@@ -1,4 +1,4 @@
-"""A drawing that changes in steps: boxes with a fill and a text, and what changes in them from step to step.
+"""A drawing that changes in steps: boxes with a fill and a text, which change from step to step.
 
 A Scene is drawn once, in Python. A notebook shows it with a slider, by a script of a few lines that only
 changes fills and texts; `svg()` is one step as a picture that stands still, where no script runs.
@@ -13,7 +13,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-# Fills by name. Names and not colours go into the page, so that a step is short.
+# Fills by name. The page has names instead of colours in each step, so that a step is short.
 FILLS = {
     "": "none",
     "empty": "#FFFFFF",
@@ -61,8 +61,8 @@ class _Box:
 
 
 def _outline(boxes: Sequence[_Box]) -> str:
-    """The rectangles as one path. Boxes side by side of one size are a long one and the lines in it, which
-    takes a third of the letters: a page has thousands of them."""
+    """The rectangles as one path. Boxes of one size side by side are drawn as one long box with lines in it,
+    which takes a third of the letters: a page has thousands of boxes."""
     pieces, place = [], 0
     while place < len(boxes):
         first, count = boxes[place], 1
@@ -99,7 +99,7 @@ class Scene:
         return self.box(x, y, 0, 16, "", text, font, framed=False, centred=False)
 
     def step(self, state: dict[int, tuple[str, str]]):
-        """A step: the fill and the text of every box that does not look as it was made."""
+        """Adds a step: the fill and the text of every box that does not look as it did when it was made."""
         first = {number: (self._boxes[number].fill, self._boxes[number].text) for number in self._now}
         wanted = first | state
         changed = {
@@ -186,8 +186,8 @@ class Scene:
         )
 
 
-# Puts a drawing with a slider in the place of the picture. Two players of the same scene share a name, so the
-# script takes the first that has no slider yet.
+# The script puts a drawing with a slider in the place of the picture. Two players of the same scene share a
+# name, so the script takes the first one that has no slider yet.
 _SCRIPT = """
 (function () {
   const root = document.querySelector('[id="%(name)s"]:not([data-ready])');

@@ -1,4 +1,4 @@
-"""What drawings of threads and memory are made of: rows and grids of cells, words, arrows, frames."""
+"""The elements of drawings of threads and memory: rows and grids of cells, words, arrows, frames."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Sketch:
                 self.cell(x + column, y + row, word(row, column), colour(row, column), **style)
 
     def say(self, x: float, y: float, text: str, size: float = 9, colour: str = WORDS, **style):
-        """Words that begin at (x, y), or are where `ha` and `va` say."""
+        """Words that begin at (x, y), or that `ha` and `va` align there."""
         options = {"ha": "left", "va": "center"} | style
         self.axis.text(x, y, text, fontsize=size, color=colour, **options)
 

@@ -25,12 +25,13 @@ LADDER_COLOURS = (plt.colormaps["viridis"], 0.0, 0.72)
 # The width of figures in inches.
 WIDTH, WIDE = 9.5, 12.0
 
-# Limits of a prediction: the largest decides, the others are lighter. What was measured or is wrong is red.
+# Limits of a prediction: the largest decides, and the others are lighter. Measured values and wrong ones are
+# red.
 LIMIT_COLOUR, LARGEST_LIMIT_COLOUR = "#A9C4D9", "#31688E"
 MEASURED_COLOUR = WRONG_COLOUR = "#D55E00"
 TOUCHED_COLOUR, USED_COLOUR = "#D9E4EC", "#31688E"
 MEASURED_STYLES = ("-", "--", ":")
-# Of what was recorded at other shapes than those that are drawn as bars.
+# The colour of results at other shapes than those that are drawn as bars.
 OUTLINE_COLOUR = "#31688E"
 PASS_COLOURS = ("#E69F00", "#31688E", "#35B779", "#440154")
 PART_COLOURS = {"product": "#31688E", "operators": "#E69F00", "norm": "#35B779"}
@@ -90,7 +91,8 @@ def rate(operations_per_second: float) -> str:
 
 
 def number_of(subject: str) -> str:
-    """What stands for a subject where its name has no room: its number on the ladder, or torch's letter."""
+    """The sign of a subject where its name has no room: its number on the ladder, or a letter for torch's
+    ways."""
     torchs = {EAGER: "E", COMPILED: "C", F_LINEAR: "F"}
     return torchs.get(subject) or (str(ladder().index(subject) + 1) if subject in ladder() else "·")
 
@@ -100,8 +102,8 @@ HALF_LINE = 6  # points, of a line of numbers
 
 
 def number_squares(axis, places: dict[str, tuple[float, float]], levels: Sequence[float] = ()):
-    """The numbers of squares beside them; squares that lie on each other have theirs in one line. A line goes
-    where it covers no other one and none of the horizontal lines at these levels."""
+    """Writes the numbers of squares beside the squares; squares that overlap have their numbers in one line.
+    A line of numbers covers no other one, and none of the horizontal lines at `levels`."""
     scale = 72 / axis.figure.dpi
     clusters: list[tuple[np.ndarray, list[str]]] = []
     for subject, place in places.items():
@@ -152,7 +154,8 @@ def _machine(launches: pd.DataFrame) -> str:
 
 
 def launches_title(launches: pd.DataFrame) -> str:
-    """What was profiled, where: the chain and its sizes; the precision and the machine."""
+    """A title that says what was profiled, and where: the chain and its sizes, the precision and the
+    machine."""
     row = launches.iloc[0]
     if not row.chain:
         return _machine(launches)

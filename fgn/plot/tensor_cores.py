@@ -13,7 +13,7 @@ from fgn.measure.subjects import ladder_order
 from fgn.plot.style import FLOOR_COLOUR, WRONG_COLOUR, colour, new_figure, plain
 
 # Neighbours on the ladder have colours that are near to each other.
-# Of subjects and of precisions: no mark means both.
+# Marks of subjects and of precisions: no mark stands for one of each.
 SUBJECT_MARKERS = {"tensor_core": "P", "hopper": "*", F_LINEAR: "X"}
 PRECISION_MARKERS = {"ieee": "o", "tf32": "s", "bf16": "^", "fp16": "D"}
 EPILOGUE_COLOUR = "#E69F00"
@@ -46,7 +46,7 @@ def _legend_below(figure: Figure, columns: int = 4):
 
 
 def precisions(predicted: pd.DataFrame, times: pd.DataFrame, title: str = "") -> Figure:
-    """What a chain takes in each precision: predicted, by our versions, and by torch, a line for each.
+    """The time of a chain in each precision: predicted, by fgn's versions, and by torch, a line for each.
 
     predicted: from `fgn.teaching.tensor_cores.predicted_times()`, whose first line is without tensor cores;
     times: from `recorded_precisions()`.
@@ -123,7 +123,7 @@ def ladder(times: pd.DataFrame, title: str = "") -> Figure:
 
 
 # ------------------------------------------------------------------------------------------------------------
-# What tensor cores cut off
+# Truncation in tensor cores
 
 
 def promotion(
@@ -161,7 +161,8 @@ def promotion(
 
 
 def signed_errors(frame: pd.DataFrame, title: str = "") -> Figure:
-    """Which way results err: a histogram for each column of `fgn.teaching.tensor_cores.signed_errors()`."""
+    """In which direction results err: a histogram for each column of
+    `fgn.teaching.tensor_cores.signed_errors()`."""
     figure, panels = _figure(8.6, 2.9, columns=len(frame.columns))
     for axes, (k_between, values) in zip(panels, frame.items(), strict=True):
         power = int(np.floor(np.log10(values.abs().max())))

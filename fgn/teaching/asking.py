@@ -45,7 +45,7 @@ def path() -> Path:
     return Path(data) / "fgn" / "guesses.json"
 
 
-_unsaved: dict[str, Answer] = {}  # what could not be saved is kept for as long as the session lives
+_unsaved: dict[str, Answer] = {}  # answers that could not be saved: they are kept until the session ends
 
 
 def kept() -> dict[str, Answer]:
@@ -108,7 +108,8 @@ def _widgets():
 
 
 class Told:
-    """What is shown once a question has an answer. text: that it says instead where no notebook runs."""
+    """Something that is shown once a question has an answer. text: what is printed instead where no notebook
+    runs."""
 
     def __init__(self, question: Question, tell: Callable[[], str], text: Callable[[], str]):
         self.question, self._tell, self._text = question, tell, text
@@ -118,7 +119,7 @@ class Told:
             return f"<em>{html.escape(self.question.missing())}</em>"
         if not is_recorded():
             return self._tell()
-        # Nobody was asked, so the page keeps it folded, and its reader can still guess.
+        # Nobody was asked, so the page keeps this folded, and its reader can still guess.
         summary = "Make your own guess first. Then open this: what was measured, beside a recorded guess."
         return f"<details><summary><b>{summary}</b></summary>{self._tell()}</details>"
 
@@ -149,7 +150,7 @@ class Question:
         self._waiting: list[Callable[[], None]] = []
 
     def _known(self, answer: object) -> Answer | None:
-        """An answer that was kept, if it still is one."""
+        """A kept answer, if it still is an answer to this question."""
         try:
             return self._checked(answer) if isinstance(answer, dict) else None
         except (TypeError, ValueError):
@@ -179,7 +180,8 @@ class Question:
         return f"This is told when you have answered: {self.words}"
 
     def answer(self, **fields) -> None:
-        """Answers the question: what waits for it is shown. ValueError for what is no answer."""
+        """Answers the question; whatever waits for the answer is then shown. ValueError for what is no
+        answer."""
         self.given = self._checked(fields)
         keep(self.name, self.given)
         waiting, self._waiting = self._waiting, []
@@ -233,8 +235,8 @@ class Question:
             if is_refused:
                 submit(change)
 
-        # While the kernel is busy, a click can arrive before the text that was typed before it. So a click
-        # that found no number is made good by the text that comes after it.
+        # While the kernel is busy, a click can arrive before the text that was typed before the click. So a
+        # text that comes after a click without a number counts as if it had come first.
         button.on_click(submit)
         for box in inputs.values():
             box.observe(submit_again, "value")

@@ -19,7 +19,7 @@ from fgn.training import Kept, forward_keeping, run_backward
 
 FLOAT_BYTES = 4
 
-# What each kernel of the gradient before the product is for, in the words of the picture.
+# The purpose of each kernel of the gradient before the product, in the words of the picture.
 AGAIN, BACK, SUMS, ALL = "made again", "chain rule", "sums over a column", "all in one pass"
 PURPOSES = {
     "naive_step_kernel": AGAIN,
@@ -38,7 +38,8 @@ PURPOSES = {
 
 @dataclass
 class Step:
-    """The middle of a training step: the forward has run, and dy, the loss's gradient by y, is known."""
+    """The middle of a training step: the forward has run, and dy, the gradient of the loss with respect to y,
+    is known."""
 
     chain: Chain
     shape: Shape
@@ -53,11 +54,12 @@ class Step:
         return [name for name in self.parameters if name != "weight"]
 
     def gradient(self, version: str) -> dict[str, Tensor]:
-        """All but the two products: the gradients by v = x W^T + bias and by every vector."""
+        """All gradients but the two products: those with respect to v = x W^T + bias and to every vector."""
         return self._run(version, ["product", *self.vectors])
 
     def backward(self, version: str | None = None) -> dict[str, Tensor]:
-        """The gradients by x and by all parameters. version: None is what training takes."""
+        """The gradients with respect to x and all parameters. version: None takes the one that training
+        takes."""
         return self._run(version, ["x", "weight", *self.vectors])
 
     def _run(self, version, wanted) -> dict[str, Tensor]:
@@ -65,7 +67,8 @@ class Step:
             return run_backward(self.chain, self.dy, self.x, self.kept, self.parameters, wanted, version)
 
     def by_torch(self, dtype: torch.dtype) -> Callable[[], dict[str, Tensor]]:
-        """What computes the same gradients by torch's autograd in this dtype, after torch's own forward."""
+        """A function that computes the same gradients by torch's autograd in this dtype, after torch's own
+        forward."""
         with torch.enable_grad():
             inputs = {"x": self.x} | self.parameters
             inputs = {name: value.to(dtype).requires_grad_() for name, value in inputs.items()}
@@ -116,7 +119,8 @@ def moved(problem: Step, version: str) -> pd.DataFrame:
 
 
 def kept_bytes(problem: Step) -> pd.DataFrame:
-    """What each forward keeps for its backward beside x and the parameters, in bytes for each element of v.
+    """The tensors that each forward keeps for its backward beside x and the parameters, in bytes for each
+    element of v.
 
     A row for each tensor that autograd is given to keep: whose, shape, dtype, bytes.
     """
