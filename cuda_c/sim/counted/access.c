@@ -1,9 +1,9 @@
 /* What the compiler calls before every load and store of a kernel.
  *
- * The access is looked up (is it in memory that the kernel may touch?), checked, and appended to the log of
- * its thread. Nearly always it comes from an instruction that was here a moment ago and goes to the same
- * array as then, so that lookup is a small table by program counter. What a kernel keeps on its own stack,
- * and its parameters, are registers or constant memory on a GPU: they are not counted.
+ * The simulator looks the access up (is it in memory that the kernel may touch?), checks it, and appends it
+ * to the log of its thread. Nearly always its instruction has accessed the same array a moment ago, so the
+ * lookup is a small table by program counter. What a kernel keeps on its own stack, and its parameters, are
+ * registers or constant memory on a GPU: they are not counted.
  *
  * A thread whose log is full waits until the other lanes of its warp have come as far and their logs have
  * been put together, so a log needs little memory however long a kernel runs. */
@@ -22,7 +22,7 @@ static bool is_on_stack(const struct recorder *self, uintptr_t address) {
     return address - (uintptr_t)fiber->stack < fiber->stack_bytes;
 }
 
-/* Fills the slot in for an access that is not the one it knows. */
+/* Fills the slot in for an access that the slot does not describe yet. */
 static void learn(struct recorder *self, struct known_site *known, instruction_key key, uintptr_t pc,
                   uintptr_t address, unsigned bytes, counted_operation operation) {
     struct place *place = place_of(self, address, bytes);
@@ -82,7 +82,7 @@ static bool begins_turn(struct log *log, uintptr_t pc) {
     return before;
 }
 
-/* What is done now and then where nothing is counted, and else in every basic block. */
+/* Done in every basic block where launches are counted, and now and then where they are only checked. */
 static __attribute__((noinline)) void look_around(struct recorder *self, uintptr_t pc) {
     self->basic_blocks += self->counts ? 1 : BASIC_BLOCKS_OF_A_LOOK;
     self->until_look = self->counts ? 0 : BASIC_BLOCKS_OF_A_LOOK;
@@ -143,7 +143,7 @@ static __attribute__((noinline)) void check(struct recorder *self, const struct 
 }
 
 /* Whether loads of whole words add nothing to what is known of them and race with nothing, as it nearly
- * always is. Where it is not, all of check() follows. */
+ * always is. Otherwise all of check() follows. */
 static inline __attribute__((always_inline)) bool is_settled(const struct recorder *self,
                                                              const struct known_site *known, size_t word) {
     uint32_t epoch = known->settled[word];
@@ -334,7 +334,7 @@ void watch_range(const void *pc, const void *address, size_t bytes, bool writes)
     on_range((uintptr_t)pc, (uintptr_t)address, bytes, writes ? COUNTED_STORE : COUNTED_LOAD);
 }
 
-/* clang's, for the copies that it makes calls of. */
+/* clang calls these for copies that it compiles as calls. */
 void *__tsan_memcpy(void *to, const void *from, size_t bytes);
 void *__tsan_memcpy(void *to, const void *from, size_t bytes) {
     on_range(PC, (uintptr_t)from, bytes, COUNTED_LOAD);
@@ -353,7 +353,8 @@ void *__tsan_memset(void *to, int value, size_t bytes) {
     return memset(to, value, bytes);
 }
 
-/* Nothing is to be done when a program starts, and where a function begins and ends. */
+/* The compiler also calls these when a program starts, and where a function begins and ends; they do nothing.
+ */
 void __tsan_init(void);
 void __tsan_init(void) {}
 void __tsan_func_entry(void *caller);
@@ -401,7 +402,7 @@ void watch_copy_lands(const void *pc, const void *shared, unsigned bytes) {
     on_access((uintptr_t)pc, 1, (uintptr_t)shared, bytes, COUNTED_STORE, 0);
 }
 
-/* It is a word at a time, so a row of a tile is as good as many. */
+/* An asynchronous access of one word: one access to a row of a tile stands for all of the row. */
 void async_access(struct recorder *self, uintptr_t pc, uintptr_t address, unsigned bytes, bool writes,
                   const void *completes_on) {
     struct access access = {.pc = pc,

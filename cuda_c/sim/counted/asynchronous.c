@@ -1,5 +1,5 @@
-/* What the counted build is told of Hopper's machine (../hopper/): who waited for whom, and what TMA and
- * other blocks write to shared memory. */
+/* What the simulator of Hopper (../hopper/) tells the counted build: which threads waited for which, and what
+ * TMA and other blocks write to shared memory. */
 #include "../hopper/watch_hopper.h"
 #include "history.h"
 #include "recorder.h"
@@ -128,7 +128,7 @@ void watch_cluster_met(const struct sim_cluster *cluster) {
         clocks_meet(clocks_here(), warps, count);
 }
 
-/* What a thread has read, nobody will write any more: that is told first, for it may be the reason. */
+/* A read of what nobody will write any more is reported first, for it may be the reason of the deadlock. */
 void watch_deadlock(void) {
     history_settle_read(recorder);
 }
@@ -158,7 +158,7 @@ void watch_copy_is_counted(const void *pc, const struct sim_tensor_copy *copy) {
     recorder->tensor_bytes += bytes_of_box(&copy->map);
 }
 
-/* The store tells what its thread did before, too: whoever waits for its bytes comes after that. */
+/* A thread that waits for the store's bytes also comes after all that the storing thread did before. */
 void watch_store_to_block(const void *pc, const struct sim_site *site, struct sim_place to, unsigned bytes,
                           const struct sim_mbarrier *barrier) {
     (void)pc;

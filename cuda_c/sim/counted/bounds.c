@@ -1,6 +1,6 @@
 /* What the compiler calls where an access leaves the array or variable that it is made of: -fsanitize=bounds
- * for an index, -fsanitize=object-size for a pointer. It sees an overrun into a neighbour, which is memory
- * that the kernel may touch, where it can tell what the pointer points into. */
+ * for an index, -fsanitize=object-size for a pointer. The compiler finds an overrun into a neighbouring
+ * array, which the kernel may touch, where it knows what the pointer points into. */
 #include "../undefined.h"
 #include "recorder.h"
 

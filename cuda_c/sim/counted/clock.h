@@ -2,10 +2,10 @@
  *
  * Time passes in each block on its own. An access is stamped with its block, its thread and the block's time.
  * A clock says, for a block and a thread, up to which time that thread's accesses happen before whoever has
- * the clock: a vector clock. Most launches need none, and most blocks of the others know little, so a clock
- * is a tree over block numbers that shares its unchanged parts with the clocks that it was made from. Clocks
- * never change once they are made, so OS threads may read them without a lock; all of a launch are freed
- * together. NULL is the clock that knows nothing. */
+ * the clock: a vector clock. Most launches need no clocks, and in other launches most blocks know little of
+ * each other, so a clock is a tree over block numbers that shares its unchanged parts with the clocks that it
+ * was made from. Clocks never change once they are made, so OS threads may read them without a lock; all of a
+ * launch are freed together. NULL is the clock that knows nothing. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

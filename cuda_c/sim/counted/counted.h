@@ -1,11 +1,11 @@
 /* The counted build as a library: what the kernels of the last launches asked of memory.
  *
  * The kernels' sources are compiled with the compiler's -fsanitize=thread, of which only the instrumentation
- * is used: it calls a function before every load and store. These functions are ours (access.c). They check
- * the access, then write it down; what the 32 lanes of a warp wrote down is put together into the requests
- * that a GPU would make (requests.c), and those are counted for each instruction of the kernel (metrics.c).
- * A fault that is found stops the launch, and sim_last_report() tells it. Everything here belongs to the OS
- * thread that calls it, and to the launches that this thread makes.
+ * is used: it calls a function before every load and store. These functions are in access.c. They check the
+ * access, then log it; the logs of a warp's 32 lanes are put together into the requests that a GPU would make
+ * (requests.c), and the requests are counted for each instruction of the kernel (metrics.c). A fault that is
+ * found stops the launch, and sim_last_report() tells it. Everything here belongs to the OS thread that calls
+ * it, and to the launches that this thread makes.
  *
  * Python's cffi reads this file after ../sim.h and as it stands, which is why it includes nothing. */
 #pragma once
@@ -65,7 +65,7 @@ typedef struct counted_launch {
     const counted_warp *warps;     /* in no order */
 } counted_launch;
 
-/* Kernels may access this memory from now on. What an address in it is, reports say by `name` and index. */
+/* Kernels may access this memory from now on. Reports describe an address in it by `name` and index. */
 void counted_allow(const void *memory, unsigned long long bytes, unsigned element_bytes, const char *name);
 void counted_forbid_all(void);
 
@@ -77,8 +77,8 @@ unsigned counted_launch_count(void);
 const counted_launch *counted_launch_at(unsigned index);
 void counted_clear(void);
 
-/* What is questionable in those launches, but no fault: threads that write the same value to the same place
- * with nothing to order them. One for each pair of instructions; valid until counted_clear(). */
+/* Questionable accesses of those launches that are no faults: threads write the same value to the same place,
+ * and nothing orders them. One for each pair of instructions; valid until counted_clear(). */
 unsigned counted_warning_count(void);
 const sim_report *counted_warning_at(unsigned index);
 

@@ -32,7 +32,7 @@ static struct sim_access_report report_of(sim_report_kind kind, const struct acc
     return report;
 }
 
-/* A thread that has read what nobody has written goes astray because of that. */
+/* A thread that has read what nobody has written may go astray, so that read is the fault to report. */
 static void settle_own_read(const struct recorder *self) {
     if (self->unwritten_read.thread == self->thread)
         history_settle_read(self);
@@ -157,7 +157,7 @@ static uint3 index_of(uint64_t number, dim3 size) {
                    (unsigned)(number / size.x / size.y)};
 }
 
-/* The other of the two that race, and where it is told that it made its access. */
+/* The other one of the two accesses that race, and where it was made. */
 struct other {
     uint3 thread;
     uint3 block;
@@ -211,7 +211,8 @@ void fault_race(const struct recorder *self, const struct access *access, const 
     struct sim_access_report report = report_of_two(self, access, past, &other);
     const struct place *place = access->place;
     char where[40];
-    /* Where the simulator has shared memory says nothing; where in its array the access is does. */
+    /* An address in the simulator's shared memory tells a reader nothing, so the message has the place in the
+     * array. */
     if (place->space == COUNTED_SHARED)
         snprintf(where, sizeof where, "byte %zu of it", (size_t)(access->address - place->begin));
     else

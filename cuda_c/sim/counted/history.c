@@ -1,8 +1,8 @@
-/* Races: an access is looked at together with those of the same bytes that were made before.
+/* Races: each access is compared with earlier accesses to the same bytes.
  *
  * Two accesses race when one of them writes, neither happens before the other (order.h), and they are not
- * both strong with scopes that include each other. A read of shared memory that no thread of the block has
- * written since the block began gets whatever an earlier block left there.
+ * both strong with scopes that include each other. A read of shared memory that no thread of its block has
+ * written since the block began is reported too: on a GPU it returns what an earlier block left there.
  *
  * Threads run one after another here, so where a barrier is missing between a write and a read, the read may
  * come first and find bytes that nobody has written yet. Whether somebody does write them with nothing
@@ -76,7 +76,7 @@ static bool observes(const struct past *now, bool is_atomic, const struct past *
     return is_atomic && (use->what & PAST_UPDATES) && is_morally_strong(use, now, is_shared);
 }
 
-/* Whether whoever comes after `now` also comes after `use`, so that `use` need not be kept. */
+/* Whether every access that comes after `now` also comes after `use`, so that `use` need not be kept. */
 static bool replaces(const struct recorder *self, const struct past *now, const struct access *access,
                      const struct past *use) {
     if (!use->block)
@@ -88,7 +88,7 @@ static bool replaces(const struct recorder *self, const struct past *now, const 
            (((now->what & PAST_UPDATES) || !(use->what & PAST_UPDATES)) && order_is_before(self, use));
 }
 
-/* How much a use adds to what is known with `now`. */
+/* How much it helps to keep `use` beside `now`. */
 static int worth(const struct past *use, const struct past *now) {
     return (use->what & PAST_UPDATES ? 4 : 0) + (use->block != now->block ? 2 : 0) +
            (past_warp(use) != past_warp(now) ? 1 : 0);
@@ -148,7 +148,8 @@ void history_settle_write(struct recorder *self) {
 
 /* ---- Reads of what nobody has written ---- */
 
-/* The first one is kept. A thread that reads the same again and again waits for it in vain. */
+/* The first such read is kept. A thread that reads the same place again and again waits for a write in vain.
+ */
 static void remember_unwritten_read(struct recorder *self, const struct access *access) {
     enum { MOST_REPETITIONS = 10000 };
     if (self->has_unwritten_read) {

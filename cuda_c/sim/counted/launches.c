@@ -1,7 +1,7 @@
 /* A launch in the counted build: what is set up for it, what each OS thread hands in, and the result.
  *
- * Instructions are numbered for all OS threads together, the first time that one of them meets one; each
- * counts for itself what they do. */
+ * An instruction gets its number, the same for all OS threads, when one of them first meets it; each OS
+ * thread counts for itself what the instructions do. */
 #define _GNU_SOURCE
 #include "../watch.h"
 #include "recorder.h"

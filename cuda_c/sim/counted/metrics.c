@@ -38,7 +38,7 @@ unsigned sectors_of(const uintptr_t addresses[SIM_WARP_THREADS]) {
 }
 
 unsigned different_addresses(const uintptr_t addresses[SIM_WARP_THREADS], unsigned lanes) {
-    /* Nearly always every lane goes further than the one before it, or where that one goes. */
+    /* Nearly always each lane's address is that of the lane before it, or a larger one. */
     uint64_t taking_part[SIM_WARP_THREADS];
     unsigned count = 0, different = 1;
     bool ascend = true;
@@ -72,7 +72,7 @@ static unsigned wavefronts_of_words(const uint64_t *words, unsigned count) {
     return most;
 }
 
-/* Whether each lane goes where the lane `apart` from it goes, if that one takes part. */
+/* Whether each lane has the same word as the lane `apart` from it, if that lane takes part. */
 static bool share_addresses(const uintptr_t addresses[SIM_WARP_THREADS], unsigned lanes, unsigned apart) {
     for (unsigned left = lanes; left; left &= left - 1) {
         unsigned lane = (unsigned)__builtin_ctz(left), other = lane ^ apart;

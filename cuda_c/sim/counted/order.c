@@ -162,7 +162,7 @@ static void forget_strong_reads(struct order *order, unsigned thread) {
     order->threads[thread].strong_read_count = 0;
 }
 
-/* What one of these threads knows and has fenced, all of them know and have fenced. */
+/* All of these threads know, and have fenced, what any one of them knows and has fenced. */
 static void join_threads(struct recorder *self, unsigned first, uint64_t lanes, unsigned count) {
     struct order *order = &self->order;
     const struct clock *known = NULL, *fenced = NULL, *fenced_block = NULL;

@@ -61,7 +61,8 @@ static bool holds(const struct place *place, uintptr_t address, size_t bytes) {
 struct search {
     uintptr_t address;
     struct place found; /* its end is 0 when there is none */
-    char name[1024];    /* as the symbol table has it: in C++ with all the types of the function it is in */
+    char name[1024];    /* the name in the symbol table: in C++ with all the types of the function that the
+                           variable is in */
 };
 
 /* The symbol of `type` that covers `value`, in the library's file. */
@@ -126,7 +127,7 @@ static void keep_source_name(char *name) {
         memmove(name, dot + 1, strlen(dot));
 }
 
-/* Where this library is. What it keeps for each OS thread is not shared memory, but for functions' own. */
+/* Where this library is. Its thread-local variables are not shared memory, except those of functions. */
 static uintptr_t simulator_address(void) {
     Dl_info info;
     return dladdr((void *)(uintptr_t)simulator_address, &info) ? (uintptr_t)info.dli_fbase : 0;
@@ -179,8 +180,8 @@ static bool learn_variable(struct recorder *self, uintptr_t address) {
 
 /* ---- The device's heap ---- */
 
-/* It has a place for one block, the latest that was asked for, and no history: accesses to it are held
- * against its bounds, and not counted or looked at for races. */
+/* Memory of the device's heap has one place, for the block that was looked up last, and no history: accesses
+ * to the heap are compared with the block's bounds, and neither counted nor checked for races. */
 static struct place *place_in_heap(struct recorder *self, uintptr_t address) {
     struct place *place = &self->heap_place;
     size_t bytes;

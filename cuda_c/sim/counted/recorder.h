@@ -123,7 +123,7 @@ struct log {
     uint64_t entry[LOG_ENTRIES]; /* site << SITE_SHIFT | address; with site 0, the end of a turn of a loop */
 };
 
-/* What was found out about an instruction when it last accessed another place than before. */
+/* What is known about an instruction since it last accessed another place than before. */
 struct known_site {
     instruction_key key;
     uintptr_t begin;

@@ -1,9 +1,9 @@
 /* From what each lane logged to what a warp requested.
  *
  * On a GPU the lanes of a warp execute an instruction together where they can; here they ran one after
- * another. So the logs are walked side by side: where the next access of all lanes is the same instruction,
- * it is one request. Where it is not, they have taken different ways through the code, and those go first
- * that have come the least far in it, since the others wait for them where the ways join: after a branch, or
+ * another. So the logs are read side by side: where the next access of all lanes is by the same instruction,
+ * it is one request. Otherwise the lanes have taken different ways through the code, and the lanes that are
+ * least far in the code go first, since the others wait for them where the ways join: after a branch, or
  * after a loop that some lanes leave earlier. The end of each turn of a loop is in the logs too, and there
  * lanes wait for each other like at an access. */
 #include "../watch.h"

@@ -1,5 +1,6 @@
-/* What an OS thread that makes launches allows, asks for and gets: each has its own, so several may count and
- * check at the same time. Launches themselves run one after another, each with the session of its caller. */
+/* What an OS thread that makes launches allows, asks for and gets. Each OS thread has a session of its own,
+ * so several may count and check at the same time. Launches themselves run one after another, each with the
+ * session of its caller. */
 #include "recorder.h"
 #include <pthread.h>
 #include <stdlib.h>

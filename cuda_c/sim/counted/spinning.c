@@ -1,8 +1,8 @@
 /* Deadlocks of threads that wait in loops of their own: two blocks that each wait for the other's flag, a
  * lock that is never released, a barrier that counts too many.
  *
- * Nothing says that such a loop waits, but what it does: turn after turn it looks at what others may change,
- * by an atomic or volatile access, and changes nothing itself. Each OS thread looks at its own block,
+ * Only its behaviour shows that such a loop waits: turn after turn its thread looks at what others may
+ * change, by an atomic or volatile access, and changes nothing itself. Each OS thread looks at its own block,
  * whenever all threads of that block have given up several turns. Any change by anybody begins a new round.
  * When every block that runs has been looked at often in one round, and again in the next, and no block is
  * left to start, then nobody will ever change anything. The second round is for what happened between two
@@ -92,7 +92,7 @@ static bool is_deadlock(struct spinning *self, bool changed) {
     return false;
 }
 
-/* The one to name beside the block that has found it out: of another block, or of its own. */
+/* The thread to name beside the one that has found the deadlock: of another block, or of the same one. */
 static struct spinner other_than(const struct spinning *self) {
     for (unsigned i = 0; i < 2; i++)
         if (known[i].pc && memcmp(&known[i].block, &self->latest[0].block, sizeof known[i].block) != 0)

@@ -162,7 +162,8 @@ void watch_fence(bool in_block) {
     order_fence(recorder, in_block);
 }
 
-/* As if the thread had fenced, counted its block by an atomic, found all others counted and fenced again. */
+/* The order of a grid barrier: as if the thread had fenced, counted its block by an atomic, found all others
+ * counted, and fenced again. */
 void watch_grid_barrier_reached(const void *object) {
     order_fence(recorder, false);
     order_strong_write(recorder, (uintptr_t)object, false, true);
