@@ -70,6 +70,36 @@ def test_every_link_of_the_pages_leads_to_a_file():
         assert all((page.parent / link).exists() for link in links), (page, links)
 
 
+FOLDERS = (
+    "fgn|cuda_c|tools|tests|docs|notebooks|bugs|examples|ladder|shared|ptx|tensor_core|hopper|hopper_steps|few_rows|"
+    "library|backward|ceilings|sim"
+)
+
+
+def test_every_file_that_a_comment_or_a_page_names_is_there():
+    tops = [ROOT / name for name in FOLDERS.split("|") if (ROOT / name).is_dir()]
+    files = {str(path.relative_to(ROOT)) for top in tops for path in top.rglob("*")}
+    places = {"/".join(file.split("/")[start:]) for file in files for start in range(file.count("/") + 1)}
+    sources = [path for ending in ("cu", "h", "c", "hpp") for path in SOURCES.rglob(f"*.{ending}")]
+    sources += [*(ROOT / "fgn").rglob("*.py"), *(ROOT / "tools").glob("*.py"), *(ROOT / "docs").glob("*.md")]
+    named = re.compile(rf"(?<![\w./-])((?:{FOLDERS})/[\w/]+\.(?:py|cu|h|c|hpp|md|ipynb|csv))\b")
+    missing = {
+        (path.name, name)
+        for path in sources
+        for name in named.findall(path.read_text())
+        if name not in places
+    }
+    assert len(sources) > 200 and not missing
+
+
+def test_no_kernel_file_is_longer_than_a_reader_reads_at_once():
+    kernels = [
+        path for ending in ("cu", "h") for path in SOURCES.rglob(f"*.{ending}") if path.name != "fgn.h"
+    ]
+    assert len(kernels) > 80
+    assert {path.name: lines for path in kernels if (lines := len(path.read_text().splitlines())) > 400} == {}
+
+
 def test_every_recorded_file_has_a_date_and_a_commit():
     """In columns of its own, in its own keys, or in those of a JSON file in the same folder that names it."""
     folders = [ROOT / "profiles", ROOT / "notebooks", ROOT / "tests" / "data"]
