@@ -1,4 +1,4 @@
-"""Drop-in modules for the three chains: what `fgn.fuse()` makes of their references.
+"""Drop-in modules for the three chains: each is what `fgn.fuse()` makes of its reference module.
 
 Each inherits its reference's constructor, so parameter names, their order of creation and state_dict are the
 reference's. Its forward() is the reference's with the chain in it as one call, and follows the module as it
@@ -24,7 +24,7 @@ class ChainModule(nn.Module):
     def _choose(self, version: str | None, precision: str | None):
         check_choice(version, precision)
         self.version, self.precision = version, precision
-        fused = self.fused_forward()  # made here, because torch.compile cannot make one
+        fused = self.fused_forward()  # made in the constructor, because torch.compile cannot trace the making
         if type(self).forward is ChainModule.forward:
             # torch.compile counts by the function in which it begins, and this module's own is no other's.
             self.forward = fused
@@ -41,7 +41,7 @@ class ChainModule(nn.Module):
 
     @property
     def chain(self) -> Chain:
-        """The chain that the module is now. ValueError where it is none."""
+        """The chain that the module is now. ValueError where it is no chain."""
         return self._chain_and_parameters()[0]
 
     def chain_parameters(self) -> dict[str, Tensor | None]:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 CHANNEL, TENSOR = "channel", "tensor"
 
-# What a call's other tensors are called, so that no operand may be.
+# The names of a call's other tensors, which no operand may have.
 TAKEN = ("x", "y", "workspace", "prepared", "weight", "bias", "norm_weight", "norm_bias")
 
 

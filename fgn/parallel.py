@@ -73,14 +73,14 @@ def _places(part: ChainPart) -> list[tuple[dict, str]]:
 
 
 def _placement(tensor: Tensor, channels: int) -> Placement:
-    """By its channels; a single number is everybody's."""
+    """How a tensor is placed: sharded by its channels; a single number is replicated."""
     if channels > 1 and tensor.dim() and channels in (tensor.shape[0], tensor.shape[-1]):
         return Shard(0 if tensor.shape[0] == channels else tensor.dim() - 1)
     return Replicate()
 
 
 class _LocalChain:
-    """Stands where the module's forward() stood, and runs this process's columns of the chain.
+    """Takes the place of the module's forward(), and runs this process's columns of the chain.
 
     Chain and constants are read at every call, as `fgn.fuse()` reads them.
     """
@@ -88,7 +88,8 @@ class _LocalChain:
     def __init__(self, fused: FusedForward, style: ChainParallel, mesh: DeviceMesh):
         self.fused, self.style, self.mesh = fused, style, mesh
         self.traced = self.part = None
-        # Repeated calls are found by their chain: one of the whole module has one of a process.
+        # Repeated calls are found by the identity of their chain, so each chain of a whole module has one
+        # chain of this process.
         self.whole, self.mine = None, None
 
     def _own(self, chain: Chain) -> Chain:
@@ -152,9 +153,9 @@ class ChainParallel(ParallelStyle):
     The module is a drop-in module of fgn, or any whose forward() is one chain of nn.Linear, operators and
     nn.GroupNorm, fused or not; it is changed in place. The number of processes divides that of its groups.
 
-    input_layouts: of the x that comes: Replicate() by default; Shard(1) where a layer before has left its
-    columns sharded. output_layouts: of y, (batch, out_features): Shard(1) by default, each process has its
-    columns; Replicate() gathers them. use_local_output: whether y is a torch.Tensor or a DTensor.
+    input_layouts: of x: Replicate() by default; Shard(1) where a layer before has left its columns sharded.
+    output_layouts: of y, (batch, out_features): Shard(1) by default, each process has its columns;
+    Replicate() gathers them. use_local_output: whether y is a torch.Tensor or a DTensor.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ PRECISIONS = {
 
 
 def check_precision(precision: str):
-    """ValueError for what is none of `PRECISIONS`."""
+    """ValueError unless the precision is one of `PRECISIONS`."""
     if precision not in PRECISIONS:
         raise ValueError(f"precision: expected one of {', '.join(PRECISIONS)}, got {precision!r}")
 

@@ -21,13 +21,14 @@ from fgn.native.library import ffi
 from fgn.precision import torch_multiplies_as
 from fgn.simulator import counted
 
-# From so many operations on, a float32 product by split halves is faster than cuBLAS's float32, with the
-# copies that it needs.
+# From so many operations on, a float32 product by split halves, its copies included, is faster than cuBLAS's
+# float32 product.
 FEWEST_SPLIT_OPERATIONS = 4e9
 
 
 def multiplies_by_torch(device: torch.device, shape: Shape, precision: str) -> bool:
-    """Whether training's products are torch's (cuBLAS): on a GPU, but for large ones in "ieee"."""
+    """Whether training multiplies by torch (cuBLAS): on a GPU it does, except for large products in
+    "ieee"."""
     if device.type == "cpu":
         return False
     operations = 2.0 * shape.batch * shape.in_features * shape.out_features
@@ -39,8 +40,8 @@ def _address(tensor: Tensor | None) -> int:
 
 
 class _Call:
-    """A struct fgn_chain and the parameters to which it points. chain: is kept so that its id stays its
-    own."""
+    """A struct fgn_chain and the parameters to which it points. chain: is kept alive, so that no other chain
+    gets its id."""
 
     def __init__(
         self,
@@ -59,8 +60,8 @@ class _Call:
         self.arguments = functional._arguments_of(chain, self.c_chain, parameters)
 
     def point_to(self, tensors: Sequence[Tensor | None]) -> bool:
-        """Points to these parameters, in the order of `functional.names_of()`; False where one cannot be used
-        as it is."""
+        """Lets the struct point to these parameters, in the order of `functional.names_of()`. False where
+        kernels cannot use one of them as it is."""
         return repeated.point_to(self.arguments, tensors, self.number)
 
     def stream(self) -> int:
@@ -116,8 +117,8 @@ class BackwardCall(_Call):
         return ffi().cast("uintptr_t *", ffi().addressof(self.c_gradients, field))
 
     def _places(self):
-        """(name, where its address goes) of the vectors' and of the tensors' gradients. What several
-        operators share has several."""
+        """(name, where its address goes) for the gradients of vectors and tensors. An operand of several
+        operators has several places."""
         fields = {"bias": "bias", "norm_weight": "norm_scale", "norm_bias": "norm_shift"}
         vectors = [(name, self._at(field)) for name, field in fields.items() if name in self.wanted]
         tensors = []

@@ -1,6 +1,6 @@
-"""What torch's transforms make of fgn's operators: vmap, forward-mode derivatives, counting.
+"""How torch's transforms treat fgn's operators: vmap, forward-mode derivatives, counting of operations.
 
-`fgn.functional` has the operators; it asks here only where a call is not an ordinary one.
+`fgn.functional` has the operators, and asks this module only where a call is not an ordinary one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def is_transformed() -> bool:
 
 
 def refuse_forward_mode(*tensors):
-    """RuntimeError where a tensor carries a forward-mode derivative: the operators would take it for 0."""
+    """RuntimeError where a tensor carries a forward-mode derivative, which the operators would ignore."""
     if forward_ad._current_level < 0:
         return
     interpreters = retrieve_all_functorch_interpreters()
@@ -143,7 +143,7 @@ def register_training(keeping_operator, backward_operator, norm_backward_operato
 
 
 def _one_by_one(run, info, dims, *arguments):
-    """One call for each index of the further dimension, where parameters have it."""
+    """Makes one call for each index of the further dimension, where parameters have that dimension."""
 
     def at(argument, dim, index):
         if isinstance(argument, (list, tuple)):

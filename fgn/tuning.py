@@ -20,14 +20,14 @@ from fgn.measure.benchmark import measure
 from fgn.native import repeated, tuned
 from fgn.native.library import version_names
 
-# At most so much of the default's time takes what is kept.
+# A way is kept if it takes at most this part of the default's time.
 FASTER = 0.98
 # A way that takes so many times as long as the default in its first calls is not measured further.
 HOPELESS = 3.0
 
 
 def _seconds_of(call: Callable, device: torch.device) -> float:
-    """About what a call takes, from a second one on."""
+    """About the seconds that a call takes, once it has been called before."""
 
     def wait():
         if device.type == "cuda":
@@ -42,8 +42,8 @@ def _seconds_of(call: Callable, device: torch.device) -> float:
 def _milliseconds(
     one: tuned.Noted, choice: tuned.Choice | None, seconds: float, default: float = math.inf
 ) -> float | None:
-    """The median time of the call as chosen; infinity where it is hopeless beside the default's, None where
-    what is chosen does not run it."""
+    """The median time of the call by this choice, in ms; infinity where it is hopeless beside the default's,
+    None where the choice does not run the call."""
     device, shape = one.x.device, one.shape
     if choice is not None:
         plan = plan_of(

@@ -1,9 +1,10 @@
-"""What is wrong with a result: which elements, how much, and which known mistake would give just these.
+"""Says what is wrong with a result: which elements, by how much, and which known mistake would give this very
+result.
 
-`diagnose()` is for a result of a whole chain, as one gets from a kernel of one's own; `diagnose_product()`
+`diagnose()` takes the result of a whole chain, such as that of a reader's own kernel; `diagnose_product()`
 and `diagnose_norm()` are for its two parts. Each returns None for a result that is as good as torch's, and
-otherwise a Diagnosis, which prints as a report. The mistakes that are tried are those that people make with
-these chains; what each would give is computed in float64 from the same inputs.
+otherwise a Diagnosis, which prints as a report. The mistakes that it tries are those that people make with
+these chains; the result of each mistake is computed in float64 from the same inputs.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ NEVER_WRITTEN = 0x7FE5A5A5
 TIMES_TORCH = 16
 UNIT_ROUNDOFF = 2.0**-24
 
-# A mistake explains a result that is this near to it, and so much nearer than to the right one.
+# A mistake explains a result that is at most AS_IF_ERROR (relative) away from the mistake's own result, and
+# AS_IF_NEARER times as far from the right one.
 AS_IF_ERROR = 1e-4
 AS_IF_NEARER = 100
 
-# Statistics that are off by less than this, in deviations, are not what is wrong.
+# Statistics that are off by less than this, in deviations, count as right.
 STATISTICS_ERROR = 1e-3
 
 
@@ -44,8 +46,8 @@ class Diagnosis:
 
     part: what the result is of: "product", "norm" or "chain". wrong: how many of its `elements` are wrong.
     first: the (row, column) of the first. max_error: max |y − y₆₄| over those that are finite, at `worst`;
-    None when none is. never_written: how many were never written. findings: sentences about which, and why.
-    as_if: the known mistake that gives just this result (or those that do), or None.
+    None when none is. never_written: how many were never written. findings: sentences that say which elements
+    are wrong, and why. as_if: the known mistake or mistakes that give this result, or None.
     errors: |y − y₆₄| of every element (rows, columns), NaN where one of them should be finite and is not.
     """
 
@@ -166,7 +168,7 @@ def _numbers(indices: Tensor, count: int, singular: str) -> str | None:
 
 
 def _places(is_wrong: Tensor, groups: int) -> str:
-    """Which elements are wrong, as rows and columns where they are a block of the matrix."""
+    """Says which elements are wrong, as rows and columns where these elements form a block of the matrix."""
     rows, columns = is_wrong.any(1), is_wrong.any(0)
     words = [
         _numbers(mask.nonzero().flatten(), len(mask), singular)
@@ -183,7 +185,7 @@ def _places(is_wrong: Tensor, groups: int) -> str:
 
 
 def _specials(y: Tensor, exact: Tensor, unwritten: Tensor) -> Iterator[str]:
-    """What is NaN or infinite and should not be, or the reverse."""
+    """Says which elements are NaN or infinite and should not be, or the reverse."""
     if unwritten.any():
         rows, columns = unwritten.any(1).nonzero().flatten(), unwritten.any(0).nonzero().flatten()
         words = [_numbers(rows, len(y), "row"), _numbers(columns, y.shape[1], "column")]
@@ -223,7 +225,7 @@ HARDTANH_LIMITS = ((0.0, 20.0), (0.0, 6.0), (0.0, 1.0), (-1.0, 1.0))
 
 
 def _wrong_steps(steps) -> Iterator[tuple[str, tuple]]:
-    """Pointwise steps that are not those of a chain, with what was done to them."""
+    """Yields wrong variants of pointwise steps, each with the mistake that it has."""
     for i, step in enumerate(steps):
         rest = (*steps[:i], *steps[i + 1 :])
         yield f"{step.channel or step.kind} were left out", rest
@@ -280,7 +282,7 @@ def _product_mistakes(chain: Chain) -> Iterator[Rule]:
 
 def _norm_mistakes(chain: Chain) -> Iterator[Rule]:
     def norm(v, p, mean, variance, eps=chain.eps, scale=None):
-        """The norm with other statistics, which have the shape (batch, groups, 1) or spread to it."""
+        """The norm with other statistics, of the shape (batch, groups, 1) or of one that broadcasts to it."""
         shape = v.shape
         v = v.view(len(v), chain.groups, -1)
         scale = (variance + eps).rsqrt() if scale is None else scale
@@ -382,7 +384,7 @@ def _chain_mistakes(chain: Chain) -> Iterator[Rule]:
 
 
 def _undone(steps, y: Tensor) -> Tensor:
-    """The values before pointwise steps; NaN where they cannot be known from those after."""
+    """The values before pointwise steps; NaN where the values after the steps do not determine them."""
     for step in reversed(steps):
         if step.kind == "double":
             y = y / 2
@@ -396,7 +398,8 @@ def _undone(steps, y: Tensor) -> Tensor:
 
 
 def _statistics(y: Tensor, chain: Chain, v: Tensor, parameters: Mapping[str, Tensor]) -> Iterator[str]:
-    """With which mean and deviation each group was normalised, if with any: a line through its points."""
+    """The mean and the deviation with which each group was normalised, if with any: a line fitted through its
+    points."""
     value = _undone(chain.after, y.double())
     value = (value - parameters.get("norm_bias", 0.0)) / parameters.get("norm_weight", 1.0)
     value, v = value.view(len(v), chain.groups, -1), v.view(len(v), chain.groups, -1)

@@ -2,7 +2,8 @@
 
 `bugs/right/` has right kernels for the three chains: a `.cu` file for each kernel, and beside it its host
 side, a `.py` file that decides grid and arguments. Each file in `bugs/` is one of these with one mistake in
-it, and a comment on top about it. `BUGS` is the table: what it is, what data shows it, what finds it.
+it, and a comment on top that tells of the mistake. `BUGS` is the table: the mistake, the data that shows it,
+and what finds it.
 
     fgn.bugs.gallery.run("unbiased_variance")     runs the chain with it on the simulator; prints as a report
     fgn.bugs.gallery.source("unbiased_variance")  the broken one, without the comment that tells
@@ -64,7 +65,7 @@ FOLDER = ROOT / "bugs"
 RIGHT = FOLDER / "right"
 
 # ------------------------------------------------------------------------------------------------------------
-# What the host sides need, beside `never_written()`
+# What the host sides import, beside `never_written()`
 
 
 def tiles(count: int, size: int) -> int:
@@ -127,7 +128,8 @@ def _far_rows(chain: str) -> Inputs:
     """Rows of x that lie 2 GiB apart, in memory of which only these rows are ever touched."""
     described, x, parameters = _random(chain, ORDINARY._replace(batch=5))
     stride = 1 << 29
-    # Not reserved: or else a machine must have all of it free. Python has the flag from 3.13 on.
+    # MAP_NORESERVE: otherwise the machine must have all of that memory free. Python has the flag from 3.13
+    # on.
     sparse = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
     memory = torch.frombuffer(mmap.mmap(-1, 4 * x.shape[0] * stride, flags=sparse), dtype=torch.float32)
     rows = memory.as_strided(x.shape, (stride, 1))
@@ -152,7 +154,8 @@ DATA: dict[str, Callable[[str], Inputs]] = {
 
 
 def _for_hosts(chain: Chain, x: Tensor, parameters: dict[str, Tensor]) -> SimpleNamespace:
-    """What a host side takes its arguments from: parameters by name, sizes, and the operators' constants."""
+    """The values from which a host side takes its arguments: parameters by name, sizes, and the operators'
+    constants."""
     constants = {"low": None, "high": None, "slope": None}
     for step in chain.before + chain.after:
         if step.kind == "hardtanh":
@@ -174,7 +177,7 @@ KERNELS = {
 }
 
 
-# Both take the text as well, so that a file that is edited counts at once.
+# Both caches have the text in their key, so that an edited file counts at once.
 
 
 @functools.cache
@@ -200,11 +203,11 @@ COMPARISON = "comparison"
 class Bug:
     """A planted mistake.
 
-    file: in `bugs/`; if it needs another host side, that is beside it. right: the file in `bugs/right/` that
-    it is a change of. mistake: in a few words.
-    found_by: "comparison" with float64, or the kind of the KernelFault. data: what shows it, a key of `DATA`.
-    at: of a fault, a line of source that it names: the wrong one, or the one that misses what was left out.
-    says: words of the report of a comparison.
+    file: in `bugs/`; a host side of its own, if it needs one, is beside it. right: the file in `bugs/right/`
+    of which it is a change. mistake: in a few words.
+    found_by: "comparison" with float64, or the kind of the KernelFault. data: the data that shows the
+    mistake, a key of `DATA`. at: for a fault, a line of source that the fault names: the wrong line, or the
+    line that misses what was left out. says: for a comparison, words of its report.
     """
 
     file: str
@@ -221,12 +224,12 @@ class Bug:
 
     @property
     def chain(self) -> str:
-        """The chain that it is planted in."""
+        """The chain in which the mistake is planted."""
         return next(chain for chain, kernels in KERNELS.items() if Path(self.right).stem in kernels)
 
     @property
     def files(self) -> dict[Path, Path]:
-        """The broken file for each right one that it takes the place of."""
+        """The broken file, by the right file that it replaces."""
         pairs = {}
         for suffix in (".cu", ".py"):
             broken = FOLDER / f"{self.name}{suffix}"
@@ -534,7 +537,8 @@ BUGS = {
 
 
 def find_bug(bug: str | int | Bug) -> Bug:
-    """The bug of that name, or of that number, which tells nothing: the rows of `table()` count from 0."""
+    """The bug with this name or number. Numbers are rows of `table()`, from 0; a number does not tell the
+    mistake."""
     if isinstance(bug, Bug):
         return bug
     if isinstance(bug, int):
@@ -552,7 +556,7 @@ def find_bug(bug: str | int | Bug) -> Bug:
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found in a chain. found_by: as `Bug` has it; None when nothing was."""
+    """What was found in a chain. found_by: as in `Bug`; None where nothing was found."""
 
     found_by: str | None = None
     fault: KernelFault | None = None
@@ -568,7 +572,7 @@ class Finding:
 def run(bug: str | int | Bug | None, chain: str | None = None, data: str | None = None) -> Finding:
     """Runs a chain of right kernels, one of which has the bug, on the simulator; returns the first finding.
 
-    bug: a name in `BUGS`; None for a chain with none. chain, data: by default the bug's own.
+    bug: a name in `BUGS`; None for a chain without a bug. chain, data: by default the bug's own.
     """
     planted = find_bug(bug) if bug is not None else None
     chain = chain or (planted.chain if planted else next(iter(KERNELS)))
@@ -634,7 +638,8 @@ def parts(path: Path) -> tuple[str, str, int]:
 
 
 def story(bug: str | int | Bug) -> str:
-    """The comment on top of a bug's file: the mistake, why it is made, what one sees and how it is found."""
+    """The comment on top of a bug's file: the mistake, why people make it, what they see and how it is
+    found."""
     return parts(FOLDER / find_bug(bug).file)[0]
 
 
@@ -681,7 +686,7 @@ def kinds() -> tuple[str, ...]:
 def changed_lines(bug: Bug) -> set[int]:
     """The lines of the broken file, by its own numbers, that the mistake is in.
 
-    Where the mistake leaves lines out, it is the line that stands there instead.
+    Where the mistake leaves lines out, these are the lines that stand in their place.
     """
     lines: set[int] = set()
     for right, broken in bug.files.items():

@@ -21,9 +21,7 @@ from fgn.simulator.metrics import SHARED_REQUESTS
 
 EPS = 1e-5
 FAR = 1000.0  # the mean of the values of some cases, whose deviation is 1
-QUIET = (
-    0.002  # the deviation of some rows: their variance is less than EPS, so an EPS that is wrong is noticed
-)
+QUIET = 0.002  # the deviation of some rows: their variance is less than EPS, so a wrong EPS is noticed
 
 
 def _large_rows(sizes, generator):
