@@ -218,13 +218,31 @@ static __forceinline__ __device__ void load_operand(float *operand, const fgn_po
         load_channels(operand, step->channel, &place->channels, place->vector_type, place->type);
 }
 
-/* value = step(value) for `count` values. */
-static __forceinline__ __device__ void apply_step(const fgn_pointwise *step, float *value, int count,
+/* Whether the operator is this one, in a way that the compiler makes no table of jumps of: where a table lies
+ * and what it points to has to come from memory first. */
+static __forceinline__ __device__ bool is_kind(const fgn_pointwise *step, fgn_pointwise_kind kind) {
+    int of_step = (int)step->kind;
+#ifdef __CUDACC__
+    asm volatile("" : "+r"(of_step));
+#endif
+    return of_step == (int)kind;
+}
+
+/* value = step(value) for the thread's values. */
+static __forceinline__ __device__ void apply_step(const fgn_pointwise *step, float *value,
                                                   const float *operand) {
-    if (step->kind == FGN_ADD_TENSOR)
-        apply_with_operands(add, value, count, operand, evenly_spaced, 1);
+    if (is_kind(step, FGN_ADD_CHANNEL) || is_kind(step, FGN_ADD_TENSOR))
+        apply_with_operands(add, value, VALUES, operand, evenly_spaced, 1);
+    else if (is_kind(step, FGN_HARDTANH))
+        apply_with_constants(hardtanh, step, value, VALUES);
+    else if (is_kind(step, FGN_LEAKY_RELU))
+        apply_with_constants(leaky_relu, step, value, VALUES);
+    else if (is_kind(step, FGN_RELU))
+        apply_to_each(relu, value, VALUES);
+    else if (is_kind(step, FGN_MISH))
+        apply_to_each(mish, value, VALUES);
     else
-        apply_operator_with(step, value, count, operand, evenly_spaced, 1);
+        apply_operator_with(step, value, VALUES, operand, evenly_spaced, 1);
 }
 
 /* The first `count` steps of the list. */
@@ -234,7 +252,7 @@ static __forceinline__ __device__ void apply_list(const struct operators *list, 
     for (int i = 0; i < count; i++) {
         float operand[VALUES];
         load_operand(operand, &list->step[i], place);
-        apply_step(&list->step[i], value, VALUES, operand);
+        apply_step(&list->step[i], value, operand);
     }
 }
 
@@ -243,46 +261,35 @@ static __forceinline__ __device__ void apply_list(const struct operators *list, 
  * one copy of the code, in a loop that moves the values down. */
 static __forceinline__ __device__ void multiply_by_slope(const fgn_pointwise *step, float *gradient,
                                                          const float *value, const float *operand) {
-    switch (step->kind) {
-    case FGN_ADD_CHANNEL:
-    case FGN_ADD_TENSOR:
-        break;
-    case FGN_MULTIPLY_CHANNEL:
-#pragma unroll
-        for (int j = 0; j < VALUES; j++)
-            gradient[j] *= operand[j];
-        break;
-    case FGN_HARDTANH:
+    if (is_kind(step, FGN_HARDTANH)) {
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             gradient[j] = value[j] <= step->a || value[j] >= step->b ? 0.0f : gradient[j];
-        break;
-    case FGN_RELU:
-#pragma unroll
-        for (int j = 0; j < VALUES; j++)
-            gradient[j] = value[j] <= 0.0f ? 0.0f : gradient[j];
-        break;
-    case FGN_LEAKY_RELU:
+    } else if (is_kind(step, FGN_LEAKY_RELU)) {
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             gradient[j] = value[j] > 0.0f ? gradient[j] : gradient[j] * step->a;
-        break;
-    case FGN_DOUBLE:
+    } else if (is_kind(step, FGN_DOUBLE)) {
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             gradient[j] += gradient[j];
-        break;
-    case FGN_MISH:
+    } else if (is_kind(step, FGN_RELU)) {
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            gradient[j] = value[j] <= 0.0f ? 0.0f : gradient[j];
+    } else if (is_kind(step, FGN_MISH)) {
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             gradient[j] *= mish_slope(value[j]);
-        break;
-    case FGN_SILU:
+    } else if (is_kind(step, FGN_SILU)) {
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             gradient[j] *= silu_slope(value[j]);
-        break;
-    default: {
+    } else if (is_kind(step, FGN_MULTIPLY_CHANNEL)) {
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            gradient[j] *= operand[j];
+    } else {
         float values[VALUES], operands[VALUES];
 #pragma unroll
         for (int j = 0; j < VALUES; j++) {
@@ -300,20 +307,17 @@ static __forceinline__ __device__ void multiply_by_slope(const fgn_pointwise *st
             }
             gradient[VALUES - 1] = first;
         }
-        break;
-    }
     }
 }
 
 /* Sums over the team of `count` values at once, in every thread of it. The whole block calls it together; a
- * team is a power of two. `partial` has room for `count` floats of each warp. */
-static __forceinline__ __device__ void sums_of_team(float *v, int count, int team, int thread,
-                                                    float *partial) {
+ * team is a power of two. `partial` has room for `count` floats of each warp, which nobody reads any more. */
+static __forceinline__ __device__ void sums_of_team_in(float *v, int count, int team, int thread,
+                                                       float *partial) {
     team_sums(v, count, team < LANES ? team : LANES);
     if (team <= LANES)
         return;
     int warp = thread / LANES, warps = team / LANES, first = warp & -warps;
-    __syncthreads(); /* the previous sums have been read */
     if (thread % LANES == 0)
 #pragma unroll
         for (int i = 0; i < count; i++)
@@ -327,6 +331,14 @@ static __forceinline__ __device__ void sums_of_team(float *v, int count, int tea
 #pragma unroll
         for (int i = 0; i < count; i++)
             v[i] += partial[other * count + i];
+}
+
+/* The same, where `partial` has other sums that may still be read. */
+static __forceinline__ __device__ void sums_of_team(float *v, int count, int team, int thread,
+                                                    float *partial) {
+    if (team > LANES)
+        __syncthreads();
+    sums_of_team_in(v, count, team, thread, partial);
 }
 
 /* The thread's channels in segment `segment` of a row; none in a segment beyond the last. */

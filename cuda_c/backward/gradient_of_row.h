@@ -70,28 +70,35 @@ struct operand_gradients {
     void *const *tensor;
 };
 
-/* `gradient` back through the list, whose first operator was given `input`. */
+/* `gradient` back through the list, whose first operator was given `input`. What adds needs no value: it
+ * passes the gradient on. */
 static __forceinline__ __device__ void back_through(const struct operators *list, const float *input,
                                                     float *gradient, struct operand_gradients operands,
                                                     const struct gradient_row *place, int thread) {
 #pragma unroll 1
     for (int i = list->count - 1; i >= 0; i--) {
         const fgn_pointwise *step = &list->step[i];
+        float *sum =
+            operands.slot[i] == NO_SUM ? NULL : operand_sum(operands.slot[i] - operands.first_slot, thread);
+        if (operands.tensor[i])
+            store_values(operands.tensor[i], place->row_start, gradient, &place->channels, place->type);
+        if (is_kind(step, FGN_ADD_CHANNEL) || is_kind(step, FGN_ADD_TENSOR)) {
+#pragma unroll
+            for (int j = 0; j < VALUES; j++)
+                if (sum && is_there(&place->channels, j))
+                    sum[j * THREADS] += gradient[j];
+            continue;
+        }
         float value[VALUES], operand[VALUES];
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             value[j] = input[j];
         apply_list(list, i, value, place);
         load_operand(operand, step, place);
-        if (operands.slot[i] != NO_SUM) {
-            float *sum = operand_sum(operands.slot[i] - operands.first_slot, thread);
 #pragma unroll
-            for (int j = 0; j < VALUES; j++)
-                if (is_there(&place->channels, j))
-                    sum[j * THREADS] += gradient[j] * operand_slope_of(step, value[j], operand[j]);
-        }
-        if (operands.tensor[i])
-            store_values(operands.tensor[i], place->row_start, gradient, &place->channels, place->type);
+        for (int j = 0; j < VALUES; j++)
+            if (sum && is_there(&place->channels, j))
+                sum[j * THREADS] += gradient[j] * operand_slope_of(step, value[j], operand[j]);
         multiply_by_slope(step, gradient, value, operand);
     }
 }

@@ -128,16 +128,6 @@ static __forceinline__ __device__ void store_turn(const float *value, const stru
     }
 }
 
-/* Whether the operator is this one, in a way that the compiler makes no table of jumps of: where a table lies
- * and what it points to has to come from memory first. */
-static __forceinline__ __device__ bool is_kind(const fgn_pointwise *step, fgn_pointwise_kind kind) {
-    int of_step = (int)step->kind;
-#ifdef __CUDACC__
-    asm volatile("" : "+r"(of_step));
-#endif
-    return of_step == (int)kind;
-}
-
 /* Operators that have a tensor or a vector of channels. */
 static __forceinline__ __device__ void apply_with_operand(const fgn_pointwise *step, float *value,
                                                           const struct norm_keeping_args *args,

@@ -51,6 +51,18 @@ static __device__ __forceinline__ void cp_async_4_or_zero(void *shared, const vo
 #endif
 }
 
+/* Copies 8 bytes to shared memory. */
+static __device__ __forceinline__ void cp_async_8(void *shared, const void *global) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)),
+                 "l"(global)
+                 : "memory");
+#else
+    (void)shared, (void)global;
+    __trap();
+#endif
+}
+
 /* Copies the first `bytes` (0 to 4) of 4 bytes to shared memory, and zeros for the others. */
 static __device__ __forceinline__ void cp_async_4_partly(void *shared, const void *global, int bytes) {
 #if __CUDA_ARCH__ >= 800
@@ -110,6 +122,7 @@ static __device__ __forceinline__ void cp_async_wait_all(void) {
 #else
 
 #define cp_async_once_16_or_zero(shared, global, valid) cp_async_16_or_zero(shared, global, valid)
+#define cp_async_8(shared, global) sim_cp_async(SIM_HERE, shared, global, 8, true)
 #define cp_async_4_partly(shared, global, bytes) sim_cp_async_partly(SIM_HERE, shared, global, 4, bytes)
 
 static inline void cp_async_wait_all(void) {

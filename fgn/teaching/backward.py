@@ -32,7 +32,11 @@ PURPOSES = {
     "naive_column_sum_kernel": SUMS,
     "column_sums_kernel": SUMS,
     "group_sums_kernel": BACK,
-    **{f"fused_gradient_{of}_kernel": ALL for of in ("float32", "float16", "bfloat16")},
+    **{
+        f"fused_gradient_{of}_{width}_kernel": ALL
+        for of in ("float32", "float16", "bfloat16")
+        for width in (8, 4, 2, 1)
+    },
 }
 
 
