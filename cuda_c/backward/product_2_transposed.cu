@@ -93,9 +93,16 @@ struct product_parts {
     unsigned long long workspace;
 };
 
-static fgn_status plan_parts(const struct backward_product *product, struct product_parts *parts) {
-    fgn_chain chain = forward_product(product);
-    fgn_status status = fgn_plan_chain(FGN_BEST_VERSION, &chain, NULL, &parts->plan);
+/* Where the plan keeps something of the weight, which is a copy of this call's own, nobody has to prove that
+ * it is still of that weight: the chain is frozen. */
+static fgn_status plan_parts(const struct backward_product *product, fgn_chain *chain,
+                             struct product_parts *parts) {
+    *chain = forward_product(product);
+    fgn_status status = fgn_plan_chain(FGN_BEST_VERSION, chain, NULL, &parts->plan);
+    if (status == FGN_OK && parts->plan.prepared_bytes > 0) {
+        chain->frozen = 1;
+        status = fgn_plan_chain(FGN_BEST_VERSION, chain, NULL, &parts->plan);
+    }
     if (status != FGN_OK)
         return status;
     int size = product->type == FGN_FLOAT32 ? 4 : 2;
@@ -106,8 +113,9 @@ static fgn_status plan_parts(const struct backward_product *product, struct prod
 }
 
 fgn_status product_2_transposed_bytes(const struct backward_product *product, unsigned long long *bytes) {
+    fgn_chain chain;
     struct product_parts parts;
-    fgn_status status = plan_parts(product, &parts);
+    fgn_status status = plan_parts(product, &chain, &parts);
     if (status == FGN_OK)
         *bytes = parts.workspace + parts.plan.workspace_bytes;
     return status;
@@ -115,8 +123,9 @@ fgn_status product_2_transposed_bytes(const struct backward_product *product, un
 
 fgn_status product_2_transposed(const struct backward_product *product, void *workspace,
                                 cudaStream_t stream) {
+    fgn_chain chain;
     struct product_parts parts;
-    fgn_status status = plan_parts(product, &parts);
+    fgn_status status = plan_parts(product, &chain, &parts);
     if (status != FGN_OK)
         return status;
     unsigned char *memory = (unsigned char *)workspace;
@@ -131,7 +140,6 @@ fgn_status product_2_transposed(const struct backward_product *product, void *wo
                           product->type, stream);
     if (error != cudaSuccess)
         return status_of(error, "transpose");
-    fgn_chain chain = forward_product(product);
     chain.weight = memory + parts.right;
     chain.prepared = memory + parts.prepared;
     if (parts.plan.prepared_bytes > 0)
