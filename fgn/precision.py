@@ -73,5 +73,5 @@ def torch_multiplies(precision: str) -> bool:
 
 def torch_multiplies_as(precision: str):
     """`torch_precision()` where torch's setting is another one. It is the whole process's, other threads'
-    too."""
+    too: only for who names the version whose product is torch's."""
     return nullcontext() if torch_multiplies(precision) else torch_precision(precision)

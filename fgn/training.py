@@ -8,9 +8,10 @@ values from v once more. The backward is one pass that makes dL/dv and the gradi
 products, dL/dx = dL/dv W and dL/dW = (dL/dv)^T x. Only the gradients that are asked for are computed. The
 rungs are in `cuda_c/backward/`; `backward_versions()` lists them.
 
-On a GPU the three products are torch's (cuBLAS) in the call's precision. Large float32 products in "ieee" are
-the exception: they are products of split halves (in the backward of transposed copies), at several times
-cuBLAS's speed. On the simulator they are always fgn's own.
+On a GPU the three products are torch's (cuBLAS). Two kinds are fgn's own: large float32 products in "ieee",
+which are products of split halves (in the backward of transposed copies), at several times cuBLAS's speed;
+and products in another precision than torch's setting, which a call does not change, because the whole
+process has it. On the simulator all are fgn's own.
 
 A step that is like one before it finds its calls of the library built (`fgn.training_calls`), as
 `fgn.native.repeated` does for calls without gradients.
@@ -34,7 +35,7 @@ from fgn.chains import Chain, Shape
 from fgn.functional import PRODUCT
 from fgn.native import repeated
 from fgn.native.library import ffi, for_device, is_counting
-from fgn.precision import resolve, torch_multiplies_as
+from fgn.precision import resolve, torch_multiplies, torch_multiplies_as
 from fgn.simulator import counted
 from fgn.training_calls import BackwardCall, NormCall, multiplies_by_torch
 
@@ -111,8 +112,10 @@ def _multiply(
     other."""
     shape = Shape(*x.shape, weight.shape[0], 0)
     precision = resolve(precision, x.dtype)
-    by_torch = version is None and multiplies_by_torch(x.device, shape, precision)
-    if (by_torch or version == functional.LIBRARY) and functional.fits_torch_product(x, {"bias": bias}):
+    fits = functional.fits_torch_product(x, {"bias": bias})
+    if fits and version is None and multiplies_by_torch(x.device, shape, precision):
+        return torch.nn.functional.linear(x, weight, bias)
+    if fits and version == functional.LIBRARY:
         with torch_multiplies_as(precision):
             return torch.nn.functional.linear(x, weight, bias)
     return functional.linear(x, weight, bias, version, precision)
@@ -235,8 +238,7 @@ def _kept_step(x: Tensor, parameters: Sequence[Tensor | None], key: tuple) -> _S
 
 
 def _can_be_used(tensor: Tensor, device: int) -> bool:
-    pointer = tensor.data_ptr()
-    return bool(pointer) and not pointer & 15 and tensor.is_contiguous() and tensor.get_device() == device
+    return bool(repeated.usable_address(tensor)) and tensor.get_device() == device
 
 
 def _keep_step(chain: Chain, v: Tensor, parameters: Sequence[Tensor | None], key: tuple) -> _Step | None:
@@ -289,6 +291,8 @@ def _kept_backward(ctx, dy: Tensor, x, weight, others, wanted: tuple[str, ...]) 
             None,
             ctx.precision,
         )
+    if call.by_torch and not torch_multiplies(ctx.precision):
+        return None  # torch's setting has changed
     return call if call.point_to((weight, None, *others)) else None
 
 
@@ -331,13 +335,13 @@ class _ChainFunction(torch.autograd.Function):
             with _at_work(x.device):
                 y, moments = step.norm(v)
             kept = (v, moments)
-        elif chain.groups == 0:
-            named = dict(zip(_names(chain)[1:], tensors[1:], strict=True))
-            y, kept = functional.run_chain(PRODUCT, x, named, version, precision=precision), ()
         else:
             named = dict(zip(_names(chain)[1:], tensors[1:], strict=True))
-            y, kept = forward_keeping(chain, x, named, version, precision)
-            step = None if key is None else _keep_step(chain, kept[0], tensors[1:], key)
+            if chain.groups == 0:
+                y, kept = functional.run_chain(PRODUCT, x, named, version, precision=precision), ()
+            else:
+                y, kept = forward_keeping(chain, x, named, version, precision)
+                step = None if key is None else _keep_step(chain, kept[0], tensors[1:], key)
         ctx.chain, ctx.precision, ctx.step = chain, precision, step
         ctx.bias = bias if bias is None else bias.new_empty(0)
         weight_is_wanted = ctx.needs_input_grad[6]
@@ -351,6 +355,11 @@ class _ChainFunction(torch.autograd.Function):
         needed = ctx.needs_input_grad[5:]
         if dy is None:
             return (None,) * (5 + len(needed))
+        if torch._C._functorch.is_legacy_batchedtensor(dy):
+            raise RuntimeError(
+                "fgn has no batched gradients (torch.autograd.grad(…, is_grads_batched=True), jacobian(…, "
+                "vectorize=True)): torch.func.jacrev and torch.func.vmap of torch.func.vjp work"
+            )
         saved = ctx.saved_tensors
         x, weight, _, *others = saved[: len(names)]
         kept = Kept(*saved[len(names) :]) if chain.groups > 0 else None

@@ -18,7 +18,7 @@ from fgn import functional
 from fgn.chains import Chain, Shape
 from fgn.native import repeated
 from fgn.native.library import ffi
-from fgn.precision import torch_multiplies_as
+from fgn.precision import torch_multiplies
 from fgn.simulator import counted
 
 # From so many operations on, a float32 product by split halves, its copies included, is faster than cuBLAS's
@@ -27,9 +27,13 @@ FEWEST_SPLIT_OPERATIONS = 4e9
 
 
 def multiplies_by_torch(device: torch.device, shape: Shape, precision: str) -> bool:
-    """Whether training multiplies by torch (cuBLAS): on a GPU it does, except for large products in
-    "ieee"."""
-    if device.type == "cpu":
+    """Whether training multiplies by torch (cuBLAS): on a GPU it does, except for large products in "ieee",
+    and where a call would have to change torch's settings, which are the whole process's."""
+    if (
+        device.type == "cpu"
+        or not torch_multiplies(precision)
+        or torch.are_deterministic_algorithms_enabled()
+    ):
         return False
     operations = 2.0 * shape.batch * shape.in_features * shape.out_features
     return precision != "ieee" or operations < FEWEST_SPLIT_OPERATIONS
@@ -94,7 +98,7 @@ class BackwardCall(_Call):
     """The gradients that are wanted, by one rung of the backward.
 
     wanted: among "x", "weight", the vectors and tensors of the chain, and "product" for dL/dv. index: of the
-    rung. by_torch: the products are torch's.
+    rung. by_torch: the products are torch's, whose setting is the call's precision.
     """
 
     def __init__(self, wanted: Sequence[str], index: int, by_torch: bool, *arguments):
@@ -174,11 +178,10 @@ class BackwardCall(_Call):
             self.function(*pointers, self.c_gradients, workspace.data_ptr(), self.size, self.stream())
         )
         if self.by_torch:
-            with torch_multiplies_as(self.precision):
-                if "x" in self.wanted:
-                    results["x"] = torch.mm(g, weight)
-                if "weight" in self.wanted:
-                    results["weight"] = torch.mm(g.t(), x)
+            if "x" in self.wanted:
+                results["x"] = torch.mm(g, weight)
+            if "weight" in self.wanted:
+                results["weight"] = torch.mm(g.t(), x)
         if "product" in self.wanted:
             results["product"] = g
         for (name, _), gradient in found:

@@ -7,7 +7,8 @@ import torch
 from accuracy import with_groups
 
 import fgn
-from fgn import training
+from fgn import precision as precision_module
+from fgn import training, training_calls
 from fgn.chains import CHAINS, Shape, random_inputs
 from fgn.measure.accuracy import relative_error
 from fgn.native import repeated
@@ -133,3 +134,43 @@ def test_more_steps_than_are_kept(device, monkeypatch):
     for batch in range(1, 6):
         check_step(leaves(device, shape=SHAPE._replace(batch=batch)))
     assert len(training._steps) <= 2
+
+
+def test_a_step_does_not_change_the_setting_of_torch(monkeypatch):
+    """It is the whole process's: where it is not the call's precision, the products are fgn's own."""
+    by_torch = []
+
+    def multiplies(device, shape, precision):
+        of_gpu = training_calls.multiplies_by_torch(torch.device("cuda"), shape, precision)
+        by_torch.append(of_gpu)
+        return of_gpu
+
+    def refuse(precision):
+        raise AssertionError("torch's setting was changed")
+
+    monkeypatch.setattr(training, "multiplies_by_torch", multiplies)
+    monkeypatch.setattr(precision_module, "torch_precision", refuse)
+    matmul, tensors = torch.backends.cuda.matmul, leaves("cpu")
+    call = {name: value for name, value in tensors.items() if name != "x"}
+    before = matmul.fp32_precision
+    try:
+        for forward in ("ieee", "tf32"):
+            for backward in ("ieee", "tf32"):
+                for _ in range(2):
+                    matmul.fp32_precision = forward
+                    y = fgn.chain_forward(CHAIN, tensors["x"], call, precision="ieee")
+                    matmul.fp32_precision = backward
+                    found = torch.autograd.grad(y.square().sum(), list(tensors.values()))
+                    exact = {
+                        name: value.detach().double().requires_grad_() for name, value in tensors.items()
+                    }
+                    expected = chain_reference(CHAIN, exact["x"], exact)
+                    right = torch.autograd.grad(expected.square().sum(), list(exact.values()))
+                    for one, other in zip(found, right, strict=True):
+                        assert relative_error(one, other) < 1e-4
+        assert set(by_torch) == {True, False}
+        torch.use_deterministic_algorithms(True)
+        assert not training_calls.multiplies_by_torch(torch.device("cuda"), SHAPE, "bf16")
+    finally:
+        matmul.fp32_precision = before
+        torch.use_deterministic_algorithms(False)

@@ -64,6 +64,13 @@ def forget():
     _calls.clear()
 
 
+def usable_address(tensor: Tensor) -> int:
+    """The tensor's address, or 0 where kernels cannot use it as it is: it is not contiguous, not aligned for
+    128-bit accesses, or empty."""
+    pointer = tensor.data_ptr()
+    return 0 if pointer & 15 or not tensor.is_contiguous() else pointer
+
+
 class Argument:
     """A parameter's place in the struct: where its address goes, which is there, and what it points to."""
 
@@ -138,8 +145,8 @@ class Call:
     def __call__(self, x: Tensor, parameters: tuple[Tensor | None, ...]) -> Tensor | None:
         """The result, or None where a tensor is not one that can be used as it is."""
         device, given = self.device, parameters
-        x_pointer = x.data_ptr()
-        if not x_pointer or x_pointer & 15 or not x.is_contiguous():
+        x_pointer = usable_address(x)
+        if not x_pointer:
             return None
         if self.converts:
             parameters = [
