@@ -427,6 +427,15 @@ def test_second_derivatives_are_refused(device):
         gradient.sum().backward()
 
 
+def test_batched_gradients_are_refused(device):
+    module, _ = module_and_reference("GemmGroupNormHardtanh", device)
+    x = torch.rand(5, 20, device=device)
+    with pytest.raises(RuntimeError, match="no batched gradients"):
+        torch.autograd.functional.jacobian(module, x, vectorize=True)
+    jacobian = torch.autograd.functional.jacobian(module, x)
+    assert torch.allclose(torch.func.jacrev(module)(x), jacobian, rtol=1e-5, atol=1e-6)
+
+
 def test_what_changes_in_between_is_noticed(device):
     module, _ = module_and_reference("GemmGroupNormHardtanh", device)
     y = module(torch.rand(5, 20, device=device, requires_grad=True))

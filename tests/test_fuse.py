@@ -520,6 +520,21 @@ def test_copies_pickles_and_types(device, tmp_path):
     assert hooked == ["block", "model"]
 
 
+@pytest.mark.parametrize("make", [pruning.l1_unstructured, nn.utils.weight_norm, nn.utils.spectral_norm])
+def test_what_a_module_has_made_of_its_parameters_is_no_hindrance(make, device):
+    """torch itself copies no such module."""
+    model = nn.Sequential(nn.Linear(24, 16), nn.GroupNorm(2, 16), nn.Linear(16, 8), nn.GroupNorm(2, 8))
+    model.eval().to(device)
+    make(model[0], **({"name": "weight", "amount": 0.5} if make is pruning.l1_unstructured else {}))
+    fused, x = fgn.fuse(model), torch.randn(5, 24, device=device)
+    assert fused_count(fused) == 1
+    assert_same(fused(x), model(x))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.5)
+    assert_same(fused(x), model(x))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_half_precision(dtype, device):
     model = Twice().eval().to(device)

@@ -244,6 +244,10 @@ def fuse(
     check_choice(version, precision)
     if not inplace:
         kept = [*model.parameters(), *model.buffers()]
+        # What a module has made of its parameters, as pruning keeps it, torch does not copy; it is made anew
+        # in the next call.
+        for module in model.modules():
+            kept += [v for v in vars(module).values() if is_tensor(v) and not v.is_leaf]
         model = copy.deepcopy(model, {id(tensor): tensor for tensor in kept})
     for _, module in list(_candidates(model)):
         given = module.__dict__.get("forward")

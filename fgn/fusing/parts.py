@@ -331,7 +331,9 @@ def check_linear(x, weight):
         raise NotAChain(f"x has shape {tuple(x.shape)} and the weight {tuple(weight.shape)}")
     if autocast.dtype_for(x) is not None and weight.dtype in C_TYPES:
         return
-    if weight.dtype != x.dtype or x.dtype not in C_TYPES:
+    if x.dtype not in C_TYPES:
+        raise NotAChain(f"x is of {x.dtype}, and kernels have {', '.join(map(str, C_TYPES))}")
+    if weight.dtype != x.dtype:
         raise NotAChain(f"x is of {x.dtype} and the weight of {weight.dtype}")
 
 
