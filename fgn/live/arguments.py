@@ -15,6 +15,7 @@ from numbers import Real
 import torch
 from torch import Tensor
 
+from fgn.live.tensor_maps import TensorMap
 from fgn.live.textures import Texture
 
 # ------------------------------------------------------------------------------------------------------------
@@ -127,6 +128,8 @@ class Arguments:
         if isinstance(value, Texture) and (kind.kind, kind.size) == ("u", 8):
             self.tensors |= {name: value.tensor, f"{name} (descriptor)": value.descriptor}
             return struct.pack("P", value.descriptor.data_ptr())
+        if kind.name == "CUtensorMap":
+            return self._tensor_map(name, kind, value)
         if kind.kind == "a":
             return self._array(name, kind, value)
         if kind.kind in "biuf" or (kind.dtype and kind.count == 1):
@@ -134,6 +137,15 @@ class Arguments:
         if kind.kind == "s":
             return self._struct(name, kind, value)
         raise TypeError(f"{name} ({kind}): Python has no value for this type")
+
+    def _tensor_map(self, name: str, kind: Type, value) -> bytes:
+        if not isinstance(value, TensorMap):
+            raise TypeError(f"{name} ({kind}): expected an fgn.live.TensorMap, got {_described(value)}")
+        self.tensors[name] = value.tensor
+        try:
+            return value.encoded(kind.size)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
 
     def _array(self, name: str, kind: Type, value) -> bytes:
         if isinstance(value, Tensor):
@@ -176,6 +188,11 @@ class Arguments:
         item = kind.item
         if item.kind == "p" and not isinstance(value, Tensor):
             return self._pointers(name, kind, value)
+        if item.name == "CUtensorMap":
+            encoded = torch.frombuffer(bytearray(self._tensor_map(name, item, value)), dtype=torch.uint8)
+            self.kept.append(encoded)
+            self.tensors[f"{name} (map)"] = encoded
+            return encoded.data_ptr()
         dtype = torch.int64 if item.kind == "p" else item.dtype
         wanted = f"a {dtype} tensor" if dtype else "a tensor"
         if not isinstance(value, Tensor):

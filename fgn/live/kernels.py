@@ -44,6 +44,7 @@ from fgn.live.signature import Signature, Variable, signatures, structs, variabl
 from fgn.live.source import Included, included
 from fgn.live.symbols import Symbols, flush_printed
 from fgn.live.text import blanked
+from fgn.live.tensor_maps import TensorMap
 from fgn.live.textures import Texture
 from fgn.native.library import BuildError, MissingToolError, ffi, for_device, interruptible, is_counting
 from fgn.native.source import launched_sources
@@ -407,6 +408,8 @@ class Kernel:
         for texture in (*arguments, *self._program.symbols.bound.values()):
             if isinstance(texture, Texture):
                 staying += [texture.tensor, texture.descriptor]
+            elif isinstance(texture, TensorMap):
+                staying.append(texture.tensor)
         return copied(for_device("cpu").load(), tensors, staying)
 
     def _instance(self, arguments: Sequence, template) -> Instance:

@@ -122,6 +122,13 @@ _INSTRUCTIONS = (
     (r"cp\.async\.wait_all", "cp_async_commit_group(); cp_async_wait_group(0);"),
     (r"cp\.async\.bulk\.shared::(?:cluster|cta)\.global\.mbarrier::complete_tx::bytes",
      "sim_bulk_copy(SIM_HERE, {0:word}, (const void *){1:global}, {2:uint32_t}, {3:word});"),
+    (r"cp\.async\.bulk\.tensor\.(?P<k>[1-5])d\.shared::(?:cluster|cta)\.global(?:\.tile)?"
+     r"\.mbarrier::complete_tx::bytes(?:\.multicast::cluster)?(?:\.L2::cache_hint)?", "box"),
+    (r"prefetch\.tensormap", ";"),
+    (r"wgmma\.fence\.sync\.aligned", ";"),
+    (r"wgmma\.commit_group\.sync\.aligned", "sim_wgmma_commit();"),
+    (r"wgmma\.wait_group\.sync\.aligned", "sim_wgmma_wait(SIM_HERE, {0:uint32_t});"),
+    (r"wgmma\.mma_async\.sync\.aligned\.m64n(?P<k>\d+)k(?:8|16)\.f32\.(?P<T>f16|bf16|tf32)\.(?P=T)", "wgmma"),
     (r"(?:bar|barrier)(?:\.cta)?\.sync(?:\.aligned)?", "barrier"),
     (r"(?:bar|barrier)(?:\.cta)?\.arrive(?:\.aligned)?", "arrival"),
     (r"bar\.warp\.sync", "__syncwarp({0:uint32_t});"),
@@ -190,6 +197,13 @@ class _Operand:
 
     text: str
     offset: str = "0"
+    coordinates: str | None = None
+
+    def box(self) -> tuple[_Operand, str]:
+        """A tensor map's address, and where in the tensor a box is."""
+        if self.coordinates is None:
+            raise _Unknown(self.text)
+        return _Operand(self.text), self.coordinates
 
     def __format__(self, wanted: str) -> str:
         if wanted == "":
@@ -230,6 +244,10 @@ def _operand(text: str, names: dict[str, str]) -> _Operand:
         return _Operand("")
     if text.startswith("{"):
         return _Operand(", ".join(_value(part, names) for part in text[1:-1].split(",")))
+    box = re.fullmatch(r"\[\s*([^\s+,]+)\s*,\s*\{([^}]*)\}\s*\]", text)
+    if box:
+        coordinates = ", ".join(f"(int){_value(part, names)}" for part in box[2].split(","))
+        return _Operand(_value(box[1], names), coordinates=coordinates)
     place = re.fullmatch(r"\[\s*([^\s+]+)\s*(?:\+\s*(-?\w+)\s*)?\]", text)
     if place:
         offset = "0" if place[2] is None else _value(place[2], names)
@@ -244,6 +262,8 @@ def _pieces(text: str) -> list[str]:
 
 def _instruction(text: str, names: dict[str, str]) -> str:
     opcode, _, rest = text.partition(" ")
+    if opcode == "elect.sync":  # writes the leader's lane, and who leads
+        rest = re.sub(r"^\s*([%\w]+)\s*\|", r"\1, ", rest)
     operands = [_operand(piece, names) for piece in _pieces(rest)]
     if re.match(r"mbarrier\.arrive", opcode) and len(_pieces(rest)) and _pieces(rest)[0].strip() != "_":
         raise _Unknown(text)  # the phase's state as a value, or an arrival without an operand for it
@@ -274,7 +294,20 @@ def _filled(code: str, opcode: str, parts: dict, operands: list[_Operand]) -> st
     if code == "arrival":
         return f"sim_named_barrier_arrive(SIM_HERE, {operands[0]:int}, {operands[1]:int});"
     if code == "elect":
-        raise _Unknown(opcode)
+        lane, to, mask = operands
+        leads = f"{to} = sim_ptx_lane() == __ffs({mask:uint32_t}) - 1;"
+        return f"{lane} = __ffs({mask:uint32_t}) - 1; {leads}" if lane.text else leads
+    if code == "box":
+        to, (map_, place), barrier = operands[0], operands[1].box(), operands[2]
+        blocks = f"{operands[3]:uint32_t}" if "multicast" in opcode else "0"
+        at = f"const int sim_at[] = {{{place}}};"
+        copied = f"sim_tensor_copy(SIM_HERE, {to:word}, {map_:global}, {parts['k']}, sim_at, {barrier:word}, {blocks});"
+        return f"{{ {at} {copied} }}"
+    if code == "wgmma":
+        sums, x, w, accumulates, *more = operands
+        name = f"sim_ptx_wgmma<{parts['k']}, SIM_{_FACTORS[parts['T']]}_FACTORS>"
+        scaled = ", ".join(f"{each:int}" for each in more)
+        return f"{name}(SIM_HERE, {x:uint64_t}, {w:uint64_t}, (bool){accumulates}, {{{scaled}}}, {sums});"
     if code == "mma":
         d, a, b, c = operands
         name = f"sim_ptx_mma<{parts['k']}, SIM_{_FACTORS[parts['T']]}_FACTORS, {_TYPES[parts['sum']]}>"
@@ -311,7 +344,10 @@ _REGISTERS = re.compile(r"\.reg\s*\.(\w+)\s+(.*)", re.S)
 
 def _translated(ptx: str, names: dict[str, str]) -> str:
     """The C++ for a text of PTX. names: the registers that the text may use, with their names in C++."""
-    ptx = re.sub(r"//[^\n]*|/\*.*?\*/", " ", ptx, flags=re.S)
+    ptx = re.sub(r"//[^\n]*|/\*.*?\*/", " ", ptx, flags=re.S).replace("%%", "%")
+    if re.search(r"\bmbarrier\.(?:try|test)_wait\b", ptx):
+        # A loop around a wait that may fail. The simulator's waits do not.
+        ptx = re.sub(r"(?:@!?\s*[%\w]+\s+)?\bbra(?:\.uni)?\s+[\w$]+\s*;", " ", ptx)
     declared, code = [], []
     names = dict(names)
     scopes = []
@@ -350,7 +386,7 @@ def _with_vectors_kept(ptx: str) -> str:
     """Writes the braces around vector operands as other characters, so that the braces that are left are
     those of scopes."""
     return re.sub(
-        r"(?<=[\s,])\{([^{};]*)\}(?=\s*[,;])", "\x01\\1\x02", re.sub(r"(?<=\w)\{(?=\s*%)", " {", ptx)
+        r"(?<=[\s,])\{([^{};]*)\}(?=\s*[],;])", "\x01\\1\x02", re.sub(r"(?<=\w)\{(?=\s*%)", " {", ptx)
     )
 
 
@@ -410,12 +446,18 @@ def _as_block(source: str, text: str, begin: int, end: int) -> str:
     ptx = "".join(_LITERAL.findall(literals)).replace("\\n", "\n").replace("\\t", "\t").replace("\\r", "\n")
     outputs = _operands(source, text, *sections[1]) if len(sections) > 1 else []
     inputs = _operands(source, text, *sections[2]) if len(sections) > 2 else []
+    if not ptx.strip():
+        return "do { } while (0)"  # a fence for the compiler
+    is_product = "wgmma.mma_async" in ptx
     names, before, after = {}, [], []
     for index, (name, constraint, expression) in enumerate((*outputs, *inputs)):
         variable = f"sim_ptx_{index}"
         letter = constraint.strip("=+& ")
         names[f"%{index}"] = names[f"%[{name}]"] = variable
-        if letter in ("n", "i"):
+        if is_product and index < len(outputs):
+            # It is added to later, when the warpgroup waits.
+            before.append(f"float &{variable} = {expression};")
+        elif letter in ("n", "i"):
             before.append(f"[[maybe_unused]] const auto {variable} = {expression};")
         elif letter in _CLASSES:
             is_output = index < len(outputs)

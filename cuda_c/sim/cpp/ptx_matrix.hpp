@@ -1,5 +1,6 @@
 /* Inline PTX on matrices: ldmatrix, stmatrix and mma.sync. PTX ISA, "Warp Level Matrix Instructions". */
 #pragma once
+#include "../hopper/tensor_map.h"
 #include "ptx.hpp"
 #include <initializer_list>
 
@@ -64,4 +65,21 @@ sim_ptx_mma(const sim_site *site, std::initializer_list<uint32_t> a, std::initia
             pair[j] = sim_half_of_double(sum[2 * j]) | (uint32_t)sim_half_of_double(sum[2 * j + 1]) << 16;
         (sim_ptx_set<uint32_t>(d, pair[i++]), ...);
     }
+}
+
+/* wgmma.mma_async: the sums are added to when the warpgroup waits, so they have to be one array. `scaled`:
+ * the signs of the factors, and whether they are transposed. */
+struct sim_ptx_scaled {
+    int x = 1, w = 1, x_transposed = 0, w_transposed = 0;
+};
+template <int columns, sim_factors factors, class... Sum>
+SIM_INLINE void sim_ptx_wgmma(const sim_site *site, uint64_t x, uint64_t w, bool accumulates,
+                              sim_ptx_scaled scaled, float &first, Sum &...more) {
+    static_assert(1 + sizeof...(more) == columns / 2, "wgmma has n / 2 sums of each thread");
+    const float *next = &first;
+    bool is_array = true;
+    ((is_array &= &more == ++next), ...);
+    sim_wgmma_is_plain(site, is_array,
+                       scaled.x == 1 && scaled.w == 1 && !scaled.x_transposed && !scaled.w_transposed);
+    sim_wgmma(site, &first, columns, factors, x, w, accumulates);
 }

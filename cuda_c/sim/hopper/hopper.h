@@ -57,6 +57,8 @@ void sim_fence_proxy_async(const struct sim_site *site);
 /* sum (+)= x w^T for 64 rows and `columns` columns, in the layout that ptx/wgmma.h describes. */
 void sim_wgmma(const struct sim_site *site, float *sum, int columns, enum sim_factors factors, uint64_t x,
                uint64_t w, bool accumulate);
+/* Inline PTX reports what it has and sim_wgmma() has not. */
+void sim_wgmma_is_plain(const struct sim_site *site, bool sums_are_array, bool factors_are_plain);
 void sim_wgmma_commit(void);
 void sim_wgmma_wait(const struct sim_site *site, unsigned groups_in_flight);
 /* Gives registers back, or takes some: `count` for each thread. */

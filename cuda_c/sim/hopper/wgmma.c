@@ -72,6 +72,18 @@ void sim_wgmma(const struct sim_site *site, float *sum, int columns, enum sim_fa
         sum, x, w, site, products->groups, (uint16_t)columns, (uint8_t)factors, accumulate};
 }
 
+void sim_wgmma_is_plain(const struct sim_site *site, bool sums_are_array, bool factors_are_plain) {
+    if (!sums_are_array)
+        sim_report_call(
+            SIM_WRONG_LAYOUT, site,
+            "multiplies by wgmma into registers that are not the elements of one array, in order; "
+            "on the simulator they have to be");
+    if (!factors_are_plain)
+        sim_report_call(SIM_WRONG_LAYOUT, site,
+                        "multiplies by wgmma with a negated or transposed factor; the simulator has factors "
+                        "with rows along k");
+}
+
 void sim_wgmma_commit(void) {
     sim_worker->current->products.groups++;
 }
