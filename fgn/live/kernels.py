@@ -43,8 +43,8 @@ from fgn.live.compiling import Entry, Instance, Loaded
 from fgn.live.signature import Signature, Variable, signatures, structs, variables
 from fgn.live.source import Included, included
 from fgn.live.symbols import Symbols, flush_printed
-from fgn.live.text import blanked
 from fgn.live.tensor_maps import TensorMap
+from fgn.live.text import blanked
 from fgn.live.textures import Texture
 from fgn.native.library import BuildError, MissingToolError, ffi, for_device, interruptible, is_counting
 from fgn.native.source import launched_sources

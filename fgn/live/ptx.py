@@ -301,7 +301,8 @@ def _filled(code: str, opcode: str, parts: dict, operands: list[_Operand]) -> st
         to, (map_, place), barrier = operands[0], operands[1].box(), operands[2]
         blocks = f"{operands[3]:uint32_t}" if "multicast" in opcode else "0"
         at = f"const int sim_at[] = {{{place}}};"
-        copied = f"sim_tensor_copy(SIM_HERE, {to:word}, {map_:global}, {parts['k']}, sim_at, {barrier:word}, {blocks});"
+        described = f"{map_:global}, {parts['k']}, sim_at"
+        copied = f"sim_tensor_copy(SIM_HERE, {to:word}, {described}, {barrier:word}, {blocks});"
         return f"{{ {at} {copied} }}"
     if code == "wgmma":
         sums, x, w, accumulates, *more = operands

@@ -1,4 +1,4 @@
-"""Tensor maps as arguments of kernels, for parameters of type CUtensorMap: what TMA has to know of a tensor."""
+"""Tensor maps as arguments of kernels, for parameters of type CUtensorMap: what TMA knows of a tensor."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def _encoder():
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A tensor that a kernel copies boxes of by TMA: `kernel[grid, block](fgn.live.TensorMap(x, (64, 64)), y)`
+    """A tensor that a kernel copies boxes of by TMA, `kernel[grid, block](fgn.live.TensorMap(x, (64, 64)))`,
     for a parameter `const __grid_constant__ CUtensorMap map`.
 
     tensor: of 1 to 5 dimensions, whose last one is contiguous. box: elements along each dimension, in the
-    tensor's order; a kernel's coordinates are in the other order, the contiguous one first. swizzle: 0, 32, 64
-    or 128 bytes. What a box has outside the tensor is zero, or NaN with nan_outside.
+    tensor's order; a kernel's coordinates are in the other order, the contiguous one first. swizzle: 0, 32,
+    64 or 128 bytes. What a box has outside the tensor is zero, or NaN with nan_outside.
 
-    ValueError for what cuTensorMapEncodeTiled() of the CUDA driver refuses. The simulator has tensor maps from
-    Python; on a GPU, TypeError.
+    ValueError for what cuTensorMapEncodeTiled() of the CUDA driver refuses. The simulator has tensor maps
+    from Python; on a GPU, TypeError.
     """
 
     tensor: Tensor
@@ -50,7 +50,9 @@ class TensorMap:
     def __post_init__(self):
         if not isinstance(self.tensor, Tensor) or self.tensor.device.type != "cpu":
             got = self.tensor.device if isinstance(self.tensor, Tensor) else type(self.tensor).__name__
-            raise TypeError(f"tensor: expected a tensor on the cpu (the simulator has tensor maps), got {got}")
+            raise TypeError(
+                f"tensor: expected a tensor on the cpu (the simulator has tensor maps), got {got}"
+            )
         if self.tensor.dtype not in _TYPES:
             raise TypeError(f"tensor: expected a dtype that TMA has, got {self.tensor.dtype}")
         if not 1 <= self.tensor.dim() <= 5 or self.tensor.stride(-1) != 1:
@@ -82,8 +84,8 @@ class TensorMap:
         )
         if error != 0:
             raise ValueError(
-                "expected an address and strides that are multiples of 16 bytes, boxes of at most 256 elements a "
-                f"side whose rows are multiples of 16 bytes and at most the swizzle's, got strides {strides} "
-                f"bytes, box {self.box} and swizzle {self.swizzle} (CUDA driver API, cuTensorMapEncodeTiled)"
+                "expected an address and strides that are multiples of 16 bytes, boxes of at most 256 "
+                f"elements a side whose rows are multiples of 16 bytes and at most the swizzle's, got strides "
+                f"{strides} bytes, box {self.box} and swizzle {self.swizzle} (CUDA driver API, cuTensorMapEncodeTiled)"
             )
         return bytes(ffi().buffer(map_, size))

@@ -104,14 +104,18 @@ void sim_wake(struct sim_worker *owner, struct sim_queue *queue);
 /* Another block of the cluster runs from now on. */
 void sim_statics_change(struct sim_worker *from, struct sim_worker *to);
 void sim_statics_forget(struct sim_worker *worker);
+/* Where the kernel's variables begin; NULL: it has none, or they are not to be known. */
+unsigned char *sim_statics_begin(void);
 /* Where the variable is whose copy, of this block, an address is in; false when it is in none. */
 bool sim_statics_find(const struct sim_worker *owner, uintptr_t address, uintptr_t *variable);
 
 /* window.c */
 struct sim_place {
     struct sim_worker *owner;
-    unsigned char *pointer;
+    unsigned char *pointer; /* as the owner's threads have it */
 };
+/* Where its bytes are now: those of static memory are elsewhere while another block of the cluster runs. */
+unsigned char *sim_bytes_at(struct sim_worker *owner, void *pointer);
 /* Where an address leads; reports what is not in shared memory, or in a block that has ended. */
 struct sim_place sim_place_of(const struct sim_site *site, uint32_t address, size_t bytes);
 /* The same place of the block `rank`. */

@@ -8,9 +8,9 @@
 
 static const uint64_t STAMP = 0x6d62617272696572u;
 
-static void restamp(struct sim_mbarrier *barrier) {
+static void restamp(struct sim_worker *owner, struct sim_mbarrier *barrier) {
     barrier->stamp = STAMP ^ ((uint64_t)barrier->completed << 32) ^ ((uint64_t)barrier->pending << 8);
-    *barrier->word = barrier->stamp;
+    memcpy(sim_bytes_at(owner, barrier->word), &barrier->stamp, sizeof barrier->stamp);
 }
 
 static struct sim_mbarrier *known(struct sim_hopper *hopper, const void *word) {
@@ -26,7 +26,7 @@ struct sim_mbarrier *sim_mbarrier_at(const struct sim_site *site, struct sim_pla
         sim_report_call(SIM_MBARRIER_MISUSE, site,
                         "uses an mbarrier at shared address 0x%x of block %u, which nobody has initialised",
                         sim_offset_of(place.owner, place.pointer), place.owner->rank);
-    if (*barrier->word != barrier->stamp)
+    if (memcmp(sim_bytes_at(place.owner, barrier->word), &barrier->stamp, sizeof barrier->stamp) != 0)
         sim_report_call(
             SIM_MBARRIER_MISUSE, site,
             "uses the mbarrier that was initialised at %s:%d, and something has been written over "
@@ -62,7 +62,7 @@ void sim_mbarrier_init(const struct sim_site *site, uint32_t address, uint32_t a
     *barrier = (struct sim_mbarrier){
         .word = (uint64_t *)place.pointer, .arrivals = arrivals, .pending = arrivals, .initialised = site};
     watch_mbarrier_begins(place.owner, barrier, SIM_CALLER);
-    restamp(barrier);
+    restamp(place.owner, barrier);
 }
 
 static void end_phase_if_complete(struct sim_worker *owner, struct sim_mbarrier *barrier) {
@@ -72,7 +72,7 @@ static void end_phase_if_complete(struct sim_worker *owner, struct sim_mbarrier 
         watch_mbarrier_phase_ends(owner, barrier);
         sim_wake(owner, &barrier->waiting);
     }
-    restamp(barrier);
+    restamp(owner, barrier);
 }
 
 static void check_bytes(const struct sim_site *site, const struct sim_mbarrier *barrier) {

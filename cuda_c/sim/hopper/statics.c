@@ -54,8 +54,29 @@ static bool have_copy(struct sim_worker *worker, size_t bytes) {
     return worker->statics != NULL;
 }
 
+/* The block whose variables are in place; NULL: nothing was ever put in place. */
+static _Thread_local struct sim_worker *in_place;
+
+unsigned char *sim_statics_begin(void) {
+    return variables_now().begin;
+}
+
+unsigned char *sim_bytes_at(struct sim_worker *owner, void *pointer) {
+    struct variables variables = variables_now();
+    size_t offset = (size_t)((unsigned char *)pointer - variables.begin);
+    if (owner == (in_place ? in_place : sim_worker) || offset >= variables.bytes)
+        return pointer;
+    if (!have_copy(owner, variables.bytes)) {
+        sim_report_no_memory();
+        sim_block_abandon();
+    }
+    return (unsigned char *)owner->statics + offset;
+}
+
 void sim_statics_change(struct sim_worker *from, struct sim_worker *to) {
     struct variables variables = variables_now();
+    from = in_place ? in_place : from;
+    in_place = to;
     if (variables.bytes == 0 || from == to)
         return;
     if (!have_copy(from, variables.bytes) || !have_copy(to, variables.bytes)) {
@@ -67,6 +88,7 @@ void sim_statics_change(struct sim_worker *from, struct sim_worker *to) {
 }
 
 void sim_statics_forget(struct sim_worker *worker) {
+    in_place = NULL;
     free(worker->statics);
     worker->statics = NULL;
 }

@@ -159,11 +159,12 @@ static void land(const struct sim_tensor_copy *copy, struct sim_place place) {
     size_t row_bytes = (size_t)map->box[0] * map->element_bytes;
     size_t rows = elements_of_box(map) / map->box[0];
     uint32_t base = sim_offset_of(place.owner, place.pointer), mask = (1u << map->swizzle) - 1;
+    unsigned char *to = sim_bytes_at(place.owner, place.pointer);
     for (size_t number = 0; number < rows; number++) {
         read_row(copy, row_of_tensor(copy, number), row);
         for (size_t at = 0; at < row_bytes; at += CHUNK_BYTES) {
             uint32_t linear = base + (uint32_t)(number * row_bytes + at);
-            memcpy(place.pointer + (sim_swizzled(linear, mask) - base), row + at, CHUNK_BYTES);
+            memcpy(to + (sim_swizzled(linear, mask) - base), row + at, CHUNK_BYTES);
         }
     }
 }
@@ -201,7 +202,7 @@ void sim_st_async(const struct sim_site *site, uint32_t to, float a, float b, ui
                         "stores in block %u and counts the bytes in block %u; PTX wants one block for both",
                         place.owner->rank, counts.owner->rank);
     watch_store_to_block(SIM_CALLER, site, place, sizeof pair, counting);
-    memcpy(place.pointer, pair, sizeof pair);
+    memcpy(sim_bytes_at(place.owner, place.pointer), pair, sizeof pair);
     sim_mbarrier_bytes_came(counts.owner, counting, sizeof pair);
 }
 
@@ -212,6 +213,6 @@ float4 sim_load_from_block(const struct sim_site *site, const float *shared, uin
     if ((uintptr_t)place.pointer % sizeof quad)
         sim_report_call(SIM_MISALIGNED, site, "loads 16 bytes from shared address 0x%x", address);
     watch_load_from_block(SIM_CALLER, site, place, sizeof quad);
-    memcpy(&quad, place.pointer, sizeof quad);
+    memcpy(&quad, sim_bytes_at(place.owner, place.pointer), sizeof quad);
     return quad;
 }

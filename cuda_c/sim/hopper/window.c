@@ -18,14 +18,21 @@ static uint32_t static_begin(const struct sim_worker *owner) {
     return SYSTEM_BYTES + (uint32_t)(owner->shared_memory_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
+/* Where the window of a block's static shared memory begins: in a cluster, the same for all blocks. */
+static uintptr_t static_anchor(struct sim_worker *owner, const void *pointer) {
+    if (sim_cluster_here()->size > 1)
+        return (uintptr_t)sim_statics_begin() / ALIGNMENT * ALIGNMENT;
+    struct sim_hopper *hopper = owner->hopper;
+    if (hopper && hopper->static_anchor == 0 && pointer)
+        hopper->static_anchor = (uintptr_t)pointer / ALIGNMENT * ALIGNMENT - STATIC_BEFORE;
+    return hopper ? hopper->static_anchor : 0;
+}
+
 uint32_t sim_offset_of(struct sim_worker *owner, const void *pointer) {
     uintptr_t offset = (uintptr_t)pointer - (uintptr_t)owner->shared_memory;
     if (owner->shared_memory && offset < owner->shared_memory_bytes)
         return SYSTEM_BYTES + (uint32_t)offset;
-    struct sim_hopper *hopper = owner->hopper;
-    if (hopper->static_anchor == 0)
-        hopper->static_anchor = (uintptr_t)pointer / ALIGNMENT * ALIGNMENT - STATIC_BEFORE;
-    return static_begin(owner) + (uint32_t)((uintptr_t)pointer - hopper->static_anchor);
+    return static_begin(owner) + (uint32_t)((uintptr_t)pointer - static_anchor(owner, pointer));
 }
 
 uint32_t sim_shared_address(const struct sim_site *site, const void *pointer) {
@@ -54,15 +61,15 @@ struct sim_place sim_place_in(const struct sim_site *site, uint32_t address, siz
     uint32_t first_static = static_begin(owner);
     if (offset >= SYSTEM_BYTES && offset + bytes <= SYSTEM_BYTES + owner->shared_memory_bytes)
         return (struct sim_place){owner, owner->shared_memory + (offset - SYSTEM_BYTES)};
-    if (cluster->size > 1 || offset < first_static || !owner->hopper || owner->hopper->static_anchor == 0 ||
-        offset + bytes > WINDOW_BYTES)
+    uintptr_t anchor = static_anchor(owner, NULL);
+    if (anchor == 0 || offset < first_static || offset + bytes > WINDOW_BYTES)
         sim_report_call(
             SIM_OUT_OF_BOUNDS, site,
             "names shared address 0x%x, and the block's %zu bytes of dynamic shared memory are "
             "0x%x to 0x%zx%s",
             address, owner->shared_memory_bytes, SYSTEM_BYTES, SYSTEM_BYTES + owner->shared_memory_bytes,
-            cluster->size > 1 ? " (in a cluster the simulator knows dynamic shared memory only)" : "");
-    return (struct sim_place){owner, (unsigned char *)owner->hopper->static_anchor + (offset - first_static)};
+            cluster->size > 1 ? " (in a cluster fgn's own kernels have dynamic shared memory only)" : "");
+    return (struct sim_place){owner, (unsigned char *)anchor + (offset - first_static)};
 }
 
 struct sim_place sim_place_of(const struct sim_site *site, uint32_t address, size_t bytes) {
@@ -73,5 +80,6 @@ struct sim_place sim_place_of(const struct sim_site *site, uint32_t address, siz
 }
 
 void *sim_shared_pointer(const struct sim_site *site, uint32_t address) {
-    return sim_place_of(site, address, 1).pointer;
+    struct sim_place place = sim_place_of(site, address, 1);
+    return sim_bytes_at(place.owner, place.pointer);
 }
