@@ -85,7 +85,8 @@ class TensorMap:
         if error != 0:
             raise ValueError(
                 "expected an address and strides that are multiples of 16 bytes, boxes of at most 256 "
-                f"elements a side whose rows are multiples of 16 bytes and at most the swizzle's, got strides "
-                f"{strides} bytes, box {self.box} and swizzle {self.swizzle} (CUDA driver API, cuTensorMapEncodeTiled)"
+                "elements a side, and rows of a box that are multiples of 16 bytes and at most the swizzle's "
+                f"(CUDA driver API, cuTensorMapEncodeTiled); got strides {strides} bytes, box {self.box} and "
+                f"swizzle {self.swizzle}"
             )
         return bytes(ffi().buffer(map_, size))
