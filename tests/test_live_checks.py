@@ -277,3 +277,31 @@ __global__ void joins(int *a) {{
     with pytest.raises(fgn.KernelFault, match=r"(reads|updates) ") as caught:
         fgn.kernel(source)[1, 32](torch.zeros(33, dtype=torch.int32))
     assert caught.value.kind == "race"
+
+
+UNUSED = {
+    "select": ("float v = s[i + 1]; y[i] = i < 63 ? v : 0.0f;", False),
+    "prefetch": ("float v = s[0]; for (int k = 0; k < 64; k++) { y[i] += v; v = s[k + 1]; }", False),
+    "a product by zero, which NaN is not": ("y[i] = s[i + 1] * (i < 63);", True),
+    "used": ("y[i] = s[i + 1];", True),
+}
+
+
+@pytest.mark.parametrize("how", UNUSED)
+def test_a_read_of_what_nobody_wrote_is_a_fault_where_its_value_is_used(how):
+    statements, is_used = UNUSED[how]
+    source = (
+        "__global__ void reads(float *y, const float *x) { __shared__ float s[66]; int i = threadIdx.x;\n"
+    )
+    kernel = fgn.kernel(f"{source} s[i] = x[i]; __syncthreads();\n {statements}\n}}")
+    x, y = torch.rand(64), torch.zeros(64)
+    if is_used:
+        with pytest.raises(fgn.KernelFault, match="no thread of the block has written") as caught:
+            kernel[1, 64](y, x)
+        assert caught.value.kind == "uninitialised"
+    else:
+        with pytest.warns(KernelWarning, match="the launch's results do not depend on it") as warned:
+            fgn.check(lambda: kernel[1, 64](y, x))
+        assert len(warned) == 1
+        once = x.roll(-1) * (torch.arange(64) < 63)
+        torch.testing.assert_close(y, once if how == "select" else x.sum().expand(64))

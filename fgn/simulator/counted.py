@@ -159,7 +159,7 @@ def _located(library, report, message: str, kernel: str) -> str:
     return f"{told}. {advice}" if advice else told
 
 
-def _callers_level() -> int:
+def callers_level() -> int:
     """The stacklevel by which a warning is at the line that called fgn."""
     frame, level = sys._getframe(1), 1
     inside = (str(Path(__file__).resolve().parents[1]), contextlib.__file__)
@@ -172,7 +172,7 @@ def _warn(library):
     for index in range(library.counted_warning_count()):
         report = library.counted_warning_at(index)
         message = _located(library, report, _string(report.message), _string(report.kernel))
-        warnings.warn(message, KernelWarning, stacklevel=_callers_level())
+        warnings.warn(message, KernelWarning, stacklevel=callers_level())
 
 
 def fault(library) -> KernelFault | None:

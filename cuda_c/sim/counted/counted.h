@@ -85,6 +85,10 @@ const sim_report *counted_warning_at(unsigned index);
 /* Whether the next launches are only checked for faults, several times as fast; they are not kept. */
 void counted_only_check(int only);
 
+/* The byte that shared memory has which nobody has written, in the next launches; reading it is no fault
+ * then. -1: it is one, as at first. */
+void counted_fill_unwritten(int byte);
+
 /* Whether the next launches keep the numbers of each warp as well. */
 void counted_keep_warps(int keep);
 

@@ -164,6 +164,13 @@ static void remember_unwritten_read(struct recorder *self, const struct access *
     self->unwritten_read = *access;
 }
 
+static void fill(const struct recorder *self, const struct place *place, size_t index, uint32_t bytes) {
+    unsigned char *word = (unsigned char *)(place->begin / WORD_BYTES * WORD_BYTES) + index * WORD_BYTES;
+    for (unsigned i = 0; i < WORD_BYTES; i++)
+        if (bytes >> i & 1)
+            word[i] = self->filler;
+}
+
 void history_settle_read(const struct recorder *self) {
     if (self->has_unwritten_read)
         fault_uninitialised(self, &self->unwritten_read);
@@ -233,8 +240,13 @@ static void check_word(struct recorder *self, const struct place *place, size_t 
         *history = (struct history){0};
         *word = (struct shared_word){.block = self->block_count};
     }
-    if (access->operation != COUNTED_STORE && (past_bytes(&now) & ~word->initialised))
-        remember_unwritten_read(self, access);
+    uint32_t unwritten = past_bytes(&now) & ~word->initialised;
+    if (access->operation != COUNTED_STORE && unwritten) {
+        if (self->fills)
+            fill(self, place, index, unwritten);
+        else
+            remember_unwritten_read(self, access);
+    }
     check_and_remember(self, history, &now, access);
     if (what & PAST_UPDATES)
         word->initialised |= past_bytes(&now);

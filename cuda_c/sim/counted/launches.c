@@ -98,6 +98,7 @@ bool watch_worker_begins(struct sim_worker *worker) {
     memset(self->known, 0, sizeof self->known);
     self->counts = session_counts();
     self->warned_pc = 0;
+    self->fills = session_fills(&self->filler);
     self->until_look = self->counts ? 0 : BASIC_BLOCKS_OF_A_LOOK;
     self->is_alone = is_alone;
     places_begin_launch(self);

@@ -208,6 +208,8 @@ struct recorder {
     size_t static_shared_bytes; /* of the arrays that the launch has used */
     struct waiting_write waiting_write;
     uintptr_t warned_pc; /* where a shift went too far last */
+    bool fills;          /* shared memory that nobody has written, with `filler` */
+    unsigned char filler;
     bool has_unwritten_read;
     unsigned unwritten_repetitions;
     struct access unwritten_read;
@@ -267,6 +269,7 @@ struct counted_gpu session_gpu(void);
 bool session_counts(void);
 struct trace **session_trace(void); /* the caller's; NULL: no memory */
 bool session_keeps_warps(void);
+bool session_fills(unsigned char *filler); /* shared memory that nobody has written, with that byte */
 unsigned argument_count(void);
 struct place *argument_at(unsigned index);
 void session_keep_launch(const counted_launch *launch);

@@ -12,6 +12,8 @@ struct session {
     unsigned argument_count;
     bool counts_nothing; /* only faults are looked for */
     bool keeps_warps;
+    bool fills; /* shared memory that nobody has written, with */
+    unsigned char filler;
     struct counted_gpu gpu;
     counted_launch *launches;
     unsigned launch_count;
@@ -85,6 +87,14 @@ void counted_only_check(int only) {
         self->counts_nothing = only;
 }
 
+void counted_fill_unwritten(int byte) {
+    struct session *self = session_of_caller();
+    if (self) {
+        self->fills = byte >= 0;
+        self->filler = (unsigned char)byte;
+    }
+}
+
 void counted_set_gpu(unsigned multiprocessors, unsigned long long l2_bytes) {
     struct session *self = session_of_caller();
     if (self)
@@ -103,6 +113,11 @@ struct place *argument_at(unsigned index) {
 
 bool session_counts(void) {
     return !session_now->counts_nothing;
+}
+
+bool session_fills(unsigned char *filler) {
+    *filler = session_now->filler;
+    return session_now->fills;
 }
 
 bool session_keeps_warps(void) {
