@@ -190,6 +190,40 @@ def test_a_random_forward(seed, device):
     check(model.eval().to(device), torch.randn(5, 24, device=device))
 
 
+def gradients_of(model, x):
+    """The results, and the gradients of x and of all parameters."""
+    model.zero_grad()
+    x = x.clone().requires_grad_()
+    y = model(x * 1)
+    y = [y] if isinstance(y, torch.Tensor) else list(y.values() if isinstance(y, dict) else y)
+    weights = [torch.linspace(-1, 1, one.numel()).to(one).view(one.shape) for one in y]
+    sum((one * weight).sum() for one, weight in zip(y, weights, strict=True)).backward()
+    return [*(one.detach() for one in y), x.grad, *[parameter.grad for parameter in model.parameters()]]
+
+
+@pytest.mark.parametrize("seed", range(100, 130))
+@pytest.mark.parametrize(
+    "make", [random_sequential, lambda seed: random_forward(seed)[0]], ids=["Sequential", "forward"]
+)
+def test_the_gradients_of_a_random_model(make, seed, device):
+    torch.manual_seed(seed)
+    model, x = make(seed).eval().to(device), torch.randn(5, 24, device=device)
+    with torch.enable_grad():
+        try:
+            expected = gradients_of(model, x)
+        except RuntimeError as error:  # a fused call may well keep nothing of what was changed
+            assert "inplace operation" in str(error)
+            return
+        found = gradients_of(fgn.fuse(model), x)
+        exact = gradients_of(copy.deepcopy(model).double(), x.double())
+    largest = max([one.abs().max() for one in exact if one is not None and one.isfinite().all()], default=1.0)
+    for one, other, right in zip(found, expected, exact, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None and right.isfinite().all():
+            error, of_torch = (one.double() - right).norm(), (other.double() - right).norm()
+            assert error <= 4 * of_torch + 1e-5 * right.norm() + 1e-6 * largest
+
+
 def test_the_random_models_are_fused():
     models = [random_sequential(seed) for seed in range(40)] + [random_forward(seed)[0] for seed in range(60)]
     assert sum(fused_count(model.eval()) > 0 for model in models) > 60
