@@ -9,8 +9,7 @@ is `tests/data/race_suite.csv`: names and verdicts, not code. It takes about fiv
 
 Each kernel runs on three graphs, with exact arrays and with arrays that have room behind them, so that an
 access out of bounds does not hide a race. A verdict of "missed" is looked at by hand: a race that no input
-exhibits (a guard that is never true for two threads) is not one that a run can show. The columns date and
-commit of the result that is there now are those of the commit that brought it: the run was made just before.
+exhibits (a guard that is never true for two threads) is not one that a run can show.
 """
 
 from __future__ import annotations
