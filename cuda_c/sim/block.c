@@ -2,8 +2,8 @@
  *
  * A fiber runs threads one after another, each a plain call. Only when a thread waits does it keep the
  * fiber, and the next thread gets another: a kernel that never waits needs one fiber and no switches.
- * Threads that are ready go before threads that have not started, so that a warp gets on with its work
- * while its data is still in the cache. When nobody can run and some still wait, they wait in vain. */
+ * Threads that are ready go before threads that have not started, so that a warp gets on with its work while
+ * its data is still in the cache. When no thread can run and some still wait, these wait in vain. */
 #include "machine.h"
 #include "watch.h"
 
@@ -85,7 +85,8 @@ static bool is_between_warps(const struct sim_block *block) {
     return block->started % SIM_WARP_THREADS == 0 || block->started == block->size;
 }
 
-/* Where to go from here: to a thread that can run, or home when the block has ended. */
+/* The fiber to switch to: that of a thread that can run, or the OS thread's own stack when the block has
+ * ended. */
 static struct sim_fiber *choose_fiber(struct sim_worker *worker) {
     struct sim_block *block = &worker->block;
     for (;;) {
@@ -155,7 +156,7 @@ void sim_block_wait(enum sim_state state, const struct sim_site *site) {
         sim_block_abandon();
 }
 
-/* All threads of the block have had turns and given them up, and nothing came of it. */
+/* All threads of the block have had turns and given them up, and none has made progress. */
 static bool seems_to_wait_for_others(const struct sim_block *block) {
     enum { TURNS_OF_EACH = 4, LONG_TURNS = 3 };
     return block->started == block->size &&
@@ -209,7 +210,7 @@ void sim_come_to_end(void) {
 noreturn void sim_block_abandon(void) {
     sim_worker->block.abandoned = true;
     if (sim_worker->fiber == &sim_worker->home)
-        sim_cluster_abandon(); /* a copy that landed for nobody in particular was wrong */
+        sim_cluster_abandon(); /* a copy that no thread waited for was wrong */
     go_to(sim_worker, &sim_worker->home);
     __builtin_unreachable();
 }

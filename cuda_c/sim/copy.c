@@ -1,5 +1,5 @@
-/* Asynchronous copies: each thread keeps a list of what it has asked for, in order, and carries out a
- * group of them only when it waits for that group. */
+/* Asynchronous copies: each thread keeps a list of the copies that it has asked for, in order, and carries
+ * out a group of them only when it waits for that group. */
 #include "machine.h"
 #include "watch.h"
 #include <stdlib.h>

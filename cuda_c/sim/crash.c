@@ -1,7 +1,7 @@
 /* Crashes: an access where no memory is, a local array larger than the stack, a division of integers by zero.
  *
  * The handler runs on a stack of its own. It writes the report and abandons the block, as every other fault
- * does: the fiber that the signal came from is never gone back to. */
+ * does; the fiber that the signal came from never runs again. */
 #define _GNU_SOURCE
 #include "crash.h"
 #include "machine.h"
@@ -12,8 +12,8 @@ static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 enum { SIGNALS = sizeof signals / sizeof *signals };
 
 /* The simulator is in a process twice, plain and counted, and both run launches at a time. So the action that
- * is there before ours may be the other one's: it is called, and ours stays below the other one's where that
- * came later. */
+ * this one replaces may be the other simulator's: it is called, and where the other one's was installed
+ * later, this one stays below it. */
 static struct sigaction actions_before[SIGNALS];
 static bool is_installed[SIGNALS];
 static unsigned depth;
@@ -60,7 +60,7 @@ static void report(int number, const siginfo_t *info, uintptr_t pc) {
 static void handle(int number, siginfo_t *info, void *context) {
     if (sim_is_in_kernel())
         report(number, info, instruction_of(context));
-    /* Not a kernel's. By default the instruction runs again, and ends the process. */
+    /* The signal is not a kernel's. By default the instruction runs again, and ends the process. */
     for (int i = 0; i < SIGNALS; i++) {
         const struct sigaction *before = &actions_before[i];
         if (signals[i] != number)

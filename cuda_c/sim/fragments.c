@@ -1,4 +1,4 @@
-/* The product of two matrices that a warp holds in fragments: the last lane to come works it out for all. */
+/* The product of two matrices that a warp holds in fragments: the last lane to arrive computes it for all. */
 #include "fragments.h"
 #include "machine.h"
 

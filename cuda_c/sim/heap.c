@@ -2,7 +2,7 @@
  * memory of the device; the C library's own would be the program's, which an overrun or a second free() ends.
  * The linker has the kernels' libraries call these functions for the C library's.
  *
- * A block is as long as the next power of two, and a freed one is given away again. */
+ * A block is as long as the next power of two, and a freed block is given out again. */
 #define _GNU_SOURCE
 #include "heap.h"
 #include <sys/mman.h>

@@ -45,7 +45,8 @@ void sim_lock_for_a_moment(void) {
     lock_momentary();
 }
 
-/* A signal handler must not wake up who waits on a condition, so that thread looks now and then. */
+/* A signal handler must not wake up a thread that waits on a condition, so such a thread looks now and then.
+ */
 static void wait_for_lock(void) {
     enum { NANOSECONDS = 50000000, SECOND = 1000000000 };
     struct timespec until;

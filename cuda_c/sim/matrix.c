@@ -1,5 +1,5 @@
-/* Matrix instructions: ldmatrix and mma, which the lanes of a warp execute together. The last to come works
- * out everybody's result. */
+/* Matrix instructions: ldmatrix and mma, which the lanes of a warp execute together. The last lane to arrive
+ * computes the results of all. */
 #include "machine.h"
 
 enum { ROWS = 16, COLUMNS = 8, REGISTERS = 4, MOST_K = 16, MATRICES = 4 };

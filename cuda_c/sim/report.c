@@ -1,4 +1,4 @@
-/* Reports: what went wrong, found out and put into a sentence; and the stop of the launch that follows. */
+/* Reports: they find out what went wrong, put it into a sentence, and stop the launch. */
 #include "machine.h"
 #include <stdarg.h>
 

@@ -1,9 +1,9 @@
 /* Turns of threads that wait in loops of their own: for a flag, a lock or a counter that others change.
  *
- * On a GPU the others make progress meanwhile. Here a thread whose turn has become long gives its OS thread
- * to the others of its block, and where these wait as well, one more OS thread takes up blocks that have not
- * started (sim_yield, sim_start_more_blocks). The counted build measures a turn by what the thread does
- * (counted/access.c), the plain build by time: one OS thread for all launches looks at the clock. */
+ * On a GPU the other threads make progress meanwhile. Here a thread whose turn has become long gives its OS
+ * thread to the other threads of its block, and where these wait as well, one more OS thread runs blocks that
+ * have not started (sim_yield, sim_start_more_blocks). The counted build measures a turn by what the thread
+ * does (counted/access.c), the plain build by time: one OS thread for all launches looks at the clock. */
 #define _GNU_SOURCE
 #include "machine.h"
 #include <pthread.h>
@@ -92,7 +92,7 @@ void sim_turns_end(void) {
 
 static __attribute__((noinline)) void look_up(void) {
     if (!sim_is_in_kernel())
-        return; /* what runs when a library is loaded has branches, too */
+        return; /* code that runs when a library is loaded has branches, too */
     if (sim_is_stopping())
         sim_block_abandon();
     unsigned now = atomic_load(&turn);

@@ -1,4 +1,4 @@
-/* Warp operations: the lanes that a mask names meet, and the last to come works out everybody's result.
+/* Warp operations: the lanes that a mask names meet, and the last lane to arrive computes the results of all.
  *
  * On a GPU the lanes of a warp run together; here they run one after another, so a meeting is what makes
  * an exchange possible. Lanes meet when they wait for the same operation with the same mask, also from
