@@ -15,8 +15,8 @@
  * few beside that. Operations: some 30 for each element and what the chain's operators cost, twice.
  *
  * Limit: the latency of one row's chain of dependent instructions. The sums take so many registers that 16
- * warps share a multiprocessor, too few to hide it: large tensors use a sixth of the memory bandwidth (with
- * exponentials, or groups whose vectors are short) to three fifths (float32, without). */
+ * warps share a multiprocessor, too few to hide it: on an H200, large tensors use between a tenth (with
+ * exponentials) and a half (float32, without) of the memory bandwidth. */
 #include "backward/backward.h"
 #include "backward/gradient_down_rows.h"
 
