@@ -452,3 +452,13 @@ def test_templates_of_one_cell_are_told_apart():
     for name in ("increased", "doubled", "decreased"):
         Kernel(program, name)[1, 32](x)
     assert (x == -1).all()
+
+
+def test_a_kernel_with_a_concept():
+    source = """
+template <class T> concept number = std::is_arithmetic_v<T>;
+template <number T> __global__ void doubles(T *x) { x[threadIdx.x] *= 2; }
+"""
+    x = torch.arange(4.0)
+    fgn.kernel(source)[1, 4](x, template=torch.float32)
+    assert x.tolist() == [0, 2, 4, 6]

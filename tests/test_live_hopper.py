@@ -245,3 +245,50 @@ def test_a_mistake_between_blocks_of_a_cluster_is_found(mistake):
     with pytest.raises(fgn.KernelFault) as caught:
         share(changes)
     assert caught.value.kind in kinds.split("|")
+
+
+# As the CUDA C++ Programming Guide has it: TMA by cuda::device::experimental, cuda::barrier for its bytes.
+BY_OBJECTS = r"""
+#include <cuda.h>
+#include <cuda/barrier>
+namespace cde = cuda::device::experimental;
+typedef cuda::barrier<cuda::thread_scope_block> barrier;
+__global__ void turns(float *to, const __grid_constant__ CUtensorMap map) {
+    __shared__ alignas(128) float box[8][32];
+    __shared__ barrier bar;
+    if (threadIdx.x == 0) {
+        init(&bar, blockDim.x);
+        cde::fence_proxy_async_shared_cta();
+    }
+    __syncthreads();
+    barrier::arrival_token token;
+    if (threadIdx.x == 0) {
+        cde::cp_async_bulk_tensor_2d_global_to_shared(&box, &map, 32 * blockIdx.x, 0, bar);
+        token = cuda::device::barrier_arrive_tx(bar, 1, sizeof box);
+    } else {
+        token = bar.arrive();
+    }
+    bar.wait(std::move(token));
+    for (int i = threadIdx.x; i < 8 * 32; i += blockDim.x)
+        to[(32 * blockIdx.x + i % 32) * 8 + i / 32] = box[i / 32][i % 32];
+}"""
+
+
+def test_boxes_by_the_objects_of_the_programming_guide():
+    x, to = torch.rand(8, 40), torch.zeros(64, 8)
+    fgn.kernel(BY_OBJECTS)[2, 64](to, TensorMap(x, (8, 32)))
+    assert torch.equal(to[:40], x.T) and not to[40:].any()
+
+
+SIZED = r"""
+template <int BLOCKS, typename T> __global__ void __cluster_dims__(2 * BLOCKS) ranks(T *to) {
+    unsigned rank, cluster;
+    asm volatile("mov.u32 %0, %cluster_ctarank; mov.u32 %1, %clusterid.x;" : "=r"(rank), "=r"(cluster));
+    to[blockIdx.x] = 10 * cluster + rank;
+}"""
+
+
+def test_a_template_says_how_large_its_clusters_are():
+    to = torch.zeros(8, dtype=torch.int32)
+    fgn.kernel(SIZED)[8, 1](to, template=(2, torch.int32))
+    assert to.tolist() == [0, 1, 2, 3, 10, 11, 12, 13]

@@ -95,6 +95,19 @@ def _describing(instances: Sequence[Instance], variables: Sequence[Variable], st
     return lines
 
 
+def _template_constants(instance: Instance) -> list[str]:
+    """Definitions of the template's parameters that the size of a cluster names."""
+    lines = []
+    given = [piece.strip() for piece in instance.template.split(",")]
+    for declared, value in zip(instance.signature.template, given, strict=False):
+        name = re.fullmatch(
+            r"(?:const\s+)?(?:int|unsigned|size_t|auto|bool)\b.*?\b(\w+)(?:\s*=.*)?", declared
+        )
+        if name and re.search(rf"\b{name[1]}\b", instance.signature.cluster):
+            lines.append(f"    constexpr auto {name[1]} = {value};")
+    return lines
+
+
 def _simulator_text(text: str, instances, variables, structs) -> str:
     """The source, and for each kernel a function that calls it with the arguments that pointers lead to."""
     lines = [
@@ -109,6 +122,7 @@ def _simulator_text(text: str, instances, variables, structs) -> str:
             "    sim_come_to_end();",
             "}",
             f"SIM_EXPORT unsigned cluster_{index}(int axis) {{",
+            *_template_constants(instance),
             f"    const dim3 size{{{instance.signature.cluster}}};",
             "    return axis == 0 ? size.x : axis == 1 ? size.y : size.z;",
             "}",
@@ -205,11 +219,12 @@ def _simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[st
     checks = ONLY_CHECKED_FLAGS if only_checks else ()
     # Device code has no exceptions. Without them a function has one way out, on which traces and counts rely.
     exceptions = () if re.search(r"\b(?:throw|try|catch)\b", text) else ("-fno-exceptions",)
+    standard = "-std=gnu++20" if re.search(r"\bconcept\s+\w+\s*=", text) else "-std=gnu++17"
     return (
         *(
             "-x",
             "c++",
-            "-std=gnu++17",
+            standard,
             *flags,
             *checks,
             *added,

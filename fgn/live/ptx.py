@@ -178,6 +178,8 @@ _SPECIAL = {
     **{"%lanemask_eq": "(1u << sim_ptx_lane())", "%lanemask_lt": "((1u << sim_ptx_lane()) - 1)"},
     **{"%lanemask_le": "((2u << sim_ptx_lane()) - 1)", "%lanemask_ge": "(~0u << sim_ptx_lane())"},
     "%lanemask_gt": "(~1u << sim_ptx_lane())",
+    **{"%clusterid.x": "(blockIdx.x / sim_cluster_size())", "%cluster_ctaid.x": "sim_cluster_rank()"},
+    **{"%nclusterid.x": "(gridDim.x / sim_cluster_size())", "%cluster_nctaid.x": "sim_cluster_size()"},
     **{"%cluster_ctarank": "sim_cluster_rank()", "%cluster_nctarank": "sim_cluster_size()"},
 }  # fmt: skip
 

@@ -7,7 +7,8 @@
 
 enum { CHUNK_BYTES = 16, CHUNKS = (256 << 10) / CHUNK_BYTES, NO_ROW = 0xffff };
 
-enum writer { NOBODY, THREADS, ASYNCHRONOUS };
+/* AT_ONCE: a copy that an object of C++ orders, which the clocks do not follow. */
+enum writer { NOBODY, THREADS, ASYNCHRONOUS, AT_ONCE };
 
 struct reader {
     uint32_t time; /* of the warp that read; 0: none */
@@ -223,6 +224,27 @@ void stages_copy(const struct sim_site *site, const struct sim_tensor_copy *copy
                 .swizzle = map->swizzle, .row = (uint16_t)row, .column = (uint16_t)(at / CHUNK_BYTES)};
             struct here here = {site, 0, to.owner, offset, "copies to"};
             write_chunk(&here, barrier, written);
+        }
+}
+
+void stages_copy_at_once(const struct sim_tensor_copy *copy, struct sim_place to);
+void stages_copy_at_once(const struct sim_tensor_copy *copy, struct sim_place to) {
+    const CUtensorMap *map = &copy->map;
+    size_t rows = 1, row_bytes = (size_t)map->box[0] * map->element_bytes;
+    for (unsigned i = 1; i < map->rank; i++)
+        rows *= map->box[i];
+    uint32_t base = sim_offset_of(to.owner, to.pointer);
+    for (size_t row = 0; row < rows; row++)
+        for (size_t at = 0; at < row_bytes; at += CHUNK_BYTES) {
+            uint32_t linear = base + (uint32_t)(row * row_bytes + at);
+            struct chunk *chunk = chunk_at(to.owner, sim_swizzled(linear, (1u << map->swizzle) - 1));
+            if (chunk)
+                *chunk = (struct chunk){.block = chunk->block,
+                                        .writer = AT_ONCE,
+                                        .swizzle = map->swizzle,
+                                        .row = (uint16_t)row,
+                                        .column = (uint16_t)(at / CHUNK_BYTES),
+                                        .site = copy->site};
         }
 }
 

@@ -5,6 +5,9 @@
 #pragma once
 #include "cooperative.hpp"
 
+extern "C" void sim_tensor_copy_now(const sim_site *site, void *to, const void *map, int rank,
+                                    const int *coordinates);
+
 namespace cuda {
 
 enum thread_scope { thread_scope_system, thread_scope_device, thread_scope_block, thread_scope_thread };
@@ -115,6 +118,36 @@ template <class Barrier>
 SIM_INLINE typename Barrier::arrival_token barrier_arrive_tx(Barrier &barrier, ptrdiff_t count, ptrdiff_t) {
     return barrier.arrive(count);
 }
+namespace experimental {
+SIM_INLINE void fence_proxy_async_shared_cta(SIM_CALLED_FROM) {
+    const sim_site site = {sim_file, sim_line};
+    sim_fence_proxy_async(&site);
+}
+template <class Barrier>
+SIM_INLINE void cp_async_bulk_tensor_1d_global_to_shared(void *to, const CUtensorMap *map, int x, Barrier &,
+                                                         SIM_CALLED_FROM) {
+    static thread_local sim_site site;
+    site = {sim_file, sim_line};
+    const int at[] = {x};
+    sim_tensor_copy_now(&site, to, map, 1, at);
+}
+template <class Barrier>
+SIM_INLINE void cp_async_bulk_tensor_2d_global_to_shared(void *to, const CUtensorMap *map, int x, int y,
+                                                         Barrier &, SIM_CALLED_FROM) {
+    static thread_local sim_site site;
+    site = {sim_file, sim_line};
+    const int at[] = {x, y};
+    sim_tensor_copy_now(&site, to, map, 2, at);
+}
+template <class Barrier>
+SIM_INLINE void cp_async_bulk_tensor_3d_global_to_shared(void *to, const CUtensorMap *map, int x, int y,
+                                                         int z, Barrier &, SIM_CALLED_FROM) {
+    static thread_local sim_site site;
+    site = {sim_file, sim_line};
+    const int at[] = {x, y, z};
+    sim_tensor_copy_now(&site, to, map, 3, at);
+}
+} // namespace experimental
 } // namespace device
 
 } /* namespace cuda */

@@ -188,6 +188,37 @@ bool sim_land_next_copy(struct sim_cluster *cluster) {
     return true;
 }
 
+#ifdef SIM_COUNTED
+void watch_box_landed(const struct sim_tensor_copy *copy, struct sim_place place,
+                      size_t bytes); /* counted/asynchronous.c */
+#else
+static inline void watch_box_landed(const struct sim_tensor_copy *copy, struct sim_place place,
+                                    size_t bytes) {
+    (void)copy, (void)place, (void)bytes;
+}
+#endif
+
+/* A copy whose mbarrier is an object of C++ (cuda::barrier), which does not count bytes here: it lands at
+ * once. */
+void sim_tensor_copy_now(const struct sim_site *site, void *to, const void *described, int rank,
+                         const int *coordinates);
+void sim_tensor_copy_now(const struct sim_site *site, void *to, const void *described, int rank,
+                         const int *coordinates) {
+    const CUtensorMap *map = described;
+    sim_hopper_here();
+    if (map->magic != SIM_TENSOR_MAP_MAGIC || map->rank != rank)
+        sim_report_call(SIM_WRONG_LAYOUT, site, "copies a box of %d dimensions by a tensor map of %d", rank,
+                        map->magic == SIM_TENSOR_MAP_MAGIC ? map->rank : 0);
+    if ((uintptr_t)to % DESTINATION_ALIGNMENT)
+        sim_report_call(SIM_MISALIGNED, site, "copies a box to %p, no multiple of %d", to,
+                        DESTINATION_ALIGNMENT);
+    struct sim_tensor_copy copy = {.map = *map, .site = site};
+    memcpy(copy.coordinate, coordinates, (size_t)rank * sizeof *coordinates);
+    struct sim_place place = {sim_worker, to};
+    watch_box_landed(&copy, place, elements_of_box(map) * map->element_bytes);
+    land(&copy, place);
+}
+
 /* ---- Stores to other blocks ---- */
 
 void sim_st_async(const struct sim_site *site, uint32_t to, float a, float b, uint32_t barrier) {
