@@ -62,24 +62,45 @@ EARLY_LAUNCHER(norm_keeping_large_float32_kernel, struct norm_keeping_args)
 EARLY_LAUNCHER(norm_keeping_large_float16_kernel, struct norm_keeping_args)
 EARLY_LAUNCHER(norm_keeping_large_bfloat16_kernel, struct norm_keeping_args)
 
+__global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
+    norm_keeping_short_float32_kernel(struct norm_keeping_args args) {
+    normalise_short(&args, FGN_FLOAT32);
+}
+
+__global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
+    norm_keeping_short_float16_kernel(struct norm_keeping_args args) {
+    normalise_short(&args, FGN_FLOAT16);
+}
+
+__global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
+    norm_keeping_short_bfloat16_kernel(struct norm_keeping_args args) {
+    normalise_short(&args, FGN_BFLOAT16);
+}
+
+EARLY_LAUNCHER(norm_keeping_short_float32_kernel, struct norm_keeping_args)
+EARLY_LAUNCHER(norm_keeping_short_float16_kernel, struct norm_keeping_args)
+EARLY_LAUNCHER(norm_keeping_short_bfloat16_kernel, struct norm_keeping_args)
+
 /* ---- The host ---- */
 
+typedef cudaError_t (*norm_launcher)(dim3 grid, dim3 block, size_t dynamic_shared_bytes, cudaStream_t stream,
+                                     bool early, struct norm_keeping_args args);
+
 cudaError_t norm_keeping(const struct kept_norm *norm, cudaStream_t stream) {
+    static const norm_launcher launchers[][3] = {
+        [FGN_FLOAT32] = {launch_norm_keeping_float32_kernel, launch_norm_keeping_large_float32_kernel,
+                         launch_norm_keeping_short_float32_kernel},
+        [FGN_FLOAT16] = {launch_norm_keeping_float16_kernel, launch_norm_keeping_large_float16_kernel,
+                         launch_norm_keeping_short_float16_kernel},
+        [FGN_BFLOAT16] = {launch_norm_keeping_bfloat16_kernel, launch_norm_keeping_large_bfloat16_kernel,
+                          launch_norm_keeping_short_bfloat16_kernel},
+    };
     struct norm_launch launch = launch_of_norm(norm);
-    if (launch.division.parts > 1)
-        return norm_keeping_wide(norm, stream);
+    if (launch.form == WIDE_NORM)
+        return norm_keeping_wide(norm, &launch, stream);
+    if (launch.form == STAGED_NORM)
+        return norm_keeping_staged(norm, &launch, stream);
     struct norm_keeping_args args = {*norm, launch.division, log2_of(launch.division.team),
                                      log2_of(launch.columns), 1.0f / launch.division.group_size};
-    dim3 grid = launch.grid, block = launch.block;
-    switch (norm->type) {
-    case FGN_FLOAT16:
-        return launch.is_large ? launch_norm_keeping_large_float16_kernel(grid, block, 0, stream, true, args)
-                               : launch_norm_keeping_float16_kernel(grid, block, 0, stream, true, args);
-    case FGN_BFLOAT16:
-        return launch.is_large ? launch_norm_keeping_large_bfloat16_kernel(grid, block, 0, stream, true, args)
-                               : launch_norm_keeping_bfloat16_kernel(grid, block, 0, stream, true, args);
-    default:
-        return launch.is_large ? launch_norm_keeping_large_float32_kernel(grid, block, 0, stream, true, args)
-                               : launch_norm_keeping_float32_kernel(grid, block, 0, stream, true, args);
-    }
+    return launchers[norm->type][launch.form](launch.grid, launch.block, 0, stream, true, args);
 }

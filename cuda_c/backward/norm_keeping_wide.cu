@@ -73,9 +73,8 @@ __global__ void __launch_bounds__(THREADS) norm_keeping_wide_kernel(struct norm_
 
 LAUNCHER(norm_keeping_wide_kernel, struct norm_keeping_wide_args)
 
-cudaError_t norm_keeping_wide(const struct kept_norm *norm, cudaStream_t stream) {
-    struct division division = division_of_norm(norm);
-    struct norm_keeping_wide_args args = {*norm, division, 1.0f / division.group_size};
-    struct norm_launch launch = launch_of_norm(norm);
-    return launch_norm_keeping_wide_kernel(launch.grid, launch.block, 0, stream, args);
+cudaError_t norm_keeping_wide(const struct kept_norm *norm, const struct norm_launch *launch,
+                              cudaStream_t stream) {
+    struct norm_keeping_wide_args args = {*norm, launch->division, 1.0f / launch->division.group_size};
+    return launch_norm_keeping_wide_kernel(launch->grid, launch->block, 0, stream, args);
 }

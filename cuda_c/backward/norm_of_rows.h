@@ -136,30 +136,16 @@ static __forceinline__ __device__ void apply_with_operand(const fgn_pointwise *s
     float operand[VALUES];
 #pragma unroll
     for (int i = 0; i < slots; i++) {
+        float *of_slot = value + i * VALUES;
         if (step->tensor) {
             struct words words;
             load_slot(&words, step->tensor, place, i, turn, type);
             values_of(operand, &words, &place->channels[i], type);
-        } else if (i == 0 || args->columns_log2 > 0)
-            load_channels(operand, step->channel, &place->channels[i], args->norm.vector_type, type);
-        float *of_slot = value + i * VALUES;
-        if (is_kind(step, FGN_ADD_CHANNEL) || is_kind(step, FGN_ADD_TENSOR)) {
             apply_with_operands(add, of_slot, VALUES, operand, evenly_spaced, 1);
-            continue;
-        }
-        switch (step->kind) {
-        case FGN_MULTIPLY_CHANNEL:
-            apply_with_operands(multiply, of_slot, VALUES, operand, evenly_spaced, 1);
-            break;
-        case FGN_SUBTRACT_CHANNEL:
-            apply_with_operands(subtract, of_slot, VALUES, operand, evenly_spaced, 1);
-            break;
-        case FGN_DIVIDE_CHANNEL:
-            apply_with_operands(divide, of_slot, VALUES, operand, evenly_spaced, 1);
-            break;
-        default:
-            apply_with_operands(prelu, of_slot, VALUES, operand, evenly_spaced, 1);
-            break;
+        } else {
+            if (i == 0 || args->columns_log2 > 0)
+                load_channels(operand, step->channel, &place->channels[i], args->norm.vector_type, type);
+            apply_operand(step, of_slot, VALUES, operand, evenly_spaced, 1);
         }
     }
 }
@@ -173,20 +159,8 @@ static __forceinline__ __device__ void apply_to_slots(const struct operators *li
         const fgn_pointwise *step = &list->step[i];
         if (step->channel || step->tensor)
             apply_with_operand(step, value, args, place, turn, slots, type);
-        else if (is_kind(step, FGN_HARDTANH) || is_kind(step, FGN_CLAMP))
-            apply_with_constants(hardtanh, step, value, slots * VALUES);
-        else if (is_kind(step, FGN_LEAKY_RELU))
-            apply_with_constants(leaky_relu, step, value, slots * VALUES);
-        else if (is_kind(step, FGN_DOUBLE))
-            apply_to_each(twice, value, slots * VALUES);
-        else if (is_kind(step, FGN_RELU))
-            apply_to_each(relu, value, slots * VALUES);
-        else if (is_kind(step, FGN_MISH))
-            apply_to_each(mish, value, slots * VALUES);
-        else if (is_kind(step, FGN_SILU))
-            apply_to_each(silu, value, slots * VALUES);
         else
-            apply_operator_with(step, value, slots * VALUES, NULL, evenly_spaced, 1);
+            apply_constants(step, value, slots * VALUES);
     }
 }
 
@@ -339,14 +313,20 @@ static __forceinline__ __device__ void normalise_rows(const struct norm_keeping_
 
 #ifdef __CUDACC__
 
-/* The same. Vectors of VALUES, the most common, have code of their own; a thread has one slot of shorter
- * ones, which need more registers. */
+/* The same for vectors of VALUES, the most common. */
 static __forceinline__ __device__ void normalise(const struct norm_keeping_args *args, int slots,
                                                  fgn_type type) {
-    if (slots > 1 || args->division.width == VALUES)
-        normalise_rows(args, slots, VALUES, type);
+    normalise_rows(args, slots, VALUES, type);
+}
+
+/* For shorter ones, of which a thread has one slot: they need more registers. */
+static __forceinline__ __device__ void normalise_short(const struct norm_keeping_args *args, fgn_type type) {
+    if (args->division.width == 4)
+        normalise_rows(args, 1, 4, type);
+    else if (args->division.width == 2)
+        normalise_rows(args, 1, 2, type);
     else
-        normalise_rows(args, slots, args->division.width, type);
+        normalise_rows(args, 1, 1, type);
 }
 
 #else
@@ -355,6 +335,10 @@ static __forceinline__ __device__ void normalise(const struct norm_keeping_args 
 static __noinline__ __device__ void normalise(const struct norm_keeping_args *args, int slots,
                                               fgn_type type) {
     normalise_rows(args, slots, args->division.width, type);
+}
+
+static __forceinline__ __device__ void normalise_short(const struct norm_keeping_args *args, fgn_type type) {
+    normalise(args, 1, type);
 }
 
 #endif

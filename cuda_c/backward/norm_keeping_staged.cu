@@ -1,0 +1,169 @@
+/* The launch after the product for groups that are no multiple of 8 channels: 4, 12, 25, 172, 500.
+ *
+ * Idea: a thread that had its values from one group only (norm_keeping.cu) would read 2 or 8 bytes at a time
+ * here. So a block divides its tile twice. First by where the values are in memory: each thread reads 16
+ * bytes or more, whatever groups they are of, applies the operators before the norm and writes the results to
+ * shared memory. Then by groups: a team of lanes finds the moments of a (row, group) there, and writes the
+ * normalised values in their place. Then by memory again: each thread reads its values back, and does the
+ * rest.
+ *
+ * A tile is a strip of whole groups and whole vectors, such as 200 channels in groups of 25, or several of
+ * them side by side, in as many rows as the block has threads for. Element e of the tile is at e + e / 32 in
+ * shared memory: teams of one lane begin a group apart, which would be the same bank where the size of a
+ * group is a multiple of 4.
+ *
+ * Bytes: v read once and y written once, 8 for each element, 4 in a 16-bit type, and 24 of shared memory.
+ * Operations: about 40 for each element and the chain's own.
+ *
+ * Limit: the issue of instructions, of which half find places in shared memory. Groups whose least common
+ * multiple with 8 is above SEGMENT channels, or rows that begin between multiples of 16 bytes: the short
+ * kernels of norm_keeping.cu. */
+#include "backward/norm_of_rows.h"
+#include "shared/launchers.h"
+
+struct norm_keeping_staged_args {
+    struct norm_keeping_args keeping; /* its division is not used */
+    int strip;                        /* channels of a tile */
+    int rows;                         /* of a tile */
+    int group_size;
+    int team_log2; /* of the lanes that share a group */
+};
+
+/* Where element e of the tile is. */
+static __forceinline__ __device__ int padded(int e) {
+    return e + (e >> 5);
+}
+
+/* The thread's vector of the tile as the one slot that norm_of_rows.h knows: a row and eight channels. */
+static __forceinline__ __device__ struct slots slot_of_tile(const struct norm_keeping_staged_args *args) {
+    int across = args->strip / VALUES, row = threadIdx.x / across;
+    int channel = blockIdx.x * args->strip + (threadIdx.x - row * across) * VALUES;
+    int channels = (int)args->keeping.norm.channels;
+    bool is_there = row < args->rows && channel < channels;
+    struct slots place;
+    place.channels[0].team = 1;
+    place.channels[0].width = VALUES;
+    place.channels[0].first = channel;
+    place.channels[0].count = is_there ? VALUES : 0;
+    place.row[0] = row;
+    place.offset[0] = row * channels + channel;
+    return place;
+}
+
+/* Keeps the moments of a (row, group) of the tile for the backward. */
+static __forceinline__ __device__ void keep_moments_of(const struct norm_keeping_staged_args *args,
+                                                       struct moments moments, int64_t first_row, int pair) {
+    const struct kept_norm *norm = &args->keeping.norm;
+    int groups_of_strip = args->strip / args->group_size, row_of_tile = pair / groups_of_strip;
+    int64_t row = first_row + row_of_tile;
+    int64_t group = (int64_t)blockIdx.x * groups_of_strip + pair - row_of_tile * groups_of_strip;
+    if (row < norm->batch && group < norm->groups) {
+        struct kept_moments kept = {moments.mean + moments.mean_rest, moments.inverse_deviation};
+        norm->moments[row * norm->groups + group] = kept;
+    }
+}
+
+/* Normalises every (row, group) of the tile in its place. All threads of the block. */
+static __forceinline__ __device__ void normalise_tile(const struct norm_keeping_staged_args *args,
+                                                      float *tile, int64_t first_row) {
+    const struct norm_keeping_args *keeping = &args->keeping;
+    int size = args->group_size, team = 1 << args->team_log2, member = threadIdx.x & (team - 1);
+    int pairs = args->rows * args->strip / size;
+#pragma unroll 1
+    for (int first = 0; first < pairs; first += THREADS >> args->team_log2) {
+        int pair = first + (threadIdx.x >> args->team_log2);
+        int begin = pair * size + member, end = pair < pairs ? (pair + 1) * size : 0;
+        float sum = 0.0f;
+        for (int e = begin; e < end; e += team)
+            sum += tile[padded(e)];
+        float mean = team_sum(sum, team) * keeping->one_over_size, totals[2] = {0.0f, 0.0f};
+        for (int e = begin; e < end; e += team) {
+            float difference = tile[padded(e)] - mean;
+            totals[0] += difference;
+            totals[1] += difference * difference;
+        }
+        team_sums(totals, 2, team);
+        struct differences total = {totals[0], totals[1]};
+        struct moments moments = moments_of(mean, total, keeping->one_over_size, keeping->norm.eps);
+        for (int e = begin; e < end; e += team)
+            tile[padded(e)] = normalised(tile[padded(e)], moments);
+        if (keeping->norm.moments && member == 0 && pair < pairs)
+            keep_moments_of(args, moments, first_row, pair);
+    }
+}
+
+static __forceinline__ __device__ void normalise_staged(const struct norm_keeping_staged_args *args,
+                                                        fgn_type type) {
+    __shared__ float tile[SEGMENT + SEGMENT / LANES];
+    const struct norm_keeping_args *keeping = &args->keeping;
+    const struct kept_norm *norm = &keeping->norm;
+    struct slots place = slot_of_tile(args);
+    bool is_in_tile = place.row[0] < args->rows;
+    int64_t row = (int64_t)blockIdx.y * args->rows, rows_of_grid = (int64_t)gridDim.y * args->rows;
+    griddepcontrol_wait();
+
+    float scale[VALUES], shift[VALUES];
+    load_scale_and_shift(scale, shift, norm, &place.channels[0], type);
+    struct words next;
+    load_turn(&next, keeping, &place, turn_from(row, norm), 1, type);
+    for (; row < norm->batch; row += rows_of_grid) {
+        struct turn turn = turn_from(row, norm);
+        float value[VALUES];
+        values_of(value, &next, &place.channels[0], type);
+        load_turn(&next, keeping, &place, turn_from(row + rows_of_grid, norm), 1, type);
+        apply_to_slots(&norm->before, value, keeping, &place, turn, 1, type);
+        if (is_in_tile)
+#pragma unroll
+            for (int j = 0; j < VALUES; j++)
+                tile[padded(threadIdx.x * VALUES + j)] = value[j];
+        __syncthreads();
+        normalise_tile(args, tile, row);
+        __syncthreads();
+        /* each thread writes its own elements of the next tile, which nobody else reads any more */
+        if (is_in_tile)
+#pragma unroll
+            for (int j = 0; j < VALUES; j++)
+                value[j] = tile[padded(threadIdx.x * VALUES + j)] * scale[j] + shift[j];
+        apply_to_slots(&norm->after, value, keeping, &place, turn, 1, type);
+        store_turn(value, keeping, &place, turn, 1, type);
+    }
+}
+
+__global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
+    norm_keeping_staged_float32_kernel(struct norm_keeping_staged_args args) {
+    normalise_staged(&args, FGN_FLOAT32);
+}
+
+__global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
+    norm_keeping_staged_float16_kernel(struct norm_keeping_staged_args args) {
+    normalise_staged(&args, FGN_FLOAT16);
+}
+
+__global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
+    norm_keeping_staged_bfloat16_kernel(struct norm_keeping_staged_args args) {
+    normalise_staged(&args, FGN_BFLOAT16);
+}
+
+EARLY_LAUNCHER(norm_keeping_staged_float32_kernel, struct norm_keeping_staged_args)
+EARLY_LAUNCHER(norm_keeping_staged_float16_kernel, struct norm_keeping_staged_args)
+EARLY_LAUNCHER(norm_keeping_staged_bfloat16_kernel, struct norm_keeping_staged_args)
+
+/* ---- The host ---- */
+
+cudaError_t norm_keeping_staged(const struct kept_norm *norm, const struct norm_launch *launch,
+                                cudaStream_t stream) {
+    int size = launch->division.group_size;
+    struct norm_keeping_staged_args args = {
+        {*norm, launch->division, 0, 0, 1.0f / size}, launch->strip, launch->rows, size, 0};
+    int pairs = launch->rows * launch->strip / size;
+    while (2 << args.team_log2 <= LANES && pairs << (args.team_log2 + 1) <= THREADS)
+        args.team_log2++;
+    switch (norm->type) {
+    case FGN_FLOAT16:
+        return launch_norm_keeping_staged_float16_kernel(launch->grid, launch->block, 0, stream, true, args);
+    case FGN_BFLOAT16:
+        return launch_norm_keeping_staged_bfloat16_kernel(launch->grid, launch->block, 0, stream, true, args);
+    default:
+        return launch_norm_keeping_staged_float32_kernel(launch->grid, launch->block, 0, stream, true, args);
+    }
+}
