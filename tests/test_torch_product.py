@@ -273,19 +273,16 @@ def test_counting_counts_its_launch(device):
         pytest.skip("counts are the simulator's")
     x, parameters = random_inputs(CHAIN, SHAPE)
     frame = fgn.count(lambda: fgn.chain_forward(CHAIN, x, parameters, LIBRARY))
-    assert list(frame.kernel) == ["norm_keeping_float32_kernel"]
+    assert list(frame.kernel) == ["norm_keeping_staged_float32_kernel"]
     fgn.check(lambda: fgn.chain_forward(CHAIN, x, parameters, LIBRARY))
 
 
-@pytest.mark.parametrize("dtype", ROUNDOFF)
-@pytest.mark.parametrize("size", [24, 512, 1000, 2048])
-def test_large_tensors(size, dtype, device):
-    """What a thread of the large kernels has is in one, two or four rows, as a group's size wants."""
+def check_launch(device, dtype, batch, size, groups):
+    """y and the moments of the launch after a product against float64; the name of the planned kernel."""
     before = (Pointwise("add_channel", channel="bias_2"), Pointwise("silu"))
     after = (Pointwise("add_tensor", tensor="skip"), Pointwise("prelu", channel="slope"))
-    chain = Chain("large", before, 2, after)
-    channels = 2 * size
-    batch = (1 << 22) // channels + 3
+    chain = Chain("drawn", before, groups, after)
+    channels = groups * size
     made = torch.Generator(device).manual_seed(size)
     v, skip = (torch.randn(batch, channels, device=device, generator=made).to(dtype) for _ in range(2))
     names = ("norm_weight", "norm_bias", "bias_2", "slope")
@@ -297,17 +294,44 @@ def test_large_tensors(size, dtype, device):
             parameters[n].to(kind) for n in ("bias_2", "norm_weight", "norm_bias", "slope")
         )
         z = torch.nn.functional.group_norm(
-            torch.nn.functional.silu(v.to(kind) + bias), 2, weight, shift, chain.eps
+            torch.nn.functional.silu(v.to(kind) + bias), groups, weight, shift, chain.eps
         )
         return torch.nn.functional.prelu(z + skip.to(kind), slope)
 
     exact = reference(torch.float64)
     assert relative_error(y, exact) <= 2 * relative_error(reference(dtype), exact) + ROUNDOFF[dtype]
-    h = torch.nn.functional.silu(v.double() + parameters["bias_2"].double()).view(batch, 2, size)
+    h = torch.nn.functional.silu(v.double() + parameters["bias_2"].double()).view(batch, groups, size)
     deviation = (h.var(2, unbiased=False) + chain.eps).sqrt()
     assert (moments[..., 0] - h.mean(2)).abs().max() < 1e-5
     assert (moments[..., 1] * deviation - 1).abs().max() < 1e-5
-    planned = plan(
-        chain, Shape(batch, 8, channels, 2), LIBRARY, {4: "ieee"}.get(dtype.itemsize, "bf16"), "H200"
-    )
-    assert "large" in planned.launches[0].kernel
+    precision = {torch.float16: "fp16", torch.bfloat16: "bf16"}.get(dtype, "ieee")
+    return plan(chain, Shape(batch, 8, channels, groups), LIBRARY, precision, "H200").launches[0].kernel
+
+
+@pytest.mark.parametrize("dtype", ROUNDOFF)
+@pytest.mark.parametrize("size", [24, 512, 1000, 2048])
+def test_large_tensors(size, dtype, device):
+    """What a thread of the large kernels has is in one, two or four rows, as a group's size wants."""
+    assert "large" in check_launch(device, dtype, (1 << 22) // (2 * size) + 3, size, 2)
+
+
+@pytest.mark.parametrize("dtype", ROUNDOFF)
+@pytest.mark.parametrize(
+    ("size", "groups", "batch"),
+    zip(
+        (3, 4, 4, 6, 12, 25, 125, 172, 250, 500, 4, 1, 255),
+        (8, 5, 64, 16, 2, 40, 8, 64, 4, 2, 2000, 8, 8),
+        (9, 70, 1000, 333, 40, 19, 5, 3, 700, 33, 5, 3, 2),
+        strict=True,
+    ),
+)
+def test_groups_beside_vectors(size, groups, batch, device, dtype):
+    """Tiles of whole groups and whole vectors, the last strip and the last rows of a tensor included."""
+    assert ("staged" in check_launch(device, dtype, batch, size, groups)) == (groups * size % 8 == 0)
+
+
+@pytest.mark.parametrize("dtype", ROUNDOFF)
+@pytest.mark.parametrize(("size", "groups"), [(1, 4), (6, 2), (25, 4), (25, 5), (1001, 8), (300, 3)])
+def test_short_vectors(size, groups, device, dtype):
+    """Rows or tiles that hold no whole number of vectors of eight."""
+    assert "short" in check_launch(device, dtype, 13, size, groups)
