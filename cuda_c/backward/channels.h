@@ -13,6 +13,7 @@
 
 #include "backward/division.h"
 #include "shared/element.h"
+#include "shared/apply_operator.h"
 #include "shared/pointwise_slopes.h"
 
 struct channels {

@@ -64,22 +64,41 @@ EARLY_LAUNCHER(norm_keeping_large_bfloat16_kernel, struct norm_keeping_args)
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
     norm_keeping_short_float32_kernel(struct norm_keeping_args args) {
-    normalise_short(&args, FGN_FLOAT32);
+    normalise_short(&args, 1, FGN_FLOAT32);
 }
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
     norm_keeping_short_float16_kernel(struct norm_keeping_args args) {
-    normalise_short(&args, FGN_FLOAT16);
+    normalise_short(&args, 1, FGN_FLOAT16);
 }
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
     norm_keeping_short_bfloat16_kernel(struct norm_keeping_args args) {
-    normalise_short(&args, FGN_BFLOAT16);
+    normalise_short(&args, 1, FGN_BFLOAT16);
 }
 
 EARLY_LAUNCHER(norm_keeping_short_float32_kernel, struct norm_keeping_args)
 EARLY_LAUNCHER(norm_keeping_short_float16_kernel, struct norm_keeping_args)
 EARLY_LAUNCHER(norm_keeping_short_bfloat16_kernel, struct norm_keeping_args)
+
+__global__ void __launch_bounds__(THREADS, LARGE_BLOCKS_OF_MULTIPROCESSOR)
+    norm_keeping_large_short_float32_kernel(struct norm_keeping_args args) {
+    normalise_short(&args, LARGE_SHORT_SLOTS, FGN_FLOAT32);
+}
+
+__global__ void __launch_bounds__(THREADS, LARGE_BLOCKS_OF_MULTIPROCESSOR)
+    norm_keeping_large_short_float16_kernel(struct norm_keeping_args args) {
+    normalise_short(&args, LARGE_SHORT_SLOTS, FGN_FLOAT16);
+}
+
+__global__ void __launch_bounds__(THREADS, LARGE_BLOCKS_OF_MULTIPROCESSOR)
+    norm_keeping_large_short_bfloat16_kernel(struct norm_keeping_args args) {
+    normalise_short(&args, LARGE_SHORT_SLOTS, FGN_BFLOAT16);
+}
+
+EARLY_LAUNCHER(norm_keeping_large_short_float32_kernel, struct norm_keeping_args)
+EARLY_LAUNCHER(norm_keeping_large_short_float16_kernel, struct norm_keeping_args)
+EARLY_LAUNCHER(norm_keeping_large_short_bfloat16_kernel, struct norm_keeping_args)
 
 /* ---- The host ---- */
 
@@ -87,13 +106,16 @@ typedef cudaError_t (*norm_launcher)(dim3 grid, dim3 block, size_t dynamic_share
                                      bool early, struct norm_keeping_args args);
 
 cudaError_t norm_keeping(const struct kept_norm *norm, cudaStream_t stream) {
-    static const norm_launcher launchers[][3] = {
+    static const norm_launcher launchers[][4] = {
         [FGN_FLOAT32] = {launch_norm_keeping_float32_kernel, launch_norm_keeping_large_float32_kernel,
-                         launch_norm_keeping_short_float32_kernel},
+                         launch_norm_keeping_short_float32_kernel,
+                         launch_norm_keeping_large_short_float32_kernel},
         [FGN_FLOAT16] = {launch_norm_keeping_float16_kernel, launch_norm_keeping_large_float16_kernel,
-                         launch_norm_keeping_short_float16_kernel},
+                         launch_norm_keeping_short_float16_kernel,
+                         launch_norm_keeping_large_short_float16_kernel},
         [FGN_BFLOAT16] = {launch_norm_keeping_bfloat16_kernel, launch_norm_keeping_large_bfloat16_kernel,
-                          launch_norm_keeping_short_bfloat16_kernel},
+                          launch_norm_keeping_short_bfloat16_kernel,
+                          launch_norm_keeping_large_short_bfloat16_kernel},
     };
     struct norm_launch launch = launch_of_norm(norm);
     if (launch.form == WIDE_NORM)

@@ -19,6 +19,7 @@ static inline bool is_norm_aligned(const struct kept_norm *norm) {
 /* The slots of VALUES values that a thread of a large kernel has. */
 #define LARGE_SLOTS_16 4
 #define LARGE_SLOTS_32 2
+#define LARGE_SHORT_SLOTS 2
 
 #define MOST_ROWS_OF_GRID 65535 /* CUDA's limit for gridDim.y */
 
@@ -26,9 +27,10 @@ static inline bool is_norm_aligned(const struct kept_norm *norm) {
 enum norm_form {
     SMALL_NORM,
     LARGE_NORM,
-    SHORT_NORM,  /* vectors of fewer than VALUES */
-    STAGED_NORM, /* the same, where tiles of whole groups and whole vectors fit a block */
-    WIDE_NORM,   /* groups of more than SEGMENT channels */
+    SHORT_NORM,       /* vectors of fewer than VALUES */
+    LARGE_SHORT_NORM, /* vectors of 4 or 2 */
+    STAGED_NORM,      /* vectors of 1, where tiles of whole groups and whole vectors of VALUES fit a block */
+    WIDE_NORM,        /* groups of more than SEGMENT channels */
 };
 
 /* What a norm launches. */
@@ -44,13 +46,16 @@ struct norm_launch {
 };
 
 static inline const char *norm_kernel_of(fgn_type type, enum norm_form form) {
-    static const char *const kernels[][4] = {
+    static const char *const kernels[][5] = {
         [FGN_FLOAT32] = {"norm_keeping_float32_kernel", "norm_keeping_large_float32_kernel",
-                         "norm_keeping_short_float32_kernel", "norm_keeping_staged_float32_kernel"},
+                         "norm_keeping_short_float32_kernel", "norm_keeping_large_short_float32_kernel",
+                         "norm_keeping_staged_float32_kernel"},
         [FGN_FLOAT16] = {"norm_keeping_float16_kernel", "norm_keeping_large_float16_kernel",
-                         "norm_keeping_short_float16_kernel", "norm_keeping_staged_float16_kernel"},
+                         "norm_keeping_short_float16_kernel", "norm_keeping_large_short_float16_kernel",
+                         "norm_keeping_staged_float16_kernel"},
         [FGN_BFLOAT16] = {"norm_keeping_bfloat16_kernel", "norm_keeping_large_bfloat16_kernel",
-                          "norm_keeping_short_bfloat16_kernel", "norm_keeping_staged_bfloat16_kernel"},
+                          "norm_keeping_short_bfloat16_kernel", "norm_keeping_large_short_bfloat16_kernel",
+                          "norm_keeping_staged_bfloat16_kernel"},
     };
     return form == WIDE_NORM ? "norm_keeping_wide_kernel" : kernels[type][form];
 }
@@ -77,10 +82,16 @@ static inline void divide_into_tiles(struct norm_launch *launch, const struct ke
     launch->grid.y = (unsigned)at_most(tiles(norm->batch, launch->rows), most > 1 ? most : 1);
 }
 
+static inline int slots_of_thread_in(enum norm_form form, fgn_type type) {
+    if (form == LARGE_NORM)
+        return type == FGN_FLOAT32 ? LARGE_SLOTS_32 : LARGE_SLOTS_16;
+    return form == LARGE_SHORT_NORM ? LARGE_SHORT_SLOTS : 1;
+}
+
 /* Teams of threads, each of which holds its slots of a group. */
 static inline void divide_into_teams(struct norm_launch *launch, const struct kept_norm *norm) {
     struct division *division = &launch->division;
-    int slots = launch->form != LARGE_NORM ? 1 : norm->type == FGN_FLOAT32 ? LARGE_SLOTS_32 : LARGE_SLOTS_16;
+    int slots = slots_of_thread_in(launch->form, norm->type);
     while (launch->columns < slots && division->group_size > LANES * VALUES * launch->columns)
         launch->columns *= 2;
     division->team = power_of_two_above(tiles(division->group_size, VALUES * launch->columns), THREADS);
@@ -89,7 +100,7 @@ static inline void divide_into_teams(struct norm_launch *launch, const struct ke
 
     int rows = rows_at_once(division);
     int64_t turns = tiles(norm->batch, (int64_t)rows * slots / launch->columns);
-    int blocks = launch->form == LARGE_NORM ? LARGE_BLOCKS_OF_MULTIPROCESSOR : BLOCKS_OF_MULTIPROCESSOR;
+    int blocks = slots > 1 ? LARGE_BLOCKS_OF_MULTIPROCESSOR : BLOCKS_OF_MULTIPROCESSOR;
     launch->block.x = (unsigned)division->across;
     launch->block.y = (unsigned)rows;
     launch->grid.x = (unsigned)strips_of(division);
@@ -105,15 +116,16 @@ static inline struct norm_launch launch_of_norm(const struct kept_norm *norm) {
     if (launch.division.parts > 1) {
         launch.grid.x = (unsigned)launch.division.groups;
         launch.grid.y = (unsigned)at_most(norm->batch, MOST_ROWS_OF_GRID);
-    } else if (launch.division.width == VALUES) {
-        launch.form = norm->batch * norm->channels >= FEWEST_LARGE_VALUES ? LARGE_NORM : SMALL_NORM;
-        divide_into_teams(&launch, norm);
-    } else if (aligned && norm->channels % VALUES == 0 &&
+    } else if (aligned && launch.division.width == 1 && norm->channels % VALUES == 0 &&
                groups_and_vectors(launch.division.group_size) <= SEGMENT) {
         launch.form = STAGED_NORM;
         divide_into_tiles(&launch, norm);
     } else {
-        launch.form = SHORT_NORM;
+        bool is_large = norm->batch * norm->channels >= FEWEST_LARGE_VALUES;
+        if (launch.division.width == VALUES)
+            launch.form = is_large ? LARGE_NORM : SMALL_NORM;
+        else
+            launch.form = is_large && launch.division.width > 1 ? LARGE_SHORT_NORM : SHORT_NORM;
         divide_into_teams(&launch, norm);
     }
     launch.kernel = norm_kernel_of(norm->type, launch.form);
@@ -124,6 +136,6 @@ static inline struct norm_launch launch_of_norm(const struct kept_norm *norm) {
 cudaError_t norm_keeping_wide(const struct kept_norm *norm, const struct norm_launch *launch,
                               cudaStream_t stream);
 
-/* For groups that are no multiple of VALUES channels (norm_keeping_staged.cu). */
+/* For groups of an odd number of channels (norm_keeping_staged.cu). */
 cudaError_t norm_keeping_staged(const struct kept_norm *norm, const struct norm_launch *launch,
                                 cudaStream_t stream);

@@ -319,14 +319,15 @@ static __forceinline__ __device__ void normalise(const struct norm_keeping_args 
     normalise_rows(args, slots, VALUES, type);
 }
 
-/* For shorter ones, of which a thread has one slot: they need more registers. */
-static __forceinline__ __device__ void normalise_short(const struct norm_keeping_args *args, fgn_type type) {
+/* For shorter ones. A single neighbour is never with several slots: it needs too many registers. */
+static __forceinline__ __device__ void normalise_short(const struct norm_keeping_args *args, int slots,
+                                                       fgn_type type) {
     if (args->division.width == 4)
-        normalise_rows(args, 1, 4, type);
+        normalise_rows(args, slots, 4, type);
     else if (args->division.width == 2)
-        normalise_rows(args, 1, 2, type);
-    else
-        normalise_rows(args, 1, 1, type);
+        normalise_rows(args, slots, 2, type);
+    else if (slots == 1)
+        normalise_rows(args, slots, 1, type);
 }
 
 #else
@@ -337,8 +338,9 @@ static __noinline__ __device__ void normalise(const struct norm_keeping_args *ar
     normalise_rows(args, slots, args->division.width, type);
 }
 
-static __forceinline__ __device__ void normalise_short(const struct norm_keeping_args *args, fgn_type type) {
-    normalise(args, 1, type);
+static __forceinline__ __device__ void normalise_short(const struct norm_keeping_args *args, int slots,
+                                                       fgn_type type) {
+    normalise(args, slots, type);
 }
 
 #endif

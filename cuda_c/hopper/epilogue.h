@@ -10,7 +10,7 @@
 #include "hopper/ring.h"
 #include "hopper/stores.h"
 #include "shared/element.h"
-#include "shared/pointwise.h"
+#include "shared/apply_operator.h"
 
 /* ---- The vectors of parameters ---- */
 

@@ -31,7 +31,7 @@ struct epilogue {
 #include "ptx/shared_address.h"
 #include "ptx/tma.h"
 #include "ptx/wgmma.h"
-#include "shared/pointwise.h"
+#include "shared/apply_operator.h"
 
 /* The library is built for other architectures too, which lack these instructions; refusal() keeps the
  * kernels from being launched there. */

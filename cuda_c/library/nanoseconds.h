@@ -65,7 +65,7 @@ static inline double nanoseconds_of_norm(const fgn_chain *chain) {
     int operators = chain->before_count + chain->after_count, exponentials = exponentials_of(chain);
     double memory = 2.0 * element_bytes(chain->type) * outputs_of(chain) / 3878.0;
     double arithmetic = outputs_of(chain) / 784.0 * (1.0 + 0.71 * exponentials);
-    if (launch.form == SHORT_NORM || launch.form == STAGED_NORM)
+    if (launch.form >= SHORT_NORM && launch.form <= STAGED_NORM)
         arithmetic *= 2.05;
     if (launch.form != STAGED_NORM && launch.division.team > LANES) /* sums go through shared memory */
         arithmetic *= 1.6;

@@ -4,7 +4,7 @@
  * each operator computes is in shared/pointwise.h. */
 #pragma once
 
-#include "shared/pointwise.h"
+#include "shared/apply_operator.h"
 
 /* value[i] is in row `row` + i * row_step and channel `channel` + i * channel_step. */
 struct value_place {

@@ -1,0 +1,122 @@
+/* One pointwise operator, applied to values that a thread holds in registers.
+ *
+ * The operators of most chains are code at the place where they are applied. What few chains have is code
+ * apart, one copy for a kernel, behind the code that every call runs. A call that follows other kernels waits
+ * for its instructions, which come from memory again, and waits less where they lie side by side: with every
+ * operator in place the launch after a product was 320 KB of code and took 1 to 4 us more of a small call. */
+#pragma once
+
+#include "shared/pointwise.h"
+
+/* Values that a function takes and returns in registers: as many as keep the arithmetic busy while some wait
+ * for their exponential. */
+#define FEW_VALUES 8
+
+struct few_values {
+    float value[FEW_VALUES];
+};
+
+/* The first of `left` values; the last ones are there more than once where there are too few. */
+static __forceinline__ __device__ struct few_values few_of(const float *value, int left) {
+    struct few_values few;
+#pragma unroll
+    for (int i = 0; i < FEW_VALUES; i++)
+        few.value[i] = value[i < left ? i : left - 1];
+    return few;
+}
+
+static __forceinline__ __device__ void put_few(float *value, struct few_values few, int left) {
+#pragma unroll
+    for (int i = 0; i < FEW_VALUES; i++)
+        if (i < left)
+            value[i] = few.value[i];
+}
+
+static __noinline__ __device__ struct few_values rare_operator_apart(fgn_pointwise_kind kind, float a,
+                                                                     float b, struct few_values few) {
+    const fgn_pointwise step = {kind, a, b, NULL, NULL};
+    apply_rare_operator(&step, few.value, FEW_VALUES);
+    return few;
+}
+
+static __noinline__ __device__ struct few_values
+rare_operand_apart(fgn_pointwise_kind kind, struct few_values few, struct few_values operand) {
+    apply_rare_operand(kind, few.value, FEW_VALUES, operand.value, evenly_spaced, 1);
+    return few;
+}
+
+/* Whether the operator is this one, in a way that the compiler makes no table of jumps of: where a table lies
+ * and what it points to would have to come from memory first. */
+static __forceinline__ __device__ bool is_kind(const fgn_pointwise *step, fgn_pointwise_kind kind) {
+    int of_step = (int)step->kind;
+#ifdef __CUDACC__
+    asm volatile("" : "+r"(of_step));
+#endif
+    return of_step == (int)kind;
+}
+
+/* An operator with a channel vector, on `count` values, of which value[i] meets operand[place(i,
+ * place_step)]. `count` is a constant where this is called, here and below: the values stay in registers, the
+ * choice of the operator is made once for all of them, and while one waits for its exponential the others go
+ * on. */
+static __forceinline__ __device__ void apply_operand(const fgn_pointwise *step, float *value, int count,
+                                                     const float *operand, place_function place,
+                                                     int place_step) {
+    if (is_kind(step, FGN_ADD_CHANNEL)) {
+        apply_with_operands(add, value, count, operand, place, place_step);
+        return;
+    }
+    if (count < FEW_VALUES / 2) { /* a call would cost more than its code */
+        apply_rare_operand(step->kind, value, count, operand, place, place_step);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < count; i += FEW_VALUES) {
+        struct few_values with;
+#pragma unroll
+        for (int j = 0; j < FEW_VALUES; j++)
+            with.value[j] = operand[place(i + j < count ? i + j : count - 1, place_step)];
+        put_few(value + i, rare_operand_apart(step->kind, few_of(value + i, count - i), with), count - i);
+    }
+}
+
+/* An operator without one. */
+static __forceinline__ __device__ void apply_constants(const fgn_pointwise *step, float *value, int count) {
+    if (is_kind(step, FGN_HARDTANH) || is_kind(step, FGN_CLAMP)) {
+        apply_with_constants(hardtanh, step, value, count);
+    } else if (is_kind(step, FGN_LEAKY_RELU)) {
+        apply_with_constants(leaky_relu, step, value, count);
+    } else if (is_kind(step, FGN_DOUBLE)) {
+        apply_to_each(twice, value, count);
+    } else if (is_kind(step, FGN_RELU)) {
+        apply_to_each(relu, value, count);
+    } else if (is_kind(step, FGN_MISH)) {
+        apply_to_each(mish, value, count);
+    } else if (count < FEW_VALUES / 2) {
+        apply_rare_operator(step, value, count);
+    } else {
+#pragma unroll
+        for (int i = 0; i < count; i += FEW_VALUES)
+            put_few(value + i,
+                    rare_operator_apart(step->kind, step->a, step->b, few_of(value + i, count - i)),
+                    count - i);
+    }
+}
+
+/* Any operator but the one that adds a tensor: see add_tensor(). */
+static __forceinline__ __device__ void apply_operator_with(const fgn_pointwise *step, float *value, int count,
+                                                           const float *operand, place_function place,
+                                                           int place_step) {
+    switch (step->kind) {
+    case FGN_ADD_CHANNEL:
+    case FGN_SUBTRACT_CHANNEL:
+    case FGN_MULTIPLY_CHANNEL:
+    case FGN_DIVIDE_CHANNEL:
+    case FGN_PRELU:
+        apply_operand(step, value, count, operand, place, place_step);
+        break;
+    default:
+        apply_constants(step, value, count);
+        break;
+    }
+}
