@@ -219,31 +219,15 @@ static __forceinline__ __device__ void load_operand(float *operand, const fgn_po
         load_channels(operand, step->channel, &place->channels, place->vector_type, place->type);
 }
 
-/* Whether the operator is this one, in a way that the compiler makes no table of jumps of: where a table lies
- * and what it points to has to come from memory first. */
-static __forceinline__ __device__ bool is_kind(const fgn_pointwise *step, fgn_pointwise_kind kind) {
-    int of_step = (int)step->kind;
-#ifdef __CUDACC__
-    asm volatile("" : "+r"(of_step));
-#endif
-    return of_step == (int)kind;
-}
-
 /* value = step(value) for the thread's values. */
 static __forceinline__ __device__ void apply_step(const fgn_pointwise *step, float *value,
                                                   const float *operand) {
-    if (is_kind(step, FGN_ADD_CHANNEL) || is_kind(step, FGN_ADD_TENSOR))
+    if (step->tensor)
         apply_with_operands(add, value, VALUES, operand, evenly_spaced, 1);
-    else if (is_kind(step, FGN_HARDTANH))
-        apply_with_constants(hardtanh, step, value, VALUES);
-    else if (is_kind(step, FGN_LEAKY_RELU))
-        apply_with_constants(leaky_relu, step, value, VALUES);
-    else if (is_kind(step, FGN_RELU))
-        apply_to_each(relu, value, VALUES);
-    else if (is_kind(step, FGN_MISH))
-        apply_to_each(mish, value, VALUES);
+    else if (step->channel)
+        apply_operand(step, value, VALUES, operand, evenly_spaced, 1);
     else
-        apply_operator_with(step, value, VALUES, operand, evenly_spaced, 1);
+        apply_constants(step, value, VALUES);
 }
 
 /* The first `count` steps of the list. */
@@ -257,9 +241,31 @@ static __forceinline__ __device__ void apply_list(const struct operators *list, 
     }
 }
 
+/* The slopes of an operator that few chains have. But for one they are found one after the other: there is
+ * one copy of the code of all operators, in a loop that moves the values down. */
+static __noinline__ __device__ struct few_values rare_slopes_apart(fgn_pointwise_kind kind, float a, float b,
+                                                                   struct few_values value,
+                                                                   struct few_values operand) {
+    const fgn_pointwise step = {kind, a, b, NULL, NULL};
+    if (kind == FGN_SILU) {
+        apply_to_each(silu_slope, value.value, FEW_VALUES);
+        return value;
+    }
+#pragma unroll 1
+    for (int turn = 0; turn < FEW_VALUES; turn++) {
+        float slope = slope_of(&step, value.value[0], operand.value[0]);
+#pragma unroll
+        for (int j = 0; j + 1 < FEW_VALUES; j++) {
+            value.value[j] = value.value[j + 1];
+            operand.value[j] = operand.value[j + 1];
+        }
+        value.value[FEW_VALUES - 1] = slope;
+    }
+    return value;
+}
+
 /* gradient = gradient times the step's slope at `value`. What a bound cuts off is 0 even where the gradient
- * is NaN, as in torch. The slopes of common operators are chosen once for all values; of the others there is
- * one copy of the code, in a loop that moves the values down. */
+ * is NaN, as in torch. The slopes of common operators are chosen once for all values. */
 static __forceinline__ __device__ void multiply_by_slope(const fgn_pointwise *step, float *gradient,
                                                          const float *value, const float *operand) {
     if (is_kind(step, FGN_HARDTANH)) {
@@ -282,32 +288,16 @@ static __forceinline__ __device__ void multiply_by_slope(const fgn_pointwise *st
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             gradient[j] *= mish_slope(value[j]);
-    } else if (is_kind(step, FGN_SILU)) {
-#pragma unroll
-        for (int j = 0; j < VALUES; j++)
-            gradient[j] *= silu_slope(value[j]);
     } else if (is_kind(step, FGN_MULTIPLY_CHANNEL)) {
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             gradient[j] *= operand[j];
     } else {
-        float values[VALUES], operands[VALUES];
+        struct few_values slopes =
+            rare_slopes_apart(step->kind, step->a, step->b, few_of(value, VALUES), few_of(operand, VALUES));
 #pragma unroll
-        for (int j = 0; j < VALUES; j++) {
-            values[j] = value[j];
-            operands[j] = operand[j];
-        }
-#pragma unroll 1
-        for (int turn = 0; turn < VALUES; turn++) {
-            float first = gradient[0] * slope_of(step, values[0], operands[0]);
-#pragma unroll
-            for (int j = 0; j + 1 < VALUES; j++) {
-                values[j] = values[j + 1];
-                operands[j] = operands[j + 1];
-                gradient[j] = gradient[j + 1];
-            }
-            gradient[VALUES - 1] = first;
-        }
+        for (int j = 0; j < VALUES; j++)
+            gradient[j] *= slopes.value[j];
     }
 }
 
