@@ -95,7 +95,7 @@ static double nanoseconds_of_float32(const struct rung *rung, const fgn_chain *c
  * the sweep, on an H200; hopper's epilogue takes longer than its model says where k is small. */
 static double nanoseconds_left_out(const struct rung *rung, const fgn_chain *chain) {
     if (rung == &few_rows_rung || (rung == &hopper_rung && is_float32_accurate(chain)))
-        return 3000.0;
+        return 2500.0;
     if (rung != &hopper_rung)
         return 0.0;
     double k = chain->in_features / 500.0;
