@@ -219,15 +219,17 @@ static __forceinline__ __device__ void load_operand(float *operand, const fgn_po
         load_channels(operand, step->channel, &place->channels, place->vector_type, place->type);
 }
 
-/* value = step(value) for the thread's values. */
+/* value = step(value) for the thread's values. Rare operators are code in place here, not apart: with calls
+ * of functions fewer rows fit into the registers, and the large tensors of training took up to a tenth
+ * longer. */
 static __forceinline__ __device__ void apply_step(const fgn_pointwise *step, float *value,
                                                   const float *operand) {
-    if (step->tensor)
+    if (step->tensor || is_kind(step, FGN_ADD_CHANNEL))
         apply_with_operands(add, value, VALUES, operand, evenly_spaced, 1);
     else if (step->channel)
-        apply_operand(step, value, VALUES, operand, evenly_spaced, 1);
-    else
-        apply_constants(step, value, VALUES);
+        apply_rare_operand(step->kind, value, VALUES, operand, evenly_spaced, 1);
+    else if (!apply_common_operator(step, value, VALUES))
+        apply_rare_operator(step, value, VALUES);
 }
 
 /* The first `count` steps of the list. */
@@ -241,31 +243,9 @@ static __forceinline__ __device__ void apply_list(const struct operators *list, 
     }
 }
 
-/* The slopes of an operator that few chains have. But for one they are found one after the other: there is
- * one copy of the code of all operators, in a loop that moves the values down. */
-static __noinline__ __device__ struct few_values rare_slopes_apart(fgn_pointwise_kind kind, float a, float b,
-                                                                   struct few_values value,
-                                                                   struct few_values operand) {
-    const fgn_pointwise step = {kind, a, b, NULL, NULL};
-    if (kind == FGN_SILU) {
-        apply_to_each(silu_slope, value.value, FEW_VALUES);
-        return value;
-    }
-#pragma unroll 1
-    for (int turn = 0; turn < FEW_VALUES; turn++) {
-        float slope = slope_of(&step, value.value[0], operand.value[0]);
-#pragma unroll
-        for (int j = 0; j + 1 < FEW_VALUES; j++) {
-            value.value[j] = value.value[j + 1];
-            operand.value[j] = operand.value[j + 1];
-        }
-        value.value[FEW_VALUES - 1] = slope;
-    }
-    return value;
-}
-
 /* gradient = gradient times the step's slope at `value`. What a bound cuts off is 0 even where the gradient
- * is NaN, as in torch. The slopes of common operators are chosen once for all values. */
+ * is NaN, as in torch. The slopes of common operators are chosen once for all values; of the others there is
+ * one copy of the code, in a loop that moves the values down. */
 static __forceinline__ __device__ void multiply_by_slope(const fgn_pointwise *step, float *gradient,
                                                          const float *value, const float *operand) {
     if (is_kind(step, FGN_HARDTANH)) {
@@ -288,16 +268,32 @@ static __forceinline__ __device__ void multiply_by_slope(const fgn_pointwise *st
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             gradient[j] *= mish_slope(value[j]);
+    } else if (is_kind(step, FGN_SILU)) {
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            gradient[j] *= silu_slope(value[j]);
     } else if (is_kind(step, FGN_MULTIPLY_CHANNEL)) {
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             gradient[j] *= operand[j];
     } else {
-        struct few_values slopes =
-            rare_slopes_apart(step->kind, step->a, step->b, few_of(value, VALUES), few_of(operand, VALUES));
+        float values[VALUES], operands[VALUES];
 #pragma unroll
-        for (int j = 0; j < VALUES; j++)
-            gradient[j] *= slopes.value[j];
+        for (int j = 0; j < VALUES; j++) {
+            values[j] = value[j];
+            operands[j] = operand[j];
+        }
+#pragma unroll 1
+        for (int turn = 0; turn < VALUES; turn++) {
+            float first = gradient[0] * slope_of(step, values[0], operands[0]);
+#pragma unroll
+            for (int j = 0; j + 1 < VALUES; j++) {
+                values[j] = values[j + 1];
+                operands[j] = operands[j + 1];
+                gradient[j] = gradient[j + 1];
+            }
+            gradient[VALUES - 1] = first;
+        }
     }
 }
 

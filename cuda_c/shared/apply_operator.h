@@ -80,27 +80,36 @@ static __forceinline__ __device__ void apply_operand(const fgn_pointwise *step, 
     }
 }
 
-/* An operator without one. */
-static __forceinline__ __device__ void apply_constants(const fgn_pointwise *step, float *value, int count) {
-    if (is_kind(step, FGN_HARDTANH) || is_kind(step, FGN_CLAMP)) {
+/* One of the operators of most chains, or nothing and false. */
+static __forceinline__ __device__ bool apply_common_operator(const fgn_pointwise *step, float *value,
+                                                             int count) {
+    if (is_kind(step, FGN_HARDTANH) || is_kind(step, FGN_CLAMP))
         apply_with_constants(hardtanh, step, value, count);
-    } else if (is_kind(step, FGN_LEAKY_RELU)) {
+    else if (is_kind(step, FGN_LEAKY_RELU))
         apply_with_constants(leaky_relu, step, value, count);
-    } else if (is_kind(step, FGN_DOUBLE)) {
+    else if (is_kind(step, FGN_DOUBLE))
         apply_to_each(twice, value, count);
-    } else if (is_kind(step, FGN_RELU)) {
+    else if (is_kind(step, FGN_RELU))
         apply_to_each(relu, value, count);
-    } else if (is_kind(step, FGN_MISH)) {
+    else if (is_kind(step, FGN_MISH))
         apply_to_each(mish, value, count);
-    } else if (count < FEW_VALUES / 2) {
+    else
+        return false;
+    return true;
+}
+
+/* An operator without a channel vector. */
+static __forceinline__ __device__ void apply_constants(const fgn_pointwise *step, float *value, int count) {
+    if (apply_common_operator(step, value, count))
+        return;
+    if (count < FEW_VALUES / 2) {
         apply_rare_operator(step, value, count);
-    } else {
-#pragma unroll
-        for (int i = 0; i < count; i += FEW_VALUES)
-            put_few(value + i,
-                    rare_operator_apart(step->kind, step->a, step->b, few_of(value + i, count - i)),
-                    count - i);
+        return;
     }
+#pragma unroll
+    for (int i = 0; i < count; i += FEW_VALUES)
+        put_few(value + i, rare_operator_apart(step->kind, step->a, step->b, few_of(value + i, count - i)),
+                count - i);
 }
 
 /* Any operator but the one that adds a tensor: see add_tensor(). */
