@@ -26,6 +26,7 @@ CONSTANTS = {
 }
 
 KERNEL = """
+#include "shared/apply_operator.h"
 #include "shared/pointwise_slopes.h"
 
 __global__ void operate(float *y, float *slope, float *operand_slope, const float *v, const float *operand,

@@ -333,8 +333,7 @@ static __forceinline__ __device__ void normalise_short(const struct norm_keeping
 #else
 
 /* On the simulator all kernels share one copy of the code, which is compiled once. */
-static __noinline__ __device__ void normalise(const struct norm_keeping_args *args, int slots,
-                                              fgn_type type) {
+static CALLED __device__ void normalise(const struct norm_keeping_args *args, int slots, fgn_type type) {
     normalise_rows(args, slots, args->division.width, type);
 }
 

@@ -32,15 +32,15 @@ static __forceinline__ __device__ void put_few(float *value, struct few_values f
             value[i] = few.value[i];
 }
 
-static __noinline__ __device__ struct few_values rare_operator_apart(fgn_pointwise_kind kind, float a,
-                                                                     float b, struct few_values few) {
+static CALLED __device__ struct few_values rare_operator_apart(fgn_pointwise_kind kind, float a, float b,
+                                                               struct few_values few) {
     const fgn_pointwise step = {kind, a, b, NULL, NULL};
     apply_rare_operator(&step, few.value, FEW_VALUES);
     return few;
 }
 
-static __noinline__ __device__ struct few_values
-rare_operand_apart(fgn_pointwise_kind kind, struct few_values few, struct few_values operand) {
+static CALLED __device__ struct few_values rare_operand_apart(fgn_pointwise_kind kind, struct few_values few,
+                                                              struct few_values operand) {
     apply_rare_operand(kind, few.value, FEW_VALUES, operand.value, evenly_spaced, 1);
     return few;
 }

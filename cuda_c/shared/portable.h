@@ -21,6 +21,9 @@
         return cudaGetLastError();                                                                           \
     }
 
+/* A function that is called, and not repeated where it is called. */
+#define CALLED __noinline__
+
 /* The shared memory whose size is given at the launch. */
 extern __shared__ __align__(128) unsigned char dynamic_shared[];
 
@@ -67,6 +70,9 @@ __device__ static __forceinline__ float fast_reciprocal(float v) {
 }
 
 #else
+
+/* Not __noinline__, which C++ headers of the host spell so within an attribute. */
+#define CALLED __attribute__((noinline))
 
 #include "sim/cuda.h"
 
