@@ -32,8 +32,8 @@ static __forceinline__ __device__ void gradient_of_width(const struct fused_grad
 #else
 
 /* On the simulator all kernels share one copy of the code, which is compiled once. */
-static __noinline__ __device__ void gradient_of_width(const struct fused_gradient_args *args, int width,
-                                                      fgn_type type) {
+static CALLED __device__ void gradient_of_width(const struct fused_gradient_args *args, int width,
+                                                fgn_type type) {
     gradient_of_rows(args, width, type);
 }
 

@@ -229,8 +229,8 @@ static __forceinline__ __device__ void multiply_step(const struct few_rows_args 
 /* ---- Beyond the pieces' range ---- */
 
 /* One output, which a warp computes again with ordinary multiply-adds. */
-static __noinline__ __device__ float plain_sum(const float *x, const float *weight, int64_t in_features,
-                                               int first_step, int end_step, int warps_along) {
+static CALLED __device__ float plain_sum(const float *x, const float *weight, int64_t in_features,
+                                         int first_step, int end_step, int warps_along) {
     const int step_elements = STEP_BYTES / sizeof(float);
     float sum = 0.0f;
     for (int64_t step = first_step; step < end_step; step += warps_along) {

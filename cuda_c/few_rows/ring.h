@@ -211,7 +211,7 @@ static __forceinline__ __device__ void start_copies(const struct few_rows_args *
 }
 
 /* Up to `left` bytes at `from` and zeros for the rest of a chunk. */
-static __noinline__ __device__ uint4 gather_chunk(const unsigned char *from, int left, int element_bytes) {
+static CALLED __device__ uint4 gather_chunk(const unsigned char *from, int left, int element_bytes) {
     uint4 chunk = make_uint4(0, 0, 0, 0);
     for (int i = 0; i < CHUNK && i < left; i += element_bytes) {
         if (element_bytes == 4)
