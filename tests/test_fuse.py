@@ -206,21 +206,23 @@ def gradients_of(model, x):
     "make", [random_sequential, lambda seed: random_forward(seed)[0]], ids=["Sequential", "forward"]
 )
 def test_the_gradients_of_a_random_model(make, seed, device):
+    """Errors against float64 beside torch's own, its largest over some inputs that differ in the last bit: a
+    gradient may be a sum that cancels, of which nothing but rounding is left."""
     torch.manual_seed(seed)
     model, x = make(seed).eval().to(device), torch.randn(5, 24, device=device)
     with torch.enable_grad():
         try:
-            expected = gradients_of(model, x)
-        except RuntimeError as error:  # a fused call may well keep nothing of what was changed
+            expected = [gradients_of(model, x * (1 + bits * 2.0**-23)) for bits in range(-3, 4)]
+        except RuntimeError as error:
             assert "inplace operation" in str(error)
-            return
+            pytest.skip("torch refuses this model's gradients, of which a fused call may keep nothing")
         found = gradients_of(fgn.fuse(model), x)
         exact = gradients_of(copy.deepcopy(model).double(), x.double())
     largest = max([one.abs().max() for one in exact if one is not None and one.isfinite().all()], default=1.0)
-    for one, other, right in zip(found, expected, exact, strict=True):
-        assert (one is None) == (other is None)
+    for one, right, *others in zip(found, exact, *expected, strict=True):
+        assert (one is None) == (others[0] is None)
         if one is not None and right.isfinite().all():
-            error, of_torch = (one.double() - right).norm(), (other.double() - right).norm()
+            error, of_torch = (one.double() - right).norm(), max((o.double() - right).norm() for o in others)
             assert error <= 4 * of_torch + 1e-5 * right.norm() + 1e-6 * largest
 
 

@@ -212,6 +212,8 @@ def test_host_code_is_left_out_and_named(features):
 
 # Each rule with the section of the PTX ISA that it is from.
 RULES = r"""
+#include <cuda_fp16.h>
+
 __global__ void rules(float x, int *to, float *floats) {
     to[0] = __float2int_rz(x * 1e30f);              // cvt: out of range becomes the largest
     to[1] = __float2int_rn(x * -1e30f);
