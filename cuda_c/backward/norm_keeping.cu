@@ -20,7 +20,7 @@
  * Limit: of float32 the memory, which is used at 70 % of its bandwidth; of 16 bits, at 50 %, and of chains
  * with exponentials, at 35 %, the issue of instructions. Of small tensors: how a launch begins, and how long
  * its instructions are on their way. It begins while the product ends (griddepcontrol). Groups of more than
- * SEGMENT channels: norm_keeping_wide.cu. */
+ * SEGMENT channels: norm_keeping_wide.cu. Of an odd number of channels: norm_keeping_staged.cu. */
 #include "backward/norm_of_rows.h"
 #include "shared/launchers.h"
 
