@@ -14,15 +14,6 @@ static void is_written(struct sim_place place, size_t bytes) {
         history_written(owner, known, (uintptr_t)place.pointer, bytes);
 }
 
-/* A box that lands when it is asked for. What orders it is an object of C++, whose users the clocks of stages
- * do not follow, so it is nobody's write. */
-void stages_copy_at_once(const struct sim_tensor_copy *copy, struct sim_place to); /* stages.c */
-void watch_box_landed(const struct sim_tensor_copy *copy, struct sim_place place, size_t bytes);
-void watch_box_landed(const struct sim_tensor_copy *copy, struct sim_place place, size_t bytes) {
-    is_written(place, bytes);
-    stages_copy_at_once(copy, place);
-}
-
 static unsigned number_of(const struct sim_worker *owner, const struct sim_mbarrier *barrier) {
     return (unsigned)(barrier - owner->hopper->mbarrier);
 }

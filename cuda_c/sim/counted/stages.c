@@ -210,6 +210,16 @@ static void write_chunk(const struct here *here, const struct sim_mbarrier *barr
     *chunk = written;
 }
 
+static void land_chunk(const struct here *here, struct chunk written) {
+    struct chunk *chunk = chunk_at(here->owner, here->offset);
+    if (!chunk)
+        return;
+    written.block = chunk->block;
+    written.writer = AT_ONCE;
+    written.site = here->site;
+    *chunk = written;
+}
+
 void stages_copy(const struct sim_site *site, const struct sim_tensor_copy *copy, struct sim_place to,
                  const struct sim_mbarrier *barrier) {
     const CUtensorMap *map = &copy->map;
@@ -223,28 +233,10 @@ void stages_copy(const struct sim_site *site, const struct sim_tensor_copy *copy
             struct chunk written = {
                 .swizzle = map->swizzle, .row = (uint16_t)row, .column = (uint16_t)(at / CHUNK_BYTES)};
             struct here here = {site, 0, to.owner, offset, "copies to"};
-            write_chunk(&here, barrier, written);
-        }
-}
-
-void stages_copy_at_once(const struct sim_tensor_copy *copy, struct sim_place to);
-void stages_copy_at_once(const struct sim_tensor_copy *copy, struct sim_place to) {
-    const CUtensorMap *map = &copy->map;
-    size_t rows = 1, row_bytes = (size_t)map->box[0] * map->element_bytes;
-    for (unsigned i = 1; i < map->rank; i++)
-        rows *= map->box[i];
-    uint32_t base = sim_offset_of(to.owner, to.pointer);
-    for (size_t row = 0; row < rows; row++)
-        for (size_t at = 0; at < row_bytes; at += CHUNK_BYTES) {
-            uint32_t linear = base + (uint32_t)(row * row_bytes + at);
-            struct chunk *chunk = chunk_at(to.owner, sim_swizzled(linear, (1u << map->swizzle) - 1));
-            if (chunk)
-                *chunk = (struct chunk){.block = chunk->block,
-                                        .writer = AT_ONCE,
-                                        .swizzle = map->swizzle,
-                                        .row = (uint16_t)row,
-                                        .column = (uint16_t)(at / CHUNK_BYTES),
-                                        .site = copy->site};
+            if (barrier)
+                write_chunk(&here, barrier, written);
+            else
+                land_chunk(&here, written);
         }
 }
 

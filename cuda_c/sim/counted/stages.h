@@ -13,6 +13,7 @@
 void stages_begin_block(struct sim_worker *worker);
 /* An access is aligned, so that it is in 16 bytes. */
 void stages_access(struct sim_worker *worker, uintptr_t pc, uintptr_t address, counted_operation operation);
+/* barrier: NULL for a copy that lands at once, whose users the clocks do not follow: it is nobody's write. */
 void stages_copy(const struct sim_site *site, const struct sim_tensor_copy *copy, struct sim_place to,
                  const struct sim_mbarrier *barrier);
 void stages_store_from_block(const struct sim_site *site, struct sim_place to,

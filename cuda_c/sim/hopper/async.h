@@ -135,6 +135,9 @@ void sim_mbarrier_bytes_came(struct sim_worker *owner, struct sim_mbarrier *barr
 
 /* tma.c */
 bool sim_land_next_copy(struct sim_cluster *cluster); /* false when none is on its way */
+/* For cpp/asynchronous.hpp. */
+void sim_tensor_copy_now(const struct sim_site *site, void *to, const void *described, int rank,
+                         const int *coordinates);
 
 /* wgmma.c */
 void sim_forget_products(struct sim_thread *thread);

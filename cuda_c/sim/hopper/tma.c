@@ -188,20 +188,8 @@ bool sim_land_next_copy(struct sim_cluster *cluster) {
     return true;
 }
 
-#ifdef SIM_COUNTED
-void watch_box_landed(const struct sim_tensor_copy *copy, struct sim_place place,
-                      size_t bytes); /* counted/asynchronous.c */
-#else
-static inline void watch_box_landed(const struct sim_tensor_copy *copy, struct sim_place place,
-                                    size_t bytes) {
-    (void)copy, (void)place, (void)bytes;
-}
-#endif
-
 /* A copy whose mbarrier is an object of C++ (cuda::barrier), which does not count bytes here: it lands at
  * once. */
-void sim_tensor_copy_now(const struct sim_site *site, void *to, const void *described, int rank,
-                         const int *coordinates);
 void sim_tensor_copy_now(const struct sim_site *site, void *to, const void *described, int rank,
                          const int *coordinates) {
     const CUtensorMap *map = described;
@@ -215,7 +203,7 @@ void sim_tensor_copy_now(const struct sim_site *site, void *to, const void *desc
     struct sim_tensor_copy copy = {.map = *map, .site = site};
     memcpy(copy.coordinate, coordinates, (size_t)rank * sizeof *coordinates);
     struct sim_place place = {sim_worker, to};
-    watch_box_landed(&copy, place, elements_of_box(map) * map->element_bytes);
+    watch_copy_begins(site, &copy, place, NULL);
     land(&copy, place);
 }
 

@@ -29,7 +29,8 @@ const struct sim_worker *watch_block_exits(struct sim_worker *worker);
 void watch_reached_after_exit(const struct sim_worker *exited);
 void watch_deadlock(void); /* is about to be reported, of the running block */
 void watch_proxy_fence(void);
-/* A copy that will write to a block is asked for; and once for all blocks. */
+/* A copy that will write to a block is asked for, which an mbarrier counts, or NULL: an object of C++ orders
+ * it, and it lands at once. And once for all blocks. */
 void watch_copy_begins(const struct sim_site *site, const struct sim_tensor_copy *copy, struct sim_place to,
                        const struct sim_mbarrier *barrier);
 void watch_copy_is_counted(const void *pc, const struct sim_tensor_copy *copy);
