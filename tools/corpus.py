@@ -118,7 +118,7 @@ def _compile(program: Program, instances: list[Instance]) -> str:
     )
     if result.returncode != 0:
         said = explained(result.stderr, program.read)
-        return _compile(program, instances) if program.forgets_variable(said) else said
+        return _compile(program, instances) if program.forgets(said, instances[0].signature.kernel) else said
     if output[0] == "-fsyntax-only":
         return ""
     try:

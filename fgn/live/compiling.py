@@ -58,8 +58,13 @@ class Instance:
 
     @property
     def expression(self) -> str:
-        arguments = f"<{self.template}>" if self.signature.template else ""
-        return f"&{self.signature.qualified}{arguments}"
+        signature = self.signature
+        arguments = f"<{self.template}>" if signature.template else ""
+        kernel = f"&::{signature.qualified}{arguments}"
+        if signature.template or signature.scope or not signature.is_overloaded:
+            return kernel
+        types = ", ".join(parameter.declaration for parameter in signature.parameters)
+        return f"static_cast<void (*)({types})>({kernel})"
 
 
 def _describing(instances: Sequence[Instance], variables: Sequence[Variable], structs: dict) -> list[str]:

@@ -40,7 +40,8 @@ from fgn.live import compiling
 from fgn.live.apart import copied
 from fgn.live.arguments import Arguments, cpp_name
 from fgn.live.compiling import Entry, Instance, Loaded
-from fgn.live.signature import Signature, Variable, signatures, structs, variables
+from fgn.live.instances import asked_for
+from fgn.live.signature import Signature, Variable, signatures, split_at_commas, structs, variables
 from fgn.live.source import Included, included
 from fgn.live.symbols import Symbols, flush_printed
 from fgn.live.tensor_maps import TensorMap
@@ -80,7 +81,10 @@ class Program:
     def kernels(self) -> dict[str, Signature]:
         found = signatures(self.read.text)
         text = blanked(self.source)  # kernels of the headers alone are not meant
-        return {name: found[name] for name in found if re.search(rf"\b{name}\b", text)}
+        found = {name: found[name] for name in found if re.search(rf"\b{name}\b", text)}
+        templates = [name for name, kernel in found.items() if kernel.template]
+        asked = asked_for(self.source, self.read.text, templates) if templates else {}
+        return found | {name: found[name].with_instances(asked[name]) for name in asked}
 
     @cached_property
     def variables(self) -> list[Variable]:
@@ -138,18 +142,23 @@ class Program:
                     self.folders,
                 )
             except BuildError as error:
-                if not self.forgets_variable(str(error)):
+                wanted = None if extra is None else extra.signature.kernel
+                if not self.forgets(str(error), wanted):
                     raise
 
-    def forgets_variable(self, said: str) -> bool:
-        """Whether the compiler misses a variable that the preprocessor has taken out, by an #if. Then this
-        program forgets the variable, and is compiled again.
+    def forgets(self, said: str, wanted: str | None = None) -> bool:
+        """Whether the compiler misses a variable or a kernel that the preprocessor has taken out, by an #if.
+        Then this program forgets it, and is compiled again.
+
+        wanted: the kernel that is not forgotten.
         """
         missing = re.search(r"^error: (\w+) is not there for the compiler", said, re.M)
-        left = [v for v in self.variables if missing is None or v.name != missing[1]]
-        is_one = len(left) < len(self.variables)
-        self.__dict__["variables"] = left
-        return is_one
+        name = missing and missing[1]
+        found = len(self.variables) + len(self.kernels)
+        self.__dict__["variables"] = [v for v in self.variables if v.name != name]
+        if name != wanted and len(self.kernels) > 1:
+            self.__dict__["kernels"] = {k: self.kernels[k] for k in self.kernels if k != name}
+        return len(self.variables) + len(self.kernels) < found
 
     def load(self, device: torch.device, instance: Instance) -> Loaded:
         """The library that has the instance."""
@@ -245,29 +254,41 @@ def _template_text(signature: Signature, given) -> str:
     return ", ".join(pieces)
 
 
+def _deduced(name: str, signature: Signature, arguments: Sequence) -> str | None:
+    """A template's type as C++ would deduce it from the arguments of a call; None when it would not."""
+    for parameter, argument in zip(signature.parameters, arguments, strict=False):
+        if not re.search(rf"\b{name}\b(?!\s*(?:::|<))", parameter.declaration):
+            continue
+        if isinstance(argument, Tensor):
+            return cpp_name(argument.dtype)
+        if isinstance(argument, (int, float)) and not isinstance(argument, bool):
+            return "float" if isinstance(argument, float) else "int"
+    return None
+
+
 def _deduced_template(signature: Signature, arguments: Sequence) -> str:
-    """The template's types as C++ would deduce them from the arguments of a call, or the only instance that
-    the source has.
+    """The template's arguments that a call leaves out: types as C++ would deduce them, all else as the source
+    itself launches the kernel, where it does so in one way.
     """
+    asked = [split_at_commas(instance) for instance in signature.instances]
     found = []
-    for declared in signature.template:
+    for place, declared in enumerate(signature.template):
         name = re.search(r"(\w+)\s*(?:=.*)?$", declared)[1]
-        value = None
-        for parameter, argument in zip(signature.parameters, arguments, strict=False):
-            if not re.search(rf"\b{name}\b", parameter.declaration):
-                continue
-            if isinstance(argument, Tensor):
-                value = value or cpp_name(argument.dtype)
-            elif isinstance(argument, (int, float)) and not isinstance(argument, bool):
-                value = value or ("float" if isinstance(argument, float) else "int")
-        if value is None or not re.match(r"(?:typename|class)\b", declared):
+        is_type = re.match(r"(?:typename|class)\b", declared)
+        value = _deduced(name, signature, arguments) if is_type else None
+        if value is None:
+            values = {pieces[place] if place < len(pieces) else "" for pieces in asked}
+            value = values.pop() if len(values) == 1 else ""
+        if not value:
             if "=" in declared:
                 break
-            if len(signature.instances) == 1:
-                return signature.instances[0]
+            known = [
+                f"<{instance}>" for instance in signature.instances if "" not in split_at_commas(instance)
+            ]
+            launched = f"; the source has {', '.join(known)}" if known else ""
             raise TypeError(
                 f"template: expected arguments for <{', '.join(signature.template)}>, as in "
-                f"{signature.kernel}[grid, block](..., template=(...))"
+                f"{signature.kernel}[grid, block](..., template=(...)){launched}"
             )
         found.append(value)
     return ", ".join(found)
@@ -286,8 +307,8 @@ class Kernel:
     in torch, an error inside the kernel shows when something waits for the GPU.
 
     template: the arguments of a template, `kernel[grid, block](x, y, n, template=(32, 8))`: ints, bools,
-    dtypes or names of types. Types that follow from the tensors, and those of the only explicit
-    instantiation, may be left out.
+    dtypes or names of types. Types that follow from the tensors may be left out, and what the source's own
+    launches and explicit instantiations agree about.
 
     On the simulator a launch is checked as by `fgn.check()`. unchecked=True leaves the checks out, and the
     launch is some ten times as fast; an access that the processor refuses is a KernelFault even then. Such a
@@ -536,11 +557,17 @@ def _define(line: str, cell: str) -> dict[str, Kernel]:
             raise BuildError(f"expected {expected} in the cell, got {there}")
         program = Program(source, f"{wanted[0]}.cu", (Path.cwd(),), has_warned=True)
         _, messages = program.build(default_device())
+        there = [name for name in wanted if name in program.kernels]
+        if line.split() and there != wanted:
+            raise BuildError(f"an #if leaves {(set(wanted) - set(there)).pop()} out")
     except (BuildError, ValueError) as error:
         raise CellError(str(error)) from None
-    for said in filter(None, (str(program.read.left_out), messages)):
+    absent = ", ".join(name for name in wanted if name not in there)
+    for said in filter(
+        None, (str(program.read.left_out), absent and f"left out by an #if: {absent}", messages)
+    ):
         print(said, file=sys.stderr)
-    return {name: Kernel(program, name) for name in wanted}
+    return {name: Kernel(program, name) for name in there}
 
 
 def load_ipython_extension(shell):

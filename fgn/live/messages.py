@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from fgn.live.source import Included
-from fgn.live.text import blanked, line_of, open_braces
+from fgn.live.text import blanked, line_of, open_braces, without_directives
 
 LAUNCH_CODE = "launch code"  # the file name of the code that is added after the source
 MOST_ERRORS = 5
@@ -50,7 +50,7 @@ _HINTS = (
 
 def unclosed_brace(source: str) -> int:
     """The line of the brace that is still open at the source's end; 0 when there is none."""
-    text = blanked(source)
+    text = without_directives(blanked(source))
     opened = open_braces(text)
     return line_of(text, opened[-1]) if opened else 0
 
@@ -125,6 +125,12 @@ def explained(said: str, read: Included) -> str:
     opened = unclosed_brace(read.texts[main])
     if opened:
         return f"{main}:{opened}: the brace that opens here is never closed"
+    undefined = list(dict.fromkeys(re.findall(r"undefined reference to [`'‘]([^'’\n]+)['’]", said)))
+    if undefined:
+        return "\n".join(
+            f"error: {name} is declared and called, and its definition is in another file: put it here"
+            for name in undefined[:MOST_ERRORS]
+        )
     if _NVCC_ERROR.search(said) or not re.search(r"error:", said):
         return said
     pieces, seen, required_from = [], set(), None
@@ -156,7 +162,9 @@ def explained(said: str, read: Included) -> str:
 
 def _of_launch(message: str) -> str:
     """What the compiler says of the code that launches a kernel, in words about the kernel."""
-    name = re.search(r"['‘](\w+)['’] (?:was not declared|has not been declared|is not a member)", message)
+    name = re.search(
+        r"['‘](?:::)?(\w+)['’] (?:was not declared|has not been declared|is not a member)", message
+    )
     if "sim_enter" in message:
         return (
             "error: the arguments of the kernel's template do not fit its parameters: give others, as in "

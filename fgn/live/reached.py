@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from fgn.live.text import blanked, spaces, without_directives
+from fgn.live.text import blanked, directives_of, without_directives
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:\\\n|[^\n])*)", re.M)
@@ -106,7 +106,5 @@ def without_unreached(source: str, device_words: str, items: Callable) -> str:
         for item in now:
             reached |= set(_WORD.findall(text[item.begin : item.end]))
     for item, _ in waiting:
-        lines = source[item.begin : item.end].splitlines(keepends=True)
-        kept = [line if re.match(r"[ \t]*#", line) else spaces(line) for line in lines]
-        source = source[: item.begin] + "".join(kept) + source[item.end :]
+        source = source[: item.begin] + directives_of(source[item.begin : item.end]) + source[item.end :]
     return source

@@ -5,10 +5,12 @@ Only the text is read here. The compiler knows what the types are (cuda_c/sim/cp
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fgn.live.source import Item, items
+from fgn.live.items import Item, items
 from fgn.live.text import blanked, closing, line_of, without_directives
 
 
@@ -35,10 +37,14 @@ class Signature:
     line: int
     instances: tuple[str, ...] = ()
     cluster: str = ""  # what __cluster_dims__ says of its blocks; "" when it says nothing
+    is_overloaded: bool = False  # another function has its name, perhaps one of the C library
 
     @property
     def qualified(self) -> str:
         return self.scope + self.kernel
+
+    def with_instances(self, more: Sequence[str]) -> Signature:
+        return replace(self, instances=tuple(dict.fromkeys((*self.instances, *more))))
 
     def __str__(self) -> str:
         template = f"<{', '.join(self.template)}>" if self.template else ""
@@ -47,13 +53,19 @@ class Signature:
 
 def split_at_commas(text: str) -> list[str]:
     """The pieces between commas that are in no brackets; [] for nothing at all."""
-    pieces, depth, begin = [], 0, 0
+    pieces, brackets, angles, begin = [], 0, 0, 0
     for place, character in enumerate(text):
-        if character in "([{<":
-            depth += 1
-        elif character in ")]}" or (character == ">" and text[place - 1 : place] != "-"):
-            depth -= 1
-        elif character == "," and depth == 0:
+        if character in "([{":
+            brackets += 1
+        elif character in ")]}":
+            brackets -= 1
+        elif brackets > 0:
+            continue  # there an angle may be a shift or a comparison
+        elif character == "<" and "<" not in (text[place - 1 : place], text[place + 1 : place + 2]):
+            angles += 1
+        elif character == ">" and angles > 0 and text[place - 1] != "-":
+            angles -= 1
+        elif character == "," and angles == 0:
             pieces.append(text[begin:place])
             begin = place + 1
     pieces.append(text[begin:])
@@ -117,6 +129,9 @@ def _scoped(text: str, begin: int, end: int, scope: str, macros) -> list[tuple[s
     return found
 
 
+_C_FUNCTIONS = {*dir(math), "abs", "div", "index", "round", "select", "signal", "time", "wait"}
+
+
 def signatures(source: str) -> dict[str, Signature]:
     """A source's kernels by name, in its order."""
     text = without_directives(blanked(source))
@@ -149,6 +164,7 @@ def signatures(source: str) -> dict[str, Signature]:
             template or (),
             line_of(source, item.begin),
             cluster=_argument_of("__cluster_dims__", item.head),
+            is_overloaded=name[1] in _C_FUNCTIONS or len(re.findall(rf"\bvoid\s+{name[1]}\s*\(", text)) > 1,
         )
     for launched in re.finditer(r"\b(\w+)\s*<(?!<)([^;{}]*?)>\s*<<<", text):
         instances.setdefault(launched[1], []).append(" ".join(launched[2].replace("\\", " ").split()))

@@ -11,115 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fgn.live.items import Item, items
 from fgn.live.reached import without_unreached
-from fgn.live.text import blanked, closing, line_of, spaces, without_directives
+from fgn.live.text import blanked, directives_of, line_of, spaces, without_directives
 from fgn.live.translation import ALL, as_cpp
 from fgn.native.places import SOURCES
 
 CPP = SOURCES / "sim" / "cpp"
 HOPPER = SOURCES / "sim" / "hopper"  # its headers are for C and for C++
-
-# ------------------------------------------------------------------------------------------------------------
-# Items: what stands in a file, a namespace or a class
-
-
-@dataclass(frozen=True)
-class Item:
-    """A declaration or definition. head: without its body. body: where the braces are, None when it has
-    none.
-    """
-
-    begin: int
-    end: int
-    head: str
-    body: tuple[int, int] | None
-
-    @property
-    def scope(self) -> str | None:
-        """The name of the namespace that it is ("" for a nameless one or extern "C"); None when it is
-        none.
-        """
-        match = re.match(r"\s*(?:inline\s+)?namespace\b\s*([\w:]*)\s*$", self.head)
-        if match:
-            return match[1]
-        return "" if re.match(r"\s*extern\s*$", self.head) and self.body else None
-
-    @property
-    def is_class(self) -> bool:
-        head = re.sub(r"^\s*(?:template\s*<.*?>\s*(?=struct|class|union|enum))", "", self.head, flags=re.S)
-        kind = re.match(r"\s*(?:typedef\s+|static\s+|const\s+)*(struct|class|union|enum)\b", head)
-        if kind is None or self.body is None:
-            return False
-        # `struct P f(int a) {` is a function.
-        return re.search(r"\w\s*\([^()]*\)\s*(?:const\s*)?$", self.without_alignment(head)) is None
-
-    @staticmethod
-    def without_alignment(head: str) -> str:
-        return re.sub(
-            r"\b(?:__align__|alignas|__attribute__|__builtin_align__)\s*\((?:[^()]|\([^()]*\))*\)", " ", head
-        )
-
-    @property
-    def is_function(self) -> bool:
-        """A definition with a parameter list."""
-        head = self.without_alignment(self.head)
-        return (
-            self.body is not None
-            and not self.is_class
-            and self.scope is None
-            and "(" in head
-            and not re.search(
-                r"(?<![=!<>])=(?!=)",
-                re.sub(r"\([^()]*(?:\([^()]*\)[^()]*)*\)|<[^<>]*>|operator\s*\S+", " ", head),
-            )
-        )
-
-
-def items(text: str, begin: int, end: int, macros: set[str] = frozenset()) -> Iterator[Item]:
-    """The items between two places of a blanked text without directives.
-
-    macros: names that stand for an item of their own when they are called where an item begins.
-    """
-    place = begin
-    while place < end:
-        start = re.compile(r"[\s;]*").match(text, place, end).end()
-        if start >= end:
-            return
-        call = re.compile(r"(\w+)\s*\(").match(text, start, end)
-        if call and call[1] in macros:
-            stop = min(closing(text, call.end() - 1) + 1, end)
-            yield Item(start, stop, text[start:stop], None)
-            place = stop
-            continue
-        stop, body = start, None
-        scan = re.compile(r"[;({\[]")
-        while True:
-            match = scan.search(text, stop, end)
-            if match is None:
-                stop = end
-                break
-            if match[0] == ";":
-                stop = match.end()
-                break
-            close = closing(text, match.start())
-            if match[0] != "{":
-                stop = close + 1
-                continue
-            head = text[start : match.start()]
-            body = (match.start(), min(close + 1, end))
-            item = Item(start, body[1], head, body)
-            if item.scope is not None or item.is_function:
-                stop = body[1]
-                # A constructor's initialisers may have braces: `: x{0} {`.
-                following = re.compile(r"\s*([{,])").match(text, stop, end)
-                if item.is_function and following and re.search(r"\)\s*(?:noexcept\s*)?:[^:]", head):
-                    continue
-                break
-            stop = close + 1  # a class or an initialiser goes on to its semicolon
-        head_end = body[0] if body else stop
-        yield Item(start, min(stop, end), text[start:head_end], body)
-        place = max(stop, start + 1)
-
 
 # ------------------------------------------------------------------------------------------------------------
 # The host's part
@@ -174,8 +73,21 @@ def _name_of(head: str) -> str:
     return names[0] if names else head.strip()[:20]
 
 
+def _is_unknown_call(head: str, defined: set[str]) -> bool:
+    """Whether it is a call of what only a missing header can declare as a macro, as NVBENCH_BENCH(f);"""
+    call = re.match(r"\s*([A-Za-z]\w*)\s*\(", head)
+    words = {"static_assert", "asm", "alignas", "decltype", "typeof", "extern"}
+    return call is not None and call[1] not in words | defined
+
+
 def _host_parts(
-    text: str, begin: int, end: int, device: re.Pattern, macros: dict[str, str], only: str | None
+    text: str,
+    begin: int,
+    end: int,
+    device: re.Pattern,
+    macros: dict[str, str],
+    defined: set[str],
+    only: str | None,
 ) -> Iterator[Item]:
     for item in items(text, begin, end, macros.keys()):
         if only and re.search(r"\b__global__\b", item.head) and not re.search(rf"\b{only}\b", item.head):
@@ -186,7 +98,7 @@ def _host_parts(
             if re.search(_HOST_WORDS, macros[call[1]]) and not device.search(macros[call[1]]):
                 yield item
         elif item.scope is not None:
-            yield from _host_parts(text, item.body[0] + 1, item.body[1] - 1, device, macros, only)
+            yield from _host_parts(text, item.body[0] + 1, item.body[1] - 1, device, macros, defined, only)
         elif item.is_class:
             for member in items(text, item.body[0] + 1, item.body[1] - 1):
                 inside = text[member.begin : member.end]
@@ -203,16 +115,23 @@ def _host_parts(
                 r"\s*(?:template\b|using\s+namespace\b|using\s+\w+\s*=|typedef\b|static_assert)", item.head
             )
             of_host = re.search(r"\b(?:std|thrust|torch|at|cub)\s*::|\b(?:cublas|cudnn)\w*", item.head)
-            if not is_needed and (prototype or of_host):
+            if not is_needed and (prototype or of_host or _is_unknown_call(item.head, defined)):
                 yield item
         elif re.search(_HOST_WORDS, text[item.begin : item.end]) and not device.search(item.head):
             yield item
 
 
 def _called_macros(source: str) -> dict[str, str]:
-    """Macros with parameters by name, with what they stand for."""
-    found = re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\([^()]*\)((?:\\\n|[^\n])*)", source, re.M)
-    return {name: value for name, value in found if "{" in value or ";" in value}
+    """Macros that stand for items or for parts of them, by name, with what they stand for: those with
+    parameters that have statements or braces, and those without that are nothing or an odd brace.
+    """
+    found = re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^()]*\))?((?:\\\n|[^\n])*)", source, re.M)
+    return {
+        name: value
+        for name, parameters, value in found
+        if (("{" in value or ";" in value) if parameters else not value.strip())
+        or value.count("{") != value.count("}")
+    }
 
 
 def without_host_code(source: str, left_out: HostCode, known: str = "", only: str | None = None) -> str:
@@ -224,17 +143,14 @@ def without_host_code(source: str, left_out: HostCode, known: str = "", only: st
     text = blanked(source)
     device = re.compile(_device_macros(known + text))
     plain = without_directives(text)
-    cuts = list(_host_parts(plain, 0, len(plain), device, _called_macros(text), only))
+    defined = set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", known + text, re.M))
+    cuts = list(_host_parts(plain, 0, len(plain), device, _called_macros(text), defined, only))
     for item in reversed(cuts):
         if "__global__" not in item.head and (item.body is not None or "(" in item.head):
             left_out.functions.append((_name_of(item.head), line_of(source, item.begin)))
-        kept = source[item.begin : item.end]
-        # Directives stay, so that an #if inside still has its #endif.
-        lines = [
-            line if re.match(r"[ \t]*#[ \t]*(?:if|ifdef|ifndef|else|elif|endif)\b", line) else spaces(line)
-            for line in kept.splitlines(keepends=True)
-        ]
-        source = source[: item.begin] + "".join(lines) + source[item.end :]
+        # Directives stay, so that an #if inside still has its #endif, and macros are there for what follows.
+        kept = directives_of(source[item.begin : item.end])
+        source = source[: item.begin] + kept + source[item.end :]
     left_out.functions.sort(key=lambda entry: entry[1])
     return source
 
@@ -263,12 +179,63 @@ class Included:
     texts: dict[str, str]
 
 
+def _is_simulators(header: str) -> bool:
+    """Whether the simulator has a header of that name for those who include it: its own parts are .hpp."""
+    return (CPP / header).is_file() and not header.endswith(".hpp")
+
+
 def _found(name: str, folders: Sequence[Path]) -> Path | None:
     for folder in folders:
         path = folder / name
         if path.is_file():
             return path.resolve()
     return None
+
+
+def _own_headers(source: str, folders: Sequence[Path]) -> dict[Path, str]:
+    """The texts of the headers that a source includes, themselves or by another, which are in these folders.
+    Their macros may mark functions of the source for the device.
+    """
+    found, waiting = {}, [(source, ())]
+    while waiting:
+        text, around = waiting.pop()
+        for match in _INCLUDE.finditer(text):
+            name = match[2] or match[3]
+            path = None if _is_simulators(name) else _found(name, [*around, *folders])
+            if path is not None and path not in found:
+                found[path] = path.read_text(errors="replace")
+                waiting.append((found[path], (path.parent,)))
+    return found
+
+
+# What a source may use without an #include of its own, because a header that is not here includes it.
+_BY_OTHERS = (
+    ("cub::", "cub/cub.cuh"),
+    ("thrust::", "thrust/functional.h"),
+    ("c10::|at::", "c10/util/Half.h"),
+)
+_NAMESPACES = {"std", "cuda", "cub", "nvcuda", "cooperative_groups", "thrust", "c10", "at", "placeholders"}
+
+
+def _with_headers_of_others(text: str, file: str) -> str:
+    """With the simulator's headers that the text needs and does not include."""
+    code = blanked(text)
+    needed = [
+        f'#include "sim/cpp/{header}"\n'
+        for names, header in _BY_OTHERS
+        if re.search(rf"\b(?:{names})", code) and f'"sim/cpp/{header}"' not in text
+    ]
+    return "".join((*needed, f'#line 1 "{file}"\n', text)) if needed else text
+
+
+def _without_unknown_namespaces(text: str) -> str:
+    """Without the `using namespace cv;` of what only headers of the host's declare."""
+    code = blanked(text)
+    declared = set(re.findall(r"\bnamespace\s+(\w+)", re.sub(r"\busing\s+namespace\b", " ", code)))
+    for match in reversed(list(re.finditer(r"\busing\s+namespace\s+(?:::\s*)?(\w+)[\w\s:]*;", code))):
+        if match[1] not in _NAMESPACES | declared:
+            text = text[: match.start()] + spaces(match[0]) + text[match.end() :]
+    return text
 
 
 def included(
@@ -279,7 +246,7 @@ def included(
     only: the one kernel that is wanted; None for all. values: what is rewritten, see `as_cpp()`.
     """
     left_out, texts, seen = HostCode(), {file: source}, set()
-    known = [blanked(source)]
+    known = [blanked(source), *(blanked(text) for text in _own_headers(source, folders).values())]
 
     def resolve(text: str, name: str, around: Sequence[Path]) -> str:
         kept = without_host_code(text, left_out if name == file else HostCode(), "".join(known), only)
@@ -292,7 +259,7 @@ def included(
             replacement = match[0]
             own = _found(header, [*around, *folders])
             of_project = _found(header, [SOURCES]) if match[2] else None
-            if (CPP / header).is_file():
+            if _is_simulators(header):
                 replacement = f'{match[1]}"sim/cpp/{header}"'
             elif own or of_project:
                 path = own or of_project
@@ -301,7 +268,6 @@ def included(
                     seen.add(path)
                     content = path.read_text(errors="replace")
                     texts[header] = content
-                    known.append(blanked(content))
                     if own:
                         inner = resolve(content.replace("#pragma once", " " * 12), header, [path.parent])
                     else:
@@ -337,6 +303,7 @@ def included(
 
     text = resolve(source, file, ())
     text = without_unreached(text, _device_macros(blanked(text)), items)
+    text = _with_headers_of_others(_without_unknown_namespaces(text), file)
     return Included(text, left_out, texts)
 
 

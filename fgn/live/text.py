@@ -20,9 +20,42 @@ def blanked(source: str) -> str:
     return COMMENTS_AND_QUOTES.sub(lambda match: spaces(match[0]), source)
 
 
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?P<name>\w*)(?:\\\n|[^\n])*", re.M)
+
+
 def without_directives(text: str) -> str:
-    """Blanked text with spaces in place of preprocessor directives."""
-    return re.sub(r"^[ \t]*#(?:\\\n|[^\n])*", lambda match: spaces(match[0]), text, flags=re.M)
+    """Blanked text with spaces in place of preprocessor directives.
+
+    Where each branch of an #if opens the same brace, or closes it, only the first branch stays, so that the
+    braces of what is left are in pairs.
+    """
+    branches: list[list[int]] = []  # of each open #if: where its branches begin
+    for match in _DIRECTIVE.finditer(text):
+        if match["name"] in ("if", "ifdef", "ifndef"):
+            branches.append([match.end()])
+        elif match["name"] in ("else", "elif") and branches:
+            branches[-1].append(match.end())
+        elif match["name"] == "endif" and branches:
+            text = _one_branch(text, branches.pop(), match.start())
+    return _DIRECTIVE.sub(lambda match: spaces(match[0]), text)
+
+
+def _one_branch(text: str, begins: list[int], end: int) -> str:
+    bodies = [text[begin:stop] for begin, stop in zip(begins, [*begins[1:], end], strict=True)]
+    bodies = [_DIRECTIVE.sub("", body) for body in bodies]
+    opened = {body.count("{") - body.count("}") for body in bodies}
+    if len(bodies) == 1 or len(opened) > 1 or opened == {0}:
+        return text
+    return text[: begins[1]] + spaces(text[begins[1] : end]) + text[end:]
+
+
+def directives_of(source: str) -> str:
+    """The source's directives, and spaces in place of all else."""
+    pieces, end = [], 0
+    for match in _DIRECTIVE.finditer(source):
+        pieces += [spaces(source[end : match.start()]), match[0]]
+        end = match.end()
+    return "".join(pieces) + spaces(source[end:])
 
 
 def line_of(text: str, position: int) -> int:

@@ -3,6 +3,10 @@
  * They go by shuffles and shared memory as CUB's do; which lane reads what and when may differ from CUB's. */
 #pragma once
 #include "cooperative.hpp"
+#include "cuda_bf16.h" /* CUB includes these */
+#include "cuda_fp16.h"
+#include "cuda_fp8.h"
+#include "thrust/functional.h"
 
 namespace cub {
 
@@ -206,6 +210,32 @@ struct BlockScan {
         ExclusiveSum(copy, before, sim_file, sim_line);
         for (int i = 0; i < Items; i++)
             results[i] = before[i] + copy[i];
+    }
+    template <int Items, class Operation>
+    void InclusiveScan(T (&items)[Items], T (&results)[Items], Operation operation, T &total,
+                       SIM_CALLED_FROM) {
+        T own[Items] = {items[0]}, inclusive;
+        for (int i = 1; i < Items; i++)
+            own[i] = operation(own[i - 1], items[i]);
+        InclusiveScan(own[Items - 1], inclusive, operation, total, sim_file, sim_line);
+        int rank = (int)cooperative_groups::sim_rank_in_block();
+        for (int i = 0; i < Items; i++)
+            results[i] = rank == 0 ? own[i] : operation(shared.value[rank - 1], own[i]);
+    }
+    template <int Items, class Operation>
+    void InclusiveScan(T (&items)[Items], T (&results)[Items], Operation operation, SIM_CALLED_FROM) {
+        T total;
+        InclusiveScan(items, results, operation, total, sim_file, sim_line);
+    }
+    template <int Items, class Operation>
+    void ExclusiveScan(T (&items)[Items], T (&results)[Items], T initial, Operation operation,
+                       SIM_CALLED_FROM) {
+        T inclusive[Items], total;
+        InclusiveScan(items, inclusive, operation, total, sim_file, sim_line);
+        int rank = (int)cooperative_groups::sim_rank_in_block();
+        T before = rank == 0 ? initial : operation(initial, shared.value[rank - 1]);
+        for (int i = 0; i < Items; i++)
+            results[i] = i == 0 ? before : operation(initial, inclusive[i - 1]);
     }
 };
 

@@ -1,0 +1,151 @@
+"""Whole files as people paste them: what their host code, their macros and their own headers say about the
+kernels."""
+
+import pytest
+import torch
+
+import fgn
+from fgn.live.kernels import Program, _define
+from fgn.native.library import BuildError
+
+
+def launched(source, *arguments, name=None, grid=1, block=32, **keywords):
+    fgn.kernel(source, name)[grid, block](*arguments, **keywords)
+    return arguments[0]
+
+
+def test_template_arguments_follow_from_the_files_own_launches():
+    source = """
+    template <typename T, int kBlock, int kItems> __global__ void fill(T *y) {
+        for (int i = 0; i < kItems; i++)
+            y[i * kBlock + threadIdx.x] = kBlock + i;
+    }
+    template <int B> void start(float *y) {
+        constexpr int kItems = 1 << 1, kOther = 5;
+        fill<float, B, (kItems)><<<1, B>>>(y);
+    }
+    void solve(float *y) { start<32>(y); }
+    """
+    y = launched(source, torch.zeros(64))
+    assert y.tolist() == [32.0] * 32 + [33.0] * 32
+    half = launched(source, torch.zeros(64, dtype=torch.float16))  # the tensor's type is deduced
+    assert half.tolist() == y.tolist()
+
+
+def test_launches_that_disagree_are_named():
+    source = """
+    template <int B> __global__ void fill(float *y) { y[threadIdx.x] = B; }
+    void solve(float *y, int n) {
+        if (n > 9) fill<64><<<1, 64>>>(y);
+        else fill<32><<<1, 32>>>(y);
+    }
+    """
+    with pytest.raises(TypeError, match=r"template: .*; the source has <64>, <32>"):
+        launched(source, torch.zeros(32))
+    assert launched(source, torch.zeros(32), template=(32,))[0] == 32
+
+
+def test_braces_that_both_branches_of_an_if_open():
+    source = """
+    __host__ __device__ int half_of(int n) {
+    #if WHOLE
+        if (n > 0) {
+    #else
+        for (int i = 0; i < 1; i++) {
+    #endif
+            return n / 2;
+        }
+        return 0;
+    }
+    __global__ void k(int *y) { y[threadIdx.x] = half_of(threadIdx.x); }
+    """
+    assert launched(source, torch.zeros(32, dtype=torch.int32))[31] == 15
+
+
+def test_macros_between_declarations_stay():
+    source = """
+    #define BEGIN_C extern "C" {
+    #define END_C }
+    BEGIN_C
+    #define SCALE 3
+    void of_the_host(int *p);
+    NVBENCH_BENCH(of_the_host).add_axis("n", 3);
+    END_C
+    using namespace cv;
+    __global__ void k(int *y) { y[threadIdx.x] = SCALE; }
+    """
+    assert launched(source, torch.zeros(32, dtype=torch.int32))[0] == 3
+
+
+@pytest.mark.parametrize("name", ["tanh", "round", "reduce"])
+def test_kernels_with_the_name_of_another_function(name):
+    source = f"""
+    #include <numeric>
+    using namespace std;
+    __global__ void {name}();
+    __global__ void {name}(float *y) {{ y[threadIdx.x] = 1; }}
+    """
+    assert launched(source, torch.zeros(32))[0] == 1
+
+
+def test_what_cub_and_torch_include_for_their_users():
+    source = """
+    #include <cub/cub.cuh>
+    __global__ void k(int *y, const c10::Half *x) {
+        typedef cub::BlockScan<int, 32> Scan;
+        __shared__ typename Scan::TempStorage temp;
+        int items[2] = {(int)threadIdx.x, (int)(float)x[threadIdx.x]}, results[2], total;
+        Scan(temp).InclusiveScan(items, results, cuda::maximum<int>(), total);
+        y[2 * threadIdx.x] = results[0];
+        y[2 * threadIdx.x + 1] = cuda::std::clamp(results[1], 0, 20);
+    }
+    """
+    x = torch.arange(32, 0, -1).half()
+    y = launched(source, torch.zeros(64, dtype=torch.int32), x).view(32, 2)
+    assert y[:, 0].tolist() == [0] + [32] * 31
+    assert y[:, 1].tolist() == [20] * 32
+    with pytest.raises(BuildError, match="Thrust is the host's"):
+        launched("__global__ void k(int *y) { thrust::sort(y, y + 1); }", torch.zeros(1, dtype=torch.int32))
+
+
+def test_a_kernel_that_an_if_leaves_out_of_a_cell(capsys):
+    cell = """
+    #if 0
+    __global__ void first(int *y) { y[0] = 1; }
+    #endif
+    __global__ void second(int *y) { y[0] = 2; }
+    """
+    assert list(_define("", cell)) == ["second"]
+    assert "left out by an #if: first" in capsys.readouterr().err
+    with pytest.raises(BuildError, match="an #if leaves first out"):
+        _define("first", cell)
+
+
+def test_what_another_file_defines_is_named():
+    source = "__device__ int other(int i);\n__global__ void k(int *y) { y[0] = other(1); }"
+    with pytest.raises(BuildError, match=r"^error: other\(int\) is declared and called, and its definition"):
+        launched(source, torch.zeros(1, dtype=torch.int32))
+
+
+def test_own_headers_are_cuda_too(tmp_path):
+    (tmp_path / "warp.hpp").write_text(
+        '#pragma once\n#include "marks.h"\nMARK float twice(float x) { return 2 * x; }\n'
+        "MARK int bits(float x) { return (int)x - 2147483647; }\n"
+        "MARK float *dynamic() { extern __shared__ float all[]; return all; }\n"
+    )
+    (tmp_path / "marks.h").write_text(
+        "#define MARK __device__ __noinline__\n#define KERNEL __global__ void\n"
+    )
+    source = """
+    #include "warp.hpp"
+    MARK float four_times(float x) { return twice(twice(x)); }
+    KERNEL unused(float *y) { y[0] = 1; }
+    __global__ void k(float *y) {
+        dynamic()[threadIdx.x] = threadIdx.x;
+        y[threadIdx.x] = four_times(dynamic()[threadIdx.x]) + bits(3e9f);
+    }
+    """
+    y = torch.zeros(32)
+    fgn.kernel(source, "k", include=[tmp_path])[1, 32, 128](y)
+    assert y.tolist() == [4.0 * i for i in range(32)]
+    assert "four_times" not in str(Program(source, "k.cu", (tmp_path,)).read.left_out)
