@@ -449,9 +449,9 @@ def test_every_version_is_recorded_at_each_precision_that_it_is_made_for(fake_gp
     ]
     steps = [name for name in version_names("cpu") if name.startswith("hopper_")]
     assert by_precision == {
-        "ieee": [*ordinary, "tensor_core", "library", "torch eager", "torch.compile"],
-        "tf32": ["tensor_core", "library", "torch eager", "torch.compile"],
-        "bf16": ["tensor_core", *steps, "library", "torch eager", "torch.compile"],
+        "ieee": [*ordinary, "tensor_core", "hopper", "library", "torch eager", "torch.compile"],
+        "tf32": ["tensor_core", "hopper", "library", "torch eager", "torch.compile"],
+        "bf16": ["tensor_core", *steps, "hopper", "library", "torch eager", "torch.compile"],
     }
 
 

@@ -196,7 +196,7 @@ def test_command_line(arguments, words, monkeypatch, capsys):
         (["compare", "--shape=4,8"], "expected batch,in_features,out_features"),
         (["compare", "--shape=4,8,9223372036854775808"], "expected sizes from 0 to 2**63 - 1"),
         (["versions", "--device=tpu"], "expected cpu or cuda, got tpu"),
-        (["source_view", "--shape=4,8,16,2", "--version=hopper"], "hopper"),
+        (["source_view", "--shape=4,8,16,2", "--version=hopper_2_tma"], "hopper_2_tma needs bfloat16"),
         (["bench", "--sweep=1", "--count=-1"], "--count: expected 1 or more, got -1"),
         (["install", ""], "expected a folder, got nothing"),
     ],

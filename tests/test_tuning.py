@@ -83,7 +83,7 @@ def test_choices_of_another_build_are_not_used():
         assert tuned.choice(CPU, chain, SHAPE, "ieee", False) is None
 
 
-@pytest.mark.parametrize("choice", [("naive", 3), ("hopper", 0), ("no such version", 0)])
+@pytest.mark.parametrize("choice", [("naive", 3), ("hopper_2_tma", 0), ("no such version", 0)])
 def test_a_choice_that_does_not_run_gives_way_to_the_default(choice):
     chain, x, parameters = inputs()
     expected = run_chain(chain, x, parameters, precision="ieee")

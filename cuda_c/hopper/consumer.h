@@ -9,7 +9,7 @@
 
 /* Tells the producers of all blocks of the cluster that this warpgroup has read the stage. */
 static __device__ __forceinline__ void release(const struct ring *ring, int stage, int cluster) {
-    if (threadIdx.x % WARPGROUP < cluster)
+    if (threadIdx.x % WARPGROUP < (unsigned)cluster)
         mbarrier_arrive_cluster(empty_barrier(ring, stage), threadIdx.x % WARPGROUP);
 }
 
@@ -69,8 +69,8 @@ static __device__ __forceinline__ void end_turn(struct barriers *barriers, int t
 
 /* sum = x W^T over `steps` steps. The products of a step are on their way while the next ones are issued, and
  * a stage is free when the step after it has begun. finish_multiplying() waits for the last. */
-static __device__ __forceinline__ int multiply(int steps, struct warpgroup_part own, struct ring *ring,
-                                               int cluster, float *sum, struct configuration config) {
+static __device__ __forceinline__ int multiply_steps(int steps, struct warpgroup_part own, struct ring *ring,
+                                                     int cluster, float *sum, struct configuration config) {
     int last = ring->stage;
 #pragma unroll
     for (int i = 0; i < strip_sums(config); i++)

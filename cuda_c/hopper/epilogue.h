@@ -58,6 +58,17 @@ static __device__ __forceinline__ void load_vectors(const struct hopper_args *ar
     }
 }
 
+/* *from, where it is needed. A GPU reads it in any case, for a branch would take longer; elsewhere nobody may
+ * have written it. */
+static __device__ __forceinline__ float value_if(bool needed, const float *from) {
+#ifdef __CUDACC__
+    (void)needed;
+    return *from;
+#else
+    return needed ? *from : 0.0f;
+#endif
+}
+
 /* Vectors that are unpacked together: all of them are read before one is written. */
 #define UNPACKED_TOGETHER 8
 
@@ -77,8 +88,9 @@ static __device__ __forceinline__ void unpack_vectors(const struct hopper_args *
                 const void *from = args->vectors.from[first + j];
                 fgn_type type = args->vectors.type[first + j];
                 int at = place_in_word(from, first_column) + i;
-                value[j] = vector[i];
-                if (from && type != FGN_FLOAT32) {
+                bool is_16_bit = from && type != FGN_FLOAT32;
+                value[j] = value_if(!is_16_bit, &vector[i]);
+                if (is_16_bit) {
                     uint16_t bits = (uint16_t)(words_of_vector(vector, config)[at / 2] >> at % 2 * 16);
                     value[j] = type == FGN_FLOAT16 ? float_of_float16(bits) : float_of_bfloat16(bits);
                 }

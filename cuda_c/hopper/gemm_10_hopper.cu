@@ -34,9 +34,6 @@
  * cooperative teams the epilogues, which nothing hides. */
 #include "hopper/plan.h"
 #include "hopper/repack.h"
-
-#ifdef __CUDACC__
-
 #include "hopper/tensor_maps.h"
 
 static hopper_kernel_function kernel_for(enum wgmma_factors factors, enum shape shape) {
@@ -51,6 +48,8 @@ static hopper_kernel_function kernel_for(enum wgmma_factors factors, enum shape 
         return hopper_split_float32_kernel_of(shape);
     }
 }
+
+#ifdef __CUDACC__
 
 static cudaError_t launch_kernel(const fgn_plan *plan, const fgn_launch *planned,
                                  const struct hopper_args *args, enum wgmma_factors factors, enum shape shape,
@@ -75,6 +74,30 @@ static cudaError_t launch_kernel(const fgn_plan *plan, const fgn_launch *planned
     return cudaLaunchKernelEx(&config, kernel, *args);
 }
 
+#else
+
+struct kernel_call {
+    hopper_kernel_function kernel;
+    struct hopper_args args;
+};
+
+static void enter(const void *call) {
+    const struct kernel_call *of_kernel = (const struct kernel_call *)call;
+    of_kernel->kernel(of_kernel->args);
+}
+
+static cudaError_t launch_kernel(const fgn_plan *plan, const fgn_launch *planned,
+                                 const struct hopper_args *args, enum wgmma_factors factors, enum shape shape,
+                                 cudaStream_t stream) {
+    (void)plan, (void)stream;
+    struct kernel_call call = {kernel_for(factors, shape), *args};
+    return sim_launch_clusters(kernel_name(factors, shape), __FILE__, enter, &call, sizeof call,
+                               grid_of(planned), block_of(planned), planned->shared_bytes,
+                               (unsigned)planned->cluster);
+}
+
+#endif
+
 static int add_vector(struct vectors *vectors, const void *from, fgn_type type, float otherwise) {
     vectors->from[vectors->count] = from;
     vectors->type[vectors->count] = type;
@@ -83,8 +106,8 @@ static int add_vector(struct vectors *vectors, const void *from, fgn_type type, 
 }
 
 /* The operands of operators; those without one are not loaded. */
-static void add_operands(struct vectors *vectors, const fgn_pointwise *step, int count, fgn_type type,
-                         int *numbers) {
+static void add_vectors(struct vectors *vectors, const fgn_pointwise *step, int count, fgn_type type,
+                        int *numbers) {
     for (int i = 0; i < count; i++)
         numbers[i] = takes_channel(&step[i]) ? add_vector(vectors, step[i].channel, type, 0.0f) : NO_VECTOR;
 }
@@ -100,11 +123,11 @@ static struct vectors vectors_of(const fgn_chain *chain, const float *unscale, b
     vectors.has_16_bit = type != FGN_FLOAT32;
     vectors.bias = chain->bias ? add_vector(&vectors, chain->bias, type, 0.0f) : NO_VECTOR;
     vectors.unscale = unscale ? add_vector(&vectors, unscale, FGN_FLOAT32, 1.0f) : NO_VECTOR;
-    add_operands(&vectors, chain->before, chain->before_count, type, vectors.before);
+    add_vectors(&vectors, chain->before, chain->before_count, type, vectors.before);
     if (chain->groups > 0) {
         vectors.scale = add_vector(&vectors, chain->norm_scale, type, 1.0f);
         vectors.shift = add_vector(&vectors, chain->norm_shift, type, 0.0f);
-        add_operands(&vectors, chain->after, chain->after_count, type, vectors.after);
+        add_vectors(&vectors, chain->after, chain->after_count, type, vectors.after);
     }
     return vectors;
 }
@@ -176,17 +199,6 @@ static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const v
     }
     return error;
 }
-
-#else /* the simulator has no TMA and no wgmma: it plans what it cannot run */
-
-static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
-                           void *workspace, cudaStream_t stream) {
-    (void)plan, (void)chain, (void)x, (void)y, (void)workspace, (void)stream;
-    (void)chosen_tiling;
-    return cudaErrorInvalidValue;
-}
-
-#endif
 
 RUNG hopper_rung = {
     {"hopper", "hopper/gemm_10_hopper.cu", "hopper/epilogue.h",

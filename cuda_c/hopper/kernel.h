@@ -13,8 +13,9 @@
 #define CONSUMER_REGISTERS 232
 #define LARGE_BLOCK_PRODUCER_REGISTERS 32
 #define LARGE_BLOCK_CONSUMER_REGISTERS 112
-static_assert(PRODUCER_REGISTERS + 2 * CONSUMER_REGISTERS <= 3 * 168);
-static_assert(LARGE_BLOCK_PRODUCER_REGISTERS + 4 * LARGE_BLOCK_CONSUMER_REGISTERS <= 5 * 96);
+static_assert(PRODUCER_REGISTERS + 2 * CONSUMER_REGISTERS <= 3 * 168, "more registers than there are");
+static_assert(LARGE_BLOCK_PRODUCER_REGISTERS + 4 * LARGE_BLOCK_CONSUMER_REGISTERS <= 5 * 96,
+              "more registers than there are");
 
 /* For split factors this is a constant: their products take three times as long, and teams are always
  * cooperative. */
@@ -56,7 +57,7 @@ static __device__ __forceinline__ void consume(const struct hopper_args *args, u
         if (config.factors == SPLIT_FLOAT32_FACTORS)
             multiply_split(place.steps, own, &ring, cluster, sum, config);
         else
-            last_stage = multiply(place.steps, own, &ring, cluster, sum, config);
+            last_stage = multiply_steps(place.steps, own, &ring, cluster, sum, config);
         if (own_tiles) {
             end_turn(barriers, member.team);
             skip(&ring, args->steps);
@@ -79,7 +80,11 @@ static __device__ __forceinline__ void consume(const struct hopper_args *args, u
 
 static __device__ __forceinline__ void run_block(const struct hopper_args *args,
                                                  struct configuration config) {
-    extern __shared__ unsigned char unaligned[];
+#ifdef __CUDACC__
+    extern __shared__ unsigned char unaligned[]; /* of dynamic_shared nvcc makes other machine code */
+#else
+    unsigned char *unaligned = dynamic_shared;
+#endif
     unsigned char *memory =
         (unsigned char *)(((uintptr_t)unaligned + STAGE_ALIGNMENT - 1) / STAGE_ALIGNMENT * STAGE_ALIGNMENT);
     if (config.factors == SPLIT_FLOAT32_FACTORS && (*args->x_halves.unheld || *args->w_halves.unheld))
@@ -114,19 +119,11 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
 
 /* The library is built for other architectures too, which lack these instructions; refusal() keeps the
  * kernels from being launched there. */
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDACC__)
 #define HAS_HOPPER_INSTRUCTIONS true
 #else
 #define HAS_HOPPER_INSTRUCTIONS false
 #endif
-
-/* Whether the kernels for these factors satisfy what sizes.h demands of every configuration. */
-static constexpr bool are_valid(enum wgmma_factors factors) {
-    for (int shape = 0; shape < SHAPES; shape++)
-        if (!is_valid(configuration_of(factors, (enum shape)shape)))
-            return false;
-    return true;
-}
 
 /* A kernel's first line: run_block() where the architecture has the instructions. */
 static __device__ __forceinline__ void run(const struct hopper_args *args, struct configuration config) {

@@ -1,9 +1,5 @@
 /* The kernels of rung 10 (gemm_10_hopper.cu) for factors in float16: one for each shape of a tile. */
-#ifdef __CUDACC__
-
 #include "hopper/kernel.h"
-
-static_assert(are_valid(FLOAT16_FACTORS));
 
 #define LAUNCH_BOUNDS(shape) __launch_bounds__(threads_of(configuration_of(FLOAT16_FACTORS, shape)), 1)
 
@@ -43,9 +39,3 @@ hopper_kernel_function hopper_float16_kernel_of(enum shape shape) {
         hopper_float16_any_96_kernel, hopper_float16_any_narrow_kernel, hopper_float16_any_64_kernel};
     return kernels[shape];
 }
-
-#else
-
-typedef int no_kernels; /* the simulator has none */
-
-#endif

@@ -1,10 +1,6 @@
 /* The kernels of rung 10 (gemm_10_hopper.cu) for factors in float32 in two float16 halves: one for each shape
  * of a tile. */
-#ifdef __CUDACC__
-
 #include "hopper/kernel.h"
-
-static_assert(are_valid(SPLIT_FLOAT32_FACTORS));
 
 #define LAUNCH_BOUNDS(shape) __launch_bounds__(threads_of(configuration_of(SPLIT_FLOAT32_FACTORS, shape)), 1)
 
@@ -47,9 +43,3 @@ hopper_kernel_function hopper_split_float32_kernel_of(enum shape shape) {
                                                     hopper_split_float32_any_64_kernel};
     return kernels[shape];
 }
-
-#else
-
-typedef int no_kernels; /* the simulator has none */
-
-#endif

@@ -284,7 +284,7 @@ static bool chosen_tiling(const fgn_plan *plan, const fgn_chain *chain, struct c
 
 static const char *refusal(const fgn_chain *chain, const fgn_device *device) {
     struct candidate candidate;
-    if (device->major != 9 || device->minor != 0)
+    if (!is_simulator(device) && (device->major != 9 || device->minor != 0))
         return "a GPU of compute capability 9.0";
     if (chain->batch > INT32_MAX / 2)
         return "a batch below 2^30";

@@ -123,6 +123,18 @@ CONSTANT bool is_valid(struct configuration c) {
            (!is_sorted(c) || c.lane_columns == values_of_16_bytes(c)) && c.width % quad_columns(c) == 0;
 }
 
+CONSTANT bool are_valid(enum wgmma_factors factors) {
+    for (int shape = 0; shape < SHAPES; shape++)
+        if (!is_valid(configuration_of(factors, (enum shape)shape)))
+            return false;
+    return true;
+}
+
+#ifdef __CUDACC__ /* to C a function's value is no constant */
+static_assert(are_valid(BFLOAT16_FACTORS) && are_valid(FLOAT16_FACTORS) && are_valid(TF32_FACTORS) &&
+              are_valid(SPLIT_FLOAT32_FACTORS));
+#endif
+
 /* How the matrix is cut. A cluster tile is what a cluster computes at a time, a tile for each block:
  * `row_blocks` tiles below each other, which share w, times `column_blocks` side by side, which share x. */
 struct tiling {
