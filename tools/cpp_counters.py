@@ -4,8 +4,8 @@ simulator against:
     python tools/cpp_counters.py profiles/h200
 
 needs a GPU, nvcc and ncu, and writes cpp_counters.csv: a row for each launch of `launches()`, the kernels of
-tests/agreement/cpp_kernels.cu. `--hopper` records one launch of hopper instead, by TMA and wgmma, in
-hopper_counters.csv; it needs the GPU library.
+tests/agreement/cpp_kernels.cu. `--hopper` records the launches of `HOPPER_RUNS` instead, by TMA and wgmma, in
+hopper_counters.csv; it needs the GPU library, and a GPU with `MULTIPROCESSORS` of them.
 """
 
 from __future__ import annotations
@@ -14,19 +14,64 @@ import argparse
 import functools
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
+import pandas as pd
 import torch
 from hardware_counters import BY_INSTRUCTION, BYTES, COPIES, DRAM, GLOBAL, PROBES, SHARED, available, profile
 
 from fgn.chains import Shape, problem, random_inputs
-from fgn.functional import run_chain
+from fgn.functional import plan_of, run_chain
 from fgn.live.kernels import Kernel, Program
 from fgn.measure.software import recorded_environment
+from fgn.native.prepared import freeze
 from fgn.precision import PRECISIONS
 
 FILE = PROBES / "cpp_kernels.cu"
 TENSOR = r"gmma|tma|utma"
-HOPPER_SHAPE = Shape(256, 512, 512, 16)
+MULTIPROCESSORS = 132  # hopper cuts a product by their number
+
+
+class HopperRun(NamedTuple):
+    """A call of hopper that is counted."""
+
+    chain: str
+    shape: Shape
+    precision: str
+
+    def columns(self) -> dict:
+        return {"chain": self.chain, **self.shape._asdict(), "precision": self.precision}
+
+    def launches(self) -> int:
+        """How many kernels it launches, on a GPU and on the simulator."""
+        chain, shape = problem(self.chain, self.shape)
+        return plan_of(
+            chain, shape, "hopper", torch.device("cpu"), self.precision, MULTIPROCESSORS
+        ).launch_count
+
+    def prepare(self, device: str) -> Callable[[], torch.Tensor]:
+        """The call, with a frozen weight."""
+        chain, shape = problem(self.chain, self.shape)
+        x, parameters = random_inputs(chain, shape, device)
+        dtype = PRECISIONS[self.precision].dtype
+        parameters["weight"] = freeze(parameters["weight"].to(dtype))
+        options = {"precision": self.precision, "multiprocessors": MULTIPROCESSORS}
+        return functools.partial(run_chain, chain, x.to(dtype), parameters, "hopper", **options)
+
+
+# Each precision, each way of the norm, clusters that share x and that share w, sorted columns and others,
+# tiles that are not full, rows that are copied first, and k that is split.
+HOPPER_RUNS = (
+    HopperRun("gemm_groupnorm_hardtanh", Shape(256, 512, 512, 16), "bf16"),
+    HopperRun("gemm_biasadd_hardtanh_mish_groupnorm", Shape(140, 256, 768, 2), "bf16"),
+    HopperRun("gemm_biasadd_hardtanh_mish_groupnorm", Shape(1024, 64, 2048, 1), "bf16"),
+    HopperRun("gemm_biasadd_hardtanh_mish_groupnorm", Shape(100, 130, 96, 8), "fp16"),
+    HopperRun("matmul_groupnorm_leakyrelu_sum", Shape(512, 256, 640, 1), "fp16"),
+    HopperRun("gemm_groupnorm_hardtanh", Shape(256, 256, 512, 16), "tf32"),
+    HopperRun("gemm_groupnorm_hardtanh", Shape(4096, 64, 384, 2), "tf32"),
+    HopperRun("gemm_biasadd_hardtanh_mish_groupnorm", Shape(256, 256, 512, 16), "ieee"),
+    HopperRun("matmul_groupnorm_leakyrelu_sum", Shape(4096, 64, 1024, 8), "ieee"),
+)
 
 
 @functools.cache
@@ -74,18 +119,12 @@ def launches(device: str) -> dict[str, Callable[[], None]]:
     }
 
 
-def hopper(device: str) -> Callable[[], torch.Tensor]:
-    """One call of hopper in bf16."""
-    chain, shape = problem("gemm_groupnorm_hardtanh", HOPPER_SHAPE)
-    x, parameters = random_inputs(chain, shape, device)
-    dtype = PRECISIONS["bf16"].dtype
-    parameters["weight"] = parameters["weight"].to(dtype)
-    return functools.partial(run_chain, chain, x.to(dtype), parameters, "hopper", precision="bf16")
-
-
 def target(what: str):
     """What ncu runs; only what comes between the profiler's start and stop is measured."""
-    calls = [hopper("cuda")] if what == "hopper" else list(launches("cuda").values())
+    if what == "hopper":
+        calls = [run.prepare("cuda") for run in HOPPER_RUNS]
+    else:
+        calls = list(launches("cuda").values())
     for call in calls:
         call()
     torch.cuda.synchronize()
@@ -101,6 +140,11 @@ def record(what: str, path: Path, metrics: list[str], timeout: float):
     environment = recorded_environment(torch.device("cuda"))
     kept = ["Kernel Name", "Grid Size", "Block Size", *(name for name in metrics if name in frame)]
     frame = frame[kept].rename(columns={"Kernel Name": "kernel", "Grid Size": "grid", "Block Size": "block"})
+    if what == "hopper":
+        runs = [run.columns() for run in HOPPER_RUNS for _ in range(run.launches())]
+        if len(runs) != len(frame):
+            raise RuntimeError(f"{len(runs)} launches are planned, and ncu saw {len(frame)}")
+        frame = pd.concat([pd.DataFrame(runs), frame], axis=1)
     frame.assign(date=environment["date"], commit=environment["commit"]).to_csv(path, index=False)
     print(frame.T.to_string(), flush=True)
 
