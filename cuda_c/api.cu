@@ -171,6 +171,11 @@ static fgn_status check_planned(const fgn_plan *plan, const fgn_chain *chain) {
     if (!planned->frozen != !chain->frozen)
         return fail(FGN_INVALID_ARGUMENT, "chain has frozen %d; its plan is for %d", chain->frozen,
                     planned->frozen);
+    if (!planned->x_is_split != !chain->x_is_split || (chain->x_is_split && !chain->frozen))
+        return fail(FGN_INVALID_ARGUMENT,
+                    "chain has x_is_split %d, frozen %d; its plan is for %d, and x is split "
+                    "for frozen chains only",
+                    chain->x_is_split, chain->frozen, planned->x_is_split);
     if (plan->product_bytes > 0 && !chain->can_multiply)
         return fail(FGN_INVALID_ARGUMENT, "chain has can_multiply 0; its plan asks for the product");
     if (!same_operators(planned->before_count, planned->before, chain->before_count, chain->before) ||

@@ -118,6 +118,8 @@ typedef struct fgn_chain {
     fgn_precision precision;
     fgn_type vector_type; /* of the vectors below: FGN_FLOAT32, or `type` where a version reads that */
     int frozen;           /* 1: the caller promises that `prepared` is still this weight's */
+    int x_is_split;       /* 1: the caller has put x's float16 halves where a version that splits x has them,
+                           * at the beginning of the workspace; such a chain is frozen. The backward's */
     int can_multiply;     /* 1: the caller can make the product itself, with a library such as cuBLAS: a plan
                            * may then ask for it (fgn_plan.product_bytes). 0: no plan does */
     int before_count;

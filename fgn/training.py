@@ -9,7 +9,7 @@ products, dL/dx = dL/dv W and dL/dW = (dL/dv)^T x. Only the gradients that are a
 rungs are in `cuda_c/backward/`; `backward_versions()` lists them.
 
 On a GPU the three products are torch's (cuBLAS). Two kinds are fgn's own: large float32 products in "ieee",
-which are products of split halves (in the backward of transposed copies), at several times cuBLAS's speed;
+which are products of split halves (in the backward of transposed factors), at several times cuBLAS's speed;
 and products in another precision than torch's setting, which a call does not change, because the whole
 process has it. On the simulator all are fgn's own.
 
@@ -146,6 +146,20 @@ def forward_keeping(
     return y, Kept(v, moments)
 
 
+def _splits_factors(device: torch.device, shape: Shape, wanted: Sequence[str]) -> bool:
+    """Whether the fastest versions for the float32 products that are wanted split their factors."""
+    batch, in_features, out_features, _ = shape
+    products = {
+        "x": Shape(batch, out_features, in_features, 0),
+        "weight": Shape(out_features, batch, in_features, 0),
+    }
+    return all(
+        functional.plan_of(PRODUCT, product, None, device, can_multiply=False).prepared_bytes > 0
+        for name, product in products.items()
+        if name in wanted and batch > 0
+    )
+
+
 def _backward_call(
     library,
     chain: Chain,
@@ -161,7 +175,10 @@ def _backward_call(
     shape = Shape(batch, in_features, out_features, chain.groups)
     multiplies = "x" in wanted or "weight" in wanted
     by_torch = version is None and multiplies and multiplies_by_torch(dy.device, shape, precision)
-    index = _index_of(("fused" if by_torch else "transposed") if version is None else version)
+    if version is None:
+        splits = multiplies and precision == "ieee" and _splits_factors(dy.device, shape, wanted)
+        version = "fused" if by_torch else "split" if splits else "transposed"
+    index = _index_of(version)
     return BackwardCall(wanted, index, by_torch, library, chain, shape, precision, dy, parameters, of_vectors)
 
 

@@ -13,8 +13,9 @@ from torch.utils.checkpoint import checkpoint
 import fgn
 from fgn import reference, training
 from fgn.chains import CHAINS, Chain, Shape, random_inputs
-from fgn.functional import _chain_forward
+from fgn.functional import PRODUCT, _chain_forward, plan_of, run_chain
 from fgn.measure.accuracy import relative_error
+from fgn.native.library import version_names
 from fgn.operators import POINTWISE, Pointwise
 from fgn.precision import PRECISIONS, torch_precision
 from fgn.reference import chain_reference
@@ -128,23 +129,59 @@ def all_names(chain):
 
 
 @every_precision
-@pytest.mark.parametrize("version", RUNGS)
+@pytest.mark.parametrize("rung", RUNGS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_every_rung(version, shape, precision, device):
-    if version == "naive" and PRECISIONS[precision].dtype != torch.float32:
+def test_every_rung(rung, shape, precision, device):
+    if rung == "naive" and PRECISIONS[precision].dtype != torch.float32:
         pytest.skip("naive has float32 only")
+    if rung == "split" and precision != "ieee":
+        pytest.skip("split is float32's")
     for described in CHAINS.values():
         chain = with_groups(described, shape.groups)
         x, parameters = random_inputs(chain, shape, device, 1, PRECISIONS[precision].dtype)
         dy = dy_away_from_kinks(chain, x, parameters)
         with torch.no_grad():
             y, kept = training.forward_keeping(chain, x, parameters, precision=precision, poison=True)
-            arguments = chain, dy, x, kept, parameters, all_names(chain), version, precision
+            arguments = chain, dy, x, kept, parameters, all_names(chain), rung, precision
             found = training.run_backward(*arguments, poison=True)
             again = training.run_backward(*arguments, poison=True)
         check_gradients(found, chain, x, parameters, dy, precision)
         assert all(torch.equal(found[name], again[name]) for name in found)
         assert y.shape == dy.shape and not y.isnan().any()
+
+
+def splitting_version(x, weight):
+    """The version by which the rung "split" multiplies x and the weight here."""
+    shape = Shape(*x.shape, len(weight), 0)
+    found = plan_of(PRODUCT, shape, None, x.device, can_multiply=False)
+    names = version_names(x.device.type)
+    if found.prepared_bytes > 0:
+        return names[found.version]
+    plans = {name: plan_of(PRODUCT, shape, name, x.device, can_multiply=False) for name in names}
+    return [name for name, plan in plans.items() if plan is not None and plan.prepared_bytes > 0][-1]
+
+
+@pytest.mark.parametrize("batch, inputs, outputs", [(1, 3, 2), (70, 33, 130), (520, 20, 48), (1100, 5, 9)])
+@pytest.mark.parametrize("outlier", [None, 1e30, float("inf"), float("nan")], ids=str)
+def test_split_is_transposed_and_then_split(batch, inputs, outputs, outlier, device):
+    generator = torch.Generator().manual_seed(batch)
+    factors = [
+        torch.randn(size, generator=generator) * torch.logspace(-3, 3, size[1])
+        for size in ((batch, inputs), (outputs, inputs), (batch, outputs))
+    ]
+    for place in range(3):
+        x, weight, dy = (factor.clone().to(device) for factor in factors)
+        if outlier is not None:
+            (x, weight, dy)[place][-1, -1] = outlier
+        parameters = {"weight": weight}
+        found = training.run_backward(
+            PRODUCT, dy, x, None, parameters, ("x", "weight"), "split", "ieee", True
+        )
+        for name, left, right in (("x", dy, weight.t()), ("weight", dy.t(), x.t())):
+            left, right = left.contiguous(), right.contiguous()
+            version = splitting_version(left, right)
+            expected = run_chain(PRODUCT, left, {"weight": right}, version, precision="ieee")
+            assert torch.equal(found[name].view(torch.int32), expected.view(torch.int32)), (name, place)
 
 
 CONSTANTS = {

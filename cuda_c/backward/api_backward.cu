@@ -34,6 +34,13 @@ static const struct backward_rung ladder[] = {
      gradient_2_fused,
      product_2_transposed_bytes,
      product_2_transposed},
+    {{"split", "backward/gradient_2_fused.cu", "backward/product_3_split.cu",
+      "factors are split into halves while they are transposed", "float32, ieee"},
+     true,
+     gradient_2_fused_bytes,
+     gradient_2_fused,
+     product_3_split_bytes,
+     product_3_split},
 };
 
 #define VERSIONS ((int)(sizeof(ladder) / sizeof(ladder[0])))

@@ -113,6 +113,23 @@ struct backward_product {
     fgn_precision precision;
 };
 
+/* The product as the forward's: no norm, no operators. */
+static inline fgn_chain forward_product(const struct backward_product *product) {
+    fgn_chain chain;
+    memset(&chain, 0, sizeof chain);
+    chain.batch = product->rows;
+    chain.in_features = product->inner;
+    chain.out_features = product->columns;
+    chain.type = product->type;
+    chain.precision = product->precision;
+    return chain;
+}
+
+/* Where the next part of a workspace begins. */
+static inline unsigned long long aligned_part(unsigned long long bytes) {
+    return (bytes + 255) / 256 * 256;
+}
+
 cudaError_t norm_keeping(const struct kept_norm *norm, cudaStream_t stream);
 
 unsigned long long gradient_1_naive_bytes(const struct chain_gradient *gradient);
@@ -124,3 +141,5 @@ fgn_status product_1_naive_bytes(const struct backward_product *product, unsigne
 fgn_status product_1_naive(const struct backward_product *product, void *workspace, cudaStream_t stream);
 fgn_status product_2_transposed_bytes(const struct backward_product *product, unsigned long long *bytes);
 fgn_status product_2_transposed(const struct backward_product *product, void *workspace, cudaStream_t stream);
+fgn_status product_3_split_bytes(const struct backward_product *product, unsigned long long *bytes);
+fgn_status product_3_split(const struct backward_product *product, void *workspace, cudaStream_t stream);

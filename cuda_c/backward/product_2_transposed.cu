@@ -12,7 +12,9 @@
  * Bytes: each transposed factor is read and written once more. For dX with as many rows as a training step
  * has, that is little beside the product; for a batch of a few rows it is most of the time.
  *
- * Limit: the product's own; the copies are limited by memory bandwidth. */
+ * Limit: the product's own; the copies are limited by memory bandwidth.
+ *
+ * Next (product_3_split.cu): float32 factors are split into halves while they are transposed. */
 #include "backward/backward.h"
 #include "shared/checks.h"
 
@@ -69,22 +71,6 @@ static cudaError_t transpose(const void *from, void *to, int64_t rows, int64_t c
     return launch_transpose_kernel(grid, block, 0, stream, args);
 }
 
-/* The product as the forward's: no norm, no operators. */
-static fgn_chain forward_product(const struct backward_product *product) {
-    fgn_chain chain;
-    memset(&chain, 0, sizeof chain);
-    chain.batch = product->rows;
-    chain.in_features = product->inner;
-    chain.out_features = product->columns;
-    chain.type = product->type;
-    chain.precision = product->precision;
-    return chain;
-}
-
-static unsigned long long aligned(unsigned long long bytes) {
-    return (bytes + 255) / 256 * 256;
-}
-
 /* The forward's plan, and where the workspace's parts begin. */
 struct product_parts {
     fgn_plan plan;
@@ -106,9 +92,9 @@ static fgn_status plan_parts(const struct backward_product *product, fgn_chain *
     if (status != FGN_OK)
         return status;
     int size = product->type == FGN_FLOAT32 ? 4 : 2;
-    parts->right = product->left_is_transposed ? aligned(product->rows * product->inner * size) : 0;
-    parts->prepared = parts->right + aligned(product->inner * product->columns * size);
-    parts->workspace = parts->prepared + aligned(parts->plan.prepared_bytes);
+    parts->right = product->left_is_transposed ? aligned_part(product->rows * product->inner * size) : 0;
+    parts->prepared = parts->right + aligned_part(product->inner * product->columns * size);
+    parts->workspace = parts->prepared + aligned_part(parts->plan.prepared_bytes);
     return FGN_OK;
 }
 

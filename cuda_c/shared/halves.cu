@@ -9,23 +9,14 @@
  *
  * Limit: memory bandwidth. */
 #include "shared/halves.h"
-#include "shared/element.h"
 #include "shared/fingerprint.h"
 #include "shared/plan.h"
+#include "shared/split.h"
 #include "shared/team.h"
 
 #define THREADS 256
 #define WARPS (THREADS / LANES)
 #define KEPT 8 /* float4s of a row that a thread keeps */
-
-/* The exponent that the row's largest magnitude gets, and the largest scale, which a row of denormals has:
- * both the scale and its inverse are normal floats. */
-#define LARGEST_EXPONENT 14
-#define LARGEST_SCALE 126
-
-#define FLOAT_BIAS 127
-#define FLOAT_FRACTION_BITS 23
-#define NO_EXPONENT (-1000)
 
 struct halves_args {
     const float *matrix;
@@ -39,40 +30,6 @@ struct halves_args {
     struct upkeep
         *upkeep; /* NULL, or the flag without which the launch does nothing: the matrix has changed */
 };
-
-/* What one pass over (a part of) a row finds. */
-struct spread {
-    int largest;     /* exponent of the largest finite magnitude, or NO_EXPONENT */
-    float exponents; /* the sum over the nonzero finite values */
-    float nonzero;   /* how many there are */
-    float infinite;
-};
-
-static inline __device__ bool is_infinite(float v) {
-    return fabsf(v) > 3.402823466e38f;
-}
-
-static inline __device__ float power_of_two(int exponent) {
-    return __int_as_float((exponent + FLOAT_BIAS) << FLOAT_FRACTION_BITS);
-}
-
-/* floor(log2(|v|)) of a finite v other than 0. */
-static inline __device__ int exponent_of(float v) {
-    int shift = fabsf(v) < power_of_two(1 - FLOAT_BIAS) ? 24 : 0; /* a denormal */
-    int bits = __float_as_int(fabsf(v) * power_of_two(shift));
-    return (bits >> FLOAT_FRACTION_BITS) - FLOAT_BIAS - shift;
-}
-
-static inline __device__ void look_at(struct spread *spread, float v) {
-    if (is_infinite(v)) {
-        spread->infinite = 1.0f;
-    } else if (v != 0.0f && v == v) {
-        int exponent = exponent_of(v);
-        spread->largest = exponent > spread->largest ? exponent : spread->largest;
-        spread->exponents += exponent;
-        spread->nonzero += 1.0f;
-    }
-}
 
 static inline __device__ void look_at_float4(struct spread *spread, float4 four) {
     look_at(spread, four.x);
@@ -103,19 +60,6 @@ static inline __device__ struct spread spread_of_team(struct spread mine, struct
         all.infinite += of_warp[warp].infinite;
     }
     return all;
-}
-
-struct half_pair {
-    uint16_t high;
-    uint16_t low;
-};
-
-static inline __device__ struct half_pair split(float v) {
-    struct half_pair pair;
-    pair.high = float16_bits(v);
-    float rest = v - float_of_float16(pair.high);
-    pair.low = float16_bits(rest == rest ? rest : 0.0f); /* NaN is in the high half already */
-    return pair;
 }
 
 static inline __device__ void store_float4(uint16_t *high, uint16_t *low, float4 four, float factor) {
@@ -153,12 +97,10 @@ static __forceinline__ __device__ void split_row(const struct halves_args *given
             look_at(&mine, row[i]);
     }
     struct spread all = spread_of_team(mine, of_warp, args.team);
-    int scale = all.nonzero > 0.0f ? LARGEST_EXPONENT - all.largest : 0;
-    scale = scale > LARGEST_SCALE ? LARGEST_SCALE : scale;
+    int scale = scale_of_row(all);
     if (member == 0) {
         args.halves.unscale[number] = power_of_two(-scale);
-        bool held = all.nonzero == 0.0f || all.largest - all.exponents / all.nonzero <= WIDEST_ROW;
-        if (!held || all.infinite > 0.0f)
+        if (!is_held(all))
             *args.halves.unheld = 1; /* by as many threads as there are such rows, always 1 */
     }
     float factor = power_of_two(scale);
@@ -304,17 +246,19 @@ void plan_halves(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
         plan->prepared_bytes = halves_bytes(below, columns) + (chain->frozen ? 0 : sizeof(struct upkeep));
     else
         rows += below;
+    plan->workspace_bytes += halves_bytes(rows, columns);
+    if (chain->x_is_split)
+        return;
     fgn_launch *launch = add_launch(plan, "halves_kernel", blocks_of(rows, columns, false), THREADS);
     launch->computes = FGN_HALVES;
     add_read(launch, sizeof(float) * rows * columns, 0);
     add_written(launch, bytes_of_both(rows, columns), FGN_WRITES_WORKSPACE);
-    plan->workspace_bytes += halves_bytes(rows, columns);
     if (keeps && !chain->frozen)
         plan_proof(chain, plan);
 }
 
 int halves_launches(const fgn_plan *plan) {
-    if (!is_float32_accurate(&plan->chain))
+    if (!is_float32_accurate(&plan->chain) || plan->chain.x_is_split)
         return 0;
     return plan->prepared_bytes > 0 && !plan->chain.frozen ? 3 : 1;
 }
@@ -360,6 +304,8 @@ cudaError_t make_factor_halves(const fgn_plan *plan, const fgn_chain *chain, con
                                struct factor_halves factors, cudaStream_t stream) {
     const float *weight = (const float *)chain->weight;
     int64_t rows = chain->out_features, columns = chain->in_features;
+    if (chain->x_is_split)
+        return cudaSuccess;
     if (plan->prepared_bytes == 0)
         return make_halves(x, chain->batch, weight, rows, columns, factors.x, stream);
     cudaError_t error = make_halves(x, chain->batch, NULL, 0, columns, factors.x, stream);

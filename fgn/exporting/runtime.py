@@ -58,7 +58,7 @@ class CChain(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_longlong) for name in ("batch", "in_features", "out_features", "groups")),
         ("eps", ctypes.c_float),
-        *((name, ctypes.c_int) for name in ("type", "precision", "vector_type", "frozen")),
+        *((name, ctypes.c_int) for name in ("type", "precision", "vector_type", "frozen", "x_is_split")),
         *((name, ctypes.c_int) for name in ("can_multiply", "before_count", "after_count")),
         *((name, ctypes.c_void_p) for name in ("weight", "prepared", "bias", "norm_scale", "norm_shift")),
         *((name, CStep * MOST_STEPS) for name in ("before", "after")),
