@@ -22,13 +22,15 @@ from torch import Tensor
 from fgn.chains import Chain, Pointwise
 from fgn.reference import chain_reference
 
+_is_any_enabled = torch._C._is_any_autocast_enabled
+
 # Of the tensors of which torch is asked what their result would be.
 ROWS = 2
 
 
 def dtype_for(x) -> torch.dtype | None:
     """The dtype in which torch.autocast wants products of x to be, or None where it does not want any."""
-    if not isinstance(x, Tensor) or x.device.type not in ("cpu", "cuda"):
+    if not _is_any_enabled() or not isinstance(x, Tensor) or x.device.type not in ("cpu", "cuda"):
         return None
     if not torch.is_autocast_enabled(x.device.type) or not x.is_floating_point() or x.dtype == torch.float64:
         return None

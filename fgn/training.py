@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from threading import get_ident
 from typing import NamedTuple
 
@@ -223,94 +224,100 @@ def run_backward(
 # The steps that are kept
 
 
-class _Step(NamedTuple):
-    """What a thread keeps of a forward with gradients: the call, and the key under which its backward calls
-    are found."""
+class _Step:
+    """One kind of forward with gradients, and its backwards: what of them is no tensor.
 
-    norm: NormCall
-    key: tuple
+    key: under which the step is kept, or None where it is not to be. norm: its second launch, where the step
+    is kept. multiply: makes v of x, the weight and the bias. backwards: the kept calls, by the gradients that
+    are wanted and the thread.
+    """
+
+    __slots__ = ("backwards", "chain", "key", "multiply", "names", "norm", "precision", "version")
+
+    def __init__(self, chain: Chain, version: str | None, precision: str, key: tuple | None):
+        self.chain, self.version, self.precision, self.key = chain, version, precision, key
+        self.names, self.backwards = _names(chain), {}
+        self.norm: NormCall | None = None
+
+    def fits(self, x: Tensor, parameters: Sequence[Tensor | None]) -> bool:
+        """Whether kernels can use these tensors as they are; the struct points to them then."""
+        number = self.norm.number
+        if (number < 0 and is_counting.get()) or not repeated.usable_address(x) or x.get_device() != number:
+            return False
+        weight, bias, *others = parameters
+        if not self.norm.point_to((None, None, *others)) or weight.get_device() != number:
+            return False
+        return bias is None or (
+            type(bias) in repeated.ORDINARY_TENSORS
+            and bias.get_device() == number
+            and bias.shape == weight.shape[:1]
+        )
+
+    def keep(self, v: Tensor, parameters: Sequence[Tensor | None]):
+        """Keeps what a step like this one needs, where kernels use its parameters as they are."""
+        chain, names = self.chain, functional.names_of(self.chain)
+        of_vectors = [parameters[i] for i, name in enumerate(names) if i and name not in chain.tensors]
+        types = {vector.dtype for vector in of_vectors if vector is not None}
+        if len(types) > 1 or is_counting.get() or v.numel() == 0:
+            return
+        others = dict(zip(names[2:], parameters[2:], strict=True))
+        library = for_device(v.device.type).load()
+        shape = Shape(v.shape[0], 1, v.shape[1], chain.groups)
+        of_vectors = types.pop() if types else v.dtype
+        self.norm = NormCall(library, chain, shape, self.precision, v, others, of_vectors)
+        self.multiply = _product_of_steps(v, parameters, self.version, self.precision)
+        if len(_steps) >= repeated.MOST_CALLS:
+            _steps.clear()
+        _steps[self.key] = self
+
+    def backward_call(self, needed: tuple[bool, ...], dy: Tensor, x, weight, others):
+        """The kept call of a backward like this one, which points to these parameters now, and where each
+        gradient is in its list. None where kernels cannot use one of the tensors as it is."""
+        number = self.norm.number
+        if (number < 0 and is_counting.get()) or type(dy) is not Tensor or dy.dtype is not self.norm.dtype:
+            return None
+        for tensor in (dy, x):
+            if tensor is not None and (not repeated.usable_address(tensor) or tensor.get_device() != number):
+                return None
+        key = (needed, get_ident())
+        found = self.backwards.get(key)
+        if found is None:
+            wanted = tuple(name for name, need in zip(self.names, needed, strict=True) if need)
+            parameters = dict(zip(functional.names_of(self.chain), (weight, None, *others), strict=True))
+            norm, in_features = self.norm, weight.shape[1]
+            call = _backward_call(
+                *(norm.library, self.chain, dy, in_features, parameters, norm.of_vectors, wanted),
+                *(None, self.precision),
+            )
+            found = self.backwards[key] = (call, call.order_of(self.names))
+        call = found[0]
+        if call.by_torch and not torch_multiplies(self.precision):
+            return None  # torch's setting has changed
+        return found if call.point_to((weight, None, *others)) else None
+
+
+def _product_of_steps(v: Tensor, parameters: Sequence[Tensor | None], version, precision: str):
+    """What makes v in a step that is kept. Its key has what decides between torch's product and others."""
+    weight, bias, *_ = parameters
+    shape = Shape(v.shape[0], weight.shape[1], weight.shape[0], 0)
+    if (
+        version is None
+        and functional.fits_torch_product(v, {"bias": bias})
+        and multiplies_by_torch(v.device, shape, precision)
+    ):
+        return torch._C._nn.linear
+    return partial(_multiply, version=version, precision=precision)
 
 
 _steps: dict[tuple, _Step] = {}
-_backwards: dict[tuple, BackwardCall] = {}
 
 
-def _kept_step(x: Tensor, parameters: Sequence[Tensor | None], key: tuple) -> _Step | None:
-    """The step that is kept under this key, which points to these parameters now. None where no step is kept,
-    or where kernels cannot use one of the tensors as it is."""
-    step = _steps.get(key)
-    if step is None or (step.norm.number < 0 and is_counting.get()):
-        return None
-    weight, bias, *others = parameters
-    if not _can_be_used(x, step.norm.number) or not step.norm.point_to((None, None, *others)):
-        return None
-    for tensor, shape in ((weight, None), (bias, weight.shape[:1])):
-        if tensor is not None and (
-            type(tensor) not in repeated.ORDINARY_TENSORS
-            or tensor.get_device() != step.norm.number
-            or (shape is not None and tensor.shape != shape)
-        ):
-            return None
-    return step
+def _at_work(call):
+    """A context in which the library works on the call's device."""
+    return _NOTHING if call.is_at_work() else functional._library_of(call.device)
 
 
-def _can_be_used(tensor: Tensor, device: int) -> bool:
-    return bool(repeated.usable_address(tensor)) and tensor.get_device() == device
-
-
-def _keep_step(chain: Chain, v: Tensor, parameters: Sequence[Tensor | None], key: tuple) -> _Step | None:
-    """Keeps what a step like this one needs, where kernels use its parameters as they are."""
-    of_vectors = [
-        parameters[i] for i, name in enumerate(functional.names_of(chain)) if i and name not in chain.tensors
-    ]
-    types = {vector.dtype for vector in of_vectors if vector is not None}
-    if len(types) > 1 or is_counting.get() or v.numel() == 0:
-        return None
-    others = dict(zip(functional.names_of(chain)[2:], parameters[2:], strict=True))
-    library = for_device(v.device.type).load()
-    shape, precision = Shape(v.shape[0], 1, v.shape[1], chain.groups), resolve(None, v.dtype)
-    call = NormCall(library, chain, shape, precision, v, others, types.pop() if types else v.dtype)
-    if len(_steps) >= repeated.MOST_CALLS:
-        _steps.clear()
-        _backwards.clear()
-    _steps[key] = _Step(call, key)
-    return _steps[key]
-
-
-def _at_work(device: torch.device):
-    """A context in which the library works on this device."""
-    if device.type == "cuda" and torch._C._cuda_getDevice() == device.index:
-        return nullcontext()
-    return functional._library_of(device)
-
-
-def _kept_backward(ctx, dy: Tensor, x, weight, others, wanted: tuple[str, ...]) -> BackwardCall | None:
-    """The kept call of a backward like this one, which points to these parameters now."""
-    if ctx.step is None or (ctx.step.norm.number < 0 and is_counting.get()):
-        return None
-    number = ctx.step.norm.number
-    if type(dy) is not Tensor or dy.dtype is not ctx.step.norm.dtype or not _can_be_used(dy, number):
-        return None
-    if x is not None and not _can_be_used(x, number):
-        return None
-    key = (ctx.step.key, wanted, get_ident())
-    call = _backwards.get(key)
-    if call is None:
-        parameters = dict(zip(functional.names_of(ctx.chain), (weight, None, *others), strict=True))
-        call = _backwards[key] = _backward_call(
-            ctx.step.norm.library,
-            ctx.chain,
-            dy,
-            weight.shape[1],
-            parameters,
-            ctx.step.norm.of_vectors,
-            wanted,
-            None,
-            ctx.precision,
-        )
-    if call.by_torch and not torch_multiplies(ctx.precision):
-        return None  # torch's setting has changed
-    return call if call.point_to((weight, None, *others)) else None
+_NOTHING = nullcontext()
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -341,60 +348,69 @@ class _Refused(torch.autograd.Function):
 
 class _ChainFunction(torch.autograd.Function):
     """A chain, or the product alone, of tensors in the order of `_names()`. step: what is kept of a step like
-    this one, or None; key: under which it is to be kept, or None."""
+    this one, or the beginnings of one."""
 
     @staticmethod
-    def forward(ctx, chain, version, precision, step, key, *tensors):
+    def forward(ctx, step, *tensors):
         x, weight, bias, *others = tensors
-        precision = resolve(precision, x.dtype)
-        if step is not None:
-            v = _multiply(x, weight, bias, version, precision)
-            with _at_work(x.device):
+        if step.norm is not None:
+            v = step.multiply(x, weight, bias)
+            with _at_work(step.norm):
                 y, moments = step.norm(v)
             kept = (v, moments)
         else:
-            named = dict(zip(_names(chain)[1:], tensors[1:], strict=True))
+            chain, version, precision = step.chain, step.version, step.precision
+            named = dict(zip(step.names[1:], tensors[1:], strict=True))
             if chain.groups == 0:
                 y, kept = functional.run_chain(PRODUCT, x, named, version, precision=precision), ()
             else:
                 y, kept = forward_keeping(chain, x, named, version, precision)
-                step = None if key is None else _keep_step(chain, kept[0], tensors[1:], key)
-        ctx.chain, ctx.precision, ctx.step = chain, precision, step
-        ctx.bias = bias if bias is None else bias.new_empty(0)
-        weight_is_wanted = ctx.needs_input_grad[6]
-        ctx.save_for_backward(x if weight_is_wanted else None, weight, None, *others, *kept)
+                if step.key is not None:
+                    step.keep(kept[0], tensors[1:])
+        ctx.step, ctx.bias = step, None if bias is None else bias.dtype
+        ctx.save_for_backward(x if ctx.needs_input_grad[2] else None, weight, *others, *kept)
         ctx.set_materialize_grads(False)
         return y
 
     @staticmethod
     def backward(ctx, dy):
-        chain, names = ctx.chain, _names(ctx.chain)
-        needed = ctx.needs_input_grad[5:]
+        step, needed = ctx.step, ctx.needs_input_grad[1:]
         if dy is None:
-            return (None,) * (5 + len(needed))
+            return (None,) * (1 + len(needed))
         if torch._C._functorch.is_legacy_batchedtensor(dy):
             raise RuntimeError(
                 "fgn has no batched gradients (torch.autograd.grad(…, is_grads_batched=True), jacobian(…, "
                 "vectorize=True)): torch.func.jacrev and torch.func.vmap of torch.func.vjp work"
             )
         saved = ctx.saved_tensors
-        x, weight, _, *others = saved[: len(names)]
-        kept = Kept(*saved[len(names) :]) if chain.groups > 0 else None
-        wanted = tuple(name for name, need in zip(names, needed, strict=True) if need)
+        run = partial(_gradients_of_step, step, ctx.bias, needed, dy, saved)
+        return None, *(_Refused.apply(run, dy, *saved) if torch.is_grad_enabled() else run())
 
-        def run():
-            call = _kept_backward(ctx, dy, x, weight, others, wanted)
-            if call is not None:
-                with _at_work(dy.device):
-                    gradients = call(dy, x, *kept, weight)
-            else:
-                named = dict(zip(names[1:], (weight, ctx.bias, *others), strict=True))
-                gradients = run_backward(chain, dy, x, kept, named, wanted, precision=ctx.precision)
-            return tuple(gradients.get(name) for name in names)
 
-        with_graph = torch.is_grad_enabled()
-        gradients = _Refused.apply(run, dy, *saved) if with_graph else run()
-        return None, None, None, None, None, *gradients
+def _gradients_of_step(step: _Step, bias: torch.dtype | None, needed, dy: Tensor, saved) -> tuple:
+    """The gradients in the order of `_names()`, None for what is not needed. saved: what the forward has
+    saved. bias: its dtype."""
+    names = step.names
+    x, weight, *others = saved[: len(names) - 1]
+    kept = saved[len(names) - 1 :]
+    if step.norm is not None:
+        found = step.backward_call(needed, dy, x, weight, others)
+        if found is not None:
+            call, order = found
+            with _at_work(call):
+                gradients = call.gradients(dy, x, *kept, weight)
+            return tuple([None if place is None else gradients[place] for place in order])
+    wanted = [name for name, need in zip(names, needed, strict=True) if need]
+    bias = None if bias is None else weight.new_empty(0, dtype=bias)
+    named = dict(zip(names[1:], (weight, bias, *others), strict=True))
+    kept = Kept(*kept) if kept else None
+    gradients = run_backward(step.chain, dy, x, kept, named, wanted, precision=step.precision)
+    return tuple([gradients.get(name) for name in names])
+
+
+# torch.autograd.Function.apply() does two things before this: it unwraps tensors that a transform of
+# torch.func has left behind, and refuses transforms. An ordinary call is in no transform.
+_apply = super(torch.autograd.Function, _ChainFunction).apply
 
 
 def _flat(chain: Chain) -> tuple:
@@ -707,9 +723,9 @@ def chain_with_gradients(
     if ordinary:
         key = None
         shares = len(tensors) < 5 + len(chain.operands)  # an operand of several operators is one tensor
-        if chain.groups > 0 and not shares and _can_be_used(x, x.get_device()):
+        if chain.groups > 0 and not shares and repeated.usable_address(x):
             key = repeated.key_of(chain, x, tuple(tensors[1:]), version, precision)
-        return _ChainFunction.apply(chain, version, precision, None, key, *tensors)
+        return _ChainFunction.apply(_Step(chain, version, resolve(precision, x.dtype), key), *tensors)
     if transforms.is_transformed():
         return _transformed_chain(chain, version, precision, *tensors)
     if chain.groups == 0:
@@ -720,12 +736,10 @@ def chain_with_gradients(
 def _repeat_with_gradients(chain: Chain, x: Tensor, parameters: tuple, version, precision, key: tuple):
     """A forward with gradients that is like one before it; None for any other."""
     try:
-        step = _kept_step(x, parameters, key)
+        step = _steps.get(key)
     except TypeError:  # no name of a version
         return None
-    if step is None:
-        return None
-    return _ChainFunction.apply(chain, version, precision, step, key, x, *parameters)
+    return _apply(step, x, *parameters) if step is not None and step.fits(x, parameters) else None
 
 
 functional._with_gradients = chain_with_gradients

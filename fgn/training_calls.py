@@ -43,6 +43,12 @@ def _address(tensor: Tensor | None) -> int:
     return 0 if tensor is None else tensor.data_ptr()
 
 
+def _poison(*tensors: Tensor):
+    """Fills new memory with NaN, so that what is never written is seen."""
+    for tensor in tensors:
+        tensor.view(torch.uint8).fill_(0xFF)
+
+
 class _Call:
     """A struct fgn_chain and the parameters to which it points. chain: is kept alive, so that no other chain
     gets its id."""
@@ -68,11 +74,12 @@ class _Call:
         kernels cannot use one of them as it is."""
         return repeated.point_to(self.arguments, tensors, self.number)
 
+    def is_at_work(self) -> bool:
+        """Whether the call's device is a GPU, and the current one."""
+        return self.number >= 0 and torch._C._cuda_getDevice() == self.number
+
     def stream(self) -> int:
         return torch._C._cuda_getCurrentRawStream(self.number) if self.number >= 0 else 0
-
-    def allocate(self, *size: int, dtype: torch.dtype | None = None, poison: bool = False) -> Tensor:
-        return functional._allocate(size, self.device, dtype or self.dtype, poison)
 
 
 class NormCall(_Call):
@@ -85,9 +92,12 @@ class NormCall(_Call):
 
     def __call__(self, v: Tensor, poison: bool = False) -> tuple[Tensor, Tensor]:
         batch, _, channels, groups = self.shape
-        y = self.allocate(batch, channels, poison=poison)
-        moments = self.allocate(batch, groups, 2, dtype=torch.float32, poison=poison)
-        counted.allow(v=v, y=y, moments=moments)
+        y = v.new_empty((batch, channels))
+        moments = v.new_empty((batch, groups, 2), dtype=torch.float32)
+        if poison:
+            _poison(y, moments)
+        if self.number < 0:
+            counted.allow(v=v, y=y, moments=moments)
         status = self.function(v.data_ptr(), y.data_ptr(), moments.data_ptr(), self.stream())
         if status:
             functional._raise_for(self.library, status)
@@ -115,6 +125,17 @@ class BackwardCall(_Call):
         )
         self.function = partial(ffi().cast(of_integers, self.library.fgn_backward), index, self.c_chain)
         self.of_product, self.of_x, self.of_weight = map(self._at, ("product", "x", "weight"))
+        self.wants_x, self.wants_weight = "x" in wanted, "weight" in wanted
+        batch, in_features, out_features, _ = self.shape
+        self.product_shape, self.x_shape = (batch, out_features), (batch, in_features)
+        self.weight_shape, self.vectors_shape = (
+            (out_features, in_features),
+            (len(self.of_vectors_at), out_features),
+        )
+        names = ["x", "weight", "product"]
+        names += [name for name, _ in (*self.of_vectors_at, *self.of_tensors_at)]
+        # The names of what _gradients() returns, and whether each stands for one gradient.
+        self.names, self.is_plain = names, len(set(names)) == len(names)
 
     def _at(self, field: str):
         """Where the address of this gradient goes."""
@@ -134,6 +155,12 @@ class BackwardCall(_Call):
                     tensors.append((step.tensor, self._at(f"{when}_tensor") + i))
         return vectors, tensors
 
+    def order_of(self, names: Sequence[str]) -> list[int | None] | None:
+        """Where in the list that `gradients()` returns those of these names are, None for each that is not
+        wanted. None for all where an operand of several operators has several gradients."""
+        places = {name: place for place, name in enumerate(self.names) if name in self.wanted}
+        return [places.get(name) for name in names] if self.is_plain else None
+
     def __call__(
         self,
         dy: Tensor,
@@ -144,49 +171,74 @@ class BackwardCall(_Call):
         poison: bool = False,
     ) -> dict[str, Tensor]:
         """The gradients by name, of the types of the struct. x: for the weight's; weight: for x's."""
-        batch, in_features, out_features, _ = self.shape
-        g, results = dy, {}
+        results = {}
+        for name, gradient in zip(self.names, self.gradients(dy, x, v, moments, weight, poison), strict=True):
+            if name in self.wanted:
+                results[name] = results[name] + gradient if name in results else gradient
+        return results
+
+    def gradients(self, dy, x, v, moments, weight, poison: bool = False) -> list[Tensor | None]:
+        """The gradients in the order of `names`, of which an operand of several operators has several."""
+        new, dx, dweight, vectors = dy.new_empty, None, None, ()
+        g = dy
         if self.writes_product:
-            g = self.allocate(batch, out_features, poison=poison)
+            g = new(self.product_shape)
             self.of_product[0] = g.data_ptr()
         if not self.by_torch:
-            if "x" in self.wanted:
-                results["x"] = self.allocate(batch, in_features, poison=poison)
-            if "weight" in self.wanted:
-                results["weight"] = self.allocate(out_features, in_features, poison=poison)
-            self.of_x[0], self.of_weight[0] = _address(results.get("x")), _address(results.get("weight"))
-        count = len(self.of_vectors_at)
-        vectors = ()
-        if count:
-            vectors = self.allocate(count, out_features, dtype=self.of_vectors, poison=poison).unbind()
-        tensors = [self.allocate(batch, out_features, poison=poison) for _ in self.of_tensors_at]
-        found = list(zip([*self.of_vectors_at, *self.of_tensors_at], [*vectors, *tensors], strict=True))
-        for (_, at), gradient in found:
-            at[0] = gradient.data_ptr()
+            if self.wants_x:
+                dx = new(self.x_shape)
+            if self.wants_weight:
+                dweight = new(self.weight_shape)
+            self.of_x[0], self.of_weight[0] = _address(dx), _address(dweight)
+        if self.of_vectors_at:
+            vectors = new(self.vectors_shape, dtype=self.of_vectors).unbind()
+            for (_, at), vector in zip(self.of_vectors_at, vectors, strict=True):
+                at[0] = vector.data_ptr()
+        tensors = [new(self.product_shape) for _ in self.of_tensors_at]
+        for (_, at), tensor in zip(self.of_tensors_at, tensors, strict=True):
+            at[0] = tensor.data_ptr()
+        size = self.workspace_bytes()
+        workspace = new(size, dtype=torch.uint8)
+        if poison:
+            own = (g if self.writes_product else None, dx, dweight, workspace)
+            _poison(*(tensor for tensor in (*own, *vectors, *tensors) if tensor is not None))
+        if self.number < 0:
+            self._allow(dy, x, v, moments, g, dx, dweight, workspace, (*vectors, *tensors))
+        self._check(
+            self.function(
+                _address(x),
+                _address(v),
+                _address(moments),
+                dy.data_ptr(),
+                self.c_gradients,
+                workspace.data_ptr(),
+                size,
+                self.stream(),
+            )
+        )
+        if self.by_torch:
+            if self.wants_x:
+                dx = torch.mm(g, weight)
+            if self.wants_weight:
+                dweight = torch.mm(g.t(), x)
+        return [dx, dweight, g, *vectors, *tensors]
+
+    def workspace_bytes(self) -> int:
+        """The bytes that the call needs; asked for once, when all places have an address."""
         if self.size is None:
             size = ffi().new("unsigned long long *")
             self._check(
                 self.library.fgn_backward_workspace_bytes(self.index, self.c_chain, self.c_gradients, size)
             )
             self.size = size[0]
-        workspace = self.allocate(self.size, dtype=torch.uint8, poison=poison)
+        return self.size
+
+    def _allow(self, dy, x, v, moments, g, dx, dweight, workspace, others):
+        """Lets the simulator's kernels access the call's tensors, under names for its reports."""
         counted.allow(x=x, v=v, moments=moments, dy=dy, g=g, workspace=workspace)
-        counted.allow(dx=results.get("x"), dweight=results.get("weight"))
-        counted.allow(**{f"gradient of {name} {i}": made for i, ((name, _), made) in enumerate(found)})
-        pointers = map(_address, (x, v, moments, dy))
-        self._check(
-            self.function(*pointers, self.c_gradients, workspace.data_ptr(), self.size, self.stream())
-        )
-        if self.by_torch:
-            if "x" in self.wanted:
-                results["x"] = torch.mm(g, weight)
-            if "weight" in self.wanted:
-                results["weight"] = torch.mm(g.t(), x)
-        if "product" in self.wanted:
-            results["product"] = g
-        for (name, _), gradient in found:
-            results[name] = results[name] + gradient if name in results else gradient
-        return results
+        counted.allow(dx=dx, dweight=dweight)
+        names = (f"gradient of {name} {i}" for i, name in enumerate(self.names[3:]))
+        counted.allow(**dict(zip(names, others, strict=True)))
 
     def _check(self, status: int):
         if status == self.library.FGN_NOT_SUPPORTED:

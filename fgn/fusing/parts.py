@@ -18,6 +18,7 @@ from fgn import autocast
 from fgn.chains import Chain
 from fgn.functional import C_TYPES, chain_forward, forward_in_autocast
 from fgn.fusing.meanings import has_global_hooks, not_plain
+from fgn.native import repeated
 from fgn.native.repeated import ORDINARY_TENSORS
 from fgn.operators import Pointwise
 from fgn.transforms import run_when_compiled
@@ -93,6 +94,7 @@ class Checked:
 
     def __init__(self, x: Tensor, tensors: tuple[Tensor | None, ...], roles: list[str], names: list[str]):
         self.channels, self.roles = tensors[0].shape[0], roles
+        self.has_rows = "tensor" in roles
         self.x = self._facts(x)
         self.tensors = [None if tensor is None else (tensor.shape, tensor.dtype) for tensor in tensors]
         # A vector of one element, or of shape (1, channels), is another tensor for the kernels.
@@ -101,7 +103,7 @@ class Checked:
 
     def _facts(self, x: Tensor) -> tuple:
         # An added tensor has as many rows as x.
-        sizes = x.shape if "tensor" in self.roles else x.shape[1:]
+        sizes = x.shape if self.has_rows else x.shape[1:]
         return (sizes, x.dtype, x.device, autocast.dtype_for(x))
 
     def holds(self, x, tensors) -> bool:
@@ -123,11 +125,14 @@ class Checked:
                 return False
         return True
 
-    def parameters(self, x: Tensor, tensors) -> dict[str, Tensor | None]:
-        """The tensors by the names of `fgn.chain_forward()`."""
-        if not self.vectors:
-            operands = (as_operand(operand, x, self.channels)[1] for operand in tensors[4:])
-            tensors = (*tensors[:4], *operands)
+    def as_vectors(self, x: Tensor, tensors) -> tuple[Tensor | None, ...]:
+        """The tensors, in which operands of one element are vectors."""
+        if self.vectors:
+            return tensors
+        return *tensors[:4], *(as_operand(operand, x, self.channels)[1] for operand in tensors[4:])
+
+    def parameters(self, tensors) -> dict[str, Tensor | None]:
+        """The tensors of `as_vectors()` by the names of `fgn.chain_forward()`."""
         return dict(zip(self.names, tensors, strict=True))
 
 
@@ -160,10 +165,15 @@ class ChainPart:
 
     def __call__(self, *inputs):
         try:
-            chain, parameters = self.chain_and_parameters(*inputs)
+            chain, tensors = self._chain_and_tensors(inputs)
         except NotAChain as reason:
             return self.run_parts(inputs, reason.args[0])
         options = self.options
+        if repeated.is_ordinary():
+            y = repeated.repeat(chain, inputs[0], tensors, options.version, options.precision)
+            if y is not None:
+                return y
+        parameters = self.checked.parameters(tensors)
         if autocast.dtype_for(inputs[0]) is not None:
             result = self._dtype_in_autocast(inputs, parameters)
             return forward_in_autocast(chain, inputs[0], parameters, options.version, result)
@@ -217,6 +227,11 @@ class ChainPart:
 
     def chain_and_parameters(self, *inputs) -> tuple[Chain, dict[str, Tensor | None]]:
         """The chain as its modules are now, and its parameters. NotAChain says why there is none."""
+        chain, tensors = self._chain_and_tensors(inputs)
+        return chain, self.checked.parameters(tensors)
+
+    def _chain_and_tensors(self, inputs) -> tuple[Chain, tuple[Tensor | None, ...]]:
+        """The same with the tensors alone, in the order of `fgn.functional.names_of()`."""
         found = self.found
         if has_global_hooks():
             raise NotAChain("there are hooks of all modules")
@@ -243,7 +258,7 @@ class ChainPart:
         checked = self.checked
         if checked is None or not checked.holds(x, tensors):
             checked = self.checked = self._check(x, tensors)
-        channels, roles, parameters = checked.channels, checked.roles, checked.parameters(x, tensors)
+        channels, roles = checked.channels, checked.roles
         key = (
             groups,
             eps,
@@ -260,7 +275,7 @@ class ChainPart:
             raise NotAChain(f"num_groups is {groups}, which does not divide {channels} channels")
         if groups == channels and x.shape[0] == 1:
             raise NotAChain("each group is one value, which torch refuses to normalise")
-        return chain, parameters
+        return chain, checked.as_vectors(x, tensors)
 
     def _check(self, x, tensors) -> Checked:
         """Checks that a chain takes these tensors. NotAChain where it does not."""
