@@ -113,17 +113,12 @@ struct backward_product {
     fgn_precision precision;
 };
 
-/* The product as the forward's: no norm, no operators. */
-static inline fgn_chain forward_product(const struct backward_product *product) {
-    fgn_chain chain;
-    memset(&chain, 0, sizeof chain);
-    chain.batch = product->rows;
-    chain.in_features = product->inner;
-    chain.out_features = product->columns;
-    chain.type = product->type;
-    chain.precision = product->precision;
-    return chain;
-}
+/* The forward's plan of a product, and the chain, which has no norm and no operators. What is prepared for
+ * its weight is a copy of the backward's own, so nobody has to prove that the copy is still of that weight:
+ * the chain is frozen where something is. splits: by a version that splits both factors, which the caller has
+ * put into its places. FGN_NOT_SUPPORTED where there is none. */
+fgn_status plan_product(const struct backward_product *product, bool splits, fgn_chain *chain,
+                        fgn_plan *plan);
 
 /* Where the next part of a workspace begins. */
 static inline unsigned long long aligned_part(unsigned long long bytes) {

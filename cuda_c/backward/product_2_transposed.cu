@@ -79,16 +79,9 @@ struct product_parts {
     unsigned long long workspace;
 };
 
-/* Where the plan keeps something of the weight, which is a copy of this call's own, nobody has to prove that
- * it is still of that weight: the chain is frozen. */
 static fgn_status plan_parts(const struct backward_product *product, fgn_chain *chain,
                              struct product_parts *parts) {
-    *chain = forward_product(product);
-    fgn_status status = fgn_plan_chain(FGN_BEST_VERSION, chain, NULL, &parts->plan);
-    if (status == FGN_OK && parts->plan.prepared_bytes > 0) {
-        chain->frozen = 1;
-        status = fgn_plan_chain(FGN_BEST_VERSION, chain, NULL, &parts->plan);
-    }
+    fgn_status status = plan_product(product, false, chain, &parts->plan);
     if (status != FGN_OK)
         return status;
     int size = product->type == FGN_FLOAT32 ? 4 : 2;

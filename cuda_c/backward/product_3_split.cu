@@ -220,23 +220,11 @@ struct product_parts {
     unsigned long long workspace;
 };
 
-/* The fastest version's plan, if it splits, and else that of the last version that does. */
-static fgn_status plan_splitting(const fgn_chain *chain, fgn_plan *plan) {
-    for (int version = FGN_BEST_VERSION, left = fgn_version_count(); left >= 0; version = --left)
-        if (fgn_plan_chain(version, chain, NULL, plan) == FGN_OK && plan->prepared_bytes > 0)
-            return FGN_OK;
-    return fail(FGN_NOT_SUPPORTED, "no version splits this product");
-}
-
-/* The halves are this call's own, so nobody has to prove that they are still the weight's: the chain is
- * frozen. */
 static fgn_status plan_parts(const struct backward_product *product, fgn_chain *chain,
                              struct product_parts *parts) {
-    *chain = forward_product(product);
-    if (!is_float32_accurate(chain))
+    if (product->precision != FGN_IEEE)
         return fail(FGN_NOT_SUPPORTED, "split needs the precision ieee");
-    chain->frozen = chain->x_is_split = 1;
-    fgn_status status = plan_splitting(chain, &parts->plan);
+    fgn_status status = plan_product(product, true, chain, &parts->plan);
     if (status != FGN_OK)
         return status;
     int64_t left_columns = product->left_is_transposed ? product->rows : 0;
