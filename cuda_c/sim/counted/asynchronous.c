@@ -104,14 +104,16 @@ void watch_block_met(void) {
         clocks_meet(clocks_here(), warps, add_warps_of_block(sim_worker, warps, 0));
 }
 
-/* Initialised mbarriers are known to the cluster after any of its barriers: fence.mbarrier_init is for the
- * relaxed one. */
+/* Initialised mbarriers are known to the cluster after any of its barriers, after a relaxed one those that
+ * fence.mbarrier_init was for. */
 void watch_cluster_knows_mbarriers(const struct sim_cluster *cluster) {
     for (unsigned rank = 0; rank < cluster->size; rank++) {
         struct sim_worker *worker = cluster->block[rank];
-        for (unsigned i = 0; worker->hopper && i < worker->hopper->mbarriers; i++)
-            is_written((struct sim_place){worker, (unsigned char *)worker->hopper->mbarrier[i].word},
-                       sizeof(uint64_t));
+        for (unsigned i = 0; worker->hopper && i < worker->hopper->mbarriers; i++) {
+            const struct sim_mbarrier *barrier = &worker->hopper->mbarrier[i];
+            if (cluster->barrier_is_ordered || barrier->is_fenced)
+                is_written((struct sim_place){worker, (unsigned char *)barrier->word}, sizeof(uint64_t));
+        }
     }
 }
 

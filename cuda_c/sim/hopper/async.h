@@ -36,6 +36,8 @@ struct sim_mbarrier {
     unsigned completed; /* phases */
     struct sim_queue waiting;
     const struct sim_site *initialised; /* where */
+    const struct sim_thread *initialised_by;
+    bool is_fenced; /* by fence.mbarrier_init since then */
 };
 
 struct sim_named_barrier {

@@ -36,6 +36,7 @@ void sim_named_barrier_arrive(const struct sim_site *site, int number, int threa
 /* ---- mbarriers ---- */
 
 void sim_mbarrier_init(const struct sim_site *site, uint32_t barrier, uint32_t arrivals);
+void sim_fence_mbarrier_init(void);
 /* Arrives, and announces `bytes` before. */
 void sim_mbarrier_arrive(const struct sim_site *site, uint32_t barrier, uint32_t bytes);
 void sim_mbarrier_wait(const struct sim_site *site, uint32_t barrier, uint32_t parity);

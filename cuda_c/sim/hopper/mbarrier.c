@@ -59,10 +59,21 @@ void sim_mbarrier_init(const struct sim_site *site, uint32_t address, uint32_t a
     } else if (barrier->waiting.first) {
         sim_report_call(SIM_MBARRIER_MISUSE, site, "initialises an mbarrier that threads wait for");
     }
-    *barrier = (struct sim_mbarrier){
-        .word = (uint64_t *)place.pointer, .arrivals = arrivals, .pending = arrivals, .initialised = site};
+    *barrier = (struct sim_mbarrier){.word = (uint64_t *)place.pointer,
+                                     .arrivals = arrivals,
+                                     .pending = arrivals,
+                                     .initialised = site,
+                                     .initialised_by = sim_worker->current};
     watch_mbarrier_begins(place.owner, barrier, SIM_CALLER);
     restamp(place.owner, barrier);
+}
+
+/* On a GPU the fence is for what the thread that executes it has initialised. */
+void sim_fence_mbarrier_init(void) {
+    struct sim_hopper *hopper = sim_hopper_here();
+    for (unsigned i = 0; i < hopper->mbarriers; i++)
+        if (hopper->mbarrier[i].initialised_by == sim_worker->current)
+            hopper->mbarrier[i].is_fenced = true;
 }
 
 static void end_phase_if_complete(struct sim_worker *owner, struct sim_mbarrier *barrier) {
