@@ -309,11 +309,37 @@ def check_launch(device, dtype, batch, size, groups):
 
 
 @pytest.mark.parametrize("dtype", ROUNDOFF)
-@pytest.mark.parametrize("size", [24, 512, 1000, 2048, 172, 500, 1030])
+@pytest.mark.parametrize("size", [8, 64, 172, 500, 1030])
 def test_large_tensors(size, dtype, device):
     """What a thread of the large kernels has is in one, two or four rows, as a group's size wants."""
     form = "large_short" if size % 8 else "large"
     assert f"_{form}_{str(dtype)[6:]}_" in check_launch(device, dtype, (1 << 22) // (2 * size) + 3, size, 2)
+
+
+@pytest.mark.parametrize("dtype", ROUNDOFF)
+@pytest.mark.parametrize(
+    ("size", "groups", "form"),
+    [
+        (24, 7, "columns"),
+        (96, 5, "columns"),
+        (128, 3, "columns"),
+        (264, 1, "columns"),
+        (384, 5, "columns"),
+        (512, 2, "columns"),
+        (1000, 2, "columns"),
+        (320, 13, "many_columns"),
+        (1376, 3, "many_columns"),
+        (2048, 1, "many_columns"),
+    ],
+)
+def test_several_slots_of_a_row(size, groups, form, dtype, device):
+    """Lanes with several slots side by side, of groups and strips that fill a block's lanes or do not."""
+    values = 1 << 22 if form == "many_columns" else 1 << 20
+    kernel = check_launch(device, dtype, values // (groups * size) + 3, size, groups)
+    if dtype == torch.float32 and size <= 256:
+        assert "columns" not in kernel  # these wait for memory anyway
+    else:
+        assert kernel == f"norm_keeping_{form}_{str(dtype)[6:]}_kernel"
 
 
 @pytest.mark.parametrize("dtype", ROUNDOFF)

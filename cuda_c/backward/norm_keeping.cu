@@ -20,7 +20,8 @@
  * Limit: of float32 the memory, which is used at 70 % of its bandwidth; of 16 bits, at 50 %, and of chains
  * with exponentials, at 35 %, the issue of instructions. Of small tensors: how a launch begins, and how long
  * its instructions are on their way. It begins while the product ends (griddepcontrol). Groups of more than
- * SEGMENT channels: norm_keeping_wide.cu. Of an odd number of channels: norm_keeping_staged.cu. */
+ * SEGMENT channels: norm_keeping_wide.cu. Of an odd number of channels: norm_keeping_staged.cu. Of more
+ * than a warp has vectors for, or of a number that leaves many lanes idle: norm_keeping_columns.cu. */
 #include "backward/norm_of_rows.h"
 #include "shared/launchers.h"
 
@@ -120,9 +121,11 @@ cudaError_t norm_keeping(const struct kept_norm *norm, cudaStream_t stream) {
     struct norm_launch launch = launch_of_norm(norm);
     if (launch.form == WIDE_NORM)
         return norm_keeping_wide(norm, &launch, stream);
+    if (launch.form == FEW_COLUMNS_NORM || launch.form == MANY_COLUMNS_NORM)
+        return norm_keeping_columns(norm, &launch, stream);
     if (launch.form == STAGED_NORM)
         return norm_keeping_staged(norm, &launch, stream);
-    struct norm_keeping_args args = {*norm, launch.division, log2_of(launch.division.team),
-                                     log2_of(launch.columns), 1.0f / launch.division.group_size};
+    struct norm_keeping_args args = {*norm, launch.division, log2_of(launch.division.team), launch.columns,
+                                     1.0f / launch.division.group_size};
     return launchers[norm->type][launch.form](launch.grid, launch.block, 0, stream, true, args);
 }

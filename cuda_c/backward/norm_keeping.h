@@ -23,14 +23,26 @@ static inline bool is_norm_aligned(const struct kept_norm *norm) {
 
 #define MOST_ROWS_OF_GRID 65535 /* CUDA's limit for gridDim.y */
 
+/* Kernels whose lanes have several slots of a row: few of them, or many, for which a multiprocessor has the
+ * registers of one block only. Groups of 16-bit values that a warp could hold with one slot a lane are faster
+ * with several from so many channels on. */
+#define FEW_COLUMNS 4
+#define MANY_COLUMNS 8
+#define BLOCKS_OF_FEW_COLUMNS 2
+#define BLOCKS_OF_MANY_COLUMNS 1
+#define FEWEST_VALUES_OF_FEW_COLUMNS (1 << 20)
+#define FEWEST_CHANNELS_OF_COLUMNS 128
+
 /* The kernels that a norm may launch. */
 enum norm_form {
     SMALL_NORM,
     LARGE_NORM,
     SHORT_NORM,       /* vectors of fewer than VALUES */
     LARGE_SHORT_NORM, /* vectors of 4 or 2 */
-    STAGED_NORM,      /* vectors of 1, where tiles of whole groups and whole vectors of VALUES fit a block */
-    WIDE_NORM,        /* groups of more than SEGMENT channels */
+    FEW_COLUMNS_NORM, /* several slots of a row to a lane */
+    MANY_COLUMNS_NORM,
+    STAGED_NORM, /* vectors of 1, where tiles of whole groups and whole vectors of VALUES fit a block */
+    WIDE_NORM,   /* groups of more than SEGMENT channels */
 };
 
 /* What a norm launches. */
@@ -40,21 +52,24 @@ struct norm_launch {
     dim3 grid;
     dim3 block;
     struct division division;
-    int columns; /* slots of a thread that are in one row: as many as a group needs so that a warp holds it */
+    int columns; /* slots of a thread that are in one row */
     int strip;   /* STAGED_NORM: channels of a tile, */
     int rows;    /* and its rows */
 };
 
 static inline const char *norm_kernel_of(fgn_type type, enum norm_form form) {
-    static const char *const kernels[][5] = {
+    static const char *const kernels[][WIDE_NORM] = {
         [FGN_FLOAT32] = {"norm_keeping_float32_kernel", "norm_keeping_large_float32_kernel",
                          "norm_keeping_short_float32_kernel", "norm_keeping_large_short_float32_kernel",
+                         "norm_keeping_columns_float32_kernel", "norm_keeping_many_columns_float32_kernel",
                          "norm_keeping_staged_float32_kernel"},
         [FGN_FLOAT16] = {"norm_keeping_float16_kernel", "norm_keeping_large_float16_kernel",
                          "norm_keeping_short_float16_kernel", "norm_keeping_large_short_float16_kernel",
+                         "norm_keeping_columns_float16_kernel", "norm_keeping_many_columns_float16_kernel",
                          "norm_keeping_staged_float16_kernel"},
         [FGN_BFLOAT16] = {"norm_keeping_bfloat16_kernel", "norm_keeping_large_bfloat16_kernel",
                           "norm_keeping_short_bfloat16_kernel", "norm_keeping_large_short_bfloat16_kernel",
+                          "norm_keeping_columns_bfloat16_kernel", "norm_keeping_many_columns_bfloat16_kernel",
                           "norm_keeping_staged_bfloat16_kernel"},
     };
     return form == WIDE_NORM ? "norm_keeping_wide_kernel" : kernels[type][form];
@@ -92,8 +107,8 @@ static inline int slots_of_thread_in(enum norm_form form, fgn_type type) {
 static inline void divide_into_teams(struct norm_launch *launch, const struct kept_norm *norm) {
     struct division *division = &launch->division;
     int slots = slots_of_thread_in(launch->form, norm->type);
-    while (launch->columns < slots && division->group_size > LANES * VALUES * launch->columns)
-        launch->columns *= 2;
+    if (launch->form == LARGE_SHORT_NORM && division->group_size > LANES * VALUES)
+        launch->columns = LARGE_SHORT_SLOTS;
     division->team = power_of_two_above(tiles(division->group_size, VALUES * launch->columns), THREADS);
     int64_t useful = (int64_t)division->groups * division->team;
     division->across = power_of_two_above(useful, division->team > LANES ? division->team : LANES);
@@ -105,6 +120,48 @@ static inline void divide_into_teams(struct norm_launch *launch, const struct ke
     launch->block.y = (unsigned)rows;
     launch->grid.x = (unsigned)strips_of(division);
     launch->grid.y = (unsigned)at_most(turns, most_row_blocks(blocks * MULTIPROCESSORS, division));
+}
+
+/* Lanes with several slots of a row, as many as leave the fewest lanes idle, if that is faster than one slot.
+ * Many columns cost half of the warps. */
+static inline void choose_columns(struct norm_launch *launch, const struct kept_norm *norm) {
+    struct division *division = &launch->division;
+    bool is_narrow = division->group_size <= LANES * VALUES;
+    bool may_have_many = !is_narrow && norm->batch * norm->channels >= FEWEST_LARGE_VALUES;
+    double least = division->team; /* lanes of a group, idle ones included */
+    if (is_narrow && division->group_size < FEWEST_CHANNELS_OF_COLUMNS)
+        least *= 0.9;
+    else if (!is_narrow)
+        least = 2.0 * SEGMENT;
+    for (int team = LANES; team >= 1; team /= 2) {
+        int columns = (int)tiles(division->group_size, VALUES * team);
+        double lanes = (double)team * columns * (columns > FEW_COLUMNS ? 1.15 : 1.0);
+        if (columns < 2 || columns > (may_have_many ? MANY_COLUMNS : FEW_COLUMNS) || lanes > least)
+            continue;
+        least = lanes;
+        division->team = team;
+        launch->columns = columns;
+        launch->form = columns > FEW_COLUMNS ? MANY_COLUMNS_NORM : FEW_COLUMNS_NORM;
+    }
+}
+
+static inline void divide_into_columns(struct norm_launch *launch, const struct kept_norm *norm) {
+    struct division *division = &launch->division;
+    int blocks = launch->form == FEW_COLUMNS_NORM ? BLOCKS_OF_FEW_COLUMNS : BLOCKS_OF_MANY_COLUMNS;
+    division->across = power_of_two_above((int64_t)division->groups * division->team, LANES);
+    launch->block.x = (unsigned)division->across;
+    launch->block.y = (unsigned)rows_at_once(division);
+    launch->grid.x = (unsigned)strips_of(division);
+    launch->grid.y = (unsigned)at_most(tiles(norm->batch, launch->block.y),
+                                       most_row_blocks(blocks * MULTIPROCESSORS, division));
+}
+
+/* Whether a lane with several slots of a row may be faster. float32 in narrow groups waits for memory anyway.
+ */
+static inline bool may_have_columns(const struct norm_launch *launch, const struct kept_norm *norm) {
+    bool is_narrow = launch->division.group_size <= LANES * VALUES;
+    return launch->division.width == VALUES && norm->batch * norm->channels >= FEWEST_VALUES_OF_FEW_COLUMNS &&
+           !(is_narrow && norm->type == FGN_FLOAT32);
 }
 
 /* A plan can say it before there are tensors: all addresses that are aligned to 16 bytes have the same. */
@@ -126,7 +183,12 @@ static inline struct norm_launch launch_of_norm(const struct kept_norm *norm) {
             launch.form = is_large ? LARGE_NORM : SMALL_NORM;
         else
             launch.form = is_large && launch.division.width > 1 ? LARGE_SHORT_NORM : SHORT_NORM;
-        divide_into_teams(&launch, norm);
+        if (may_have_columns(&launch, norm))
+            choose_columns(&launch, norm);
+        if (launch.form == FEW_COLUMNS_NORM || launch.form == MANY_COLUMNS_NORM)
+            divide_into_columns(&launch, norm);
+        else
+            divide_into_teams(&launch, norm);
     }
     launch.kernel = norm_kernel_of(norm->type, launch.form);
     return launch;
@@ -139,3 +201,7 @@ cudaError_t norm_keeping_wide(const struct kept_norm *norm, const struct norm_la
 /* For groups of an odd number of channels (norm_keeping_staged.cu). */
 cudaError_t norm_keeping_staged(const struct kept_norm *norm, const struct norm_launch *launch,
                                 cudaStream_t stream);
+
+/* Several slots of a row to a lane (norm_keeping_columns.cu). */
+cudaError_t norm_keeping_columns(const struct kept_norm *norm, const struct norm_launch *launch,
+                                 cudaStream_t stream);

@@ -47,7 +47,8 @@ static __forceinline__ __device__ struct slots slot_of_tile(const struct norm_ke
     place.channels[0].first = channel;
     place.channels[0].count = is_there ? VALUES : 0;
     place.row[0] = row;
-    place.offset[0] = row * channels + channel;
+    place.offset[0] = (uint32_t)(row * channels + channel);
+    place.in_one_row = false;
     return place;
 }
 
@@ -155,7 +156,7 @@ cudaError_t norm_keeping_staged(const struct kept_norm *norm, const struct norm_
                                 cudaStream_t stream) {
     int size = launch->division.group_size;
     struct norm_keeping_staged_args args = {
-        {*norm, launch->division, 0, 0, 1.0f / size}, launch->strip, launch->rows, size, 0};
+        {*norm, launch->division, 0, 1, 1.0f / size}, launch->strip, launch->rows, size, 0};
     int pairs = launch->rows * launch->strip / size;
     while (2 << args.team_log2 <= LANES && pairs << (args.team_log2 + 1) <= THREADS)
         args.team_log2++;

@@ -23,8 +23,8 @@
 struct norm_keeping_args {
     struct kept_norm norm;
     struct division division;
-    int team_log2;    /* of the division's team */
-    int columns_log2; /* of the slots of a thread that lie in one row: 1, 2 or 4 */
+    int team_log2; /* of the division's team */
+    int columns;   /* slots of a thread that lie side by side in one row */
     float one_over_size;
 };
 
@@ -32,8 +32,9 @@ struct norm_keeping_args {
  * different rows. */
 struct slots {
     struct channels channels[MOST_SLOTS];
-    int row[MOST_SLOTS];    /* from the first one of the block's turn */
-    int offset[MOST_SLOTS]; /* elements from where the turn's first row begins */
+    int row[MOST_SLOTS];         /* from the first one of the block's turn */
+    uint32_t offset[MOST_SLOTS]; /* elements from where the turn's first row begins */
+    bool in_one_row;             /* or one slot below the other */
 };
 
 static __forceinline__ __device__ int group_of_thread(const struct norm_keeping_args *args) {
@@ -56,10 +57,10 @@ static __forceinline__ __device__ struct slots slots_of_thread(const struct norm
     int group = group_of_thread(args);
     int member = threadIdx.x & (division->team - 1);
     struct slots place;
+    place.in_one_row = slots > 1 && width < VALUES && args->columns > 1;
 #pragma unroll
     for (int i = 0; i < slots; i++) {
-        int column = i & ((1 << args->columns_log2) - 1);
-        int offset = column * division->team * VALUES + member * width;
+        int offset = (place.in_one_row ? i : 0) * division->team * VALUES + member * width;
         int left = group < division->groups ? division->group_size - offset : 0;
         struct channels *channels = &place.channels[i];
         channels->team = division->team;
@@ -67,8 +68,8 @@ static __forceinline__ __device__ struct slots slots_of_thread(const struct norm
         channels->first = group * division->group_size + offset;
         /* whole vectors that begin before the group's end, `team` vectors apart */
         channels->count = vectors_of(left, args->team_log2, width) * width;
-        place.row[i] = (i >> args->columns_log2) * blockDim.y + threadIdx.y;
-        place.offset[i] = place.row[i] * (int)args->norm.channels + channels->first;
+        place.row[i] = (place.in_one_row ? 0 : i) * blockDim.y + threadIdx.y;
+        place.offset[i] = (uint32_t)(place.row[i] * (int)args->norm.channels + channels->first);
     }
     return place;
 }
@@ -143,7 +144,7 @@ static __forceinline__ __device__ void apply_with_operand(const fgn_pointwise *s
             values_of(operand, &words, &place->channels[i], type);
             apply_with_operands(add, of_slot, VALUES, operand, evenly_spaced, 1);
         } else {
-            if (i == 0 || args->columns_log2 > 0)
+            if (i == 0 || place->in_one_row)
                 load_channels(operand, step->channel, &place->channels[i], args->norm.vector_type, type);
             apply_operand(step, of_slot, VALUES, operand, evenly_spaced, 1);
         }
@@ -166,25 +167,29 @@ static __forceinline__ __device__ void apply_to_slots(const struct operators *li
 
 /* `kinds` sums over each slot's group, in every thread of its team: sum[kind * slots + slot]. */
 static __forceinline__ __device__ void sums_of_slots(float *sum, const struct norm_keeping_args *args,
-                                                     int slots, int kinds, int thread, float *partial) {
-    if (slots > 1 && args->columns_log2 > 0)
+                                                     const struct slots *place, int slots, int kinds,
+                                                     int thread, float *partial) {
+    if (slots > 1 && place->in_one_row)
 #pragma unroll
         for (int kind = 0; kind < kinds; kind++) {
-            float *of_kind = sum + kind * slots;
-            of_kind[0] = of_kind[1] = of_kind[0] + of_kind[1];
-            if (slots == 4)
-                of_kind[2] = of_kind[3] = of_kind[2] + of_kind[3];
-            if (slots == 4 && args->columns_log2 == 2)
-                of_kind[0] = of_kind[1] = of_kind[2] = of_kind[3] = of_kind[0] + of_kind[2];
+            float of_row = 0.0f;
+#pragma unroll
+            for (int i = 0; i < slots; i++)
+                of_row += sum[kind * slots + i];
+#pragma unroll
+            for (int i = 0; i < slots; i++)
+                sum[kind * slots + i] = of_row;
         }
     sums_of_team(sum, kinds * slots, args->division.team, thread, partial);
 }
 
-/* The moments of each slot's group. The values become differences from the mean without its rest. */
+/* The moments of each slot's group. The values become differences from the mean without its rest. Of 16-bit
+ * values the rest is less than what their rounding left out, and is not asked for. */
 static __forceinline__ __device__ void moments_of_slots(struct moments *moments, float *value,
                                                         const struct norm_keeping_args *args,
                                                         const struct slots *place, int slots, int thread,
-                                                        float *partial) {
+                                                        float *partial, fgn_type type) {
+    const bool has_rest = type == FGN_FLOAT32;
     float sum[2 * MOST_SLOTS];
 #pragma unroll
     for (int i = 0; i < slots; i++) {
@@ -194,7 +199,7 @@ static __forceinline__ __device__ void moments_of_slots(struct moments *moments,
             if (is_there(&place->channels[i], j))
                 sum[i] += value[i * VALUES + j];
     }
-    sums_of_slots(sum, args, slots, 1, thread, partial);
+    sums_of_slots(sum, args, place, slots, 1, thread, partial);
 #pragma unroll
     for (int i = 0; i < slots; i++) {
         moments[i].mean = sum[i] * args->one_over_size;
@@ -204,15 +209,15 @@ static __forceinline__ __device__ void moments_of_slots(struct moments *moments,
             float *difference = &value[i * VALUES + j];
             *difference -= moments[i].mean;
             if (is_there(&place->channels[i], j)) {
-                sum[i] += *difference;
-                sum[slots + i] += *difference * *difference;
+                sum[i] += *difference * *difference;
+                sum[slots + i] += *difference;
             }
         }
     }
-    sums_of_slots(sum, args, slots, 2, thread, partial);
+    sums_of_slots(sum, args, place, slots, has_rest ? 2 : 1, thread, partial);
 #pragma unroll
     for (int i = 0; i < slots; i++) {
-        struct differences total = {sum[i], sum[slots + i]};
+        struct differences total = {has_rest ? sum[slots + i] : 0.0f, sum[i]};
         moments[i] = moments_of(moments[i].mean, total, args->one_over_size, args->norm.eps);
     }
 }
@@ -226,8 +231,7 @@ static __forceinline__ __device__ void keep_moments(const struct moments *moment
 #pragma unroll
     for (int i = 0; i < slots; i++) {
         int64_t row = first_row + place->row[i];
-        bool is_first =
-            (threadIdx.x & (args->division.team - 1)) == 0 && (i & ((1 << args->columns_log2) - 1)) == 0;
+        bool is_first = (threadIdx.x & (args->division.team - 1)) == 0 && (i == 0 || !place->in_one_row);
         if (is_first && group < norm->groups && row < norm->batch) {
             struct kept_moments kept = {moments[i].mean + moments[i].mean_rest, moments[i].inverse_deviation};
             norm->moments[row * norm->groups + group] = kept;
@@ -250,7 +254,7 @@ static __forceinline__ __device__ void normalise_slots(float *value, const struc
                                                        int slots, fgn_type type) {
 #pragma unroll
     for (int i = 0; i < slots; i++) {
-        if (slots > 1 && args->columns_log2 > 0)
+        if (slots > 1 && place->in_one_row)
             load_scale_and_shift(scale, shift, &args->norm, &place->channels[i], type);
 #pragma unroll
         for (int j = 0; j < VALUES; j++) {
@@ -281,7 +285,7 @@ static __forceinline__ __device__ void normalise_rows(const struct norm_keeping_
     const struct kept_norm *norm = &args->norm;
     int thread = threadIdx.y * blockDim.x + threadIdx.x;
     struct slots place = slots_of_thread(args, slots, width);
-    int rows_of_turn = (slots >> args->columns_log2) * blockDim.y;
+    int rows_of_turn = (place.in_one_row ? 1 : slots) * blockDim.y;
     int64_t row = (int64_t)blockIdx.y * rows_of_turn, rows_of_grid = (int64_t)gridDim.y * rows_of_turn;
     ask_for_channels(norm->scale, args, &place.channels[0]);
     ask_for_channels(norm->shift, args, &place.channels[0]);
@@ -300,7 +304,7 @@ static __forceinline__ __device__ void normalise_rows(const struct norm_keeping_
         load_turn(next, args, &place, turn_from(row + rows_of_grid, norm), slots, type);
         apply_to_slots(&norm->before, value, args, &place, turn, slots, type);
         struct moments moments[MOST_SLOTS];
-        moments_of_slots(moments, value, args, &place, slots, thread, partial);
+        moments_of_slots(moments, value, args, &place, slots, thread, partial, type);
         if (norm->moments)
             keep_moments(moments, args, &place, row, slots);
         if (row == first_row) /* not before: nothing has to wait for them until here */
