@@ -4,9 +4,10 @@ tools/hardware_counters.py).
 Covered, at several shapes: every launch of every version without tensor cores, in what it asks of global and
 of shared memory; of the products of tensor_core and few_rows, in every precision, the kernels, their grids,
 the bytes that ldmatrix and other loads ask of shared memory, and the bytes that are stored. Not covered:
-hopper, the kernel that adds up few_rows' partial sums, few_rows on clusters and with k split, cp.async's
-requests (ncu counts them apart, as ldgsts), and what a tensor core kernel asks of global memory for its
-epilogue, of which nvcc makes fewer requests than the source states.
+the kernel that adds up few_rows' partial sums, few_rows on clusters and with k split, cp.async's
+requests (ncu counts them apart, as ldgsts), and what those kernels ask of global memory for their epilogues,
+of which nvcc makes fewer requests than the source states. Of hopper all of that is compared
+(hopper_counters.csv, tools/cpp_counters.py).
 """
 
 import functools
@@ -304,3 +305,51 @@ def test_kernels_in_cpp_count_what_ncu_counts():
         ours[kernel] = {name: frame[name][0] for name in compared}
         ncus[kernel] = {name: expected[name] for name in compared}
     assert ours == ncus
+
+
+# ------------------------------------------------------------------------------------------------------------
+# hopper
+
+# The simulator's counts, and the counts of ncu that they are the sum of. What cp.async copies is to the
+# simulator a load of global and a store of shared memory; ncu has an instruction of its own (LDGSTS), whose
+# requests it counts with those of loads.
+LDGSTS = "smsp__inst_executed_op_ldgsts.sum"
+HOPPER_COUNTS = {name: (name,) for name in GLOBAL if name not in NOT_COUNTED} | {
+    BYTES[0]: (BYTES[0], "smsp__sass_data_bytes_mem_global_op_ldgsts.sum"),
+    BYTES[1]: (BYTES[1],),
+    BYTES[2]: (BYTES[2],),
+    BYTES[3]: (BYTES[3], "smsp__sass_data_bytes_mem_shared_op_ldgsts.sum"),
+    SHARED_REQUESTS[1]: (SHARED_REQUESTS[1], LDGSTS),
+    HAPPENED["ld"]: (WAVEFRONTS[HAPPENED["ld"]],),
+    "tensor_copies": ("smsp__inst_executed_op_tma_ld.sum",),
+    "tensor_bytes": ("l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum",),
+    "smsp__sass_data_bytes_mem_shared_op_gmma.sum": ("smsp__sass_data_bytes_mem_shared_op_gmma.sum",),
+}
+WARPS_OF_PRODUCT = 4
+
+
+@functools.cache
+def recorded_hopper() -> pd.DataFrame:
+    return pd.read_csv(RECORDED / "hopper_counters.csv")
+
+
+@pytest.mark.parametrize("run", cpp_counters.HOPPER_RUNS, ids=lambda run: f"{run.precision}-{run.shape}")
+def test_hopper_counts_what_ncu_counts(run):
+    """TMA, wgmma, and what its epilogue asks of memory."""
+    rows, wanted = recorded_hopper(), run.columns()
+    expected = rows[(rows[list(wanted)] == pd.Series(wanted)).all(axis=1)].reset_index(drop=True)
+    if expected.empty:
+        pytest.skip("not recorded on a GPU")
+    call = run.prepare("cpu")
+    call()  # the halves of a weight are made once, before what is counted
+    frame = fgn.count(call)
+    assert list(frame.kernel) == list(expected.kernel)
+    assert [str(tuple(grid)) for grid in frame.grid] == list(expected.grid)
+    (launch,) = (i for i, kernel in enumerate(frame.kernel) if kernel.startswith("hopper_"))
+    ours, ncus = frame.iloc[launch], expected.iloc[launch]
+    assert {name: ours[name] for name in HOPPER_COUNTS} == {
+        name: sum(ncus[part] for part in parts) for name, parts in HOPPER_COUNTS.items()
+    }
+    assert WARPS_OF_PRODUCT * ours.products == ncus["sm__sass_inst_executed_op_shared_gmma.sum"]
+    # nvcc puts a condition on single loads where the C compiler jumps over them.
+    assert ours[SHARED_REQUESTS[0]] <= ncus[SHARED_REQUESTS[0]]

@@ -19,7 +19,7 @@ from fgn.precision import PRECISIONS
 from fgn.reference import chain_reference64
 from fgn.simulator import counted
 
-pytestmark = pytest.mark.simulator
+pytestmark = [pytest.mark.simulator, pytest.mark.values]
 CPU = torch.device("cpu")
 
 # ------------------------------------------------------------------------------------------------------------
