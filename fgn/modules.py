@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from fgn import reference
 from fgn.chains import Chain
 from fgn.functional import check_choice
+from fgn.fusing.classes import fused_of, set_fused
 from fgn.fusing.fuse import FusedForward
 
 
@@ -26,18 +27,15 @@ class ChainModule(nn.Module):
         self.version, self.precision = version, precision
         fused = self.fused_forward()  # made in the constructor, because torch.compile cannot trace the making
         if type(self).forward is ChainModule.forward:
-            # torch.compile counts by the function in which it begins, and this module's own is no other's.
-            self.forward = fused
+            set_fused(self, fused)
 
     def fused_forward(self) -> FusedForward:
         """What runs the chain in `reference_forward`."""
-        fused = self.__dict__.get("_fused")
-        if fused is None:
-            fused = FusedForward(
-                self, forward=type(self).reference_forward, forward_name="reference_forward", options=self
+        if "_fused" not in self.__dict__:
+            self.__dict__["_fused"] = FusedForward(
+                self, forward=type(self).reference_forward, takes_options=True
             )
-            self.__dict__["_fused"] = fused
-        return fused
+        return fused_of(self)
 
     @property
     def chain(self) -> Chain:

@@ -26,6 +26,7 @@ from torch.distributed.tensor.parallel.style import ParallelStyle
 
 from fgn.chains import Chain
 from fgn.functional import chain_forward
+from fgn.fusing.classes import fused_of, is_fused
 from fgn.fusing.fuse import FusedForward
 from fgn.fusing.parts import ChainPart, NotAChain
 
@@ -34,8 +35,8 @@ __all__ = ["ChainParallel"]
 
 def _the_part(module: nn.Module) -> tuple[FusedForward, ChainPart]:
     """The one chain that the module's forward() is. ValueError where it is more than that, or none."""
-    given, own = module.__dict__.get("forward"), getattr(module, "fused_forward", None)
-    fused = given if isinstance(given, FusedForward) else own() if own else FusedForward(module)
+    own = hasattr(module, "fused_forward")
+    fused = module.fused_forward() if own else fused_of(module) if is_fused(module) else FusedForward(module)
     return fused, _part_of(fused.current(), type(module).__name__)
 
 

@@ -15,9 +15,10 @@ import torch
 from torch import fx, nn
 
 from fgn.functional import check_choice
+from fgn.fusing.classes import fused_of, plain_class, set_fused, set_plain
 from fgn.fusing.finding import is_linear, match
 from fgn.fusing.parts import ChainPart
-from fgn.fusing.tracing import Plan, Replacement, Untraceable, forward_of, is_tensor
+from fgn.fusing.tracing import Plan, Untraceable, forward_of, is_tensor
 from fgn.transforms import run_when_compiled
 
 # A module whose settings keep changing is traced at most so many times, and is left to torch from then on.
@@ -40,8 +41,8 @@ class _Traced:
     """A traced forward(): its plan, the chains in its graph, and the function that runs the graph with these
     chains."""
 
-    def __init__(self, module: nn.Module, forward, forward_name: str, options):
-        self.plan = Plan(module, forward, forward_name)
+    def __init__(self, module: nn.Module, forward, options):
+        self.plan = Plan(module, forward)
         graph, self.parts, self.verdicts = self.plan.graph, [], []
         modules = {
             node.target: module.get_submodule(node.target) for node in graph.nodes if node.op == "call_module"
@@ -135,10 +136,12 @@ def _function_of(graph: fx.Graph, module: nn.Module):
     return known["forward"]
 
 
-class FusedForward(Replacement):
-    """Takes the place of a module's forward(), and runs each chain in it as one call.
+class FusedForward:
+    """Runs a module's forward() with each chain in it as one call.
 
-    version, precision: as `fgn.chain_forward()`'s. Copies and pickles of it are made of the module alone.
+    version, precision: as `fgn.chain_forward()`'s; takes_options: the module has attributes of these names
+    instead. forward: a function that computes what torch computes; None for the forward() of the module's
+    class. Copies and pickles of it are made of the module alone.
 
     Each instance has a class and so a code object of its own, because torch.compile keeps compiled code, and
     counts recompilations, by the code object of the frame in which it began.
@@ -154,24 +157,38 @@ class FusedForward(Replacement):
         # The class of its own has no name under which pickle would find it.
         return FusedForward.__new__, (FusedForward,), self.__getstate__()
 
-    def __init__(
-        self, module, version=None, precision=None, forward=None, forward_name="forward", options=None
-    ):
+    def __init__(self, module, version=None, precision=None, forward=None, takes_options=False):
         self.module, self.version, self.precision = module, version, precision
-        self.forward, self.forward_name = forward, forward_name
-        self.options = self if options is None else options
+        self.forward, self.takes_options = forward, takes_options
         self.traced: list[_Traced] = []
         self.reason: str | None = None
-        signature = inspect.signature(self.original)
-        self.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
 
     def __getstate__(self):
         return self.__dict__ | {"traced": [], "reason": None}
+
+    def of(self, module: nn.Module | None) -> FusedForward:
+        """The same for a copy of the module, or for none yet."""
+        other = FusedForward(module, self.version, self.precision, self.forward, self.takes_options)
+        if getattr(module, "_is_replica", False):
+            # Its parameters are plain attributes, and it lives for one call.
+            other.reason = "it is a replica of nn.DataParallel"
+            warnings.warn(f"fgn: {type(module).__name__} is left to torch: {other.reason}", stacklevel=4)
+        return other
+
+    @property
+    def options(self):
+        """What has the version and the precision."""
+        return self.module if self.takes_options else self
 
     @property
     def original(self):
         """The function that computes what torch computes."""
         return forward_of(self.module) if self.forward is None else self.forward
+
+    @property
+    def __signature__(self):
+        signature = inspect.signature(self.original)
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
 
     @property
     def __code__(self):
@@ -197,7 +214,7 @@ class FusedForward(Replacement):
             return None
         _tracing.on = True
         try:
-            traced = _Traced(self.module, self.original, self.forward_name, self.options)
+            traced = _Traced(self.module, self.original, self.options)
         except Untraceable as reason:
             self.reason = str(reason)
             return None
@@ -221,8 +238,8 @@ class FusedForward(Replacement):
 def _candidates(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """The modules whose forward() may contain a chain: modules of users, and nn.Sequential."""
     for path, module in model.named_modules():
-        of_torch = type(module).__module__.startswith("torch.") and type(module) is not nn.Sequential
-        if not of_torch:
+        cls = plain_class(module)
+        if cls is nn.Sequential or not cls.__module__.startswith("torch."):
             yield path, module
 
 
@@ -234,7 +251,8 @@ def fuse(
     model: any nn.Module. inplace: whether to change the model itself; otherwise a copy is changed, which
     shares the model's parameters and buffers. version, precision: as `fgn.chain_forward()`'s.
 
-    Nothing but the forward() of modules is replaced: names, parameters, hooks, state_dict and classes stay.
+    Nothing but the forward() of modules is replaced: names, parameters, hooks and state_dict stay. A fused
+    module has a subclass of its class, of the same name (`fgn.fusing.classes`).
     All settings are read when the model is called. Where a part cannot be a chain (`explain()` says why),
     torch runs it. TypeError for what is no nn.Module, ValueError for a version or a precision that does not
     exist.
@@ -249,16 +267,18 @@ def fuse(
         for module in model.modules():
             kept += [v for v in vars(module).values() if is_tensor(v) and not v.is_leaf]
         model = copy.deepcopy(model, {id(tensor): tensor for tensor in kept})
-    for _, module in list(_candidates(model)):
-        given = module.__dict__.get("forward")
-        if hasattr(module, "fused_forward") or (given is not None and not isinstance(given, FusedForward)):
-            continue  # the module calls a chain itself, or somebody else has replaced its forward()
-        fused = FusedForward(module, version, precision)
-        traced = fused.current()
-        if traced is not None and traced.parts:
-            module.forward = fused
-        elif given is not None:
-            del module.forward
+    candidates = [
+        module
+        for _, module in _candidates(model)
+        # or the module calls a chain itself, or somebody else has replaced its forward()
+        if not hasattr(module, "fused_forward") and "forward" not in module.__dict__
+    ]
+    for module in candidates:  # a graph notes the classes of all modules inside, so these come first
+        set_fused(module, FusedForward(module, version, precision))
+    for module in candidates:
+        traced = fused_of(module).current()
+        if traced is None or not traced.parts:
+            set_plain(module)
     return model
 
 

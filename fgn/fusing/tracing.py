@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, fx, nn
 from torch.overrides import TorchFunctionMode
 
+from fgn.fusing.classes import plain_class
 from fgn.fusing.meanings import FORWARDS, IN_PLACE, has_hooks
 
 
@@ -80,10 +81,6 @@ def _is_plain(value) -> bool:
     return isinstance(value, (*PLAIN, torch.dtype, torch.device))
 
 
-class Replacement:
-    """What has taken the place of a module's forward(); `original` is the function that it replaces."""
-
-
 def _is_function_of_torch(value) -> bool:
     """Whether the value is a function of torch, such as torch.relu, as an attribute of a module may be."""
     name = getattr(value, "__name__", None)
@@ -143,10 +140,10 @@ class Reads:
         Untraceable where it is a value that cannot be compared at the next call.
         """
         if not is_own:
-            self._method(type(owner), name)
+            self._method(_class_with(owner, name), name)
         *before, last = _homes(owner, name) or [None]
         if last is None:
-            if hasattr(type(owner), name):  # torch's own, unless something is put before it
+            if hasattr(_class_with(owner, name), name):  # torch's own, unless something is put before it
                 self.globals.append((owner.__dict__, name, ABSENT))
             return
         value = last[name]
@@ -156,9 +153,6 @@ class Reads:
             or (not before and _is_function_of_torch(value))
         ):
             self.globals.append((last, name, value))
-        elif isinstance(value, Replacement):
-            self.globals.append((last, name, value))
-            self.function(value.original, type(owner))
         elif not before and isinstance(value, types.FunctionType):
             if not is_own:
                 raise Untraceable(f"{type(owner).__name__}.{name} is replaced in a module inside it")
@@ -181,11 +175,11 @@ class Reads:
 def reads_of(module: nn.Module, forward) -> Reads:
     """What the module's forward() reads. Untraceable where it does more than compute."""
     reads = Reads()
-    if type(module) is nn.Sequential:
+    if plain_class(module) is nn.Sequential and forward is FORWARDS[nn.Sequential]:
         return reads
     if not isinstance(forward, types.FunctionType):
         raise Untraceable(f"{type(module).__name__}.forward is no Python function")
-    reads.function(forward, type(module))
+    reads.function(forward, plain_class(module))
     # forward() may read the attribute of any module inside: a name is looked up in all of them. The methods
     # that it finds read names too.
     inside, looked_up = list(module.modules()), set()
@@ -197,11 +191,17 @@ def reads_of(module: nn.Module, forward) -> Reads:
     return reads
 
 
+def _class_with(module: nn.Module, name: str) -> type:
+    """The class in which the name is looked up: forward() is the one that is fused."""
+    return plain_class(module) if name == "forward" else type(module)
+
+
 def _homes(module: nn.Module, name: str) -> list[dict]:
     """Where Python looks for the module's attribute: the dicts of the module and of its classes that are not
     torch's, up to the first that has the name; none where no such dict has it."""
+    classes = _class_with(module, name).__mro__
     homes = [module.__dict__]
-    homes += [cls.__dict__ for cls in type(module).__mro__ if not (cls.__module__ or "").startswith("torch.")]
+    homes += [cls.__dict__ for cls in classes if not (cls.__module__ or "").startswith("torch.")]
     for count, where in enumerate(homes, 1):
         if name in where:
             return homes[:count]
@@ -237,10 +237,9 @@ class _Tracer(fx.Tracer):
     def proxy(self, node: fx.Node) -> fx.Proxy:
         return _Proxy(node, self)
 
-    def __init__(self, names: list[str], defaults: dict, forward_name: str):
+    def __init__(self, forward, names: list[str], defaults: dict):
         super().__init__()
-        self.names, self.defaults = names, defaults
-        self.traced_func_name = forward_name
+        self.forward, self.names, self.defaults = forward, names, defaults
         self.inlined: dict[nn.Module, Reads] = {}
 
     def create_args_for_root(self, root_fn, is_module, concrete_args=None):
@@ -248,17 +247,18 @@ class _Tracer(fx.Tracer):
 
         def forward(*values):
             with _NothingRuns():
-                return root_fn(*values, **self.defaults)
+                return self.forward(*values, **self.defaults)
 
         return forward, args
 
     def is_leaf_module(self, module, qualified_name):
-        if type(module).__module__.startswith("torch.") and type(module) is not nn.Sequential:
+        cls = plain_class(module)
+        if cls.__module__.startswith("torch.") and cls is not nn.Sequential:
             return True
         if has_hooks(module) or type(module).__call__ is not nn.Module.__call__:
             return True
         try:
-            self.inlined[module] = reads_of(module, type(module).forward)
+            self.inlined[module] = reads_of(module, cls.forward)
         except Untraceable:
             return True
         return False
@@ -270,12 +270,12 @@ _CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.Sequential, nn.ParameterList, nn
 class Plan:
     """The graph of a module's forward(), and everything that must be unchanged for the graph to hold."""
 
-    def __init__(self, module: nn.Module, forward, forward_name: str = "forward"):
+    def __init__(self, module: nn.Module, forward):
         """Untraceable where forward() depends on something that cannot be compared."""
         names, defaults = _arguments(forward)
         self.count = len(names)
         reads = reads_of(module, forward)
-        tracer = _Tracer(names, defaults, forward_name)
+        tracer = _Tracer(forward, names, defaults)
         try:
             self.graph = tracer.trace(module)
         except Untraceable:
@@ -288,8 +288,12 @@ class Plan:
         self.equal: list[tuple[dict, str, object]] = []
         for owner, read in inlined.items():
             self.same += [(owner._modules, name, child) for name, child in owner._modules.items()]
+            self.same.append((owner.__dict__, "_modules", owner._modules))
             self.equal.append((owner.__dict__, "training", owner.training))
             self.equal += read.globals
+        # The classes and their forward(), which somebody may replace.
+        owners = set(inlined) if forward is plain_class(module).forward else set(tracer.inlined)
+        self.forwards = [(cls, cls.forward) for cls in map(plain_class, owners)]
         self.counts = [(owner._modules, len(owner._modules)) for owner in inlined]
         self.hooked = [owner for owner in inlined if owner is not module]
         self._add_paths(module)
@@ -328,6 +332,9 @@ class Plan:
         for where, name, value in self.equal:
             if where.get(name, ABSENT) != value:
                 return False
+        for cls, forward in self.forwards:
+            if cls.forward is not forward:
+                return False
         for where, count in self.counts:
             if len(where) != count:
                 return False
@@ -350,7 +357,7 @@ def _arguments(forward) -> tuple[list[str], dict]:
 
 def forward_of(module: nn.Module):
     """The forward() of the module's class."""
-    return FORWARDS.get(type(module), type(module).forward)
+    return plain_class(module).forward
 
 
 def is_tensor(value) -> bool:

@@ -1,0 +1,101 @@
+"""The classes of fused modules.
+
+A fused module has a subclass of the class that it had, with the same name, in which forward() is the fused
+one. torch does the same where it shards or parametrizes modules. A class's attribute is looked up for the
+module that is called, so a copy of any kind (`copy.copy`, replicas of `nn.DataParallel`, a copied `__dict__`)
+computes with what the copy has; a forward() among the module's own attributes would go on to compute with the
+first module's. All fused modules of one class have one such class.
+"""
+
+from __future__ import annotations
+
+import copyreg
+
+from torch import nn
+from torch._C._dynamo import eval_frame as _dynamo
+
+# What a class of this kind has: the class that the module had.
+_BEFORE = "_class_before_fusing"
+
+
+def plain_class(module: nn.Module) -> type:
+    """The class of the module, for a fused module the one that it had before."""
+    for cls in type(module).__mro__:
+        if _BEFORE in cls.__dict__:
+            return cls.__dict__[_BEFORE]
+    return type(module)
+
+
+def is_fused(module: nn.Module) -> bool:
+    """Whether the module has a class of this kind."""
+    return plain_class(module) is not type(module)
+
+
+def fused_of(module: nn.Module):
+    """What runs the forward() of a fused module: this module's own, where it has the one of a module of which
+    it is a copy."""
+    fused = module._fused
+    if fused.module is not module:
+        fused = module.__dict__["_fused"] = fused.of(module)
+    return fused
+
+
+def _forward(module, *args, **kwargs):
+    return fused_of(module)(*args, **kwargs)
+
+
+class _Forward:
+    """forward() of a fused class: for a module what runs its own."""
+
+    def __get__(self, module, cls=None):
+        return _forward if module is None else fused_of(module)
+
+
+# torch.compile keeps compiled code by the code object of the frame in which it begins. That is to be one
+# module's own, and neither of these, which lead to it (as `torch._dynamo.skip` says it, without its import).
+_SKIP = _dynamo._FrameExecStrategy(_dynamo._FrameAction.SKIP, _dynamo._FrameAction.DEFAULT)
+for _function in (fused_of, _Forward.__get__):
+    _dynamo.set_code_exec_strategy(_function.__code__, _SKIP)
+
+
+def _reduce_ex(self, protocol):
+    """The class has no name under which pickle would find it, so it is made again; copy.copy() and
+    copy.deepcopy() come here too."""
+    cls = next(cls for cls in type(self).__mro__ if _BEFORE in cls.__dict__)
+    made = super(cls, self).__reduce_ex__(protocol)
+    if type(self) is not cls or made[0] is not copyreg.__newobj__ or made[1][0] is not cls:
+        return made  # the class has a way of its own
+    return _remade, (cls.__dict__[_BEFORE], self._fused.of(None), *made[1][1:]), *made[2:]
+
+
+def _remade(cls: type, fused, *arguments):
+    made = cls.__new__(cls, *arguments)
+    set_fused(made, fused)
+    return made
+
+
+def _class_for(cls: type) -> type:
+    for known in cls.__subclasses__():
+        if known.__dict__.get(_BEFORE) is cls:
+            return known
+    body = {"forward": _Forward(), "__reduce_ex__": _reduce_ex, _BEFORE: cls}
+    body |= {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    if type(cls) is not type:
+        return type(cls)(cls.__name__, (cls,), body)
+    # An __init_subclass__ of the user's may keep a register of classes, to which this one is nothing.
+    made = type(cls.__name__, (nn.Module,), body)
+    made.__bases__ = (cls,)
+    return made
+
+
+def set_fused(module: nn.Module, fused):
+    """Lets `fused` run the module's forward()."""
+    module.__dict__["_fused"] = fused
+    if not is_fused(module):
+        module.__class__ = _class_for(type(module))
+
+
+def set_plain(module: nn.Module):
+    """Gives a fused module back the class that it had."""
+    del module.__dict__["_fused"]
+    module.__class__ = plain_class(module)
