@@ -178,8 +178,23 @@ def test_classes_that_are_replaced(device, monkeypatch):
     torch.testing.assert_close(fused(x), model(x))
     monkeypatch.setattr(nn.Sequential, "forward", lambda self, x: self[0](x) * 2)
     torch.testing.assert_close(fused(x), model(x))
-    type(fused).forward = lambda self, x: x
+    monkeypatch.setattr(type(fused), "forward", lambda self, x: x)
     assert fused(x) is x
+
+
+@pytest.mark.parametrize("name, other", [("group_norm", lambda x, *_: 3 * x), ("silu", torch.tanh)])
+def test_functions_of_torch_that_are_replaced(name, other, device, monkeypatch):
+    """By a forward() that names them, and by the modules of torch that call them."""
+    model, fused = made()
+    x = torch.randn(5, 6)
+    before = fused(x)
+    monkeypatch.setattr(F, name, other)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.testing.assert_close(fused(x), model(x))
+    assert not torch.allclose(fused(x), before)
+    monkeypatch.undo()
+    torch.testing.assert_close(fused(x), before)
 
 
 def test_a_subclass_of_a_fused_class(device):

@@ -166,6 +166,16 @@ _GLOBAL_HOOKS = (
 FORWARDS = {
     cls: cls.forward for cls in (*MODULES, nn.Linear, nn.GroupNorm, nn.Sequential, nn.Flatten, nn.RReLU)
 }
+HOMES = (F.__dict__, torch.__dict__)
+
+
+def functions_named(names) -> list[tuple[dict, str, object]]:
+    """(dict, name, what is there) for torch's functions of these names, which somebody may replace."""
+    return [(home, name, home[name]) for home in HOMES for name in names if callable(home.get(name))]
+
+
+# The functions of torch that the forward() of a module calls.
+_CALLED = {cls: functions_named(forward.__code__.co_names) for cls, forward in FORWARDS.items()}
 
 
 def has_hooks(module: nn.Module) -> bool:
@@ -193,6 +203,9 @@ def not_plain(module: nn.Module, cls: type) -> str | None:
         return "it has hooks"
     if "forward" in module.__dict__ or cls.forward is not FORWARDS[cls]:
         return "its forward() was replaced"
+    for home, name, function in _CALLED[cls]:
+        if home.get(name) is not function:
+            return f"torch's {name}() was replaced"
     return None
 
 

@@ -20,7 +20,7 @@ from torch import Tensor, fx, nn
 from torch.overrides import TorchFunctionMode
 
 from fgn.fusing.classes import plain_class
-from fgn.fusing.meanings import FORWARDS, IN_PLACE, has_hooks
+from fgn.fusing.meanings import FORWARDS, IN_PLACE, functions_named, has_hooks
 
 
 class Untraceable(Exception):
@@ -297,7 +297,9 @@ class Plan:
         self.counts = [(owner._modules, len(owner._modules)) for owner in inlined]
         self.hooked = [owner for owner in inlined if owner is not module]
         self._add_paths(module)
-        self._add_containers(module, set().union(*(read.names for read in inlined.values())))
+        names = set().union(*(read.names for read in inlined.values()))
+        self._add_containers(module, names)
+        self.same += functions_named(names)
         self.same = list(
             {(id(where), name): (where, name, value) for where, name, value in self.same}.values()
         )
