@@ -48,6 +48,19 @@ def test_launches_are_as_many_as_the_library_counts(shape, precision):
             assert len(launches) == row.launches + (row.name == LIBRARY), row.name
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_every_kernel_that_a_gpu_launches_has_a_cost(precision):
+    for shape in ((7, 36, 96, 3), (4096, 101, 1000, 2), (30, 768, 688, 4), (20000, 64, 6144, 4)):
+        for subject in fgn.model.work.SUBJECTS:
+            try:
+                launches = model.predict("gemm_groupnorm_hardtanh", shape, subject, precision)
+            except ValueError as refused:
+                # A version that does not run the shape; never a kernel without a cost.
+                assert "is not known" not in str(refused)
+                continue
+            assert (launches["µs"] > 0).all()
+
+
 def test_bytes_of_one_launch_are_those_of_the_floor():
     chain, shape = problem(NAME, NARROW)
     # In tf32, hopper reads the tensors as they are: no halves, and no vectors that undo their scaling.

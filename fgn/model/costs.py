@@ -272,6 +272,8 @@ def _from_products(record: records.Record, costs: dict[str, Cost], instructions)
         for name in ("float32", "float16", "bfloat16"):
             costs.setdefault(f"norm_keeping_{form}{name}_kernel", like)
     costs.setdefault("norm_keeping_wide_kernel", like)
+    # Both read a matrix and write it in another form, 16 bytes a thread.
+    costs.setdefault("repack_kernel", costs["halves_kernel"]._replace(origin="like halves_kernel"))
 
 
 def _float16_like_bfloat16(costs: dict[str, Cost], machine: Machine):

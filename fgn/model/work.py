@@ -12,7 +12,7 @@ from typing import NamedTuple
 from fgn.chains import Chain, Shape
 from fgn.functional import LIBRARY
 from fgn.measure.benchmark import COMPILED, EAGER, F_LINEAR
-from fgn.plans import HALVES, NORM, NORMALISE, RESERVE, STATISTICS, Device, Launch, plan
+from fgn.plans import HALVES, NORM, NORMALISE, REPACKED, RESERVE, STATISTICS, Device, Launch, plan
 from fgn.precision import PRECISIONS
 
 FLOAT_BYTES = 4
@@ -22,6 +22,9 @@ TORCH_KERNELS = ("library", "torch", "triton", "RowwiseMoments")
 # torch gives each sample and group a block: of a warp, or, from this many values on, of as many threads
 # (RowwiseMomentsCUDAKernel in aten/src/ATen/native/cuda/group_norm_kernel.cu).
 LARGE_MOMENTS = 512
+
+# What a thread of hopper's repacking writes (PACK_BYTES in cuda_c/hopper/repack.cu).
+PACK_BYTES = 16
 
 # The tile and the k tile, in bytes, of the library's large products, as the names of its kernels on
 # an H200 say (profiles/h200/launches.csv): rows, columns, bytes. The library has smaller tiles too, down to
@@ -243,6 +246,9 @@ def _around_product(launch: Launch, call: _Call, bytes_: dict) -> Work:
     steps = elements / launch.threads
     if HALVES in launch.words:
         return Work(launch.text, launch.kernel, launch.blocks, steps / 4, **bytes_)
+    if REPACKED in launch.words:
+        packs = launch.bytes_written / PACK_BYTES / launch.blocks
+        return Work(launch.text, launch.kernel, launch.blocks, packs / launch.threads, **bytes_)
     if STATISTICS in launch.words:
         # Each thread reads through one group, so neighbouring lanes are a group apart.
         steps = call.size * LANES * min(1, FLOAT_BYTES * call.size / LINE_BYTES)
