@@ -6,10 +6,12 @@ The forward is two launches, the product and all the rest. Beside x and the para
 dtype, and the mean and 1 / deviation of each row and group, 8 bytes. The backward computes the operators'
 values from v once more. The backward is one pass that makes dL/dv and the gradients of all vectors, and two
 products, dL/dx = dL/dv W and dL/dW = (dL/dv)^T x. Only the gradients that are asked for are computed. The
-rungs are in `cuda_c/backward/`; `backward_versions()` lists them.
+rungs are in `cuda_c/backward/`; `backward_versions()` lists them. A step takes "fused" or "transposed"; the
+rung "split" runs where `run_backward()` is told so, because it has been checked on the simulator only, and
+timed nowhere.
 
 On a GPU the three products are torch's (cuBLAS). Two kinds are fgn's own: large float32 products in "ieee",
-which are products of split halves (in the backward of transposed factors), at several times cuBLAS's speed;
+which are products of split halves (in the backward of transposed copies), at several times cuBLAS's speed;
 and products in another precision than torch's setting, which a call does not change, because the whole
 process has it. On the simulator all are fgn's own.
 
@@ -147,20 +149,6 @@ def forward_keeping(
     return y, Kept(v, moments)
 
 
-def _splits_factors(device: torch.device, shape: Shape, wanted: Sequence[str]) -> bool:
-    """Whether the fastest versions for the float32 products that are wanted split their factors."""
-    batch, in_features, out_features, _ = shape
-    products = {
-        "x": Shape(batch, out_features, in_features, 0),
-        "weight": Shape(out_features, batch, in_features, 0),
-    }
-    return all(
-        functional.plan_of(PRODUCT, product, None, device, can_multiply=False).prepared_bytes > 0
-        for name, product in products.items()
-        if name in wanted and batch > 0
-    )
-
-
 def _backward_call(
     library,
     chain: Chain,
@@ -177,8 +165,7 @@ def _backward_call(
     multiplies = "x" in wanted or "weight" in wanted
     by_torch = version is None and multiplies and multiplies_by_torch(dy.device, shape, precision)
     if version is None:
-        splits = multiplies and precision == "ieee" and _splits_factors(dy.device, shape, wanted)
-        version = "fused" if by_torch else "split" if splits else "transposed"
+        version = "fused" if by_torch else "transposed"
     index = _index_of(version)
     return BackwardCall(wanted, index, by_torch, library, chain, shape, precision, dy, parameters, of_vectors)
 
@@ -200,7 +187,7 @@ def run_backward(
     out_features), of x's dtype. x is read for the weight's gradient, and may be None without it. parameters:
     as for `chain_forward()`; the weight is read for x's gradient. wanted: among "x", "weight", "bias",
     "norm_weight", "norm_bias", the chain's vectors and tensors, and "product" for dL/dv. version: one of
-    `backward_versions()`, or None for the fastest.
+    `backward_versions()`, or None for what a step takes.
 
     Returns the wanted gradients, of the shape and dtype of what they belong to.
     """
@@ -229,7 +216,7 @@ class _Step:
 
     key: under which the step is kept, or None where it is not to be. norm: its second launch, where the step
     is kept. multiply: makes v of x, the weight and the bias. backwards: the kept calls, by the gradients that
-    are wanted and the thread.
+    are wanted, the thread, and whether torch is to be deterministic.
     """
 
     __slots__ = ("backwards", "chain", "key", "multiply", "names", "norm", "precision", "version")
@@ -279,7 +266,7 @@ class _Step:
         for tensor in (dy, x):
             if tensor is not None and (not repeated.usable_address(tensor) or tensor.get_device() != number):
                 return None
-        key = (needed, get_ident())
+        key = (needed, get_ident(), torch.are_deterministic_algorithms_enabled())
         found = self.backwards.get(key)
         if found is None:
             wanted = tuple(name for name, need in zip(self.names, needed, strict=True) if need)

@@ -53,6 +53,22 @@ def test_steps_with_other_tensors(device, dtype):
     assert len(step.backwards) == 1
 
 
+@pytest.mark.parametrize("of_gpu", [False, True], ids=["fgn multiplies", "torch multiplies"])
+def test_a_step_takes_no_rung_that_was_seen_on_the_simulator_only(device, monkeypatch, of_gpu):
+    taken = []
+
+    def index_of(version):
+        taken.append(version)
+        return names.index(version)
+
+    names = [row["name"] for row in training.backward_versions()]
+    monkeypatch.setattr(training, "_index_of", index_of)
+    monkeypatch.setattr(training, "multiplies_by_torch", lambda *_: of_gpu)
+    check_step(leaves(device))
+    check_step(leaves(device, shape=SHAPE._replace(batch=300, in_features=64)))
+    assert set(taken) == {"fused" if of_gpu else "transposed"}
+
+
 def test_steps_that_want_other_gradients(device):
     tensors = leaves(device)
     for frozen in (None, "weight", "x", "norm_weight", "channel_bias", None):
