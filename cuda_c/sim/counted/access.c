@@ -8,13 +8,15 @@
  * A thread whose log is full waits until the other lanes of its warp have come as far and their logs have
  * been put together, so a log needs little memory however long a kernel runs. */
 #include "../watch.h"
+#include "quick_checks.h"
 #include "recorder.h"
 #include "stages.h"
 
 _Thread_local struct recorder *recorder;
 
 static struct known_site *slot_of(struct recorder *self, instruction_key key) {
-    return &self->known[(key * 0x9e3779b97f4a7c15u) >> (64 - KNOWN_SITES_BITS)];
+    return &self->known[(key >> KEY_PART_BITS ^ key >> (KEY_PART_BITS + KNOWN_SITES_BITS) ^ key) %
+                        KNOWN_SITES];
 }
 
 static bool is_on_stack(const struct recorder *self, uintptr_t address) {
@@ -55,76 +57,11 @@ static void learn(struct recorder *self, struct known_site *known, instruction_k
     }
 }
 
-static void wait_for_warp(struct recorder *self) {
-    self->log->waits = true;
-    sim_block_wait(SIM_WAITS_FOR_WARP, NULL);
-}
-
-static inline __attribute__((always_inline)) void append(struct recorder *self, uint64_t entry) {
-    struct log *log = self->log;
-    log->entry[log->count++] = entry;
-    if (__builtin_expect(log->count == LOG_ENTRIES, 0))
-        wait_for_warp(self);
-}
-
-/* Whether a thread that gets to `pc` begins another turn of a loop: it has been there before, and since then
- * nowhere that stands before it. (Compilers also move basic blocks out of their place and jump back from
- * there.) */
-static bool begins_turn(struct log *log, uintptr_t pc) {
-    uint32_t basic_block = (uint32_t)pc;
-    unsigned count = log->basic_blocks_passed;
-    while (count > 0 && log->passed[count - 1] > basic_block)
-        count--;
-    bool before = count > 0 && log->passed[count - 1] == basic_block;
-    if (!before && count < MOST_BASIC_BLOCKS_PASSED)
-        log->passed[count++] = basic_block;
-    log->basic_blocks_passed = count;
-    return before;
-}
-
-/* Done in every basic block where launches are counted, and now and then where they are only checked. */
-static __attribute__((noinline)) void look_around(struct recorder *self, uintptr_t pc) {
-    self->basic_blocks += self->counts ? 1 : BASIC_BLOCKS_OF_A_LOOK;
-    self->until_look = self->counts ? 0 : BASIC_BLOCKS_OF_A_LOOK;
-    if (self->waiting_write.is_there)
-        history_settle_write(self);
-    if (sim_is_stopping())
-        sim_block_abandon();
-    if (self->basic_blocks >= BASIC_BLOCKS_OF_A_TURN)
-        sim_end_turn();
-    if (!self->counts)
-        return;
-    struct log *log = self->log;
-    uintptr_t end = log->place;
-    log->place = pc;
-    if (!begins_turn(log, pc))
-        return;
-    if (log->count == 0 || log->entry[log->count - 1] != end)
-        append(self, end);
-}
-
-static __attribute__((noinline)) void look_without_note(uintptr_t pc) {
-    if (recorder && --recorder->until_look <= 0) /* else host code of a kernel file */
-        look_around(recorder, pc);
-}
-
-/* -fsanitize-coverage=trace-pc: a basic block of the kernel begins. Lanes that skip a part of a loop's
- * body wait for the others at its end: so the log says where a turn ended, unless the one before it ended
- * there too and nothing was accessed since. */
-void __sanitizer_cov_trace_pc(void);
-void __sanitizer_cov_trace_pc(void) {
-    uintptr_t pc = (uintptr_t)__builtin_return_address(0);
-    void **note = sim_note_at(sim_stack_pointer());
-    struct recorder *self = note ? *note : NULL;
-    if (!note)
-        look_without_note(pc);
-    else if (__builtin_expect(--self->until_look <= 0, 0))
-        look_around(self, pc);
-}
-
 static __attribute__((noinline)) void check(struct recorder *self, const struct known_site *known,
                                             uintptr_t pc, uintptr_t address, unsigned bytes,
                                             counted_operation operation, uint32_t flags) {
+    if (is_first_access(self, known, address, bytes, operation, flags))
+        return;
     struct access access = {.pc = pc,
                             .address = address,
                             .bytes = bytes,
@@ -140,48 +77,6 @@ static __attribute__((noinline)) void check(struct recorder *self, const struct 
         clusters_reach(self, &access);
     if (known->place->history)
         history_check(self, &access);
-}
-
-/* Whether loads of whole words add nothing to what is known of them and race with nothing, as it nearly
- * always is. Otherwise all of check() follows. */
-static inline __attribute__((always_inline)) bool is_settled(const struct recorder *self,
-                                                             const struct known_site *known, size_t word) {
-    uint32_t epoch = known->settled[word];
-    return epoch == ORDER_ALL_EPOCHS || epoch == self->order.epoch;
-}
-static inline __attribute__((always_inline)) bool
-are_settled(const struct recorder *self, const struct known_site *known, uintptr_t address, unsigned bytes) {
-    size_t first = (address - known->begin) / WORD_BYTES, end = first + bytes / WORD_BYTES;
-    for (size_t i = first; i < end; i++)
-        if (!is_settled(self, known, i))
-            return false;
-    return !order_crosses_blocks();
-}
-static inline __attribute__((always_inline)) bool
-are_shared_reads(struct recorder *self, const struct known_site *known, uintptr_t address, unsigned bytes) {
-    size_t first = (address - known->begin) / WORD_BYTES, end = first + bytes / WORD_BYTES;
-    for (size_t i = first; i < end; i++)
-        if (!history_check_read(&known->history[i], &known->words[i], &self->order, self->block_number,
-                                self->block_count, self->thread))
-            return false;
-    return !self->worker->hopper;
-}
-static inline __attribute__((always_inline)) bool
-are_global_reads(struct recorder *self, const struct known_site *known, uintptr_t address, unsigned bytes) {
-    size_t first = (address - known->begin) / WORD_BYTES, end = first + bytes / WORD_BYTES;
-    for (size_t i = first; i < end; i++)
-        if (!is_settled(self, known, i) && !history_adds_read(&known->history[i], self->is_alone,
-                                                              &self->order, self->block_number, self->thread))
-            return false;
-    return !order_crosses_blocks();
-}
-
-static bool is_known_read(struct recorder *self, const struct known_site *known, uintptr_t address,
-                          unsigned bytes, counted_operation operation, uint32_t flags) {
-    if (operation != COUNTED_LOAD || flags || bytes < WORD_BYTES || (address & (bytes - 1)))
-        return false;
-    return known->settled ? are_global_reads(self, known, address, bytes)
-                          : known->words && are_shared_reads(self, known, address, bytes);
 }
 
 /* All of an access. `kind`: its bytes, operation << KIND_OPERATION and flags of history.h; so that the way

@@ -1,11 +1,11 @@
 /* The counted build as a library: what the kernels of the last launches asked of memory.
  *
  * The kernels' sources are compiled with the compiler's -fsanitize=thread, of which only the instrumentation
- * is used: it calls a function before every load and store. These functions are in access.c. They check the
- * access, then log it; the logs of a warp's 32 lanes are put together into the requests that a GPU would make
- * (requests.c), and the requests are counted for each instruction of the kernel (metrics.c). A fault that is
- * found stops the launch, and sim_last_report() tells it. Everything here belongs to the OS thread that calls
- * it, and to the launches that this thread makes.
+ * is used: it calls a function before every load and store, and where a basic block begins. These functions
+ * are in access.c and basic_blocks.c. They check the access, then log it; the logs of a warp's 32 lanes are
+ * put together into the requests that a GPU would make (requests.c), and the requests are counted for each
+ * instruction of the kernel (metrics.c). A fault that is found stops the launch, and sim_last_report() tells
+ * it. Everything here belongs to the OS thread that calls it, and to the launches that this thread makes.
  *
  * Python's cffi reads this file after ../sim.h and as it stands, which is why it includes nothing. */
 #pragma once

@@ -68,6 +68,23 @@ static inline void history_unlock(struct history *history, bool is_alone) {
                          __ATOMIC_RELEASE);
 }
 
+/* A plain access of a whole word of global memory that nobody has accessed in this launch: there is nothing
+ * to compare it with. False when somebody has. */
+static inline bool history_begins(struct history *history, bool is_alone, const struct past *now) {
+    history_lock(history, is_alone);
+    bool is_first = !history->write.block && !history->uses[0].block && !history->uses[1].block;
+    if (is_first && (now->what & PAST_UPDATES)) {
+        uint32_t locked = history->write.what & PAST_LOCKED;
+        history->write.block_and_lanes = now->block_and_lanes;
+        history->write.time = now->time;
+        __atomic_store_n(&history->write.what, now->what | locked, __ATOMIC_RELAXED);
+    } else if (is_first) {
+        history->uses[0] = *now;
+    }
+    history_unlock(history, is_alone);
+    return is_first;
+}
+
 /* The same for a word of global memory that is only read, and that lanes of this warp have just read: this
  * one joins them. */
 static inline bool history_adds_read(struct history *history, bool is_alone, const struct order *order,

@@ -229,6 +229,16 @@ struct recorder {
 /* This OS thread's, while it runs a launch; else NULL. */
 extern _Thread_local struct recorder *recorder;
 
+/* A new entry of the log of the thread that runs, which waits for its warp when its log is full. */
+static inline __attribute__((always_inline)) void append(struct recorder *self, uint64_t entry) {
+    struct log *log = self->log;
+    log->entry[log->count++] = entry;
+    if (__builtin_expect(log->count == LOG_ENTRIES, 0)) {
+        log->waits = true;
+        sim_block_wait(SIM_WAITS_FOR_WARP, NULL);
+    }
+}
+
 /* ---- launches.c ---- */
 /* An index is the same for all OS threads of a launch. */
 const struct instruction *instruction_at(unsigned index);
