@@ -109,7 +109,8 @@ def test_any_size(n, block, a):
         ((torch.empty(4), torch.empty(4), 1.0, 4.5), TypeError, "n .*expected an int"),
         ((torch.empty(4), torch.empty(4), 1.0, 2**31), ValueError, "n .*<= 2147483647, got 2147483648"),
         ((torch.empty(4), torch.empty(4), 1.0), TypeError, "expected 4 arguments .*got 3"),
-        ((torch.empty(4), torch.empty(4, device="meta"), 1.0, 4), RuntimeError, "x: expected it on cpu"),
+        ((torch.empty(4), torch.empty(4, device="meta"), 1.0, 4), TypeError, "x: .* on a GPU, got meta"),
+        ((torch.empty(4), torch._neg_view(torch.ones(4)), 1.0, 4), ValueError, "x: .* negates them"),
     ],
 )
 def test_wrong_arguments(scale, arguments, error, message):
@@ -123,6 +124,8 @@ def test_wrong_launches(scale):
         scale(x, x, 1.0, 4)
     with pytest.raises(TypeError, match=r"\[grid, block, shared_bytes\]"):
         scale[1]
+    with pytest.raises(TypeError, match=r"expected arguments by their places, .* got n="):
+        scale[1, 32](x, x, 1.0, n=4)
     with pytest.raises(TypeError, match="block: expected an int or up to three"):
         scale[1, "x"](x, x, 1.0, 4)
     with pytest.raises(ValueError, match="shared_bytes"):

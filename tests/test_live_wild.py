@@ -32,6 +32,9 @@ __global__ void adds_at(long address, int *y) {
     atomicAdd((int *)address, 1);
     y[0] = 1;
 }
+__global__ void throws(int *y) {
+    throw y[0];
+}
 __global__ void overruns_shared(int *y, int n) {
     __shared__ int s[32];
     s[n] = n;
@@ -143,6 +146,7 @@ WRONG = {
     "sets_bytes": [lambda y: (y, 1 << 40), lambda y: (y, 257)],
     "leaves": [lambda y: (y, 1)],
     "traps": [lambda y: (y, 1)],
+    "throws": [lambda y: (y,)],
     "frees": [lambda y: (y, 0), lambda y: (y, 1)],
 }
 

@@ -132,18 +132,29 @@ void __wrap__ZdaPvm(void *memory, size_t bytes) {
     give_back(memory, PC);
 }
 
-static noreturn void end(const char *name, uintptr_t pc) {
+static noreturn void end(const char *what, const char *instead, uintptr_t pc) {
     struct sim_access_report report = {.kind = SIM_TRAP, .thread = sim_worker->current, .pc = pc};
-    sim_report_access(&report, "calls %s(), which is the host's; a kernel can return, or __trap()", name);
+    sim_report_access(&report, "%s, which is the host's; a kernel can %s", what, instead);
 }
 void __wrap_exit(int status) {
     (void)status;
-    end("exit", PC);
+    end("calls exit()", "return, or __trap()", PC);
 }
 void __wrap__Exit(int status) {
     (void)status;
-    end("_Exit", PC);
+    end("calls _Exit()", "return, or __trap()", PC);
+}
+void __wrap__exit(int status) {
+    (void)status;
+    end("calls _exit()", "return, or __trap()", PC);
 }
 void __wrap_abort(void) {
-    end("abort", PC);
+    end("calls abort()", "return, or __trap()", PC);
+}
+void *__wrap___cxa_allocate_exception(size_t bytes) {
+    (void)bytes;
+    end("throws an exception", "return a code, or __trap()", PC);
+}
+void __wrap___cxa_rethrow(void) {
+    end("throws an exception", "return a code, or __trap()", PC);
 }

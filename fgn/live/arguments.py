@@ -204,6 +204,11 @@ class Arguments:
             raise ValueError(
                 f"{name}: expected a contiguous tensor (a kernel is given its memory as it is), got {got}"
             )
+        if value.is_neg() or value.is_conj():
+            raise ValueError(
+                f"{name}: expected a tensor whose memory has its values, got a view that negates them "
+                "(resolve_neg() and resolve_conj() make a copy)"
+            )
         if value.requires_grad and torch.is_grad_enabled():
             raise RuntimeError(
                 f"{name} requires grad, and a kernel has no backward: "

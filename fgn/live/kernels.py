@@ -234,6 +234,14 @@ def _device_of(arguments: Iterable) -> torch.device:
     return torch.device("cpu")
 
 
+def _refuse_other_devices(signature: Signature, arguments: Sequence):
+    for parameter, argument in zip(signature.parameters, arguments, strict=True):
+        if isinstance(argument, Tensor) and argument.device.type not in ("cpu", "cuda"):
+            raise TypeError(
+                f"{parameter.name}: expected a tensor on the CPU or on a GPU, got {argument.device}"
+            )
+
+
 def _template_text(signature: Signature, given) -> str:
     """Template arguments as C++ has them, from Python's: ints, bools, dtypes, or names of types."""
     pieces = []
@@ -371,9 +379,18 @@ class Kernel:
         grid, block, *rest = sizes
 
         def launch(
-            *arguments, shared_bytes: int = rest[0] if rest else 0, template=None, unchecked: bool = False
+            *arguments,
+            shared_bytes: int = rest[0] if rest else 0,
+            template=None,
+            unchecked: bool = False,
+            **unknown,
         ):
             __tracebackhide__ = True
+            if unknown:
+                raise TypeError(
+                    f"{self.name}: expected arguments by their places, then shared_bytes=, template= "
+                    f"or unchecked=, got {next(iter(unknown))}="
+                )
             self._launch(arguments, grid, block, shared_bytes, template, unchecked)
 
         return launch
@@ -390,6 +407,7 @@ class Kernel:
                 if len(arguments) != len(signature.parameters):
                     expected = f"expected {len(signature.parameters)} arguments for {signature}"
                     raise TypeError(f"{expected}, got {len(arguments)}")
+                _refuse_other_devices(signature, arguments)
                 instance = self._instance(arguments, template)
                 loaded = self._program.load(device, instance)
                 entry = loaded.entries[instance.expression]

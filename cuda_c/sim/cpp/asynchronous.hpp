@@ -23,38 +23,43 @@ template <size_t Alignment> struct aligned_size_t {
 
 template <thread_scope Scope = thread_scope_system, class Completion = void> struct barrier {
     using arrival_token = unsigned;
-    unsigned expected, left, phase;
+    unsigned long long state; /* the phase << 32 | arrivals that are left of it, which change at once */
+    unsigned expected;
 
     barrier() = default;
-    barrier(ptrdiff_t count) : expected((unsigned)count), left((unsigned)count), phase(0) {}
+    barrier(ptrdiff_t count) : state((unsigned)count), expected((unsigned)count) {}
     friend void init(barrier *to, ptrdiff_t count) {
-        to->expected = to->left = (unsigned)count;
-        to->phase = 0;
+        to->state = to->expected = (unsigned)count;
+    }
+    unsigned sim_phase() const {
+        return (unsigned)(atomicAdd((unsigned long long *)&state, 0ull) >> 32);
     }
     arrival_token arrive(ptrdiff_t count = 1) {
         cp_async_commit_group();
         cp_async_wait_group(0);
         sim_fence();
-        unsigned now = atomicAdd(&phase, 0u);
-        if (atomicSub(&left, (unsigned)count) == (unsigned)count) {
-            atomicExch(&left, atomicAdd(&expected, 0u));
-            sim_fence();
-            atomicAdd(&phase, 1u);
-        }
-        return now;
+        unsigned long long before, after, found = atomicAdd(&state, 0ull);
+        do {
+            before = found;
+            after = before - (unsigned)count;
+            if ((unsigned)before == (unsigned)count)
+                after = ((before >> 32) + 1) << 32 | atomicAdd(&expected, 0u);
+            found = atomicCAS(&state, before, after);
+        } while (found != before);
+        return (unsigned)(before >> 32);
     }
     void wait(arrival_token token) const {
-        while (atomicAdd((unsigned *)&phase, 0u) == token)
+        while (sim_phase() == token)
             sim_sleep();
         sim_fence();
     }
     bool try_wait(arrival_token token) const {
-        bool has_ended = atomicAdd((unsigned *)&phase, 0u) != token;
+        bool has_ended = sim_phase() != token;
         sim_fence();
         return has_ended;
     }
     void wait_parity(bool parity) const {
-        while ((atomicAdd((unsigned *)&phase, 0u) & 1u) == (unsigned)parity)
+        while ((sim_phase() & 1u) == (unsigned)parity)
             sim_sleep();
         sim_fence();
     }
@@ -62,13 +67,13 @@ template <thread_scope Scope = thread_scope_system, class Completion = void> str
         return try_wait(token);
     }
     bool try_wait_parity(bool parity) const {
-        bool has_ended = (atomicAdd((unsigned *)&phase, 0u) & 1u) != (unsigned)parity;
+        bool has_ended = (sim_phase() & 1u) != (unsigned)parity;
         sim_fence();
         return has_ended;
     }
     /* Until as many phases have ended. */
     void sim_wait_for_phases(unsigned count) const {
-        while ((int)(atomicAdd((unsigned *)&phase, 0u) - count) < 0)
+        while ((int)(sim_phase() - count) < 0)
             sim_sleep();
         sim_fence();
     }
