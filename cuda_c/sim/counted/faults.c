@@ -51,8 +51,8 @@ void fault_out_of_bounds(const struct recorder *self, const struct access *acces
         struct sim_access_report report = report_of(SIM_OUT_OF_BOUNDS, access, &nothing);
         sim_report_access(&report,
                           "%s %u bytes at address %llu: of a null pointer, which None and a tensor without "
-                          "elements are, or "
-                          "of dynamic_shared, and the launch gave the block no dynamic shared memory",
+                          "elements are, or of dynamic_shared, and the launch gave the block no dynamic "
+                          "shared memory",
                           verb(access->operation), access->bytes, (unsigned long long)access->address);
     }
     struct sim_access_report report = report_of(SIM_OUT_OF_BOUNDS, access, near);
