@@ -149,3 +149,87 @@ def test_own_headers_are_cuda_too(tmp_path):
     fgn.kernel(source, "k", include=[tmp_path])[1, 32, 128](y)
     assert y.tolist() == [4.0 * i for i in range(32)]
     assert "four_times" not in str(Program(source, "k.cu", (tmp_path,)).read.left_out)
+
+
+OWN_HEADERS = {
+    "marks/every.cuh": """\
+        # pragma once
+        #include "../parts/two.h"
+        #ifndef ONE
+        #include "functions.h"
+        #else
+        #include "functions.h"
+        #endif
+        #include "every.cuh"
+        namespace shapes { namespace flat {
+        template <typename T, int N = 2> __forceinline__ __device__ T times(T x) { return N * x; }
+        } }
+        struct __align__(8) Pair {
+            float a, b;
+            __noinline__ __device__ float sum() const { return a + b; }
+        };
+        """,
+    "marks/functions.h": """\
+        #ifndef FUNCTIONS_H
+        #define FUNCTIONS_H
+        extern "C" {
+        __host__ __device__ __noinline__ float one_more(float x) { return x + 1; }
+        void of_the_host(float *x);
+        }
+        extern "C" __noinline__ __device__ void swap(float *a, float *b);
+        #endif
+        """,
+    "parts/two.h": "\ufeff#pragma once\n__constant__ int parts_two = 2; // größer\n",
+    "parts/numbers.def": "NUMBER(1)\nNUMBER(2)\n",
+}
+
+
+def test_own_headers_in_folders_of_their_own(tmp_path, monkeypatch):
+    for name, text in OWN_HEADERS.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    cell = """
+    #include "marks/every.cuh"
+    #if 0
+    #include "marks/functions.h"
+    #endif
+    void __noinline__ __device__ swap(float *a, float *b) { float t = *a; *a = *b; *b = t; }
+    __device__ int numbers() {
+        int sum = 0;
+    #define NUMBER(n) sum += n;
+    #include "parts/numbers.def"
+    #undef NUMBER
+    #define NUMBER(n) sum += 10 * n;
+    #include "parts/numbers.def"
+        return sum;
+    }
+    __global__ void k(float *y) {
+        float a = one_more(threadIdx.x), b = shapes::flat::times(a) + parts_two;
+        swap(&a, &b);
+        y[threadIdx.x] = a - Pair{b, 1}.sum() + numbers();
+    }
+    """
+    y = torch.zeros(32)
+    _define("", cell)["k"][1, 32](y)
+    assert y.tolist() == [i + 1 + 2 - 1 + 33.0 for i in range(32)]
+
+
+def test_a_header_that_changed_is_compiled_anew(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    y = torch.zeros(32)
+    for number in (1, 2):
+        (tmp_path / "number.h").write_text(f"#define NUMBER {number}\n")
+        cell = '#include "number.h"\n__global__ void k(float *y) { y[threadIdx.x] = NUMBER; }'
+        _define("", cell)["k"][1, 32](y)
+        assert y[0] == number
+
+
+def test_an_error_in_a_header_says_where(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "inner.h").write_text("#pragma once\n\n#define TWO 2\n")
+    (tmp_path / "outer.h").write_text(
+        '#pragma once\n#include "inner.h"\n\n__device__ int f(int x) { return x + nowhere; }\n'
+    )
+    with pytest.raises(BuildError, match=r"^outer.h:4:\d+: error: .*nowhere"):
+        _define("", '#include "outer.h"\n__global__ void k(int *y) { y[0] = f(TWO); }\n')

@@ -335,11 +335,9 @@ def build(
         flags = _gpu_flags(torch.cuda.get_device_capability(device))
         identity, headers = _toolchain(GPU).identity, GPU.headers_digest()
         extra = ("-include", "shared/portable.h", *(f"-I{folder}" for folder in folders))
-    folder = (
-        build_folder()
-        / "live"
-        / digest(file, text, headers, compiler, identity, *flags, *libraries, *extra)[:16]
-    )
+    # nvcc reads the user's own headers itself, so their texts count beside this one.
+    parts = (file, text, *read.texts.values(), headers, compiler, identity, *flags, *libraries, *extra)
+    folder = build_folder() / "live" / digest(*parts)[:16]
     path, messages = folder / "kernels.so", folder / "warnings.txt"
     if not is_writable(folder):
         raise BuildError(

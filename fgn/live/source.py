@@ -192,6 +192,10 @@ def _found(name: str, folders: Sequence[Path]) -> Path | None:
     return None
 
 
+def _text_of(header: Path) -> str:
+    return header.read_text(encoding="utf-8-sig", errors="replace")
+
+
 def _own_headers(source: str, folders: Sequence[Path]) -> dict[Path, str]:
     """The texts of the headers that a source includes, themselves or by another, which are in these folders.
     Their macros may mark functions of the source for the device.
@@ -203,9 +207,25 @@ def _own_headers(source: str, folders: Sequence[Path]) -> dict[Path, str]:
             name = match[2] or match[3]
             path = None if _is_simulators(name) else _found(name, [*around, *folders])
             if path is not None and path not in found:
-                found[path] = path.read_text(errors="replace")
+                found[path] = _text_of(path)
                 waiting.append((found[path], (path.parent,)))
     return found
+
+
+_PRAGMA_ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b[^\n]*", re.M)
+_GUARD = re.compile(r"\s*#[ \t]*ifndef[ \t]+(\w+)\s*\n[ \t]*#[ \t]*define[ \t]+\1\b")
+
+
+def _is_unconditional(before: str) -> bool:
+    """Whether no #if is open after this blanked beginning of a file, but for its guard."""
+    opened = []
+    for found in re.finditer(r"^[ \t]*#[ \t]*(if|endif)", before, re.M):
+        if found[1] == "if":
+            opened.append(found.start())
+        elif opened:
+            opened.pop()
+    is_guard = len(opened) == 1 and not before[: opened[0]].strip() and _GUARD.match(before)
+    return not opened or bool(is_guard)
 
 
 # What a source may use without an #include of its own, because a header that is not here includes it.
@@ -245,11 +265,16 @@ def included(
 
     only: the one kernel that is wanted; None for all. values: what is rewritten, see `as_cpp()`.
     """
-    left_out, texts, seen = HostCode(), {file: source}, set()
+    source = source.removeprefix("\ufeff")
+    left_out, texts = HostCode(), {file: source}
+    names, settled = {}, set()  # of headers: what messages call each, and those that no #if can have left out
     known = [blanked(source), *(blanked(text) for text in _own_headers(source, folders).values())]
+    of_device = "\n".join(known)
 
-    def resolve(text: str, name: str, around: Sequence[Path]) -> str:
-        kept = without_host_code(text, left_out if name == file else HostCode(), "".join(known), only)
+    def resolve(
+        text: str, name: str, around: Sequence[Path], open_files: tuple[Path, ...], sure: bool
+    ) -> str:
+        kept = without_host_code(text, left_out if name == file else HostCode(), of_device, only)
         visible = blanked(re.sub(r'"', "\x01", kept)).replace("\x01", '"')
         pieces, end = [], 0
         for match in _INCLUDE.finditer(kept):
@@ -264,16 +289,27 @@ def included(
             elif own or of_project:
                 path = own or of_project
                 replacement = ""
-                if path not in seen:
-                    seen.add(path)
-                    content = path.read_text(errors="replace")
-                    texts[header] = content
+                if path not in settled and path not in open_files:
+                    content = _text_of(path)
+                    called = names.setdefault(path, header if header not in texts else str(path))
+                    texts[called] = content
+                    is_sure = sure and _is_unconditional(visible[: match.start()])
                     if own:
-                        inner = resolve(content.replace("#pragma once", " " * 12), header, [path.parent])
+                        once = _PRAGMA_ONCE.search(blanked(content))
+                        content = _PRAGMA_ONCE.sub(lambda found: spaces(found[0]), content)
+                        opened = (*open_files, path)
+                        inner = resolve(content, called, [path.parent], opened, is_sure)
                     else:
-                        inner = _of_project(content, lambda t, h=header, p=path: resolve_project(t, h, p))
+                        once = True
+                        inner = _of_project(content, lambda t, h=called, p=path: resolve_project(t, h, p))
+                    if is_sure and (once or _GUARD.match(blanked(content))):
+                        settled.add(path)
                     after = line_of(kept, match.end()) + 1
-                    replacement = f'\n#line 1 "{header}"\n{inner}\n#line {after} "{name}"'
+                    inner = f'#line 1 "{called}"\n{inner}'
+                    if once:
+                        guard = f"FGN_INCLUDED_{list(names).index(path)}"
+                        inner = f"#ifndef {guard}\n#define {guard}\n{inner}\n#endif"
+                    replacement = f'\n{inner}\n#line {after} "{name}"'
             elif not (match[3] and header in _STANDARD):
                 replacement = ""
                 if (
@@ -301,7 +337,7 @@ def included(
         inner = _INCLUDE.sub(replace, text.replace("#pragma once", " " * 12))
         return f'\n#ifndef {guard}\n#define {guard}\n#line 1 "{name}"\n{inner}\n#endif'
 
-    text = resolve(source, file, ())
+    text = resolve(source, file, (), (), True)
     text = without_unreached(text, _device_macros(blanked(text)), items)
     text = _with_headers_of_others(_without_unknown_namespaces(text), file)
     return Included(text, left_out, texts)
