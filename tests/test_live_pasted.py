@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import fgn
-from fgn.live.kernels import Program, _define
+from fgn.live.kernels import CellError, Program, _define
 from fgn.native.library import BuildError
 
 
@@ -233,3 +233,88 @@ def test_an_error_in_a_header_says_where(tmp_path, monkeypatch):
     )
     with pytest.raises(BuildError, match=r"^outer.h:4:\d+: error: .*nowhere"):
         _define("", '#include "outer.h"\n__global__ void k(int *y) { y[0] = f(TWO); }\n')
+
+
+PARTS = """
+__global__ void one(float *y) { y[threadIdx.x] = 1; }
+__global__ void launches(float *y) { one<<<1, 32>>>(y); }
+template <int N> __global__ void many(float *y) { y[threadIdx.x] = N; }
+"""
+
+
+def test_the_other_kernels_of_a_cell_compile():
+    with pytest.raises(
+        CellError, match=r"(?s)dynamic parallelism.*compiled all the same: one, many$"
+    ) as error:
+        _define("", PARTS)
+    assert error.value.kernels.keys() == {"one", "many"}
+    y = torch.zeros(32)
+    error.value.kernels["one"][1, 32](y)
+    assert y[31] == 1
+    _define("many one", PARTS)["many"][1, 32](y, template=(5,))
+    assert y[31] == 5
+    with pytest.raises(CellError) as error:
+        _define("launches", PARTS)
+    assert not error.value.kernels
+
+
+@pytest.mark.parametrize("name", ["atomicAdd", "max", "fmaf", "make_float2"])
+def test_a_kernel_may_have_the_name_of_a_function_of_cuda(name):
+    source = (
+        f"__global__ void {name}(const float *x, float *y, int n) {{ y[threadIdx.x] = n * x[threadIdx.x]; }}"
+    )
+    y = torch.zeros(32)
+    fgn.kernel(source)[1, 32](torch.ones(32), y, 3)
+    assert y[31] == 3
+
+
+GUESSES = {
+    "guide": """
+        unsigned long long *as_ull = (unsigned long long *)at;
+        unsigned long long old = *as_ull, assumed;
+        do {
+            assumed = old;
+            old = atomicCAS(as_ull, assumed, __double_as_longlong(v + __longlong_as_double(assumed)));
+        } while (assumed != old);""",
+    "index": """
+        unsigned long long *a = (unsigned long long *)at, assumed;
+        unsigned long long now = a[0];
+        do { // once more
+            assumed = now;
+            now = atomicCAS(&a[0], assumed, __double_as_longlong(v + __longlong_as_double(assumed)));
+        } while (assumed != now);""",
+    "cast": """
+        double old = *at, assumed;
+        do {
+            assumed = old;
+            old = __longlong_as_double(atomicCAS((unsigned long long *)at, __double_as_longlong(assumed),
+                                                 __double_as_longlong(v + assumed)));
+        } while (assumed != old);""",
+}
+BRANCHES = """
+    unsigned long long *as_ull = (unsigned long long *)at;
+    unsigned long long old = *as_ull, assumed;
+    do {
+        if (__longlong_as_double(old) > 1e9) break;
+        assumed = old;
+        old = atomicCAS(as_ull, assumed, __double_as_longlong(v + __longlong_as_double(assumed)));
+    } while (assumed != old);"""
+
+
+def adding(loop: str):
+    return fgn.kernel(
+        f"__device__ void add(double *at, double v) {{ {loop} }}\n"
+        "__global__ void k(double *y) { add(y, threadIdx.x); }"
+    )
+
+
+@pytest.mark.parametrize("loop", GUESSES.values(), ids=GUESSES)
+def test_the_guess_of_a_swap_is_no_race(loop):
+    y = torch.zeros(1, dtype=torch.float64)
+    fgn.check(lambda: adding(loop)[4, 64](y))
+    assert y == 4 * 63 * 64 / 2
+
+
+def test_a_branch_on_what_races_is_a_race():
+    with pytest.raises(fgn.KernelFault, match="race in k"):
+        fgn.check(lambda: adding(BRANCHES)[1, 64](torch.zeros(1, dtype=torch.float64)))

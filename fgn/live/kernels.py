@@ -27,7 +27,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -554,32 +554,39 @@ def kernel(
 
 
 class CellError(BuildError):
-    """A cell that does not compile. A notebook shows the compiler's messages and no traceback of Python's."""
+    """A cell that does not compile. A notebook shows the compiler's messages and no traceback of Python's.
+
+    kernels: those of its kernels that compile.
+    """
+
+    def __init__(self, said: str, kernels: dict[str, Kernel]):
+        super().__init__(said)
+        self.kernels = kernels
 
     def _render_traceback_(self) -> list[str]:
         coloured = re.sub(r"\b(error|warning|note):", "\033[1;31m\\1:\033[0m", str(self))
         return [f"\033[1;31mdoes not compile\033[0m\n{coloured}"]
 
 
-def _define(line: str, cell: str) -> dict[str, Kernel]:
-    """The kernels of a cell: the one that the line names, or all. Compiled for the device at hand."""
-    # The line of the magic is the cell's first, so the source's own first line is the second.
-    source = "\n" + cell
-    try:
-        program = Program(source, "cell.cu", (Path.cwd(),))
-        wanted = line.split() or list(program.kernels)
-        missing = [name for name in wanted if name not in program.kernels]
-        if missing or not program.kernels:
-            there = ", ".join(program.kernels) or "none"
-            expected = " ".join(("a __global__ function", *missing))
-            raise BuildError(f"expected {expected} in the cell, got {there}")
-        program = Program(source, f"{wanted[0]}.cu", (Path.cwd(),), has_warned=True)
-        _, messages = program.build(default_device())
-        there = [name for name in wanted if name in program.kernels]
-        if line.split() and there != wanted:
-            raise BuildError(f"an #if leaves {(set(wanted) - set(there)).pop()} out")
-    except (BuildError, ValueError) as error:
-        raise CellError(str(error)) from None
+def _names(line: str, program: Program) -> list[str]:
+    """The kernels that the line of a cell names, or all of the cell's."""
+    wanted = line.split() or list(program.kernels)
+    missing = [name for name in wanted if name not in program.kernels]
+    if missing or not program.kernels:
+        there = ", ".join(program.kernels) or "none"
+        expected = " ".join(("a __global__ function", *missing))
+        raise BuildError(f"expected {expected} in the cell, got {there}")
+    return wanted
+
+
+def _define_together(source: str, line: str) -> dict[str, Kernel]:
+    program = Program(source, "cell.cu", (Path.cwd(),))
+    wanted = _names(line, program)
+    program = Program(source, f"{wanted[0]}.cu", (Path.cwd(),), has_warned=True)
+    _, messages = program.build(default_device())
+    there = [name for name in wanted if name in program.kernels]
+    if line.split() and there != wanted:
+        raise BuildError(f"an #if leaves {(set(wanted) - set(there)).pop()} out")
     absent = ", ".join(name for name in wanted if name not in there)
     for said in filter(
         None, (str(program.read.left_out), absent and f"left out by an #if: {absent}", messages)
@@ -588,16 +595,55 @@ def _define(line: str, cell: str) -> dict[str, Kernel]:
     return {name: Kernel(program, name) for name in there}
 
 
+def _define_apart(source: str, line: str) -> dict[str, Kernel]:
+    """Those of the wanted kernels that compile without the others."""
+    kernels = {}
+    for name in _names(line, Program(source, "cell.cu", (Path.cwd(),))):
+        program = Program(source, f"{name}.cu", (Path.cwd(),), only=name, has_warned=True)
+        try:
+            program.build(default_device())
+        except (BuildError, ValueError):
+            continue
+        kernels[name] = Kernel(program, name)
+    return kernels
+
+
+def _define(line: str, cell: str) -> dict[str, Kernel]:
+    """The kernels of a cell: those that the line names, or all. Compiled for the device at hand.
+
+    CellError when one does not compile; its `kernels` are the others.
+    """
+    # The line of the magic is the cell's first, so the source's own first line is the second.
+    source = "\n" + cell
+    try:
+        return _define_together(source, line)
+    except (BuildError, ValueError) as error:
+        said = str(error)
+    kernels = {}
+    if len(re.findall(r"\b__global__\b", cell)) > 1:
+        with suppress(BuildError, ValueError):
+            kernels = _define_apart(source, line)
+    if line.split() and kernels.keys() == set(line.split()):
+        return kernels
+    if kernels:
+        said += f"\ncompiled all the same: {', '.join(kernels)}"
+    raise CellError(said, kernels)
+
+
 def load_ipython_extension(shell):
     """What `%load_ext fgn` does: from then on there is the cell magic `%%cuda [name ...]`."""
 
     def cuda(line: str, cell: str):
-        """Defines the kernels of a cell of CUDA C, or only those that are named, as Python objects."""
+        """Defines the kernels of a cell of CUDA C++, or only those that are named, as Python objects."""
         # A cell that does not compile removes the kernels of its names, so that nobody runs an earlier one by
         # mistake.
         for name in line.split() or re.findall(r"__global__[^;{(]*?\b(\w+)\s*\(", cell):
             if isinstance(shell.user_ns.get(name), Kernel):
                 shell.del_var(name)
-        shell.push(_define(line, cell))
+        try:
+            shell.push(_define(line, cell))
+        except CellError as error:
+            shell.push(error.kernels)
+            raise
 
     shell.register_magic_function(cuda, "cell", "cuda")

@@ -17,6 +17,8 @@ MOST_ERRORS = 5
 
 # What pasted code may use that the simulator does not have, and what to write instead.
 _HINTS = (
+    (r"^storage size of ['‘]\w+['’] isn",
+     "an array without a size: shared memory whose size the launch gives is `extern __shared__`"),
     (r"<<<", "a kernel launched from a kernel (dynamic parallelism): launch it from Python instead"),
     (r"\bcudaMalloc|\bcudaMemcpy(?!\w*Kind)|\bcudaFree\b|\bcudaDeviceSynchronize",
      "a function of the host's runtime in device code: allocate with torch, launch from Python"),

@@ -130,6 +130,7 @@ def _scoped(text: str, begin: int, end: int, scope: str, macros) -> list[tuple[s
 
 
 _C_FUNCTIONS = {*dir(math), "abs", "div", "index", "round", "select", "signal", "time", "wait"}
+_OF_CUDA = re.compile(r"atomic[A-Z]\w*|max|min|u?ll?m(?:ax|in)|__\w+|tex\dD\w*|make_\w+|cuda[A-Z]\w*")
 
 
 def signatures(source: str) -> dict[str, Signature]:
@@ -164,7 +165,9 @@ def signatures(source: str) -> dict[str, Signature]:
             template or (),
             line_of(source, item.begin),
             cluster=_argument_of("__cluster_dims__", item.head),
-            is_overloaded=name[1] in _C_FUNCTIONS or len(re.findall(rf"\bvoid\s+{name[1]}\s*\(", text)) > 1,
+            is_overloaded=name[1] in _C_FUNCTIONS
+            or _OF_CUDA.fullmatch(name[1]) is not None
+            or len(re.findall(rf"\bvoid\s+{name[1]}\s*\(", text)) > 1,
         )
     for launched in re.finditer(r"\b(\w+)\s*<(?!<)([^;{}]*?)>\s*<<<", text):
         instances.setdefault(launched[1], []).append(" ".join(launched[2].replace("\\", " ").split()))

@@ -6,6 +6,7 @@ import re
 
 from fgn.live.casts import with_casts
 from fgn.live.exits import with_exits
+from fgn.live.guesses import with_guesses
 from fgn.live.ptx import with_ptx
 from fgn.live.shifts import with_shifts
 from fgn.live.text import blanked, line_of, open_braces, without_directives
@@ -58,7 +59,7 @@ def as_cpp(source: str, first_line: int = 1, values: frozenset[str] = ALL) -> st
     values: what is written so that it has a GPU's value where C++ has none: casts to integers (casts.py) and
     shifts (shifts.py).
     """
-    source = with_ptx(source)
+    source = with_ptx(with_guesses(source))
     source = with_shifts(source) if "shifts" in values else source
     source = with_casts(source) if "casts" in values else source
     source = _dynamic_shared(with_exits(source), first_line)

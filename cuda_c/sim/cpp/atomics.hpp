@@ -63,6 +63,11 @@ SIM_DEFINE_COMPARE_AND_SWAP(atomicCAS, false)
 SIM_DEFINE_COMPARE_AND_SWAP(atomicCAS_block, true)
 SIM_DEFINE_COMPARE_AND_SWAP(atomicCAS_system, false)
 
+/* What a loop around atomicCAS() reads first (fgn/live/guesses.py). */
+template <class T> SIM_INLINE volatile T *sim_guess(T *at) {
+    return at;
+}
+
 /* Vectors: each element on its own, as CUDA has it. */
 SIM_INLINE __half2 atomicAdd(__half2 *address, __half2 value, SIM_CALLED_FROM) {
     return {atomicAdd(&address->x, value.x, sim_file, sim_line),
