@@ -5,7 +5,7 @@ on the current stream. x and the weight are float32, float16 or bfloat16, and so
 that type too, or float32. A tensor that is not contiguous is copied first. Every argument is checked before
 anything is launched:
 
-    TypeError     not a tensor, or of a dtype that is not expected
+    TypeError     not a tensor, or of a dtype or a layout that is not expected
     ValueError    a shape, a count or a version that nothing here accepts
     RuntimeError  tensors on different devices; a version that does not run this chain or this device; an
                   error of the CUDA runtime or of the simulator, with its message
@@ -68,6 +68,8 @@ def _check_kind(name: str, value, device: torch.device | None = None, dtypes=tup
     if value.dtype not in dtypes:
         expected = " or ".join(map(str, dict.fromkeys(dtypes)))
         raise TypeError(f"{name}: expected dtype {expected}, got {value.dtype}")
+    if value.layout is not torch.strided:
+        raise TypeError(f"{name}: expected a dense tensor, got one of layout {value.layout}")
     if device is not None and value.device != device:
         raise RuntimeError(f"{name}: expected it on {device}, where x is, got {value.device}")
 
@@ -133,10 +135,11 @@ def _library_of(device: torch.device):
 
 
 def _usable(tensor: Tensor | None) -> Tensor | None:
-    """The tensor as kernels read it: contiguous, and aligned for 128-bit loads."""
+    """The tensor as kernels read it: contiguous, aligned for 128-bit loads, and with its own signs in memory
+    (`torch.Tensor.is_neg()`)."""
     if tensor is None:
         return None
-    tensor = tensor.contiguous()
+    tensor = tensor.contiguous().resolve_neg()
     return tensor.clone() if tensor.data_ptr() % 16 else tensor
 
 

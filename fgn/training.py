@@ -115,11 +115,11 @@ def _multiply(
     other."""
     shape = Shape(*x.shape, weight.shape[0], 0)
     precision = resolve(precision, x.dtype)
-    fits = functional.fits_torch_product(x, {"bias": bias})
-    if fits and version is None and multiplies_by_torch(x.device, shape, precision):
-        return torch.nn.functional.linear(x, weight, bias)
-    if fits and version == functional.LIBRARY:
-        with torch_multiplies_as(precision):
+    if version in (None, functional.LIBRARY) and functional.fits_torch_product(x, {"bias": bias}):
+        if version == functional.LIBRARY:
+            with torch_multiplies_as(precision):
+                return torch.nn.functional.linear(x, weight, bias)
+        if multiplies_by_torch(x.device, shape, precision):
             return torch.nn.functional.linear(x, weight, bias)
     return functional.linear(x, weight, bias, version, precision)
 
@@ -232,7 +232,9 @@ class _Step:
         if (number < 0 and is_counting.get()) or not repeated.usable_address(x) or x.get_device() != number:
             return False
         weight, bias, *others = parameters
-        if not self.norm.point_to((None, None, *others)) or weight.get_device() != number:
+        if not self.norm.point_to((None, None, *others)):
+            return False
+        if weight.get_device() != number or weight.layout is not torch.strided:
             return False
         return bias is None or (
             type(bias) in repeated.ORDINARY_TENSORS

@@ -615,6 +615,16 @@ def test_compiled(device):
         assert_same(compiled(x), model(x))
 
 
+def test_tracers_of_torch_record_torch_s_operators(device):
+    model = nn.Sequential(nn.Linear(6, 8), nn.GroupNorm(2, 8), nn.SiLU()).to(device)
+    fused, x = fgn.fuse(model), torch.randn(3, 6, device=device)
+    with torch.no_grad():
+        for traced in (torch.jit.trace(fused, x), torch.fx.symbolic_trace(fused)):
+            assert torch.equal(traced(x), model(x)) and "fgn" not in str(traced.graph)
+    with pytest.raises(AttributeError, match=r"torch\.jit\.script compiles no fused module"):
+        torch.jit.script(fused)
+
+
 def test_fifty_layers_take_less_than_a_second():
     model = nn.Sequential(*[block() for _ in range(50)]).eval()
     start = time.thread_time()  # of this thread: other tests may have the processor meanwhile

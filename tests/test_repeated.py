@@ -83,6 +83,17 @@ def test_a_tensor_that_cannot_be_used_as_it_is(inputs, short_ways):
     assert not short_ways
 
 
+def test_a_view_that_negates_what_is_in_memory(inputs, short_ways):
+    x, parameters = inputs
+    call = {"x": x, **parameters}
+    for name in call:
+        found, expected = (
+            fgn.chain_forward(CHAIN, given["x"], {n: value for n, value in given.items() if n != "x"})
+            for given in (call | {name: torch._neg_view(call[name])}, call | {name: -call[name]})
+        )
+        assert torch.equal(found, expected), name
+
+
 def test_the_same_tensor_in_another_form(inputs, short_ways):
     """The same objects at the same addresses, with other strides, sizes, dtypes than in the call before."""
     x, parameters = inputs
@@ -123,6 +134,17 @@ class DispatchMode(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
         self.seen = function
         return function(*arguments, **(keywords or {}))
+
+
+@pytest.mark.parametrize("layout", ["sparse", "sparse_csr"])
+def test_a_tensor_that_is_not_dense_is_refused_by_its_name(inputs, layout):
+    x, parameters = inputs
+    for name, value in {"x": x, **parameters}.items():
+        if layout == "sparse_csr" and value.dim() == 1:
+            continue
+        given = parameters | {name: getattr(value, f"to_{layout}")()}
+        with pytest.raises(TypeError, match=f"^{name}: expected a dense tensor"):
+            fgn.chain_forward(CHAIN, given.pop("x", x), given)
 
 
 def test_who_watches_operators_sees_it(inputs, short_ways):

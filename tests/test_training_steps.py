@@ -98,6 +98,11 @@ def test_steps_with_tensors_that_are_not_as_they_were(device):
     dy = torch.randn(SHAPE.out_features, SHAPE.batch, device=device).t()
     check_step(leaves(device), dy)
     check_step(leaves(device), torch.ones((), device=device).expand(SHAPE.batch, SHAPE.out_features))
+    for name in leaves(device):
+        negated = leaves(device)
+        negated[name] = torch._neg_view(negated[name].detach()).requires_grad_()
+        check_step(negated)
+    check_step(leaves(device), torch._neg_view(torch.randn(SHAPE.batch, SHAPE.out_features, device=device)))
 
 
 def test_a_step_with_a_wrong_vector_is_refused(device):

@@ -40,15 +40,14 @@ def fused_of(module: nn.Module):
     return fused
 
 
-def _forward(module, *args, **kwargs):
-    return fused_of(module)(*args, **kwargs)
-
-
 class _Forward:
-    """forward() of a fused class: for a module what runs its own."""
+    """forward() of a fused class: for a module what runs its own. Of the class itself it is the function of
+    the class before, which torch.fx traces; it computes what torch computes."""
 
     def __get__(self, module, cls=None):
-        return _forward if module is None else fused_of(module)
+        if module is None:
+            return next(known.__dict__[_BEFORE] for known in cls.__mro__ if _BEFORE in known.__dict__).forward
+        return fused_of(module)
 
 
 # torch.compile keeps compiled code by the code object of the frame in which it begins. That is to be one

@@ -195,10 +195,19 @@ class FusedForward:
         """The code object of the replaced forward(), whose place torch.export names."""
         return self.original.__code__
 
+    @property
+    def __globals__(self):
+        raise AttributeError(
+            "fgn.fuse: torch.jit.script compiles no fused module: give it the model before it was fused"
+        )
+
     def current(self) -> _Traced | None:
-        """The graph of the module as it is now, or None where it is left to torch."""
+        """The graph of the module as it is now, or None where it is left to torch, as it is for
+        torch.jit.trace, which then records torch's own operators."""
         if torch.compiler.is_compiling():
             self._plan_ahead()
+        elif torch._C._get_tracing_state() is not None:
+            return None
         return self._current()
 
     @run_when_compiled

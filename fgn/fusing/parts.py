@@ -164,20 +164,30 @@ class ChainPart:
         self.checked: Checked | None = None
 
     def __call__(self, *inputs):
+        options = self.options
         try:
-            chain, tensors = self._chain_and_tensors(inputs)
+            tensors, norm = self._tensors_and_norm(inputs)
+            if repeated.is_ordinary():
+                y = self._repeat(inputs[0], tensors, norm)
+                if y is not None:
+                    return y
+            chain, tensors = self._checked_chain(inputs[0], tensors, norm)
         except NotAChain as reason:
             return self.run_parts(inputs, reason.args[0])
-        options = self.options
-        if repeated.is_ordinary():
-            y = repeated.repeat(chain, inputs[0], tensors, options.version, options.precision)
-            if y is not None:
-                return y
         parameters = self.checked.parameters(tensors)
         if autocast.dtype_for(inputs[0]) is not None:
             result = self._dtype_in_autocast(inputs, parameters)
             return forward_in_autocast(chain, inputs[0], parameters, options.version, result)
         return chain_forward(chain, inputs[0], parameters, options.version, options.precision)
+
+    def _repeat(self, x, tensors, norm: tuple) -> Tensor | None:
+        """The result of a call that is like one before it, or None. A chain is kept only with tensors that
+        were checked for it, and `repeat()` takes no others than such."""
+        checked = self.checked
+        if checked is None or not checked.vectors or type(x) is not Tensor:
+            return None
+        chain = self._chain_of(x, norm, checked)
+        return repeated.repeat(chain, x, tensors, self.options.version, self.options.precision)
 
     def run_parts(self, inputs, reason: str):
         """Runs the parts by torch, one after the other."""
@@ -227,11 +237,12 @@ class ChainPart:
 
     def chain_and_parameters(self, *inputs) -> tuple[Chain, dict[str, Tensor | None]]:
         """The chain as its modules are now, and its parameters. NotAChain says why there is none."""
-        chain, tensors = self._chain_and_tensors(inputs)
+        chain, tensors = self._checked_chain(inputs[0], *self._tensors_and_norm(inputs))
         return chain, self.checked.parameters(tensors)
 
-    def _chain_and_tensors(self, inputs) -> tuple[Chain, tuple[Tensor | None, ...]]:
-        """The same with the tensors alone, in the order of `fgn.functional.names_of()`."""
+    def _tensors_and_norm(self, inputs) -> tuple[tuple[Tensor | None, ...], tuple]:
+        """The tensors in the order of `fgn.functional.names_of()`, not yet checked, and the norm's groups and
+        eps, as the modules have them now. NotAChain where a module is no longer what it was."""
         found = self.found
         if has_global_hooks():
             raise NotAChain("there are hooks of all modules")
@@ -240,7 +251,6 @@ class ChainPart:
                 raise NotAChain(f"{self._path(module)}: {reason}")
             if only_in_eval and module.training:
                 raise NotAChain(f"{self._path(module)}: it is in training mode")
-        x = inputs[0]
         if found.linear is not None:
             weight, bias = self._of(found.linear, "weight"), self._of(found.linear, "bias")
         else:
@@ -254,10 +264,20 @@ class ChainPart:
             norm_weight = None if found.norm_weight is None else inputs[found.norm_weight]
             norm_bias = None if found.norm_bias is None else inputs[found.norm_bias]
             groups, eps = found.groups, found.eps
-        tensors = (weight, bias, norm_weight, norm_bias, *[inputs[number] for number in self.operands])
+        operands = [inputs[number] for number in self.operands]
+        return (weight, bias, norm_weight, norm_bias, *operands), (groups, eps)
+
+    def _checked_chain(self, x, tensors, norm: tuple) -> tuple[Chain, tuple[Tensor | None, ...]]:
+        """The chain of these tensors, and the tensors with operands of one element as vectors. NotAChain
+        where there is none."""
         checked = self.checked
         if checked is None or not checked.holds(x, tensors):
             checked = self.checked = self._check(x, tensors)
+        return self._chain_of(x, norm, checked), checked.as_vectors(x, tensors)
+
+    def _chain_of(self, x, norm: tuple, checked: Checked) -> Chain:
+        """The chain with the modules' settings as they are now."""
+        groups, eps = norm
         channels, roles = checked.channels, checked.roles
         key = (
             groups,
@@ -273,9 +293,9 @@ class ChainPart:
                 self.chains[key] = chain
         if type(groups) is not int or groups < 1 or channels % groups:
             raise NotAChain(f"num_groups is {groups}, which does not divide {channels} channels")
-        if groups == channels and x.shape[0] == 1:
+        if groups == channels and x.shape[:1] == (1,):
             raise NotAChain("each group is one value, which torch refuses to normalise")
-        return chain, checked.as_vectors(x, tensors)
+        return chain
 
     def _check(self, x, tensors) -> Checked:
         """Checks that a chain takes these tensors. NotAChain where it does not."""

@@ -66,9 +66,12 @@ def forget():
 
 def usable_address(tensor: Tensor) -> int:
     """The tensor's address, or 0 where kernels cannot use it as it is: it is not contiguous, not aligned for
-    128-bit accesses, or empty."""
-    pointer = tensor.data_ptr()
-    return 0 if pointer & 15 or not tensor.is_contiguous() else pointer
+    128-bit accesses, empty, not dense, or a view that negates what is in memory."""
+    try:
+        pointer = tensor.data_ptr()
+    except RuntimeError:  # it has no such memory: it is sparse
+        return 0
+    return 0 if pointer & 15 or not tensor.is_contiguous() or tensor.is_neg() else pointer
 
 
 class Argument:
@@ -84,22 +87,26 @@ class Argument:
 def point_to(arguments, tensors, device: int) -> bool:
     """Writes the addresses of these tensors into the struct. False where one is not such as the struct was
     made for, or cannot be used as it is. device: its number, -1 for the CPU."""
-    for tensor, argument in zip(tensors, arguments, strict=True):
-        if tensor is None:
-            continue
-        if (
-            type(tensor) not in ORDINARY_TENSORS
-            or tensor.get_device() != device
-            or tensor.shape != argument.shape
-            or tensor.dtype is not argument.dtype
-            or not tensor.is_contiguous()
-        ):
-            return False
-        pointer = tensor.data_ptr()
-        if pointer != argument.pointer:
-            if not pointer or pointer & 15:
+    try:
+        for tensor, argument in zip(tensors, arguments, strict=True):
+            if tensor is None:
+                continue
+            if (
+                type(tensor) not in ORDINARY_TENSORS
+                or tensor.get_device() != device
+                or tensor.shape != argument.shape
+                or tensor.dtype is not argument.dtype
+                or not tensor.is_contiguous()
+                or tensor.is_neg()
+            ):
                 return False
-            argument.at[0] = argument.pointer = pointer
+            pointer = tensor.data_ptr()
+            if pointer != argument.pointer:
+                if not pointer or pointer & 15:
+                    return False
+                argument.at[0] = argument.pointer = pointer
+    except RuntimeError:  # one has no such memory: it is sparse
+        return False
     return True
 
 
