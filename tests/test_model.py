@@ -235,6 +235,20 @@ def test_map(card):
             call(NAME, "fp8", of=card)
 
 
+@pytest.mark.parametrize("precision", ["ieee", "bf16"])
+def test_map_is_of_the_groups_that_it_names(card, precision):
+    frame = model.fusion_map(NAME, precision, batches=(16, 65536), widths=(256, 2048), of=card)
+    for batch, width in ((16, 256), (16, 2048), (65536, 256), (65536, 2048)):
+        shape = Shape(batch, width, width, width // model.CHANNELS_OF_GROUP)
+        times = model.versions(NAME, shape, precision, card).ms
+        fastest = times.reindex(model.FUSED[precision]).min()
+        assert frame.loc[batch, width] == pytest.approx(times[EAGER] / fastest)
+
+
+def test_map_of_float32_has_the_version_for_few_rows(card):
+    assert model.best_version(NAME, (16, 2048, 2048, 64), "ieee", card) == "few_rows_float32"
+
+
 def test_pictures(card, checked):
     maps = [model.fusion_map(NAME, precision, of=card) for precision in ("ieee", "bf16")]
     recorded = [model.recorded_ratios(NAME, precision, name=RECORD) for precision in ("ieee", "bf16")]

@@ -43,7 +43,7 @@ BUSY = 50
 # The best of fgn's versions of a launch or two, where a subject is asked for. In float32 it is without tensor
 # cores, as torch's product is: otherwise not fusion would be compared, but arithmetic.
 BEST = "fgn, best fused"
-FUSED = {name: ON_TENSOR_CORES for name in PRECISIONS} | {"ieee": ("fused", "one_kernel")}
+FUSED = {name: ON_TENSOR_CORES for name in PRECISIONS} | {"ieee": ("fused", "one_kernel", "few_rows_float32")}
 
 
 class Times(NamedTuple):
@@ -325,9 +325,10 @@ def fusion_map(
     check_precision(precision)
     ratios = {}
     for width in widths:
-        shapes = [Shape(batch, width, width, max(1, width // channels)) for batch in batches]
+        groups = max(1, width // channels)
+        problems = [problem(chain, (batch, width, width, groups), "cuda") for batch in batches]
         slow, fast = (
-            np.array([milliseconds(chain, shape, subject, precision, of) for shape in shapes])
+            np.array([milliseconds(*each, subject, precision, of) for each in problems])
             for subject in (unfused, fused)
         )
         ratios[width] = slow / fast
@@ -436,7 +437,8 @@ def recorded_ratios(
         slow = group.median_ms[group.subject == unfused]
         fast = group.median_ms[group.subject.isin(FUSED[precision] if fused == BEST else [fused])]
         if shape.in_features == shape.out_features and len(slow) and len(fast):
-            predicted = [milliseconds(find(chain), shape, who, precision, of) for who in (unfused, fused)]
+            described, _ = problem(chain, shape)
+            predicted = [milliseconds(described, shape, who, precision, of) for who in (unfused, fused)]
             rows.append(
                 {
                     "batch": shape.batch,
