@@ -17,11 +17,13 @@
  * Bytes: v read once and y written once, 8 for each element, 4 in a 16-bit type. Operations: about 20 for
  * each element and the chain's own.
  *
- * Limit: of float32 the memory, which is used at 70 % of its bandwidth; of 16 bits, at 50 %, and of chains
- * with exponentials, at 35 %, the issue of instructions. Of small tensors: how a launch begins, and how long
- * its instructions are on their way. It begins while the product ends (griddepcontrol). Groups of more than
- * SEGMENT channels: norm_keeping_wide.cu. Of an odd number of channels: norm_keeping_staged.cu. Of more
- * than a warp has vectors for, or of a number that leaves many lanes idle: norm_keeping_columns.cu. */
+ * Limit: for float32, memory, at 70 % of its bandwidth; for 16-bit types the issue of instructions, at 50 %
+ * of that bandwidth, or 35 % in chains with exponentials. For small tensors, how a launch begins and how long
+ * its instructions take to come from memory; the launch begins while the product ends (griddepcontrol).
+ *
+ * Other files take groups of more than SEGMENT channels (norm_keeping_wide.cu), groups of an odd number of
+ * channels (norm_keeping_staged.cu), and groups of more vectors than a warp has lanes, or of a number of
+ * vectors that leaves many lanes idle (norm_keeping_columns.cu). */
 #include "backward/norm_of_rows.h"
 #include "shared/launchers.h"
 

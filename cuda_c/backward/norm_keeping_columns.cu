@@ -14,8 +14,8 @@
  * Operations: about 12 instructions for each element and the chain's own.
  *
  * Limit: memory, which is used at up to 90 % of a copy's bandwidth; with exponentials, or with more than 4
- * slots, for which a multiprocessor has registers of 8 warps only, the issue of instructions. Groups that
- * vectors of 8 do not divide: norm_keeping.cu. */
+ * slots, for which a multiprocessor has registers of 8 warps only, the issue of instructions. Groups whose
+ * size 8 does not divide are left to norm_keeping.cu. */
 #include "backward/norm_of_rows.h"
 #include "shared/launchers.h"
 

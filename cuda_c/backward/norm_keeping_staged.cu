@@ -1,7 +1,7 @@
 /* The launch after the product for groups of an odd number of channels: 5, 25, 125.
  *
  * Idea: a thread that had its values from one group only (norm_keeping.cu) would read them one by one here.
- * So a block divides its tile twice. First by where the values are in memory: each thread reads 16
+ * So a block divides its tile in two ways. First by where the values are in memory: each thread reads 16
  * bytes or more, whatever groups they are of, applies the operators before the norm and writes the results to
  * shared memory. Then by groups: a team of lanes finds the moments of a (row, group) there, and writes the
  * normalised values in their place. Then by memory again: each thread reads its values back, and does the
@@ -15,10 +15,10 @@
  * Bytes: v read once and y written once, 8 for each element, 4 in a 16-bit type, and 24 of shared memory.
  * Operations: about 40 for each element and the chain's own.
  *
- * Limit: the issue of instructions, of which half find places in shared memory: for groups of an even size,
- * with vectors of 2 or 4 channels, norm_keeping.cu is faster. Groups whose least common
- * multiple with 8 is above SEGMENT channels, or rows that begin between multiples of 16 bytes: the short
- * kernels of norm_keeping.cu. */
+ * Limit: the issue of instructions, of which half compute places in shared memory: for groups of an even
+ * size, with vectors of 2 or 4 channels, norm_keeping.cu is faster. The short kernels of norm_keeping.cu also
+ * take groups whose size has a least common multiple with 8 above SEGMENT, and rows that begin between
+ * multiples of 16 bytes. */
 #include "backward/norm_of_rows.h"
 #include "shared/launchers.h"
 

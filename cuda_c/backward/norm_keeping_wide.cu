@@ -1,9 +1,10 @@
-/* The forward's second launch in training, for groups that a block's registers do not hold.
+/* The launch after the product for groups of more than SEGMENT channels, which no block's registers hold.
  *
  * Idea: a block has one group of a row, and loads the group's segments again for each of three passes, the
  * mean, the differences from it, and the result; all but the first come from a cache.
  *
- * Bytes: v read once from memory and twice from a cache, y written once.
+ * Bytes: v read once from memory and twice from a cache, y written once. Operations: as in norm_keeping.cu,
+ * but the operators before the norm three times.
  *
  * Limit: the caches' latency: a block waits for each segment. */
 #include "backward/norm_keeping.h"

@@ -29,8 +29,8 @@
  *
  * Bytes: inputs once, y once. Operations: 2 batch in_features out_features, three times that for float32.
  *
- * Limit: the tensor cores (2048 multiply-adds of 16-bit factors a clock and multiprocessor, at a clock that
- * the power decides that the GPU may draw); what the L2 cache delivers, where tiles are small; and of
+ * Limit: the tensor cores (2048 multiply-adds of 16-bit factors a clock and multiprocessor, at the clock that
+ * the GPU's limit of power leaves); what the L2 cache delivers, where tiles are small; and of
  * cooperative teams the epilogues, which nothing hides. */
 #include "hopper/plan.h"
 #include "hopper/repack.h"

@@ -3,9 +3,8 @@
  * wgmma leaves a row in the four lanes of a quad: of every eight columns (a slab) each lane has two. A group
  * ends at the same column in all rows, so all lanes of a warp walk through the slabs of their registers
  * together, add up the values of the current group, and at its end the quad adds its lanes' parts by
- * shuffles. Three
- * walks: the mean of each group; the differences from it and their squares; the normalised values. Between
- * the walks each (row, group) has two floats in shared memory.
+ * shuffles. There are three walks: for the mean of each group; for the differences from it and their squares;
+ * for the normalised values. Between the walks each (row, group) has two floats in shared memory.
  *
  * The mean of the differences is what rounding left out of the first walk; the second walk finds it and the
  * third takes it off (the corrected two-pass algorithm of shared/moments.h), so nothing large is subtracted

@@ -1,9 +1,9 @@
-/* Make the two float16 halves of float32 matrices (halves.h says why and what they hold).
+/* Makes the two float16 halves of float32 matrices (halves.h says why and what they hold).
  *
- * Idea: a block for each row, or a warp for a short one. Two matrices with rows of one length are made in one
- * launch, one below the other. One pass finds the row's largest magnitude and the
- * mean of its exponents, a second one scales and splits. In between the threads keep the row in registers, 32
- * values each; the rest of a longer row is read again, from a cache.
+ * Idea: a block for each row, or a warp for a short one. Two matrices with rows of one length are split in
+ * one launch, one below the other. One pass finds the row's largest magnitude and the mean of its exponents,
+ * a second one scales and splits. In between the threads keep the row in registers, 32 values each; the rest
+ * of a longer row is read again, from a cache.
  *
  * Bytes: 4 read and 4 written for each element.
  *

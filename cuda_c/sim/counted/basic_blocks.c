@@ -1,5 +1,5 @@
-/* What the compiler calls at the begin of every basic block of a kernel: it gives a turn up now and then, and
- * notes where the turns of loops end. */
+/* What the compiler calls at the beginning of every basic block of a kernel: here a thread gives up its turn
+ * now and then, and the places where the turns of loops end are noted. */
 #include "../watch.h"
 #include "recorder.h"
 

@@ -8,7 +8,7 @@
  *   cluster      blocks that reach each other's shared memory         clusters.c
  *   spinning     deadlocks of threads that wait in loops              spinning.c
  *   order        which accesses happen before which                   order.c, clock.c
- *   history      who accessed each word last; races                   history.c, words.c
+ *   history      who accessed each word last; races                   history.c, quick_checks.h
  *   region       the memory for that, for global memory               regions.c
  *   footprint    which words of global memory a launch touches        footprint.c
  *   trace        what the warps of one block did, for a player       trace.c
