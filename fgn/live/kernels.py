@@ -319,7 +319,7 @@ class Kernel:
     launches and explicit instantiations agree about.
 
     On the simulator a launch is checked as by `fgn.check()`. unchecked=True leaves the checks out, and the
-    launch is some ten times as fast; an access that the processor refuses is a KernelFault even then. Such a
+    launch is several times as fast; an access that the processor refuses is a KernelFault even then. Such a
     launch runs on copies of its tensors, but for those of volatile pointers.
 
     source, name: as given. signature: its name and parameters as the source has them. symbols: the variables

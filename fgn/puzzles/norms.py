@@ -217,9 +217,9 @@ GROUP_NORM_TEAMS = Task(
     title="GroupNorm, by teams",
     kernel="group_norm_teams",
     text="""
-The same GroupNorm for small groups, of up to 32 channels. A warp for each would leave most lanes idle: now a
-*team* of 8 lanes has a group, and a warp has 4 groups of the same sample or of the next. A block has 64
-threads: 8 teams.
+The same GroupNorm for small groups, of up to 32 channels. A warp for each group would leave most lanes
+idle: now a *team* of 8 lanes has a group, and a warp has 4 groups of the same sample or of the next. A block
+has 64 threads: 8 teams.
 
 The sums are those of a team only: the shuffles with the distances 4, 2 and 1 stay inside it. The last block
 may have teams without a group. Their lanes write nothing, but they must come to the shuffles, whose mask

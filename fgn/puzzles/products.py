@@ -134,7 +134,7 @@ outputs, for which it needs 32 rows of x and 32 of w. It goes along *k* in steps
 a tile of x and a tile of w into shared memory, one element each, wait, add up 32 products each from shared
 memory, and wait again before the next tiles are loaded.
 
-Where there is no element, at the edges, the tile gets a 0. And no bank conflicts, please.
+Where there is no element, at the edges, the tile gets a 0. No request may have bank conflicts.
 """,
     launch="gemm_tiled[(tiles(columns, 32), tiles(rows, 32)), (32, 32)](y, x, w, rows, columns, inner)",
     sizes=_SIZES,

@@ -190,7 +190,7 @@ elements are negative here, and some are below −1e38. The last warp may have f
 block may have warps without any.
 
 The kernel below is right as long as `n` is a multiple of 128. For other n the shuffle names lanes that do
-not come to it, which on a GPU means: it waits for ever, or it gives whatever it likes. Mend it.
+not come to it, and then a GPU waits for ever or gives an arbitrary value. Mend it.
 """,
     launch="warp_maxima[tiles(n, 128), 128](largest, x, n)",
     sizes=({"n": 128}, {"n": 20}, {"n": 33}, {"n": 255}),
@@ -236,7 +236,7 @@ BEAT_THE_BUDGET = Task(
     title="Beat the budget",
     kernel="residual_norm",
     text="""
-`y = LayerNorm(x + residual)`: of every row the mean is subtracted, and the result is divided by
+`y = LayerNorm(x + residual)`: from every row its mean is subtracted, and the result is divided by
 `sqrt(variance + 1e-5)`, multiplied by `weight` and added to `bias`, both with an element for each column. A
 row has `4 * fours` columns, at most 512; one block of 128 threads for each row.
 

@@ -264,9 +264,9 @@ HISTOGRAM = Task(
 zero at first.
 
 Many threads add to the same counter at the same time, which takes an atomic: `atomicAdd(&counter, 1)`.
-Atomics on global memory are slow, one request for each warp and element here. Let each of the 8 blocks count
-in shared memory first (atomics there are cheap), and add its 64 counters to the global ones at the end.
-Shared memory is not zero at first.
+Atomics on global memory are slow, and here each warp would ask for one with every 32 numbers. Let each of
+the 8 blocks count in shared memory first (atomics there are cheap), and add its 64 counters to the global
+ones at the end. Shared memory is not zero at first.
 """,
     launch="histogram[8, 128](counts, x, n)",
     sizes=({"n": 5}, {"n": 1024}, {"n": 2000}),

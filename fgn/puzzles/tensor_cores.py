@@ -105,8 +105,9 @@ TMA_RING = Task(
     kernel="tma_ring",
     text="""
 `y = a x`, streamed. x has `count` tiles of 1024 floats; a block takes every gridDim.x-th. TMA, Hopper's
-Tensor Memory Accelerator, brings tile after tile into a ring of three stages in shared memory. One thread, the
-producer, asks for the copies; 128 consumers use them. Two mbarriers for each stage tell each other:
+Tensor Memory Accelerator, brings tile after tile into a ring of three stages in shared memory. One thread,
+the producer, asks for the copies; 128 consumers use them. By two mbarriers for each stage they tell each
+other what has happened:
 
 - `full`: the copy has landed. Its phase ends with one arrival, the producer's, and the 4096 bytes that the
   producer announces: `mbarrier_arrive_expect_tx(full[stage], bytes)`. The copy itself is
