@@ -318,3 +318,37 @@ def test_the_guess_of_a_swap_is_no_race(loop):
 def test_a_branch_on_what_races_is_a_race():
     with pytest.raises(fgn.KernelFault, match="race in k"):
         fgn.check(lambda: adding(BRANCHES)[1, 64](torch.zeros(1, dtype=torch.float64)))
+
+
+def test_the_folders_of_headers_are_named_by_the_cell(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my common").mkdir()
+    (tmp_path / "my common" / "shared.h").write_text("#pragma once\n#define THREE 3\n")
+    cell = '#include "shared.h"\n__global__ void k(float *y) { y[threadIdx.x] = THREE; }'
+    with pytest.raises(CellError, match=r"headers were not found: shared.h \(`%%cuda -I folder`"):
+        _define("", cell)
+    y = torch.zeros(32)
+    _define('k -I "my common"', cell)["k"][1, 32](y)
+    assert y[0] == 3
+
+
+def test_what_the_compiler_says_of_the_simulators_headers_is_left_out(capsys):
+    cell = """#pragma once
+    __device__ int next(int *counter) {
+        unsigned active = __activemask();
+        int leader = __ffs(active) - 1, lane = threadIdx.x % 32, first;
+        if (lane == leader)
+            first = atomicAdd(counter, __popc(active));
+        return __shfl_sync(active, first, leader) + __popc(active & ((1u << lane) - 1));
+    }
+    __global__ void k(int *y, int *counter) {
+        int never;
+        y[next(counter)] = threadIdx.x;
+    }
+    """
+    y = torch.zeros(64, dtype=torch.int32)
+    _define("", cell)["k"][1, 64](y, torch.zeros(1, dtype=torch.int32))
+    assert sorted(y.tolist()) == list(range(64))
+    said = capsys.readouterr().err
+    assert "unused variable" in said
+    assert "uninitialized" not in said and "pragma" not in said and "sim/cpp" not in said

@@ -173,3 +173,38 @@ def test_what_is_not_known_stays_as_it_is():
         assert with_ptx(text) == text
     two = 'asm volatile("mov.u32 %0, %1;\\n"\n    "add.u32 %0, %0, 1;"\n : "=r"(a) : "r"(b));\nint c;'
     assert with_ptx(two).count("\n") == two.count("\n") and "asm" not in with_ptx(two)
+
+
+GUARDED = r"""
+__device__ __forceinline__ void load(float &to, const void *from, bool guard) {
+    asm volatile (
+        "{.reg .pred p;\n"
+        " setp.ne.b32 p, %2, 0;\n"
+        " @!p mov.b32 %0, 0;\n"
+#if __CUDACC_VER_MAJOR__ >= 11 && \
+    __CUDA_ARCH__ >= OLDEST
+        " @p ld.global.nc.L2::128B.f32 %0, [%1];}\n"
+#else
+        " @p ld.global.nc.f32 %0, [%1];}\n"
+#endif
+        : "=f"(to)
+        : "l"(from), "r"((int)guard)
+    );
+}
+__global__ void k(float *y, const float *x, int n) {
+    float v;
+    load(v, x + threadIdx.x, threadIdx.x < n);
+    y[threadIdx.x] = v;
+    if (threadIdx.x == 0) y[32] = __LINE__;
+}
+"""
+
+
+@pytest.mark.parametrize("oldest", [750, 9990])
+def test_a_statement_whose_text_depends_on_an_if(oldest):
+    y, x = torch.zeros(33), torch.arange(20.0)
+    kernel = fgn.kernel(f"#define OLDEST {oldest}" + GUARDED)
+    kernel[1, 32](y, x, 20)
+    assert y.tolist() == [*range(20), *[0] * 12, GUARDED[: GUARDED.index("__LINE__")].count("\n") + 1]
+    with pytest.raises(fgn.KernelFault, match=r"out of bounds in k \(k.cu:\d+\).* x\[10\]"):
+        fgn.check(lambda: kernel[1, 32](y, x[:10].clone(), 20))

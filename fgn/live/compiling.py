@@ -20,7 +20,7 @@ import cffi
 import torch
 
 from fgn.live.arguments import Member, Type
-from fgn.live.messages import LAUNCH_CODE, explained
+from fgn.live.messages import LAUNCH_CODE, explained, warnings_about
 from fgn.live.signature import Signature, Variable
 from fgn.live.source import CPP, HOPPER, Included
 from fgn.native.library import (
@@ -416,7 +416,7 @@ def _run(command: list[str], folder: Path, read: Included) -> str:
     said = (result.stdout + result.stderr).strip()
     if result.returncode != 0:
         raise BuildError(explained(said, read))
-    return "\n".join(line for line in said.splitlines() if not line.startswith((LAUNCH_CODE, "cc1plus:")))
+    return warnings_about(said, read)
 
 
 # ------------------------------------------------------------------------------------------------------------

@@ -568,44 +568,56 @@ class CellError(BuildError):
         return [f"\033[1;31mdoes not compile\033[0m\n{coloured}"]
 
 
-def _names(line: str, program: Program) -> list[str]:
-    """The kernels that the line of a cell names, or all of the cell's."""
-    wanted = line.split() or list(program.kernels)
-    missing = [name for name in wanted if name not in program.kernels]
-    if missing or not program.kernels:
-        there = ", ".join(program.kernels) or "none"
-        expected = " ".join(("a __global__ function", *missing))
-        raise BuildError(f"expected {expected} in the cell, got {there}")
-    return wanted
+@dataclass(frozen=True)
+class _Cell:
+    """A cell of CUDA C++. names: the kernels that its first line names; none for all."""
 
+    source: str
+    names: tuple[str, ...]
+    folders: tuple[Path, ...]
 
-def _define_together(source: str, line: str) -> dict[str, Kernel]:
-    program = Program(source, "cell.cu", (Path.cwd(),))
-    wanted = _names(line, program)
-    program = Program(source, f"{wanted[0]}.cu", (Path.cwd(),), has_warned=True)
-    _, messages = program.build(default_device())
-    there = [name for name in wanted if name in program.kernels]
-    if line.split() and there != wanted:
-        raise BuildError(f"an #if leaves {(set(wanted) - set(there)).pop()} out")
-    absent = ", ".join(name for name in wanted if name not in there)
-    for said in filter(
-        None, (str(program.read.left_out), absent and f"left out by an #if: {absent}", messages)
-    ):
-        print(said, file=sys.stderr)
-    return {name: Kernel(program, name) for name in there}
+    @classmethod
+    def read(cls, line: str, cell: str) -> _Cell:
+        """line: what follows %%cuda, which are names of kernels and, each after -I, folders of headers."""
+        folders = [Path(folder.strip("\"'")) for folder in re.findall(r"-I\s*(\"[^\"]*\"|'[^']*'|\S+)", line)]
+        names = re.sub(r"-I\s*(?:\"[^\"]*\"|'[^']*'|\S+)", " ", line).split()
+        # The line of the magic is the cell's first, so the source's own first line is the second.
+        return cls("\n" + cell, tuple(names), (Path.cwd(), *folders))
 
+    def wanted(self) -> list[str]:
+        """The kernels that the cell's line names, or all of the cell's."""
+        program = Program(self.source, "cell.cu", self.folders)
+        missing = [name for name in self.names if name not in program.kernels]
+        if missing or not program.kernels:
+            there = ", ".join(program.kernels) or "none"
+            expected = " ".join(("a __global__ function", *missing))
+            raise BuildError(f"expected {expected} in the cell, got {there}")
+        return list(self.names or program.kernels)
 
-def _define_apart(source: str, line: str) -> dict[str, Kernel]:
-    """Those of the wanted kernels that compile without the others."""
-    kernels = {}
-    for name in _names(line, Program(source, "cell.cu", (Path.cwd(),))):
-        program = Program(source, f"{name}.cu", (Path.cwd(),), only=name, has_warned=True)
-        try:
-            program.build(default_device())
-        except (BuildError, ValueError):
-            continue
-        kernels[name] = Kernel(program, name)
-    return kernels
+    def together(self) -> dict[str, Kernel]:
+        """The wanted kernels, compiled as one source."""
+        wanted = self.wanted()
+        program = Program(self.source, f"{wanted[0]}.cu", self.folders, has_warned=True)
+        _, messages = program.build(default_device())
+        there = [name for name in wanted if name in program.kernels]
+        if self.names and there != wanted:
+            raise BuildError(f"an #if leaves {(set(wanted) - set(there)).pop()} out")
+        absent = ", ".join(name for name in wanted if name not in there)
+        for said in filter(
+            None, (str(program.read.left_out), absent and f"left out by an #if: {absent}", messages)
+        ):
+            print(said, file=sys.stderr)
+        return {name: Kernel(program, name) for name in there}
+
+    def apart(self) -> dict[str, Kernel]:
+        """Those of the wanted kernels that compile without the others."""
+        kernels = {}
+        for name in self.wanted():
+            program = Program(self.source, f"{name}.cu", self.folders, only=name, has_warned=True)
+            with suppress(BuildError, ValueError):
+                program.build(default_device())
+                kernels[name] = Kernel(program, name)
+        return kernels
 
 
 def _define(line: str, cell: str) -> dict[str, Kernel]:
@@ -613,17 +625,15 @@ def _define(line: str, cell: str) -> dict[str, Kernel]:
 
     CellError when one does not compile; its `kernels` are the others.
     """
-    # The line of the magic is the cell's first, so the source's own first line is the second.
-    source = "\n" + cell
+    read, kernels = _Cell.read(line, cell), {}
     try:
-        return _define_together(source, line)
+        return read.together()
     except (BuildError, ValueError) as error:
         said = str(error)
-    kernels = {}
     if len(re.findall(r"\b__global__\b", cell)) > 1:
         with suppress(BuildError, ValueError):
-            kernels = _define_apart(source, line)
-    if line.split() and kernels.keys() == set(line.split()):
+            kernels = read.apart()
+    if read.names and kernels.keys() == set(read.names):
         return kernels
     if kernels:
         said += f"\ncompiled all the same: {', '.join(kernels)}"
@@ -631,13 +641,16 @@ def _define(line: str, cell: str) -> dict[str, Kernel]:
 
 
 def load_ipython_extension(shell):
-    """What `%load_ext fgn` does: from then on there is the cell magic `%%cuda [name ...]`."""
+    """What `%load_ext fgn` does: from then on there is the cell magic `%%cuda [name ...] [-I folder]`."""
 
     def cuda(line: str, cell: str):
-        """Defines the kernels of a cell of CUDA C++, or only those that are named, as Python objects."""
+        """Defines the kernels of a cell of CUDA C++, or only those that are named, as Python objects.
+
+        -I folder: where headers are that the cell includes.
+        """
         # A cell that does not compile removes the kernels of its names, so that nobody runs an earlier one by
         # mistake.
-        for name in line.split() or re.findall(r"__global__[^;{(]*?\b(\w+)\s*\(", cell):
+        for name in _Cell.read(line, cell).names or re.findall(r"__global__[^;{(]*?\b(\w+)\s*\(", cell):
             if isinstance(shell.user_ns.get(name), Kernel):
                 shell.del_var(name)
         try:

@@ -100,7 +100,8 @@ def _where_from(read: Included) -> str:
     if missing:
         shown = ", ".join(missing[:3]) + (" ..." if len(missing) > 3 else "")
         return (
-            f"these headers were not found: {shown} (fgn.kernel(..., include=[folder]) says where they are)"
+            f"these headers were not found: {shown} "
+            "(`%%cuda -I folder` and fgn.kernel(..., include=[folder]) say where they are)"
         )
     return "declare it before its first use, or include what does"
 
@@ -160,6 +161,25 @@ def explained(said: str, read: Included) -> str:
         if len(pieces) == MOST_ERRORS:
             break
     return "\n".join(pieces) if pieces else "\n".join(said.splitlines()[:20])
+
+
+def warnings_about(said: str, read: Included) -> str:
+    """A C++ compiler's warnings about the user's own lines; all that another compiler says."""
+    kept, is_kept = [], True
+    for line in said.splitlines():
+        place = re.match(r"([^\s:][^:\n]*):\d+:(?:\d+:)? (?P<kind>warning|note|error): ", line)
+        if place:
+            is_own = place[1] in read.texts
+            is_kept = is_own and (place["kind"] != "note" or is_kept)
+        elif re.match(
+            r"In file included from |In (?:member )?function |cc1plus:|(?:\S+: )?In |\s+from ", line
+        ):
+            is_kept = False
+        elif re.match(r"\s+inlined from ", line):
+            continue
+        if is_kept:
+            kept.append(line)
+    return "\n".join(kept)
 
 
 def _of_launch(message: str) -> str:

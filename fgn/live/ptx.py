@@ -476,6 +476,34 @@ def _as_block(source: str, text: str, begin: int, end: int) -> str:
     return "do { " + block + " } while (0)"
 
 
+def _by_branches(statement: str) -> str:
+    """An asm statement whose text depends on an #if, as a block in each branch; its lines stay its lines."""
+    lines = statement.split("\n")
+    directives = [(i, match[1]) for i, line in enumerate(lines) if (match := _DIRECTIVE.match(line))]
+    names = [name for _, name in directives]
+    if not re.fullmatch(r"if(?:n?def)? (?:elif )*else endif", " ".join(names)):
+        raise _Unknown(statement)
+    kept = [""] * len(lines)
+    inside = range(directives[0][0], directives[-1][0] + 1)
+    for (here, _), (following, _) in itertools.pairwise(directives):
+        begin = here + 1
+        while lines[begin - 1].endswith("\\"):
+            begin += 1
+        if begin >= following:
+            raise _Unknown(statement)
+        branch = [line if i not in inside or begin <= i < following else "" for i, line in enumerate(lines)]
+        block = with_ptx("\n".join(branch))
+        if _STATEMENT.search(blanked(block)):
+            raise _Unknown(statement)
+        kept[here:begin] = lines[here:begin]
+        kept[begin] = " ".join(block.split("\n"))
+    kept[directives[-1][0]] = lines[directives[-1][0]]
+    return "\n".join(kept)
+
+
+_DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)")
+
+
 def with_ptx(source: str) -> str:
     """The source with its asm statements as blocks of C++, where the table has all their instructions; no
     line moves."""
@@ -484,13 +512,15 @@ def with_ptx(source: str) -> str:
         end = closing(text, match.end() - 1)
         whole = source[match.start() : end + 1]
         try:
-            block = _as_block(source, text, match.end(), end)
+            if re.search(r"\n[ \t]*#[ \t]*if", text[match.start() : end]):
+                block = _by_branches(whole)
+            else:
+                block = _as_block(source, text, match.end(), end)
+                # A macro's lines end with backslashes, and so may lines of the operands.
+                continued = "\\\n" if "\\\n" in whole else "\n"
+                block = block.replace("\\\n", " ").replace("\n", " ") + continued * whole.count("\n")
         except _Unknown:
             continue
-        # A macro's lines end with backslashes, and so may lines of the operands.
-        continued = "\\\n" if "\\\n" in whole else "\n"
-        block = block.replace("\\\n", " ").replace("\n", " ")
-        lines = continued * whole.count("\n")
-        source = source[: match.start()] + block + lines + source[end + 1 :]
-        text = text[: match.start()] + block + lines + text[end + 1 :]
+        source = source[: match.start()] + block + source[end + 1 :]
+        text = text[: match.start()] + block + text[end + 1 :]
     return source

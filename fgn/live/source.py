@@ -216,6 +216,10 @@ _PRAGMA_ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b[^\n]*", re.M)
 _GUARD = re.compile(r"\s*#[ \t]*ifndef[ \t]+(\w+)\s*\n[ \t]*#[ \t]*define[ \t]+\1\b")
 
 
+def _without_pragma_once(text: str) -> str:
+    return _PRAGMA_ONCE.sub(lambda found: spaces(found[0]), text)
+
+
 def _is_unconditional(before: str) -> bool:
     """Whether no #if is open after this blanked beginning of a file, but for its guard."""
     opened = []
@@ -296,9 +300,8 @@ def included(
                     is_sure = sure and _is_unconditional(visible[: match.start()])
                     if own:
                         once = _PRAGMA_ONCE.search(blanked(content))
-                        content = _PRAGMA_ONCE.sub(lambda found: spaces(found[0]), content)
                         opened = (*open_files, path)
-                        inner = resolve(content, called, [path.parent], opened, is_sure)
+                        inner = resolve(_without_pragma_once(content), called, [path.parent], opened, is_sure)
                     else:
                         once = True
                         inner = _of_project(content, lambda t, h=called, p=path: resolve_project(t, h, p))
@@ -337,7 +340,7 @@ def included(
         inner = _INCLUDE.sub(replace, text.replace("#pragma once", " " * 12))
         return f'\n#ifndef {guard}\n#define {guard}\n#line 1 "{name}"\n{inner}\n#endif'
 
-    text = resolve(source, file, (), (), True)
+    text = resolve(_without_pragma_once(source), file, (), (), True)
     text = without_unreached(text, _device_macros(blanked(text)), items)
     text = _with_headers_of_others(_without_unknown_namespaces(text), file)
     return Included(text, left_out, texts)
