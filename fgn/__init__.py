@@ -35,7 +35,8 @@ from fgn import chains, functional, training  # noqa: F401
 from fgn.functional import chain_forward
 from fgn.fusing.fuse import explain, fuse
 from fgn.ladder import versions
-from fgn.live.kernels import kernel, load_ipython_extension  # noqa: F401  (for %load_ext fgn)
+from fgn.live.cells import load_ipython_extension  # noqa: F401  (for %load_ext fgn)
+from fgn.live.kernels import kernel
 from fgn.measure.accuracy import compare
 from fgn.measure.benchmark import bench
 from fgn.modules import (

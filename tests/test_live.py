@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 
 import fgn
-from fgn.live.kernels import CellError, _define
+from fgn.live.cells import CellError, _define
 from fgn.native.library import find_nvcc
 from fgn.native.places import ROOT
 

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 import fgn
-from fgn.live.kernels import CellError, Program, _define
+from fgn.live.cells import CellError, _define
+from fgn.live.kernels import Program
 from fgn.native.library import BuildError
 
 
