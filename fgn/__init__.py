@@ -25,7 +25,7 @@ fgn.simulator   counts, faults, the source view              fgn.model      pred
 fgn.live        kernels from a cell or a string              fgn.plot       every picture
 fgn.measure     times, errors, floors, recorded results      fgn.bugs       broken kernels, and what is wrong
 fgn.profiling   Nsight Compute                               fgn.teaching   what the notebooks predict with
-                                                             fgn.puzzles    kernels to write, checked
+fgn.parallel    tensor parallelism                           fgn.puzzles    kernels to write, checked
 """
 
 import importlib
@@ -69,9 +69,10 @@ __all__ = [
     "versions",
 ]
 
-# matplotlib is slow to import, so what needs it is imported when it is first used.
+# matplotlib and torch.distributed are slow to import, so what needs one of them is imported when it is first
+# used.
 _PACKAGES = (
-    *("bugs", "live", "measure", "model", "native", "plot", "profiling"),
+    *("bugs", "live", "measure", "model", "native", "parallel", "plot", "profiling"),
     *("puzzles", "simulator", "teaching"),
 )
 

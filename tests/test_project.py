@@ -4,6 +4,7 @@ import ast
 import graphlib
 import itertools
 import json
+import operator
 import os
 import re
 import shutil
@@ -136,6 +137,14 @@ def test_every_name_that_fgn_promises_is_there():
     assert all(hasattr(fgn, name) for name in fgn.__all__)
     with pytest.raises(AttributeError, match="nothing"):
         _ = fgn.nothing
+
+
+def test_every_name_in_the_pages_is_there():
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    names = set(re.findall(r"\bfgn((?:\.[A-Za-z_]\w*)+)\(", "".join(page.read_text() for page in pages)))
+    assert len(names) > 30
+    for name in names:
+        operator.attrgetter(name[1:])(fgn)  # AttributeError names what is missing
 
 
 def test_import_is_light():
