@@ -19,7 +19,7 @@
 #include "backward/norm_of_rows.h"
 #include "shared/launchers.h"
 
-/* What a thread has of its group: vectors of VALUES neighbours, each a team's vectors behind the one before.
+/* What a thread has of its group: vectors of VALUES neighbours, each `team` vectors after the one before.
  */
 struct lane {
     int group;

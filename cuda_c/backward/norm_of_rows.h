@@ -41,7 +41,7 @@ static __forceinline__ __device__ int group_of_thread(const struct norm_keeping_
     return (blockIdx.x * blockDim.x + threadIdx.x) >> args->team_log2;
 }
 
-/* How many vectors of a slot begin within `left` channels from the first one; each is a team's vectors on. */
+/* How many vectors of a slot begin within `left` channels from the first one, `team` vectors apart. */
 static __forceinline__ __device__ int vectors_of(int left, int team_log2, int width) {
     int vectors = 0;
 #pragma unroll
@@ -264,9 +264,9 @@ static __forceinline__ __device__ void normalise_slots(float *value, const struc
     }
 }
 
-/* Asks for the thread's channels of a vector, to be near when they are read: before the launch before this
- * one has ended, which may still write what is read. One row of threads asks for all: were every block to
- * ask, as many requests would wait for each other at the same lines of the L2 cache. */
+/* Asks for the thread's channels of a vector, so that they are in the L2 cache when they are read. The launch
+ * before this one still runs and may still write the vector, so nothing is read yet. One row of threads asks
+ * for all: were every block to ask, as many requests would wait for each other at the same lines there. */
 static __forceinline__ __device__ void
 ask_for_channels(const void *vector, const struct norm_keeping_args *args, const struct channels *channels) {
 #ifdef __CUDACC__

@@ -5,7 +5,7 @@
 #include "recorder.h"
 
 /* Whether loads of whole words add nothing to what is known of them and race with nothing, as it nearly
- * always is. Otherwise all of check() follows. */
+ * always is. Otherwise all of history_check() follows. */
 static inline __attribute__((always_inline)) bool is_settled(const struct recorder *self,
                                                              const struct known_site *known, size_t word) {
     uint32_t epoch = known->settled[word];
