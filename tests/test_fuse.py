@@ -348,7 +348,7 @@ def test_what_is_fused_and_what_is_not():
     assert "rand() does not depend on the input" in fgn.explain(Noisy()).untraced[0][1]
     assert "may write to what they read" in str(fgn.explain(WritesBetween()))
     assert "0 (Linear): left" not in str(fgn.explain(nn.Sequential(nn.Linear(4, 4), nn.GroupNorm(2, 4))))
-    assert "stopped by 1 (LayerNorm)" in str(fgn.explain(nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))))
+    assert "stopped by 1 (RMSNorm)" in str(fgn.explain(nn.Sequential(nn.Linear(4, 4), nn.RMSNorm(4))))
     assert str(fgn.explain(nn.ReLU())) == "no Linear in it"
     with pytest.raises(TypeError, match=r"model: expected a torch.nn.Module, got int"):
         fgn.fuse(3)

@@ -1,5 +1,6 @@
-"""Finds the chains in a graph: from each Linear along the values that only the next step reads, to a
-GroupNorm and on to the last pointwise operator behind it."""
+"""Finds the chains in a graph: from each product along the values that only the next step reads, to a
+GroupNorm and on to the last pointwise operator behind it. A LayerNorm over the channels is a GroupNorm of one
+group."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
+from fgn.fusing.formulas import formula_of
 from fgn.fusing.meanings import (
     BINARY,
     CLAMP_ONE_SIDED,
@@ -26,13 +28,15 @@ from fgn.fusing.meanings import (
     not_plain,
 )
 from fgn.fusing.parts import ChainPart, Found, Step
+from fgn.fusing.products import Product, arguments_of, is_of_parameters
+from fgn.fusing.views import ones_after
 from fgn.operators import POINTWISE
 
 MOST_STEPS = 8
 
 INFINITY = float("inf")
 GROUP_NORMS = (F.group_norm, torch.group_norm)
-LINEARS = (F.linear,)
+LAYER_NORMS = (F.layer_norm, torch.layer_norm)
 
 
 class Stopped(Exception):
@@ -40,11 +44,16 @@ class Stopped(Exception):
 
 
 class Match:
-    """A chain as far as it has been read: the steps that follow a Linear."""
+    """A chain as far as it has been read: the steps that follow a product. is_of_matrix: whether one of them
+    does to a tensor of more dimensions something else than to its rows. ones: dimensions of size 1 that the
+    value has behind its channels."""
 
-    def __init__(self, linear: fx.Node, modules: dict[str, nn.Module]):
-        self.modules, self.last = modules, linear
-        self.nodes, self.inputs = [linear], [linear.args[0]]
+    def __init__(self, product: Product, modules: dict[str, nn.Module]):
+        self.modules, self.product, self.last = modules, product, product.nodes[-1]
+        self.nodes, self.inputs = list(product.nodes), [product.x]
+        self.fixed: list[tuple[nn.Module, str, object]] = []
+        self.is_layer_norm = self.is_of_matrix = False
+        self.ones = 0
         self.leaves: list[tuple[nn.Module, type, bool]] = []
         self.before: list[Step] = []
         self.after: list[Step] = []
@@ -75,19 +84,20 @@ class Match:
             before=self.before,
             after=self.after,
             leaves=self.leaves,
+            by_rows=self.is_layer_norm and not self.is_of_matrix,
             **self.parts,
         )
 
-    def read_linear(self):
-        """Reads the Linear, which is the first node."""
-        node = self.last
-        if node.op == "call_module":
-            self.parts["linear"] = self._leaf(node, nn.Linear)
+    def read_product(self):
+        """Reads the product, with which the chain begins."""
+        product = self.product
+        if product.weight is None:
+            self.parts["linear"] = self._leaf(self.last, nn.Linear)
             return
-        arguments = _arguments(node, ("input", "weight", "bias"))
-        self.parts["weight"] = self.input(arguments["weight"])
-        if isinstance(arguments.get("bias"), fx.Node):
-            self.parts["bias"] = self.input(arguments["bias"])
+        self.parts["weight"] = self.input(product.weight)
+        self.parts["is_transposed"] = product.is_transposed
+        if isinstance(product.bias, fx.Node):
+            self.parts["bias"] = self.input(product.bias)
 
     def _leaf(self, node: fx.Node, cls: type, only_in_eval: bool = False) -> nn.Module:
         module = self.modules[node.target]
@@ -129,14 +139,22 @@ class Match:
         if self.norm_node is not None:
             return False
         if node.op == "call_module":
-            return type(self.modules[node.target]) is nn.GroupNorm
-        return node.target in GROUP_NORMS
+            return type(self.modules[node.target]) in (nn.GroupNorm, nn.LayerNorm)
+        return node.target in (*GROUP_NORMS, *LAYER_NORMS)
 
     def _read_norm(self, node: fx.Node):
+        is_layer_norm = node.target in LAYER_NORMS
         if node.op == "call_module":
-            self.parts["norm"] = self._leaf(node, nn.GroupNorm)
+            is_layer_norm = type(self.modules[node.target]) is nn.LayerNorm
+        if is_layer_norm and self.ones:
+            raise Stopped(f"{self.describe(node)}, which is over the last dimension")
+        self.is_layer_norm = is_layer_norm
+        if node.op == "call_module":
+            self.parts["norm"] = self._leaf(node, type(self.modules[node.target]))
+        elif is_layer_norm:
+            self._read_layer_norm(node)
         else:
-            arguments = _arguments(node, ("input", "num_groups", "weight", "bias", "eps"))
+            arguments = arguments_of(node, ("input", "num_groups", "weight", "bias", "eps"))
             if arguments["input"] is not self.last or not isinstance(arguments["num_groups"], int):
                 raise Stopped(f"{self.describe(node)} with a number of groups that the input decides")
             self.parts["groups"], self.parts["eps"] = arguments["num_groups"], arguments.get("eps", 1e-5)
@@ -145,6 +163,18 @@ class Match:
                     self.parts[f"norm_{name}"] = self.input(arguments[name])
         self.norm_node = node
         self._take(node)
+
+    def _read_layer_norm(self, node: fx.Node):
+        arguments = arguments_of(node, ("input", "normalized_shape", "weight", "bias", "eps"))
+        size = arguments.get("normalized_shape")
+        size = size[0] if isinstance(size, (tuple, list)) and len(size) == 1 else size
+        if arguments.get("input") is not self.last or type(size) is not int:
+            raise Stopped(f"{self.describe(node)} over more than the channels, or as many as the input has")
+        self.parts["groups"], self.parts["eps"] = 1, arguments.get("eps", 1e-5)
+        self.parts["normalized"] = size
+        for name in ("weight", "bias"):
+            if isinstance(arguments.get(name), fx.Node):
+                self.parts[f"norm_{name}"] = self.input(arguments[name])
 
     # ---- One reader of the value ----
 
@@ -161,7 +191,9 @@ class Match:
     def _of_module(self, node: fx.Node) -> list[Step] | None:
         module = self.modules[node.target]
         cls = type(module)
-        if cls is nn.Flatten and module.start_dim == 1 and module.end_dim in (-1, 1):
+        if cls is nn.Flatten:
+            if not self._is_view(node):
+                return None
             self._leaf(node, cls)
             return []
         if cls is nn.RReLU and not module.training:
@@ -174,9 +206,10 @@ class Match:
         if meaning.kind == IDENTITY:
             return []
         if meaning.operand is not None:
-            if module.weight is None:
+            if module.weight is None or self.ones:
                 return None
             weight = self._attribute_node(node, meaning.operand)
+            self.is_of_matrix = True  # the slopes are those of the second dimension
             return [Step(meaning.kind, operand=self.input(weight))]
         return [Step(meaning.kind, module=module, attributes=meaning.constants)]
 
@@ -188,26 +221,29 @@ class Match:
     def _of_function(self, node: fx.Node) -> list[Step] | None:
         target = node.target
         if target in POWER:
-            arguments = _arguments(node, ("input", "exponent"))
+            arguments = arguments_of(node, ("input", "exponent"))
             return [Step("square")] if arguments.get("exponent") == 2 else None
         if target in GELU:
-            arguments = _arguments(node, ("input", "approximate"))
+            arguments = arguments_of(node, ("input", "approximate"))
             kind = {"none": "gelu", "tanh": "gelu_tanh"}.get(arguments.get("approximate", "none"))
             return kind and [Step(kind)]
         if target in RELU6:
             return [Step("hardtanh", (0.0, 6.0))]
         if target is F.prelu:
-            weight = _arguments(node, ("input", "weight"))["weight"]
-            return [Step("prelu", operand=self.input(weight))] if isinstance(weight, fx.Node) else None
+            weight = arguments_of(node, ("input", "weight"))["weight"]
+            if self.ones or not isinstance(weight, fx.Node):
+                return None
+            self.is_of_matrix = True
+            return [Step("prelu", operand=self.input(weight))]
         if target is F.dropout:
-            arguments = _arguments(node, ("input", "p", "training", "inplace"))
+            arguments = arguments_of(node, ("input", "p", "training", "inplace"))
             return [] if arguments.get("training", True) is False else None
         name = target if isinstance(target, str) else getattr(target, "__name__", "")
         if name in CLAMP_ONE_SIDED and node.op in ("call_method", "call_function"):
             bound = next(iter((*node.args[1:], *node.kwargs.values())))
             bounds = (-INFINITY, bound) if CLAMP_ONE_SIDED[name] else (bound, INFINITY)
             return [Step("clamp", bounds)] if isinstance(bound, (int, float)) else None
-        if self._changes_nothing(node):
+        if self._is_view(node):
             return []
         meaning = (METHODS if node.op == "call_method" else FUNCTIONS).get(target)
         if meaning is None:
@@ -217,7 +253,7 @@ class Match:
     def _with_constants(self, node: fx.Node, meaning) -> list[Step] | None:
         if meaning.kind == IDENTITY:
             return []
-        arguments = _arguments(node, ("input", *meaning.constants, "inplace"))
+        arguments = arguments_of(node, ("input", *meaning.constants, "inplace"))
         if set(arguments) - {"input", "inplace", "self", "_stacklevel", *meaning.constants}:
             return None
         constants = [arguments.get(name) for name in meaning.constants]
@@ -235,12 +271,13 @@ class Match:
             given = [d if c is None else c for c, d in zip(constants, defaults, strict=False)]
         return [Step(meaning.kind, tuple(map(float, given)))]
 
-    def _changes_nothing(self, node: fx.Node) -> bool:
-        """Whether the node returns a (batch, channels) value as it is, in the same shape."""
-        if node.target in ("flatten", torch.flatten):
-            arguments = _arguments(node, ("input", "start_dim", "end_dim"))
-            return arguments.get("start_dim", 0) == 1 and arguments.get("end_dim", -1) in (-1, 1)
-        return False
+    def _is_view(self, node: fx.Node) -> bool:
+        """Whether the node has the same values in the same order, with other dimensions of size 1."""
+        ones = ones_after(node, self.ones, self.modules)
+        if ones is None:
+            return False
+        self.ones, self.is_of_matrix = ones, True
+        return True
 
     # ---- Two values ----
 
@@ -270,48 +307,30 @@ class Match:
 
     def _with_operand(self, what: str, operand) -> list[Step] | None:
         """A step with an operand: a vector or, for a sum, a whole tensor."""
-        if not isinstance(operand, fx.Node) or (what != "add" and not _is_of_parameters(operand)):
+        if self.ones or not isinstance(operand, fx.Node) or (what != "add" and not is_of_parameters(operand)):
             return None
         return [Step(what, operand=self.input(operand))]
 
     def _of_several(self, users: list[fx.Node]) -> tuple[list[Step] | None, fx.Node]:
-        """The steps of a value with several readers: sigmoid(v) * v, v * tanh(softplus(v)), and a view by v's
-        own sizes."""
+        """The steps of a value with several readers: a formula, and a view by the value's own sizes."""
+        formula = formula_of(self.last, self.modules)
+        if formula is not None:
+            self.nodes += formula.nodes[:-1]
+            self.leaves += formula.leaves
+            self.fixed += formula.fixed
+            return formula.steps, formula.nodes[-1]
         for last in users:
             if last.op not in ("call_function", "call_method") or is_in_place(last):
                 continue
-            if BINARY.get(last.target) == "multiply" and len(last.args) == 2 and not last.kwargs:
-                gate = next((arg for arg in last.args if arg is not self.last), None)
-                gates = _line_to(gate, self.last) if isinstance(gate, fx.Node) else None
-                if gates and set(users) == {last, gates[0]}:
-                    kinds = [self._kind_of(node) for node in gates]
-                    kind = {("sigmoid",): "silu", ("softplus", "tanh"): "mish"}.get(tuple(kinds))
-                    if kind:
-                        self.nodes += gates
-                        return [Step(kind)], last
             sizes = self._sizes_of_view(last)
             if sizes is not None and set(users) == {
                 last,
                 *[s for s in sizes if self.last in s.all_input_nodes],
             }:
                 self.nodes += sizes
+                self.ones, self.is_of_matrix = 0, True
                 return [], last
         return None, users[0]
-
-    def _kind_of(self, node: fx.Node) -> str | None:
-        """The kind of the operator that the node is, if its constants are the defaults."""
-        if node.op == "call_module":
-            module = self.modules[node.target]
-            cls = type(module)
-            if cls not in (nn.Sigmoid, nn.Softplus, nn.Tanh) or not_plain(module, cls):
-                return None
-            if cls is nn.Softplus and (module.beta, module.threshold) != (1, 20):
-                return None
-            self.leaves.append((module, cls, False))
-            return MODULES[cls].kind
-        meaning = (METHODS if node.op == "call_method" else FUNCTIONS).get(node.target)
-        plain = meaning is not None and len(node.args) == 1 and not node.kwargs
-        return meaning.kind if plain and isinstance(meaning.kind, str) else None
 
     def _sizes_of_view(self, node: fx.Node) -> list[fx.Node] | None:
         """For v.view(v.size(0), -1): the nodes that ask for the size. None for anything else."""
@@ -336,36 +355,6 @@ class Match:
                 return None
             size = size.args[0]
         return nodes
-
-
-def _is_of_parameters(node: fx.Node) -> bool:
-    """Whether a value depends on the module's parameters alone, so that it is hardly a whole (batch,
-    channels) tensor."""
-    return node.op == "get_attr" or (
-        node.op in ("call_function", "call_method")
-        and bool(node.all_input_nodes)
-        and all(map(_is_of_parameters, node.all_input_nodes))
-    )
-
-
-def _line_to(node: fx.Node, start: fx.Node) -> list[fx.Node] | None:
-    """The nodes from the reader of `start` to `node`, each the only reader of the one before."""
-    nodes = []
-    while node is not start:
-        if (
-            len(node.users) != 1
-            or not node.args
-            or not isinstance(node.args[0], fx.Node)
-            or is_in_place(node)
-        ):
-            return None
-        nodes.insert(0, node)
-        node = node.args[0]
-    return nodes
-
-
-def _arguments(node: fx.Node, names: tuple[str, ...]) -> dict:
-    return dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
 
 
 def _is_pure(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
@@ -397,21 +386,14 @@ def _nothing_between(nodes: list[fx.Node], modules) -> bool:
     return all(_is_pure(node, modules) for node in between)
 
 
-def is_linear(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
-    """Whether the node is a Linear, with which a chain may begin."""
-    if node.op == "call_module":
-        return isinstance(modules[node.target], nn.Linear) and len(node.args) == 1
-    return node.op == "call_function" and node.target in LINEARS
-
-
-def match(linear: fx.Node, modules: dict[str, nn.Module]) -> tuple[Match | None, str]:
-    """The longest chain from this Linear, and what stopped it."""
-    found, longest = Match(linear, modules), None
+def match(product: Product, modules: dict[str, nn.Module]) -> tuple[Match | None, str]:
+    """The longest chain from this product, and what stopped it."""
+    found, longest = Match(product, modules), None
     try:
-        found.read_linear()
+        found.read_product()
         while True:
             found.advance()
-            if found.norm_node is not None:
+            if found.norm_node is not None and found.ones == 0:
                 if not _nothing_between(found.nodes, modules):
                     raise Stopped("what runs between its parts, which may write to what they read")
                 longest = _copy(found)

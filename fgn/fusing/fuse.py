@@ -16,8 +16,9 @@ from torch import fx, nn
 
 from fgn.functional import check_choice
 from fgn.fusing.classes import fused_of, plain_class, set_fused, set_plain
-from fgn.fusing.finding import is_linear, match
+from fgn.fusing.finding import match
 from fgn.fusing.parts import ChainPart
+from fgn.fusing.products import Product, product_of, unfold_parametrized
 from fgn.fusing.tracing import Plan, Untraceable, forward_of, is_tensor
 from fgn.transforms import run_when_compiled
 
@@ -47,20 +48,27 @@ class _Traced:
         modules = {
             node.target: module.get_submodule(node.target) for node in graph.nodes if node.op == "call_module"
         }
+        self.plan.keep_as_they_are(unfold_parametrized(graph, modules))
         for node in list(graph.nodes):
-            if node.graph is graph and not getattr(node, "_erased", False) and is_linear(node, modules):
-                self._replace(node, modules, module, options)
+            if node.graph is graph and not getattr(node, "_erased", False):
+                product = product_of(node, modules)
+                if product is not None:
+                    self._replace(product, modules, module, options)
         self.run = _function_of(graph, module) if self.parts else None
 
-    def _replace(self, linear: fx.Node, modules, module, options):
-        found, stopped = match(linear, modules)
-        name = str(linear.target) if linear.op == "call_module" else "F.linear"
+    def _replace(self, product: Product, modules, module, options):
+        found, stopped = match(product, modules)
+        linear = product.nodes[-1]
+        name = str(linear.target) if isinstance(linear.target, str) else linear.target.__name__
+        if linear.op != "call_module":
+            name = {"linear": "F.linear"}.get(name, name)
         if found is None:
             self.verdicts.append((name, None, stopped))
             return
         words = " → ".join(found.describe(node) for node in found.nodes)
         part = ChainPart(found.found(name), module, options)
         self.parts.append(part)
+        self.plan.equal += [(owner.__dict__, key, value) for owner, key, value in found.fixed]
         self.verdicts.append((name, words, stopped))
         graph, last = linear.graph, found.last
         with graph.inserting_after(last):
@@ -239,7 +247,7 @@ class FusedForward:
     def __call__(self, *args, **kwargs):
         if not kwargs and all(map(is_tensor, args)):
             traced = self.current()
-            if traced is not None and traced.run is not None and len(args) == traced.plan.count:
+            if traced is not None and traced.run is not None and traced.plan.takes(args):
                 return traced.run(*args)
         return self.original(self.module, *args, **kwargs)
 
@@ -256,6 +264,8 @@ def fuse(
     model: nn.Module, *, inplace: bool = False, version: str | None = None, precision: str | None = None
 ):
     """The model, with each Linear → [pointwise …] → GroupNorm → [pointwise …] in it as one call.
+    A product of x and a parameter by another function of torch is a Linear too, and a LayerNorm over the
+    channels a GroupNorm.
 
     model: any nn.Module. inplace: whether to change the model itself; otherwise a copy is changed, which
     shares the model's parameters and buffers. version, precision: as `fgn.chain_forward()`'s.

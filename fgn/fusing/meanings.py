@@ -164,7 +164,8 @@ _GLOBAL_HOOKS = (
     _global_hooks._global_backward_pre_hooks,
 )
 FORWARDS = {
-    cls: cls.forward for cls in (*MODULES, nn.Linear, nn.GroupNorm, nn.Sequential, nn.Flatten, nn.RReLU)
+    cls: cls.forward
+    for cls in (*MODULES, nn.Linear, nn.GroupNorm, nn.LayerNorm, nn.Sequential, nn.Flatten, nn.RReLU)
 }
 HOMES = (F.__dict__, torch.__dict__)
 

@@ -39,15 +39,17 @@ class Step(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A chain in a graph. nodes: in their order. inputs: the nodes that it reads, x first. weight, bias,
-    norm_weight, norm_bias: which input each is, or None. groups, eps: where there is no GroupNorm module.
+    """A chain in a graph. nodes: in their order. inputs: the nodes that it reads, x first. norm: a GroupNorm
+    or a LayerNorm. weight, bias, norm_weight, norm_bias: which input each is, or None. groups, eps: where
+    norm is None; normalized: then of a LayerNorm, how many channels it has. is_transposed: the weight is
+    stored as (in_features, out_features). by_rows: x may have more dimensions, whose rows the chain computes.
     """
 
     name: str
     nodes: list[fx.Node]
     inputs: list[fx.Node]
     linear: nn.Linear | None
-    norm: nn.GroupNorm | None
+    norm: nn.GroupNorm | nn.LayerNorm | None
     before: list[Step]
     after: list[Step]
     leaves: list[tuple[nn.Module, type, bool]]
@@ -57,6 +59,9 @@ class Found(NamedTuple):
     norm_bias: int | None = None
     groups: int = 0
     eps: float = 1e-5
+    normalized: int | None = None
+    is_transposed: bool = False
+    by_rows: bool = False
 
 
 class NotAChain(Exception):
@@ -164,16 +169,38 @@ class ChainPart:
         self.checked: Checked | None = None
 
     def __call__(self, *inputs):
-        options = self.options
+        if self.found.by_rows and inputs[0].dim() > 2:
+            try:
+                return self._of_rows(inputs)
+            except NotAChain as reason:
+                return self.run_parts(inputs, reason.args[0])
         try:
-            tensors, norm = self._tensors_and_norm(inputs)
-            if repeated.is_ordinary():
-                y = self._repeat(inputs[0], tensors, norm)
-                if y is not None:
-                    return y
-            chain, tensors = self._checked_chain(inputs[0], tensors, norm)
+            return self._of_matrix(inputs)
         except NotAChain as reason:
             return self.run_parts(inputs, reason.args[0])
+
+    def _of_rows(self, inputs) -> Tensor:
+        """The chain of the rows of x, which has more than two dimensions. NotAChain where the other inputs
+        are not vectors or tensors of y's shape."""
+        x, *others = inputs
+        sizes = x.shape[:-1]
+        rows = [x.flatten(0, -2), *others]
+        for number in self.operands:
+            shape = inputs[number].shape
+            if shape[:-1] == sizes:
+                rows[number] = inputs[number].flatten(0, -2)
+            elif len(shape) > 1:
+                raise NotAChain(f"an operand has shape {tuple(shape)}, and x {tuple(x.shape)}")
+        return self._of_matrix(rows).unflatten(0, sizes)
+
+    def _of_matrix(self, inputs) -> Tensor:
+        options = self.options
+        tensors, norm = self._tensors_and_norm(inputs)
+        if repeated.is_ordinary():
+            y = self._repeat(inputs[0], tensors, norm)
+            if y is not None:
+                return y
+        chain, tensors = self._checked_chain(inputs[0], tensors, norm)
         parameters = self.checked.parameters(tensors)
         if autocast.dtype_for(inputs[0]) is not None:
             result = self._dtype_in_autocast(inputs, parameters)
@@ -241,8 +268,9 @@ class ChainPart:
         return chain, self.checked.parameters(tensors)
 
     def _tensors_and_norm(self, inputs) -> tuple[tuple[Tensor | None, ...], tuple]:
-        """The tensors in the order of `fgn.functional.names_of()`, not yet checked, and the norm's groups and
-        eps, as the modules have them now. NotAChain where a module is no longer what it was."""
+        """The tensors in the order of `fgn.functional.names_of()`, not yet checked, and the norm's groups,
+        eps, and for a LayerNorm its channels, as the modules have them now. NotAChain where a module is no
+        longer what it was."""
         found = self.found
         if has_global_hooks():
             raise NotAChain("there are hooks of all modules")
@@ -255,17 +283,22 @@ class ChainPart:
             weight, bias = self._of(found.linear, "weight"), self._of(found.linear, "bias")
         else:
             weight = inputs[found.weight]
+            if found.is_transposed:
+                weight = _transposed(weight)
             bias = None if found.bias is None else inputs[found.bias]
         if found.norm is not None:
             norm = found.norm
             norm_weight, norm_bias = self._of(norm, "weight"), self._of(norm, "bias")
-            groups, eps = norm.num_groups, norm.eps
+            if type(norm) is nn.LayerNorm:
+                groups, eps, normalized = 1, norm.eps, _only_size(norm.normalized_shape)
+            else:
+                groups, eps, normalized = norm.num_groups, norm.eps, None
         else:
             norm_weight = None if found.norm_weight is None else inputs[found.norm_weight]
             norm_bias = None if found.norm_bias is None else inputs[found.norm_bias]
-            groups, eps = found.groups, found.eps
+            groups, eps, normalized = found.groups, found.eps, found.normalized
         operands = [inputs[number] for number in self.operands]
-        return (weight, bias, norm_weight, norm_bias, *operands), (groups, eps)
+        return (weight, bias, norm_weight, norm_bias, *operands), (groups, eps, normalized)
 
     def _checked_chain(self, x, tensors, norm: tuple) -> tuple[Chain, tuple[Tensor | None, ...]]:
         """The chain of these tensors, and the tensors with operands of one element as vectors. NotAChain
@@ -273,11 +306,21 @@ class ChainPart:
         checked = self.checked
         if checked is None or not checked.holds(x, tensors):
             checked = self.checked = self._check(x, tensors)
+        weight = tensors[0]
+        if (
+            not weight.is_contiguous()
+            and not torch.compiler.is_compiling()  # which would compile for batches on one side of it
+            and x.shape[0] < weight.shape[1]
+        ):
+            raise NotAChain(
+                "the weight is stored as (in_features, out_features), and a copy of it for each call is "
+                "worth it from a batch of in_features rows on"
+            )
         return self._chain_of(x, norm, checked), checked.as_vectors(x, tensors)
 
     def _chain_of(self, x, norm: tuple, checked: Checked) -> Chain:
         """The chain with the modules' settings as they are now."""
-        groups, eps = norm
+        groups, eps, normalized = norm
         channels, roles = checked.channels, checked.roles
         key = (
             groups,
@@ -293,7 +336,10 @@ class ChainPart:
                 self.chains[key] = chain
         if type(groups) is not int or groups < 1 or channels % groups:
             raise NotAChain(f"num_groups is {groups}, which does not divide {channels} channels")
-        if groups == channels and x.shape[:1] == (1,):
+        if normalized is not None:
+            if normalized != channels:
+                raise NotAChain(f"LayerNorm is over {normalized} and not over the {channels} channels")
+        elif groups == channels and x.shape[:1] == (1,):
             raise NotAChain("each group is one value, which torch refuses to normalise")
         return chain
 
@@ -348,6 +394,18 @@ class ChainPart:
         except ValueError as error:
             raise NotAChain(str(error)) from None
         return Chain(self.name, before, groups, after, _number(eps))
+
+
+def _transposed(weight):
+    if not isinstance(weight, Tensor) or weight.dim() != 2 or weight.layout != torch.strided:
+        raise NotAChain("the weight is no matrix")
+    return weight.t()
+
+
+def _only_size(normalized_shape) -> int:
+    if len(normalized_shape) != 1:
+        raise NotAChain(f"LayerNorm is over {len(normalized_shape)} dimensions")
+    return normalized_shape[0]
 
 
 def check_linear(x, weight):

@@ -231,6 +231,18 @@ for _operator in IN_PLACE:
     setattr(_Proxy, f"__{_operator.__name__}__", _in_place)
 
 
+class _Input(_Proxy):
+    """An argument of forward(), of which a graph that asks for the number of its dimensions is the one for
+    (batch, features)."""
+
+    def dim(self) -> int:
+        self.tracer.matrices.add(self.node.name)
+        return 2
+
+    ndimension = dim
+    ndim = property(dim)
+
+
 class _Tracer(fx.Tracer):
     proxy_buffer_attributes = True
 
@@ -241,9 +253,11 @@ class _Tracer(fx.Tracer):
         super().__init__()
         self.forward, self.names, self.defaults = forward, names, defaults
         self.inlined: dict[nn.Module, Reads] = {}
+        self.matrices: set[str] = set()
 
     def create_args_for_root(self, root_fn, is_module, concrete_args=None):
-        args = [self.root, *(self.create_proxy("placeholder", name, (), {}) for name in self.names)]
+        nodes = [self.create_node("placeholder", name, (), {}) for name in self.names]
+        args = [self.root, *(_Input(node, self) for node in nodes)]
 
         def forward(*values):
             with _NothingRuns():
@@ -282,20 +296,26 @@ class Plan:
             raise
         except Exception as error:
             raise Untraceable(f"torch.fx: {str(error).splitlines()[0] if str(error) else error!r}") from None
+        # Which of the arguments have to have two dimensions.
+        places = [node.name for node in self.graph.nodes if node.op == "placeholder"]
+        self.matrices = [places.index(name) for name in tracer.matrices]
         inlined = {module: reads, **tracer.inlined}
-        # (a dict, a key, what is there): the modules in their places, and plain attributes.
+        # (a dict, a key, what is there): the modules in their places, and plain attributes. absent: keys.
         self.same: list[tuple[dict, str, object]] = []
         self.equal: list[tuple[dict, str, object]] = []
+        self.absent: list[tuple[dict, str]] = []
         for owner, read in inlined.items():
             self.same += [(owner._modules, name, child) for name, child in owner._modules.items()]
             self.same.append((owner.__dict__, "_modules", owner._modules))
             self.equal.append((owner.__dict__, "training", owner.training))
-            self.equal += read.globals
+            self.equal += [one for one in read.globals if one[2] is not ABSENT]
+            self.absent += [(where, name) for where, name, value in read.globals if value is ABSENT]
         # The classes and their forward(), which somebody may replace.
         owners = set(inlined) if forward is plain_class(module).forward else set(tracer.inlined)
         self.forwards = [(cls, cls.forward) for cls in map(plain_class, owners)]
         self.counts = [(owner._modules, len(owner._modules)) for owner in inlined]
         self.hooked = [owner for owner in inlined if owner is not module]
+        self.types: list[tuple[nn.Module, type]] = []
         self._add_paths(module)
         names = set().union(*(read.names for read in inlined.values()))
         self._add_containers(module, names)
@@ -326,6 +346,19 @@ class Plan:
                     self.counts += [(child._modules, len(child._modules))]
                     self.counts += [(child._parameters, len(child._parameters))]
 
+    def keep_as_they_are(self, linears: list[nn.Module]):
+        """Adds Linears of which the graph has taken the call apart."""
+        self.types += [(linear, type(linear)) for linear in linears]
+        self.absent += [(linear.__dict__, "forward") for linear in linears]
+        self.hooked += linears
+        if linears:
+            self.forwards.append((nn.Linear, nn.Linear.forward))
+            self.same += functions_named(("linear",))
+
+    def takes(self, args: tuple[Tensor, ...]) -> bool:
+        """Whether the graph is one for these arguments."""
+        return len(args) == self.count and all(args[place].dim() == 2 for place in self.matrices)
+
     def holds(self) -> bool:
         """Whether everything is still as it was when the graph was made."""
         for where, name, value in self.same:
@@ -334,11 +367,17 @@ class Plan:
         for where, name, value in self.equal:
             if where.get(name, ABSENT) != value:
                 return False
+        for where, name in self.absent:
+            if name in where:
+                return False
         for cls, forward in self.forwards:
             if cls.forward is not forward:
                 return False
         for where, count in self.counts:
             if len(where) != count:
+                return False
+        for module, cls in self.types:
+            if type(module) is not cls:
                 return False
         return not any(has_hooks(owner) for owner in self.hooked)
 
