@@ -260,6 +260,13 @@ def test_a_layer_norm_is_a_norm_of_one_group(text, sizes, device):
     check(written(text).to(device), torch.randn(*sizes, INPUTS, device=device), 1)
 
 
+@pytest.mark.parametrize("product", ["torch.mm(x, self.stored)", "torch.einsum('bi,oi->bo', x, self.weight)"])
+def test_what_torch_refuses_for_more_dimensions_is_refused(product, device):
+    model = written(f"self.layer_norm({product})").to(device)
+    with pytest.raises(RuntimeError), pytest.warns(UserWarning, match="x has 3 dimensions"):
+        fgn.fuse(model)(torch.randn(2, BATCH, INPUTS, device=device))
+
+
 def test_tensors_that_are_added_to_rows(device):
     class Added(nn.Module):
         def __init__(self):

@@ -52,7 +52,7 @@ class Match:
         self.modules, self.product, self.last = modules, product, product.nodes[-1]
         self.nodes, self.inputs = list(product.nodes), [product.x]
         self.fixed: list[tuple[nn.Module, str, object]] = []
-        self.is_layer_norm = self.is_of_matrix = False
+        self.is_layer_norm, self.is_of_matrix = False, product.is_of_matrix
         self.ones = 0
         self.leaves: list[tuple[nn.Module, type, bool]] = []
         self.before: list[Step] = []

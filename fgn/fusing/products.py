@@ -12,7 +12,8 @@ from torch.nn.utils import parametrize
 
 from fgn.fusing.meanings import FORWARDS, has_hooks
 
-MATRIX_PRODUCTS = (operator.matmul, torch.matmul, torch.mm, "matmul", "mm", "__matmul__")
+PRODUCTS = (operator.matmul, torch.matmul, "matmul", "__matmul__")
+MATRIX_PRODUCTS = (torch.mm, "mm")
 ADDED_PRODUCTS = (torch.addmm, "addmm")
 TRANSPOSES = (
     *(torch.t, "t", torch.transpose, "transpose", torch.swapaxes, "swapaxes"),
@@ -22,13 +23,15 @@ TRANSPOSES = (
 
 class Product(NamedTuple):
     """x W^T + bias in a graph. nodes: of which the last is the product. weight: (out_features, in_features),
-    or where is_transposed says so (in_features, out_features). bias: None where there is none."""
+    or where is_transposed says so (in_features, out_features). bias: None where there is none. is_of_matrix:
+    torch refuses an x of more than two dimensions."""
 
     nodes: list[fx.Node]
     x: fx.Node
     weight: fx.Node
     bias: fx.Node | None = None
     is_transposed: bool = False
+    is_of_matrix: bool = False
 
 
 def arguments_of(node: fx.Node, names: tuple[str, ...]) -> dict:
@@ -69,9 +72,10 @@ def _of_matrix(node: fx.Node, x, weight, bias=None) -> Product | None:
     """The product of x and a weight that is stored as (in_features, out_features)."""
     if not isinstance(x, fx.Node) or not is_of_parameters(weight):
         return None
+    of_matrix = node.target not in PRODUCTS
     if _is_transpose(weight) and len(weight.users) == 1:
-        return Product([weight, node], x, weight.args[0], bias)
-    return Product([node], x, weight, bias, is_transposed=True)
+        return Product([weight, node], x, weight.args[0], bias, is_of_matrix=of_matrix)
+    return Product([node], x, weight, bias, is_transposed=True, is_of_matrix=of_matrix)
 
 
 def _of_einsum(node: fx.Node) -> Product | None:
@@ -93,7 +97,7 @@ def _of_einsum(node: fx.Node) -> Product | None:
     (batch, inputs), outputs = first, result[1]
     if result[0] != batch or {*second} != {inputs, outputs}:
         return None
-    return Product([node], x, weight, is_transposed=second[0] == inputs)
+    return Product([node], x, weight, is_transposed=second[0] == inputs, is_of_matrix=True)
 
 
 def _is_parametrized_linear(module: nn.Module) -> bool:
@@ -143,7 +147,7 @@ def product_of(node: fx.Node, modules: dict[str, nn.Module]) -> Product | None:
         bias = given.get("bias")
         is_whole = isinstance(given.get("input"), fx.Node) and isinstance(given.get("weight"), fx.Node)
         return Product([node], given["input"], given["weight"], bias) if is_whole else None
-    if node.target in MATRIX_PRODUCTS and len(node.args) == 2 and not node.kwargs:
+    if node.target in (*PRODUCTS, *MATRIX_PRODUCTS) and len(node.args) == 2 and not node.kwargs:
         return _of_matrix(node, *node.args)
     if node.target in ADDED_PRODUCTS and len(node.args) == 3 and not node.kwargs:
         bias, x, weight = node.args
