@@ -113,7 +113,12 @@ def run(path: Path):
     notebook = nbformat.read(path, as_version=4)
     metadata = notebook.metadata.copy()
     client = NotebookClient(
-        notebook, timeout=SECONDS, record_timing=False, resources={"metadata": {"path": str(FOLDER)}}
+        notebook,
+        timeout=SECONDS,
+        record_timing=False,
+        resources={"metadata": {"path": str(FOLDER)}},
+        # Each kernel would warn that this process talks to it without encryption, on this machine alone.
+        extra_arguments=["--log-level=ERROR"],
     )
     client.execute()
     notebook.metadata = metadata
