@@ -53,7 +53,13 @@ def _part_of(traced, name: str) -> ChainPart:
             f"module: expected one whose forward() is one chain and nothing else, got {name}; "
             "name the modules inside it in the plan of parallelize_module()"
         )
-    return traced.parts[0]
+    part = traced.parts[0]
+    if type(part.found.norm) is nn.LayerNorm:
+        raise ValueError(
+            f"module: expected one whose forward() is a chain with nn.GroupNorm, got {name} with "
+            "nn.LayerNorm, whose one group would be on several processes"
+        )
+    return part
 
 
 def _places(part: ChainPart) -> list[tuple[dict, str]]:

@@ -44,6 +44,14 @@ from fgn.training_calls import BackwardCall, NormCall, multiplies_by_torch
 
 VECTORS = ("bias", "norm_weight", "norm_bias")
 
+# Operators of which no derivative reads a value.
+OF_NO_VALUE = frozenset(
+    (
+        *("add_tensor", "add_channel", "subtract_channel"),
+        *("add", "multiply", "divide", "neg", "double"),
+    )
+)
+
 
 class Kept(NamedTuple):
     """What the forward leaves for the backward.
@@ -215,15 +223,17 @@ class _Step:
     """One kind of forward with gradients, and its backwards: what of them is no tensor.
 
     key: under which the step is kept, or None where it is not to be. norm: its second launch, where the step
-    is kept. multiply: makes v of x, the weight and the bias. backwards: the kept calls, by the gradients that
-    are wanted, the thread, and whether torch is to be deterministic.
+    is kept. unread: the tensors that are not saved. multiply: makes v of x, the weight and the bias.
+    backwards: the kept calls, by the gradients that are wanted, the thread, and whether torch is to be
+    deterministic.
     """
 
-    __slots__ = ("backwards", "chain", "key", "multiply", "names", "norm", "precision", "version")
+    __slots__ = ("backwards", "chain", "key", "multiply", "names", "norm", "precision", "unread", "version")
 
     def __init__(self, chain: Chain, version: str | None, precision: str, key: tuple | None):
         self.chain, self.version, self.precision, self.key = chain, version, precision, key
         self.names, self.backwards = _names(chain), {}
+        self.unread = unread_tensors(chain)
         self.norm: NormCall | None = None
 
     def fits(self, x: Tensor, parameters: Sequence[Tensor | None]) -> bool:
@@ -318,6 +328,16 @@ def operand_names(chain: Chain) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain.operands))
 
 
+def unread_tensors(chain: Chain) -> frozenset[str]:
+    """The tensors that the chain adds at its end, whose values no derivative reads: they are not kept. Where
+    the library expects them, a backward gives it v, which has their shape and type."""
+    end = len(chain.after)
+    while end > 0 and chain.after[end - 1].kind in OF_NO_VALUE:
+        end -= 1
+    read = {step.tensor for step in chain.before + chain.after[:end]}
+    return frozenset(step.tensor for step in chain.after[end:] if step.tensor is not None) - read
+
+
 def _names(chain: Chain) -> tuple[str, ...]:
     """The names of what a chain is differentiated with respect to, in the order of all signatures below."""
     return ("x", "weight", *VECTORS, *operand_names(chain))
@@ -357,6 +377,11 @@ class _ChainFunction(torch.autograd.Function):
                 if step.key is not None:
                     step.keep(kept[0], tensors[1:])
         ctx.step, ctx.bias = step, None if bias is None else bias.dtype
+        if step.unread:
+            others = [
+                None if name in step.unread else value
+                for name, value in zip(step.names[3:], others, strict=True)
+            ]
         ctx.save_for_backward(x if ctx.needs_input_grad[2] else None, weight, *others, *kept)
         ctx.set_materialize_grads(False)
         return y
@@ -382,6 +407,10 @@ def _gradients_of_step(step: _Step, bias: torch.dtype | None, needed, dy: Tensor
     names = step.names
     x, weight, *others = saved[: len(names) - 1]
     kept = saved[len(names) - 1 :]
+    if step.unread:
+        others = [
+            kept[0] if name in step.unread else value for name, value in zip(names[3:], others, strict=True)
+        ]
     if step.norm is not None:
         found = step.backward_call(needed, dy, x, weight, others)
         if found is not None:
@@ -497,10 +526,14 @@ _chain_backward.register_autograd(_refuse)
 def _keep_inputs(ctx, inputs, output):
     """What the operators that torch.library knows keep: their inputs, and of `chain_keeping` its results."""
     tensors, channels, ctx.rest = inputs[:5], inputs[5] or (), inputs[6:]
-    kept = ()
+    kept, ctx.unread = (), [False] * len(channels)
     if isinstance(output, tuple):
         kept = output[1:]
         ctx.mark_non_differentiable(*kept)
+        chain = functional._parse(*ctx.rest[:5])
+        unread = unread_tensors(chain)
+        ctx.unread = [name in unread for name in operand_names(chain)]
+        channels = [None if one else value for one, value in zip(ctx.unread, channels, strict=True)]
     ctx.precision = resolve(ctx.rest[-1], inputs[0].dtype)
     ctx.channel_count = None if inputs[5] is None else len(channels)
     ctx.save_for_backward(*tensors, *channels, *kept)
@@ -513,7 +546,8 @@ def _gradients_of_chain(ctx, dy, *others):
     before, after, constants, groups, eps, version, _ = ctx.rest
     count = ctx.channel_count or 0
     inputs, kept = ctx.saved_tensors[: 5 + count], ctx.saved_tensors[5 + count :]
-    tensors, channels = inputs[:5], list(inputs[5:])
+    tensors = inputs[:5]
+    channels = [kept[0] if one else value for one, value in zip(ctx.unread, inputs[5:], strict=True)]
     described = before, after, constants, groups, eps
     # torch takes an empty list of constants for one of tensors, and wants as many gradients.
     nothing = tuple([] if value == [] else None for value in ctx.rest)

@@ -9,7 +9,7 @@ from accuracy import with_groups
 import fgn
 from fgn import precision as precision_module
 from fgn import training, training_calls
-from fgn.chains import CHAINS, Shape, random_inputs
+from fgn.chains import CHAINS, Chain, Pointwise, Shape, random_inputs
 from fgn.measure.accuracy import relative_error
 from fgn.native import repeated
 from fgn.reference import chain_reference
@@ -131,6 +131,54 @@ def test_steps_in_two_threads(device):
     for thread in threads:
         thread.join()
     assert not failures
+
+
+AT_THE_END = {
+    "added": (Pointwise("relu"), Pointwise("add_tensor", tensor="skip")),
+    "added and scaled": (
+        Pointwise("add_tensor", tensor="skip"),
+        Pointwise("multiply", 3.0),
+        Pointwise("add_channel", channel="shift"),
+    ),
+    "read by what follows": (Pointwise("add_tensor", tensor="skip"), Pointwise("silu")),
+    "read by a vector's gradient": (
+        Pointwise("add_tensor", tensor="skip"),
+        Pointwise("multiply_channel", channel="scale"),
+    ),
+    "added twice": (
+        Pointwise("add_tensor", tensor="skip"),
+        Pointwise("tanh"),
+        Pointwise("add_tensor", tensor="skip"),
+    ),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", AT_THE_END)
+def test_a_residual_whose_values_no_derivative_reads_is_not_kept(name, compiled, device):
+    chain = Chain("residual", (), 4, AT_THE_END[name])
+    is_kept = "read" in name or "twice" in name
+    x, parameters = random_inputs(chain, SHAPE, device)
+    tensors = {n: value.detach().requires_grad_() for n, value in {"x": x, **parameters}.items()}
+    for _ in range(2):
+        check_step(tensors, chain=chain)
+
+    def call(tensors, skip):
+        given = {n: value for n, value in tensors.items() if n != "x"} | {"skip": skip}
+        return fgn.chain_forward(chain, tensors["x"], given)
+
+    run = torch.compile(call, backend="aot_eager", fullgraph=True) if compiled else call
+    skip = tensors["skip"] * 1
+    kept, dy = [], torch.randn(SHAPE.batch, SHAPE.out_features, device=device)
+    with torch.autograd.graph.saved_tensors_hooks(lambda one: kept.append(one) or one, lambda one: one):
+        y = run(tensors, skip)
+    assert any(one.data_ptr() == skip.data_ptr() for one in kept) == is_kept
+    expected = torch.autograd.grad(call(tensors, tensors["skip"] * 1), list(tensors.values()), dy)
+    if not is_kept:
+        with torch.no_grad():
+            skip.fill_(float("nan"))
+    for one, other in zip(torch.autograd.grad(y, list(tensors.values()), dy), expected, strict=True):
+        assert torch.equal(one, other)
 
 
 def test_two_backwards_of_one_shape_that_wait_for_each_other(device):
