@@ -37,7 +37,7 @@ static __device__ __forceinline__ void wgmma_commit_group(void) {
 #define wgmma_commit_group() sim_wgmma_commit()
 #define wgmma_wait_group(groups) sim_wgmma_wait(SIM_HERE, groups)
 
-static inline void wgmma_fence(void) {}
+#define wgmma_fence() sim_wgmma_fence()
 
 #endif
 

@@ -29,6 +29,10 @@ static bool is_less(enum sim_type type, uint64_t a, uint64_t b) {
         memcpy(&y, &b, sizeof y);
         return x < y;
     }
+    case SIM_FLOAT16:
+        return sim_float_of_half((uint16_t)a) < sim_float_of_half((uint16_t)b);
+    case SIM_BFLOAT16:
+        return __uint_as_float((unsigned)a << 16) < __uint_as_float((unsigned)b << 16);
     default:
         return a < b;
     }
@@ -86,7 +90,7 @@ static uint64_t apply(enum sim_atomic operation, enum sim_type type, uint64_t ol
     }
 }
 
-static unsigned bytes_of(enum sim_type type) {
+unsigned sim_bytes_of_type(enum sim_type type) {
     switch (type) {
     case SIM_INT64:
     case SIM_UINT64:
@@ -129,6 +133,14 @@ static bool replace(volatile void *address, unsigned bytes, uint64_t *old, uint6
     return replaced;
 }
 
+void sim_combine(enum sim_atomic operation, enum sim_type type, void *address, uint64_t value) {
+    unsigned bytes = sim_bytes_of_type(type);
+    uint64_t old = load(address, bytes), desired;
+    do
+        desired = apply(operation, type, old, value, 0);
+    while (!replace(address, bytes, &old, &desired));
+}
+
 static void check_alignment(const struct sim_site *site, const volatile void *address, unsigned bytes) {
     if ((uintptr_t)address % bytes)
         sim_report_call(SIM_MISALIGNED, site, "makes an atomic access to %p, which is not a multiple of %u",
@@ -137,7 +149,7 @@ static void check_alignment(const struct sim_site *site, const volatile void *ad
 
 static uint64_t update(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
                        volatile void *address, uint64_t value, uint64_t compare) {
-    unsigned bytes = bytes_of(type);
+    unsigned bytes = sim_bytes_of_type(type);
     sim_worker->updates = site;
     uint64_t old = load(address, bytes), desired;
     do
@@ -155,14 +167,14 @@ static uint64_t update(const struct sim_site *site, enum sim_atomic operation, e
 
 uint64_t sim_atomic(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
                     volatile void *address, uint64_t value, uint64_t compare) {
-    check_alignment(site, address, bytes_of(type));
-    watch_atomic(SIM_CALLER, address, bytes_of(type), false);
+    check_alignment(site, address, sim_bytes_of_type(type));
+    watch_atomic(SIM_CALLER, address, sim_bytes_of_type(type), false);
     return update(site, operation, type, address, value, compare);
 }
 
 uint64_t sim_atomic_in_block(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
                              volatile void *address, uint64_t value, uint64_t compare) {
-    check_alignment(site, address, bytes_of(type));
-    watch_atomic(SIM_CALLER, address, bytes_of(type), true);
+    check_alignment(site, address, sim_bytes_of_type(type));
+    watch_atomic(SIM_CALLER, address, sim_bytes_of_type(type), true);
     return update(site, operation, type, address, value, compare);
 }

@@ -57,6 +57,9 @@ static void run_next_thread(struct sim_worker *worker) {
     thread->copies.groups = 0;
     if (thread->products.groups > 0 || thread->products.count > 0)
         sim_forget_products(thread);
+    if (thread->stores.count > 0)
+        sim_end_stores(thread);
+    thread->stores.groups = 0;
     block->returned++;
     watch_change();
     block->idle_turns = block->long_turns = 0;
@@ -257,6 +260,7 @@ void sim_block_clean(struct sim_worker *worker) {
     for (unsigned i = 0; i < block->started; i++) {
         sim_forget_copies(&block->threads[i].copies);
         sim_forget_products(&block->threads[i]);
+        sim_forget_stores(&block->threads[i].stores);
     }
     worker->unused_count = 0;
     for (unsigned i = 0; i < worker->fibers_made; i++) {

@@ -64,7 +64,13 @@ void sim_transpose(const struct sim_site *site, uint32_t *words, int matrices);
  * are exact, and so is their sum with what was there, which is then cut off to float32, towards zero; a GPU
  * cuts off a little more, where a product is small beside the others. Of float32 factors (tf32) the lower 13
  * bits do not count. */
-enum sim_factors { SIM_FLOAT16_FACTORS, SIM_BFLOAT16_FACTORS, SIM_TF32_FACTORS };
+enum sim_factors {
+    SIM_FLOAT16_FACTORS,
+    SIM_BFLOAT16_FACTORS,
+    SIM_TF32_FACTORS,
+    SIM_E4M3_FACTORS, /* of 8 bits: wgmma alone has these here */
+    SIM_E5M2_FACTORS
+};
 void sim_mma(const struct sim_site *site, float *sum, const uint32_t *a, const uint32_t *b,
              enum sim_factors factors);
 

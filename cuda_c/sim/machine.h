@@ -10,6 +10,7 @@
 #pragma once
 #include "cuda.h"
 #include "fiber.h"
+#include "hopper/hopper.h"
 #include <stdatomic.h>
 #include <stdnoreturn.h>
 
@@ -74,16 +75,20 @@ struct sim_copies {
 /* A wgmma that a thread has asked for: hopper/wgmma.c. */
 struct sim_product {
     float *sum;
-    uint64_t x;
-    uint64_t w;
+    struct sim_wgmma asked;
     const struct sim_site *site;
     unsigned group;
-    uint16_t columns;
-    uint8_t factors;
-    bool accumulate;
 };
 struct sim_products {
     struct sim_product *pending; /* oldest first */
+    unsigned count;
+    unsigned capacity;
+    unsigned groups; /* committed so far */
+};
+
+/* Boxes that a thread has asked TMA to store: hopper/tma_store.c. */
+struct sim_stores {
+    struct sim_store *pending; /* oldest first */
     unsigned count;
     unsigned capacity;
     unsigned groups; /* committed so far */
@@ -98,6 +103,7 @@ struct sim_thread {
     struct sim_exchange exchange;
     struct sim_copies copies;
     struct sim_products products;
+    struct sim_stores stores;
     bool leaves;                         /* by a `return` of the kernel's own text, not past its last line */
     const struct sim_mbarrier *mbarrier; /* that it waits for, or has waited for last */
     const struct sim_site *waited_at;
@@ -248,6 +254,10 @@ float sim_cut_off(double v); /* the float next to v towards zero: v, where it is
 /* fragments.c */
 void sim_multiply_fragments(const struct sim_thread *warp);
 
+/* atomic.c: what the machine does for no thread */
+unsigned sim_bytes_of_type(enum sim_type type);
+void sim_combine(enum sim_atomic operation, enum sim_type type, void *address, uint64_t value);
+
 /* copy.c */
 void sim_forget_copies(struct sim_copies *copies);
 void sim_free_copies(struct sim_copies *copies);
@@ -259,6 +269,9 @@ void sim_cluster_free(struct sim_worker *worker);
 noreturn void sim_cluster_abandon(void);
 bool sim_land_next_copy(struct sim_cluster *cluster);
 void sim_forget_products(struct sim_thread *thread);
+void sim_end_stores(struct sim_thread *thread);
+void sim_forget_stores(struct sim_stores *stores);
+void sim_free_stores(struct sim_stores *stores);
 bool sim_waits_for_hopper(const struct sim_block *block);
 void sim_report_deadlock(struct sim_worker *worker);
 void sim_hopper_begin_block(struct sim_worker *worker);

@@ -63,6 +63,8 @@ static const char *name_of(sim_report_kind kind) {
         return "missing proxy fence";
     case SIM_PENDING_SUMS:
         return "sums not waited for";
+    case SIM_NO_REGISTER_FENCE:
+        return "missing register fence";
     default:
         return "no report";
     }

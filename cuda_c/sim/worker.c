@@ -34,6 +34,7 @@ void sim_worker_free(struct sim_worker *worker) {
     for (unsigned i = 0; i < SIM_MAX_BLOCK_THREADS; i++) {
         sim_free_copies(&worker->block.threads[i].copies);
         free(worker->block.threads[i].products.pending);
+        sim_free_stores(&worker->block.threads[i].stores);
     }
     free_shared_memory(worker);
     sim_shared_apart_free(worker);

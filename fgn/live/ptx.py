@@ -30,6 +30,7 @@ _INTEGER = r"(?P<T>[usb](?:8|16|32|64))"
 _FLOATING = r"(?P<T>bf16x2|f16x2|bf16|f16|f32|f64)"
 _SCOPE = r"(?:\.(?:cta|cluster|gpu|sys))?"
 _SHARED = r"\.shared(?:::cta)?"
+_ANY_SHARED = r"\.shared(?:::cta|::cluster)?"
 _CACHE = r"(?:\.(?:ca|cg|cs|lu|cv|wb|wt))?(?:\.L1::\w+)?(?:\.L2::(?!cache_hint)\w+)?"
 _VECTOR = r"(?:\.v[248])?"
 _COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -38,6 +39,29 @@ _ATOMICS = {
     **{"add": "atomicAdd", "min": "atomicMin", "max": "atomicMax", "and": "atomicAnd", "or": "atomicOr"},
     **{"xor": "atomicXor", "exch": "atomicExch", "inc": "atomicInc", "dec": "atomicDec"},
 }
+_REDUCTIONS = {  # of TMA
+    **{name: f"SIM_ATOMIC_{name.upper()}" for name in ("add", "min", "max", "and", "or", "xor")},
+    **{"inc": "SIM_ATOMIC_INCREMENT", "dec": "SIM_ATOMIC_DECREMENT"},
+}
+_ELEMENTS = {
+    **{
+        "u32": "SIM_UINT32",
+        "b32": "SIM_UINT32",
+        "s32": "SIM_INT32",
+        "u64": "SIM_UINT64",
+        "b64": "SIM_UINT64",
+    },
+    **{
+        "s64": "SIM_INT64",
+        "f16": "SIM_FLOAT16",
+        "bf16": "SIM_BFLOAT16",
+        "f32": "SIM_FLOAT",
+        "f64": "SIM_DOUBLE",
+    },
+}
+_REDUCTION = rf"\.(?P<reduction>{'|'.join(_REDUCTIONS)})(?:\.noftz)?"
+_HINT = r"(?:\.L2::cache_hint)?"
+_FACTOR_TYPES = "f16|bf16|tf32|e4m3|e5m2"
 
 # For each instruction its name and a block of C++. In the block {0} is the first operand as it stands, {1:T}
 # the second operand's value as a T; {1:global} and {1:shared} are the place that an operand in brackets
@@ -95,21 +119,22 @@ _INSTRUCTIONS = (
      "sim_ptx_set<uint64_t>({0}, (uint64_t)sim_shared_pointer(SIM_HERE, {1:uint32_t}));"),
     (rf"ld(?:\.weak)?(?:\.global)?(?:\.nc)?{_CACHE}{_VECTOR}\.{_T}",
      "sim_ptx_load<const {T}>({1:global}, {0});"),
-    (rf"ld(?:\.weak)?{_SHARED}{_VECTOR}\.{_T}", "sim_ptx_load<const {T}>({1:shared}, {0});"),
+    (rf"ld(?:\.weak)?{_ANY_SHARED}{_VECTOR}\.{_T}", "sim_ptx_load<const {T}>({1:shared}, {0});"),
     (rf"ld\.(?:volatile|relaxed){_SCOPE}(?:\.global)?{_SCOPE}{_CACHE}\.{_T}",
      "sim_ptx_load<const volatile {T}>({1:global}, {0});"),
-    (rf"ld\.(?:volatile|relaxed){_SCOPE}{_SHARED}\.{_T}",
+    (rf"ld\.(?:volatile|relaxed){_SCOPE}{_ANY_SHARED}\.{_T}",
      "sim_ptx_load<const volatile {T}>({1:shared}, {0});"),
     (rf"ld\.acquire{_SCOPE}(?:\.global)?\.{_T}",
      "sim_ptx_load<const volatile {T}>({1:global}, {0}); __threadfence();"),
     (rf"st(?:\.weak)?(?:\.global)?{_CACHE}{_VECTOR}\.{_T}", "sim_ptx_store<{T}>({0:global}, {1});"),
-    (rf"st(?:\.weak)?{_SHARED}{_VECTOR}\.{_T}", "sim_ptx_store<{T}>({0:shared}, {1});"),
+    (rf"st(?:\.weak)?{_ANY_SHARED}{_VECTOR}\.{_T}", "sim_ptx_store<{T}>({0:shared}, {1});"),
     (rf"st\.(?:volatile|relaxed){_SCOPE}(?:\.global)?{_CACHE}\.{_T}",
      "sim_ptx_store<volatile {T}>({0:global}, {1});"),
-    (rf"st\.(?:volatile|relaxed){_SCOPE}{_SHARED}\.{_T}", "sim_ptx_store<volatile {T}>({0:shared}, {1});"),
+    (rf"st\.(?:volatile|relaxed){_SCOPE}{_ANY_SHARED}\.{_T}",
+     "sim_ptx_store<volatile {T}>({0:shared}, {1});"),
     (rf"st\.release{_SCOPE}(?:\.global)?\.{_T}",
      "__threadfence(); sim_ptx_store<volatile {T}>({0:global}, {1});"),
-    (rf"(?:atom|red)(?:\.relaxed)?{_SCOPE}(?P<space>\.global|{_SHARED})?{_SCOPE}\.(?P<atomic>{'|'.join(_ATOMICS)})"
+    (rf"(?:atom|red)(?:\.relaxed)?{_SCOPE}(?P<space>\.global|{_ANY_SHARED})?{_SCOPE}\.(?P<atomic>{'|'.join(_ATOMICS)})"
      rf"(?:\.noftz)?\.{_T}", "{atomic}"),
     (rf"atom(?:\.relaxed)?{_SCOPE}(?:\.global)?{_SCOPE}\.cas\.(?P<T>[bu](?:32|64))",
      "sim_ptx_set<{T}>({0}, atomicCAS(({T} *){1:global}, {2:T}, {3:T}));"),
@@ -120,32 +145,55 @@ _INSTRUCTIONS = (
     (r"cp\.async\.commit_group", "cp_async_commit_group();"),
     (r"cp\.async\.wait_group", "cp_async_wait_group({0:uint32_t});"),
     (r"cp\.async\.wait_all", "cp_async_commit_group(); cp_async_wait_group(0);"),
-    (r"cp\.async\.bulk\.shared::(?:cluster|cta)\.global\.mbarrier::complete_tx::bytes",
+    (rf"cp\.async\.bulk\.shared::(?:cluster|cta)\.global\.mbarrier::complete_tx::bytes{_HINT}",
      "sim_bulk_copy(SIM_HERE, {0:word}, (const void *){1:global}, {2:uint32_t}, {3:word});"),
     (r"cp\.async\.bulk\.tensor\.(?P<k>[1-5])d\.shared::(?:cluster|cta)\.global(?:\.tile)?"
      r"\.mbarrier::complete_tx::bytes(?:\.multicast::cluster)?(?:\.L2::cache_hint)?", "box"),
+    (r"cp\.async\.bulk\.shared::cluster\.shared::cta\.mbarrier::complete_tx::bytes",
+     "sim_bulk_copy_between(SIM_HERE, {0:word}, {1:word}, {2:uint32_t}, {3:word});"),
+    (rf"cp\.async\.bulk\.tensor\.(?P<k>[1-5])d\.global\.shared::cta(?:\.tile)?\.bulk_group{_HINT}",
+     "sim_tensor_store(SIM_HERE, {0:global}, {k}, {0:box}, {1:word}, SIM_ATOMIC_EXCHANGE);"),
+    (rf"cp\.reduce\.async\.bulk\.tensor\.(?P<k>[1-5])d\.global\.shared::cta{_REDUCTION}(?:\.tile)?"
+     rf"\.bulk_group{_HINT}", "sim_tensor_store(SIM_HERE, {0:global}, {k}, {0:box}, {1:word}, {reduction});"),
+    (rf"cp\.async\.bulk\.global\.shared::cta\.bulk_group{_HINT}",
+     "sim_bulk_store(SIM_HERE, {0:global}, {1:word}, {2:uint32_t}, SIM_ATOMIC_EXCHANGE, SIM_UINT32);"),
+    (rf"cp\.reduce\.async\.bulk\.global\.shared::cta\.bulk_group{_HINT}{_REDUCTION}\."
+     rf"(?P<element>{'|'.join(_ELEMENTS)})",
+     "sim_bulk_store(SIM_HERE, {0:global}, {1:word}, {2:uint32_t}, {reduction}, {element});"),
+    (r"cp\.async\.bulk\.commit_group", "sim_bulk_commit();"),
+    (r"cp\.async\.bulk\.wait_group", "sim_bulk_wait(SIM_HERE, {0:uint32_t}, false);"),
+    (r"cp\.async\.bulk\.wait_group\.read", "sim_bulk_wait(SIM_HERE, {0:uint32_t}, true);"),
+    (r"cp\.async\.bulk\.prefetch\.(?:tensor\.[1-5]d\.)?L2\.global(?:\.tile)?(?:\.L2::cache_hint)?", ";"),
+    (rf"st\.async(?:\.weak)?\.shared::cluster\.mbarrier::complete_tx::bytes{_VECTOR}\."
+     r"(?P<T>[usb](?:32|64)|f32|f64)", "distant store"),
     (r"prefetch\.tensormap", ";"),
-    (r"wgmma\.fence\.sync\.aligned", ";"),
+    (r"wgmma\.fence\.sync\.aligned", "sim_wgmma_fence();"),
     (r"wgmma\.commit_group\.sync\.aligned", "sim_wgmma_commit();"),
     (r"wgmma\.wait_group\.sync\.aligned", "sim_wgmma_wait(SIM_HERE, {0:uint32_t});"),
-    (r"wgmma\.mma_async\.sync\.aligned\.m64n(?P<k>\d+)k(?:8|16)\.f32\.(?P<T>f16|bf16|tf32)\.(?P=T)", "wgmma"),
+    (rf"wgmma\.mma_async\.sync\.aligned\.m64n(?P<k>\d+)k(?:8|16|32)\.f32\.(?P<T>{_FACTOR_TYPES})\."
+     rf"(?P<from>{_FACTOR_TYPES})", "wgmma"),
     (r"(?:bar|barrier)(?:\.cta)?\.sync(?:\.aligned)?", "barrier"),
     (r"(?:bar|barrier)(?:\.cta)?\.arrive(?:\.aligned)?", "arrival"),
     (r"bar\.warp\.sync", "__syncwarp({0:uint32_t});"),
     (r"membar\.cta|fence(?:\.sc|\.acq_rel)?\.cta", "__threadfence_block();"),
     (r"membar\.(?:gl|sys)|fence(?:\.sc|\.acq_rel)?\.(?:gpu|sys|cluster)", "__threadfence();"),
-    (r"fence\.proxy\.async(?:\.shared::cta|\.global)?", "sim_fence_proxy_async(SIM_HERE);"),
+    (r"fence\.proxy\.async(?:\.shared::(?:cta|cluster))?", "sim_fence_proxy_async(SIM_HERE);"),
+    (r"fence\.proxy\.async\.global", ";"),
     (r"fence\.mbarrier_init\.release\.cluster|fence\.proxy\.tensormap.*", ";"),
     (r"barrier\.cluster\.arrive(?:\.release|\.relaxed)?(?:\.aligned)?", ";"),
     (r"barrier\.cluster\.wait(?:\.acquire)?(?:\.aligned)?", "sim_cluster_barrier(SIM_HERE, true);"),
-    (rf"mbarrier\.init(?:{_SHARED})?\.b64", "sim_mbarrier_init(SIM_HERE, {0:word}, {1:uint32_t});"),
+    (rf"mbarrier\.init(?:{_SHARED})?\.b64", "sim_mbarrier_init(SIM_HERE, {0:mbarrier}, {1:uint32_t});"),
     (rf"mbarrier\.inval(?:{_SHARED})?\.b64", ";"),
     (r"mbarrier\.arrive(?:\.release)?(?:\.cta|\.cluster)?(?:\.shared(?:::cta|::cluster)?)?\.b64",
-     "sim_mbarrier_arrive(SIM_HERE, {1:word}, 0);"),
+     "arrive"),
     (r"mbarrier\.arrive\.expect_tx(?:\.release)?(?:\.cta|\.cluster)?(?:\.shared(?:::cta|::cluster)?)?\.b64",
-     "sim_mbarrier_arrive(SIM_HERE, {1:word}, {2:uint32_t});"),
+     "arrive"),
+    (rf"mbarrier\.expect_tx(?:\.relaxed)?(?:\.cta|\.cluster)?(?:{_ANY_SHARED})?\.b64",
+     "sim_mbarrier_expect(SIM_HERE, {0:mbarrier}, {1:uint32_t});"),
     (rf"mbarrier\.(?:try|test)_wait\.parity(?:\.acquire)?(?:\.cta|\.cluster)?(?:{_SHARED})?\.b64",
-     "sim_mbarrier_wait(SIM_HERE, {1:word}, {2:uint32_t}); {0} = true;"),
+     "sim_mbarrier_wait(SIM_HERE, {1:mbarrier}, {2:uint32_t}); {0} = true;"),
+    (rf"mbarrier\.(?:try|test)_wait(?:\.acquire)?(?:\.cta|\.cluster)?(?:{_SHARED})?\.b64",
+     "sim_mbarrier_wait(SIM_HERE, {1:mbarrier}, {2:uint64_t} & 1); {0} = true;"),
     (r"mapa(?:\.shared::cluster)?\.u32", "{0} = sim_mapa(SIM_HERE, {1:uint32_t}, {2:uint32_t});"),
     (r"griddepcontrol\.(?:wait|launch_dependents)", ";"),
     (r"setmaxnreg\.(?:inc|dec)\.sync\.aligned\.u32", "sim_setmaxnreg(SIM_HERE, {0:uint32_t});"),
@@ -212,8 +260,14 @@ class _Operand:
             return self.text
         if wanted == "global":
             return f"sim_ptx_global({self.text}, {self.offset})"
+        if wanted == "forwarded":
+            return ", ".join(f"(decltype({name}))({name})" for name in self.text.split(", "))
         if wanted == "shared":
             return f"sim_shared_pointer(SIM_HERE, {self:word})"
+        if wanted == "box":
+            return f"sim_ptx_box{{{{{self.box()[1]}}}}}.at"
+        if wanted == "mbarrier":  # by its address in the window, or by one in all memory, which is wider
+            return f"sim_ptx_mbarrier(SIM_HERE, {self.text}, {self.offset})"
         if wanted == "word":
             return f"(sim_ptx_get<uint32_t>({self.text}) + {self.offset})"
         return f"sim_ptx_get<{wanted}>({self.text})"
@@ -267,8 +321,6 @@ def _instruction(text: str, names: dict[str, str]) -> str:
     if opcode == "elect.sync":  # writes the leader's lane, and who leads
         rest = re.sub(r"^\s*([%\w]+)\s*\|", r"\1, ", rest)
     operands = [_operand(piece, names) for piece in _pieces(rest)]
-    if re.match(r"mbarrier\.arrive", opcode) and len(_pieces(rest)) and _pieces(rest)[0].strip() != "_":
-        raise _Unknown(text)  # the phase's state as a value, or an arrival without an operand for it
     for pattern, code in _COMPILED:
         match = pattern.fullmatch(opcode)
         if match:
@@ -306,11 +358,28 @@ def _filled(code: str, opcode: str, parts: dict, operands: list[_Operand]) -> st
         described = f"{map_:global}, {parts['k']}, sim_at"
         copied = f"sim_tensor_copy(SIM_HERE, {to:word}, {described}, {barrier:word}, {blocks});"
         return f"{{ {at} {copied} }}"
+    if code == "arrive":
+        state, barrier, *amount = operands
+        before = f"sim_ptx_set<uint64_t>({state}, sim_mbarrier_parity(SIM_HERE, {barrier:mbarrier})); "
+        amount = f"{amount[0]:uint32_t}" if amount else "1"
+        arrive = f"sim_mbarrier_arrive(SIM_HERE, {barrier:mbarrier}, "
+        if "expect_tx" in opcode:
+            return (before if state.text else "") + f"{arrive}{amount});"
+        several = f"for (uint32_t sim_left = {amount}; sim_left > 0; sim_left--) "
+        return (before if state.text else "") + f"{several}{arrive}0);"
+    if code == "distant store":
+        place, value, barrier = operands
+        return f"sim_ptx_st_async<{kind}>(SIM_HERE, {place:word}, {barrier:word}, {value});"
     if code == "wgmma":
         sums, x, w, accumulates, *more = operands
-        name = f"sim_ptx_wgmma<{parts['k']}, SIM_{_FACTORS[parts['T']]}_FACTORS>"
-        scaled = ", ".join(f"{each:int}" for each in more)
-        return f"{name}(SIM_HERE, {x:uint64_t}, {w:uint64_t}, (bool){accumulates}, {{{scaled}}}, {sums});"
+        types = ", ".join(f"SIM_{_FACTORS[parts[factor]]}_FACTORS" for factor in ("T", "from"))
+        scaled = [f"{each:int}" for each in more]
+        first = f"{x:uint64_t}"
+        if "," in x.text:
+            first = f"sim_ptx_in_registers({x:forwarded})"
+            scaled[2:2] = ["0"] if len(scaled) == 3 else []  # x in registers is not transposed
+        given = f"{first}, {w:uint64_t}, (bool){accumulates}, {{{', '.join(scaled)}}}"
+        return f"sim_ptx_wgmma<{parts['k']}, {types}>(SIM_HERE, {given}, {sums});"
     if code == "mma":
         d, a, b, c = operands
         name = f"sim_ptx_mma<{parts['k']}, SIM_{_FACTORS[parts['T']]}_FACTORS, {_TYPES[parts['sum']]}>"
@@ -328,6 +397,9 @@ def _filled(code: str, opcode: str, parts: dict, operands: list[_Operand]) -> st
         "way": (parts.get("way") or "").lstrip(".")[1:2],
         "compared": _COMPARED.get(parts.get("compared") or ""),
         "reduced": parts.get("reduced"),
+        "k": parts.get("k"),
+        "reduction": _REDUCTIONS.get(parts.get("reduction") or ""),
+        "element": _ELEMENTS.get(parts.get("element") or ""),
         "trans": "true" if ".trans" in opcode else "false",
     }
     code = code.replace(":T}", f":{kind}}}").replace(":from}", f":{_TYPES.get(parts.get('from') or '')}}}")
@@ -337,7 +409,7 @@ def _filled(code: str, opcode: str, parts: dict, operands: list[_Operand]) -> st
         raise _Unknown(opcode) from None
 
 
-_FACTORS = {"f16": "FLOAT16", "bf16": "BFLOAT16", "tf32": "TF32"}
+_FACTORS = {"f16": "FLOAT16", "bf16": "BFLOAT16", "tf32": "TF32", "e4m3": "E4M3", "e5m2": "E5M2"}
 
 # ------------------------------------------------------------------------------------------------------------
 # The text of a statement
@@ -452,6 +524,7 @@ def _as_block(source: str, text: str, begin: int, end: int) -> str:
     if not ptx.strip():
         return "do { } while (0)"  # a fence for the compiler
     is_product = "wgmma.mma_async" in ptx
+    in_registers = _registers_of_x(ptx) if is_product else set()
     names, before, after = {}, [], []
     for index, (name, constraint, expression) in enumerate((*outputs, *inputs)):
         variable = f"sim_ptx_{index}"
@@ -460,6 +533,9 @@ def _as_block(source: str, text: str, begin: int, end: int) -> str:
         if is_product and index < len(outputs):
             # It is added to later, when the warpgroup waits.
             before.append(f"float &{variable} = {expression};")
+        elif f"%{index}" in in_registers:
+            # A place of the kernel's stays in use until the warpgroup waits; what is a value's does not.
+            before.append(f"sim_ptx_register_of(decltype({expression})) {variable} = {expression};")
         elif letter in ("n", "i"):
             before.append(f"[[maybe_unused]] const auto {variable} = {expression};")
         elif letter in _CLASSES:
@@ -502,6 +578,12 @@ def _by_branches(statement: str) -> str:
 
 
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)")
+
+
+def _registers_of_x(ptx: str) -> set[str]:
+    """The operands that are a wgmma's first factor, where that is in registers."""
+    found = re.search(r"wgmma\.mma_async\.\S+\s*\{[^}]*\}\s*,\s*\{([^}]*)\}", ptx)
+    return {name.strip() for name in found[1].split(",")} if found else set()
 
 
 def with_ptx(source: str) -> str:

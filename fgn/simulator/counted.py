@@ -57,7 +57,7 @@ class KernelFault(RuntimeError):
     "assertion", "trap", "undefined arithmetic" (a conversion to an integer that cannot hold the value, a
     shift by too many bits) or "crash" (the processor refused an access, or a division by zero); of Hopper's
     machine "deadlock", "mbarrier misuse", "block has exited", "race for a stage", "missing proxy fence",
-    "sums not waited for" or "wrong layout".
+    "missing register fence", "sums not waited for" or "wrong layout".
     kernel: its name. file, line: where it happened. block, thread: which thread did it, as (x, y, z). index:
     in elements of the argument or array. other_thread, other_block, other_file, other_line: the same of the
     second thread, when there are two. An attribute that does not apply is None.
@@ -127,6 +127,7 @@ KINDS = {
     "SIM_STAGE_RACE": "race for a stage",
     "SIM_NO_PROXY_FENCE": "missing proxy fence",
     "SIM_PENDING_SUMS": "sums not waited for",
+    "SIM_NO_REGISTER_FENCE": "missing register fence",
 }
 
 
@@ -405,6 +406,8 @@ class Launch:
     warp_operations: int
     tensor_copies: int
     tensor_bytes: int
+    tensor_stores: int
+    tensor_stored_bytes: int
     products: int
     product_bytes: int
     sectors_read: int
@@ -430,7 +433,8 @@ def _launches(library) -> Iterator[Launch]:
     plain = (
         *("dynamic_shared_bytes", "barriers", "warp_operations", "sectors_read", "sectors_written"),
         *("dram_sectors_read", "dram_sectors_written"),
-        *("tensor_copies", "tensor_bytes", "products", "product_bytes"),
+        *("tensor_copies", "tensor_bytes", "tensor_stores", "tensor_stored_bytes"),
+        *("products", "product_bytes"),
     )
     records = [library.counted_launch_at(index) for index in range(library.counted_launch_count())]
     offsets: dict[str, set[int]] = {}
@@ -615,8 +619,10 @@ def count(
         nothing is in a cache before, and what must go there at some time.
     barriers: __syncthreads(), once for each warp. warp_operations: shuffles, votes, __syncwarp(), likewise.
     tensor_copies, tensor_bytes: boxes that TMA was asked for and their bytes, those of a multicast once.
-    products: wgmma, once for each warpgroup. What TMA reads of DRAM is not modelled: dram__bytes_read.sum and
-        unique_sectors_read of a launch with tensor_copies are NaN.
+    tensor_stores, tensor_stored_bytes: boxes that TMA was to store, or to combine with what is there.
+    products: wgmma, once for each warpgroup. What TMA reads of DRAM, and writes there, is not modelled:
+        dram__bytes_read.sum and unique_sectors_read of a launch with tensor_copies are NaN, and
+        dram__bytes_write.sum and unique_sectors_written of one with tensor_stores.
 
     dram__bytes_read.sum and dram__bytes_write.sum are a model's: waves of blocks on a GPU of
     `multiprocessors`, with an L2 cache of `l2_bytes` that is empty at first (cuda_c/sim/counted/l2.c says
@@ -633,13 +639,17 @@ def count(
                 "block": launch.block,
                 **_metrics(launch.instructions),
                 "dram__bytes_read.sum": math.nan if launch.tensor_copies else 32 * launch.dram_sectors_read,
-                "dram__bytes_write.sum": 32 * launch.dram_sectors_written,
+                "dram__bytes_write.sum": (
+                    math.nan if launch.tensor_stores else 32 * launch.dram_sectors_written
+                ),
                 "unique_sectors_read": math.nan if launch.tensor_copies else launch.sectors_read,
-                "unique_sectors_written": launch.sectors_written,
+                "unique_sectors_written": math.nan if launch.tensor_stores else launch.sectors_written,
                 "barriers": launch.barriers,
                 "warp_operations": launch.warp_operations,
                 "tensor_copies": launch.tensor_copies,
                 "tensor_bytes": launch.tensor_bytes,
+                "tensor_stores": launch.tensor_stores,
+                "tensor_stored_bytes": launch.tensor_stored_bytes,
                 "products": launch.products,
                 "smsp__sass_data_bytes_mem_shared_op_gmma.sum": launch.product_bytes,
             }

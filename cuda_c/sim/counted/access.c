@@ -93,8 +93,8 @@ static __attribute__((noinline)) void access_memory(struct recorder *self, instr
     struct known_site *known = slot_of(self, key);
     if (known->key != key || address - known->begin > known->last) {
         if (is_on_stack(self, address)) {
-            if (self->worker->current->products.count > 0)
-                check_pending_sums(self, pc, address, operation != COUNTED_LOAD);
+            if (self->registers)
+                registers_access(self, pc, address, bytes, operation != COUNTED_LOAD);
             if (address + bytes > (uintptr_t)self->worker->fiber->kernel_top)
                 fault_local(self, pc, operation);
             return;
@@ -297,22 +297,23 @@ void watch_copy_lands(const void *pc, const void *shared, unsigned bytes) {
     on_access((uintptr_t)pc, 1, (uintptr_t)shared, bytes, COUNTED_STORE, 0);
 }
 
-/* An asynchronous access of one word: one access to a row of a tile stands for all of the row. */
-void async_access(struct recorder *self, uintptr_t pc, uintptr_t address, unsigned bytes, bool writes,
-                  const void *completes_on) {
+void async_access(struct recorder *self, uintptr_t pc, uintptr_t address, unsigned bytes,
+                  counted_operation operation, struct agent agent) {
     struct access access = {.pc = pc,
                             .address = address,
                             .bytes = bytes,
-                            .operation = writes ? COUNTED_STORE : COUNTED_LOAD,
+                            .operation = operation,
                             .place = place_of(self, address, bytes),
+                            .flags = operation == COUNTED_ATOMIC ? PAST_STRONG : 0,
                             .thread = self->thread};
     if (!access.place)
         fault_out_of_bounds(self, &access);
     struct place *place = access.place;
-    struct instruction instruction = {(instruction_key)pc << KEY_PART_BITS | (writes ? 3 : 2), pc,
-                                      place->space, access.operation, bytes};
+    struct instruction instruction = {(instruction_key)pc << KEY_PART_BITS | (2 + (unsigned)operation), pc,
+                                      place->space, operation, bytes};
     access.instruction = self->sites[site_of(self, &instruction, place)].instruction;
-    access.thread = order_asynchronous(self, completes_on, &access.time);
+    access.thread = agent.thread;
+    access.time = agent.time;
     if (place->history)
         history_check(self, &access);
 }

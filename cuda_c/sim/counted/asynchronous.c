@@ -141,23 +141,79 @@ void watch_proxy_fence(void) {
         clocks_fence(clocks_here(), running_warp());
 }
 
-static size_t bytes_of_box(const CUtensorMap *map) {
-    size_t bytes = map->element_bytes;
-    for (unsigned i = 0; i < map->rank; i++)
-        bytes *= map->box[i];
-    return bytes;
-}
-
 void watch_copy_begins(const struct sim_site *site, const struct sim_tensor_copy *copy, struct sim_place to,
                        const struct sim_mbarrier *barrier) {
-    is_written(to, bytes_of_box(&copy->map));
+    is_written(to, sim_box_bytes(&copy->box));
     stages_copy(site, copy, to, barrier);
 }
 
 void watch_copy_is_counted(const void *pc, const struct sim_tensor_copy *copy) {
     (void)pc;
     recorder->tensor_copies++;
-    recorder->tensor_bytes += bytes_of_box(&copy->map);
+    recorder->tensor_bytes += sim_box_bytes(&copy->box);
+}
+
+/* ---- Stores of TMA ---- */
+
+/* What a group of the running thread's stores completes on: no address that a kernel has. */
+static const void *object_of(unsigned group) {
+    uintptr_t number =
+        (uintptr_t)recorder->block_number << 17 | (uintptr_t)recorder->thread << 4 | group % 16;
+    return (const void *)((uintptr_t)1 << 63 | number << 3);
+}
+
+static void writes_to_global_memory(const struct sim_store *store) {
+    const struct sim_box *box = &store->box;
+    counted_operation operation = store->operation == SIM_ATOMIC_EXCHANGE ? COUNTED_STORE : COUNTED_ATOMIC;
+    struct agent agent = order_asynchronous(recorder, object_of(store->group));
+    size_t element = box->map.element_bytes;
+    unsigned first, end;
+    sim_box_columns(box, &first, &end);
+    for (size_t row = 0; first < end && row < sim_box_rows(box); row++) {
+        uintptr_t to = (uintptr_t)sim_row_of_tensor(box, row);
+        if (to)
+            async_access(recorder, (uintptr_t)store->pc,
+                         to + (uintptr_t)(((int64_t)box->coordinate[0] + first) * (int64_t)element),
+                         (unsigned)((end - first) * element), operation, agent);
+    }
+}
+
+void watch_store_begins(const struct sim_store *store) {
+    recorder->tensor_stores++;
+    recorder->tensor_stored_bytes += sim_box_bytes(&store->box);
+    stages_store(store);
+    writes_to_global_memory(store);
+}
+
+void watch_store_has_read(const struct sim_store *store) {
+    stages_store_has_read(store);
+}
+
+void watch_stores_end(const struct sim_store *stores, unsigned count) {
+    for (unsigned i = 0; i < count; i++)
+        if (i == 0 || stores[i].group != stores[i - 1].group)
+            order_acquire(recorder, object_of(stores[i].group));
+}
+
+void watch_store_is_left(const struct sim_store *store, bool is_committed) {
+    struct sim_access_report about = {
+        .kind = SIM_STAGE_RACE, .thread = sim_worker->current, .pc = (uintptr_t)store->pc};
+    sim_report warning;
+    sim_describe_access(
+        &warning, &about,
+        "asks TMA to store from shared memory%s and returns without waiting until the store "
+        "has read it (cp.async.bulk.wait_group.read 0): when the block ends, another one gets "
+        "its shared memory",
+        is_committed ? "" : ", does not commit the store to a group");
+    session_warn(&warning);
+}
+
+/* ---- Other blocks ---- */
+
+void watch_copy_reads(const struct sim_tensor_copy *copy, struct sim_worker *owner,
+                      const struct sim_mbarrier *barrier) {
+    stages_copy_reads(copy, owner, barrier);
+    watch_mbarrier_arrives(owner, barrier);
 }
 
 /* A thread that waits for the store's bytes also comes after all that the storing thread did before. */
@@ -179,24 +235,7 @@ void watch_product(const struct sim_product *product, const struct sim_thread *w
     enum { ROWS = 64, ROW_BYTES = 32 };
     sim_hopper_here();
     recorder->products++;
-    recorder->product_bytes += (ROWS + product->columns) * ROW_BYTES;
+    unsigned rows = product->asked.x_in_registers ? 0 : ROWS;
+    recorder->product_bytes += (rows + (unsigned)product->asked.columns) * ROW_BYTES;
     stages_product(product, warpgroup);
-}
-
-void check_pending_sums(struct recorder *self, uintptr_t pc, uintptr_t address, bool writes) {
-    const struct sim_products *products = &sim_worker->current->products;
-    (void)self;
-    for (unsigned i = 0; i < products->count; i++) {
-        const struct sim_product *product = &products->pending[i];
-        uintptr_t offset = address - (uintptr_t)product->sum;
-        if (offset >= product->columns / 2 * sizeof *product->sum)
-            continue;
-        struct sim_access_report report = {.kind = SIM_PENDING_SUMS, .thread = sim_worker->current, .pc = pc};
-        sim_report_access(
-            &report,
-            "%s sum %zu of the product at %s:%d, which may still run: nothing has waited for its group "
-            "(wgmma.wait_group)",
-            writes ? "writes" : "reads", (size_t)(offset / sizeof *product->sum), product->site->file,
-            product->site->line);
-    }
 }

@@ -50,6 +50,8 @@ typedef struct counted_launch {
     unsigned long long warp_operations; /* shuffles, votes and __syncwarp(), likewise */
     unsigned long long tensor_copies; /* boxes that TMA was asked for, and their bytes, once for all blocks */
     unsigned long long tensor_bytes;
+    unsigned long long tensor_stores; /* boxes that TMA was to store, or to combine with what is there */
+    unsigned long long tensor_stored_bytes;
     unsigned long long products; /* wgmma of a warpgroup, and the bytes of shared memory that they read */
     unsigned long long product_bytes;
     /* Different 32-byte sectors of global memory that the whole launch reads before it writes them, and

@@ -60,6 +60,7 @@ static void free_recorder(struct recorder *self) {
     free(self->sites);
     free(self->tallies);
     history_free(self);
+    free(self->registers);
     order_free(&self->order);
     free(self->touches);
     free(self->warps);
@@ -94,6 +95,7 @@ bool watch_worker_begins(struct sim_worker *worker) {
     self->launch = launch_number;
     self->barriers = self->warp_operations = 0;
     self->tensor_copies = self->tensor_bytes = self->products = self->product_bytes = 0;
+    self->tensor_stores = self->tensor_stored_bytes = 0;
     self->site_count = 1;
     memset(self->known, 0, sizeof self->known);
     self->counts = session_counts();
@@ -136,6 +138,8 @@ static counted_instruction *collect(counted_launch *result) {
         result->barriers += self->barriers;
         result->warp_operations += self->warp_operations;
         result->tensor_copies += self->tensor_copies;
+        result->tensor_stores += self->tensor_stores;
+        result->tensor_stored_bytes += self->tensor_stored_bytes;
         result->tensor_bytes += self->tensor_bytes;
         result->products += self->products;
         result->product_bytes += self->product_bytes;

@@ -373,12 +373,11 @@ void order_forget(struct recorder *self, const void *object) {
     pthread_mutex_unlock(&mutex);
 }
 
-unsigned order_asynchronous(struct recorder *self, const void *object, uint32_t *time) {
+struct agent order_asynchronous(struct recorder *self, const void *object) {
     enum { AGENTS = 1024 };
     struct order *order = &self->order;
-    unsigned agent = SIM_MAX_BLOCK_THREADS + (unsigned)((uintptr_t)object >> 3) % AGENTS;
-    *time = ++order->time;
-    struct known_thread known = {agent, *time + 1};
+    struct agent agent = {SIM_MAX_BLOCK_THREADS + (unsigned)((uintptr_t)object >> 3) % AGENTS, ++order->time};
+    struct known_thread known = {agent.thread, agent.time + 1};
     hand_on(self, object, clock_of_block(&order->memory, levels, self->block_number, 0, &known, 1));
     return agent;
 }

@@ -118,9 +118,13 @@ void order_strong_write(struct recorder *recorder, uintptr_t address, bool in_bl
  * those that have completed on it before. */
 void order_acquire(struct recorder *recorder, const void *object);
 void order_forget(struct recorder *recorder, const void *object);
-/* Stamps an asynchronous access of the running thread's block, which happens before whoever acquires
- * `object`. Returns the number of the agent that makes it, a thread's number beyond those of a block. */
-unsigned order_asynchronous(struct recorder *recorder, const void *object, uint32_t *time);
+/* Stamps asynchronous accesses of the running thread's block, which happen before whoever acquires `object`:
+ * the number of the agent that makes them, a thread's number beyond those of a block, and its time. */
+struct agent {
+    unsigned thread;
+    uint32_t time;
+};
+struct agent order_asynchronous(struct recorder *recorder, const void *object);
 
 /* Whether `past` happens before what the running thread does now. */
 bool order_is_before(const struct recorder *recorder, const struct past *past);

@@ -194,11 +194,14 @@ struct recorder {
     uint64_t warp_operations;
     uint64_t tensor_copies; /* by TMA, and their bytes */
     uint64_t tensor_bytes;
+    uint64_t tensor_stores; /* and reductions, likewise */
+    uint64_t tensor_stored_bytes;
     uint64_t products; /* wgmma, and the bytes that they read in shared memory */
     uint64_t product_bytes;
     struct place *places;
     unsigned place_count;
-    struct place heap_place; /* of the block of the device's heap that was looked up last */
+    struct place heap_place;          /* of the block of the device's heap that was looked up last */
+    struct used_registers *registers; /* of each thread, once one has asked for a product; else NULL */
     struct site *sites;
     unsigned site_count;
     struct tally *tallies;          /* of each instruction */
@@ -320,8 +323,9 @@ void trace_settle(void); /* the running thread is about to do something else, or
 void trace_request(unsigned warp, const struct site *site, const uintptr_t *addresses, unsigned lanes);
 void trace_event(counted_event_kind kind, unsigned warp, unsigned lanes);
 /* ---- access.c ---- */
-void async_access(struct recorder *recorder, uintptr_t pc, uintptr_t address, unsigned bytes, bool writes,
-                  const void *completes_on);
+/* TMA accesses bytes that follow each other, as this agent. */
+void async_access(struct recorder *recorder, uintptr_t pc, uintptr_t address, unsigned bytes,
+                  counted_operation operation, struct agent agent);
 
 /* What the running thread does to the word of an mbarrier; it is no request. */
 void mbarrier_access(struct recorder *recorder, uintptr_t pc, uintptr_t word, counted_operation operation);
@@ -337,8 +341,11 @@ struct wavefronts wavefronts_of(const uintptr_t addresses[SIM_WARP_THREADS], uns
 /* How many of the lanes go to different places. */
 unsigned different_addresses(const uintptr_t addresses[SIM_WARP_THREADS], unsigned lanes);
 
-/* ---- asynchronous.c ---- */
-void check_pending_sums(struct recorder *recorder, uintptr_t pc, uintptr_t address, bool writes);
+/* ---- registers.c ---- */
+/* The running thread accesses its stack, where its registers are that wgmma adds to or reads. */
+void registers_access(struct recorder *recorder, uintptr_t pc, uintptr_t address, unsigned bytes,
+                      bool writes);
+void registers_begin_block(struct recorder *recorder);
 
 /* ---- spinning.c ---- */
 void spinning_begin_launch(void);

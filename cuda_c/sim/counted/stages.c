@@ -1,39 +1,9 @@
 /* The checks of shared memory that TMA and wgmma reach: see stages.h. */
-#include "stages.h"
-#include "warp_clocks.h"
+#include "chunks.h"
+#include "recorder.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-enum { CHUNK_BYTES = 16, CHUNKS = (256 << 10) / CHUNK_BYTES, NO_ROW = 0xffff };
-
-/* AT_ONCE: a copy that an object of C++ orders, which the clocks do not follow. */
-enum writer { NOBODY, THREADS, ASYNCHRONOUS, AT_ONCE };
-
-struct reader {
-    uint32_t time; /* of the warp that read; 0: none */
-    uint16_t warp;
-    bool is_product;
-};
-
-struct chunk {
-    uint32_t block; /* all of this is void when it is not the block that runs */
-    uint8_t writer;
-    uint8_t swizzle;             /* of a copy */
-    uint16_t row;                /* of the box; NO_ROW: not of a copy */
-    uint16_t column;             /* in units of 16 bytes */
-    uint16_t agent;              /* THREADS: the warp; ASYNCHRONOUS: the mbarrier that counts the bytes */
-    uint32_t when;               /* the warp's time; the mbarrier's phase */
-    const struct sim_site *site; /* of what TMA or another block did */
-    const struct sim_site *read_site;
-    struct reader reader[SIM_MOST_WARPGROUPS];
-};
-
-struct stages {
-    uint32_t block;
-    bool began_with_block; /* and not in the middle of it */
-    struct chunk chunk[CHUNKS];
-};
 
 void stages_begin_block(struct sim_worker *worker) {
     struct stages *stages = worker->hopper->stages;
@@ -43,19 +13,47 @@ void stages_begin_block(struct sim_worker *worker) {
         return;
     stages->block++;
     stages->began_with_block = worker->block.started == 0;
+    stages->begun = worker->recorder ? ((const struct recorder *)worker->recorder)->order.barrier_time : 0;
 }
 
-static struct chunk *chunk_at(struct sim_worker *owner, uint32_t offset) {
+/* What threads have stored before anybody used Hopper's machine is known from the histories: the block knows
+ * all of it up to its latest barrier. clocks_begin() has given the two their times. */
+static void take_over_store(const struct sim_worker *owner, uint32_t offset, struct chunk *chunk) {
+    enum { KNOWN_TO_BLOCK = 1, KNOWN_TO_WARP = 2 };
+    struct recorder *self = owner->recorder;
+    uintptr_t begin =
+        (uintptr_t)sim_place_in(NULL, offset, 1, owner->rank).pointer / CHUNK_BYTES * CHUNK_BYTES;
+    const struct place *place = place_of(self, begin, WORD_BYTES);
+    for (uintptr_t at = begin; place && place->words && at < begin + CHUNK_BYTES && at < place->end;
+         at += WORD_BYTES) {
+        size_t index = at / WORD_BYTES - place->begin / WORD_BYTES;
+        const struct past *write = &place->history[index].write;
+        if (place->words[index].block != self->block_count || write->block != self->block_number ||
+            past_warp(write) >= CLOCK_WARPS)
+            continue;
+        chunk->writer = THREADS;
+        chunk->agent = (uint16_t)(owner->rank * CLOCK_WARPS + past_warp(write));
+        chunk->when = write->time < ((const struct stages *)owner->hopper->stages)->begun ? KNOWN_TO_BLOCK
+                                                                                          : KNOWN_TO_WARP;
+        if (chunk->when == KNOWN_TO_WARP)
+            return;
+    }
+}
+
+struct chunk *chunk_at(struct sim_worker *owner, uint32_t offset) {
     struct stages *stages = owner->hopper->stages;
     if (!stages || offset / CHUNK_BYTES >= CHUNKS)
         return NULL;
     struct chunk *chunk = &stages->chunk[offset / CHUNK_BYTES];
-    if (chunk->block != stages->block)
+    if (chunk->block != stages->block) {
         *chunk = (struct chunk){.block = stages->block, .row = NO_ROW};
+        if (!stages->began_with_block)
+            take_over_store(owner, offset, chunk);
+    }
     return chunk;
 }
 
-static bool knows_write(struct warp_clocks *clocks, unsigned warp, const struct chunk *chunk) {
+bool chunk_write_is_known(struct warp_clocks *clocks, unsigned warp, const struct chunk *chunk) {
     switch (chunk->writer) {
     case THREADS:
         return *clocks_time(clocks, warp, chunk->agent) >= chunk->when;
@@ -64,6 +62,10 @@ static bool knows_write(struct warp_clocks *clocks, unsigned warp, const struct 
     default:
         return true;
     }
+}
+
+bool chunk_write_is_fenced(struct warp_clocks *clocks, unsigned warp, const struct chunk *chunk) {
+    return chunk->writer != THREADS || *clocks_fenced(clocks, warp, chunk->agent) >= chunk->when;
 }
 
 static const struct reader *unknown_reader(struct warp_clocks *clocks, unsigned warp,
@@ -91,18 +93,7 @@ static long long place_in(struct sim_worker *owner, uint32_t offset) {
     return owner->shared_memory ? (long long)offset - sim_offset_of(owner, owner->shared_memory) : offset;
 }
 
-/* Where the running thread is: an instruction of Hopper's has a site, an ordinary access a program counter.
- */
-struct here {
-    const struct sim_site *site;
-    uintptr_t pc;
-    struct sim_worker *owner; /* of the memory, and */
-    uint32_t offset;          /* where in its window */
-    const char *does;
-};
-
-__attribute__((format(printf, 3, 4))) static noreturn void
-fault(const struct here *here, sim_report_kind kind, const char *format, ...) {
+noreturn void chunk_fault(const struct here *here, sim_report_kind kind, const char *format, ...) {
     char text[800];
     va_list arguments;
     va_start(arguments, format);
@@ -129,17 +120,18 @@ static void describe_last_wait(const struct sim_mbarrier *barrier, char *text, s
                  self->waited_at->file, self->waited_at->line, self->waited_parity);
 }
 
-static noreturn void fault_not_waited(const struct here *here, const struct chunk *chunk) {
+noreturn void chunk_fault_not_waited(const struct here *here, const struct chunk *chunk) {
     const struct sim_worker *counts = sim_worker->cluster->block[chunk->agent / CLOCK_BARRIERS];
     const struct sim_mbarrier *barrier = &counts->hopper->mbarrier[chunk->agent % CLOCK_BARRIERS];
     char wait[300];
     describe_last_wait(barrier, wait, sizeof wait);
-    fault(here, SIM_STAGE_RACE,
-          "which the copy at %s:%d writes; nothing that this thread comes after has waited for the end of "
-          "phase %u "
-          "(parity %u) of the mbarrier that counts its bytes, initialised at %s:%d%s",
-          chunk->site->file, chunk->site->line, chunk->when, chunk->when % 2, barrier->initialised->file,
-          barrier->initialised->line, wait);
+    chunk_fault(
+        here, SIM_STAGE_RACE,
+        "which the copy at %s:%d writes; nothing that this thread comes after has waited for the end of "
+        "phase %u "
+        "(parity %u) of the mbarrier that counts its bytes, initialised at %s:%d%s",
+        chunk->site->file, chunk->site->line, chunk->when, chunk->when % 2, barrier->initialised->file,
+        barrier->initialised->line, wait);
 }
 
 static noreturn void fault_not_read_yet(const struct here *here, const struct chunk *chunk,
@@ -148,15 +140,23 @@ static noreturn void fault_not_read_yet(const struct here *here, const struct ch
     if (reader->is_product)
         snprintf(where, sizeof where, " by the product at %s:%d", chunk->read_site->file,
                  chunk->read_site->line);
-    fault(here, SIM_STAGE_RACE,
-          "which warp %u of block %u of the cluster has read%s, and nothing tells this thread that it has",
-          reader->warp % CLOCK_WARPS, reader->warp / CLOCK_WARPS, where);
+    chunk_fault(
+        here, SIM_STAGE_RACE,
+        "which warp %u of block %u of the cluster has read%s, and nothing tells this thread that it has",
+        reader->warp % CLOCK_WARPS, reader->warp / CLOCK_WARPS, where);
 }
 
-static noreturn void fault_stored(const struct here *here, const struct chunk *chunk) {
-    fault(here, SIM_STAGE_RACE,
-          "which warp %u of block %u of the cluster has written, with no barrier between",
-          chunk->agent % CLOCK_WARPS, chunk->agent / CLOCK_WARPS);
+noreturn void chunk_fault_stored(const struct here *here, const struct chunk *chunk) {
+    chunk_fault(here, SIM_STAGE_RACE,
+                "which warp %u of block %u of the cluster has written, with no barrier between",
+                chunk->agent % CLOCK_WARPS, chunk->agent / CLOCK_WARPS);
+}
+
+noreturn void chunk_fault_not_fenced(const struct here *here, const struct chunk *chunk) {
+    chunk_fault(here, SIM_NO_PROXY_FENCE,
+                "which warp %u of its block has written by an ordinary store, and no fence.proxy.async is "
+                "between: the writers execute it before the barrier",
+                chunk->agent % CLOCK_WARPS);
 }
 
 /* ---- What threads do ---- */
@@ -170,12 +170,13 @@ void stages_access(struct sim_worker *worker, uintptr_t pc, uintptr_t address, c
     unsigned warp = clocks_warp(worker, worker->current);
     bool reads = operation == COUNTED_LOAD;
     struct here here = {NULL, pc, worker, offset, reads ? "reads" : "writes"};
-    if (chunk->writer == ASYNCHRONOUS && !knows_write(clocks, warp, chunk))
-        fault_not_waited(&here, chunk);
+    if (chunk->writer == ASYNCHRONOUS && !chunk_write_is_known(clocks, warp, chunk))
+        chunk_fault_not_waited(&here, chunk);
     if (reads) {
         remember_reader(clocks, chunk, warp, false, NULL);
         return;
     }
+    chunk_check_store(clocks, &here, chunk, warp);
     const struct reader *reader = unknown_reader(clocks, warp, chunk);
     if (reader && reader->is_product)
         fault_not_read_yet(&here, chunk, reader);
@@ -194,13 +195,14 @@ static void write_chunk(const struct here *here, const struct sim_mbarrier *barr
     if (!chunk)
         return;
     unsigned warp = clocks_warp(sim_worker, sim_worker->current);
+    chunk_check_store(clocks, here, chunk, warp);
     const struct reader *reader = unknown_reader(clocks, warp, chunk);
     if (reader)
         fault_not_read_yet(here, chunk, reader);
-    if (!knows_write(clocks, warp, chunk)) {
+    if (!chunk_write_is_known(clocks, warp, chunk)) {
         if (chunk->writer == ASYNCHRONOUS)
-            fault_not_waited(here, chunk);
-        fault_stored(here, chunk);
+            chunk_fault_not_waited(here, chunk);
+        chunk_fault_stored(here, chunk);
     }
     written.block = chunk->block;
     written.writer = ASYNCHRONOUS;
@@ -210,33 +212,18 @@ static void write_chunk(const struct here *here, const struct sim_mbarrier *barr
     *chunk = written;
 }
 
-static void land_chunk(const struct here *here, struct chunk written) {
-    struct chunk *chunk = chunk_at(here->owner, here->offset);
-    if (!chunk)
-        return;
-    written.block = chunk->block;
-    written.writer = AT_ONCE;
-    written.site = here->site;
-    *chunk = written;
-}
-
 void stages_copy(const struct sim_site *site, const struct sim_tensor_copy *copy, struct sim_place to,
                  const struct sim_mbarrier *barrier) {
-    const CUtensorMap *map = &copy->map;
-    size_t rows = 1, row_bytes = (size_t)map->box[0] * map->element_bytes;
-    for (unsigned i = 1; i < map->rank; i++)
-        rows *= map->box[i];
+    const struct sim_box *box = &copy->box;
+    size_t rows = sim_box_rows(box), row_bytes = sim_box_row_bytes(box);
     uint32_t base = sim_offset_of(to.owner, to.pointer);
     for (size_t row = 0; row < rows; row++)
         for (size_t at = 0; at < row_bytes; at += CHUNK_BYTES) {
-            uint32_t offset = sim_swizzled(base + (uint32_t)(row * row_bytes + at), (1u << map->swizzle) - 1);
+            uint32_t offset = sim_box_chunk(box, base, row, at);
             struct chunk written = {
-                .swizzle = map->swizzle, .row = (uint16_t)row, .column = (uint16_t)(at / CHUNK_BYTES)};
+                .swizzle = box->map.swizzle, .row = (uint16_t)row, .column = (uint16_t)(at / CHUNK_BYTES)};
             struct here here = {site, 0, to.owner, offset, "copies to"};
-            if (barrier)
-                write_chunk(&here, barrier, written);
-            else
-                land_chunk(&here, written);
+            write_chunk(&here, barrier, written);
         }
 }
 
@@ -261,7 +248,8 @@ struct operand {
     const struct sim_thread *warpgroup;
     const char *name;
     struct sim_matrix_descriptor tile;
-    unsigned rows;
+    unsigned rows;  /* in memory */
+    unsigned parts; /* 16 bytes of a row */
 };
 
 static void check_order(const struct operand *operand, struct chunk *chunk, uint32_t offset) {
@@ -271,25 +259,20 @@ static void check_order(const struct operand *operand, struct chunk *chunk, uint
     if (chunk->writer == NOBODY && stages->began_with_block) {
         char wait[300];
         describe_last_wait(NULL, wait, sizeof wait);
-        fault(&here, SIM_UNINITIALISED, "which nobody has written%s", wait);
+        chunk_fault(&here, SIM_UNINITIALISED, "which nobody has written%s", wait);
     }
     for (unsigned i = 0; i < SIM_WARPGROUP_THREADS / SIM_WARP_THREADS; i++) {
         const struct sim_thread *thread = &operand->warpgroup[i * SIM_WARP_THREADS];
         unsigned warp = clocks_warp(sim_worker, thread);
-        bool known = knows_write(clocks, warp, chunk);
-        bool fenced = chunk->writer != THREADS || *clocks_fenced(clocks, warp, chunk->agent) >= chunk->when;
-        if (known && fenced)
+        bool known = chunk_write_is_known(clocks, warp, chunk);
+        if (known && chunk_write_is_fenced(clocks, warp, chunk))
             continue;
         sim_worker->current = (struct sim_thread *)thread;
         if (chunk->writer == ASYNCHRONOUS)
-            fault_not_waited(&here, chunk);
+            chunk_fault_not_waited(&here, chunk);
         if (!known)
-            fault_stored(&here, chunk);
-        fault(&here, SIM_NO_PROXY_FENCE,
-              "which warp %u of its block has written by an ordinary store, and no fence.proxy.async is "
-              "between: the "
-              "writers execute it before the barrier",
-              chunk->agent % CLOCK_WARPS);
+            chunk_fault_stored(&here, chunk);
+        chunk_fault_not_fenced(&here, chunk);
     }
 }
 
@@ -321,7 +304,7 @@ static void check_layout(const struct operand *operand, const struct chunk *chun
 static void check_operand(const struct operand *operand) {
     struct warp_clocks *clocks = clocks_here();
     unsigned reader = clocks_warp(sim_worker, operand->warpgroup);
-    for (unsigned part = 0; part < 2; part++) {
+    for (unsigned part = 0; part < operand->parts; part++) {
         const struct chunk *above = NULL, *first = NULL;
         for (unsigned row = 0; row < operand->rows; row++) {
             uint32_t offset = sim_chunk_address(&operand->tile, row, part);
@@ -338,10 +321,21 @@ static void check_operand(const struct operand *operand) {
 }
 
 void stages_product(const struct sim_product *product, const struct sim_thread *warpgroup) {
-    enum { ROWS = 64 };
+    enum { ROWS = 64, PARTS = 2, MOST_K = 16, IN_CHUNK = 8 };
+    const struct sim_wgmma *asked = &product->asked;
     if (!clocks_here())
         return;
-    check_operand(&(struct operand){product, warpgroup, "x", sim_read_descriptor(product->x), ROWS});
-    check_operand(
-        &(struct operand){product, warpgroup, "w", sim_read_descriptor(product->w), product->columns});
+    struct operand x = {product, warpgroup, "x", sim_read_descriptor(asked->x, asked->x_transposed),
+                        ROWS,    PARTS};
+    struct operand w = {
+        product, warpgroup, "w", sim_read_descriptor(asked->w, asked->w_transposed), (unsigned)asked->columns,
+        PARTS};
+    /* What is transposed has 16 bits, and a row in memory for each k. */
+    if (asked->x_transposed)
+        x.rows = MOST_K, x.parts = ROWS / IN_CHUNK;
+    if (asked->w_transposed)
+        w.rows = MOST_K, w.parts = (unsigned)asked->columns / IN_CHUNK;
+    if (!asked->x_in_registers)
+        check_operand(&x);
+    check_operand(&w);
 }

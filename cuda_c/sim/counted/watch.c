@@ -42,6 +42,8 @@ void watch_block_begins(struct sim_worker *worker) {
     for (unsigned thread = 0; self->counts && thread < worker->block.size; thread++)
         self->logs[thread].place = self->logs[thread].basic_blocks_passed = 0;
     order_begin_block(self);
+    if (self->registers)
+        registers_begin_block(self);
     self->is_traced = trace_begin_block(self);
 }
 
@@ -176,5 +178,6 @@ void watch_grid_barrier_passed(const void *object) {
 
 void watch_async_access(const void *pc, const void *address, unsigned bytes, bool writes,
                         const void *completes_on) {
-    async_access(recorder, (uintptr_t)pc, (uintptr_t)address, bytes, writes, completes_on);
+    async_access(recorder, (uintptr_t)pc, (uintptr_t)address, bytes, writes ? COUNTED_STORE : COUNTED_LOAD,
+                 order_asynchronous(recorder, completes_on));
 }

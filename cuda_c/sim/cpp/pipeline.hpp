@@ -9,14 +9,14 @@ namespace cuda {
 enum class pipeline_role { producer, consumer };
 
 template <thread_scope Scope, unsigned Stages> struct pipeline_shared_state {
-    barrier<Scope> full[Stages], empty[Stages];
+    sim_counting_barrier full[Stages], empty[Stages];
     unsigned producers, consumers; /* threads that have said what they are */
 };
 
 template <thread_scope Scope = thread_scope_thread> struct pipeline {
     unsigned committed = 0, waited = 0;
     /* Of a block's: */
-    barrier<Scope> *full = nullptr, *empty = nullptr;
+    sim_counting_barrier *full = nullptr, *empty = nullptr;
     unsigned stages = 0, released = 0;
     bool produces = true, consumes = true;
 
@@ -77,8 +77,8 @@ SIM_INLINE pipeline<Scope> sim_make_pipeline(const Group &group, pipeline_shared
     atomicAdd(&state->consumers, (unsigned)consumes);
     group.sync(file, line);
     for (unsigned i = 0; is_first && i < Stages; i++) {
-        init(&state->full[i], (ptrdiff_t)state->producers);
-        init(&state->empty[i], (ptrdiff_t)state->consumers);
+        state->full[i].begin((ptrdiff_t)state->producers);
+        state->empty[i].begin((ptrdiff_t)state->consumers);
     }
     group.sync(file, line);
     pipeline<Scope> made;

@@ -67,19 +67,77 @@ sim_ptx_mma(const sim_site *site, std::initializer_list<uint32_t> a, std::initia
     }
 }
 
+/* The first factor of a wgmma in registers: their values, and where the kernel keeps them. A register that is
+ * a variable's value has no place here: nobody knows when the variable ends. */
+struct sim_ptx_fragment {
+    uint32_t value[4];
+    const void *at[4];
+};
+template <class T>
+using sim_ptx_register_type = std::conditional_t<std::is_lvalue_reference<T>::value, T, std::decay_t<T>>;
+#define sim_ptx_register_of(...) sim_ptx_register_type<__VA_ARGS__>
+template <class R>
+static constexpr bool sim_ptx_has_place =
+    std::is_lvalue_reference<R>::value && sizeof(std::remove_reference_t<R>) == sizeof(uint32_t);
+template <class R> SIM_INLINE const void *sim_ptx_place(R &&from) {
+    return sim_ptx_has_place<R> ? (const void *)&from : nullptr;
+}
+template <class R> SIM_INLINE uint32_t sim_ptx_value(R &&from) {
+    if constexpr (sim_ptx_has_place<R>)
+        return 0; /* the simulator reads it, which is no access of the thread's */
+    else
+        return sim_ptx_get<uint32_t>(from);
+}
+template <class... R> SIM_INLINE sim_ptx_fragment sim_ptx_in_registers(R &&...from) {
+    static_assert(sizeof...(R) == 4, "wgmma has 4 registers of x");
+    return {{sim_ptx_value(std::forward<R>(from))...}, {sim_ptx_place(std::forward<R>(from))...}};
+}
+
 /* wgmma.mma_async: the sums are added to when the warpgroup waits, so they have to be one array. `scaled`:
  * the signs of the factors, and whether they are transposed. */
 struct sim_ptx_scaled {
     int x = 1, w = 1, x_transposed = 0, w_transposed = 0;
 };
-template <int columns, sim_factors factors, class... Sum>
-SIM_INLINE void sim_ptx_wgmma(const sim_site *site, uint64_t x, uint64_t w, bool accumulates,
-                              sim_ptx_scaled scaled, float &first, Sum &...more) {
+template <int columns, sim_factors x_factors, sim_factors w_factors, class X, class... Sum>
+SIM_INLINE void sim_ptx_wgmma(const sim_site *site, X x, uint64_t w, bool accumulates, sim_ptx_scaled scaled,
+                              float &first, Sum &...more) {
     static_assert(1 + sizeof...(more) == columns / 2, "wgmma has n / 2 sums of each thread");
     const float *next = &first;
     bool is_array = true;
     ((is_array &= &more == ++next), ...);
-    sim_wgmma_is_plain(site, is_array,
-                       scaled.x == 1 && scaled.w == 1 && !scaled.x_transposed && !scaled.w_transposed);
-    sim_wgmma(site, &first, columns, factors, x, w, accumulates);
+    if (!is_array)
+        sim_wgmma_sums_are_apart(site);
+    struct sim_wgmma asked = {};
+    asked.columns = columns;
+    asked.x_factors = x_factors, asked.w_factors = w_factors;
+    asked.w = w;
+    asked.accumulate = accumulates;
+    asked.x_negated = scaled.x < 0, asked.w_negated = scaled.w < 0;
+    asked.x_transposed = scaled.x_transposed, asked.w_transposed = scaled.w_transposed;
+    if constexpr (std::is_same<X, sim_ptx_fragment>::value) {
+        asked.x_in_registers = true;
+        for (int i = 0; i < 4; i++)
+            asked.value[i] = x.value[i], asked.register_at[i] = x.at[i];
+    } else {
+        asked.x = x;
+    }
+    sim_wgmma_with(site, &first, &asked);
+}
+
+/* The coordinates of a box. */
+struct sim_ptx_box {
+    int at[5];
+};
+template <class R> SIM_INLINE uint32_t sim_ptx_mbarrier(const sim_site *site, R address, int64_t offset) {
+    if constexpr (sizeof(R) == sizeof(uint32_t))
+        return sim_ptx_get<uint32_t>(address) + (uint32_t)offset;
+    else if (sim_is_shared((const void *)sim_ptx_get<uint64_t>(address)))
+        return sim_shared_address(site, (const void *)(sim_ptx_get<uint64_t>(address) + (uint64_t)offset));
+    else
+        return (uint32_t)(sim_ptx_get<uint64_t>(address) + (uint64_t)offset);
+}
+template <class T, class... R>
+SIM_INLINE void sim_ptx_st_async(const sim_site *site, uint32_t to, uint32_t barrier, R... from) {
+    T value[] = {sim_ptx_get<T>(from)...};
+    sim_st_async_bytes(site, to, value, sizeof value, barrier);
 }

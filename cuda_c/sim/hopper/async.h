@@ -5,7 +5,8 @@
  *   statics        their static shared memory                      statics.c
  *   mbarrier       a barrier in shared memory                      mbarrier.c
  *   named barrier  one of a block's sixteen                        named_barrier.c
- *   tensor copy    a box on its way into shared memory             tma.c
+ *   tensor copy    a box on its way into shared memory             tma.c, box.c
+ *   store          a box on its way from there to global memory    tma_store.c
  *   product        a wgmma that has been issued                    wgmma.c, wgmma_product.c
  *
  * A thread that waits for any of these is in a queue there, with a state that says so. When nobody can run
@@ -64,16 +65,40 @@ struct sim_hopper {
     struct sim_warpgroup warpgroup[SIM_MOST_WARPGROUPS];
 };
 
-/* A box that TMA is to copy. */
-struct sim_tensor_copy {
+/* A place in shared memory. */
+struct sim_place {
+    struct sim_worker *owner;
+    unsigned char *pointer; /* as the owner's threads have it */
+};
+
+/* A box of a tensor. */
+struct sim_box {
     CUtensorMap map; /* as it was then: the thread that asks may be gone before the copy lands */
     int coordinate[SIM_MOST_DIMENSIONS];
-    uint32_t to;      /* in each block's window, and */
-    uint32_t barrier; /* the mbarrier that counts the bytes */
-    uint16_t blocks;  /* by rank */
+};
+
+/* A box that TMA is to copy. */
+struct sim_tensor_copy {
+    struct sim_box box;
+    struct sim_place from; /* instead of a tensor, unless its owner is NULL */
+    uint32_t to;           /* in each block's window, and */
+    uint32_t barrier;      /* the mbarrier that counts the bytes */
+    uint16_t blocks;       /* by rank */
     const struct sim_site *site;
     struct sim_worker *asked_by;
     struct sim_thread *thread;
+};
+
+/* A box that TMA is to store, or to combine with what is in the tensor. */
+struct sim_store {
+    struct sim_box box;
+    struct sim_place from;
+    enum sim_atomic operation; /* SIM_ATOMIC_EXCHANGE: it stores */
+    const struct sim_site *site;
+    const void *pc;       /* of the call that asked for it; NULL in the plain build */
+    unsigned group;       /* that it is committed in */
+    uint32_t number;      /* of the OS thread's stores */
+    unsigned char *bytes; /* that it has read; NULL: it has read nothing yet */
 };
 
 struct sim_cluster {
@@ -108,14 +133,11 @@ void sim_statics_change(struct sim_worker *from, struct sim_worker *to);
 void sim_statics_forget(struct sim_worker *worker);
 /* Where the kernel's variables begin; NULL: it has none, or they are not to be known. */
 unsigned char *sim_statics_begin(void);
+bool sim_is_static(const void *pointer);
 /* Where the variable is whose copy, of this block, an address is in; false when it is in none. */
 bool sim_statics_find(const struct sim_worker *owner, uintptr_t address, uintptr_t *variable);
 
 /* window.c */
-struct sim_place {
-    struct sim_worker *owner;
-    unsigned char *pointer; /* as the owner's threads have it */
-};
 /* Where its bytes are now: those of static memory are elsewhere while another block of the cluster runs. */
 unsigned char *sim_bytes_at(struct sim_worker *owner, void *pointer);
 /* Where an address leads; reports what is not in shared memory, or in a block that has ended. */
@@ -135,11 +157,27 @@ static inline uint32_t sim_swizzled(uint32_t address, uint32_t mask) {
 struct sim_mbarrier *sim_mbarrier_at(const struct sim_site *site, struct sim_place place);
 void sim_mbarrier_bytes_came(struct sim_worker *owner, struct sim_mbarrier *barrier, int64_t bytes);
 
+/* box.c */
+/* Reports what is no tensor map of `rank` dimensions; `does`: "copies", or "stores". */
+struct sim_box sim_box_at(const struct sim_site *site, const char *does, const void *map, int rank,
+                          const int *coordinates);
+/* Bytes that follow each other in global memory, as elements of `type`, in rows of 16 bytes with nothing
+ * between them. `shared`: where they are in shared memory; reports what is misaligned, or too much. */
+struct sim_box sim_box_of_bytes(const struct sim_site *site, const void *global, uint32_t shared,
+                                uint32_t bytes, CUtensorMapDataType type);
+size_t sim_box_bytes(const struct sim_box *box);
+size_t sim_box_row_bytes(const struct sim_box *box); /* in shared memory; and how many rows */
+size_t sim_box_rows(const struct sim_box *box);
+/* Where coordinate 0 of the box's row with this number is in the tensor, the second dimension fastest; NULL
+ * when the whole row is outside. */
+unsigned char *sim_row_of_tensor(const struct sim_box *box, size_t number);
+/* The elements of each row that are in the tensor: from *first on, before *end. */
+void sim_box_columns(const struct sim_box *box, unsigned *first, unsigned *end);
+/* Where 16 bytes of a row are in shared memory, for a box that begins at `base`. */
+uint32_t sim_box_chunk(const struct sim_box *box, uint32_t base, size_t row, size_t at);
+
 /* tma.c */
 bool sim_land_next_copy(struct sim_cluster *cluster); /* false when none is on its way */
-/* For cpp/asynchronous.hpp. */
-void sim_tensor_copy_now(const struct sim_site *site, void *to, const void *described, int rank,
-                         const int *coordinates);
 
 /* wgmma.c */
 void sim_forget_products(struct sim_thread *thread);
@@ -149,9 +187,10 @@ struct sim_matrix_descriptor {
     uint32_t leading; /* bytes */
     uint32_t stride;
     unsigned row_bytes; /* of an atom of eight rows: 16 (no swizzle), 32, 64, 128 */
+    bool is_transposed; /* a row has one k */
 };
-struct sim_matrix_descriptor sim_read_descriptor(uint64_t descriptor);
-/* Where 16 bytes of a tile are: `row`, and the 16 bytes number `chunk` along k. */
+struct sim_matrix_descriptor sim_read_descriptor(uint64_t descriptor, bool is_transposed);
+/* Where 16 bytes of a tile are: in memory's `row`, number `chunk` along it. */
 uint32_t sim_chunk_address(const struct sim_matrix_descriptor *tile, unsigned row, unsigned chunk);
 
 /* wgmma_product.c: the pending product of this number of a warpgroup, whose threads these are */

@@ -14,6 +14,7 @@ extern "C" { /* which has the names of ../cuda.h by cpp/cuda.hpp */
 /* ---- Shared memory and clusters ---- */
 
 uint32_t sim_shared_address(const struct sim_site *site, const void *pointer);
+bool sim_is_shared(const void *pointer); /* in this block's shared memory */
 /* The pointer to a place in a window. */
 void *sim_shared_pointer(const struct sim_site *site, uint32_t address);
 uint32_t sim_mapa(const struct sim_site *site, uint32_t address, uint32_t rank);
@@ -28,6 +29,9 @@ void sim_cluster_barrier(const struct sim_site *site, bool ordered);
 float4 sim_load_from_block(const struct sim_site *site, const float *shared, uint32_t rank);
 /* Two floats, whose bytes count in an mbarrier of the same block. */
 void sim_st_async(const struct sim_site *site, uint32_t to, float a, float b, uint32_t barrier);
+/* The same of 4, 8 or 16 bytes. */
+void sim_st_async_bytes(const struct sim_site *site, uint32_t to, const void *value, unsigned bytes,
+                        uint32_t barrier);
 
 /* The block's sixteen barriers by number, each for a part of its threads. */
 void sim_named_barrier(const struct sim_site *site, int number, int threads);
@@ -39,7 +43,13 @@ void sim_mbarrier_init(const struct sim_site *site, uint32_t barrier, uint32_t a
 void sim_fence_mbarrier_init(void);
 /* Arrives, and announces `bytes` before. */
 void sim_mbarrier_arrive(const struct sim_site *site, uint32_t barrier, uint32_t bytes);
+/* Arrives for the last time: later phases want one arrival less. */
+void sim_mbarrier_arrive_and_drop(const struct sim_site *site, uint32_t barrier);
 void sim_mbarrier_wait(const struct sim_site *site, uint32_t barrier, uint32_t parity);
+/* Announces bytes; the parity of the phase that runs, which is what an arrival returns as the phase's state.
+ */
+void sim_mbarrier_expect(const struct sim_site *site, uint32_t barrier, uint32_t bytes);
+uint32_t sim_mbarrier_parity(const struct sim_site *site, uint32_t barrier);
 
 /* ---- TMA ---- */
 
@@ -51,6 +61,20 @@ void sim_tensor_copy(const struct sim_site *site, uint32_t to, const void *map, 
 void sim_bulk_copy(const struct sim_site *site, uint32_t to, const void *from, uint32_t bytes,
                    uint32_t barrier);
 
+/* The same from this block's shared memory to that of any block of the cluster, which has the mbarrier. */
+void sim_bulk_copy_between(const struct sim_site *site, uint32_t to, uint32_t from, uint32_t bytes,
+                           uint32_t barrier);
+/* The other way: stores the box that is at `from` in this block's shared memory, or combines it with what is
+ * there; SIM_ATOMIC_EXCHANGE stores. `type`: of the elements of bytes that follow each other. */
+void sim_tensor_store(const struct sim_site *site, const void *map, int rank, const int *coordinates,
+                      uint32_t from, enum sim_atomic operation);
+void sim_bulk_store(const struct sim_site *site, void *to, uint32_t from, uint32_t bytes,
+                    enum sim_atomic operation, enum sim_type type);
+/* Closes a group of the calling thread's stores since the last commit; waits until at most `groups_in_flight`
+ * of its latest groups still run, or with `only_reads` until all others have read shared memory. */
+void sim_bulk_commit(void);
+void sim_bulk_wait(const struct sim_site *site, unsigned groups_in_flight, bool only_reads);
+
 /* ---- wgmma ---- */
 
 /* What this thread has written to shared memory, TMA and wgmma may see from now on. */
@@ -58,8 +82,23 @@ void sim_fence_proxy_async(const struct sim_site *site);
 /* sum (+)= x w^T for 64 rows and `columns` columns, in the layout that ptx/wgmma.h describes. */
 void sim_wgmma(const struct sim_site *site, float *sum, int columns, enum sim_factors factors, uint64_t x,
                uint64_t w, bool accumulate);
-/* Inline PTX reports what it has and sim_wgmma() has not. */
-void sim_wgmma_is_plain(const struct sim_site *site, bool sums_are_array, bool factors_are_plain);
+/* What else a wgmma can have. x may be in registers, 16 bits or more of two rows in four words of each thread
+ * (PTX ISA, "Register Fragments for wgmma.mma_async"); a factor in shared memory may be transposed, that is,
+ * have its rows across k. */
+struct sim_wgmma {
+    int columns;
+    enum sim_factors x_factors, w_factors;
+    uint64_t x; /* its descriptor, unless it is in registers */
+    uint64_t w;
+    bool x_in_registers, x_transposed, w_transposed, x_negated, w_negated, accumulate;
+    uint32_t value[4];          /* of the registers, and */
+    const void *register_at[4]; /* where the kernel has them; NULL: nowhere, they were results */
+};
+void sim_wgmma_with(const struct sim_site *site, float *sum, const struct sim_wgmma *product);
+/* Inline PTX reports sums that are not the elements of one array, which they have to be here. */
+void sim_wgmma_sums_are_apart(const struct sim_site *site);
+/* What the calling thread did to registers comes before the products that it asks for next. */
+void sim_wgmma_fence(void);
 void sim_wgmma_commit(void);
 void sim_wgmma_wait(const struct sim_site *site, unsigned groups_in_flight);
 /* Gives registers back, or takes some: `count` for each thread. */

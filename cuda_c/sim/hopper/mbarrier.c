@@ -111,6 +111,23 @@ void sim_mbarrier_arrive(const struct sim_site *site, uint32_t address, uint32_t
     end_phase_if_complete(place.owner, barrier);
 }
 
+void sim_mbarrier_arrive_and_drop(const struct sim_site *site, uint32_t address) {
+    sim_mbarrier_at(site, word_at(site, address))->arrivals--;
+    sim_mbarrier_arrive(site, address, 0);
+}
+
+void sim_mbarrier_expect(const struct sim_site *site, uint32_t address, uint32_t bytes) {
+    struct sim_place place = word_at(site, address);
+    struct sim_mbarrier *barrier = sim_mbarrier_at(site, place);
+    watch_mbarrier_used(place.owner, barrier, SIM_CALLER, false);
+    barrier->bytes += bytes;
+    check_bytes(site, barrier);
+}
+
+uint32_t sim_mbarrier_parity(const struct sim_site *site, uint32_t address) {
+    return sim_mbarrier_at(site, word_at(site, address))->completed % 2;
+}
+
 void sim_mbarrier_bytes_came(struct sim_worker *owner, struct sim_mbarrier *barrier, int64_t bytes) {
     barrier->bytes -= bytes;
     end_phase_if_complete(owner, barrier);

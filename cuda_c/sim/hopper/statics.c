@@ -61,6 +61,11 @@ unsigned char *sim_statics_begin(void) {
     return variables_now().begin;
 }
 
+bool sim_is_static(const void *pointer) {
+    struct variables variables = variables_now();
+    return (uintptr_t)pointer - (uintptr_t)variables.begin < variables.bytes;
+}
+
 unsigned char *sim_bytes_at(struct sim_worker *owner, void *pointer) {
     struct variables variables = variables_now();
     size_t offset = (size_t)((unsigned char *)pointer - variables.begin);

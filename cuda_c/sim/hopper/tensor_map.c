@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-static unsigned bytes_of(CUtensorMapDataType type) {
+unsigned sim_bytes_of_element(CUtensorMapDataType type) {
     switch (type) {
     case CU_TENSOR_MAP_DATA_TYPE_UINT8:
         return 1;
@@ -51,7 +51,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
     map->swizzle = (uint8_t)swizzle;
     map->fills_with_nan = fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
     map->tensor = (uintptr_t)tensor;
-    map->element_bytes = (uint8_t)bytes_of(type);
+    map->element_bytes = (uint8_t)sim_bytes_of_element(type);
     for (unsigned i = 0; i < rank; i++) {
         map->size[i] = sizes[i];
         map->box[i] = (uint16_t)(box[i] <= UINT16_MAX ? box[i] : 0);

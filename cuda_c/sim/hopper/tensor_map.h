@@ -68,6 +68,8 @@ typedef struct CUtensorMap {
 
 enum { SIM_TENSOR_MAP_MAGIC = 0x7e4503a9 };
 
+unsigned sim_bytes_of_element(CUtensorMapDataType type);
+
 /* Refuses what the driver refuses. */
 CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *tensor,
                                 const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box,

@@ -10,13 +10,6 @@
 
 enum { CHUNK_BYTES = 16, DESTINATION_ALIGNMENT = 128 };
 
-static size_t elements_of_box(const CUtensorMap *map) {
-    size_t elements = 1;
-    for (unsigned i = 0; i < map->rank; i++)
-        elements *= map->box[i];
-    return elements;
-}
-
 static struct sim_tensor_copy *next_free(struct sim_cluster *cluster) {
     if (cluster->copy_count == cluster->copy_capacity) {
         enum { FIRST_CAPACITY = 16 };
@@ -35,7 +28,7 @@ static struct sim_tensor_copy *next_free(struct sim_cluster *cluster) {
 /* The copy is on its way to all blocks that it is for. */
 static void begin(const void *pc, const struct sim_tensor_copy *copy) {
     struct sim_cluster *cluster = sim_cluster_here();
-    size_t bytes = elements_of_box(&copy->map) * copy->map.element_bytes;
+    size_t bytes = sim_box_bytes(&copy->box);
     for (unsigned block = 0; block < cluster->size; block++)
         if (copy->blocks >> block & 1) {
             struct sim_place place = sim_place_in(copy->site, copy->to, bytes, block);
@@ -48,48 +41,28 @@ static void begin(const void *pc, const struct sim_tensor_copy *copy) {
 
 void sim_tensor_copy(const struct sim_site *site, uint32_t to, const void *described, int rank,
                      const int *coordinates, uint32_t barrier, uint16_t blocks) {
-    const CUtensorMap *map = described;
     struct sim_cluster *cluster = sim_cluster_here();
-    if (map->magic != SIM_TENSOR_MAP_MAGIC || map->rank != rank)
-        sim_report_call(SIM_WRONG_LAYOUT, site, "copies a box of %d dimensions by a tensor map of %d", rank,
-                        map->magic == SIM_TENSOR_MAP_MAGIC ? map->rank : 0);
+    struct sim_box box = sim_box_at(site, "copies", described, rank, coordinates);
     if (to % DESTINATION_ALIGNMENT)
         sim_report_call(SIM_MISALIGNED, site, "copies a box to shared address 0x%x, no multiple of %d", to,
                         DESTINATION_ALIGNMENT);
     if (blocks >> cluster->size)
         sim_report_call(SIM_OUT_OF_BOUNDS, site, "copies to blocks 0x%x of a cluster of %u", blocks,
                         cluster->size);
-    struct sim_tensor_copy copy = {.map = *map,
+    struct sim_tensor_copy copy = {.box = box,
                                    .to = to,
                                    .barrier = barrier,
                                    .site = site,
                                    .blocks = (uint16_t)(blocks ? blocks : 1u << sim_worker->rank),
                                    .asked_by = sim_worker,
                                    .thread = sim_worker->current};
-    memcpy(copy.coordinate, coordinates, (size_t)rank * sizeof *coordinates);
     begin(SIM_CALLER, &copy);
 }
 
-/* Bytes that follow each other are a box of rows of 16 bytes, with nothing between the rows. */
 void sim_bulk_copy(const struct sim_site *site, uint32_t to, const void *from, uint32_t bytes,
                    uint32_t barrier) {
-    if (bytes == 0 || bytes % CHUNK_BYTES || bytes > SIM_MOST_TRANSACTION_BYTES)
-        sim_report_call(SIM_MBARRIER_MISUSE, site, "copies %u bytes; it must be a multiple of %d up to %d",
-                        bytes, CHUNK_BYTES, SIM_MOST_TRANSACTION_BYTES / CHUNK_BYTES * CHUNK_BYTES);
-    if ((to | (uintptr_t)from) % CHUNK_BYTES)
-        sim_report_call(SIM_MISALIGNED, site,
-                        "copies from %p to shared address 0x%x, and both must be multiples of %d", from, to,
-                        CHUNK_BYTES);
-    uint32_t rows = bytes / CHUNK_BYTES;
-    struct sim_tensor_copy copy = {.map = {.magic = SIM_TENSOR_MAP_MAGIC,
-                                           .type = CU_TENSOR_MAP_DATA_TYPE_UINT8,
-                                           .rank = 2,
-                                           .tensor = (uintptr_t)from,
-                                           .size = {1, rows},
-                                           .stride = {CHUNK_BYTES},
-                                           .box = {1, (uint16_t)rows},
-                                           .element_stride = {1, 1},
-                                           .element_bytes = CHUNK_BYTES},
+    struct sim_tensor_copy copy = {.box =
+                                       sim_box_of_bytes(site, from, to, bytes, CU_TENSOR_MAP_DATA_TYPE_UINT8),
                                    .to = to,
                                    .barrier = barrier,
                                    .site = site,
@@ -98,6 +71,29 @@ void sim_bulk_copy(const struct sim_site *site, uint32_t to, const void *from, u
                                    .thread = sim_worker->current};
     struct sim_place counts = sim_place_of(site, barrier, sizeof(uint64_t));
     watch_async_access(SIM_CALLER, from, bytes, false, sim_mbarrier_at(site, counts)->word);
+    begin(SIM_CALLER, &copy);
+}
+
+void sim_bulk_copy_between(const struct sim_site *site, uint32_t to, uint32_t from, uint32_t bytes,
+                           uint32_t barrier) {
+    struct sim_place source = sim_place_of(site, from, bytes), target = sim_place_of(site, to, bytes);
+    struct sim_place counts = sim_place_of(site, barrier, sizeof(uint64_t));
+    if (source.owner != sim_worker || target.owner != counts.owner)
+        sim_report_call(
+            SIM_MBARRIER_MISUSE, site,
+            "copies from block %u to block %u and counts the bytes in block %u; it copies from its "
+            "own, and counts where it copies to",
+            source.owner->rank, target.owner->rank, counts.owner->rank);
+    struct sim_tensor_copy copy = {
+        .box = sim_box_of_bytes(site, source.pointer, to | from, bytes, CU_TENSOR_MAP_DATA_TYPE_UINT32),
+        .from = source,
+        .to = to,
+        .barrier = barrier,
+        .site = site,
+        .blocks = (uint16_t)(1u << target.owner->rank),
+        .asked_by = sim_worker,
+        .thread = sim_worker->current};
+    watch_copy_reads(&copy, counts.owner, sim_mbarrier_at(site, counts));
     begin(SIM_CALLER, &copy);
 }
 
@@ -123,12 +119,12 @@ static void fill(const CUtensorMap *map, unsigned char *value) {
 
 /* One row of the box, whose elements follow each other in shared memory. `from`: where coordinate 0 of the
  * row is in the tensor; NULL when the whole row is outside. */
-static void read_row(const struct sim_tensor_copy *copy, const unsigned char *from, unsigned char *row) {
-    const CUtensorMap *map = &copy->map;
+static void read_row(const struct sim_box *box, const unsigned char *from, unsigned char *row) {
+    const CUtensorMap *map = &box->map;
     bool is_tf32 =
         map->type == CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 || map->type == CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ;
     for (unsigned i = 0; i < map->box[0]; i++, row += map->element_bytes) {
-        int64_t at = (int64_t)copy->coordinate[0] + (int64_t)i * map->element_stride[0];
+        int64_t at = (int64_t)box->coordinate[0] + (int64_t)i * map->element_stride[0];
         if (from && at >= 0 && (uint64_t)at < map->size[0])
             memcpy(row, from + at * map->element_bytes, map->element_bytes);
         else
@@ -138,34 +134,16 @@ static void read_row(const struct sim_tensor_copy *copy, const unsigned char *fr
     }
 }
 
-/* The row of the box with this number, the second dimension fastest. */
-static const unsigned char *row_of_tensor(const struct sim_tensor_copy *copy, size_t number) {
-    const CUtensorMap *map = &copy->map;
-    const unsigned char *from = (const unsigned char *)(uintptr_t)map->tensor;
-    for (unsigned i = 1; i < map->rank; i++) {
-        int64_t at = (int64_t)copy->coordinate[i] + (int64_t)(number % map->box[i]) * map->element_stride[i];
-        if (at < 0 || (uint64_t)at >= map->size[i])
-            return NULL;
-        from += (uint64_t)at * map->stride[i - 1];
-        number /= map->box[i];
-    }
-    return from;
-}
-
-static void land(const struct sim_tensor_copy *copy, struct sim_place place) {
-    const CUtensorMap *map = &copy->map;
+static void land(const struct sim_box *box, struct sim_place place) {
     enum { MOST_ROW = 256 * 8 };
     unsigned char row[MOST_ROW];
-    size_t row_bytes = (size_t)map->box[0] * map->element_bytes;
-    size_t rows = elements_of_box(map) / map->box[0];
-    uint32_t base = sim_offset_of(place.owner, place.pointer), mask = (1u << map->swizzle) - 1;
+    size_t row_bytes = sim_box_row_bytes(box), rows = sim_box_rows(box);
+    uint32_t base = sim_offset_of(place.owner, place.pointer);
     unsigned char *to = sim_bytes_at(place.owner, place.pointer);
     for (size_t number = 0; number < rows; number++) {
-        read_row(copy, row_of_tensor(copy, number), row);
-        for (size_t at = 0; at < row_bytes; at += CHUNK_BYTES) {
-            uint32_t linear = base + (uint32_t)(number * row_bytes + at);
-            memcpy(to + (sim_swizzled(linear, mask) - base), row + at, CHUNK_BYTES);
-        }
+        read_row(box, sim_row_of_tensor(box, number), row);
+        for (size_t at = 0; at < row_bytes; at += CHUNK_BYTES)
+            memcpy(to + (sim_box_chunk(box, base, number, at) - base), row + at, CHUNK_BYTES);
     }
 }
 
@@ -174,55 +152,43 @@ bool sim_land_next_copy(struct sim_cluster *cluster) {
         return false;
     struct sim_tensor_copy copy = cluster->copies[0];
     memmove(cluster->copies, cluster->copies + 1, --cluster->copy_count * sizeof copy);
-    size_t bytes = elements_of_box(&copy.map) * copy.map.element_bytes;
+    size_t bytes = sim_box_bytes(&copy.box);
+    if (copy.from.owner)
+        copy.box.map.tensor = (uintptr_t)sim_bytes_at(copy.from.owner, copy.from.pointer);
     sim_worker = copy.asked_by; /* whose fault it is when something is wrong */
     sim_worker->current = copy.thread;
     for (unsigned block = 0; block < cluster->size; block++)
         if (copy.blocks >> block & 1) {
             if (cluster->ended[block])
                 continue; /* which has been reported */
-            land(&copy, sim_place_in(copy.site, copy.to, bytes, block));
+            land(&copy.box, sim_place_in(copy.site, copy.to, bytes, block));
             struct sim_place counts = sim_place_in(copy.site, copy.barrier, sizeof(uint64_t), block);
             sim_mbarrier_bytes_came(counts.owner, sim_mbarrier_at(copy.site, counts), (int64_t)bytes);
         }
     return true;
 }
 
-/* A copy whose mbarrier is an object of C++ (cuda::barrier), which does not count bytes here: it lands at
- * once. */
-void sim_tensor_copy_now(const struct sim_site *site, void *to, const void *described, int rank,
-                         const int *coordinates) {
-    const CUtensorMap *map = described;
-    sim_hopper_here();
-    if (map->magic != SIM_TENSOR_MAP_MAGIC || map->rank != rank)
-        sim_report_call(SIM_WRONG_LAYOUT, site, "copies a box of %d dimensions by a tensor map of %d", rank,
-                        map->magic == SIM_TENSOR_MAP_MAGIC ? map->rank : 0);
-    if ((uintptr_t)to % DESTINATION_ALIGNMENT)
-        sim_report_call(SIM_MISALIGNED, site, "copies a box to %p, no multiple of %d", to,
-                        DESTINATION_ALIGNMENT);
-    struct sim_tensor_copy copy = {.map = *map, .site = site};
-    memcpy(copy.coordinate, coordinates, (size_t)rank * sizeof *coordinates);
-    struct sim_place place = {sim_worker, to};
-    watch_copy_begins(site, &copy, place, NULL);
-    land(&copy, place);
-}
-
 /* ---- Stores to other blocks ---- */
 
-void sim_st_async(const struct sim_site *site, uint32_t to, float a, float b, uint32_t barrier) {
-    float pair[2] = {a, b};
-    if (to % sizeof pair)
-        sim_report_call(SIM_MISALIGNED, site, "stores 8 bytes at shared address 0x%x", to);
-    struct sim_place place = sim_place_of(site, to, sizeof pair);
+void sim_st_async_bytes(const struct sim_site *site, uint32_t to, const void *value, unsigned bytes,
+                        uint32_t barrier) {
+    if (to % bytes)
+        sim_report_call(SIM_MISALIGNED, site, "stores %u bytes at shared address 0x%x", bytes, to);
+    struct sim_place place = sim_place_of(site, to, bytes);
     struct sim_place counts = sim_place_of(site, barrier, sizeof(uint64_t));
     struct sim_mbarrier *counting = sim_mbarrier_at(site, counts);
     if (place.owner != counts.owner)
         sim_report_call(SIM_MBARRIER_MISUSE, site,
                         "stores in block %u and counts the bytes in block %u; PTX wants one block for both",
                         place.owner->rank, counts.owner->rank);
-    watch_store_to_block(SIM_CALLER, site, place, sizeof pair, counting);
-    memcpy(sim_bytes_at(place.owner, place.pointer), pair, sizeof pair);
-    sim_mbarrier_bytes_came(counts.owner, counting, sizeof pair);
+    watch_store_to_block(SIM_CALLER, site, place, bytes, counting);
+    memcpy(sim_bytes_at(place.owner, place.pointer), value, bytes);
+    sim_mbarrier_bytes_came(counts.owner, counting, bytes);
+}
+
+void sim_st_async(const struct sim_site *site, uint32_t to, float a, float b, uint32_t barrier) {
+    float pair[2] = {a, b};
+    sim_st_async_bytes(site, to, pair, sizeof pair, barrier);
 }
 
 float4 sim_load_from_block(const struct sim_site *site, const float *shared, uint32_t rank) {

@@ -29,15 +29,27 @@ const struct sim_worker *watch_block_exits(struct sim_worker *worker);
 void watch_reached_after_exit(const struct sim_worker *exited);
 void watch_deadlock(void); /* is about to be reported, of the running block */
 void watch_proxy_fence(void);
-/* A copy that will write to a block is asked for, which an mbarrier counts, or NULL: an object of C++ orders
- * it, and it lands at once. And once for all blocks. */
+/* A copy that will write to a block is asked for, which an mbarrier counts. And once for all blocks. */
 void watch_copy_begins(const struct sim_site *site, const struct sim_tensor_copy *copy, struct sim_place to,
                        const struct sim_mbarrier *barrier);
 void watch_copy_is_counted(const void *pc, const struct sim_tensor_copy *copy);
+/* The same for a copy that will read the running block's shared memory, until that mbarrier's phase ends. */
+void watch_copy_reads(const struct sim_tensor_copy *copy, struct sim_worker *owner,
+                      const struct sim_mbarrier *barrier);
+/* A box is asked to be stored; it has read shared memory, as the running thread knows now; the running thread
+ * has waited for all of the first `count` stores; or it has returned and has not waited. */
+void watch_store_begins(const struct sim_store *store);
+void watch_store_has_read(const struct sim_store *store);
+void watch_stores_end(const struct sim_store *stores, unsigned count);
+void watch_store_is_left(const struct sim_store *store, bool is_committed);
 void watch_store_to_block(const void *pc, const struct sim_site *site, struct sim_place to, unsigned bytes,
                           const struct sim_mbarrier *barrier);
 void watch_load_from_block(const void *pc, const struct sim_site *site, struct sim_place from,
                            unsigned bytes);
+/* The running thread asks for a product; it has executed wgmma.fence. */
+void watch_product_asked(const void *pc, const struct sim_site *site, const float *sum,
+                         const struct sim_wgmma *product);
+void watch_registers_fenced(void);
 /* A warpgroup's product is about to read shared memory. */
 void watch_product(const struct sim_product *product, const struct sim_thread *warpgroup);
 
@@ -94,6 +106,22 @@ static inline void watch_copy_begins(const struct sim_site *site, const struct s
 static inline void watch_copy_is_counted(const void *pc, const struct sim_tensor_copy *copy) {
     (void)pc, (void)copy;
 }
+static inline void watch_copy_reads(const struct sim_tensor_copy *copy, struct sim_worker *owner,
+                                    const struct sim_mbarrier *barrier) {
+    (void)copy, (void)owner, (void)barrier;
+}
+static inline void watch_store_begins(const struct sim_store *store) {
+    (void)store;
+}
+static inline void watch_store_has_read(const struct sim_store *store) {
+    (void)store;
+}
+static inline void watch_stores_end(const struct sim_store *stores, unsigned count) {
+    (void)stores, (void)count;
+}
+static inline void watch_store_is_left(const struct sim_store *store, bool is_committed) {
+    (void)store, (void)is_committed;
+}
 static inline void watch_store_to_block(const void *pc, const struct sim_site *site, struct sim_place to,
                                         unsigned bytes, const struct sim_mbarrier *barrier) {
     (void)pc, (void)site, (void)to, (void)bytes, (void)barrier;
@@ -102,6 +130,11 @@ static inline void watch_load_from_block(const void *pc, const struct sim_site *
                                          unsigned bytes) {
     (void)pc, (void)site, (void)from, (void)bytes;
 }
+static inline void watch_product_asked(const void *pc, const struct sim_site *site, const float *sum,
+                                       const struct sim_wgmma *product) {
+    (void)pc, (void)site, (void)sum, (void)product;
+}
+static inline void watch_registers_fenced(void) {}
 static inline void watch_product(const struct sim_product *product, const struct sim_thread *warpgroup) {
     (void)product, (void)warpgroup;
 }

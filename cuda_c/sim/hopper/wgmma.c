@@ -18,21 +18,36 @@ void sim_forget_products(struct sim_thread *thread) {
     thread->products.groups = 0;
 }
 
-struct sim_matrix_descriptor sim_read_descriptor(uint64_t descriptor) {
+struct sim_matrix_descriptor sim_read_descriptor(uint64_t descriptor, bool is_transposed) {
     /* bits 62 and 63: no swizzle, 128, 64, 32 bytes */
     static const unsigned row_bytes[4] = {16, 128, 64, 32};
     return (struct sim_matrix_descriptor){.address = (uint32_t)(descriptor & 0x3fff) << 4,
                                           .leading = (uint32_t)(descriptor >> 16 & 0x3fff) << 4,
                                           .stride = (uint32_t)(descriptor >> 32 & 0x3fff) << 4,
-                                          .row_bytes = row_bytes[descriptor >> 62]};
+                                          .row_bytes = row_bytes[descriptor >> 62],
+                                          .is_transposed = is_transposed};
 }
 
 /* Rows are along k. Without a swizzle each 16 bytes of k are a matrix of their own, `leading` apart. */
-uint32_t sim_chunk_address(const struct sim_matrix_descriptor *tile, unsigned row, unsigned chunk) {
+static uint32_t chunk_along_k(const struct sim_matrix_descriptor *tile, unsigned row, unsigned chunk) {
     uint32_t address = tile->address + row / 8 * tile->stride + row % 8 * tile->row_bytes;
     if (tile->row_bytes == 16)
         return address + chunk * tile->leading;
     return sim_swizzled(address + chunk * 16, tile->row_bytes / 16 - 1);
+}
+
+/* Rows are across k, in atoms of eight; PTX ISA, "Strides" and the layouts of "MN-major". */
+static uint32_t chunk_across_k(const struct sim_matrix_descriptor *tile, unsigned row, unsigned chunk) {
+    if (tile->row_bytes == 16)
+        return tile->address + chunk * tile->stride + row / 8 * tile->leading + row % 8 * 16;
+    unsigned chunks = tile->row_bytes / 16; /* of an atom's row */
+    uint32_t address = tile->address + chunk / chunks * tile->leading + row / 8 * tile->stride +
+                       row % 8 * tile->row_bytes + chunk % chunks * 16;
+    return sim_swizzled(address, chunks - 1);
+}
+
+uint32_t sim_chunk_address(const struct sim_matrix_descriptor *tile, unsigned row, unsigned chunk) {
+    return tile->is_transposed ? chunk_across_k(tile, row, chunk) : chunk_along_k(tile, row, chunk);
 }
 
 void sim_fence_proxy_async(const struct sim_site *site) {
@@ -47,8 +62,7 @@ void sim_setmaxnreg(const struct sim_site *site, unsigned count) {
                         FEWEST, MOST);
 }
 
-void sim_wgmma(const struct sim_site *site, float *sum, int columns, enum sim_factors factors, uint64_t x,
-               uint64_t w, bool accumulate) {
+static void ask(const struct sim_site *site, const void *pc, float *sum, const struct sim_wgmma *product) {
     struct sim_thread *self = sim_worker->current;
     struct sim_products *products = &self->products;
     unsigned first = number_of(self) / SIM_WARPGROUP_THREADS * SIM_WARPGROUP_THREADS;
@@ -68,20 +82,37 @@ void sim_wgmma(const struct sim_site *site, float *sum, int columns, enum sim_fa
         products->pending = pending;
         products->capacity = capacity;
     }
-    products->pending[products->count++] = (struct sim_product){
-        sum, x, w, site, products->groups, (uint16_t)columns, (uint8_t)factors, accumulate};
+    watch_product_asked(pc, site, sum, product);
+    struct sim_product *pending = &products->pending[products->count++];
+    *pending = (struct sim_product){sum, *product, site, products->groups};
+    for (unsigned i = 0; i < 4; i++)
+        if (product->register_at[i])
+            memcpy(&pending->asked.value[i], product->register_at[i], sizeof pending->asked.value[i]);
 }
 
-void sim_wgmma_is_plain(const struct sim_site *site, bool sums_are_array, bool factors_are_plain) {
-    if (!sums_are_array)
-        sim_report_call(
-            SIM_WRONG_LAYOUT, site,
-            "multiplies by wgmma into registers that are not the elements of one array, in order; "
-            "on the simulator they have to be");
-    if (!factors_are_plain)
-        sim_report_call(SIM_WRONG_LAYOUT, site,
-                        "multiplies by wgmma with a negated or transposed factor; the simulator has factors "
-                        "with rows along k");
+void sim_wgmma(const struct sim_site *site, float *sum, int columns, enum sim_factors factors, uint64_t x,
+               uint64_t w, bool accumulate) {
+    struct sim_wgmma product = {.columns = columns,
+                                .x_factors = factors,
+                                .w_factors = factors,
+                                .x = x,
+                                .w = w,
+                                .accumulate = accumulate};
+    ask(site, SIM_CALLER, sum, &product);
+}
+
+void sim_wgmma_with(const struct sim_site *site, float *sum, const struct sim_wgmma *product) {
+    ask(site, SIM_CALLER, sum, product);
+}
+
+void sim_wgmma_sums_are_apart(const struct sim_site *site) {
+    sim_report_call(SIM_WRONG_LAYOUT, site,
+                    "multiplies by wgmma into registers that are not the elements of one array, in order; "
+                    "on the simulator they have to be");
+}
+
+void sim_wgmma_fence(void) {
+    watch_registers_fenced();
 }
 
 void sim_wgmma_commit(void) {
@@ -96,15 +127,20 @@ static unsigned due(const struct sim_products *products, unsigned groups_in_flig
     return count;
 }
 
+static bool is_same(const struct sim_wgmma *a, const struct sim_wgmma *b) {
+    return (a->x_in_registers || a->x == b->x) && a->w == b->w && a->columns == b->columns &&
+           a->x_factors == b->x_factors && a->w_factors == b->w_factors &&
+           a->x_in_registers == b->x_in_registers && a->x_transposed == b->x_transposed &&
+           a->w_transposed == b->w_transposed && a->x_negated == b->x_negated &&
+           a->w_negated == b->w_negated && a->accumulate == b->accumulate;
+}
+
 /* All 128 threads execute the same instruction with the same tiles. */
 static void check_agreement(const struct sim_thread *warpgroup, unsigned number) {
     const struct sim_product *product = &warpgroup[0].products.pending[number];
     for (unsigned i = 1; i < SIM_WARPGROUP_THREADS; i++) {
         const struct sim_products *others = &warpgroup[i].products;
-        const struct sim_product *other = &others->pending[number];
-        if (number >= others->count || other->x != product->x || other->w != product->w ||
-            other->columns != product->columns || other->factors != product->factors ||
-            other->accumulate != product->accumulate) {
+        if (number >= others->count || !is_same(&others->pending[number].asked, &product->asked)) {
             sim_worker->current = (struct sim_thread *)&warpgroup[i];
             sim_report_call(SIM_MISSING_LANE, product->site,
                             "does not ask for the same product as thread %u of the block, which is in its "

@@ -35,6 +35,11 @@ uint32_t sim_offset_of(struct sim_worker *owner, const void *pointer) {
     return static_begin(owner) + (uint32_t)((uintptr_t)pointer - static_anchor(owner, pointer));
 }
 
+bool sim_is_shared(const void *pointer) {
+    uintptr_t offset = (uintptr_t)pointer - (uintptr_t)sim_worker->shared_memory;
+    return (sim_worker->shared_memory && offset < sim_worker->shared_memory_bytes) || sim_is_static(pointer);
+}
+
 uint32_t sim_shared_address(const struct sim_site *site, const void *pointer) {
     sim_hopper_here();
     uint32_t offset = sim_offset_of(sim_worker, pointer);
