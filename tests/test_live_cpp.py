@@ -464,3 +464,18 @@ template <number T> __global__ void doubles(T *x) { x[threadIdx.x] *= 2; }
     x = torch.arange(4.0)
     fgn.kernel(source)[1, 4](x, template=torch.float32)
     assert x.tolist() == [0, 2, 4, 6]
+
+
+def test_dynamic_shared_memory_is_one_object():
+    source = """
+    template <int n> struct parts { float a[n], b[n]; };
+    template <int n> __global__ void turn(float *x) {
+        extern __shared__ parts<n> s;
+        s.a[threadIdx.x] = x[threadIdx.x];
+        s.b[n - 1 - threadIdx.x] = 2 * x[threadIdx.x];
+        __syncthreads();
+        x[threadIdx.x] = s.a[n - 1 - threadIdx.x] + s.b[threadIdx.x];
+    }"""
+    x = torch.arange(32.0)
+    fgn.kernel(source)[1, 32, 256](x, template=(32,))
+    assert torch.equal(x, 3 * torch.arange(31.0, -1, -1))

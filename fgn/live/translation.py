@@ -17,7 +17,8 @@ _ALIGNMENT = (
 )
 _EXTERN_SHARED = re.compile(
     rf"(?:{_ALIGNMENT}\s*)?\bextern\b(?P<before>[^;(){{}}=]*?(?:{_ALIGNMENT}[^;(){{}}=]*?)?)\b__shared__\b"
-    rf"(?P<after>(?:[^;(){{}}=]|{_ALIGNMENT})*?)\b(?P<name>\w+)\s*\[\s*\](?P<more>(?:\s*\[[^\]]*\])*)"
+    rf"(?P<after>(?:[^;(){{}}=]|{_ALIGNMENT})*?)\b(?P<name>\w+)\s*(?P<array>\[\s*\])?"
+    rf"(?P<more>(?(array)(?:\s*\[[^\]]*\])*))"
     rf"\s*(?:{_ALIGNMENT}\s*)?;"
 )
 
@@ -38,9 +39,13 @@ def _dynamic_shared(source: str, first_line: int) -> str:
             new = f"{kind} (*{name}){more} = ({kind} (*){more})dynamic_shared;{lines}"
             if not more:
                 new = f"{kind} *{name} = ({kind} *)dynamic_shared;{lines}"
+            if not match["array"]:
+                new = f"{kind} &{name} = *({kind} *)dynamic_shared;{lines}"
         else:
             line = first_line - 1 + line_of(source, match.end())
-            new = f"\n#define {name} (({kind} {f'(*){more}' if more else '*'})dynamic_shared)\n#line {line}\n"
+            value = f"(({kind} {f'(*){more}' if more else '*'})dynamic_shared)"
+            value = value if match["array"] else f"(*{value})"
+            new = f"\n#define {name} {value}\n#line {line}\n"
         source = source[: match.start()] + new + source[match.end() :]
     return source
 
