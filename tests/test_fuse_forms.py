@@ -309,6 +309,7 @@ def test_a_parametrized_linear(make, device):
         device
     )
     check(model, torch.randn(BATCH, INPUTS, device=device), 1)
+    assert str(fgn.explain(model)).startswith("0: one call for 0 (Linear, parametrized) → 1 (GroupNorm)")
 
 
 def test_a_parametrization_runs_once_in_a_call_and_may_come_and_go(device):

@@ -28,7 +28,7 @@ from fgn.fusing.meanings import (
     not_plain,
 )
 from fgn.fusing.parts import ChainPart, Found, Step
-from fgn.fusing.products import Product, arguments_of, is_of_parameters
+from fgn.fusing.products import PATH, Product, arguments_of, is_of_parameters
 from fgn.fusing.views import ones_after
 from fgn.operators import POINTWISE
 
@@ -63,6 +63,8 @@ class Match:
     def describe(self, node: fx.Node) -> str:
         if node.op == "call_module":
             return f"{node.target} ({type(self.modules[node.target]).__name__})"
+        if PATH in node.meta:
+            return f"{node.meta[PATH]} (Linear, parametrized)"
         name = (
             node.target
             if isinstance(node.target, str)

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import fx, nn
 
 from fgn.functional import check_choice
 from fgn.fusing.classes import fused_of, plain_class, set_fused, set_plain
 from fgn.fusing.finding import match
 from fgn.fusing.parts import ChainPart
-from fgn.fusing.products import Product, product_of, unfold_parametrized
+from fgn.fusing.products import PATH, Product, product_of, unfold_parametrized
 from fgn.fusing.tracing import Plan, Untraceable, forward_of, is_tensor
 from fgn.transforms import run_when_compiled
 
@@ -30,7 +31,8 @@ _tracing = threading.local()
 
 class Verdict(NamedTuple):
     """What became of one Linear. module: the path of the module whose forward() calls the Linear. linear: the
-    Linear's name in that module. fused: the steps of the chain, or None. reason: what stopped it."""
+    Linear's name in that module, or that of the function that multiplies. fused: the steps of the chain, or
+    None. reason: what stopped it."""
 
     module: str
     linear: str
@@ -59,9 +61,9 @@ class _Traced:
     def _replace(self, product: Product, modules, module, options):
         found, stopped = match(product, modules)
         linear = product.nodes[-1]
-        name = str(linear.target) if isinstance(linear.target, str) else linear.target.__name__
-        if linear.op != "call_module":
-            name = {"linear": "F.linear"}.get(name, name)
+        name = linear.meta.get(PATH) or getattr(linear.target, "__name__", str(linear.target))
+        if linear.target is F.linear and PATH not in linear.meta:
+            name = "F.linear"
         if found is None:
             self.verdicts.append((name, None, stopped))
             return

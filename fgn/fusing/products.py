@@ -15,6 +15,8 @@ from fgn.fusing.meanings import FORWARDS, has_hooks
 PRODUCTS = (operator.matmul, torch.matmul, "matmul", "__matmul__")
 MATRIX_PRODUCTS = (torch.mm, "mm")
 ADDED_PRODUCTS = (torch.addmm, "addmm")
+# Among what a node has: the module that the node stands for.
+PATH = "fgn: path of the module"
 TRANSPOSES = (
     *(torch.t, "t", torch.transpose, "transpose", torch.swapaxes, "swapaxes"),
     *(torch.permute, "permute"),
@@ -129,6 +131,7 @@ def unfold_parametrized(graph: fx.Graph, modules: dict[str, nn.Module]) -> list[
             if bias is not None:
                 bias = graph.create_node("get_attr", f"{node.target}.bias", (), {})
             product = graph.call_function(F.linear, (node.args[0], weight, bias))
+        product.meta[PATH] = str(node.target)
         node.replace_all_uses_with(product)
         graph.erase_node(node)
     return found
