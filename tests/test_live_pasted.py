@@ -353,3 +353,27 @@ def test_what_the_compiler_says_of_the_simulators_headers_is_left_out(capsys):
     said = capsys.readouterr().err
     assert "unused variable" in said
     assert "uninitialized" not in said and "pragma" not in said and "sim/cpp" not in said
+
+
+def test_a_cell_that_is_run_again_has_its_variables_anew():
+    cell = """
+    __device__ float scale = 5;
+    __device__ int launches;
+    __global__ void k(float *y) {
+        y[0] = scale;
+        y[1] = ++launches;
+    }
+    """
+    y = torch.zeros(2)
+    for _ in range(2):
+        k = _define("", cell)["k"]
+        k[1, 1](y)
+        assert y.tolist() == [5, 1]
+        k.symbols["scale"].fill_(6)
+        fgn.check(lambda k=k: k[1, 1](y))
+        assert y.tolist() == [6, 2]
+
+
+def test_a_source_that_is_no_text():
+    with pytest.raises(ValueError, match="source: expected text"):
+        fgn.kernel("__global__ void k(float *y) {} // \udcff")

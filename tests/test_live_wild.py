@@ -57,6 +57,9 @@ __global__ void sets_bytes(int *y, long bytes) {
 __global__ void leaves(int *y, int status) {
     exit(status);
 }
+__global__ void starts_a_program(int *y, int n) {
+    y[0] = system("exit 1");
+}
 __global__ void traps(int *y, int n) {
     __builtin_trap();
 }
@@ -145,6 +148,7 @@ WRONG = {
     "overruns_local": [lambda y: (y, 17), lambda y: (y, 1 << 20)],
     "sets_bytes": [lambda y: (y, 1 << 40), lambda y: (y, 257)],
     "leaves": [lambda y: (y, 1)],
+    "starts_a_program": [lambda y: (y, 1)],
     "traps": [lambda y: (y, 1)],
     "throws": [lambda y: (y,)],
     "frees": [lambda y: (y, 0), lambda y: (y, 1)],

@@ -151,6 +151,10 @@ void __wrap__exit(int status) {
 void __wrap_abort(void) {
     end("calls abort()", "return, or __trap()", PC);
 }
+int __wrap_system(const char *command) {
+    (void)command;
+    end("calls system()", "compute, and printf()", PC);
+}
 void *__wrap___cxa_allocate_exception(size_t bytes) {
     (void)bytes;
     end("throws an exception", "return a code, or __trap()", PC);

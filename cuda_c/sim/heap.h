@@ -17,4 +17,8 @@ void __wrap__ZdaPv(void *memory);
 void __wrap__ZdaPvm(void *memory, size_t bytes);
 noreturn void __wrap_exit(int status);
 noreturn void __wrap__Exit(int status);
+noreturn void __wrap__exit(int status);
 noreturn void __wrap_abort(void);
+noreturn int __wrap_system(const char *command);
+noreturn void *__wrap___cxa_allocate_exception(size_t bytes);
+noreturn void __wrap___cxa_rethrow(void);

@@ -296,7 +296,7 @@ class Loaded:
 
 # Functions of the C library, and C++'s new and delete, for which a kernel gets the device's own (sim/heap.c).
 _WRAPPED = (
-    *("malloc", "calloc", "free", "exit", "_Exit", "_exit", "abort"),
+    *("malloc", "calloc", "free", "exit", "_Exit", "_exit", "abort", "system"),
     *("__cxa_allocate_exception", "__cxa_rethrow"),
     *("_Znwm", "_Znam", "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm"),
 )

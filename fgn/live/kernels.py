@@ -533,6 +533,10 @@ def kernel(
     """
     if not isinstance(source, str):
         raise TypeError(f"source: expected a str of CUDA C++, got {type(source).__name__}")
+    if not source.isascii() and re.search("[\ud800-\udfff]", source):
+        raise ValueError(
+            "source: expected text, got bytes of another encoding (surrogates); decode it as UTF-8"
+        )
     folders = tuple(Path(folder) for folder in include)
     program = Program(source, "kernel.cu", folders)
     kernels = program.kernels

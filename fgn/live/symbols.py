@@ -103,20 +103,26 @@ class Symbols(Mapping[str, Tensor]):
 
     @contextmanager
     def during(self, loaded) -> Iterator[None]:
-        """The library's variables have the values while this lasts, and what kernels wrote is kept."""
+        """The library's variables have the values while this lasts, and what kernels wrote is kept.
+
+        Afterwards they are what the source makes them: the next source with the same text, as a cell that is
+        run again, finds those values.
+        """
         self._keep(loaded)
         places = []
         for name, (kind, address) in loaded.variables.items():
-            value = ffi().cast("void *", self._kept[name].data_ptr())
-            places.append((self._variables[name], value, ffi().cast("void *", address), kind.size))
-        for _, value, variable, size in places:
-            ffi().memmove(variable, value, size)
+            value, variable = ffi().cast("void *", self._kept[name].data_ptr()), ffi().cast("void *", address)
+            initial = ffi().buffer(variable, kind.size)[:]
+            places.append((self._variables[name], value, variable, initial))
+        for _, value, variable, initial in places:
+            ffi().memmove(variable, value, len(initial))
         try:
             yield
         finally:
-            for described, value, variable, size in places:
+            for described, value, variable, initial in places:
                 if not described.is_constant:
-                    ffi().memmove(value, variable, size)
+                    ffi().memmove(value, variable, len(initial))
+                ffi().memmove(variable, initial, len(initial))
 
 
 _C = cffi.FFI()
