@@ -327,3 +327,74 @@ def test_stores_are_counted():
     counts = fgn.count(lambda: run({})).iloc[0]
     assert (counts.tensor_stores, counts.tensor_stored_bytes, counts.tensor_copies) == (4, 4 * 512, 0)
     assert counts["unique_sectors_written"] != counts["unique_sectors_written"]  # not modelled: NaN
+
+
+# ------------------------------------------------------------------------------------------------------------
+# From one block's shared memory to another's
+
+BETWEEN = r"""
+#include <cuda.h>
+__device__ uint32_t there(const void *shared, uint32_t rank) {
+    uint32_t place;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+                 : "=r"(place) : "r"((uint32_t)__cvta_generic_to_shared(shared)), "r"(rank));
+    return place;
+}
+__global__ void __cluster_dims__(2, 1, 1) swap(float *to) {
+    __shared__ alignas(128) float own[64], others[64];
+    __shared__ float2 pair;
+    __shared__ uint64_t bar;
+    uint32_t rank, full = __cvta_generic_to_shared(&bar);
+    asm volatile("mov.u32 %0, %cluster_ctarank;" : "=r"(rank));
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n"
+                     "fence.mbarrier_init.release.cluster;" :: "r"(full));
+        asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" :: "r"(full), "r"(256 + 8));
+    }
+    own[threadIdx.x] = 100 * rank + threadIdx.x;
+    FENCE
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;");
+    if (threadIdx.x == 0) {
+        asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
+                     "[%0], [%1], %2, [%3];"
+                     :: "r"(there(others, rank ^ 1)), "r"((uint32_t)__cvta_generic_to_shared(own)), "r"(256),
+                        "r"(there(&bar, rank ^ 1)));
+        asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];"
+                     :: "r"(there(&pair, rank ^ 1)), "f"(1.0f + rank), "f"(2.0f), "r"(there(&bar, rank ^ 1)));
+        uint64_t state;
+        asm volatile("mbarrier.arrive.shared::cta.b64 %0, [%1];" : "=l"(state) : "r"(full));
+        asm volatile("{\n.reg .pred p;\nL: mbarrier.try_wait.shared::cta.b64 p, [%0], %1;\n@!p bra L;\n}"
+                     :: "r"(full), "l"(state));
+    }
+    BARRIER
+    to[64 * rank + threadIdx.x] = others[threadIdx.x] * pair.y + pair.x;
+    WRITES
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;");
+}"""
+SWAPPED = {"FENCE": 'asm volatile("fence.proxy.async;");', "BARRIER": "__syncthreads();", "WRITES": ""}
+SWAP_FOUND = {
+    "no fence": ({"FENCE": ""}, "missing proxy fence"),
+    "no barrier after the wait": ({"BARRIER": ""}, "race for a stage"),
+    "the source is overwritten": ({"WRITES": "own[threadIdx.x] = 0;"}, "race for a stage"),
+}
+
+
+def swap(changes: dict) -> torch.Tensor:
+    source, to = BETWEEN, torch.zeros(128)
+    for name, text in (SWAPPED | changes).items():
+        source = source.replace(name, text)
+    fgn.kernel(source)[2, 64](to)
+    return to
+
+
+def test_blocks_of_a_cluster_copy_to_each_other():
+    expected = torch.cat([2 * torch.arange(100.0, 164.0) + 2, 2 * torch.arange(64.0) + 1])
+    assert torch.equal(swap({}), expected)
+
+
+@pytest.mark.parametrize("planted", SWAP_FOUND)
+def test_a_mistake_in_a_copy_between_blocks_is_found(planted):
+    changes, kind = SWAP_FOUND[planted]
+    with pytest.raises(fgn.KernelFault) as caught:
+        swap(changes)
+    assert caught.value.kind == kind

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import fgn
+from fgn.live import TensorMap
 from fgn.simulator.counted import KernelWarning
 
 # One product of 64 rows and 16 columns by one wgmma. Both factors come by ordinary stores, the one in shared
@@ -163,3 +164,45 @@ def test_sums_that_a_thread_used_are_fenced_before_the_next_product():
     with pytest.raises(fgn.KernelFault, match=r"no wgmma\.fence is between") as caught:
         run(right | {"FENCE_AGAIN": ""}, x, w)
     assert caught.value.kind == "missing register fence"
+
+
+SUMS = ", ".join(f"%{i}" for i in range(32))
+TRANSPOSED = rf"""
+#include <cuda.h>
+#include <cuda_bf16.h>
+__global__ void across(float *c, const __grid_constant__ CUtensorMap of_x,
+                       const __grid_constant__ CUtensorMap of_w) {{
+    __shared__ alignas(1024) __nv_bfloat16 x[64 * 16], w[16 * 64];
+    __shared__ uint64_t bar;
+    uint32_t full = __cvta_generic_to_shared(&bar), at_x = __cvta_generic_to_shared(x);
+    uint32_t at_w = __cvta_generic_to_shared(w);
+    if (threadIdx.x == 0) {{
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(full));
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(full), "r"(4096));
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                     "[%0], [%1, {{0, 0}}], [%2];" :: "r"(at_x), "l"(&of_x), "r"(full));
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                     "[%0], [%1, {{0, 0}}], [%2];" :: "r"(at_w), "l"(&of_w), "r"(full));
+    }}
+    __syncthreads();
+    asm volatile("{{\n.reg .pred p;\nL: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;\n@!p bra L;\n}}"
+                 :: "r"(full));
+    uint64_t rows = 256ull / 16 << 32 | 3ull << 62, columns = 1024ull / 16 << 32 | 1ull << 16 | 1ull << 62;
+    float d[32];
+    asm volatile("wgmma.fence.sync.aligned;");
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {{{SUMS}}}, %32, %33, 0, 1, 1, 0, 1;"
+                 : {", ".join(f'"+f"(d[{i}])' for i in range(32))}
+                 : "l"(rows | at_x >> 4), "l"(columns | at_w >> 4));
+    asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;");
+    int lane = threadIdx.x % 32, row = threadIdx.x / 32 * 16 + lane / 4;
+    for (int i = 0; i < 32; i++)
+        c[(row + i / 2 % 2 * 8) * 64 + i / 4 * 8 + lane % 4 * 2 + i % 2] = d[i];
+}}"""
+
+
+def test_a_swizzled_factor_with_its_rows_across_k():
+    torch.manual_seed(0)
+    x, w, c = torch.randn(64, 16).bfloat16(), torch.randn(16, 64).bfloat16(), torch.zeros(64, 64)
+    maps = TensorMap(x, (64, 16), 32), TensorMap(w, (16, 64), 128)
+    fgn.kernel(TRANSPOSED)[1, 128](c, *maps)
+    torch.testing.assert_close(c, x.float() @ w.float(), rtol=1e-5, atol=1e-5)
