@@ -3,12 +3,14 @@
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 import fgn
 from fgn.chains import CHAINS, Chain, Pointwise, Shape, random_inputs
 from fgn.functional import PRODUCT, _c_chain, _pointer, plan_of, run_chain
+from fgn.measure import records
 from fgn.native.library import ffi, for_device, version_names
 from fgn.native.prepared import freeze
 from fgn.native.source import find
@@ -231,6 +233,23 @@ def test_hopper_splits_k_where_tiles_are_few(precision):
     assert end.words[0] == "sums" and planned.workspace_bytes >= product.bytes_written
     full = plan(replace(chain, groups=64), Shape(16384, 512, 2048, 64), "hopper", precision, "H200")
     assert full.product.writes_y
+
+
+def test_the_default_is_near_the_fastest_version_that_was_recorded():
+    """At the recorded problems: where the default takes torch's product, the recorded tables have no time."""
+    times = records.read("h200").precisions
+    times = times[(times.part == "chain") & times.subject.isin(VERSIONS)]
+    sizes = ["chain", *Shape._fields, "precision"]
+    slower = []
+    for (name, *shape, precision), rows in times.groupby(sizes):
+        took = rows.set_index("subject").median_ms
+        shape = Shape(*shape)
+        default = plan(replace(CHAINS[name], groups=shape.groups), shape, None, precision, "H200").version
+        if default in took.index:
+            slower.append(took[default] / took.min())
+    assert len(slower) >= 40
+    assert max(slower) <= 1.1
+    assert np.exp(np.mean(np.log(slower))) <= 1.01
 
 
 @pytest.mark.parametrize("card", DEVICES)
