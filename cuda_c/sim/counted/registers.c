@@ -3,8 +3,8 @@
  *
  * From wgmma.mma_async until wgmma.wait_group they are in flight, and nobody may read or write them. Before,
  * wgmma.fence has to follow whatever the thread did to them, except that products may follow products. PTX
- * ISA, sections "wgmma.fence" and "wgmma.wait_group". The first use of a place is not known to be one before
- * a product has used it. */
+ * ISA, sections "wgmma.fence" and "wgmma.wait_group". Which places are registers of a product is known when
+ * one has used them, so what is done to them before the first product is not followed. */
 #include "../hopper/watch_hopper.h"
 #include "recorder.h"
 #include <stdlib.h>
@@ -67,9 +67,7 @@ static void use(struct used_registers *own, const struct sim_site *site, const v
     own->used[own->count++] = (struct registers){(uintptr_t)begin, bytes, 0, false};
 }
 
-void watch_product_asked(const void *pc, const struct sim_site *site, const float *sum,
-                         const struct sim_wgmma *product) {
-    (void)pc;
+void watch_product_asked(const struct sim_site *site, const float *sum, const struct sim_wgmma *product) {
     sim_hopper_here();
     struct used_registers *own = of_thread(recorder);
     if (!own)

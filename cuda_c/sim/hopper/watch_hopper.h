@@ -47,8 +47,7 @@ void watch_store_to_block(const void *pc, const struct sim_site *site, struct si
 void watch_load_from_block(const void *pc, const struct sim_site *site, struct sim_place from,
                            unsigned bytes);
 /* The running thread asks for a product; it has executed wgmma.fence. */
-void watch_product_asked(const void *pc, const struct sim_site *site, const float *sum,
-                         const struct sim_wgmma *product);
+void watch_product_asked(const struct sim_site *site, const float *sum, const struct sim_wgmma *product);
 void watch_registers_fenced(void);
 /* A warpgroup's product is about to read shared memory. */
 void watch_product(const struct sim_product *product, const struct sim_thread *warpgroup);
@@ -130,9 +129,9 @@ static inline void watch_load_from_block(const void *pc, const struct sim_site *
                                          unsigned bytes) {
     (void)pc, (void)site, (void)from, (void)bytes;
 }
-static inline void watch_product_asked(const void *pc, const struct sim_site *site, const float *sum,
+static inline void watch_product_asked(const struct sim_site *site, const float *sum,
                                        const struct sim_wgmma *product) {
-    (void)pc, (void)site, (void)sum, (void)product;
+    (void)site, (void)sum, (void)product;
 }
 static inline void watch_registers_fenced(void) {}
 static inline void watch_product(const struct sim_product *product, const struct sim_thread *warpgroup) {

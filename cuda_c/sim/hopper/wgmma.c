@@ -62,7 +62,7 @@ void sim_setmaxnreg(const struct sim_site *site, unsigned count) {
                         FEWEST, MOST);
 }
 
-static void ask(const struct sim_site *site, const void *pc, float *sum, const struct sim_wgmma *product) {
+static void ask(const struct sim_site *site, float *sum, const struct sim_wgmma *product) {
     struct sim_thread *self = sim_worker->current;
     struct sim_products *products = &self->products;
     unsigned first = number_of(self) / SIM_WARPGROUP_THREADS * SIM_WARPGROUP_THREADS;
@@ -82,7 +82,7 @@ static void ask(const struct sim_site *site, const void *pc, float *sum, const s
         products->pending = pending;
         products->capacity = capacity;
     }
-    watch_product_asked(pc, site, sum, product);
+    watch_product_asked(site, sum, product);
     struct sim_product *pending = &products->pending[products->count++];
     *pending = (struct sim_product){sum, *product, site, products->groups};
     for (unsigned i = 0; i < 4; i++)
@@ -98,11 +98,11 @@ void sim_wgmma(const struct sim_site *site, float *sum, int columns, enum sim_fa
                                 .x = x,
                                 .w = w,
                                 .accumulate = accumulate};
-    ask(site, SIM_CALLER, sum, &product);
+    ask(site, sum, &product);
 }
 
 void sim_wgmma_with(const struct sim_site *site, float *sum, const struct sim_wgmma *product) {
-    ask(site, SIM_CALLER, sum, product);
+    ask(site, sum, product);
 }
 
 void sim_wgmma_sums_are_apart(const struct sim_site *site) {
