@@ -208,3 +208,31 @@ def test_a_statement_whose_text_depends_on_an_if(oldest):
     assert y.tolist() == [*range(20), *[0] * 12, GUARDED[: GUARDED.index("__LINE__")].count("\n") + 1]
     with pytest.raises(fgn.KernelFault, match=r"out of bounds in k \(k.cu:\d+\).* x\[10\]"):
         fgn.check(lambda: kernel[1, 32](y, x[:10].clone(), 20))
+
+
+STAGES = r"""
+__global__ void k(int *y, const int *x) {
+    extern __shared__ int dynamic[];
+    __shared__ int first[5];
+    __shared__ __align__(16 * 1024) char stages[16 * 1024];
+    if (threadIdx.x < 5)
+        first[threadIdx.x] = dynamic[threadIdx.x] = 0;
+    unsigned at = (unsigned)__cvta_generic_to_shared(stages) + 4 * threadIdx.x;
+    for (int i = 0; i < 4; i++, at ^= 0x2000) {
+        asm volatile("st.shared.b32 [%0], %1;" : : "r"(at), "r"(x[32 * i + threadIdx.x]) : "memory");
+        __syncthreads();
+        int v;
+        asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(at ^ 124));
+        y[32 * i + threadIdx.x] = v + (at & 0x1fff) - 4 * threadIdx.x;
+        __syncthreads();
+    }
+}
+"""
+
+
+def test_stages_that_an_exclusive_or_switches():
+    x, y = torch.arange(128, dtype=torch.int32), torch.zeros(128, dtype=torch.int32)
+    kernel = fgn.kernel(STAGES)
+    kernel[1, 32, 5000](y, x)
+    assert torch.equal(y.view(4, 32), x.view(4, 32).flip(1))
+    fgn.check(lambda: kernel[1, 32, 5000](y, x))

@@ -8,23 +8,33 @@
 
 enum {
     SYSTEM_BYTES = 1024,
-    ALIGNMENT = 1024, /* a place has the alignment of its pointer, up to this */
     WINDOW_BYTES = 256 << 10,
     RANK_SHIFT = 24,
     STATIC_BEFORE = 16 << 10, /* room for what is before the first static place */
+    STATIC_BYTES = 48 << 10,  /* as much as a block can have */
+    ALIGNMENT = 1024,
+    LARGE_ALIGNMENT = 16 << 10,
 };
 
+/* A static place has the alignment of its pointer, up to this. Kernels that switch between stages by an
+ * exclusive or of an address need large ones. */
+static uint32_t alignment(const struct sim_worker *owner) {
+    enum { MOST = WINDOW_BYTES - STATIC_BYTES - STATIC_BEFORE - 2 * LARGE_ALIGNMENT };
+    return SYSTEM_BYTES + owner->shared_memory_bytes <= MOST ? LARGE_ALIGNMENT : ALIGNMENT;
+}
+
 static uint32_t static_begin(const struct sim_worker *owner) {
-    return SYSTEM_BYTES + (uint32_t)(owner->shared_memory_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    uint32_t multiple = alignment(owner), end = SYSTEM_BYTES + (uint32_t)owner->shared_memory_bytes;
+    return (end + multiple - 1) / multiple * multiple;
 }
 
 /* Where the window of a block's static shared memory begins: in a cluster, the same for all blocks. */
 static uintptr_t static_anchor(struct sim_worker *owner, const void *pointer) {
     if (sim_cluster_here()->size > 1)
-        return (uintptr_t)sim_statics_begin() / ALIGNMENT * ALIGNMENT;
+        return (uintptr_t)sim_statics_begin() / alignment(owner) * alignment(owner);
     struct sim_hopper *hopper = owner->hopper;
     if (hopper && hopper->static_anchor == 0 && pointer)
-        hopper->static_anchor = (uintptr_t)pointer / ALIGNMENT * ALIGNMENT - STATIC_BEFORE;
+        hopper->static_anchor = (uintptr_t)pointer / alignment(owner) * alignment(owner) - STATIC_BEFORE;
     return hopper ? hopper->static_anchor : 0;
 }
 
