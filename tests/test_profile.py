@@ -243,9 +243,9 @@ def ncu_with_a_report(tmp_path, monkeypatch):
     program.write_text(
         "#!/bin/sh\n"
         "case $1 in --query-metrics) exit 0;; esac\n"
-        f'echo "$@" > {seen}\n'
+        f'echo "$@" > "{seen}"\n'
         "while [ $1 != --export ]; do shift; done\n"
-        f"cp {REPORT} $2\n"
+        f'cp "{REPORT}" "$2"\n'
         "for i in 1 2 3 4 5 6 7 8; do echo '==PROF== Profiling \"a kernel\"'; done\n"
     )
     program.chmod(0o755)

@@ -7,6 +7,7 @@ import json
 import operator
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -294,8 +295,8 @@ def test_a_table_for_programs_and_a_reader_that_leaves(monkeypatch, capsys):
     said = printed(["versions", "--device=cpu", "--csv"], monkeypatch, capsys)
     assert said.startswith("chain,name,launches,")
     assert run("--version").stdout == f"fgn {fgn.__version__}\n"
-    pipe = f"{sys.executable} -m fgn versions --device=cpu | head -1"
-    closed = f"{sys.executable} -m fgn versions --device=cpu >&-"
+    versions = f"{shlex.quote(sys.executable)} -m fgn versions --device=cpu"
+    pipe, closed = f"{versions} | head -1", f"{versions} >&-"
     for command in (pipe, closed):
         assert subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True).stderr == ""
 
