@@ -377,3 +377,25 @@ def test_a_cell_that_is_run_again_has_its_variables_anew():
 def test_a_source_that_is_no_text():
     with pytest.raises(ValueError, match="source: expected text"):
         fgn.kernel("__global__ void k(float *y) {} // \udcff")
+
+
+def test_types_of_functions_that_no_kernel_needs_are_left_out():
+    """As the headers of OpenGL have them, whose own types another header has that is not here."""
+    source = """
+#define APIENTRYP *
+typedef void (APIENTRYP PFNGLACTIVETEXTUREPROC) (GLenum texture);
+typedef float (*rows)[4];
+typedef float (*operation)(float x);
+__device__ float twice(float x) { return 2.0f * x; }
+__global__ void k(float *y, int texture) {
+    __shared__ float tile[2][4];
+    rows both = tile;
+    operation f = twice;
+    both[threadIdx.x / 4][threadIdx.x % 4] = f(y[threadIdx.x]);
+    __syncthreads();
+    y[threadIdx.x] = both[1 - threadIdx.x / 4][threadIdx.x % 4] + texture;
+}
+"""
+    y = torch.arange(8.0)
+    fgn.kernel(source)[1, 8](y, 1)
+    assert y.tolist() == [9.0, 11.0, 13.0, 15.0, 1.0, 3.0, 5.0, 7.0]

@@ -40,9 +40,9 @@ def _declared(item, text: str) -> set[str] | None:
         inside = set(_WORD.findall(text[slice(*item.body)])) if " enum" in f" {head}" else set()
         return inside | ({named[1]} if named else set()) | set(_WORD.findall(after))
     if head.startswith("typedef "):
-        return {word for word in _WORD.findall(head)[-1:]} | set(
-            re.findall(r"\(\s*\w*\s*\*\s*(\w+)\s*\)", head)
-        )
+        # Of (* name)(…) and (* name)[…], with a macro before the name or not: no parameter, no size.
+        pointer = re.match(r"typedef\b[^()]*\(([^()]*\w)\s*\)\s*[(\[]", head)
+        return set(_WORD.findall(pointer[1] if pointer else head)[-1:])
     if item.body is not None and "(" in head:
         return None
     head = re.sub(r"^extern\s+", "", head)
