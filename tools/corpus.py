@@ -5,9 +5,7 @@ DIR has a folder for each repository, named owner+name. Every `__global__` funct
 files is compiled as it is there, with the headers that it includes; a template with the arguments of the
 first launch or explicit instantiation that has any, or else with the first that fit its parameters. What
 stops a kernel is the first error's message. The result goes to tests/data/corpus.csv: names of repositories,
-files and kernels, no code. The result that is there now is put together of several
-runs: a kernel that compiled was not compiled again by the later ones, of which the last has all that did not.
-Its columns date and commit tell of the commit that brought each row: the run was made just before it.
+files and kernels, no code.
 """
 
 from __future__ import annotations
