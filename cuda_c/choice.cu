@@ -99,14 +99,10 @@ static double nanoseconds_behind_memory(const fgn_chain *chain) {
     return chain->batch <= 16 ? fmax(weight - 32e6, 0.0) / 10e3 : 0.0;
 }
 
-/* What the models of the rungs leave out, of a call that its model takes for `planned` nanoseconds long.
- * Their candidates were measured one after another, in one kernel: a user's call comes after other kernels,
- * whose instructions are where the rung's own were. Of 96 calls of the sweep, on an H200; hopper's epilogue
- * takes longer than its model says where k is small. Of 27 calls of `library` above 50 microseconds, the
- * whole takes 4 % longer than the two models of its product and of the launch after it say. */
-static double nanoseconds_left_out(const struct rung *rung, const fgn_chain *chain, double planned) {
-    if (rung == &library_rung)
-        return 0.05 * fmax(planned - 50e3, 0.0);
+/* What the models of two rungs leave out. Their candidates were measured one after another, in one kernel: a
+ * user's call comes after other kernels, whose instructions are where the rung's own were. Of 96 calls of
+ * the sweep, on an H200; hopper's epilogue takes longer than its model says where k is small. */
+static double nanoseconds_left_out(const struct rung *rung, const fgn_chain *chain) {
     if (rung == &few_rows_rung)
         return 2500.0 - nanoseconds_behind_memory(chain);
     if (rung != &hopper_rung)
@@ -122,10 +118,8 @@ static double nanoseconds_left_out(const struct rung *rung, const fgn_chain *cha
 static double nanoseconds_on_hopper(const struct rung *rung, const fgn_chain *chain,
                                     const fgn_device *device) {
     if (rung == &few_rows_rung || rung == &library_rung ||
-        (rung == &hopper_rung && !is_one_row_of_tf32(chain))) {
-        double planned = planned_nanoseconds(rung, chain, device);
-        return planned > 0.0 ? planned + nanoseconds_left_out(rung, chain, planned) : 0.0;
-    }
+        (rung == &hopper_rung && !is_one_row_of_tf32(chain)))
+        return planned_nanoseconds(rung, chain, device) + nanoseconds_left_out(rung, chain);
     if ((rung == &one_kernel_rung || rung == &fused_rung) && is_float32_accurate(chain))
         return nanoseconds_of_float32(rung, chain, device);
     return 0.0;

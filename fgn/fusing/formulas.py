@@ -44,40 +44,31 @@ class Formula(NamedTuple):
     fixed: list[tuple[nn.Module, str, object]]
 
 
-def _product(*factors):
-    """("*", coefficient, factors), or the factor alone where there is one, and no coefficient."""
-    coefficient, flat = 1.0, []
-    for factor in factors:
-        if isinstance(factor, float):
-            coefficient *= factor
-        elif isinstance(factor, tuple) and factor[0] == "*":
-            coefficient *= factor[1]
-            flat += factor[2]
+def _gathered(kind: str, neutral: float, both, parts):
+    """(kind, constant, parts) with the constants as one and inner parts of the same kind among the others; or
+    the part alone where there is one, and no constant. both: combines two constants."""
+    constant, flat = neutral, []
+    for part in parts:
+        if isinstance(part, float):
+            constant = both(constant, part)
+        elif isinstance(part, tuple) and part[0] == kind:
+            constant = both(constant, part[1])
+            flat += part[2]
         else:
-            flat.append(factor)
+            flat.append(part)
     if not flat:
-        return coefficient
-    if len(flat) == 1 and coefficient == 1.0:
+        return constant
+    if len(flat) == 1 and constant == neutral:
         return flat[0]
-    return "*", coefficient, tuple(sorted(flat, key=repr))
+    return kind, constant, tuple(sorted(flat, key=repr))
+
+
+def _product(*factors):
+    return _gathered("*", 1.0, operator.mul, factors)
 
 
 def _sum(*terms):
-    """("+", constant, terms), in the same way."""
-    constant, flat = 0.0, []
-    for term in terms:
-        if isinstance(term, float):
-            constant += term
-        elif isinstance(term, tuple) and term[0] == "+":
-            constant += term[1]
-            flat += term[2]
-        else:
-            flat.append(term)
-    if not flat:
-        return constant
-    if len(flat) == 1 and constant == 0.0:
-        return flat[0]
-    return "+", constant, tuple(sorted(flat, key=repr))
+    return _gathered("+", 0.0, operator.add, terms)
 
 
 def _gelu_tanh(cubic):

@@ -337,7 +337,7 @@ def included(
 
         # It may be included on both sides of an #if, so the preprocessor decides which one counts.
         guard = "FGN_HAS_" + re.sub(r"\W", "_", str(path.relative_to(SOURCES)))
-        inner = _INCLUDE.sub(replace, text.replace("#pragma once", " " * 12))
+        inner = _INCLUDE.sub(replace, _without_pragma_once(text))
         return f'\n#ifndef {guard}\n#define {guard}\n#line 1 "{name}"\n{inner}\n#endif'
 
     text = resolve(_without_pragma_once(source), file, (), (), True)

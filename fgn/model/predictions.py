@@ -32,7 +32,7 @@ from fgn.chains import Chain, Shape, find, problem, problem_of
 from fgn.measure import records
 from fgn.measure.benchmark import COMPILED, EAGER, F_LINEAR
 from fgn.model.costs import FROM_PRODUCTS, Card, blocks_of_busiest, card, features, multiprocessor_seconds
-from fgn.model.work import NORM, ON_TENSOR_CORES, STANDS_BY, SUBJECTS, Work, works
+from fgn.model.work import FUSED_ORDINARY, NORM, ON_TENSOR_CORES, STANDS_BY, SUBJECTS, Work, works
 from fgn.precision import PRECISIONS, check_precision
 from fgn.profiling import records as profile_records
 
@@ -43,7 +43,7 @@ BUSY = 50
 # The best of fgn's versions of a launch or two, where a subject is asked for. In float32 it is without tensor
 # cores, as torch's product is: otherwise not fusion would be compared, but arithmetic.
 BEST = "fgn, best fused"
-FUSED = {name: ON_TENSOR_CORES for name in PRECISIONS} | {"ieee": ("fused", "one_kernel", "few_rows_float32")}
+FUSED = {name: ON_TENSOR_CORES for name in PRECISIONS} | {"ieee": FUSED_ORDINARY}
 
 
 class Times(NamedTuple):

@@ -193,9 +193,11 @@ class _Call:
 STANDS_BY = "stands by"
 KERNEL_TYPES = {"ieee": "split_float32", "tf32": "tf32", "bf16": "bfloat16", "fp16": "float16"}
 
+# Of the versions without tensor cores, the fused ones.
+FUSED_ORDINARY = ("fused", "one_kernel", "few_rows_float32")
 ORDINARY = (
     *("naive", "coalesced", "shared_tile", "register_tile", "vectorized"),
-    *("tiled", "fused", "one_kernel", "few_rows_float32"),
+    *("tiled", *FUSED_ORDINARY),
 )
 ON_TENSOR_CORES = ("tensor_core", "hopper", "few_rows")
 SUBJECTS = (*ORDINARY, *ON_TENSOR_CORES, LIBRARY, EAGER, COMPILED, F_LINEAR)

@@ -22,7 +22,7 @@ from fgn.measure.benchmark import COMPILED, EAGER, F_LINEAR, measure, summarise
 from fgn.measure.floors import floor, least_work
 from fgn.measure.machine import MOST_LANES, Machine, machine_here
 from fgn.measure.records import Record, read, recorded
-from fgn.model.work import tiles, works
+from fgn.model.work import FUSED_ORDINARY, tiles, works
 from fgn.plans import Launch, plan
 from fgn.problem import WARP, Problem, find_problem
 from fgn.reference import ieee_float32
@@ -446,7 +446,7 @@ def savings(record: Record, before: str = "tiled", after: str = "fused") -> pd.D
     return pd.DataFrame(rows)
 
 
-def bought(record: Record, versions=("fused", "one_kernel", "few_rows_float32")) -> pd.DataFrame:
+def bought(record: Record, versions=FUSED_ORDINARY) -> pd.DataFrame:
     """What the fastest of the fused versions takes, and how many times as long the others take; a row for
     each recorded problem that one of them runs."""
     rows = []
