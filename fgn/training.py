@@ -6,14 +6,13 @@ The forward is two launches, the product and all the rest. Beside x and the para
 dtype, and the mean and 1 / deviation of each row and group, 8 bytes. The backward computes the operators'
 values from v once more. The backward is one pass that makes dL/dv and the gradients of all vectors, and two
 products, dL/dx = dL/dv W and dL/dW = (dL/dv)^T x. Only the gradients that are asked for are computed. The
-rungs are in `cuda_c/backward/`; `backward_versions()` lists them. A step takes "fused" or "transposed"; the
-rung "split" runs where `run_backward()` is told so, because it has been checked on the simulator only, and
-timed nowhere.
+rungs are in `cuda_c/backward/`; `backward_versions()` lists them. A step takes "fused" where the products are
+torch's, and else "split" or "transposed" (`fgn.training_calls.own_rung()`).
 
 On a GPU the three products are torch's (cuBLAS). Two kinds are fgn's own: large float32 products in "ieee",
-which are products of split halves (in the backward of transposed copies), at several times cuBLAS's speed;
-and products in another precision than torch's setting, which a call does not change, because the whole
-process has it. On the simulator all are fgn's own.
+which are products of split halves, at several times cuBLAS's speed; and products in another precision than
+torch's setting, which a call does not change, because the whole process has it. On the simulator all are
+fgn's own.
 
 A step that is like one before it finds its calls of the library built (`fgn.training_calls`), as
 `fgn.native.repeated` does for calls without gradients.
@@ -40,7 +39,7 @@ from fgn.native import repeated
 from fgn.native.library import ffi, for_device, is_counting
 from fgn.precision import resolve, torch_multiplies, torch_multiplies_as
 from fgn.simulator import counted
-from fgn.training_calls import BackwardCall, NormCall, multiplies_by_torch
+from fgn.training_calls import BackwardCall, NormCall, multiplies_by_torch, own_rung
 
 VECTORS = ("bias", "norm_weight", "norm_bias")
 
@@ -173,7 +172,7 @@ def _backward_call(
     multiplies = "x" in wanted or "weight" in wanted
     by_torch = version is None and multiplies and multiplies_by_torch(dy.device, shape, precision)
     if version is None:
-        version = "fused" if by_torch else "transposed"
+        version = "fused" if by_torch or not multiplies else own_rung(dy.device, shape, precision)
     index = _index_of(version)
     return BackwardCall(wanted, index, by_torch, library, chain, shape, precision, dy, parameters, of_vectors)
 

@@ -12,6 +12,7 @@ from fgn import training, training_calls
 from fgn.chains import CHAINS, Chain, Pointwise, Shape, random_inputs
 from fgn.measure.accuracy import relative_error
 from fgn.native import repeated
+from fgn.plans import DEVICES
 from fgn.reference import chain_reference
 
 SHAPE = Shape(9, 20, 48, 4)
@@ -53,8 +54,9 @@ def test_steps_with_other_tensors(device, dtype):
     assert len(step.backwards) == 1
 
 
+@pytest.mark.parametrize("own", ["transposed", "split"])
 @pytest.mark.parametrize("of_gpu", [False, True], ids=["fgn multiplies", "torch multiplies"])
-def test_a_step_takes_no_rung_that_was_seen_on_the_simulator_only(device, monkeypatch, of_gpu):
+def test_the_rung_of_a_step(device, monkeypatch, of_gpu, own):
     taken = []
 
     def index_of(version):
@@ -64,9 +66,31 @@ def test_a_step_takes_no_rung_that_was_seen_on_the_simulator_only(device, monkey
     names = [row["name"] for row in training.backward_versions()]
     monkeypatch.setattr(training, "_index_of", index_of)
     monkeypatch.setattr(training, "multiplies_by_torch", lambda *_: of_gpu)
+    monkeypatch.setattr(training, "own_rung", lambda *_: own)
     check_step(leaves(device))
     check_step(leaves(device, shape=SHAPE._replace(batch=300, in_features=64)))
-    assert set(taken) == {"fused" if of_gpu else "transposed"}
+    assert set(taken) == {"fused" if of_gpu else own}
+
+
+@pytest.mark.parametrize(
+    "shape, precision, expected",
+    [
+        # the measured ones
+        ((4096, 2048, 2048), "ieee", "split"),
+        ((16384, 1024, 1024), "ieee", "split"),
+        ((1024, 8192, 8192), "ieee", "transposed"),
+        # on the rule's border, where x and dL/dy have as many values as the weight
+        ((2048, 4096, 4096), "ieee", "transposed"),
+        ((2049, 4096, 4096), "ieee", "split"),
+        ((4096, 2048, 2048), "tf32", "transposed"),
+        ((4096, 2048, 2048), "bf16", "transposed"),
+        ((512, 256, 256), "ieee", "transposed"),  # too small for halves
+        ((65536, 64, 2048), "ieee", "transposed"),  # narrow: the forward does not split it
+    ],
+)
+def test_the_rung_is_the_one_that_was_faster(shape, precision, expected):
+    cpu, h200 = torch.device("cpu"), DEVICES["H200"]
+    assert training_calls.own_rung(cpu, Shape(*shape, 16), precision, h200) == expected
 
 
 def test_steps_that_want_other_gradients(device):
