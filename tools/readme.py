@@ -156,6 +156,33 @@ def sweeps_words(record: Record) -> str:
     )
 
 
+TRAINING_HEAD = """
+A training step (forward and backward, the gradients of x and of all parameters) at the first of these shapes
+and at a large layer, torch.compile's time ÷ fgn's. Kept: the bytes between forward and backward, fgn's ÷
+torch.compile's, their geometric mean:
+
+| problems | commit, date | on the device: geometric mean, smallest, below 1 | in a loop | kept |
+| --- | --- | --- | --- | ---: |
+"""
+
+
+def training_words(record: Record) -> str:
+    """What the recorded training steps say, a line for each seed, and for each precision of a large layer."""
+    lines = []
+    for name, rows in record.training.groupby("set"):
+        by_precision = rows.groupby("precision", sort=False) if "seed" not in name else [("", rows)]
+        for precision, some in by_precision:
+            measures = [
+                f"{row.geometric_mean:.2f}, {row.smallest:.2f}, {row.below_1} of {row.problems}"
+                for row in summary(some).itertuples()
+            ]
+            memory = np.exp(np.log(some["kept fgn"] / some["kept torch.compile"]).mean())
+            recorded = f"{some.commit.iloc[0][:7]}, {some.date.iloc[0][:10]}"
+            cells = (f"{name} {precision}".strip(), recorded, *measures, f"{memory:.2f}")
+            lines.append(f"| {' | '.join(cells)} |")
+    return TRAINING_HEAD.lstrip() + "\n".join(lines)
+
+
 def updated(text: str, profiles: Path = PROFILES) -> str:
     """README.md's text with the table between its two markers made anew. ValueError without the markers."""
     if BEGIN not in text or END not in text:
@@ -170,6 +197,7 @@ def updated(text: str, profiles: Path = PROFILES) -> str:
         if record.precisions is not None
     ]
     tables += [sweeps_words(record) for record in records if record.sweeps is not None]
+    tables += [training_words(record) for record in records if record.training is not None]
     inside = "\n\n".join(tables) or "No results are recorded yet."
     return re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n\n{inside}\n\n{END}", text, count=1, flags=re.S)
 

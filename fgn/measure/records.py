@@ -6,6 +6,7 @@ precisions.csv, precision_errors.csv
                   the same for the versions that multiply in tensor cores, in every precision
 sweeps.csv        the sweeps over random shapes, as `fgn.measure.sweep.sweep()` returns them, with seed, date
                   and commit
+training.csv      training steps at some of their problems and at large ones, by tools/training_steps.py
 environment.json  the machine, its software, and date and commit of benchmark.csv and errors.csv; those of the
                   precisions are under "recorded again"
 machine.json      the machine's measured ceilings, see `fgn.measure.Machine`
@@ -41,6 +42,7 @@ from fgn.measure.sweep import RECORDED
 from fgn.native.places import ROOT
 
 PROFILES = ROOT / "profiles"
+TRAINING = "training.csv"
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Record:
     precisions: pd.DataFrame | None
     precision_errors: pd.DataFrame | None
     sweeps: pd.DataFrame | None
+    training: pd.DataFrame | None
 
     @property
     def times(self) -> pd.DataFrame:
@@ -78,16 +81,19 @@ def read(name: str = "h200", profiles: Path = PROFILES) -> Record:
     def times(file: str) -> pd.DataFrame:
         return pd.read_csv(folder / file, dtype={"count": "Int64", "note": str}).fillna({"note": ""})
 
-    with_precisions = (folder / "precisions.csv").exists()
+    def table(file: str) -> pd.DataFrame | None:
+        return pd.read_csv(folder / file) if (folder / file).exists() else None
+
     return Record(
         name,
         times("benchmark.csv"),
         pd.read_csv(folder / "errors.csv"),
         json.loads((folder / "environment.json").read_text()),
         machines.read(folder),
-        times("precisions.csv") if with_precisions else None,
-        pd.read_csv(folder / "precision_errors.csv") if with_precisions else None,
-        pd.read_csv(folder / RECORDED) if (folder / RECORDED).exists() else None,
+        times("precisions.csv") if (folder / "precisions.csv").exists() else None,
+        table("precision_errors.csv"),
+        table(RECORDED),
+        table(TRAINING),
     )
 
 
