@@ -23,7 +23,7 @@ def test_steps_that_are_measured_are_recorded(tmp_path):
     chosen = [("seed 7", Problem(chain, Shape(5, 16, 32, 4))) for chain in CHAINS.values()]
     chosen.insert(1, ("seed 7", Problem(chosen[0][1].chain, Shape(5, 16, 32, 3))))
     shown = []
-    frame = training_steps.measured(chosen, 1, 60.0, 0.0, "cpu", shown.append)
+    frame = training_steps.measured(chosen, 1, 60.0, 0.0, "cpu", show=shown.append)
     assert len(frame) == 3 and len(shown) == 4
     assert "groups: 3" in shown[0] and "ValueError" in shown[0]
     assert (frame.error <= 2 * frame.torch_error + 1e-7).all()

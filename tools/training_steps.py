@@ -13,15 +13,16 @@ kept: the bytes that are there between forward and backward, y included. error: 
 a gradient against float64, torch_error that of torch's operators.
 
 Compiling takes seconds for each problem, so `--processes` processes compile at the same time, until all
-problems are compiled or `--compile-seconds` have passed; then one process after the other measures, and the
-rest wait. The first problems of all seeds come first. `--record FOLDER` writes the rows to training.csv, with
-date and commit, in the place of older ones of the same set.
+problems are compiled or `--compile-seconds` have passed; then they measure in turns, one process at a time.
+The first problems of all seeds come first. `--record FOLDER` writes the rows to training.csv, with date and
+commit, in the place of older ones of the same set.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import math
 import multiprocessing
 import os
 import queue
@@ -59,6 +60,7 @@ LARGE = "1024x8192->8192"
 LARGE_PRECISIONS = ("ieee", "tf32", "bf16")
 BUSY_CYCLES = 4_000_000  # about 2 ms, in which the host queues a step
 BARRIER_SECONDS = 120.0
+PAUSE_SECONDS = 0.01  # in which another process takes its turn
 ROUNDS, STEPS = 4, 20  # of the loop: the least time of so many rounds of so many steps
 
 
@@ -209,17 +211,27 @@ def _worker(todo, deadline: float, together, turn, results, device: str, seconds
             results.put((f"{problem}: {traceback.format_exc()}", None))
     with suppress(BrokenBarrierError):  # another process has ended: what is compiled is measured
         together.wait(BARRIER_SECONDS)
-    with turn:
-        for name, one in steps:
-            try:
+    for name, one in steps:
+        try:
+            with turn:
                 results.put((None, {"set": name, **one.measure(seconds)}))
-            except Exception:
-                results.put((f"{one.problem}: {traceback.format_exc()}", None))
+        except Exception:
+            results.put((f"{one.problem}: {traceback.format_exc()}", None))
+        time.sleep(PAUSE_SECONDS)
     results.put(None)
 
 
-def measured(chosen: list, processes: int, compile_seconds: float, seconds: float, device: str, show=print):
-    """The rows of the problems that were compiled in time."""
+def measured(
+    chosen: list,
+    processes: int,
+    compile_seconds: float,
+    seconds: float,
+    device: str,
+    at_most: float = math.inf,
+    show=print,
+) -> pd.DataFrame:
+    """The rows of the problems that were compiled in time, and measured in at most `at_most` s in all."""
+    end = time.time() + at_most
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # the processes are enough
     context = multiprocessing.get_context("spawn")
     todo, results = context.Queue(), context.Queue()
@@ -232,7 +244,7 @@ def measured(chosen: list, processes: int, compile_seconds: float, seconds: floa
     for worker in workers:
         worker.start()
     rows, working = [], processes
-    while working and any(worker.is_alive() for worker in workers):
+    while working and time.time() < end and any(worker.is_alive() for worker in workers):
         try:
             found = results.get(timeout=1.0)
         except queue.Empty:
@@ -244,6 +256,8 @@ def measured(chosen: list, processes: int, compile_seconds: float, seconds: floa
         else:
             rows.append(found[1])
             show(_line(rows[-1]))
+    for worker in workers:
+        worker.kill()
     todo.cancel_join_thread()
     return pd.DataFrame(rows)
 
@@ -277,12 +291,14 @@ def main():
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--compile-seconds", type=float, default=600.0)
     parser.add_argument("--seconds", type=float, default=0.15, help="of timing, for each subject")
+    parser.add_argument("--at-most", type=float, default=math.inf, help="end after so many seconds in all")
     parser.add_argument("--record", type=Path, metavar="FOLDER")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         parser.exit(2, "expected a GPU\n")
     chosen = problems(arguments.seeds, arguments.count, arguments.large)
-    frame = measured(chosen, arguments.processes, arguments.compile_seconds, arguments.seconds, "cuda")
+    limits = arguments.compile_seconds, arguments.seconds
+    frame = measured(chosen, arguments.processes, *limits, "cuda", arguments.at_most)
     if arguments.record:
         record(frame, arguments.record)
     for name, rows in [*frame.groupby(["set"]), (("all",), frame)]:
