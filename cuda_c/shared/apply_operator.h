@@ -93,6 +93,12 @@ static __forceinline__ __device__ bool apply_common_operator(const fgn_pointwise
         apply_to_each(relu, value, count);
     else if (is_kind(step, FGN_MISH))
         apply_to_each(mish, value, count);
+    else if (is_kind(step, FGN_SILU))
+        apply_to_each(silu, value, count);
+    else if (is_kind(step, FGN_GELU))
+        apply_to_each(gelu, value, count);
+    else if (is_kind(step, FGN_GELU_TANH))
+        apply_to_each(gelu_tanh, value, count);
     else
         return false;
     return true;

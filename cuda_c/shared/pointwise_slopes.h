@@ -18,12 +18,6 @@ static inline __device__ float tanh_slope(float v) {
     return 4.0f * sigmoid_slope(2.0f * v);
 }
 
-/* 1 / (1 + exp(-v)) without the exponential's overflow. */
-static inline __device__ float sigmoid_of_any(float v) {
-    float e = expf(-fabsf(v));
-    return (v < 0.0f ? e : 1.0f) / (1.0f + e);
-}
-
 /* tanh(s) + v (1 - tanh(s)^2) sigmoid(v) with s = log(1 + exp(v)), in the terms of mish(). */
 static inline __device__ float mish_slope(float v) {
     if (v > 20.0f)
@@ -41,6 +35,7 @@ static inline __device__ float hardswish_slope(float v) {
     return v <= -3.0f ? 0.0f : v >= 3.0f ? 1.0f : v / 3.0f + 0.5f;
 }
 
+#define SQRT_HALF 0.70710678118654752f
 #define ONE_OVER_SQRT_2_PI 0.39894228040143268f
 
 static inline __device__ float gelu_slope(float v) {
@@ -103,13 +98,13 @@ static inline __device__ float slope_of(const fgn_pointwise *step, float v, floa
     case FGN_SIGMOID:
         return sigmoid_slope(v);
     case FGN_LOGSIGMOID:
-        return sigmoid_of_any(-v);
+        return sigmoid(-v);
     case FGN_TANH:
         return tanh_slope(v);
     case FGN_TANHSHRINK:
         return tanhf(v) * tanhf(v);
     case FGN_SOFTPLUS:
-        return v * a > b ? 1.0f : sigmoid_of_any(v * a);
+        return v * a > b ? 1.0f : sigmoid(v * a);
     case FGN_ELU:
         return v > 0.0f ? 1.0f : a * expf(v);
     case FGN_CELU:
