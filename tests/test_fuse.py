@@ -287,6 +287,23 @@ class Noisy(nn.Module):
         return self.inner(x) + torch.rand(24).to(x.device)
 
 
+class Conditioned(nn.Module):
+    """A Linear whose result another chain adds, a module that several read, and a Linear of a subclass."""
+
+    class Scaled(nn.Linear):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.condition, self.head = nn.Linear(24, 24), nn.Linear(24, 24), self.Scaled(24, 4)
+        self.norm = nn.GroupNorm(4, 24)
+
+    def forward(self, x):
+        v = torch.relu(self.norm(self.fc(x) + self.condition(x)))
+        return self.head(v), self.head(v)
+
+
 class WritesBetween(nn.Module):
     def __init__(self):
         super().__init__()
@@ -324,7 +341,7 @@ def test_in_place_operators_keep_their_dtype(device):
     assert [one.dtype for one in y] == [one.dtype for one in expected]
 
 
-@pytest.mark.parametrize("cls", [Residual, Branching, WritesBetween, WritesInPlace])
+@pytest.mark.parametrize("cls", [Residual, Branching, Conditioned, WritesBetween, WritesInPlace])
 def test_a_model(cls, device):
     torch.manual_seed(0)
     model = cls().eval().to(device)
@@ -349,6 +366,10 @@ def test_what_is_fused_and_what_is_not():
     assert "may write to what they read" in str(fgn.explain(WritesBetween()))
     assert "0 (Linear): left" not in str(fgn.explain(nn.Sequential(nn.Linear(4, 4), nn.GroupNorm(2, 4))))
     assert "stopped by 1 (RMSNorm)" in str(fgn.explain(nn.Sequential(nn.Linear(4, 4), nn.RMSNorm(4))))
+    conditioned = str(fgn.explain(Conditioned()))
+    assert "condition: left to torch, stopped by the chain of fc" in conditioned
+    assert "→ relu; then head (Scaled)\n" in conditioned
+    assert "Scaled.forward calls super()" in conditioned
     assert str(fgn.explain(nn.ReLU())) == "no Linear in it"
     with pytest.raises(TypeError, match=r"model: expected a torch.nn.Module, got int"):
         fgn.fuse(3)

@@ -65,6 +65,8 @@ class Match:
             return f"{node.target} ({type(self.modules[node.target]).__name__})"
         if PATH in node.meta:
             return f"{node.meta[PATH]} (Linear, parametrized)"
+        if isinstance(node.target, ChainPart):
+            return f"the chain of {node.target.name}"
         name = (
             node.target
             if isinstance(node.target, str)
@@ -122,7 +124,7 @@ class Match:
         else:
             steps, user = self._of_several(users)
         if steps is None:
-            raise Stopped(" and ".join(self.describe(user) for user in users))
+            raise Stopped(" and ".join(dict.fromkeys(self.describe(user) for user in users)))
         side = self.before if self.norm_node is None else self.after
         if len(side) + len(steps) > MOST_STEPS:
             raise Stopped(

@@ -101,6 +101,8 @@ class Reads:
         if code in self._seen:
             return
         self._seen.add(code)
+        if "__class__" in code.co_freevars:
+            raise Untraceable(f"{function.__qualname__} calls super()")
         if code.co_freevars:
             raise Untraceable(f"{function.__qualname__} reads a variable of another function")
         if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
