@@ -19,9 +19,8 @@
 
 struct vectors {
     int count;
-    bool has_16_bit;
+    bool are_16_bit;                /* of the factors' type; else floats */
     const void *from[MOST_VECTORS]; /* NULL: a constant */
-    fgn_type type[MOST_VECTORS];
     float constant[MOST_VECTORS];
     int bias;
     int unscale;
@@ -66,11 +65,6 @@ struct tile_place {
     int first_step;
     int steps;
 };
-
-static __device__ __forceinline__ struct barriers *barriers_of(const struct hopper_args *args,
-                                                               unsigned char *memory) {
-    return (struct barriers *)(memory + args->tiling.barriers_at);
-}
 
 /* The kernel for a kind of factors and a shape of tile. */
 typedef void (*hopper_kernel_function)(const struct hopper_args args);

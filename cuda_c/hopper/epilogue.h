@@ -49,24 +49,13 @@ static __device__ __forceinline__ void load_vectors(const struct hopper_args *ar
     bool present = first_column + i < args->out_features;
     for (int v = 0; v < args->vectors.count; v++, loaded += config.width) {
         const void *from = args->vectors.from[v];
-        if (from && args->vectors.type[v] != FGN_FLOAT32)
+        if (from && args->vectors.are_16_bit)
             load_words(loaded, from, first_column, args->out_features, config);
         else if (from && i < config.width)
             cp_async_4_or_zero(&loaded[i], (const float *)from + (present ? first_column + i : 0), present);
         else if (i < config.width)
             loaded[i] = args->vectors.constant[v];
     }
-}
-
-/* *from, where it is needed. A GPU reads it in any case, for a branch would take longer; elsewhere nobody may
- * have written it. */
-static __device__ __forceinline__ float value_if(bool needed, const float *from) {
-#ifdef __CUDACC__
-    (void)needed;
-    return *from;
-#else
-    return needed ? *from : 0.0f;
-#endif
 }
 
 /* Vectors that are unpacked together: all of them are read before one is written. */
@@ -78,28 +67,22 @@ static __device__ __forceinline__ void unpack_vectors(const struct hopper_args *
                                                       int64_t first_column, int warpgroup,
                                                       struct configuration config) {
     int i = threadIdx.x % WARPGROUP, count = args->vectors.count;
+    const void *const *from = args->vectors.from;
 #pragma unroll 1
     for (int first = 0; first < count; first += UNPACKED_TOGETHER) {
         float value[UNPACKED_TOGETHER];
 #pragma unroll
         for (int j = 0; j < UNPACKED_TOGETHER; j++) {
-            if (first + j < count && i < config.width) {
-                float *vector = loaded + (first + j) * config.width;
-                const void *from = args->vectors.from[first + j];
-                fgn_type type = args->vectors.type[first + j];
-                int at = place_in_word(from, first_column) + i;
-                bool is_16_bit = from && type != FGN_FLOAT32;
-                value[j] = value_if(!is_16_bit, &vector[i]);
-                if (is_16_bit) {
-                    uint16_t bits = (uint16_t)(words_of_vector(vector, config)[at / 2] >> at % 2 * 16);
-                    value[j] = type == FGN_FLOAT16 ? float_of_float16(bits) : float_of_bfloat16(bits);
-                }
+            if (first + j < count && from[first + j] && i < config.width) {
+                uint32_t *words = words_of_vector(loaded + (first + j) * config.width, config);
+                uint16_t bits = ((uint16_t *)words)[place_in_word(from[first + j], first_column) + i];
+                value[j] = config.factors == FLOAT16_FACTORS ? float_of_float16(bits) : float_of_bfloat16(bits);
             }
         }
         bar_sync(1 + warpgroup, WARPGROUP);
 #pragma unroll
         for (int j = 0; j < UNPACKED_TOGETHER; j++)
-            if (first + j < count && i < config.width)
+            if (first + j < count && from[first + j] && i < config.width)
                 loaded[(first + j) * config.width + i] = value[j];
     }
     bar_sync(1 + warpgroup, WARPGROUP);
@@ -118,7 +101,7 @@ struct lane_operand {
 
 static __device__ __forceinline__ struct lane_operand lane_operand(const struct sums_place *place, int vector,
                                                                    int block, struct configuration config) {
-    struct lane_operand lane;
+    struct lane_operand lane = {{0.0f}};
     const float *of_block = operand(place, vector, config) + block * quad_columns(config);
 #pragma unroll
     for (int i = 0; i < config.lane_columns; i += 2) {
@@ -150,16 +133,15 @@ static __device__ __forceinline__ void undo_scaling(const struct hopper_args *ar
     }
 }
 
-static __device__ __forceinline__ void add_bias(const struct hopper_args *args,
-                                                const struct sums_place *place, float *sum,
-                                                struct configuration config) {
+static __device__ __forceinline__ void add_to_columns(int vector, const struct sums_place *place, float *sum,
+                                                  struct configuration config) {
 #pragma unroll
     for (int block = 0; block < config.width / quad_columns(config); block++) {
-        struct lane_operand bias = lane_operand(place, args->vectors.bias, block, config);
+        struct lane_operand of_column = lane_operand(place, vector, block, config);
 #pragma unroll
         for (int i = 0; i < config.lane_columns; i++) {
-            sum[sum_at(block, 0, i, config)] += bias.v[i];
-            sum[sum_at(block, 1, i, config)] += bias.v[i];
+            sum[sum_at(block, 0, i, config)] += of_column.v[i];
+            sum[sum_at(block, 1, i, config)] += of_column.v[i];
         }
     }
 }
@@ -205,8 +187,11 @@ static __device__ __forceinline__ void apply_to_sums(const struct operators *lis
                                                               : column_of_sum_2;
 #pragma unroll 1
     for (int i = 0; i < list->count; i++)
-        apply_operator_with(&list->step[i], sum, strip_sums(config), operand(place, vector[i], config),
-                            column_of_sum, 0);
+        if (is_kind(&list->step[i], FGN_ADD_CHANNEL))
+            add_to_columns(vector[i], place, sum, config);
+        else
+            apply_operator_with(&list->step[i], sum, strip_sums(config), operand(place, vector[i], config),
+                                column_of_sum, 0);
 }
 
 /* ---- The end of a tile ---- */
@@ -273,7 +258,7 @@ spanning_group_of(const struct hopper_args *args, const struct member *member, c
                   int strip, uint32_t tile, struct configuration config) {
     const struct tiling *tiling = &args->tiling;
     bool in_cluster = tiling->group_strips > config.strips;
-    struct barriers *barriers = barriers_of(args, member->memory);
+    struct barriers *barriers = barriers_of(member->memory);
     struct spanning_group group;
     int beside = member->rank % tiling->column_blocks;
     group.number = (in_cluster ? beside * config.strips : 0) + member->first_strip + strip;
@@ -293,7 +278,7 @@ spanning_group_of(const struct hopper_args *args, const struct member *member, c
  * the moments that this one sends; so two sets of them are enough. */
 static __device__ __forceinline__ void expect_moments(const struct hopper_args *args,
                                                       const struct member *member, uint32_t tile) {
-    struct barriers *barriers = barriers_of(args, member->memory);
+    struct barriers *barriers = barriers_of(member->memory);
     if (member->first_strip == 0 && threadIdx.x % WARPGROUP == 0)
         mbarrier_arrive_expect_tx(shared_address(&barriers->exchanged[tile % 2][member->team]),
                                   args->tiling.group_strips * WARPGROUP_ROWS * (int)sizeof(float2));
@@ -340,17 +325,19 @@ static __device__ __forceinline__ void finish_tile(const struct hopper_args *arg
     const int strips = strips_of_warpgroup(config);
     if (spans_strips)
         expect_moments(args, member, tile_number);
+    struct sums_place place = place_of_strip(args, member, tile, 0, config);
 #pragma unroll 1
     for (int turn = 0; turn < 2 * strips; turn++) {
         bool is_first_half = turn < strips;
         int strip = turn % strips;
-        struct sums_place place = place_of_strip(args, member, tile, strip, config);
+        if (strips > 1)
+            place = place_of_strip(args, member, tile, strip, config);
         struct spanning_group group = spanning_group_of(args, member, &place, strip, tile_number, config);
         if (is_first_half) {
             if (config.factors == SPLIT_FLOAT32_FACTORS)
                 undo_scaling(args, &place, sum, config);
             if (args->vectors.bias != NO_VECTOR)
-                add_bias(args, &place, sum, config);
+                add_to_columns(args->vectors.bias, &place, sum, config);
         } else if (has_norm) {
             if (spans_strips) {
                 mbarrier_wait(group.exchanged, tile_number / 2 & 1);

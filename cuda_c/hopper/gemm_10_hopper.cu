@@ -98,36 +98,34 @@ static cudaError_t launch_kernel(const fgn_plan *plan, const fgn_launch *planned
 
 #endif
 
-static int add_vector(struct vectors *vectors, const void *from, fgn_type type, float otherwise) {
+static int add_vector(struct vectors *vectors, const void *from, float otherwise) {
     vectors->from[vectors->count] = from;
-    vectors->type[vectors->count] = type;
     vectors->constant[vectors->count] = otherwise;
     return vectors->count++;
 }
 
 /* The operands of operators; those without one are not loaded. */
-static void add_vectors(struct vectors *vectors, const fgn_pointwise *step, int count, fgn_type type,
-                        int *numbers) {
+static void add_vectors(struct vectors *vectors, const fgn_pointwise *step, int count, int *numbers) {
     for (int i = 0; i < count; i++)
-        numbers[i] = takes_channel(&step[i]) ? add_vector(vectors, step[i].channel, type, 0.0f) : NO_VECTOR;
+        numbers[i] = takes_channel(&step[i]) ? add_vector(vectors, step[i].channel, 0.0f) : NO_VECTOR;
 }
 
 static struct vectors vectors_of(const fgn_chain *chain, const float *unscale, bool ends_later) {
     struct vectors vectors = {};
-    fgn_type type = chain->vector_type;
     if (ends_later) {
         vectors.bias = NO_VECTOR;
-        vectors.unscale = unscale ? add_vector(&vectors, unscale, FGN_FLOAT32, 1.0f) : NO_VECTOR;
+        vectors.unscale = unscale ? add_vector(&vectors, unscale, 1.0f) : NO_VECTOR;
         return vectors;
     }
-    vectors.has_16_bit = type != FGN_FLOAT32;
-    vectors.bias = chain->bias ? add_vector(&vectors, chain->bias, type, 0.0f) : NO_VECTOR;
-    vectors.unscale = unscale ? add_vector(&vectors, unscale, FGN_FLOAT32, 1.0f) : NO_VECTOR;
-    add_vectors(&vectors, chain->before, chain->before_count, type, vectors.before);
+    /* The columns' unscaling, always floats, is of split factors alone, whose vectors all are floats. */
+    vectors.are_16_bit = chain->vector_type != FGN_FLOAT32;
+    vectors.bias = chain->bias ? add_vector(&vectors, chain->bias, 0.0f) : NO_VECTOR;
+    vectors.unscale = unscale ? add_vector(&vectors, unscale, 1.0f) : NO_VECTOR;
+    add_vectors(&vectors, chain->before, chain->before_count, vectors.before);
     if (chain->groups > 0) {
-        vectors.scale = add_vector(&vectors, chain->norm_scale, type, 1.0f);
-        vectors.shift = add_vector(&vectors, chain->norm_shift, type, 0.0f);
-        add_vectors(&vectors, chain->after, chain->after_count, type, vectors.after);
+        vectors.scale = add_vector(&vectors, chain->norm_scale, 1.0f);
+        vectors.shift = add_vector(&vectors, chain->norm_shift, 0.0f);
+        add_vectors(&vectors, chain->after, chain->after_count, vectors.after);
     }
     return vectors;
 }

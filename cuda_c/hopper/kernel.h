@@ -27,26 +27,28 @@ static __device__ __forceinline__ int tile_rows_known(const struct hopper_args *
 static __device__ __forceinline__ void consume(const struct hopper_args *args, unsigned char *memory,
                                                struct ring ring, int warpgroup, struct configuration config) {
     const struct tiling *tiling = &args->tiling;
-    struct barriers *barriers = barriers_of(args, memory);
+    struct barriers *barriers = barriers_of(memory);
     const int strips = strips_of_warpgroup(config), cluster = cluster_of(tiling);
     struct member member = {warpgroup / config.members, warpgroup % config.members * strips, strips,
                             cluster_ctarank(), memory};
+    struct block_place in_cluster = place_in_cluster(tiling);
     bool own_tiles = has_own_tiles(tile_rows_known(args, config));
     struct warpgroup_part own = {own_tiles ? 0 : member.team * WARPGROUP_ROWS, member.first_strip};
     int cluster_tiles = cluster_tiles_of(tiling), each = gridDim.x / cluster;
     int first_cluster_tile = blockIdx.x / cluster;
     uint32_t tile = 0;
+    struct distance others = distance_of(&ring, args->steps);
     if (own_tiles) {
         /* the second team begins with the second tile; each team skips the other's tiles */
         if (member.team == 1)
-            skip(&ring, args->steps);
+            skip(&ring, others);
         first_cluster_tile += member.team * each;
         each *= TEAMS;
     }
 #pragma unroll 1
     for (int cluster_tile = first_cluster_tile; cluster_tile < cluster_tiles; cluster_tile += each) {
         float sum[128];
-        struct tile_place place = place_of_cluster_tile(args, cluster_tile, member.rank);
+        struct tile_place place = place_of_cluster_tile(args, cluster_tile, in_cluster);
         bar_sync(1 + warpgroup, WARPGROUP); /* the last tile's vectors have been read */
         for (int strip = member.first_strip; strip < member.first_strip + strips; strip++)
             load_vectors(args, loaded_vectors(args, memory, member.team * config.strips + strip, config),
@@ -60,14 +62,14 @@ static __device__ __forceinline__ void consume(const struct hopper_args *args, u
             last_stage = multiply_steps(place.steps, own, &ring, cluster, sum, config);
         if (own_tiles) {
             end_turn(barriers, member.team);
-            skip(&ring, args->steps);
+            skip(&ring, others);
         }
         if (config.factors != SPLIT_FLOAT32_FACTORS)
             finish_multiplying(&ring, last_stage, cluster, sum, config);
         cp_async_wait_all();
         bar_sync(1 + warpgroup,
                  WARPGROUP); /* the parts of the vectors that all threads copied have arrived */
-        if (args->vectors.has_16_bit)
+        if (values_of_16_bytes(config) == 8 && args->vectors.are_16_bit)
             for (int strip = member.first_strip; strip < member.first_strip + strips; strip++)
                 unpack_vectors(args,
                                loaded_vectors(args, memory, member.team * config.strips + strip, config),
@@ -80,13 +82,8 @@ static __device__ __forceinline__ void consume(const struct hopper_args *args, u
 
 static __device__ __forceinline__ void run_block(const struct hopper_args *args,
                                                  struct configuration config) {
-#ifdef __CUDACC__
-    extern __shared__ unsigned char unaligned[]; /* of dynamic_shared nvcc makes other machine code */
-#else
-    unsigned char *unaligned = dynamic_shared;
-#endif
-    unsigned char *memory =
-        (unsigned char *)(((uintptr_t)unaligned + STAGE_ALIGNMENT - 1) / STAGE_ALIGNMENT * STAGE_ALIGNMENT);
+    /* a sum, and not a rounded address, so that the compiler knows that the address is of shared memory */
+    unsigned char *memory = dynamic_shared + -shared_address(dynamic_shared) % STAGE_ALIGNMENT;
     if (config.factors == SPLIT_FLOAT32_FACTORS && (*args->x_halves.unheld || *args->w_halves.unheld))
         return; /* the float32 rung, which is launched after this kernel, computes the chain */
     if (threadIdx.x == 0) {
@@ -95,7 +92,7 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
     }
     if (args->sums)
         griddepcontrol_launch_dependents();
-    prepare_barriers(args, barriers_of(args, memory), config);
+    prepare_barriers(args, barriers_of(memory), config);
     struct ring ring = start_of_ring(args, memory, tile_rows_known(args, config));
     int warpgroup = uniform(threadIdx.x / WARPGROUP);
     if (warpgroup == 0) {

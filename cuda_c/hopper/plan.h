@@ -93,15 +93,14 @@ static bool lay_out(const fgn_chain *chain, struct configuration config, struct 
         tiling->group_strips > 1 ? 2 * TEAMS * tiling->group_strips : TEAMS * config.strips * most_groups;
     int moments = sets * WARPGROUP_ROWS * (int)sizeof(float2);
     int vectors = TEAMS * tile_columns(config) * most_vectors_of(chain, tiling) * (int)sizeof(float);
-    int others = STAGE_ALIGNMENT + (int)sizeof(struct barriers) + 16 + moments + vectors;
+    int others = STAGE_ALIGNMENT + BARRIERS_BYTES + moments + vectors;
     tiling->stage_bytes = (tiling->tile_rows + tile_columns(config)) * STEP_BYTES;
     tiling->stages = (MOST_SHARED_BYTES - others) / tiling->stage_bytes;
     if (tiling->stages > MOST_STAGES)
         tiling->stages = MOST_STAGES;
     if (tiling->stages < 2)
         return false;
-    tiling->barriers_at = (uint32_t)(tiling->stages * tiling->stage_bytes);
-    tiling->moments_at = tiling->barriers_at + (uint32_t)(tiles(sizeof(struct barriers), 16) * 16);
+    tiling->moments_at = (uint32_t)(BARRIERS_BYTES + tiling->stages * tiling->stage_bytes);
     tiling->vectors_at = tiling->moments_at + moments;
     tiling->shared_bytes = STAGE_ALIGNMENT + tiling->vectors_at + vectors;
     return true;
@@ -229,6 +228,9 @@ static bool try_tiling(const fgn_chain *chain, enum shape shape, struct tiling t
         return false;
     tiling.clusters_down = (int)tiles(chain->batch, tiling.row_blocks * tiling.tile_rows);
     tiling.clusters_across = (int)tiles(chain->out_features, tiling.cluster_columns);
+    int last_width = tiling.clusters_across % BAND;
+    tiling.band = divisor_of((uint32_t)(tiling.clusters_down * BAND));
+    tiling.last_band = divisor_of((uint32_t)(last_width > 0 ? last_width : BAND));
     candidate->shape = shape;
     candidate->tiling = tiling;
     candidate->nanoseconds = nanoseconds_of(chain, config, shape, &tiling, multiprocessors);

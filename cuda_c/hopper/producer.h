@@ -36,40 +36,56 @@ static __device__ __forceinline__ void copy_w(uint32_t to, const CUtensorMap *w,
         cp_async_bulk_tensor(to, w, k, column, full);
 }
 
-/* What a block copies for its cluster, the same for all its tiles. */
-struct sharing {
-    int row_block;
-    int column_block;
+/* What a block copies for its cluster, the same in all steps: some of the tile's rows of x and of w. The
+ * producer is one thread, which is to be done with a step before the consumers are, so nothing of this is
+ * computed in a step. */
+struct share {
+    int x_row; /* of the tile's rows of x: the first */
+    bool has_x;
+    bool sends_x; /* to the blocks beside it as well */
     uint16_t x_blocks;
+    int w_row;    /* of the tile's rows of w: the first, */
+    int w_column; /* and which column of the tile is its */
+    bool sends_w; /* to the blocks above and below as well */
     uint16_t w_blocks;
 };
 
-/* Copies one step of the tile at `place`, `k` elements along, into the ring's next stage. */
-static __device__ __forceinline__ void copy_step(const struct hopper_args *args, const CUtensorMap *x,
-                                                 const CUtensorMap *w, struct tile_place place, int k,
-                                                 const struct sharing *sharing, struct ring *ring,
+static __device__ __forceinline__ struct share share_of(const struct tiling *tiling, struct block_place place,
+                                                        struct configuration config) {
+    int parts = parts_of_x(tiling);
+    struct share share;
+    share.x_row = tiling->tile_rows / parts * place.column_block;
+    share.has_x = place.column_block < parts;
+    share.sends_x = parts > 1;
+    share.x_blocks = blocks_beside(tiling, place.row_block);
+    share.w_row = tiling->row_blocks > 1 ? rows_of_w_copy(tiling, config) * place.row_block : 0;
+    share.w_column = share.w_row / config.width * tiling->owned + share.w_row % config.width;
+    share.sends_w = tiling->row_blocks > 1;
+    share.w_blocks = blocks_above_and_below(tiling, place.column_block);
+    return share;
+}
+
+/* Copies the block's share of one step, `k` elements along, into the ring's next stage: rows of x from `row`
+ * on, of w from `column` on. */
+static __device__ __forceinline__ void copy_step(const struct tiling *tiling, const CUtensorMap *x,
+                                                 const CUtensorMap *w, int row, int column, int k,
+                                                 const struct share *share, struct ring *ring,
                                                  struct configuration config) {
-    const struct tiling *tiling = &args->tiling;
-    uint32_t to_x = x_of_stage(ring, ring->stage), to_w = w_of_stage(ring, ring->stage);
+    uint32_t to_x = x_of_stage(ring, ring->stage) + share->x_row * STEP_BYTES;
+    uint32_t to_w = w_of_stage(ring, ring->stage) + share->w_row * STEP_BYTES;
     uint32_t full = full_barrier(ring, ring->stage);
     mbarrier_wait(empty_barrier(ring, ring->stage), ring->phase ^ 1);
     mbarrier_arrive_expect_tx(full, ring->stage_bytes);
-    int parts = parts_of_x(tiling), rows = tiling->tile_rows / parts, first = sharing->column_block * rows;
-    if (parts == 1)
-        cp_async_bulk_tensor(to_x, x, k, place.row, full);
-    else if (sharing->column_block < parts)
-        cp_async_bulk_tensor_multicast(to_x + first * STEP_BYTES, x, k, place.row + first, full,
-                                       sharing->x_blocks);
-    if (tiling->row_blocks > 1) {
-        rows = rows_of_w_copy(tiling, config);
-        first = sharing->row_block * rows;
-        int column = place.column + first / config.width * tiling->owned + first % config.width;
-        copy_w(to_w + first * STEP_BYTES, w, k, column, full, true, sharing->w_blocks, config);
-    } else {
+    if (!share->sends_x)
+        cp_async_bulk_tensor(to_x, x, k, row, full);
+    else if (share->has_x)
+        cp_async_bulk_tensor_multicast(to_x, x, k, row, full, share->x_blocks);
+    if (share->sends_w)
+        copy_w(to_w, w, k, column, full, true, share->w_blocks, config);
+    else
         for (int strip = 0; strip < config.strips; strip++)
-            copy_w(to_w + strip * config.width * STEP_BYTES, w, k, place.column + strip * tiling->owned, full,
+            copy_w(to_w + strip * config.width * STEP_BYTES, w, k, column + strip * tiling->owned, full,
                    false, 0, config);
-    }
     next(ring);
 }
 
@@ -77,21 +93,23 @@ static __device__ __forceinline__ void copy_step(const struct hopper_args *args,
  * again, because a block must not end before the other blocks have sent all that they send to it. */
 static __device__ __forceinline__ void produce(const struct hopper_args *args, struct ring ring,
                                                struct configuration config) {
-    uint32_t rank = cluster_ctarank(), cluster = cluster_of(&args->tiling);
-    struct sharing sharing;
-    sharing.row_block = rank / args->tiling.column_blocks;
-    sharing.column_block = rank % args->tiling.column_blocks;
-    sharing.x_blocks = blocks_beside(&args->tiling, sharing.row_block);
-    sharing.w_blocks = blocks_above_and_below(&args->tiling, sharing.column_block);
-    int cluster_tiles = cluster_tiles_of(&args->tiling);
-    for (int cluster_tile = blockIdx.x / cluster; cluster_tile < cluster_tiles;
-         cluster_tile += gridDim.x / cluster) {
-        struct tile_place place = place_of_cluster_tile(args, cluster_tile, rank);
-        for (int step = place.first_step; step < place.first_step + place.steps; step++) {
-            int k = step * args->step_elements;
-            copy_step(args, &args->maps.x, &args->maps.w, place, k, &sharing, &ring, config);
+    const struct tiling *tiling = &args->tiling;
+    struct block_place in_cluster = place_in_cluster(tiling);
+    struct share share = share_of(tiling, in_cluster, config);
+    int cluster = cluster_of(tiling), cluster_tiles = cluster_tiles_of(tiling);
+    int each = gridDim.x / cluster;
+#pragma unroll 1
+    for (int cluster_tile = blockIdx.x / cluster; cluster_tile < cluster_tiles; cluster_tile += each) {
+        struct tile_place place = place_of_cluster_tile(args, cluster_tile, in_cluster);
+        int row = place.row + share.x_row, column = place.column + share.w_column;
+        int k = place.first_step * args->step_elements;
+#pragma unroll 1
+        for (int step = 0; step < place.steps; step++) {
+            copy_step(tiling, &args->maps.x, &args->maps.w, row, column, k, &share, &ring, config);
             if (config.factors == SPLIT_FLOAT32_FACTORS)
-                copy_step(args, &args->maps.x_low, &args->maps.w_low, place, k, &sharing, &ring, config);
+                copy_step(tiling, &args->maps.x_low, &args->maps.w_low, row, column, k, &share, &ring,
+                          config);
+            k += args->step_elements;
         }
     }
     for (int i = 0; i < ring.stages; i++) {

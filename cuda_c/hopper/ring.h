@@ -11,9 +11,7 @@
 /* A place in the ring: the stage, and the parity of the phase that its mbarriers are in. All of it is the
  * same in all threads of a warp, and stays in registers that a warp has once (uniform()). */
 struct ring {
-    uint32_t at; /* shared memory: the stages */
-    uint32_t full;
-    uint32_t empty;
+    uint32_t at; /* shared memory: the stages, before which the barriers are */
     int stage_bytes;
     int x_bytes; /* of a stage; what follows is w's */
     int stages;
@@ -21,14 +19,15 @@ struct ring {
     uint32_t phase;
 };
 
-/* All threads of a warp together. */
+static __device__ __forceinline__ struct barriers *barriers_of(unsigned char *memory) {
+    return (struct barriers *)memory;
+}
+
+/* All threads of a warp together. memory: the block's, from the barriers on. */
 static __device__ __forceinline__ struct ring start_of_ring(const struct hopper_args *args,
                                                             const unsigned char *memory, int tile_rows) {
-    uint32_t at = uniform(shared_address(memory)), barriers = at + args->tiling.barriers_at;
     struct ring ring;
-    ring.at = at;
-    ring.full = barriers + offsetof(struct barriers, full);
-    ring.empty = barriers + offsetof(struct barriers, empty);
+    ring.at = uniform(shared_address(memory)) + BARRIERS_BYTES;
     ring.x_bytes = tile_rows * STEP_BYTES;
     ring.stage_bytes = args->tiling.stage_bytes;
     ring.stages = args->tiling.stages;
@@ -37,17 +36,34 @@ static __device__ __forceinline__ struct ring start_of_ring(const struct hopper_
     return ring;
 }
 
-static __device__ __forceinline__ void next(struct ring *ring) {
-    if (++ring->stage == ring->stages) {
-        ring->stage = 0;
+/* Behind the last stage is the first one, in the next phase. */
+static __device__ __forceinline__ void wrap_around(struct ring *ring) {
+    if (ring->stage >= ring->stages) {
+        ring->stage -= ring->stages;
         ring->phase ^= 1;
     }
 }
 
-static __device__ __forceinline__ void skip(struct ring *ring, int steps) {
-    int to = ring->stage + steps;
-    ring->stage = to % ring->stages;
-    ring->phase ^= to / ring->stages & 1;
+static __device__ __forceinline__ void next(struct ring *ring) {
+    ring->stage++;
+    wrap_around(ring);
+}
+
+/* How far a number of steps goes in a ring: `rounds` all around, and `stages` more. */
+struct distance {
+    int rounds;
+    int stages;
+};
+
+static __device__ __forceinline__ struct distance distance_of(const struct ring *ring, int steps) {
+    struct distance distance = {steps / ring->stages, steps % ring->stages};
+    return distance;
+}
+
+static __device__ __forceinline__ void skip(struct ring *ring, struct distance distance) {
+    ring->stage += distance.stages;
+    ring->phase ^= distance.rounds & 1;
+    wrap_around(ring);
 }
 
 /* The shared memory of a stage's first row of x, and of w. */
@@ -60,11 +76,11 @@ static __device__ __forceinline__ uint32_t w_of_stage(const struct ring *ring, i
 }
 
 static __device__ __forceinline__ uint32_t full_barrier(const struct ring *ring, int stage) {
-    return ring->full + stage * (int)sizeof(uint64_t);
+    return ring->at + stage * (int)sizeof(uint64_t) + (int)offsetof(struct barriers, full) - BARRIERS_BYTES;
 }
 
 static __device__ __forceinline__ uint32_t empty_barrier(const struct ring *ring, int stage) {
-    return ring->empty + stage * (int)sizeof(uint64_t);
+    return ring->at + stage * (int)sizeof(uint64_t) + (int)offsetof(struct barriers, empty) - BARRIERS_BYTES;
 }
 
 /* All threads of the cluster call this once, before anything else. */
@@ -86,13 +102,25 @@ prepare_barriers(const struct hopper_args *args, struct barriers *barriers, stru
     barrier_cluster_relaxed();
 }
 
-/* The tile of the cluster's block `rank` in a cluster tile. The splits of k follow each other. The cluster
- * tiles of a split are taken in bands, 8 of them side by side, so that what runs at one time shares rows and
- * columns in the L2 cache. */
-#define BAND 8
+/* A block's place in the cluster. */
+struct block_place {
+    int row_block;
+    int column_block;
+};
 
+static __device__ __forceinline__ struct block_place place_in_cluster(const struct tiling *tiling) {
+    int rank = (int)cluster_ctarank();
+    struct block_place place;
+    place.row_block = rank / tiling->column_blocks;
+    place.column_block = rank - place.row_block * tiling->column_blocks;
+    return place;
+}
+
+/* The tile of a cluster's block in a cluster tile. The splits of k follow each other; the order within
+ * a split is that of bands (hopper/sizes.h). */
 static __device__ __forceinline__ struct tile_place place_of_cluster_tile(const struct hopper_args *args,
-                                                                          int cluster_tile, uint32_t rank) {
+                                                                          int cluster_tile,
+                                                                          struct block_place in_cluster) {
     const struct tiling *tiling = &args->tiling;
     struct tile_place place = {0, 0, 0, 0, args->steps};
     if (tiling->splits > 1) {
@@ -103,12 +131,12 @@ static __device__ __forceinline__ struct tile_place place_of_cluster_tile(const 
         int left = args->steps - place.first_step;
         place.steps = left < tiling->split_steps ? left : tiling->split_steps;
     }
-    int tiles_of_band = tiling->clusters_down * BAND;
-    int first_column = cluster_tile / tiles_of_band * BAND;
-    int width = tiling->clusters_across - first_column < BAND ? tiling->clusters_across - first_column : BAND;
-    int row = cluster_tile % tiles_of_band / width;
-    int column = first_column + cluster_tile % tiles_of_band % width;
-    place.row = (row * tiling->row_blocks + rank / tiling->column_blocks) * tiling->tile_rows;
-    place.column = column * tiling->cluster_columns + rank % tiling->column_blocks * tiling->block_columns;
+    int band = (int)divided((uint32_t)cluster_tile, tiling->band);
+    int of_band = cluster_tile - band * (int)tiling->band.by, column = band * BAND;
+    bool is_last = tiling->clusters_across - column < BAND;
+    int row = is_last ? (int)divided((uint32_t)of_band, tiling->last_band) : of_band / BAND;
+    column += of_band - row * (is_last ? (int)tiling->last_band.by : BAND);
+    place.row = (row * tiling->row_blocks + in_cluster.row_block) * tiling->tile_rows;
+    place.column = column * tiling->cluster_columns + in_cluster.column_block * tiling->block_columns;
     return place;
 }

@@ -39,8 +39,10 @@
 #define SMALLEST_SORTED_GROUP 4 /* of norm_powers_of_two.h */
 #define SLAB 8 /* columns of which each lane of a quad has two neighbours: how wgmma leaves its sums */
 
-/* Stages begin at multiples of 1024 bytes, for the swizzle is a function of the address. */
+/* Stages begin at multiples of 1024 bytes, for the swizzle is a function of the address. The barriers have the
+ * first of these, so that their addresses follow from the stages' without a register. */
 #define STAGE_ALIGNMENT 1024
+#define BARRIERS_BYTES STAGE_ALIGNMENT
 
 /* The shared memory of a block, all of it. */
 #define MOST_SHARED_BYTES (227 * 1024)
@@ -135,6 +137,32 @@ static_assert(are_valid(BFLOAT16_FACTORS) && are_valid(FLOAT16_FACTORS) && are_v
               are_valid(SPLIT_FLOAT32_FACTORS));
 #endif
 
+/* A division by a number that the host knows, as a product and a shift; a division by an unknown one takes a
+ * warp some 40 instructions. q = n m / 2^(31 + s) rounded down, with 2^s the power of two from d on and m =
+ * 2^(31 + s) / d rounded up, is n / d for all n below 2^31, since n (m d - 2^(31 + s)) < 2^31 2^s (Granlund
+ * and Montgomery, "Division by invariant integers using multiplication", 1994). */
+struct divisor {
+    uint32_t by;
+    uint32_t multiplier;
+    uint32_t shift;
+};
+
+static inline struct divisor divisor_of(uint32_t by) {
+    struct divisor divisor = {by, 0, 31};
+    while ((uint64_t)1 << (divisor.shift - 31) < by)
+        divisor.shift++;
+    divisor.multiplier = (uint32_t)((((uint64_t)1 << divisor.shift) + by - 1) / by);
+    return divisor;
+}
+
+static inline __host__ __device__ uint32_t divided(uint32_t number, struct divisor divisor) {
+    return (uint32_t)((uint64_t)number * divisor.multiplier >> divisor.shift);
+}
+
+/* The cluster tiles of a split are taken in bands, 8 of them side by side, so that what runs at one time
+ * shares rows and columns in the L2 cache. The last band may be narrower. */
+#define BAND 8
+
 /* How the matrix is cut. A cluster tile is what a cluster computes at a time, a tile for each block:
  * `row_blocks` tiles below each other, which share w, times `column_blocks` side by side, which share x. */
 struct tiling {
@@ -152,8 +180,9 @@ struct tiling {
     int group_strips;    /* strips that a group is cut into; 1: strips have whole groups */
     int stages;
     int stage_bytes;
-    uint32_t barriers_at; /* in shared memory, bytes from the first stage on */
-    uint32_t moments_at;
+    struct divisor band;      /* cluster tiles of a band: see place_of_cluster_tile() */
+    struct divisor last_band; /* the last band's cluster tiles side by side */
+    uint32_t moments_at;      /* in shared memory, bytes from the barriers on */
     uint32_t vectors_at;
     uint32_t shared_bytes;
 };
@@ -186,9 +215,16 @@ static inline __host__ __device__ int rows_of_w_copy(const struct tiling *tiling
     return tiling->row_blocks > 1 ? tile_columns(config) / tiling->row_blocks : config.width;
 }
 
+/* At most BARRIERS_BYTES. */
 struct barriers {
     uint64_t full[MOST_STAGES];
     uint64_t empty[MOST_STAGES];
     uint64_t exchanged[2][TEAMS];
     uint64_t may_multiply[TEAMS];
 };
+
+#ifdef __CUDACC__
+static_assert(sizeof(struct barriers) <= BARRIERS_BYTES, "no room for the barriers");
+#else
+_Static_assert(sizeof(struct barriers) <= BARRIERS_BYTES, "no room for the barriers");
+#endif

@@ -27,28 +27,34 @@ static __device__ __forceinline__ uint32_t packed(float a, float b, struct confi
     return pair_of_type(a, b, config.factors == FLOAT16_FACTORS ? FGN_FLOAT16 : FGN_BFLOAT16);
 }
 
+/* Two neighbours of the lane's in 16 bits. */
+static __device__ __forceinline__ uint32_t packed_sums(const float *sum, int block, int row, int i,
+                                                       struct configuration config) {
+    const float *v = &sum[sum_at(block, row, i, config)];
+    return packed(v[0], v[1], config);
+}
+
 /* The lane's columns of a block in one of its rows, 16 bytes of y. */
 static __device__ __forceinline__ uint4 sorted_bytes(const float *sum, int block, int row,
                                                      struct configuration config) {
-    float v[8];
-#pragma unroll
-    for (int i = 0; i < config.lane_columns; i++)
-        v[i] = sum[sum_at(block, row, i, config)];
+    const float *v = &sum[sum_at(block, row, 0, config)], *w = &sum[sum_at(block, row, 2, config)];
     if (config.lane_columns == 4)
-        return make_uint4(__float_as_uint(v[0]), __float_as_uint(v[1]), __float_as_uint(v[2]),
-                          __float_as_uint(v[3]));
-    return make_uint4(packed(v[0], v[1], config), packed(v[2], v[3], config), packed(v[4], v[5], config),
-                      packed(v[6], v[7], config));
+        return make_uint4(__float_as_uint(v[0]), __float_as_uint(v[1]), __float_as_uint(w[0]),
+                          __float_as_uint(w[1]));
+    return make_uint4(packed_sums(sum, block, row, 0, config), packed_sums(sum, block, row, 2, config),
+                      packed_sums(sum, block, row, 4, config), packed_sums(sum, block, row, 6, config));
 }
 
+/* All of the strip's columns in one row. Only the last strip of a row of y has fewer columns than its width. */
 static __device__ __forceinline__ void store_sorted(const struct sums_place *place, unsigned char *to,
                                                     const float *sum, int row, struct configuration config) {
     int columns = quad_columns(config), first = threadIdx.x % QUAD * config.lane_columns;
     int value_bytes = 16 / config.lane_columns;
+    to += first * value_bytes;
 #pragma unroll
     for (int block = 0; block < config.width / columns; block++)
-        if (block * columns + first < place->owned)
-            *(uint4 *)(to + (block * columns + first) * value_bytes) = sorted_bytes(sum, block, row, config);
+        if (block * columns < place->owned) /* a block has all of its columns or none */
+            *(uint4 *)(to + block * columns * value_bytes) = sorted_bytes(sum, block, row, config);
 }
 
 /* Four words of each lane of a quad: word j of lane i becomes word i of lane j. */
