@@ -19,6 +19,11 @@ static __device__ __forceinline__ bool belongs(int column, int first, int size) 
     return (uint32_t)(column - first) < (uint32_t)size;
 }
 
+/* Whether all columns of a slab do, which spares asking for each. */
+static __device__ __forceinline__ bool has_slab(int slab, int first, int size) {
+    return first <= slab * SLAB && first + size >= (slab + 1) * SLAB;
+}
+
 /* The groups of a strip. of_rows: what shared memory has of the lane's first row, group by group; its second
  * row is 8 further. */
 struct groups {
@@ -42,12 +47,17 @@ static __device__ __forceinline__ void means_of_groups(const float *sum, const s
         const float *v = sum + 4 * slab;
         int column = slab * SLAB + threadIdx.x % QUAD * 2;
 #pragma unroll 1
-        for (;;) {
+        do {
+            if (has_slab(slab, first, groups->size)) {
+                total[0] += v[0] + v[1];
+                total[1] += v[2] + v[3];
+            } else {
 #pragma unroll
-            for (int i = 0; i < 2; i++) {
-                bool here = belongs(column + i, first, groups->size);
-                total[0] += here ? v[i] : 0.0f;
-                total[1] += here ? v[2 + i] : 0.0f;
+                for (int i = 0; i < 2; i++) {
+                    bool here = belongs(column + i, first, groups->size);
+                    total[0] += here ? v[i] : 0.0f;
+                    total[1] += here ? v[2 + i] : 0.0f;
+                }
             }
             if (first + groups->size > (slab + 1) * SLAB || group == groups->count)
                 break; /* the group goes on in the next slab */
@@ -59,7 +69,7 @@ static __device__ __forceinline__ void means_of_groups(const float *sum, const s
             total[0] = total[1] = 0.0f;
             first += groups->size;
             group++;
-        }
+        } while (first < (slab + 1) * SLAB);
     }
     __syncwarp();
 }
@@ -76,10 +86,11 @@ static __device__ __forceinline__ void differences_of_groups(float *sum, const s
         float *v = sum + 4 * slab;
         int column = slab * SLAB + threadIdx.x % QUAD * 2;
 #pragma unroll 1
-        for (;;) {
+        do {
+            bool all = has_slab(slab, first, groups->size);
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                if (belongs(column + i, first, groups->size)) {
+                if (all || belongs(column + i, first, groups->size)) {
 #pragma unroll
                     for (int row = 0; row < 2; row++) {
                         float difference = v[2 * row + i] - mean[row];
@@ -106,7 +117,7 @@ static __device__ __forceinline__ void differences_of_groups(float *sum, const s
                 mean[0] = of_group(groups, group, 0)->x;
                 mean[1] = of_group(groups, group, 1)->x;
             }
-        }
+        } while (first < (slab + 1) * SLAB);
     }
     __syncwarp();
 }
@@ -120,10 +131,11 @@ static __device__ __forceinline__ void normalise_differences(float *sum, const s
         float *v = sum + 4 * slab;
         int column = slab * SLAB + threadIdx.x % QUAD * 2;
 #pragma unroll 1
-        for (;;) {
+        do {
+            bool all = has_slab(slab, first, groups->size);
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                if (belongs(column + i, first, groups->size)) {
+                if (all || belongs(column + i, first, groups->size)) {
                     v[i] = v[i] * by[0].x + by[0].y;
                     v[2 + i] = v[2 + i] * by[1].x + by[1].y;
                 }
@@ -135,7 +147,7 @@ static __device__ __forceinline__ void normalise_differences(float *sum, const s
                 by[0] = *of_group(groups, group, 0);
                 by[1] = *of_group(groups, group, 1);
             }
-        }
+        } while (first < (slab + 1) * SLAB);
     }
     __syncwarp(); /* the next strip's means may be written */
 }

@@ -147,11 +147,12 @@ struct divisor {
     uint32_t shift;
 };
 
+/* by: 0, of an empty matrix, by whose tiles nobody divides, counts as 1. */
 static inline struct divisor divisor_of(uint32_t by) {
-    struct divisor divisor = {by, 0, 31};
-    while ((uint64_t)1 << (divisor.shift - 31) < by)
+    struct divisor divisor = {by > 0 ? by : 1, 0, 31};
+    while ((uint64_t)1 << (divisor.shift - 31) < divisor.by)
         divisor.shift++;
-    divisor.multiplier = (uint32_t)((((uint64_t)1 << divisor.shift) + by - 1) / by);
+    divisor.multiplier = (uint32_t)((((uint64_t)1 << divisor.shift) + divisor.by - 1) / divisor.by);
     return divisor;
 }
 
