@@ -76,7 +76,8 @@ static __device__ __forceinline__ void unpack_vectors(const struct hopper_args *
             if (first + j < count && from[first + j] && i < config.width) {
                 uint32_t *words = words_of_vector(loaded + (first + j) * config.width, config);
                 uint16_t bits = ((uint16_t *)words)[place_in_word(from[first + j], first_column) + i];
-                value[j] = config.factors == FLOAT16_FACTORS ? float_of_float16(bits) : float_of_bfloat16(bits);
+                value[j] =
+                    config.factors == FLOAT16_FACTORS ? float_of_float16(bits) : float_of_bfloat16(bits);
             }
         }
         bar_sync(1 + warpgroup, WARPGROUP);
@@ -134,7 +135,7 @@ static __device__ __forceinline__ void undo_scaling(const struct hopper_args *ar
 }
 
 static __device__ __forceinline__ void add_to_columns(int vector, const struct sums_place *place, float *sum,
-                                                  struct configuration config) {
+                                                      struct configuration config) {
 #pragma unroll
     for (int block = 0; block < config.width / quad_columns(config); block++) {
         struct lane_operand of_column = lane_operand(place, vector, block, config);

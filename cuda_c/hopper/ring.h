@@ -118,9 +118,8 @@ static __device__ __forceinline__ struct block_place place_in_cluster(const stru
 
 /* The tile of a cluster's block in a cluster tile. The splits of k follow each other; the order within
  * a split is that of bands (hopper/sizes.h). */
-static __device__ __forceinline__ struct tile_place place_of_cluster_tile(const struct hopper_args *args,
-                                                                          int cluster_tile,
-                                                                          struct block_place in_cluster) {
+static __device__ __forceinline__ struct tile_place
+place_of_cluster_tile(const struct hopper_args *args, int cluster_tile, struct block_place in_cluster) {
     const struct tiling *tiling = &args->tiling;
     struct tile_place place = {0, 0, 0, 0, args->steps};
     if (tiling->splits > 1) {

@@ -39,8 +39,8 @@
 #define SMALLEST_SORTED_GROUP 4 /* of norm_powers_of_two.h */
 #define SLAB 8 /* columns of which each lane of a quad has two neighbours: how wgmma leaves its sums */
 
-/* Stages begin at multiples of 1024 bytes, for the swizzle is a function of the address. The barriers have the
- * first of these, so that their addresses follow from the stages' without a register. */
+/* Stages begin at multiples of 1024 bytes, for the swizzle is a function of the address. The barriers have
+ * the first of these, so that their addresses follow from the stages' without a register. */
 #define STAGE_ALIGNMENT 1024
 #define BARRIERS_BYTES STAGE_ALIGNMENT
 

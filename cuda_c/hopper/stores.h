@@ -45,7 +45,8 @@ static __device__ __forceinline__ uint4 sorted_bytes(const float *sum, int block
                       packed_sums(sum, block, row, 4, config), packed_sums(sum, block, row, 6, config));
 }
 
-/* All of the strip's columns in one row. Only the last strip of a row of y has fewer columns than its width. */
+/* All of the strip's columns in one row. Only the last strip of a row of y has fewer columns than its width.
+ */
 static __device__ __forceinline__ void store_sorted(const struct sums_place *place, unsigned char *to,
                                                     const float *sum, int row, struct configuration config) {
     int columns = quad_columns(config), first = threadIdx.x % QUAD * config.lane_columns;
