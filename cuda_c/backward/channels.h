@@ -208,6 +208,7 @@ struct gradient_row {
     int64_t row_start; /* of the row in the tensor */
     fgn_type type;
     fgn_type vector_type;
+    bool only_common; /* no operator of the chain is rare: a constant of each kernel */
 };
 
 /* The operands of the thread's values in the step's vector or tensor, if it has one. */
@@ -223,12 +224,12 @@ static __forceinline__ __device__ void load_operand(float *operand, const fgn_po
  * of functions fewer rows fit into the registers, and the large tensors of training took up to a tenth
  * longer. */
 static __forceinline__ __device__ void apply_step(const fgn_pointwise *step, float *value,
-                                                  const float *operand) {
+                                                  const float *operand, bool only_common) {
     if (step->tensor || is_kind(step, FGN_ADD_CHANNEL))
         apply_with_operands(add, value, VALUES, operand, evenly_spaced, 1);
-    else if (step->channel)
+    else if (step->channel && !only_common)
         apply_rare_operand(step->kind, value, VALUES, operand, evenly_spaced, 1);
-    else if (!apply_common_operator(step, value, VALUES))
+    else if (!apply_common_operator(step, value, VALUES) && !only_common)
         apply_rare_operator(step, value, VALUES);
 }
 
@@ -239,7 +240,7 @@ static __forceinline__ __device__ void apply_list(const struct operators *list, 
     for (int i = 0; i < count; i++) {
         float operand[VALUES];
         load_operand(operand, &list->step[i], place);
-        apply_step(&list->step[i], value, operand);
+        apply_step(&list->step[i], value, operand, place->only_common);
     }
 }
 
@@ -247,7 +248,8 @@ static __forceinline__ __device__ void apply_list(const struct operators *list, 
  * is NaN, as in torch. The slopes of common operators are chosen once for all values; of the others there is
  * one copy of the code, in a loop that moves the values down. */
 static __forceinline__ __device__ void multiply_by_slope(const fgn_pointwise *step, float *gradient,
-                                                         const float *value, const float *operand) {
+                                                         const float *value, const float *operand,
+                                                         bool only_common) {
     if (is_kind(step, FGN_HARDTANH)) {
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
@@ -268,15 +270,15 @@ static __forceinline__ __device__ void multiply_by_slope(const fgn_pointwise *st
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             gradient[j] *= mish_slope(value[j]);
-    } else if (is_kind(step, FGN_SILU)) {
+    } else if (!only_common && is_kind(step, FGN_SILU)) {
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             gradient[j] *= silu_slope(value[j]);
-    } else if (is_kind(step, FGN_MULTIPLY_CHANNEL)) {
+    } else if (!only_common && is_kind(step, FGN_MULTIPLY_CHANNEL)) {
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             gradient[j] *= operand[j];
-    } else {
+    } else if (!only_common) {
         float values[VALUES], operands[VALUES];
 #pragma unroll
         for (int j = 0; j < VALUES; j++) {

@@ -20,101 +20,83 @@
 #include "backward/backward.h"
 #include "backward/gradient_down_rows.h"
 
-#ifdef __CUDACC__
-
-/* Of each type and width of vectors there is a kernel: with the width a constant, an access is no choice
- * among four. One kernel for all widths would need more registers than there are. */
-static __forceinline__ __device__ void gradient_of_width(const struct fused_gradient_args *args, int width,
-                                                         fgn_type type) {
-    gradient_of_rows(args, width, type);
-}
-
-#else
-
-/* On the simulator all kernels share one copy of the code, which is compiled once. */
-static CALLED __device__ void gradient_of_width(const struct fused_gradient_args *args, int width,
-                                                fgn_type type) {
-    gradient_of_rows(args, width, type);
-}
-
-#endif
-
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(THREADS, MOST_BLOCKS)
     fused_gradient_float32_8_kernel(struct fused_gradient_args args) {
-    gradient_of_width(&args, 8, FGN_FLOAT32);
+    gradient_of_width(&args, 8, FGN_FLOAT32, true);
 }
 
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(THREADS, MOST_BLOCKS)
     fused_gradient_float32_4_kernel(struct fused_gradient_args args) {
-    gradient_of_width(&args, 4, FGN_FLOAT32);
+    gradient_of_width(&args, 4, FGN_FLOAT32, true);
 }
 
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(THREADS, FEWER_BLOCKS)
     fused_gradient_float32_2_kernel(struct fused_gradient_args args) {
-    gradient_of_width(&args, 2, FGN_FLOAT32);
+    gradient_of_width(&args, 2, FGN_FLOAT32, true);
 }
 
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(THREADS, FEWER_BLOCKS)
     fused_gradient_float32_1_kernel(struct fused_gradient_args args) {
-    gradient_of_width(&args, 1, FGN_FLOAT32);
+    gradient_of_width(&args, 1, FGN_FLOAT32, true);
 }
 
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(THREADS, MOST_BLOCKS)
     fused_gradient_float16_8_kernel(struct fused_gradient_args args) {
-    gradient_of_width(&args, 8, FGN_FLOAT16);
+    gradient_of_width(&args, 8, FGN_FLOAT16, true);
 }
 
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(THREADS, MOST_BLOCKS)
     fused_gradient_float16_4_kernel(struct fused_gradient_args args) {
-    gradient_of_width(&args, 4, FGN_FLOAT16);
+    gradient_of_width(&args, 4, FGN_FLOAT16, true);
 }
 
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(THREADS, FEWER_BLOCKS)
     fused_gradient_float16_2_kernel(struct fused_gradient_args args) {
-    gradient_of_width(&args, 2, FGN_FLOAT16);
+    gradient_of_width(&args, 2, FGN_FLOAT16, true);
 }
 
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(THREADS, FEWER_BLOCKS)
     fused_gradient_float16_1_kernel(struct fused_gradient_args args) {
-    gradient_of_width(&args, 1, FGN_FLOAT16);
+    gradient_of_width(&args, 1, FGN_FLOAT16, true);
 }
 
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(THREADS, MOST_BLOCKS)
     fused_gradient_bfloat16_8_kernel(struct fused_gradient_args args) {
-    gradient_of_width(&args, 8, FGN_BFLOAT16);
+    gradient_of_width(&args, 8, FGN_BFLOAT16, true);
 }
 
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(THREADS, MOST_BLOCKS)
     fused_gradient_bfloat16_4_kernel(struct fused_gradient_args args) {
-    gradient_of_width(&args, 4, FGN_BFLOAT16);
+    gradient_of_width(&args, 4, FGN_BFLOAT16, true);
 }
 
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(THREADS, FEWER_BLOCKS)
     fused_gradient_bfloat16_2_kernel(struct fused_gradient_args args) {
-    gradient_of_width(&args, 2, FGN_BFLOAT16);
+    gradient_of_width(&args, 2, FGN_BFLOAT16, true);
 }
 
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(THREADS, FEWER_BLOCKS)
     fused_gradient_bfloat16_1_kernel(struct fused_gradient_args args) {
-    gradient_of_width(&args, 1, FGN_BFLOAT16);
+    gradient_of_width(&args, 1, FGN_BFLOAT16, true);
 }
 
 /* The two sums of each (row, group), for groups of several segments: a block for each. */
 __global__ void __launch_bounds__(THREADS) group_sums_kernel(struct fused_gradient_args args) {
     __shared__ float exchanged[2 * WARPS];
-    __shared__ struct scale_and_shift vectors;
+    __shared__ float4 of_vectors[2][FLOAT4_OF_THREAD * THREADS];
+    const struct scale_and_shift vectors = {of_vectors[0], of_vectors[1]};
     const struct chain_gradient *gradient = &args.gradient;
     int64_t row = blockIdx.x / args.division.groups;
     int group = blockIdx.x % args.division.groups;
     float sums[2] = {0.0f, 0.0f};
-    const struct operand_gradients none = {gradient->sums.after, 0, gradient->after_tensor};
+    const struct operand_gradients none = {gradient->sums.after, gradient->after_tensor};
     for (int part = 0; part < args.division.parts; part++) {
         struct gradient_row place = {channels_of(&args.division, group * args.division.parts + part),
-                                     row * gradient->channels, gradient->type, gradient->vector_type};
+                                     row * gradient->channels, gradient->type, gradient->vector_type, false};
         __syncthreads(); /* the vectors of the segment before are read */
-        share_vector(&vectors.scale, gradient->scale, 1.0f, &place.channels, gradient->vector_type,
+        share_vector(vectors.scale, gradient->scale, 1.0f, &place.channels, gradient->vector_type,
                      gradient->type);
-        share_vector(&vectors.shift, gradient->shift, 0.0f, &place.channels, gradient->vector_type,
+        share_vector(vectors.shift, gradient->shift, 0.0f, &place.channels, gradient->vector_type,
                      gradient->type);
         __syncthreads();
         float n[VALUES], dy[VALUES];
@@ -169,12 +151,11 @@ LAUNCHER(column_sums_kernel, struct fused_gradient_args)
 
 /* As many blocks as a large GPU holds at once. A block has at least so many rows that what it writes at its
  * end is little beside them, and few rows are one block's. */
-#define BLOCKS_OF_MULTIPROCESSOR 2
-#define BLOCKS_AT_ONCE (BLOCKS_OF_MULTIPROCESSOR * MULTIPROCESSORS)
 #define FEWEST_STEPS 4
 
-static int64_t rows_of_block_for(const struct division *division, int64_t batch) {
-    int64_t row_blocks = most_row_blocks(BLOCKS_AT_ONCE, division), at_once = rows_at_once(division);
+static int64_t rows_of_block_for(const struct division *division, int64_t batch, int blocks) {
+    int64_t row_blocks = most_row_blocks(blocks * MULTIPROCESSORS, division),
+            at_once = rows_at_once(division);
     int64_t steps = tiles(tiles(batch, at_once), row_blocks);
     return at_once * (steps < FEWEST_STEPS ? FEWEST_STEPS : steps);
 }
@@ -184,6 +165,24 @@ static bool tensors_are_aligned(void *const *tensor) {
     for (int i = 0; i < FGN_MAX_POINTWISE; i++)
         aligned = aligned && is_aligned_16(tensor[i]);
     return aligned;
+}
+
+/* The operators of most chains, of which all kernels have the code. The others, which are rare, take so many
+ * registers that kernels without them hold three blocks where kernels with them hold two. */
+static bool is_common(fgn_pointwise_kind kind) {
+    return kind == FGN_ADD_CHANNEL || kind == FGN_ADD_TENSOR || kind == FGN_HARDTANH ||
+           kind == FGN_LEAKY_RELU || kind == FGN_DOUBLE || kind == FGN_RELU || kind == FGN_MISH;
+}
+
+static bool are_common(const struct operators *list) {
+    bool common = true;
+    for (int i = 0; i < list->count; i++)
+        common = common && is_common(list->step[i].kind);
+    return common;
+}
+
+static int blocks_of(const struct fused_gradient_args *args) {
+    return args->only_common && args->division.width >= 4 ? MOST_BLOCKS : FEWER_BLOCKS;
 }
 
 static struct fused_gradient_args fused_args_of(const struct chain_gradient *gradient, void *workspace) {
@@ -196,8 +195,8 @@ static struct fused_gradient_args fused_args_of(const struct chain_gradient *gra
     args.gradient = *gradient;
     args.division = division_of(gradient->channels, gradient->groups, aligned);
     args.strips = strips_of(&args.division);
-    args.rows_of_block = rows_of_block_for(&args.division, gradient->batch);
-    args.operands = gradient->sums.count - gradient->sums.first_operand;
+    args.only_common = are_common(&gradient->before) && are_common(&gradient->after);
+    args.rows_of_block = rows_of_block_for(&args.division, gradient->batch, blocks_of(&args));
     args.row_blocks = (int)tiles(gradient->batch, args.rows_of_block);
     args.one_over_size = 1.0f / args.division.group_size;
     args.group_sums = (float2 *)workspace;
@@ -214,13 +213,7 @@ unsigned long long gradient_2_fused_bytes(const struct chain_gradient *gradient)
     return bytes;
 }
 
-struct gradient_kernel {
-    const void *kernel;
-    cudaError_t (*launch)(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
-                          struct fused_gradient_args args);
-};
-
-static struct gradient_kernel kernel_of(fgn_type type, int width) {
+static struct gradient_kernel common_gradient_kernel(fgn_type type, int width) {
     static const struct gradient_kernel kernels[3][4] = {
         {{(const void *)fused_gradient_float32_1_kernel, launch_fused_gradient_float32_1_kernel},
          {(const void *)fused_gradient_float32_2_kernel, launch_fused_gradient_float32_2_kernel},
@@ -240,13 +233,14 @@ static struct gradient_kernel kernel_of(fgn_type type, int width) {
 }
 
 /* The fixed shared memory of a kernel, and what a multiprocessor keeps of each block's. */
-#define FIXED_SHARED_BYTES (sizeof(struct scale_and_shift) + MOST_EXCHANGED * sizeof(float) + (1 << 10))
+#define FIXED_SHARED_BYTES (MOST_EXCHANGED * sizeof(float) + (1 << 10))
 
-/* The ring has as many stages as leave room for BLOCKS_OF_MULTIPROCESSOR blocks, or one. Sets them, and the
+/* The ring has as many stages as leave room for the blocks of a multiprocessor, or one. Sets them, and the
  * bytes of dynamic shared memory. */
 static cudaError_t choose_stages(struct fused_gradient_args *args, size_t *bytes) {
     size_t of_stage = args->gradient.type == FGN_FLOAT32 ? BYTES_OF_STAGE(4) : BYTES_OF_STAGE(2);
-    size_t of_sums = (size_t)args->operands * VALUES * THREADS * sizeof(float);
+    size_t threads = (size_t)args->gradient.sums.count * THREADS + 2 * (size_t)args->division.across;
+    size_t of_vectors = threads * VALUES * sizeof(float); /* the sums, scale and shift */
     int device, most;
     cudaError_t error = cudaGetDevice(&device);
     if (error == cudaSuccess)
@@ -255,9 +249,9 @@ static cudaError_t choose_stages(struct fused_gradient_args *args, size_t *bytes
         return error;
     args->stages = MOST_STAGES;
     while (args->stages > 1 &&
-           of_sums + args->stages * of_stage + FIXED_SHARED_BYTES > (size_t)most / BLOCKS_OF_MULTIPROCESSOR)
+           of_vectors + args->stages * of_stage + FIXED_SHARED_BYTES > (size_t)most / blocks_of(args))
         args->stages--;
-    *bytes = of_sums + args->stages * of_stage;
+    *bytes = of_vectors + args->stages * of_stage;
     return cudaSuccess;
 }
 
@@ -266,7 +260,9 @@ static cudaError_t launch_fused_gradient(struct fused_gradient_args args, cudaSt
     cudaError_t error = choose_stages(&args, &shared_bytes);
     dim3 grid = {(unsigned)args.strips, (unsigned)args.row_blocks, 1};
     dim3 block = {(unsigned)args.division.across, (unsigned)rows_at_once(&args.division), 1};
-    struct gradient_kernel kernel = kernel_of(args.gradient.type, args.division.width);
+    struct gradient_kernel kernel = args.only_common
+                                        ? common_gradient_kernel(args.gradient.type, args.division.width)
+                                        : rare_gradient_kernel(args.gradient.type, args.division.width);
     if (error == cudaSuccess)
         error = cudaFuncSetAttribute(kernel.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                      (int)shared_bytes);

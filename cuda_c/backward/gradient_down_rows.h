@@ -15,52 +15,45 @@ struct fused_gradient_args {
     int strips;     /* blocks beside each other */
     int row_blocks; /* blocks that divide the rows of a strip */
     int64_t rows_of_block;
-    int stages;   /* of the ring */
-    int operands; /* sums of channel operands */
+    int stages; /* of the ring */
+    bool only_common;
     float one_over_size;
     float *partial;     /* (row_blocks, sums, channels), unused where there is one */
     float2 *group_sums; /* (batch, groups): of groups of several segments */
 };
 
-/* Adds up the block's rows: `mine` of the threads that have the same channels. Stores the sum for `slot`. */
-static __forceinline__ __device__ void finish_sum(const struct fused_gradient_args *args, float *block_sums,
-                                                  const float *mine, int slot,
-                                                  const struct channels *channels, int thread) {
-    if (slot == NO_SUM)
-        return; /* the same in all threads */
+/* Adds up and stores the sums of the threads that have the same channels: a slot each row of threads. */
+static __forceinline__ __device__ void finish_sums(const struct fused_gradient_args *args,
+                                                   const struct channels *channels) {
     const struct column_sums *sums = &args->gradient.sums;
-    __syncthreads(); /* what the previous call left is read */
-#pragma unroll
-    for (int j = 0; j < VALUES; j++)
-        block_sums[j * THREADS + thread] = mine[j];
     __syncthreads();
-    if (threadIdx.y > 0)
-        return;
-#pragma unroll
-    for (int j = 0; j < VALUES; j++) {
-        if (j >= channels->count)
-            continue;
-        float sum = 0.0f;
-        for (int other = thread; other < THREADS; other += blockDim.x)
-            sum += block_sums[j * THREADS + other];
-        int channel = channel_at(channels, j);
-        if (args->row_blocks == 1)
-            store_element(sums->to[slot], channel, sum, args->gradient.vector_type);
-        else
-            args->partial[((int64_t)blockIdx.y * sums->count + slot) * args->gradient.channels + channel] =
-                sum;
+    for (int slot = threadIdx.y; slot < sums->count; slot += blockDim.y) {
+        const float *of_slot = (const float *)sum_at(slot);
+        for (int j = 0; j < channels->count; j++) {
+            float sum = 0.0f;
+            for (int thread = threadIdx.x; thread < THREADS; thread += blockDim.x)
+                sum += of_slot[(j / 4 * THREADS + thread) * 4 + j % 4];
+            int channel = channel_at(channels, j);
+            if (args->row_blocks == 1)
+                store_element(sums->to[slot], channel, sum, args->gradient.vector_type);
+            else
+                args->partial[((int64_t)blockIdx.y * sums->count + slot) * args->gradient.channels +
+                              channel] = sum;
+        }
     }
 }
 
-/* `type` is a constant in each of the kernels below, and so is `width` on a GPU. */
+/* `type` and `only_common` are constants in each kernel that calls this, and so is `width` on a GPU. */
 static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradient_args *args, int width,
-                                                        fgn_type type) {
+                                                        fgn_type type, bool only_common) {
     __shared__ float exchanged[MOST_EXCHANGED];
-    __shared__ struct scale_and_shift vectors;
     const struct chain_gradient *gradient = &args->gradient;
     const struct division *division = &args->division;
+    const struct column_sums *wanted = &gradient->sums;
     const int bytes_of_stage = type == FGN_FLOAT32 ? BYTES_OF_STAGE(4) : BYTES_OF_STAGE(2);
-    unsigned char *ring = dynamic_shared + (size_t)args->operands * VALUES * THREADS * sizeof(float);
+    float4 *scale_at = sum_at(wanted->count), *shift_at = scale_at + FLOAT4_OF_THREAD * blockDim.x;
+    const struct scale_and_shift vectors = {scale_at, shift_at};
+    unsigned char *ring = (unsigned char *)(shift_at + FLOAT4_OF_THREAD * blockDim.x);
     const bool has_norm = gradient->groups > 0, in_parts = division->parts > 1;
     int thread = threadIdx.y * blockDim.x + threadIdx.x;
     int segment = blockIdx.x * (blockDim.x / division->team) + threadIdx.x / division->team;
@@ -70,20 +63,18 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
     int64_t first_row = blockIdx.y * args->rows_of_block, end = first_row + args->rows_of_block;
     end = end < gradient->batch ? end : gradient->batch;
 
-    share_vector(&vectors.scale, gradient->scale, 1.0f, &channels, gradient->vector_type, type);
-    share_vector(&vectors.shift, gradient->shift, 0.0f, &channels, gradient->vector_type, type);
+    share_vector(vectors.scale, gradient->scale, 1.0f, &channels, gradient->vector_type, type);
+    share_vector(vectors.shift, gradient->shift, 0.0f, &channels, gradient->vector_type, type);
+    const float zeros[VALUES] = {0.0f};
+    for (int slot = 0; slot < wanted->count; slot++)
+        share_values(sum_at(slot), THREADS, thread, zeros);
     __syncthreads();
-    float bias_sum[VALUES] = {0.0f}, scale_sum[VALUES] = {0.0f}, shift_sum[VALUES] = {0.0f};
-    int first_slot = gradient->sums.first_operand;
-    for (int i = 0; i < (gradient->sums.count - first_slot) * VALUES; i++)
-        ((float *)dynamic_shared)[i * THREADS + thread] = 0.0f;
-
-    const struct operand_gradients of_before = {gradient->sums.before, first_slot, gradient->before_tensor};
-    const struct operand_gradients of_after = {gradient->sums.after, first_slot, gradient->after_tensor};
+    const struct operand_gradients of_before = {wanted->before, gradient->before_tensor};
+    const struct operand_gradients of_after = {wanted->after, gradient->after_tensor};
 
     int64_t ahead = first_row + threadIdx.y; /* the next row to prefetch */
     for (int i = 1; i < args->stages; i++, ahead += blockDim.y) {
-        struct gradient_row there = place_in_row(gradient, &channels, ahead, end, type);
+        struct gradient_row there = place_in_row(gradient, &channels, ahead, end, type, only_common);
         prefetch_row(ring + i * bytes_of_stage, gradient, ahead, group, &there, thread);
         cp_async_commit_group();
     }
@@ -92,7 +83,7 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
 
     /* all threads of a block go through the loop together: a team may be several warps */
     for (int64_t row_of_block = first_row; row_of_block < end; row_of_block += blockDim.y) {
-        struct gradient_row there = place_in_row(gradient, &channels, ahead, end, type);
+        struct gradient_row there = place_in_row(gradient, &channels, ahead, end, type, only_common);
         prefetch_row(ring + filled * bytes_of_stage, gradient, ahead, group, &there, thread);
         cp_async_commit_group();
         ahead += blockDim.y;
@@ -100,7 +91,7 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
         wait_for_oldest(args->stages);
 
         int64_t row = row_of_block + threadIdx.y;
-        struct gradient_row here = place_in_row(gradient, &channels, row, end, type);
+        struct gradient_row here = place_in_row(gradient, &channels, row, end, type, only_common);
         const unsigned char *stage = ring + at * bytes_of_stage;
         at = at + 1 < args->stages ? at + 1 : 0;
         float g[VALUES];
@@ -120,16 +111,16 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
                 sums[1] = of_group.y;
             }
             float mean = sums[0] * args->one_over_size, with_n = sums[1] * args->one_over_size;
-            float scale[VALUES];
-            shared_values(scale, &vectors.scale);
+            float scale[VALUES], of_scale[VALUES];
 #pragma unroll
-            for (int j = 0; j < VALUES; j++) {
-                if (here.channels.count > 0) {
-                    scale_sum[j] += g[j] * n[j];
-                    shift_sum[j] += g[j];
-                }
+            for (int j = 0; j < VALUES; j++)
+                of_scale[j] = g[j] * n[j];
+            add_to_sum(wanted->scale, of_scale, &here.channels, thread);
+            add_to_sum(wanted->shift, g, &here.channels, thread);
+            vector_values(scale, vectors.scale);
+#pragma unroll
+            for (int j = 0; j < VALUES; j++)
                 g[j] = (g[j] * scale[j] - mean - n[j] * with_n) * moments.inverse_deviation;
-            }
             if (gradient->before.count > 0) {
                 take_v(n, stage, &here, thread);
                 back_through(&gradient->before, n, g, of_before, &here, thread);
@@ -137,22 +128,40 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
             if (gradient->g)
                 store_values(gradient->g, here.row_start, g, &here.channels, type);
         }
-#pragma unroll
-        for (int j = 0; j < VALUES; j++)
-            if (here.channels.count > 0)
-                bias_sum[j] += g[j];
+        add_to_sum(wanted->bias, g, &here.channels, thread);
     }
-
-    float *block_sums = (float *)ring; /* whose rows are read */
-    const struct column_sums *wanted = &gradient->sums;
-    finish_sum(args, block_sums, bias_sum, wanted->bias, &channels, thread);
-    finish_sum(args, block_sums, scale_sum, wanted->scale, &channels, thread);
-    finish_sum(args, block_sums, shift_sum, wanted->shift, &channels, thread);
-    for (int slot = first_slot; slot < wanted->count; slot++) {
-        float mine[VALUES];
-#pragma unroll
-        for (int j = 0; j < VALUES; j++)
-            mine[j] = operand_sum(slot - first_slot, thread)[j * THREADS];
-        finish_sum(args, block_sums, mine, slot, &channels, thread);
-    }
+    finish_sums(args, &channels);
 }
+
+#ifdef __CUDACC__
+
+/* Of each type and width of vectors there is a kernel: with the width a constant, an access is no choice
+ * among four. One kernel for all widths would need more registers than there are. */
+static __forceinline__ __device__ void gradient_of_width(const struct fused_gradient_args *args, int width,
+                                                         fgn_type type, bool only_common) {
+    gradient_of_rows(args, width, type, only_common);
+}
+
+#else
+
+/* On the simulator the kernels of a file share one copy of the code, which is compiled once. */
+static CALLED __device__ void gradient_of_width(const struct fused_gradient_args *args, int width,
+                                                fgn_type type, bool only_common) {
+    gradient_of_rows(args, width, type, only_common);
+}
+
+#endif
+
+struct gradient_kernel {
+    const void *kernel;
+    cudaError_t (*launch)(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+                          struct fused_gradient_args args);
+};
+
+/* Blocks that a multiprocessor holds at once. Three have 80 registers for a thread: enough for wide vectors
+ * and common operators. */
+#define MOST_BLOCKS 3
+#define FEWER_BLOCKS 2
+
+/* The kernel with all operators (gradient_2_rare.cu). */
+struct gradient_kernel rare_gradient_kernel(fgn_type type, int width);

@@ -29,44 +29,72 @@ static __forceinline__ __device__ void load_row(struct row_words *words,
 /* The thread's place in row `row`: no channels in a row from `end` on. */
 static __forceinline__ __device__ struct gradient_row place_in_row(const struct chain_gradient *gradient,
                                                                    const struct channels *channels,
-                                                                   int64_t row, int64_t end, fgn_type type) {
-    struct gradient_row place = {*channels, row * gradient->channels, type, gradient->vector_type};
+                                                                   int64_t row, int64_t end, fgn_type type,
+                                                                   bool only_common) {
+    struct gradient_row place = {*channels, row * gradient->channels, type, gradient->vector_type,
+                                 only_common};
     place.channels.count = row < end ? channels->count : 0;
     return place;
 }
 
-/* The sums of channel operands, which are few chains', are in shared memory: (slots, VALUES, THREADS). */
-static __forceinline__ __device__ float *operand_sum(int slot, int thread) {
-    return (float *)dynamic_shared + slot * VALUES * THREADS + thread;
+/* VALUES of each of some threads in shared memory: (2, threads) float4, of which neighbouring threads have
+ * neighbouring ones, so no two lanes share a bank. */
+static __forceinline__ __device__ void share_values(float4 *shared, int threads, int thread,
+                                                    const float *value) {
+    shared[thread] = make_float4(value[0], value[1], value[2], value[3]);
+    shared[threads + thread] = make_float4(value[4], value[5], value[6], value[7]);
 }
 
-/* The norm's scale and shift of the thread's channels. They are in shared memory, because the sums over
- * columns have the registers; threads below each other have the same ones. */
-struct shared_vector {
-    float4 half[2][THREADS];
-};
-
-static __forceinline__ __device__ void share_vector(struct shared_vector *shared, const void *vector,
-                                                    float otherwise, const struct channels *channels,
-                                                    fgn_type vector_type, fgn_type type) {
-    float value[VALUES];
-    load_vector(value, vector, otherwise, channels, vector_type, type);
-    if (threadIdx.y == 0) {
-        shared->half[0][threadIdx.x] = make_float4(value[0], value[1], value[2], value[3]);
-        shared->half[1][threadIdx.x] = make_float4(value[4], value[5], value[6], value[7]);
-    }
-}
-
-static __forceinline__ __device__ void shared_values(float *value, const struct shared_vector *shared) {
-    float4 low = shared->half[0][threadIdx.x], high = shared->half[1][threadIdx.x];
+static __forceinline__ __device__ void shared_values(float *value, const float4 *shared, int threads,
+                                                     int thread) {
+    float4 low = shared[thread], high = shared[threads + thread];
     value[0] = low.x, value[1] = low.y, value[2] = low.z, value[3] = low.w;
     value[4] = high.x, value[5] = high.y, value[6] = high.z, value[7] = high.w;
+}
+
+#define FLOAT4_OF_THREAD (VALUES / 4)
+
+/* The sums over columns are at the beginning of dynamic shared memory: (slots, THREADS) times VALUES. */
+static __forceinline__ __device__ float4 *sum_at(int slot) {
+    return (float4 *)dynamic_shared + slot * FLOAT4_OF_THREAD * THREADS;
+}
+
+/* Adds the thread's values of a row that there is. */
+static __forceinline__ __device__ void add_to_sum(int slot, const float *value,
+                                                  const struct channels *channels, int thread) {
+    if (slot == NO_SUM || channels->count == 0)
+        return;
+    float sum[VALUES];
+    shared_values(sum, sum_at(slot), THREADS, thread);
+#pragma unroll
+    for (int j = 0; j < VALUES; j++)
+        sum[j] += value[j];
+    share_values(sum_at(slot), THREADS, thread, sum);
+}
+
+/* The norm's scale and shift of the block's channels, in shared memory: threads below each other have the
+ * same ones. */
+struct scale_and_shift {
+    float4 *scale;
+    float4 *shift;
+};
+
+static __forceinline__ __device__ void share_vector(float4 *shared, const void *vector, float otherwise,
+                                                    const struct channels *channels, fgn_type vector_type,
+                                                    fgn_type type) {
+    float value[VALUES];
+    load_vector(value, vector, otherwise, channels, vector_type, type);
+    if (threadIdx.y == 0)
+        share_values(shared, blockDim.x, threadIdx.x, value);
+}
+
+static __forceinline__ __device__ void vector_values(float *value, const float4 *shared) {
+    shared_values(value, shared, blockDim.x, threadIdx.x);
 }
 
 /* Where the gradients of a list's operands go. */
 struct operand_gradients {
     const int *slot; /* of each operator: its sum over the columns */
-    int first_slot;  /* of all operands' */
     void *const *tensor;
 };
 
@@ -78,15 +106,10 @@ static __forceinline__ __device__ void back_through(const struct operators *list
 #pragma unroll 1
     for (int i = list->count - 1; i >= 0; i--) {
         const fgn_pointwise *step = &list->step[i];
-        float *sum =
-            operands.slot[i] == NO_SUM ? NULL : operand_sum(operands.slot[i] - operands.first_slot, thread);
         if (operands.tensor[i])
             store_values(operands.tensor[i], place->row_start, gradient, &place->channels, place->type);
         if (is_kind(step, FGN_ADD_CHANNEL) || is_kind(step, FGN_ADD_TENSOR)) {
-#pragma unroll
-            for (int j = 0; j < VALUES; j++)
-                if (sum && is_there(&place->channels, j))
-                    sum[j * THREADS] += gradient[j];
+            add_to_sum(operands.slot[i], gradient, &place->channels, thread);
             continue;
         }
         float value[VALUES], operand[VALUES];
@@ -95,19 +118,16 @@ static __forceinline__ __device__ void back_through(const struct operators *list
             value[j] = input[j];
         apply_list(list, i, value, place);
         load_operand(operand, step, place);
+        if (!place->only_common && operands.slot[i] != NO_SUM) {
+            float of_operand[VALUES];
 #pragma unroll
-        for (int j = 0; j < VALUES; j++)
-            if (sum && is_there(&place->channels, j))
-                sum[j * THREADS] += gradient[j] * operand_slope_of(step, value[j], operand[j]);
-        multiply_by_slope(step, gradient, value, operand);
+            for (int j = 0; j < VALUES; j++)
+                of_operand[j] = gradient[j] * operand_slope_of(step, value[j], operand[j]);
+            add_to_sum(operands.slot[i], of_operand, &place->channels, thread);
+        }
+        multiply_by_slope(step, gradient, value, operand, place->only_common);
     }
 }
-
-/* The norm's scale and shift: where a block has them. */
-struct scale_and_shift {
-    struct shared_vector scale;
-    struct shared_vector shift;
-};
 
 /* What one row gives: dz, in place of dy, and n, in place of v. */
 static __forceinline__ __device__ void back_to_norm(const struct chain_gradient *gradient, float *v,
@@ -121,8 +141,8 @@ static __forceinline__ __device__ void back_to_norm(const struct chain_gradient 
         v[j] = (v[j] - moments.mean) * moments.inverse_deviation;
     if (gradient->after.count > 0) {
         float z[VALUES], shift[VALUES];
-        shared_values(z, &vectors->scale);
-        shared_values(shift, &vectors->shift);
+        vector_values(z, vectors->scale);
+        vector_values(shift, vectors->shift);
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             z[j] = v[j] * z[j] + shift[j];
@@ -135,7 +155,7 @@ static __forceinline__ __device__ void add_to_group_sums(float *sums, const floa
                                                          const struct scale_and_shift *vectors,
                                                          const struct channels *channels) {
     float scale[VALUES];
-    shared_values(scale, &vectors->scale);
+    vector_values(scale, vectors->scale);
 #pragma unroll
     for (int j = 0; j < VALUES; j++) {
         if (is_there(channels, j)) {

@@ -21,7 +21,7 @@ static __forceinline__ __device__ struct gradient_row
 load_segment(float *h, const struct norm_keeping_wide_args *args, int64_t row, int segment) {
     const struct kept_norm *norm = &args->norm;
     struct gradient_row place = {channels_of(&args->division, segment), row * norm->channels, norm->type,
-                                 norm->vector_type};
+                                 norm->vector_type, false};
     load_values(h, norm->v, place.row_start, &place.channels, norm->type);
     apply_list(&norm->before, norm->before.count, h, &place);
     return place;

@@ -33,7 +33,8 @@ PURPOSES = {
     "column_sums_kernel": SUMS,
     "group_sums_kernel": BACK,
     **{
-        f"fused_gradient_{of}_{width}_kernel": ALL
+        f"{kind}_gradient_{of}_{width}_kernel": ALL
+        for kind in ("fused", "rare")
         for of in ("float32", "float16", "bfloat16")
         for width in (8, 4, 2, 1)
     },
