@@ -270,10 +270,18 @@ static __forceinline__ __device__ void multiply_by_slope(const fgn_pointwise *st
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             gradient[j] *= mish_slope(value[j]);
-    } else if (!only_common && is_kind(step, FGN_SILU)) {
+    } else if (is_kind(step, FGN_SILU)) {
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             gradient[j] *= silu_slope(value[j]);
+    } else if (is_kind(step, FGN_GELU)) {
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            gradient[j] *= gelu_slope(value[j]);
+    } else if (is_kind(step, FGN_GELU_TANH)) {
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            gradient[j] *= gelu_tanh_slope(value[j]);
     } else if (!only_common && is_kind(step, FGN_MULTIPLY_CHANNEL)) {
 #pragma unroll
         for (int j = 0; j < VALUES; j++)

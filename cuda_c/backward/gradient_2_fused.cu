@@ -171,7 +171,8 @@ static bool tensors_are_aligned(void *const *tensor) {
  * registers that kernels without them hold three blocks where kernels with them hold two. */
 static bool is_common(fgn_pointwise_kind kind) {
     return kind == FGN_ADD_CHANNEL || kind == FGN_ADD_TENSOR || kind == FGN_HARDTANH ||
-           kind == FGN_LEAKY_RELU || kind == FGN_DOUBLE || kind == FGN_RELU || kind == FGN_MISH;
+           kind == FGN_LEAKY_RELU || kind == FGN_DOUBLE || kind == FGN_RELU || kind == FGN_MISH ||
+           kind == FGN_SILU || kind == FGN_GELU || kind == FGN_GELU_TANH;
 }
 
 static bool are_common(const struct operators *list) {

@@ -9,8 +9,8 @@
 
 /* exp(-|v|) / (1 + exp(-|v|))^2, the slope of a sigmoid. */
 static inline __device__ float sigmoid_slope(float v) {
-    float e = expf(-fabsf(v));
-    return e / ((1.0f + e) * (1.0f + e));
+    float e = fast_exp(-fabsf(v)), inverse = fast_reciprocal(1.0f + e);
+    return e * inverse * inverse;
 }
 
 /* 1 - tanh(v)^2 */
@@ -20,34 +20,36 @@ static inline __device__ float tanh_slope(float v) {
 
 /* tanh(s) + v (1 - tanh(s)^2) sigmoid(v) with s = log(1 + exp(v)), in the terms of mish(). */
 static inline __device__ float mish_slope(float v) {
-    if (v > 20.0f)
-        return 1.0f;
-    float e = expf(v);
+    float e = fast_exp(fminf(v, 20.0f));
     float n = e * (e + 2.0f), inverse = fast_reciprocal(n + 2.0f);
-    return n * inverse + v * (4.0f * e * (e + 1.0f) * inverse * inverse);
+    float slope = n * inverse + v * (4.0f * e * (e + 1.0f) * inverse * inverse);
+    return v > 20.0f ? 1.0f : slope;
 }
 
+/* s + v times the slope of s, where s is the sigmoid of v: one exponential for both. */
 static inline __device__ float silu_slope(float v) {
-    return sigmoid(v) + v * sigmoid_slope(v);
+    float e = fast_exp(-fabsf(v)), inverse = fast_reciprocal(1.0f + e);
+    return inverse * ((v < 0.0f ? e : 1.0f) + v * (e * inverse));
 }
 
 static inline __device__ float hardswish_slope(float v) {
     return v <= -3.0f ? 0.0f : v >= 3.0f ? 1.0f : v / 3.0f + 0.5f;
 }
 
-#define SQRT_HALF 0.70710678118654752f
 #define ONE_OVER_SQRT_2_PI 0.39894228040143268f
 
 static inline __device__ float gelu_slope(float v) {
-    return 0.5f * (1.0f + erff(v * SQRT_HALF)) + v * (ONE_OVER_SQRT_2_PI * expf(-0.5f * v * v));
+    return normal_below(v) + v * (ONE_OVER_SQRT_2_PI * fast_exp(-0.5f * v * v));
 }
 
-/* Beyond 20 the tanh is 1 or -1, and v^2 is kept from overflowing beside its slope of 0. */
+/* Of v s, where s is the sigmoid of 2 sqrt(2 / pi) (v + GELU_CUBIC v^3). Beyond 20 s is 1 or 0, and v^2 is
+ * kept from overflowing beside its slope of 0. */
 static inline __device__ float gelu_tanh_slope(float v) {
     float u = v < -20.0f ? -20.0f : v > 20.0f ? 20.0f : v;
-    float inner = SQRT_2_OVER_PI * (u + GELU_CUBIC * (u * u * u));
-    float inner_slope = SQRT_2_OVER_PI * (1.0f + 3.0f * GELU_CUBIC * (u * u));
-    return 0.5f * (1.0f + tanhf(inner)) + 0.5f * u * (tanh_slope(inner) * inner_slope);
+    float inner = 2.0f * SQRT_2_OVER_PI * (u + GELU_CUBIC * (u * u * u));
+    float inner_slope = 2.0f * SQRT_2_OVER_PI * (1.0f + 3.0f * GELU_CUBIC * (u * u));
+    float e = fast_exp(-fabsf(inner)), inverse = fast_reciprocal(1.0f + e);
+    return inverse * ((inner < 0.0f ? e : 1.0f) + u * inner_slope * (e * inverse));
 }
 
 /* The derivative of the operator by v, where it had the value v and its operand, if it has one. */
