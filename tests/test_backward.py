@@ -227,6 +227,23 @@ def test_every_operator(kind, version, device):
     check_gradients(found, chain, x, parameters, dy, "ieee")
 
 
+@pytest.mark.parametrize("kinds", [("add_channel",), ("add_channel", "multiply_channel")], ids=str)
+def test_more_sums_than_one_pass_has_room_for(kinds, device):
+    """Vectors of several operators and a tensor, of which only one pass may write the gradient."""
+    kinds = list(itertools.islice(itertools.cycle(kinds), 4))
+    before = tuple(step_of(kind, f"before{number}") for number, kind in enumerate(kinds))
+    after = tuple(step_of(kind, f"after{number}") for number, kind in enumerate(kinds))
+    chain = Chain("many_sums", before, 3, (*after, step_of("add_tensor", "residual")))
+    for shape in (Shape(70, 9, 48, 3), Shape(3, 5, 3 * 2100, 3)):
+        x, parameters = inputs_of(chain, shape, device, 5)
+        dy = dy_away_from_kinks(chain, x, parameters)
+        with torch.no_grad():
+            _, kept = training.forward_keeping(chain, x, parameters, precision="ieee", poison=True)
+            arguments = chain, dy, x, kept, parameters, all_names(chain), "fused", "ieee"
+            found = training.run_backward(*arguments, poison=True)
+        check_gradients(found, chain, x, parameters, dy, "ieee")
+
+
 steps = st.lists(st.sampled_from(sorted(set(POINTWISE) - {"sqrt", "exp", "square"})), max_size=4)
 
 

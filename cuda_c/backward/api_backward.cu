@@ -101,7 +101,6 @@ static struct column_sums wanted_sums(const fgn_chain *chain, const fgn_gradient
     sums.bias = slot_for(&sums, gradients->bias);
     sums.scale = slot_for(&sums, gradients->norm_scale);
     sums.shift = slot_for(&sums, gradients->norm_shift);
-    sums.first_operand = sums.count;
     for (int i = 0; i < FGN_MAX_POINTWISE; i++) {
         bool before = i < chain->before_count && takes_channel(&chain->before[i]);
         bool after = i < chain->after_count && takes_channel(&chain->after[i]);

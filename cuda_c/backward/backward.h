@@ -71,7 +71,6 @@ static inline struct kept_norm kept_norm_of(const fgn_chain *chain, const void *
 /* The slot of each sum over columns that is wanted; NO_SUM for the others. */
 struct column_sums {
     int count;
-    int first_operand; /* the slots from this one on are channel operands' */
     int bias;
     int scale;
     int shift;

@@ -3,10 +3,11 @@
  * Idea: a team of threads (channels.h) holds v and dy of a (row, group) in registers, computes h, n and z
  * from v once more, follows the chain rule back from dy, with GroupNorm's two sums exchanged inside the team,
  * and stores G (gradient_of_row.h). Meanwhile cp.async loads the next two rows (row_ring.h). The threads keep
- * their channels and go down the rows, so each sum over a column grows in a register. At the end a block adds
- * up its rows in shared memory and writes one partial sum for each channel; a second kernel adds up the
- * blocks'. Both add in an order that does not depend on the run: no atomics. Where one block has all rows of
- * its columns, the second launch is not needed.
+ * their channels and go down the rows, so each sum over a column grows in a place of shared memory that one
+ * thread has. At the end a block adds up its rows and writes one partial sum for each channel; a second
+ * kernel adds up the blocks'. Both add in an order that does not depend on the run: no atomics. Where one
+ * block has all rows of its columns, the second launch is not needed. Sums that do not fit into shared memory
+ * are another pass's.
  *
  * A group of more than SEGMENT channels is more than a team holds: a kernel before this one reads v and dy
  * for the group's two sums, and this kernel works on its segments one by one.
@@ -14,9 +15,12 @@
  * Bytes: v and dy read once, G written once: 12 for each element, 6 in a 16-bit type; the partial sums are
  * few beside that. Operations: some 30 for each element and what the chain's operators cost, twice.
  *
- * Limit: the latency of one row's chain of dependent instructions. The sums take so many registers that 16
- * warps share a multiprocessor, too few to hide it: on an H200, large tensors use between a tenth (with
- * exponentials) and a half (float32, without) of the memory bandwidth. */
+ * Limit: the latency of one row's chain of dependent instructions, which many warps would hide. So the sums
+ * are not in registers, and rare operators, which take more, are in kernels of their own: 80 registers for a
+ * thread, 24 warps of a multiprocessor. With 128 registers, 16 warps and all operators in one kernel of 300
+ * KB the same tensors took 1.26 times as long on an H200 (geometric mean of 26), small ones 1.6 to 2.1 times.
+ * Large tensors use between a seventh (with exponentials) and a half (float32, without) of the memory
+ * bandwidth. */
 #include "backward/backward.h"
 #include "backward/gradient_down_rows.h"
 
@@ -235,60 +239,114 @@ static struct gradient_kernel common_gradient_kernel(fgn_type type, int width) {
 
 /* The fixed shared memory of a kernel, and what a multiprocessor keeps of each block's. */
 #define FIXED_SHARED_BYTES (MOST_EXCHANGED * sizeof(float) + (1 << 10))
+#define BYTES_OF_SUM (VALUES * THREADS * sizeof(float))
 
-/* The ring has as many stages as leave room for the blocks of a multiprocessor, or one. Sets them, and the
- * bytes of dynamic shared memory. */
-static cudaError_t choose_stages(struct fused_gradient_args *args, size_t *bytes) {
-    size_t of_stage = args->gradient.type == FGN_FLOAT32 ? BYTES_OF_STAGE(4) : BYTES_OF_STAGE(2);
-    size_t threads = (size_t)args->gradient.sums.count * THREADS + 2 * (size_t)args->division.across;
-    size_t of_vectors = threads * VALUES * sizeof(float); /* the sums, scale and shift */
+/* More sums leave room for fewer than FEWER_BLOCKS blocks. */
+#define MOST_SUMS_OF_PASS 8
+
+static cudaError_t shared_bytes_of_device(size_t *bytes) {
     int device, most;
     cudaError_t error = cudaGetDevice(&device);
     if (error == cudaSuccess)
         error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    if (error != cudaSuccess)
-        return error;
-    args->stages = MOST_STAGES;
-    while (args->stages > 1 &&
-           of_vectors + args->stages * of_stage + FIXED_SHARED_BYTES > (size_t)most / blocks_of(args))
-        args->stages--;
-    *bytes = of_vectors + args->stages * of_stage;
-    return cudaSuccess;
+    *bytes = error == cudaSuccess ? (size_t)most : 0;
+    return error;
 }
 
-static cudaError_t launch_fused_gradient(struct fused_gradient_args args, cudaStream_t stream) {
-    size_t shared_bytes = 0;
-    cudaError_t error = choose_stages(&args, &shared_bytes);
+/* The dynamic shared memory of a launch but for its sums: scale and shift, and the ring. */
+static size_t other_bytes(const struct fused_gradient_args *args, int stages) {
+    size_t of_stage = args->gradient.type == FGN_FLOAT32 ? BYTES_OF_STAGE(4) : BYTES_OF_STAGE(2);
+    return 2 * (size_t)args->division.across * VALUES * sizeof(float) + stages * of_stage;
+}
+
+/* How many sums a launch has room for, with one stage. A GPU of 64 KB has room for three or more. */
+static int sums_of_pass(const struct fused_gradient_args *args, size_t most) {
+    size_t room = (most - FIXED_SHARED_BYTES - other_bytes(args, 1)) / BYTES_OF_SUM;
+    return room < MOST_SUMS_OF_PASS ? (int)room : MOST_SUMS_OF_PASS;
+}
+
+static int slot_in_pass(int slot, int first, int count) {
+    return slot >= first && slot < first + count ? slot - first : NO_SUM;
+}
+
+/* The sums from slot `first` on, `count` of them or those that are left. Only the first pass writes tensors.
+ */
+static struct fused_gradient_args pass_of(const struct fused_gradient_args *args, int first, int count) {
+    struct fused_gradient_args pass = *args;
+    const struct column_sums *all = &args->gradient.sums;
+    struct column_sums *sums = &pass.gradient.sums;
+    sums->count = all->count - first < count ? all->count - first : count;
+    sums->bias = slot_in_pass(all->bias, first, count);
+    sums->scale = slot_in_pass(all->scale, first, count);
+    sums->shift = slot_in_pass(all->shift, first, count);
+    for (int slot = 0; slot < sums->count; slot++)
+        sums->to[slot] = all->to[first + slot];
+    for (int i = 0; i < FGN_MAX_POINTWISE; i++) {
+        sums->before[i] = slot_in_pass(all->before[i], first, count);
+        sums->after[i] = slot_in_pass(all->after[i], first, count);
+        if (first > 0)
+            pass.gradient.before_tensor[i] = pass.gradient.after_tensor[i] = NULL;
+    }
+    if (first > 0)
+        pass.gradient.g = NULL;
+    return pass;
+}
+
+/* The ring has as many stages as leave room for the blocks of a multiprocessor, or one. */
+static cudaError_t launch_fused_gradient(struct fused_gradient_args args, size_t most, cudaStream_t stream) {
+    size_t of_sums = args.gradient.sums.count * BYTES_OF_SUM;
+    args.stages = MOST_STAGES;
+    while (args.stages > 1 &&
+           of_sums + other_bytes(&args, args.stages) + FIXED_SHARED_BYTES > most / blocks_of(&args))
+        args.stages--;
+    size_t shared_bytes = of_sums + other_bytes(&args, args.stages);
     dim3 grid = {(unsigned)args.strips, (unsigned)args.row_blocks, 1};
     dim3 block = {(unsigned)args.division.across, (unsigned)rows_at_once(&args.division), 1};
     struct gradient_kernel kernel = args.only_common
                                         ? common_gradient_kernel(args.gradient.type, args.division.width)
                                         : rare_gradient_kernel(args.gradient.type, args.division.width);
-    if (error == cudaSuccess)
-        error = cudaFuncSetAttribute(kernel.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                     (int)shared_bytes);
+    cudaError_t error =
+        cudaFuncSetAttribute(kernel.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
     return error == cudaSuccess ? kernel.launch(grid, block, shared_bytes, stream, args) : error;
+}
+
+static cudaError_t launch_column_sums(const struct fused_gradient_args *args, cudaStream_t stream) {
+    const struct chain_gradient *gradient = &args->gradient;
+    if (args->row_blocks == 1 || gradient->sums.count == 0)
+        return cudaSuccess;
+    dim3 grid = {(unsigned)tiles(gradient->channels, LANES), (unsigned)gradient->sums.count, 1};
+    dim3 block = {LANES, WARPS, 1};
+    return launch_column_sums_kernel(grid, block, 0, stream, *args);
+}
+
+static cudaError_t launch_group_sums(const struct fused_gradient_args *args, cudaStream_t stream) {
+    const struct chain_gradient *gradient = &args->gradient;
+    if (args->division.parts == 1 || gradient->groups == 0)
+        return cudaSuccess;
+    struct fused_gradient_args without_sums = *args; /* and without gradients of tensors */
+    for (int i = 0; i < FGN_MAX_POINTWISE; i++) {
+        without_sums.gradient.sums.after[i] = NO_SUM;
+        without_sums.gradient.after_tensor[i] = NULL;
+    }
+    dim3 grid = {(unsigned)(gradient->batch * gradient->groups), 1, 1};
+    dim3 block = {THREADS, 1, 1};
+    return launch_group_sums_kernel(grid, block, 0, stream, without_sums);
 }
 
 cudaError_t gradient_2_fused(const struct chain_gradient *gradient, void *workspace, cudaStream_t stream) {
     struct fused_gradient_args args = fused_args_of(gradient, workspace);
-    cudaError_t error = cudaSuccess;
-    if (args.division.parts > 1 && gradient->groups > 0) {
-        struct fused_gradient_args without_sums = args; /* and without gradients of tensors */
-        for (int i = 0; i < FGN_MAX_POINTWISE; i++) {
-            without_sums.gradient.sums.after[i] = NO_SUM;
-            without_sums.gradient.after_tensor[i] = NULL;
-        }
-        dim3 grid = {(unsigned)(gradient->batch * gradient->groups), 1, 1};
-        dim3 block = {THREADS, 1, 1};
-        error = launch_group_sums_kernel(grid, block, 0, stream, without_sums);
-    }
-    if (error != cudaSuccess)
-        return error;
-    error = launch_fused_gradient(args, stream);
-    if (error != cudaSuccess || args.row_blocks == 1 || gradient->sums.count == 0)
-        return error;
-    dim3 sums_grid = {(unsigned)tiles(gradient->channels, LANES), (unsigned)gradient->sums.count, 1};
-    dim3 sums_block = {LANES, WARPS, 1};
-    return launch_column_sums_kernel(sums_grid, sums_block, 0, stream, args);
+    size_t most = 0;
+    cudaError_t error = shared_bytes_of_device(&most);
+    if (error == cudaSuccess)
+        error = launch_group_sums(&args, stream);
+    int first = 0, sums = error == cudaSuccess ? sums_of_pass(&args, most) : 1;
+    do {
+        struct fused_gradient_args pass = pass_of(&args, first, sums);
+        if (error == cudaSuccess)
+            error = launch_fused_gradient(pass, most, stream);
+        if (error == cudaSuccess)
+            error = launch_column_sums(&pass, stream);
+        first += sums;
+    } while (first < gradient->sums.count);
+    return error;
 }

@@ -163,10 +163,10 @@ static inline __device__ float selu(float v) {
     return v > 0.0f ? SELU_SCALE * v : SELU_NEGATIVE_SCALE * expm1f(v);
 }
 
-/* The part of a normal distribution below v: P(v) = 1/2 erfc(-v / sqrt(2)). Below 0 that is
- * Q(|v|), above it 1 - Q(|v|), and log2(Q) is nearly a parabola: the polynomial, a minimax fit of Q on 0 to
- * 6.5, leaves 0.13 2^-24 of error in Q, and goes to minus infinity beyond. Like torch's 1 + erf() the result
- * is within one unit in the last place of v, for one exponential and no choice between polynomials. */
+/* The part of a normal distribution below v, P(v) = 1/2 erfc(-v / sqrt(2)). Below 0 that is Q(|v|), above it
+ * 1 - Q(|v|), and log2(Q) is nearly a parabola: the polynomial, a minimax fit of Q on 0 to 6.5, leaves
+ * 0.13 2^-24 of error in Q, and goes to minus infinity beyond. Like torch's 1 + erf() the product with v is
+ * within one unit in the last place of v, for one exponential and no choice between polynomials. */
 static inline __device__ float normal_below(float v) {
     float a = fabsf(v), log2_of_tail = -2.7720555e-6f;
     log2_of_tail = log2_of_tail * a + 3.8620823e-5f;
