@@ -257,7 +257,7 @@ def test_its_plan():
     assert planned.product is None and planned.nanoseconds > 0
     assert planned.product_bytes == planned.workspace_bytes == 2 * 64 * 96
     assert planned.launches[0].kernel == "norm_keeping_bfloat16_kernel"
-    wide = plan(with_groups(CHAIN, 1), Shape(3, 8, 5000, 1), LIBRARY, "ieee", "H200")
+    wide = plan(with_groups(CHAIN, 1), Shape(3, 8, 10000, 1), LIBRARY, "ieee", "H200")
     assert wide.launches[0].kernel == "norm_keeping_wide_kernel" and wide.launches[0].grid == (1, 3, 1)
     assert plan_of(chain, shape, LIBRARY, CPU, candidate=1) is None
     with pytest.raises(ValueError, match="library needs a norm"):
@@ -300,6 +300,7 @@ def check_launch(device, dtype, batch, size, groups):
 
     exact = reference(torch.float64)
     assert relative_error(y, exact) <= 2 * relative_error(reference(dtype), exact) + ROUNDOFF[dtype]
+
     def exact_moments(kind):
         h = torch.nn.functional.silu(v.to(kind) + parameters["bias_2"].to(kind))
         h = h.double().view(batch, groups, size)
@@ -314,7 +315,7 @@ def check_launch(device, dtype, batch, size, groups):
 
 
 @pytest.mark.parametrize("dtype", ROUNDOFF)
-@pytest.mark.parametrize("size", [8, 64, 172, 500, 1030])
+@pytest.mark.parametrize("size", [8, 64, 86, 1030])
 def test_large_tensors(size, dtype, device):
     """What a thread of the large kernels has is in one, two or four rows, as a group's size wants."""
     form = "large_short" if size % 8 else "large"
@@ -332,7 +333,11 @@ def test_large_tensors(size, dtype, device):
         (384, 5, "columns"),
         (512, 2, "columns"),
         (1000, 2, "columns"),
-        (320, 13, "many_columns"),
+        (172, 5, "short_columns"),
+        (300, 3, "short_columns"),
+        (500, 2, "short_columns"),
+        (1004, 1, "short_columns"),
+        (320, 13, "columns"),
         (1376, 3, "many_columns"),
         (2048, 1, "many_columns"),
     ],
@@ -345,6 +350,15 @@ def test_several_slots_of_a_row(size, groups, form, dtype, device):
         assert "columns" not in kernel  # these wait for memory anyway
     else:
         assert kernel == f"norm_keeping_{form}_{str(dtype)[6:]}_kernel"
+
+
+@pytest.mark.parametrize("dtype", ROUNDOFF)
+@pytest.mark.parametrize(
+    ("size", "groups", "batch"), [(2056, 1, 270), (4096, 2, 3), (6152, 1, 5), (8192, 1, 2)]
+)
+def test_long_groups(size, groups, batch, device, dtype):
+    """A block holds a group, in two, three or four slots of a thread, the last of them not in all threads."""
+    assert "_long_" in check_launch(device, dtype, batch, size, groups)
 
 
 @pytest.mark.parametrize("dtype", ROUNDOFF)

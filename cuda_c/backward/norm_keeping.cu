@@ -21,9 +21,10 @@
  * of that bandwidth, or 35 % in chains with exponentials. For small tensors, how a launch begins and how long
  * its instructions take to come from memory; the launch begins while the product ends (griddepcontrol).
  *
- * Other files take groups of more than SEGMENT channels (norm_keeping_wide.cu), groups of an odd number of
- * channels (norm_keeping_staged.cu), and groups of more vectors than a warp has lanes, or of a number of
- * vectors that leaves many lanes idle (norm_keeping_columns.cu). */
+ * Other files take groups of 2 or 4 channels (norm_keeping_tiny.cu), groups of more than SEGMENT channels
+ * (norm_keeping_long.cu, norm_keeping_wide.cu), groups of an odd number of channels (norm_keeping_staged.cu),
+ * and groups of more vectors than a warp has lanes, or of a number of vectors that leaves many lanes idle
+ * (norm_keeping_columns.cu). */
 #include "backward/norm_of_rows.h"
 #include "shared/launchers.h"
 
@@ -121,9 +122,13 @@ cudaError_t norm_keeping(const struct kept_norm *norm, cudaStream_t stream) {
                           launch_norm_keeping_large_short_bfloat16_kernel},
     };
     struct norm_launch launch = launch_of_norm(norm);
+    if (launch.form == TINY_NORM)
+        return norm_keeping_tiny(norm, &launch, stream);
+    if (launch.form == LONG_NORM)
+        return norm_keeping_long(norm, &launch, stream);
     if (launch.form == WIDE_NORM)
         return norm_keeping_wide(norm, &launch, stream);
-    if (launch.form == FEW_COLUMNS_NORM || launch.form == MANY_COLUMNS_NORM)
+    if (has_columns(launch.form))
         return norm_keeping_columns(norm, &launch, stream);
     if (launch.form == STAGED_NORM)
         return norm_keeping_staged(norm, &launch, stream);

@@ -3,6 +3,7 @@
 
 #include "backward/backward.h"
 #include "backward/channels.h"
+#include "shared/plan.h"
 
 static inline bool is_norm_aligned(const struct kept_norm *norm) {
     return is_aligned_16(norm->v) && is_aligned_16(norm->y) &&
@@ -28,6 +29,8 @@ static inline bool is_norm_aligned(const struct kept_norm *norm) {
  * with several from so many channels on. */
 #define FEW_COLUMNS 4
 #define MANY_COLUMNS 8
+#define BLOCKS_OF_LONG_16 2
+#define BLOCKS_OF_LONG_32 1
 #define BLOCKS_OF_FEW_COLUMNS 2
 #define BLOCKS_OF_MANY_COLUMNS 1
 #define FEWEST_VALUES_OF_FEW_COLUMNS (1 << 20)
@@ -37,13 +40,20 @@ static inline bool is_norm_aligned(const struct kept_norm *norm) {
 enum norm_form {
     SMALL_NORM,
     LARGE_NORM,
-    SHORT_NORM,       /* vectors of fewer than VALUES */
-    LARGE_SHORT_NORM, /* vectors of 4 or 2 */
-    FEW_COLUMNS_NORM, /* several slots of a row to a lane */
+    SHORT_NORM,         /* vectors of fewer than VALUES */
+    LARGE_SHORT_NORM,   /* vectors of 4 or 2 */
+    FEW_COLUMNS_NORM,   /* several slots of a row to a lane */
+    SHORT_COLUMNS_NORM, /* the same, of vectors of 4 */
     MANY_COLUMNS_NORM,
     STAGED_NORM, /* vectors of 1, where tiles of whole groups and whole vectors of VALUES fit a block */
-    WIDE_NORM,   /* groups of more than SEGMENT channels */
+    TINY_NORM,   /* groups of 2 or 4 channels, of large tensors */
+    LONG_NORM,   /* groups of more than SEGMENT channels that a block's registers hold */
+    WIDE_NORM,   /* other groups of more than SEGMENT channels */
 };
+
+static inline bool has_columns(enum norm_form form) {
+    return form >= FEW_COLUMNS_NORM && form <= MANY_COLUMNS_NORM;
+}
 
 /* What a norm launches. */
 struct norm_launch {
@@ -61,16 +71,20 @@ static inline const char *norm_kernel_of(fgn_type type, enum norm_form form) {
     static const char *const kernels[][WIDE_NORM] = {
         [FGN_FLOAT32] = {"norm_keeping_float32_kernel", "norm_keeping_large_float32_kernel",
                          "norm_keeping_short_float32_kernel", "norm_keeping_large_short_float32_kernel",
-                         "norm_keeping_columns_float32_kernel", "norm_keeping_many_columns_float32_kernel",
-                         "norm_keeping_staged_float32_kernel"},
+                         "norm_keeping_columns_float32_kernel", "norm_keeping_short_columns_float32_kernel",
+                         "norm_keeping_many_columns_float32_kernel", "norm_keeping_staged_float32_kernel",
+                         "norm_keeping_tiny_float32_kernel", "norm_keeping_long_float32_kernel"},
         [FGN_FLOAT16] = {"norm_keeping_float16_kernel", "norm_keeping_large_float16_kernel",
                          "norm_keeping_short_float16_kernel", "norm_keeping_large_short_float16_kernel",
-                         "norm_keeping_columns_float16_kernel", "norm_keeping_many_columns_float16_kernel",
-                         "norm_keeping_staged_float16_kernel"},
+                         "norm_keeping_columns_float16_kernel", "norm_keeping_short_columns_float16_kernel",
+                         "norm_keeping_many_columns_float16_kernel", "norm_keeping_staged_float16_kernel",
+                         "norm_keeping_tiny_float16_kernel", "norm_keeping_long_float16_kernel"},
         [FGN_BFLOAT16] = {"norm_keeping_bfloat16_kernel", "norm_keeping_large_bfloat16_kernel",
                           "norm_keeping_short_bfloat16_kernel", "norm_keeping_large_short_bfloat16_kernel",
-                          "norm_keeping_columns_bfloat16_kernel", "norm_keeping_many_columns_bfloat16_kernel",
-                          "norm_keeping_staged_bfloat16_kernel"},
+                          "norm_keeping_columns_bfloat16_kernel",
+                          "norm_keeping_short_columns_bfloat16_kernel",
+                          "norm_keeping_many_columns_bfloat16_kernel", "norm_keeping_staged_bfloat16_kernel",
+                          "norm_keeping_tiny_bfloat16_kernel", "norm_keeping_long_bfloat16_kernel"},
     };
     return form == WIDE_NORM ? "norm_keeping_wide_kernel" : kernels[type][form];
 }
@@ -98,7 +112,7 @@ static inline void divide_into_tiles(struct norm_launch *launch, const struct ke
 }
 
 static inline int slots_of_thread_in(enum norm_form form, fgn_type type) {
-    if (form == LARGE_NORM)
+    if (form == LARGE_NORM || form == TINY_NORM)
         return type == FGN_FLOAT32 ? LARGE_SLOTS_32 : LARGE_SLOTS_16;
     return form == LARGE_SHORT_NORM ? LARGE_SHORT_SLOTS : 1;
 }
@@ -122,12 +136,23 @@ static inline void divide_into_teams(struct norm_launch *launch, const struct ke
     launch->grid.y = (unsigned)at_most(turns, most_row_blocks(blocks * MULTIPROCESSORS, division));
 }
 
+static inline bool computes_exponentials(const struct kept_norm *norm) {
+    bool found = false;
+    for (int i = 0; i < norm->before.count; i++)
+        found = found || has_exponential(norm->before.step[i].kind);
+    for (int i = 0; i < norm->after.count; i++)
+        found = found || has_exponential(norm->after.step[i].kind);
+    return found;
+}
+
 /* Lanes with several slots of a row, as many as leave the fewest lanes idle, if that is faster than one slot.
- * Many columns cost half of the warps. */
+ * Many columns cost half of the warps, which matters where the arithmetic takes longer than memory. */
 static inline void choose_columns(struct norm_launch *launch, const struct kept_norm *norm) {
     struct division *division = &launch->division;
     bool is_narrow = division->group_size <= LANES * VALUES;
-    bool may_have_many = !is_narrow && norm->batch * norm->channels >= FEWEST_LARGE_VALUES;
+    bool may_have_many =
+        !is_narrow && division->width == VALUES && norm->batch * norm->channels >= FEWEST_LARGE_VALUES;
+    double of_many = computes_exponentials(norm) ? 1.8 : 1.15;
     double least = division->team; /* lanes of a group, idle ones included */
     if (is_narrow && division->group_size < FEWEST_CHANNELS_OF_COLUMNS)
         least *= 0.9;
@@ -135,19 +160,21 @@ static inline void choose_columns(struct norm_launch *launch, const struct kept_
         least = 2.0 * SEGMENT;
     for (int team = LANES; team >= 1; team /= 2) {
         int columns = (int)tiles(division->group_size, VALUES * team);
-        double lanes = (double)team * columns * (columns > FEW_COLUMNS ? 1.15 : 1.0);
+        double lanes = (double)team * columns * (columns > FEW_COLUMNS ? of_many : 1.0);
         if (columns < 2 || columns > (may_have_many ? MANY_COLUMNS : FEW_COLUMNS) || lanes > least)
             continue;
         least = lanes;
         division->team = team;
         launch->columns = columns;
-        launch->form = columns > FEW_COLUMNS ? MANY_COLUMNS_NORM : FEW_COLUMNS_NORM;
+        launch->form = columns > FEW_COLUMNS      ? MANY_COLUMNS_NORM
+                       : division->width < VALUES ? SHORT_COLUMNS_NORM
+                                                  : FEW_COLUMNS_NORM;
     }
 }
 
 static inline void divide_into_columns(struct norm_launch *launch, const struct kept_norm *norm) {
     struct division *division = &launch->division;
-    int blocks = launch->form == FEW_COLUMNS_NORM ? BLOCKS_OF_FEW_COLUMNS : BLOCKS_OF_MANY_COLUMNS;
+    int blocks = launch->form == MANY_COLUMNS_NORM ? BLOCKS_OF_MANY_COLUMNS : BLOCKS_OF_FEW_COLUMNS;
     division->across = power_of_two_above((int64_t)division->groups * division->team, LANES);
     launch->block.x = (unsigned)division->across;
     launch->block.y = (unsigned)rows_at_once(division);
@@ -156,11 +183,37 @@ static inline void divide_into_columns(struct norm_launch *launch, const struct 
                                        most_row_blocks(blocks * MULTIPROCESSORS, division));
 }
 
+/* Groups of 2 or 4 are read as if they were of VALUES. */
+static inline bool is_tiny(const struct norm_launch *launch, const struct kept_norm *norm) {
+    int size = launch->division.group_size;
+    return (size == 2 || size == 4) && launch->division.width == size && norm->channels % VALUES == 0 &&
+           norm->batch * norm->channels >= FEWEST_LARGE_VALUES;
+}
+
+static inline void divide_into_vectors(struct norm_launch *launch, const struct kept_norm *norm) {
+    launch->form = TINY_NORM;
+    launch->division = division_of(norm->channels, norm->channels / VALUES, true);
+    divide_into_teams(launch, norm);
+}
+
+/* A block for each group of a row, whose threads have up to four slots of it. */
+static inline void divide_into_long_rows(struct norm_launch *launch, const struct kept_norm *norm) {
+    struct division *division = &launch->division;
+    int blocks = norm->type == FGN_FLOAT32 ? BLOCKS_OF_LONG_32 : BLOCKS_OF_LONG_16;
+    launch->form = LONG_NORM;
+    launch->columns = division->parts;
+    division->parts = 1;
+    division->across = division->team;
+    launch->grid.x = (unsigned)division->groups;
+    launch->grid.y = (unsigned)at_most(norm->batch, most_row_blocks(blocks * MULTIPROCESSORS, division));
+}
+
 /* Whether a lane with several slots of a row may be faster. float32 in narrow groups waits for memory anyway.
  */
 static inline bool may_have_columns(const struct norm_launch *launch, const struct kept_norm *norm) {
     bool is_narrow = launch->division.group_size <= LANES * VALUES;
-    return launch->division.width == VALUES && norm->batch * norm->channels >= FEWEST_VALUES_OF_FEW_COLUMNS &&
+    return launch->division.width >= VALUES / 2 &&
+           norm->batch * norm->channels >= FEWEST_VALUES_OF_FEW_COLUMNS &&
            !(is_narrow && norm->type == FGN_FLOAT32);
 }
 
@@ -170,7 +223,11 @@ static inline struct norm_launch launch_of_norm(const struct kept_norm *norm) {
     struct norm_launch launch = {
         WIDE_NORM, NULL, {1, 1, 1}, {THREADS, 1, 1}, division_of(norm->channels, norm->groups, aligned),
         1,         0,    0};
-    if (launch.division.parts > 1) {
+    if (is_tiny(&launch, norm)) {
+        divide_into_vectors(&launch, norm);
+    } else if (launch.division.parts > 1 && launch.division.parts <= 4 && launch.division.width == VALUES) {
+        divide_into_long_rows(&launch, norm);
+    } else if (launch.division.parts > 1) {
         launch.grid.x = (unsigned)launch.division.groups;
         launch.grid.y = (unsigned)at_most(norm->batch, MOST_ROWS_OF_GRID);
     } else if (aligned && launch.division.width == 1 && norm->channels % VALUES == 0 &&
@@ -185,7 +242,7 @@ static inline struct norm_launch launch_of_norm(const struct kept_norm *norm) {
             launch.form = is_large && launch.division.width > 1 ? LARGE_SHORT_NORM : SHORT_NORM;
         if (may_have_columns(&launch, norm))
             choose_columns(&launch, norm);
-        if (launch.form == FEW_COLUMNS_NORM || launch.form == MANY_COLUMNS_NORM)
+        if (has_columns(launch.form))
             divide_into_columns(&launch, norm);
         else
             divide_into_teams(&launch, norm);
@@ -194,7 +251,15 @@ static inline struct norm_launch launch_of_norm(const struct kept_norm *norm) {
     return launch;
 }
 
-/* For groups of more than SEGMENT channels (norm_keeping_wide.cu). */
+/* For groups of 2 or 4 channels (norm_keeping_tiny.cu). */
+cudaError_t norm_keeping_tiny(const struct kept_norm *norm, const struct norm_launch *launch,
+                              cudaStream_t stream);
+
+/* For groups of up to four SEGMENTs of channels (norm_keeping_long.cu). */
+cudaError_t norm_keeping_long(const struct kept_norm *norm, const struct norm_launch *launch,
+                              cudaStream_t stream);
+
+/* For other groups of more than SEGMENT channels (norm_keeping_wide.cu). */
 cudaError_t norm_keeping_wide(const struct kept_norm *norm, const struct norm_launch *launch,
                               cudaStream_t stream);
 

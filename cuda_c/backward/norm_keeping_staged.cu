@@ -3,22 +3,20 @@
  * Idea: a thread that had its values from one group only (norm_keeping.cu) would read them one by one here.
  * So a block divides its tile in two ways. First by where the values are in memory: each thread reads 16
  * bytes or more, whatever groups they are of, applies the operators before the norm and writes the results to
- * shared memory. Then by groups: a team of lanes finds the moments of a (row, group) there, and writes the
- * normalised values in their place. Then by memory again: each thread reads its values back, and does the
- * rest.
+ * shared memory. Then by groups: a team of lanes finds the moments of a (row, group) there, and leaves them
+ * in shared memory. Then by memory again: each thread, which still has its values, takes the moments of each
+ * one's group, and does the rest.
  *
  * A tile is a strip of whole groups and whole vectors, such as 200 channels in groups of 25, or several of
- * them side by side, in as many rows as the block has threads for. Element e of the tile is at e + e / 32 in
- * shared memory: teams of one lane begin a group apart, which would be the same bank where the size of a
- * group is a multiple of 4.
+ * them side by side, in as many rows as the block has threads for. Lanes that begin a group apart read
+ * different banks, for the size of a group is odd.
  *
- * Bytes: v read once and y written once, 8 for each element, 4 in a 16-bit type, and 24 of shared memory.
- * Operations: about 40 for each element and the chain's own.
+ * Bytes: v read once and y written once, 8 for each element, 4 in a 16-bit type, and 20 of shared memory, or
+ * 24 for float32. Operations: about 25 for each element and the chain's own.
  *
- * Limit: the issue of instructions, of which half compute places in shared memory: for groups of an even
- * size, with vectors of 2 or 4 channels, norm_keeping.cu is faster. The short kernels of norm_keeping.cu also
- * take groups whose size has a least common multiple with 8 above SEGMENT, and rows that begin between
- * multiples of 16 bytes. */
+ * Limit: the issue of instructions: for groups of an even size, with vectors of 2 or 4 channels,
+ * norm_keeping.cu is faster. The short kernels of norm_keeping.cu also take groups whose size has a least
+ * common multiple with 8 above SEGMENT, and rows that begin between multiples of 16 bytes. */
 #include "backward/norm_of_rows.h"
 #include "shared/launchers.h"
 
@@ -30,10 +28,11 @@ struct norm_keeping_staged_args {
     int team_log2; /* of the lanes that share a group */
 };
 
-/* Where element e of the tile is. */
-static __forceinline__ __device__ int padded(int e) {
-    return e + (e >> 5);
-}
+/* A (row, group)'s moments in shared memory. The rest of the mean is apart: 16-bit types do without. */
+struct mean_and_inverse {
+    float mean;
+    float inverse_deviation;
+};
 
 /* The thread's vector of the tile as the one slot that norm_of_rows.h knows: a row and eight channels. */
 static __forceinline__ __device__ struct slots slot_of_tile(const struct norm_keeping_staged_args *args) {
@@ -65,9 +64,10 @@ static __forceinline__ __device__ void keep_moments_of(const struct norm_keeping
     }
 }
 
-/* Normalises every (row, group) of the tile in its place. All threads of the block. */
-static __forceinline__ __device__ void normalise_tile(const struct norm_keeping_staged_args *args,
-                                                      float *tile, int64_t first_row) {
+/* The moments of every (row, group) of the tile. All threads of the block. */
+static __forceinline__ __device__ void find_moments(const struct norm_keeping_staged_args *args,
+                                                    const float *tile, struct mean_and_inverse *found,
+                                                    float *mean_rest, int64_t first_row, bool has_rest) {
     const struct norm_keeping_args *keeping = &args->keeping;
     int size = args->group_size, team = 1 << args->team_log2, member = threadIdx.x & (team - 1);
     int pairs = args->rows * args->strip / size;
@@ -76,32 +76,45 @@ static __forceinline__ __device__ void normalise_tile(const struct norm_keeping_
         int pair = first + (threadIdx.x >> args->team_log2);
         int begin = pair * size + member, end = pair < pairs ? (pair + 1) * size : 0;
         float sum = 0.0f;
+#pragma unroll 4
         for (int e = begin; e < end; e += team)
-            sum += tile[padded(e)];
+            sum += tile[e];
         float mean = team_sum(sum, team) * keeping->one_over_size, totals[2] = {0.0f, 0.0f};
+#pragma unroll 4
         for (int e = begin; e < end; e += team) {
-            float difference = tile[padded(e)] - mean;
-            totals[0] += difference;
-            totals[1] += difference * difference;
+            float difference = tile[e] - mean;
+            totals[0] += difference * difference;
+            totals[1] += difference;
         }
-        team_sums(totals, 2, team);
-        struct differences total = {totals[0], totals[1]};
+        team_sums(totals, has_rest ? 2 : 1, team);
+        struct differences total = {has_rest ? totals[1] : 0.0f, totals[0]};
         struct moments moments = moments_of(mean, total, keeping->one_over_size, keeping->norm.eps);
-        for (int e = begin; e < end; e += team)
-            tile[padded(e)] = normalised(tile[padded(e)], moments);
-        if (keeping->norm.moments && member == 0 && pair < pairs)
+        if (member > 0 || pair >= pairs)
+            continue;
+        const struct mean_and_inverse two = {moments.mean, moments.inverse_deviation};
+        found[pair] = two;
+        if (has_rest)
+            mean_rest[pair] = moments.mean_rest;
+        if (keeping->norm.moments)
             keep_moments_of(args, moments, first_row, pair);
     }
 }
 
 static __forceinline__ __device__ void normalise_staged(const struct norm_keeping_staged_args *args,
                                                         fgn_type type) {
-    __shared__ float tile[SEGMENT + SEGMENT / LANES];
+    __shared__ __align__(16) float tile[SEGMENT];
+    __shared__ struct mean_and_inverse found[SEGMENT];
+    __shared__ float mean_rest[SEGMENT];
+    const bool has_rest = type == FGN_FLOAT32;
     const struct norm_keeping_args *keeping = &args->keeping;
     const struct kept_norm *norm = &keeping->norm;
     struct slots place = slot_of_tile(args);
     bool is_in_tile = place.row[0] < args->rows;
     int64_t row = (int64_t)blockIdx.y * args->rows, rows_of_grid = (int64_t)gridDim.y * args->rows;
+    int pair[VALUES]; /* that each of the thread's values is of */
+#pragma unroll
+    for (int j = 0; j < VALUES; j++)
+        pair[j] = is_in_tile ? (int)(threadIdx.x * VALUES + j) / args->group_size : 0;
     griddepcontrol_wait();
 
     float scale[VALUES], shift[VALUES];
@@ -114,18 +127,21 @@ static __forceinline__ __device__ void normalise_staged(const struct norm_keepin
         values_of(value, &next, &place.channels[0], type);
         load_turn(&next, keeping, &place, turn_from(row + rows_of_grid, norm), 1, type);
         apply_to_slots(&norm->before, value, keeping, &place, turn, 1, type);
-        if (is_in_tile)
-#pragma unroll
-            for (int j = 0; j < VALUES; j++)
-                tile[padded(threadIdx.x * VALUES + j)] = value[j];
+        if (is_in_tile) {
+            struct words words;
+            words_of(&words, value, &place.channels[0], FGN_FLOAT32);
+            store_neighbours(tile + threadIdx.x * VALUES, words.word, VALUES * 4);
+        }
         __syncthreads();
-        normalise_tile(args, tile, row);
+        find_moments(args, tile, found, mean_rest, row, has_rest);
         __syncthreads();
-        /* each thread writes its own elements of the next tile, which nobody else reads any more */
-        if (is_in_tile)
+        /* the next values take the place of these, which nobody reads any more */
 #pragma unroll
-            for (int j = 0; j < VALUES; j++)
-                value[j] = tile[padded(threadIdx.x * VALUES + j)] * scale[j] + shift[j];
+        for (int j = 0; j < VALUES; j++) {
+            struct mean_and_inverse of_group = found[pair[j]];
+            struct moments moments = {0.0f, has_rest ? mean_rest[pair[j]] : 0.0f, of_group.inverse_deviation};
+            value[j] = scaled(value[j] - of_group.mean, moments, scale[j], shift[j], has_rest);
+        }
         apply_to_slots(&norm->after, value, keeping, &place, turn, 1, type);
         store_turn(value, keeping, &place, turn, 1, type);
     }

@@ -1,4 +1,5 @@
-/* The launch after the product for groups of more than SEGMENT channels, which no block's registers hold.
+/* The launch after the product for groups that no block's registers hold: those of more than four SEGMENTs,
+ * and those of more than one whose size 8 does not divide.
  *
  * Idea: a block has one group of a row, and loads the group's segments again for each of three passes, the
  * mean, the differences from it, and the result; all but the first come from a cache.

@@ -50,14 +50,15 @@ static __forceinline__ __device__ int vectors_of(int left, int team_log2, int wi
     return vectors;
 }
 
-/* The slots of this thread. `slots` and `width` are constants wherever this is called, here and below. */
+/* The slots of this thread. is_long: they lie side by side, whatever their width. `slots`, `width` and
+ * `is_long` are constants wherever this is called, here and below. */
 static __forceinline__ __device__ struct slots slots_of_thread(const struct norm_keeping_args *args,
-                                                               int slots, int width) {
+                                                               int slots, int width, bool is_long) {
     const struct division *division = &args->division;
     int group = group_of_thread(args);
     int member = threadIdx.x & (division->team - 1);
     struct slots place;
-    place.in_one_row = slots > 1 && width < VALUES && args->columns > 1;
+    place.in_one_row = is_long || (slots > 1 && width < VALUES && args->columns > 1);
 #pragma unroll
     for (int i = 0; i < slots; i++) {
         int offset = (place.in_one_row ? i : 0) * division->team * VALUES + member * width;
@@ -247,7 +248,15 @@ static __forceinline__ __device__ void load_scale_and_shift(float *scale, float 
     load_vector(shift, norm->shift, 0.0f, channels, norm->vector_type, type);
 }
 
-/* (v - rest) / deviation * scale + shift. scale, shift: of the first slot. */
+/* (v - rest) / deviation * scale + shift; `has_rest` is a constant. */
+static __forceinline__ __device__ float scaled(float v, struct moments moments, float scale, float shift,
+                                               bool has_rest) {
+    if (has_rest)
+        v -= moments.mean_rest;
+    return v * (moments.inverse_deviation * scale) + shift;
+}
+
+/* The same for the slots. scale, shift: of the first slot. */
 static __forceinline__ __device__ void normalise_slots(float *value, const struct moments *moments,
                                                        const struct norm_keeping_args *args,
                                                        const struct slots *place, float *scale, float *shift,
@@ -259,7 +268,7 @@ static __forceinline__ __device__ void normalise_slots(float *value, const struc
 #pragma unroll
         for (int j = 0; j < VALUES; j++) {
             float *v = &value[i * VALUES + j];
-            *v = (*v - moments[i].mean_rest) * moments[i].inverse_deviation * scale[j] + shift[j];
+            *v = scaled(*v, moments[i], scale[j], shift[j], type == FGN_FLOAT32);
         }
     }
 }
@@ -278,13 +287,34 @@ ask_for_channels(const void *vector, const struct norm_keeping_args *args, const
 #endif
 }
 
+/* Asks for the strip's part of a row, so that it is in the L2 cache when it is read, with one instruction
+ * that one thread executes. first: of the strip. A large tensor's rows are asked for two turns ahead: what a
+ * thread has registers for, one turn, is less than memory needs to be asked for at a time. */
+static __forceinline__ __device__ void ask_for_row(const struct norm_keeping_args *args, int64_t row,
+                                                   int size) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    const struct kept_norm *norm = &args->norm;
+    int strip = (blockDim.x >> args->team_log2) * args->division.group_size, first = blockIdx.x * strip;
+    int left = (int)norm->channels - first;
+    if (threadIdx.x > 0 || row >= norm->batch || left <= 0)
+        return;
+    const char *from = (const char *)norm->v + (row * norm->channels + first) * size;
+    const char *to = from + (left < strip ? left : strip) * size;
+    from -= (uintptr_t)from % 16, to -= (uintptr_t)to % 16;
+    if (to > from)
+        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"((int)(to - from)));
+#else
+    (void)args, (void)row, (void)size;
+#endif
+}
+
 /* The block's rows. All threads of a block go through the loop together: a team may be several warps. */
 static __forceinline__ __device__ void normalise_rows(const struct norm_keeping_args *args, int slots,
-                                                      int width, fgn_type type) {
+                                                      int width, bool is_long, fgn_type type) {
     __shared__ float partial[2 * MOST_SLOTS * WARPS];
     const struct kept_norm *norm = &args->norm;
     int thread = threadIdx.y * blockDim.x + threadIdx.x;
-    struct slots place = slots_of_thread(args, slots, width);
+    struct slots place = slots_of_thread(args, slots, width, is_long);
     int rows_of_turn = (place.in_one_row ? 1 : slots) * blockDim.y;
     int64_t row = (int64_t)blockIdx.y * rows_of_turn, rows_of_grid = (int64_t)gridDim.y * rows_of_turn;
     ask_for_channels(norm->scale, args, &place.channels[0]);
@@ -302,6 +332,11 @@ static __forceinline__ __device__ void normalise_rows(const struct norm_keeping_
         for (int i = 0; i < slots; i++)
             values_of(value + i * VALUES, &next[i], &place.channels[i], type);
         load_turn(next, args, &place, turn_from(row + rows_of_grid, norm), slots, type);
+        if (slots > 1)
+#pragma unroll
+            for (int i = 0; i < slots; i++)
+                if (i == 0 || !place.in_one_row)
+                    ask_for_row(args, row + 2 * rows_of_grid + place.row[i], type == FGN_FLOAT32 ? 4 : 2);
         apply_to_slots(&norm->before, value, args, &place, turn, slots, type);
         struct moments moments[MOST_SLOTS];
         moments_of_slots(moments, value, args, &place, slots, thread, partial, type);
@@ -320,25 +355,25 @@ static __forceinline__ __device__ void normalise_rows(const struct norm_keeping_
 /* The same for vectors of VALUES, the most common. */
 static __forceinline__ __device__ void normalise(const struct norm_keeping_args *args, int slots,
                                                  fgn_type type) {
-    normalise_rows(args, slots, VALUES, type);
+    normalise_rows(args, slots, VALUES, false, type);
 }
 
 /* For shorter ones. A single neighbour is never with several slots: it needs too many registers. */
 static __forceinline__ __device__ void normalise_short(const struct norm_keeping_args *args, int slots,
                                                        fgn_type type) {
     if (args->division.width == 4)
-        normalise_rows(args, slots, 4, type);
+        normalise_rows(args, slots, 4, false, type);
     else if (args->division.width == 2)
-        normalise_rows(args, slots, 2, type);
+        normalise_rows(args, slots, 2, false, type);
     else if (slots == 1)
-        normalise_rows(args, slots, 1, type);
+        normalise_rows(args, slots, 1, false, type);
 }
 
 #else
 
-/* On the simulator all kernels share one copy of the code, which is compiled once. */
+/* On the simulator all kernels of a file share one copy of the code, which is compiled once. */
 static CALLED __device__ void normalise(const struct norm_keeping_args *args, int slots, fgn_type type) {
-    normalise_rows(args, slots, args->division.width, type);
+    normalise_rows(args, slots, args->division.width, false, type);
 }
 
 static __forceinline__ __device__ void normalise_short(const struct norm_keeping_args *args, int slots,

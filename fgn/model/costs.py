@@ -268,7 +268,19 @@ def _from_products(record: records.Record, costs: dict[str, Cost], instructions)
         for to in ("", "_to_float16", "_to_bfloat16"):
             costs.setdefault(f"{kernel}{to}_kernel", like)
     costs.setdefault("few_rows_end_kernel", like)
-    for form in ("", "large_", "short_", "large_short_", "columns_", "many_columns_", "staged_"):
+    forms = (
+        "",
+        "large_",
+        "short_",
+        "large_short_",
+        "columns_",
+        "short_columns_",
+        "many_columns_",
+        "staged_",
+        "long_",
+        "tiny_",
+    )
+    for form in forms:
         for name in ("float32", "float16", "bfloat16"):
             costs.setdefault(f"norm_keeping_{form}{name}_kernel", like)
     costs.setdefault("norm_keeping_wide_kernel", like)
