@@ -22,6 +22,11 @@ static inline bool is_norm_aligned(const struct kept_norm *norm) {
 #define LARGE_SLOTS_32 2
 #define LARGE_SHORT_SLOTS 2
 
+/* The slots of a thread that has a part of a long group, and how many such blocks have enough registers. */
+#define LONG_SLOTS 4
+#define BLOCKS_OF_LONG_16 2
+#define BLOCKS_OF_LONG_32 1
+
 #define MOST_ROWS_OF_GRID 65535 /* CUDA's limit for gridDim.y */
 
 /* Kernels whose lanes have several slots of a row: few of them, or many, for which a multiprocessor has the
@@ -29,8 +34,6 @@ static inline bool is_norm_aligned(const struct kept_norm *norm) {
  * with several from so many channels on. */
 #define FEW_COLUMNS 4
 #define MANY_COLUMNS 8
-#define BLOCKS_OF_LONG_16 2
-#define BLOCKS_OF_LONG_32 1
 #define BLOCKS_OF_FEW_COLUMNS 2
 #define BLOCKS_OF_MANY_COLUMNS 1
 #define FEWEST_VALUES_OF_FEW_COLUMNS (1 << 20)
@@ -225,7 +228,8 @@ static inline struct norm_launch launch_of_norm(const struct kept_norm *norm) {
         1,         0,    0};
     if (is_tiny(&launch, norm)) {
         divide_into_vectors(&launch, norm);
-    } else if (launch.division.parts > 1 && launch.division.parts <= 4 && launch.division.width == VALUES) {
+    } else if (launch.division.parts > 1 && launch.division.parts <= LONG_SLOTS &&
+               launch.division.width == VALUES) {
         divide_into_long_rows(&launch, norm);
     } else if (launch.division.parts > 1) {
         launch.grid.x = (unsigned)launch.division.groups;

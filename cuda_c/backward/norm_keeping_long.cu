@@ -16,14 +16,14 @@
 #ifdef __CUDACC__
 
 static __forceinline__ __device__ void normalise_long(const struct norm_keeping_args *args, fgn_type type) {
-    normalise_rows(args, MOST_SLOTS, VALUES, true, type);
+    normalise_rows(args, LONG_SLOTS, VALUES, true, type);
 }
 
 #else
 
 /* On the simulator all kernels share one copy of the code, which is compiled once. */
 static CALLED __device__ void normalise_long(const struct norm_keeping_args *args, fgn_type type) {
-    normalise_rows(args, MOST_SLOTS, VALUES, true, type);
+    normalise_rows(args, LONG_SLOTS, VALUES, true, type);
 }
 
 #endif

@@ -287,27 +287,6 @@ ask_for_channels(const void *vector, const struct norm_keeping_args *args, const
 #endif
 }
 
-/* Asks for the strip's part of a row, so that it is in the L2 cache when it is read, with one instruction
- * that one thread executes. first: of the strip. A large tensor's rows are asked for two turns ahead: what a
- * thread has registers for, one turn, is less than memory needs to be asked for at a time. */
-static __forceinline__ __device__ void ask_for_row(const struct norm_keeping_args *args, int64_t row,
-                                                   int size) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    const struct kept_norm *norm = &args->norm;
-    int strip = (blockDim.x >> args->team_log2) * args->division.group_size, first = blockIdx.x * strip;
-    int left = (int)norm->channels - first;
-    if (threadIdx.x > 0 || row >= norm->batch || left <= 0)
-        return;
-    const char *from = (const char *)norm->v + (row * norm->channels + first) * size;
-    const char *to = from + (left < strip ? left : strip) * size;
-    from -= (uintptr_t)from % 16, to -= (uintptr_t)to % 16;
-    if (to > from)
-        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"((int)(to - from)));
-#else
-    (void)args, (void)row, (void)size;
-#endif
-}
-
 /* The block's rows. All threads of a block go through the loop together: a team may be several warps. */
 static __forceinline__ __device__ void normalise_rows(const struct norm_keeping_args *args, int slots,
                                                       int width, bool is_long, fgn_type type) {
@@ -332,11 +311,6 @@ static __forceinline__ __device__ void normalise_rows(const struct norm_keeping_
         for (int i = 0; i < slots; i++)
             values_of(value + i * VALUES, &next[i], &place.channels[i], type);
         load_turn(next, args, &place, turn_from(row + rows_of_grid, norm), slots, type);
-        if (slots > 1)
-#pragma unroll
-            for (int i = 0; i < slots; i++)
-                if (i == 0 || !place.in_one_row)
-                    ask_for_row(args, row + 2 * rows_of_grid + place.row[i], type == FGN_FLOAT32 ? 4 : 2);
         apply_to_slots(&norm->before, value, args, &place, turn, slots, type);
         struct moments moments[MOST_SLOTS];
         moments_of_slots(moments, value, args, &place, slots, thread, partial, type);

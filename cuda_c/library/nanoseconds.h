@@ -67,7 +67,8 @@ static inline double nanoseconds_of_norm(const fgn_chain *chain) {
     struct kept_norm norm = kept_norm_of(chain, NULL, NULL, NULL);
     struct norm_launch launch = launch_of_norm(&norm);
     bool is_short = launch.form == SHORT_NORM || launch.form == LARGE_SHORT_NORM;
-    bool is_staged = launch.form == STAGED_NORM, is_few = launch.form == FEW_COLUMNS_NORM;
+    bool is_staged = launch.form == STAGED_NORM, is_long = launch.form == LONG_NORM;
+    bool is_few = launch.form == FEW_COLUMNS_NORM || launch.form == SHORT_COLUMNS_NORM;
     bool is_many = launch.form == MANY_COLUMNS_NORM;
     double once = 2045.0 + 281.0 * (chain->before_count + chain->after_count);
     double memory = 2.0 * element_bytes(chain->type) * outputs_of(chain) / 4200.0;
@@ -76,7 +77,7 @@ static inline double nanoseconds_of_norm(const fgn_chain *chain) {
     if (is_short || is_staged)
         once += 1630.0;
     arithmetic *= is_short ? 1.51 : is_staged ? 1.76 : is_few ? 0.39 : is_many ? 0.82 : 1.0;
-    bool sums_in_shared = !is_staged && launch.division.team > LANES;
+    bool sums_in_shared = !is_staged && !is_long && launch.division.team > LANES;
     if (sums_in_shared)
         arithmetic *= 2.2;
     return once + sqrt(memory * memory + arithmetic * arithmetic);

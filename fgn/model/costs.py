@@ -268,19 +268,9 @@ def _from_products(record: records.Record, costs: dict[str, Cost], instructions)
         for to in ("", "_to_float16", "_to_bfloat16"):
             costs.setdefault(f"{kernel}{to}_kernel", like)
     costs.setdefault("few_rows_end_kernel", like)
-    forms = (
-        "",
-        "large_",
-        "short_",
-        "large_short_",
-        "columns_",
-        "short_columns_",
-        "many_columns_",
-        "staged_",
-        "long_",
-        "tiny_",
-    )
-    for form in forms:
+    sizes = ("large_", "short_", "large_short_", "staged_", "tiny_", "long_")
+    columns = ("columns_", "short_columns_", "many_columns_")
+    for form in ("", *sizes, *columns):
         for name in ("float32", "float16", "bfloat16"):
             costs.setdefault(f"norm_keeping_{form}{name}_kernel", like)
     costs.setdefault("norm_keeping_wide_kernel", like)
