@@ -101,7 +101,7 @@ static double nanoseconds_behind_memory(const fgn_chain *chain) {
 
 /* What the models of two rungs leave out. Their candidates were measured one after another, in one kernel: a
  * user's call comes after other kernels, whose instructions are where the rung's own were. Of 96 calls of
- * the sweep, on an H200; hopper's epilogue takes longer than its model says where k is small. */
+ * the sweep, on an H200; hopper's epilogue takes a little longer than its model says where k is small. */
 static double nanoseconds_left_out(const struct rung *rung, const fgn_chain *chain) {
     if (rung == &few_rows_rung)
         return 2500.0 - nanoseconds_behind_memory(chain);
@@ -110,7 +110,7 @@ static double nanoseconds_left_out(const struct rung *rung, const fgn_chain *cha
     if (is_float32_accurate(chain))
         return 2500.0;
     double k = chain->in_features / 500.0;
-    return 5000.0 + 0.0008 * outputs_of(chain) / (1.0 + k * k);
+    return 5000.0 + 0.0002 * outputs_of(chain) / (1.0 + k * k);
 }
 
 /* 0: the rung may not be chosen. For one row, tf32 would save no time and torch's product is a float32 one,
