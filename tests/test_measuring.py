@@ -172,6 +172,31 @@ def test_what_is_recorded_is_read_back(record):
         records.read("nowhere")
 
 
+def test_a_recording_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
+    chains = list(CHAINS.values())[:2]
+    monkeypatch.setattr(
+        bench_module(), "precision_problems", lambda device: [(c, SHAPE, "ieee") for c in chains]
+    )
+    monkeypatch.setattr(records, "compare_precisions", lambda *others: pd.DataFrame({"ratio": [1.0]}))
+    bench, measured = bench_module().bench, []
+
+    def one(chain, *others, **options):
+        measured.append(chain.name)
+        if len(measured) == 2:
+            raise KeyboardInterrupt
+        return bench(chain, *others, **options)
+
+    monkeypatch.setattr(bench_module(), "bench", one)
+    arguments = (tmp_path, CPU)
+    with pytest.raises(KeyboardInterrupt):
+        records.write_precisions(*arguments, progress=False, seconds=0)
+    assert not (tmp_path / "precisions.csv").exists()
+    records.write_precisions(*arguments, progress=False, seconds=0)
+    assert measured == [chains[0].name, chains[1].name, chains[1].name]
+    assert list(pd.read_csv(tmp_path / "precisions.csv").chain.unique()) == measured[:2]
+    assert not list(tmp_path.glob("*unfinished*"))
+
+
 def labels_of(axes):
     return [label.get_text() for label in axes.get_yticklabels()]
 

@@ -293,14 +293,32 @@ def precision_versions(chain, shape, precision: str, device: torch.device) -> li
     return list(dict.fromkeys([*tensor_core_versions(device), default]))
 
 
-def bench_precisions(device=None, progress: bool = True, **options) -> pd.DataFrame:
-    """`bench()` of `precision_versions()` in every precision; on the CPU, of the simulator's own shape."""
+_PROBLEM = ["chain", "batch", "in_features", "out_features", "groups", "precision"]
+
+
+def bench_precisions(
+    device=None,
+    progress: bool = True,
+    before: pd.DataFrame | None = None,
+    keep: Callable[[pd.DataFrame], object] | None = None,
+    **options,
+) -> pd.DataFrame:
+    """`bench()` of `precision_versions()` in every precision; on the CPU, of the simulator's own shape.
+
+    before: what an earlier call that did not end has measured; its problems are not measured again. keep: is
+    given what has been measured so far, after each problem. options: `bench()`'s.
+    """
     device = torch.device(device) if device is not None else default_device()
-    frames = []
+    frames = [] if before is None else [before]
+    measured = set() if before is None else set(before[_PROBLEM].itertuples(index=False, name=None))
     for one in tqdm(precision_problems(device), "bench", unit="problem", disable=not progress):
-        chain, shape, precision = one
-        arguments = {"precision": precision, "versions": precision_versions(*one, device), "device": device}
-        frames.append(bench(chain, shape, **arguments, progress=progress, **options))
+        chain, shape = problem(*one[:2], device)
+        if (chain.name, *shape, one[2]) in measured:
+            continue
+        arguments = {"precision": one[2], "versions": precision_versions(*one, device), "device": device}
+        frames.append(bench(*one[:2], **arguments, progress=progress, **options))
+        if keep is not None:
+            keep(pd.concat(frames, ignore_index=True))
     return pd.concat(frames, ignore_index=True)
 
 

@@ -154,7 +154,8 @@ def write_precisions(folder: Path, device: torch.device, progress: bool = True, 
     """Measures the versions on tensor cores in every precision and writes the results to `folder`.
 
     Where environment.json tells of a recorded ladder, that stays; date and commit of the precisions go into
-    it under "recorded again".
+    it under "recorded again". What has been measured when the process ends too early is in a file beside the
+    results; the next call at the same commit goes on from there.
     """
     folder.mkdir(parents=True, exist_ok=True)
     file, environment = folder / "environment.json", recorded_environment(device)
@@ -164,5 +165,13 @@ def write_precisions(folder: Path, device: torch.device, progress: bool = True, 
     _write_json(file, before | {"recorded again": again})
     errors = compare_precisions(device, progress)
     errors.to_csv(folder / "precision_errors.csv", index=False, float_format="%.6g")
-    times = bench_precisions(device, progress, **options)
+    unfinished = folder / f"precisions_unfinished_{environment['commit']}.csv"
+    times = bench_precisions(
+        device,
+        progress,
+        before=pd.read_csv(unfinished, dtype={"count": "Int64"}) if unfinished.exists() else None,
+        keep=lambda frame: frame.to_csv(unfinished, index=False, float_format="%.6g"),
+        **options,
+    )
     times.to_csv(folder / "precisions.csv", index=False, float_format="%.6g")
+    unfinished.unlink()
