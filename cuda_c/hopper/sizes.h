@@ -216,7 +216,6 @@ static inline __host__ __device__ int rows_of_w_copy(const struct tiling *tiling
     return tiling->row_blocks > 1 ? tile_columns(config) / tiling->row_blocks : config.width;
 }
 
-/* At most BARRIERS_BYTES. */
 struct barriers {
     uint64_t full[MOST_STAGES];
     uint64_t empty[MOST_STAGES];
@@ -224,8 +223,4 @@ struct barriers {
     uint64_t may_multiply[TEAMS];
 };
 
-#ifdef __CUDACC__
 static_assert(sizeof(struct barriers) <= BARRIERS_BYTES, "no room for the barriers");
-#else
-_Static_assert(sizeof(struct barriers) <= BARRIERS_BYTES, "no room for the barriers");
-#endif
