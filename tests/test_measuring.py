@@ -1,5 +1,7 @@
 """compare, bench, the floor, records and plots: on small shapes, for what they say, not for the times."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -172,7 +174,9 @@ def test_what_is_recorded_is_read_back(record):
         records.read("nowhere")
 
 
-def test_a_recording_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
+@pytest.mark.parametrize("commit", ["0123abc", "0123abc-dirty", None])
+def test_a_recording_that_was_interrupted(commit, tmp_path, monkeypatch):
+    """The next one goes on from there, if it is of the same code."""
     chains = list(CHAINS.values())[:2]
     monkeypatch.setattr(
         bench_module(), "precision_problems", lambda device: [(c, SHAPE, "ieee") for c in chains]
@@ -187,14 +191,32 @@ def test_a_recording_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
         return bench(chain, *others, **options)
 
     monkeypatch.setattr(bench_module(), "bench", one)
+    environment = {"date": "2026-11-23T10:00:00+00:00", "commit": commit}
+    monkeypatch.setattr(records, "recorded_environment", lambda device: dict(environment))
     arguments = (tmp_path, CPU)
     with pytest.raises(KeyboardInterrupt):
         records.write_precisions(*arguments, progress=False, seconds=0)
-    assert not (tmp_path / "precisions.csv").exists()
+    first, second = (chain.name for chain in chains)
+    goes_on = commit == "0123abc"
+    assert len(list(tmp_path.iterdir())) == goes_on  # no file tells of what has not been measured
     records.write_precisions(*arguments, progress=False, seconds=0)
-    assert measured == [chains[0].name, chains[1].name, chains[1].name]
-    assert list(pd.read_csv(tmp_path / "precisions.csv").chain.unique()) == measured[:2]
-    assert not list(tmp_path.glob("*unfinished*"))
+    assert measured == [first, second, *([second] if goes_on else [first, second])]
+    assert list(pd.read_csv(tmp_path / "precisions.csv").chain.unique()) == [first, second]
+    files = {"environment.json", "precisions.csv", "precision_errors.csv"}
+    assert {file.name for file in tmp_path.iterdir()} == files
+
+
+def test_recording_the_ladder_keeps_what_is_known_of_the_precisions(tmp_path, monkeypatch):
+    table = pd.DataFrame({"ratio": [1.0]})
+    for name in ("compare_all", "bench_all", "compare_precisions", "bench_precisions"):
+        monkeypatch.setattr(records, name, lambda *others, **options: table)
+    monkeypatch.setattr(records, "measure_machine", lambda device: MACHINE)
+    for write, commit in ((records.write_precisions, "earlier"), (records.write, "later")):
+        environment = {"date": "2026-11-23T10:00:00+00:00", "commit": commit}
+        monkeypatch.setattr(records, "recorded_environment", lambda device, known=environment: dict(known))
+        write(tmp_path, CPU, progress=False)
+    known = json.loads((tmp_path / "environment.json").read_text())
+    assert known["commit"] == "later" and known["recorded again"]["commit"] == "earlier"
 
 
 def labels_of(axes):

@@ -17,7 +17,7 @@ FIRST_OF_991 = [
 
 
 def test_a_seed_says_which_problems_there_are():
-    first = [(sweep._kind(one), *one.shape, one.precision) for one in sweep.problems(991, 4)]
+    first = [(sweep.kind_of(one), *one.shape, one.precision) for one in sweep.problems(991, 4)]
     assert first == FIRST_OF_991
     assert [one for one in sweep.problems(991, 2)] == list(sweep.problems(991, 4))[:2]
 

@@ -13,7 +13,7 @@ import pandas as pd
 from fgn.measure.accuracy import TORCH
 from fgn.measure.benchmark import COMPILED, EAGER, F_LINEAR, RIVALS
 from fgn.measure.floors import floor
-from fgn.measure.records import PROFILES, Record, precision_times, read
+from fgn.measure.records import AGAIN, PROFILES, Record, precision_times, read
 from fgn.measure.sweep import summary
 from fgn.native.places import ROOT
 
@@ -31,7 +31,7 @@ def machine_of(environment: dict) -> str:
 
 def precisions_environment(record: Record) -> dict:
     """The environment of the tables on tensor cores, which may have been recorded again."""
-    return {**record.environment, **record.environment.get("recorded again", {})}
+    return {**record.environment, **record.environment.get(AGAIN, {})}
 
 
 def results_table(record: Record) -> str:

@@ -43,6 +43,7 @@ from fgn import reference
 from fgn.chains import CHAINS, Shape
 from fgn.measure import sweep
 from fgn.measure.accuracy import relative_error
+from fgn.measure.benchmark import measure
 from fgn.measure.records import TRAINING
 from fgn.measure.software import when_recorded
 from fgn.precision import PRECISIONS, torch_precision
@@ -59,6 +60,7 @@ REFERENCES = {
 LARGE = "1024x8192->8192"
 LARGE_PRECISIONS = ("ieee", "tf32", "bf16")
 BUSY_CYCLES = 4_000_000  # about 2 ms, in which the host queues a step
+AT_MOST = 40  # times of a step, each of which waits for those cycles
 BARRIER_SECONDS = 120.0
 PAUSE_SECONDS = 0.01  # in which another process takes its turn
 ROUNDS, STEPS = 4, 20  # of the loop: the least time of so many rounds of so many steps
@@ -121,12 +123,12 @@ class Steps:
             x, dy = self.inputs()
             error, torch_error = _errors(self.modules[FGN], self.reference, x, dy)
             calls = self.calls(x, dy)
-            row = {"kind": sweep._kind(self.problem), **self.problem.shape._asdict()}
+            row = {"kind": sweep.kind_of(self.problem), **self.problem.shape._asdict()}
             row |= {"precision": self.problem.precision, "error": error, "torch_error": torch_error}
             row |= {f"kept {name}": _kept(module, x) for name, module in self.modules.items()}
-            for name, times in _device_ms(calls, self.device, seconds).items():
+            for name, times in measure(calls, self.device, seconds, AT_MOST, busy_cycles=BUSY_CYCLES).items():
                 row[f"device {name}"] = float(np.median(times))
-            for name, milliseconds in sweep._loop_ms(calls, self.device, ROUNDS, STEPS).items():
+            for name, milliseconds in sweep.loop_ms(calls, self.device, ROUNDS, STEPS).items():
                 row[f"loop {name}"] = milliseconds
         self.forget()
         return row
@@ -166,31 +168,6 @@ def _kept(module: nn.Module, x: Tensor) -> int:
     kept = torch.cuda.memory_allocated() - before
     del y
     return kept
-
-
-def _device_ms(calls: dict, device: torch.device, seconds: float) -> dict[str, list[float]]:
-    """The times of each step in ms, in turns, for about `seconds` s each; on a CPU the host's times."""
-    times = {name: [] for name in calls}
-    if device.type != "cuda":
-        for name, call in calls.items():
-            begin = time.perf_counter()
-            call()
-            times[name].append((time.perf_counter() - begin) * 1e3)
-        return times
-    flush = torch.empty(16 * torch.cuda.get_device_properties(device).L2_cache_size, dtype=torch.uint8)
-    flush = flush.to(device)
-    end = time.perf_counter() + seconds * len(calls)
-    while time.perf_counter() < end or len(times[FGN]) < 5:
-        for name, call in calls.items():
-            begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.cuda._sleep(BUSY_CYCLES)
-            flush.zero_()
-            begun.record()
-            call()
-            ended.record()
-            ended.synchronize()
-            times[name].append(begun.elapsed_time(ended))
-    return times
 
 
 def _worker(todo, deadline: float, together, turn, results, device: str, seconds: float):
@@ -275,12 +252,7 @@ def _line(row: dict) -> str:
 
 def record(frame: pd.DataFrame, folder: Path):
     """Writes the rows to the folder, in the place of older ones of the same sets."""
-    path, frame = folder / TRAINING, frame.assign(**when_recorded())
-    if path.exists():
-        before = pd.read_csv(path)
-        frame = pd.concat([before[~before.set.isin(frame.set)], frame])
-    folder.mkdir(parents=True, exist_ok=True)
-    frame.sort_values("set", kind="stable").to_csv(path, index=False, float_format="%.6g")
+    sweep.write_rows(frame, folder / TRAINING, "set", when_recorded())
 
 
 def main():

@@ -31,8 +31,9 @@ from fgn.reference import chain_reference
 EAGER, COMPILED, F_LINEAR = "torch eager", "torch.compile", "F.linear"
 RIVALS = [EAGER, COMPILED, F_LINEAR]
 
+PROBLEM_COLUMNS = ["chain", "batch", "in_features", "out_features", "groups", "precision"]
 COLUMNS = (
-    *("chain", "batch", "in_features", "out_features", "groups", "precision", "device", "part", "subject"),
+    *(*PROBLEM_COLUMNS, "device", "part", "subject"),
     *("median_ms", "min_ms", "p10_ms", "p90_ms", "count", "note"),
 )
 
@@ -64,13 +65,16 @@ class Subject(NamedTuple):
 
 
 class _CudaTimer:
-    def __init__(self, device: torch.device):
+    def __init__(self, device: torch.device, busy_cycles: int = 0):
         cache = torch.cuda.get_device_properties(device).L2_cache_size
         self._flush = torch.empty(16 * cache, dtype=torch.uint8, device=device)
+        self._busy_cycles = busy_cycles
         self._pending = []
 
     def start(self, call, times: list[float]):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        if self._busy_cycles:
+            torch.cuda._sleep(self._busy_cycles)
         self._flush.zero_()
         begin.record()
         call()
@@ -105,14 +109,16 @@ def measure(
     seconds: float = 1.0,
     at_most: int = 100,
     progress: str | None = None,
+    busy_cycles: int = 0,
 ) -> dict[str, list[float]]:
     """The times of each call, in ms.
 
     Each call is warmed up first, and is then timed for about `seconds` s, at least 5 times and at most
-    `at_most` times. The calls take turns, so that a drifting clock affects all of them alike.
+    `at_most` times. The calls take turns, so that a drifting clock affects all of them alike. busy_cycles:
+    for so many clocks the GPU is kept busy before each call, while the host queues what the call launches.
     """
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-        timer = _CudaTimer(device) if device.type == "cuda" else _CpuTimer()
+        timer = _CudaTimer(device, busy_cycles) if device.type == "cuda" else _CpuTimer()
         counts = {}
         for name, call in calls.items():
             trial = []
@@ -293,9 +299,6 @@ def precision_versions(chain, shape, precision: str, device: torch.device) -> li
     return list(dict.fromkeys([*tensor_core_versions(device), default]))
 
 
-_PROBLEM = ["chain", "batch", "in_features", "out_features", "groups", "precision"]
-
-
 def bench_precisions(
     device=None,
     progress: bool = True,
@@ -310,7 +313,7 @@ def bench_precisions(
     """
     device = torch.device(device) if device is not None else default_device()
     frames = [] if before is None else [before]
-    measured = set() if before is None else set(before[_PROBLEM].itertuples(index=False, name=None))
+    measured = set() if before is None else set(before[PROBLEM_COLUMNS].itertuples(index=False, name=None))
     for one in tqdm(precision_problems(device), "bench", unit="problem", disable=not progress):
         chain, shape = problem(*one[:2], device)
         if (chain.name, *shape, one[2]) in measured:

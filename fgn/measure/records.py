@@ -28,6 +28,7 @@ from fgn.ladder import versions as version_frame
 from fgn.measure import machine as machines
 from fgn.measure.accuracy import compare
 from fgn.measure.benchmark import (
+    PROBLEM_COLUMNS,
     RIVALS,
     bench_all,
     bench_precisions,
@@ -43,6 +44,8 @@ from fgn.native.places import ROOT
 
 PROFILES = ROOT / "profiles"
 TRAINING = "training.csv"
+# What environment.json calls the precisions, which may have been recorded at another time than the ladder.
+AGAIN = "recorded again"
 
 
 @dataclass(frozen=True)
@@ -72,25 +75,26 @@ def recorded() -> list[str]:
     return sorted(path.parent.name for path in PROFILES.glob("*/benchmark.csv"))
 
 
+def _times(file: Path) -> pd.DataFrame:
+    return pd.read_csv(file, dtype={"count": "Int64", "note": str}).fillna({"note": ""})
+
+
 def read(name: str = "h200", profiles: Path = PROFILES) -> Record:
     """The recorded results of one machine. FileNotFoundError names those that there are."""
     folder = profiles / name
     if not (folder / "benchmark.csv").exists():
         raise FileNotFoundError(f"no results are recorded for {name!r}; there are {recorded() or 'none'}")
 
-    def times(file: str) -> pd.DataFrame:
-        return pd.read_csv(folder / file, dtype={"count": "Int64", "note": str}).fillna({"note": ""})
-
     def table(file: str) -> pd.DataFrame | None:
         return pd.read_csv(folder / file) if (folder / file).exists() else None
 
     return Record(
         name,
-        times("benchmark.csv"),
+        _times(folder / "benchmark.csv"),
         pd.read_csv(folder / "errors.csv"),
         json.loads((folder / "environment.json").read_text()),
         machines.read(folder),
-        times("precisions.csv") if (folder / "precisions.csv").exists() else None,
+        _times(folder / "precisions.csv") if (folder / "precisions.csv").exists() else None,
         table("precision_errors.csv"),
         table(RECORDED),
         table(TRAINING),
@@ -101,8 +105,7 @@ def precision_times(times: pd.DataFrame) -> Iterator[tuple[tuple, pd.Series, pd.
     """Yields, for each problem of `Record.precisions` that some version runs: (chain, sizes and precision;
     the times of the chain; the times of the product alone; the times of the chain by fgn's versions). Times
     are in ms, by subject."""
-    keys = ["chain", "batch", "in_features", "out_features", "groups", "precision"]
-    for key, rows in times.groupby(keys, sort=False):
+    for key, rows in times.groupby(PROBLEM_COLUMNS, sort=False):
         whole, linear = (
             rows[rows.part == part].set_index("subject").median_ms for part in ("chain", "linear")
         )
@@ -121,8 +124,7 @@ def _compare(problems, names, device: torch.device, progress: bool) -> pd.DataFr
         frame = compare(chain, shape=sizes, versions=here, device=device, precision=precision).reset_index()
         frames.append(frame.assign(chain=chain.name, **sizes._asdict(), precision=precision))
     frame = pd.concat(frames, ignore_index=True)
-    first = ["chain", "batch", "in_features", "out_features", "groups", "precision"]
-    return frame[first + [column for column in frame if column not in first]]
+    return frame[PROBLEM_COLUMNS + [column for column in frame if column not in PROBLEM_COLUMNS]]
 
 
 def compare_all(device: torch.device, progress: bool = True) -> pd.DataFrame:
@@ -140,38 +142,62 @@ def _write_json(file: Path, values: dict):
     file.write_text(json.dumps(values, indent=2) + "\n")
 
 
+def _write_table(frame: pd.DataFrame, file: Path):
+    frame.to_csv(file, index=False, float_format="%.6g")
+
+
 def write(folder: Path, device: torch.device, progress: bool = True, **options):
-    """Measures the ladder in float32 on `device` and writes it to `folder`. `options` are `fgn.bench()`'s."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Measures the ladder in float32 on `device` and writes it to `folder`. `options` are `fgn.bench()`'s.
+
+    Nothing is written before all is measured, so the files and what environment.json says of them never are
+    of two runs. What environment.json tells of recorded precisions stays.
+    """
     environment = recorded_environment(device)
-    _write_json(folder / "environment.json", environment | {"files": ["benchmark.csv", "errors.csv"]})
-    machines.write(measure_machine(device), folder, date=environment["date"], commit=environment["commit"])
-    compare_all(device, progress).to_csv(folder / "errors.csv", index=False, float_format="%.6g")
-    bench_all(device, progress, **options).to_csv(folder / "benchmark.csv", index=False, float_format="%.6g")
+    machine = measure_machine(device)
+    errors, times = compare_all(device, progress), bench_all(device, progress, **options)
+    folder.mkdir(parents=True, exist_ok=True)
+    machines.write(machine, folder, date=environment["date"], commit=environment["commit"])
+    _write_table(errors, folder / "errors.csv")
+    _write_table(times, folder / "benchmark.csv")
+    environment["files"] = ["benchmark.csv", "errors.csv"]
+    file = folder / "environment.json"
+    before = json.loads(file.read_text()) if file.exists() else {}
+    _write_json(file, environment | {key: before[key] for key in (AGAIN,) if key in before})
+
+
+def _unfinished(folder: Path, commit: str | None) -> Path | None:
+    """Where a recording leaves what it has measured, for a later one by the same code; None where the commit
+    does not say by which code."""
+    if commit is None or commit.endswith("-dirty"):
+        return None
+    return folder / f"precisions_unfinished_{commit}.csv"
 
 
 def write_precisions(folder: Path, device: torch.device, progress: bool = True, **options):
     """Measures the versions on tensor cores in every precision and writes the results to `folder`.
 
     Where environment.json tells of a recorded ladder, that stays; date and commit of the precisions go into
-    it under "recorded again". What has been measured when the process ends too early is in a file beside the
-    results; the next call at the same commit goes on from there.
+    it under "recorded again". Nothing of this is written before all is measured. What has been measured when
+    the process ends too early is in a file beside the results, and the next call at the same commit goes on
+    from there; not where files differ from the commit.
     """
+    environment = recorded_environment(device)
+    unfinished = _unfinished(folder, environment["commit"])
     folder.mkdir(parents=True, exist_ok=True)
-    file, environment = folder / "environment.json", recorded_environment(device)
-    again = {"files": ["precisions.csv", "precision_errors.csv"]}
-    again |= {name: environment[name] for name in ("date", "commit")}
-    before = json.loads(file.read_text()) if file.exists() else environment
-    _write_json(file, before | {"recorded again": again})
     errors = compare_precisions(device, progress)
-    errors.to_csv(folder / "precision_errors.csv", index=False, float_format="%.6g")
-    unfinished = folder / f"precisions_unfinished_{environment['commit']}.csv"
     times = bench_precisions(
         device,
         progress,
-        before=pd.read_csv(unfinished, dtype={"count": "Int64"}) if unfinished.exists() else None,
-        keep=lambda frame: frame.to_csv(unfinished, index=False, float_format="%.6g"),
+        before=_times(unfinished) if unfinished and unfinished.exists() else None,
+        keep=unfinished and (lambda frame: _write_table(frame, unfinished)),
         **options,
     )
-    times.to_csv(folder / "precisions.csv", index=False, float_format="%.6g")
-    unfinished.unlink()
+    _write_table(errors, folder / "precision_errors.csv")
+    _write_table(times, folder / "precisions.csv")
+    file = folder / "environment.json"
+    again = {"files": ["precisions.csv", "precision_errors.csv"]}
+    again |= {name: environment[name] for name in ("date", "commit")}
+    before = json.loads(file.read_text()) if file.exists() else environment
+    _write_json(file, before | {AGAIN: again})
+    if unfinished:
+        unfinished.unlink(missing_ok=True)

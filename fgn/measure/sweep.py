@@ -49,7 +49,7 @@ MOST_ELEMENTS, MOST_OPERATIONS = 2**29, 5e12
 SUBJECTS = ("fgn", "torch.compile", "torch eager", "F.linear")
 
 
-def _kind(one: Problem) -> int:
+def kind_of(one: Problem) -> int:
     return next(kind for kind, name in KINDS.items() if name == one.chain.name)
 
 
@@ -102,7 +102,9 @@ def warm_up(seed: int, count: int, processes: int):
             pass
 
 
-def _loop_ms(calls, device: torch.device, repeats: int, calls_each: int) -> dict[str, float]:
+def loop_ms(calls, device: torch.device, repeats: int, calls_each: int) -> dict[str, float]:
+    """The time of each call in ms, where `calls_each` follow each other: the least of `repeats` times."""
+
     def wait():
         if device.type == "cuda":
             torch.cuda.synchronize(device)
@@ -140,10 +142,10 @@ def _measure(one: Problem, device: torch.device, subjects, seconds: float, loop:
     calls = {name: lambda module=module: module(x) for name, module in modules.items()}
     for call in calls.values():
         call(), call()
-    row = {"kind": _kind(one), **one.shape._asdict(), "precision": one.precision, **errors}
+    row = {"kind": kind_of(one), **one.shape._asdict(), "precision": one.precision, **errors}
     for name, times in measure(calls, device, seconds).items():
         row[f"device {name}"] = float(np.median(times))
-    for name, milliseconds in _loop_ms(calls, device, *loop).items():
+    for name, milliseconds in loop_ms(calls, device, *loop).items():
         row[f"loop {name}"] = milliseconds
     return row
 
@@ -177,15 +179,20 @@ def sweep(
 RECORDED = "sweeps.csv"
 
 
-def record(frame: pd.DataFrame, seed: int, folder: Path, environment: dict):
-    """Writes a sweep to `folder` with its date and commit, in the place of an older one of the same seed."""
-    path = folder / RECORDED
-    folder.mkdir(parents=True, exist_ok=True)
-    frame = frame.assign(seed=seed, date=environment["date"], commit=environment["commit"])
+def write_rows(frame: pd.DataFrame, path: Path, column: str, recorded: dict):
+    """Writes rows with the date and the commit of `recorded` to a table, in the place of those rows of the
+    table that have the same values in `column`."""
+    frame = frame.assign(date=recorded["date"], commit=recorded["commit"])
     if path.exists():
         before = pd.read_csv(path)
-        frame = pd.concat([before[before.seed != seed], frame]).sort_values("seed", kind="stable")
-    frame.to_csv(path, index=False, float_format="%.6g")
+        frame = pd.concat([before[~before[column].isin(frame[column])], frame])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame.sort_values(column, kind="stable").to_csv(path, index=False, float_format="%.6g")
+
+
+def record(frame: pd.DataFrame, seed: int, folder: Path, environment: dict):
+    """Writes a sweep to `folder` with its date and commit, in the place of an older one of the same seed."""
+    write_rows(frame.assign(seed=seed), folder / RECORDED, "seed", environment)
 
 
 def ratios(frame: pd.DataFrame, where: str, rival: str = "torch.compile") -> pd.Series:
