@@ -7,7 +7,8 @@
  * The kernels are bound by how many instructions an operator has, so the activations of most models take the
  * hardware's exponential and reciprocal. With u = 2^-24, exp(v) as 2^(v log2(e)) errs by u |v| of itself, for
  * the product is rounded, and by 4 u for the hardware. In mish and silu that is u v^2 exp(v), for negative v,
- * which is below u |v| / 2: as near as torch's beside v, not beside a result that is much smaller than v. */
+ * which is below u |v| / 2: as near as torch's beside v. Beside the result, which is much smaller than v, it
+ * is u |v| still: up to 20 units in the last place at v = -20. */
 #pragma once
 
 #include "shared/element.h"
