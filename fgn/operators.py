@@ -33,6 +33,8 @@ class Operator:
     defaults: a and b where nobody gives them, which are torch's own defaults.
     constants: what a and b are called in torch; empty where the operator does not read them.
     refusal: what is wrong with constants a and b, or None.
+    constant_slopes: whether its slopes, by v and by the operand, are the same at every value, so that a
+        backward reads none.
     """
 
     formula: str
@@ -41,6 +43,7 @@ class Operator:
     defaults: tuple[float, float] = (0.0, 0.0)
     constants: tuple[str, ...] = ()
     refusal: Callable[[float, float], str | None] = lambda a, b: None
+    constant_slopes: bool = False
 
     @property
     def uses_channel(self) -> bool:
@@ -61,7 +64,9 @@ def _not_zero(a: float, b: float) -> str | None:
 
 
 POINTWISE = {
-    "add_channel": Operator("v + channel[c]", lambda v, a, b, channel: v + channel, CHANNEL),
+    "add_channel": Operator(
+        "v + channel[c]", lambda v, a, b, channel: v + channel, CHANNEL, constant_slopes=True
+    ),
     "multiply_channel": Operator("v * channel[c]", lambda v, a, b, channel: v * channel, CHANNEL),
     "hardtanh": Operator(
         "min(max(v, a), b)",
@@ -78,18 +83,34 @@ POINTWISE = {
     ),
     "mish": Operator("v * tanh(log(1 + exp(v)))", lambda v, a, b, _: F.mish(v)),
     "silu": Operator("v / (1 + exp(-v))", lambda v, a, b, _: F.silu(v)),
-    "double": Operator("v + v", lambda v, a, b, _: v + v),
+    "double": Operator("v + v", lambda v, a, b, _: v + v, constant_slopes=True),
     "relu": Operator("max(v, 0)", lambda v, a, b, _: F.relu(v)),
-    "subtract_channel": Operator("v - channel[c]", lambda v, a, b, channel: v - channel, CHANNEL),
+    "subtract_channel": Operator(
+        "v - channel[c]", lambda v, a, b, channel: v - channel, CHANNEL, constant_slopes=True
+    ),
     "divide_channel": Operator("v / channel[c]", lambda v, a, b, channel: v / channel, CHANNEL),
     "prelu": Operator(
         "v > 0 ? v : channel[c] * v", lambda v, a, b, channel: F.prelu(v, channel.reshape(-1)), CHANNEL
     ),
-    "add_tensor": Operator("v + tensor[r, c]", lambda v, a, b, tensor: v + tensor, TENSOR),
-    "add": Operator("v + a", lambda v, a, b, _: v + a, constants=("other",)),
-    "multiply": Operator("v * a", lambda v, a, b, _: v * a, defaults=(1.0, 0.0), constants=("other",)),
-    "divide": Operator("v / a", lambda v, a, b, _: v / a, defaults=(1.0, 0.0), constants=("other",)),
-    "neg": Operator("-v", lambda v, a, b, _: -v),
+    "add_tensor": Operator(
+        "v + tensor[r, c]", lambda v, a, b, tensor: v + tensor, TENSOR, constant_slopes=True
+    ),
+    "add": Operator("v + a", lambda v, a, b, _: v + a, constants=("other",), constant_slopes=True),
+    "multiply": Operator(
+        "v * a",
+        lambda v, a, b, _: v * a,
+        defaults=(1.0, 0.0),
+        constants=("other",),
+        constant_slopes=True,
+    ),
+    "divide": Operator(
+        "v / a",
+        lambda v, a, b, _: v / a,
+        defaults=(1.0, 0.0),
+        constants=("other",),
+        constant_slopes=True,
+    ),
+    "neg": Operator("-v", lambda v, a, b, _: -v, constant_slopes=True),
     "abs": Operator("|v|", lambda v, a, b, _: v.abs()),
     "square": Operator("v * v", lambda v, a, b, _: v.square()),
     "sqrt": Operator("sqrt(v)", lambda v, a, b, _: v.sqrt()),

@@ -37,19 +37,12 @@ from fgn.chains import Chain, Shape
 from fgn.functional import PRODUCT
 from fgn.native import repeated
 from fgn.native.library import ffi, for_device, is_counting
+from fgn.operators import POINTWISE
 from fgn.precision import resolve, torch_multiplies, torch_multiplies_as
 from fgn.simulator import counted
 from fgn.training_calls import BackwardCall, NormCall, multiplies_by_torch, own_rung
 
 VECTORS = ("bias", "norm_weight", "norm_bias")
-
-# Operators of which no derivative reads a value.
-OF_NO_VALUE = frozenset(
-    (
-        *("add_tensor", "add_channel", "subtract_channel"),
-        *("add", "multiply", "divide", "neg", "double"),
-    )
-)
 
 
 class Kept(NamedTuple):
@@ -331,7 +324,7 @@ def unread_tensors(chain: Chain) -> frozenset[str]:
     """The tensors that the chain adds at its end, whose values no derivative reads: they are not kept. Where
     the library expects them, a backward gives it v, which has their shape and type."""
     end = len(chain.after)
-    while end > 0 and chain.after[end - 1].kind in OF_NO_VALUE:
+    while end > 0 and POINTWISE[chain.after[end - 1].kind].constant_slopes:
         end -= 1
     read = {step.tensor for step in chain.before + chain.after[:end]}
     return frozenset(step.tensor for step in chain.after[end:] if step.tensor is not None) - read

@@ -155,6 +155,16 @@ def test_slopes(kind, kernel, device):
 
 @each_kind
 @pytest.mark.values
+def test_constant_slopes(kind):
+    step, v = step_of(kind), torch.linspace(-7.0, 7.0, 57, dtype=torch.float64)[None]
+    given = torch.full_like(v, 2.0) if step.operand else None
+    slopes = [slope for slope in derivatives(step, v, given) if slope is not None]
+    are_constant = all(torch.equal(slope, torch.full_like(slope, slope.flatten()[0])) for slope in slopes)
+    assert POINTWISE[kind].constant_slopes == are_constant
+
+
+@each_kind
+@pytest.mark.values
 def test_corners_have_torchs_slope(kind, kernel, device):
     step = step_of(kind)
     corners = {0.0, step.a, -step.a, step.b, 3.0, -3.0, 1.0, -1.0}
