@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.func import functional_call
+from torch.nn.modules.module import register_module_forward_hook
 from torch.nn.utils import prune as pruning
 
 import fgn
@@ -554,6 +555,36 @@ def test_falling_back_is_said_once(device):
         warnings.simplefilter("error")
         fused(x)
     assert seen == [1, 1]
+
+
+def test_a_forward_that_is_replaced_in_a_module_inside(device):
+    model = nn.Sequential(nn.Linear(24, 24), nn.Sequential(nn.GroupNorm(4, 24), nn.ReLU())).to(device)
+    fused, x = fgn.fuse(model), torch.randn(5, 24, device=device)
+    assert_same(fused(x), model(x))
+    for one in (model, fused):
+        one[1].forward = lambda x: 3 * x
+    assert_same(fused(x), model(x))
+    assert_same(fgn.fuse(model)(x), model(x))
+    for one in (model, fused):
+        del one[1].forward
+    assert_same(fused(x), model(x))
+
+
+def test_hooks_of_all_modules_see_all_modules(device):
+    model = nn.Sequential(nn.Sequential(nn.Linear(24, 24), nn.GroupNorm(4, 24)), nn.ReLU()).to(device)
+    fused, x = fgn.fuse(model), torch.randn(5, 24, device=device)
+    expected, explained, seen = model(x), str(fgn.explain(fused)), []
+    assert_same(fused(x), expected)
+    handle = register_module_forward_hook(lambda module, *_: seen.append(type(module).__name__))
+    try:
+        with pytest.warns(UserWarning, match="there are hooks of all modules") as said:
+            assert_same(fused(x), expected)
+            assert_same(fused(x), expected)
+    finally:
+        handle.remove()
+    assert seen == 2 * ["Linear", "GroupNorm", "Sequential", "ReLU", "Sequential"] and len(said) == 1
+    assert_same(fused(x), expected)
+    assert str(fgn.explain(fused)) == explained
 
 
 def test_copies_pickles_and_types(device, tmp_path):

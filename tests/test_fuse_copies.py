@@ -205,6 +205,23 @@ def test_a_subclass_of_a_fused_class(device):
     torch.testing.assert_close(other(x), 2 * fused(x))
 
 
+def test_what_a_fused_class_makes_is_a_plain_module(device):
+    model, fused = made()
+    x = torch.randn(5, 6)
+    for part in (slice(0, 2), slice(1), slice(None)):
+        cut = fused.body[part]
+        assert type(cut) is nn.Sequential and "_fused" not in cut.__dict__
+        torch.testing.assert_close(cut(x), model.body[part](x))
+        torch.testing.assert_close(pickle.loads(pickle.dumps(cut))(x), cut(x))
+    torch.testing.assert_close(fgn.fuse(fused.body[:])(x), model.body(x))
+    other = type(fused)()
+    assert type(other) is Net
+    other.load_state_dict(fused.state_dict())
+    torch.testing.assert_close(other(x), model(x))
+    again = type(fgn.GemmGroupNormHardtanh(6, 8, 2, -1.0, 1.0))(6, 8, 2, -1.0, 1.0)
+    assert is_fused(again) and again(x).shape == (5, 8)
+
+
 def test_threads_that_call_copies(device):
     model, fused = made()
     x, failures = torch.randn(5, 6), []

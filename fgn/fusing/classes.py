@@ -10,6 +10,7 @@ first module's. All fused modules of one class have one such class.
 from __future__ import annotations
 
 import copyreg
+import functools
 
 from torch import nn
 from torch._C._dynamo import eval_frame as _dynamo
@@ -73,11 +74,24 @@ def _remade(cls: type, fused, *arguments):
     return made
 
 
+def _init_of(cls: type):
+    """__init__() of the fused class of `cls`. What the fused class itself makes, as nn.Sequential does for a
+    slice, is no copy of a fused module: it is a module of the class before, which torch runs."""
+
+    @functools.wraps(cls.__init__)
+    def __init__(self, *args, **kwargs):
+        if type(self).__dict__.get(_BEFORE) is cls and "_fused" not in self.__dict__:
+            self.__class__ = cls
+        cls.__init__(self, *args, **kwargs)
+
+    return __init__
+
+
 def _class_for(cls: type) -> type:
     for known in cls.__subclasses__():
         if known.__dict__.get(_BEFORE) is cls:
             return known
-    body = {"forward": _Forward(), "__reduce_ex__": _reduce_ex, _BEFORE: cls}
+    body = {"__init__": _init_of(cls), "forward": _Forward(), "__reduce_ex__": _reduce_ex, _BEFORE: cls}
     body |= {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
     if type(cls) is not type:
         return type(cls)(cls.__name__, (cls,), body)

@@ -20,7 +20,7 @@ from torch import Tensor, fx, nn
 from torch.overrides import TorchFunctionMode
 
 from fgn.fusing.classes import plain_class
-from fgn.fusing.meanings import FORWARDS, IN_PLACE, functions_named, has_hooks
+from fgn.fusing.meanings import FORWARDS, IN_PLACE, functions_named, has_global_hooks, has_hooks
 
 
 class Untraceable(Exception):
@@ -271,8 +271,10 @@ class _Tracer(fx.Tracer):
         cls = plain_class(module)
         if cls.__module__.startswith("torch.") and cls is not nn.Sequential:
             return True
-        if has_hooks(module) or type(module).__call__ is not nn.Module.__call__:
+        if has_hooks(module) or has_global_hooks() or type(module).__call__ is not nn.Module.__call__:
             return True
+        if "forward" in module.__dict__:
+            return True  # somebody has replaced it
         try:
             self.inlined[module] = reads_of(module, cls.forward)
         except Untraceable:
@@ -316,7 +318,10 @@ class Plan:
         owners = set(inlined) if forward is plain_class(module).forward else set(tracer.inlined)
         self.forwards = [(cls, cls.forward) for cls in map(plain_class, owners)]
         self.counts = [(owner._modules, len(owner._modules)) for owner in inlined]
+        # The modules inside whose call is not in the graph, where no hook sees it.
+        self.has_global_hooks = has_global_hooks()
         self.hooked = [owner for owner in inlined if owner is not module]
+        self.absent += [(owner.__dict__, "forward") for owner in self.hooked]
         self.types: list[tuple[nn.Module, type]] = []
         self._add_paths(module)
         names = set().union(*(read.names for read in inlined.values()))
@@ -363,6 +368,8 @@ class Plan:
 
     def holds(self) -> bool:
         """Whether everything is still as it was when the graph was made."""
+        if has_global_hooks() is not self.has_global_hooks:
+            return False
         for where, name, value in self.same:
             if where.get(name) is not value:
                 return False
