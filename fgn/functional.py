@@ -110,9 +110,9 @@ def check_input(x):
     _check_shape("x", x, "batch", "in_features")
 
 
-def _check_groups(groups: int, channels: int):
+def _check_groups(groups: int, channels: int, name: str = "groups"):
     if groups < 1 or channels % groups != 0:
-        raise ValueError(f"groups: expected a number that divides {channels} channels, got {groups}")
+        raise ValueError(f"{name}: expected a number that divides {channels} channels, got {groups}")
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -628,7 +628,7 @@ def _group_norm(
     _check_shape("x", x, "batch", "channels")
     batch, channels = x.shape
     _check_vectors(channels, x, {"weight": weight, "bias": bias})
-    _check_groups(num_groups, channels)
+    _check_groups(num_groups, channels, "num_groups")
     dtype = x.dtype  # the kernels of a norm alone are float32's
     with _library_of(x.device) as (library, stream):
         x, weight, bias = (_usable_in(tensor, torch.float32) for tensor in (x, weight, bias))
@@ -651,7 +651,7 @@ def _group_norm(
 def _(x, num_groups, weight, bias, eps, version):
     _check_shape("x", x, "batch", "channels")
     _check_vectors(x.shape[1], x, {"weight": weight, "bias": bias})
-    _check_groups(num_groups, x.shape[1])
+    _check_groups(num_groups, x.shape[1], "num_groups")
     return x.new_empty(x.shape)
 
 
@@ -738,6 +738,10 @@ def chain_forward(
     does not demand it; None follows `torch.backends.cuda.matmul`. Returns y: (batch, out_features), of x's
     dtype, or under torch.autocast of the dtype that torch's operators would give y (`fgn.autocast`).
     """
+    if not isinstance(chain, Chain):
+        raise TypeError(f"chain: expected a Chain, got {type(chain).__name__}")
+    if type(parameters) is not dict and not isinstance(parameters, Mapping):
+        raise TypeError(f"parameters: expected tensors by their names, got {type(parameters).__name__}")
     ordinary = repeated.is_ordinary()
     if ordinary:
         get = parameters.get

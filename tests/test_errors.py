@@ -50,6 +50,14 @@ def test_not_a_tensor(device, inputs):
         fgn.functional.group_norm(None, 3)
 
 
+def test_no_chain_and_no_parameters(device, inputs):
+    x, parameters = inputs
+    with refuses(TypeError, "chain: expected a Chain, got str"):
+        fgn.chain_forward(CHAIN.name, x, parameters)
+    with refuses(TypeError, "parameters: expected tensors by their names, got list"):
+        fgn.chain_forward(CHAIN, x, list(parameters.values()))
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.complex64], ids=str)
 def test_unknown_dtype(device, inputs, dtype):
     x, parameters = inputs
@@ -142,7 +150,7 @@ def test_groups_that_do_not_divide(device, inputs, groups):
     chain = with_groups(CHAIN, groups)
     with refuses(ValueError, f"groups: expected a number that divides 24 channels, got {groups}"):
         fgn.chain_forward(chain, x, parameters)
-    with refuses(ValueError, f"groups: expected a number that divides 24 channels, got {groups}"):
+    with refuses(ValueError, f"num_groups: expected a number that divides 24 channels, got {groups}"):
         fgn.functional.group_norm(parameters["weight"].T, groups)
 
 

@@ -260,6 +260,17 @@ def test_a_layer_norm_is_a_norm_of_one_group(text, sizes, device):
     check(written(text).to(device), torch.randn(*sizes, INPUTS, device=device), 1)
 
 
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_nested_tensors_are_left_to_torch(layout, device):
+    model = nn.Sequential(nn.Linear(INPUTS, OUTPUTS), nn.LayerNorm(OUTPUTS), nn.ReLU()).to(device)
+    rows = [torch.randn(size, INPUTS, device=device) for size in (3, 5)]
+    fused, x = fgn.fuse(model), torch.nested.nested_tensor(rows, layout=layout)
+    with pytest.warns(UserWarning, match="x is a nested tensor"):
+        y = fused(x)
+    for part, expected in zip(y.unbind(), model(x).unbind(), strict=True):
+        torch.testing.assert_close(part, expected)
+
+
 @pytest.mark.parametrize("product", ["torch.mm(x, self.stored)", "torch.einsum('bi,oi->bo', x, self.weight)"])
 def test_what_torch_refuses_for_more_dimensions_is_refused(product, device):
     model = written(f"self.layer_norm({product})").to(device)

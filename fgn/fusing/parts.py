@@ -183,6 +183,8 @@ class ChainPart:
         """The chain of the rows of x, which has more than two dimensions. NotAChain where the other inputs
         are not vectors or tensors of y's shape."""
         x, *others = inputs
+        if x.is_nested:
+            raise NotAChain("x is a nested tensor")
         sizes = x.shape[:-1]
         rows = [x.flatten(0, -2), *others]
         for number in self.operands:
