@@ -21,6 +21,7 @@ import torch
 
 from fgn.live.arguments import Member, Type
 from fgn.live.messages import LAUNCH_CODE, explained, warnings_about
+from fgn.live.padding import PADDING, pad_shared_variables
 from fgn.live.signature import Signature, Variable
 from fgn.live.source import CPP, HOPPER, Included
 from fgn.native.library import (
@@ -328,7 +329,7 @@ def build(
         # second time for the kernel.
         libraries = (str(library.build()), "-Wl,-z,defs", *(f"-Wl,--wrap={name}" for name in _WRAPPED))
         link_flags = _toolchain(library).link_flags
-        identity, headers = _identity(compiler), _headers()
+        identity, headers = _identity(compiler), digest(_headers(), *PADDING)
     else:
         library, compiler = GPU, _toolchain(GPU).compiler
         text = _gpu_text(source, instances, variables, structs)
@@ -362,6 +363,7 @@ def build(
             if as_assembly:
                 _refuse_inline_ptx(folder / "kernels.s", read)
                 _let_empty_loops_stop(folder / "kernels.s")
+                pad_shared_variables(folder / "kernels.s")
                 _run([compiler, "-c", "kernels.s", "-o", "kernels.o"], folder, read)
             with replacing(path) as temporary:
                 link = [compiler, "kernels.o", "-o", temporary, *libraries]

@@ -5,9 +5,9 @@
  * that library's symbol table. */
 #define _GNU_SOURCE
 #include "../heap.h"
+#include "../hopper/async.h"
 #include "recorder.h"
 #include <ctype.h>
-#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -127,23 +127,26 @@ static void keep_source_name(char *name) {
         memmove(name, dot + 1, strlen(dot));
 }
 
-/* Where this library is. Its thread-local variables are not shared memory, except those of functions. */
-static uintptr_t simulator_address(void) {
-    Dl_info info;
-    return dladdr((void *)(uintptr_t)simulator_address, &info) ? (uintptr_t)info.dli_fbase : 0;
-}
-
 static int look_in_library(struct dl_phdr_info *library, size_t size, void *data) {
     (void)size;
     struct search *search = data;
+    bool is_simulator = sim_library_has(library, (uintptr_t)look_in_library);
+    bool is_kernels = sim_library_has(library, (uintptr_t)sim_launch_now.enter);
+    /* What another library keeps, a kernel reaches by mistake only. */
+    if (!is_simulator && !is_kernels)
+        return 0;
     for (unsigned i = 0; i < library->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &library->dlpi_phdr[i];
         uintptr_t offset = search->address - (uintptr_t)library->dlpi_tls_data;
         if (part->p_type == PT_TLS && library->dlpi_tls_data && offset < part->p_memsz) {
             find_symbol(library->dlpi_name, STT_TLS, offset, search);
-            bool is_simulator = library->dlpi_addr == simulator_address();
-            bool is_kernels = is_in_function(search->name) || !is_simulator;
-            search->found.space = is_kernels && !is_guard(search->name) ? COUNTED_SHARED : COUNTED_NOTHING;
+            bool is_registers = is_simulator && strcmp(search->name, "sim_registers") == 0;
+            bool is_other = is_guard(search->name) || is_registers;
+            search->found.space = is_other ? COUNTED_NOTHING : COUNTED_SHARED;
+            /* The simulator's own kernels have their shared memory in functions; what else it keeps in such
+             * variables is no kernel's. */
+            if (is_simulator && !is_registers && !(is_kernels && is_in_function(search->name)))
+                search->found.end = 0;
             return 1;
         }
         offset = search->address - library->dlpi_addr;

@@ -128,6 +128,9 @@ void sim_cluster_free(struct sim_worker *worker);
 void sim_wake(struct sim_worker *owner, struct sim_queue *queue);
 
 /* statics.c */
+/* Whether an address is in a loaded library's code or variables that all threads share. */
+struct dl_phdr_info;
+bool sim_library_has(const struct dl_phdr_info *library, uintptr_t address);
 /* Another block of the cluster runs from now on. */
 void sim_statics_change(struct sim_worker *from, struct sim_worker *to);
 void sim_statics_forget(struct sim_worker *worker);

@@ -14,9 +14,10 @@
 struct variables {
     unsigned char *begin;
     size_t bytes;
+    size_t padding; /* bytes before and after them that belong to nobody */
 };
 
-static bool is_in(const struct dl_phdr_info *library, uintptr_t address) {
+bool sim_library_has(const struct dl_phdr_info *library, uintptr_t address) {
     for (unsigned i = 0; i < library->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &library->dlpi_phdr[i];
         if (part->p_type == PT_LOAD && address - library->dlpi_addr - part->p_vaddr < part->p_memsz)
@@ -25,15 +26,35 @@ static bool is_in(const struct dl_phdr_info *library, uintptr_t address) {
     return false;
 }
 
+/* How many bytes of padding the library's note names (fgn/live/padding.py); 0 where it has no such note. */
+static size_t padding_of(const struct dl_phdr_info *library) {
+    for (unsigned i = 0; i < library->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &library->dlpi_phdr[i];
+        const unsigned char *notes = (const unsigned char *)library->dlpi_addr + part->p_vaddr;
+        size_t multiple = part->p_align == 8 ? 8 : 4;
+        for (size_t at = 0; part->p_type == PT_NOTE && at < part->p_memsz;) {
+            const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)(notes + at);
+            const char *name = (const char *)(note + 1);
+            size_t content = (sizeof *note + note->n_namesz + multiple - 1) / multiple * multiple;
+            if (strcmp(name, "fgn") == 0)
+                return *(const uint32_t *)(notes + at + content);
+            at += (content + note->n_descsz + multiple - 1) / multiple * multiple;
+        }
+    }
+    return 0;
+}
+
 static int look_in_library(struct dl_phdr_info *library, size_t size, void *data) {
     (void)size;
     struct variables *variables = data;
-    if (!is_in(library, (uintptr_t)sim_launch_now.enter))
+    if (!sim_library_has(library, (uintptr_t)sim_launch_now.enter))
         return 0;
-    bool is_simulator = is_in(library, (uintptr_t)look_in_library);
+    bool is_simulator = sim_library_has(library, (uintptr_t)look_in_library);
     for (unsigned i = 0; i < library->dlpi_phnum && !is_simulator; i++)
-        if (library->dlpi_phdr[i].p_type == PT_TLS && library->dlpi_tls_data)
-            *variables = (struct variables){library->dlpi_tls_data, library->dlpi_phdr[i].p_memsz};
+        if (library->dlpi_phdr[i].p_type == PT_TLS && library->dlpi_tls_data) {
+            size_t padding = padding_of(library), bytes = library->dlpi_phdr[i].p_memsz - 2 * padding;
+            *variables = (struct variables){library->dlpi_tls_data + padding, bytes, padding};
+        }
     return 1;
 }
 
@@ -48,9 +69,11 @@ static struct variables variables_now(void) {
     return known;
 }
 
-static bool have_copy(struct sim_worker *worker, size_t bytes) {
-    if (!worker->statics)
-        worker->statics = calloc(1, bytes);
+/* The copy has padding of its own, for the same reason. */
+static bool have_copy(struct sim_worker *worker, const struct variables *variables) {
+    unsigned char *got = worker->statics ? NULL : malloc(variables->bytes + 2 * variables->padding);
+    if (got)
+        worker->statics = memset(got + variables->padding, 0, variables->bytes);
     return worker->statics != NULL;
 }
 
@@ -71,7 +94,7 @@ unsigned char *sim_bytes_at(struct sim_worker *owner, void *pointer) {
     size_t offset = (size_t)((unsigned char *)pointer - variables.begin);
     if (owner == (in_place ? in_place : sim_worker) || offset >= variables.bytes)
         return pointer;
-    if (!have_copy(owner, variables.bytes)) {
+    if (!have_copy(owner, &variables)) {
         sim_report_no_memory();
         sim_block_abandon();
     }
@@ -84,7 +107,7 @@ void sim_statics_change(struct sim_worker *from, struct sim_worker *to) {
     in_place = to;
     if (variables.bytes == 0 || from == to)
         return;
-    if (!have_copy(from, variables.bytes) || !have_copy(to, variables.bytes)) {
+    if (!have_copy(from, &variables) || !have_copy(to, &variables)) {
         sim_report_no_memory();
         return;
     }
@@ -94,7 +117,8 @@ void sim_statics_change(struct sim_worker *from, struct sim_worker *to) {
 
 void sim_statics_forget(struct sim_worker *worker) {
     in_place = NULL;
-    free(worker->statics);
+    if (worker->statics)
+        free(worker->statics - variables_now().padding);
     worker->statics = NULL;
 }
 
@@ -126,7 +150,7 @@ void *sim_map_shared_rank(const struct sim_site *site, const void *pointer, unsi
     if (offset >= variables.bytes)
         sim_report_call(SIM_OUT_OF_BOUNDS, site, "maps %p, which is not in its block's shared memory",
                         pointer);
-    if (!have_copy(owner, variables.bytes)) {
+    if (!have_copy(owner, &variables)) {
         sim_report_no_memory();
         sim_block_abandon();
     }

@@ -1,0 +1,148 @@
+"""What lies near a kernel's static shared memory belongs to nobody, wherever malloc() puts it and the
+tensors: an access that leaves a tensor by a little never passes for one of a shared array."""
+
+import re
+import subprocess
+import threading
+
+import pytest
+import torch
+
+import fgn
+from fgn.live.compiling import find_cpp_compiler
+from fgn.live.padding import pad_shared_variables
+
+NEAR = 64 << 10  # bytes
+
+# Each notes where its shared memory is. The last one notes where the other block's is, as this block sees it.
+SOURCE = r"""
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+
+__device__ void fill(float *t) {
+    t[threadIdx.x] = 1.0f;
+    __syncthreads();
+}
+__global__ void plain(long long *at) {
+    __shared__ float t[32];
+    fill(t);
+    at[threadIdx.x] = (long long)&t[threadIdx.x];
+}
+template <int N> __global__ void folded(long long *at) {
+    __shared__ float t[N];
+    fill(t);
+    at[threadIdx.x] = (long long)&t[threadIdx.x];
+}
+__global__ void __cluster_dims__(2, 1, 1) of_the_other_block(long long *at) {
+    __shared__ float t[32];
+    fill(t);
+    auto cluster = cg::this_cluster();
+    cluster.sync();
+    if (cluster.block_rank() == 0)
+        at[threadIdx.x] = (long long)cluster.map_shared_rank(t, 1) + 4 * threadIdx.x;
+    cluster.sync();
+}
+"""
+
+BESIDE = r"""
+__global__ void goes_beside(long long *at, long long distance, bool writes) {
+    __shared__ float t[32];
+    t[threadIdx.x] = 1.0f;
+    __syncthreads();
+    volatile unsigned long long place = (unsigned long long)t + distance;
+    float *beside = (float *)place;
+    if (writes)
+        *beside = 1.0f;
+    else
+        at[0] = *beside;
+}
+__global__ void goes_beside_its_registers(long long *at, long long distance) {
+    volatile unsigned long long place = (unsigned long long)&threadIdx + distance;
+    at[0] = *(int *)place;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks", "template"),
+    [("plain", 1, None), ("folded", 1, (32,)), ("of_the_other_block", 2, None)],
+)
+def test_no_tensor_is_near_shared_memory(name, blocks, template):
+    kernel, distances = fgn.kernel(SOURCE, name), []
+
+    def launch_among_tensors():
+        tensors = [torch.zeros(2000) for _ in range(20)]
+        for _ in range(5):
+            at = torch.zeros(32, dtype=torch.int64)
+            kernel[blocks, 32](at, template=template)
+            first, last = at[0].item(), at[31].item()
+            assert last == first + 31 * 4
+            # The copy of another block's variables is gone after the launch, and tensors may come there.
+            if blocks == 1:
+                tensors += [torch.zeros(2000) for _ in range(20)]
+            for tensor in tensors:
+                begin = tensor.data_ptr()
+                distances.append(max(first - (begin + tensor.nbytes), begin - (last + 4)))
+
+    # In a new thread malloc() takes the kernel's variables and the tensors from the same fresh memory.
+    for _ in range(5):
+        thread = threading.Thread(target=launch_among_tensors)
+        thread.start()
+        thread.join()
+    assert len(distances) > 5 * 5 * 20 - 1
+    assert min(distances) >= NEAR
+
+
+@pytest.mark.parametrize("writes", [False, True])
+@pytest.mark.parametrize("distance", [-NEAR, -4096, -4, 128, 128 + 4096, NEAR])
+def test_an_address_near_shared_memory_is_out_of_bounds(distance, writes):
+    with pytest.raises(fgn.KernelFault, match=r"^out of bounds in goes_beside ") as caught:
+        fgn.kernel(BESIDE, "goes_beside")[1, 32](torch.zeros(32, dtype=torch.int64), distance, writes)
+    assert f"t[{distance // 4}]" in str(caught.value)
+
+
+@pytest.mark.parametrize("distance", [-(128 << 10), -(64 << 10), -2048])
+def test_what_the_simulator_keeps_for_itself_is_out_of_bounds(distance):
+    kernel = fgn.kernel(BESIDE, "goes_beside_its_registers")
+    with pytest.raises(fgn.KernelFault, match=r"^out of bounds in goes_beside_its_registers "):
+        kernel[1, 1](torch.zeros(1, dtype=torch.int64), distance)
+
+
+VARIABLES = {
+    "zeroed": "static thread_local int a[9]; int *get() { return a; }",
+    "with values": "static thread_local int a[9], b[5] = {1}; int *get() { return b[0] ? a : b; }",
+    "values only": "static thread_local int a[9] = {1}; int *get() { return a; }",
+    "of templates": """
+        static thread_local int a[9];
+        template <int N> int *mine() {
+            static thread_local int b[N], d[N] = {1};
+            alignas(1024) static thread_local int c[N];
+            return b[1] ? c : d[1] ? a : d;
+        }
+        int *get() { return *mine<3>() ? mine<40>() : mine<500>(); }""",
+    "in sections of their own": "inline thread_local int a[9], b[5] = {1}; int *get() { return *b ? a : b; }",
+}
+
+
+@pytest.mark.parametrize("variables", VARIABLES)
+def test_the_padding_is_before_and_after_all_variables(variables, tmp_path):
+    compiler, assembly, library = find_cpp_compiler(), tmp_path / "a.s", tmp_path / "a.so"
+    (tmp_path / "a.cpp").write_text(VARIABLES[variables])
+    flags = ["-O1", "-fPIC", "-std=gnu++17", "-fdata-sections"]
+    subprocess.run([compiler, *flags, "-S", str(tmp_path / "a.cpp"), "-o", str(assembly)], check=True)
+    pad_shared_variables(assembly)
+    subprocess.run([compiler, "-shared", str(assembly), "-o", str(library)], check=True)
+    said = subprocess.run(
+        ["readelf", "-lsW", str(library)], capture_output=True, text=True, check=True
+    ).stdout
+    segment = int(re.search(r"^  TLS +(?:0x\w+ +){4}0x(\w+)", said, re.M)[1], 16)
+    symbols = re.findall(r"^ *\d+: (\w+) +(\d+) TLS ", said, re.M)
+    assert len(symbols) > 0
+    assert min(int(begin, 16) for begin, _ in symbols) >= NEAR
+    assert max(int(begin, 16) + int(size) for begin, size in symbols) <= segment - NEAR
+
+
+def test_a_source_without_variables_has_no_padding(tmp_path):
+    (tmp_path / "a.s").write_text("\t.text\n")
+    pad_shared_variables(tmp_path / "a.s")
+    assert (tmp_path / "a.s").read_text() == "\t.text\n"
