@@ -1,5 +1,5 @@
-"""What lies near a kernel's static shared memory belongs to nobody, wherever malloc() puts it and the
-tensors: an access that leaves a tensor by a little never passes for one of a shared array."""
+"""What lies near a kernel's static shared memory, and near each of its tensors, belongs to nobody, wherever
+malloc() has put them: an access that leaves a tensor never passes for one of something else."""
 
 import re
 import subprocess
@@ -146,3 +146,78 @@ def test_a_source_without_variables_has_no_padding(tmp_path):
     (tmp_path / "a.s").write_text("\t.text\n")
     pad_shared_variables(tmp_path / "a.s")
     assert (tmp_path / "a.s").read_text() == "\t.text\n"
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Tensors beside each other
+
+SHIFTED = """
+__global__ void shifted(float *y, const float *x, int n, int by) {
+    int i = threadIdx.x;
+    if (i < n)
+        y[i + by] = 2 * x[i];
+}
+"""
+
+
+@pytest.mark.parametrize("by", [1, 64, 128, 500, -1, -64, -128, -192])
+@pytest.mark.parametrize("inside_check", [False, True])
+def test_an_index_that_reaches_another_tensor_is_out_of_bounds(inside_check, by):
+    """All are parts of one tensor, so what lies beside y is known."""
+    whole = torch.zeros(1024)
+    others, y, x = whole[:192], whole[192:256], whole[256:320]
+    kernel, before = fgn.kernel(SHIFTED), whole.clone()
+    first = by if by < 0 else max(by, 64)
+    with pytest.raises(fgn.KernelFault, match=rf"y\[{first}\], which has 64 elements"):
+        if inside_check:
+            fgn.check(lambda: kernel[1, 64](y, x, 64, by))
+        else:
+            kernel[1, 64](y, x, 64, by)
+    assert torch.equal(others, before[:192])
+    assert torch.equal(whole[256:], before[256:])
+
+
+POINTERS = """
+__device__ float *kept;
+__device__ float held[4];
+__global__ void keep(float *x) { kept = x; }
+__global__ void through_kept(float *x, float a) { kept[threadIdx.x] += a; }
+"""
+FROM_ELSEWHERE = """
+__global__ void by_table(float **table, float *x, float *y) {
+    table[1][threadIdx.x] = table[0][threadIdx.x] + 1;
+}
+__global__ void by_number(unsigned long long at, float *x, float *y) {
+    ((float *)at)[threadIdx.x] = x[threadIdx.x] + 1;
+}
+struct Pair { unsigned long long to; int n; };
+__global__ void by_member(Pair pair, float *x, float *y) {
+    ((float *)pair.to)[threadIdx.x] = x[threadIdx.x] + 1;
+}
+"""
+
+
+@pytest.mark.parametrize("unchecked", [False, True])
+@pytest.mark.parametrize("name", ["by_table", "by_list", "by_number", "by_member"])
+def test_an_address_that_a_kernel_has_otherwise_is_the_tensor_s(name, unchecked):
+    x, y = torch.rand(32), torch.zeros(32)
+    first = {
+        "by_table": torch.tensor([x.data_ptr(), y.data_ptr()]),
+        "by_list": [x, y],
+        "by_number": y.data_ptr(),
+        "by_member": {"to": y.data_ptr(), "n": 32},
+    }[name]
+    kernel = fgn.kernel(FROM_ELSEWHERE, name.replace("list", "table"))
+    kernel[1, 32](first, x, y, unchecked=unchecked)
+    assert torch.equal(y, x + 1)
+
+
+@pytest.mark.parametrize("unchecked", [False, True])
+def test_an_address_that_a_variable_keeps_is_the_tensor_s(unchecked):
+    x = torch.zeros(32)
+    keep, through = (fgn.kernel(POINTERS, name) for name in ("keep", "through_kept"))
+    through.symbols["kept"].copy_(torch.tensor([x.data_ptr()]).view(through.symbols["kept"].dtype))
+    through[1, 32](x, 3.0, unchecked=unchecked)
+    assert torch.equal(x, torch.full((32,), 3.0))
+    keep[1, 1](x, unchecked=unchecked)
+    assert keep.symbols["kept"].view(torch.int64).item() == x.data_ptr()

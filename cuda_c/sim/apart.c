@@ -87,6 +87,36 @@ void sim_copy_nothing_apart(void) {
     wanted_bytes = 0;
 }
 
+/* Whether one of the words from `begin` to `end` is at least `low` and less than `high`. */
+static bool any_within(const uintptr_t *begin, const uintptr_t *end, uintptr_t low, uintptr_t high) {
+    bool any = false;
+    for (const uintptr_t *word = begin; word < end; word++)
+        any |= *word - low < high - low;
+    return any;
+}
+
+int sim_copies_have_addresses(void) {
+    uintptr_t low = UINTPTR_MAX, high = 0;
+    for (unsigned i = 0; i < wanted_count; i++) {
+        uintptr_t begin = (uintptr_t)wanted[i].original, end = begin + wanted[i].bytes;
+        low = begin < low ? begin : low;
+        high = end > high ? end : high;
+    }
+    for (unsigned in = 0; in < wanted_count; in++) {
+        uintptr_t begin = (uintptr_t)wanted[in].original, end = begin + wanted[in].bytes;
+        const uintptr_t *first = (const uintptr_t *)((begin + 7) / 8 * 8);
+        const uintptr_t *last = (const uintptr_t *)(end / 8 * 8);
+        if (!any_within(first, last, low, high))
+            continue;
+        for (unsigned of = 0; of < wanted_count; of++) {
+            begin = (uintptr_t)wanted[of].original;
+            if (any_within(first, last, begin, begin + wanted[of].bytes))
+                return true;
+        }
+    }
+    return false;
+}
+
 /* Lets exactly the pages of a copy be accessed. */
 static bool open_pages(unsigned number, size_t bytes) {
     size_t needed = in_pages(bytes), had = accessible[number];

@@ -95,6 +95,10 @@ cudaError_t sim_launch_clusters(const char *kernel, const char *file, void (*ent
 void *sim_copy_apart(void *original, unsigned long long bytes, unsigned element_bytes, const char *name);
 void sim_copy_nothing_apart(void);
 
+/* Whether what is to be copied has a word that is an address in it: a kernel that makes a pointer of the word
+ * would miss the copy. */
+int sim_copies_have_addresses(void);
+
 /* The report on this OS thread's last launch; its kind is SIM_NO_REPORT after a success. */
 const sim_report *sim_last_report(void);
 

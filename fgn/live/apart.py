@@ -1,8 +1,9 @@
-"""Copies of tensors with nothing near them, for launches that are not checked (cuda_c/sim/apart.c)."""
+"""Copies of tensors with nothing near them, on which launches run (cuda_c/sim/apart.c). A launch that is
+counted runs on the tensors themselves, for where they are decides what its caches hold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from torch import Tensor
 
@@ -14,9 +15,22 @@ def _extent(tensor: Tensor) -> tuple[int, int]:
     return begin, begin + tensor.numel() * tensor.element_size()
 
 
-def copied(library, tensors: dict[str, Tensor], staying: Iterable[Tensor]) -> list[tuple[int, int, int]]:
+def _numbers(value) -> Iterable[int]:
+    if isinstance(value, Mapping):
+        value = tuple(value.values())
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _numbers(item)
+    elif isinstance(value, int):
+        yield value
+
+
+def copied(
+    library, tensors: Mapping[str, Tensor], staying: Iterable[Tensor], arguments: Sequence = ()
+) -> list[tuple[int, int, int]]:
     """Asks for copies of these tensors in the next launch of this thread. Tensors that overlap are copied as
-    one.
+    one. Nothing is copied where a number among the launch's arguments, or in the memory of a tensor, is an
+    address in a tensor: a kernel that makes a pointer of it would miss the copy.
 
     library: what `Library.load()` returned. staying: what the launch is to use itself.
     Returns (begin, end, how far away the copy is) of the memory that is copied.
@@ -37,4 +51,8 @@ def copied(library, tensors: dict[str, Tensor], staying: Iterable[Tensor]) -> li
         copy = library.sim_copy_apart(ffi().cast("void *", begin), end - begin, size, name.encode())
         if copy != ffi().NULL:
             moves.append((begin, end, int(ffi().cast("uintptr_t", copy)) - begin))
+    is_address = any(begin <= number < end for number in _numbers(arguments) for begin, end, _ in moves)
+    if is_address or library.sim_copies_have_addresses():
+        library.sim_copy_nothing_apart()
+        return []
     return moves

@@ -222,7 +222,10 @@ class Arguments:
                 f"{name}: expected it on {first[1].device}, where {first[0]} is, got {value.device}"
             )
         self.tensors[name] = value
-        address = value.data_ptr()
+        return self.moved(value.data_ptr())
+
+    def moved(self, address: int) -> int:
+        """Where the launch has what is at this address."""
         return address + next((far for begin, end, far in self.moves if begin <= address < end), 0)
 
     def _pointers(self, name: str, kind: Type, value) -> int:

@@ -36,7 +36,7 @@ from torch import Tensor
 
 from fgn.live import compiling
 from fgn.live.apart import copied
-from fgn.live.arguments import Arguments, cpp_name
+from fgn.live.arguments import Arguments, Type, cpp_name
 from fgn.live.compiling import Entry, Instance, Loaded
 from fgn.live.instances import asked_for
 from fgn.live.signature import Signature, Variable, signatures, split_at_commas, structs, variables
@@ -232,6 +232,13 @@ def _device_of(arguments: Iterable) -> torch.device:
     return torch.device("cpu")
 
 
+def _has_pointer(kind: Type) -> bool:
+    members = (member.type for member in kind.members)
+    return (
+        kind.kind == "p" or (kind.kind == "a" and _has_pointer(kind.item)) or any(map(_has_pointer, members))
+    )
+
+
 def _refuse_other_devices(signature: Signature, arguments: Sequence):
     for parameter, argument in zip(signature.parameters, arguments, strict=True):
         if isinstance(argument, Tensor) and argument.device.type not in ("cpu", "cuda"):
@@ -416,8 +423,8 @@ class Kernel:
                     )
                 names = [parameter.name for parameter in signature.parameters]
                 values = given.packed(names, entry.types, arguments)
-                if device.type == "cpu" and not check and not is_counting.get():
-                    given = Arguments(self._copied(given.tensors, arguments))
+                if device.type == "cpu" and (only_checks() or not is_counting.get()):
+                    given = Arguments(self._copied(loaded, given, arguments))
                     values = given.packed(names, entry.types, arguments)
             except (TypeError, ValueError, RuntimeError) as error:
                 if isinstance(error, (BuildError, MissingToolError)):
@@ -425,7 +432,7 @@ class Kernel:
                 raise type(error)(f"{self.name}: {error}") from None
             pointers, size, _memory = _in_memory(values)
             if device.type == "cpu":
-                self._simulate(loaded, entry, pointers, size, *sizes, shared_bytes, given.tensors, check)
+                self._simulate(loaded, entry, pointers, size, *sizes, shared_bytes, given, arguments, check)
                 return
         with torch.cuda.device(device):
             stream = ffi().cast("void *", torch.cuda.current_stream(device).cuda_stream)
@@ -434,10 +441,11 @@ class Kernel:
             message = ffi().string(loaded.library.error_string(error)).decode()
             raise RuntimeError(f"{self.name}: {message}")
 
-    def _copied(self, tensors: dict[str, Tensor], arguments: Sequence) -> list[tuple[int, int, int]]:
+    def _copied(self, loaded: Loaded, given: Arguments, arguments: Sequence) -> list[tuple[int, int, int]]:
         """Lets the launch run on copies of its tensors, so that a wild access reaches nothing else. Volatile
         memory is not copied, for through it a kernel and the program may talk while the kernel runs; nor are
-        textures, which hold the addresses of their images.
+        textures, which hold the addresses of their images. Nothing is copied where a variable of the source
+        may have a tensor's address.
         """
         parameters = zip(self._signature.parameters, arguments, strict=True)
         staying = [
@@ -450,7 +458,9 @@ class Kernel:
                 staying += [texture.tensor, texture.descriptor]
             elif isinstance(texture, TensorMap):
                 staying.append(texture.tensor)
-        return copied(for_device("cpu").load(), tensors, staying)
+        staying += given.kept  # what the launch has made itself: tables of addresses, encoded maps
+        has_pointers = any(_has_pointer(kind) for kind, _ in loaded.variables.values())
+        return copied(for_device("cpu").load(), {} if has_pointers else given.tensors, staying, arguments)
 
     def _instance(self, arguments: Sequence, template) -> Instance:
         signature = self._signature
@@ -469,11 +479,13 @@ class Kernel:
         grid,
         block,
         shared_bytes,
-        tensors,
+        given: Arguments,
+        arguments: Sequence,
         alone: bool,
     ):
         __tracebackhide__ = True
         library = for_device("cpu").load()
+        tensors, has_run = given.tensors, False
         # Reports point to the kernel's name and file, so both strings live as long as the kernel.
         launched_sources.update({name: text for name, text in self._program.read.texts.items()})
         for name, texture in self._program.symbols.bound.items() if self._program.variables else ():
@@ -481,7 +493,11 @@ class Kernel:
 
         def launch():
             __tracebackhide__ = True
-            allow(**tensors)
+            nonlocal has_run
+            if has_run and given.moves:
+                self._copied(loaded, given, arguments)  # where they were before
+            has_run = True
+            allow(given.moved, **tensors)
             try:
                 with interruptible(library), self._program.symbols.during(loaded):
                     error = library.sim_launch_clusters(

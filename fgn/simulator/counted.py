@@ -330,8 +330,9 @@ def _renew_turn():
 os.register_at_fork(after_in_child=_renew_turn)
 
 
-def allow(**tensors: Tensor | None):
-    """Lets kernels access these CPU tensors until `forbid_all()`. The tensors' names go into reports.
+def allow(place: Callable[[int], int] = int, /, **tensors: Tensor | None):
+    """Lets kernels access these CPU tensors until `forbid_all()`. The tensors' names go into reports. place:
+    where the launch has the memory of an address, if it runs on copies.
 
     Until then no other thread runs kernels that are counted. Does nothing outside `recording()`: only then
     accesses are checked. RuntimeError when the count or check that started this thread has ended.
@@ -354,9 +355,9 @@ def allow(**tensors: Tensor | None):
             steps = zip(tensor.shape, tensor.stride(), strict=True)
             last = sum((count - 1) * stride for count, stride in steps)
             size = tensor.element_size()
-            pointer = ffi().cast("void *", tensor.data_ptr())
-            session.dtypes[tensor.data_ptr()] = tensor.dtype
-            library.counted_allow(pointer, (last + 1) * size, size, name.encode())
+            address = place(tensor.data_ptr())
+            session.dtypes[address] = tensor.dtype
+            library.counted_allow(ffi().cast("void *", address), (last + 1) * size, size, name.encode())
 
 
 def forbid_all():
