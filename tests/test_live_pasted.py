@@ -33,6 +33,19 @@ def test_template_arguments_follow_from_the_files_own_launches():
     assert half.tolist() == y.tolist()
 
 
+def test_a_default_of_the_hosts_template_is_none_of_its_constants():
+    source = """
+    template <int N, int B> __global__ void fill(float *y) { y[threadIdx.x] = 10 * N + B; }
+    template <const int B = 8>
+    void start(float *y) {
+        constexpr int N = 4;
+        fill<N, B><<<1, 32>>>(y);
+    }
+    void solve(float *y) { start<5>(y); }
+    """
+    assert launched(source, torch.zeros(32))[0] == 45
+
+
 def test_launches_that_disagree_are_named():
     source = """
     template <int B> __global__ void fill(float *y) { y[threadIdx.x] = B; }

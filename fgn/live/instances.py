@@ -56,10 +56,10 @@ def _constants(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Host:
-    """A function of the host's. template: the names of its template's parameters."""
+    """A function of the host's. body: its text. template: the names of its template's parameters."""
 
     name: str
-    text: str
+    body: str
     template: tuple[str, ...]
 
 
@@ -70,14 +70,14 @@ def _host(text: str, item: Item) -> _Host:
         re.search(r"(\w+)\s*(?:=.*)?$", piece) for piece in split_at_commas(declared[1] if declared else "")
     )
     return _Host(
-        name[1] if name else "", text[item.begin : item.end], tuple(match[1] for match in names if match)
+        name[1] if name else "", text[slice(*item.body)], tuple(match[1] for match in names if match)
     )
 
 
 def _asked(kernel: str, host: _Host, hosts: list[_Host], depth: int = 0) -> Iterator[str]:
     """The arguments of `kernel<...>` in a function, without its own constants and template parameters."""
-    for match in re.finditer(rf"\b{kernel}\s*<(?!<)([^;{{}}]*?)>\s*(?=<<<|[(),;])", host.text):
-        constants = _constants(host.text[: match.start()])
+    for match in re.finditer(rf"\b{kernel}\s*<(?!<)([^;{{}}]*?)>\s*(?=<<<|[(),;])", host.body):
+        constants = _constants(host.body[: match.start()])
         arguments = match[1].replace("\\", " ")
         for _ in range(6):  # a constant may name another
             arguments = _replaced(arguments, constants)
