@@ -12,6 +12,7 @@ fgn.count(lambda: module(x))              what a call asks of memory, by ncu's n
 fgn.check(lambda: module(x))              the call; KernelFault for a bad access, a race, a missed barrier
 fgn.play(lambda: module(x))               the call with a slider: lanes on sectors and banks, values, barriers
 fgn.tune(model, x)                        measures the ways to run your chains, and keeps the fastest
+fgn.freeze(model)                         calls do not look whether a weight has changed; fgn.thaw() ends it
 fgn.kernel(source)[grid, block](x, y, n)  a kernel of your own; in a notebook: %load_ext fgn, then %%cuda
 fgn.source("gemm_1_naive")                the text of a kernel
 
@@ -20,7 +21,7 @@ Everything else is in a module or a package that says what is there:
 fgn.chains      CHAINS, and Chain and Pointwise for chains of your own
 fgn.functional  linear and group_norm, the parts of a chain
 fgn.training    the versions of the backward
-fgn.native      building and loading the C library; freeze and thaw, for weights that stay as they are
+fgn.native      building and loading the C library
 fgn.simulator   counts, faults, the source view              fgn.model      predicted times of every version
 fgn.live        kernels from a cell or a string              fgn.plot       every picture
 fgn.measure     times, errors, floors, recorded results      fgn.bugs       broken kernels, and what is wrong
@@ -44,6 +45,7 @@ from fgn.modules import (
     GemmGroupNormHardtanh,
     MatmulGroupNormLeakyReluSum,
 )
+from fgn.native.prepared import freeze, thaw
 from fgn.native.source import source
 from fgn.profiling.profiler import profile
 from fgn.simulator.counted import KernelFault, check, count
@@ -60,11 +62,13 @@ __all__ = [
     "compare",
     "count",
     "explain",
+    "freeze",
     "fuse",
     "kernel",
     "play",
     "profile",
     "source",
+    "thaw",
     "tune",
     "versions",
 ]

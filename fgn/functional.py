@@ -279,7 +279,7 @@ def plan_of(
     version: None for the one that `chain_forward()` takes when it is not told one. planned_for: another
     device than this one, as `_c_device()` takes it. None where the version does not run this chain there:
     the library's last error says what it needs. `fgn.plans.plan()` is the same in Python's types.
-    frozen: whether the weight is frozen (`fgn.native.freeze()`), so that its halves are already made. With a
+    frozen: whether the weight is frozen (`fgn.freeze()`), so that its halves are already made. With a
     weight that is not, a version that splits it has two launches more, or does more in one. candidate: of the
     version's ways to run the chain; 0 is the one that it expects to be fastest. can_multiply: whether the
     plan may ask for torch's product.

@@ -169,7 +169,7 @@ def plan(
     chain, shape: with the shape's groups, as `fgn.chains.problem()` returns them. version: None for the one
     that is taken for such a chain when none is named. device: a torch device that is here, the CPU for the
     simulator and by default; a name in `DEVICES`; or a `Device`. frozen: whether the weight is
-    (`fgn.native.freeze()`); with another one a version that splits it also looks whether it has changed.
+    (`fgn.freeze()`); with another one a version that splits it also looks whether it has changed.
     ValueError where the version does not run this chain there, with what it needs.
     """
     planned = DEVICES.get(device, device) if isinstance(device, str) else device

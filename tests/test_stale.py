@@ -166,7 +166,7 @@ def test_inference_tensors_can_change_too(module):
 def test_frozen(module):
     weight = module.chain_parameters()["weight"]
     expected = check(module).clone()
-    assert fgn.native.freeze(module) is module and prepared.is_frozen(weight)
+    assert fgn.freeze(module) is module and prepared.is_frozen(weight)
     for _ in range(3):
         assert torch.equal(check(module), expected)
     # What torch counts is followed.
@@ -177,17 +177,17 @@ def test_frozen(module):
     weight.data.uniform_(-0.1, 0.1)
     with torch.no_grad():
         stale = module(module.x).clone()
-    fgn.native.freeze(module)
+    fgn.freeze(module)
     assert torch.equal(check(module), stale) == (weight.dtype != torch.float32)
     weight.data.uniform_(-0.1, 0.1)
-    assert fgn.native.thaw(module) is module and not prepared.is_frozen(weight)
+    assert fgn.thaw(module) is module and not prepared.is_frozen(weight)
     check(module)
     weight.data.uniform_(-0.1, 0.1)
     check(module)
 
 
 def test_copies_are_not_frozen(module):
-    fgn.native.freeze(module)
+    fgn.freeze(module)
     check(module)
     other = copy.deepcopy(module)
     assert not prepared.is_frozen(other.chain_parameters()["weight"])
@@ -199,11 +199,11 @@ def test_copies_are_not_frozen(module):
 
 def test_what_can_be_frozen():
     with pytest.raises(TypeError, match=r"model: expected a torch\.nn\.Module or a torch\.Tensor, got list"):
-        fgn.native.freeze([])
+        fgn.freeze([])
     weight = torch.rand(4, 4)
-    assert fgn.native.freeze(weight) is weight and prepared.is_frozen(weight.t())
+    assert fgn.freeze(weight) is weight and prepared.is_frozen(weight.t())
     assert not prepared.is_frozen(torch.rand(4, 4))
-    assert not prepared.is_frozen(fgn.native.thaw(weight))
+    assert not prepared.is_frozen(fgn.thaw(weight))
 
 
 def test_what_is_kept_goes_with_its_weight(module):
@@ -227,7 +227,7 @@ def test_a_graph_that_is_replayed_after_an_update(frozen):
     x, parameters = fgn.chains.random_inputs(chain, shape, "cuda")
     version = splitting_version(x.device, chain, shape)
     if frozen:
-        fgn.native.freeze(parameters["weight"])
+        fgn.freeze(parameters["weight"])
     run_chain(chain, x, parameters, version)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

@@ -130,6 +130,22 @@ def ten_rows(record: Record) -> str:
     return precisions_table(replace(record, precisions=times[shown].sort_values("place", kind="stable")))
 
 
+OLDER = """
+This table is older than what follows; [docs/limits.md](docs/limits.md#what-the-recorded-results-do-not-show)
+says where the present code takes another time.
+"""
+
+
+def precisions_words(record: Record) -> str:
+    """README's table with where and when it was recorded, and whether other results are newer."""
+    recorded = precisions_environment(record)
+    words = (
+        f"{machine_of(recorded)}: medians in ms, the L2 cache flushed before each call.\n\n{ten_rows(record)}"
+    )
+    is_older = record.sweeps is not None and recorded["date"] < record.sweeps.date.max()
+    return f"{words}\n{OLDER.rstrip()}" if is_older else words
+
+
 SWEEPS_HEAD = """
 At random shapes, torch.compile's time ÷ fgn's; each seed is 60 problems:
 
@@ -190,12 +206,7 @@ def updated(text: str, profiles: Path = PROFILES) -> str:
             f"README.md: expected the lines {BEGIN} and {END}, between which the results table goes"
         )
     records = [read(path.parent.name, profiles) for path in sorted(profiles.glob("*/benchmark.csv"))]
-    tables = [
-        f"{machine_of(precisions_environment(record))}: medians in ms, the L2 cache "
-        f"flushed before each call.\n\n{ten_rows(record)}"
-        for record in records
-        if record.precisions is not None
-    ]
+    tables = [precisions_words(record) for record in records if record.precisions is not None]
     tables += [sweeps_words(record) for record in records if record.sweeps is not None]
     tables += [training_words(record) for record in records if record.training is not None]
     inside = "\n\n".join(tables) or "No results are recorded yet."

@@ -1,5 +1,1 @@
 """The C library: building, loading and calling it, weights that it prepares, the text of its kernels."""
-
-from fgn.native.prepared import freeze, thaw
-
-__all__ = ["freeze", "thaw"]
