@@ -221,3 +221,35 @@ def test_an_address_that_a_variable_keeps_is_the_tensor_s(unchecked):
     assert torch.equal(x, torch.full((32,), 3.0))
     keep[1, 1](x, unchecked=unchecked)
     assert keep.symbols["kept"].view(torch.int64).item() == x.data_ptr()
+
+
+LISTS = """
+struct Node { Node *next; float value; float unused; };
+__global__ void link(Node *nodes, unsigned long long *first, int n) {
+    int i = threadIdx.x;
+    if (i < n)
+        nodes[i].next = i + 1 < n ? &nodes[i + 1] : nullptr;
+    if (i == 0)
+        *first = (unsigned long long)&nodes[0];
+}
+__global__ void add_up(float *sum, Node *nodes, unsigned long long *first) {
+    float found = 0;
+    for (Node *node = (Node *)*first; node; node = node->next)
+        found += node->value;
+    *sum = found;
+}
+"""
+
+
+@pytest.mark.parametrize("unchecked", [False, True])
+def test_addresses_that_a_kernel_stores_are_the_tensors_in_the_next_launch(unchecked):
+    nodes, first = torch.zeros(8, 4), torch.zeros(1, dtype=torch.uint64)
+    nodes[:, 2] = torch.arange(8.0)
+    link, add_up = (fgn.kernel(LISTS, name) for name in ("link", "add_up"))
+    link[1, 8](nodes.view(-1), first, 8, unchecked=unchecked)
+    assert first.item() == nodes.data_ptr()
+    links = nodes.view(torch.int64)[:, 0] - nodes.data_ptr()
+    assert links[:-1].tolist() == [16 * i for i in range(1, 8)]
+    sum_ = torch.zeros(1)
+    add_up[1, 1](sum_, nodes.view(-1), first, unchecked=unchecked)
+    assert sum_.item() == 28

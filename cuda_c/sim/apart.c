@@ -1,9 +1,11 @@
-/* Memory apart: a launch that is not checked runs on copies of its tensors that have nothing near them.
+/* Memory apart: a launch that is not counted runs on copies of its tensors that have nothing near them.
  *
  * The tensors themselves lie in the memory that the program keeps everything else in, so a kernel that leaves
- * an array there would change whatever is beside it, and end the process much later. A copy ends where a page
- * ends, and for many GiB before and after there is no memory: the processor refuses the access, which makes
- * it a fault (crash.c) that names the array. What the kernel has changed is copied back when the launch ends.
+ * an array there would change whatever is beside it, and end the process much later; and a checker that knows
+ * addresses would take the access for one of another tensor. A copy ends where a page ends, and for many GiB
+ * before and after there is no memory. So the checker finds nothing there, and where nothing is checked the
+ * processor refuses the access, which makes it a fault (crash.c) that names the array. What the kernel has
+ * changed is copied back when the launch ends.
  */
 #define _GNU_SOURCE
 #include "machine.h"
@@ -141,12 +143,30 @@ bool sim_apart_begin(void) {
     return true;
 }
 
+/* An address in a copy that the kernel has written is one in the original afterwards. */
+static void point_to_originals(unsigned char *begin, size_t bytes) {
+    uintptr_t *first = (uintptr_t *)(((uintptr_t)begin + 7) / 8 * 8);
+    uintptr_t *last = (uintptr_t *)(((uintptr_t)begin + bytes) / 8 * 8);
+    for (uintptr_t *word = first; word < last; word++) {
+        uintptr_t in_space = *word - (uintptr_t)space;
+        if (in_space >= part_bytes * copy_count)
+            continue;
+        unsigned number = (unsigned)(in_space / part_bytes);
+        const struct copy *copy = &copies[number];
+        uintptr_t offset = *word - (uintptr_t)place_of_copy(number, copy->original, copy->bytes);
+        if (offset <= copy->bytes)
+            *word = (uintptr_t)copy->original + offset;
+    }
+}
+
 void sim_apart_end(void) {
     for (unsigned i = 0; i < copy_count; i++) {
         const struct copy *copy = &copies[i];
-        const unsigned char *place = place_of_copy(i, copy->original, copy->bytes);
-        if (memcmp(copy->original, place, copy->bytes) != 0)
+        unsigned char *place = place_of_copy(i, copy->original, copy->bytes);
+        if (memcmp(copy->original, place, copy->bytes) != 0) {
+            point_to_originals(place, copy->bytes);
             memcpy(copy->original, place, copy->bytes);
+        }
         if (copy->bytes > most_kept)
             madvise(middle_of(i) - accessible[i], accessible[i], MADV_DONTNEED);
     }
