@@ -91,6 +91,39 @@ for thread in threads:
 print(failures, min(calls))
 """
 
+CRASHES = """
+import threading, time, torch, fgn
+
+pointer = fgn.kernel("__global__ void pointer(long long place) { *(volatile int *)place = 1; }")
+one = fgn.kernel("__global__ void one(float *y) { y[threadIdx.x] = 1; }")
+crashes, launches = [], []
+
+def crash():
+    try:
+        pointer[1, 1](64, unchecked=True)
+    except fgn.KernelFault as fault:
+        crashes.append(fault.kind)
+
+def launch():
+    one[1, 32](torch.zeros(32))
+    launches.append(1)
+
+crash()
+launch()
+end = time.time() + 2
+
+def often(work):
+    while time.time() < end:
+        work()
+
+threads = [threading.Thread(target=often, args=(work,)) for work in (crash, launch, crash, launch)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(set(crashes), min(len(crashes), len(launches)))
+"""
+
 AFTER_FORK = """
 import os, torch, fgn
 x, weight = torch.randn(70, 40), torch.randn(65, 40)
@@ -107,6 +140,12 @@ def output_of(script: str, *arguments) -> str:
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()
+
+
+def test_kernels_crash_in_one_simulator_while_the_other_one_runs():
+    """Both catch crashes by the same signals."""
+    kinds, _, fewest = output_of(CRASHES).rpartition(" ")
+    assert kinds == "{'crash'}" and int(fewest) > 20
 
 
 def test_eight_threads():

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "crash.h"
 #include "machine.h"
+#include <pthread.h>
 #include <signal.h>
 #include <ucontext.h>
 
@@ -81,29 +82,30 @@ static void install(int i) {
         is_installed[i] = sigaction(signals[i], &action, &actions_before[i]) == 0;
 }
 
+/* There is no moment at which a crash in the other simulator's kernel would find neither handler. */
 static void take_back(int i) {
     struct sigaction latest;
-    if (!is_installed[i] || sigaction(signals[i], &actions_before[i], &latest) != 0)
+    if (!is_installed[i] || sigaction(signals[i], NULL, &latest) != 0)
         return;
-    is_installed[i] = !(latest.sa_flags & SA_SIGINFO) || latest.sa_sigaction != handle;
-    if (is_installed[i])
-        sigaction(signals[i], &latest, NULL);
+    bool is_latest = latest.sa_flags & SA_SIGINFO && latest.sa_sigaction == handle;
+    if (is_latest && sigaction(signals[i], &actions_before[i], NULL) == 0)
+        is_installed[i] = false;
 }
 
 void sim_catch_crashes(void) {
-    sim_lock_for_a_moment();
+    pthread_mutex_lock(sim_signals_lock());
     for (int i = 0; depth == 0 && i < SIGNALS; i++)
         install(i);
     depth++;
-    sim_unlock_for_a_moment();
+    pthread_mutex_unlock(sim_signals_lock());
 }
 
 void sim_release_crashes(void) {
-    sim_lock_for_a_moment();
+    pthread_mutex_lock(sim_signals_lock());
     depth--;
     for (int i = 0; depth == 0 && i < SIGNALS; i++)
         take_back(i);
-    sim_unlock_for_a_moment();
+    pthread_mutex_unlock(sim_signals_lock());
 }
 
 void sim_have_signal_stack(void) {

@@ -45,6 +45,18 @@ void sim_lock_for_a_moment(void) {
     lock_momentary();
 }
 
+/* Of those who change what signals do, in all simulators of the process. */
+static pthread_mutex_t *of_signals = &momentary;
+
+void *sim_signals_lock(void) {
+    pthread_once(&once, set_up);
+    return of_signals;
+}
+
+void sim_use_signals_lock(void *lock) {
+    of_signals = lock;
+}
+
 /* A signal handler must not wake up a thread that waits on a condition, so such a thread looks now and then.
  */
 static void wait_for_lock(void) {

@@ -99,6 +99,12 @@ void sim_copy_nothing_apart(void);
  * would miss the copy. */
 int sim_copies_have_addresses(void);
 
+/* Two simulators in a process, the plain one and the one that counts, catch crashes by the same signals. The
+ * second one is given the first one's lock before it launches anything, so that they take turns to change
+ * what the signals do. */
+void *sim_signals_lock(void);
+void sim_use_signals_lock(void *lock);
+
 /* The report on this OS thread's last launch; its kind is SIM_NO_REPORT after a success. */
 const sim_report *sim_last_report(void);
 

@@ -481,13 +481,20 @@ def ffi() -> cffi.FFI:
     return interface
 
 
+_loaded_simulators = []
+
+
 @once
 def _load(library: Library):
     path = library.build()
     try:
-        return ffi().dlopen(str(path))
+        loaded = ffi().dlopen(str(path))
     except OSError as error:
         raise BuildError(f"{path} cannot be loaded: {error}; remove it to have it built again") from error
+    if library is not GPU:
+        _loaded_simulators.append(loaded)
+        loaded.sim_use_signals_lock(_loaded_simulators[0].sim_signals_lock())
+    return loaded
 
 
 SIMULATOR = Library("fgn_sim", "simulator library", ("**/*.cu", "sim/*.c", "sim/hopper/*.c"), _c_toolchain)
