@@ -89,10 +89,22 @@ void sim_copy_nothing_apart(void) {
     wanted_bytes = 0;
 }
 
-/* Whether one of the words from `begin` to `end` is at least `low` and less than `high`. */
-static bool any_within(const uintptr_t *begin, const uintptr_t *end, uintptr_t low, uintptr_t high) {
+/* The words that lie in memory where a kernel may have an address: on multiples of their size. */
+struct words {
+    uintptr_t *begin, *end;
+};
+
+static struct words words_in(void *memory, size_t bytes) {
+    enum { BYTES = sizeof(uintptr_t) };
+    uintptr_t begin = (uintptr_t)memory, end = begin + bytes;
+    return (struct words){(uintptr_t *)((begin + BYTES - 1) / BYTES * BYTES),
+                          (uintptr_t *)(end / BYTES * BYTES)};
+}
+
+/* Whether one of the words is at least `low` and less than `high`. */
+static bool any_within(struct words words, uintptr_t low, uintptr_t high) {
     bool any = false;
-    for (const uintptr_t *word = begin; word < end; word++)
+    for (const uintptr_t *word = words.begin; word < words.end; word++)
         any |= *word - low < high - low;
     return any;
 }
@@ -105,14 +117,12 @@ int sim_copies_have_addresses(void) {
         high = end > high ? end : high;
     }
     for (unsigned in = 0; in < wanted_count; in++) {
-        uintptr_t begin = (uintptr_t)wanted[in].original, end = begin + wanted[in].bytes;
-        const uintptr_t *first = (const uintptr_t *)((begin + 7) / 8 * 8);
-        const uintptr_t *last = (const uintptr_t *)(end / 8 * 8);
-        if (!any_within(first, last, low, high))
+        struct words words = words_in(wanted[in].original, wanted[in].bytes);
+        if (!any_within(words, low, high))
             continue;
         for (unsigned of = 0; of < wanted_count; of++) {
-            begin = (uintptr_t)wanted[of].original;
-            if (any_within(first, last, begin, begin + wanted[of].bytes))
+            uintptr_t begin = (uintptr_t)wanted[of].original;
+            if (any_within(words, begin, begin + wanted[of].bytes))
                 return true;
         }
     }
@@ -144,10 +154,9 @@ bool sim_apart_begin(void) {
 }
 
 /* An address in a copy that the kernel has written is one in the original afterwards. */
-static void point_to_originals(unsigned char *begin, size_t bytes) {
-    uintptr_t *first = (uintptr_t *)(((uintptr_t)begin + 7) / 8 * 8);
-    uintptr_t *last = (uintptr_t *)(((uintptr_t)begin + bytes) / 8 * 8);
-    for (uintptr_t *word = first; word < last; word++) {
+static void point_to_originals(void *memory, size_t bytes) {
+    struct words words = words_in(memory, bytes);
+    for (uintptr_t *word = words.begin; word < words.end; word++) {
         uintptr_t in_space = *word - (uintptr_t)space;
         if (in_space >= part_bytes * copy_count)
             continue;

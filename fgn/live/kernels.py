@@ -432,7 +432,7 @@ class Kernel:
                 raise type(error)(f"{self.name}: {error}") from None
             pointers, size, _memory = _in_memory(values)
             if device.type == "cpu":
-                self._simulate(loaded, entry, pointers, size, *sizes, shared_bytes, given, arguments, check)
+                self._simulate(loaded, entry, pointers, size, *sizes, shared_bytes, given, check)
                 return
         with torch.cuda.device(device):
             stream = ffi().cast("void *", torch.cuda.current_stream(device).cuda_stream)
@@ -480,12 +480,10 @@ class Kernel:
         block,
         shared_bytes,
         given: Arguments,
-        arguments: Sequence,
         alone: bool,
     ):
         __tracebackhide__ = True
-        library = for_device("cpu").load()
-        tensors, has_run = given.tensors, False
+        library, tensors = for_device("cpu").load(), given.tensors
         # Reports point to the kernel's name and file, so both strings live as long as the kernel.
         launched_sources.update({name: text for name, text in self._program.read.texts.items()})
         for name, texture in self._program.symbols.bound.items() if self._program.variables else ():
@@ -493,10 +491,6 @@ class Kernel:
 
         def launch():
             __tracebackhide__ = True
-            nonlocal has_run
-            if has_run and given.moves:
-                self._copied(loaded, given, arguments)  # where they were before
-            has_run = True
             allow(given.moved, **tensors)
             try:
                 with interruptible(library), self._program.symbols.during(loaded):
@@ -514,14 +508,16 @@ class Kernel:
                 if error != 0:
                     raise fault(library)
             finally:
-                library.sim_copy_nothing_apart()
                 forbid_all()
                 flush_printed()
 
-        if alone and self._may_run_again(tensors):  # fgn.check() tells all such reads
-            launch_unless_unused(library, launch, tensors)
-        else:
-            launch()
+        try:
+            if alone and self._may_run_again(tensors):  # fgn.check() tells all such reads
+                launch_unless_unused(library, launch, tensors)
+            else:
+                launch()
+        finally:
+            library.sim_copy_nothing_apart()
 
     def _may_run_again(self, tensors: dict[str, Tensor]) -> bool:
         """Whether a launch leaves its mark on its tensors alone, and reads shared memory at all."""
