@@ -4,6 +4,7 @@
 #              DEVICE=cuda leaves the other one out
 # make test    formatting, lint, tests, notebooks, tests under AddressSanitizer and UndefinedBehaviorSanitizer:
 #              a quarter of an hour on two quiet cores from a fresh clone
+# make test-cudasim, make test-fgn    one half of the tests each: the simulator's, and the kernels'
 # make lab     the notebooks, to play with; the libraries are built while you read
 # make browser all notebooks in JupyterLab and a browser, as a reader has them: needs chromium, minutes; `make test`
 #              does that with the first one, a puzzle and the stop button
@@ -19,20 +20,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 INSTALLED := $(VENV)/.installed
-C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/*/*.h cuda_c/*/*.cu cuda_c/sim/*.c \
-	cuda_c/sim/*/*.h cuda_c/sim/*/*.c bugs/*.cu bugs/right/*.cu \
-	tests/sim/*.c tests/agreement/*.cu tests/faults/*.cu examples/*.c examples/*.cpp fgn/puzzles/solutions/*.cu)
+C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/*/*.h cuda_c/*/*.cu cudasim/sim/*.h cudasim/sim/*.c \
+	cudasim/sim/*/*.h cudasim/sim/*/*.c bugs/*.cu bugs/right/*.cu tests/cudasim/*/*.c tests/cudasim/*/*.cu \
+	tests/fgn/*.c tests/fgn/*/*.cu examples/*.c examples/*.cpp fgn/puzzles/solutions/*.cu)
 SANITIZER_RUNTIME = $(shell $(CC) -print-file-name=libasan.so) $(shell $(CC) -print-file-name=libstdc++.so)
 
-.PHONY: all build gpu install notebooks test check sanitize sanitize-threads sanitize-gpu lab browser book bench profile \
+.PHONY: all build gpu install notebooks test test-cudasim test-fgn check sanitize sanitize-threads sanitize-gpu lab browser book bench profile \
 	clean
 
 all: build notebooks
 
 # What the notebooks need comes first, so that a learner waits for nothing else.
-$(READY): pyproject.toml requirements.lock
+$(READY): pyproject.toml cudasim/pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile --constraint requirements.lock --editable '.[notebooks]'
+	$(BIN)/python -m pip install --quiet --no-compile --constraint requirements.lock \
+		--editable ./cudasim --editable '.[notebooks]'
 	touch $@
 
 $(INSTALLED): $(READY)
@@ -54,8 +56,8 @@ notebooks: build
 
 check: $(INSTALLED)
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
-	$(BIN)/ruff check fgn bugs tests tools notebooks
-	$(BIN)/ruff format --check fgn bugs tests tools notebooks
+	$(BIN)/ruff check cudasim fgn bugs tests tools notebooks
+	$(BIN)/ruff format --check cudasim fgn bugs tests tools notebooks
 
 # Two tests run at a time: most of them are one thread of Python for most of their time. Where there is nvcc but no
 # GPU, the GPU library is compiled for its lowest and its highest architecture only, which takes two fifths of the
@@ -64,30 +66,39 @@ check: $(INSTALLED)
 ARCHITECTURES_OF_TESTS = $(if $(shell command -v nvidia-smi),,75 90a)
 FLAGS_OF_TESTS = $(if $(shell command -v nvidia-smi),,$(if $(shell nvcc --help | grep -e --Ofast-compile),-Ofc mid))
 
-test: export FGN_GPU_ARCHITECTURES ?= $(ARCHITECTURES_OF_TESTS)
-test: export FGN_NVCC_FLAGS ?= $(FLAGS_OF_TESTS)
-test: export FGN_GUESSES = recorded
+test test-cudasim test-fgn: export FGN_GPU_ARCHITECTURES ?= $(ARCHITECTURES_OF_TESTS)
+test test-cudasim test-fgn: export FGN_NVCC_FLAGS ?= $(FLAGS_OF_TESTS)
+test test-cudasim test-fgn: export FGN_GUESSES = recorded
 # Two processes on two cores: a second thread of torch in each would mostly wait for the first one, and computes
 # while it waits.
-test: export OMP_NUM_THREADS ?= 1
-# Problems are drawn anew by `pytest tests/test_accuracy.py`; two runs of `make test` test the same.
-test: export FGN_ACCURACY_SEED ?= 1
+test test-cudasim test-fgn: export OMP_NUM_THREADS ?= 1
+# Problems are drawn anew by `pytest tests/fgn/test_accuracy.py`; two runs of `make test` test the same.
+test test-cudasim test-fgn: export FGN_ACCURACY_SEED ?= 1
 test: check
 	$(BIN)/python -m fgn build --gpu
-	$(BIN)/python -m pytest -n 2 --dist worksteal --nbmake --nbmake-timeout=300 tests notebooks
+	$(MAKE) test-cudasim
+	$(MAKE) test-fgn
 	$(MAKE) sanitize
+
+# The simulator's own tests.
+test-cudasim: $(INSTALLED)
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/cudasim
+
+# The tests of the kernels and of what stands on them, and the notebooks.
+test-fgn: build
+	$(BIN)/python -m pytest -n 2 --dist worksteal --nbmake --nbmake-timeout=300 tests/fgn notebooks
 
 # The sanitizers look at where memory is accessed, so tests that look at the values of launches that others make
 # as well are left out. The sanitizers' runtime has to be in the process before Python itself. Python never frees everything that it
 # allocates, so leaks are not looked for.
 sanitize: $(INSTALLED)
-	FGN_SANITIZE=1 $(BIN)/python -m fgn build
-	FGN_SANITIZE=1 ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(SANITIZER_RUNTIME)" \
+	CUDASIM_SANITIZE=1 $(BIN)/python -m fgn build
+	CUDASIM_SANITIZE=1 ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(SANITIZER_RUNTIME)" \
 		$(BIN)/python -m pytest -n 2 --dist worksteal -m "simulator and not values" tests
 
 # Only the C program of eight threads under ThreadSanitizer, which `make sanitize` runs too.
 sanitize-threads: $(INSTALLED)
-	FGN_SANITIZE=1 $(BIN)/python -m pytest tests/test_threads.py -k sanitizer
+	CUDASIM_SANITIZE=1 $(BIN)/python -m pytest tests/fgn/test_threads.py -k sanitizer
 
 # On a GPU: memory errors, races in shared memory, reads of uninitialised memory, misuse of barriers.
 sanitize-gpu: build
@@ -100,7 +111,7 @@ lab: $(READY)
 	$(BIN)/python tools/lab.py
 
 browser: build
-	FGN_BROWSER=all $(BIN)/python -m pytest -rs tests/test_browser.py
+	FGN_BROWSER=all $(BIN)/python -m pytest -rs tests/fgn/test_browser.py
 
 book: $(INSTALLED)
 	$(BIN)/python tools/book.py

@@ -32,12 +32,13 @@ fgn.parallel    tensor parallelism                           fgn.puzzles    kern
 import importlib
 import importlib.metadata
 
+from cudasim.counting.counted import KernelFault, check, count
+from cudasim.live.cells import load_ipython_extension  # noqa: F401  (for %load_ext fgn)
+from cudasim.live.kernels import kernel
 from fgn import chains, functional, training  # noqa: F401
 from fgn.functional import chain_forward
 from fgn.fusing.fuse import explain, fuse
 from fgn.ladder import versions
-from fgn.live.cells import load_ipython_extension  # noqa: F401  (for %load_ext fgn)
-from fgn.live.kernels import kernel
 from fgn.measure.accuracy import compare
 from fgn.measure.benchmark import bench
 from fgn.modules import (
@@ -48,7 +49,6 @@ from fgn.modules import (
 from fgn.native.prepared import freeze, thaw
 from fgn.native.source import source
 from fgn.profiling.profiler import profile
-from fgn.simulator.counted import KernelFault, check, count
 from fgn.tuning import tune
 
 __all__ = [
@@ -76,9 +76,11 @@ __all__ = [
 # matplotlib and torch.distributed are slow to import, so what needs one of them is imported when it is first
 # used.
 _PACKAGES = (
-    *("bugs", "live", "measure", "model", "native", "parallel", "plot", "profiling"),
-    *("puzzles", "simulator", "teaching"),
+    *("bugs", "measure", "model", "native", "parallel", "plot", "profiling"),
+    *("puzzles", "teaching"),
 )
+# What stands in cudasim, by the names that it has here.
+_OF_CUDASIM = {"live": "cudasim.live", "simulator": "cudasim.counting"}
 
 
 try:
@@ -90,6 +92,8 @@ except importlib.metadata.PackageNotFoundError:  # a copy of the sources that wa
 def __getattr__(name: str):
     if name == "play":
         return importlib.import_module("fgn.plot.player").play
+    if name in _OF_CUDASIM:
+        return importlib.import_module(_OF_CUDASIM[name])
     if name in _PACKAGES:
         return importlib.import_module(f"fgn.{name}")
     raise AttributeError(f"module 'fgn' has no attribute {name!r}")

@@ -12,9 +12,10 @@ import pandas as pd
 import torch
 
 import fgn
+from cudasim.building.library import MissingToolError
 from fgn.chains import CHAINS, Shape
 from fgn.ladder import default_device
-from fgn.native.library import MissingToolError, for_device
+from fgn.native.library import for_device
 from fgn.precision import PRECISIONS
 from fgn.profiling.recording import PARTS
 
@@ -102,7 +103,7 @@ def doctor(arguments):
 
 def clean(arguments):
     """Remove what was built into the user's cache."""
-    from fgn.native.places import cache_folder, prune_cache
+    from cudasim.building.places import cache_folder, prune_cache
 
     print(f"{prune_cache(limit=0) / 1e6:.1f} MB removed from {cache_folder()}")
 
@@ -205,9 +206,9 @@ def bench(arguments):
 
 def source_view(arguments):
     """Show kernels' text with what each line asks of memory, counted on the simulator."""
+    from cudasim.counting.view import source_view
     from fgn import chain_forward
     from fgn.chains import problem, random_inputs
-    from fgn.simulator.view import source_view
 
     device = torch.device("cpu")
     chain, shape = problem(arguments.chain or next(iter(CHAINS)), arguments.shape, device)

@@ -23,18 +23,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from cudasim.building.library import BuildError, MissingToolError, interruptible, is_counting
+from cudasim.counting import counted
 from fgn import autocast, transforms
 from fgn.chains import POINTWISE, Chain, Pointwise, Shape
 from fgn.native import prepared, repeated, tuned
-from fgn.native.library import (
-    BuildError,
-    MissingToolError,
-    ffi,
-    for_device,
-    interruptible,
-    is_counting,
-    version_names,
-)
+from fgn.native.library import ffi, for_device, version_names
 from fgn.precision import (
     PRECISIONS,
     check_precision,
@@ -43,7 +37,6 @@ from fgn.precision import (
     torch_multiplies_as,
 )
 from fgn.reference import apply_steps, chain_reference
-from fgn.simulator import counted
 
 C_TYPES = {
     torch.float32: "FGN_FLOAT32",

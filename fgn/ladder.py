@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import torch
 
+from cudasim import arrays
 from fgn.chains import CHAINS, problem
 from fgn.functional import launch_count
 from fgn.native.library import version_table
@@ -12,7 +13,7 @@ from fgn.native.library import version_table
 
 def default_device() -> torch.device:
     """The GPU when there is one, else the CPU, which is the simulator."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(arrays.default_device())
 
 
 def versions(chain=None, shape=None, device=None, precision: str = "ieee") -> pd.DataFrame:

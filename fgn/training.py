@@ -32,14 +32,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from cudasim.building.library import is_counting
+from cudasim.counting import counted
 from fgn import functional, transforms
 from fgn.chains import Chain, Shape
 from fgn.functional import PRODUCT
 from fgn.native import repeated
-from fgn.native.library import ffi, for_device, is_counting
+from fgn.native.library import ffi, for_device
 from fgn.operators import POINTWISE
 from fgn.precision import resolve, torch_multiplies, torch_multiplies_as
-from fgn.simulator import counted
 from fgn.training_calls import BackwardCall, NormCall, multiplies_by_torch, own_rung
 
 VECTORS = ("bias", "norm_weight", "norm_bias")

@@ -14,13 +14,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from cudasim.counting import counted
 from fgn import functional
 from fgn.chains import Chain, Shape
 from fgn.functional import PRODUCT
 from fgn.native import repeated
 from fgn.native.library import ffi
 from fgn.precision import torch_multiplies
-from fgn.simulator import counted
 
 # From so many operations on, a float32 product by split halves, its copies included, is faster than cuBLAS's
 # float32 product.

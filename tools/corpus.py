@@ -22,15 +22,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from fgn.live import compiling
-from fgn.live.compiling import Instance
-from fgn.live.kernels import Program
-from fgn.live.messages import constructs, explained
-from fgn.live.signature import Signature, signatures
-from fgn.live.text import blanked
+from cudasim.building.library import BuildError
+from cudasim.building.places import build_folder
+from cudasim.live import compiling
+from cudasim.live.compiling import Instance
+from cudasim.live.kernels import Program
+from cudasim.live.messages import constructs, explained
+from cudasim.live.signature import Signature, signatures
+from cudasim.live.text import blanked
 from fgn.measure.software import when_recorded
-from fgn.native.library import SIMULATOR, BuildError
-from fgn.native.places import ROOT, SOURCES, build_folder
+from fgn.native.library import SIMULATOR
+from fgn.native.places import ROOT, SOURCES
 
 RESULT = ROOT / "tests" / "data" / "corpus.csv"
 MOST_WHOLES = 4  # files that include a file, of those that are tried

@@ -30,10 +30,10 @@ from corpus_calls import calls
 from corpus_calls.calls import Run
 from torch import Tensor
 
-from fgn.live.kernels import Kernel, Program
+from cudasim.counting.counted import KernelFault
+from cudasim.live.kernels import Kernel, Program
 from fgn.measure.software import when_recorded
 from fgn.native.places import ROOT
-from fgn.simulator.counted import KernelFault
 
 RESULT = ROOT / "tests" / "data" / "corpus_runs.csv"
 

@@ -1,11 +1,11 @@
-"""Records ncu's counters of kernels in CUDA C++ and of hopper, for tests/test_agreement.py to hold the
+"""Records ncu's counters of kernels in CUDA C++ and of hopper, for tests/fgn/test_agreement.py to hold the
 simulator against:
 
     python tools/cpp_counters.py profiles/h200
 
 needs a GPU, nvcc and ncu, and writes cpp_counters.csv: a row for each launch of `launches()`, the kernels of
-tests/agreement/cpp_kernels.cu. `--hopper` records the launches of `HOPPER_RUNS` instead, by TMA and wgmma, in
-hopper_counters.csv; it needs the GPU library, and a GPU with `MULTIPROCESSORS` of them.
+tests/fgn/agreement/cpp_kernels.cu. `--hopper` records the launches of `HOPPER_RUNS` instead, by TMA and
+wgmma, in hopper_counters.csv; it needs the GPU library, and a GPU with `MULTIPROCESSORS` of them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import pandas as pd
 import torch
 from hardware_counters import BY_INSTRUCTION, BYTES, COPIES, DRAM, GLOBAL, PROBES, SHARED, available, profile
 
+from cudasim.live.kernels import Kernel, Program
 from fgn.chains import Shape, problem, random_inputs
 from fgn.functional import plan_of, run_chain
-from fgn.live.kernels import Kernel, Program
 from fgn.measure.software import recorded_environment
 from fgn.native.prepared import freeze
 from fgn.precision import PRECISIONS

@@ -1,5 +1,5 @@
-"""Records ncu's counters of every rung and of the probes, for tests/test_agreement.py to hold the simulator
-against:
+"""Records ncu's counters of every rung and of the probes, for tests/fgn/test_agreement.py, which holds the
+simulator against them:
 
     python tools/hardware_counters.py profiles/h200
 
@@ -22,7 +22,6 @@ import io
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,12 +29,14 @@ import numpy as np
 import pandas as pd
 import torch
 
+from cudasim.building.library import Library, load
+from cudasim.building.places import SOURCES as SIMULATOR_SOURCES
 from fgn.chains import CHAINS, Shape, problem, random_inputs
 from fgn.functional import plan_of, run_chain
 from fgn.measure.benchmark import ordinary_versions
 from fgn.measure.software import recorded_environment
-from fgn.native.library import COUNTED_SIMULATOR, GPU, Library, ffi
-from fgn.native.places import ROOT, SOURCES
+from fgn.native.library import COUNTED_SIMULATOR, GPU, ffi
+from fgn.native.places import ROOT
 from fgn.native.prepared import freeze
 from fgn.precision import PRECISIONS
 
@@ -230,19 +231,16 @@ CHUNK_BYTES = 64 << 10
 @functools.cache
 def probes(device: str):
     """The library of probes.cu, for the GPU or for the counted simulator."""
-    whole = GPU if device == "cuda" else COUNTED_SIMULATOR
-
-    def toolchain():
-        base = whole.toolchain()
-        include = (f"-I{SOURCES}",)
-        links = base.link_flags
-        if device != "cuda":
-            links += (str(whole.path), f"-Wl,-rpath,{whole.directory}")
-        return replace(base, flags=base.flags + include, link_flags=links)
-
-    whole.build()
-    library = Library(f"probes_{device}", "probes", ("probes.cu",), toolchain, sources=PROBES)
-    path = library.build()
+    of_cpu = device == "cpu"
+    library = Library(
+        f"probes_{device}",
+        "probes",
+        ("probes.cu",),
+        (COUNTED_SIMULATOR if of_cpu else GPU).toolchain,
+        sources=PROBES,
+        headers=(SIMULATOR_SOURCES / "sim",),
+        needs=(COUNTED_SIMULATOR,) if of_cpu else (),
+    )
     interface = ffi()
     interface.cdef(
         """
@@ -252,7 +250,7 @@ def probes(device: str):
         """,
         override=True,
     )
-    return interface.dlopen(str(path))
+    return load(library, interface)
 
 
 def _pointer(kind: str, tensor: torch.Tensor):

@@ -16,12 +16,12 @@ from pathlib import Path
 import pandas as pd
 import torch
 
+from cudasim.counting.metrics import CYCLES, PIPES, TIME
 from fgn.chains import Shape
 from fgn.measure.software import recorded_environment
 from fgn.native.places import ROOT
 from fgn.profiling import ncu
 from fgn.profiling.profiler import profile
-from fgn.simulator.metrics import CYCLES, PIPES, TIME
 from fgn.teaching import hopper_steps as ladder
 
 METRICS = [

@@ -23,8 +23,8 @@ import pandas as pd
 import torch
 
 import fgn
+from cudasim.counting.counted import KernelWarning
 from fgn.measure.software import when_recorded
-from fgn.simulator.counted import KernelWarning
 
 RESULT = Path(__file__).resolve().parents[1] / "tests" / "data" / "race_suite.csv"
 RACES = ("atomicBug", "guardBug", "syncBug", "raceBug")

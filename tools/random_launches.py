@@ -4,7 +4,7 @@ python tools/random_launches.py 1000 [seed [version ...]]
 
 makes that many calls of each version. Sizes are mostly small, and often those at which kernels take another
 way (tiles, warps, float4); parameters are left out now and then, and memory that is not written is NaN.
-tests/test_counters.py makes a few of them.
+tests/fgn/test_counters.py makes a few of them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import time
 
 import torch
 
+from cudasim.counting import counted
 from fgn.chains import CHAINS, Chain, Shape, problem, random_inputs
 from fgn.functional import launch_count, run_chain
 from fgn.native.library import version_names
 from fgn.reference import chain_reference64
-from fgn.simulator import counted
 
 TURNS = (1, 4, 8, 16, 31, 32, 33, 64, 127, 128, 129, 256)
 MOST_PRODUCTS = 500_000

@@ -26,7 +26,7 @@
  * and groups of more vectors than a warp has lanes, or of a number of vectors that leaves many lanes idle
  * (norm_keeping_columns.cu). */
 #include "backward/norm_of_rows.h"
-#include "shared/launchers.h"
+#include "sim/launchers.h"
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
     norm_keeping_float32_kernel(struct norm_keeping_args args) {

@@ -18,7 +18,7 @@
  * size 4 does not divide are left to norm_keeping.cu; of those whose size 8 does not, a slot has two vectors
  * of 4. */
 #include "backward/norm_in_columns.h"
-#include "shared/launchers.h"
+#include "sim/launchers.h"
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_FEW_COLUMNS)
     norm_keeping_columns_float32_kernel(struct norm_keeping_args args) {

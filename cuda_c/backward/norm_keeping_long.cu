@@ -11,7 +11,7 @@
  * Limit: memory; with exponentials the issue of instructions. Groups of more than four SEGMENTs, and those
  * whose size 8 does not divide, are left to norm_keeping_wide.cu. */
 #include "backward/norm_of_rows.h"
-#include "shared/launchers.h"
+#include "sim/launchers.h"
 
 #ifdef __CUDACC__
 

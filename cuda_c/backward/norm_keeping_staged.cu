@@ -18,7 +18,7 @@
  * norm_keeping.cu is faster. The short kernels of norm_keeping.cu also take groups whose size has a least
  * common multiple with 8 above SEGMENT, and rows that begin between multiples of 16 bytes. */
 #include "backward/norm_of_rows.h"
-#include "shared/launchers.h"
+#include "sim/launchers.h"
 
 struct norm_keeping_staged_args {
     struct norm_keeping_args keeping; /* its division is not used */

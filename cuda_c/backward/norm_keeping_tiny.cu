@@ -10,7 +10,7 @@
  *
  * Limit: memory; with exponentials the issue of instructions. */
 #include "backward/norm_of_rows.h"
-#include "shared/launchers.h"
+#include "sim/launchers.h"
 
 /* The moments of `size` neighbours. They become differences from the mean without its rest. */
 static __forceinline__ __device__ struct moments moments_of_neighbours(float *value, int size,

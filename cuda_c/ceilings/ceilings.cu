@@ -7,7 +7,7 @@
  *
  * Limit: the resource itself. A read of 16 bytes a lane keeps L1 or shared memory busy for four cycles, in
  * which the multiprocessor has sixteen places for instructions; the loops need about eight. */
-#include "shared/portable.h"
+#include "sim/portable.h"
 
 #ifdef __cplusplus
 extern "C" {

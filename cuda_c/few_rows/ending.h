@@ -16,7 +16,7 @@
 #include "ptx/cp_async.h"
 #include "ptx/griddepcontrol.h"
 #include "ptx/mma.h"
-#include "shared/launchers.h"
+#include "sim/launchers.h"
 #include "shared/team.h"
 
 /* Values that a thread works on at once. */

@@ -15,7 +15,7 @@
 #include "ptx/cp_async.h"
 #include "ptx/griddepcontrol.h"
 #include "ptx/mma.h"
-#include "shared/launchers.h"
+#include "sim/launchers.h"
 #include "shared/team.h"
 
 #define WARPS 8

@@ -42,7 +42,7 @@ struct multicast_ring {
 };
 
 #include "ptx/mbarrier.h"
-#include "shared/launchers.h"
+#include "sim/launchers.h"
 
 #define PRODUCER_REGISTERS 24
 #define CONSUMER_REGISTERS 240

@@ -22,7 +22,7 @@
  * Next (hopper_6_norm.cu): the norm in the epilogue. */
 #include "hopper_steps/persistent.h"
 
-#include "shared/launchers.h"
+#include "sim/launchers.h"
 
 struct persistent_args {
     struct persistent_product product;

@@ -23,7 +23,7 @@
 #include "hopper_steps/persistent.h"
 
 #include "shared/element.h"
-#include "shared/launchers.h"
+#include "sim/launchers.h"
 #include "shared/fragment_norm.h"
 
 struct norm_args {

@@ -2,7 +2,7 @@
  */
 #pragma once
 
-#include "shared/portable.h"
+#include "sim/portable.h"
 
 #ifdef __CUDACC__
 
@@ -14,6 +14,6 @@ static __device__ __forceinline__ void bar_sync(int number, int threads) {
 
 #else
 
-#define bar_sync(number, threads) sim_named_barrier(SIM_HERE, number, threads)
+#include "sim/ptx/bar.h"
 
 #endif

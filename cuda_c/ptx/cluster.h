@@ -4,7 +4,7 @@
  * PTX ISA, sections "barrier.cluster", "mapa" and "st.async". */
 #pragma once
 
-#include "shared/portable.h"
+#include "sim/portable.h"
 
 #ifdef __CUDACC__
 
@@ -65,13 +65,6 @@ static __device__ __forceinline__ void st_async(uint32_t to, float a, float b, u
 
 #else
 
-#include "ptx/shared_address.h"
-
-#define mapa(address, rank) sim_mapa(SIM_HERE, address, rank)
-#define cluster_ctarank() sim_cluster_rank()
-#define barrier_cluster() sim_cluster_barrier(SIM_HERE, true)
-#define barrier_cluster_relaxed() sim_cluster_barrier(SIM_HERE, false)
-#define ld_shared_cluster_v4(shared, rank) sim_load_from_block(SIM_HERE, shared, rank)
-#define st_async(to, a, b, barrier) sim_st_async(SIM_HERE, to, a, b, barrier)
+#include "sim/ptx/cluster.h"
 
 #endif

@@ -4,7 +4,7 @@
  * PTX ISA, section "cp.async". In the simulator a copy lands when its thread waits for it (sim/copy.c). */
 #pragma once
 
-#include "shared/portable.h"
+#include "sim/portable.h"
 
 #ifdef __CUDACC__
 
@@ -121,13 +121,6 @@ static __device__ __forceinline__ void cp_async_wait_all(void) {
 
 #else
 
-#define cp_async_once_16_or_zero(shared, global, valid) cp_async_16_or_zero(shared, global, valid)
-#define cp_async_8(shared, global) sim_cp_async(SIM_HERE, shared, global, 8, true)
-#define cp_async_4_partly(shared, global, bytes) sim_cp_async_partly(SIM_HERE, shared, global, 4, bytes)
-
-static inline void cp_async_wait_all(void) {
-    cp_async_commit_group();
-    cp_async_wait_group(0);
-}
+#include "sim/ptx/cp_async.h"
 
 #endif

@@ -5,7 +5,7 @@
  * PTX ISA, section "griddepcontrol"; CUDA C++ Programming Guide, section "Programmatic Dependent Launch". */
 #pragma once
 
-#include "shared/portable.h"
+#include "sim/portable.h"
 
 #ifdef __CUDACC__
 
@@ -26,8 +26,6 @@ static __device__ __forceinline__ void griddepcontrol_wait(void) {
 
 #else
 
-static inline void griddepcontrol_launch_dependents(void) {}
-
-static inline void griddepcontrol_wait(void) {}
+#include "sim/ptx/griddepcontrol.h"
 
 #endif

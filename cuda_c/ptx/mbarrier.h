@@ -48,12 +48,6 @@ static __device__ __forceinline__ void mbarrier_wait(uint32_t barrier, uint32_t 
 
 #else
 
-#define mbarrier_init(barrier, arrivals) sim_mbarrier_init(SIM_HERE, barrier, arrivals)
-#define fence_mbarrier_init() sim_fence_mbarrier_init()
-#define mbarrier_arrive_expect_tx(barrier, bytes) sim_mbarrier_arrive(SIM_HERE, barrier, bytes)
-#define mbarrier_arrive(barrier) sim_mbarrier_arrive(SIM_HERE, barrier, 0)
-#define mbarrier_arrive_cluster(barrier, rank)                                                               \
-    sim_mbarrier_arrive(SIM_HERE, sim_mapa(SIM_HERE, barrier, rank), 0)
-#define mbarrier_wait(barrier, parity) sim_mbarrier_wait(SIM_HERE, barrier, parity)
+#include "sim/ptx/mbarrier.h"
 
 #endif

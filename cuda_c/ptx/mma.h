@@ -74,27 +74,13 @@ static __device__ __forceinline__ void mma_m16n8k8_tf32(float *sum, const uint32
 
 #else
 
-static inline void ldmatrix_x4(uint32_t *to, const void *row) {
-    static const struct sim_site here = {__FILE__, __LINE__};
-    const void *row_of_matrix[4];
-    sim_matrix_rows(&here, row, row_of_matrix);
-    for (int i = 0; i < 4; i++)
-        to[i] = ((const uint32_t *)row_of_matrix[i])[threadIdx.x % 4];
-}
-
-static inline uint32_t cvt_rna_tf32(uint32_t bits) {
-    bool is_number = (bits & 0x7f800000u) != 0x7f800000u;
-    return is_number ? (bits + 0x1000u) & 0xffffe000u : bits;
-}
+#include "sim/ptx/mma.h"
 
 static inline void mma_m16n8k16(float *sum, const uint32_t *a, const uint32_t *b, fgn_type type) {
-    static const struct sim_site here = {__FILE__, __LINE__};
-    sim_mma(&here, sum, a, b, type == FGN_FLOAT16 ? SIM_FLOAT16_FACTORS : SIM_BFLOAT16_FACTORS);
-}
-
-static inline void mma_m16n8k8_tf32(float *sum, const uint32_t *a, const uint32_t *b) {
-    static const struct sim_site here = {__FILE__, __LINE__};
-    sim_mma(&here, sum, a, b, SIM_TF32_FACTORS);
+    if (type == FGN_FLOAT16)
+        mma_m16n8k16_f16(sum, a, b);
+    else
+        mma_m16n8k16_bf16(sum, a, b);
 }
 
 #endif

@@ -2,7 +2,7 @@
  * of a multiprocessor. */
 #pragma once
 
-#include "shared/portable.h"
+#include "sim/portable.h"
 
 #ifdef __CUDACC__
 
@@ -27,17 +27,6 @@ static __device__ __forceinline__ void hold_registers(float *v, int count) {
 
 #else
 
-#include "sim/hopper/hopper.h"
-
-static inline uint32_t uniform(uint32_t value) {
-    return value;
-}
-
-static inline void hold_registers(float *v, int count) {
-    (void)v, (void)count;
-}
-
-#define setmaxnreg_dec(count) sim_setmaxnreg(SIM_HERE, count)
-#define setmaxnreg_inc(count) sim_setmaxnreg(SIM_HERE, count)
+#include "sim/ptx/registers.h"
 
 #endif

@@ -2,7 +2,7 @@
  * spaces". */
 #pragma once
 
-#include "shared/portable.h"
+#include "sim/portable.h"
 
 #ifdef __CUDACC__
 
@@ -12,8 +12,6 @@ static __device__ __forceinline__ uint32_t shared_address(const void *pointer) {
 
 #else
 
-#include "sim/hopper/hopper.h"
-
-#define shared_address(pointer) sim_shared_address(SIM_HERE, pointer)
+#include "sim/ptx/shared_address.h"
 
 #endif

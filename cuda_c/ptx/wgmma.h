@@ -6,7 +6,7 @@
  * memory is written. PTX ISA, section "Asynchronous Warpgroup Level Matrix Instructions". */
 #pragma once
 
-#include "shared/portable.h"
+#include "sim/portable.h"
 
 #ifdef __CUDACC__
 
@@ -31,13 +31,7 @@ static __device__ __forceinline__ void wgmma_commit_group(void) {
 
 #else
 
-#include "sim/hopper/hopper.h"
-
-#define fence_proxy_async() sim_fence_proxy_async(SIM_HERE)
-#define wgmma_commit_group() sim_wgmma_commit()
-#define wgmma_wait_group(groups) sim_wgmma_wait(SIM_HERE, groups)
-
-#define wgmma_fence() sim_wgmma_fence()
+#include "sim/ptx/wgmma.h"
 
 #endif
 
@@ -129,14 +123,5 @@ static __device__ __forceinline__ void wgmma_m64n128k8_tf32(float *sum, uint64_t
                    "+f"(sum[60]), "+f"(sum[61]), "+f"(sum[62]), "+f"(sum[63])
                  : "l"(x), "l"(w), "r"(accumulate));
 }
-
-#else
-
-#define wgmma_m64n128k16_f16(sum, x, w, accumulate)                                                          \
-    sim_wgmma(SIM_HERE, sum, 128, SIM_FLOAT16_FACTORS, x, w, accumulate)
-#define wgmma_m64n128k16_bf16(sum, x, w, accumulate)                                                         \
-    sim_wgmma(SIM_HERE, sum, 128, SIM_BFLOAT16_FACTORS, x, w, accumulate)
-#define wgmma_m64n128k8_tf32(sum, x, w, accumulate)                                                          \
-    sim_wgmma(SIM_HERE, sum, 128, SIM_TF32_FACTORS, x, w, accumulate)
 
 #endif

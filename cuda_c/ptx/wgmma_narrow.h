@@ -2,7 +2,7 @@
  */
 #pragma once
 
-#include "shared/portable.h"
+#include "sim/portable.h"
 
 #ifdef __CUDACC__
 
@@ -113,19 +113,6 @@ static __device__ __forceinline__ void wgmma_m64n96k8_tf32(float *sum, uint64_t 
 
 #else
 
-#include "sim/hopper/hopper.h"
-
-#define wgmma_m64n64k16_f16(sum, x, w, accumulate)                                                           \
-    sim_wgmma(SIM_HERE, sum, 64, SIM_FLOAT16_FACTORS, x, w, accumulate)
-#define wgmma_m64n64k16_bf16(sum, x, w, accumulate)                                                          \
-    sim_wgmma(SIM_HERE, sum, 64, SIM_BFLOAT16_FACTORS, x, w, accumulate)
-#define wgmma_m64n64k8_tf32(sum, x, w, accumulate)                                                           \
-    sim_wgmma(SIM_HERE, sum, 64, SIM_TF32_FACTORS, x, w, accumulate)
-#define wgmma_m64n96k16_f16(sum, x, w, accumulate)                                                           \
-    sim_wgmma(SIM_HERE, sum, 96, SIM_FLOAT16_FACTORS, x, w, accumulate)
-#define wgmma_m64n96k16_bf16(sum, x, w, accumulate)                                                          \
-    sim_wgmma(SIM_HERE, sum, 96, SIM_BFLOAT16_FACTORS, x, w, accumulate)
-#define wgmma_m64n96k8_tf32(sum, x, w, accumulate)                                                           \
-    sim_wgmma(SIM_HERE, sum, 96, SIM_TF32_FACTORS, x, w, accumulate)
+#include "sim/ptx/wgmma.h"
 
 #endif

@@ -1,7 +1,7 @@
 /* Moves four neighbouring floats in one 16-byte access, or one by one where their place does not allow it. */
 #pragma once
 
-#include "shared/portable.h"
+#include "sim/portable.h"
 
 /* Whether the rows of a matrix with `columns` columns can be read in float4s: each must start on 16 bytes. */
 static inline __host__ __device__ bool rows_hold_float4(const float *matrix, int64_t columns) {

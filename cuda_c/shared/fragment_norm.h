@@ -9,7 +9,7 @@
  * subtracted from anything large. */
 #pragma once
 
-#include "shared/portable.h"
+#include "sim/portable.h"
 #include "shared/team.h"
 
 /* A fragment is what a lane has of one group in one of its two rows: columns / 4 values, where `columns` are

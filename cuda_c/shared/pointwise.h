@@ -12,7 +12,7 @@
 #pragma once
 
 #include "shared/element.h"
-#include "shared/portable.h"
+#include "sim/portable.h"
 #include "shared/rung.h"
 
 /* ---- One value ---- */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "shared/portable.h"
+#include "sim/portable.h"
 
 #ifdef __cplusplus
 extern "C" {

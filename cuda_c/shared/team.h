@@ -1,7 +1,7 @@
 /* A team: the neighbouring lanes of a warp that work on one group. */
 #pragma once
 
-#include "shared/portable.h"
+#include "sim/portable.h"
 
 #define LANES 32
 #define QUAD 4 /* lanes that share a row of what a tensor core has summed up */

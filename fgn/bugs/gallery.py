@@ -31,12 +31,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from cudasim.counting.counted import KernelFault, check, one_block_at_a_time
+from cudasim.live.kernels import Kernel, kernel
+from cudasim.source import Source
 from fgn.bugs.diagnosis import Diagnosis, diagnose_norm, diagnose_product, never_written
 from fgn.chains import Chain, Pointwise, Shape, find, problem, random_inputs
-from fgn.live.kernels import Kernel, kernel
 from fgn.native.places import ROOT
-from fgn.native.source import Source
-from fgn.simulator.counted import KernelFault, check, one_block_at_a_time
 from fgn.teaching import asking
 
 __all__ = [

@@ -11,18 +11,11 @@ import tempfile
 import pandas as pd
 import torch
 
-from fgn.live.compiling import find_cpp_compiler
-from fgn.native.library import (
-    COUNTED_SIMULATOR,
-    GPU,
-    SIMULATOR,
-    Library,
-    MissingToolError,
-    find_c_compiler,
-    find_nvcc,
-)
-from fgn.native.lines import find_addr2line
-from fgn.native.places import build_folder, is_writable
+from cudasim.building.library import Library, MissingToolError, find_c_compiler, find_nvcc
+from cudasim.building.lines import find_addr2line
+from cudasim.building.places import build_folder, is_writable
+from cudasim.live.compiling import find_cpp_compiler
+from fgn.native.library import COUNTED_SIMULATOR, GPU, SIMULATOR
 from fgn.profiling.ncu import find_ncu
 
 GOOD, MISSING, BROKEN = "good", "missing", "broken"

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from cudasim.counting import counted
 from fgn.chains import BENCHMARK_FEATURES
 from fgn.functional import linear
 from fgn.ladder import default_device
@@ -24,7 +25,6 @@ from fgn.measure.benchmark import measure, ordinary_versions, product_versions, 
 from fgn.measure.software import recorded_environment
 from fgn.native.library import ffi, for_device
 from fgn.precision import PRECISIONS, torch_precision
-from fgn.simulator import counted
 
 FILE = "machine.json"
 

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from cudasim.building.library import MissingToolError
 from fgn.measure.accuracy import TORCH
 from fgn.measure.benchmark import RIVALS
 from fgn.measure.records import read, recorded
-from fgn.native.library import MissingToolError, version_names
+from fgn.native.library import version_names
 
 TORCHS = [*RIVALS, TORCH]
 

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from cudasim.counting import metrics
 from fgn.chains import CHAINS, Shape, problem, problem_of
 from fgn.functional import LIBRARY
 from fgn.measure import records
@@ -28,7 +29,6 @@ from fgn.measure.benchmark import F_LINEAR, RIVALS
 from fgn.measure.machine import Machine
 from fgn.model.work import KERNEL_TYPES, NORM, ON_TENSOR_CORES, ORDINARY, STANDS_BY, STATISTICS, Work, works
 from fgn.profiling import records as profile_records
-from fgn.simulator import metrics
 
 # Percentages of what a resource can do. From MEMORY_BOUND on, DRAM or L2 decides how long a launch takes.
 # From SATURATED on, warps wait for the busy part of a multiprocessor and not for memory.

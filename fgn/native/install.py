@@ -19,7 +19,8 @@ import tempfile
 from pathlib import Path
 
 import fgn
-from fgn.native.library import GPU, SIMULATOR, Library, MissingToolError, find_nvcc, for_device, run
+from cudasim.building.library import Library, MissingToolError, find_nvcc, run
+from fgn.native.library import GPU, SIMULATOR, for_device
 from fgn.native.places import SOURCES
 
 EXPORTED = "fgn_*"
@@ -105,7 +106,9 @@ def install(prefix: Path, device: str | None = None) -> list[Path]:
         written[-1].write_text(text)
     for library in libraries:
         with tempfile.TemporaryDirectory() as temporary:
-            objects = library.objects()
+            # One file for the simulator with the kernels, so that it needs no other.
+            parts = (*library.needs, library)
+            objects = [object for part in parts for object in part.objects()]
             shared, static = (prefix / "lib" / f"lib{library.name}{suffix}" for suffix in (".so", ".a"))
             _shared(library, objects, shared, Path(temporary))
             _static(objects, static, Path(temporary))

@@ -20,8 +20,9 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
+from cudasim.building.library import interruptible, is_counting
 from fgn.native import prepared
-from fgn.native.library import ffi, interruptible, is_counting
+from fgn.native.library import ffi
 
 # ------------------------------------------------------------------------------------------------------------
 # Whether a call is an ordinary one

@@ -18,9 +18,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from cudasim.building.library import digest, replacing
+from cudasim.building.places import build_folder
 from fgn.chains import Chain, Shape
-from fgn.native.library import digest, for_device, replacing
-from fgn.native.places import build_folder
+from fgn.native.library import for_device
 
 
 class Choice(NamedTuple):

@@ -22,6 +22,7 @@ from matplotlib.patches import FancyBboxPatch, Patch
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import EngFormatter, NullFormatter
 
+from cudasim.counting import metrics as m
 from fgn.chains import CHAINS
 from fgn.measure.floors import floor
 from fgn.measure.machine import Machine
@@ -43,7 +44,6 @@ from fgn.plot.style import (
 from fgn.problem import PROBLEM
 from fgn.profiling.launch_words import part_of
 from fgn.profiling.launches import WAVEFRONT_BYTES, heads
-from fgn.simulator import metrics as m
 
 # Okabe and Ito's palette, and greys for what matters less.
 PARTS = {"preparation": "#CC79A7"} | PART_COLOURS | {"in reserve": "#BBBBBB"}

@@ -16,9 +16,7 @@ from pathlib import Path
 
 import torch
 
-from fgn.native.source import launched_sources
-from fgn.plot.scene import Scene
-from fgn.simulator.trace import (
+from cudasim.counting.trace import (
     BARRIER_REACHED,
     LANES_MET,
     MOST_EVENTS,
@@ -28,6 +26,8 @@ from fgn.simulator.trace import (
     Trace,
     record,
 )
+from cudasim.source import launched_sources
+from fgn.plot.scene import Scene
 
 WIDTH = 940
 LEFT, RIGHT, GAP = 448, 484, 8  # the two columns
@@ -240,40 +240,40 @@ class _Values:
             state[name] = ("", each.array.name)
             for lane, cell in enumerate(cells):
                 dtype = self._dtype(each, lane)
-                if dtype is not None and dtype.itemsize <= min(each.bytes, 8):
+                if dtype is not None and getattr(torch, dtype).itemsize <= min(each.bytes, 8):
                     fill = "held" if each.operation == "ld" else "written by others"
                     state[cell] = (fill, _value(each.values[lane], each.bytes, dtype))
         return state
 
-    def _dtype(self, event: Event, lane: int) -> torch.dtype | None:
-        """The dtype as which to show the value of a lane; None where it is not known."""
+    def _dtype(self, event: Event, lane: int) -> str | None:
+        """The name of the dtype as which to show the value of a lane; None where it is not known."""
         if lane not in event.values:
             return None
         if event.array.space == "global":
             return event.array.dtype
-        if self.shared_type == torch.float32 and _is_no_float(event.values[lane]):
-            return torch.int32
+        if self.shared_type == "float32" and _is_no_float(event.values[lane]):
+            return "int32"
         return self.shared_type
 
 
 def _is_no_float(bits: int) -> bool:
     """Whether four bytes are hardly meant as a float: next to nothing, or a NaN that no arithmetic makes."""
-    number = _number(bits, torch.float32)
+    number = _number(bits, "float32")
     is_odd_nan = math.isnan(number) and bits & 0x003FFFFF != 0
     return is_odd_nan or 0 < abs(number) < 1e-30
 
 
-def _number(bits: int, dtype: torch.dtype):
+def _number(bits: int, dtype: str):
     content = bytearray((bits & (1 << 64) - 1).to_bytes(8, "little"))
-    return torch.frombuffer(content, dtype=dtype, count=1).item()
+    return torch.frombuffer(content, dtype=getattr(torch, dtype), count=1).item()
 
 
-def _value(bits: int, size: int, dtype: torch.dtype) -> str:
+def _value(bits: int, size: int, dtype: str) -> str:
     """The first value of an access of `size` bytes, in few letters."""
     number = _number(bits, dtype)
     is_short = isinstance(number, int) and len(str(number)) <= MOST_DIGITS
     text = str(number) if is_short or isinstance(number, complex) else f"{number:.3g}"
-    return text + (" …" if size > dtype.itemsize else "")
+    return text + (" …" if size > getattr(torch, dtype).itemsize else "")
 
 
 class _Warps:

@@ -17,6 +17,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
+from cudasim.counting import metrics as m
 from fgn.measure.benchmark import COMPILED, EAGER
 from fgn.measure.machine import Machine
 from fgn.measure.subjects import ladder_order
@@ -36,7 +37,6 @@ from fgn.plot.style import (
     require,
 )
 from fgn.profiling.launches import heads, level_bytes, operations
-from fgn.simulator import metrics as m
 
 
 def _draw_roof(axis, ends: tuple[float, float], bandwidth: float, top: float, style: str, **options):

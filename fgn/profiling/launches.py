@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from cudasim.counting import metrics as m
 from fgn.measure.subjects import ladder_order
 from fgn.profiling.launch_words import part_of
-from fgn.simulator import metrics as m
 
 WAVEFRONT_BYTES = 128
 

@@ -15,6 +15,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from cudasim.counting import counted
+from cudasim.counting import metrics as ncu_metrics
 from fgn.chains import CHAINS, Chain, problem, random_inputs
 from fgn.functional import prepares, run_chain
 from fgn.measure.benchmark import RIVALS
@@ -26,8 +28,6 @@ from fgn.profiling import launch_words, ncu
 from fgn.profiling import records as profile_records
 from fgn.profiling.collect import CALL, IDENTITY, collect, require_gpu, subjects
 from fgn.profiling.target import Task
-from fgn.simulator import counted
-from fgn.simulator import metrics as ncu_metrics
 
 SIMULATOR = "the simulator"
 _ON_SIMULATOR = {"machine": SIMULATOR, "multiprocessors": counted.H200_MULTIPROCESSORS}

@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 from tqdm.auto import tqdm
 
+from cudasim.counting import metrics
 from fgn.chains import BENCHMARK_BATCH, BENCHMARK_FEATURES, CHAINS, problem
 from fgn.functional import PRODUCT
 from fgn.ladder import versions
@@ -24,7 +25,6 @@ from fgn.profiling import ncu
 from fgn.profiling.collect import collect, require_gpu, subjects
 from fgn.profiling.records import ENVIRONMENT, LAUNCHES, REPORTS, read, read_launches, write_launches
 from fgn.profiling.target import Task
-from fgn.simulator import metrics
 
 # The benchmark's own shape, where the product is nearly all of the time, and a narrow one, where it is not.
 PROFILED_SHAPES = ((BENCHMARK_BATCH, BENCHMARK_FEATURES, BENCHMARK_FEATURES), (65536, 512, 512, 32))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from cudasim.counting import metrics
 from fgn.chains import Chain, Shape
 from fgn.measure.benchmark import COMPILED, EAGER
 from fgn.measure.machine import Machine, machine_here
@@ -20,7 +21,6 @@ from fgn.profiling import records as profile_records
 from fgn.profiling.launch_words import part_of
 from fgn.profiling.launches import heads
 from fgn.profiling.profiler import SIMULATOR, profile
-from fgn.simulator import metrics
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fgn.simulator.metrics import BANK_CONFLICTS, GLOBAL_REQUESTS, GLOBAL_SECTORS
+from cudasim.counting.metrics import BANK_CONFLICTS, GLOBAL_REQUESTS, GLOBAL_SECTORS
 
 FOLDER = Path(__file__).parent / "solutions"
 

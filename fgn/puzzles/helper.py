@@ -21,7 +21,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 
-from fgn.live.kernels import Kernel
+from cudasim.live.kernels import Kernel
 from fgn.native.library import COUNTED_SIMULATOR
 from fgn.puzzles.verdict import CRASHED, ENDLESS, STOPPED, Verdict
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
+from cudasim.building.library import BuildError
+from cudasim.counting.counted import KernelFault, check, count, count_lines
+from cudasim.live.kernels import Kernel
 from fgn.bugs.diagnosis import NEVER_WRITTEN
-from fgn.live.kernels import Kernel
-from fgn.native.library import BuildError
 from fgn.puzzles.definition import FAULT, LAUNCHES, OVER_BUDGET, WRONG, Limit, Sizes, Task
 from fgn.puzzles.verdict import NOT_BUILT, NOT_LAUNCHED, SOLVED, Counted, Verdict, number
-from fgn.simulator.counted import KernelFault, check, count, count_lines
 
 
 def in_words(sizes: Sizes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from cudasim.counting.metrics import SHARED_REQUESTS
 from fgn.puzzles.definition import (
     FAULT,
     LOADS,
@@ -17,7 +18,6 @@ from fgn.puzzles.definition import (
     sectors_per_request,
 )
 from fgn.puzzles.shared_memory import matrix
-from fgn.simulator.metrics import SHARED_REQUESTS
 
 EPS = 1e-5
 FAR = 1000.0  # the mean of the values of some cases, whose deviation is 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from cudasim.counting.metrics import SHARED_REQUESTS
 from fgn.puzzles.definition import (
     FAULT,
     LAUNCHES,
@@ -21,7 +22,6 @@ from fgn.puzzles.definition import (
     sectors_per_request,
 )
 from fgn.puzzles.norms import EPS, QUIET
-from fgn.simulator.metrics import SHARED_REQUESTS
 
 _SIZES = (
     {"rows": 3, "columns": 5, "inner": 4},

@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 import math
 
-from fgn.live.kernels import Kernel, kernel
-from fgn.native.source import Source
+from cudasim.live.kernels import Kernel, kernel
+from cudasim.source import Source
 from fgn.puzzles import store
 from fgn.puzzles.catalogue import TASKS, find
 from fgn.puzzles.definition import LAUNCHES, Limit

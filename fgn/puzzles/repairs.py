@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from cudasim.counting.metrics import SHARED_REQUESTS
 from fgn.puzzles.definition import (
     ATOMICS,
     FAULT,
@@ -23,7 +24,6 @@ from fgn.puzzles.definition import (
 )
 from fgn.puzzles.norms import EPS, QUIET
 from fgn.puzzles.shared_memory import matrix
-from fgn.simulator.metrics import SHARED_REQUESTS
 
 
 def _transposed(x, rows, columns):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from cudasim.counting.metrics import SHARED_REQUESTS
 from fgn.puzzles.definition import (
     ATOMICS,
     FAULT,
@@ -19,7 +20,6 @@ from fgn.puzzles.definition import (
     requests,
     sectors_per_request,
 )
-from fgn.simulator.metrics import SHARED_REQUESTS
 
 
 def matrix(sizes, generator):

@@ -9,11 +9,11 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from cudasim.counting.counted import count
 from fgn.chains import Chain, Shape, problem, random_inputs
 from fgn.functional import chain_forward
 from fgn.measure.accuracy import relative_error
 from fgn.reference import chain_reference, ieee_float32
-from fgn.simulator.counted import count
 from fgn.teaching.lessons import SECTOR_BYTES, Setting, time_calls
 from fgn.training import Kept, forward_keeping, run_backward
 

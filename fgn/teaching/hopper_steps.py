@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 import torch
 
+from cudasim.counting.metrics import CYCLES, PIPES, TIME
 from fgn.chains import Shape
 from fgn.measure.accuracy import compare
 from fgn.measure.benchmark import F_LINEAR, bench
 from fgn.native.library import version_table
 from fgn.native.places import ROOT, SOURCES
-from fgn.simulator.metrics import CYCLES, PIPES, TIME
 
 # A tensor core of compute capability 9.0 multiplies and adds 512 pairs of 16-bit factors in a clock; a
 # multiprocessor has four. (NVIDIA's white paper on the H100.)

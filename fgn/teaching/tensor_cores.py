@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from pandas.io.formats.style import Styler
 from torch import Tensor
 
+from cudasim.counting.metrics import TIME
+from cudasim.live.kernels import Kernel
 from fgn.chains import Shape, problem
-from fgn.live.kernels import Kernel
 from fgn.measure.accuracy import TORCH, compare, relative_error
 from fgn.measure.benchmark import F_LINEAR, RIVALS, bench, tensor_core_versions
 from fgn.measure.floors import floor
@@ -20,7 +21,6 @@ from fgn.measure.records import Record
 from fgn.native.places import ROOT
 from fgn.precision import PRECISIONS
 from fgn.profiling import records as profile_records
-from fgn.simulator.metrics import TIME
 from fgn.teaching.lessons import LANES, Setting
 
 QUAD = 4  # lanes that share a row of an mma's sums

@@ -1,0 +1,46 @@
+"""cudasim: CUDA kernels on a CPU, checked and counted.
+
+kernel(source)[grid, block](x, y, n)   a kernel from CUDA C++; in a notebook: %load_ext cudasim, then %%cuda
+check(call)                            the call; KernelFault for a bad access, a race, a missed barrier
+count(call)                            what each launch asks of memory, by ncu's names
+count_lines(call), count_warps(call)   the same by line of source, and by warp
+source_view(call)                      a kernel's text with these numbers beside it
+Texture, TensorMap                     arguments of kernels that read by coordinates, or by TMA
+
+Arrays of numpy and, where the program has loaded torch, tensors are arguments of kernels. Everything else is
+in a package that says what is there:
+
+cudasim.live       kernels from a cell or a string     cudasim.building   building and loading libraries
+cudasim.counting   counts, faults, traces, views       cudasim.docs       (text) how to include, launch, watch
+"""
+
+from __future__ import annotations
+
+import importlib
+
+# What is used is imported when it is first used: who only builds or launches does not wait for pandas.
+_NAMES = {
+    "kernel": "cudasim.live.kernels",
+    "Texture": "cudasim.live.textures",
+    "TensorMap": "cudasim.live.tensor_maps",
+    "KernelFault": "cudasim.counting.counted",
+    "KernelWarning": "cudasim.counting.counted",
+    "check": "cudasim.counting.counted",
+    "count": "cudasim.counting.counted",
+    "count_lines": "cudasim.counting.counted",
+    "count_warps": "cudasim.counting.counted",
+    "source_view": "cudasim.counting.view",
+    "SourceView": "cudasim.counting.view",
+    "load_ipython_extension": "cudasim.live.cells",
+}
+_PACKAGES = ("building", "counting", "live")
+
+__all__ = sorted({*_NAMES} - {"load_ipython_extension"})
+
+
+def __getattr__(name: str):
+    if name in _NAMES:
+        return getattr(importlib.import_module(_NAMES[name]), name)
+    if name in _PACKAGES:
+        return importlib.import_module(f"cudasim.{name}")
+    raise AttributeError(f"module 'cudasim' has no attribute {name!r}")

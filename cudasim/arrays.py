@@ -1,0 +1,121 @@
+"""The arrays that kernels are launched with: tensors of torch and arrays of numpy, seen alike.
+
+torch takes seconds to import and is asked for only where a program has loaded it: who has no torch has no
+tensors of it.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Array:
+    """What a launch has to know of a tensor or an array.
+
+    value: the user's own, which lives as long as this. address: of its first element. strides: in elements.
+    dtype: its name, as "float32". device: "cpu" or, with the number of a GPU, "cuda:0".
+    """
+
+    value: object
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    itemsize: int
+    device: str = "cpu"
+
+    @property
+    def count(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes from its first element to its last; strided elements lie within them."""
+        if self.count == 0:
+            return 0
+        steps = zip(self.shape, self.strides, strict=True)
+        return (sum((count - 1) * stride for count, stride in steps) + 1) * self.itemsize
+
+    @property
+    def is_contiguous(self) -> bool:
+        expected = 1
+        for count, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if count != 1 and stride != expected:
+                return self.count == 0
+            expected *= count
+        return True
+
+    def __str__(self) -> str:
+        return f"a {self.dtype} tensor"
+
+
+def loaded_torch():
+    """torch where the program has loaded it, else None."""
+    return sys.modules.get("torch")
+
+
+def is_array(value) -> bool:
+    torch = loaded_torch()
+    return isinstance(value, (Array, np.ndarray)) or (torch is not None and isinstance(value, torch.Tensor))
+
+
+def array_of(value) -> Array:
+    """The array as a launch sees it. value: a tensor of torch or an array of numpy. TypeError for anything
+    else, and for a layout that is no memory at strides."""
+    if isinstance(value, Array):
+        return value
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject or value.dtype.names or value.dtype.byteorder == ">":
+            raise TypeError(f"expected an array of numbers as this processor has them, got {value.dtype}")
+        size = value.dtype.itemsize
+        strides = tuple(stride / size for stride in value.strides)
+        strides = tuple(int(s) if s == int(s) else s for s in strides)
+        return Array(value, value.ctypes.data, value.shape, strides, value.dtype.name, size)
+    if not is_array(value):
+        raise TypeError(f"expected a tensor of torch or an array of numpy, got {type(value).__name__}")
+    if value.layout != loaded_torch().strided:
+        raise TypeError(f"expected a tensor in one piece of memory, got {value.layout}")
+    name = str(value.dtype).removeprefix("torch.")
+    shape, strides = tuple(value.shape), tuple(value.stride())
+    return Array(value, value.data_ptr(), shape, strides, name, value.element_size(), str(value.device))
+
+
+def dtype_name(value) -> str | None:
+    """The name of a dtype of torch or of numpy, as "float32"; None for what is no dtype."""
+    torch = loaded_torch()
+    if torch is not None and isinstance(value, torch.dtype):
+        return str(value).removeprefix("torch.")
+    if isinstance(value, np.dtype):
+        return value.name
+    is_type = isinstance(value, type) and issubclass(value, np.generic)
+    return np.dtype(value).name if is_type else None
+
+
+def default_device() -> str:
+    """ "cuda" where the program has loaded torch and there is a GPU, else "cpu", which is the simulator."""
+    torch = loaded_torch()
+    return "cuda" if torch is not None and torch.cuda.is_available() else "cpu"
+
+
+def on_cpu(data: bytearray, dtype: str = "uint8") -> Array:
+    """An array of these bytes."""
+    return array_of(np.frombuffer(data, dtype=dtype))
+
+
+def typed(data: np.ndarray, dtype: str | None, shape: tuple[int, ...]):
+    """The memory of these bytes with another dtype and shape: a tensor where the program has loaded torch,
+    else an array of numpy; unsigned integers for a dtype that numpy has not."""
+    torch = loaded_torch()
+    if torch is not None:
+        tensor = torch.from_numpy(data)
+        return tensor if dtype is None else tensor.view(getattr(torch, dtype)).view(shape)
+    if dtype is None:
+        return data
+    names = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+    return data.view(names.get(dtype, dtype)).reshape(shape)

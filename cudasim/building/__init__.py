@@ -1,0 +1,1 @@
+"""Building and loading libraries of C and CUDA C."""

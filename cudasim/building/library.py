@@ -1,0 +1,561 @@
+"""Find, build and load libraries of C and CUDA C sources: the simulator, and others that stand on it.
+
+The C compiler builds the simulator, nvcc what runs on a GPU. The simulator has a second build, which counts
+and checks the memory accesses of kernels (for cudasim/counting/). A library is built again when its sources,
+its compiler or its flags have changed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+import cffi
+from tqdm.auto import tqdm
+
+from cudasim.building.places import (
+    CLONE_BUILD,
+    MAPPED,
+    PREBUILT,
+    SOURCES,
+    build_folder,
+    cache_folder,
+    cache_variable,
+    is_writable,
+    prune_cache,
+    uses_cache,
+)
+
+# The C interface: what cffi reads.
+HEADERS = tuple(SOURCES / "sim" / name for name in ("sim.h", "interrupt.h", "counted/counted.h"))
+
+C_WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
+# A kernel's local arrays are on a stack whose guard page no large array may step over.
+# nvcc contracts a * b + c and lets floats be read as a float4; the C compiler is told to do the same.
+C_FLAGS = (
+    "-O2",
+    "-g",
+    "-fPIC",
+    "-pthread",
+    "-ffp-contract=fast",
+    "-fno-strict-aliasing",
+    "-fwrapv",
+    "-fstack-clash-protection",
+    *C_WARNINGS,
+)
+# With these flags a kernel calls the counted simulator before every memory access, at every branch, and where
+# an index leaves its array. A GPU moves a float4 at once, so the compiler must not take structs apart. The
+# simulator finds where the branches and loops of a kernel join again by the order of its instructions, so the
+# compiler must keep the source's order.
+COUNTED_KERNEL_FLAGS = (
+    "-fsanitize=thread,bounds",
+    "--param=tsan-distinguish-volatile=1",
+    "-fsanitize-coverage=trace-pc",
+    "-fno-tree-sra",
+    "-fno-reorder-blocks",
+    "-fno-reorder-blocks-and-partition",
+    "-fno-toplevel-reorder",
+)
+# A kernel that is checked and not counted has this flag too, which finds a pointer that leaves a local array.
+# The flag keeps the compiler from making one load of two equal ones, which a GPU's compiler does, so a kernel
+# that is counted goes without it.
+ONLY_CHECKED_FLAGS = ("-fsanitize=object-size",)
+# Every access of a kernel asks for a thread-local variable; without a procedure linkage table that call is
+# direct.
+COUNTED_OTHER_FLAGS = ("-DSIM_COUNTED", "-fno-plt")
+SANITIZER_FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+
+# FGN_NVCC_FLAGS="-Ofc mid" compiles in three fifths of the time, for who only wants to see that the kernels
+# compile.
+NVCC_FLAGS = (
+    *os.environ.get("FGN_NVCC_FLAGS", "").split(),
+    "-O3",
+    "-std=c++17",
+    "-lineinfo",
+    "-Werror=all-warnings",
+    "-Xcompiler=-fPIC,-Wall,-Wextra,-Werror,-Wno-unknown-pragmas",
+)
+
+
+class BuildError(RuntimeError):
+    """A compiler refused a source; the message is the compiler's own."""
+
+
+class MissingToolError(RuntimeError):
+    """A compiler that a library needs is not on this machine."""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler and its flags.
+
+    flags: for a kernel file (`.cu`); other_flags: for any other source; link_flags: for the library.
+    identity: what else decides the output: the compiler's version and the processor it builds for.
+    soname_flag: names the library for the loader; "" for a library that no other one needs.
+    """
+
+    compiler: str
+    flags: tuple[str, ...]
+    other_flags: tuple[str, ...]
+    link_flags: tuple[str, ...]
+    identity: str
+    soname_flag: str = ""
+
+    def flags_for(self, source: Path) -> tuple[str, ...]:
+        return self.flags if source.suffix == ".cu" else self.other_flags
+
+
+def command_output(command) -> str | None:
+    """The command's standard output, or None when it fails or is not there."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def find_c_compiler() -> str | None:
+    """The C compiler: $CC, cc, gcc or clang."""
+    candidates = (os.environ.get("CC"), "cc", "gcc", "clang")
+    return next((path for name in candidates if name and (path := shutil.which(name))), None)
+
+
+def find_nvcc() -> str | None:
+    """nvcc in $CUDA_HOME, in PATH or in /usr/local/cuda."""
+    cuda_home = os.environ.get("CUDA_HOME")
+    candidates = (cuda_home and f"{cuda_home}/bin/nvcc", "nvcc", "/usr/local/cuda/bin/nvcc")
+    return next((path for name in candidates if name and (path := shutil.which(name))), None)
+
+
+def c_toolchain(
+    extra_flags: tuple[str, ...] = (),
+    kernel_flags: tuple[str, ...] = (),
+    other_flags: tuple[str, ...] = (),
+) -> Toolchain:
+    compiler = find_c_compiler()
+    if compiler is None:
+        raise MissingToolError(
+            "no C compiler was found ($CC, cc, gcc, clang), so kernels have no simulator to run on; "
+            "recorded results and, with nvcc and a GPU, arrays on the GPU still work"
+        )
+    # The library is built where it runs, so it may use this processor's own instructions. The macros that the
+    # compiler predefines name its version and all that it knows about the processor.
+    # A simulator that a wheel carries is for every processor of its kind, and its sources are where the wheel
+    # puts them.
+    for_wheel = os.environ.get("CUDASIM_BUILDS_WHEEL") == "1"
+    natives = ((),) if for_wheel else (("-march=native",), ("-mcpu=native",), ())
+    for native in natives:
+        macros = command_output([compiler, *native, "-dM", "-E", "-x", "c", os.devnull])
+        if macros is not None:
+            break
+    mapped = tuple(f"-ffile-prefix-map={folder}={name}" for name, folder in MAPPED.items() if for_wheel)
+    flags = (*C_FLAGS, *native, *mapped, *extra_flags)
+    return Toolchain(
+        compiler=compiler,
+        flags=("-x", "c", "-std=gnu11", *flags, *kernel_flags),
+        other_flags=("-std=gnu11", *flags, *other_flags),
+        # The simulator has functions with CUDA's names. Its kernels must call these functions, and not CUDA's
+        # own, which torch may have loaded before.
+        link_flags=("-shared", "-pthread", "-Wl,-Bsymbolic-functions", *extra_flags, "-lm"),
+        identity=macros or "",
+        soname_flag="-Wl,-soname,",
+    )
+
+
+def nvcc_toolchain(architectures: tuple[str, ...] = ()) -> Toolchain:
+    """nvcc with its flags. architectures: of the machine code that it makes, as -gencode names them."""
+    nvcc = find_nvcc()
+    if nvcc is None:
+        raise MissingToolError(
+            "nvcc was not found ($CUDA_HOME, PATH, /usr/local/cuda), so nothing can run on the GPU; "
+            "what is on the CPU runs on the simulator"
+        )
+    flags = (*architectures, *NVCC_FLAGS)
+    return Toolchain(
+        compiler=nvcc,
+        flags=flags,
+        other_flags=flags,
+        link_flags=("-shared",),
+        identity=command_output([nvcc, "--version"]) or "",
+    )
+
+
+def digest_of_headers(folders: Iterable[Path]) -> str:
+    found = ((path, folder) for folder in folders for path in sorted(folder.rglob("*.h")))
+    return digest(*(part for path, of in found for part in (str(path.relative_to(of)), path.read_bytes())))
+
+
+def digest(*parts: str | bytes) -> str:
+    state = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        state.update(len(data).to_bytes(8, "little") + data)
+    return state.hexdigest()
+
+
+@contextmanager
+def locked(path: Path, what: str = ""):
+    """Holds the lock file, so that two processes, or two threads, do not build the same library at once.
+    what: the library's title; where it is given and another process holds the lock, a line says that this one
+    waits."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if what:
+                print(f"waiting until another process has built the {what}", file=sys.stderr)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@dataclass(frozen=True)
+class Library:
+    """One library: what it is made of, and where it goes.
+
+    name: its file is `lib<name>.so`.
+    patterns: its sources, as patterns below `sources`.
+    headers: the folders with headers that it includes, besides `sources`.
+    needs: the libraries whose functions it calls.
+    prebuilt, clone_build: where a wheel carries it, and `build/` of the clone that `sources` are in.
+    directory: where it is built; None: in `clone_build` where that may be written to, else in a folder of the
+        user's cache for these sources, this compiler and these flags.
+    """
+
+    name: str
+    title: str
+    patterns: tuple[str, ...]
+    toolchain: Callable[[], Toolchain]
+    sources: Path = SOURCES
+    headers: tuple[Path, ...] = ()
+    needs: tuple[Library, ...] = ()
+    prebuilt: Path = PREBUILT
+    clone_build: Path | None = CLONE_BUILD
+    directory: Path | None = None
+
+    def _folder(self, stamp: str) -> Path:
+        """Where the library with this stamp is built."""
+        if self.directory is not None:
+            return self.directory
+        if uses_cache(self.clone_build):
+            return cache_folder() / f"lib-{self.name}-{digest(stamp)[:16]}"
+        return build_folder(self.clone_build)
+
+    def _path_in(self, folder: Path) -> Path:
+        return folder / f"lib{self.name}.so"
+
+    def _stamp_in(self, folder: Path) -> Path:
+        return folder / f"lib{self.name}.stamp"
+
+    @property
+    def path(self) -> Path:
+        """The library that is ready, or where it would be built."""
+        return self.find() or self._path_in(self._folder(self._stamp_now()))
+
+    def _stamp_now(self) -> str:
+        """The stamp that a ready library has: of its sources, and of the compiler where there is one."""
+        try:
+            toolchain = self.toolchain()
+        except MissingToolError:
+            # Where the compiler is missing, only the sources can be compared.
+            toolchain = None
+        return self._expected_stamp(toolchain)
+
+    def _is_ready(self, folder: Path, stamp: str) -> bool:
+        """Whether the folder has the library with this stamp, and all of the file."""
+        path = self._path_in(folder)
+        try:
+            made_of, _, size = self._stamp_in(folder).read_text().rpartition(" ")
+            return made_of.startswith(stamp) and path.stat().st_size == int(size)
+        except (OSError, ValueError):
+            return False
+
+    def find(self) -> Path | None:
+        """The library that is ready; None when none is. Nothing is locked, nothing is written.
+
+        A wheel carries a simulator that was built beforehand for every processor of its kind, which is ready
+        where its sources are these.
+        """
+        stamp = self._stamp_now()
+        if self._is_ready(self._folder(stamp), stamp):
+            return self._path_in(self._folder(stamp))
+        if self.directory is None and self._is_ready(self.prebuilt, stamp.partition(" ")[0]):
+            return self._path_in(self.prebuilt)
+        clone = self.clone_build
+        if self.directory is None and clone and uses_cache(clone) and self._is_ready(clone, stamp):
+            return self._path_in(clone)
+        return None
+
+    def source_files(self) -> list[Path]:
+        return sorted(path for pattern in self.patterns for path in self.sources.glob(pattern))
+
+    def headers_digest(self) -> str:
+        return digest_of_headers((self.sources, *self.headers))
+
+    def _object_digests(self, toolchain: Toolchain | None) -> dict[Path, str]:
+        """For each source, a digest of all that its object depends on."""
+        headers = self.headers_digest()
+        digests = {}
+        for source in self.source_files():
+            made_by = ()
+            if toolchain:
+                made_by = (toolchain.compiler, toolchain.identity, *toolchain.flags_for(source))
+            digests[source] = digest(headers, source.name, source.read_bytes(), *made_by)
+        return digests
+
+    def _expected_stamp(self, toolchain: Toolchain | None) -> str:
+        """Two digests: of the sources alone, and of the sources with the compiler and its flags."""
+        needed = [need.soname for need in self.needs]
+        sources = digest(*self._object_digests(None).values(), *needed)
+        if toolchain is None:
+            return sources
+        made_by = digest(*self._object_digests(toolchain).values(), *needed, *toolchain.link_flags)
+        return f"{sources} {made_by}"
+
+    @property
+    def soname(self) -> str:
+        """The name by which the loader finds the library for those that need it. It tells the sources, so
+        that two builds of other sources in one process are two libraries."""
+        return f"lib{self.name}-{self._expected_stamp(None)[:16]}.so"
+
+    def state(self) -> str:
+        """ "ready", "stale" (built from other sources, by another compiler or other flags, or not whole) or
+        "not built"."""
+        if self.find():
+            return "ready"
+        folder = self._folder(self._stamp_now())
+        return "stale" if self._path_in(folder).exists() and self._stamp_in(folder).exists() else "not built"
+
+    def build(self) -> Path:
+        """Builds the library unless it is ready; returns its path.
+
+        Only sources that changed are compiled, in parallel. BuildError with the compiler's message when one
+        does not compile, or when there is no room for the library; MissingToolError when there is no
+        compiler. An older library stays in place, but is not used.
+        """
+        if path := self.find():
+            return path
+        toolchain = self.toolchain()
+        stamp = self._expected_stamp(toolchain)
+        folder = self._folder(stamp)
+        if not is_writable(folder):
+            raise BuildError(
+                f"{folder} cannot be written to, and the {self.title} has to be built there: "
+                f"set {cache_variable()} to a folder that can"
+            )
+        try:
+            with locked(folder / f"{self.name}.lock", self.title):
+                if not self._is_ready(folder, stamp):
+                    self._build_in(folder, toolchain, stamp)
+        except OSError as error:
+            raise BuildError(f"the {self.title} could not be built in {folder}: {error}") from error
+        if uses_cache(self.clone_build) and self.directory is None:
+            prune_cache(keep=folder)
+        return self._path_in(folder)
+
+    def objects(self) -> list[Path]:
+        """The object files, compiled where they are missing, for a program that links them into a library of
+        its own."""
+        toolchain = self.toolchain()
+        folder = self._folder(self._expected_stamp(toolchain))
+        with locked(folder / f"{self.name}.lock"):
+            return self._objects_in(folder, toolchain)
+
+    def _objects_in(self, folder: Path, toolchain: Toolchain) -> list[Path]:
+        digests = self._object_digests(toolchain)
+        if not digests:
+            raise BuildError(f"{self.sources} has no sources")
+        kept = folder / "objects" / self.name
+        objects = {
+            source: kept / f"{source.stem}.{made_from[:16]}.o" for source, made_from in digests.items()
+        }
+        missing = {source: path for source, path in objects.items() if not path.exists()}
+        if missing:
+            self._compile(toolchain, missing, kept)
+        for old in set(kept.iterdir()) - set(objects.values()):
+            old.unlink()
+        return list(objects.values())
+
+    def _build_in(self, folder: Path, toolchain: Toolchain, stamp: str):
+        # A build that was killed has left its temporary files.
+        for kind in ("so", "stamp"):
+            for left in folder.glob(f"lib{self.name}.{kind}*.tmp*"):
+                left.unlink()
+        needed = [need.build() for need in self.needs]
+        objects = self._objects_in(folder, toolchain)
+        with replacing(self._path_in(folder)) as temporary:
+            link = [toolchain.compiler, *map(str, objects), "-o", temporary, *map(str, needed)]
+            named = (f"{toolchain.soname_flag}{self.soname}",) if toolchain.soname_flag else ()
+            run([*link, *named, *toolchain.link_flags])
+        with replacing(self._stamp_in(folder)) as temporary:
+            Path(temporary).write_text(f"{stamp} {self._path_in(folder).stat().st_size}")
+
+    def _compile(self, toolchain: Toolchain, objects: dict[Path, Path], folder: Path):
+        folder.mkdir(parents=True, exist_ok=True)
+        errors: list[str] = []
+
+        def compile_one(source: Path):
+            if errors:
+                return
+            command = [
+                toolchain.compiler,
+                *toolchain.flags_for(source),
+                *(f"-I{folder}" for folder in (self.sources, *(of.parent for of in self.headers))),
+                "-c",
+                str(source),
+            ]
+            try:
+                with replacing(objects[source]) as temporary:
+                    run([*command, "-o", temporary])
+            except (BuildError, OSError) as error:
+                errors.append(str(error))
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            results = pool.map(compile_one, objects)
+            for _ in tqdm(results, f"building the {self.title}", len(objects), unit="file"):
+                pass
+        if errors:
+            raise BuildError("\n".join(errors))
+
+    def load(self):
+        """The library, built first when it is not ready, with the functions that `ffi()` declares."""
+        return load(self, ffi())
+
+
+@contextmanager
+def replacing(path: Path):
+    """Yields a temporary name beside `path`, and moves it there when all went well."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp" + path.suffix)
+    os.close(descriptor)
+    try:
+        yield temporary
+        # mkstemp makes files that only their owner may read.
+        os.chmod(temporary, 0o755)
+        os.replace(temporary, path)
+    except BaseException:
+        # A compiler that fails removes its output itself.
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def run(command: list[str]):
+    """Runs a compiler or a linker; BuildError with what it said when it fails."""
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        raise BuildError(f"{' '.join(command)}\n{result.stdout}{result.stderr}".rstrip())
+
+
+def once(function):
+    """Caches a function's value for each argument. Where several threads ask for a value at a time, one
+    computes it and the others wait."""
+    values, lock = {}, threading.RLock()
+
+    @functools.wraps(function)
+    def value_for(*arguments):
+        if arguments not in values:
+            with lock:
+                if arguments not in values:
+                    values[arguments] = function(*arguments)
+        return values[arguments]
+
+    return value_for
+
+
+def declare(interface: cffi.FFI, headers: Iterable[Path]):
+    """Declares what the headers have, for cffi, which has no preprocessor and reads no C++."""
+    with warnings.catch_warnings():
+        # cffi says that it ignores `#pragma once`, which is all that it should do.
+        warnings.filterwarnings("ignore", message="#pragma in cdef")
+        for header in headers:
+            text = header.read_text()
+            interface.cdef(re.sub(r"#ifdef __cplusplus\n.*?#endif[^\n]*\n", "", text, flags=re.S))
+    # Every struct is completed here. Otherwise an interface that includes this one (in cudasim/live/)
+    # completes the struct, and when that interface is freed, cffi takes the struct for complete and has lost
+    # its fields.
+    for name in interface.list_types()[0]:
+        interface.typeof(name)
+
+
+@once
+def ffi() -> cffi.FFI:
+    """The simulator's C interface, read from the headers as they stand."""
+    interface = cffi.FFI()
+    declare(interface, HEADERS)
+    return interface
+
+
+_simulators = []
+
+
+@once
+def load(library: Library, interface: cffi.FFI):
+    """The library with the functions that the interface declares, and before it those that it needs."""
+    for need in library.needs:
+        need.load()
+    path = library.build()
+    try:
+        loaded = interface.dlopen(str(path))
+    except OSError as error:
+        raise BuildError(f"{path} cannot be loaded: {error}; remove it to have it built again") from error
+    if library in (SIMULATOR, SANITIZED_SIMULATOR, COUNTED_SIMULATOR):
+        _simulators.append(loaded)
+        loaded.sim_use_signals_lock(_simulators[0].sim_signals_lock())
+    return loaded
+
+
+SIMULATOR = Library("cudasim", "simulator", ("sim/*.c", "sim/hopper/*.c"), c_toolchain)
+SANITIZED_SIMULATOR = Library(
+    "cudasim_sanitized",
+    "simulator with sanitizers",
+    SIMULATOR.patterns,
+    functools.partial(c_toolchain, SANITIZER_FLAGS),
+)
+COUNTED_SIMULATOR = Library(
+    "cudasim_counted",
+    "simulator that counts and checks",
+    (*SIMULATOR.patterns, "sim/counted/*.c"),
+    functools.partial(c_toolchain, kernel_flags=COUNTED_KERNEL_FLAGS, other_flags=COUNTED_OTHER_FLAGS),
+)
+
+
+# Whether kernels run on the counted simulator; cudasim.counting.counted.recording() says so.
+is_counting: ContextVar[bool] = ContextVar("is_counting", default=False)
+
+
+def simulator() -> Library:
+    """The build of the simulator that kernels run on now."""
+    if is_counting.get():
+        return COUNTED_SIMULATOR
+    # `make sanitize` runs the tests on the library that reports memory errors.
+    return SANITIZED_SIMULATOR if os.environ.get("CUDASIM_SANITIZE") == "1" else SIMULATOR
+
+
+@contextmanager
+def interruptible(library):
+    """In this context Ctrl-C and the stop button end a launch on the simulator, with KeyboardInterrupt.
+
+    library: what `Library.load()` returned for the CPU. Python handles signals in its main thread only.
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if in_main_thread:
+        library.sim_catch_signal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if in_main_thread:
+            library.sim_release_signal()

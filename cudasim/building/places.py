@@ -1,0 +1,108 @@
+"""Where things are: the simulator's sources, and the folders that libraries and kernels are built in.
+
+cudasim runs from its clone or from an installed wheel, which carries simulators that were built beforehand.
+
+What is built goes into `build/` of a clone that its user may write to, else into a folder of the user's own:
+$CUDASIM_CACHE, or `cudasim` in the platform's folder for caches ($XDG_CACHE_HOME or ~/.cache;
+~/Library/Caches on macOS).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parents[1]
+PREBUILT = SOURCES / "prebuilt"
+IN_CLONE = (SOURCES / "pyproject.toml").is_file()
+CLONE_BUILD = SOURCES.parent / "build" if IN_CLONE else None
+
+# What a library that was built elsewhere calls each folder of sources. A program that has kernels of its own
+# adds their folder.
+MAPPED = {"/cudasim": SOURCES}
+
+# Where a kernel from a cell or a string finds headers in quotes, besides the folders that its user names.
+HEADER_FOLDERS = [SOURCES]
+
+# The packages between a user's line and a launch, which a warning at that line skips.
+PACKAGES = [SOURCES]
+
+# The variables that name the user's cache, the first one that is set. A program that has had one of its own
+# puts it in front.
+CACHE_VARIABLES = ["CUDASIM_CACHE"]
+
+# The cache holds at most so many bytes; what was used longest ago is removed first. A library for every GPU
+# architecture has some 20 MB, a live kernel 50 KB.
+CACHE_LIMIT = 1 << 30
+
+
+def cache_variable() -> str:
+    """The variable to name in a message about the cache."""
+    return CACHE_VARIABLES[0]
+
+
+def cache_folder() -> Path:
+    """The user's own folder for what is built: $CUDASIM_CACHE, or `cudasim` in the platform's folder for
+    caches."""
+    for variable in CACHE_VARIABLES:
+        if os.environ.get(variable):
+            return Path(os.environ[variable]).expanduser().absolute()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "cudasim"
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "cudasim"
+
+
+def is_writable(folder: Path) -> bool:
+    """Whether files can be made in the folder, which need not exist yet."""
+    existing = folder
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            return True
+    except OSError:
+        return False
+
+
+def uses_cache(clone_build: Path | None = CLONE_BUILD) -> bool:
+    """Whether libraries are built in the user's own folder, and not in this folder of a clone."""
+    is_named = any(os.environ.get(variable) for variable in CACHE_VARIABLES)
+    return is_named or clone_build is None or not is_writable(clone_build)
+
+
+def build_folder(clone_build: Path | None = CLONE_BUILD) -> Path:
+    """Where libraries are built: this folder of a clone, or `cache_folder()`."""
+    return cache_folder() if uses_cache(clone_build) else clone_build
+
+
+def _entries() -> list[tuple[float, int, Path]]:
+    """What the cache holds: when it was last used, its bytes, its folder."""
+    found = []
+    folder = cache_folder()
+    for entry in [*folder.glob("lib-*"), *folder.glob("live/*/")]:
+        files = [path for path in entry.rglob("*") if path.is_file()]
+        if files:
+            size = sum(path.stat().st_size for path in files)
+            found.append((max(path.stat().st_atime for path in files), size, entry))
+    return sorted(found)
+
+
+def prune_cache(limit: int = CACHE_LIMIT, keep: Path | None = None) -> int:
+    """Removes what was used longest ago until the cache holds at most `limit` bytes. Returns the removed
+    bytes.
+
+    keep: an entry that stays, however large it is.
+    """
+    entries = _entries()
+    total, removed = sum(size for _, size, _ in entries), 0
+    for _, size, entry in entries:
+        if total - removed <= limit:
+            break
+        if entry != keep:
+            shutil.rmtree(entry, ignore_errors=True)
+            removed += size
+    return removed

@@ -1,0 +1,122 @@
+"""The cell magic `%%cuda [name ...] [-I folder]`: cells of CUDA C++ in a notebook."""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cudasim.arrays import default_device
+from cudasim.building.library import BuildError
+from cudasim.live.kernels import Kernel, Program
+
+
+class CellError(BuildError):
+    """A cell that does not compile. A notebook shows the compiler's messages and no traceback of Python's.
+
+    kernels: those of its kernels that compile.
+    """
+
+    def __init__(self, said: str, kernels: dict[str, Kernel]):
+        super().__init__(said)
+        self.kernels = kernels
+
+    def _render_traceback_(self) -> list[str]:
+        coloured = re.sub(r"\b(error|warning|note):", "\033[1;31m\\1:\033[0m", str(self))
+        return [f"\033[1;31mdoes not compile\033[0m\n{coloured}"]
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A cell of CUDA C++. names: the kernels that its first line names; none for all."""
+
+    source: str
+    names: tuple[str, ...]
+    folders: tuple[Path, ...]
+
+    @classmethod
+    def read(cls, line: str, cell: str) -> _Cell:
+        """line: what follows %%cuda, which are names of kernels and, each after -I, folders of headers."""
+        folders = [Path(folder.strip("\"'")) for folder in re.findall(r"-I\s*(\"[^\"]*\"|'[^']*'|\S+)", line)]
+        names = re.sub(r"-I\s*(?:\"[^\"]*\"|'[^']*'|\S+)", " ", line).split()
+        # The line of the magic is the cell's first, so the source's own first line is the second.
+        return cls("\n" + cell, tuple(names), (Path.cwd(), *folders))
+
+    def wanted(self) -> list[str]:
+        """The kernels that the cell's line names, or all of the cell's."""
+        program = Program(self.source, "cell.cu", self.folders)
+        missing = [name for name in self.names if name not in program.kernels]
+        if missing or not program.kernels:
+            there = ", ".join(program.kernels) or "none"
+            expected = " ".join(("a __global__ function", *missing))
+            raise BuildError(f"expected {expected} in the cell, got {there}")
+        return list(self.names or program.kernels)
+
+    def together(self) -> dict[str, Kernel]:
+        """The wanted kernels, compiled as one source."""
+        wanted = self.wanted()
+        program = Program(self.source, f"{wanted[0]}.cu", self.folders, has_warned=True)
+        _, messages = program.build(default_device())
+        there = [name for name in wanted if name in program.kernels]
+        if self.names and there != wanted:
+            raise BuildError(f"an #if leaves {(set(wanted) - set(there)).pop()} out")
+        absent = ", ".join(name for name in wanted if name not in there)
+        for said in filter(
+            None, (str(program.read.left_out), absent and f"left out by an #if: {absent}", messages)
+        ):
+            print(said, file=sys.stderr)
+        return {name: Kernel(program, name) for name in there}
+
+    def apart(self) -> dict[str, Kernel]:
+        """Those of the wanted kernels that compile without the others."""
+        kernels = {}
+        for name in self.wanted():
+            program = Program(self.source, f"{name}.cu", self.folders, only=name, has_warned=True)
+            with suppress(BuildError, ValueError):
+                program.build(default_device())
+                kernels[name] = Kernel(program, name)
+        return kernels
+
+
+def _define(line: str, cell: str) -> dict[str, Kernel]:
+    """The kernels of a cell: those that the line names, or all. Compiled for the device at hand.
+
+    CellError when one does not compile; its `kernels` are the others.
+    """
+    read, kernels = _Cell.read(line, cell), {}
+    try:
+        return read.together()
+    except (BuildError, ValueError) as error:
+        said = str(error)
+    if len(re.findall(r"\b__global__\b", cell)) > 1:
+        with suppress(BuildError, ValueError):
+            kernels = read.apart()
+    if read.names and kernels.keys() == set(read.names):
+        return kernels
+    if kernels:
+        said += f"\ncompiled all the same: {', '.join(kernels)}"
+    raise CellError(said, kernels)
+
+
+def load_ipython_extension(shell):
+    """What `%load_ext cudasim` does: from then on there is the cell magic `%%cuda [name ...] [-I folder]`."""
+
+    def cuda(line: str, cell: str):
+        """Defines the kernels of a cell of CUDA C++, or only those that are named, as Python objects.
+
+        -I folder: where headers are that the cell includes.
+        """
+        # A cell that does not compile removes the kernels of its names, so that nobody runs an earlier one by
+        # mistake.
+        for name in _Cell.read(line, cell).names or re.findall(r"__global__[^;{(]*?\b(\w+)\s*\(", cell):
+            if isinstance(shell.user_ns.get(name), Kernel):
+                shell.del_var(name)
+        try:
+            shell.push(_define(line, cell))
+        except CellError as error:
+            shell.push(error.kernels)
+            raise
+
+    shell.register_magic_function(cuda, "cell", "cuda")

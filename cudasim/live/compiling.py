@@ -1,0 +1,524 @@
+"""Compiling a source with its kernels: as C++ for the simulator, by nvcc for a GPU.
+
+Beside the kernels the library has functions that Python calls: for each kernel one that launches it, and
+functions that describe the types of its parameters, of structs' members and of the variables in device
+memory.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import cffi
+
+from cudasim.arrays import loaded_torch
+from cudasim.building.library import (
+    ONLY_CHECKED_FLAGS,
+    BuildError,
+    Library,
+    MissingToolError,
+    command_output,
+    digest,
+    digest_of_headers,
+    ffi,
+    locked,
+    nvcc_toolchain,
+    replacing,
+    simulator,
+)
+from cudasim.building.places import HEADER_FOLDERS, SOURCES, build_folder, cache_variable, is_writable
+from cudasim.counting.counted import only_checks
+from cudasim.live.arguments import Member, Type
+from cudasim.live.messages import LAUNCH_CODE, explained, warnings_about
+from cudasim.live.padding import PADDING, pad_shared_variables
+from cudasim.live.signature import Signature, Variable
+from cudasim.live.source import CPP, HOPPER, Included
+
+# ------------------------------------------------------------------------------------------------------------
+# The code that is added after a source
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A kernel to compile. template: the arguments of a kernel that is a template, "" for any other."""
+
+    signature: Signature
+    template: str = ""
+
+    @property
+    def instantiates(self) -> bool:
+        """Whether the kernel is a template. All of its arguments may be defaults."""
+        declared = self.signature.template
+        return bool(self.template) or (bool(declared) and all("=" in parameter for parameter in declared))
+
+    @property
+    def expression(self) -> str:
+        signature = self.signature
+        arguments = f"<{self.template}>" if signature.template else ""
+        kernel = f"&::{signature.qualified}{arguments}"
+        if signature.template or signature.scope or not signature.is_overloaded:
+            return kernel
+        types = ", ".join(parameter.declaration for parameter in signature.parameters)
+        return f"static_cast<void (*)({types})>({kernel})"
+
+
+def _describing(instances: Sequence[Instance], variables: Sequence[Variable], structs: dict) -> list[str]:
+    lines = []
+    for index, instance in enumerate(instances):
+        lines += [
+            f"SIM_EXPORT const sim_named *parameters_{index}() {{",
+            f"    return sim_parameters({instance.expression});",
+            "}",
+        ]
+    for index, (name, members) in enumerate(structs.items()):
+        entries = [
+            f'{{"{member}", sim_describe<decltype({name}::{member})>(), offsetof({name}, {member}), 0}}, '
+            for member in members
+        ]
+        lines += [
+            f"SIM_EXPORT const sim_named *members_{index}() {{",
+            f"    static const sim_named members[] = {{{''.join(entries)}",
+            f"        {{0, sim_describe<{name}>(), 0, 0}}}};",
+            "    return members;",
+            "}",
+        ]
+    entries = [
+        f'{{"{v.name}", sim_describe<decltype({v.qualified})>(), 0, sim_address({v.qualified})}}, '
+        for v in variables
+    ]
+    lines += [
+        "SIM_EXPORT const sim_named *device_variables() {",
+        f"    static const sim_named variables[] = {{{''.join(entries)}{{0, 0, 0, 0}}}};",
+        "    return variables;",
+        "}",
+    ]
+    return lines
+
+
+def _template_constants(instance: Instance) -> list[str]:
+    """Definitions of the template's parameters that the size of a cluster names."""
+    lines = []
+    given = [piece.strip() for piece in instance.template.split(",")]
+    for declared, value in zip(instance.signature.template, given, strict=False):
+        name = re.fullmatch(
+            r"(?:const\s+)?(?:int|unsigned|size_t|auto|bool)\b.*?\b(\w+)(?:\s*=.*)?", declared
+        )
+        if name and re.search(rf"\b{name[1]}\b", instance.signature.cluster):
+            lines.append(f"    constexpr auto {name[1]} = {value};")
+    return lines
+
+
+def _simulator_text(text: str, instances, variables, structs) -> str:
+    """The source, and for each kernel a function that calls it with the arguments that pointers lead to."""
+    lines = [
+        "template <class SimVariable> static void *sim_address(SimVariable &variable) {",
+        "    return (void *)&variable;",
+        "}",
+    ]
+    for index, instance in enumerate(instances):
+        lines += [
+            f'SIM_EXPORT __attribute__((no_sanitize("thread"))) void enter_{index}(const void *arguments) {{',
+            f"    sim_enter({instance.expression}, arguments);",
+            "    sim_come_to_end();",
+            "}",
+            f"SIM_EXPORT unsigned cluster_{index}(int axis) {{",
+            *_template_constants(instance),
+            f"    const dim3 size{{{instance.signature.cluster}}};",
+            "    return axis == 0 ? size.x : axis == 1 ? size.y : size.z;",
+            "}",
+        ]
+    return "\n".join(
+        [text, f'#line 1 "{LAUNCH_CODE}"', *lines, *_describing(instances, variables, structs), ""]
+    )
+
+
+def _gpu_text(source: str, instances, variables, structs) -> str:
+    """The source, and for each kernel a function that launches it with arguments that pointers lead to."""
+    lines = [
+        '#include "sim/cpp/entry.hpp"',
+        "SIM_EXPORT const char *error_string(int error) {",
+        "    return cudaGetErrorString((cudaError_t)error);",
+        "}",
+        "template <class SimVariable> static void *sim_address(SimVariable &variable) {",
+        "    void *address = NULL;",
+        "    cudaGetSymbolAddress(&address, variable);",
+        "    return address;",
+        "}",
+    ]
+    for index, instance in enumerate(instances):
+        # More dynamic shared memory than 48 KiB has to be asked for.
+        lines += [
+            f"SIM_EXPORT int launch_{index}(dim3 grid, dim3 block, unsigned long long shared_bytes,",
+            "                         void **arguments, void *stream) {",
+            f"    const void *kernel = (const void *){instance.expression};",
+            "    cudaError_t error = cudaSuccess;",
+            "    if (shared_bytes > 48 << 10)",
+            "        error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,",
+            "                                     (int)shared_bytes);",
+            "    if (error == cudaSuccess)",
+            "        error = cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes,",
+            "                                 (cudaStream_t)stream);",
+            "    cudaGetLastError();",
+            "    return error;",
+            "}",
+        ]
+    return "\n".join(
+        [source, f'#line 1 "{LAUNCH_CODE}"', *lines, *_describing(instances, variables, structs), ""]
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Compilers
+
+
+def find_cpp_compiler() -> str | None:
+    """The C++ compiler: $CXX, g++, clang++ or c++."""
+    candidates = (os.environ.get("CXX"), "g++", "clang++", "c++")
+    return next((path for name in candidates if name and (path := shutil.which(name))), None)
+
+
+@functools.cache
+def _identity(compiler: str) -> str:
+    return command_output([compiler, "--version"]) or ""
+
+
+@functools.cache
+def _headers() -> str:
+    """A digest of the headers that kernels in C++ are compiled with."""
+    of_both = (SOURCES / "sim/calls.h", SOURCES / "sim/vectors.h", *HOPPER.glob("*.h"))
+    files = sorted((*CPP.rglob("*"), *of_both))
+    return digest(*(part for path in files if path.is_file() for part in (path.name, path.read_bytes())))
+
+
+@functools.cache
+def _toolchain(library: Library):
+    return library.toolchain()
+
+
+_nvcc = functools.cache(nvcc_toolchain)
+
+
+_NO_WARNING = (
+    *("unused-function", "unused-but-set-variable", "unknown-pragmas", "narrowing", "unused-local-typedefs"),
+    *(
+        "invalid-offsetof",
+        "attributes",
+        "unused-value",
+        "sign-compare",
+        "comment",
+        "format",
+        "subobject-linkage",
+    ),
+)
+
+
+def _simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[str, ...]:
+    dropped = ("-x", "c", "-std=gnu11", "-Werror", "-Wextra")
+    flags = [flag for flag in _toolchain(library).flags if flag not in dropped]
+    # At every branch the kernel looks whether it is to stop (sim/turns.c). Operations that C++ leaves
+    # undefined, and for which a GPU has a value of its own, are found (sim/undefined.c). Beside a kernel's
+    # array in shared or local memory lies memory of the program, so indices are checked.
+    added = ("-fsanitize-coverage=trace-pc", "-fsanitize=float-cast-overflow,shift-exponent,bounds")
+    checks = ONLY_CHECKED_FLAGS if only_checks else ()
+    # Device code has no exceptions. Without them a function has one way out, on which traces and counts rely.
+    exceptions = () if re.search(r"\b(?:throw|try|catch)\b", text) else ("-fno-exceptions",)
+    standard = "-std=gnu++20" if re.search(r"\bconcept\s+\w+\s*=", text) else "-std=gnu++17"
+    return (
+        *(
+            "-x",
+            "c++",
+            standard,
+            *flags,
+            *checks,
+            *added,
+            "-fvisibility=hidden",
+            "-fno-threadsafe-statics",
+        ),
+        *("-fsigned-char", *exceptions, *(f"-Wno-{name}" for name in _NO_WARNING)),
+    )
+
+
+def _gpu_flags(capability: tuple[int, int]) -> tuple[str, ...]:
+    flags = [flag for flag in _nvcc().flags if not flag.startswith(("-Werror", "-Xcompiler"))]
+    architecture = "{}{}".format(*capability)
+    return (*flags, f"-gencode=arch=compute_{architecture},code=sm_{architecture}", "-Xcompiler=-fPIC")
+
+
+def _precompiled(compiler: str, flags: tuple[str, ...]) -> Path:
+    """A folder with cuda.hpp, in which g++ finds the header precompiled: compiling it takes two seconds, once
+    and not for every kernel.
+    """
+    folder = (
+        build_folder() / "live" / f"headers-{digest(compiler, _identity(compiler), _headers(), *flags)[:16]}"
+    )
+    header, result = folder / "cuda.hpp", folder / "cuda.hpp.gch"
+    with locked(folder.with_suffix(".lock")):
+        if not header.exists():
+            folder.mkdir(exist_ok=True)
+            if "clang" not in _identity(compiler):
+                with replacing(result) as temporary:
+                    command = [compiler, *flags[:1], "c++-header", *flags[2:], f"-I{SOURCES}"]
+                    made = subprocess.run(
+                        [*command, str(CPP / "cuda.hpp"), "-o", temporary], capture_output=True
+                    )
+                    if made.returncode != 0:
+                        raise BuildError(made.stderr.decode())
+            header.write_text('#include "sim/cpp/cuda.hpp"\n')
+    return folder
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Libraries
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One kernel in a compiled library. function: enter_<n> for the simulator, launch_<n> for a GPU. cluster:
+    the blocks of a cluster along x, y and z.
+    """
+
+    function: object
+    types: tuple[Type, ...]
+    cluster: tuple[int, int, int] = (1, 1, 1)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A compiled source. variables: those in device memory, with their addresses."""
+
+    library: object
+    entries: dict[str, Entry]
+    variables: dict[str, tuple[Type, int]]
+
+
+# Functions of the C library, and C++'s new and delete, for which a kernel gets the device's own (sim/heap.c).
+_WRAPPED = (
+    *("malloc", "calloc", "free", "exit", "_Exit", "_exit", "abort", "system"),
+    *("__cxa_allocate_exception", "__cxa_rethrow"),
+    *("_Znwm", "_Znam", "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm"),
+)
+
+
+def build(
+    device: str,
+    file: str,
+    source: str,
+    read: Included,
+    instances: Sequence[Instance],
+    variables: Sequence[Variable],
+    structs: dict[str, list[str]],
+    folders: Sequence[Path],
+) -> tuple[Path, str]:
+    """Compiles the source unless that was done before. Returns the library and the compiler's warnings."""
+    libraries, link_flags, extra = (), ("-shared",), ()
+    if device == "cpu":
+        library = simulator()
+        compiler = find_cpp_compiler()
+        if compiler is None:
+            raise MissingToolError(
+                "no C++ compiler was found ($CXX, g++, clang++), so kernels from a cell or a string have no "
+                "simulator to run on"
+            )
+        text = _simulator_text(read.text, instances, variables, structs)
+        flags = _simulator_flags(library, read.text, only_checks())
+        libraries = (str(library.build()), "-Wl,-z,defs", *(f"-Wl,--wrap={name}" for name in _WRAPPED))
+        link_flags = _toolchain(library).link_flags
+        identity, headers = _identity(compiler), digest(_headers(), *PADDING)
+    else:
+        compiler = _nvcc().compiler
+        text = _gpu_text(source, instances, variables, structs)
+        flags = _gpu_flags(loaded_torch().cuda.get_device_capability(device))
+        identity, headers = _nvcc().identity, digest_of_headers(HEADER_FOLDERS)
+        extra = ("-include", "sim/portable.h", *(f"-I{folder}" for folder in folders))
+    # nvcc reads the user's own headers itself, so their texts count beside this one.
+    parts = (file, text, *read.texts.values(), headers, compiler, identity, *flags, *libraries, *extra)
+    folder = build_folder() / "live" / digest(*parts)[:16]
+    path, messages = folder / "kernels.so", folder / "warnings.txt"
+    if not is_writable(folder):
+        raise BuildError(
+            f"{folder.parent} cannot be written to, and kernels are compiled there: "
+            f"set {cache_variable()} to a folder that can"
+        )
+    project = tuple(f"-I{of}" for of in HEADER_FOLDERS)
+    with locked(folder.with_suffix(".lock")):
+        if not path.exists():
+            folder.mkdir(exist_ok=True)
+            (folder / file).write_text(text)
+            if device == "cpu":
+                # g++ uses a precompiled header only with the very flags that it was compiled with.
+                extra = ("-Winvalid-pch", "-include", str(_precompiled(compiler, flags) / "cuda.hpp"))
+                extra = (*extra, f"-fdebug-prefix-map={folder}=.", *project, f"-I{CPP}")
+            else:
+                extra = (*project, *extra)
+            # The compiler runs in the file's folder, so that its messages call the file by the name that the
+            # user knows.
+            as_assembly = device == "cpu"
+            made = ("-S", "kernels.s") if as_assembly else ("-c", "kernels.o")
+            messages.write_text(_run([compiler, *flags, *extra, made[0], file, "-o", made[1]], folder, read))
+            if as_assembly:
+                _refuse_inline_ptx(folder / "kernels.s", read)
+                _let_empty_loops_stop(folder / "kernels.s")
+                pad_shared_variables(folder / "kernels.s")
+                _run([compiler, "-c", "kernels.s", "-o", "kernels.o"], folder, read)
+            with replacing(path) as temporary:
+                link = [compiler, "kernels.o", "-o", temporary, *libraries]
+                _run([*link, *link_flags], folder, read)
+    return path, messages.read_text()
+
+
+# What the compiler writes around the text of an asm statement.
+_INLINE = re.compile(r'^# (?P<line>\d+) "(?P<file>[^"]*)" 1\n(?P<text>.*?)^# 0 "" 2$', re.M | re.S)
+
+
+def _refuse_inline_ptx(assembly: Path, read: Included) -> None:
+    """BuildError for inline PTX that is left in a kernel: this processor has other instructions, some with
+    the same names."""
+    errors = []
+    for match in _INLINE.finditer(assembly.read_text()):
+        text = " ".join(match["text"].split())
+        if text and match["file"] in read.texts:
+            errors.append(f"{match['file']}:{match['line']}:0: error: inline PTX, here `{text}`")
+    if errors:
+        raise BuildError(explained("\n".join(dict.fromkeys(errors)), read))
+
+
+# A loop without an end and without a body: one instruction that jumps to itself.
+_EMPTY_LOOP = re.compile(
+    r"^(?P<label>\.\w+):\n(?P<between>(?:[ \t]*\.(?:loc|p2align)\b.*\n|\.\w+:\n)*)"
+    r"[ \t]*(?P<jump>jmp|b)[ \t]+(?P=label)[ \t]*$",
+    re.M,
+)
+
+
+def _let_empty_loops_stop(assembly: Path) -> None:
+    """Adds the call of the simulator (sim/turns.c) to loops without a body. The compiler adds it at every
+    other branch."""
+    # The loop never ends, so it needs no register any more; the stack pointer may not be aligned for a call.
+    calls = {
+        "jmp": "andq\t$-16, %rsp\n\tcall\t__sanitizer_cov_trace_pc@PLT",
+        "b": "bl\t__sanitizer_cov_trace_pc",
+    }
+
+    def with_call(match: re.Match) -> str:
+        label, jump = match["label"], match["jump"]
+        return f"{label}:\n{match['between']}\t{calls[jump]}\n\t{jump}\t{label}"
+
+    text = assembly.read_text()
+    if _EMPTY_LOOP.search(text):
+        assembly.write_text(_EMPTY_LOOP.sub(with_call, text))
+
+
+def _run(command: list[str], folder: Path, read: Included) -> str:
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    said = (result.stdout + result.stderr).strip()
+    if result.returncode != 0:
+        raise BuildError(explained(said, read))
+    return warnings_about(said, read)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Loading
+
+_DESCRIPTIONS = """
+typedef struct sim_described {
+    const char *name;
+    char kind;
+    unsigned long long size, alignment;
+    const struct sim_described *item;
+} sim_described;
+typedef struct sim_named {
+    const char *name;
+    const sim_described *type;
+    unsigned long long offset;
+    void *address;
+} sim_named;
+const sim_named *device_variables(void);
+"""
+
+
+class _Reader:
+    """Reads descriptions of types from a library."""
+
+    def __init__(self, interface: cffi.FFI, library, structs: Sequence[str]):
+        self._interface = interface
+        self._library = library
+        self._structs = {}  # by the compiler's name
+        for index, _ in enumerate(structs):
+            members = getattr(library, f"members_{index}")()
+            last = 0
+            while members[last].name:
+                last += 1
+            self._structs[self._name(members[last].type)] = (members, last)
+
+    def _name(self, described) -> str:
+        name = self._interface.string(described.name).decode()
+        return re.sub(r"^.*?\bT = (.*?)(?:;.*)?\]$", r"\1", name).replace("{anonymous}::", "")
+
+    def type(self, described, with_members: bool = True) -> Type:
+        name = self._name(described)
+        kind = described.kind.decode()
+        item = (
+            self.type(described.item, kind != "p") if described.item else None
+        )  # a struct may have a pointer to itself
+        members = ()
+        if kind == "s" and with_members and name in self._structs:
+            entries, count = self._structs[name]
+            members = tuple(
+                Member(self._interface.string(entry.name).decode(), self.type(entry.type), entry.offset)
+                for entry in (entries[index] for index in range(count))
+            )
+        return Type(name, kind, described.size, described.alignment, item, members)
+
+    def all(self, entries) -> list:
+        found = []
+        while entries[len(found)].name:
+            found.append(entries[len(found)])
+        return found
+
+
+def load(path: Path, device: str, instances: Sequence[Instance], structs: dict) -> Loaded:
+    interface = cffi.FFI()
+    interface.include(ffi())
+    interface.cdef(_DESCRIPTIONS)
+    for index in range(len(instances)):
+        interface.cdef(f"const sim_named *parameters_{index}(void);")
+        if device == "cpu":
+            interface.cdef(f"void enter_{index}(const void *arguments);")
+            interface.cdef(f"unsigned cluster_{index}(int axis);")
+        else:
+            sizes = "dim3 grid, dim3 block, unsigned long long shared_bytes"
+            interface.cdef(f"int launch_{index}({sizes}, void **arguments, void *stream);")
+    for index in range(len(structs)):
+        interface.cdef(f"const sim_named *members_{index}(void);")
+    if device != "cpu":
+        interface.cdef("const char *error_string(int error);")
+    if device == "cpu":
+        simulator().load()  # the loader then finds it by its name
+    library = interface.dlopen(str(path))
+    reader = _Reader(interface, library, list(structs))
+    entries = {}
+    for index, instance in enumerate(instances):
+        types = tuple(
+            reader.type(entry.type) for entry in reader.all(getattr(library, f"parameters_{index}")())
+        )
+        if device == "cpu":
+            function = interface.addressof(library, f"enter_{index}")
+            cluster = tuple(getattr(library, f"cluster_{index}")(axis) for axis in range(3))
+            entries[instance.expression] = Entry(function, types, cluster)
+        else:
+            entries[instance.expression] = Entry(getattr(library, f"launch_{index}"), types)
+    variables = {
+        interface.string(entry.name).decode(): (
+            reader.type(entry.type),
+            int(interface.cast("uintptr_t", entry.address)),
+        )
+        for entry in reader.all(library.device_variables())
+    }
+    return Loaded(library, entries, variables)

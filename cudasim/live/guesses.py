@@ -1,0 +1,58 @@
+"""The first read of a loop that swaps, written so that it races with no atomic operation.
+
+    unsigned old = *address, assumed;
+    do {
+        assumed = old;
+        old = atomicCAS(address, assumed, f(assumed));
+    } while (assumed != old);
+
+is how the CUDA programming guide makes an atomic operation out of atomicCAS() ("Atomic Functions"). The plain
+read races with the swaps of other threads. But what it reads is only a guess, which the swap compares with
+what is there, and one word is read as a whole. So this read, and no other, is written as a volatile one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from cudasim.live.signature import split_at_commas
+from cudasim.live.text import blanked, closing
+
+_READ = re.compile(
+    r"\b(?P<old>\w+)\s*=\s*(?:__\w+_as_\w+\s*\(\s*)?"
+    r"(?P<place>\*\s*(?P<pointer>(?:\(\s*[\w\s]*\*\s*\)\s*)?\w+)|\w+\s*\[[^\[\];]*\])"
+    r"\s*\)?\s*(?:,[\w\s,]*)?;"
+)
+# Nothing but declarations may stand before the loop, and no branch before the swap.
+_LOOP = re.compile(r"\s*(?:[\w\s,*]+;\s*)*do\s*\{(?P<body>[^{}]*?)\batomicCAS(?:_block|_system)?\s*(?=\()")
+_BRANCHES = re.compile(r"\b(?:if|return|break|continue|goto|asm)\b|\?")
+
+
+def _is_guess(text: str, read: re.Match) -> bool:
+    loop = _LOOP.match(text, read.end())
+    if loop is None or _BRANCHES.search(loop["body"]):
+        return False
+    arguments = split_at_commas(text[loop.end() + 1 : closing(text, loop.end())])
+    copies = re.findall(rf"\b(\w+)\s*=\s*{read['old']}\s*[;,]", loop["body"])
+    names = "|".join((read["old"], *copies))
+    where = re.findall(r"\w+", read["place"])
+    return (
+        len(arguments) == 3
+        and re.findall(r"\w+", arguments[0])[-1:] == where[-1:]
+        and re.search(rf"\b(?:{names})\b", arguments[1]) is not None
+    )
+
+
+def with_guesses(source: str) -> str:
+    """The source with such reads written as above; its lines stay its lines."""
+    if "atomicCAS" not in source:
+        return source
+    text = blanked(source)
+    for read in reversed(list(_READ.finditer(text))):
+        if _is_guess(text, read):
+            begin, end = read.span("place")
+            place = source[begin:end]
+            pointer = read["pointer"]
+            guess = f"*sim_guess({pointer})" if pointer else f"*sim_guess(&{place})"
+            source = source[:begin] + guess + source[end:]
+    return source

@@ -1,0 +1,559 @@
+"""Live kernels: CUDA C++ in a string or in a notebook cell, compiled for the device at hand.
+
+    add = cudasim.kernel('''
+    __global__ void add(const float *a, const float *b, float *sum, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n)
+            sum[i] = a[i] + b[i];
+    }''')
+    add[(n + 255) // 256, 256](a, b, total, n)
+
+In a notebook, `%load_ext cudasim` once; then a cell that starts with `%%cuda` and goes on with CUDA C++
+defines its kernels. What is on the CPU runs on the simulator, CUDA tensors on their GPU. Code for the host
+alone, from `main` to launches, is left out, and a line says so. The simulator has its own `cuda_fp16.h`,
+`mma.h`, `cooperative_groups.h` and so on (cudasim/sim/cpp/); `sim/portable.h` is there without an #include.
+
+`cudasim.check`, `cudasim.count` and `cudasim.source_view` take calls of kernels. On the simulator, Ctrl-C and
+the stop button interrupt a kernel wherever it is. A GPU does not offer that: a kernel that never ends stops
+there only with the process (restart the notebook's kernel), so try a kernel on the simulator first.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from cudasim.arrays import Array, array_of, dtype_name, is_array, loaded_torch
+from cudasim.building.library import BuildError, MissingToolError, ffi, interruptible, is_counting, simulator
+from cudasim.counting.counted import allow, checking, fault, forbid_all, only_checks
+from cudasim.live import compiling
+from cudasim.live.apart import copied
+from cudasim.live.arguments import Arguments, Type, cpp_name
+from cudasim.live.compiling import Entry, Instance, Loaded
+from cudasim.live.instances import asked_for
+from cudasim.live.signature import Signature, Variable, signatures, split_at_commas, structs, variables
+from cudasim.live.source import Included, included
+from cudasim.live.symbols import Symbols, flush_printed
+from cudasim.live.tensor_maps import TensorMap
+from cudasim.live.text import blanked
+from cudasim.live.textures import Texture
+from cudasim.live.unused import launch_unless_unused
+from cudasim.source import launched_sources
+
+_MOST_COPIED_BYTES = 1 << 30  # of a launch's tensors
+
+# ------------------------------------------------------------------------------------------------------------
+# Programs
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A source with all its kernels, compiled as one for each device that it runs on.
+
+    folders: where headers that it includes are looked for. only: the name of the one kernel to compile, None
+    for all.
+    """
+
+    source: str
+    file: str
+    folders: tuple[Path, ...] = ()
+    only: str | None = None
+    loaded: dict = field(default_factory=dict)
+    has_warned: bool = False
+
+    @cached_property
+    def read(self) -> Included:
+        return included(self.source, self.file, self.folders, self.only)
+
+    @cached_property
+    def kernels(self) -> dict[str, Signature]:
+        found = signatures(self.read.text)
+        text = blanked(self.source)  # kernels of the headers alone are not meant
+        found = {name: found[name] for name in found if re.search(rf"\b{name}\b", text)}
+        templates = [name for name, kernel in found.items() if kernel.template]
+        asked = asked_for(self.source, self.read.text, templates) if templates else {}
+        return found | {name: found[name].with_instances(asked[name]) for name in asked}
+
+    @cached_property
+    def variables(self) -> list[Variable]:
+        return variables(self.read.text)
+
+    @cached_property
+    def structs(self) -> dict[str, list[str]]:
+        """The structs that a kernel takes, and the structs that these have as members."""
+        known = structs(self.read.text)
+        wanted = " ".join(p.declaration for kernel in self.kernels.values() for p in kernel.parameters)
+        return {
+            name: known[name] for name in known if re.search(rf"\b{name.split('::')[-1]}\b(?!\s*\*)", wanted)
+        }
+
+    @cached_property
+    def symbols(self) -> Symbols:
+        base = Instance(next(iter(self.kernels.values())))
+        return Symbols(self.variables, lambda device: self.load(device, base))
+
+    def _instances(self, extra: Instance | None) -> list[Instance]:
+        if extra is not None and extra.instantiates:
+            return [extra]
+        return [Instance(kernel) for kernel in self.kernels.values() if not kernel.template]
+
+    def build(self, device: str, extra: Instance | None = None) -> tuple[Path, str]:
+        """Compiles the source unless that was done before. Returns the library and its warnings."""
+        try:
+            return self._build(device, extra, self.read)
+        except BuildError:
+            # A shift or a cast may have been rewritten that is none. As it stands, a count that is too large
+            # or a float that the integer cannot hold is reported when it comes (cudasim/sim/undefined.c).
+            tried = {self.read.text}
+            for values in (frozenset({"casts"}), frozenset()):
+                plain = included(self.source, self.file, self.folders, self.only, values)
+                if device != "cpu" or plain.text in tried:
+                    continue
+                tried.add(plain.text)
+                try:
+                    return self._build(device, extra, plain)
+                except BuildError:
+                    pass
+            raise
+
+    def _build(self, device: str, extra: Instance | None, read: Included) -> tuple[Path, str]:
+        while True:
+            try:
+                return compiling.build(
+                    device,
+                    self.file,
+                    self.source,
+                    read,
+                    self._instances(extra),
+                    self.variables,
+                    self.structs,
+                    self.folders,
+                )
+            except BuildError as error:
+                wanted = None if extra is None else extra.signature.kernel
+                if not self.forgets(str(error), wanted):
+                    raise
+
+    def forgets(self, said: str, wanted: str | None = None) -> bool:
+        """Whether the compiler misses a variable or a kernel that the preprocessor has taken out, by an #if.
+        Then this program forgets it, and is compiled again.
+
+        wanted: the kernel that is not forgotten.
+        """
+        missing = re.search(r"^error: (\w+) is not there for the compiler", said, re.M)
+        name = missing and missing[1]
+        found = len(self.variables) + len(self.kernels)
+        self.__dict__["variables"] = [v for v in self.variables if v.name != name]
+        if name != wanted and len(self.kernels) > 1:
+            self.__dict__["kernels"] = {k: self.kernels[k] for k in self.kernels if k != name}
+        return len(self.variables) + len(self.kernels) < found
+
+    def load(self, device: str, instance: Instance) -> Loaded:
+        """The library that has the instance."""
+        machine = simulator() if device == "cpu" else loaded_torch().cuda.get_device_capability(device)
+        instantiated = instance.expression if instance.instantiates else ""
+        key = (machine, device == "cpu" and only_checks(), instantiated)
+        if key not in self.loaded:
+            path, messages = self.build(device, instance)
+            if messages and not self.loaded and not self.has_warned:
+                warnings.warn(messages, stacklevel=6)
+            self.loaded[key] = compiling.load(path, device, self._instances(instance), self.structs)
+        return self.loaded[key]
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Calling
+
+
+def _dim3(name: str, size) -> dict[str, int]:
+    """CUDA's dim3 from an int or up to three of them."""
+    sizes = tuple(size) if isinstance(size, (tuple, list)) else (size,)
+    try:
+        sizes = tuple(map(operator.index, sizes))
+    except TypeError:
+        sizes = ()
+    if not 1 <= len(sizes) <= 3:
+        raise TypeError(f"{name}: expected an int or up to three of them, (x, y, z), got {size!r}")
+    if any(not 0 <= size < 1 << 32 for size in sizes):
+        raise ValueError(f"{name}: expected sizes that 32 bits hold, got {size!r}")
+    return dict(zip("xyz", (*sizes, 1, 1), strict=False))
+
+
+def _shared_bytes(given) -> int:
+    """The size of a block's dynamic shared memory."""
+    try:
+        size = operator.index(given)
+    except TypeError:
+        raise TypeError(f"shared_bytes: expected an int, got {given!r}") from None
+    if not 0 <= size < 1 << 31:
+        raise ValueError(f"shared_bytes: expected 0 <= shared_bytes < 2**31, got {size}")
+    return size
+
+
+def _in_memory(values: Sequence[bytes]):
+    """The arguments as a launch takes them: pointers to values in one piece of memory; the bytes of that
+    memory; and the object that keeps it alive."""
+    place, places = 8 * len(values), []
+    for value in values:
+        # As far apart as the strictest alignment asks for.
+        place = -(-place // 16) * 16
+        places.append(place)
+        place += len(value)
+    memory = ffi().new("char[]", place + 32)
+    # Kernels may read a vector by an aligned load, so the memory is aligned as well.
+    start = int(ffi().cast("uintptr_t", memory))
+    start += -start % 16
+    pointers = ffi().cast("void **", start)
+    for index, (value, offset) in enumerate(zip(values, places, strict=True)):
+        pointers[index] = ffi().cast("void *", start + offset)
+        ffi().memmove(pointers[index], value, len(value))
+    return pointers, place, memory
+
+
+def _device_of(arguments: Iterable) -> str:
+    for argument in arguments:
+        if is_array(argument):
+            return str(getattr(argument, "device", "cpu"))
+        nested = argument.values() if isinstance(argument, dict) else argument
+        if isinstance(nested, (list, tuple, type({}.values()))):
+            device = _device_of(nested)
+            if device != "cpu":
+                return device
+    return "cpu"
+
+
+def _has_pointer(kind: Type) -> bool:
+    members = (member.type for member in kind.members)
+    return (
+        kind.kind == "p" or (kind.kind == "a" and _has_pointer(kind.item)) or any(map(_has_pointer, members))
+    )
+
+
+def _refuse_other_devices(signature: Signature, arguments: Sequence):
+    for parameter, argument in zip(signature.parameters, arguments, strict=True):
+        device = _device_of([argument]) if is_array(argument) else "cpu"
+        if device.partition(":")[0] not in ("cpu", "cuda"):
+            raise TypeError(f"{parameter.name}: expected a tensor on the CPU or on a GPU, got {device}")
+
+
+def _template_text(signature: Signature, given) -> str:
+    """Template arguments as C++ has them, from Python's: ints, bools, dtypes, or names of types."""
+    pieces = []
+    for value in given if isinstance(given, (tuple, list)) else (given,):
+        if isinstance(value, bool):
+            pieces.append("true" if value else "false")
+        elif dtype := dtype_name(value):
+            pieces.append(cpp_name(dtype))
+        elif isinstance(value, (int, str)):
+            pieces.append(str(value))
+        else:
+            raise TypeError(f"template: expected ints, bools, dtypes or names of types, got {value!r}")
+    if len(pieces) > len(signature.template) and "..." not in " ".join(signature.template):
+        declared = ", ".join(signature.template)
+        raise TypeError(
+            f"template: expected at most {len(signature.template)} ({declared}), got {len(pieces)}"
+        )
+    return ", ".join(pieces)
+
+
+def _deduced(name: str, signature: Signature, arguments: Sequence) -> str | None:
+    """A template's type as C++ would deduce it from the arguments of a call; None when it would not."""
+    for parameter, argument in zip(signature.parameters, arguments, strict=False):
+        if not re.search(rf"\b{name}\b(?!\s*(?:::|<))", parameter.declaration):
+            continue
+        if is_array(argument):
+            return cpp_name(dtype_name(argument.dtype))
+        if isinstance(argument, (int, float)) and not isinstance(argument, bool):
+            return "float" if isinstance(argument, float) else "int"
+    return None
+
+
+def _deduced_template(signature: Signature, arguments: Sequence) -> str:
+    """The template's arguments that a call leaves out: types as C++ would deduce them, all else as the source
+    itself launches the kernel, where it does so in one way.
+    """
+    asked = [split_at_commas(instance) for instance in signature.instances]
+    found = []
+    for place, declared in enumerate(signature.template):
+        name = re.search(r"(\w+)\s*(?:=.*)?$", declared)[1]
+        is_type = re.match(r"(?:typename|class)\b", declared)
+        value = _deduced(name, signature, arguments) if is_type else None
+        if value is None:
+            values = {pieces[place] if place < len(pieces) else "" for pieces in asked}
+            value = values.pop() if len(values) == 1 else ""
+        if not value:
+            if "=" in declared:
+                break
+            known = [
+                f"<{instance}>" for instance in signature.instances if "" not in split_at_commas(instance)
+            ]
+            launched = f"; the source has {', '.join(known)}" if known else ""
+            raise TypeError(
+                f"template: expected arguments for <{', '.join(signature.template)}>, as in "
+                f"{signature.kernel}[grid, block](..., template=(...)){launched}"
+            )
+        found.append(value)
+    return ", ".join(found)
+
+
+class Kernel:
+    """A kernel, launched as `kernel[grid, block](x, y, n)` or `kernel[grid, block, shared_bytes](x, y, n)`.
+
+    grid, block: an int or up to three, (x, y, z). shared_bytes: of dynamic shared memory for each block, 0 by
+    default; `kernel[grid, block](x, y, n, shared_bytes=1024)` says the same.
+
+    A pointer takes a contiguous tensor of the dtype that it points to (float * a float32 one, __half * a
+    float16 one) or None, a pointer to pointers a list of tensors; a number takes an int or float that its
+    type can hold; a struct takes a dict of its members. The device of the tensors decides where the kernel
+    runs; at its first launch there it is compiled. A GPU runs the kernel on the current stream. As everywhere
+    in torch, an error inside the kernel shows when something waits for the GPU.
+
+    template: the arguments of a template, `kernel[grid, block](x, y, n, template=(32, 8))`: ints, bools,
+    dtypes or names of types. Types that follow from the tensors may be left out, and what the source's own
+    launches and explicit instantiations agree about.
+
+    On the simulator a launch is checked as by `cudasim.check()`. unchecked=True leaves the checks out, and
+    the launch is several times as fast; an access that the processor refuses is a KernelFault even then. Such
+    a launch runs on copies of its tensors, but for those of volatile pointers.
+
+    source, name: as given. signature: its name and parameters as the source has them. symbols: the variables
+    in device memory by name, as tensors: `kernel.symbols["weights"].copy_(weights)`.
+    """
+
+    def __init__(self, program: Program, name: str):
+        self._program = program
+        self._signature = program.kernels[name]
+        self._c_name = ffi().new("char[]", name.encode())
+        self._c_file = ffi().new("char[]", program.file.encode())
+        self.name = name
+
+    @property
+    def source(self) -> str:
+        return self._program.source
+
+    @property
+    def file(self) -> str:
+        """What messages, faults and counts call the source."""
+        return self._program.file
+
+    @property
+    def signature(self) -> str:
+        return str(self._signature)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.signature}>"
+
+    def __reduce__(self):
+        # Another process makes the kernel again from its source, and finds what was compiled.
+        return kernel, (self.source, self.name, self.file, tuple(map(str, self._program.folders)))
+
+    def build(self, device="cpu", template=None) -> str:
+        """Compiles the kernel for a device; returns the compiler's warnings. BuildError when it does not
+        compile.
+
+        template: the arguments of a kernel that is a template. Without them a template is only parsed, and
+        not compiled.
+        """
+        arguments = "" if template is None else _template_text(self._signature, template)
+        return self._program.build(str(device), Instance(self._signature, arguments))[1]
+
+    @property
+    def symbols(self) -> Symbols:
+        """The `__constant__`, `__device__` and `__managed__` variables of its source, by name."""
+        return self._program.symbols
+
+    def __call__(self, *arguments, **keywords):
+        raise TypeError(f"{self.name}: expected {self.name}[grid, block](...), got no grid and no block")
+
+    def __getitem__(self, sizes) -> Callable[..., None]:
+        if not isinstance(sizes, tuple) or len(sizes) not in (2, 3):
+            raise TypeError(
+                f"{self.name}: expected [grid, block] or [grid, block, shared_bytes], got [{sizes!r}]"
+            )
+        grid, block, *rest = sizes
+
+        def launch(
+            *arguments,
+            shared_bytes: int = rest[0] if rest else 0,
+            template=None,
+            unchecked: bool = False,
+            **unknown,
+        ):
+            __tracebackhide__ = True
+            if unknown:
+                raise TypeError(
+                    f"{self.name}: expected arguments by their places, then shared_bytes=, template= "
+                    f"or unchecked=, got {next(iter(unknown))}="
+                )
+            self._launch(arguments, grid, block, shared_bytes, template, unchecked)
+
+        return launch
+
+    def _launch(self, arguments: tuple, grid, block, shared_bytes: int, template, unchecked: bool):
+        __tracebackhide__ = True  # IPython's tracebacks end at the user's line
+        signature, given = self._signature, Arguments()
+        device = _device_of(arguments)
+        check = device == "cpu" and not unchecked and not is_counting.get()
+        with checking() if check else nullcontext():
+            try:
+                sizes = _dim3("grid", grid), _dim3("block", block)
+                shared_bytes = _shared_bytes(shared_bytes)
+                if len(arguments) != len(signature.parameters):
+                    expected = f"expected {len(signature.parameters)} arguments for {signature}"
+                    raise TypeError(f"{expected}, got {len(arguments)}")
+                _refuse_other_devices(signature, arguments)
+                instance = self._instance(arguments, template)
+                loaded = self._program.load(device, instance)
+                entry = loaded.entries[instance.expression]
+                if entry.cluster[1:] != (1, 1):
+                    raise ValueError(
+                        f"expected a cluster along x, which all are that the simulator has, got "
+                        f"__cluster_dims__{entry.cluster}"
+                    )
+                names = [parameter.name for parameter in signature.parameters]
+                values = given.packed(names, entry.types, arguments)
+                if device == "cpu" and (only_checks() or not is_counting.get()):
+                    given = Arguments(self._copied(loaded, given, arguments))
+                    values = given.packed(names, entry.types, arguments)
+            except (TypeError, ValueError, RuntimeError) as error:
+                if isinstance(error, (BuildError, MissingToolError)):
+                    raise
+                raise type(error)(f"{self.name}: {error}") from None
+            pointers, size, _memory = _in_memory(values)
+            if device == "cpu":
+                self._simulate(loaded, entry, pointers, size, *sizes, shared_bytes, given, check)
+                return
+        cuda = loaded_torch().cuda
+        with cuda.device(device):
+            stream = ffi().cast("void *", cuda.current_stream(device).cuda_stream)
+            error = entry.function(*sizes, shared_bytes, pointers, stream)
+        if error != 0:
+            message = ffi().string(loaded.library.error_string(error)).decode()
+            raise RuntimeError(f"{self.name}: {message}")
+
+    def _copied(self, loaded: Loaded, given: Arguments, arguments: Sequence) -> list[tuple[int, int, int]]:
+        """Lets the launch run on copies of its tensors, so that a wild access reaches nothing else. Volatile
+        memory is not copied, for through it a kernel and the program may talk while the kernel runs; nor are
+        textures, which hold the addresses of their images. Nothing is copied where a variable of the source
+        may have a tensor's address.
+        """
+        parameters = zip(self._signature.parameters, arguments, strict=True)
+        staying = [
+            array_of(argument)
+            for parameter, argument in parameters
+            if is_array(argument) and "volatile" in parameter.declaration
+        ]
+        for texture in (*arguments, *self._program.symbols.bound.values()):
+            if isinstance(texture, Texture):
+                staying += [texture.memory, texture.descriptor]
+            elif isinstance(texture, TensorMap):
+                staying.append(texture.memory)
+        staying += given.kept  # what the launch has made itself: tables of addresses, encoded maps
+        has_pointers = any(_has_pointer(kind) for kind, _ in loaded.variables.values())
+        return copied(simulator().load(), {} if has_pointers else given.tensors, staying, arguments)
+
+    def _instance(self, arguments: Sequence, template) -> Instance:
+        signature = self._signature
+        if template is not None:
+            if not signature.template:
+                raise TypeError(f"template: {signature} is no template")
+            return Instance(signature, _template_text(signature, template))
+        return Instance(signature, _deduced_template(signature, arguments) if signature.template else "")
+
+    def _simulate(
+        self,
+        loaded: Loaded,
+        entry: Entry,
+        pointers,
+        size: int,
+        grid,
+        block,
+        shared_bytes,
+        given: Arguments,
+        alone: bool,
+    ):
+        __tracebackhide__ = True
+        library, tensors = simulator().load(), given.tensors
+        # Reports point to the kernel's name and file, so both strings live as long as the kernel.
+        launched_sources.update({name: text for name, text in self._program.read.texts.items()})
+        for name, texture in self._program.symbols.bound.items() if self._program.variables else ():
+            tensors = tensors | {name: texture.memory, f"{name} (descriptor)": texture.descriptor}
+
+        def launch():
+            __tracebackhide__ = True
+            allow(given.moved, **tensors)
+            try:
+                with interruptible(library), self._program.symbols.during(loaded):
+                    error = library.sim_launch_clusters(
+                        self._c_name,
+                        self._c_file,
+                        entry.function,
+                        pointers,
+                        size,
+                        grid,
+                        block,
+                        shared_bytes,
+                        entry.cluster[0],
+                    )
+                if error != 0:
+                    raise fault(library)
+            finally:
+                forbid_all()
+                flush_printed()
+
+        try:
+            if alone and self._may_run_again(tensors):  # cudasim.check() tells all such reads
+                launch_unless_unused(library, launch, tensors)
+            else:
+                launch()
+        finally:
+            library.sim_copy_nothing_apart()
+
+    def _may_run_again(self, tensors: dict[str, Array]) -> bool:
+        """Whether a launch leaves its mark on its tensors alone, and reads shared memory at all."""
+        text = self._program.read.text
+        return (
+            "shared" in text
+            and not self._program.variables
+            and "printf" not in text
+            and sum(tensor.nbytes for tensor in tensors.values()) <= _MOST_COPIED_BYTES
+        )
+
+
+def kernel(
+    source: str, name: str | None = None, file: str | None = None, include: Sequence[str | Path] = ()
+) -> Kernel:
+    """A kernel from CUDA C++, to be launched as `kernel[grid, block](...)`; see `Kernel`.
+
+    source: CUDA C++ with one or more `__global__` functions; what only the host needs is left out. name:
+    which one is meant, when there are several. file: what the compiler's messages, faults and counts call the
+    source; by default `<name>.cu`. include: folders of headers that it includes.
+
+    The source is compiled at the first launch on a device, once for the same text: `BuildError` has the
+    compiler's messages with the source's own line numbers, and warnings are shown as Python's. ValueError
+    when the source has no such kernel; TypeError at the launch when one takes what Python has no value for.
+    """
+    if not isinstance(source, str):
+        raise TypeError(f"source: expected a str of CUDA C++, got {type(source).__name__}")
+    if not source.isascii() and re.search("[\ud800-\udfff]", source):
+        raise ValueError(
+            "source: expected text, got bytes of another encoding (surrogates); decode it as UTF-8"
+        )
+    folders = tuple(Path(folder) for folder in include)
+    program = Program(source, "kernel.cu", folders)
+    kernels = program.kernels
+    if name is None and len(kernels) == 1:
+        name = next(iter(kernels))
+    if name not in kernels:
+        there = ", ".join(kernels) or "none"
+        raise ValueError(f"name: expected one of the source's __global__ functions ({there}), got {name!r}")
+    file = f"{name}.cu" if file is None else file
+    if Path(file).name != file or Path(file).suffix != ".cu":
+        raise ValueError(f"file: expected a name like scale.cu, got {file!r}")
+    return Kernel(Program(source, file, folders, name if len(kernels) > 1 else None), name)

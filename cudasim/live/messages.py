@@ -1,0 +1,209 @@
+"""Turns a compiler's messages into what the writer of the source can use: each error with its line, and what
+to write instead.
+
+A C++ compiler follows an error with pages of notes, which are left out. What the simulator does not have is
+called by its name in CUDA.
+"""
+
+from __future__ import annotations
+
+import re
+
+from cudasim.live.source import Included
+from cudasim.live.text import blanked, line_of, open_braces, without_directives
+
+LAUNCH_CODE = "launch code"  # the file name of the code that is added after the source
+MOST_ERRORS = 5
+
+# What pasted code may use that the simulator does not have, and what to write instead.
+_HINTS = (
+    (r"^storage size of ['‘]\w+['’] isn",
+     "an array without a size: shared memory whose size the launch gives is `extern __shared__`"),
+    (r"<<<", "a kernel launched from a kernel (dynamic parallelism): launch it from Python instead"),
+    (r"\bcudaMalloc|\bcudaMemcpy(?!\w*Kind)|\bcudaFree\b|\bcudaDeviceSynchronize",
+     "a function of the host's runtime in device code: allocate with torch or numpy, launch from Python"),
+    (r"\b(?:wgmma|tcgen05|cp\.async\.bulk|mbarrier|setmaxnreg|elect\.sync)\b",
+     "inline PTX of Hopper's or Blackwell's own: call the functions of sim/ptx/ instead, as in\n"
+     '      #include "sim/ptx/mbarrier.h"'),
+    (r"\basm\b", "inline PTX, which the simulator does not run: write CUDA C++, or an intrinsic"),
+    (r"\b(?:cute|cutlass)\b|\b(?:CUTLASS|CUTE)_\w+|\b(?:MMA|Copy)_Atom\b",
+     "CUTLASS: its headers are not here, and they are inline PTX in the end"),
+    (r"\b(?:torch|at|c10)\s*::|['‘](?:torch|at|c10)['’]|\bAT_\w+|\bTORCH_\w+",
+     "PyTorch's C++ interface is the host's: give the kernel pointers and sizes, and tensors from Python"),
+    (r"\bcudaGraph\w*", "CUDA graphs are the host's: launch the kernels from Python, one after the other"),
+    (r"\b(?:cudnn|cublas|cusparse|cusolver|cufft)[A-Z]\w*", "a library of the host's: call torch instead"),
+    (r"\btex2Dgather\b|\btexCubemap\w*|\bsurfCubemap\w*",
+     "texture gathers and cubemaps are not simulated: read the texels by tex2D"),
+    (r"\bcurandState(?:Scrambled)?Sobol\w*|\bcurandStateMRG\w*|\bcurandStateMtgp\w*",
+     "curand's Sobol, MRG and Mersenne generators are not simulated: use the Philox one"),
+    (r"\b__(?:any|all|ballot|shfl(?:_up|_down|_xor)?)\s*\(",
+     "votes and shuffles without _sync went with Volta: write __any_sync(0xffffffff, ...) and so on"),
+    (r"\bthread_block_tile_memory\b|\bblock_tile_memory\b",
+     "tiles of more than a warp are not simulated: use tiles of at most 32 threads"),
+    (r"\bpipeline_role\b",
+     "cuda::pipeline with roles is not simulated: every thread is producer and consumer"),
+    (r"\bthrust\s*::", "Thrust is the host's: call torch instead"),
+    (r"\bcub\s*::\s*Device", "a device-wide primitive of CUB is the host's: call torch instead"),
+    (r"\bnvcuda\s*::\s*experimental", "wmma::experimental: use int8, half, bfloat16, tf32 or double"),
+    (r"\bsurface\s*<", "a surface reference (CUDA 12 removed them): take a pointer"),
+    (r"\bnvshmem|\bnccl\w+", "communication between GPUs is not simulated"),
+)  # fmt: skip
+
+
+def unclosed_brace(source: str) -> int:
+    """The line of the brace that is still open at the source's end; 0 when there is none."""
+    text = without_directives(blanked(source))
+    opened = open_braces(text)
+    return line_of(text, opened[-1]) if opened else 0
+
+
+def _excerpt(read: Included, file: str, line: int, column: int) -> str:
+    lines = read.texts.get(file, "").splitlines()
+    if not 0 < line <= len(lines):
+        return ""
+    shown = [f"{line:>5} | {lines[line - 1]}"]
+    # Where the compiler was given a rewritten line, the columns differ.
+    if column > 0 and lines[line - 1] in read.text:
+        before = re.sub(r"[^\t]", " ", lines[line - 1][: column - 1])
+        shown.append(f"      | {before}^")
+    return "\n".join(shown)
+
+
+_UNDECLARED = (
+    r"['‘](?:\w+::)*(\w+)['’](?: was not declared| has not been declared| does not name| is not a member|"
+    r" in namespace .* does not name| is not a namespace)",
+    r"variable or field ['‘](\w+)['’] declared void",
+    r"invalid use of incomplete type ['‘](?:class|struct) (?:\w+::)*(\w+)",
+    r"there are no arguments to ['‘](\w+)['’]",
+)
+
+
+def _hint(line: str, message: str, read: Included) -> str:
+    for text in (line, message):
+        for pattern, hint in _HINTS:
+            if re.search(pattern, text):
+                return f"      {hint}"
+    found = [match for pattern in _UNDECLARED if (match := re.search(pattern, message))]
+    if not found:
+        return ""
+    name, host_functions = found[0][1], dict(read.left_out.functions)
+    if name in host_functions:
+        return f"      {name}() (line {host_functions[name]}) is host code here: write __device__ before it"
+    if "declared void" in message:
+        return f"      a type among the parameters of {name}() is not declared before it; {_where_from(read)}"
+    return f"      nothing that the compiler was given declares {name}; {_where_from(read)}"
+
+
+def _where_from(read: Included) -> str:
+    """A hint about a name that nothing declares."""
+    missing = list(dict.fromkeys(name for name, _ in read.left_out.headers))
+    if missing:
+        shown = ", ".join(missing[:3]) + (" ..." if len(missing) > 3 else "")
+        return (
+            f"these headers were not found: {shown} "
+            "(`%%cuda -I folder` and cudasim.kernel(..., include=[folder]) say where they are)"
+        )
+    return "declare it before its first use, or include what does"
+
+
+def constructs(source: str) -> list[tuple[str, int]]:
+    """The constructs of a source that the simulator cannot run, with their lines."""
+    text = blanked(source)
+    return [(hint, line_of(text, m.start())) for p, hint in _HINTS if (m := re.search(p, text))]
+
+
+_ERROR = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+)(?::(?P<column>\d+))?: (?:fatal )?error: (?P<message>.*)$"
+)
+_NVCC_ERROR = re.compile(
+    r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): (?:catastrophic )?error.*?: (?P<message>.*)$"
+)
+
+
+def explained(said: str, read: Included) -> str:
+    """The errors among a compiler's messages, each with its line and a hint; all messages when no error is
+    found.
+    """
+    main = next(iter(read.texts))
+    opened = unclosed_brace(read.texts[main])
+    if opened:
+        return f"{main}:{opened}: the brace that opens here is never closed"
+    undefined = list(dict.fromkeys(re.findall(r"undefined reference to [`'‘]([^'’\n]+)['’]", said)))
+    if undefined:
+        return "\n".join(
+            f"error: {name} is declared and called, and its definition is in another file: put it here"
+            for name in undefined[:MOST_ERRORS]
+        )
+    if _NVCC_ERROR.search(said) or not re.search(r"error:", said):
+        return said
+    pieces, seen, required_from = [], set(), None
+    for text in said.splitlines():
+        place = re.match(r"^([^\s:][^:\n]*):(\d+):(?:(\d+):)?\s+required from", text)
+        if place and place[1] in read.texts:
+            required_from = (place[1], int(place[2]), int(place[3] or 0))
+        error = _ERROR.match(text)
+        if error is None:
+            continue
+        file, line, column = error["file"], int(error["line"]), int(error["column"] or 0)
+        if file not in read.texts and required_from:
+            file, line, column = required_from
+        required_from = None
+        message = _plain(error["message"])
+        if (file, line) in seen or (file == LAUNCH_CODE and pieces):
+            continue
+        seen.add((file, line))
+        excerpt = _excerpt(read, file, line, column)
+        hint = _hint(excerpt, error["message"], read)
+        if file == LAUNCH_CODE:
+            pieces.append(_of_launch(message))
+            continue
+        pieces.append("\n".join(filter(None, (f"{file}:{line}:{column}: error: {message}", excerpt, hint))))
+        if len(pieces) == MOST_ERRORS:
+            break
+    return "\n".join(pieces) if pieces else "\n".join(said.splitlines()[:20])
+
+
+def warnings_about(said: str, read: Included) -> str:
+    """A C++ compiler's warnings about the user's own lines; all that another compiler says."""
+    kept, is_kept = [], True
+    for line in said.splitlines():
+        place = re.match(r"([^\s:][^:\n]*):\d+:(?:\d+:)? (?P<kind>warning|note|error): ", line)
+        if place:
+            is_own = place[1] in read.texts
+            is_kept = is_own and (place["kind"] != "note" or is_kept)
+        elif re.match(
+            r"In file included from |In (?:member )?function |cc1plus:|(?:\S+: )?In |\s+from ", line
+        ):
+            is_kept = False
+        elif re.match(r"\s+inlined from ", line):
+            continue
+        if is_kept:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _of_launch(message: str) -> str:
+    """What the compiler says of the code that launches a kernel, in words about the kernel."""
+    name = re.search(
+        r"['‘](?:::)?(\w+)['’] (?:was not declared|has not been declared|is not a member)", message
+    )
+    if "sim_enter" in message:
+        return (
+            "error: the arguments of the kernel's template do not fit its parameters: give others, as in "
+            "kernel[grid, block](..., template=(32, 'float'))"
+        )
+    if name:
+        return (
+            f"error: {name[1]} is not there for the compiler: an #if leaves it out, or it is a name of the "
+            "host's among a template's arguments; give these by template=(...)"
+        )
+    return f"error: {message}, in the arguments of the kernel's template or in its parameters"
+
+
+def _plain(message: str) -> str:
+    """A message with CUDA's names for the simulator's."""
+    names = (("sim_float16<sim_binary16>", "__half"), ("sim_float16<sim_bfloat16>", "__nv_bfloat16"))
+    for ours, name in names:
+        message = message.replace(ours, name)
+    message = re.sub(r"; did you mean ['‘]sim_\w+['’]\?", "", message)
+    return message if len(message) < 300 else message[:300] + "…"

@@ -1,0 +1,358 @@
+"""A pasted source as the text that a C++ compiler takes.
+
+What is there for the host alone (main, launches, allocations) is left out, and the headers that it includes
+from its own folders come in place of their `#include`. All else stays where it is, so that lines stay lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cudasim.building.places import HEADER_FOLDERS, SOURCES
+from cudasim.live.items import Item, items
+from cudasim.live.reached import without_unreached
+from cudasim.live.text import blanked, directives_of, line_of, spaces, without_directives
+from cudasim.live.translation import ALL, as_cpp
+
+CPP = SOURCES / "sim" / "cpp"
+HOPPER = SOURCES / "sim" / "hopper"  # its headers are for C and for C++
+# The simulator's headers that a kernel's source includes by name; cuda.hpp has what the others declare.
+_FOR_KERNELS = (SOURCES / "sim" / "ptx", SOURCES / "sim" / "portable.h")
+
+# ------------------------------------------------------------------------------------------------------------
+# The host's part
+
+_DEVICE_WORDS = r"__global__|__device__|constexpr|consteval|__shared__|__constant__|__managed__"
+# In a class or a header a function without any of the words above may still be needed: but not with these in
+# it.
+_HOST_WORDS = (
+    r"<<<|\bcuda(?!Success\b|Error_t\b|Stream_t\b|TextureObject_t\b|SurfaceObject_t\b)[A-Z]\w*\s*\(|\bstd\s*::\s*"
+    r"(?:cout|cerr|vector|string|chrono|ofstream|ifstream|map|unordered_map|mt19937|thread|function|unique_ptr|"
+    r"shared_ptr|runtime_error|exception|ostream)\b|\b(?:fprintf|fopen|exit|getenv|cublas\w+|cudnn\w+|cusparse\w+|"
+    r"cusolver\w+|curandGenerate\w+|curandCreate\w+|torch|at|thrust|checkCudaErrors|throw|"
+    r"gl(?:ut)?[A-Z]\w+|PFNGL\w+|nvtx\w+)\b"
+)
+
+
+@dataclass
+class HostCode:
+    """What was left out of a source because only the host needs it."""
+
+    functions: list[tuple[str, int]] = field(default_factory=list)  # name and line
+    headers: list[tuple[str, int]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        """One line; "" when there is nothing to say."""
+        pieces = []
+        if self.functions:
+            names = list(dict.fromkeys(name for name, _ in self.functions))
+            shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+            pieces.append(f"host code left out: {shown}")
+        if self.headers:
+            names = list(dict.fromkeys(name for name, _ in self.headers))
+            pieces.append("headers left out: " + ", ".join(names))
+        return "; ".join(pieces)
+
+
+def _device_macros(text: str) -> str:
+    """A pattern of the words that mark a function for the device: CUDA's, and macros that stand for them."""
+    words, known = [], _DEVICE_WORDS
+    for _ in range(2):  # a macro may stand for another
+        for name, value in re.findall(
+            r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\([^()]*\))?((?:\\\n|[^\n])*)", text, re.M
+        ):
+            if name not in words and re.search(rf"\b(?:{known})\b", value):
+                words.append(name)
+        known = "|".join((_DEVICE_WORDS, *map(re.escape, words)))
+    return rf"\b(?:{known})\b"
+
+
+def _name_of(head: str) -> str:
+    names = re.findall(r"([~\w]+)\s*\(", Item.without_alignment(head))
+    return names[0] if names else head.strip()[:20]
+
+
+def _is_unknown_call(head: str, defined: set[str]) -> bool:
+    """Whether it is a call of what only a missing header can declare as a macro, as NVBENCH_BENCH(f);"""
+    call = re.match(r"\s*([A-Za-z]\w*)\s*\(", head)
+    words = {"static_assert", "asm", "alignas", "decltype", "typeof", "extern"}
+    return call is not None and call[1] not in words | defined
+
+
+def _host_parts(
+    text: str,
+    begin: int,
+    end: int,
+    device: re.Pattern,
+    macros: dict[str, str],
+    defined: set[str],
+    only: str | None,
+) -> Iterator[Item]:
+    for item in items(text, begin, end, macros.keys()):
+        if only and re.search(r"\b__global__\b", item.head) and not re.search(rf"\b{only}\b", item.head):
+            yield item
+            continue
+        call = re.match(r"(\w+)\s*\(", item.head)
+        if item.body is None and call and call[1] in macros:
+            if re.search(_HOST_WORDS, macros[call[1]]) and not device.search(macros[call[1]]):
+                yield item
+        elif item.scope is not None:
+            yield from _host_parts(text, item.body[0] + 1, item.body[1] - 1, device, macros, defined, only)
+        elif item.is_class:
+            for member in items(text, item.body[0] + 1, item.body[1] - 1):
+                inside = text[member.begin : member.end]
+                if member.is_function and not device.search(member.head) and re.search(_HOST_WORDS, inside):
+                    yield member
+        elif item.is_function:
+            if not device.search(item.head):
+                yield item
+        elif item.body is None and not device.search(item.head):
+            prototype = re.match(
+                r"\s*(?!using\b|typedef\b|return\b)[\w:&*<>,\s]+?[\s&*]\w+\s*\(.*\)\s*;?$", item.head, re.S
+            )
+            is_needed = re.match(
+                r"\s*(?:template\b|using\s+namespace\b|using\s+\w+\s*=|typedef\b|static_assert)", item.head
+            )
+            of_host = re.search(r"\b(?:std|thrust|torch|at|cub)\s*::|\b(?:cublas|cudnn)\w*", item.head)
+            if not is_needed and (prototype or of_host or _is_unknown_call(item.head, defined)):
+                yield item
+        elif re.search(_HOST_WORDS, text[item.begin : item.end]) and not device.search(item.head):
+            yield item
+
+
+def _called_macros(source: str) -> dict[str, str]:
+    """Macros that stand for items or for parts of them, by name, with what they stand for: those with
+    parameters that have statements or braces, and those without that are nothing or an odd brace.
+    """
+    found = re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^()]*\))?((?:\\\n|[^\n])*)", source, re.M)
+    return {
+        name: value
+        for name, parameters, value in found
+        if (("{" in value or ";" in value) if parameters else not value.strip())
+        or value.count("{") != value.count("}")
+    }
+
+
+def without_host_code(source: str, left_out: HostCode, known: str = "", only: str | None = None) -> str:
+    """The source with spaces in place of what only the host needs, and of all kernels but `only`, if one is
+    named.
+
+    known: other text, whose macros may mark functions for the device.
+    """
+    text = blanked(source)
+    device = re.compile(_device_macros(known + text))
+    plain = without_directives(text)
+    defined = set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", known + text, re.M))
+    cuts = list(_host_parts(plain, 0, len(plain), device, _called_macros(text), defined, only))
+    for item in reversed(cuts):
+        if "__global__" not in item.head and (item.body is not None or "(" in item.head):
+            left_out.functions.append((_name_of(item.head), line_of(source, item.begin)))
+        # Directives stay, so that an #if inside still has its #endif, and macros are there for what follows.
+        kept = directives_of(source[item.begin : item.end])
+        source = source[: item.begin] + kept + source[item.end :]
+    left_out.functions.sort(key=lambda entry: entry[1])
+    return source
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Headers
+
+# Headers of C and C++ that device code may use; all others of the standard library are for the host.
+_STANDARD = {
+    "cassert", "cfloat", "climits", "cmath", "cstddef", "cstdint", "cstdio", "cstdlib", "cstring", "limits",
+    "type_traits", "utility", "tuple", "array", "algorithm", "functional", "initializer_list", "numeric",
+    "bit",
+    "assert.h", "float.h", "limits.h", "math.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h",
+    "stdbool.h", "inttypes.h", "cinttypes", "complex", "iterator", "ratio", "new", "time.h", "ctime",
+    "sys/types.h", "vector", "string", "map", "memory", "optional", "variant",
+}  # fmt: skip
+_INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)[^\n]*', re.M)
+
+
+@dataclass
+class Included:
+    """A source with its own headers in place. texts: each file's own text, by the name that messages have."""
+
+    text: str
+    left_out: HostCode
+    texts: dict[str, str]
+
+
+def _is_simulators(header: str) -> bool:
+    """Whether the simulator has a header of that name for those who include it: its own parts are .hpp."""
+    return (CPP / header).is_file() and not header.endswith(".hpp")
+
+
+def _found(name: str, folders: Sequence[Path]) -> Path | None:
+    for folder in folders:
+        path = folder / name
+        if path.is_file():
+            return path.resolve()
+    return None
+
+
+def _text_of(header: Path) -> str:
+    return header.read_text(encoding="utf-8-sig", errors="replace")
+
+
+def _own_headers(source: str, folders: Sequence[Path]) -> dict[Path, str]:
+    """The texts of the headers that a source includes, themselves or by another, which are in these folders.
+    Their macros may mark functions of the source for the device.
+    """
+    found, waiting = {}, [(source, ())]
+    while waiting:
+        text, around = waiting.pop()
+        for match in _INCLUDE.finditer(text):
+            name = match[2] or match[3]
+            path = None if _is_simulators(name) else _found(name, [*around, *folders])
+            if path is not None and path not in found:
+                found[path] = _text_of(path)
+                waiting.append((found[path], (path.parent,)))
+    return found
+
+
+_PRAGMA_ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b[^\n]*", re.M)
+_GUARD = re.compile(r"\s*#[ \t]*ifndef[ \t]+(\w+)\s*\n[ \t]*#[ \t]*define[ \t]+\1\b")
+
+
+def _without_pragma_once(text: str) -> str:
+    return _PRAGMA_ONCE.sub(lambda found: spaces(found[0]), text)
+
+
+def _is_unconditional(before: str) -> bool:
+    """Whether no #if is open after this blanked beginning of a file, but for its guard."""
+    opened = []
+    for found in re.finditer(r"^[ \t]*#[ \t]*(if|endif)", before, re.M):
+        if found[1] == "if":
+            opened.append(found.start())
+        elif opened:
+            opened.pop()
+    is_guard = len(opened) == 1 and not before[: opened[0]].strip() and _GUARD.match(before)
+    return not opened or bool(is_guard)
+
+
+# What a source may use without an #include of its own, because a header that is not here includes it.
+_BY_OTHERS = (
+    ("cub::", "cub/cub.cuh"),
+    ("thrust::", "thrust/functional.h"),
+    ("c10::|at::", "c10/util/Half.h"),
+)
+_NAMESPACES = {"std", "cuda", "cub", "nvcuda", "cooperative_groups", "thrust", "c10", "at", "placeholders"}
+
+
+def _with_headers_of_others(text: str, file: str) -> str:
+    """With the simulator's headers that the text needs and does not include."""
+    code = blanked(text)
+    needed = [
+        f'#include "sim/cpp/{header}"\n'
+        for names, header in _BY_OTHERS
+        if re.search(rf"\b(?:{names})", code) and f'"sim/cpp/{header}"' not in text
+    ]
+    return "".join((*needed, f'#line 1 "{file}"\n', text)) if needed else text
+
+
+def _without_unknown_namespaces(text: str) -> str:
+    """Without the `using namespace cv;` of what only headers of the host's declare."""
+    code = blanked(text)
+    declared = set(re.findall(r"\bnamespace\s+(\w+)", re.sub(r"\busing\s+namespace\b", " ", code)))
+    for match in reversed(list(re.finditer(r"\busing\s+namespace\s+(?:::\s*)?(\w+)[\w\s:]*;", code))):
+        if match[1] not in _NAMESPACES | declared:
+            text = text[: match.start()] + spaces(match[0]) + text[match.end() :]
+    return text
+
+
+def included(
+    source: str, file: str, folders: Sequence[Path], only: str | None = None, values: frozenset[str] = ALL
+) -> Included:
+    """The source without its host code, with the headers of `folders` and of the project in their places.
+
+    only: the one kernel that is wanted; None for all. values: what is rewritten, see `as_cpp()`.
+    """
+    source = source.removeprefix("\ufeff")
+    left_out, texts = HostCode(), {file: source}
+    names, settled = {}, set()  # of headers: what messages call each, and those that no #if can have left out
+    known = [blanked(source), *(blanked(text) for text in _own_headers(source, folders).values())]
+    of_device = "\n".join(known)
+
+    def resolve(
+        text: str, name: str, around: Sequence[Path], open_files: tuple[Path, ...], sure: bool
+    ) -> str:
+        kept = without_host_code(text, left_out if name == file else HostCode(), of_device, only)
+        visible = blanked(re.sub(r'"', "\x01", kept)).replace("\x01", '"')
+        pieces, end = [], 0
+        for match in _INCLUDE.finditer(kept):
+            if not visible[match.start() : match.end()].strip():
+                continue
+            header = match[2] or match[3]
+            replacement = match[0]
+            own = _found(header, [*around, *folders])
+            of_project = _found(header, HEADER_FOLDERS) if match[2] else None
+            if _is_simulators(header):
+                replacement = f'{match[1]}"sim/cpp/{header}"'
+            elif own or of_project:
+                path = own or of_project
+                replacement = ""
+                if path not in settled and path not in open_files:
+                    content = _text_of(path)
+                    called = names.setdefault(path, header if header not in texts else str(path))
+                    texts[called] = content
+                    is_sure = sure and _is_unconditional(visible[: match.start()])
+                    if own:
+                        once = _PRAGMA_ONCE.search(blanked(content))
+                        opened = (*open_files, path)
+                        inner = resolve(_without_pragma_once(content), called, [path.parent], opened, is_sure)
+                    else:
+                        once = True
+                        inner = _of_project(content, lambda t, h=called, p=path: resolve_project(t, h, p))
+                    if is_sure and (once or _GUARD.match(blanked(content))):
+                        settled.add(path)
+                    after = line_of(kept, match.end()) + 1
+                    inner = f'#line 1 "{called}"\n{inner}'
+                    if once:
+                        guard = f"SIM_INCLUDED_{list(names).index(path)}"
+                        inner = f"#ifndef {guard}\n#define {guard}\n{inner}\n#endif"
+                    replacement = f'\n{inner}\n#line {after} "{name}"'
+            elif not (match[3] and header in _STANDARD):
+                replacement = ""
+                if (
+                    not re.match(r"(?:cuda|cublas|curand|cu[a-z]+_|[a-z_]+$)", header)
+                    and name == file
+                    and match[2]
+                ):
+                    left_out.headers.append((header, line_of(kept, match.start())))
+            pieces += [as_cpp(kept[end : match.start()], line_of(kept, end), values), replacement]
+            end = match.end()
+        return "".join(pieces) + as_cpp(kept[end:], line_of(kept, end), values)
+
+    def resolve_project(text: str, name: str, path: Path) -> str:
+        def replace(match: re.Match) -> str:
+            inner = _found(match[2] or match[3], [*HEADER_FOLDERS, path.parent])
+            if match[2] is None or (inner is not None and inner.is_relative_to(HOPPER)):
+                return match[0]
+            of_simulator = inner is None or inner.is_relative_to(SOURCES / "sim")
+            if of_simulator and not any(inner and inner.is_relative_to(of) for of in _FOR_KERNELS):
+                return ""
+            after = line_of(text, match.end()) + 1
+            return f'{resolve_project(inner.read_text(), match[2], inner)}\n#line {after} "{name}"'
+
+        # It may be included on both sides of an #if, so the preprocessor decides which one counts.
+        guard = "SIM_HAS_" + re.sub(r"\W", "_", f"{path.parent.name}/{path.name}")
+        inner = _INCLUDE.sub(replace, _without_pragma_once(text))
+        return f'\n#ifndef {guard}\n#define {guard}\n#line 1 "{name}"\n{inner}\n#endif'
+
+    text = resolve(_without_pragma_once(source), file, (), (), True)
+    text = without_unreached(text, _device_macros(blanked(text)), items)
+    text = _with_headers_of_others(_without_unknown_namespaces(text), file)
+    return Included(text, left_out, texts)
+
+
+def _of_project(content: str, resolve) -> str:
+    """A header of the project, as the simulator has it: not as nvcc has it."""
+    hidden = '#pragma push_macro("{0}")\n#undef {0}\n'
+    shown = '\n#pragma pop_macro("{0}")'
+    names = ("__CUDACC__", "__CUDA_ARCH__")
+    before, after = "".join(hidden.format(n) for n in names), "".join(shown.format(n) for n in names)
+    return before + resolve(content) + after

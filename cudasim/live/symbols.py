@@ -1,0 +1,138 @@
+"""Variables in device memory (`__constant__`, `__device__`, `__managed__`) as tensors.
+
+A source is compiled several times: plain and counted, and once for each instance of a template; each library
+has variables of its own. On the simulator the values are therefore Python's, and a launch has them for as
+long as it runs. On a GPU they are where the kernels have them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import cffi
+import numpy as np
+
+from cudasim.arrays import default_device, loaded_torch, typed
+from cudasim.building.library import ffi
+from cudasim.live.arguments import Type
+from cudasim.live.signature import Variable
+from cudasim.live.textures import Texture
+
+
+def _shape_and_element(kind: Type) -> tuple[tuple[int, ...], Type]:
+    shape = []
+    while kind.kind == "a":
+        shape.append(kind.count)
+        kind = kind.item
+    if kind.dtype is not None and kind.count > 1:
+        shape.append(kind.count)
+    return tuple(shape), kind
+
+
+class _OnGpu:
+    """Memory of a GPU as torch takes it from others."""
+
+    def __init__(self, address: int, size: int):
+        self.__cuda_array_interface__ = {
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (address, False),
+            "version": 3,
+        }
+
+
+class Symbols(Mapping):
+    """The variables of a source by name: each a tensor, whose elements can be read and written.
+
+    `kernel.symbols["weights"].copy_(weights)`. They are on the device at hand: a GPU if there is one. A
+    struct is a tensor of its bytes. Without torch they are arrays of numpy.
+    """
+
+    def __init__(self, variables: Sequence[Variable], load: Callable):
+        self._variables = {variable.name: variable for variable in variables}
+        self._load = load
+        self._kept: dict[str, np.ndarray] = {}  # the bytes of the simulator's
+        self.bound: dict[str, Texture] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._variables)
+
+    def __len__(self) -> int:
+        return len(self._variables)
+
+    def __getitem__(self, name: str):
+        return self.on(default_device())[name]
+
+    def bind(self, name: str, texture: Texture):
+        """Binds a texture reference of the source, `texture<float> name;`: kernels read this one from now
+        on. KeyError when the source has no variable of the name.
+        """
+        self._keep(self._load("cpu"))
+        address = struct.pack("P", texture.descriptor.address)
+        self._kept[name][:] = np.frombuffer(address, dtype=np.uint8)
+        self.bound[name] = texture
+
+    def on(self, device) -> dict:
+        """The variables on a device."""
+        loaded = self._load(str(device))
+        if str(device) == "cpu":
+            self._keep(loaded)
+            return {
+                name: self._typed(data, loaded.variables[name][0])
+                for name, data in self._kept.items()
+                if name in loaded.variables
+            }
+        found, torch = {}, loaded_torch()
+        for name, (kind, address) in loaded.variables.items():
+            with torch.cuda.device(device):
+                data = torch.as_tensor(_OnGpu(address, kind.size), device=device)
+            shape, element = _shape_and_element(kind)
+            plain = element.dtype is None
+            found[name] = data if plain else data.view(getattr(torch, element.dtype)).view(shape)
+        return found
+
+    @staticmethod
+    def _typed(data: np.ndarray, kind: Type):
+        shape, element = _shape_and_element(kind)
+        return typed(data, element.dtype, shape)
+
+    def _keep(self, loaded):
+        """Takes the values that the source gives the variables."""
+        for name, (kind, address) in loaded.variables.items():
+            if name not in self._kept:
+                data = bytearray(ffi().buffer(ffi().cast("char *", address), kind.size)[:])
+                self._kept[name] = np.frombuffer(data, dtype=np.uint8)
+
+    @contextmanager
+    def during(self, loaded) -> Iterator[None]:
+        """The library's variables have the values while this lasts, and what kernels wrote is kept.
+
+        Afterwards they are what the source makes them: the next source with the same text, as a cell that is
+        run again, finds those values.
+        """
+        self._keep(loaded)
+        places = []
+        for name, (kind, address) in loaded.variables.items():
+            value, variable = ffi().from_buffer(self._kept[name]), ffi().cast("void *", address)
+            initial = ffi().buffer(variable, kind.size)[:]
+            places.append((self._variables[name], value, variable, initial))
+        for _, value, variable, initial in places:
+            ffi().memmove(variable, value, len(initial))
+        try:
+            yield
+        finally:
+            for described, value, variable, initial in places:
+                if not described.is_constant:
+                    ffi().memmove(value, variable, len(initial))
+                ffi().memmove(variable, initial, len(initial))
+
+
+_C = cffi.FFI()
+_C.cdef("int fflush(void *stream);")
+
+
+def flush_printed():
+    """What kernels printed is shown before what Python prints next."""
+    _C.dlopen(None).fflush(_C.NULL)

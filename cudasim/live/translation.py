@@ -1,0 +1,87 @@
+"""From CUDA C++ to the C++ that the simulator's compiler takes."""
+
+from __future__ import annotations
+
+import re
+
+from cudasim.live.casts import with_casts
+from cudasim.live.exits import with_exits
+from cudasim.live.guesses import with_guesses
+from cudasim.live.ptx import with_ptx
+from cudasim.live.shifts import with_shifts
+from cudasim.live.text import blanked, line_of, open_braces, without_directives
+
+# A block's dynamic shared memory, as CUDA declares it. Here it is where a pointer says.
+_ALIGNMENT = (
+    r"(?:__align__|alignas|__attribute__|__builtin_align__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+)
+_EXTERN_SHARED = re.compile(
+    rf"(?:{_ALIGNMENT}\s*)?\bextern\b(?P<before>[^;(){{}}=]*?(?:{_ALIGNMENT}[^;(){{}}=]*?)?)\b__shared__\b"
+    rf"(?P<after>(?:[^;(){{}}=]|{_ALIGNMENT})*?)\b(?P<name>\w+)\s*(?P<array>\[\s*\])?"
+    rf"(?P<more>(?(array)(?:\s*\[[^\]]*\])*))"
+    rf"\s*(?:{_ALIGNMENT}\s*)?;"
+)
+
+
+def _dynamic_shared(source: str, first_line: int) -> str:
+    text = blanked(source)
+    for match in reversed(list(_EXTERN_SHARED.finditer(text))):
+        kind = re.sub(_ALIGNMENT, " ", f"{match['before']} {match['after']}")
+        kind = " ".join(re.sub(r"\b(?:__device__|static)\b", " ", kind).split())
+        name, more = match["name"], match["more"].strip()
+        before = without_directives(text)[: match.end()]
+        is_in_macro = not before[match.start() :].strip()
+        in_function = is_in_macro or not _in_namespace_only(before[: match.start()])
+        lines = "\n" * match[0].count("\n")
+        if name == "dynamic_shared":
+            new = lines
+        elif in_function:
+            new = f"{kind} (*{name}){more} = ({kind} (*){more})dynamic_shared;{lines}"
+            if not more:
+                new = f"{kind} *{name} = ({kind} *)dynamic_shared;{lines}"
+            if not match["array"]:
+                new = f"{kind} &{name} = *({kind} *)dynamic_shared;{lines}"
+        else:
+            line = first_line - 1 + line_of(source, match.end())
+            value = f"(({kind} {f'(*){more}' if more else '*'})dynamic_shared)"
+            value = value if match["array"] else f"(*{value})"
+            new = f"\n#define {name} {value}\n#line {line}\n"
+        source = source[: match.start()] + new + source[match.end() :]
+    return source
+
+
+def _in_namespace_only(text: str) -> bool:
+    """Whether all the braces that are open at the text's end are those of namespaces and extern "C"."""
+    return all(re.search(r"(?:namespace\s*[\w:]*|extern)\s*$", text[:place]) for place in open_braces(text))
+
+
+ALL = frozenset({"casts", "shifts"})
+
+
+def as_cpp(source: str, first_line: int = 1, values: frozenset[str] = ALL) -> str:
+    """CUDA C++ with the little that is not C++ written as C++; its lines stay its lines.
+
+    values: what is written so that it has a GPU's value where C++ has none: casts to integers (casts.py) and
+    shifts (shifts.py).
+    """
+    source = with_ptx(with_guesses(source))
+    source = with_shifts(source) if "shifts" in values else source
+    source = with_casts(source) if "casts" in values else source
+    source = _dynamic_shared(with_exits(source), first_line)
+    text = blanked(source)
+    changes = (
+        (r"\bstatic(\s+(?:__device__\s+)?)(?=__shared__\b)", r"\1"),
+        (r"(?<=__shared__)(\s+)static\b", r"\1"),
+        (r"(?<=__shared__)(\s+)alignas\b", r"\1__align__"),
+        # What is constant for C++ as well cannot be in one section with what the host fills.
+        (r"\b__constant__(?=[^;={(]*\bconst(?:expr)?\b)", "            "),
+        (r"(\bconst(?:expr)?\b[^;={}()]*)\b__constant__", r"\1            "),
+        (r"\b__noinline__\b(?!\s*\)\s*\))", "__attribute__((noinline))"),
+        (r"#(\s*)pragma(\s+)unroll\b[^\n]*", ""),
+    )
+    for pattern, new in changes:
+        for match in reversed(list(re.finditer(pattern, text))):
+            replaced = match.expand(new)
+            source = source[: match.start()] + replaced + source[match.end() :]
+            text = text[: match.start()] + replaced + text[match.end() :]
+    return source

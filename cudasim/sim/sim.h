@@ -1,0 +1,124 @@
+/* The CPU simulator as a library: run a kernel, read the report when it went wrong, interrupt it.
+ *
+ * Kernels do not include this file but cuda.h, which builds on it. Python's cffi reads this file as it
+ * stands, which is why it includes nothing. */
+#pragma once
+
+typedef struct uint3 {
+    unsigned x, y, z;
+} uint3;
+
+typedef struct dim3 {
+    unsigned x, y, z;
+} dim3;
+
+/* CUDA's own numbers. */
+typedef enum cudaError {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorInvalidConfiguration = 9,
+    cudaErrorMisalignedAddress = 716,
+    cudaErrorLaunchFailure = 719
+} cudaError_t;
+
+typedef enum sim_report_kind {
+    SIM_NO_REPORT = 0,
+    SIM_INVALID_LAUNCH = 1,     /* a grid, block or shared memory size that no GPU runs; nothing ran */
+    SIM_BARRIER_DIVERGENCE = 2, /* some threads of a block wait at a barrier that others never reach */
+    SIM_MISSING_LANE = 3,       /* a lane named in the mask of a warp operation never takes part in it */
+    SIM_LANE_NOT_IN_MASK = 4,   /* a lane called a warp operation with a mask that leaves it out */
+    SIM_SHUFFLE_WIDTH = 5,      /* a width that is no power of two up to 32 */
+    SIM_MISALIGNED = 6,         /* an atomic or asynchronous copy at no multiple of its size */
+    SIM_OUT_OF_MEMORY = 7,      /* this machine has no memory left for the simulated threads */
+    SIM_INTERRUPTED = 8,        /* sim_interrupt() */
+    /* found by the counted build only (counted/counted.h): */
+    SIM_OUT_OF_BOUNDS = 9,  /* an access outside every argument, array and shared memory; it was not made */
+    SIM_UNINITIALISED = 10, /* a read of shared memory that its block has not written */
+    SIM_RACE = 11,          /* two threads of a block, the same bytes, a write, and nothing between them */
+    SIM_BLOCK_RACE = 12,    /* the same for two blocks of one launch and global memory */
+    /* found by every build: */
+    SIM_ASSERTION = 13, /* assert() of what is false */
+    SIM_TRAP = 14,      /* __trap() */
+    SIM_CRASH = 15,     /* the processor refused an access, or a division by zero */
+    SIM_UNDEFINED = 16, /* a conversion or a shift that C++ leaves undefined (undefined.c) */
+    /* of Hopper's machine (hopper/): */
+    SIM_DEADLOCK = 20,         /* threads wait for what never comes */
+    SIM_MBARRIER_MISUSE = 21,  /* an mbarrier, or a count of registers, that PTX does not allow */
+    SIM_WRONG_LAYOUT = 22,     /* a tensor map or a descriptor that does not say what is there */
+    SIM_BLOCK_HAS_EXITED = 23, /* an access to the shared memory of a block that has exited */
+    /* and of these, found by the counted build only: */
+    SIM_STAGE_RACE = 24,     /* TMA or wgmma and another access to shared memory, with nothing between them */
+    SIM_NO_PROXY_FENCE = 25, /* an ordinary store that TMA or wgmma reads without fence.proxy.async between */
+    SIM_SHUFFLE_SOURCE = 27, /* a shuffle reads from a lane that its mask leaves out */
+    SIM_PENDING_SUMS = 26,   /* registers of a wgmma that were used before it was waited for */
+    SIM_NO_REGISTER_FENCE = 28 /* registers that a thread used, and then a wgmma without wgmma.fence */
+} sim_report_kind;
+
+/* Why a launch failed. `thread` is the one that waits, calls or accesses memory; `other` is the one it waits
+ * for or races with. */
+typedef struct sim_report {
+    sim_report_kind kind;
+    const char *kernel;
+    const char *file;
+    int line; /* 0 when the fault belongs to no line */
+    int has_thread;
+    int has_other;
+    uint3 block;
+    uint3 thread;
+    uint3 other;
+    const char *other_file; /* where `other` is; NULL when it has returned */
+    int other_line;
+    /* Of an access to memory, which has no file and line here: debug information knows them by these. */
+    unsigned long long pc; /* 0 where there is none */
+    unsigned long long other_pc;
+    uint3 other_block;
+    int has_index;
+    long long index;    /* in elements of the argument or array that is meant */
+    char message[1024]; /* all of the above in a sentence */
+} sim_report;
+
+/* Calls enter(arguments) once for every thread of the grid and returns when all have ended. The
+ * arguments, so many bytes, are read during the call only. Launches from several OS threads run one after
+ * another. */
+cudaError_t sim_launch(const char *kernel, const char *file, void (*enter)(const void *),
+                       const void *arguments, unsigned long long argument_bytes, dim3 grid, dim3 block,
+                       unsigned long long dynamic_shared_bytes);
+/* The same with clusters of `cluster` blocks that follow each other along x. */
+cudaError_t sim_launch_clusters(const char *kernel, const char *file, void (*enter)(const void *),
+                                const void *arguments, unsigned long long argument_bytes, dim3 grid,
+                                dim3 block, unsigned long long dynamic_shared_bytes, unsigned cluster);
+
+/* The next launch of this OS thread runs on a copy of this memory that has nothing near it, so that an access
+ * beyond it is a fault; what the launch changes is copied back. Returns where the copy will be, or NULL where
+ * there is no room, and the memory itself has to be used. sim_copy_nothing_apart() ends that for all. */
+void *sim_copy_apart(void *original, unsigned long long bytes, unsigned element_bytes, const char *name);
+void sim_copy_nothing_apart(void);
+
+/* Whether what is to be copied has a word that is an address in it: a kernel that makes a pointer of the word
+ * would miss the copy. */
+int sim_copies_have_addresses(void);
+
+/* Two simulators in a process, the plain one and the one that counts, catch crashes by the same signals. The
+ * second one is given the first one's lock before it launches anything, so that they take turns to change
+ * what the signals do. */
+void *sim_signals_lock(void);
+void sim_use_signals_lock(void *lock);
+
+/* The report on this OS thread's last launch; its kind is SIM_NO_REPORT after a success. */
+const sim_report *sim_last_report(void);
+
+/* How many OS threads run blocks. At first CUDASIM_THREADS of the environment, or else one per CPU;
+ * sim_set_threads(0) goes back to that. sim_set_own_threads() is for the launches that the calling OS thread
+ * makes; 0: as many as for all. */
+void sim_set_threads(int threads);
+void sim_set_own_threads(int threads);
+int sim_get_threads(void);
+
+/* Stops the launch that is running, which then fails with SIM_INTERRUPTED; does nothing between
+ * launches. Safe in a signal handler and from any OS thread. It is noticed when a block or a thread
+ * starts and at barriers, warp operations and atomics that change nothing; not inside a plain loop. */
+void sim_interrupt(void);
+
+/* The library that a program counter of a report is in, and where there; NULL when it is in none. */
+const char *sim_library_of(unsigned long long pc, unsigned long long *offset);

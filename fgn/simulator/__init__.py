@@ -1,6 +1,0 @@
-"""What the counting simulator tells: counts by launch, line and warp; faults; the source view."""
-
-from fgn.simulator.counted import KernelFault, check, count, count_lines, count_warps
-from fgn.simulator.view import SourceView, source_view
-
-__all__ = ["KernelFault", "SourceView", "check", "count", "count_lines", "count_warps", "source_view"]

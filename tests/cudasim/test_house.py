@@ -1,0 +1,121 @@
+"""cudasim stands alone: it imports nothing of the kit that stands on it, no torch, and it starts at once."""
+
+import ast
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from cudasim.building.places import SOURCES
+
+FILES = [path for path in SOURCES.rglob("*.py") if "build" not in path.relative_to(SOURCES).parts]
+
+
+def imported_by(path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def test_nothing_of_fgn_and_no_torch_is_imported():
+    assert len(FILES) > 30
+    assert {path.name: names for path in FILES if (names := imported_by(path) & {"fgn", "torch"})} == {}
+
+
+def test_the_sources_name_nothing_of_fgn():
+    sources = [path for path in (SOURCES / "sim").rglob("*") if path.is_file()]
+    assert len(sources) > 180
+    assert [path.name for path in sources if re.search(r"(?<!tests/)\bfgn|cuda_c/", path.read_text())] == []
+
+
+def test_import_is_light():
+    script = "import sys, cudasim; sys.exit(not {'torch', 'pandas', 'fgn'}.isdisjoint(sys.modules))"
+    best = 10.0
+    for _ in range(3):
+        begin = time.monotonic()
+        assert subprocess.run([sys.executable, "-c", script], cwd=SOURCES.parent).returncode == 0
+        best = min(best, time.monotonic() - begin)
+    # Most of it is Python's own start.
+    assert best < 0.3
+
+
+NUMPY_ALONE = """
+import sys
+sys.modules["torch"] = None
+import numpy as np
+import cudasim
+
+scale = cudasim.kernel('''
+__constant__ float factor[1];
+__global__ void scale(float *y, const float *x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        y[i] = factor[0] * x[i];
+}''')
+del sys.modules["torch"]
+x, y = np.arange(1000, dtype=np.float32), np.zeros(1000, np.float32)
+scale.symbols["factor"][0] = 3
+scale[4, 256](y, x, 1000)
+assert (y == 3 * x).all() and "torch" not in sys.modules
+assert cudasim.count(lambda: scale[4, 256](y, x, 1000)).kernel.tolist() == ["scale"]
+try:
+    scale[4, 256](y, x, 1001)
+except cudasim.KernelFault as fault:
+    assert fault.kind == "out of bounds" and fault.index == 1000
+else:
+    raise AssertionError
+"""
+
+
+def test_arrays_of_numpy_need_no_torch():
+    done = subprocess.run(
+        [sys.executable, "-c", NUMPY_ALONE], cwd=SOURCES.parent, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_wrong_arrays_of_numpy():
+    import numpy as np
+
+    import cudasim
+
+    kernel = cudasim.kernel("__global__ void k(float *y) { y[threadIdx.x] = 1; }")
+    with pytest.raises(TypeError, match=r"k: y \(float \*\): expected a float32 tensor, got float64"):
+        kernel[1, 1](np.zeros(4))
+    with pytest.raises(ValueError, match=r"y: expected a contiguous tensor .*got strides"):
+        kernel[1, 1](np.zeros((4, 4), np.float32).T)
+    with pytest.raises(TypeError, match="y: expected an array of numbers"):
+        kernel[1, 1](np.zeros(4, ">f4"))
+    fixed = np.zeros(4, np.float32)
+    fixed.flags.writeable = False
+    with pytest.raises(ValueError, match="y: expected an array that may be written to"):
+        kernel[1, 1](fixed)
+
+
+def test_the_report_of_the_readme_is_what_is_said():
+    import numpy as np
+
+    import cudasim
+
+    text = (SOURCES / "README.md").read_text()
+    code = re.search(r"```python\n(.*?)```", text, re.S)[1]
+    names = {"np": np, "cudasim": cudasim}
+    with pytest.raises(cudasim.KernelFault) as caught:
+        exec(code, names)
+    assert caught.value.kind == "race"
+    shown = " ".join(re.search(r"```\n(race in .*?)```", text, re.S)[1].split())
+    # Which of the threads is told depends on the turns that they take.
+    assert re.sub(r"\d+", "N", shown) == re.sub(r"\d+", "N", " ".join(str(caught.value).split()))
+
+
+def test_every_link_of_the_pages_leads_to_a_file():
+    for page in (SOURCES / "README.md", *(SOURCES / "docs").glob("*.md")):
+        text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.S)
+        links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text)
+        assert all((page.parent / link).exists() for link in links), (page, links)

@@ -1,0 +1,189 @@
+"""Which parts of cub, cooperative groups, cuda::barrier, cuda::pipeline and cuda::atomic a cell has: a kernel
+for each part that cudasim/docs/headers.md lists, and for what it lists as refused."""
+
+import re
+from itertools import accumulate
+
+import pytest
+import torch
+
+import cudasim
+from cudasim.building.library import BuildError
+from cudasim.building.places import SOURCES
+
+PAGE = SOURCES / "docs" / "headers.md"
+START = {
+    "cub": "#include <cub/cub.cuh>\n",
+    "cooperative_groups": "#include <cooperative_groups.h>\n#include <cooperative_groups/reduce.h>\n"
+    "#include <cooperative_groups/scan.h>\n#include <cooperative_groups/memcpy_async.h>\n"
+    "namespace cg = cooperative_groups;\n",
+    "cuda::barrier": "#include <cuda/barrier>\n#include <cooperative_groups.h>\n",
+    "cuda::pipeline": "#include <cuda/pipeline>\n#include <cooperative_groups.h>\n",
+    "cuda::atomic": "#include <cuda/atomic>\n",
+}
+WARP_TEMP = "__shared__ typename cub::{0}<int>::TempStorage temp[2]; cub::{0}<int> it(temp[i / 32]); "
+BLOCK_TEMP = "typedef cub::{0} B; __shared__ typename B::TempStorage temp; "
+BARRIER = (
+    "__shared__ cuda::barrier<cuda::thread_scope_block> bar; if (i == 0) init(&bar, 64); __syncthreads(); "
+)
+PIPE = (
+    "__shared__ int kept[2][64]; auto block = cooperative_groups::this_thread_block(); "
+    "__shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state; "
+)
+
+
+def warps(function):
+    """Of each warp's numbers, what its lanes get."""
+    return lambda v: function(v[:32]) + function(v[32:])
+
+
+def tiles(size, function):
+    return lambda v: [x for at in range(0, 64, size) for x in function(v[at : at + size])]
+
+
+def total(v):
+    return [sum(v)] * len(v)
+
+
+def before(v):
+    return [0, *accumulate(v)][:-1]
+
+
+# Header and part, the kernel's statements (i: the thread, v: its number), and what 64 threads write to `to`.
+PARTS = {
+    "cub": {
+        "WarpReduce": (WARP_TEMP.format("WarpReduce") + "int s = it.Sum(v); to[i] = i % 32 ? 0 : s;",
+                       warps(lambda v: [sum(v)] + [0] * 31)),
+        "WarpScan": (WARP_TEMP.format("WarpScan") + "it.InclusiveSum(v, to[i]);",
+                     warps(lambda v: list(accumulate(v)))),
+        "BlockReduce": (BLOCK_TEMP.format("BlockReduce<int, 64>") + "int s = B(temp).Reduce(v, cub::Max()); "
+                        "to[i] = i ? 0 : s;", lambda v: [max(v)] + [0] * 63),
+        "BlockScan": (BLOCK_TEMP.format("BlockScan<int, 64>") + "B(temp).ExclusiveSum(v, to[i]);", before),
+        "BlockLoad, BlockStore": (
+            BLOCK_TEMP.format("BlockLoad<int, 32, 2>")
+            + "typedef cub::BlockStore<int, 32, 2> S; __shared__ typename S::TempStorage more; "
+            "int x[2]; if (i < 32) { B(temp).Load(from, x); x[0]++; "
+            "S(more).Store(to, x); }",
+            lambda v: [x + 1 - i % 2 for i, x in enumerate(v)]),
+        "BlockRadixSort": (BLOCK_TEMP.format("BlockRadixSort<int, 64, 1>")
+                           + "int x[1] = {v}; B(temp).Sort(x); to[i] = x[0];", sorted),
+    },
+    "cooperative_groups": {
+        "this_thread_block(), sync(), thread_rank(), size()": (
+            "auto g = cg::this_thread_block(); __shared__ int k[64]; k[i] = v; g.sync(); "
+            "to[i] = k[g.size() - 1 - g.thread_rank()];", lambda v: v[::-1]),
+        "tiled_partition<N>(), shfl(), ballot()": (
+            "auto t = cg::tiled_partition<8>(cg::this_thread_block()); "
+            "to[i] = t.shfl(v, 0) + (t.ballot(true) == 255);",
+            tiles(8, lambda v: [v[0] + 1] * 8)),
+        "coalesced_threads()": (
+            "if (i % 2) { auto g = cg::coalesced_threads(); to[i] = g.size() * 100 + g.thread_rank(); }",
+            lambda v: [1600 + i % 32 // 2 if i % 2 else 0 for i in range(64)]),
+        "labeled_partition(), binary_partition()": (
+            "auto t = cg::tiled_partition<32>(cg::this_thread_block()); "
+            "to[i] = cg::labeled_partition(t, i % 4).size() + cg::binary_partition(t, i % 32 < 10).size();",
+            lambda v: [8 + (10 if i % 32 < 10 else 22) for i in range(64)]),
+        "reduce()": ("auto t = cg::tiled_partition<16>(cg::this_thread_block()); "
+                     "to[i] = cg::reduce(t, v, cg::plus<int>());", tiles(16, total)),
+        "inclusive_scan(), exclusive_scan()": (
+            "auto t = cg::tiled_partition<32>(cg::this_thread_block()); "
+            "to[i] = cg::exclusive_scan(t, v) + cg::inclusive_scan(t, 1);",
+            warps(lambda v: [x + i + 1 for i, x in enumerate(before(v))])),
+        "memcpy_async(), wait()": (
+            "auto g = cg::this_thread_block(); __shared__ int k[64]; cg::memcpy_async(g, k, from, sizeof k); "
+            "cg::wait(g); to[i] = k[63 - i];", lambda v: v[::-1]),
+        "this_grid(), grid sync()": ("cg::this_grid().sync(); to[i] = cg::this_grid().thread_rank();",
+                                     lambda v: list(range(64))),
+        "this_cluster(), map_shared_rank()": (
+            "__shared__ int k[64]; auto c = cg::this_cluster(); k[i] = v; c.sync(); "
+            "to[i] = c.map_shared_rank(k, 0)[i ^ 1]; c.sync();", lambda v: [v[i ^ 1] for i in range(64)]),
+    },
+    "cuda::barrier": {
+        "init(), arrive_and_wait()": (
+            BARRIER + "__shared__ int k[64]; k[i] = v; bar.arrive_and_wait(); to[i] = k[63 - i];",
+            lambda v: v[::-1]),
+        "arrive(), wait()": (
+            BARRIER + "__shared__ int k[64]; k[i] = v; auto token = bar.arrive(); "
+            "bar.wait(std::move(token)); to[i] = k[63 - i];", lambda v: v[::-1]),
+        "memcpy_async()": (
+            BARRIER + "__shared__ int k[64]; auto g = cooperative_groups::this_thread_block(); "
+            "cuda::memcpy_async(g, k, from, sizeof k, bar); bar.arrive_and_wait(); to[i] = k[63 - i];",
+            lambda v: v[::-1]),
+        "memcpy_async_tx(), barrier_arrive_tx()": (
+            BARRIER + "__shared__ alignas(16) int k[64]; "
+            "if (i == 0) cuda::device::memcpy_async_tx(k, from, cuda::aligned_size_t<16>(sizeof k), bar); "
+            "auto token = i ? bar.arrive() : cuda::device::barrier_arrive_tx(bar, 1, sizeof k); "
+            "bar.wait(std::move(token)); to[i] = k[63 - i];", lambda v: v[::-1]),
+    },
+    "cuda::pipeline": {
+        "make_pipeline() of a thread": (
+            "__shared__ int k[64]; auto pipe = cuda::make_pipeline(); pipe.producer_acquire(); "
+            "cuda::memcpy_async(&k[i], &from[i], sizeof(int), pipe); pipe.producer_commit(); "
+            "cuda::pipeline_consumer_wait_prior<0>(pipe); __syncthreads(); to[i] = k[63 - i];",
+            lambda v: v[::-1]),
+        "make_pipeline(group, state), two stages": (
+            PIPE + "auto pipe = cuda::make_pipeline(block, &state); for (int s = 0; s < 2; s++) { "
+            "pipe.producer_acquire(); cuda::memcpy_async(block, kept[s], from, sizeof kept[s], pipe); "
+            "pipe.producer_commit(); } for (int s = 0; s < 2; s++) { pipe.consumer_wait(); "
+            "to[i] += kept[s][63 - i]; pipe.consumer_release(); }", lambda v: [2 * x for x in v[::-1]]),
+        "producers and consumers": (
+            PIPE + "auto role = i < 32 ? cuda::pipeline_role::producer : cuda::pipeline_role::consumer; "
+            "auto pipe = cuda::make_pipeline(block, &state, role); if (i < 32) { pipe.producer_acquire(); "
+            "cuda::memcpy_async(&kept[0][i], &from[i], sizeof(int), pipe); pipe.producer_commit(); } else { "
+            "pipe.consumer_wait(); to[i] = kept[0][63 - i]; pipe.consumer_release(); }",
+            lambda v: [0] * 32 + v[:32][::-1]),
+    },
+    "cuda::atomic": {
+        "atomic_ref, fetch_add()": (
+            "cuda::atomic_ref<int, cuda::thread_scope_device> a(to[0]); "
+            "a.fetch_add(v, cuda::std::memory_order_relaxed);",
+            lambda v: [sum(v)] + [0] * 63),
+        "atomic, compare_exchange_strong()": (
+            "__shared__ cuda::atomic<int, cuda::thread_scope_block> a; if (i == 0) a.store(0); "
+            "__syncthreads(); int seen = i; "
+            "if (a.compare_exchange_strong(seen, 7) && i == 0) to[0] = a.load();",
+            lambda v: [7] + [0] * 63),
+    },
+}  # fmt: skip
+REFUSED = {
+    "cub": {
+        "cub::DeviceReduce": "size_t bytes = 0; cub::DeviceReduce::Sum(nullptr, bytes, from, to, 64);",
+        "cub::BlockHistogram": BLOCK_TEMP.format("BlockHistogram<int, 64, 1, 64>"),
+        "cub::BlockExchange": BLOCK_TEMP.format("BlockExchange<int, 64, 1>"),
+    },
+    "cooperative_groups": {
+        "this_multi_grid()": "cg::this_multi_grid().sync();",
+    },
+}
+
+
+def kernel(header: str, statements: str):
+    source = (
+        START[header]
+        + "__global__ void part(int *to, const int *from) {\n    int i = threadIdx.x, v = from[i];\n"
+    )
+    return cudasim.kernel(f"{source}    {statements}\n}}\n")
+
+
+@pytest.mark.parametrize(("header", "part"), [(h, part) for h, parts in PARTS.items() for part in parts])
+def test_part(header, part):
+    statements, meaning = PARTS[header][part]
+    from_, to = torch.randint(0, 50, (64,), dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    cudasim.check(lambda: kernel(header, statements)[1, 64](to, from_))
+    assert to.tolist() == meaning(from_.tolist())
+
+
+@pytest.mark.parametrize(("header", "part"), [(h, part) for h, parts in REFUSED.items() for part in parts])
+def test_what_is_not_there_is_refused_by_its_name(header, part):
+    name = re.search(r"\w+$", part.removesuffix("()"))[0]
+    with pytest.raises(BuildError, match=rf"part\.cu:\d+:\d+: error: .*{name}"):
+        kernel(header, REFUSED[header][part]).build()
+
+
+def test_the_page_lists_these_parts():
+    text = PAGE.read_text()
+    listed = {match[1]: match[2] for match in re.finditer(r"^\| `([^`]+)` \| (.*) \|", text, re.M)}
+    for header, parts in PARTS.items():
+        there, refused = listed[header].split(" | ")
+        assert there == "; ".join(parts)
+        assert refused == "; ".join(REFUSED.get(header, ()))

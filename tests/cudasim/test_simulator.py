@@ -1,0 +1,155 @@
+"""The simulator: the checks of tests/cudasim/sim/checks.c in several builds, and its library read by cffi."""
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+
+import cffi
+import pytest
+
+from cudasim.building.places import SOURCES
+
+CHECKS = Path(__file__).parent / "sim" / "checks.c"
+SIMULATOR = SOURCES / "sim"
+COMPILER = os.environ.get("CC", "cc")
+FLAGS = ["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-fno-strict-aliasing", "-fwrapv"]
+INCLUDES = f"-I{SOURCES}"
+BUILDS = {
+    "optimized": ["-O2"],
+    "sanitized": ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
+}
+
+pytestmark = pytest.mark.skipif(shutil.which(COMPILER) is None, reason="needs a C compiler")
+
+
+def compile_c(output, *arguments):
+    sources = sorted(str(path) for pattern in ("*.c", "hopper/*.c") for path in SIMULATOR.glob(pattern))
+    command = [COMPILER, *FLAGS, INCLUDES, *arguments, *sources, "-o", str(output), "-lm", "-pthread"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return output
+
+
+@pytest.fixture(scope="module", params=BUILDS)
+def build(request, tmp_path_factory):
+    return compile_c(tmp_path_factory.mktemp("sim") / request.param, *BUILDS[request.param], str(CHECKS))
+
+
+def run_checks(program, *names, threads=None):
+    # Fake stacks would stay behind on fibers that are abandoned, and one check measures memory.
+    environment = {**os.environ, "ASAN_OPTIONS": "detect_stack_use_after_return=0"}
+    if threads:
+        environment["CUDASIM_THREADS"] = str(threads)
+    result = subprocess.run([program, *names], env=environment, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout.split()
+
+
+def names_of_checks():
+    """Those in the table at the end of checks.c, so that each is a test of its own."""
+    return re.findall(r"\bCHECK\((\w+)\),", CHECKS.read_text())
+
+
+@pytest.mark.parametrize("name", names_of_checks())
+def test_check(build, name):
+    run_checks(build, name)
+
+
+@pytest.mark.parametrize("threads", [1, 7])
+def test_every_check_is_run_with_other_numbers_of_threads(build, threads):
+    assert run_checks(build, threads=threads) == names_of_checks()
+
+
+def test_checks_without_assembly(tmp_path):
+    """The switch for processors that fiber.c has no assembly for."""
+    build = compile_c(tmp_path / "ucontext", "-O2", "-DSIM_UCONTEXT", str(CHECKS))
+    run_checks(build, *names_of_checks())
+
+
+KERNELS = r"""
+#include "sim/cuda.h"
+
+struct add { const float *a, *b; float *sum; long long n; };
+__global__ void add(struct add x) {
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i < x.n)
+        x.sum[i] = x.a[i] + x.b[i];
+}
+LAUNCHER(add, struct add)
+int run_add(const float *a, const float *b, float *sum, long long n) {
+    return launch_add((dim3){(unsigned)((n + 127) / 128), 1, 1}, (dim3){128, 1, 1}, 0, NULL,
+                      (struct add){a, b, sum, n});
+}
+
+__global__ void forever(struct add x) {
+    (void)x;
+    for (;;)
+        __syncthreads();
+}
+LAUNCHER(forever, struct add)
+int run_forever(void) {
+    return launch_forever((dim3){2, 1, 1}, (dim3){32, 1, 1}, 0, NULL, (struct add){0});
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sim")
+    kernels = folder / "kernels.c"
+    kernels.write_text(KERNELS)
+    path = compile_c(folder / "kernels.so", "-O2", "-fPIC", "-shared", str(kernels))
+    ffi = cffi.FFI()
+    header = (SIMULATOR / "sim.h").read_text()
+    ffi.cdef(header.replace("#pragma once", ""))  # about which cffi warns
+    ffi.cdef("int run_add(const float *a, const float *b, float *sum, long long n); int run_forever(void);")
+    return ffi, ffi.dlopen(str(path))
+
+
+def test_cffi_launches(library):
+    ffi, lib = library
+    n = 1000
+    a, b, total = ffi.new("float[]", list(range(n))), ffi.new("float[]", [0.5] * n), ffi.new("float[]", n)
+    assert lib.run_add(a, b, total, n) == 0
+    assert list(total) == [i + 0.5 for i in range(n)]
+    assert lib.sim_last_report().kind == lib.SIM_NO_REPORT
+
+
+def test_cffi_reads_a_report(library):
+    ffi, lib = library
+    assert lib.run_add(ffi.NULL, ffi.NULL, ffi.NULL, 0) == lib.cudaErrorInvalidConfiguration
+    report = lib.sim_last_report()
+    assert report.kind == lib.SIM_INVALID_LAUNCH
+    assert ffi.string(report.kernel) == b"add"
+    assert ffi.string(report.message).startswith(b"invalid launch in add: grid (0, 1, 1)")
+
+
+def test_python_interrupts_a_launch(library):
+    _, lib = library
+    outcome = []
+
+    def launch():
+        error = lib.run_forever()
+        outcome.append((error, lib.sim_last_report().kind))
+
+    thread = threading.Thread(target=launch)
+    thread.start()
+    while thread.is_alive():  # an interrupt between two launches stops neither
+        lib.sim_interrupt()
+        thread.join(0.01)
+    assert outcome == [(lib.cudaErrorLaunchFailure, lib.SIM_INTERRUPTED)]
+
+
+def test_the_library_works_in_a_forked_child(library):
+    test_cffi_launches(library)
+    child = os.fork()
+    if child == 0:
+        try:
+            test_cffi_launches(library)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0

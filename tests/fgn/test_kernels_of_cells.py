@@ -1,0 +1,74 @@
+"""Kernels from a cell or a string beside fgn's own: the same calls, the same views, the same stop button."""
+
+import subprocess
+import sys
+import threading
+
+import torch
+
+import fgn
+from fgn.native.places import ROOT
+
+SCALE = """
+__global__ void scale(float *y, const float *x, float a, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        y[i] = a * x[i];
+}
+"""
+
+INTERRUPTED = """
+import signal, torch, fgn
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins with it ignored
+big = torch.zeros(4096, 2048)
+fgn.functional.linear(torch.zeros(1, 1), torch.zeros(1, 1))
+print("runs", flush=True)
+try:
+    fgn.functional.linear(big, big, version="naive")
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+print(fgn.functional.linear(torch.ones(1, 1), torch.ones(1, 1)).item(), flush=True)
+"""
+
+
+def test_time(device):
+    scale = fgn.kernel(SCALE)
+    x = torch.zeros(1024, device=device)
+    times = fgn.measure.time_call(lambda: scale[4, 256](x, x, 1.0, 1024), device, seconds=0.05)
+    assert 0 < times["min_ms"] <= times["median_ms"] <= times["p90_ms"]
+
+
+def test_names_of_cudasim():
+    import cudasim
+
+    assert fgn.kernel is cudasim.kernel and fgn.check is cudasim.check and fgn.count is cudasim.count
+    assert fgn.live.Texture is cudasim.Texture and fgn.simulator.source_view is cudasim.source_view
+
+
+def test_source_view_of_a_rung():
+    view = fgn.simulator.source_view(
+        lambda: fgn.functional.linear(torch.rand(40, 40), torch.rand(40, 40), version="naive")
+    )
+    assert "naive_gemm_kernel (gemm_1_naive.cu)" in str(view)
+    assert len(view.frame) > 0 and (view.frame["requests"] > 0).all()
+
+
+def test_source_view_on_the_command_line():
+    command = [sys.executable, "-m", "fgn", "source_view", "--shape", "32,32,32,4", "--version", "naive"]
+    text = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "naive_gemm_kernel (gemm_1_naive.cu)" in text and "sectors/request" in text
+
+
+def test_ctrl_c():
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    limit = threading.Timer(120, process.kill)
+    limit.start()
+    said = []
+    for line in process.stdout:
+        said.append(line.strip())
+        if said[-1] == "runs":
+            threading.Timer(0.3, process.send_signal, (2,)).start()
+    limit.cancel()
+    assert process.wait() == 0 and said == ["runs", "interrupted", "1.0"]

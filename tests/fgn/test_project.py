@@ -1,0 +1,343 @@
+"""What has to agree across the project's files, and the command line."""
+
+import ast
+import graphlib
+import itertools
+import json
+import operator
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from accuracy import versions_on
+from command_line import printed, refusal, run
+from packaging.requirements import Requirement
+from readme import RESULTS, all_results, updated
+
+import fgn
+from fgn.__main__ import main
+from fgn.measure import doctor
+from fgn.native.library import version_names
+from fgn.native.places import ROOT, SOURCES
+from fgn.native.source import source_text
+
+
+def locked_versions() -> dict[str, str]:
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    return dict(line.split("==") for line in lines if not line.startswith("#"))
+
+
+def test_environment_yml_has_the_versions_of_the_lock_file():
+    conda = re.findall(r"^ +- (\S+)==(\S+)$", (ROOT / "environment.yml").read_text(), re.M)
+    assert dict(conda) == locked_versions()
+
+
+def test_the_locked_versions_are_within_the_ranges_that_the_package_asks_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    optional = itertools.chain.from_iterable(project["optional-dependencies"].values())
+    for requirement in map(Requirement, [*project["dependencies"], *optional]):
+        assert locked_versions()[requirement.name] in requirement.specifier, requirement
+
+
+def test_the_source_distribution_has_all_that_the_clone_has():
+    if shutil.which("git") is None:
+        pytest.skip("needs git")
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split("\n")
+    if tracked == [""]:
+        pytest.skip("needs a clone with git")
+    packed = {"MANIFEST.in", "pyproject.toml", "setup.py"}  # which every source distribution has
+    for line in (ROOT / "MANIFEST.in").read_text().splitlines():
+        packed.update(line.split()[1:] if line.startswith(("graft ", "include ")) else ())
+    assert {path.split("/")[0] for path in tracked if path} - packed <= {".ci", ".gitignore"}
+
+
+def test_readme_is_up_to_date_with_profiles():
+    text = (ROOT / "README.md").read_text()
+    assert updated(text) == text, "run: python tools/readme.py"
+    assert all_results() == RESULTS.read_text(), "run: python tools/readme.py"
+
+
+def test_every_link_of_the_pages_leads_to_a_file():
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.S)
+        links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text)
+        assert all((page.parent / link).exists() for link in links), (page, links)
+
+
+FOLDERS = (
+    "fgn|cuda_c|tools|tests|docs|notebooks|bugs|examples|ladder|shared|ptx|tensor_core|hopper|hopper_steps|few_rows|"
+    "library|backward|ceilings|sim"
+)
+
+
+def test_every_file_that_a_comment_or_a_page_names_is_there():
+    tops = [ROOT / name for name in FOLDERS.split("|") if (ROOT / name).is_dir()]
+    files = {str(path.relative_to(ROOT)) for top in tops for path in top.rglob("*")}
+    places = {"/".join(file.split("/")[start:]) for file in files for start in range(file.count("/") + 1)}
+    sources = [path for ending in ("cu", "h", "c", "hpp") for path in SOURCES.rglob(f"*.{ending}")]
+    sources += [*(ROOT / "fgn").rglob("*.py"), *(ROOT / "tools").glob("*.py"), *(ROOT / "docs").glob("*.md")]
+    named = re.compile(rf"(?<![\w./-])((?:{FOLDERS})/[\w/]+\.(?:py|cu|h|c|hpp|md|ipynb|csv))\b")
+    missing = {
+        (path.name, name)
+        for path in sources
+        for name in named.findall(path.read_text())
+        if name not in places
+    }
+    assert len(sources) > 200 and not missing
+
+
+def test_no_kernel_file_is_longer_than_a_reader_reads_at_once():
+    kernels = [
+        path for ending in ("cu", "h") for path in SOURCES.rglob(f"*.{ending}") if path.name != "fgn.h"
+    ]
+    assert len(kernels) > 80
+    assert {path.name: lines for path in kernels if (lines := len(path.read_text().splitlines())) > 400} == {}
+
+
+def test_every_recorded_file_has_a_date_and_a_commit():
+    """In columns of its own, in its own keys, or in those of a JSON file in the same folder that names it."""
+    folders = [ROOT / "profiles", ROOT / "notebooks", ROOT / "tests" / "data"]
+    files = {
+        file
+        for folder in folders
+        for kind in ("csv", "json", "ncu-rep")
+        for file in folder.rglob(f"*.{kind}")
+    }
+    files = {file for file in files if not any(part.startswith(".") for part in file.relative_to(ROOT).parts)}
+    files -= {ROOT / "notebooks" / "guesses.json"}  # what a reader may guess: nobody measured it
+    dated = set()
+    for file in files:
+        if file.suffix == ".json":
+            record = json.loads(file.read_text())
+            for part in (record, record.get("recorded", {}), record.get("recorded again", {})):
+                if is_dated(part.get("date"), part.get("commit")):
+                    dated |= {file} | {file.parent / name for name in part.get("files", ())}
+        elif file.suffix == ".csv":
+            frame = pd.read_csv(file)
+            if {"date", "commit"} <= set(frame) and all(map(is_dated, frame["date"], frame["commit"])):
+                dated.add(file)
+    assert len(files) > 20 and files == dated, sorted(files ^ dated)
+
+
+def is_dated(date, commit) -> bool:
+    """A day, with or without the time of it, and 40 hexadecimal digits."""
+    return bool(
+        re.match(r"\d{4}-\d\d-\d\d(T|$)", str(date)) and re.match(r"[0-9a-f]{40}(-dirty)?$", str(commit))
+    )
+
+
+def test_every_name_that_fgn_promises_is_there():
+    assert all(hasattr(fgn, name) for name in fgn.__all__)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = fgn.nothing
+
+
+def test_every_name_in_the_pages_is_there():
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    names = set(re.findall(r"\bfgn((?:\.[A-Za-z_]\w*)+)\(", "".join(page.read_text() for page in pages)))
+    assert len(names) > 30
+    for name in names:
+        operator.attrgetter(name[1:])(fgn)  # AttributeError names what is missing
+
+
+def test_import_is_light():
+    # torch._dynamo needs a folder for temporary files, and longer than all of fgn.
+    script = (
+        "import sys, fgn; sys.exit(not {'matplotlib', 'IPython', 'torch._dynamo'}.isdisjoint(sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", script], cwd=ROOT).returncode == 0
+
+
+def test_source_is_shown_from_the_file():
+    for path in SOURCES.rglob("*.cu"):
+        text = path.read_text()
+        assert source_text(path.stem) == source_text(path.name) == text
+        for name in re.findall(r"^__global__ void (?:__launch_bounds__\(.*?\) )?(\w+)\(", text, re.M):
+            part = source_text(path.stem, name)
+            assert part in text and f"{name}(" in part and part.endswith("}\n")
+            assert part.count("__global__") == 1
+    with pytest.raises(FileNotFoundError, match=r"file: expected one of .*api\.cu"):
+        source_text("gemm_99")
+    with pytest.raises(ValueError, match=r"kernel: api.cu has no function 'nothing'"):
+        source_text("api", "nothing")
+
+
+def test_source_is_highlighted_in_a_notebook():
+    pytest.importorskip("IPython")
+    assert "highlight" in fgn.source("api")._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["env"], ["torch", "kernels for the simulator", "ready"]),
+        (["versions", "--device=cpu"], version_names()),
+        (
+            ["compare", "--device=cpu", "--chain=gemm_groupnorm_hardtanh", "--shape=4,8,16,2"],
+            versions_on(torch.device("cpu")),
+        ),
+        (
+            ["bench", "--device=cpu", "--chain=gemm_groupnorm_hardtanh", "--shape=4,8,16,2"],
+            ["F.linear", "median_ms"],
+        ),
+        (["model", "--precision=bf16", "--shape=4096,512,512,16"], ["hopper", "torch eager", "binds"]),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else None,
+)
+def test_command_line(arguments, words, monkeypatch, capsys):
+    said = printed(arguments, monkeypatch, capsys)
+    assert all(word in said for word in words)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["compare", "--device=cpu", "--shape=4,8,15,2"], "groups"),
+        (["plot", "--gpu=nowhere"], "no results are recorded for 'nowhere'"),
+        (["bench", "--record=somewhere"], "--record: expected together with --all"),
+        (["compare", "--shape=4,8"], "expected batch,in_features,out_features"),
+        (["compare", "--shape=4,8,9223372036854775808"], "expected sizes from 0 to 2**63 - 1"),
+        (["versions", "--device=tpu"], "expected cpu or cuda, got tpu"),
+        (["source_view", "--shape=4,8,16,2", "--version=hopper_2_tma"], "hopper_2_tma needs bfloat16"),
+        (["bench", "--sweep=1", "--count=-1"], "--count: expected 1 or more, got -1"),
+        (["install", ""], "expected a folder, got nothing"),
+    ],
+    ids=["groups", "plot", "record", "shape", "size", "device", "version", "count", "folder"],
+)
+def test_command_line_refuses_in_one_sentence(arguments, message, monkeypatch, capsys):
+    assert message in refusal(arguments, monkeypatch, capsys)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="is about machines without a GPU")
+@pytest.mark.parametrize("command", ["versions", "compare", "bench"])
+def test_without_a_gpu_a_command_that_asks_for_one_says_so(command, monkeypatch, capsys):
+    said = "argument --device: there is no GPU here that torch can use; cpu is the simulator"
+    assert refusal([command, "--device=cuda"], monkeypatch, capsys) == f"python -m fgn {command}: {said}"
+
+
+def test_doctor_says_what_is_here_what_is_missing_and_what_mends_it(monkeypatch):
+    result = run("doctor", "--json")
+    rows = {row["what"]: row for row in json.loads(result.stdout)}
+    assert result.returncode == (1 if any(row["state"] == "broken" for row in rows.values()) else 0)
+    assert {row["state"] for row in rows.values()} <= {"good", "missing", "broken"}
+    assert rows["Python"]["state"] == rows["kernels for the simulator"]["state"] == "good"
+
+    monkeypatch.setattr(doctor, "find_c_compiler", lambda: None)
+    monkeypatch.setattr(doctor, "find_cpp_compiler", lambda: None)
+    monkeypatch.setattr(doctor, "is_writable", lambda folder: False)
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    found = doctor.examine().set_index("what")
+    assert found.loc["C compiler", ["state", "mend"]].tolist() == ["missing", "apt install gcc libc6-dev"]
+    assert found.loc["C++ compiler", ["state", "mend"]].tolist() == ["missing", "apt install g++"]
+    assert found.loc["addr2line", ["state", "mend"]].tolist() == ["missing", "apt install binutils"]
+    assert found.loc["build folder", "state"] == "broken"
+    assert found.loc["build folder", "mend"].startswith("export FGN_CACHE=")
+
+
+def test_doctor_finds_a_compiler_that_does_not_work_and_a_machine_without_a_temporary_folder(
+    tmp_path, monkeypatch
+):
+    for name, text in (("says", "echo 'no stdio.h' >&2; exit 1"), ("silent", "exit 3")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr(doctor, "find_c_compiler", lambda: str(tmp_path / "says"))
+    monkeypatch.setattr(doctor, "find_cpp_compiler", lambda: str(tmp_path / "silent"))
+
+    def no_folder():
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(doctor.tempfile, "gettempdir", no_folder)
+    found = doctor.examine().set_index("what")
+    assert found.loc["C compiler", ["state", "detail"]].tolist() == [
+        "broken", f"{tmp_path}/says compiles nothing: no stdio.h"
+    ]  # fmt: skip
+    assert found.loc["C++ compiler", "detail"] == f"{tmp_path}/silent compiles nothing: exit status 3"
+    assert found.loc["temporary folder", ["state", "mend"]].tolist() == ["broken", "export TMPDIR=/a/folder"]
+
+
+def test_tables_for_people_have_their_texts_at_the_left(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["fgn", "model", "--chain=gemm_groupnorm_hardtanh"])
+    main()
+    lines = capsys.readouterr().out.splitlines()
+    binds = [line[lines[1].index("binds") :] for line in lines[3:] if line]
+    assert "DRAM" in binds and all(text and text == text.strip() for text in binds), lines
+
+
+def test_clean_empties_the_cache_and_nothing_else(tmp_path):
+    for name in ("lib-fgn_sim-0", "live/0", "of another program"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "file").write_bytes(bytes(500_000))
+    command = [sys.executable, "-m", "fgn", "clean"]
+    environment = os.environ | {"FGN_CACHE": str(tmp_path)}
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (0, f"1.0 MB removed from {tmp_path}\n")
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"of another program/file"}
+
+
+def test_without_docstrings_and_assertions():
+    command = [sys.executable, "-OO", "-m", "fgn"]
+    result = subprocess.run([*command, "versions", "--device=cpu"], cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0 and "naive" in result.stdout, result.stderr
+
+
+def test_a_table_for_programs_and_a_reader_that_leaves(monkeypatch, capsys):
+    rows = json.loads(printed(["versions", "--device=cpu", "--json"], monkeypatch, capsys))
+    assert {row["name"] for row in rows} == set(version_names())
+    said = printed(["versions", "--device=cpu", "--csv"], monkeypatch, capsys)
+    assert said.startswith("chain,name,launches,")
+    assert run("--version").stdout == f"fgn {fgn.__version__}\n"
+    versions = f"{shlex.quote(sys.executable)} -m fgn versions --device=cpu"
+    pipe, closed = f"{versions} | head -1", f"{versions} >&-"
+    for command in (pipe, closed):
+        assert subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True).stderr == ""
+
+
+def test_no_public_function_has_the_name_of_a_module_beside_it():
+    """Else `fgn.bench.RIVALS` would be an attribute of a function, for a reader who means the module."""
+    for package in (fgn, *(getattr(fgn, name) for name in fgn._PACKAGES)):
+        modules = {path.stem for path in Path(package.__file__).parent.iterdir()}
+        assert not modules & set(getattr(package, "__all__", ())), package.__name__
+        assert all(hasattr(package, name) for name in getattr(package, "__all__", ()))
+
+
+def modules_that(path: Path) -> set[str]:
+    """The modules of fgn that a file imports, wherever in it: as far as they are files of their own."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fgn"):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found |= {name if module_file(name) else node.module for name in names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.startswith("fgn.")}
+    return {name for name in found if module_file(name)}
+
+
+def module_file(name: str) -> Path | None:
+    path = ROOT / f"{name.replace('.', '/')}.py"
+    return path if path.is_file() else None
+
+
+def test_no_two_modules_import_each_other():
+    files = [path for path in (ROOT / "fgn").rglob("*.py") if not path.name.startswith("__")]
+    graph = {".".join(path.relative_to(ROOT).with_suffix("").parts): modules_that(path) for path in files}
+    assert len(graph) > 30 and sum(map(len, graph.values())) > 100
+    order = list(graphlib.TopologicalSorter(graph).static_order())  # CycleError names the modules of a circle
+    assert set(graph) <= set(order)
+
+
+def test_nothing_in_fgn_imports_a_tool_or_a_test():
+    others = {path.stem for folder in ("tools", "tests") for path in (ROOT / folder).glob("*.py")}
+    for path in (ROOT / "fgn").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            assert not others & {name.partition(".")[0] for name in names}, path
