@@ -88,8 +88,7 @@ static __attribute__((noinline)) void access_memory(struct recorder *self, instr
     unsigned bytes = kind & KIND_BYTES_MASK;
     counted_operation operation = (counted_operation)(kind >> KIND_OPERATION & KIND_OPERATION_MASK);
     uint32_t flags = kind & (PAST_STRONG | PAST_IN_BLOCK | PAST_VOLATILE);
-    if (self->waiting_write.is_there)
-        history_settle_write(self);
+    history_settle_write(self, &self->history);
     struct known_site *known = slot_of(self, key);
     if (known->key != key || address - known->begin > known->last) {
         if (is_on_stack(self, address)) {
@@ -104,18 +103,15 @@ static __attribute__((noinline)) void access_memory(struct recorder *self, instr
     if (known->site == 0)
         return;
     if (operation == COUNTED_STORE)
-        self->spinning.changes++;
+        spinning_changed(&self->spinning);
     if (self->worker->hopper != NULL && known->place->space == COUNTED_SHARED && !known->place->owner)
         stages_access(self->worker, pc, address, operation);
     if (!is_known_read(self, known, address, bytes, operation, flags))
         check(self, known, pc, address, bytes, operation, flags);
-    if (!self->counts)
+    if (!self->requests.is_on)
         return;
-    struct log *log = self->log;
-    log->place = pc;
-    append(self, (uint64_t)known->site << SITE_SHIFT | address);
-    if (__builtin_expect(self->is_traced, 0))
-        trace_access(self, address, bytes, operation);
+    requests_access(&self->requests, pc, known->site, address);
+    trace_access(&self->trace, self->thread, address, bytes, operation);
 }
 
 /* A load of words that are not settled. */

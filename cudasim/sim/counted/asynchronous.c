@@ -149,8 +149,7 @@ void watch_copy_begins(const struct sim_site *site, const struct sim_tensor_copy
 
 void watch_copy_is_counted(const void *pc, const struct sim_tensor_copy *copy) {
     (void)pc;
-    recorder->tensor_copies++;
-    recorder->tensor_bytes += sim_box_bytes(&copy->box);
+    requests_tensor_copy(&recorder->requests, sim_box_bytes(&copy->box));
 }
 
 /* ---- Stores of TMA ---- */
@@ -179,8 +178,7 @@ static void writes_to_global_memory(const struct sim_store *store) {
 }
 
 void watch_store_begins(const struct sim_store *store) {
-    recorder->tensor_stores++;
-    recorder->tensor_stored_bytes += sim_box_bytes(&store->box);
+    requests_tensor_store(&recorder->requests, sim_box_bytes(&store->box));
     stages_store(store);
     writes_to_global_memory(store);
 }
@@ -234,8 +232,7 @@ void watch_load_from_block(const void *pc, const struct sim_site *site, struct s
 void watch_product(const struct sim_product *product, const struct sim_thread *warpgroup) {
     enum { ROWS = 64, ROW_BYTES = 32 };
     sim_hopper_here();
-    recorder->products++;
     unsigned rows = product->asked.x_in_registers ? 0 : ROWS;
-    recorder->product_bytes += (rows + (unsigned)product->asked.columns) * ROW_BYTES;
+    requests_product(&recorder->requests, (rows + (unsigned)product->asked.columns) * ROW_BYTES);
     stages_product(product, warpgroup);
 }

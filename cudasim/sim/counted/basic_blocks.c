@@ -3,40 +3,16 @@
 #include "../watch.h"
 #include "recorder.h"
 
-/* Whether a thread that gets to `pc` begins another turn of a loop: it has been there before, and since then
- * nowhere that stands before it. (Compilers also move basic blocks out of their place and jump back from
- * there.) */
-static bool begins_turn(struct log *log, uintptr_t pc) {
-    uint32_t basic_block = (uint32_t)pc;
-    unsigned count = log->basic_blocks_passed;
-    while (count > 0 && log->passed[count - 1] > basic_block)
-        count--;
-    bool before = count > 0 && log->passed[count - 1] == basic_block;
-    if (!before && count < MOST_BASIC_BLOCKS_PASSED)
-        log->passed[count++] = basic_block;
-    log->basic_blocks_passed = count;
-    return before;
-}
-
 /* Done in every basic block where launches are counted, and now and then where they are only checked. */
 static __attribute__((noinline)) void look_around(struct recorder *self, uintptr_t pc) {
-    self->basic_blocks += self->counts ? 1 : BASIC_BLOCKS_OF_A_LOOK;
-    self->until_look = self->counts ? 0 : BASIC_BLOCKS_OF_A_LOOK;
-    if (self->waiting_write.is_there)
-        history_settle_write(self);
+    bool counts = self->requests.is_on;
+    self->until_look = counts ? 0 : BASIC_BLOCKS_OF_A_LOOK;
+    history_settle_write(self, &self->history);
     if (sim_is_stopping())
         sim_block_abandon();
-    if (self->basic_blocks >= BASIC_BLOCKS_OF_A_TURN)
-        sim_end_turn();
-    if (!self->counts)
-        return;
-    struct log *log = self->log;
-    uintptr_t end = log->place;
-    log->place = pc;
-    if (!begins_turn(log, pc))
-        return;
-    if (log->count == 0 || log->entry[log->count - 1] != end)
-        append(self, end);
+    spinning_basic_blocks(&self->spinning, counts ? 1 : BASIC_BLOCKS_OF_A_LOOK);
+    if (counts)
+        requests_basic_block(&self->requests, pc);
 }
 
 static __attribute__((noinline)) void look_without_note(uintptr_t pc) {

@@ -40,7 +40,7 @@ void clusters_reach(struct recorder *self, const struct access *access) {
                           "reaches into the shared memory of block %u of its cluster, which has exited",
                           owner->rank);
     }
-    self->reach[owner->rank] = (struct reach){
+    self->clusters.reach[owner->rank] = (struct reach){
         .past = {.block = self->block_number,
                  .time = self->order.now,
                  .lanes = 1u << self->thread % SIM_WARP_THREADS,
@@ -61,7 +61,7 @@ static bool is_known(struct recorder *self, const struct past *past) {
 const struct sim_worker *watch_block_exits(struct sim_worker *worker) {
     const struct sim_cluster *cluster = worker->cluster;
     for (unsigned rank = 0; rank < cluster->size; rank++) {
-        const struct reach *reach = &recorder_of(cluster, rank)->reach[worker->rank];
+        const struct reach *reach = &recorder_of(cluster, rank)->clusters.reach[worker->rank];
         if (reach->past.block && !is_known(worker->recorder, &reach->past))
             return cluster->block[rank];
     }
@@ -69,7 +69,7 @@ const struct sim_worker *watch_block_exits(struct sim_worker *worker) {
 }
 
 void watch_reached_after_exit(const struct sim_worker *exited) {
-    const struct reach *reach = &recorder->reach[exited->rank];
+    const struct reach *reach = &recorder->clusters.reach[exited->rank];
     struct sim_access_report report = {
         .kind = SIM_BLOCK_HAS_EXITED, .thread = &sim_worker->block.threads[reach->thread], .pc = reach->pc};
     sim_report_access(

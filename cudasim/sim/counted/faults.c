@@ -32,14 +32,8 @@ static struct sim_access_report report_of(sim_report_kind kind, const struct acc
     return report;
 }
 
-/* A thread that has read what nobody has written may go astray, so that read is the fault to report. */
-static void settle_own_read(const struct recorder *self) {
-    if (self->unwritten_read.thread == self->thread)
-        history_settle_read(self);
-}
-
 void fault_out_of_bounds(const struct recorder *self, const struct access *access) {
-    settle_own_read(self);
+    history_settle_own_read(self);
     if (sim_fiber_overflows(self->worker->fiber, access->address)) {
         struct sim_access_report overflow = report_of(SIM_CRASH, access, NULL);
         sim_report_overflow(&overflow);
@@ -65,7 +59,7 @@ void fault_out_of_bounds(const struct recorder *self, const struct access *acces
 }
 
 void fault_index(uintptr_t pc, long long index, const char *array) {
-    settle_own_read(recorder);
+    history_settle_own_read(recorder);
     struct sim_access_report report = {
         .kind = SIM_OUT_OF_BOUNDS, .thread = running(), .pc = pc, .has_index = true, .index = index};
     sim_report_access(&report, "uses index %lld on an array of type %s", index, array);
@@ -87,14 +81,14 @@ void fault_uninitialised(const struct recorder *self, const struct access *acces
 }
 
 void fault_local(const struct recorder *self, uintptr_t pc, counted_operation operation) {
-    settle_own_read(self);
+    history_settle_own_read(self);
     struct sim_access_report report = {.kind = SIM_OUT_OF_BOUNDS, .thread = running(), .pc = pc};
     sim_report_access(&report, "%s beyond its local arrays", verb(operation));
 }
 
 void fault_object(const struct recorder *self, uintptr_t pc, uintptr_t address, counted_operation operation,
                   const char *type) {
-    settle_own_read(self);
+    history_settle_own_read(self);
     struct sim_access_report report = {.kind = SIM_OUT_OF_BOUNDS, .thread = running(), .pc = pc};
     const struct place *near = nearest_place(self, address);
     if (!near)
@@ -114,18 +108,23 @@ void fault_constant(const struct recorder *self, const struct access *access) {
                       verb(access->operation), access->place->name, report.index);
 }
 
-void fault_static_shared(const struct recorder *self) {
+void fault_static_shared(size_t bytes) {
     struct sim_access_report report = {.kind = SIM_INVALID_LAUNCH, .thread = running()};
     sim_report_access(&report,
                       "uses %zu bytes of __shared__ arrays; a block can have %d, and more only as dynamic "
                       "shared memory",
-                      self->static_shared_bytes, MOST_STATIC_SHARED_BYTES);
+                      bytes, MOST_STATIC_SHARED_BYTES);
 }
 
 void watch_shift(const void *pc, unsigned bits, unsigned count) {
-    if (!recorder || recorder->warned_pc == (uintptr_t)pc)
+    static _Thread_local struct {
+        uint64_t launch;
+        const void *pc;
+    } warned; /* of what this OS thread has warned last */
+    if (!recorder || (warned.launch == recorder->launch && warned.pc == pc))
         return;
-    recorder->warned_pc = (uintptr_t)pc;
+    warned.launch = recorder->launch;
+    warned.pc = pc;
     struct sim_access_report about = {.kind = SIM_UNDEFINED, .thread = running(), .pc = (uintptr_t)pc};
     sim_report warning;
     sim_describe_access(

@@ -17,7 +17,7 @@ static void count_sectors(const struct region *region, size_t first, size_t end,
     }
 }
 
-void footprint_count(counted_launch *result) {
+void footprint_launch_ends(counted_launch *result) {
     struct region *region;
     for (unsigned left = regions_of_arguments(&region); left > 0; left--, region++)
         for (size_t first = 0; region->touched && first < region->words; first += PAGE_WORDS) {
@@ -51,14 +51,12 @@ void footprint_request(struct recorder *self, const struct access *access, const
             place = place_of(self, address, access->bytes);
         if (!place->touched)
             continue; /* a variable of the kernel's library */
-        if (self->wave) {
-            uint64_t sector = address / SECTOR_BYTES;
-            uint32_t *latest = &place->touched_in[sector - place->begin / SECTOR_BYTES];
-            if (access->operation != COUNTED_STORE)
-                l2_touch(self, latest, sector, false);
-            if (access->operation != COUNTED_LOAD)
-                l2_touch(self, latest, sector, true);
-        }
+        uint64_t sector = address / SECTOR_BYTES;
+        uint32_t *latest = &place->touched_in[sector - place->begin / SECTOR_BYTES];
+        if (access->operation != COUNTED_STORE)
+            l2_touch(&self->l2, latest, sector, false);
+        if (access->operation != COUNTED_LOAD)
+            l2_touch(&self->l2, latest, sector, true);
         _Atomic unsigned char *word = place->touched + (address / WORD_BYTES - place->begin / WORD_BYTES);
         size_t number = place->first_word + (size_t)(word - place->touched);
         place->pages[number / PAGE_WORDS] = place->pages[(number + words - 1) / PAGE_WORDS] = 1;

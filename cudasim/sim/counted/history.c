@@ -18,25 +18,30 @@
 /* One word more for each place that does not begin at a word. */
 enum { SHARED_WORDS = SIM_MAX_SHARED_BYTES * 2 / WORD_BYTES + MOST_PLACES };
 
-bool history_create(struct recorder *self) {
-    self->shared_history = calloc(SHARED_WORDS, sizeof *self->shared_history);
-    self->shared_words = calloc(SHARED_WORDS, sizeof *self->shared_words);
-    return self->shared_history && self->shared_words;
+bool history_create(struct races *races) {
+    races->shared = calloc(SHARED_WORDS, sizeof *races->shared);
+    races->words = calloc(SHARED_WORDS, sizeof *races->words);
+    return races->shared && races->words;
 }
 
-void history_free(struct recorder *self) {
-    free(self->shared_history);
-    free(self->shared_words);
+void history_free(struct races *races) {
+    free(races->shared);
+    free(races->words);
+}
+
+void history_worker_begins(struct recorder *self) {
+    self->history.used = 0;
+    self->history.fills = session_fills(&self->history.filler);
 }
 
 void history_of_shared(struct recorder *self, struct place *place) {
     size_t words = (place->end + WORD_BYTES - 1) / WORD_BYTES - place->begin / WORD_BYTES;
-    if (self->shared_used + words > SHARED_WORDS)
+    if (self->history.used + words > SHARED_WORDS)
         return;
     place->granule_bits = 2;
-    place->history = self->shared_history + self->shared_used;
-    place->words = self->shared_words + self->shared_used;
-    self->shared_used += words;
+    place->history = self->history.shared + self->history.used;
+    place->words = self->history.words + self->history.used;
+    self->history.used += words;
 }
 
 /* ---- Conflicts ---- */
@@ -126,19 +131,19 @@ static void remember_use(const struct recorder *self, struct history *history, c
 /* ---- Writes of the same value ---- */
 
 static bool wait_for_value(struct recorder *self, const struct access *access, const struct past *past) {
-    struct waiting_write *waiting = &self->waiting_write;
+    struct waiting_write *waiting = &self->history.waiting_write;
     bool is_pending = access->thread >= SIM_MAX_BLOCK_THREADS; /* a copy that has not landed */
     if (access->operation != COUNTED_STORE || waiting->is_there || is_pending ||
         access->bytes > sizeof waiting->before)
         return false;
     *waiting = (struct waiting_write){.is_there = true, .access = *access, .other = *past};
     memcpy(waiting->before, (const void *)access->address, access->bytes);
-    self->until_look = 0;
+    look_at_each_access(self);
     return true;
 }
 
-void history_settle_write(struct recorder *self) {
-    struct waiting_write *waiting = &self->waiting_write;
+void history_settle_write_now(struct recorder *self) {
+    struct waiting_write *waiting = &self->history.waiting_write;
     waiting->is_there = false;
     if (memcmp(waiting->before, (const void *)waiting->access.address, waiting->access.bytes) == 0)
         warn_of_same_value(self, &waiting->access, &waiting->other);
@@ -152,28 +157,34 @@ void history_settle_write(struct recorder *self) {
  */
 static void remember_unwritten_read(struct recorder *self, const struct access *access) {
     enum { MOST_REPETITIONS = 10000 };
-    if (self->has_unwritten_read) {
-        bool again = self->unwritten_read.thread == self->thread && self->unwritten_read.pc == access->pc &&
-                     self->unwritten_read.address == access->address;
-        if (again && ++self->unwritten_repetitions == MOST_REPETITIONS)
+    if (self->history.has_unwritten_read) {
+        bool again = self->history.unwritten_read.thread == self->thread &&
+                     self->history.unwritten_read.pc == access->pc &&
+                     self->history.unwritten_read.address == access->address;
+        if (again && ++self->history.repetitions == MOST_REPETITIONS)
             history_settle_read(self);
         return;
     }
-    self->has_unwritten_read = true;
-    self->unwritten_repetitions = 0;
-    self->unwritten_read = *access;
+    self->history.has_unwritten_read = true;
+    self->history.repetitions = 0;
+    self->history.unwritten_read = *access;
 }
 
 static void fill(const struct recorder *self, const struct place *place, size_t index, uint32_t bytes) {
     unsigned char *word = (unsigned char *)(place->begin / WORD_BYTES * WORD_BYTES) + index * WORD_BYTES;
     for (unsigned i = 0; i < WORD_BYTES; i++)
         if (bytes >> i & 1)
-            word[i] = self->filler;
+            word[i] = self->history.filler;
 }
 
 void history_settle_read(const struct recorder *self) {
-    if (self->has_unwritten_read)
-        fault_uninitialised(self, &self->unwritten_read);
+    if (self->history.has_unwritten_read)
+        fault_uninitialised(self, &self->history.unwritten_read);
+}
+
+void history_settle_own_read(const struct recorder *self) {
+    if (self->history.unwritten_read.thread == self->thread)
+        history_settle_read(self);
 }
 
 /* ---- Accesses ---- */
@@ -242,7 +253,7 @@ static void check_word(struct recorder *self, const struct place *place, size_t 
     }
     uint32_t unwritten = past_bytes(&now) & ~word->initialised;
     if (access->operation != COUNTED_STORE && unwritten) {
-        if (self->fills)
+        if (self->history.fills)
             fill(self, place, index, unwritten);
         else
             remember_unwritten_read(self, access);

@@ -1,10 +1,7 @@
-/* The histories of words of memory: who accessed each last, as far as it matters for races. */
+/* Races: the histories of words of memory, who accessed each last, as far as it matters for races. */
 #pragma once
-#include "order.h"
-
-struct recorder;
-struct access;
-struct place;
+#include "access.h"
+#include "places.h"
 
 /* A word's, or of an array of smaller elements an element's. Among accesses that happen before a later one of
  * the same kind, only the later one matters; of those that do not happen before each other, two are kept, of
@@ -20,8 +17,30 @@ struct shared_word {
     uint32_t initialised; /* which of its bytes have been written */
 };
 
-bool history_create(struct recorder *recorder); /* of shared memory; false: no memory for it */
-void history_free(struct recorder *recorder);
+/* A write that races with another write, until its value can be seen. */
+struct waiting_write {
+    bool is_there;
+    struct access access;
+    struct past other;
+    unsigned char before[16];
+};
+
+/* The tool's state. */
+struct races {
+    struct history *shared; /* memory for the histories of shared memory, */
+    struct shared_word *words;
+    size_t used; /* and how many words of it are in use */
+    struct waiting_write waiting_write;
+    bool fills; /* shared memory that nobody has written, with `filler` */
+    unsigned char filler;
+    bool has_unwritten_read;
+    unsigned repetitions; /* of it */
+    struct access unwritten_read;
+};
+
+bool history_create(struct races *races); /* false: no memory */
+void history_free(struct races *races);
+void history_worker_begins(struct recorder *recorder);
 /* Gives a place in shared memory its histories, unless it is more than a block can have. */
 void history_of_shared(struct recorder *recorder, struct place *place);
 
@@ -114,7 +133,20 @@ static inline bool history_adds_read(struct history *history, bool is_alone, con
 
 /* A write races with another write. That is only known to be a fault when the value is another one, which is
  * seen when the thread has gone on. */
-void history_settle_write(struct recorder *recorder);
+void history_settle_write_now(struct recorder *recorder);
+static inline void history_settle_write(struct recorder *recorder, const struct races *races) {
+    if (__builtin_expect(races->waiting_write.is_there, 0))
+        history_settle_write_now(recorder);
+}
+static inline void history_forget_write(struct races *races) {
+    races->waiting_write.is_there = false;
+}
+static inline void history_block_begins(struct races *races) {
+    races->has_unwritten_read = races->waiting_write.is_there = false;
+}
 /* Reports a read of shared memory that nobody has written, if there was one: nobody will before the next
  * barrier. */
 void history_settle_read(const struct recorder *recorder);
+/* The same of the running thread's: having read that, it may go astray, so that read is the fault to report.
+ */
+void history_settle_own_read(const struct recorder *recorder);

@@ -38,7 +38,7 @@ enum { SECTOR_BITS = 42, MOST_WAVES = 1 << 21 };
 static uint64_t wave_blocks; /* 0: the launch is one wave, or too many; nothing is kept */
 static unsigned wave_count;
 
-void l2_begin_launch(const struct sim_launch *launch) {
+void l2_launch_begins(const struct sim_launch *launch) {
     wave_blocks = blocks_at_once(launch);
     uint64_t waves = (launch->blocks + wave_blocks - 1) / wave_blocks;
     wave_count = (unsigned)waves;
@@ -46,24 +46,31 @@ void l2_begin_launch(const struct sim_launch *launch) {
         wave_blocks = 0;
 }
 
-unsigned l2_wave_of_block(uint64_t block) {
-    return wave_blocks ? (unsigned)(block / wave_blocks) + 1 : 0;
+void l2_free(struct l2 *self) {
+    free(self->touches);
 }
 
-void l2_touch(struct recorder *self, uint32_t *latest, uint64_t sector, bool writes) {
+void l2_block_begins(struct recorder *self) {
+    uint64_t block = self->block_number - 1;
+    self->l2.wave = wave_blocks ? (unsigned)(block / wave_blocks) + 1 : 0;
+}
+
+void l2_touch(struct l2 *self, uint32_t *latest, uint64_t sector, bool writes) {
+    if (self->wave == 0)
+        return;
     uint32_t now = self->wave << 1 | writes;
     if ((*latest | 1) == (now | 1) && *latest >= now)
         return;
     __atomic_store_n(latest, now, __ATOMIC_RELAXED); /* lost updates only mean that it is kept twice */
-    if (self->touch_count == self->touch_capacity) {
-        size_t larger = self->touch_capacity ? 2 * self->touch_capacity : 1 << 16;
+    if (self->count == self->capacity) {
+        size_t larger = self->capacity ? 2 * self->capacity : 1 << 16;
         uint64_t *memory = realloc(self->touches, larger * sizeof *memory);
         if (!memory)
             return;
         self->touches = memory;
-        self->touch_capacity = larger;
+        self->capacity = larger;
     }
-    self->touches[self->touch_count++] = ((uint64_t)self->wave << SECTOR_BITS | sector) << 1 | writes;
+    self->touches[self->count++] = ((uint64_t)self->wave << SECTOR_BITS | sector) << 1 | writes;
 }
 
 static unsigned wave_of(uint64_t touch) {
@@ -79,17 +86,17 @@ static uint64_t *sorted_touches(struct recorder *first, size_t *count) {
     size_t *begins = calloc(wave_count + 2, sizeof *begins);
     *count = 0;
     for (const struct recorder *self = first; self; self = self->next)
-        *count += self->touch_count;
+        *count += self->l2.count;
     uint64_t *sorted = malloc((*count + 1) * sizeof *sorted);
     if (begins && sorted) {
         for (const struct recorder *self = first; self; self = self->next)
-            for (size_t i = 0; i < self->touch_count; i++)
-                begins[wave_of(self->touches[i]) + 1]++;
+            for (size_t i = 0; i < self->l2.count; i++)
+                begins[wave_of(self->l2.touches[i]) + 1]++;
         for (unsigned wave = 1; wave < wave_count + 2; wave++)
             begins[wave] += begins[wave - 1];
         for (const struct recorder *self = first; self; self = self->next)
-            for (size_t i = 0; i < self->touch_count; i++)
-                sorted[begins[wave_of(self->touches[i])]++] = self->touches[i];
+            for (size_t i = 0; i < self->l2.count; i++)
+                sorted[begins[wave_of(self->l2.touches[i])]++] = self->l2.touches[i];
     } else {
         free(sorted);
         sorted = NULL;
@@ -138,7 +145,7 @@ static void use(struct sector_state *state, uint64_t *tree, uint64_t *used, unsi
     (*used)++;
 }
 
-void l2_end_launch(struct recorder *first, counted_launch *result) {
+void l2_launch_ends(struct recorder *first, counted_launch *result) {
     result->dram_sectors_read = result->sectors_read;
     result->dram_sectors_written = result->sectors_written;
     size_t count;
@@ -167,5 +174,5 @@ void l2_end_launch(struct recorder *first, counted_launch *result) {
     free(tree);
     free(touches);
     for (struct recorder *self = first; self; self = self->next)
-        self->touch_count = 0;
+        self->l2.count = 0;
 }

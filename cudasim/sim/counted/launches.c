@@ -34,6 +34,10 @@ const struct instruction *instruction_at(unsigned index) {
     return &instructions[index];
 }
 
+unsigned instructions_of_launch(void) {
+    return instruction_count;
+}
+
 unsigned site_of(struct recorder *self, const struct instruction *instruction, struct place *place) {
     unsigned site = 1;
     while (site < self->site_count &&
@@ -56,14 +60,14 @@ static void free_recorder(struct recorder *self) {
     if (*link)
         *link = self->next;
     pthread_mutex_unlock(&mutex);
-    free(self->places);
     free(self->sites);
-    free(self->tallies);
-    history_free(self);
-    free(self->registers);
     order_free(&self->order);
-    free(self->touches);
-    free(self->warps);
+    history_free(&self->history);
+    requests_free(&self->requests);
+    warps_free(&self->warps);
+    l2_free(&self->l2);
+    places_free(&self->places);
+    registers_free(self->registers);
     free(self);
 }
 
@@ -72,11 +76,9 @@ static struct recorder *create_recorder(void) {
     if (!self)
         return NULL;
     memset(self, 0, sizeof *self);
-    self->places = calloc(MOST_PLACES, sizeof *self->places);
     self->sites = calloc(MOST_SITES, sizeof *self->sites);
-    self->tallies = calloc(MOST_INSTRUCTIONS, sizeof *self->tallies);
-    if (!self->places || !self->sites || !self->tallies || !history_create(self) ||
-        !order_create(&self->order)) {
+    if (!self->sites || !order_create(&self->order) || !history_create(&self->history) ||
+        !requests_create(&self->requests) || !places_create(&self->places)) {
         free_recorder(self);
         return NULL;
     }
@@ -93,18 +95,14 @@ bool watch_worker_begins(struct sim_worker *worker) {
         return false;
     self->worker = worker;
     self->launch = launch_number;
-    self->barriers = self->warp_operations = 0;
-    self->tensor_copies = self->tensor_bytes = self->products = self->product_bytes = 0;
-    self->tensor_stores = self->tensor_stored_bytes = 0;
     self->site_count = 1;
     memset(self->known, 0, sizeof self->known);
-    self->counts = session_counts();
-    self->warned_pc = 0;
-    self->fills = session_fills(&self->filler);
-    self->until_look = self->counts ? 0 : BASIC_BLOCKS_OF_A_LOOK;
+    self->until_look = session_counts() ? 0 : BASIC_BLOCKS_OF_A_LOOK;
     self->is_alone = is_alone;
-    places_begin_launch(self);
-    warps_begin_launch(self);
+    requests_worker_begins(self);
+    warps_worker_begins(&self->warps);
+    history_worker_begins(self);
+    places_worker_begins(self);
     recorder = self;
     return true;
 }
@@ -118,47 +116,7 @@ void watch_worker_ends(struct sim_worker *worker) {
         free_recorder(worker->recorder);
 }
 
-/* ---- Results ---- */
-
-/* Takes what the OS threads have counted; their tallies are ready for the next launch afterwards. */
-static counted_instruction *collect(counted_launch *result) {
-    counted_instruction *counted = calloc(instruction_count ? instruction_count : 1, sizeof *counted);
-    for (unsigned i = 0; counted && i < instruction_count; i++) {
-        const struct instruction *instruction = &instructions[i];
-        counted[i] = (counted_instruction){.pc = instruction->pc,
-                                           .space = instruction->space,
-                                           .operation = instruction->operation,
-                                           .bytes = instruction->bytes};
-        counted[i].library = sim_library_of(instruction->pc, &counted[i].offset);
-    }
-    pthread_mutex_lock(&mutex);
-    for (struct recorder *self = all_recorders; self; self = self->next) {
-        if (self->launch != launch_number)
-            continue;
-        result->barriers += self->barriers;
-        result->warp_operations += self->warp_operations;
-        result->tensor_copies += self->tensor_copies;
-        result->tensor_stores += self->tensor_stores;
-        result->tensor_stored_bytes += self->tensor_stored_bytes;
-        result->tensor_bytes += self->tensor_bytes;
-        result->products += self->products;
-        result->product_bytes += self->product_bytes;
-        for (unsigned i = 0; i < instruction_count; i++) {
-            const struct tally *tally = &self->tallies[i];
-            if (counted) {
-                counted[i].requests += tally->requests;
-                counted[i].threads += tally->threads;
-                counted[i].addresses += tally->addresses;
-                counted[i].sectors += tally->sectors;
-                counted[i].wavefronts += tally->wavefronts;
-                counted[i].phases += tally->phases;
-            }
-            self->tallies[i] = (struct tally){0};
-        }
-    }
-    pthread_mutex_unlock(&mutex);
-    return counted;
-}
+/* ---- Launches ---- */
 
 void watch_more_workers(void) {
     is_alone = recorder->is_alone = false;
@@ -168,14 +126,14 @@ bool watch_launch_begins(const struct sim_launch *launch) {
     session_now = session_of_caller();
     if (!session_now)
         return false;
-    l2_begin_launch(launch);
-    trace_begin_launch(launch);
+    l2_launch_begins(launch);
+    trace_launch_begins(launch);
     order_begin_launch(launch);
-    spinning_begin_launch();
+    spinning_launch_begins();
     launch_number++;
     instruction_count = 0;
     is_alone = launch->blocks == 1 || launch->workers == 1;
-    return regions_begin_launch(session_counts());
+    return regions_launch_begins(session_counts());
 }
 
 void watch_launch_ends(const struct sim_launch *launch) {
@@ -185,19 +143,19 @@ void watch_launch_ends(const struct sim_launch *launch) {
                              .grid = launch->grid,
                              .block = launch->block,
                              .dynamic_shared_bytes = launch->dynamic_shared_bytes};
-    footprint_count(&result);
-    l2_end_launch(all_recorders, &result);
-    counted_instruction *counted = collect(&result);
+    footprint_launch_ends(&result);
+    pthread_mutex_lock(&mutex);
+    l2_launch_ends(all_recorders, &result);
+    counted_instruction *counted = requests_launch_ends(all_recorders, launch_number, &result);
     result.instructions = counted;
     result.instruction_count = counted ? instruction_count : 0;
-    pthread_mutex_lock(&mutex);
-    warps_end_launch(all_recorders, launch_number, &result);
+    warps_launch_ends(all_recorders, launch_number, &result);
     for (struct recorder *self = all_recorders; self; self = self->next)
         if (self->launch == launch_number)
             clock_free_all(&self->order.memory);
     pthread_mutex_unlock(&mutex);
     order_end_launch();
-    regions_end_launch();
+    regions_launch_ends();
     if (session_now && session_counts() && !launch->reported && !launch->cut_short) {
         session_keep_launch(&result);
     } else {

@@ -19,8 +19,8 @@
 /* ---- The places of a launch, as one OS thread sees them ---- */
 
 static void add_place(struct recorder *self, const struct place *place) {
-    if (self->place_count < MOST_PLACES)
-        self->places[self->place_count++] = *place;
+    if (self->places.count < MOST_PLACES)
+        self->places.all[self->places.count++] = *place;
 }
 
 static void add_shared(struct recorder *self, uintptr_t begin, size_t bytes, const char *name) {
@@ -31,15 +31,24 @@ static void add_shared(struct recorder *self, uintptr_t begin, size_t bytes, con
 }
 
 bool is_shared(const struct recorder *self, uintptr_t address) {
-    for (unsigned i = 0; i < self->place_count; i++)
-        if (address - self->places[i].begin < self->places[i].end - self->places[i].begin)
-            return self->places[i].space == COUNTED_SHARED;
+    for (unsigned i = 0; i < self->places.count; i++)
+        if (address - self->places.all[i].begin < self->places.all[i].end - self->places.all[i].begin)
+            return self->places.all[i].space == COUNTED_SHARED;
     return false;
 }
 
-void places_begin_launch(struct recorder *self) {
-    self->place_count = 0;
-    self->shared_used = self->static_shared_bytes = 0;
+bool places_create(struct places *places) {
+    places->all = calloc(MOST_PLACES, sizeof *places->all);
+    return places->all != NULL;
+}
+
+void places_free(struct places *places) {
+    free(places->all);
+}
+
+void places_worker_begins(struct recorder *self) {
+    self->places.count = 0;
+    self->places.static_shared_bytes = 0;
     for (unsigned i = 0; i < argument_count(); i++)
         add_place(self, argument_at(i));
     if (self->worker->shared_memory_bytes > 0)
@@ -170,9 +179,9 @@ static bool learn_variable(struct recorder *self, uintptr_t address) {
     snprintf(found->name, sizeof found->name, "%.*s", (int)sizeof found->name - 1, search.name);
     if (found->space == COUNTED_SHARED) {
         add_shared(self, found->begin, found->end - found->begin, found->name);
-        self->static_shared_bytes += found->end - found->begin;
-        if (self->static_shared_bytes > MOST_STATIC_SHARED_BYTES)
-            fault_static_shared(self);
+        self->places.static_shared_bytes += found->end - found->begin;
+        if (self->places.static_shared_bytes > MOST_STATIC_SHARED_BYTES)
+            fault_static_shared(self->places.static_shared_bytes);
     } else {
         if (found->space == COUNTED_GLOBAL && !found->is_constant)
             regions_add_variable(found);
@@ -186,7 +195,7 @@ static bool learn_variable(struct recorder *self, uintptr_t address) {
 /* Memory of the device's heap has one place, for the block that was looked up last, and no history: accesses
  * to the heap are compared with the block's bounds, and neither counted nor checked for races. */
 static struct place *place_in_heap(struct recorder *self, uintptr_t address) {
-    struct place *place = &self->heap_place;
+    struct place *place = &self->places.heap;
     size_t bytes;
     if (!sim_heap_find(address, &place->begin, &bytes))
         return NULL;
@@ -198,9 +207,9 @@ static struct place *place_in_heap(struct recorder *self, uintptr_t address) {
 /* ---- Look-up ---- */
 
 struct place *place_of(struct recorder *self, uintptr_t address, unsigned bytes) {
-    for (unsigned i = 0; i < self->place_count; i++)
-        if (holds(&self->places[i], address, bytes))
-            return &self->places[i];
+    for (unsigned i = 0; i < self->places.count; i++)
+        if (holds(&self->places.all[i], address, bytes))
+            return &self->places.all[i];
     struct place of_other_block, *in_heap = place_in_heap(self, address);
     if (in_heap)
         return holds(in_heap, address, bytes) ? in_heap : NULL;
@@ -208,7 +217,7 @@ struct place *place_of(struct recorder *self, uintptr_t address, unsigned bytes)
         add_place(self, &of_other_block);
     else if (!learn_variable(self, address))
         return NULL;
-    struct place *last = &self->places[self->place_count - 1];
+    struct place *last = &self->places.all[self->places.count - 1];
     return holds(last, address, bytes) ? last : NULL;
 }
 
@@ -220,9 +229,9 @@ const struct place *nearest_place(const struct recorder *self, uintptr_t address
     const uintptr_t far = (uintptr_t)1 << 36; /* an index that went wrong rarely goes farther */
     const struct place *nearest = NULL;
     if (sim_heap_find(address, &(uintptr_t){0}, &(size_t){0}))
-        return &self->heap_place;
-    for (unsigned i = 0; i < self->place_count; i++) {
-        const struct place *place = &self->places[i];
+        return &self->places.heap;
+    for (unsigned i = 0; i < self->places.count; i++) {
+        const struct place *place = &self->places.all[i];
         if (place->space != COUNTED_NOTHING && distance(place, address) < far &&
             (!nearest || distance(place, address) < distance(nearest, address)))
             nearest = place;

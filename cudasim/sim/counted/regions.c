@@ -129,7 +129,7 @@ static void share(struct place *place, const struct region *region) {
     place->touched_in = region->touched_in + offset / SECTOR_BYTES;
 }
 
-bool regions_begin_launch(bool counts) {
+bool regions_launch_begins(bool counts) {
     region_count = 0;
     for (unsigned i = 0; i < argument_count(); i++)
         add(argument_at(i));
@@ -159,7 +159,7 @@ void regions_add_variable(struct place *place) {
     pthread_mutex_unlock(&mutex);
 }
 
-void regions_end_launch(void) {
+void regions_launch_ends(void) {
     for (unsigned i = 0; i < region_count; i++) {
         const struct region *region = &regions[i];
         unmap(region->history, history_bytes(region));

@@ -30,9 +30,13 @@ static struct used_registers *of_thread(struct recorder *self) {
     return self->registers ? &self->registers[self->thread] : NULL;
 }
 
-void registers_begin_block(struct recorder *self) {
-    for (unsigned thread = 0; thread < SIM_MAX_BLOCK_THREADS; thread++)
-        self->registers[thread].count = self->registers[thread].has_fenced = 0;
+void registers_free(struct used_registers *registers) {
+    free(registers);
+}
+
+void registers_block_begins(struct used_registers *registers) {
+    for (unsigned thread = 0; registers && thread < SIM_MAX_BLOCK_THREADS; thread++)
+        registers[thread].count = registers[thread].has_fenced = 0;
 }
 
 void watch_registers_fenced(void) {

@@ -8,6 +8,7 @@
  * lanes wait for each other like at an access. */
 #include "../watch.h"
 #include "recorder.h"
+#include <stdlib.h>
 
 struct walk {
     struct recorder *recorder;
@@ -36,12 +37,11 @@ static unsigned first_of(unsigned lanes) {
 static void count_request(struct walk *walk, const struct site *site,
                           const uintptr_t addresses[SIM_WARP_THREADS], unsigned lanes) {
     struct recorder *self = walk->recorder;
-    if (__builtin_expect(self->is_traced, 0))
-        trace_request(walk->first_thread / SIM_WARP_THREADS, site, addresses, lanes);
-    if (self->is_abandoned)
+    trace_request(&self->trace, walk->first_thread / SIM_WARP_THREADS, site, addresses, lanes);
+    if (self->requests.is_abandoned)
         return;
     const struct instruction *instruction = instruction_at(site->instruction);
-    struct tally *tally = &self->tallies[site->instruction];
+    struct tally *tally = &self->requests.tallies[site->instruction];
     tally->requests++;
     tally->threads += (unsigned)__builtin_popcount(lanes);
     tally->addresses += different_addresses(addresses, lanes);
@@ -135,9 +135,11 @@ static void drop_counted(struct walk *walk) {
     }
 }
 
-void requests_of_warp(struct recorder *self, unsigned warp) {
+/* Puts what the lanes of a warp have logged together, and takes it out of the logs. What comes after the end
+ * of a log that was cut off is not known yet, so what others did after that may stay. */
+static void put_together(struct recorder *self, unsigned warp) {
     struct walk walk = {.recorder = self, .first_thread = warp * SIM_WARP_THREADS};
-    walk.logs = &self->logs[walk.first_thread];
+    walk.logs = &self->requests.logs[walk.first_thread];
     for (;;) {
         unsigned lanes = 0, common = UINT32_MAX;
         bool known = true; /* what every lane does next */
@@ -159,4 +161,155 @@ void requests_of_warp(struct recorder *self, unsigned warp) {
             advance(&walk, walk_apart(&walk, lanes), 1);
     }
     drop_counted(&walk);
+}
+
+/* ---- The turns of loops ---- */
+
+/* Whether a thread that gets to `pc` begins another turn of a loop: it has been there before, and since then
+ * nowhere that stands before it. (Compilers also move basic blocks out of their place and jump back from
+ * there.) */
+static bool begins_turn(struct log *log, uintptr_t pc) {
+    uint32_t basic_block = (uint32_t)pc;
+    unsigned count = log->basic_blocks_passed;
+    while (count > 0 && log->passed[count - 1] > basic_block)
+        count--;
+    bool before = count > 0 && log->passed[count - 1] == basic_block;
+    if (!before && count < MOST_BASIC_BLOCKS_PASSED)
+        log->passed[count++] = basic_block;
+    log->basic_blocks_passed = count;
+    return before;
+}
+
+void requests_basic_block(struct requests *self, uintptr_t pc) {
+    struct log *log = self->log;
+    uintptr_t end = log->place;
+    log->place = pc;
+    if (begins_turn(log, pc) && (log->count == 0 || log->entry[log->count - 1] != end))
+        requests_append(self, end);
+}
+
+/* ---- What happens ---- */
+
+bool requests_create(struct requests *self) {
+    self->tallies = calloc(MOST_INSTRUCTIONS, sizeof *self->tallies);
+    self->logs = calloc(SIM_MAX_BLOCK_THREADS, sizeof *self->logs);
+    return self->tallies && self->logs;
+}
+
+void requests_free(struct requests *self) {
+    free(self->tallies);
+    free(self->logs);
+}
+
+void requests_worker_begins(struct recorder *recorded) {
+    struct requests *self = &recorded->requests;
+    *self = (struct requests){.is_on = session_counts(), .tallies = self->tallies, .logs = self->logs};
+}
+
+void requests_block_begins(struct recorder *recorded) {
+    struct requests *self = &recorded->requests;
+    memset(self->at_barrier, 0, sizeof self->at_barrier);
+    for (unsigned thread = 0; self->is_on && thread < recorded->worker->block.size; thread++)
+        self->logs[thread].place = self->logs[thread].basic_blocks_passed = 0;
+}
+
+static unsigned warps_of(const struct recorder *recorded) {
+    return (recorded->worker->block.started + SIM_WARP_THREADS - 1) / SIM_WARP_THREADS;
+}
+
+/* What the lanes did before the fault belongs in the trace, and is not counted. */
+void requests_block_abandoned(struct recorder *recorded) {
+    struct requests *self = &recorded->requests;
+    self->is_abandoned = true;
+    for (unsigned warp = 0; warp < warps_of(recorded); warp++)
+        put_together(recorded, warp);
+    self->is_abandoned = false;
+    for (unsigned thread = 0; self->is_on && thread < SIM_MAX_BLOCK_THREADS; thread++) {
+        self->logs[thread].count = 0;
+        self->logs[thread].waits = false;
+    }
+}
+
+/* A thread whose log is full goes on when there is room in it again. */
+bool requests_all_stopped(struct recorder *recorded) {
+    struct requests *self = &recorded->requests;
+    struct sim_block *block = &recorded->worker->block;
+    bool any = false;
+    if (!self->is_on)
+        return false;
+    for (unsigned warp = 0; warp < warps_of(recorded); warp++)
+        put_together(recorded, warp);
+    for (unsigned thread = 0; thread < block->started; thread++) {
+        struct log *log = &self->logs[thread];
+        if (log->waits && log->count < LOG_ENTRIES) {
+            log->waits = false;
+            sim_make_ready(&block->threads[thread]);
+            any = true;
+        }
+    }
+    return any;
+}
+
+bool requests_barrier_reached(struct recorder *recorded, unsigned warp) {
+    struct requests *self = &recorded->requests;
+    unsigned lanes = sim_lanes_of_warp(&recorded->worker->block, warp);
+    if (++self->at_barrier[warp] < (unsigned)__builtin_popcount(lanes))
+        return false;
+    self->at_barrier[warp] = 0;
+    self->barriers++;
+    if (self->is_on)
+        put_together(recorded, warp);
+    return true;
+}
+
+void requests_barrier_passed(struct recorder *recorded) {
+    struct requests *self = &recorded->requests;
+    for (unsigned warp = 0; warp < warps_of(recorded); warp++) /* of which some lanes have returned */
+        self->barriers += self->at_barrier[warp] > 0;
+    memset(self->at_barrier, 0, sizeof self->at_barrier);
+}
+
+void requests_lanes_met(struct recorder *recorded, unsigned warp, unsigned lanes) {
+    recorded->requests.warp_operations++;
+    if (recorded->requests.is_on && lanes == sim_lanes_of_warp(&recorded->worker->block, warp))
+        put_together(recorded, warp);
+}
+
+counted_instruction *requests_launch_ends(struct recorder *first, uint64_t launch, counted_launch *result) {
+    unsigned instruction_count = instructions_of_launch();
+    counted_instruction *counted = calloc(instruction_count ? instruction_count : 1, sizeof *counted);
+    for (unsigned i = 0; counted && i < instruction_count; i++) {
+        const struct instruction *instruction = instruction_at(i);
+        counted[i] = (counted_instruction){.pc = instruction->pc,
+                                           .space = instruction->space,
+                                           .operation = instruction->operation,
+                                           .bytes = instruction->bytes};
+        counted[i].library = sim_library_of(instruction->pc, &counted[i].offset);
+    }
+    for (struct recorder *recorded = first; recorded; recorded = recorded->next) {
+        struct requests *self = &recorded->requests;
+        if (recorded->launch != launch)
+            continue;
+        result->barriers += self->barriers;
+        result->warp_operations += self->warp_operations;
+        result->tensor_copies += self->tensor_copies;
+        result->tensor_stores += self->tensor_stores;
+        result->tensor_stored_bytes += self->tensor_stored_bytes;
+        result->tensor_bytes += self->tensor_bytes;
+        result->products += self->products;
+        result->product_bytes += self->product_bytes;
+        for (unsigned i = 0; i < instruction_count; i++) {
+            const struct tally *tally = &self->tallies[i];
+            if (counted) {
+                counted[i].requests += tally->requests;
+                counted[i].threads += tally->threads;
+                counted[i].addresses += tally->addresses;
+                counted[i].sectors += tally->sectors;
+                counted[i].wavefronts += tally->wavefronts;
+                counted[i].phases += tally->phases;
+            }
+            self->tallies[i] = (struct tally){0};
+        }
+    }
+    return counted;
 }

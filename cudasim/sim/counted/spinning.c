@@ -36,15 +36,20 @@ static void begin_round(bool is_second) {
     known[0].pc = known[1].pc = 0;
 }
 
-void spinning_begin_launch(void) {
+void spinning_launch_begins(void) {
     pthread_mutex_lock(&mutex);
     begin_round(false);
     pthread_mutex_unlock(&mutex);
 }
 
+void spinning_block_begins(struct spinning *self) {
+    spinning_changed(self);
+    self->latest[0].pc = self->latest[1].pc = 0;
+}
+
 void watch_change(void) {
     if (recorder)
-        recorder->spinning.changes++;
+        spinning_changed(&recorder->spinning);
 }
 
 void watch_wait(const void *pc) {
@@ -57,8 +62,8 @@ void watch_turn_ends(void) {
     struct recorder *recorded = recorder;
     struct spinning *self = &recorded->spinning;
     const struct sim_worker *worker = recorded->worker;
-    bool is_long = recorded->basic_blocks >= BASIC_BLOCKS_OF_A_TURN;
-    recorded->basic_blocks = 0;
+    bool is_long = recorded->spinning.basic_blocks >= BASIC_BLOCKS_OF_A_TURN;
+    recorded->spinning.basic_blocks = 0;
     if (!self->this_turn_waits) {
         self->other_turns |= is_long; /* the others are a sleep, or come right after one */
         return;

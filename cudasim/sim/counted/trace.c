@@ -97,7 +97,7 @@ dim3 counted_traced_block(void) {
     return self ? self->block_size : (dim3){0, 0, 0};
 }
 
-void trace_begin_launch(const struct sim_launch *launch) {
+void trace_launch_begins(const struct sim_launch *launch) {
     struct trace **of_caller = session_trace(), *self = of_caller ? *of_caller : NULL;
     bool is_this_launch = self && self->is_on && self->launches_before > 0 && --self->launches_before == 0;
     now = is_this_launch ? self : NULL;
@@ -105,8 +105,8 @@ void trace_begin_launch(const struct sim_launch *launch) {
         now->block_size = launch->block;
 }
 
-bool trace_begin_block(struct recorder *self) {
-    return now && now->block == self->block_number - 1;
+void trace_block_begins(struct tracing *self, uint32_t block_number) {
+    self->is_on = now && now->block == block_number - 1;
 }
 
 static uint64_t value_at(const void *memory, unsigned bytes) {
@@ -115,15 +115,15 @@ static uint64_t value_at(const void *memory, unsigned bytes) {
     return value;
 }
 
-void trace_settle(void) {
+void trace_settle_now(void) {
     if (now->stored)
         *now->stored_value = value_at(now->stored, now->stored_bytes);
     now->stored = NULL;
 }
 
-void trace_access(struct recorder *self, uintptr_t address, unsigned bytes, counted_operation operation) {
-    trace_settle();
-    struct values *values = &now->values[self->thread];
+void trace_this_access(unsigned thread, uintptr_t address, unsigned bytes, counted_operation operation) {
+    trace_settle_now();
+    struct values *values = &now->values[thread];
     if (values->owed > 0) {
         values->owed--;
         return;
@@ -162,7 +162,7 @@ static unsigned number_of_place(const struct place *place) {
     return number;
 }
 
-void trace_request(unsigned warp, const struct site *site, const uintptr_t *addresses, unsigned lanes) {
+void trace_this_request(unsigned warp, const struct site *site, const uintptr_t *addresses, unsigned lanes) {
     const struct instruction *instruction = instruction_at(site->instruction);
     counted_event *event = new_event(COUNTED_REQUEST, warp, lanes);
     if (event) {
@@ -192,6 +192,6 @@ void trace_request(unsigned warp, const struct site *site, const uintptr_t *addr
     }
 }
 
-void trace_event(counted_event_kind kind, unsigned warp, unsigned lanes) {
+void trace_this_event(counted_event_kind kind, unsigned warp, unsigned lanes) {
     new_event(kind, warp, lanes);
 }

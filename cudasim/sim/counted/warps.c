@@ -2,31 +2,35 @@
 #include "recorder.h"
 #include <stdlib.h>
 
-void warps_begin_launch(struct recorder *self) {
-    self->warp_count = 0;
-    self->warps_block = 0;
+void warps_free(struct warps *warps) {
+    free(warps->all);
+}
+
+void warps_worker_begins(struct warps *warps) {
+    warps->count = 0;
+    warps->block = 0;
 }
 
 /* The warp's numbers, from zero on in each block; NULL when there is no memory for them. */
 static counted_warp *numbers_of(struct recorder *self, unsigned warp) {
-    if (self->warps_block != self->block_number) {
-        memset(self->own_warp, 0, sizeof self->own_warp);
-        self->warps_block = self->block_number;
+    if (self->warps.block != self->block_number) {
+        memset(self->warps.own, 0, sizeof self->warps.own);
+        self->warps.block = self->block_number;
     }
-    if (self->own_warp[warp] == 0) {
-        if (self->warp_count == self->warp_capacity) {
+    if (self->warps.own[warp] == 0) {
+        if (self->warps.count == self->warps.capacity) {
             enum { FIRST_CAPACITY = 256 };
-            size_t capacity = self->warp_capacity ? 2 * self->warp_capacity : FIRST_CAPACITY;
-            counted_warp *larger = realloc(self->warps, capacity * sizeof *larger);
+            size_t capacity = self->warps.capacity ? 2 * self->warps.capacity : FIRST_CAPACITY;
+            counted_warp *larger = realloc(self->warps.all, capacity * sizeof *larger);
             if (!larger)
                 return NULL;
-            self->warps = larger;
-            self->warp_capacity = capacity;
+            self->warps.all = larger;
+            self->warps.capacity = capacity;
         }
-        self->warps[self->warp_count++] = (counted_warp){.block = self->block_number - 1, .warp = warp};
-        self->own_warp[warp] = self->warp_count;
+        self->warps.all[self->warps.count++] = (counted_warp){.block = self->block_number - 1, .warp = warp};
+        self->warps.own[warp] = self->warps.count;
     }
-    return &self->warps[self->own_warp[warp] - 1];
+    return &self->warps.all[self->warps.own[warp] - 1];
 }
 
 void warps_request(struct recorder *self, unsigned warp, const struct instruction *instruction,
@@ -43,18 +47,18 @@ void warps_request(struct recorder *self, unsigned warp, const struct instructio
     }
 }
 
-void warps_end_launch(struct recorder *first, uint64_t launch, counted_launch *result) {
+void warps_launch_ends(struct recorder *first, uint64_t launch, counted_launch *result) {
     size_t count = 0;
     for (const struct recorder *self = first; self; self = self->next)
-        count += self->launch == launch ? self->warp_count : 0;
+        count += self->launch == launch ? self->warps.count : 0;
     counted_warp *all = count ? malloc(count * sizeof *all) : NULL;
     if (!all)
         return;
     for (const struct recorder *self = first; self; self = self->next) {
-        if (self->launch != launch || self->warp_count == 0)
+        if (self->launch != launch || self->warps.count == 0)
             continue;
-        memcpy(all + result->warp_count, self->warps, self->warp_count * sizeof *all);
-        result->warp_count += self->warp_count;
+        memcpy(all + result->warp_count, self->warps.all, self->warps.count * sizeof *all);
+        result->warp_count += self->warps.count;
     }
     result->warps = all;
 }

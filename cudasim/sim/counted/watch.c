@@ -1,11 +1,8 @@
-/* What the counted build does when a block, a thread, a barrier or a meeting of lanes begins or ends. */
+/* Which tools watch what a block and its threads do: each event of ../watch.h calls those that subscribe to
+ * it, in order. Launches and OS threads are in launches.c, accesses in access.c. */
 #include "../watch.h"
 #include "../hopper/watch_hopper.h"
 #include "recorder.h"
-
-static unsigned warps_of(const struct recorder *self) {
-    return (self->worker->block.started + SIM_WARP_THREADS - 1) / SIM_WARP_THREADS;
-}
 
 static uint32_t number_of_block(const struct sim_registers *registers) {
     uint3 index = registers->block_index;
@@ -32,39 +29,23 @@ static uint32_t next_block_count(const struct recorder *self) {
 void watch_block_begins(struct sim_worker *worker) {
     struct recorder *self = recorder;
     self->block_number = number_of_block(worker->registers) + 1;
-    self->wave = l2_wave_of_block(self->block_number - 1);
     self->block_count = next_block_count(self);
-    memset(self->reach, 0, sizeof self->reach);
-    self->spinning.changes++;
-    self->spinning.latest[0].pc = self->spinning.latest[1].pc = 0;
-    self->has_unwritten_read = self->waiting_write.is_there = false;
-    memset(self->at_barrier, 0, sizeof self->at_barrier);
-    for (unsigned thread = 0; self->counts && thread < worker->block.size; thread++)
-        self->logs[thread].place = self->logs[thread].basic_blocks_passed = 0;
     order_begin_block(self);
-    if (self->registers)
-        registers_begin_block(self);
-    self->is_traced = trace_begin_block(self);
-}
-
-/* What the lanes did before the fault belongs in the trace. */
-static void end_trace(struct recorder *self) {
-    trace_settle();
-    self->is_abandoned = true;
-    for (unsigned warp = 0; warp < warps_of(self); warp++)
-        requests_of_warp(self, warp);
-    self->is_abandoned = self->is_traced = false;
+    history_block_begins(&self->history);
+    spinning_block_begins(&self->spinning);
+    requests_block_begins(self);
+    l2_block_begins(self);
+    clusters_block_begins(&self->clusters);
+    registers_block_begins(self->registers);
+    trace_block_begins(&self->trace, self->block_number);
 }
 
 void watch_block_abandoned(void) {
     struct recorder *self = recorder;
-    if (self->is_traced)
-        end_trace(self);
-    self->waiting_write.is_there = false;
-    for (unsigned thread = 0; self->counts && thread < SIM_MAX_BLOCK_THREADS; thread++) {
-        self->logs[thread].count = 0;
-        self->logs[thread].waits = false;
-    }
+    trace_settle(&self->trace);
+    history_forget_write(&self->history);
+    requests_block_abandoned(self);
+    trace_block_abandoned(&self->trace);
 }
 
 static void keep_own_memory(struct recorder *self, const struct sim_fiber *fiber) {
@@ -75,15 +56,13 @@ static void keep_own_memory(struct recorder *self, const struct sim_fiber *fiber
 
 void watch_thread_runs(const struct sim_thread *thread) {
     struct recorder *self = recorder;
-    if (self->is_traced)
-        trace_settle();
-    if (self->waiting_write.is_there)
-        history_settle_write(self);
+    trace_settle(&self->trace);
+    history_settle_write(self, &self->history);
     self->thread = (unsigned)(thread - self->worker->block.threads);
-    self->log = &self->logs[self->thread];
     keep_own_memory(self, thread->fiber); /* which it may get only now */
-    self->spinning.this_turn_waits = false;
     order_thread_runs(self);
+    requests_thread_runs(&self->requests, self->thread);
+    spinning_thread_runs(&self->spinning);
 }
 
 void watch_kernel_begins(const struct sim_fiber *fiber) {
@@ -91,73 +70,46 @@ void watch_kernel_begins(const struct sim_fiber *fiber) {
     *sim_fiber_note(fiber) = recorder;
 }
 
-/* A thread whose log is full goes on when there is room in it again. */
 bool watch_all_stopped(void) {
     struct recorder *self = recorder;
-    struct sim_block *block = &self->worker->block;
-    if (self->is_traced)
-        trace_settle();
-    bool any = false;
-    if (self->waiting_write.is_there)
-        history_settle_write(self);
-    for (unsigned warp = 0; self->counts && warp < warps_of(self); warp++)
-        requests_of_warp(self, warp);
-    for (unsigned thread = 0; self->counts && thread < block->started; thread++) {
-        struct log *log = &self->logs[thread];
-        if (log->waits && log->count < LOG_ENTRIES) {
-            log->waits = false;
-            sim_make_ready(&block->threads[thread]);
-            any = true;
-        }
-    }
+    const struct sim_block *block = &self->worker->block;
+    trace_settle(&self->trace);
+    history_settle_write(self, &self->history);
+    bool any_can_go_on = requests_all_stopped(self);
     if (block->returned == block->size)
         history_settle_read(self);
-    return any;
+    return any_can_go_on;
 }
 
 void watch_barrier_reached(const struct sim_thread *thread) {
     struct recorder *self = recorder;
-    struct sim_block *block = &self->worker->block;
-    unsigned warp = (unsigned)(thread - block->threads) / SIM_WARP_THREADS;
-    if (++self->at_barrier[warp] < (unsigned)__builtin_popcount(sim_lanes_of_warp(block, warp)))
-        return;
-    self->at_barrier[warp] = 0;
-    self->barriers++;
-    if (self->is_traced)
-        trace_settle();
-    if (self->counts)
-        requests_of_warp(self, warp);
-    if (self->is_traced)
-        trace_event(COUNTED_BARRIER_REACHED, warp, sim_lanes_of_warp(block, warp));
+    unsigned warp = (unsigned)(thread - self->worker->block.threads) / SIM_WARP_THREADS;
+    trace_settle(&self->trace);
+    if (requests_barrier_reached(self, warp))
+        trace_event(&self->trace, COUNTED_BARRIER_REACHED, warp,
+                    sim_lanes_of_warp(&self->worker->block, warp));
 }
 
 void watch_barrier_passed(void) {
     struct recorder *self = recorder;
-    if (self->is_traced)
-        trace_event(COUNTED_BARRIER_PASSED, 0, 0);
+    trace_event(&self->trace, COUNTED_BARRIER_PASSED, 0, 0);
     history_settle_read(self);
-    self->spinning.changes++;
+    spinning_changed(&self->spinning);
     order_barrier(self);
-    for (unsigned warp = 0; warp < warps_of(self); warp++) /* warps of which some lanes have returned */
-        self->barriers += self->at_barrier[warp] > 0;
-    memset(self->at_barrier, 0, sizeof self->at_barrier);
+    requests_barrier_passed(self);
     watch_block_met();
 }
 
 void watch_lanes_met(unsigned warp, unsigned lanes) {
     struct recorder *self = recorder;
-    self->warp_operations++;
     order_meeting(self, warp, lanes);
-    if (self->is_traced)
-        trace_settle();
-    if (self->counts && lanes == sim_lanes_of_warp(&self->worker->block, warp))
-        requests_of_warp(self, warp);
-    if (self->is_traced)
-        trace_event(COUNTED_LANES_MET, warp, lanes);
+    trace_settle(&self->trace);
+    requests_lanes_met(self, warp, lanes);
+    trace_event(&self->trace, COUNTED_LANES_MET, warp, lanes);
 }
 
 void watch_warp_operations(unsigned more) {
-    recorder->warp_operations += more;
+    requests_warp_operations(&recorder->requests, more);
 }
 
 void watch_fence(bool in_block) {

@@ -1,0 +1,45 @@
+/* Bounds: which memory a kernel may access, and what it is called. Another tool finds what it keeps of a
+ * place's words in the place. */
+#pragma once
+#include "access.h"
+
+enum {
+    MOST_PLACES = 256,
+    MOST_STATIC_SHARED_BYTES = 48 << 10, /* more has to be dynamic, on every GPU */
+};
+
+/* Memory that belongs together. */
+struct place {
+    uintptr_t begin;
+    uintptr_t end;
+    counted_space space;
+    unsigned element_bytes; /* 0: not known */
+    char name[48];
+    struct history *history; /* of each granule, from the one that `begin` is in; NULL: not checked */
+    unsigned granule_bits;   /* its bytes are 1 << granule_bits */
+    uint32_t *settled;       /* global: of each granule, for whom plain reads add nothing (history.h) */
+    bool is_constant;        /* a __constant__ variable */
+    const struct sim_worker *owner; /* of another block's shared memory (DSMEM); else NULL */
+    struct shared_word *words;      /* shared: likewise for each word */
+    _Atomic unsigned char *touched; /* global, when the launch is counted: likewise for each word, */
+    size_t first_word;              /* the number of the first of them in its region, */
+    unsigned char *pages;           /* which pages of the region's words were touched at all, */
+    uint32_t *touched_in;           /* and for each sector, see l2.c */
+};
+
+/* The tool's state. */
+struct places {
+    struct place *all;
+    unsigned count;
+    struct place heap;          /* the block of the device's heap that was looked up last */
+    size_t static_shared_bytes; /* of the arrays that the launch has used */
+};
+
+bool places_create(struct places *places); /* false: no memory */
+void places_free(struct places *places);
+void places_worker_begins(struct recorder *recorder);
+
+/* Where an access is, or NULL when it may not be made. */
+struct place *place_of(struct recorder *recorder, uintptr_t address, unsigned bytes);
+const struct place *nearest_place(const struct recorder *recorder, uintptr_t address);
+bool is_shared(const struct recorder *recorder, uintptr_t address);
