@@ -6,12 +6,14 @@
 #include "watch.h"
 
 void sim_fence(void) {
-    watch_fence(false);
+    if (WATCHED)
+        watch_fence(false);
     atomic_thread_fence(memory_order_seq_cst);
 }
 
 void sim_fence_block(void) {
-    watch_fence(true);
+    if (WATCHED)
+        watch_fence(true);
     atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -158,23 +160,27 @@ static uint64_t update(const struct sim_site *site, enum sim_atomic operation, e
     sim_worker->updates = NULL;
     /* What changed nothing may be one turn of a loop that waits for another thread, and on a GPU that
      * thread makes progress meanwhile. A minimum or maximum is no way to wait. */
-    if (desired != old)
-        watch_change();
-    else if (operation != SIM_ATOMIC_MIN && operation != SIM_ATOMIC_MAX)
+    if (desired != old) {
+        if (WATCHED)
+            watch_change();
+    } else if (operation != SIM_ATOMIC_MIN && operation != SIM_ATOMIC_MAX) {
         sim_yield();
+    }
     return old;
 }
 
 uint64_t sim_atomic(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
                     volatile void *address, uint64_t value, uint64_t compare) {
     check_alignment(site, address, sim_bytes_of_type(type));
-    watch_atomic(SIM_CALLER, address, sim_bytes_of_type(type), false);
+    if (WATCHED)
+        watch_atomic(SIM_CALLER, address, sim_bytes_of_type(type), false);
     return update(site, operation, type, address, value, compare);
 }
 
 uint64_t sim_atomic_in_block(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
                              volatile void *address, uint64_t value, uint64_t compare) {
     check_alignment(site, address, sim_bytes_of_type(type));
-    watch_atomic(SIM_CALLER, address, sim_bytes_of_type(type), true);
+    if (WATCHED)
+        watch_atomic(SIM_CALLER, address, sim_bytes_of_type(type), true);
     return update(site, operation, type, address, value, compare);
 }

@@ -15,7 +15,8 @@
 void sim_pass_barrier(struct sim_block *block) {
     if (block->arrived == 0 || block->arrived + block->returned < block->size)
         return;
-    watch_barrier_passed();
+    if (WATCHED)
+        watch_barrier_passed();
     block->last_predicates = block->predicates;
     block->predicates = 0;
     block->arrived = 0;
@@ -41,7 +42,8 @@ int sim_barrier(const struct sim_site *site, int predicate) {
     sim_queue_append(&block->at_barrier, self);
     block->predicates += predicate;
     block->arrived++;
-    watch_barrier_reached(self);
+    if (WATCHED)
+        watch_barrier_reached(self);
     sim_pass_barrier(block);
     sim_block_wait(SIM_WAITS_AT_BARRIER, site);
     self->state = SIM_RUNS;

@@ -36,7 +36,8 @@ static uint3 following_index(uint3 index, dim3 block) {
 /* Not inlined, so that all frames of the kernel are below the address that it notes. */
 static __attribute__((noinline)) void enter_kernel(struct sim_worker *worker) {
     worker->fiber->kernel_top = __builtin_alloca(SIM_WARP_THREADS);
-    watch_kernel_begins(worker->fiber);
+    if (WATCHED)
+        watch_kernel_begins(worker->fiber);
     sim_launch_now.enter(sim_launch_now.arguments);
 }
 
@@ -49,7 +50,8 @@ static void run_next_thread(struct sim_worker *worker) {
     block->next_index = following_index(block->next_index, sim_launch_now.block);
     worker->current = thread;
     worker->registers->thread_index = thread->index;
-    watch_thread_runs(thread);
+    if (WATCHED)
+        watch_thread_runs(thread);
     enter_kernel(worker);
     thread->state = SIM_HAS_RETURNED;
     if (thread->copies.count > 0)
@@ -61,7 +63,8 @@ static void run_next_thread(struct sim_worker *worker) {
         sim_end_stores(thread);
     thread->stores.groups = 0;
     block->returned++;
-    watch_change();
+    if (WATCHED)
+        watch_change();
     block->idle_turns = block->long_turns = 0;
     if (worker->cluster)
         sim_thread_has_left(worker);
@@ -98,7 +101,8 @@ static struct sim_fiber *choose_fiber(struct sim_worker *worker) {
             block->ready.first = thread->next;
             worker->current = thread;
             worker->registers->thread_index = thread->index;
-            watch_thread_runs(thread);
+            if (WATCHED)
+                watch_thread_runs(thread);
             return thread->fiber;
         }
         if (WATCHED && is_between_warps(block) && watch_all_stopped())
@@ -171,7 +175,8 @@ void sim_yield(void) {
     struct sim_block *block = &worker->block;
     if (sim_is_stopping())
         sim_block_abandon();
-    watch_turn_ends();
+    if (WATCHED)
+        watch_turn_ends();
     worker->current->fiber = worker->fiber;
     sim_make_ready(worker->current);
     block->idle_turns++;
@@ -230,7 +235,8 @@ void sim_block_begin(struct sim_worker *worker) {
     block->next_index = (uint3){0, 0, 0};
     if (worker->hopper)
         sim_hopper_begin_block(worker);
-    watch_block_begins(worker);
+    if (WATCHED)
+        watch_block_begins(worker);
 }
 
 bool sim_block_can_go_on(const struct sim_block *block) {
@@ -251,7 +257,8 @@ enum sim_progress sim_block_go_on(struct sim_worker *worker) {
 
 void sim_block_clean(struct sim_worker *worker) {
     struct sim_block *block = &worker->block;
-    watch_block_abandoned();
+    if (WATCHED)
+        watch_block_abandoned();
     block->ready = block->at_barrier = (struct sim_queue){0};
     block->arrived = 0;
     block->predicates = 0;

@@ -12,8 +12,10 @@ static void ask(const struct sim_site *site, const void *pc, void *shared, const
                         "copies %u bytes from %p to %p, and both must be multiples of %u", bytes, global,
                         shared, bytes);
     for (unsigned asked = 0, piece = present & -present; asked < present; asked += piece)
-        watch_copy_asked(pc, (const char *)global + asked, piece);
-    watch_copy_is_pending(pc, shared, bytes);
+        if (WATCHED)
+            watch_copy_asked(pc, (const char *)global + asked, piece);
+    if (WATCHED)
+        watch_copy_is_pending(pc, shared, bytes);
     if (copies->count == copies->capacity) {
         enum { FIRST_CAPACITY = 16 };
         unsigned capacity = copies->capacity ? 2 * copies->capacity : FIRST_CAPACITY;
@@ -48,7 +50,8 @@ void cp_async_wait_group(unsigned groups_in_flight) {
         const struct sim_copy *copy = &copies->pending[landed];
         if (copy->group + groups_in_flight >= copies->groups)
             break;
-        watch_copy_lands(copy->pc, copy->shared, copy->bytes);
+        if (WATCHED)
+            watch_copy_lands(copy->pc, copy->shared, copy->bytes);
         if (copy->present > 0)
             memcpy(copy->shared, copy->global, copy->present);
         memset((char *)copy->shared + copy->present, 0, copy->bytes - copy->present);

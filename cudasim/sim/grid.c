@@ -16,15 +16,18 @@ void sim_grid_barrier(const struct sim_site *site) {
     struct sim_launch *launch = &sim_launch_now;
     sim_barrier(site, 0);
     if (comes_for_block(&sim_worker->block, sim_worker->current)) {
-        watch_grid_barrier_reached(&launch->grid_arrivals);
+        if (WATCHED)
+            watch_grid_barrier_reached(&launch->grid_arrivals);
         unsigned blocks = (unsigned)launch->blocks;
         unsigned before = atomic_fetch_add(&launch->grid_arrivals, 1);
         unsigned all = (before / blocks + 1) * blocks;
         while (atomic_load(&launch->grid_arrivals) < all) {
-            watch_wait(SIM_CALLER);
+            if (WATCHED)
+                watch_wait(SIM_CALLER);
             sim_yield();
         }
-        watch_grid_barrier_passed(&launch->grid_arrivals);
+        if (WATCHED)
+            watch_grid_barrier_passed(&launch->grid_arrivals);
     }
     sim_barrier(site, 0);
 }

@@ -4,12 +4,15 @@
 #include "watch.h"
 
 void *sim_memset(void *to, int value, size_t bytes) {
-    watch_range(SIM_CALLER, to, bytes, true);
+    if (WATCHED)
+        watch_range(SIM_CALLER, to, bytes, true);
     return memset(to, value, bytes);
 }
 
 void *sim_memmove(void *to, const void *from, size_t bytes) {
-    watch_range(SIM_CALLER, from, bytes, false);
-    watch_range(SIM_CALLER, to, bytes, true);
+    if (WATCHED)
+        watch_range(SIM_CALLER, from, bytes, false);
+    if (WATCHED)
+        watch_range(SIM_CALLER, to, bytes, true);
     return memmove(to, from, bytes);
 }

@@ -11,7 +11,8 @@
 void sim_shifts_too_far(unsigned bits, unsigned count);
 void sim_shifts_too_far(unsigned bits, unsigned count) {
     if (sim_is_in_kernel())
-        watch_shift(__builtin_return_address(0), bits, count);
+        if (WATCHED)
+            watch_shift(__builtin_return_address(0), bits, count);
 }
 
 #ifndef __SANITIZE_ADDRESS__ /* whose build has the sanitizers' own runtime */

@@ -50,7 +50,8 @@ static void gather(const struct sim_thread *warp, unsigned lanes) {
             int lane = __builtin_ctz(from);
             gathering_of(&warp[__builtin_ctz(to)])->all[lane] = gathering_of(&warp[lane])->value;
         }
-    watch_warp_operations(gathering_of(&warp[__builtin_ctz(lanes)])->instructions - 1);
+    if (WATCHED)
+        watch_warp_operations(gathering_of(&warp[__builtin_ctz(lanes)])->instructions - 1);
 }
 
 static void exchange_values(enum sim_warp_operation operation, struct sim_thread *warp, unsigned lanes) {
@@ -96,7 +97,8 @@ static uint64_t meet(const struct sim_site *site, enum sim_warp_operation operat
     unsigned lanes = mask & sim_lanes_of_warp(block, warp);
     if ((lanes & ~block->exchanging[warp]) == 0 && all_wait_for(&self->exchange, threads, lanes)) {
         block->exchanging[warp] &= ~lanes;
-        watch_lanes_met(warp, lanes);
+        if (WATCHED)
+            watch_lanes_met(warp, lanes);
         exchange_values(operation, threads, lanes);
         sim_block_wait(SIM_RUNS, site); /* in line with the others, so that lanes go on in order */
     } else {

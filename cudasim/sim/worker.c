@@ -28,7 +28,8 @@ static void free_shared_memory(struct sim_worker *worker) {
 
 void sim_worker_free(struct sim_worker *worker) {
     sim_cluster_free(worker);
-    watch_worker_ends(worker);
+    if (WATCHED)
+        watch_worker_ends(worker);
     for (unsigned i = 0; i < worker->fibers_made; i++)
         sim_fiber_destroy(&worker->fibers[i]);
     for (unsigned i = 0; i < SIM_MAX_BLOCK_THREADS; i++) {
@@ -119,7 +120,7 @@ static struct sim_range take_blocks(struct sim_launch *launch) {
 static void run_blocks(void) {
     struct sim_launch *launch = &sim_launch_now;
     if (!have_worker() || !sim_worker_has_shared_memory(sim_worker, launch->dynamic_shared_bytes) ||
-        (sim_worker->launch != launch->number && !watch_worker_begins(sim_worker))) {
+        (sim_worker->launch != launch->number && WATCHED && !watch_worker_begins(sim_worker))) {
         sim_report_no_memory();
         return;
     }
@@ -194,7 +195,8 @@ void sim_start_more_blocks(void) {
     struct sim_launch *launch = &sim_launch_now;
     if (launch->cluster > 1)
         return;
-    watch_more_workers();
+    if (WATCHED)
+        watch_more_workers();
     bool too_many = false;
     pthread_mutex_lock(&mutex);
     if (worker->range.next < worker->range.end && spare_count < MOST_SPARE) {
@@ -216,7 +218,8 @@ void sim_start_more_blocks(void) {
             "waits for another block, as do %d blocks, which is as many as the simulator runs at a "
             "time, and %llu blocks have not started",
             MOST_HELPERS + 1, (unsigned long long)(launch->blocks - launch->next_block));
-    watch_block_waits(any);
+    if (WATCHED)
+        watch_block_waits(any);
     sched_yield();
 }
 

@@ -223,11 +223,6 @@ void watch_store_to_block(const void *pc, const struct sim_site *site, struct si
     watch_mbarrier_arrives(to.owner, barrier);
 }
 
-void watch_load_from_block(const void *pc, const struct sim_site *site, struct sim_place from,
-                           unsigned bytes) {
-    (void)pc, (void)site, (void)from, (void)bytes;
-}
-
 /* wgmma reads 64 rows of x and a row of w for each column, 32 bytes of each. */
 void watch_product(const struct sim_product *product, const struct sim_thread *warpgroup) {
     enum { ROWS = 64, ROW_BYTES = 32 };

@@ -21,7 +21,8 @@ struct sim_hopper *sim_hopper_here(void) {
     if (!(worker->hopper = calloc(1, sizeof *worker->hopper)))
         give_up();
     sim_cluster_here();
-    watch_hopper_begins(worker);
+    if (WATCHED)
+        watch_hopper_begins(worker);
     return worker->hopper;
 }
 
@@ -71,8 +72,10 @@ static void pass_if_complete(struct sim_cluster *cluster) {
     if (!have_all_come(cluster))
         return;
     if (cluster->barrier_is_ordered)
-        watch_cluster_met(cluster);
-    watch_cluster_knows_mbarriers(cluster);
+        if (WATCHED)
+            watch_cluster_met(cluster);
+    if (WATCHED)
+        watch_cluster_knows_mbarriers(cluster);
     cluster->at_barrier_count = 0;
     for (unsigned rank = 0; rank < cluster->size; rank++)
         sim_wake(cluster->block[rank], &cluster->at_barrier[rank]);
@@ -102,12 +105,14 @@ static void enter(struct sim_worker *worker) {
     sim_worker = worker;
     worker->registers->block_index = worker->block_index;
     worker->registers->shared_memory = worker->shared_memory;
-    watch_worker_runs(worker);
+    if (WATCHED)
+        watch_worker_runs(worker);
 }
 
 void sim_hopper_begin_block(struct sim_worker *worker) {
     *worker->hopper = (struct sim_hopper){.stages = worker->hopper->stages};
-    watch_hopper_begins(worker);
+    if (WATCHED)
+        watch_hopper_begins(worker);
 }
 
 static void forget_copies(struct sim_cluster *cluster) {
@@ -129,7 +134,7 @@ static bool have_workers(struct sim_worker *first, unsigned size) {
         worker->cluster = cluster;
         worker->rank = rank;
         if (!sim_worker_has_shared_memory(worker, sim_launch_now.dynamic_shared_bytes) ||
-            (worker->launch != sim_launch_now.number && !watch_worker_begins(worker)))
+            (worker->launch != sim_launch_now.number && WATCHED && !watch_worker_begins(worker)))
             return false;
         worker->launch = sim_launch_now.number;
     }
@@ -169,10 +174,11 @@ static bool take_turns(struct sim_cluster *cluster, bool *any) {
             cluster->ended[rank] = true;
             cluster->ended_count++;
             check_copies_to(cluster, rank);
-            const struct sim_worker *reaching = watch_block_exits(worker);
+            const struct sim_worker *reaching = WATCHED ? watch_block_exits(worker) : NULL;
             if (reaching) {
                 enter(cluster->block[reaching->rank]);
-                watch_reached_after_exit(worker);
+                if (WATCHED)
+                    watch_reached_after_exit(worker);
             }
         }
         if (progress == SIM_BLOCK_ABANDONED || sim_is_stopping())

@@ -113,7 +113,8 @@ static const struct sim_thread *first_to_tell(const struct sim_block *block) {
 }
 
 void sim_report_deadlock(struct sim_worker *worker) {
-    watch_deadlock();
+    if (WATCHED)
+        watch_deadlock();
     struct text text = {.length = 0};
     const struct sim_block *block = &worker->block;
     const struct sim_thread *first = first_to_tell(block);

@@ -64,7 +64,8 @@ void sim_mbarrier_init(const struct sim_site *site, uint32_t address, uint32_t a
                                      .pending = arrivals,
                                      .initialised = site,
                                      .initialised_by = sim_worker->current};
-    watch_mbarrier_begins(place.owner, barrier, SIM_CALLER);
+    if (WATCHED)
+        watch_mbarrier_begins(place.owner, barrier, SIM_CALLER);
     restamp(place.owner, barrier);
 }
 
@@ -80,7 +81,8 @@ static void end_phase_if_complete(struct sim_worker *owner, struct sim_mbarrier 
     if (barrier->pending == 0 && barrier->bytes == 0) {
         barrier->completed++;
         barrier->pending = barrier->arrivals;
-        watch_mbarrier_phase_ends(owner, barrier);
+        if (WATCHED)
+            watch_mbarrier_phase_ends(owner, barrier);
         sim_wake(owner, &barrier->waiting);
     }
     restamp(owner, barrier);
@@ -96,7 +98,8 @@ static void check_bytes(const struct sim_site *site, const struct sim_mbarrier *
 void sim_mbarrier_arrive(const struct sim_site *site, uint32_t address, uint32_t bytes) {
     struct sim_place place = word_at(site, address);
     struct sim_mbarrier *barrier = sim_mbarrier_at(site, place);
-    watch_mbarrier_used(place.owner, barrier, SIM_CALLER, false);
+    if (WATCHED)
+        watch_mbarrier_used(place.owner, barrier, SIM_CALLER, false);
     if (barrier->pending == 0)
         sim_report_call(
             SIM_MBARRIER_MISUSE, site,
@@ -104,7 +107,8 @@ void sim_mbarrier_arrive(const struct sim_site *site, uint32_t address, uint32_t
             "arrivals already and waits for %lld bytes",
             barrier->initialised->file, barrier->initialised->line, barrier->completed, barrier->arrivals,
             (long long)barrier->bytes);
-    watch_mbarrier_arrives(place.owner, barrier);
+    if (WATCHED)
+        watch_mbarrier_arrives(place.owner, barrier);
     barrier->bytes += bytes;
     check_bytes(site, barrier);
     barrier->pending--;
@@ -119,7 +123,8 @@ void sim_mbarrier_arrive_and_drop(const struct sim_site *site, uint32_t address)
 void sim_mbarrier_expect(const struct sim_site *site, uint32_t address, uint32_t bytes) {
     struct sim_place place = word_at(site, address);
     struct sim_mbarrier *barrier = sim_mbarrier_at(site, place);
-    watch_mbarrier_used(place.owner, barrier, SIM_CALLER, false);
+    if (WATCHED)
+        watch_mbarrier_used(place.owner, barrier, SIM_CALLER, false);
     barrier->bytes += bytes;
     check_bytes(site, barrier);
 }
@@ -143,7 +148,8 @@ void sim_mbarrier_wait(const struct sim_site *site, uint32_t address, uint32_t p
                         parity);
     struct sim_mbarrier *barrier = sim_mbarrier_at(site, place);
     struct sim_thread *self = sim_worker->current;
-    watch_mbarrier_used(place.owner, barrier, SIM_CALLER, true);
+    if (WATCHED)
+        watch_mbarrier_used(place.owner, barrier, SIM_CALLER, true);
     bool at_once = barrier->completed % 2 != parity;
     self->mbarrier = barrier;
     self->waited_at = site;
@@ -153,5 +159,6 @@ void sim_mbarrier_wait(const struct sim_site *site, uint32_t address, uint32_t p
         sim_queue_append(&barrier->waiting, self);
         sim_block_wait(SIM_WAITS_AT_MBARRIER, site);
     }
-    watch_mbarrier_passed(barrier);
+    if (WATCHED)
+        watch_mbarrier_passed(barrier);
 }

@@ -27,7 +27,8 @@ static struct sim_named_barrier *come(const struct sim_site *site, int number, i
 static bool passes(struct sim_named_barrier *barrier, int number) {
     if (barrier->arrived < barrier->expected)
         return false;
-    watch_named_barrier_passed((unsigned)number, barrier);
+    if (WATCHED)
+        watch_named_barrier_passed((unsigned)number, barrier);
     barrier->arrived = 0;
     barrier->arriving = 0;
     sim_wake(sim_worker, &barrier->waiting); /* the running thread too, in line with the others */
@@ -45,6 +46,7 @@ void sim_named_barrier_arrive(const struct sim_site *site, int number, int threa
     struct sim_named_barrier *barrier = come(site, number, threads);
     unsigned warp = (unsigned)(sim_worker->current - sim_worker->block.threads) / SIM_WARP_THREADS;
     barrier->arriving |= 1u << warp;
-    watch_named_barrier_arrives((unsigned)number, barrier);
+    if (WATCHED)
+        watch_named_barrier_arrives((unsigned)number, barrier);
     passes(barrier, number);
 }

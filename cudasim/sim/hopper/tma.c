@@ -33,9 +33,12 @@ static void begin(const void *pc, const struct sim_tensor_copy *copy) {
         if (copy->blocks >> block & 1) {
             struct sim_place place = sim_place_in(copy->site, copy->to, bytes, block);
             struct sim_place counts = sim_place_in(copy->site, copy->barrier, sizeof(uint64_t), block);
-            watch_copy_begins(copy->site, copy, place, sim_mbarrier_at(copy->site, counts));
+            const struct sim_mbarrier *barrier = sim_mbarrier_at(copy->site, counts);
+            if (WATCHED)
+                watch_copy_begins(copy->site, copy, place, barrier);
         }
-    watch_copy_is_counted(pc, copy);
+    if (WATCHED)
+        watch_copy_is_counted(pc, copy);
     *next_free(cluster) = *copy;
 }
 
@@ -70,7 +73,9 @@ void sim_bulk_copy(const struct sim_site *site, uint32_t to, const void *from, u
                                    .asked_by = sim_worker,
                                    .thread = sim_worker->current};
     struct sim_place counts = sim_place_of(site, barrier, sizeof(uint64_t));
-    watch_async_access(SIM_CALLER, from, bytes, false, sim_mbarrier_at(site, counts)->word);
+    const struct sim_mbarrier *counting = sim_mbarrier_at(site, counts);
+    if (WATCHED)
+        watch_async_access(SIM_CALLER, from, bytes, false, counting->word);
     begin(SIM_CALLER, &copy);
 }
 
@@ -93,7 +98,9 @@ void sim_bulk_copy_between(const struct sim_site *site, uint32_t to, uint32_t fr
         .blocks = (uint16_t)(1u << target.owner->rank),
         .asked_by = sim_worker,
         .thread = sim_worker->current};
-    watch_copy_reads(&copy, counts.owner, sim_mbarrier_at(site, counts));
+    const struct sim_mbarrier *counting = sim_mbarrier_at(site, counts);
+    if (WATCHED)
+        watch_copy_reads(&copy, counts.owner, counting);
     begin(SIM_CALLER, &copy);
 }
 
@@ -181,7 +188,8 @@ void sim_st_async_bytes(const struct sim_site *site, uint32_t to, const void *va
         sim_report_call(SIM_MBARRIER_MISUSE, site,
                         "stores in block %u and counts the bytes in block %u; PTX wants one block for both",
                         place.owner->rank, counts.owner->rank);
-    watch_store_to_block(SIM_CALLER, site, place, bytes, counting);
+    if (WATCHED)
+        watch_store_to_block(SIM_CALLER, site, place, bytes, counting);
     memcpy(sim_bytes_at(place.owner, place.pointer), value, bytes);
     sim_mbarrier_bytes_came(counts.owner, counting, bytes);
 }
@@ -197,7 +205,6 @@ float4 sim_load_from_block(const struct sim_site *site, const float *shared, uin
     struct sim_place place = sim_place_of(site, sim_mapa(site, address, rank), sizeof quad);
     if ((uintptr_t)place.pointer % sizeof quad)
         sim_report_call(SIM_MISALIGNED, site, "loads 16 bytes from shared address 0x%x", address);
-    watch_load_from_block(SIM_CALLER, site, place, sizeof quad);
     memcpy(&quad, sim_bytes_at(place.owner, place.pointer), sizeof quad);
     return quad;
 }

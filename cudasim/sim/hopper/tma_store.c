@@ -120,7 +120,8 @@ static void ask(const struct sim_site *site, const void *pc, const struct sim_bo
                               .pc = pc,
                               .group = stores->groups,
                               .number = ++numbers};
-    watch_store_begins(&store);
+    if (WATCHED)
+        watch_store_begins(&store);
     *next_free(stores) = store;
 }
 
@@ -159,7 +160,8 @@ static void read_box(struct sim_store *store) {
         for (size_t at = 0; at < row_bytes; at += CHUNK_BYTES)
             memcpy(store->bytes + row * row_bytes + at, from + (sim_box_chunk(box, base, row, at) - base),
                    CHUNK_BYTES);
-    watch_store_has_read(store);
+    if (WATCHED)
+        watch_store_has_read(store);
 }
 
 static void write_elements(const struct sim_store *store, unsigned char *to, const unsigned char *from,
@@ -210,7 +212,8 @@ void sim_bulk_wait(const struct sim_site *site, unsigned groups_in_flight, bool 
             read_box(&stores->pending[count]);
     if (only_reads)
         return;
-    watch_stores_end(stores->pending, count);
+    if (WATCHED)
+        watch_stores_end(stores->pending, count);
     end(stores, count);
 }
 
@@ -219,7 +222,8 @@ void sim_end_stores(struct sim_thread *thread) {
     struct sim_stores *stores = &thread->stores;
     for (unsigned i = 0; i < stores->count; i++)
         if (!stores->pending[i].bytes) {
-            watch_store_is_left(&stores->pending[i], stores->pending[i].group < stores->groups);
+            if (WATCHED)
+                watch_store_is_left(&stores->pending[i], stores->pending[i].group < stores->groups);
             read_box(&stores->pending[i]);
         }
     end(stores, stores->count);

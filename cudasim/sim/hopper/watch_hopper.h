@@ -1,9 +1,7 @@
-/* What Hopper's machine tells the counted build, as ../watch.h does for the rest of the simulator. */
+/* The events of Hopper's machine, as ../watch.h has those of the rest of the simulator. */
 #pragma once
 #include "../watch.h"
 #include "async.h"
-
-#ifdef SIM_COUNTED
 
 void watch_hopper_begins(struct sim_worker *worker); /* in its block, or with it */
 void watch_mbarrier_begins(struct sim_worker *owner, const struct sim_mbarrier *barrier, const void *pc);
@@ -44,98 +42,8 @@ void watch_stores_end(const struct sim_store *stores, unsigned count);
 void watch_store_is_left(const struct sim_store *store, bool is_committed);
 void watch_store_to_block(const void *pc, const struct sim_site *site, struct sim_place to, unsigned bytes,
                           const struct sim_mbarrier *barrier);
-void watch_load_from_block(const void *pc, const struct sim_site *site, struct sim_place from,
-                           unsigned bytes);
 /* The running thread asks for a product; it has executed wgmma.fence. */
 void watch_product_asked(const struct sim_site *site, const float *sum, const struct sim_wgmma *product);
 void watch_registers_fenced(void);
 /* A warpgroup's product is about to read shared memory. */
 void watch_product(const struct sim_product *product, const struct sim_thread *warpgroup);
-
-#else
-
-static inline void watch_hopper_begins(struct sim_worker *worker) {
-    (void)worker;
-}
-static inline void watch_mbarrier_begins(struct sim_worker *owner, const struct sim_mbarrier *barrier,
-                                         const void *pc) {
-    (void)owner, (void)barrier, (void)pc;
-}
-static inline void watch_mbarrier_used(struct sim_worker *owner, const struct sim_mbarrier *barrier,
-                                       const void *pc, bool waits) {
-    (void)owner, (void)barrier, (void)pc, (void)waits;
-}
-static inline void watch_mbarrier_arrives(struct sim_worker *owner, const struct sim_mbarrier *barrier) {
-    (void)owner, (void)barrier;
-}
-static inline void watch_mbarrier_phase_ends(struct sim_worker *owner, const struct sim_mbarrier *barrier) {
-    (void)owner, (void)barrier;
-}
-static inline void watch_mbarrier_passed(const struct sim_mbarrier *barrier) {
-    (void)barrier;
-}
-static inline void watch_named_barrier_arrives(unsigned number, const void *barrier) {
-    (void)number, (void)barrier;
-}
-static inline void watch_named_barrier_passed(unsigned number, const struct sim_named_barrier *barrier) {
-    (void)number, (void)barrier;
-}
-static inline void watch_threads_met(const struct sim_queue *threads) {
-    (void)threads;
-}
-static inline void watch_cluster_met(const struct sim_cluster *cluster) {
-    (void)cluster;
-}
-static inline void watch_cluster_knows_mbarriers(const struct sim_cluster *cluster) {
-    (void)cluster;
-}
-static inline const struct sim_worker *watch_block_exits(struct sim_worker *worker) {
-    (void)worker;
-    return NULL;
-}
-static inline void watch_reached_after_exit(const struct sim_worker *exited) {
-    (void)exited;
-}
-static inline void watch_deadlock(void) {}
-static inline void watch_proxy_fence(void) {}
-static inline void watch_copy_begins(const struct sim_site *site, const struct sim_tensor_copy *copy,
-                                     struct sim_place to, const struct sim_mbarrier *barrier) {
-    (void)site, (void)copy, (void)to, (void)barrier;
-}
-static inline void watch_copy_is_counted(const void *pc, const struct sim_tensor_copy *copy) {
-    (void)pc, (void)copy;
-}
-static inline void watch_copy_reads(const struct sim_tensor_copy *copy, struct sim_worker *owner,
-                                    const struct sim_mbarrier *barrier) {
-    (void)copy, (void)owner, (void)barrier;
-}
-static inline void watch_store_begins(const struct sim_store *store) {
-    (void)store;
-}
-static inline void watch_store_has_read(const struct sim_store *store) {
-    (void)store;
-}
-static inline void watch_stores_end(const struct sim_store *stores, unsigned count) {
-    (void)stores, (void)count;
-}
-static inline void watch_store_is_left(const struct sim_store *store, bool is_committed) {
-    (void)store, (void)is_committed;
-}
-static inline void watch_store_to_block(const void *pc, const struct sim_site *site, struct sim_place to,
-                                        unsigned bytes, const struct sim_mbarrier *barrier) {
-    (void)pc, (void)site, (void)to, (void)bytes, (void)barrier;
-}
-static inline void watch_load_from_block(const void *pc, const struct sim_site *site, struct sim_place from,
-                                         unsigned bytes) {
-    (void)pc, (void)site, (void)from, (void)bytes;
-}
-static inline void watch_product_asked(const struct sim_site *site, const float *sum,
-                                       const struct sim_wgmma *product) {
-    (void)site, (void)sum, (void)product;
-}
-static inline void watch_registers_fenced(void) {}
-static inline void watch_product(const struct sim_product *product, const struct sim_thread *warpgroup) {
-    (void)product, (void)warpgroup;
-}
-
-#endif

@@ -52,7 +52,8 @@ uint32_t sim_chunk_address(const struct sim_matrix_descriptor *tile, unsigned ro
 
 void sim_fence_proxy_async(const struct sim_site *site) {
     (void)site;
-    watch_proxy_fence();
+    if (WATCHED)
+        watch_proxy_fence();
 }
 
 void sim_setmaxnreg(const struct sim_site *site, unsigned count) {
@@ -82,7 +83,8 @@ static void ask(const struct sim_site *site, float *sum, const struct sim_wgmma 
         products->pending = pending;
         products->capacity = capacity;
     }
-    watch_product_asked(site, sum, product);
+    if (WATCHED)
+        watch_product_asked(site, sum, product);
     struct sim_product *pending = &products->pending[products->count++];
     *pending = (struct sim_product){sum, *product, site, products->groups};
     for (unsigned i = 0; i < 4; i++)
@@ -112,7 +114,8 @@ void sim_wgmma_sums_are_apart(const struct sim_site *site) {
 }
 
 void sim_wgmma_fence(void) {
-    watch_registers_fenced();
+    if (WATCHED)
+        watch_registers_fenced();
 }
 
 void sim_wgmma_commit(void) {
@@ -154,7 +157,8 @@ static void multiply(struct sim_thread *warpgroup, unsigned count) {
     for (unsigned number = 0; number < count; number++) {
         check_agreement(warpgroup, number);
         const struct sim_product *product = &warpgroup[0].products.pending[number];
-        watch_product(product, warpgroup);
+        if (WATCHED)
+            watch_product(product, warpgroup);
         sim_multiply_tiles(product, warpgroup, number);
     }
     for (unsigned i = 0; i < SIM_WARPGROUP_THREADS; i++) {
@@ -178,7 +182,8 @@ void sim_wgmma_wait(const struct sim_site *site, unsigned groups_in_flight) {
         return;
     }
     multiply(&sim_worker->block.threads[number * SIM_WARPGROUP_THREADS], count);
-    watch_threads_met(&warpgroup->waiting);
+    if (WATCHED)
+        watch_threads_met(&warpgroup->waiting);
     warpgroup->arrived = 0;
     sim_wake(sim_worker, &warpgroup->waiting);
     sim_block_wait(SIM_RUNS, site);
