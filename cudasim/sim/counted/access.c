@@ -34,6 +34,8 @@ static void learn(struct recorder *self, struct known_site *known, instruction_k
                             .operation = operation,
                             .place = place,
                             .thread = self->thread};
+    if (!place && (address & (bytes - 1)) && (access.place = place_of(self, address, 1)))
+        fault_misaligned(self, &access); /* wherever it would have ended */
     if (!place)
         fault_out_of_bounds(self, &access);
     if (place->is_constant && operation != COUNTED_LOAD)
@@ -174,8 +176,12 @@ static void on_range(uintptr_t pc, uintptr_t address, size_t bytes, counted_oper
     enum { WIDEST = 16, MOST_PARTS = 1 << KEY_PART_BITS };
     uintptr_t multiples = address | bytes | WIDEST;
     unsigned width = (unsigned)(multiples & -multiples);
+    if (recorder)
+        history_announce(recorder, &recorder->history, true);
     for (unsigned part = 0; bytes > 0; bytes -= width, address += width, part++)
         on_access(pc, part % MOST_PARTS, address, width, operation, 0);
+    if (recorder)
+        history_announce(recorder, &recorder->history, false);
 }
 
 #define PC ((uintptr_t)__builtin_return_address(0))

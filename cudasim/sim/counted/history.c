@@ -27,6 +27,7 @@ bool history_create(struct races *races) {
 void history_free(struct races *races) {
     free(races->shared);
     free(races->words);
+    free(races->doubts);
 }
 
 void history_worker_begins(struct recorder *self) {
@@ -128,27 +129,63 @@ static void remember_use(const struct recorder *self, struct history *history, c
     mark_two_warps(uses);
 }
 
+/* The latest write was of other bytes of the word, too: it is kept for these. */
+static void keep_other_bytes(const struct recorder *self, struct history *history, const struct past *now,
+                             const struct access *access) {
+    struct past rest = history->write;
+    rest.what &= ~(uint32_t)PAST_LOCKED & ~(past_bytes(now) << PAST_BYTES);
+    if (rest.block && past_bytes(&rest) && !order_is_before(self, &rest))
+        remember_use(self, history, &rest, access);
+}
+
 /* ---- Writes of the same value ---- */
 
-static bool wait_for_value(struct recorder *self, const struct access *access, const struct past *past) {
-    struct waiting_write *waiting = &self->history.waiting_write;
+static struct doubt *new_doubt(struct races *races) {
+    if (races->doubt_count == races->doubt_capacity) {
+        unsigned capacity = races->doubt_capacity ? 2 * races->doubt_capacity : 16;
+        struct doubt *larger = realloc(races->doubts, capacity * sizeof *larger);
+        if (!larger)
+            return NULL;
+        races->doubts = larger;
+        races->doubt_capacity = capacity;
+    }
+    return &races->doubts[races->doubt_count++];
+}
+
+/* `word`: where the bytes of the history are. A history of larger elements than words has no bytes. */
+static bool wait_for_value(struct recorder *self, const struct access *access, const struct past *now,
+                           const struct past *past, uintptr_t word) {
     bool is_pending = access->thread >= SIM_MAX_BLOCK_THREADS; /* a copy that has not landed */
-    if (access->operation != COUNTED_STORE || waiting->is_there || is_pending ||
-        access->bytes > sizeof waiting->before)
+    struct doubt *doubt =
+        access->operation == COUNTED_STORE && !is_pending ? new_doubt(&self->history) : NULL;
+    if (!doubt)
         return false;
-    *waiting = (struct waiting_write){.is_there = true, .access = *access, .other = *past};
-    memcpy(waiting->before, (const void *)access->address, access->bytes);
+    *doubt = (struct doubt){.access = *access, .other = *past, .word = word};
+    unsigned bits = access->place->granule_bits;
+    doubt->bytes = bits == 2 ? past_bytes(past) & past_bytes(now) : (1u << (1u << bits)) - 1;
+    doubt->other.what &= ~(uint32_t)PAST_LOCKED;
+    for (unsigned i = 0; i < sizeof doubt->before; i++)
+        if (doubt->bytes >> i & 1)
+            doubt->before[i] = ((const unsigned char *)word)[i];
     look_at_each_access(self);
     return true;
 }
 
+static bool is_same(const struct doubt *doubt) {
+    for (unsigned i = 0; i < sizeof doubt->before; i++)
+        if ((doubt->bytes >> i & 1) && doubt->before[i] != ((const unsigned char *)doubt->word)[i])
+            return false;
+    return true;
+}
+
 void history_settle_write_now(struct recorder *self) {
-    struct waiting_write *waiting = &self->history.waiting_write;
-    waiting->is_there = false;
-    if (memcmp(waiting->before, (const void *)waiting->access.address, waiting->access.bytes) == 0)
-        warn_of_same_value(self, &waiting->access, &waiting->other);
-    else
-        fault_race(self, &waiting->access, &waiting->other);
+    struct races *races = &self->history;
+    unsigned count = races->doubt_count;
+    races->doubt_count = 0;
+    for (unsigned i = 0; i < count; i++)
+        if (!is_same(&races->doubts[i]))
+            fault_race(self, &races->doubts[i].access, &races->doubts[i].other);
+    warn_of_same_value(self, &races->doubts[0].access, &races->doubts[0].other);
 }
 
 /* ---- Reads of what nobody has written ---- */
@@ -197,19 +234,26 @@ static noreturn void race(const struct recorder *self, struct history *history, 
 }
 
 static void check_and_remember(struct recorder *self, struct history *history, const struct past *now,
-                               const struct access *access) {
+                               const struct access *access, uintptr_t word) {
     bool is_shared = access->place->space == COUNTED_SHARED;
-    if (conflicts(self, &history->write, now, is_shared) && !wait_for_value(self, access, &history->write))
+    if (conflicts(self, &history->write, now, is_shared) &&
+        !wait_for_value(self, access, now, &history->write, word))
         race(self, history, access, history->write);
-    for (unsigned i = 0; i < 2; i++)
-        if (conflicts(self, &history->uses[i], now, is_shared))
-            race(self, history, access, history->uses[i]);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct past *use = &history->uses[i];
+        bool is_write = (use->what & PAST_UPDATES) && !(use->what & PAST_STRONG);
+        if (conflicts(self, use, now, is_shared) &&
+            !(is_write && wait_for_value(self, access, now, use, word)))
+            race(self, history, access, *use);
+    }
     if ((now->what & PAST_UPDATES) && !(now->what & PAST_STRONG)) {
         uint32_t locked = history->write.what & PAST_LOCKED;
         struct past *write = &history->write;
         bool again = write->block == now->block && write->time == now->time && write->lanes == now->lanes &&
                      past_warp(write) == past_warp(now);
         uint32_t bytes = again ? write->what & PAST_BYTES_MASK << PAST_BYTES : 0;
+        if (!again)
+            keep_other_bytes(self, history, now, access);
         write->block = now->block, write->time = now->time, write->lanes = now->lanes;
         __atomic_store_n(&write->what, now->what | bytes | locked, __ATOMIC_RELAXED);
         if (past_bytes(now) == PAST_BYTES_MASK)
@@ -240,9 +284,10 @@ static void check_word(struct recorder *self, const struct place *place, size_t 
                        .time = access->time,
                        .lanes = 1u << access->thread % SIM_WARP_THREADS,
                        .what = what};
+    uintptr_t bytes = ((place->begin >> place->granule_bits) + index) << place->granule_bits;
     if (!word) {
         history_lock(history, self->is_alone);
-        check_and_remember(self, history, &now, access);
+        check_and_remember(self, history, &now, access, bytes);
         place->settled[index] = settled_in(history, &self->order, self->block_number);
         history_unlock(history, self->is_alone);
         return;
@@ -258,7 +303,7 @@ static void check_word(struct recorder *self, const struct place *place, size_t 
         else
             remember_unwritten_read(self, access);
     }
-    check_and_remember(self, history, &now, access);
+    check_and_remember(self, history, &now, access, bytes);
     if (what & PAST_UPDATES)
         word->initialised |= past_bytes(&now);
 }

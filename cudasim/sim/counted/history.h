@@ -7,7 +7,8 @@
  * the same kind, only the later one matters; of those that do not happen before each other, two are kept, of
  * different blocks or warps where there are such. */
 struct history {
-    struct past uses[2]; /* reads, atomics and volatile writes since the latest plain write */
+    struct past uses[2]; /* reads, atomics and volatile writes since the latest plain write, and plain writes
+                            of bytes that it has not written */
     struct past write;   /* which it is */
 };
 
@@ -17,21 +18,26 @@ struct shared_word {
     uint32_t initialised; /* which of its bytes have been written */
 };
 
-/* A write that races with another write, until its value can be seen. */
-struct waiting_write {
-    bool is_there;
+/* A write of a few bytes, at most a word, that races with another write of them, until its value can be seen.
+ */
+struct doubt {
     struct access access;
     struct past other;
-    unsigned char before[16];
+    uintptr_t word;
+    uint32_t bytes;          /* of the word: those that both write */
+    unsigned char before[4]; /* the word, as the other left it */
 };
 
 /* The tool's state. */
 struct races {
     struct history *shared; /* memory for the histories of shared memory, */
     struct shared_word *words;
-    size_t used; /* and how many words of it are in use */
-    struct waiting_write waiting_write;
-    bool fills; /* shared memory that nobody has written, with `filler` */
+    size_t used;          /* and how many words of it are in use */
+    struct doubt *doubts; /* of the write that the running thread is about to make */
+    unsigned doubt_count;
+    unsigned doubt_capacity;
+    bool is_announced; /* a part of that write; the others follow before it is made */
+    bool fills;        /* shared memory that nobody has written, with `filler` */
     unsigned char filler;
     bool has_unwritten_read;
     unsigned repetitions; /* of it */
@@ -135,14 +141,21 @@ static inline bool history_adds_read(struct history *history, bool is_alone, con
  * seen when the thread has gone on. */
 void history_settle_write_now(struct recorder *recorder);
 static inline void history_settle_write(struct recorder *recorder, const struct races *races) {
-    if (__builtin_expect(races->waiting_write.is_there, 0))
+    if (__builtin_expect(races->doubt_count > 0 && !races->is_announced, 0))
         history_settle_write_now(recorder);
 }
+/* The running thread's next accesses are parts of one; all of them are told before it is made. */
+static inline void history_announce(struct recorder *recorder, struct races *races, bool begins) {
+    history_settle_write(recorder, races);
+    races->is_announced = begins;
+}
 static inline void history_forget_write(struct races *races) {
-    races->waiting_write.is_there = false;
+    races->doubt_count = 0;
+    races->is_announced = false;
 }
 static inline void history_block_begins(struct races *races) {
-    races->has_unwritten_read = races->waiting_write.is_there = false;
+    history_forget_write(races);
+    races->has_unwritten_read = false;
 }
 /* Reports a read of shared memory that nobody has written, if there was one: nobody will before the next
  * barrier. */
