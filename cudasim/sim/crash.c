@@ -30,8 +30,20 @@ static uintptr_t instruction_of(const void *context) {
 #endif
 }
 
-static void report(int number, const siginfo_t *info, uintptr_t pc) {
-    uintptr_t address = (uintptr_t)info->si_addr;
+/* Where a function returns to that has just been called. */
+static uintptr_t caller_of(const void *context) {
+#if defined(__x86_64__)
+    return *(const uintptr_t *)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
+#elif defined(__aarch64__)
+    return (uintptr_t)((const ucontext_t *)context)->uc_mcontext.regs[30];
+#else
+    (void)context;
+    return 0;
+#endif
+}
+
+static void report(int number, const siginfo_t *info, const void *context) {
+    uintptr_t address = (uintptr_t)info->si_addr, pc = instruction_of(context);
     /* One byte on, as for a call: debug information is asked for the byte before. */
     struct sim_access_report access = {.kind = SIM_CRASH, .thread = sim_worker->current, .pc = pc + 1};
     if (number == SIGFPE)
@@ -54,13 +66,17 @@ static void report(int number, const siginfo_t *info, uintptr_t pc) {
                         info->si_addr);
     if (sim_fiber_overflows(sim_worker->fiber, address))
         sim_report_overflow(&access);
+    if (address == pc) { /* the processor has found no instruction there */
+        access.pc = caller_of(context);
+        sim_report_access(&access, "calls a function at address %p, where there is none", (void *)address);
+    }
     sim_report_apart(&access, address);
     sim_report_access(&access, "accesses address %p, where no memory is", (void *)address);
 }
 
 static void handle(int number, siginfo_t *info, void *context) {
     if (sim_is_in_kernel())
-        report(number, info, instruction_of(context));
+        report(number, info, context);
     /* The signal is not a kernel's. By default the instruction runs again, and ends the process. */
     for (int i = 0; i < SIGNALS; i++) {
         const struct sigaction *before = &actions_before[i];
