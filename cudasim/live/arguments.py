@@ -84,7 +84,7 @@ class Type:
     def count(self) -> int:
         """How many elements an array or a vector has."""
         if self.kind == "a":
-            return self.size // self.item.size
+            return self.size // self.item.size if self.item.size else 0
         return self.size // size_of(self.dtype) if self.kind == "s" and self.dtype else 1
 
     def __str__(self) -> str:
@@ -162,8 +162,14 @@ class Arguments:
             wanted = "a dict" if members else f"its {kind.size} bytes"
             raise TypeError(f"{name}: expected {wanted} for {kind}, got {described(value)}")
         unknown = [key for key in value if key not in members]
+        if unknown and not members:
+            raise TypeError(
+                f"{name}: expected the {kind.size} bytes of {kind}, which has no members that Python can "
+                f"fill (its own are private, bit-fields, or a template's), got {described(value)}"
+            )
         if unknown:
-            raise ValueError(f"{name}: expected members of {kind} ({', '.join(members)}), got {unknown[0]!r}")
+            listed = ", ".join(members)
+            raise ValueError(f"{name}: expected public members of {kind} ({listed}), got {unknown[0]!r}")
         data = bytearray(kind.size)
         for key, item in value.items():
             member = members[key]

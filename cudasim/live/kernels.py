@@ -37,7 +37,15 @@ from cudasim.live.apart import copied
 from cudasim.live.arguments import Arguments, Type, cpp_name
 from cudasim.live.compiling import Entry, Instance, Loaded
 from cudasim.live.instances import asked_for
-from cudasim.live.signature import Signature, Variable, signatures, split_at_commas, structs, variables
+from cudasim.live.signature import (
+    Signature,
+    Variable,
+    signatures,
+    split_at_commas,
+    structs,
+    structs_used_by,
+    variables,
+)
 from cudasim.live.source import Included, included
 from cudasim.live.symbols import Symbols, flush_printed
 from cudasim.live.tensor_maps import TensorMap
@@ -87,11 +95,8 @@ class Program:
     @cached_property
     def structs(self) -> dict[str, list[str]]:
         """The structs that a kernel takes, and the structs that these have as members."""
-        known = structs(self.read.text)
         wanted = " ".join(p.declaration for kernel in self.kernels.values() for p in kernel.parameters)
-        return {
-            name: known[name] for name in known if re.search(rf"\b{name.split('::')[-1]}\b(?!\s*\*)", wanted)
-        }
+        return structs_used_by(wanted, structs(self.read.text))
 
     @cached_property
     def symbols(self) -> Symbols:
@@ -137,8 +142,11 @@ class Program:
                 )
             except BuildError as error:
                 wanted = None if extra is None else extra.signature.kernel
-                if not self.forgets(str(error), wanted):
+                if self.forgets(str(error), wanted):
+                    continue
+                if not self.structs or "in its parameters" not in str(error):
                     raise
+                self.__dict__["structs"] = {}  # what was read of their members does not compile
 
     def forgets(self, said: str, wanted: str | None = None) -> bool:
         """Whether the compiler misses a variable or a kernel that the preprocessor has taken out, by an #if.

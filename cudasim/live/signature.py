@@ -234,31 +234,103 @@ def variables(source: str) -> list[Variable]:
     return found
 
 
-def structs(source: str) -> dict[str, list[str]]:
-    """The names of the data members of each struct of the source, by the struct's name with its namespace."""
+@dataclass(frozen=True)
+class Struct:
+    """members: the names of the public data members, those of public bases among them. uses: words that its
+    declaration has, and so the names of the structs that it is made of.
+    """
+
+    members: list[str]
+    uses: frozenset[str]
+
+
+_ACCESS = re.compile(r"\s*(public|protected|private)\s*:(?!:)")
+
+
+def _declared_names(declarators: str) -> list[str]:
+    """The names that a declaration of data members ends in; bit-fields, which have no address, not among
+    them."""
+    declared = re.split(r"(?<![=<>!])=(?!=)", declarators)[0].rstrip("; \n")
+    if "(" in _attributes_removed(declared):
+        return []
+    names = [re.search(r"(\w+)\s*(?:\[[^]]*\]\s*)*$", piece) for piece in split_at_commas(declared)]
+    return [name[1] for name in names if name and not re.search(r"[^:]:\s*\w+$", declared)]
+
+
+def _public_bases(head: str) -> list[str]:
+    listed = re.search(r"[^:]:([^:].*)$", head, re.S)
+    of_class = re.match(r"\s*(?:typedef\s+)?class\b", head) is not None
+    bases = []
+    for piece in split_at_commas(listed[1]) if listed else []:
+        words = piece.split()
+        if "public" in words or not (of_class or {"private", "protected"} & {*words}):
+            bases.append(words[-1])
+    return bases
+
+
+def _nested_name(owner: str, head: str, variables: list[str]) -> str:
+    """How C++ names a struct that is defined in another; "" when nothing does."""
+    named = re.match(r"\s*(?:struct|class|union)\s+(\w+)", _attributes_removed(head))
+    if named:
+        return f"{owner}::{named[1]}"
+    return f"decltype({owner}::{variables[0]})" if variables else ""
+
+
+def _read_struct(text: str, item: Item, name: str, found: dict[str, Struct]) -> Struct:
+    """What is known of a struct. Adds those that are defined in it to those that were found."""
+    head = _attributes_removed(item.head)
+    access = "private" if re.match(r"\s*(?:typedef\s+)?class\b", head) else "public"
+    members, uses = [], set(re.findall(r"\w+", text[item.begin : item.end]))
+    for base in _public_bases(head):
+        known = found.get(name.rpartition("::")[0] + "::" + base) or found.get(base)
+        members += known.members if known else []
+    for member in items(text, item.body[0] + 1, item.body[1] - 1):
+        label = 0
+        while said := _ACCESS.match(member.head, label):
+            access, label = said[1], said.end()
+        member = replace(member, head=member.head[label:])
+        no_data = r"\s*(?:using|typedef|static|friend|template|enum)\b"
+        if access != "public" or re.match(no_data, member.head):
+            continue
+        if member.is_class:
+            variables = _declared_names(text[member.body[1] : member.end])
+            key = _nested_name(name, member.head, variables)
+            nested = _read_struct(text, member, key, found)
+            # The members of a nameless struct or union are its owner's.
+            members += variables if key else nested.members
+            if key:
+                found[key] = nested
+                uses.add(key)
+        elif not member.is_function:
+            members += _declared_names(member.head)
+    return Struct(list(dict.fromkeys(members)), frozenset(uses))
+
+
+def structs(source: str) -> dict[str, Struct]:
+    """Each struct and class of the source that is no template, by its name with its namespace."""
     text = without_directives(blanked(source))
-    found = {}
+    found: dict[str, Struct] = {}
     for scope, item in _scoped(text, 0, len(text), "", frozenset()):
-        head = re.match(r"\s*(?:typedef\s+)?struct\b[^{]*", item.head)
+        head = re.match(r"\s*(?:typedef\s+)?(?:struct|class)\b[^{]*", item.head)
         if not item.is_class or head is None or item.head.lstrip().startswith("template"):
             continue
-        name = re.search(r"(\w+)\s*(?::[^:].*)?$", _attributes_removed(item.head).strip(), re.S)
+        name = re.search(r"(\w+)\s*(?:final\s*)?(?::[^:].*)?$", _attributes_removed(item.head).strip(), re.S)
         typedef = re.match(r"\s*(\w+)\s*;", text[item.body[1] : item.end])
         name = typedef[1] if item.head.lstrip().startswith("typedef") and typedef else name and name[1]
-        if not name or name == "struct":
-            continue
-        members = []
-        for member in items(text, item.body[0] + 1, item.body[1] - 1):
-            if member.body is not None or re.match(
-                r"\s*(?:using|typedef|static|friend|template)\b", member.head
-            ):
-                continue
-            declared = re.split(r"(?<![=<>!])=(?!=)", member.head.rstrip(";"))[0]
-            if "(" in _attributes_removed(declared):
-                continue
-            for piece in split_at_commas(declared.rstrip("; \n")):
-                last = re.search(r"(\w+)\s*(?:\[[^]]*\]\s*)*$", piece)
-                if last:
-                    members.append(last[1])
-        found[scope + name] = members
+        if name and name not in ("struct", "class"):
+            found[scope + name] = _read_struct(text, item, scope + name, found)
     return found
+
+
+def structs_used_by(declarations: str, known: dict[str, Struct]) -> dict[str, list[str]]:
+    """The members of the structs that the declarations have by value, and of those that these are made of."""
+    used: dict[str, list[str]] = {}
+
+    def use(words: frozenset[str]):
+        for name, struct in known.items():
+            if name not in used and (name in words or name.split("::")[-1] in words):
+                used[name] = struct.members
+                use(struct.uses)
+
+    use(frozenset(re.findall(r"\w+\b(?!\s*\*)", declarations)))
+    return used
