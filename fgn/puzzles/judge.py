@@ -15,7 +15,7 @@ from torch import Tensor
 from cudasim.building.library import BuildError
 from cudasim.counting.counted import KernelFault, check, count, count_lines
 from cudasim.live.kernels import Kernel
-from fgn.bugs.diagnosis import NEVER_WRITTEN
+from fgn.bugs.diagnosis import NEVER_WRITTEN, READ_UNWRITTEN
 from fgn.puzzles.definition import FAULT, LAUNCHES, OVER_BUDGET, WRONG, Limit, Sizes, Task
 from fgn.puzzles.verdict import NOT_BUILT, NOT_LAUNCHED, SOLVED, Counted, Verdict, number
 
@@ -79,14 +79,21 @@ def _wrong_numbers(
         return ()
     places = wrong.flatten().nonzero().flatten()
     first = int(places[0])
-    unwritten = came.view(torch.int32) == NEVER_WRITTEN
+    marks = {
+        NEVER_WRITTEN: "were never written",
+        READ_UNWRITTEN: f"were computed from what was in {name} before anybody had written there",
+    }
+    unwritten = torch.zeros_like(wrong)
     lines = []
-    if unwritten.any():
-        never = unwritten.flatten().nonzero().flatten()
-        lines.append(
-            f"{len(never)} of {came.numel()} elements of {name} were never written, "
-            f"the first is {name}{_at(int(never[0]), came.shape)}"
-        )
+    for mark, what in marks.items():
+        marked = came.view(torch.int32) == mark
+        if marked.any():
+            at = _at(int(marked.flatten().nonzero()[0]), came.shape)
+            lines.append(
+                f"{int(marked.sum())} of {came.numel()} elements of {name} {what}, the first is {name}{at}"
+            )
+            unwritten |= marked
+    if lines:
         places = (wrong & ~unwritten).flatten().nonzero().flatten()
         if len(places) == 0:
             return tuple(lines)

@@ -55,6 +55,10 @@ def test_what_was_never_written_is_told_from_nan():
     y[:, 64:] = torch.nan
     found = diagnose(y, chain, x, parameters)
     assert found.never_written == 0 and "NaN or infinite: 160 elements" in str(found)
+    y[:, 64:] = never_written(20, 8) + 1
+    found = diagnose(y, chain, x, parameters)
+    assert found.never_written == 0
+    assert "computed from the result's own memory, which nobody had written: 160 elements" in str(found)
 
 
 def test_places_and_largest_error():

@@ -70,6 +70,16 @@ def test_each_wrong_attempt_fails_for_its_reason(name, attempt):
     assert "Traceback" not in text and "fgn/" not in text
 
 
+def test_a_sum_onto_memory_that_nobody_set_was_written():
+    task = TASKS["map"]
+    found = judged(task.name, task.solution().replace("y[i] =", "y[i] +="))
+    assert found.kind == WRONG
+    assert "1 of 1 elements of y were computed from what was in y before anybody had written there" in str(
+        found
+    )
+    assert "never written" not in str(found)
+
+
 def test_puzzles_are_complete():
     assert len(TASKS) == sum(map(len, NOTEBOOKS.values())) >= 24
     kernels = [task.kernel for task in TASKS.values()]
