@@ -30,7 +30,7 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cudasim.arrays import array_of
+from cudasim.arrays import Array, array_of, is_array, on_cpu
 from cudasim.building.library import COUNTED_SIMULATOR, ffi, is_counting
 from cudasim.building.lines import frames_of
 from cudasim.building.places import MAPPED, PACKAGES, SOURCES
@@ -51,7 +51,8 @@ from cudasim.source import launched_sources
 class KernelFault(RuntimeError):
     """A kernel did what no kernel may do. The message tells it in words; programs read the attributes.
 
-    kind: "out of bounds", "misaligned", "uninitialised", "race", "race between blocks", "barrier divergence",
+    kind: "out of bounds", "misaligned", "uninitialised" (shared memory), "unwritten" (global memory, where
+    `check()` was told so), "race", "race between blocks", "barrier divergence",
     "missing lane", "lane not in mask", "shuffle width", "invalid launch", "out of memory", "interrupted",
     "assertion", "trap", "undefined arithmetic" (a conversion to an integer that cannot hold the value, a
     shift by too many bits) or "crash" (the processor refused an access, or a division by zero); of Hopper's
@@ -127,6 +128,7 @@ KINDS = {
     "SIM_NO_PROXY_FENCE": "missing proxy fence",
     "SIM_PENDING_SUMS": "sums not waited for",
     "SIM_NO_REGISTER_FENCE": "missing register fence",
+    "SIM_UNWRITTEN": "unwritten",
 }
 
 
@@ -310,6 +312,14 @@ class _Session:
         self.fault_elsewhere: KernelFault | None = None
         self.has_ended = False
         self.is_recorded = True  # whether anybody asks for its launches
+        self.unwritten: list[tuple[int, Array]] = []  # where memory began unwritten, and its map
+
+    def map_of(self, address: int, size: int) -> int | None:
+        """The address of the map of what has been written there; None where all is taken to be."""
+        for begin, written in self.unwritten:
+            if begin <= address and address + size <= begin + written.nbytes:
+                return written.address + address - begin
+        return None
 
 
 _session: ContextVar[_Session | None] = ContextVar("session", default=None)
@@ -356,6 +366,8 @@ def allow(place: Callable[[int], int] = int, /, **tensors):
             session.dtypes[address] = array.dtype
             pointer = ffi().cast("void *", address)
             library.counted_allow(pointer, array.nbytes, array.itemsize, name.encode())
+            if written := session.map_of(array.address, array.nbytes):
+                library.counted_unwritten(ffi().cast("unsigned char *", written))
 
 
 def forbid_all():
@@ -508,11 +520,12 @@ def recording(
     l2_bytes: int = H200_L2_BYTES,
     keeps_warps: bool = False,
     only_checks: bool = False,
+    unwritten: Iterable[Array] = (),
 ) -> Iterator[list[Launch]]:
     """In this context CPU tensors run on the simulator that counts and checks.
 
     multiprocessors, l2_bytes: of the GPU whose L2 cache is modelled. keeps_warps: whether launches keep what
-    each warp did. only_checks: nothing is counted, and the list stays empty.
+    each warp did. only_checks: nothing is counted, and the list stays empty. unwritten: as for `check()`.
 
     Yields a list, which has all launches when the context has ended. A fault is raised where it happens, as
     KernelFault, from the function whose kernel it is in; one of another thread also when the context ends.
@@ -522,6 +535,8 @@ def recording(
         raise RuntimeError("recording: another recording is running")
     launches: list[Launch] = []
     session = _Session(multiprocessors, l2_bytes, keeps_warps, only_checks)
+    for x in unwritten:
+        session.unwritten.append((x.address, on_cpu(bytearray(x.nbytes))))
     tokens = is_counting.set(True), _session.set(session)
     _threads_follow(True)
     try:
@@ -698,12 +713,23 @@ def count_warps(call: Callable[[], object]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def check(call: Callable[[], object]):
+def check(call: Callable[[], object], unwritten: Iterable = ()):
     """Runs `call` and returns what it returns, or raises KernelFault at the first fault of a kernel.
+
+    unwritten: CPU tensors or arrays whose memory nobody has written, such as those of `torch.empty()`. A kernel that
+    reads there what no kernel in this call has written before is a fault: `check(call, unwritten=[y])` finds
+    a `y[i] += x[i]` whose y was never set to zero. What torch writes there meanwhile does not count.
 
     Nothing is counted, which is faster than `count()`. Threads that write the same value to the same place
     with nothing to order them are no fault, but a KernelWarning.
     """
     expect_function(call)
-    with recording(only_checks=True):
+    memories = []
+    for index, x in enumerate(unwritten):
+        memory = array_of(x) if is_array(x) else None
+        if memory is None or memory.device != "cpu":
+            what = f"a tensor on {memory.device}" if memory else f"{type(x).__name__} {x!r}"[:80]
+            raise TypeError(f"unwritten[{index}]: expected a CPU tensor, got {what}")
+        memories.append(memory)
+    with recording(only_checks=True, unwritten=memories):
         return call()

@@ -65,6 +65,8 @@ static const char *name_of(sim_report_kind kind) {
         return "sums not waited for";
     case SIM_NO_REGISTER_FENCE:
         return "missing register fence";
+    case SIM_UNWRITTEN:
+        return "unwritten memory";
     default:
         return "no report";
     }

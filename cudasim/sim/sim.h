@@ -52,7 +52,8 @@ typedef enum sim_report_kind {
     SIM_NO_PROXY_FENCE = 25, /* an ordinary store that TMA or wgmma reads without fence.proxy.async between */
     SIM_SHUFFLE_SOURCE = 27, /* a shuffle reads from a lane that its mask leaves out */
     SIM_PENDING_SUMS = 26,   /* registers of a wgmma that were used before it was waited for */
-    SIM_NO_REGISTER_FENCE = 28 /* registers that a thread used, and then a wgmma without wgmma.fence */
+    SIM_NO_REGISTER_FENCE = 28, /* registers that a thread used, and then a wgmma without wgmma.fence */
+    SIM_UNWRITTEN = 29          /* a read of global memory that was given unwritten and still is */
 } sim_report_kind;
 
 /* Why a launch failed. `thread` is the one that waits, calls or accesses memory; `other` is the one it waits

@@ -62,7 +62,7 @@ static void learn(struct recorder *self, struct known_site *known, instruction_k
 static __attribute__((noinline)) void check(struct recorder *self, const struct known_site *known,
                                             uintptr_t pc, uintptr_t address, unsigned bytes,
                                             counted_operation operation, uint32_t flags) {
-    if (is_first_access(self, known, address, bytes, operation, flags))
+    if (!known->place->written && is_first_access(self, known, address, bytes, operation, flags))
         return;
     struct access access = {.pc = pc,
                             .address = address,
@@ -75,6 +75,8 @@ static __attribute__((noinline)) void check(struct recorder *self, const struct 
                             .time = self->order.now};
     if (address & (bytes - 1))
         fault_misaligned(self, &access);
+    if (known->place->written)
+        unwritten_access(self, &access);
     if (known->place->owner)
         clusters_reach(self, &access);
     if (known->place->history)
@@ -316,6 +318,8 @@ void async_access(struct recorder *self, uintptr_t pc, uintptr_t address, unsign
     access.instruction = self->sites[site_of(self, &instruction, place)].instruction;
     access.thread = agent.thread;
     access.time = agent.time;
+    if (place->written)
+        unwritten_access(self, &access);
     if (place->history)
         history_check(self, &access);
 }

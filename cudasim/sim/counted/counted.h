@@ -69,6 +69,9 @@ typedef struct counted_launch {
 
 /* Kernels may access this memory from now on. Reports describe an address in it by `name` and index. */
 void counted_allow(const void *memory, unsigned long long bytes, unsigned element_bytes, const char *name);
+/* Nobody has written the memory that was allowed last, but where the map, which has a byte for each of its
+ * bytes, is not 0. Kernels that write set it, and a read of what is not written is a fault. */
+void counted_unwritten(unsigned char *written);
 void counted_forbid_all(void);
 
 /* The GPU whose L2 cache is modelled; an H200's by default. */

@@ -80,6 +80,14 @@ void fault_uninitialised(const struct recorder *self, const struct access *acces
                       verb(access->operation), access->place->name, report.index);
 }
 
+void fault_unwritten(const struct recorder *self, const struct access *access) {
+    (void)self;
+    struct sim_access_report report = report_of(SIM_UNWRITTEN, access, access->place);
+    sim_report_access(&report,
+                      "%s %s[%lld], whose memory was given unwritten and no thread has written since",
+                      verb(access->operation), access->place->name, report.index);
+}
+
 void fault_local(const struct recorder *self, uintptr_t pc, counted_operation operation) {
     history_settle_own_read(self);
     struct sim_access_report report = {.kind = SIM_OUT_OF_BOUNDS, .thread = running(), .pc = pc};

@@ -11,6 +11,7 @@ noreturn void fault_out_of_bounds(const struct recorder *recorder, const struct 
 noreturn void fault_index(uintptr_t pc, long long index, const char *array);
 noreturn void fault_misaligned(const struct recorder *recorder, const struct access *access);
 noreturn void fault_uninitialised(const struct recorder *recorder, const struct access *access);
+noreturn void fault_unwritten(const struct recorder *recorder, const struct access *access);
 /* An access of the running thread to its stack, beyond what its arrays can be in. */
 noreturn void fault_local(const struct recorder *recorder, uintptr_t pc, counted_operation operation);
 /* Of a value of `type` at `address`, which is not whole in the array that the pointer points into. */

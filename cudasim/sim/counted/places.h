@@ -25,6 +25,7 @@ struct place {
     size_t first_word;              /* the number of the first of them in its region, */
     unsigned char *pages;           /* which pages of the region's words were touched at all, */
     uint32_t *touched_in;           /* and for each sector, see l2.c */
+    unsigned char *written;         /* global, of each byte: whether anybody has; NULL: all (unwritten.h) */
 };
 
 /* The tool's state. */

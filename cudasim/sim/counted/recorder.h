@@ -13,6 +13,7 @@
  *   spinning   deadlocks of threads that wait in loops                   spinning.c
  *   clusters   blocks that reach each other's shared memory              clusters.c
  *   registers  what wgmma adds to or reads                               registers.c
+ *   unwritten  reads of global memory that nobody has written            unwritten.c
  *   stages     shared memory that TMA and wgmma reach                    stages.c, stored.c
  *
  * What a caller allows and asks for, and gets, is its session (session.c); the memory for what is kept of
@@ -32,6 +33,7 @@
 #include "session.h"
 #include "spinning.h"
 #include "trace.h"
+#include "unwritten.h"
 #include "warps.h"
 
 /* What is known about an instruction since it last accessed another place than before. */

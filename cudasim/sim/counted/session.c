@@ -69,6 +69,12 @@ void counted_allow(const void *memory, unsigned long long bytes, unsigned elemen
     snprintf(place->name, sizeof place->name, "%s", name);
 }
 
+void counted_unwritten(unsigned char *written) {
+    struct session *self = session_of_caller();
+    if (self && self->argument_count > 0)
+        self->arguments[self->argument_count - 1].written = written;
+}
+
 void counted_forbid_all(void) {
     struct session *self = session_of_caller();
     if (self)
