@@ -718,7 +718,8 @@ def check(call: Callable[[], object], unwritten: Iterable = ()):
 
     unwritten: CPU tensors or arrays whose memory nobody has written, such as those of `torch.empty()`. A kernel that
     reads there what no kernel in this call has written before is a fault: `check(call, unwritten=[y])` finds
-    a `y[i] += x[i]` whose y was never set to zero. What torch writes there meanwhile does not count.
+    a `y[i] += x[i]` whose y was never set to zero. What torch writes there meanwhile does not count, and an
+    argument of which only a part is among this memory is taken to be written.
 
     Nothing is counted, which is faster than `count()`. Threads that write the same value to the same place
     with nothing to order them are no fault, but a KernelWarning.
