@@ -536,7 +536,8 @@ def recording(
     launches: list[Launch] = []
     session = _Session(multiprocessors, l2_bytes, keeps_warps, only_checks)
     for x in unwritten:
-        session.unwritten.append((x.address, on_cpu(bytearray(x.nbytes))))
+        if x.nbytes:
+            session.unwritten.append((x.address, on_cpu(bytearray(x.nbytes))))
     tokens = is_counting.set(True), _session.set(session)
     _threads_follow(True)
     try:
@@ -716,10 +717,11 @@ def count_warps(call: Callable[[], object]) -> pd.DataFrame:
 def check(call: Callable[[], object], unwritten: Iterable = ()):
     """Runs `call` and returns what it returns, or raises KernelFault at the first fault of a kernel.
 
-    unwritten: CPU tensors or arrays whose memory nobody has written, such as those of `torch.empty()`. A kernel that
-    reads there what no kernel in this call has written before is a fault: `check(call, unwritten=[y])` finds
-    a `y[i] += x[i]` whose y was never set to zero. What torch writes there meanwhile does not count, and an
-    argument of which only a part is among this memory is taken to be written.
+    unwritten: CPU tensors or arrays whose memory nobody has written, such as those of `torch.empty()`. A
+    kernel that reads there what no kernel in this call has written before is a fault:
+    `check(call, unwritten=[y])` finds a `y[i] += x[i]` whose y was never set to zero. What torch writes there
+    meanwhile does not count, and an argument of which only a part is among this memory is taken to be
+    written.
 
     Nothing is counted, which is faster than `count()`. Threads that write the same value to the same place
     with nothing to order them are no fault, but a KernelWarning.

@@ -119,3 +119,17 @@ def test_every_link_of_the_pages_leads_to_a_file():
         text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.S)
         links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text)
         assert all((page.parent / link).exists() for link in links), (page, links)
+
+
+def test_only_a_tool_of_the_checker_uses_its_own_state():
+    folder = SOURCES / "sim" / "counted"
+    recorder = (folder / "recorder.h").read_text()
+    tools = re.findall(r"^    struct \w+ \*?(\w+);$", recorder.split("struct order order;")[1], re.M)
+    assert {"history", "requests", "places", "trace", "spinning", "l2"} <= set(tools)
+    found = []
+    for path in sorted(folder.glob("*.[ch]")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for tool, member in re.findall(rf"->({'|'.join(tools)})\.(\w+)", line):
+                if path.stem != tool and member != "is_on":
+                    found.append(f"{path.name}:{number}: {line.strip()}")
+    assert not found

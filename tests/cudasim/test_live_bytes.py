@@ -7,9 +7,9 @@ import warnings
 import pytest
 import torch
 
-import fgn
-from fgn.live.kernels import Kernel, Program
-from fgn.simulator.counted import KernelWarning
+import cudasim
+from cudasim.counting.counted import KernelWarning
+from cudasim.live.kernels import Kernel, Program
 
 SOURCE = r"""
 #include <cstring>
@@ -185,8 +185,8 @@ def program() -> Program:
     return Program(SOURCE, "bytes.cu", (), has_warned=True)
 
 
-def fault_of(name: str, threads: int) -> fgn.KernelFault:
-    with pytest.raises(fgn.KernelFault) as caught, warnings.catch_warnings():
+def fault_of(name: str, threads: int) -> cudasim.KernelFault:
+    with pytest.raises(cudasim.KernelFault) as caught, warnings.catch_warnings():
         warnings.simplefilter("ignore", KernelWarning)
         Kernel(program(), name)[1, threads](torch.zeros(64))
     assert "// told" in SOURCE.splitlines()[caught.value.line - 1]

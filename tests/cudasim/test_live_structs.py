@@ -4,9 +4,9 @@ without elements; and a pointer to a function that is none."""
 import pytest
 import torch
 
-import fgn
-from fgn.live.kernels import Kernel, Program
-from fgn.live.signature import structs
+import cudasim
+from cudasim.live.kernels import Kernel, Program
+from cudasim.live.signature import structs
 
 SOURCE = """
 struct Base {
@@ -121,7 +121,7 @@ def test_a_struct_whose_members_do_not_compile_does_not_stop_its_kernel():
     source = "#define MORE int\nstruct P {\n    int a MORE_TO_COME(b);\n    int c;\n};\n"
     source = source.replace("MORE_TO_COME(b)", "ALIGNED").replace("#define MORE int", "#define ALIGNED")
     assert structs(source)["P"].members == ["ALIGNED", "c"]
-    kernel = fgn.kernel(source + "__global__ void f(int *y, P p) {\n    y[0] = p.c;\n}\n")
+    kernel = cudasim.kernel(source + "__global__ void f(int *y, P p) {\n    y[0] = p.c;\n}\n")
     y = torch.zeros(1, dtype=torch.int32)
     kernel[1, 1](y, bytes([1, 0, 0, 0, 2, 0, 0, 0]))
     assert y.item() == 2
@@ -136,7 +136,7 @@ def test_an_array_without_elements_is_an_array():
 @pytest.mark.parametrize("unchecked", [False, True])
 def test_a_call_of_a_null_function_pointer_names_its_line(unchecked):
     with pytest.raises(
-        fgn.KernelFault, match=r"calls a function at address .*, where there is none"
+        cudasim.KernelFault, match=r"calls a function at address .*, where there is none"
     ) as caught:
         Kernel(PROGRAM, "calls_nothing")[1, 1](torch.zeros(5), unchecked=unchecked)
     assert caught.value.kind == "crash"

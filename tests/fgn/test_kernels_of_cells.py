@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 
+import pytest
 import torch
 
 import fgn
@@ -72,3 +73,13 @@ def test_ctrl_c():
             threading.Timer(0.3, process.send_signal, (2,)).start()
     limit.cancel()
     assert process.wait() == 0 and said == ["runs", "interrupted", "1.0"]
+
+
+def test_reads_of_a_weight_that_nobody_set_are_told():
+    x, weight = torch.rand(20, 32), torch.rand(40, 32)
+    for version in ("naive", "vectorized"):
+        call = lambda version=version: fgn.functional.linear(x, weight, version=version)  # noqa: E731
+        with pytest.raises(fgn.KernelFault, match=r"weight\[0\]") as caught:
+            fgn.check(call, unwritten=[weight])
+        assert caught.value.kind == "unwritten"
+        fgn.check(call)

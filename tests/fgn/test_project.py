@@ -341,17 +341,3 @@ def test_nothing_in_fgn_imports_a_tool_or_a_test():
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
             assert not others & {name.partition(".")[0] for name in names}, path
-
-
-def test_only_a_tool_of_the_checker_uses_its_own_state():
-    folder = SOURCES / "sim" / "counted"
-    recorder = (folder / "recorder.h").read_text()
-    tools = re.findall(r"^    struct \w+ \*?(\w+);$", recorder.split("struct order order;")[1], re.M)
-    assert {"history", "requests", "places", "trace", "spinning", "l2"} <= set(tools)
-    found = []
-    for path in sorted(folder.glob("*.[ch]")):
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            for tool, member in re.findall(rf"->({'|'.join(tools)})\.(\w+)", line):
-                if path.stem != tool and member != "is_on":
-                    found.append(f"{path.name}:{number}: {line.strip()}")
-    assert not found
