@@ -53,10 +53,7 @@ void footprint_request(struct recorder *self, const struct access *access, const
             continue; /* a variable of the kernel's library */
         uint64_t sector = address / SECTOR_BYTES;
         uint32_t *latest = &place->touched_in[sector - place->begin / SECTOR_BYTES];
-        if (access->operation != COUNTED_STORE)
-            l2_touch(&self->l2, latest, sector, false);
-        if (access->operation != COUNTED_LOAD)
-            l2_touch(&self->l2, latest, sector, true);
+        l2_access(&self->l2, latest, sector, access->operation);
         _Atomic unsigned char *word = place->touched + (address / WORD_BYTES - place->begin / WORD_BYTES);
         size_t number = place->first_word + (size_t)(word - place->touched);
         place->pages[number / PAGE_WORDS] = place->pages[(number + words - 1) / PAGE_WORDS] = 1;

@@ -56,8 +56,6 @@ void l2_block_begins(struct recorder *self) {
 }
 
 void l2_touch(struct l2 *self, uint32_t *latest, uint64_t sector, bool writes) {
-    if (self->wave == 0)
-        return;
     uint32_t now = self->wave << 1 | writes;
     if ((*latest | 1) == (now | 1) && *latest >= now)
         return;

@@ -163,31 +163,6 @@ static void put_together(struct recorder *self, unsigned warp) {
     drop_counted(&walk);
 }
 
-/* ---- The turns of loops ---- */
-
-/* Whether a thread that gets to `pc` begins another turn of a loop: it has been there before, and since then
- * nowhere that stands before it. (Compilers also move basic blocks out of their place and jump back from
- * there.) */
-static bool begins_turn(struct log *log, uintptr_t pc) {
-    uint32_t basic_block = (uint32_t)pc;
-    unsigned count = log->basic_blocks_passed;
-    while (count > 0 && log->passed[count - 1] > basic_block)
-        count--;
-    bool before = count > 0 && log->passed[count - 1] == basic_block;
-    if (!before && count < MOST_BASIC_BLOCKS_PASSED)
-        log->passed[count++] = basic_block;
-    log->basic_blocks_passed = count;
-    return before;
-}
-
-void requests_basic_block(struct requests *self, uintptr_t pc) {
-    struct log *log = self->log;
-    uintptr_t end = log->place;
-    log->place = pc;
-    if (begins_turn(log, pc) && (log->count == 0 || log->entry[log->count - 1] != end))
-        requests_append(self, end);
-}
-
 /* ---- What happens ---- */
 
 bool requests_create(struct requests *self) {

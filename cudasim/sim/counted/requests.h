@@ -87,8 +87,29 @@ static inline void requests_product(struct requests *requests, uint64_t bytes) {
     requests->products++;
     requests->product_bytes += bytes;
 }
+/* Whether a thread that gets to `pc` begins another turn of a loop: it has been there before, and since then
+ * nowhere that stands before it. (Compilers also move basic blocks out of their place and jump back from
+ * there.) */
+static inline bool requests_turn_begins(struct log *log, uintptr_t pc) {
+    uint32_t basic_block = (uint32_t)pc;
+    unsigned count = log->basic_blocks_passed;
+    while (count > 0 && log->passed[count - 1] > basic_block)
+        count--;
+    bool before = count > 0 && log->passed[count - 1] == basic_block;
+    if (!before && count < MOST_BASIC_BLOCKS_PASSED)
+        log->passed[count++] = basic_block;
+    log->basic_blocks_passed = count;
+    return before;
+}
+
 /* A basic block of the kernel begins. */
-void requests_basic_block(struct requests *requests, uintptr_t pc);
+static inline void requests_basic_block(struct requests *requests, uintptr_t pc) {
+    struct log *log = requests->log;
+    uintptr_t end = log->place;
+    log->place = pc;
+    if (requests_turn_begins(log, pc) && (log->count == 0 || log->entry[log->count - 1] != end))
+        requests_append(requests, end);
+}
 
 /* ---- metrics.c ---- */
 /* All 32 addresses are there; a lane that takes no part has that of one that does. */
