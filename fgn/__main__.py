@@ -177,10 +177,16 @@ def _sweep(arguments, device: torch.device):
 def bench(arguments):
     """Time every version and torch."""
     from fgn import bench
-    from fgn.measure.benchmark import bench_all, bench_precisions
+    from fgn.measure.benchmark import bench_all, bench_precisions, precision_problems
     from fgn.measure.records import write, write_precisions
 
     device = arguments.device or default_device()
+    problem = ("chain", "shape", "precision")
+    fixed = {"sweep": problem, "record": problem, "all": problem, "precisions": ("precision",)}
+    for kind, own in fixed.items():
+        given = [name for name in own if getattr(arguments, name) is not None]
+        if getattr(arguments, kind) not in (None, False) and given:
+            sys.exit(f"--{given[0]}: not together with --{kind}, which has its own")
     if arguments.sweep is not None:
         _sweep(arguments, device)
         return
@@ -193,14 +199,17 @@ def bench(arguments):
             write_precisions(arguments.record, device)
         print(f"recorded in {arguments.record}")
         return
+    frames = []
     if arguments.all:
-        frame = bench_all(device)
-    elif arguments.precisions:
-        frame = bench_precisions(device)
-    else:
+        frames.append(bench_all(device))
+    if arguments.precisions:
+        problems = precision_problems(device, arguments.chain, arguments.shape)
+        frames.append(bench_precisions(device, problems=problems))
+    if not frames:
         chains = [arguments.chain] if arguments.chain else list(CHAINS)
-        options = {"device": device, "precision": arguments.precision}
-        frame = pd.concat([bench(chain, arguments.shape, **options) for chain in chains])
+        options = {"device": device, "precision": arguments.precision or "ieee"}
+        frames = [bench(chain, arguments.shape, **options) for chain in chains]
+    frame = pd.concat(frames, ignore_index=True)
     show(frame, arguments, index=False, float_format="{:.4g}".format, na_rep="")
 
 
@@ -387,6 +396,7 @@ def main():
     command(versions, problem=True)
     command(compare, problem=True)
     bench_parser = command(bench, problem=True)
+    bench_parser.set_defaults(precision=None)  # so that one that was named is told from none
     bench_parser.add_argument(
         "--all", action="store_true", help="every chain at every recorded shape, without tensor cores"
     )

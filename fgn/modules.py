@@ -18,9 +18,22 @@ from fgn.fusing.fuse import FusedForward
 
 
 class ChainModule(nn.Module):
-    """What the drop-in modules share. `version` and `precision` choose the kernels."""
+    """What the drop-in modules share. `version` and `precision` choose the kernels.
+
+    It computes nothing itself: TypeError for a module that has neither `reference_forward` nor a forward() of
+    its own.
+    """
 
     reference_forward = None
+
+    def __init__(self, *args, **kwargs):
+        if type(self).reference_forward is None and type(self).forward is ChainModule.forward:
+            raise TypeError(
+                f"{type(self).__name__}: expected a module of one chain (such as "
+                "fgn.GemmGroupNormHardtanh), or a subclass that has a reference_forward, got a class that "
+                "has nothing to compute"
+            )
+        super().__init__(*args, **kwargs)
 
     def _choose(self, version: str | None, precision: str | None):
         check_choice(version, precision)

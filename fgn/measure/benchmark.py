@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from tqdm.auto import tqdm
 
-from fgn.chains import BENCHMARK_BATCH, BENCHMARK_FEATURES, CHAINS, Chain, Shape, problem, random_inputs
+from fgn.chains import BENCHMARK_BATCH, BENCHMARK_FEATURES, CHAINS, Chain, Shape, find, problem, random_inputs
 from fgn.functional import PRODUCT, chain_forward, default_version, launch_count, linear, prepares
 from fgn.ladder import default_device
 from fgn.ladder import versions as version_frame
@@ -53,6 +53,7 @@ RECORDED_SHAPES = (
 # multiply in tensor cores: the shapes above and one more, and one of the chains for other batches.
 PRECISION_SHAPES = (*RECORDED_SHAPES[:1], *RECORDED_SHAPES[2:], (32768, 1024, 4096, 64))
 PRECISION_BATCHES = (1, 4, 16, 64, 4096, 16384)
+CHAIN_OF_BATCHES = "gemm_biasadd_hardtanh_mish_groupnorm"
 
 
 class Subject(NamedTuple):
@@ -282,13 +283,19 @@ def bench_all(device=None, progress: bool = True, **options) -> pd.DataFrame:
     return pd.concat([bench(*one, **options) for one in bar], ignore_index=True)
 
 
-def precision_problems(device: torch.device) -> list[tuple]:
-    """(chain, shape, precision) of all that `bench_precisions()` measures."""
-    chains = list(CHAINS.values())
-    problems = [(chain, shape) for shape in PRECISION_SHAPES for chain in chains]
-    problems += [(chains[1], (batch, BENCHMARK_FEATURES, BENCHMARK_FEATURES)) for batch in PRECISION_BATCHES]
-    if device.type == "cpu":
-        problems = [(chain, None) for chain in chains]
+def precision_problems(device: torch.device, chain=None, shape=None) -> list[tuple]:
+    """(chain, shape, precision) of all that `bench_precisions()` measures.
+
+    chain, shape: of this chain alone, at this shape alone, as in `bench()`.
+    """
+    chains = list(CHAINS.values()) if chain is None else [find(chain)]
+    if shape is not None or device.type == "cpu":
+        problems = [problem(one, shape, device) for one in chains]
+    else:
+        problems = [(one, known) for known in PRECISION_SHAPES for one in chains]
+        of_batches = [one for one in chains if one.name == CHAIN_OF_BATCHES]
+        sizes = (BENCHMARK_FEATURES, BENCHMARK_FEATURES)
+        problems += [(one, (batch, *sizes)) for one in of_batches for batch in PRECISION_BATCHES]
     return [(*one, precision) for one in problems for precision in PRECISIONS]
 
 
@@ -304,17 +311,20 @@ def bench_precisions(
     progress: bool = True,
     before: pd.DataFrame | None = None,
     keep: Callable[[pd.DataFrame], object] | None = None,
+    problems: list[tuple] | None = None,
     **options,
 ) -> pd.DataFrame:
     """`bench()` of `precision_versions()` in every precision; on the CPU, of the simulator's own shape.
 
-    before: what an earlier call that did not end has measured; its problems are not measured again. keep: is
-    given what has been measured so far, after each problem. options: `bench()`'s.
+    problems: by default all `precision_problems()`. before: what an earlier call that did not end has
+    measured; its problems are not measured again. keep: is given what has been measured so far, after each
+    problem. options: `bench()`'s.
     """
     device = torch.device(device) if device is not None else default_device()
     frames = [] if before is None else [before]
     measured = set() if before is None else set(before[PROBLEM_COLUMNS].itertuples(index=False, name=None))
-    for one in tqdm(precision_problems(device), "bench", unit="problem", disable=not progress):
+    problems = precision_problems(device) if problems is None else problems
+    for one in tqdm(problems, "bench", unit="problem", disable=not progress):
         chain, shape = problem(*one[:2], device)
         if (chain.name, *shape, one[2]) in measured:
             continue

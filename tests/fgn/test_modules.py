@@ -1,6 +1,7 @@
 """The drop-in modules: the reference's constructor, parameters and state_dict, fgn's kernels."""
 
 import copy
+import pickle
 import warnings
 
 import pytest
@@ -11,6 +12,7 @@ from torch.nn.utils import prune as pruning
 
 import fgn
 from fgn import reference
+from fgn.modules import ChainModule
 
 # Class name, positional arguments, keyword arguments, and how the reference creates its parameters, in order.
 CASES = {
@@ -105,6 +107,30 @@ def test_it_can_be_copied_compiled_and_called_in_inference_mode(name, device):
         assert torch.equal(module(x), y)
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled(x), y)
+
+
+def test_the_base_class_alone_computes_nothing_and_says_so():
+    class Unfinished(ChainModule):
+        pass
+
+    for cls in (ChainModule, Unfinished):
+        with pytest.raises(TypeError, match=f"{cls.__name__}: expected a module of one chain"):
+            cls()
+
+
+class Doubled(fgn.GemmGroupNormHardtanh):
+    """A subclass as users write it, in a module where pickle finds it."""
+
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+@pytest.mark.parametrize("cls", [fgn.GemmGroupNormHardtanh, Doubled])
+def test_the_modules_of_the_chains_are_copied_and_pickled(cls):
+    module, x = cls(*CASES["GemmGroupNormHardtanh"][0]), torch.rand(3, 20)
+    y = module(x)
+    for copied in (copy.copy(module), copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert type(copied) is type(module) and torch.equal(copied(x), y)
 
 
 def double_the_weight(module):

@@ -24,10 +24,12 @@ from readme import RESULTS, all_results, updated
 
 import fgn
 from fgn.__main__ import main
+from fgn.chains import Shape
 from fgn.measure import doctor
 from fgn.native.library import version_names
 from fgn.native.places import ROOT, SOURCES
 from fgn.native.source import source_text
+from fgn.precision import PRECISIONS
 
 
 def locked_versions() -> dict[str, str]:
@@ -208,12 +210,36 @@ def test_command_line(arguments, words, monkeypatch, capsys):
         (["versions", "--device=tpu"], "expected cpu or cuda, got tpu"),
         (["source_view", "--shape=4,8,16,2", "--version=hopper_2_tma"], "hopper_2_tma needs bfloat16"),
         (["bench", "--sweep=1", "--count=-1"], "--count: expected 1 or more, got -1"),
+        (["bench", "--all", "--shape=4,8,16"], "--shape: not together with --all, which has its own"),
+        (["bench", "--precisions", "--precision=bf16"], "--precision: not together with --precisions"),
+        (["bench", "--precisions", "--device=cpu", "--shape=4,8,15,2"], "groups that divide out_features"),
         (["install", ""], "expected a folder, got nothing"),
     ],
-    ids=["groups", "plot", "record", "shape", "size", "device", "version", "count", "folder"],
+    ids=[
+        "groups",
+        "plot",
+        "record",
+        "shape",
+        "size",
+        "device",
+        "version",
+        "count",
+        "all",
+        "precision",
+        "precisions",
+        "folder",
+    ],
 )
 def test_command_line_refuses_in_one_sentence(arguments, message, monkeypatch, capsys):
     assert message in refusal(arguments, monkeypatch, capsys)
+
+
+def test_bench_of_the_precisions_is_of_the_chain_and_the_shape_that_were_named(monkeypatch, capsys):
+    named = ["--chain=gemm_groupnorm_hardtanh", "--shape=4,8,16,2"]
+    said = printed(["bench", "--precisions", "--device=cpu", "--json", *named], monkeypatch, capsys)
+    rows = pd.DataFrame(json.loads(said))
+    assert set(rows.precision) == set(PRECISIONS) and set(rows.chain) == {"gemm_groupnorm_hardtanh"}
+    assert set(rows[list(Shape._fields)].itertuples(index=False, name=None)) == {(4, 8, 16, 2)}
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="is about machines without a GPU")
