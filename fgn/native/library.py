@@ -20,7 +20,7 @@ from cudasim.building.places import SOURCES as SIMULATOR_SOURCES
 from fgn.native.places import CLONE_BUILD, PREBUILT, SOURCES
 
 # The C interface: what cffi reads.
-HEADERS = (SOURCES / "fgn.h", SOURCES / "ceilings" / "ceilings.h")
+HEADERS = (*building.HEADERS, SOURCES / "fgn.h", SOURCES / "ceilings" / "ceilings.h")
 
 # "90a" has the instructions that only compute capability 9.0 has; later GPUs get the PTX of plain "90".
 # FGN_GPU_ARCHITECTURES="90a" builds for one card alone, which takes a fifth of the time.
@@ -79,7 +79,6 @@ def ffi() -> cffi.FFI:
     """The C interface, read from the headers as they stand: fgn.h, the kernels that fgn/measure/machine.py
     times, and what only the simulator has."""
     interface = cffi.FFI()
-    interface.include(building.ffi())
     building.declare(interface, HEADERS)
     return interface
 
