@@ -21,8 +21,8 @@ from dataclasses import replace
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 
+from cudasim.building.library import COUNTED_SIMULATOR
 from cudasim.live.kernels import Kernel
-from fgn.native.library import COUNTED_SIMULATOR
 from fgn.puzzles.verdict import CRASHED, ENDLESS, STOPPED, Verdict
 
 _SECONDS_TO_START = 120.0  # in which torch is imported

@@ -10,7 +10,7 @@ import fgn
 from cudasim.counting import counted
 from fgn.chains import CHAINS, Shape, problem, random_inputs
 from fgn.functional import PRODUCT, _c_chain, _pointer, run_chain
-from fgn.native.library import version_names
+from fgn.native.library import COUNTED_SIMULATOR, version_names
 
 REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
 SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
@@ -53,7 +53,7 @@ def test_no_false_alarms(version, shape):
 def test_a_read_out_of_bounds_is_stopped_and_told():
     chain, shape = problem(CHAINS["gemm_groupnorm_hardtanh"], Shape(4, 32, 32, 2))
     x, parameters = random_inputs(chain, shape)
-    library = counted.COUNTED_SIMULATOR.load()
+    library = COUNTED_SIMULATOR.load()
     y, weight = torch.empty(4, 32), parameters["weight"]
 
     def beyond():
