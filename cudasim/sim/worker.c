@@ -120,7 +120,7 @@ static struct sim_range take_blocks(struct sim_launch *launch) {
 static void run_blocks(void) {
     struct sim_launch *launch = &sim_launch_now;
     if (!have_worker() || !sim_worker_has_shared_memory(sim_worker, launch->dynamic_shared_bytes) ||
-        (sim_worker->launch != launch->number && WATCHED && !watch_worker_begins(sim_worker))) {
+        (WATCHED && sim_worker->launch != launch->number && !watch_worker_begins(sim_worker))) {
         sim_report_no_memory();
         return;
     }

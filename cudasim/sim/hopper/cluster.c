@@ -134,7 +134,7 @@ static bool have_workers(struct sim_worker *first, unsigned size) {
         worker->cluster = cluster;
         worker->rank = rank;
         if (!sim_worker_has_shared_memory(worker, sim_launch_now.dynamic_shared_bytes) ||
-            (worker->launch != sim_launch_now.number && WATCHED && !watch_worker_begins(worker)))
+            (WATCHED && worker->launch != sim_launch_now.number && !watch_worker_begins(worker)))
             return false;
         worker->launch = sim_launch_now.number;
     }
