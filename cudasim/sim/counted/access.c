@@ -178,12 +178,13 @@ static void on_range(uintptr_t pc, uintptr_t address, size_t bytes, counted_oper
     enum { WIDEST = 16, MOST_PARTS = 1 << KEY_PART_BITS };
     uintptr_t multiples = address | bytes | WIDEST;
     unsigned width = (unsigned)(multiples & -multiples);
-    if (recorder)
-        history_announce(recorder, &recorder->history, true);
+    struct recorder *self = recorder; /* NULL in host code of a kernel file */
+    if (self)
+        history_announce(self, &self->history, true);
     for (unsigned part = 0; bytes > 0; bytes -= width, address += width, part++)
         on_access(pc, part % MOST_PARTS, address, width, operation, 0);
-    if (recorder)
-        history_announce(recorder, &recorder->history, false);
+    if (self)
+        history_announce(self, &self->history, false);
 }
 
 #define PC ((uintptr_t)__builtin_return_address(0))
