@@ -8,9 +8,7 @@ memory.
 from __future__ import annotations
 
 import functools
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +17,8 @@ from pathlib import Path
 import cffi
 
 from cudasim.arrays import loaded_torch
+from cudasim.building import full_disk
+from cudasim.building.compilers import find_cpp_compiler, spelled_for
 from cudasim.building.library import (
     ONLY_CHECKED_FLAGS,
     BuildError,
@@ -28,11 +28,11 @@ from cudasim.building.library import (
     digest,
     digest_of_headers,
     ffi,
-    locked,
     nvcc_toolchain,
     replacing,
     simulator,
 )
+from cudasim.building.own_files import is_sealed, locked, make_folder, seal
 from cudasim.building.places import HEADER_FOLDERS, SOURCES, build_folder, cache_variable, is_writable
 from cudasim.counting.counted import only_checks
 from cudasim.live.arguments import Member, Type
@@ -178,12 +178,6 @@ def _gpu_text(source: str, instances, variables, structs) -> str:
 # Compilers
 
 
-def find_cpp_compiler() -> str | None:
-    """The C++ compiler: $CXX, g++, clang++ or c++."""
-    candidates = (os.environ.get("CXX"), "g++", "clang++", "c++")
-    return next((path for name in candidates if name and (path := shutil.which(name))), None)
-
-
 @functools.cache
 def _identity(compiler: str) -> str:
     return command_output([compiler, "--version"]) or ""
@@ -220,7 +214,7 @@ _NO_WARNING = (
 
 
 def _simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[str, ...]:
-    dropped = ("-x", "c", "-std=gnu11", "-Werror", "-Wextra")
+    dropped = ("-x", "c", "-std=gnu11", "-Wextra")
     flags = [flag for flag in _toolchain(library).flags if flag not in dropped]
     # At every branch the kernel looks whether it is to stop (sim/turns.c). Operations that C++ leaves
     # undefined, and for which a GPU has a value of its own, are found (sim/undefined.c). Beside a kernel's
@@ -259,9 +253,9 @@ def _precompiled(compiler: str, flags: tuple[str, ...]) -> Path:
         build_folder() / "live" / f"headers-{digest(compiler, _identity(compiler), _headers(), *flags)[:16]}"
     )
     header, result = folder / "cuda.hpp", folder / "cuda.hpp.gch"
-    with locked(folder.with_suffix(".lock")):
+    with locked(folder.with_suffix(".lock"), top=build_folder()):
+        make_folder(folder)
         if not header.exists():
-            folder.mkdir(exist_ok=True)
             if "clang" not in _identity(compiler):
                 with replacing(result) as temporary:
                     command = [compiler, *flags[:1], "c++-header", *flags[2:], f"-I{SOURCES}"]
@@ -327,7 +321,7 @@ def build(
                 "simulator to run on"
             )
         text = _simulator_text(read.text, instances, variables, structs)
-        flags = _simulator_flags(library, read.text, only_checks())
+        flags = spelled_for(compiler, _simulator_flags(library, read.text, only_checks()))
         libraries = (str(library.build()), "-Wl,-z,defs", *(f"-Wl,--wrap={name}" for name in _WRAPPED))
         link_flags = _toolchain(library).link_flags
         identity, headers = _identity(compiler), digest(_headers(), *PADDING)
@@ -347,9 +341,9 @@ def build(
             f"set {cache_variable()} to a folder that can"
         )
     project = tuple(f"-I{of}" for of in HEADER_FOLDERS)
-    with locked(folder.with_suffix(".lock")):
-        if not path.exists():
-            folder.mkdir(exist_ok=True)
+    with locked(folder.with_suffix(".lock"), top=build_folder()):
+        make_folder(folder)
+        if not is_sealed(path):
             (folder / file).write_text(text)
             if device == "cpu":
                 # g++ uses a precompiled header only with the very flags that it was compiled with.
@@ -370,6 +364,7 @@ def build(
             with replacing(path) as temporary:
                 link = [compiler, "kernels.o", "-o", temporary, *libraries]
                 _run([*link, *link_flags], folder, read)
+            seal(path)
     return path, messages.read_text()
 
 
@@ -418,6 +413,8 @@ def _let_empty_loops_stop(assembly: Path) -> None:
 def _run(command: list[str], folder: Path, read: Included) -> str:
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     said = (result.stdout + result.stderr).strip()
+    if result.returncode != 0 and full_disk.is_full(said):
+        raise BuildError(full_disk.words(folder))
     if result.returncode != 0:
         raise BuildError(explained(said, read))
     return warnings_about(said, read)

@@ -106,8 +106,8 @@ static __attribute__((noinline)) void look_up(void) {
  * without an end is a common mistake there, and it must not cost the notebook. */
 void __sanitizer_cov_trace_pc(void);
 void __sanitizer_cov_trace_pc(void) {
-    if (__builtin_expect(sim_is_stopping() | atomic_load_explicit(&turns_are_long, memory_order_relaxed),
-                         false))
+    bool is_long = atomic_load_explicit(&turns_are_long, memory_order_relaxed);
+    if (__builtin_expect((int)sim_is_stopping() | (int)is_long, false))
         look_up();
 }
 

@@ -7,14 +7,15 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 
 import pandas as pd
 import torch
 
-from cudasim.building.library import Library, MissingToolError, find_c_compiler, find_nvcc
+from cudasim.building.compilers import find_c_compiler, find_cpp_compiler
+from cudasim.building.library import Library, MissingToolError, find_nvcc
 from cudasim.building.lines import find_addr2line
 from cudasim.building.places import build_folder, is_writable
-from cudasim.live.compiling import find_cpp_compiler
 from fgn.native.library import COUNTED_SIMULATOR, GPU, SIMULATOR
 from fgn.profiling.ncu import find_ncu
 
@@ -35,8 +36,12 @@ def _tool(path: str | None, needed_for: str, command: str) -> tuple[str, str, st
     return (GOOD, path, "") if path else (MISSING, needed_for, command)
 
 
-def _compiler(path: str | None, language: str, header: str, needed_for: str, command: str):
+def _compiler(find: Callable[[], str | None], language: str, header: str, needed_for: str, command: str):
     """A compiler counts as good when it compiles something that includes a header of its library."""
+    try:
+        path = find()
+    except MissingToolError as error:
+        return BROKEN, str(error), command
     if not path:
         return MISSING, needed_for, command
     call = [path, "-x", language, "-fsyntax-only", "-"]
@@ -90,10 +95,10 @@ def examine() -> pd.DataFrame:
         "torch": (GOOD, torch.__version__, ""),
         "GPU": _gpu(),
         "C compiler": _compiler(
-            find_c_compiler(), "c", "stdio.h", "needed to build the simulator", "apt install gcc libc6-dev"
+            find_c_compiler, "c", "stdio.h", "needed to build the simulator", "apt install gcc libc6-dev"
         ),
         "C++ compiler": _compiler(
-            find_cpp_compiler(),
+            find_cpp_compiler,
             "c++",
             "type_traits",
             "needed for kernels of your own on the simulator",

@@ -58,13 +58,16 @@ def _gpu_state() -> str:
 
 def environment() -> pd.DataFrame:
     """A table of this machine: compilers, GPU, torch, and the state of the two libraries."""
-    compiler, nvcc = find_c_compiler(), find_nvcc()
+    try:
+        compiler = _tool(find_c_compiler(), _first_line)
+    except MissingToolError as error:
+        compiler = str(error)
     rows = {
         "Python": platform.python_version(),
         "torch": torch.__version__,
         "GPU": _gpu_state(),
-        "C compiler": _tool(compiler, _first_line),
-        "nvcc": _tool(nvcc, _last_line),
+        "C compiler": compiler,
+        "nvcc": _tool(find_nvcc(), _last_line),
         SIMULATOR.title: _library_state(SIMULATOR),
         GPU.title: _library_state(GPU),
     }

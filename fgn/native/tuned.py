@@ -60,7 +60,7 @@ def path_of(device: torch.device) -> Path:
 def _mark(device: torch.device) -> str:
     """What tells this build of the library from others."""
     path = for_device(device.type).path
-    return digest(path.with_suffix(".stamp").read_text().rpartition(" ")[0])
+    return digest(path.with_suffix(".stamp").read_text().partition("\n")[0].rpartition(" ")[0])
 
 
 def _read(device: torch.device) -> dict[str, Choice]:

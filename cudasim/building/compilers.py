@@ -1,0 +1,142 @@
+"""The compilers of C and C++: which there are, which are new enough, and what each calls a flag.
+
+gcc and clang are told apart by the macros that they predefine, not by their names: `cc` is either.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+# The oldest that know _Float16 on every processor. Apple counts the versions of its clang by itself.
+OLDEST = {"gcc": 12, "clang": 16}
+
+# What clang calls gcc's flags. Its check of bounds has a part that ends the process, and is taken without.
+_FLAGS_OF_CLANG = {
+    "--param=tsan-distinguish-volatile=1": ("-mllvm", "-tsan-distinguish-volatile"),
+    "-fsanitize=thread,bounds": ("-fsanitize=thread,array-bounds",),
+    "-fsanitize=float-cast-overflow,shift-exponent,bounds": (
+        "-fsanitize=float-cast-overflow,shift-exponent,array-bounds",
+    ),
+    "-fno-tree-sra": (),
+    "-fno-reorder-blocks": ("-mllvm", "-disable-block-placement"),
+    "-fno-reorder-blocks-and-partition": (),
+    "-fno-toplevel-reorder": (),
+}
+# `#pragma unroll` is for the GPU's compiler: clang warns of loops that it cannot unroll here.
+_ALWAYS_OF_CLANG = ("-Wno-pass-failed",)
+
+_OF_CPP = {"gcc": "g++", "cc": "c++", "clang": "clang++"}
+
+
+class MissingToolError(RuntimeError):
+    """A compiler that a library needs is not on this machine."""
+
+
+class OldCompilerError(MissingToolError):
+    """The compilers on this machine are too old."""
+
+
+def command_output(command) -> str | None:
+    """The command's standard output, or None when it fails or is not there."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+@functools.cache
+def _version_of(path: str, size: int, changed: int) -> tuple[str, int] | None:
+    macros = command_output([path, "-dM", "-E", "-x", "c", os.devnull]) or ""
+    for family, macro in (("clang", "__clang_major__"), ("gcc", "__GNUC__")):
+        if found := re.search(rf"^#define {macro} (\d+)$", macros, re.M):
+            return family, int(found[1])
+    return None
+
+
+def version_of(compiler: str) -> tuple[str, int] | None:
+    """("gcc" or "clang", its major version); None for a compiler that is neither, or that does not run."""
+    try:
+        file = os.stat(compiler)
+    except OSError:
+        return None
+    return _version_of(compiler, file.st_size, file.st_mtime_ns)
+
+
+def described(compiler: str) -> str:
+    """The compiler and its version, for a message."""
+    version = version_of(compiler)
+    return f"{compiler} ({version[0]} {version[1]})" if version else compiler
+
+
+@functools.cache
+def processor() -> str:
+    """A digest of what this processor can do, for which a library is built."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = [platform.processor()]
+    able = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    return hashlib.sha256(f"{platform.machine()} {able}".encode()).hexdigest()
+
+
+def _is_old(compiler: str) -> bool:
+    version = version_of(compiler)
+    return version is not None and version[1] < OLDEST[version[0]]
+
+
+def _numbered(gcc: str, clang: str) -> list[str]:
+    """Names with a version, as Debian has them beside or instead of the plain ones; the newest first."""
+    families = ((gcc, OLDEST["gcc"]), (clang, OLDEST["clang"]))
+    return [f"{name}-{version}" for name, oldest in families for version in range(30, oldest - 1, -1)]
+
+
+def _beside(c_compiler: str) -> str:
+    """The C++ compiler that comes with a C compiler: clang++-16 for clang-16."""
+    folder, name = os.path.split(c_compiler)
+    return os.path.join(
+        folder, re.sub(r"gcc|cc(?=-|$)|clang", lambda found: _OF_CPP[found[0]], name, count=1)
+    )
+
+
+def _first_that_will_do(variable: str, names: Iterable[str]) -> str | None:
+    """The compiler that the variable names, else the first one that is new enough; None where there is none.
+    OldCompilerError where there are only older ones."""
+    chosen = os.environ.get(variable)
+    paths = [path for name in ([chosen] if chosen else names) if (path := shutil.which(name))]
+    if chosen and not paths:
+        raise MissingToolError(f"${variable}: expected a compiler, got {chosen!r}, which is not found")
+    if found := next((path for path in paths if not _is_old(path)), None):
+        return found
+    if not paths:
+        return None
+    old = ", ".join("{} is {} {}".format(path, *version_of(path)) for path in paths)
+    least = " or ".join(f"{family} {version}" for family, version in OLDEST.items())
+    raise OldCompilerError(f"{old}: expected {least}, or newer; ${variable} names another compiler")
+
+
+def find_c_compiler() -> str | None:
+    """The C compiler: $CC, gcc, cc or clang; None where there is none. OldCompilerError: only old ones."""
+    return _first_that_will_do("CC", ["cc", "gcc", "clang", *_numbered("gcc", "clang")])
+
+
+def find_cpp_compiler() -> str | None:
+    """The C++ compiler: $CXX, the one beside $CC, g++, clang++ or c++, as `find_c_compiler()`."""
+    first = [_beside(os.environ["CC"])] if os.environ.get("CC") else []
+    return _first_that_will_do("CXX", [*first, "g++", "clang++", "c++", *_numbered("g++", "clang++")])
+
+
+def spelled_for(compiler: str, flags: Sequence[str]) -> tuple[str, ...]:
+    """The flags, which are gcc's, as this compiler calls them."""
+    version = version_of(compiler)
+    if version is None or version[0] != "clang":
+        return tuple(flags)
+    spelled = [word for flag in flags for word in _FLAGS_OF_CLANG.get(flag, (flag,))]
+    return (*spelled, *_ALWAYS_OF_CLANG)

@@ -1,0 +1,34 @@
+"""A full disk, in words that say which and what to do, and not in the assembler's."""
+
+from __future__ import annotations
+
+import errno
+import re
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from cudasim.building.places import cache_folder, cache_variable
+
+_WORDS = re.compile(r"no space left on device|disk quota exceeded", re.I)
+
+
+def is_full(error: str | OSError) -> bool:
+    """Whether a compiler's message, or an error of the system, is that of a full disk."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return bool(_WORDS.search(error))
+
+
+def words(folder: Path) -> str:
+    """What to say of it. folder: where the library is built; a compiler has temporary files elsewhere."""
+    places = [folder]
+    with suppress(OSError):  # where not even an empty file can be made
+        places.append(Path(tempfile.gettempdir()))
+    free = {place: shutil.disk_usage(place).free for place in places if place.exists()}
+    where = " or ".join(f"{place} ({free[place] >> 20} MB free)" for place in free)
+    return (
+        f"no space left on the disk of {where}: make some ({cache_folder()} may be emptied), or "
+        f"set {cache_variable()}, and TMPDIR for the compiler's own files, to folders on a disk that has some"
+    )

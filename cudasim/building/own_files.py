@@ -1,0 +1,157 @@
+"""Files that nobody else may have put there: what is built here is loaded, and its code runs.
+
+A folder for what is built may be in a place that others write to ($CUDASIM_CACHE in /tmp). So the folder, the
+lock and the library in it must be this user's own, root's, or those of who owns these sources (whose code
+runs anyway), nobody else may write to them, and none may be a link. What is not so is named, and not used.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import functools
+import grp
+import hashlib
+import os
+import pwd
+import stat
+import sys
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from cudasim.building.places import cache_variable
+
+
+class NotOwnError(RuntimeError):
+    """A file or a folder that somebody else may have put there; the message says what to do."""
+
+
+def _is_trusted_group(gid: int) -> bool:
+    """Whether the group is this user's alone, as many systems give one to each user, or may write to these
+    sources anyway."""
+    sources = os.stat(__file__)
+    if sources.st_gid == gid and sources.st_mode & stat.S_IWGRP:
+        return True
+    try:
+        return gid == os.getgid() and grp.getgrgid(gid).gr_name == pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return False
+
+
+def _refuse_strangers(path: Path, status: os.stat_result):
+    remove = f"remove it ({path}), or set {cache_variable()} to a folder of your own"
+    owners = {os.geteuid(), 0, os.stat(__file__).st_uid}
+    if status.st_uid not in owners:
+        raise NotOwnError(
+            f"{path}: expected a file of this user (number {os.geteuid()}), got one of user {status.st_uid}, "
+            f"and nothing of theirs is run: {remove}"
+        )
+    by_group = status.st_mode & stat.S_IWGRP and not _is_trusted_group(status.st_gid)
+    # In a folder with the sticky bit, as /tmp, nobody can take away or replace what is another's.
+    is_sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
+    if (by_group or status.st_mode & stat.S_IWOTH) and not is_sticky:
+        raise NotOwnError(
+            f"{path}: expected that only this user can write to it, got mode "
+            f"{stat.S_IMODE(status.st_mode):o}, so others may have changed it: {remove}; where nobody else "
+            f"has been, `chmod go-w {path}` is enough"
+        )
+
+
+def opened(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
+    """A descriptor of the file or folder, opened without following a link. NotOwnError where it is a link or
+    somebody else's, OSError where it is not there."""
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, mode)
+    except OSError as error:
+        if path.is_symlink() and error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
+            raise NotOwnError(
+                f"{path}: expected a file or folder, got a symbolic link to {os.readlink(path)}, and links "
+                f"are not followed here: remove it, or set {cache_variable()} to the folder that is meant"
+            ) from error
+        raise
+    try:
+        status = os.fstat(descriptor)
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            raise NotOwnError(f"{path}: expected a file or a folder, got neither: remove it")
+        _refuse_strangers(path, status)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def make_folder(folder: Path, top: Path | None = None):
+    """Makes the folder where it is missing. NotOwnError where it, or one above it down from `top`, is not
+    this user's own."""
+    top = folder if top is None else top
+    top.parent.mkdir(parents=True, exist_ok=True)
+    for level in (*(above for above in reversed(folder.parents) if above.is_relative_to(top)), folder):
+        with suppress(FileExistsError):
+            level.mkdir(mode=0o755)
+        os.close(opened(level, os.O_RDONLY | os.O_DIRECTORY))
+
+
+@contextmanager
+def locked(path: Path, what: str = "", top: Path | None = None):
+    """Holds the lock file, so that two processes, or two threads, do not build the same library at once.
+    Nothing is ever written to the file.
+
+    what: the library's title; where it is given and another process holds the lock, a line says that this one
+    waits. top: as for `make_folder()`, which makes the file's folder.
+    """
+    make_folder(path.parent, top)
+    descriptor = opened(path, os.O_RDWR | os.O_CREAT)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if what:
+                print(f"waiting until another process has built the {what}", file=sys.stderr)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@functools.lru_cache(64)
+def _digest(path: Path, device: int, inode: int, size: int, written: int, changed: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest_of(path: Path) -> str:
+    """A digest of the file's bytes, for a file in a folder that is this user's own. NotOwnError where the
+    file or its folder is not."""
+    os.close(opened(path.parent, os.O_RDONLY | os.O_DIRECTORY))
+    descriptor = opened(path)
+    try:
+        status = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    # Who writes to a file can set back the time of its bytes, and not the time of its change.
+    times = status.st_mtime_ns, status.st_ctime_ns
+    return _digest(path, status.st_dev, status.st_ino, status.st_size, *times)
+
+
+def read_text(path: Path) -> str:
+    """What a small file of this user's own says."""
+    with os.fdopen(opened(path)) as file:
+        return file.read()
+
+
+def _seal_of(path: Path) -> Path:
+    return path.with_suffix(".sha256")
+
+
+def seal(path: Path):
+    """Notes the bytes of a file that has been built."""
+    _seal_of(path).write_text(digest_of(path))
+
+
+def is_sealed(path: Path) -> bool:
+    """Whether the file is there, with the bytes that it had when it was built. NotOwnError where it is not
+    this user's own."""
+    try:
+        return digest_of(path) == read_text(_seal_of(path))
+    except FileNotFoundError:
+        return False

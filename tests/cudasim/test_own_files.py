@@ -1,0 +1,256 @@
+"""What is loaded is this user's own: planted links and libraries are refused, changed ones built again."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import cffi
+import numpy as np
+import pytest
+
+import cudasim
+from cudasim.building import compilers, full_disk, library, places
+from cudasim.building.library import SIMULATOR, BuildError
+from cudasim.building.own_files import NotOwnError, locked, make_folder, opened
+from cudasim.building.places import SOURCES
+from cudasim.live import compiling
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
+NOBODY = 65534
+SOURCE = "int answer(void) { return 1; }\n"
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv(places.cache_variable(), str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def small(cache, tmp_path):
+    """A library of one source, which is built into the cache."""
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources" / "answer.cu").write_text(SOURCE)
+    return replace(SIMULATOR, name="small", patterns=("*.cu",), sources=tmp_path / "sources")
+
+
+def answer(small):
+    interface = cffi.FFI()
+    interface.cdef("int answer(void);")
+    loaded = interface.dlopen(str(small.build()))
+    result = loaded.answer()
+    interface.dlclose(loaded)
+    return result
+
+
+def test_a_link_at_the_lock_is_not_followed(small, tmp_path):
+    target = tmp_path / "precious"
+    target.write_text("what must not be emptied")
+    lock = small.path.with_name("small.lock")
+    lock.parent.mkdir(parents=True)
+    lock.symlink_to(target)
+    with pytest.raises(NotOwnError, match=rf"{lock}: expected a file .*, got a symbolic link .*: remove it"):
+        small.build()
+    assert target.read_text() == "what must not be emptied"
+    lock.unlink()
+    assert answer(small) == 1
+
+
+@pytest.mark.parametrize("part", ["libsmall.so", "libsmall.stamp", ".", ".."])
+def test_a_link_is_refused_wherever_it_is(part, small, tmp_path):
+    place = Path(os.path.normpath(small.build().parent / part))
+    shutil.move(place, tmp_path / "elsewhere")
+    place.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(NotOwnError, match=r"got a symbolic link to .*elsewhere"):
+        small.build()
+        # What is ready is taken where its folder is; the cache itself is looked at before something is built.
+        with locked(small.path.with_name("small.lock"), top=places.cache_folder()):
+            pass
+
+
+@pytest.mark.parametrize("part", ["libsmall.so", "libsmall.stamp", "."])
+def test_what_others_may_write_to_is_refused(part, small):
+    place = small.build().parent / part
+    place.chmod(0o777)
+    with pytest.raises(NotOwnError, match="expected that only this user can write to it, got mode 777"):
+        small.build()
+    place.chmod(0o755)
+    assert answer(small) == 1
+
+
+@AS_ROOT
+@pytest.mark.parametrize("part", ["libsmall.so", "libsmall.stamp", "small.lock", "."])
+def test_what_belongs_to_somebody_else_is_refused(part, small):
+    place = small.build().parent / part
+    os.chown(place, NOBODY, NOBODY)
+    with pytest.raises(
+        NotOwnError, match=rf"expected a file of this user \(number 0\), got one of user {NOBODY}"
+    ):
+        small.build()
+        small.objects()  # a library that is ready needs no lock
+    os.chown(place, 0, 0)
+    assert answer(small) == 1
+
+
+PLANTED = """
+#include <stdio.h>
+__attribute__((constructor)) static void planted(void) { fopen(getenv("PLANTED"), "w"); }
+int answer(void) { return 2; }
+"""
+
+
+@AS_ROOT
+def test_the_constructor_of_a_planted_library_does_not_run(small, tmp_path, monkeypatch):
+    path, trace = small.build(), tmp_path / "trace"
+    monkeypatch.setenv("PLANTED", str(trace))
+    source = "#include <stdlib.h>\n" + PLANTED
+    compile_it = [compilers.find_c_compiler(), "-shared", "-fPIC", "-x", "c", "-", "-o", path]
+    subprocess.run(compile_it, input=source, text=True, check=True)
+    os.chown(path, NOBODY, NOBODY)
+    with pytest.raises(NotOwnError):
+        small.load()
+    assert not trace.exists()
+
+
+def test_a_library_whose_bytes_have_changed_is_built_again(small):
+    path = small.build()
+    good = path.read_bytes()
+    # A byte of its text, and the times as they were.
+    times = path.stat().st_atime_ns, path.stat().st_mtime_ns
+    path.write_bytes(good.replace(b"answer", b"aNswer"))
+    os.utime(path, ns=times)
+    assert small.state() == "stale"
+    assert answer(small) == 1 and path.read_bytes() == good
+
+
+@pytest.mark.simulator
+def test_a_kernel_of_ones_own_whose_library_has_changed_is_built_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiling, "build_folder", lambda: tmp_path)
+    y = np.zeros(32, np.float32)
+
+    def run():
+        cudasim.kernel("__global__ void seven_of_the_cache(float *y) { y[threadIdx.x] = 7.0f; }")[1, 32](y)
+        return next(tmp_path.glob("live/*/kernels.so"))
+
+    path = run()
+    made = path.read_bytes()
+    path.unlink()  # this process has it loaded
+    path.write_bytes(made[:-100])
+    assert run().read_bytes() == made and (y == 7).all()
+    path.chmod(0o666)
+    with pytest.raises(NotOwnError, match="got mode 666"):
+        run()
+
+
+def test_a_folder_with_the_sticky_bit_may_be_shared(tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    with locked(shared / "mine" / "lock", top=shared):
+        pass
+    shared.chmod(0o777)
+    with pytest.raises(NotOwnError, match="got mode 777"):
+        make_folder(shared / "mine", top=shared)
+
+
+def test_a_pipe_at_the_place_of_a_file_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(NotOwnError, match="expected a file or a folder, got neither"):
+        opened(tmp_path / "pipe")
+
+
+@AS_ROOT
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
+def test_a_user_without_permission_is_refused_what_roots_neighbour_has_planted(tmp_path):
+    """The same as an ordinary user meets it, in a process of that user."""
+    shared, source = tmp_path / "shared", tmp_path / "sources"
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    shared.mkdir()
+    shared.chmod(0o1777)
+    source.mkdir()
+    (source / "answer.cu").write_text(SOURCE)
+    planted = shared / "live"
+    planted.mkdir()
+    os.chown(planted, 4321, 4321)
+    program = f"""
+from pathlib import Path
+from cudasim.building.own_files import NotOwnError, locked, make_folder
+top = Path({str(shared)!r})
+with locked(top / "lib-small" / "small.lock", top=top):
+    print("own")
+try:
+    make_folder(top / "live" / "kernel", top)
+except NotOwnError as error:
+    print(error)
+"""
+    alone = (
+        "import sys, types; sys.modules['cudasim'] = it = types.ModuleType('cudasim'); it.__path__ = [PATH]\n"
+    )
+    call = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", sys.executable, "-c"]
+    said = subprocess.run(
+        [*call, alone.replace("PATH", repr(str(SOURCES))) + program], capture_output=True, text=True
+    )
+    if "Permission denied" in said.stderr:
+        pytest.skip("nobody may not read Python or the clone here")
+    assert said.stdout.splitlines()[0] == "own", said.stderr
+    assert "got one of user 4321" in said.stdout and f"(number {NOBODY})" in said.stdout
+
+
+def test_a_library_is_used_when_its_compiler_has_gone(small, monkeypatch):
+    path = small.build()
+    monkeypatch.setattr(library, "find_c_compiler", lambda: None)
+    assert small.find() == path and answer(small) == 1
+    monkeypatch.setattr(library, "processor", lambda: "another")
+    with pytest.raises(library.MissingToolError):
+        small.build()
+
+
+def test_another_compiler_is_told_before_it_builds_again(small, capsys, monkeypatch):
+    small.build()
+    assert "compiler has changed" not in capsys.readouterr().err
+    toolchain = small.toolchain()
+    other = replace(toolchain, identity="another")
+    monkeypatch.setattr(library, "described", lambda compiler: "clang 99")
+    replace(small, toolchain=lambda: other).build()
+    assert "the compiler has changed from " in (said := capsys.readouterr().err) and "to clang 99" in said
+    (small.sources / "answer.cu").write_text(SOURCE.replace("1", "2"))
+    replace(small, toolchain=lambda: other).build()
+    assert "compiler has changed" not in capsys.readouterr().err
+
+
+@AS_ROOT
+def test_a_full_disk_is_told_with_what_to_do(tmp_path, monkeypatch):
+    """A disk of 64 KiB, on which the library has no room."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=755", "tmpfs", disk]).returncode != 0:
+        pytest.skip("no disk can be mounted here")
+    try:
+        (tmp_path / "sources").mkdir()
+        (tmp_path / "sources" / "answer.cu").write_text(f"char large[100000] = {{1}};\n{SOURCE}")
+        monkeypatch.setenv(places.cache_variable(), str(disk))
+        with pytest.raises(BuildError) as caught:
+            replace(SIMULATOR, name="small", patterns=("*.cu",), sources=tmp_path / "sources").build()
+    finally:
+        subprocess.run(["umount", disk], check=True)
+    said = str(caught.value)
+    assert said.startswith("no space left on the disk of ") and str(disk) in said
+    assert "may be emptied" in said and "\n" not in said
+
+
+@pytest.mark.parametrize(
+    "said, full",
+    [
+        ("as: x.o: can't write 40 bytes to section .text of x.o: 'No space left on device'", True),
+        ("ld: final link failed: Disk quota exceeded", True),
+        (OSError(28, "No space left on device"), True),
+        (OSError(13, "Permission denied"), False),
+        ("answer.cu:1: error: no space in the name", False),
+    ],
+)
+def test_a_full_disk_is_known_by_its_words(said, full):
+    assert full_disk.is_full(said) == full
