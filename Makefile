@@ -25,7 +25,7 @@ C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/*/*.h cuda_c/*/*.cu cudasim/s
 	tests/fgn/*.c tests/fgn/*/*.cu examples/*.c examples/*.cpp fgn/puzzles/solutions/*.cu)
 SANITIZER_RUNTIME = $(shell $(CC) -print-file-name=libasan.so) $(shell $(CC) -print-file-name=libstdc++.so)
 
-.PHONY: all build gpu install notebooks test test-cudasim test-fgn check sanitize sanitize-threads sanitize-gpu lab browser book bench profile \
+.PHONY: all build gpu install notebooks test test-cudasim test-fgn check arithmetic sanitize sanitize-threads sanitize-gpu lab browser book bench profile \
 	clean
 
 all: build notebooks
@@ -78,6 +78,7 @@ test: check
 	$(BIN)/python -m fgn build --gpu
 	$(MAKE) test-cudasim
 	$(MAKE) test-fgn
+	$(MAKE) arithmetic
 	$(MAKE) sanitize
 
 # The simulator's own tests.
@@ -95,6 +96,15 @@ sanitize: $(INSTALLED)
 	CUDASIM_SANITIZE=1 $(BIN)/python -m fgn build
 	CUDASIM_SANITIZE=1 ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(SANITIZER_RUNTIME)" \
 		$(BIN)/python -m pytest -n 2 --dist worksteal -m "simulator and not values" tests
+
+# Another processor's torch and another compiler's flags round otherwise, and no test may depend on that. So the tests
+# of values run once more with what every processor has: no fused multiply-add, and torch without vector code. One
+# file of each kind is about a minute; ARITHMETIC_TESTS=tests runs all that look at values.
+BASELINE = $(if $(filter x86_64,$(shell uname -m)),-march=x86-64-v2)
+ARITHMETIC_TESTS ?= $(addprefix tests/fgn/,test_modules.py test_operators.py test_few_rows.py)
+arithmetic: $(INSTALLED)
+	FGN_CACHE="$(CURDIR)/build/arithmetic" CUDASIM_C_FLAGS="$(BASELINE) -ffp-contract=off" ATEN_CPU_CAPABILITY=default \
+		$(BIN)/python -m pytest -n 2 --dist worksteal -m simulator $(ARITHMETIC_TESTS)
 
 # Only the C program of eight threads under ThreadSanitizer, which `make sanitize` runs too.
 sanitize-threads: $(INSTALLED)

@@ -34,12 +34,25 @@ from fgn.precision import PRECISIONS
 
 def locked_versions() -> dict[str, str]:
     lines = (ROOT / "requirements.lock").read_text().splitlines()
-    return dict(line.split("==") for line in lines if not line.startswith("#"))
+    return dict(line.partition(";")[0].split("==") for line in lines if not line.startswith("#"))
 
 
 def test_environment_yml_has_the_versions_of_the_lock_file():
-    conda = re.findall(r"^ +- (\S+)==(\S+)$", (ROOT / "environment.yml").read_text(), re.M)
+    conda = re.findall(r"^ +- (\S+)==([^\s;]+)(?:;.*)?$", (ROOT / "environment.yml").read_text(), re.M)
     assert dict(conda) == locked_versions()
+
+
+def test_the_formatters_that_a_commit_calls_have_the_versions_of_the_lock_file():
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    pinned = dict(re.findall(r"additional_dependencies: \[([\w-]+)==([^\s\]]+)\]", hooks))
+    assert pinned == {name: locked_versions()[name] for name in ("ruff", "clang-format")}
+
+
+def test_every_file_that_names_the_version_names_this_one():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert fgn.__version__ == version
+    assert re.findall(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.M) == [version]
+    assert re.findall(r"^## (\S+?),? ", (ROOT / "CHANGELOG.md").read_text(), re.M)[0] == version
 
 
 def test_the_locked_versions_are_within_the_ranges_that_the_package_asks_for():
