@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 CONFIGURATION = ROOT / "tools" / "jupyter_server_config.py"
 
 
-# Kernels of a reader's own run on the simulator that counts, so it is built first; then what checks, counts and
-# player of fgn's kernels. What is missing, the first cell that needs it says.
+# Kernels of a reader's own run on the simulator that counts, so it is built first; then checks, counts and
+# the player of fgn's kernels. What is missing, the first cell that needs it says.
 BUILD = """
 from fgn.__main__ import main
 from fgn.native.library import COUNTED_SIMULATOR
