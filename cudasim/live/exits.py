@@ -2,35 +2,76 @@
 
 A thread that executes `return` has exited, and no barrier waits for it; a thread that comes to the last line
 of its kernel has gone past the barriers in branches that it did not take (cudasim/sim/barrier.c has the
-rule). A compiler makes the same instructions of both, so each `return;` of a kernel says so itself.
+rule). A compiler makes the same instructions of both, so each `return;` of a kernel says so itself. That of a
+lambda in it, or of a method of a local struct, ends these and not the thread.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from cudasim.live.text import blanked, closing
+from cudasim.live.tree import Node, changed, macros_of, tree_of
 
-_RETURN = re.compile(r"\breturn(\s*);")
-_DEFINITION = re.compile(r"^[ \t]*#[ \t]*define\b(?:\\\n|[^\n])*", re.M)
+_OTHER_FUNCTIONS = ("lambda_expression", "struct_specifier", "class_specifier", "union_specifier")
 
 
-def _bodies(text: str):
-    """Where kernels and macros begin and end: a macro may contain a kernel's `return`."""
+def _kernels(data: bytes) -> list[tuple[int, int]]:
+    """Where the bodies of kernels begin and end: by their brackets, also where a macro beside them leaves the
+    grammar without a function."""
+    text, found = blanked(data.decode("latin-1")), []
     for match in re.finditer(r"\b__global__\b", text):
         place = match.end()
         while (following := re.compile(r"[({;]").search(text, place)) and following[0] == "(":
             place = closing(text, following.start()) + 1
         if following and following[0] == "{":
-            yield following.start(), closing(text, following.start())
-    for match in _DEFINITION.finditer(text):
-        yield match.span()
+            found.append((following.start(), closing(text, following.start())))
+    return found
+
+
+def _own(tree: Node, bodies: list[tuple[int, int]]) -> Iterator[Node]:
+    """The nodes in these bodies of functions, without those of functions in them."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        is_inside = any(begin <= node.begin and node.end <= end for begin, end in bodies)
+        if is_inside and node.type in _OTHER_FUNCTIONS:
+            continue
+        if is_inside:
+            yield node
+        waiting.extend(node.children)
+
+
+def _macros_that_exit(data: bytes, tree: Node, own: list[Node]) -> Iterator[Node]:
+    """The bodies of those macros whose `return;` is a kernel's: all that are not used elsewhere."""
+    macros = dict(macros_of(data, tree))
+    names = {name: [] for name in macros}  # whether each use is in a kernel itself, or the macro that uses it
+    in_kernels = {node.begin for node in own if node.type == "identifier"}
+    for of, root in ((None, tree), *macros.items()):
+        for node in root.walk():
+            name = data[node.begin : node.end].decode(errors="replace") if node.type == "identifier" else ""
+            is_definition = node.parent is not None and node.parent.type.startswith("preproc_")
+            if name in names and not is_definition:
+                names[name].append(of or node.begin in in_kernels)
+
+    def is_of_kernels(name: str, seen: tuple[str, ...] = ()) -> bool:
+        return all(
+            use is True or (use is not False and (use in seen or is_of_kernels(use, (*seen, name))))
+            for use in names[name]
+        )
+
+    yield from (body for name, body in macros.items() if is_of_kernels(name))
 
 
 def with_exits(source: str) -> str:
     """The source with `return sim_leave();` for each `return;` of a kernel; no line moves."""
-    text = blanked(source)
-    places = {match.start(1) for begin, end in _bodies(text) for match in _RETURN.finditer(text, begin, end)}
-    for place in sorted(places, reverse=True):
-        source = source[:place] + " sim_leave()" + source[place:]
-    return source
+    data = source.encode("utf-8", "surrogateescape")
+    if b"return" not in data:
+        return source
+    tree = tree_of(data)
+    own = list(_own(tree, _kernels(data)))
+    bodies = _macros_that_exit(data, tree, own)
+    nodes = (*own, *(node for body in bodies for node in _own(body, [(body.begin, body.end)])))
+    returns = {node.begin for node in nodes if node.type == "return_statement" and len(node.children) == 2}
+    return changed(data, [(begin + len("return"), 0, b" sim_leave()") for begin in returns])

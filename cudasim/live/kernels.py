@@ -55,6 +55,10 @@ from cudasim.live.unused import launch_unless_unused
 from cudasim.source import launched_sources
 
 _MOST_COPIED_BYTES = 1 << 30  # of a launch's tensors
+_OWN_VALUES = (
+    "with a GPU's values for what C++ leaves undefined the source does not compile, and a checked launch "
+    "tells where it comes to such a value"
+)
 
 # ------------------------------------------------------------------------------------------------------------
 # Programs
@@ -113,8 +117,9 @@ class Program:
         try:
             return self._build(device, extra, self.read)
         except BuildError:
-            # A shift or a cast may have been rewritten that is none. As it stands, a count that is too large
-            # or a float that the integer cannot hold is reported when it comes (cudasim/sim/undefined.c).
+            # A cast or a shift of a type of the source's own may not compile as it is rewritten. As it
+            # stands, a count that is too large or a float that the integer cannot hold is reported when it
+            # comes (cudasim/sim/undefined.c).
             tried = {self.read.text}
             for values in (frozenset({"casts"}), frozenset()):
                 plain = included(self.source, self.file, self.folders, self.only, values)
@@ -122,9 +127,11 @@ class Program:
                     continue
                 tried.add(plain.text)
                 try:
-                    return self._build(device, extra, plain)
+                    path, messages = self._build(device, extra, plain)
                 except BuildError:
-                    pass
+                    continue
+                what = "shifts" if values else "shifts and casts to integers"
+                return path, f"{self.file}: warning: {what} are C++'s own here: {_OWN_VALUES}\n{messages}"
             raise
 
     def _build(self, device: str, extra: Instance | None, read: Included) -> tuple[Path, str]:

@@ -1,0 +1,102 @@
+"""The syntax tree of a source, by tree-sitter and its CUDA grammar.
+
+The text is parsed before the preprocessor has seen it, so that places in the tree are the user's own. The
+bodies of macros, which the grammar leaves as text, are parsed as statements of their own. Where the grammar
+reads no sense, the tree has nodes with errors: what rewrites the text leaves these as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import tree_sitter
+import tree_sitter_cuda
+
+_BEFORE = b"void sim_macro() {"
+
+# Names of integer types that the grammar does not know, so that `(uint)-x` were a difference to it, and names
+# as long that it knows.
+_SAME_LENGTH = {b"uint": b"char", b"uchar": b"short", b"ulong": b"short", b"ushort": b"size_t"}
+_UNKNOWN = re.compile(rb"\b(?:uint|uchar|ulong|ushort)\b")
+_STD = re.compile(rb"\bstd\s*::\s*(?=(?:u?int(?:8|16|32|64|ptr)_t|s?size_t|ptrdiff_t)\b)")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of the tree. begin, end: where it is in the source's bytes."""
+
+    node: tree_sitter.Node
+    shift: int = 0  # from the parsed text to the source
+
+    @property
+    def type(self) -> str:
+        return self.node.type
+
+    @property
+    def begin(self) -> int:
+        return self.node.start_byte + self.shift
+
+    @property
+    def end(self) -> int:
+        return self.node.end_byte + self.shift
+
+    @property
+    def children(self) -> list[Node]:
+        return [Node(child, self.shift) for child in self.node.children]
+
+    @property
+    def parent(self) -> Node | None:
+        return Node(self.node.parent, self.shift) if self.node.parent else None
+
+    def field(self, name: str) -> Node | None:
+        child = self.node.child_by_field_name(name)
+        return Node(child, self.shift) if child else None
+
+    def walk(self) -> Iterator[Node]:
+        """This node and all below it, in the order of the text."""
+        waiting = [self.node]
+        while waiting:
+            node = waiting.pop()
+            yield Node(node, self.shift)
+            waiting.extend(reversed(node.children))
+
+
+@cache
+def _parser() -> tree_sitter.Parser:
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
+
+
+def _parsed(data: bytes) -> tree_sitter.Node:
+    data = _STD.sub(lambda match: b" " * len(match[0]), data)
+    return _parser().parse(_UNKNOWN.sub(lambda match: _SAME_LENGTH[match[0]], data)).root_node
+
+
+def tree_of(data: bytes) -> Node:
+    """The tree of a whole source."""
+    return Node(_parsed(data))
+
+
+def macros_of(data: bytes, tree: Node) -> Iterator[tuple[str, Node]]:
+    """The macros of a source: the name of each, and the tree of what it stands for."""
+    for node in tree.walk():
+        if node.type in ("preproc_def", "preproc_function_def") and (value := node.field("value")):
+            name = node.field("name")
+            body = data[value.begin : value.end]
+            body = re.sub(rb"\\(?=\n)", b" ", body)
+            inner = _parsed(_BEFORE + body + b"\n;}")
+            yield data[name.begin : name.end].decode(), Node(inner, value.begin - len(_BEFORE))
+
+
+def changed(data: bytes, changes: Iterable[tuple[int, int, bytes]]) -> str:
+    """The source with changes to its bytes: where, how many go, what comes in their place."""
+    for place, gone, new in sorted(changes, reverse=True):
+        data = data[:place] + new + data[place + gone :]
+    return data.decode("utf-8", "surrogateescape")
+
+
+def lines_in(data: bytes) -> bytes:
+    """As many line ends as there are in the bytes: what replaces them moves no line."""
+    return b"\n" * data.count(b"\n")
