@@ -18,14 +18,15 @@ from pathlib import Path
 # The oldest that know _Float16 on every processor. Apple counts the versions of its clang by itself.
 OLDEST = {"gcc": 12, "clang": 16}
 
-# What clang calls gcc's flags. Its check of bounds has a part that ends the process, and is taken without.
+# What clang calls gcc's flags. Its check of bounds has a part that ends the process, and is taken without. It
+# makes one access to memory of those of several rounds of a loop, of which the simulator is not told.
 _FLAGS_OF_CLANG = {
     "--param=tsan-distinguish-volatile=1": ("-mllvm", "-tsan-distinguish-volatile"),
     "-fsanitize=thread,bounds": ("-fsanitize=thread,array-bounds",),
     "-fsanitize=float-cast-overflow,shift-exponent,bounds": (
         "-fsanitize=float-cast-overflow,shift-exponent,array-bounds",
     ),
-    "-fno-tree-sra": (),
+    "-fno-tree-sra": ("-fno-vectorize", "-fno-slp-vectorize"),
     "-fno-reorder-blocks": ("-mllvm", "-disable-block-placement"),
     "-fno-reorder-blocks-and-partition": (),
     "-fno-toplevel-reorder": (),
