@@ -12,14 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define HAS_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define HAS_ASAN 1
-#endif
-#endif
-#ifdef HAS_ASAN
+#ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
@@ -125,17 +118,17 @@ static void *prepare_stack(unsigned char *stack, unsigned char *top, void (*body
 
 #endif
 
-#ifdef HAS_ASAN
+#ifdef __SANITIZE_ADDRESS__
 static _Thread_local struct sim_fiber *left; /* the fiber that the latest switch came from */
 #endif
 
 void sim_fiber_switch(struct sim_fiber *from, struct sim_fiber *to) {
-#ifdef HAS_ASAN
+#ifdef __SANITIZE_ADDRESS__
     left = from;
     __sanitizer_start_switch_fiber(&from->asan_fake_stack, to->stack, to->stack_bytes);
 #endif
     switch_stack(&from->saved, to->saved);
-#ifdef HAS_ASAN
+#ifdef __SANITIZE_ADDRESS__
     const void *stack;
     __sanitizer_finish_switch_fiber(from->asan_fake_stack, &stack, &left->stack_bytes);
     left->stack = (unsigned char *)stack;
@@ -143,7 +136,7 @@ void sim_fiber_switch(struct sim_fiber *from, struct sim_fiber *to) {
 }
 
 void sim_fiber_entered(void) {
-#ifdef HAS_ASAN
+#ifdef __SANITIZE_ADDRESS__
     const void *stack; /* tells the bounds of an OS thread's own stack, which nothing else knows */
     __sanitizer_finish_switch_fiber(NULL, &stack, &left->stack_bytes);
     left->stack = (unsigned char *)stack;
@@ -198,7 +191,7 @@ static void give_slot_back(uintptr_t address) {
 enum { COLOUR_BYTES = 256, COLOURS = 16, NOTE_BYTES = 64 };
 
 void sim_fiber_reset(struct sim_fiber *fiber, void (*body)(void), unsigned number) {
-#ifdef HAS_ASAN
+#ifdef __SANITIZE_ADDRESS__
     __asan_unpoison_memory_region(fiber->stack, fiber->stack_bytes);
     fiber->asan_fake_stack = NULL;
 #endif
@@ -246,7 +239,7 @@ bool sim_fiber_overflows(const struct sim_fiber *fiber, uintptr_t address) {
 }
 
 void sim_fiber_destroy(struct sim_fiber *fiber) {
-#ifdef HAS_ASAN
+#ifdef __SANITIZE_ADDRESS__
     /* what its frames poisoned would stay so for whoever gets the pages next */
     __asan_unpoison_memory_region(fiber->stack, fiber->stack_bytes);
 #endif

@@ -7,6 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* gcc says by this macro that AddressSanitizer is in a build, clang by a feature. */
+#if defined(__has_feature) && !defined(__SANITIZE_ADDRESS__)
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+
 struct sim_fiber {
     void *saved;          /* where the registers are while it does not run */
     unsigned char *stack; /* its lowest usable address */
