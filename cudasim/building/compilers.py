@@ -32,7 +32,7 @@ _FLAGS_OF_CLANG = {
     "-fno-toplevel-reorder": (),
 }
 # `#pragma unroll` is for the GPU's compiler: clang warns of loops that it cannot unroll here.
-_ALWAYS_OF_CLANG = ("-Wno-pass-failed",)
+_ALWAYS_OF_CLANG = ("-Wno-pass-failed", "-Wno-unknown-warning-option")
 
 _OF_CPP = {"gcc": "g++", "cc": "c++", "clang": "clang++"}
 

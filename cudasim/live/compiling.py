@@ -8,6 +8,7 @@ memory.
 from __future__ import annotations
 
 import functools
+import platform
 import re
 import subprocess
 from collections.abc import Sequence
@@ -220,6 +221,9 @@ def _simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[st
     # undefined, and for which a GPU has a value of its own, are found (sim/undefined.c). Beside a kernel's
     # array in shared or local memory lies memory of the program, so indices are checked.
     added = ("-fsanitize-coverage=trace-pc", "-fsanitize=float-cast-overflow,shift-exponent,bounds")
+    # x86-64 has a signal for a division by zero, AArch64 a quotient.
+    if platform.machine() in ("aarch64", "arm64"):
+        added = (*added, "-fsanitize=integer-divide-by-zero")
     checks = ONLY_CHECKED_FLAGS if only_checks else ()
     # Device code has no exceptions. Without them a function has one way out, on which traces and counts rely.
     exceptions = () if re.search(r"\b(?:throw|try|catch)\b", text) else ("-fno-exceptions",)

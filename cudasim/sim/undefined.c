@@ -62,6 +62,24 @@ void __ubsan_handle_shift_out_of_bounds(void *data, void *shifted, void *count) 
         bits, undefined_integer(check->count, (uintptr_t)count), bits, bits);
 }
 
+struct division {
+    struct undefined_place place;
+    const struct undefined_type *type;
+};
+
+/* AArch64 has no signal for it: its quotient is 0 (crash.c tells it elsewhere). */
+void __ubsan_handle_divrem_overflow(void *data, void *dividend, void *divisor);
+void __ubsan_handle_divrem_overflow(void *data, void *dividend, void *divisor) {
+    const struct division *check = data;
+    (void)dividend;
+    (void)divisor;
+    if (!sim_is_in_kernel())
+        return;
+    struct sim_site site = {check->place.file, (int)check->place.line};
+    sim_report_call(SIM_CRASH, &site,
+                    "divides an integer by zero, or the smallest one by -1, which CUDA leaves undefined");
+}
+
 /* A float or double comes by its bits. */
 static double value_of(const struct undefined_type *type, uintptr_t bits) {
     float narrow;
