@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import cudasim
+from cudasim.building.compilers import find_c_compiler, version_of
 from cudasim.building.library import COUNTED_SIMULATOR, ONLY_CHECKED_FLAGS, Library, ffi
 from cudasim.building.places import SOURCES
 from cudasim.counting import counted
@@ -94,6 +95,8 @@ def launch(name: str):
 
 @pytest.mark.parametrize("name", CASES)
 def test_case(name):
+    if name.startswith("overruns_") and version_of(find_c_compiler())[0] == "clang":
+        pytest.skip("clang does not follow a pointer to the array that it leaves (docs/limits.md)")
     case = CASES[name]
     if case.kind is None:
         for _ in range(3):
