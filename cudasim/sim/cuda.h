@@ -152,12 +152,14 @@
 #define __fsqrt_rn(x) sqrtf(x)
 #define __fmaf_rn(x, y, z) fmaf(x, y, z)
 
-static inline float rsqrtf(float x) {
+static inline float sim_rsqrtf(float x) {
     return 1.0f / sqrtf(x);
 }
-static inline double rsqrt(double x) {
+static inline double sim_rsqrt(double x) {
     return 1.0 / sqrt(x);
 }
+#define rsqrtf(x) sim_rsqrtf(x)
+#define rsqrt(x) sim_rsqrt(x)
 static inline float __saturatef(float x) {
     return fminf(fmaxf(x, 0.0f), 1.0f); /* NaN becomes 0, as on a GPU */
 }

@@ -2,6 +2,19 @@
 #pragma once
 #include "../hopper/hopper.h"
 #include "conversions.hpp"
+#include <cmath>
+
+/* glibc 2.41 and later have functions of these names, too. */
+#ifdef __GLIBC_PREREQ
+#if __GLIBC_PREREQ(2, 41)
+#define rsqrtf sim_rsqrtf
+#define rsqrt sim_rsqrt
+#define sinpif sim_sinpif
+#define sinpi sim_sinpi
+#define cospif sim_cospif
+#define cospi sim_cospi
+#endif
+#endif
 
 /* ---- min and max: of floats, the one that is not NaN (PTX ISA, "min" and "max") ---- */
 
