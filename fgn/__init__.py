@@ -32,7 +32,9 @@ fgn.parallel    tensor parallelism                           fgn.puzzles    kern
 import importlib
 import importlib.metadata
 
-from cudasim.counting.counted import KernelFault, check, count
+from cudasim.counting.counted import check
+from cudasim.counting.counts import count
+from cudasim.counting.faults import KernelFault
 from cudasim.live.cells import load_ipython_extension  # noqa: F401  (for %load_ext fgn)
 from cudasim.live.kernels import kernel
 from fgn import chains, functional, training  # noqa: F401

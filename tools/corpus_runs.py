@@ -30,7 +30,7 @@ from corpus_calls import calls
 from corpus_calls.calls import Run
 from torch import Tensor
 
-from cudasim.counting.counted import KernelFault
+from cudasim.counting.faults import KernelFault
 from cudasim.live.kernels import Kernel, Program
 from fgn.measure.software import when_recorded
 from fgn.native.places import ROOT

@@ -23,7 +23,7 @@ import pandas as pd
 import torch
 
 import fgn
-from cudasim.counting.counted import KernelWarning
+from cudasim.counting.faults import KernelWarning
 from fgn.measure.software import when_recorded
 
 RESULT = Path(__file__).resolve().parents[1] / "tests" / "data" / "race_suite.csv"

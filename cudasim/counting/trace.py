@@ -11,15 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from cudasim.building.library import COUNTED_SIMULATOR, ffi
-from cudasim.counting.counted import (
-    KernelFault,
-    Place,
-    dtype_at,
-    expect_function,
-    one_block_at_a_time,
-    places_of,
-    recording,
-)
+from cudasim.counting.counted import dtype_at, expect_function, one_block_at_a_time, recording
+from cudasim.counting.faults import KernelFault
+from cudasim.counting.places import Place, places_of
 
 LANES = 32
 MOST_EVENTS = 50_000  # of about 600 bytes each

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cudasim.counting.counted import count_lines
+from cudasim.counting.counts import count_lines
 from cudasim.source import launched_sources
 
 _OPERATIONS = ("ld", "st", "atom")

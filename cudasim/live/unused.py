@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from cudasim.arrays import Array
 from cudasim.building.library import ffi
-from cudasim.counting.counted import KernelFault, KernelWarning, callers_level
+from cudasim.counting.faults import KernelFault, KernelWarning, callers_level
 
 _FILLERS = (0x00, 0xFF)  # as floats 0 and NaN, as integers 0 and -1
 _NO_FILLER = -1

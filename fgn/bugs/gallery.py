@@ -31,7 +31,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from cudasim.counting.counted import KernelFault, check, one_block_at_a_time
+from cudasim.counting.counted import check, one_block_at_a_time
+from cudasim.counting.faults import KernelFault
 from cudasim.live.kernels import Kernel, kernel
 from cudasim.source import Source
 from fgn.bugs.diagnosis import Diagnosis, diagnose_norm, diagnose_product, never_written

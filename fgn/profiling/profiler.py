@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from cudasim.counting import counted
+from cudasim.counting import counted, counts
 from cudasim.counting import metrics as ncu_metrics
 from fgn.chains import CHAINS, Chain, problem, random_inputs
 from fgn.functional import prepares, run_chain
@@ -100,7 +100,7 @@ def profile(
         )
     call = model_or_kernel if x is None else _Applied(model_or_kernel, x)
     if on_cpu:
-        return _only(_named(counted.count(call)), asked)
+        return _only(_named(counts.count(call)), asked)
     require_gpu()
     _check_metrics(names)
     return collect([Task(call=call)], names, report, cache_control, progress)
@@ -247,7 +247,7 @@ def _simulated(described, versions) -> pd.DataFrame:
         if prepares(chain, shape, name, x.device, described.precision):
             # The first call prepares the weight for the version, and later calls find it prepared.
             call()
-        rows = counted.count(call)
+        rows = counts.count(call)
         where = {"chain": chain.name, **shape._asdict(), "precision": described.precision}
         operators = launch_words.ours(described, name, list(rows.kernel))
         frames.append(rows.assign(**where, subject=name, launch=range(len(rows)), operator=operators))

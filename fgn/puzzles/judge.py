@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 
 from cudasim.building.library import BuildError
-from cudasim.counting.counted import KernelFault, check, count, count_lines
+from cudasim.counting.counted import check
+from cudasim.counting.counts import count, count_lines
+from cudasim.counting.faults import KernelFault
 from cudasim.live.kernels import Kernel
 from fgn.bugs.diagnosis import NEVER_WRITTEN, READ_UNWRITTEN
 from fgn.puzzles.definition import FAULT, LAUNCHES, OVER_BUDGET, WRONG, Limit, Sizes, Task

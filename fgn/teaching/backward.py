@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from cudasim.counting.counted import count
+from cudasim.counting.counts import count
 from fgn.chains import Chain, Shape, problem, random_inputs
 from fgn.functional import chain_forward
 from fgn.measure.accuracy import relative_error

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import cudasim
-from cudasim.counting.counted import KernelWarning
+from cudasim.counting.faults import KernelWarning
 from cudasim.live.kernels import Kernel, Program
 
 SOURCE = r"""

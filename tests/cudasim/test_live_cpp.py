@@ -9,7 +9,7 @@ import torch
 
 import cudasim
 from cudasim.building.library import BuildError
-from cudasim.counting.counted import KernelWarning
+from cudasim.counting.faults import KernelWarning
 from cudasim.live.kernels import Kernel, Program
 from cudasim.live.source import HostCode, without_host_code
 

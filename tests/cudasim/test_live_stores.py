@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import cudasim
-from cudasim.counting.counted import KernelWarning
+from cudasim.counting.faults import KernelWarning
 from cudasim.live import TensorMap
 
 # ------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import cudasim
-from cudasim.counting.counted import KernelWarning
+from cudasim.counting.faults import KernelWarning
 from cudasim.live import TensorMap
 
 # One product of 64 rows and 16 columns by one wgmma. Both factors come by ordinary stores, the one in shared

@@ -103,7 +103,7 @@ def test_case(name):
             cudasim.check(lambda: launch(name))
         return
     with pytest.raises(cudasim.KernelFault) as caught, warnings.catch_warnings():
-        warnings.simplefilter("ignore", counted.KernelWarning)
+        warnings.simplefilter("ignore", cudasim.KernelWarning)
         cudasim.check(lambda: launch(name))
     fault = caught.value
     assert (fault.kind, fault.kernel) == (case.kind, name)
@@ -128,7 +128,7 @@ def test_who_relies_on_lanes_in_step_reads_which_rule_says_no():
 
 def test_the_same_value_is_a_warning():
     CASES["writes_the_same_value"] = Case(None)
-    with pytest.warns(counted.KernelWarning, match="wrote the same value at .*races.cu"):
+    with pytest.warns(cudasim.KernelWarning, match="wrote the same value at .*races.cu"):
         cudasim.check(lambda: launch("writes_the_same_value"))
 
 

@@ -7,7 +7,7 @@ import torch
 from random_launches import random_call, simulated_versions
 
 import fgn
-from cudasim.counting import counted
+from cudasim.counting import counted, counts
 from fgn.chains import CHAINS, Shape, problem, random_inputs
 from fgn.functional import PRODUCT, _c_chain, _pointer, run_chain
 from fgn.native.library import COUNTED_SIMULATOR, version_names
@@ -30,7 +30,7 @@ BY_SHUFFLES = ("coalesced", "few_rows_float32")
 @pytest.mark.parametrize("version", BY_NCU)
 def test_global_loads_are_those_that_ncu_counts(version):
     x, weight = torch.rand(64, 512), torch.rand(512, 512)
-    (launch,) = counted.count(lambda: fgn.functional.linear(x, weight, None, version)).to_dict("records")
+    (launch,) = counts.count(lambda: fgn.functional.linear(x, weight, None, version)).to_dict("records")
     assert (launch[REQUESTS], launch[SECTORS]) == BY_NCU[version]
 
 
@@ -64,7 +64,7 @@ def test_a_read_out_of_bounds_is_stopped_and_told():
         status = library.fgn_forward(0, product, _pointer(x), _pointer(y), nowhere, 0, nowhere)
         fgn.functional._raise_for(library, status)
 
-    with pytest.raises(counted.KernelFault) as caught:
+    with pytest.raises(fgn.KernelFault) as caught:
         counted.check(beyond)
     fault = caught.value
     assert (fault.kind, fault.kernel, fault.index) == ("out of bounds", "naive_gemm_kernel", 3 * 32)
@@ -87,7 +87,7 @@ def test_warps_add_up_to_their_launch(version):
     def call():
         return run_chain(chain, x, parameters, version)
 
-    launches, warps = counted.count(call), counted.count_warps(call)
+    launches, warps = counts.count(call), counts.count_warps(call)
     metrics = [name for name in warps if ".sum" in name]
     assert set(metrics) <= set(launches.columns)
     assert not warps.duplicated(["launch", "block", "warp"]).any()
@@ -98,4 +98,4 @@ def test_warps_add_up_to_their_launch(version):
         assert (own[metrics].sum() == launch[metrics]).all()
     # the first launch gives every warp of the first block something to do
     assert (warps[(warps.launch == 0) & (warps.block == 0)][metrics].sum(axis=1) > 0).all()
-    assert counted.count_lines(call).shape[0] > 0 and len(counted._run(call)[0].warps) == 0
+    assert counts.count_lines(call).shape[0] > 0 and len(counts._run(call)[0].warps) == 0

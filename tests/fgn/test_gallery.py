@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import fgn
-from cudasim.counting.counted import KINDS, KernelFault
+from cudasim.counting.faults import KINDS, KernelFault
 from fgn.bugs import gallery
 from fgn.bugs.gallery import BUGS, COMPARISON, DATA, FOLDER, KERNELS, RIGHT
 from fgn.native.places import ROOT

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import fgn
-from cudasim.counting.counted import count
+from cudasim.counting.counts import count
 from cudasim.live.kernels import kernel
 from fgn.bugs.diagnosis import diagnose, never_written
 from fgn.plot import lessons as plot

@@ -1,0 +1,94 @@
+"""The places of machine instructions in the sources of kernels."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cudasim.building.library import ffi
+from cudasim.building.lines import frames_of
+from cudasim.building.places import MAPPED, SOURCES
+
+
+def string_of(pointer) -> str | None:
+    return ffi().string(pointer).decode() if pointer else None
+
+
+def source_file(name: str | None) -> str | None:
+    """The path here of a source file, whose library may have been built on another machine."""
+    for mapped, folder in MAPPED.items():
+        if name and name.startswith(f"{mapped}/"):
+            return str(folder / name.removeprefix(f"{mapped}/"))
+    return name
+
+
+def triple(value) -> tuple[int, int, int]:
+    return value.x, value.y, value.z
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of a source file. callers: from where it was inlined, the nearest first."""
+
+    file: str
+    line: int
+    callers: tuple[tuple[str, int], ...] = field(default=(), compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+UNKNOWN = Place("??", 0)
+
+# Functions of these files stand for one instruction each, so an access in them has the place of the line that
+# calls the function.
+_BUILT_INS = SOURCES / "sim"
+
+
+def _is_built_in(file: str) -> bool:
+    return Path(file).resolve().is_relative_to(_BUILT_INS) or "/include/c++/" in file
+
+
+def _places(library: str, offsets: tuple[int, ...]) -> dict[int, Place]:
+    places = {}
+    for offset, frames in frames_of(Path(library), offsets).items():
+        own = [(str(Path(source_file(file))), line) for file, line in frames]
+        own = [frame for frame in own if not _is_built_in(frame[0])]
+        places[offset] = Place(*own[0], tuple(own[1:])) if own else UNKNOWN
+    return places
+
+
+@functools.cache
+def _known_places(library: str, modified: int) -> dict[int, Place]:
+    """The places found so far in a library, which `find_places()` fills. modified: a rebuilt file begins
+    with none."""
+    return {}
+
+
+def find_places(library: str, offsets: set[int]) -> dict[int, Place]:
+    known = _known_places(library, Path(library).stat().st_mtime_ns)
+    missing = tuple(sorted(offsets - known.keys()))
+    if missing:
+        known |= _places(library, missing)
+    return known
+
+
+def place_of(library, pc: int) -> Place:
+    offset = ffi().new("unsigned long long *")
+    file = string_of(library.sim_library_of(pc, offset))
+    return find_places(file, {offset[0]})[offset[0]] if file else UNKNOWN
+
+
+def places_of(library, counters: set[int]) -> dict[int, Place]:
+    """The place of each program counter; `library` is what `COUNTED_SIMULATOR.load()` returned."""
+    by_file: dict[str | None, dict[int, int]] = {}
+    for pc in counters:
+        offset = ffi().new("unsigned long long *")
+        file = string_of(library.sim_library_of(pc, offset))
+        by_file.setdefault(file, {})[pc] = offset[0]
+    found: dict[int, Place] = {}
+    for file, offsets in by_file.items():
+        places = find_places(file, set(offsets.values())) if file else {}
+        found |= {pc: places.get(offset, UNKNOWN) for pc, offset in offsets.items()}
+    return found
