@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cudasim.arrays import Array, array_of, is_array, loaded_torch, on_cpu
+from cudasim.building.library import ffi
 from cudasim.live.numbers import described, is_float, packed, size_of
 from cudasim.live.tensor_maps import TensorMap
 from cudasim.live.textures import Texture
@@ -288,3 +289,23 @@ def cpp_name(dtype: str) -> str:
     if dtype not in names:
         raise TypeError(f"template: C++ has no type for {dtype}")
     return names[dtype]
+
+
+def in_memory(values: Sequence[bytes]):
+    """The arguments as a launch takes them: pointers to values in one piece of memory; the bytes of that
+    memory; and the object that keeps it alive."""
+    place, places = 8 * len(values), []
+    for value in values:
+        # As far apart as the strictest alignment asks for.
+        place = -(-place // 16) * 16
+        places.append(place)
+        place += len(value)
+    memory = ffi().new("char[]", place + 32)
+    # Kernels may read a vector by an aligned load, so the memory is aligned as well.
+    start = int(ffi().cast("uintptr_t", memory))
+    start += -start % 16
+    pointers = ffi().cast("void **", start)
+    for index, (value, offset) in enumerate(zip(values, places, strict=True)):
+        pointers[index] = ffi().cast("void *", start + offset)
+        ffi().memmove(pointers[index], value, len(value))
+    return pointers, place, memory

@@ -29,25 +29,26 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from cudasim.arrays import Array, array_of, dtype_name, is_array, loaded_torch
+from cudasim.arrays import Array, array_of, is_array, loaded_torch
 from cudasim.building.library import BuildError, MissingToolError, ffi, interruptible, is_counting, simulator
 from cudasim.counting.counted import allow, checking, fault, forbid_all, only_checks
 from cudasim.live import compiling
 from cudasim.live.apart import copied
-from cudasim.live.arguments import Arguments, Type, cpp_name
-from cudasim.live.compiling import Entry, Instance, Loaded
+from cudasim.live.arguments import Arguments, Type, in_memory
+from cudasim.live.compiling import Instance
 from cudasim.live.instances import asked_for
+from cudasim.live.loading import Entry, Loaded, load
 from cudasim.live.signature import (
     Signature,
     Variable,
     signatures,
-    split_at_commas,
     structs,
     structs_used_by,
     variables,
 )
 from cudasim.live.source import Included, included
 from cudasim.live.symbols import Symbols, flush_printed
+from cudasim.live.templates import deduced_template, template_text
 from cudasim.live.tensor_maps import TensorMap
 from cudasim.live.text import blanked
 from cudasim.live.textures import Texture
@@ -178,7 +179,7 @@ class Program:
             path, messages = self.build(device, instance)
             if messages and not self.loaded and not self.has_warned:
                 warnings.warn(messages, stacklevel=6)
-            self.loaded[key] = compiling.load(path, device, self._instances(instance), self.structs)
+            self.loaded[key] = load(path, device, self._instances(instance), self.structs)
         return self.loaded[key]
 
 
@@ -211,26 +212,6 @@ def _shared_bytes(given) -> int:
     return size
 
 
-def _in_memory(values: Sequence[bytes]):
-    """The arguments as a launch takes them: pointers to values in one piece of memory; the bytes of that
-    memory; and the object that keeps it alive."""
-    place, places = 8 * len(values), []
-    for value in values:
-        # As far apart as the strictest alignment asks for.
-        place = -(-place // 16) * 16
-        places.append(place)
-        place += len(value)
-    memory = ffi().new("char[]", place + 32)
-    # Kernels may read a vector by an aligned load, so the memory is aligned as well.
-    start = int(ffi().cast("uintptr_t", memory))
-    start += -start % 16
-    pointers = ffi().cast("void **", start)
-    for index, (value, offset) in enumerate(zip(values, places, strict=True)):
-        pointers[index] = ffi().cast("void *", start + offset)
-        ffi().memmove(pointers[index], value, len(value))
-    return pointers, place, memory
-
-
 def _device_of(arguments: Iterable) -> str:
     for argument in arguments:
         if is_array(argument):
@@ -255,66 +236,6 @@ def _refuse_other_devices(signature: Signature, arguments: Sequence):
         device = _device_of([argument]) if is_array(argument) else "cpu"
         if device.partition(":")[0] not in ("cpu", "cuda"):
             raise TypeError(f"{parameter.name}: expected a tensor on the CPU or on a GPU, got {device}")
-
-
-def _template_text(signature: Signature, given) -> str:
-    """Template arguments as C++ has them, from Python's: ints, bools, dtypes, or names of types."""
-    pieces = []
-    for value in given if isinstance(given, (tuple, list)) else (given,):
-        if isinstance(value, bool):
-            pieces.append("true" if value else "false")
-        elif dtype := dtype_name(value):
-            pieces.append(cpp_name(dtype))
-        elif isinstance(value, (int, str)):
-            pieces.append(str(value))
-        else:
-            raise TypeError(f"template: expected ints, bools, dtypes or names of types, got {value!r}")
-    if len(pieces) > len(signature.template) and "..." not in " ".join(signature.template):
-        declared = ", ".join(signature.template)
-        raise TypeError(
-            f"template: expected at most {len(signature.template)} ({declared}), got {len(pieces)}"
-        )
-    return ", ".join(pieces)
-
-
-def _deduced(name: str, signature: Signature, arguments: Sequence) -> str | None:
-    """A template's type as C++ would deduce it from the arguments of a call; None when it would not."""
-    for parameter, argument in zip(signature.parameters, arguments, strict=False):
-        if not re.search(rf"\b{name}\b(?!\s*(?:::|<))", parameter.declaration):
-            continue
-        if is_array(argument):
-            return cpp_name(dtype_name(argument.dtype))
-        if isinstance(argument, (int, float)) and not isinstance(argument, bool):
-            return "float" if isinstance(argument, float) else "int"
-    return None
-
-
-def _deduced_template(signature: Signature, arguments: Sequence) -> str:
-    """The template's arguments that a call leaves out: types as C++ would deduce them, all else as the source
-    itself launches the kernel, where it does so in one way.
-    """
-    asked = [split_at_commas(instance) for instance in signature.instances]
-    found = []
-    for place, declared in enumerate(signature.template):
-        name = re.search(r"(\w+)\s*(?:=.*)?$", declared)[1]
-        is_type = re.match(r"(?:typename|class)\b", declared)
-        value = _deduced(name, signature, arguments) if is_type else None
-        if value is None:
-            values = {pieces[place] if place < len(pieces) else "" for pieces in asked}
-            value = values.pop() if len(values) == 1 else ""
-        if not value:
-            if "=" in declared:
-                break
-            known = [
-                f"<{instance}>" for instance in signature.instances if "" not in split_at_commas(instance)
-            ]
-            launched = f"; the source has {', '.join(known)}" if known else ""
-            raise TypeError(
-                f"template: expected arguments for <{', '.join(signature.template)}>, as in "
-                f"{signature.kernel}[grid, block](..., template=(...)){launched}"
-            )
-        found.append(value)
-    return ", ".join(found)
 
 
 class Kernel:
@@ -375,7 +296,7 @@ class Kernel:
         template: the arguments of a kernel that is a template. Without them a template is only parsed, and
         not compiled.
         """
-        arguments = "" if template is None else _template_text(self._signature, template)
+        arguments = "" if template is None else template_text(self._signature, template)
         return self._program.build(str(device), Instance(self._signature, arguments))[1]
 
     @property
@@ -440,7 +361,7 @@ class Kernel:
                 if isinstance(error, (BuildError, MissingToolError)):
                     raise
                 raise type(error)(f"{self.name}: {error}") from None
-            pointers, size, _memory = _in_memory(values)
+            pointers, size, _memory = in_memory(values)
             if device == "cpu":
                 self._simulate(loaded, entry, pointers, size, *sizes, shared_bytes, given, check)
                 return
@@ -478,8 +399,8 @@ class Kernel:
         if template is not None:
             if not signature.template:
                 raise TypeError(f"template: {signature} is no template")
-            return Instance(signature, _template_text(signature, template))
-        return Instance(signature, _deduced_template(signature, arguments) if signature.template else "")
+            return Instance(signature, template_text(signature, template))
+        return Instance(signature, deduced_template(signature, arguments) if signature.template else "")
 
     def _simulate(
         self,
