@@ -189,8 +189,10 @@ def nvcc_toolchain(architectures: tuple[str, ...] = ()) -> Toolchain:
 
 
 def digest_of_headers(folders: Iterable[Path]) -> str:
-    found = ((path, folder) for folder in folders for path in sorted(folder.rglob("*.h")))
-    return digest(*(part for path, of in found for part in (str(path.relative_to(of)), path.read_bytes())))
+    found = [(path, path.relative_to(folder)) for folder in folders for path in sorted(folder.rglob("*.h"))]
+    # Whoever makes a wheel has a second copy of all sources in build/ meanwhile.
+    headers = [(path, name) for path, name in found if name.parts[0] != "build"]
+    return digest(*(part for path, name in headers for part in (str(name), path.read_bytes())))
 
 
 def digest(*parts: str | bytes) -> str:

@@ -209,6 +209,16 @@ def test_a_library_is_used_when_its_compiler_has_gone(small, monkeypatch):
         small.build()
 
 
+def test_a_copy_of_the_headers_in_the_folder_of_a_wheels_build_changes_nothing(small):
+    (small.sources / "sim").mkdir()
+    (small.sources / "sim" / "a.h").write_text("int a;\n")
+    before = small.headers_digest()
+    shutil.copytree(small.sources / "sim", small.sources / "build" / "lib" / "sim")
+    assert small.headers_digest() == before
+    (small.sources / "sim" / "a.h").write_text("int b;\n")
+    assert small.headers_digest() != before
+
+
 def test_another_compiler_is_told_before_it_builds_again(small, capsys, monkeypatch):
     small.build()
     assert "compiler has changed" not in capsys.readouterr().err
