@@ -87,7 +87,7 @@ def test_every_link_of_the_pages_leads_to_a_file():
 
 
 FOLDERS = (
-    "fgn|cuda_c|tools|tests|docs|notebooks|bugs|examples|ladder|shared|ptx|tensor_core|hopper|hopper_steps|few_rows|"
+    "fgn|cuda_c|tools|lab|tests|docs|notebooks|bugs|examples|ladder|shared|ptx|tensor_core|hopper|hopper_steps|few_rows|"
     "library|backward|ceilings|sim"
 )
 
@@ -97,7 +97,8 @@ def test_every_file_that_a_comment_or_a_page_names_is_there():
     files = {str(path.relative_to(ROOT)) for top in tops for path in top.rglob("*")}
     places = {"/".join(file.split("/")[start:]) for file in files for start in range(file.count("/") + 1)}
     sources = [path for ending in ("cu", "h", "c", "hpp") for path in SOURCES.rglob(f"*.{ending}")]
-    sources += [*(ROOT / "fgn").rglob("*.py"), *(ROOT / "tools").glob("*.py"), *(ROOT / "docs").glob("*.md")]
+    sources += [path for name in ("fgn", "tools", "lab") for path in (ROOT / name).rglob("*.py")]
+    sources += [*(ROOT / "docs").glob("*.md"), ROOT / "lab" / "README.md"]
     named = re.compile(rf"(?<![\w./-])((?:{FOLDERS})/[\w/]+\.(?:py|cu|h|c|hpp|md|ipynb|csv))\b")
     missing = {
         (path.name, name)
@@ -118,7 +119,7 @@ def test_no_kernel_file_is_longer_than_a_reader_reads_at_once():
 
 def test_every_recorded_file_has_a_date_and_a_commit():
     """In columns of its own, in its own keys, or in those of a JSON file in the same folder that names it."""
-    folders = [ROOT / "profiles", ROOT / "notebooks", ROOT / "tests" / "data"]
+    folders = [ROOT / name for name in ("profiles", "notebooks", "tests/data", "lab/records")]
     files = {
         file
         for folder in folders
@@ -372,10 +373,31 @@ def test_no_two_modules_import_each_other():
     assert set(graph) <= set(order)
 
 
+def imported(path: Path) -> set[str]:
+    """The top-level modules that a file imports, wherever in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def modules_of(folder: str) -> set[str]:
+    return {path.stem for path in (ROOT / folder).iterdir() if path.suffix == ".py" or path.is_dir()}
+
+
 def test_nothing_in_fgn_imports_a_tool_or_a_test():
-    others = {path.stem for folder in ("tools", "tests") for path in (ROOT / folder).glob("*.py")}
+    others = modules_of("tools") | modules_of("tests") | modules_of("lab") | {"tools", "tests", "lab"}
     for path in (ROOT / "fgn").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
-            assert not others & {name.partition(".")[0] for name in names}, path
+        assert not others & imported(path), path
+
+
+def test_nothing_depends_on_the_lab():
+    """The lab measures others' code; the product, its tools and its tests do without it."""
+    lab = (modules_of("lab") - {"records"}) | {"lab"}
+    assert len(lab) > 4
+    for folder in ("fgn", "tools", "tests", "bugs"):
+        for path in (ROOT / folder).rglob("*.py"):
+            assert not lab & imported(path), path

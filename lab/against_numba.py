@@ -1,10 +1,10 @@
 """How long the naive matrix product takes under the checkers here, and in Numba's CUDA simulator.
 
-    NUMBA_ENABLE_CUDASIM=1 python tools/against_numba.py [folder]
+    NUMBA_ENABLE_CUDASIM=1 python lab/against_numba.py [folder]
 
 needs numba (pip install numba), which is no dependency of fgn. Numba's simulator runs each CUDA thread as a
 thread of Python's, so it gets a smaller product, and the ratio is that of the times for each multiply-add.
-With a folder, e.g. profiles/simulator, the result is written to numba.json there.
+With a folder, e.g. lab/records, the result is written to numba.json there.
 """
 
 import json
