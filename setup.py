@@ -10,7 +10,7 @@ from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).resolve().parent
 DATA = ("cuda_c", "profiles", "bugs", "notebooks")
-LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.ncu-rep", ".ipynb_checkpoints")
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.ncu-rep.xz", ".ipynb_checkpoints")
 
 # The simulator of this clone, installed or not; and fgn without fgn/__init__.py, which needs torch.
 sys.path.insert(0, str(HERE))

@@ -258,10 +258,14 @@ def profile(arguments):
 
 
 def save(figures: dict, folder: Path, kind: str):
+    from fgn.plot.style import with_palette
+
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in figures.items():
         path = folder / f"{name}.{kind}"
         figure.savefig(path, dpi=150)
+        if kind == "png":
+            path.write_bytes(with_palette(path.read_bytes()))
         print(path)
 
 

@@ -5,10 +5,11 @@ python tools/notebooks.py --save [NAME ...]    runs them and saves their outputs
 
 What is saved has no times of execution, no state of widgets, no progress bars and no addresses of objects;
 cells count from 1, a cell keeps its identifier, and the notebook its kernel and its language as they were
-saved. A cell that has no slide type gets one, so that `jupyter nbconvert --to slides` makes a talk of it; a
-teacher's own is kept. Cells with the tag `measured` show times of this machine, which are never twice the
-same: as long as the code of their notebook is what it was, they keep the outputs that were saved before.
-Nobody is there to be asked, so guesses are the recorded ones; cells that show them have the tag `asked`.
+saved. Pictures have a palette, which takes a third of the bytes. A cell that has no slide type gets one, so
+that `jupyter nbconvert --to slides` makes a talk of it; a teacher's own is kept. Cells with the tag
+`measured` show times of this machine, which are never twice the same: as long as the code of their notebook
+is what it was, they keep the outputs that were saved before. Nobody is there to be asked, so guesses are the
+recorded ones; cells that show them have the tag `asked`.
 
 JupyterLab saves the same way when it is started by `make lab` (tools/jupyter_server_config.py): running a
 notebook and saving it changes nothing in git unless its cells have changed. Then all that it shows is saved.
@@ -17,6 +18,8 @@ notebook and saving it changes nothing in git unless its cells have changed. The
 from __future__ import annotations
 
 import argparse
+import base64
+import functools
 import os
 import re
 import sys
@@ -30,6 +33,7 @@ FOLDER, BUILD = ROOT / "notebooks", ROOT / "build" / "notebooks"
 SECONDS = 600
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+PICTURE = re.compile(r"(?<=data:image/png;base64,)[A-Za-z0-9+/=]+")
 HEADING = re.compile(r"^##? ", re.MULTILINE)
 UNSAVED = ("execution", "widgets")
 
@@ -83,6 +87,14 @@ def add_slide_types(notebook):
         cell.metadata.setdefault("slideshow", {}).setdefault("slide_type", kind)
 
 
+@functools.lru_cache(maxsize=256)
+def smaller(picture: str) -> str:
+    """A PNG picture in base64 with a palette, in one line."""
+    from fgn.plot.style import with_palette
+
+    return base64.b64encode(with_palette(base64.b64decode(picture))).decode()
+
+
 def clean(notebook):
     """Removes what differs between two runs that give the same results."""
     add_slide_types(notebook)
@@ -103,8 +115,10 @@ def clean(notebook):
             if output.output_type == "stream":
                 output.text = ADDRESS.sub("", output.text)
             for kind, value in output.get("data", {}).items():
-                if kind.startswith("text/") and isinstance(value, str):
-                    output.data[kind] = ADDRESS.sub("", value)
+                if kind == "image/png":
+                    output.data[kind] = smaller(value)
+                elif kind.startswith("text/") and isinstance(value, str):
+                    output.data[kind] = PICTURE.sub(lambda found: smaller(found[0]), ADDRESS.sub("", value))
         cell.outputs = kept
 
 

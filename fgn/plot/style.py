@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from PIL import Image
 
 from fgn.measure.accuracy import TORCH
 from fgn.measure.benchmark import COMPILED, EAGER, F_LINEAR
@@ -35,6 +37,17 @@ MEASURED_STYLES = ("-", "--", ":")
 OUTLINE_COLOUR = "#31688E"
 PASS_COLOURS = ("#E69F00", "#31688E", "#35B779", "#440154")
 PART_COLOURS = {"product": "#31688E", "operators": "#E69F00", "norm": "#35B779"}
+
+
+def with_palette(png: bytes) -> bytes:
+    """A PNG picture with at most 256 colours, which takes a third of the bytes; a plot has hardly more. One that
+    is transparent somewhere, or has a palette already, stays as it is."""
+    picture = Image.open(io.BytesIO(png))
+    if picture.mode == "P" or (picture.mode == "RGBA" and picture.getextrema()[3][0] < 255):
+        return png
+    small = io.BytesIO()
+    picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(small, "png", optimize=True)
+    return small.getvalue()
 
 
 def colour(subject: str):

@@ -23,7 +23,15 @@ from fgn.measure.software import recorded_environment
 from fgn.problem import PROBLEM, Problem
 from fgn.profiling import ncu
 from fgn.profiling.collect import collect, require_gpu, subjects
-from fgn.profiling.records import ENVIRONMENT, LAUNCHES, REPORTS, read, read_launches, write_launches
+from fgn.profiling.records import (
+    ENVIRONMENT,
+    LAUNCHES,
+    REPORTS,
+    read,
+    read_launches,
+    report_files,
+    write_launches,
+)
 from fgn.profiling.target import Task
 
 # The benchmark's own shape, where the product is nearly all of the time, and a narrow one, where it is not.
@@ -135,7 +143,7 @@ def record(
     folder = PROFILES / folder_of(environment["device"]) if folder is None else folder
 
     def describe():
-        files = [LAUNCHES, *sorted(f"{REPORTS}/{path.name}" for path in (folder / REPORTS).glob("*.ncu-rep"))]
+        files = [LAUNCHES, *(f"{REPORTS}/{path.name}" for path in report_files(folder))]
         (folder / ENVIRONMENT).write_text(json.dumps(environment | {"files": files}, indent=2) + "\n")
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -147,6 +155,7 @@ def record(
         for name, report in reports().items():
             file = folder / REPORTS / f"{name}.ncu-rep"
             collect(report.tasks, report.metrics, file, progress=progress, sections=report.sections)
+            ncu.compress(file)
             describe()
     if "launches" in parts:
         problems = [(chain, shape) for shape in shapes for chain in chains]

@@ -2,7 +2,7 @@
 
 launches.csv   one row per chain, shape, precision, subject and launch, as `fgn.profile()` returns them
 machine.json   what the GPU does at its best, one resource at a time, see `fgn.measure.Machine`
-reports/       reports of the most instructive launches, to be opened in the Nsight Compute GUI
+reports/       reports of the most instructive launches for the Nsight Compute GUI, compressed by xz
 profiled.json  the machine, its software, date and commit of launches.csv and of the reports
 """
 
@@ -18,6 +18,7 @@ import pandas as pd
 from fgn.measure import machine as machines
 from fgn.measure.machine import Machine
 from fgn.measure.records import PROFILES
+from fgn.profiling.ncu import COMPRESSED
 
 LAUNCHES, ENVIRONMENT, REPORTS = "launches.csv", "profiled.json", "reports"
 
@@ -45,6 +46,10 @@ def read_launches(file: Path) -> pd.DataFrame:
     return launches
 
 
+def report_files(folder: Path) -> tuple[Path, ...]:
+    return tuple(sorted((folder / REPORTS).glob(f"*.ncu-rep{COMPRESSED}")))
+
+
 @functools.cache
 def read(name: str = "h200", profiles: Path = PROFILES) -> Profiles:
     """The recorded profiles of one machine. FileNotFoundError names those that there are."""
@@ -64,7 +69,7 @@ def read(name: str = "h200", profiles: Path = PROFILES) -> Profiles:
         launches,
         machines.read(folder),
         environment,
-        tuple(sorted((folder / REPORTS).glob("*.ncu-rep"))),
+        report_files(folder),
     )
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import lzma
 import subprocess
 import sys
 import threading
@@ -30,7 +31,7 @@ SMALL = (8, 64, 64, 4)
 DATA = ROOT / "tests" / "data"
 
 # A report that ncu wrote, and ncu's own table of it.
-REPORT, TABLE = DATA / "small.ncu-rep", DATA / "small.csv"
+REPORT, TABLE = DATA / "small.ncu-rep.xz", DATA / "small.csv"
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_a_report_has_a_row_for_each_launch():
 def test_recorded_reports_can_be_read():
     record = profile_records.read("h200")
     assert record.reports
-    assert sum(report.stat().st_size for report in record.reports) < 8 * 2**20
+    assert sum(report.stat().st_size for report in record.reports) < 2**20
     for report in record.reports:
         assert (ncu.read_report(report)[metrics.TIME] > 0).all()
 
@@ -239,13 +240,14 @@ def test_without_permission_the_recorded_profiles_are_there(tmp_path, monkeypatc
 @pytest.fixture
 def ncu_with_a_report(tmp_path, monkeypatch):
     """As if a GPU were here, and ncu a program that has the report in tests/data/ for everything."""
-    program, seen = tmp_path / "ncu", tmp_path / "arguments"
+    program, seen, report = tmp_path / "ncu", tmp_path / "arguments", tmp_path / "report"
+    report.write_bytes(lzma.decompress(REPORT.read_bytes()))
     program.write_text(
         "#!/bin/sh\n"
         "case $1 in --query-metrics) exit 0;; esac\n"
         f'echo "$@" > "{seen}"\n'
         "while [ $1 != --export ]; do shift; done\n"
-        f'cp "{REPORT}" "$2"\n'
+        f'cp "{report}" "$2"\n'
         "for i in 1 2 3 4 5 6 7 8; do echo '==PROF== Profiling \"a kernel\"'; done\n"
     )
     program.chmod(0o755)
@@ -271,7 +273,7 @@ def test_a_report_becomes_rows(ncu_with_a_report, tmp_path):
     assert list(rows[metrics.TIME]) == list(ncu.read_report(REPORT)[metrics.TIME])
     arguments = ncu_with_a_report.read_text()
     assert "--clock-control none" in arguments and "--nvtx-include fgn/" in arguments
-    assert report.read_bytes() == REPORT.read_bytes()
+    assert report.read_bytes() == lzma.decompress(REPORT.read_bytes())
 
 
 def test_report_is_named_like_one(ncu_with_a_report, tmp_path):
@@ -419,7 +421,7 @@ def test_a_recording(fake_gpu, tmp_path, monkeypatch):
         *("machine.json", "launches.csv", "profiled.json", "reports"),
     }
     assert {file.name for file in (folder / "reports").iterdir()} == {
-        *("ladder.ncu-rep", "source.ncu-rep"),
+        *("ladder.ncu-rep.xz", "source.ncu-rep.xz"),
     }
     assert len(fake_gpu) == 2 + len(CHAINS)
     read = profile_records.read("h1", tmp_path)

@@ -123,7 +123,7 @@ def test_every_recorded_file_has_a_date_and_a_commit():
     files = {
         file
         for folder in folders
-        for kind in ("csv", "json", "ncu-rep")
+        for kind in ("csv", "json", "ncu-rep.xz")
         for file in folder.rglob(f"*.{kind}")
     }
     files = {file for file in files if not any(part.startswith(".") for part in file.relative_to(ROOT).parts)}
@@ -140,6 +140,15 @@ def test_every_recorded_file_has_a_date_and_a_commit():
             if {"date", "commit"} <= set(frame) and all(map(is_dated, frame["date"], frame["commit"])):
                 dated.add(file)
     assert len(files) > 20 and files == dated, sorted(files ^ dated)
+
+
+def test_what_is_checked_out_is_small():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a clone")
+    files = [ROOT / name for name in listed.stdout.split("\0") if name]
+    assert len(files) > 400
+    assert sum(file.stat().st_size for file in files if file.is_file()) < 15e6
 
 
 def is_dated(date, commit) -> bool:

@@ -1,14 +1,18 @@
 """Running a notebook in JupyterLab and saving it changes nothing in git unless its cells have changed."""
 
+import base64
 import copy
+import io
 from types import SimpleNamespace
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from PIL import Image
 
 import notebooks as saving
 from fgn.native.places import ROOT
+from fgn.plot.style import with_palette
 
 
 def saved_notebook():
@@ -65,6 +69,35 @@ def test_where_code_has_changed_all_outputs_are_saved(folder):
     assert content.cells[1].outputs[0].data["text/plain"] == "9.75 ms"
     assert [output.text for output in content.cells[2].outputs] == ["2<f>"]
     assert content.metadata.kernelspec == {"name": "python3"}
+
+
+def png_of(mode: str, colour) -> bytes:
+    data = io.BytesIO()
+    picture = Image.effect_noise((64, 64), 20).convert(mode)
+    picture.paste(colour, (0, 0, 32, 32))
+    picture.save(data, "png")
+    return data.getvalue()
+
+
+def test_a_picture_is_saved_with_a_palette_wherever_it_is_shown(folder):
+    png = base64.b64encode(png_of("RGBA", (200, 30, 60, 255))).decode()
+    html = f'<p>guess</p><img src="data:image/png;base64,{png}">'
+    ran = run_again(nbformat.read(folder / "a.ipynb", as_version=4))
+    ran.cells[2].source = "2 + 2"
+    ran.cells[2].outputs = [new_output("display_data", {"image/png": png + "\n", "text/html": html})]
+    data = save(folder, ran).cells[2].outputs[0].data
+    small = base64.b64decode(data["image/png"])
+    shown = Image.open(io.BytesIO(small))
+    assert len(small) < len(png) * 3 / 4 / 2 and shown.mode == "P"
+    assert shown.convert("RGB").getpixel((5, 5)) == (200, 30, 60)
+    assert data["text/html"] == html.replace(png, data["image/png"])
+    again = data["image/png"]
+    assert saving.smaller(again) == again
+
+
+def test_a_picture_that_is_transparent_stays_as_it_is():
+    png = png_of("RGBA", (200, 30, 60, 0))
+    assert with_palette(png) == png
 
 
 def test_other_notebooks_are_saved_as_they_are(folder):
