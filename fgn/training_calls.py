@@ -15,12 +15,11 @@ import torch
 from torch import Tensor
 
 from cudasim.counting import counted
-from fgn import functional
 from fgn.chains import Chain, Shape
-from fgn.functional import PRODUCT
 from fgn.native import repeated
 from fgn.native.library import ffi
 from fgn.precision import torch_multiplies
+from fgn.structs import PRODUCT, arguments_of, chain_struct, error_of, plan_of, raise_for
 
 # From so many operations on, a float32 product by split halves, its copies included, is faster than cuBLAS's
 # float32 product.
@@ -47,7 +46,7 @@ def own_rung(device: torch.device, shape: Shape, precision: str, planned_for=Non
     Medians on an H200, dL/dx and dL/dW in "ieee", "transposed" and "split" in ms: 4096 x 2048 -> 2048 0.494
     and 0.445, 16384 x 1024 -> 1024 0.570 and 0.521, 1024 x 8192 -> 8192 1.612 and 1.653. So it is "split"
     where x and dL/dy together have more values than the weight. A product that the forward does not split,
-    such as one of a few columns, has no halves to be made. planned_for: as for `functional.plan_of()`.
+    such as one of a few columns, has no halves to be made. planned_for: as for `plan_of()`.
     """
     batch, in_features, out_features, _ = shape
     if precision != "ieee" or 2.0 * batch * in_features * out_features < FEWEST_SPLIT_OPERATIONS:
@@ -58,7 +57,7 @@ def own_rung(device: torch.device, shape: Shape, precision: str, planned_for=Non
         Shape(batch, out_features, in_features, 0),  # dL/dx
         Shape(out_features, batch, in_features, 0),  # dL/dW
     ):
-        plan = functional.plan_of(PRODUCT, product, None, device, precision, planned_for, can_multiply=False)
+        plan = plan_of(PRODUCT, product, None, device, precision, planned_for, can_multiply=False)
         if plan.prepared_bytes == 0:
             return "transposed"
     return "split"
@@ -91,11 +90,11 @@ class _Call:
         self.library, self.chain, self.shape, self.precision = library, chain, shape, precision
         self.device, self.number, self.dtype = like.device, like.get_device(), like.dtype
         self.of_vectors = of_vectors
-        self.c_chain = functional._c_chain(library, chain, shape, precision, parameters, of_vectors)
-        self.arguments = functional._arguments_of(chain, self.c_chain, parameters)
+        self.c_chain = chain_struct(library, chain, shape, precision, parameters, of_vectors)
+        self.arguments = arguments_of(chain, self.c_chain, parameters)
 
     def point_to(self, tensors: Sequence[Tensor | None]) -> bool:
-        """Lets the struct point to these parameters, in the order of `functional.names_of()`. False where
+        """Lets the struct point to these parameters, in the order of `names_of()`. False where
         kernels cannot use one of them as it is."""
         return repeated.point_to(self.arguments, tensors, self.number)
 
@@ -125,7 +124,7 @@ class NormCall(_Call):
             counted.allow(v=v, y=y, moments=moments)
         status = self.function(v.data_ptr(), y.data_ptr(), moments.data_ptr(), self.stream())
         if status:
-            functional._raise_for(self.library, status)
+            raise_for(self.library, status)
         return y, moments
 
 
@@ -268,6 +267,6 @@ class BackwardCall(_Call):
     def _check(self, status: int):
         if status == self.library.FGN_NOT_SUPPORTED:
             name = ffi().string(self.library.fgn_backward_at(self.index).name).decode()
-            raise RuntimeError(f"version: {name!r} does not run this: {functional._error(self.library)}")
+            raise RuntimeError(f"version: {name!r} does not run this: {error_of(self.library)}")
         if status:
-            functional._raise_for(self.library, status)
+            raise_for(self.library, status)

@@ -1,6 +1,7 @@
 """How torch's transforms treat fgn's operators: vmap, forward-mode derivatives, counting of operations.
 
-`fgn.functional` has the operators, and asks this module only where a call is not an ordinary one.
+`fgn.torch_operators` has the operators, and `fgn.functional` asks this module only where a call is not an
+ordinary one.
 """
 
 from __future__ import annotations

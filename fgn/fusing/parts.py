@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, fx, nn
 
-from fgn import autocast
+from fgn import autocast, gradients
 from fgn.chains import Chain
 from fgn.functional import C_TYPES, chain_forward, forward_in_autocast
 from fgn.fusing.meanings import has_global_hooks, not_plain
@@ -216,7 +216,9 @@ class ChainPart:
         if checked is None or not checked.vectors or type(x) is not Tensor:
             return None
         chain = self._chain_of(x, norm, checked)
-        return repeated.repeat(chain, x, tensors, self.options.version, self.options.precision)
+        return repeated.repeat(
+            chain, x, tensors, self.options.version, self.options.precision, gradients.repeat
+        )
 
     def run_parts(self, inputs, reason: str):
         """Runs the parts by torch, one after the other."""

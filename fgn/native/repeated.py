@@ -1,6 +1,6 @@
 """The repeated call: what a call costs that is like one before it.
 
-`fgn.functional.run_chain()` checks every argument, chooses a version and builds what the C library wants.
+`fgn.calls.run_chain()` checks every argument, chooses a version and builds what the C library wants.
 Where the tensors could be used as they are, all that is kept as a `Call`, under a key of what decided it:
 the chain, the sizes, the dtypes, the device, the precision, the thread. The next call of that key looks it
 up, sees that the tensors are still such as can be used as they are, writes the addresses that have changed
@@ -208,15 +208,11 @@ def key_of(chain, x: Tensor, parameters: tuple[Tensor | None, ...], version, pre
     )
 
 
-def repeat_with_gradients(chain, x: Tensor, parameters: tuple, version, precision, key: tuple):
-    """`repeat()` of tensors that require grad. `fgn.training` puts its own in this one's place."""
-    raise NotImplementedError
-
-
-def repeat(chain, x, parameters: tuple, version, precision) -> Tensor | None:
+def repeat(chain, x, parameters: tuple, version, precision, with_gradients=None) -> Tensor | None:
     """The result of an ordinary call that is like one before it, or None.
 
     parameters: the weight, bias, norm_weight, norm_bias and the chain's operands, vectors and tensors.
+    with_gradients: the same for tensors that require grad; it takes the call's key too.
     """
     if type(x) not in ORDINARY_TENSORS or type(parameters[0]) not in ORDINARY_TENSORS:
         return None
@@ -227,7 +223,7 @@ def repeat(chain, x, parameters: tuple, version, precision) -> Tensor | None:
     if torch.is_grad_enabled() and (
         x.requires_grad or any(tensor is not None and tensor.requires_grad for tensor in parameters)
     ):
-        return repeat_with_gradients(chain, x, parameters, version, precision, key)
+        return with_gradients and with_gradients(chain, x, parameters, version, precision, key)
     try:
         call = _calls.get(key)
     except TypeError:  # no name of a version

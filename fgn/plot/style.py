@@ -40,8 +40,8 @@ PART_COLOURS = {"product": "#31688E", "operators": "#E69F00", "norm": "#35B779"}
 
 
 def with_palette(png: bytes) -> bytes:
-    """A PNG picture with at most 256 colours, which takes a third of the bytes; a plot has hardly more. One that
-    is transparent somewhere, or has a palette already, stays as it is."""
+    """A PNG picture with at most 256 colours, which takes a third of the bytes; a plot has hardly more. One
+    that is transparent somewhere, or has a palette already, stays as it is."""
     picture = Image.open(io.BytesIO(png))
     if picture.mode == "P" or (picture.mode == "RGBA" and picture.getextrema()[3][0] < 255):
         return png

@@ -13,9 +13,9 @@ from rounding import allowed_errors, draws
 from torch.utils.checkpoint import checkpoint
 
 import fgn
-from fgn import reference, training
+from fgn import reference, torch_operators, training
 from fgn.chains import CHAINS, Chain, Shape, random_inputs
-from fgn.functional import PRODUCT, _chain_forward, plan_of, run_chain
+from fgn.functional import PRODUCT, plan_of, run_chain
 from fgn.measure.accuracy import relative_error
 from fgn.native.library import version_names
 from fgn.operators import POINTWISE, Pointwise
@@ -117,7 +117,7 @@ def check_gradients(found, chain, x, parameters, dy, precision, allowed=None):
 
 
 def all_names(chain):
-    return training._names(chain)
+    return training.gradient_names(chain)
 
 
 @functools.cache
@@ -502,11 +502,11 @@ def test_the_operators_are_as_torch_library_wants_them(device):
     x, parameters = random_inputs(chain, Shape(6, 20, 48, 4), device)
     leaves = leaves_of(x, parameters)
     tensors = [leaves[name] for name in all_names(chain)]
-    arguments = *tensors[:5], tensors[5:], *training._flat(chain), None, None
+    arguments = *tensors[:5], tensors[5:], *torch_operators.flat(chain), None, None
     utilities = ("test_schema", "test_autograd_registration", "test_faketensor")
-    for operator in (training._chain_keeping, _chain_forward):
+    for operator in (torch_operators.chain_keeping, torch_operators.chain_forward):
         torch.library.opcheck(operator, arguments, test_utils=utilities)
-    y = _chain_forward(*arguments)
+    y = torch_operators.chain_forward(*arguments)
     found = torch.autograd.grad(y.sum(), tensors)
     expected = torch.autograd.grad(chain_reference(chain, x := leaves["x"], leaves).sum(), tensors)
     assert_same_gradients(found[:4], expected[:4])

@@ -9,8 +9,9 @@ from random_launches import random_call, simulated_versions
 import fgn
 from cudasim.counting import counted, counts
 from fgn.chains import CHAINS, Shape, problem, random_inputs
-from fgn.functional import PRODUCT, _c_chain, _pointer, run_chain
+from fgn.functional import PRODUCT, run_chain
 from fgn.native.library import COUNTED_SIMULATOR, version_names
+from fgn.structs import chain_struct, pointer, raise_for
 
 REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
 SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
@@ -59,10 +60,10 @@ def test_a_read_out_of_bounds_is_stopped_and_told():
     def beyond():
         # The kernel is told of one row of x more than it is allowed to read.
         counted.allow(x=x[:3], weight=weight, y=y)
-        product = _c_chain(library, PRODUCT, Shape(4, 32, 32, 0), "ieee", {"weight": weight})
+        product = chain_struct(library, PRODUCT, Shape(4, 32, 32, 0), "ieee", {"weight": weight})
         nowhere = fgn.native.library.ffi().NULL
-        status = library.fgn_forward(0, product, _pointer(x), _pointer(y), nowhere, 0, nowhere)
-        fgn.functional._raise_for(library, status)
+        status = library.fgn_forward(0, product, pointer(x), pointer(y), nowhere, 0, nowhere)
+        raise_for(library, status)
 
     with pytest.raises(fgn.KernelFault) as caught:
         counted.check(beyond)

@@ -123,20 +123,20 @@ def test_an_error_of_the_cuda_runtime_is_an_exception():
     script = """
 import torch, fgn
 from fgn.chains import problem, random_inputs
-from fgn.functional import PRODUCT, _c_chain, _library_of, _raise_for
+from fgn.structs import PRODUCT, chain_struct, library_of, raise_for
 from fgn.native.library import ffi
 x = torch.rand(4, 8, device="cuda")
-with _library_of(x.device) as (library, stream):
+with library_of(x.device) as (library, stream):
     nowhere, elsewhere = (ffi().cast("float *", address) for address in (1 << 12, 1 << 20))
-    product = _c_chain(library, PRODUCT, (4, 8, 16, 0), "ieee", {"weight": x})
+    product = chain_struct(library, PRODUCT, (4, 8, 16, 0), "ieee", {"weight": x})
     library.fgn_forward(0, product, nowhere, elsewhere, elsewhere, 0, stream)
 try:
     torch.cuda.synchronize()
 except RuntimeError:
     pass
-with torch.no_grad(), _library_of(x.device) as (library, stream):
+with torch.no_grad(), library_of(x.device) as (library, stream):
     try:
-        _raise_for(library, library.fgn_forward(0, product, nowhere, elsewhere, elsewhere, 0, stream))
+        raise_for(library, library.fgn_forward(0, product, nowhere, elsewhere, elsewhere, 0, stream))
     except RuntimeError as error:
         print(error)
 """

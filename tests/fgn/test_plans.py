@@ -9,13 +9,14 @@ import torch
 
 import fgn
 from fgn.chains import CHAINS, Chain, Pointwise, Shape, random_inputs
-from fgn.functional import PRODUCT, _c_chain, _pointer, plan_of, run_chain
+from fgn.functional import PRODUCT, plan_of, run_chain
 from fgn.measure import records
 from fgn.native.library import ffi, for_device, version_names
 from fgn.native.prepared import freeze
 from fgn.native.source import find
 from fgn.plans import DEVICES, Device, plan
 from fgn.precision import PRECISIONS
+from fgn.structs import chain_struct, pointer
 
 CPU = torch.device("cpu")
 VERSIONS = version_names()
@@ -94,7 +95,7 @@ def test_the_workspace_is_as_large_as_planned_and_nothing_else_is_written(versio
                 name: value if name in own or value is None else value.float()
                 for name, value in parameters.items()
             }
-            c_chain = _c_chain(library, chain, shape, precision, parameters, frozen=True)
+            c_chain = chain_struct(library, chain, shape, precision, parameters, frozen=True)
             y_bytes = shape.batch * shape.out_features * dtype.itemsize
             memory = {}
             for name, size in (
@@ -106,10 +107,10 @@ def test_the_workspace_is_as_large_as_planned_and_nothing_else_is_written(versio
             if c_plan.product_bytes > 0:
                 v = torch.nn.functional.linear(x, parameters["weight"], parameters.get("bias"))
                 memory["workspace"][GUARD:-GUARD] = v.view(torch.uint8).flatten()
-            at = {name: _pointer(tensor[GUARD:]) for name, tensor in memory.items()}
+            at = {name: pointer(tensor[GUARD:]) for name, tensor in memory.items()}
             c_chain.prepared = at["prepared"]
             assert library.fgn_prepare(c_plan, c_chain, at["prepared"], ffi().NULL) == library.FGN_OK
-            arguments = (c_chain, _pointer(x), at["y"], at["workspace"])
+            arguments = (c_chain, pointer(x), at["y"], at["workspace"])
             if c_plan.workspace_bytes > 0:
                 status = library.fgn_run(c_plan, *arguments, c_plan.workspace_bytes - 1, ffi().NULL)
                 assert status == library.FGN_WORKSPACE_TOO_SMALL
@@ -196,8 +197,8 @@ def test_a_plan_is_only_run_for_the_chain_and_the_device_that_it_is_for():
     y = torch.zeros(3, 16)
 
     def run(c_plan, described=chain, sizes=shape, given=x):
-        c_chain = _c_chain(library, described, sizes, "ieee", parameters, frozen=True)
-        status = library.fgn_run(c_plan, c_chain, _pointer(given), _pointer(y), ffi().NULL, 0, ffi().NULL)
+        c_chain = chain_struct(library, described, sizes, "ieee", parameters, frozen=True)
+        status = library.fgn_run(c_plan, c_chain, pointer(given), pointer(y), ffi().NULL, 0, ffi().NULL)
         return status, ffi().string(library.fgn_last_error()).decode()
 
     c_plan = plan_of(chain, shape, "fused", CPU)

@@ -9,7 +9,7 @@ from accuracy import with_groups
 
 import fgn
 from fgn.chains import CHAINS, Chain, Pointwise, Shape, problem, random_inputs
-from fgn.functional import LIBRARY, PRODUCT, _c_chain, _pointer, can_multiply, plan_of, run_chain
+from fgn.functional import LIBRARY, PRODUCT, can_multiply, plan_of, run_chain
 from fgn.measure.accuracy import misplaced, relative_error
 from fgn.native import repeated, tuned
 from fgn.native.library import ffi, for_device, version_names
@@ -18,7 +18,8 @@ from fgn.precision import PRECISIONS, torch_precision
 from fgn.problem import Problem
 from fgn.profiling import launch_words
 from fgn.reference import chain_reference, chain_reference64
-from fgn.training import norm_keeping
+from fgn.structs import chain_struct, pointer
+from fgn.training import norm_forward
 
 CPU = torch.device("cpu")
 RESIDUAL = Chain("residual", (Pointwise("gelu"),), 4, (Pointwise("add_tensor", tensor="skip"),))
@@ -206,7 +207,7 @@ def test_a_caller_that_cannot_multiply_is_refused():
     index, c_plan = version_names().index(LIBRARY), ffi().new("fgn_plan *")
 
     def planned(**options):
-        c_chain = _c_chain(library, chain, SHAPE, "ieee", {}, **options)
+        c_chain = chain_struct(library, chain, SHAPE, "ieee", {}, **options)
         return library.fgn_plan_chain(index, c_chain, ffi().NULL, c_plan)
 
     assert planned(can_multiply=False) == library.FGN_NOT_SUPPORTED
@@ -217,8 +218,8 @@ def test_a_caller_that_cannot_multiply_is_refused():
     v, y = torch.nn.functional.linear(x, parameters["weight"], parameters["bias"]), torch.zeros(9, 48)
 
     def run(may: bool) -> int:
-        c_chain = _c_chain(library, chain, SHAPE, "ieee", parameters, can_multiply=may)
-        pointers = (_pointer(x), _pointer(y), _pointer(v))
+        c_chain = chain_struct(library, chain, SHAPE, "ieee", parameters, can_multiply=may)
+        pointers = (pointer(x), pointer(y), pointer(v))
         return library.fgn_run(c_plan, c_chain, *pointers, c_plan.workspace_bytes, ffi().NULL)
 
     assert run(False) == library.FGN_INVALID_ARGUMENT and (y == 0).all()
@@ -287,7 +288,7 @@ def check_launch(device, dtype, batch, size, groups):
     v, skip = (torch.randn(batch, channels, device=device, generator=made).to(dtype) for _ in range(2))
     names = ("norm_weight", "norm_bias", "bias_2", "slope")
     parameters = {name: torch.rand(channels, device=device, generator=made).to(dtype) for name in names}
-    y, moments = norm_keeping(chain, v, parameters | {"skip": skip}, poison=True)
+    y, moments = norm_forward(chain, v, parameters | {"skip": skip}, poison=True)
 
     def reference(kind):
         bias, weight, shift, slope = (

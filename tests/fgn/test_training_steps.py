@@ -7,8 +7,8 @@ import torch
 from accuracy import with_groups
 
 import fgn
+from fgn import gradients, training, training_calls
 from fgn import precision as precision_module
-from fgn import training, training_calls
 from fgn.chains import CHAINS, Chain, Pointwise, Shape, random_inputs
 from fgn.measure.accuracy import relative_error
 from fgn.native import repeated
@@ -21,7 +21,7 @@ CHAIN = with_groups(CHAINS["gemm_biasadd_hardtanh_mish_groupnorm"], 4)
 
 @pytest.fixture(autouse=True)
 def grad(no_grad):
-    training._steps.clear()
+    gradients._steps.clear()
     with torch.enable_grad():
         yield
 
@@ -50,7 +50,7 @@ def check_step(tensors, dy=None, chain=CHAIN):
 def test_steps_with_other_tensors(device, dtype):
     for _ in range(3):
         check_step(leaves(device, dtype))
-    (step,) = training._steps.values()
+    (step,) = gradients._steps.values()
     assert len(step.backwards) == 1
 
 
@@ -65,7 +65,8 @@ def test_the_rung_of_a_step(device, monkeypatch, of_gpu, own):
 
     names = [row["name"] for row in training.backward_versions()]
     monkeypatch.setattr(training, "_index_of", index_of)
-    monkeypatch.setattr(training, "multiplies_by_torch", lambda *_: of_gpu)
+    for module in (training, gradients):
+        monkeypatch.setattr(module, "multiplies_by_torch", lambda *_: of_gpu)
     monkeypatch.setattr(training, "own_rung", lambda *_: own)
     check_step(leaves(device))
     check_step(leaves(device, shape=SHAPE._replace(batch=300, in_features=64)))
@@ -226,7 +227,7 @@ def test_more_steps_than_are_kept(device, monkeypatch):
     monkeypatch.setattr(repeated, "MOST_CALLS", 2)
     for batch in range(1, 6):
         check_step(leaves(device, shape=SHAPE._replace(batch=batch)))
-    assert len(training._steps) <= 2
+    assert len(gradients._steps) <= 2
 
 
 def test_a_step_does_not_change_the_setting_of_torch(monkeypatch):
@@ -241,7 +242,8 @@ def test_a_step_does_not_change_the_setting_of_torch(monkeypatch):
     def refuse(precision):
         raise AssertionError("torch's setting was changed")
 
-    monkeypatch.setattr(training, "multiplies_by_torch", multiplies)
+    for module in (training, gradients):
+        monkeypatch.setattr(module, "multiplies_by_torch", multiplies)
     monkeypatch.setattr(precision_module, "torch_precision", refuse)
     matmul, tensors = torch.backends.cuda.matmul, leaves("cpu")
     call = {name: value for name, value in tensors.items() if name != "x"}

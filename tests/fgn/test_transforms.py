@@ -40,15 +40,15 @@ def model(device):
 
 def arguments_of(chain, x, parameters):
     """The arguments of the registered operator."""
-    from fgn.functional import _format
+    from fgn.torch_operators import format_steps
 
     steps = chain.before + chain.after
     return (
         x,
         *(parameters.get(name) for name in ("weight", "bias", "norm_weight", "norm_bias")),
         [parameters[name] for name in chain.operands],
-        _format(chain.before),
-        _format(chain.after),
+        format_steps(chain.before),
+        format_steps(chain.after),
         [constant for step in steps for constant in (step.a, step.b)],
         chain.groups,
         chain.eps,

@@ -1,0 +1,267 @@
+"""Calls with gradients: autograd's formulas for those that go straight to the kernels, and kept steps.
+
+A step is a forward with gradients and its backwards. One that is like a step before it finds its calls of the
+library built, as `fgn.native.repeated` does for calls without gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
+from threading import get_ident
+
+import torch
+from torch import Tensor
+
+from cudasim.building.library import is_counting
+from fgn import torch_func, torch_operators, transforms
+from fgn.calls import fits_torch_product, run_chain
+from fgn.chains import Chain, Shape
+from fgn.native import repeated
+from fgn.native.library import for_device
+from fgn.precision import resolve, torch_multiplies
+from fgn.structs import PRODUCT, library_of, names_of
+from fgn.training import (
+    Kept,
+    backward_call,
+    forward_keeping,
+    gradient_names,
+    multiply_in_training,
+    run_backward,
+    unread_tensors,
+)
+from fgn.training_calls import NormCall, multiplies_by_torch
+
+# ------------------------------------------------------------------------------------------------------------
+# The steps that are kept
+
+
+class _Step:
+    """One kind of forward with gradients, and its backwards: what of them is no tensor.
+
+    key: under which the step is kept, or None where it is not to be. norm: its second launch, where the step
+    is kept. unread: the tensors that are not saved. multiply: makes v of x, the weight and the bias.
+    backwards: the kept calls, by the gradients that are wanted, the thread, and whether torch is to be
+    deterministic.
+    """
+
+    __slots__ = ("backwards", "chain", "key", "multiply", "names", "norm", "precision", "unread", "version")
+
+    def __init__(self, chain: Chain, version: str | None, precision: str, key: tuple | None):
+        self.chain, self.version, self.precision, self.key = chain, version, precision, key
+        self.names, self.backwards = gradient_names(chain), {}
+        self.unread = unread_tensors(chain)
+        self.norm: NormCall | None = None
+
+    def fits(self, x: Tensor, parameters: Sequence[Tensor | None]) -> bool:
+        """Whether kernels can use these tensors as they are; the struct points to them then."""
+        number = self.norm.number
+        if (number < 0 and is_counting.get()) or not repeated.usable_address(x) or x.get_device() != number:
+            return False
+        weight, bias, *others = parameters
+        if not self.norm.point_to((None, None, *others)):
+            return False
+        if weight.get_device() != number or weight.layout is not torch.strided:
+            return False
+        return bias is None or (
+            type(bias) in repeated.ORDINARY_TENSORS
+            and bias.get_device() == number
+            and bias.shape == weight.shape[:1]
+        )
+
+    def keep(self, v: Tensor, parameters: Sequence[Tensor | None]):
+        """Keeps what a step like this one needs, where kernels use its parameters as they are."""
+        chain, names = self.chain, names_of(self.chain)
+        of_vectors = [parameters[i] for i, name in enumerate(names) if i and name not in chain.tensors]
+        types = {vector.dtype for vector in of_vectors if vector is not None}
+        if len(types) > 1 or is_counting.get() or v.numel() == 0:
+            return
+        others = dict(zip(names[2:], parameters[2:], strict=True))
+        library = for_device(v.device.type).load()
+        shape = Shape(v.shape[0], 1, v.shape[1], chain.groups)
+        of_vectors = types.pop() if types else v.dtype
+        self.norm = NormCall(library, chain, shape, self.precision, v, others, of_vectors)
+        self.multiply = _product_of_steps(v, parameters, self.version, self.precision)
+        if len(_steps) >= repeated.MOST_CALLS:
+            _steps.clear()
+        _steps[self.key] = self
+
+    def backward_call(self, needed: tuple[bool, ...], dy: Tensor, x, weight, others):
+        """The kept call of a backward like this one, which points to these parameters now, and where each
+        gradient is in its list. None where kernels cannot use one of the tensors as it is."""
+        number = self.norm.number
+        if (number < 0 and is_counting.get()) or type(dy) is not Tensor or dy.dtype is not self.norm.dtype:
+            return None
+        for tensor in (dy, x):
+            if tensor is not None and (not repeated.usable_address(tensor) or tensor.get_device() != number):
+                return None
+        key = (needed, get_ident(), torch.are_deterministic_algorithms_enabled())
+        found = self.backwards.get(key)
+        if found is None:
+            wanted = tuple(name for name, need in zip(self.names, needed, strict=True) if need)
+            parameters = dict(zip(names_of(self.chain), (weight, None, *others), strict=True))
+            norm, in_features = self.norm, weight.shape[1]
+            call = backward_call(
+                *(norm.library, self.chain, dy, in_features, parameters, norm.of_vectors, wanted),
+                *(None, self.precision),
+            )
+            found = self.backwards[key] = (call, call.order_of(self.names))
+        call = found[0]
+        if call.by_torch and not torch_multiplies(self.precision):
+            return None  # torch's setting has changed
+        return found if call.point_to((weight, None, *others)) else None
+
+
+def _product_of_steps(v: Tensor, parameters: Sequence[Tensor | None], version, precision: str):
+    """What makes v in a step that is kept. Its key has what decides between torch's product and others."""
+    weight, bias, *_ = parameters
+    shape = Shape(v.shape[0], weight.shape[1], weight.shape[0], 0)
+    if (
+        version is None
+        and fits_torch_product(v, {"bias": bias})
+        and multiplies_by_torch(v.device, shape, precision)
+    ):
+        return torch._C._nn.linear
+    return partial(multiply_in_training, version=version, precision=precision)
+
+
+_steps: dict[tuple, _Step] = {}
+
+
+_NOTHING = nullcontext()
+
+
+def _at_work(call):
+    """A context in which the library works on the call's device."""
+    return _NOTHING if call.is_at_work() else library_of(call.device)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Autograd
+
+
+class _Refused(torch.autograd.Function):
+    """Passes gradients on, and refuses to be differentiated itself."""
+
+    @staticmethod
+    def forward(ctx, run, *tensors):
+        return run()
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise RuntimeError("fgn has no second derivatives: its gradients cannot be differentiated")
+
+
+class _ChainFunction(torch.autograd.Function):
+    """A chain, or the product alone, of tensors in the order of `gradient_names()`. step: what is kept of a
+    step like this one, or the beginnings of one."""
+
+    @staticmethod
+    def forward(ctx, step, *tensors):
+        x, weight, bias, *others = tensors
+        if step.norm is not None:
+            v = step.multiply(x, weight, bias)
+            with _at_work(step.norm):
+                y, moments = step.norm(v)
+            kept = (v, moments)
+        else:
+            chain, version, precision = step.chain, step.version, step.precision
+            named = dict(zip(step.names[1:], tensors[1:], strict=True))
+            if chain.groups == 0:
+                y, kept = run_chain(PRODUCT, x, named, version, precision=precision), ()
+            else:
+                y, kept = forward_keeping(chain, x, named, version, precision)
+                if step.key is not None:
+                    step.keep(kept[0], tensors[1:])
+        ctx.step, ctx.bias = step, None if bias is None else bias.dtype
+        if step.unread:
+            others = [
+                None if name in step.unread else value
+                for name, value in zip(step.names[3:], others, strict=True)
+            ]
+        ctx.save_for_backward(x if ctx.needs_input_grad[2] else None, weight, *others, *kept)
+        ctx.set_materialize_grads(False)
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        step, needed = ctx.step, ctx.needs_input_grad[1:]
+        if dy is None:
+            return (None,) * (1 + len(needed))
+        if torch._C._functorch.is_legacy_batchedtensor(dy):
+            raise RuntimeError(
+                "fgn has no batched gradients (torch.autograd.grad(…, is_grads_batched=True), jacobian(…, "
+                "vectorize=True)): torch.func.jacrev and torch.func.vmap of torch.func.vjp work"
+            )
+        saved = ctx.saved_tensors
+        run = partial(_gradients_of_step, step, ctx.bias, needed, dy, saved)
+        return None, *(_Refused.apply(run, dy, *saved) if torch.is_grad_enabled() else run())
+
+
+def _gradients_of_step(step: _Step, bias: torch.dtype | None, needed, dy: Tensor, saved) -> tuple:
+    """The gradients in the order of `gradient_names()`, None for what is not needed. saved: what the
+    forward has saved. bias: its dtype."""
+    names = step.names
+    x, weight, *others = saved[: len(names) - 1]
+    kept = saved[len(names) - 1 :]
+    if step.unread:
+        others = [
+            kept[0] if name in step.unread else value for name, value in zip(names[3:], others, strict=True)
+        ]
+    if step.norm is not None:
+        found = step.backward_call(needed, dy, x, weight, others)
+        if found is not None:
+            call, order = found
+            with _at_work(call):
+                gradients = call.gradients(dy, x, *kept, weight)
+            return tuple([None if place is None else gradients[place] for place in order])
+    wanted = [name for name, need in zip(names, needed, strict=True) if need]
+    bias = None if bias is None else weight.new_empty(0, dtype=bias)
+    named = dict(zip(names[1:], (weight, bias, *others), strict=True))
+    kept = Kept(*kept) if kept else None
+    gradients = run_backward(step.chain, dy, x, kept, named, wanted, precision=step.precision)
+    return tuple([gradients.get(name) for name in names])
+
+
+# torch.autograd.Function.apply() does two things before this: it unwraps tensors that a transform of
+# torch.func has left behind, and refuses transforms. An ordinary call is in no transform.
+_apply = super(torch.autograd.Function, _ChainFunction).apply
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The calls
+
+
+def chain_with_gradients(
+    chain: Chain,
+    x: Tensor,
+    parameters: Mapping[str, Tensor | None],
+    version: str | None,
+    precision: str | None,
+    ordinary: bool,
+) -> Tensor:
+    """`chain_forward()`, or the product alone, of tensors that require grad. ordinary: nobody traces the
+    call."""
+    tensors = [x, *(parameters.get(name) for name in gradient_names(chain)[1:])]
+    if ordinary:
+        key = None
+        shares = len(tensors) < 5 + len(chain.operands)  # an operand of several operators is one tensor
+        if chain.groups > 0 and not shares and repeated.usable_address(x):
+            key = repeated.key_of(chain, x, tuple(tensors[1:]), version, precision)
+        return _ChainFunction.apply(_Step(chain, version, resolve(precision, x.dtype), key), *tensors)
+    if transforms.is_transformed():
+        return torch_func.chain_in_transforms(chain, version, precision, *tensors)
+    if chain.groups == 0:
+        return torch_operators.linear(*tensors[:3], version, precision)
+    described = torch_operators.flat(chain)
+    return torch_operators.chain_keeping(*tensors[:5], tensors[5:], *described, version, precision)[0]
+
+
+def repeat(chain: Chain, x: Tensor, parameters: tuple, version, precision, key: tuple):
+    """A forward with gradients that is like one before it; None for any other."""
+    try:
+        step = _steps.get(key)
+    except TypeError:  # no name of a version
+        return None
+    return _apply(step, x, *parameters) if step is not None and step.fits(x, parameters) else None
