@@ -1,6 +1,6 @@
 """Random calls of every version under the checkers: no crash of the process, no false alarm, right results.
 
-python tests/random_launches.py 1000 [seed [version ...]]
+python tests/fgn/random_launches.py 1000 [seed [version ...]]
 
 makes that many calls of each version. Sizes are mostly small, and often those at which kernels take another
 way (tiles, warps, float4); parameters are left out now and then, and memory that is not written is NaN.
