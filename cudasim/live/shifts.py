@@ -3,7 +3,8 @@
 C++ leaves such a shift undefined. On a GPU it has a value (PTX ISA, "shl" and "shr": a count beyond the
 register's width is clamped to it), and x86 makes another one. So `a << b` becomes `a << sim_by << b`, which
 binds just as before: the first part makes an object of a, whose shift by b is cudasim/sim/cpp/shifts.hpp's.
-A count that is a number stays as it is: such a shift by too much is reported when it happens
+A count that is a number stays as it is, and so does a shift that the grammar takes for the end of template
+arguments, as in `i < n && a >> b`: such a shift by too much is reported when it happens
 (cudasim/sim/undefined.c).
 """
 

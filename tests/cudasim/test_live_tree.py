@@ -100,6 +100,7 @@ SHIFTS = {
     "a >> (b + 1)": "a >> sim_by >> (b + 1)",
     "a << 3": "a << 3",
     "i < n && (a >> b)": "i < n && (a >> sim_by >> b)",
+    "2 < n ? a >> b : 0": "2 < n ? a >> sim_by >> b : 0",
     "std::vector<std::vector<int>>()": "std::vector<std::vector<int>>()",
     "g<h<int>>(a) >> b": "g<h<int>>(a) >> sim_by >> b",
     "a <<= b": "a <<= sim_by <<= b",
