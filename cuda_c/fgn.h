@@ -275,11 +275,11 @@ fgn_status fgn_group_norm(int version, long long batch, long long channels, long
 /* ---- Training ----
  *
  * The forward in two calls, which leave behind what the backward needs: fgn_forward() of the product alone
- * (the chain with groups 0 and no operators) writes v = x W^T + bias, and fgn_norm_keeping() makes y of it:
+ * (the chain with groups 0 and no operators) writes v = x W^T + bias, and fgn_norm_forward() makes y of it:
  *     y = after(GroupNorm(before(v)))
  * Kept are v, (batch, out_features) of the chain's type, and for each row and group its mean and 1 /
  * deviation: moments, (batch, groups, 2) float32. */
-fgn_status fgn_norm_keeping(const fgn_chain *chain, const void *v, void *y, float *moments, void *stream);
+fgn_status fgn_norm_forward(const fgn_chain *chain, const void *v, void *y, float *moments, void *stream);
 
 /* Where the gradients are written. NULL: not wanted, and not computed. */
 typedef struct fgn_gradients {

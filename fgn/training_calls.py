@@ -112,7 +112,7 @@ class NormCall(_Call):
     def __init__(self, library, *arguments):
         super().__init__(library, *arguments)
         of_integers = "int (*)(const fgn_chain *, uintptr_t, uintptr_t, uintptr_t, uintptr_t)"
-        self.function = partial(ffi().cast(of_integers, library.fgn_norm_keeping), self.c_chain)
+        self.function = partial(ffi().cast(of_integers, library.fgn_norm_forward), self.c_chain)
 
     def __call__(self, v: Tensor, poison: bool = False) -> tuple[Tensor, Tensor]:
         batch, _, channels, groups = self.shape

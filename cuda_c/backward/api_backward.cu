@@ -245,7 +245,7 @@ fgn_status fgn_backward(int version, const fgn_chain *chain, const void *x, cons
     return status;
 }
 
-fgn_status fgn_norm_keeping(const fgn_chain *chain, const void *v, void *y, float *moments, void *stream) {
+fgn_status fgn_norm_forward(const fgn_chain *chain, const void *v, void *y, float *moments, void *stream) {
     fgn_status status = check_chain(chain);
     if (status == FGN_OK && chain->groups == 0)
         status = fail(FGN_INVALID_ARGUMENT, "groups is 0, expected a norm");
@@ -262,5 +262,5 @@ fgn_status fgn_norm_keeping(const fgn_chain *chain, const void *v, void *y, floa
     if (status != FGN_OK)
         return status;
     struct kept_norm norm = kept_norm_of(chain, v, y, (struct kept_moments *)moments);
-    return status_of(norm_keeping(&norm, (cudaStream_t)stream), "norm_keeping");
+    return status_of(norm_forward(&norm, (cudaStream_t)stream), "norm_forward");
 }

@@ -10,60 +10,8 @@
  * Host functions check nothing (api_backward.cu has done so) and return the launch's error. */
 #pragma once
 
+#include "norm/norm.h"
 #include "shared/rung.h"
-
-/* What GroupNorm's backward needs to know of one (row, group). */
-struct kept_moments {
-    float mean;
-    float inverse_deviation;
-};
-
-/* y = after(GroupNorm(before(v))), which keeps what the backward needs. */
-struct kept_norm {
-    const void *v;                /* (batch, channels), of the type */
-    void *y;                      /* the same */
-    struct kept_moments *moments; /* (batch, groups), or NULL: the chain is not differentiated */
-    fgn_type type;
-    fgn_type vector_type; /* of scale, shift and channel operands */
-    int64_t batch;
-    int64_t channels;
-    int64_t groups;
-    float eps;
-    const void *scale;
-    const void *shift;
-    struct operators before;
-    struct operators after;
-};
-
-/* The steps of a list without what their kind does not read. */
-static inline struct operators without_others(struct operators list) {
-    for (int i = 0; i < list.count; i++) {
-        if (!takes_channel(&list.step[i]))
-            list.step[i].channel = NULL;
-        if (!takes_tensor(&list.step[i]))
-            list.step[i].tensor = NULL;
-    }
-    return list;
-}
-
-/* The chain without its product. moments: NULL where nothing is kept. */
-static inline struct kept_norm kept_norm_of(const fgn_chain *chain, const void *v, void *y,
-                                            struct kept_moments *moments) {
-    struct kept_norm norm = {v,
-                             y,
-                             moments,
-                             chain->type,
-                             chain->vector_type,
-                             chain->batch,
-                             chain->out_features,
-                             chain->groups,
-                             chain->eps,
-                             chain->norm_scale,
-                             chain->norm_shift,
-                             without_others(operators_before(chain)),
-                             without_others(operators_after(chain))};
-    return norm;
-}
 
 #define MOST_SUMS (3 + 2 * FGN_MAX_POINTWISE)
 #define NO_SUM (-1)
@@ -123,8 +71,6 @@ fgn_status plan_product(const struct backward_product *product, bool splits, fgn
 static inline unsigned long long aligned_part(unsigned long long bytes) {
     return (bytes + 255) / 256 * 256;
 }
-
-cudaError_t norm_keeping(const struct kept_norm *norm, cudaStream_t stream);
 
 unsigned long long gradient_1_naive_bytes(const struct chain_gradient *gradient);
 cudaError_t gradient_1_naive(const struct chain_gradient *gradient, void *workspace, cudaStream_t stream);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backward/backward.h"
-#include "backward/channels.h"
+#include "norm/channels.h"
 
 /* A thread's values of one row, as they are in memory. */
 struct row_words {

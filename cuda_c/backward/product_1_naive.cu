@@ -10,7 +10,7 @@
  *
  * Next (product_2_transposed.cu): the forward's product on transposed copies. */
 #include "backward/backward.h"
-#include "backward/channels.h"
+#include "norm/channels.h"
 #include "shared/checks.h"
 
 #define RUN 32 /* products in a short sum, as in gemm_1_naive.cu */

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "backward/backward.h"
-#include "backward/channels.h"
+#include "norm/channels.h"
 #include "ptx/cp_async.h"
 
 #define MOST_STAGES 3 /* wait_for_oldest() knows it */

@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-#include "backward/norm_keeping.h"
+#include "norm/norm_forward.h"
 #include "shared/plan.h"
 
 /* The constants of cuBLAS's products in one kind of arithmetic. */

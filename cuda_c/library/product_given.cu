@@ -3,7 +3,7 @@
  * Idea: cuBLAS has a kernel for every shape of a product, tuned over many years; an epilogue that holds whole
  * groups fits some shapes only. So the caller computes v = x W^T + bias with its library, in the workspace,
  * and one launch does the rest of the chain. It is the second launch of training's forward
- * (backward/norm_keeping.cu), which keeps no moments here. fgn's own library calls no other one: a plan of
+ * (norm/norm_forward.cu), which keeps no moments here. fgn's own library calls no other one: a plan of
  * this rung asks its caller for the product (fgn_plan.product_bytes), and only a chain whose caller says that
  * it can multiply (fgn_chain.can_multiply) has such a plan.
  *
@@ -12,7 +12,7 @@
  * chain's own.
  *
  * Limit: memory bandwidth, and one launch more: a fused kernel that is as fast at the product is faster. */
-#include "backward/norm_keeping.h"
+#include "norm/norm_forward.h"
 #include "library/nanoseconds.h"
 
 static const char *refusal(const fgn_chain *chain, const fgn_device *device) {
@@ -50,11 +50,11 @@ static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const v
                            void *workspace, cudaStream_t stream) {
     (void)plan, (void)x;
     struct kept_norm norm = kept_norm_of(chain, workspace, y, NULL);
-    return norm_keeping(&norm, stream);
+    return norm_forward(&norm, stream);
 }
 
 RUNG library_rung = {
-    {"library", "library/product_given.cu", "backward/norm_keeping.cu",
+    {"library", "library/product_given.cu", "norm/norm_forward.cu",
      "another library's product (cuBLAS), and the rest in one launch",
      "a norm and a caller with a matrix product"},
     &group_norm_2_block,

@@ -272,8 +272,8 @@ def _from_products(record: records.Record, costs: dict[str, Cost], instructions)
     columns = ("columns_", "short_columns_", "many_columns_")
     for form in ("", *sizes, *columns):
         for name in ("float32", "float16", "bfloat16"):
-            costs.setdefault(f"norm_keeping_{form}{name}_kernel", like)
-    costs.setdefault("norm_keeping_wide_kernel", like)
+            costs.setdefault(f"norm_forward_{form}{name}_kernel", like)
+    costs.setdefault("norm_forward_wide_kernel", like)
     # Both read a matrix and write it in another form, 16 bytes a thread.
     costs.setdefault("repack_kernel", costs["halves_kernel"]._replace(origin="like halves_kernel"))
 

@@ -87,7 +87,7 @@ def test_every_link_of_the_pages_leads_to_a_file():
 
 
 FOLDERS = (
-    "fgn|cuda_c|tools|lab|tests|docs|notebooks|bugs|examples|ladder|shared|ptx|tensor_core|hopper|hopper_steps|few_rows|"
+    "fgn|cuda_c|norm|tools|lab|tests|docs|notebooks|bugs|examples|ladder|shared|ptx|tensor_core|hopper|hopper_steps|few_rows|"
     "library|backward|ceilings|sim"
 )
 

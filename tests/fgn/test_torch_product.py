@@ -257,14 +257,14 @@ def test_its_plan():
     planned = plan(chain, shape, LIBRARY, "bf16", "H200")
     assert planned.product is None and planned.nanoseconds > 0
     assert planned.product_bytes == planned.workspace_bytes == 2 * 64 * 96
-    assert planned.launches[0].kernel == "norm_keeping_bfloat16_kernel"
+    assert planned.launches[0].kernel == "norm_forward_bfloat16_kernel"
     wide = plan(with_groups(CHAIN, 1), Shape(3, 8, 10000, 1), LIBRARY, "ieee", "H200")
-    assert wide.launches[0].kernel == "norm_keeping_wide_kernel" and wide.launches[0].grid == (1, 3, 1)
+    assert wide.launches[0].kernel == "norm_forward_wide_kernel" and wide.launches[0].grid == (1, 3, 1)
     assert plan_of(chain, shape, LIBRARY, CPU, candidate=1) is None
     with pytest.raises(ValueError, match="library needs a norm"):
         plan(PRODUCT, Shape(4, 8, 8, 0), LIBRARY)
     # What a profile of a call has: torch's kernels, then the plan's.
-    kernels = ["nvjet_tst_128x256", "splitk_reduce", "norm_keeping_bfloat16_kernel"]
+    kernels = ["nvjet_tst_128x256", "splitk_reduce", "norm_forward_bfloat16_kernel"]
     words = launch_words.ours(Problem(chain, shape, "bf16", 0, None), LIBRARY, kernels, DEVICES["H200"])
     assert words == ["product", "product", planned.launches[0].text]
 
@@ -274,7 +274,7 @@ def test_counting_counts_its_launch(device):
         pytest.skip("counts are the simulator's")
     x, parameters = random_inputs(CHAIN, SHAPE)
     frame = fgn.count(lambda: fgn.chain_forward(CHAIN, x, parameters, LIBRARY))
-    assert list(frame.kernel) == ["norm_keeping_short_float32_kernel"]
+    assert list(frame.kernel) == ["norm_forward_short_float32_kernel"]
     fgn.check(lambda: fgn.chain_forward(CHAIN, x, parameters, LIBRARY))
 
 
@@ -350,7 +350,7 @@ def test_several_slots_of_a_row(size, groups, form, dtype, device):
     if dtype == torch.float32 and size <= 256:
         assert "columns" not in kernel  # these wait for memory anyway
     else:
-        assert kernel == f"norm_keeping_{form}_{str(dtype)[6:]}_kernel"
+        assert kernel == f"norm_forward_{form}_{str(dtype)[6:]}_kernel"
 
 
 @pytest.mark.parametrize("dtype", ROUNDOFF)

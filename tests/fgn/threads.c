@@ -69,7 +69,7 @@ static void call_versions(struct memory *own) {
 static void differentiate(struct memory *own) {
     fgn_chain chain = make_chain();
     fgn_gradients gradients = {.product = own->gradient, .x = own->dx};
-    expect(fgn_norm_keeping(&chain, expected[0], own->y, own->moments, NULL) == FGN_OK, "fgn_norm_keeping");
+    expect(fgn_norm_forward(&chain, expected[0], own->y, own->moments, NULL) == FGN_OK, "fgn_norm_forward");
     for (int version = 0; version < fgn_backward_count(); version++) {
         unsigned long long bytes = 0;
         if (fgn_backward_workspace_bytes(version, &chain, &gradients, &bytes) != FGN_OK)

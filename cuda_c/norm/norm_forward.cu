@@ -21,118 +21,118 @@
  * of that bandwidth, or 35 % in chains with exponentials. For small tensors, how a launch begins and how long
  * its instructions take to come from memory; the launch begins while the product ends (griddepcontrol).
  *
- * Other files take groups of 2 or 4 channels (norm_keeping_tiny.cu), groups of more than SEGMENT channels
- * (norm_keeping_long.cu, norm_keeping_wide.cu), groups of an odd number of channels (norm_keeping_staged.cu),
+ * Other files take groups of 2 or 4 channels (norm_forward_tiny.cu), groups of more than SEGMENT channels
+ * (norm_forward_long.cu, norm_forward_wide.cu), groups of an odd number of channels (norm_forward_staged.cu),
  * and groups of more vectors than a warp has lanes, or of a number of vectors that leaves many lanes idle
- * (norm_keeping_columns.cu). */
-#include "backward/norm_of_rows.h"
+ * (norm_forward_columns.cu). */
+#include "norm/norm_of_rows.h"
 #include "sim/launchers.h"
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
-    norm_keeping_float32_kernel(struct norm_keeping_args args) {
+    norm_forward_float32_kernel(struct norm_forward_args args) {
     normalise(&args, 1, FGN_FLOAT32);
 }
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
-    norm_keeping_float16_kernel(struct norm_keeping_args args) {
+    norm_forward_float16_kernel(struct norm_forward_args args) {
     normalise(&args, 1, FGN_FLOAT16);
 }
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
-    norm_keeping_bfloat16_kernel(struct norm_keeping_args args) {
+    norm_forward_bfloat16_kernel(struct norm_forward_args args) {
     normalise(&args, 1, FGN_BFLOAT16);
 }
 
-EARLY_LAUNCHER(norm_keeping_float32_kernel, struct norm_keeping_args)
-EARLY_LAUNCHER(norm_keeping_float16_kernel, struct norm_keeping_args)
-EARLY_LAUNCHER(norm_keeping_bfloat16_kernel, struct norm_keeping_args)
+EARLY_LAUNCHER(norm_forward_float32_kernel, struct norm_forward_args)
+EARLY_LAUNCHER(norm_forward_float16_kernel, struct norm_forward_args)
+EARLY_LAUNCHER(norm_forward_bfloat16_kernel, struct norm_forward_args)
 
 __global__ void __launch_bounds__(THREADS, LARGE_BLOCKS_OF_MULTIPROCESSOR)
-    norm_keeping_large_float32_kernel(struct norm_keeping_args args) {
+    norm_forward_large_float32_kernel(struct norm_forward_args args) {
     normalise(&args, LARGE_SLOTS_32, FGN_FLOAT32);
 }
 
 __global__ void __launch_bounds__(THREADS, LARGE_BLOCKS_OF_MULTIPROCESSOR)
-    norm_keeping_large_float16_kernel(struct norm_keeping_args args) {
+    norm_forward_large_float16_kernel(struct norm_forward_args args) {
     normalise(&args, LARGE_SLOTS_16, FGN_FLOAT16);
 }
 
 __global__ void __launch_bounds__(THREADS, LARGE_BLOCKS_OF_MULTIPROCESSOR)
-    norm_keeping_large_bfloat16_kernel(struct norm_keeping_args args) {
+    norm_forward_large_bfloat16_kernel(struct norm_forward_args args) {
     normalise(&args, LARGE_SLOTS_16, FGN_BFLOAT16);
 }
 
-EARLY_LAUNCHER(norm_keeping_large_float32_kernel, struct norm_keeping_args)
-EARLY_LAUNCHER(norm_keeping_large_float16_kernel, struct norm_keeping_args)
-EARLY_LAUNCHER(norm_keeping_large_bfloat16_kernel, struct norm_keeping_args)
+EARLY_LAUNCHER(norm_forward_large_float32_kernel, struct norm_forward_args)
+EARLY_LAUNCHER(norm_forward_large_float16_kernel, struct norm_forward_args)
+EARLY_LAUNCHER(norm_forward_large_bfloat16_kernel, struct norm_forward_args)
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
-    norm_keeping_short_float32_kernel(struct norm_keeping_args args) {
+    norm_forward_short_float32_kernel(struct norm_forward_args args) {
     normalise_short(&args, 1, FGN_FLOAT32);
 }
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
-    norm_keeping_short_float16_kernel(struct norm_keeping_args args) {
+    norm_forward_short_float16_kernel(struct norm_forward_args args) {
     normalise_short(&args, 1, FGN_FLOAT16);
 }
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
-    norm_keeping_short_bfloat16_kernel(struct norm_keeping_args args) {
+    norm_forward_short_bfloat16_kernel(struct norm_forward_args args) {
     normalise_short(&args, 1, FGN_BFLOAT16);
 }
 
-EARLY_LAUNCHER(norm_keeping_short_float32_kernel, struct norm_keeping_args)
-EARLY_LAUNCHER(norm_keeping_short_float16_kernel, struct norm_keeping_args)
-EARLY_LAUNCHER(norm_keeping_short_bfloat16_kernel, struct norm_keeping_args)
+EARLY_LAUNCHER(norm_forward_short_float32_kernel, struct norm_forward_args)
+EARLY_LAUNCHER(norm_forward_short_float16_kernel, struct norm_forward_args)
+EARLY_LAUNCHER(norm_forward_short_bfloat16_kernel, struct norm_forward_args)
 
 __global__ void __launch_bounds__(THREADS, LARGE_BLOCKS_OF_MULTIPROCESSOR)
-    norm_keeping_large_short_float32_kernel(struct norm_keeping_args args) {
+    norm_forward_large_short_float32_kernel(struct norm_forward_args args) {
     normalise_short(&args, LARGE_SHORT_SLOTS, FGN_FLOAT32);
 }
 
 __global__ void __launch_bounds__(THREADS, LARGE_BLOCKS_OF_MULTIPROCESSOR)
-    norm_keeping_large_short_float16_kernel(struct norm_keeping_args args) {
+    norm_forward_large_short_float16_kernel(struct norm_forward_args args) {
     normalise_short(&args, LARGE_SHORT_SLOTS, FGN_FLOAT16);
 }
 
 __global__ void __launch_bounds__(THREADS, LARGE_BLOCKS_OF_MULTIPROCESSOR)
-    norm_keeping_large_short_bfloat16_kernel(struct norm_keeping_args args) {
+    norm_forward_large_short_bfloat16_kernel(struct norm_forward_args args) {
     normalise_short(&args, LARGE_SHORT_SLOTS, FGN_BFLOAT16);
 }
 
-EARLY_LAUNCHER(norm_keeping_large_short_float32_kernel, struct norm_keeping_args)
-EARLY_LAUNCHER(norm_keeping_large_short_float16_kernel, struct norm_keeping_args)
-EARLY_LAUNCHER(norm_keeping_large_short_bfloat16_kernel, struct norm_keeping_args)
+EARLY_LAUNCHER(norm_forward_large_short_float32_kernel, struct norm_forward_args)
+EARLY_LAUNCHER(norm_forward_large_short_float16_kernel, struct norm_forward_args)
+EARLY_LAUNCHER(norm_forward_large_short_bfloat16_kernel, struct norm_forward_args)
 
 /* ---- The host ---- */
 
 typedef cudaError_t (*norm_launcher)(dim3 grid, dim3 block, size_t dynamic_shared_bytes, cudaStream_t stream,
-                                     bool early, struct norm_keeping_args args);
+                                     bool early, struct norm_forward_args args);
 
-cudaError_t norm_keeping(const struct kept_norm *norm, cudaStream_t stream) {
+cudaError_t norm_forward(const struct kept_norm *norm, cudaStream_t stream) {
     static const norm_launcher launchers[][4] = {
-        [FGN_FLOAT32] = {launch_norm_keeping_float32_kernel, launch_norm_keeping_large_float32_kernel,
-                         launch_norm_keeping_short_float32_kernel,
-                         launch_norm_keeping_large_short_float32_kernel},
-        [FGN_FLOAT16] = {launch_norm_keeping_float16_kernel, launch_norm_keeping_large_float16_kernel,
-                         launch_norm_keeping_short_float16_kernel,
-                         launch_norm_keeping_large_short_float16_kernel},
-        [FGN_BFLOAT16] = {launch_norm_keeping_bfloat16_kernel, launch_norm_keeping_large_bfloat16_kernel,
-                          launch_norm_keeping_short_bfloat16_kernel,
-                          launch_norm_keeping_large_short_bfloat16_kernel},
+        [FGN_FLOAT32] = {launch_norm_forward_float32_kernel, launch_norm_forward_large_float32_kernel,
+                         launch_norm_forward_short_float32_kernel,
+                         launch_norm_forward_large_short_float32_kernel},
+        [FGN_FLOAT16] = {launch_norm_forward_float16_kernel, launch_norm_forward_large_float16_kernel,
+                         launch_norm_forward_short_float16_kernel,
+                         launch_norm_forward_large_short_float16_kernel},
+        [FGN_BFLOAT16] = {launch_norm_forward_bfloat16_kernel, launch_norm_forward_large_bfloat16_kernel,
+                          launch_norm_forward_short_bfloat16_kernel,
+                          launch_norm_forward_large_short_bfloat16_kernel},
     };
     struct norm_launch launch = launch_of_norm(norm);
     if (launch.form == TINY_NORM)
-        return norm_keeping_tiny(norm, &launch, stream);
+        return norm_forward_tiny(norm, &launch, stream);
     if (launch.form == LONG_NORM)
-        return norm_keeping_long(norm, &launch, stream);
+        return norm_forward_long(norm, &launch, stream);
     if (launch.form == WIDE_NORM)
-        return norm_keeping_wide(norm, &launch, stream);
+        return norm_forward_wide(norm, &launch, stream);
     if (has_columns(launch.form))
-        return norm_keeping_columns(norm, &launch, stream);
+        return norm_forward_columns(norm, &launch, stream);
     if (launch.form == STAGED_NORM)
-        return norm_keeping_staged(norm, &launch, stream);
-    struct norm_keeping_args args = {*norm, launch.division, log2_of(launch.division.team), launch.columns,
+        return norm_forward_staged(norm, &launch, stream);
+    struct norm_forward_args args = {*norm, launch.division, log2_of(launch.division.team), launch.columns,
                                      1.0f / launch.division.group_size};
     return launchers[norm->type][launch.form](launch.grid, launch.block, 0, stream, true, args);
 }

@@ -1,8 +1,8 @@
 /* y = after(GroupNorm(before(v))) of some rows, whose lanes have several slots of a row: what the kernels of
- * norm_keeping_columns.cu do. */
+ * norm_forward_columns.cu do. */
 #pragma once
 
-#include "backward/norm_of_rows.h"
+#include "norm/norm_of_rows.h"
 
 /* The slots of a lane, the neighbours of a vector, of which a slot has one or several, and the type:
  * constants in the code of a turn. `in_use` is how many of the slots have values of the row. Where it is a
@@ -35,7 +35,7 @@ struct lane {
     int vectors_of_row; /* the same, or none where the row is not there */
 };
 
-static __forceinline__ __device__ struct lane lane_of_thread(const struct norm_keeping_args *args,
+static __forceinline__ __device__ struct lane lane_of_thread(const struct norm_forward_args *args,
                                                              struct columns_form form) {
     int team = args->division.team, vectors = args->division.group_size / form.width;
     int member = threadIdx.x & (team - 1);
@@ -77,7 +77,7 @@ static __forceinline__ __device__ void load_operand_of(float *operand, const cha
 /* Operators that have a tensor or a vector of channels. at: the lane's first element in the tensor. Several
  * slots are asked for before the first is used. */
 static __forceinline__ __device__ void apply_operand_to_columns(const fgn_pointwise *step, float *value,
-                                                                const struct norm_keeping_args *args,
+                                                                const struct norm_forward_args *args,
                                                                 const struct lane *lane, int64_t at,
                                                                 struct columns_form form) {
     const struct channels whole = slot_of(form, VALUES);
@@ -110,7 +110,7 @@ static __forceinline__ __device__ void apply_operand_to_columns(const fgn_pointw
 }
 
 static __forceinline__ __device__ void apply_to_columns(const struct operators *list, float *value,
-                                                        const struct norm_keeping_args *args,
+                                                        const struct norm_forward_args *args,
                                                         const struct lane *lane, int64_t at,
                                                         struct columns_form form) {
 #pragma unroll 1
@@ -152,7 +152,7 @@ static __forceinline__ __device__ float sum_of_columns(const float *value, bool 
 /* The moments of the thread's group. The values become differences from the mean without its rest. Of 16-bit
  * values the rest is less than what their rounding left out, and is not asked for. */
 static __forceinline__ __device__ struct moments moments_of_columns(float *value,
-                                                                    const struct norm_keeping_args *args,
+                                                                    const struct norm_forward_args *args,
                                                                     const struct lane *lane,
                                                                     struct columns_form form) {
     const bool has_rest = form.type == FGN_FLOAT32;
@@ -175,7 +175,7 @@ static __forceinline__ __device__ struct moments moments_of_columns(float *value
 /* A vector of the strip's channels as floats in shared memory. A strip has at most SEGMENT channels, VALUES
  * for each thread. */
 static __forceinline__ __device__ void stage_vector(float *staged, const void *vector, float otherwise,
-                                                    const struct norm_keeping_args *args, int strip,
+                                                    const struct norm_forward_args *args, int strip,
                                                     fgn_type type, struct columns_form form) {
     int channels = (blockDim.x >> args->team_log2) * args->division.group_size;
     int c = (threadIdx.y * blockDim.x + threadIdx.x) * VALUES;
@@ -189,7 +189,7 @@ static __forceinline__ __device__ void stage_vector(float *staged, const void *v
 }
 
 static __forceinline__ __device__ void stage_vectors(float *scale, float *shift,
-                                                     const struct norm_keeping_args *args, int strip,
+                                                     const struct norm_forward_args *args, int strip,
                                                      struct columns_form form) {
     const struct kept_norm *norm = &args->norm;
     if (norm->vector_type == form.type) {
@@ -204,7 +204,7 @@ static __forceinline__ __device__ void stage_vectors(float *scale, float *shift,
 /* Asks for the strip's channels of a vector while the launch before this one still works, as
  * ask_for_channels() does. */
 static __forceinline__ __device__ void ask_for_vector(const void *vector,
-                                                      const struct norm_keeping_args *args, int strip) {
+                                                      const struct norm_forward_args *args, int strip) {
 #ifdef __CUDACC__
     int bytes = args->norm.vector_type == FGN_FLOAT32 ? 4 : 2;
     int c = strip + (threadIdx.y * blockDim.x + threadIdx.x) * VALUES;
@@ -258,7 +258,7 @@ static __forceinline__ __device__ void store_row(char *first, const float *value
 }
 
 /* The block's rows, one of each thread in a turn. */
-static __forceinline__ __device__ void normalise_rows_in_columns(const struct norm_keeping_args *args,
+static __forceinline__ __device__ void normalise_rows_in_columns(const struct norm_forward_args *args,
                                                                  float *scale, float *shift,
                                                                  struct columns_form form) {
     const struct channels whole = slot_of(form, VALUES);
@@ -301,14 +301,14 @@ static __forceinline__ __device__ void normalise_rows_in_columns(const struct no
 #ifdef __CUDACC__
 
 /* Where lanes have exactly `slots` slots: code in which that is a constant. */
-static __forceinline__ __device__ void normalise_exactly(const struct norm_keeping_args *args, float *scale,
+static __forceinline__ __device__ void normalise_exactly(const struct norm_forward_args *args, float *scale,
                                                          float *shift, int slots, int width, fgn_type type) {
     const struct columns_form form = {slots, slots, width, type};
     if (args->columns == slots)
         normalise_rows_in_columns(args, scale, shift, form);
 }
 
-static __forceinline__ __device__ void normalise_columns(const struct norm_keeping_args *args, int most,
+static __forceinline__ __device__ void normalise_columns(const struct norm_forward_args *args, int most,
                                                          int width, fgn_type type) {
     __shared__ __align__(16) float scale[SEGMENT];
     __shared__ __align__(16) float shift[SEGMENT];
@@ -329,7 +329,7 @@ static __forceinline__ __device__ void normalise_columns(const struct norm_keepi
 #else
 
 /* On the simulator all kernels share one copy of the code, which is compiled once. */
-static CALLED __device__ void normalise_columns(const struct norm_keeping_args *args, int most, int width,
+static CALLED __device__ void normalise_columns(const struct norm_forward_args *args, int most, int width,
                                                 fgn_type type) {
     __shared__ __align__(16) float scale[SEGMENT];
     __shared__ __align__(16) float shift[SEGMENT];

@@ -1,4 +1,4 @@
-/* y = after(GroupNorm(before(v))) of some rows: what the kernels of norm_keeping.cu do.
+/* y = after(GroupNorm(before(v))) of some rows: what the kernels of norm_forward.cu do.
  *
  * A thread holds one or more slots of VALUES values. The team of threads that shares a group is as small as
  * the slots allow, a warp or less for most groups, so that sums need shuffles only: the slots lie side by
@@ -14,13 +14,13 @@
 
 #include <limits.h>
 
-#include "backward/norm_keeping.h"
+#include "norm/norm_forward.h"
 #include "ptx/griddepcontrol.h"
 #include "shared/moments.h"
 
 #define MOST_SLOTS 4
 
-struct norm_keeping_args {
+struct norm_forward_args {
     struct kept_norm norm;
     struct division division;
     int team_log2; /* of the division's team */
@@ -37,7 +37,7 @@ struct slots {
     bool in_one_row;             /* or one slot below the other */
 };
 
-static __forceinline__ __device__ int group_of_thread(const struct norm_keeping_args *args) {
+static __forceinline__ __device__ int group_of_thread(const struct norm_forward_args *args) {
     return (blockIdx.x * blockDim.x + threadIdx.x) >> args->team_log2;
 }
 
@@ -52,7 +52,7 @@ static __forceinline__ __device__ int vectors_of(int left, int team_log2, int wi
 
 /* The slots of this thread. is_long: they lie side by side, whatever their width. `slots`, `width` and
  * `is_long` are constants wherever this is called, here and below. */
-static __forceinline__ __device__ struct slots slots_of_thread(const struct norm_keeping_args *args,
+static __forceinline__ __device__ struct slots slots_of_thread(const struct norm_forward_args *args,
                                                                int slots, int width, bool is_long) {
     const struct division *division = &args->division;
     int group = group_of_thread(args);
@@ -108,7 +108,7 @@ static __forceinline__ __device__ void load_slot(struct words *words, const void
     load_elements(words, rows, place->offset[slot], &channels, size);
 }
 
-static __forceinline__ __device__ void load_turn(struct words *words, const struct norm_keeping_args *args,
+static __forceinline__ __device__ void load_turn(struct words *words, const struct norm_forward_args *args,
                                                  const struct slots *place, struct turn turn, int slots,
                                                  fgn_type type) {
 #pragma unroll
@@ -116,7 +116,7 @@ static __forceinline__ __device__ void load_turn(struct words *words, const stru
         load_slot(&words[i], args->norm.v, place, i, turn, type);
 }
 
-static __forceinline__ __device__ void store_turn(const float *value, const struct norm_keeping_args *args,
+static __forceinline__ __device__ void store_turn(const float *value, const struct norm_forward_args *args,
                                                   const struct slots *place, struct turn turn, int slots,
                                                   fgn_type type) {
     const int size = type == FGN_FLOAT32 ? 4 : 2;
@@ -132,7 +132,7 @@ static __forceinline__ __device__ void store_turn(const float *value, const stru
 
 /* Operators that have a tensor or a vector of channels. */
 static __forceinline__ __device__ void apply_with_operand(const fgn_pointwise *step, float *value,
-                                                          const struct norm_keeping_args *args,
+                                                          const struct norm_forward_args *args,
                                                           const struct slots *place, struct turn turn,
                                                           int slots, fgn_type type) {
     float operand[VALUES];
@@ -153,7 +153,7 @@ static __forceinline__ __device__ void apply_with_operand(const fgn_pointwise *s
 }
 
 static __forceinline__ __device__ void apply_to_slots(const struct operators *list, float *value,
-                                                      const struct norm_keeping_args *args,
+                                                      const struct norm_forward_args *args,
                                                       const struct slots *place, struct turn turn, int slots,
                                                       fgn_type type) {
 #pragma unroll 1
@@ -167,7 +167,7 @@ static __forceinline__ __device__ void apply_to_slots(const struct operators *li
 }
 
 /* `kinds` sums over each slot's group, in every thread of its team: sum[kind * slots + slot]. */
-static __forceinline__ __device__ void sums_of_slots(float *sum, const struct norm_keeping_args *args,
+static __forceinline__ __device__ void sums_of_slots(float *sum, const struct norm_forward_args *args,
                                                      const struct slots *place, int slots, int kinds,
                                                      int thread, float *partial) {
     if (slots > 1 && place->in_one_row)
@@ -187,7 +187,7 @@ static __forceinline__ __device__ void sums_of_slots(float *sum, const struct no
 /* The moments of each slot's group. The values become differences from the mean without its rest. Of 16-bit
  * values the rest is less than what their rounding left out, and is not asked for. */
 static __forceinline__ __device__ void moments_of_slots(struct moments *moments, float *value,
-                                                        const struct norm_keeping_args *args,
+                                                        const struct norm_forward_args *args,
                                                         const struct slots *place, int slots, int thread,
                                                         float *partial, fgn_type type) {
     const bool has_rest = type == FGN_FLOAT32;
@@ -225,7 +225,7 @@ static __forceinline__ __device__ void moments_of_slots(struct moments *moments,
 
 /* What the backward needs of each slot's group, written by the first thread of its team. */
 static __forceinline__ __device__ void keep_moments(const struct moments *moments,
-                                                    const struct norm_keeping_args *args,
+                                                    const struct norm_forward_args *args,
                                                     const struct slots *place, int64_t first_row, int slots) {
     const struct kept_norm *norm = &args->norm;
     int group = group_of_thread(args);
@@ -258,7 +258,7 @@ static __forceinline__ __device__ float scaled(float v, struct moments moments, 
 
 /* The same for the slots. scale, shift: of the first slot. */
 static __forceinline__ __device__ void normalise_slots(float *value, const struct moments *moments,
-                                                       const struct norm_keeping_args *args,
+                                                       const struct norm_forward_args *args,
                                                        const struct slots *place, float *scale, float *shift,
                                                        int slots, fgn_type type) {
 #pragma unroll
@@ -277,7 +277,7 @@ static __forceinline__ __device__ void normalise_slots(float *value, const struc
  * before this one still runs and may still write the vector, so nothing is read yet. One row of threads asks
  * for all: were every block to ask, as many requests would wait for each other at the same lines there. */
 static __forceinline__ __device__ void
-ask_for_channels(const void *vector, const struct norm_keeping_args *args, const struct channels *channels) {
+ask_for_channels(const void *vector, const struct norm_forward_args *args, const struct channels *channels) {
 #ifdef __CUDACC__
     int64_t size = args->norm.vector_type == FGN_FLOAT32 ? 4 : 2;
     if (vector && channels->count > 0 && blockIdx.y == 0 && threadIdx.y == 0)
@@ -288,7 +288,7 @@ ask_for_channels(const void *vector, const struct norm_keeping_args *args, const
 }
 
 /* The block's rows. All threads of a block go through the loop together: a team may be several warps. */
-static __forceinline__ __device__ void normalise_rows(const struct norm_keeping_args *args, int slots,
+static __forceinline__ __device__ void normalise_rows(const struct norm_forward_args *args, int slots,
                                                       int width, bool is_long, fgn_type type) {
     __shared__ float partial[2 * MOST_SLOTS * WARPS];
     const struct kept_norm *norm = &args->norm;
@@ -327,13 +327,13 @@ static __forceinline__ __device__ void normalise_rows(const struct norm_keeping_
 #ifdef __CUDACC__
 
 /* The same for vectors of VALUES, the most common. */
-static __forceinline__ __device__ void normalise(const struct norm_keeping_args *args, int slots,
+static __forceinline__ __device__ void normalise(const struct norm_forward_args *args, int slots,
                                                  fgn_type type) {
     normalise_rows(args, slots, VALUES, false, type);
 }
 
 /* For shorter ones. A single neighbour is never with several slots: it needs too many registers. */
-static __forceinline__ __device__ void normalise_short(const struct norm_keeping_args *args, int slots,
+static __forceinline__ __device__ void normalise_short(const struct norm_forward_args *args, int slots,
                                                        fgn_type type) {
     if (args->division.width == 4)
         normalise_rows(args, slots, 4, false, type);
@@ -346,11 +346,11 @@ static __forceinline__ __device__ void normalise_short(const struct norm_keeping
 #else
 
 /* On the simulator all kernels of a file share one copy of the code, which is compiled once. */
-static CALLED __device__ void normalise(const struct norm_keeping_args *args, int slots, fgn_type type) {
+static CALLED __device__ void normalise(const struct norm_forward_args *args, int slots, fgn_type type) {
     normalise_rows(args, slots, args->division.width, false, type);
 }
 
-static __forceinline__ __device__ void normalise_short(const struct norm_keeping_args *args, int slots,
+static __forceinline__ __device__ void normalise_short(const struct norm_forward_args *args, int slots,
                                                        fgn_type type) {
     normalise(args, slots, type);
 }

@@ -1,6 +1,6 @@
 /* The launch after the product for groups of an odd number of channels: 5, 25, 125.
  *
- * Idea: a thread that had its values from one group only (norm_keeping.cu) would read them one by one here.
+ * Idea: a thread that had its values from one group only (norm_forward.cu) would read them one by one here.
  * So a block divides its tile in two ways. First by where the values are in memory: each thread reads 16
  * bytes or more, whatever groups they are of, applies the operators before the norm and writes the results to
  * shared memory. Then by groups: a team of lanes finds the moments of a (row, group) there, and leaves them
@@ -15,13 +15,13 @@
  * 24 for float32. Operations: about 25 for each element and the chain's own.
  *
  * Limit: the issue of instructions: for groups of an even size, with vectors of 2 or 4 channels,
- * norm_keeping.cu is faster. The short kernels of norm_keeping.cu also take groups whose size has a least
+ * norm_forward.cu is faster. The short kernels of norm_forward.cu also take groups whose size has a least
  * common multiple with 8 above SEGMENT, and rows that begin between multiples of 16 bytes. */
-#include "backward/norm_of_rows.h"
+#include "norm/norm_of_rows.h"
 #include "sim/launchers.h"
 
-struct norm_keeping_staged_args {
-    struct norm_keeping_args keeping; /* its division is not used */
+struct norm_forward_staged_args {
+    struct norm_forward_args keeping; /* its division is not used */
     int strip;                        /* channels of a tile */
     int rows;                         /* of a tile */
     int group_size;
@@ -35,7 +35,7 @@ struct mean_and_inverse {
 };
 
 /* The thread's vector of the tile as the one slot that norm_of_rows.h knows: a row and eight channels. */
-static __forceinline__ __device__ struct slots slot_of_tile(const struct norm_keeping_staged_args *args) {
+static __forceinline__ __device__ struct slots slot_of_tile(const struct norm_forward_staged_args *args) {
     int across = args->strip / VALUES, row = threadIdx.x / across;
     int channel = blockIdx.x * args->strip + (threadIdx.x - row * across) * VALUES;
     int channels = (int)args->keeping.norm.channels;
@@ -52,7 +52,7 @@ static __forceinline__ __device__ struct slots slot_of_tile(const struct norm_ke
 }
 
 /* Keeps the moments of a (row, group) of the tile for the backward. */
-static __forceinline__ __device__ void keep_moments_of(const struct norm_keeping_staged_args *args,
+static __forceinline__ __device__ void keep_moments_of(const struct norm_forward_staged_args *args,
                                                        struct moments moments, int64_t first_row, int pair) {
     const struct kept_norm *norm = &args->keeping.norm;
     int groups_of_strip = args->strip / args->group_size, row_of_tile = pair / groups_of_strip;
@@ -65,10 +65,10 @@ static __forceinline__ __device__ void keep_moments_of(const struct norm_keeping
 }
 
 /* The moments of every (row, group) of the tile. All threads of the block. */
-static __forceinline__ __device__ void find_moments(const struct norm_keeping_staged_args *args,
+static __forceinline__ __device__ void find_moments(const struct norm_forward_staged_args *args,
                                                     const float *tile, struct mean_and_inverse *found,
                                                     float *mean_rest, int64_t first_row, bool has_rest) {
-    const struct norm_keeping_args *keeping = &args->keeping;
+    const struct norm_forward_args *keeping = &args->keeping;
     int size = args->group_size, team = 1 << args->team_log2, member = threadIdx.x & (team - 1);
     int pairs = args->rows * args->strip / size;
 #pragma unroll 1
@@ -100,13 +100,13 @@ static __forceinline__ __device__ void find_moments(const struct norm_keeping_st
     }
 }
 
-static __forceinline__ __device__ void normalise_staged(const struct norm_keeping_staged_args *args,
+static __forceinline__ __device__ void normalise_staged(const struct norm_forward_staged_args *args,
                                                         fgn_type type) {
     __shared__ __align__(16) float tile[SEGMENT];
     __shared__ struct mean_and_inverse found[SEGMENT];
     __shared__ float mean_rest[SEGMENT];
     const bool has_rest = type == FGN_FLOAT32;
-    const struct norm_keeping_args *keeping = &args->keeping;
+    const struct norm_forward_args *keeping = &args->keeping;
     const struct kept_norm *norm = &keeping->norm;
     struct slots place = slot_of_tile(args);
     bool is_in_tile = place.row[0] < args->rows;
@@ -148,40 +148,40 @@ static __forceinline__ __device__ void normalise_staged(const struct norm_keepin
 }
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
-    norm_keeping_staged_float32_kernel(struct norm_keeping_staged_args args) {
+    norm_forward_staged_float32_kernel(struct norm_forward_staged_args args) {
     normalise_staged(&args, FGN_FLOAT32);
 }
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
-    norm_keeping_staged_float16_kernel(struct norm_keeping_staged_args args) {
+    norm_forward_staged_float16_kernel(struct norm_forward_staged_args args) {
     normalise_staged(&args, FGN_FLOAT16);
 }
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
-    norm_keeping_staged_bfloat16_kernel(struct norm_keeping_staged_args args) {
+    norm_forward_staged_bfloat16_kernel(struct norm_forward_staged_args args) {
     normalise_staged(&args, FGN_BFLOAT16);
 }
 
-EARLY_LAUNCHER(norm_keeping_staged_float32_kernel, struct norm_keeping_staged_args)
-EARLY_LAUNCHER(norm_keeping_staged_float16_kernel, struct norm_keeping_staged_args)
-EARLY_LAUNCHER(norm_keeping_staged_bfloat16_kernel, struct norm_keeping_staged_args)
+EARLY_LAUNCHER(norm_forward_staged_float32_kernel, struct norm_forward_staged_args)
+EARLY_LAUNCHER(norm_forward_staged_float16_kernel, struct norm_forward_staged_args)
+EARLY_LAUNCHER(norm_forward_staged_bfloat16_kernel, struct norm_forward_staged_args)
 
 /* ---- The host ---- */
 
-cudaError_t norm_keeping_staged(const struct kept_norm *norm, const struct norm_launch *launch,
+cudaError_t norm_forward_staged(const struct kept_norm *norm, const struct norm_launch *launch,
                                 cudaStream_t stream) {
     int size = launch->division.group_size;
-    struct norm_keeping_staged_args args = {
+    struct norm_forward_staged_args args = {
         {*norm, launch->division, 0, 1, 1.0f / size}, launch->strip, launch->rows, size, 0};
     int pairs = launch->rows * launch->strip / size;
     while (2 << args.team_log2 <= LANES && pairs << (args.team_log2 + 1) <= THREADS)
         args.team_log2++;
     switch (norm->type) {
     case FGN_FLOAT16:
-        return launch_norm_keeping_staged_float16_kernel(launch->grid, launch->block, 0, stream, true, args);
+        return launch_norm_forward_staged_float16_kernel(launch->grid, launch->block, 0, stream, true, args);
     case FGN_BFLOAT16:
-        return launch_norm_keeping_staged_bfloat16_kernel(launch->grid, launch->block, 0, stream, true, args);
+        return launch_norm_forward_staged_bfloat16_kernel(launch->grid, launch->block, 0, stream, true, args);
     default:
-        return launch_norm_keeping_staged_float32_kernel(launch->grid, launch->block, 0, stream, true, args);
+        return launch_norm_forward_staged_float32_kernel(launch->grid, launch->block, 0, stream, true, args);
     }
 }

@@ -4,14 +4,14 @@
  * Idea: a block has one group of a row, and loads the group's segments again for each of three passes, the
  * mean, the differences from it, and the result; all but the first come from a cache.
  *
- * Bytes: v read once from memory and twice from a cache, y written once. Operations: as in norm_keeping.cu,
+ * Bytes: v read once from memory and twice from a cache, y written once. Operations: as in norm_forward.cu,
  * but the operators before the norm three times.
  *
  * Limit: the caches' latency: a block waits for each segment. */
-#include "backward/norm_keeping.h"
+#include "norm/norm_forward.h"
 #include "shared/moments.h"
 
-struct norm_keeping_wide_args {
+struct norm_forward_wide_args {
     struct kept_norm norm;
     struct division division;
     float one_over_size;
@@ -19,7 +19,7 @@ struct norm_keeping_wide_args {
 
 /* The thread's values of h = before(v) in segment `segment`. */
 static __forceinline__ __device__ struct gradient_row
-load_segment(float *h, const struct norm_keeping_wide_args *args, int64_t row, int segment) {
+load_segment(float *h, const struct norm_forward_wide_args *args, int64_t row, int segment) {
     const struct kept_norm *norm = &args->norm;
     struct gradient_row place = {channels_of(&args->division, segment), row * norm->channels, norm->type,
                                  norm->vector_type, false};
@@ -28,7 +28,7 @@ load_segment(float *h, const struct norm_keeping_wide_args *args, int64_t row, i
     return place;
 }
 
-__global__ void __launch_bounds__(THREADS) norm_keeping_wide_kernel(struct norm_keeping_wide_args args) {
+__global__ void __launch_bounds__(THREADS) norm_forward_wide_kernel(struct norm_forward_wide_args args) {
     __shared__ float partial[2 * WARPS];
     const struct kept_norm *norm = &args.norm;
     int group = blockIdx.x, parts = args.division.parts;
@@ -73,10 +73,10 @@ __global__ void __launch_bounds__(THREADS) norm_keeping_wide_kernel(struct norm_
     }
 }
 
-LAUNCHER(norm_keeping_wide_kernel, struct norm_keeping_wide_args)
+LAUNCHER(norm_forward_wide_kernel, struct norm_forward_wide_args)
 
-cudaError_t norm_keeping_wide(const struct kept_norm *norm, const struct norm_launch *launch,
+cudaError_t norm_forward_wide(const struct kept_norm *norm, const struct norm_launch *launch,
                               cudaStream_t stream) {
-    struct norm_keeping_wide_args args = {*norm, launch->division, 1.0f / launch->division.group_size};
-    return launch_norm_keeping_wide_kernel(launch->grid, launch->block, 0, stream, args);
+    struct norm_forward_wide_args args = {*norm, launch->division, 1.0f / launch->division.group_size};
+    return launch_norm_forward_wide_kernel(launch->grid, launch->block, 0, stream, args);
 }

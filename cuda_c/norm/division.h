@@ -1,4 +1,5 @@
-/* How the kernels of the backward divide a tensor among blocks and threads: the host's half of channels.h. */
+/* How the kernels of the norm and of the backward divide a tensor among blocks and threads: the host's half
+ * of channels.h. */
 #pragma once
 
 #include "shared/rung.h"

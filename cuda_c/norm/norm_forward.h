@@ -1,8 +1,8 @@
 /* Which kernel makes y of the product, and how its launch is divided. */
 #pragma once
 
-#include "backward/backward.h"
-#include "backward/channels.h"
+#include "norm/channels.h"
+#include "norm/norm.h"
 #include "shared/plan.h"
 
 static inline bool is_norm_aligned(const struct kept_norm *norm) {
@@ -72,24 +72,24 @@ struct norm_launch {
 
 static inline const char *norm_kernel_of(fgn_type type, enum norm_form form) {
     static const char *const kernels[][WIDE_NORM] = {
-        [FGN_FLOAT32] = {"norm_keeping_float32_kernel", "norm_keeping_large_float32_kernel",
-                         "norm_keeping_short_float32_kernel", "norm_keeping_large_short_float32_kernel",
-                         "norm_keeping_columns_float32_kernel", "norm_keeping_short_columns_float32_kernel",
-                         "norm_keeping_many_columns_float32_kernel", "norm_keeping_staged_float32_kernel",
-                         "norm_keeping_tiny_float32_kernel", "norm_keeping_long_float32_kernel"},
-        [FGN_FLOAT16] = {"norm_keeping_float16_kernel", "norm_keeping_large_float16_kernel",
-                         "norm_keeping_short_float16_kernel", "norm_keeping_large_short_float16_kernel",
-                         "norm_keeping_columns_float16_kernel", "norm_keeping_short_columns_float16_kernel",
-                         "norm_keeping_many_columns_float16_kernel", "norm_keeping_staged_float16_kernel",
-                         "norm_keeping_tiny_float16_kernel", "norm_keeping_long_float16_kernel"},
-        [FGN_BFLOAT16] = {"norm_keeping_bfloat16_kernel", "norm_keeping_large_bfloat16_kernel",
-                          "norm_keeping_short_bfloat16_kernel", "norm_keeping_large_short_bfloat16_kernel",
-                          "norm_keeping_columns_bfloat16_kernel",
-                          "norm_keeping_short_columns_bfloat16_kernel",
-                          "norm_keeping_many_columns_bfloat16_kernel", "norm_keeping_staged_bfloat16_kernel",
-                          "norm_keeping_tiny_bfloat16_kernel", "norm_keeping_long_bfloat16_kernel"},
+        [FGN_FLOAT32] = {"norm_forward_float32_kernel", "norm_forward_large_float32_kernel",
+                         "norm_forward_short_float32_kernel", "norm_forward_large_short_float32_kernel",
+                         "norm_forward_columns_float32_kernel", "norm_forward_short_columns_float32_kernel",
+                         "norm_forward_many_columns_float32_kernel", "norm_forward_staged_float32_kernel",
+                         "norm_forward_tiny_float32_kernel", "norm_forward_long_float32_kernel"},
+        [FGN_FLOAT16] = {"norm_forward_float16_kernel", "norm_forward_large_float16_kernel",
+                         "norm_forward_short_float16_kernel", "norm_forward_large_short_float16_kernel",
+                         "norm_forward_columns_float16_kernel", "norm_forward_short_columns_float16_kernel",
+                         "norm_forward_many_columns_float16_kernel", "norm_forward_staged_float16_kernel",
+                         "norm_forward_tiny_float16_kernel", "norm_forward_long_float16_kernel"},
+        [FGN_BFLOAT16] = {"norm_forward_bfloat16_kernel", "norm_forward_large_bfloat16_kernel",
+                          "norm_forward_short_bfloat16_kernel", "norm_forward_large_short_bfloat16_kernel",
+                          "norm_forward_columns_bfloat16_kernel",
+                          "norm_forward_short_columns_bfloat16_kernel",
+                          "norm_forward_many_columns_bfloat16_kernel", "norm_forward_staged_bfloat16_kernel",
+                          "norm_forward_tiny_bfloat16_kernel", "norm_forward_long_bfloat16_kernel"},
     };
-    return form == WIDE_NORM ? "norm_keeping_wide_kernel" : kernels[type][form];
+    return form == WIDE_NORM ? "norm_forward_wide_kernel" : kernels[type][form];
 }
 
 /* The fewest channels that are whole groups and whole vectors. */
@@ -255,22 +255,22 @@ static inline struct norm_launch launch_of_norm(const struct kept_norm *norm) {
     return launch;
 }
 
-/* For groups of 2 or 4 channels (norm_keeping_tiny.cu). */
-cudaError_t norm_keeping_tiny(const struct kept_norm *norm, const struct norm_launch *launch,
+/* For groups of 2 or 4 channels (norm_forward_tiny.cu). */
+cudaError_t norm_forward_tiny(const struct kept_norm *norm, const struct norm_launch *launch,
                               cudaStream_t stream);
 
-/* For groups of up to four SEGMENTs of channels (norm_keeping_long.cu). */
-cudaError_t norm_keeping_long(const struct kept_norm *norm, const struct norm_launch *launch,
+/* For groups of up to four SEGMENTs of channels (norm_forward_long.cu). */
+cudaError_t norm_forward_long(const struct kept_norm *norm, const struct norm_launch *launch,
                               cudaStream_t stream);
 
-/* For other groups of more than SEGMENT channels (norm_keeping_wide.cu). */
-cudaError_t norm_keeping_wide(const struct kept_norm *norm, const struct norm_launch *launch,
+/* For other groups of more than SEGMENT channels (norm_forward_wide.cu). */
+cudaError_t norm_forward_wide(const struct kept_norm *norm, const struct norm_launch *launch,
                               cudaStream_t stream);
 
-/* For groups of an odd number of channels (norm_keeping_staged.cu). */
-cudaError_t norm_keeping_staged(const struct kept_norm *norm, const struct norm_launch *launch,
+/* For groups of an odd number of channels (norm_forward_staged.cu). */
+cudaError_t norm_forward_staged(const struct kept_norm *norm, const struct norm_launch *launch,
                                 cudaStream_t stream);
 
-/* Several slots of a row to a lane (norm_keeping_columns.cu). */
-cudaError_t norm_keeping_columns(const struct kept_norm *norm, const struct norm_launch *launch,
+/* Several slots of a row to a lane (norm_forward_columns.cu). */
+cudaError_t norm_forward_columns(const struct kept_norm *norm, const struct norm_launch *launch,
                                  cudaStream_t stream);

@@ -1,6 +1,6 @@
 /* The launch after the product for wide groups: a lane has several slots of 8 values of a row, its columns.
  *
- * Idea: where a group has more vectors than a warp has lanes (norm_keeping.cu), several warps would share it,
+ * Idea: where a group has more vectors than a warp has lanes (norm_forward.cu), several warps would share it,
  * and wait for each other at each sum. So a lane takes up to 4 or 8 slots side by side: 32 lanes hold up to
  * 2048 channels, and sums need shuffles only. As any number of slots will do, few lanes idle: 384 channels
  * are 16 lanes with 3 slots each, 96 are 4 lanes with 3.
@@ -15,87 +15,87 @@
  *
  * Limit: memory, which is used at up to 90 % of a copy's bandwidth; with exponentials, or with more than 4
  * slots, for which a multiprocessor has registers of 8 warps only, the issue of instructions. Groups whose
- * size 4 does not divide are left to norm_keeping.cu; of those whose size 8 does not, a slot has two vectors
+ * size 4 does not divide are left to norm_forward.cu; of those whose size 8 does not, a slot has two vectors
  * of 4. */
-#include "backward/norm_in_columns.h"
+#include "norm/norm_in_columns.h"
 #include "sim/launchers.h"
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_FEW_COLUMNS)
-    norm_keeping_columns_float32_kernel(struct norm_keeping_args args) {
+    norm_forward_columns_float32_kernel(struct norm_forward_args args) {
     normalise_columns(&args, FEW_COLUMNS, VALUES, FGN_FLOAT32);
 }
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_FEW_COLUMNS)
-    norm_keeping_columns_float16_kernel(struct norm_keeping_args args) {
+    norm_forward_columns_float16_kernel(struct norm_forward_args args) {
     normalise_columns(&args, FEW_COLUMNS, VALUES, FGN_FLOAT16);
 }
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_FEW_COLUMNS)
-    norm_keeping_columns_bfloat16_kernel(struct norm_keeping_args args) {
+    norm_forward_columns_bfloat16_kernel(struct norm_forward_args args) {
     normalise_columns(&args, FEW_COLUMNS, VALUES, FGN_BFLOAT16);
 }
 
-EARLY_LAUNCHER(norm_keeping_columns_float32_kernel, struct norm_keeping_args)
-EARLY_LAUNCHER(norm_keeping_columns_float16_kernel, struct norm_keeping_args)
-EARLY_LAUNCHER(norm_keeping_columns_bfloat16_kernel, struct norm_keeping_args)
+EARLY_LAUNCHER(norm_forward_columns_float32_kernel, struct norm_forward_args)
+EARLY_LAUNCHER(norm_forward_columns_float16_kernel, struct norm_forward_args)
+EARLY_LAUNCHER(norm_forward_columns_bfloat16_kernel, struct norm_forward_args)
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_FEW_COLUMNS)
-    norm_keeping_short_columns_float32_kernel(struct norm_keeping_args args) {
+    norm_forward_short_columns_float32_kernel(struct norm_forward_args args) {
     normalise_columns(&args, FEW_COLUMNS, VALUES / 2, FGN_FLOAT32);
 }
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_FEW_COLUMNS)
-    norm_keeping_short_columns_float16_kernel(struct norm_keeping_args args) {
+    norm_forward_short_columns_float16_kernel(struct norm_forward_args args) {
     normalise_columns(&args, FEW_COLUMNS, VALUES / 2, FGN_FLOAT16);
 }
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_FEW_COLUMNS)
-    norm_keeping_short_columns_bfloat16_kernel(struct norm_keeping_args args) {
+    norm_forward_short_columns_bfloat16_kernel(struct norm_forward_args args) {
     normalise_columns(&args, FEW_COLUMNS, VALUES / 2, FGN_BFLOAT16);
 }
 
-EARLY_LAUNCHER(norm_keeping_short_columns_float32_kernel, struct norm_keeping_args)
-EARLY_LAUNCHER(norm_keeping_short_columns_float16_kernel, struct norm_keeping_args)
-EARLY_LAUNCHER(norm_keeping_short_columns_bfloat16_kernel, struct norm_keeping_args)
+EARLY_LAUNCHER(norm_forward_short_columns_float32_kernel, struct norm_forward_args)
+EARLY_LAUNCHER(norm_forward_short_columns_float16_kernel, struct norm_forward_args)
+EARLY_LAUNCHER(norm_forward_short_columns_bfloat16_kernel, struct norm_forward_args)
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_MANY_COLUMNS)
-    norm_keeping_many_columns_float32_kernel(struct norm_keeping_args args) {
+    norm_forward_many_columns_float32_kernel(struct norm_forward_args args) {
     normalise_columns(&args, MANY_COLUMNS, VALUES, FGN_FLOAT32);
 }
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_MANY_COLUMNS)
-    norm_keeping_many_columns_float16_kernel(struct norm_keeping_args args) {
+    norm_forward_many_columns_float16_kernel(struct norm_forward_args args) {
     normalise_columns(&args, MANY_COLUMNS, VALUES, FGN_FLOAT16);
 }
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_MANY_COLUMNS)
-    norm_keeping_many_columns_bfloat16_kernel(struct norm_keeping_args args) {
+    norm_forward_many_columns_bfloat16_kernel(struct norm_forward_args args) {
     normalise_columns(&args, MANY_COLUMNS, VALUES, FGN_BFLOAT16);
 }
 
-EARLY_LAUNCHER(norm_keeping_many_columns_float32_kernel, struct norm_keeping_args)
-EARLY_LAUNCHER(norm_keeping_many_columns_float16_kernel, struct norm_keeping_args)
-EARLY_LAUNCHER(norm_keeping_many_columns_bfloat16_kernel, struct norm_keeping_args)
+EARLY_LAUNCHER(norm_forward_many_columns_float32_kernel, struct norm_forward_args)
+EARLY_LAUNCHER(norm_forward_many_columns_float16_kernel, struct norm_forward_args)
+EARLY_LAUNCHER(norm_forward_many_columns_bfloat16_kernel, struct norm_forward_args)
 
 /* ---- The host ---- */
 
 typedef cudaError_t (*columns_launcher)(dim3 grid, dim3 block, size_t dynamic_shared_bytes,
-                                        cudaStream_t stream, bool early, struct norm_keeping_args args);
+                                        cudaStream_t stream, bool early, struct norm_forward_args args);
 
-cudaError_t norm_keeping_columns(const struct kept_norm *norm, const struct norm_launch *launch,
+cudaError_t norm_forward_columns(const struct kept_norm *norm, const struct norm_launch *launch,
                                  cudaStream_t stream) {
     static const columns_launcher launchers[][3] = {
-        [FGN_FLOAT32] = {launch_norm_keeping_columns_float32_kernel,
-                         launch_norm_keeping_short_columns_float32_kernel,
-                         launch_norm_keeping_many_columns_float32_kernel},
-        [FGN_FLOAT16] = {launch_norm_keeping_columns_float16_kernel,
-                         launch_norm_keeping_short_columns_float16_kernel,
-                         launch_norm_keeping_many_columns_float16_kernel},
-        [FGN_BFLOAT16] = {launch_norm_keeping_columns_bfloat16_kernel,
-                          launch_norm_keeping_short_columns_bfloat16_kernel,
-                          launch_norm_keeping_many_columns_bfloat16_kernel},
+        [FGN_FLOAT32] = {launch_norm_forward_columns_float32_kernel,
+                         launch_norm_forward_short_columns_float32_kernel,
+                         launch_norm_forward_many_columns_float32_kernel},
+        [FGN_FLOAT16] = {launch_norm_forward_columns_float16_kernel,
+                         launch_norm_forward_short_columns_float16_kernel,
+                         launch_norm_forward_many_columns_float16_kernel},
+        [FGN_BFLOAT16] = {launch_norm_forward_columns_bfloat16_kernel,
+                          launch_norm_forward_short_columns_bfloat16_kernel,
+                          launch_norm_forward_many_columns_bfloat16_kernel},
     };
-    struct norm_keeping_args args = {*norm, launch->division, log2_of(launch->division.team), launch->columns,
+    struct norm_forward_args args = {*norm, launch->division, log2_of(launch->division.team), launch->columns,
                                      1.0f / launch->division.group_size};
     return launchers[norm->type][launch->form - FEW_COLUMNS_NORM](launch->grid, launch->block, 0, stream,
                                                                   true, args);

@@ -1,5 +1,5 @@
-/* A thread's channels: how the kernels of the backward divide a row of the tensor among threads, and how they
- * read and write it.
+/* A thread's channels: how the kernels of the norm and of its gradient divide a row of the tensor among
+ * threads, and how they read and write it.
  *
  * A team of threads works on a segment of a row: a group, or SEGMENT channels of a larger one. Each thread
  * has VALUES of its channels in registers, the same ones in every row that it works on, so that what belongs
@@ -11,7 +11,7 @@
  * before it works on this one, and 16-bit values take half the registers. */
 #pragma once
 
-#include "backward/division.h"
+#include "norm/division.h"
 #include "shared/element.h"
 #include "shared/apply_operator.h"
 #include "shared/pointwise_slopes.h"

@@ -3,18 +3,18 @@
  * Idea: a thread's vector of 8 values has whole groups, so it finds their moments alone, in its registers.
  * For reading and writing the tensor has groups of 8 channels here (norm_of_rows.h): whole vectors, of which
  * a thread has several, one row below the other, while the next ones are on their way. With vectors of a
- * group (norm_keeping.cu) half of a thread's values and more would not be there.
+ * group (norm_forward.cu) half of a thread's values and more would not be there.
  *
  * Bytes: v read once and y written once, 8 for each element, 4 in a 16-bit type. Operations: about 12 for
  * each element and the chain's own.
  *
  * Limit: memory; with exponentials the issue of instructions. */
-#include "backward/norm_of_rows.h"
+#include "norm/norm_of_rows.h"
 #include "sim/launchers.h"
 
 /* The moments of `size` neighbours. They become differences from the mean without its rest. */
 static __forceinline__ __device__ struct moments moments_of_neighbours(float *value, int size,
-                                                                       const struct norm_keeping_args *args) {
+                                                                       const struct norm_forward_args *args) {
     float sum = 0.0f;
     struct differences total = {0.0f, 0.0f};
 #pragma unroll
@@ -33,7 +33,7 @@ static __forceinline__ __device__ struct moments moments_of_neighbours(float *va
  * is_there: whether there is such a row. */
 static __forceinline__ __device__ void normalise_groups_of_slot(float *value, const float *scale,
                                                                 const float *shift,
-                                                                const struct norm_keeping_args *args,
+                                                                const struct norm_forward_args *args,
                                                                 int first, int64_t row, bool is_there,
                                                                 int size) {
     const struct kept_norm *norm = &args->norm;
@@ -50,7 +50,7 @@ static __forceinline__ __device__ void normalise_groups_of_slot(float *value, co
     }
 }
 
-static __forceinline__ __device__ void normalise_rows_of_tiny(const struct norm_keeping_args *args, int slots,
+static __forceinline__ __device__ void normalise_rows_of_tiny(const struct norm_forward_args *args, int slots,
                                                               int size, fgn_type type) {
     const struct kept_norm *norm = &args->norm;
     struct slots place = slots_of_thread(args, slots, VALUES, false);
@@ -83,7 +83,7 @@ static __forceinline__ __device__ void normalise_rows_of_tiny(const struct norm_
 
 #ifdef __CUDACC__
 
-static __forceinline__ __device__ void normalise_tiny(const struct norm_keeping_args *args, int slots,
+static __forceinline__ __device__ void normalise_tiny(const struct norm_forward_args *args, int slots,
                                                       fgn_type type) {
     if (args->norm.channels == 4 * args->norm.groups)
         normalise_rows_of_tiny(args, slots, 4, type);
@@ -94,43 +94,43 @@ static __forceinline__ __device__ void normalise_tiny(const struct norm_keeping_
 #else
 
 /* On the simulator all kernels share one copy of the code, which is compiled once. */
-static CALLED __device__ void normalise_tiny(const struct norm_keeping_args *args, int slots, fgn_type type) {
+static CALLED __device__ void normalise_tiny(const struct norm_forward_args *args, int slots, fgn_type type) {
     normalise_rows_of_tiny(args, slots, (int)(args->norm.channels / args->norm.groups), type);
 }
 
 #endif
 
 __global__ void __launch_bounds__(THREADS, LARGE_BLOCKS_OF_MULTIPROCESSOR)
-    norm_keeping_tiny_float32_kernel(struct norm_keeping_args args) {
+    norm_forward_tiny_float32_kernel(struct norm_forward_args args) {
     normalise_tiny(&args, LARGE_SLOTS_32, FGN_FLOAT32);
 }
 
 __global__ void __launch_bounds__(THREADS, LARGE_BLOCKS_OF_MULTIPROCESSOR)
-    norm_keeping_tiny_float16_kernel(struct norm_keeping_args args) {
+    norm_forward_tiny_float16_kernel(struct norm_forward_args args) {
     normalise_tiny(&args, LARGE_SLOTS_16, FGN_FLOAT16);
 }
 
 __global__ void __launch_bounds__(THREADS, LARGE_BLOCKS_OF_MULTIPROCESSOR)
-    norm_keeping_tiny_bfloat16_kernel(struct norm_keeping_args args) {
+    norm_forward_tiny_bfloat16_kernel(struct norm_forward_args args) {
     normalise_tiny(&args, LARGE_SLOTS_16, FGN_BFLOAT16);
 }
 
-EARLY_LAUNCHER(norm_keeping_tiny_float32_kernel, struct norm_keeping_args)
-EARLY_LAUNCHER(norm_keeping_tiny_float16_kernel, struct norm_keeping_args)
-EARLY_LAUNCHER(norm_keeping_tiny_bfloat16_kernel, struct norm_keeping_args)
+EARLY_LAUNCHER(norm_forward_tiny_float32_kernel, struct norm_forward_args)
+EARLY_LAUNCHER(norm_forward_tiny_float16_kernel, struct norm_forward_args)
+EARLY_LAUNCHER(norm_forward_tiny_bfloat16_kernel, struct norm_forward_args)
 
 /* ---- The host ---- */
 
-cudaError_t norm_keeping_tiny(const struct kept_norm *norm, const struct norm_launch *launch,
+cudaError_t norm_forward_tiny(const struct kept_norm *norm, const struct norm_launch *launch,
                               cudaStream_t stream) {
-    struct norm_keeping_args args = {*norm, launch->division, 0, 1,
+    struct norm_forward_args args = {*norm, launch->division, 0, 1,
                                      (float)norm->groups / (float)norm->channels};
     switch (norm->type) {
     case FGN_FLOAT16:
-        return launch_norm_keeping_tiny_float16_kernel(launch->grid, launch->block, 0, stream, true, args);
+        return launch_norm_forward_tiny_float16_kernel(launch->grid, launch->block, 0, stream, true, args);
     case FGN_BFLOAT16:
-        return launch_norm_keeping_tiny_bfloat16_kernel(launch->grid, launch->block, 0, stream, true, args);
+        return launch_norm_forward_tiny_bfloat16_kernel(launch->grid, launch->block, 0, stream, true, args);
     default:
-        return launch_norm_keeping_tiny_float32_kernel(launch->grid, launch->block, 0, stream, true, args);
+        return launch_norm_forward_tiny_float32_kernel(launch->grid, launch->block, 0, stream, true, args);
     }
 }
