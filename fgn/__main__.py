@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 
 import fgn
-from cudasim.building.library import MissingToolError
+from cudasim.building.compilers import MissingToolError
 from fgn.chains import CHAINS, Shape
 from fgn.ladder import default_device
 from fgn.native.library import for_device

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from cudasim.building.library import BuildError, MissingToolError
+from cudasim.building.compilers import MissingToolError
+from cudasim.building.library import BuildError
 from fgn.native.library import version_names
 from fgn.precision import check_precision
 from fgn.structs import C_TYPES

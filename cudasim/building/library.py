@@ -11,7 +11,6 @@ import functools
 import hashlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -29,18 +28,10 @@ import cffi
 from tqdm.auto import tqdm
 
 from cudasim.building import full_disk
-from cudasim.building.compilers import (
-    MissingToolError,
-    command_output,
-    described,
-    find_c_compiler,
-    processor,
-    spelled_for,
-)
+from cudasim.building.compilers import MissingToolError, described, processor
 from cudasim.building.own_files import NotOwnError, digest_of, locked, read_text
 from cudasim.building.places import (
     CLONE_BUILD,
-    MAPPED,
     PREBUILT,
     SOURCES,
     build_folder,
@@ -50,142 +41,20 @@ from cudasim.building.places import (
     prune_cache,
     uses_cache,
 )
+from cudasim.building.toolchains import (
+    COUNTED_KERNEL_FLAGS,
+    COUNTED_OTHER_FLAGS,
+    SANITIZER_FLAGS,
+    Toolchain,
+    c_toolchain,
+)
 
 # The C interface: what cffi reads.
 HEADERS = tuple(SOURCES / "sim" / name for name in ("sim.h", "interrupt.h", "counted/counted.h"))
 
-C_WARNINGS = ("-Wall", "-Wextra", "-Wno-unknown-pragmas")
-# A kernel's local arrays are on a stack whose guard page no large array may step over.
-# nvcc contracts a * b + c and lets floats be read as a float4; the C compiler is told to do the same.
-C_FLAGS = (
-    "-O2",
-    "-g",
-    "-fPIC",
-    "-pthread",
-    "-ffp-contract=fast",
-    "-fno-strict-aliasing",
-    "-fwrapv",
-    "-fstack-clash-protection",
-    *C_WARNINGS,
-)
-# With these flags a kernel calls the counted simulator before every memory access, at every branch, and where
-# an index leaves its array. A GPU moves a float4 at once, so the compiler must not take structs apart. The
-# simulator finds where the branches and loops of a kernel join again by the order of its instructions, so the
-# compiler must keep the source's order.
-COUNTED_KERNEL_FLAGS = (
-    "-fsanitize=thread,bounds",
-    "--param=tsan-distinguish-volatile=1",
-    "-fsanitize-coverage=trace-pc",
-    "-fno-tree-sra",
-    "-fno-reorder-blocks",
-    "-fno-reorder-blocks-and-partition",
-    "-fno-toplevel-reorder",
-)
-# A kernel that is checked and not counted has this flag too, which finds a pointer that leaves a local array.
-# The flag keeps the compiler from making one load of two equal ones, which a GPU's compiler does, so a kernel
-# that is counted goes without it.
-ONLY_CHECKED_FLAGS = ("-fsanitize=object-size",)
-# Every access of a kernel asks for a thread-local variable; without a procedure linkage table that call is
-# direct. Functions begin with a cache line, or else the ones that every access calls are some percent slower
-# after a change anywhere before them.
-COUNTED_OTHER_FLAGS = ("-DSIM_COUNTED", "-fno-plt", "-falign-functions=64")
-# CUDASIM_C_FLAGS="-march=x86-64-v2 -ffp-contract=off" computes as another processor would.
-CHOSEN_C_FLAGS = tuple(os.environ.get("CUDASIM_C_FLAGS", "").split())
-SANITIZER_FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
-
-# FGN_NVCC_FLAGS="-Ofc mid" compiles in three fifths of the time, for who only wants to see that the kernels
-# compile.
-NVCC_FLAGS = (
-    *os.environ.get("FGN_NVCC_FLAGS", "").split(),
-    "-O3",
-    "-std=c++17",
-    "-lineinfo",
-    "-Xcompiler=-fPIC,-Wall,-Wextra,-Wno-unknown-pragmas",
-)
-
 
 class BuildError(RuntimeError):
     """A compiler refused a source; the message is the compiler's own."""
-
-
-@dataclass(frozen=True)
-class Toolchain:
-    """A compiler and its flags.
-
-    flags: for a kernel file (`.cu`); other_flags: for any other source; link_flags: for the library.
-    identity: what else decides the output: the compiler's version and the processor it builds for.
-    soname_flag: names the library for the loader; "" for a library that no other one needs.
-    """
-
-    compiler: str
-    flags: tuple[str, ...]
-    other_flags: tuple[str, ...]
-    link_flags: tuple[str, ...]
-    identity: str
-    soname_flag: str = ""
-
-    def flags_for(self, source: Path) -> tuple[str, ...]:
-        return spelled_for(self.compiler, self.flags if source.suffix == ".cu" else self.other_flags)
-
-
-def find_nvcc() -> str | None:
-    """nvcc in $CUDA_HOME, in PATH or in /usr/local/cuda."""
-    cuda_home = os.environ.get("CUDA_HOME")
-    candidates = (cuda_home and f"{cuda_home}/bin/nvcc", "nvcc", "/usr/local/cuda/bin/nvcc")
-    return next((path for name in candidates if name and (path := shutil.which(name))), None)
-
-
-def c_toolchain(
-    extra_flags: tuple[str, ...] = (),
-    kernel_flags: tuple[str, ...] = (),
-    other_flags: tuple[str, ...] = (),
-) -> Toolchain:
-    compiler = find_c_compiler()
-    if compiler is None:
-        raise MissingToolError(
-            "no C compiler was found ($CC, cc, gcc, clang), so kernels have no simulator to run on; "
-            "recorded results and, with nvcc and a GPU, arrays on the GPU still work"
-        )
-    # The library is built where it runs, so it may use this processor's own instructions. The macros that the
-    # compiler predefines name its version and all that it knows about the processor.
-    # A simulator that a wheel carries is for every processor of its kind, and its sources are where the wheel
-    # puts them.
-    for_wheel = os.environ.get("CUDASIM_BUILDS_WHEEL") == "1"
-    natives = ((),) if for_wheel else (("-march=native",), ("-mcpu=native",), ())
-    for native in natives:
-        macros = command_output([compiler, *native, "-dM", "-E", "-x", "c", os.devnull])
-        if macros is not None:
-            break
-    mapped = tuple(f"-ffile-prefix-map={folder}={name}" for name, folder in MAPPED.items() if for_wheel)
-    flags = (*C_FLAGS, *native, *CHOSEN_C_FLAGS, *mapped, *extra_flags)
-    return Toolchain(
-        compiler=compiler,
-        flags=("-x", "c", "-std=gnu11", *flags, *kernel_flags),
-        other_flags=("-std=gnu11", *flags, *other_flags),
-        # The simulator has functions with CUDA's names. Its kernels must call these functions, and not CUDA's
-        # own, which torch may have loaded before.
-        link_flags=("-shared", "-pthread", "-Wl,-Bsymbolic-functions", *extra_flags, "-lm"),
-        identity=macros or "",
-        soname_flag="-Wl,-soname,",
-    )
-
-
-def nvcc_toolchain(architectures: tuple[str, ...] = ()) -> Toolchain:
-    """nvcc with its flags. architectures: of the machine code that it makes, as -gencode names them."""
-    nvcc = find_nvcc()
-    if nvcc is None:
-        raise MissingToolError(
-            "nvcc was not found ($CUDA_HOME, PATH, /usr/local/cuda), so nothing can run on the GPU; "
-            "what is on the CPU runs on the simulator"
-        )
-    flags = (*architectures, *NVCC_FLAGS)
-    return Toolchain(
-        compiler=nvcc,
-        flags=flags,
-        other_flags=flags,
-        link_flags=("-shared",),
-        identity=command_output([nvcc, "--version"]) or "",
-    )
 
 
 def digest_of_headers(folders: Iterable[Path]) -> str:

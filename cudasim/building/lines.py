@@ -18,7 +18,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from cudasim.building.library import MissingToolError, command_output
+from cudasim.building.compilers import MissingToolError, command_output
 
 # The line of an instruction, and those of the calls that it was inlined from, the nearest first.
 Frames = list[tuple[str, int]]

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from setuptools.command.bdist_wheel import bdist_wheel
 
-from cudasim.building.library import Library, MissingToolError
+from cudasim.building.compilers import MissingToolError
+from cudasim.building.library import Library
 from cudasim.building.lines import write_table
 
 

@@ -17,21 +17,11 @@ from pathlib import Path
 
 from cudasim.arrays import loaded_torch
 from cudasim.building import full_disk
-from cudasim.building.compilers import find_cpp_compiler, spelled_for
-from cudasim.building.library import (
-    ONLY_CHECKED_FLAGS,
-    BuildError,
-    Library,
-    MissingToolError,
-    command_output,
-    digest,
-    digest_of_headers,
-    nvcc_toolchain,
-    replacing,
-    simulator,
-)
+from cudasim.building.compilers import MissingToolError, command_output, find_cpp_compiler, spelled_for
+from cudasim.building.library import BuildError, Library, digest, digest_of_headers, replacing, simulator
 from cudasim.building.own_files import is_sealed, locked, make_folder, seal
 from cudasim.building.places import HEADER_FOLDERS, SOURCES, build_folder, cache_variable, is_writable
+from cudasim.building.toolchains import ONLY_CHECKED_FLAGS, nvcc_toolchain
 from cudasim.counting.counted import only_checks
 from cudasim.live.messages import LAUNCH_CODE, explained, warnings_about
 from cudasim.live.padding import PADDING, pad_shared_variables

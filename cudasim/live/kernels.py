@@ -30,7 +30,8 @@ from functools import cached_property
 from pathlib import Path
 
 from cudasim.arrays import Array, array_of, is_array, loaded_torch
-from cudasim.building.library import BuildError, MissingToolError, ffi, interruptible, is_counting, simulator
+from cudasim.building.compilers import MissingToolError
+from cudasim.building.library import BuildError, ffi, interruptible, is_counting, simulator
 from cudasim.counting.counted import allow, checking, fault, forbid_all, only_checks
 from cudasim.live import compiling
 from cudasim.live.apart import copied

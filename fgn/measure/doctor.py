@@ -12,10 +12,11 @@ from collections.abc import Callable
 import pandas as pd
 import torch
 
-from cudasim.building.compilers import find_c_compiler, find_cpp_compiler
-from cudasim.building.library import Library, MissingToolError, find_nvcc
+from cudasim.building.compilers import MissingToolError, find_c_compiler, find_cpp_compiler
+from cudasim.building.library import Library
 from cudasim.building.lines import find_addr2line
 from cudasim.building.places import build_folder, is_writable
+from cudasim.building.toolchains import find_nvcc
 from fgn.native.library import COUNTED_SIMULATOR, GPU, SIMULATOR
 from fgn.profiling.ncu import find_ncu
 

@@ -10,7 +10,9 @@ from collections.abc import Callable
 import pandas as pd
 import torch
 
-from cudasim.building.library import Library, MissingToolError, command_output, find_c_compiler, find_nvcc
+from cudasim.building.compilers import MissingToolError, command_output, find_c_compiler
+from cudasim.building.library import Library
+from cudasim.building.toolchains import find_nvcc
 from fgn.native.library import GPU, SIMULATOR
 from fgn.native.places import ROOT
 from fgn.reference import ieee_float32

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from cudasim.building.library import MissingToolError
+from cudasim.building.compilers import MissingToolError
 from fgn.measure.accuracy import TORCH
 from fgn.measure.benchmark import RIVALS
 from fgn.measure.records import read, recorded

@@ -19,7 +19,9 @@ import tempfile
 from pathlib import Path
 
 import fgn
-from cudasim.building.library import Library, MissingToolError, find_nvcc, run
+from cudasim.building.compilers import MissingToolError
+from cudasim.building.library import Library, run
+from cudasim.building.toolchains import find_nvcc
 from fgn.native.library import GPU, SIMULATOR, for_device
 from fgn.native.places import SOURCES
 

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import cffi
 
 from cudasim.building import library as building
-from cudasim.building.library import Library, is_counting, nvcc_toolchain, once
+from cudasim.building.library import Library, is_counting, once
 from cudasim.building.places import SOURCES as SIMULATOR_SOURCES
+from cudasim.building.toolchains import nvcc_toolchain
 from fgn.native.places import CLONE_BUILD, PREBUILT, SOURCES
 
 # The C interface: what cffi reads.

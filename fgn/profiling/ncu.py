@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cudasim.building.library import command_output
+from cudasim.building.compilers import command_output
 from fgn.native.places import ROOT
 
 # Launches inside this NVTX range are profiled, and no others. The range inside this one is the number of the

@@ -14,8 +14,9 @@ import torch
 from hypothesis import given, settings
 
 import cudasim
-from cudasim.building.library import BuildError, find_nvcc
+from cudasim.building.library import BuildError
 from cudasim.building.places import SOURCES
+from cudasim.building.toolchains import find_nvcc
 from cudasim.live.cells import CellError, _define
 
 SCALE = """

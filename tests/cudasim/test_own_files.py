@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import cudasim
-from cudasim.building import compilers, full_disk, library, places
+from cudasim.building import compilers, full_disk, library, places, toolchains
 from cudasim.building.library import SIMULATOR, BuildError
 from cudasim.building.own_files import NotOwnError, locked, make_folder, opened
 from cudasim.building.places import SOURCES
@@ -202,7 +202,7 @@ except NotOwnError as error:
 
 def test_a_library_is_used_when_its_compiler_has_gone(small, monkeypatch):
     path = small.build()
-    monkeypatch.setattr(library, "find_c_compiler", lambda: None)
+    monkeypatch.setattr(toolchains, "find_c_compiler", lambda: None)
     assert small.find() == path and answer(small) == 1
     monkeypatch.setattr(library, "processor", lambda: "another")
     with pytest.raises(library.MissingToolError):

@@ -13,8 +13,9 @@ import torch
 
 import cudasim
 from cudasim.building.compilers import find_c_compiler, version_of
-from cudasim.building.library import COUNTED_SIMULATOR, ONLY_CHECKED_FLAGS, Library, ffi
+from cudasim.building.library import COUNTED_SIMULATOR, Library, ffi
 from cudasim.building.places import SOURCES
+from cudasim.building.toolchains import ONLY_CHECKED_FLAGS
 from cudasim.counting import counted
 
 FOLDER = Path(__file__).resolve().parent / "faults"

@@ -11,7 +11,7 @@ import pytest
 import torch
 from accuracy import assert_accurate
 
-from cudasim.building.library import find_nvcc
+from cudasim.building.toolchains import find_nvcc
 from fgn import chain_forward
 from fgn.__main__ import main
 from fgn.chains import CHAINS

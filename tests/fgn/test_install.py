@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from cudasim.building.library import find_c_compiler, find_nvcc
+from cudasim.building.compilers import find_c_compiler
+from cudasim.building.toolchains import find_nvcc
 from fgn.native.install import install
 from fgn.native.library import GPU, SIMULATOR
 from fgn.native.places import ROOT

@@ -13,8 +13,10 @@ import pytest
 import torch
 
 import fgn
-from cudasim.building import library, places
-from cudasim.building.library import BuildError, MissingToolError, find_nvcc
+from cudasim.building import library, places, toolchains
+from cudasim.building.compilers import MissingToolError
+from cudasim.building.library import BuildError
+from cudasim.building.toolchains import find_nvcc
 from cudasim.live import compiling
 from fgn.native.library import COUNTED_SIMULATOR, GPU, SIMULATOR, ffi, version_table
 from fgn.native.places import ROOT, SOURCES
@@ -249,7 +251,7 @@ def test_the_cache_forgets_what_was_used_longest_ago(tmp_path, monkeypatch):
 
 
 def test_without_a_c_compiler(small, monkeypatch):
-    monkeypatch.setattr(library, "find_c_compiler", lambda: None)
+    monkeypatch.setattr(toolchains, "find_c_compiler", lambda: None)
     with pytest.raises(MissingToolError, match=r"no C compiler was found .*still work") as caught:
         small.build()
     assert "\n" not in str(caught.value)
@@ -257,7 +259,7 @@ def test_without_a_c_compiler(small, monkeypatch):
 
 def test_without_a_c_compiler_a_library_of_the_same_sources_works(small, monkeypatch):
     small.build()
-    monkeypatch.setattr(library, "find_c_compiler", lambda: None)
+    monkeypatch.setattr(toolchains, "find_c_compiler", lambda: None)
     assert answer(small) == 1
     (small.sources / "answer.h").write_text("#define ANSWER 7")
     with pytest.raises(MissingToolError):
@@ -265,7 +267,7 @@ def test_without_a_c_compiler_a_library_of_the_same_sources_works(small, monkeyp
 
 
 def test_without_nvcc(tmp_path, monkeypatch):
-    monkeypatch.setattr(library, "find_nvcc", lambda: None)
+    monkeypatch.setattr(toolchains, "find_nvcc", lambda: None)
     with pytest.raises(
         MissingToolError, match=r"nvcc was not found .*what is on the CPU runs on the simulator"
     ) as caught:
@@ -278,13 +280,13 @@ def test_the_compiler_can_be_chosen(tmp_path, monkeypatch):
     chosen.write_text("#!/bin/sh\n")
     chosen.chmod(0o755)
     monkeypatch.setenv("CC", str(chosen))
-    assert library.find_c_compiler() == str(chosen)
+    assert toolchains.find_c_compiler() == str(chosen)
     (tmp_path / "bin").mkdir()
     nvcc = tmp_path / "bin" / "nvcc"
     nvcc.write_text("#!/bin/sh\n")
     nvcc.chmod(0o755)
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
-    assert library.find_nvcc() == str(nvcc)
+    assert toolchains.find_nvcc() == str(nvcc)
 
 
 @pytest.mark.skipif(find_nvcc() is None, reason="needs nvcc")
@@ -349,7 +351,7 @@ print(bool(torch.isfinite(run_chain(chain, x, parameters, "tensor_core")).all())
 
 def test_the_simulator_does_not_call_the_cuda_runtime_that_torch_has_loaded(tmp_path):
     runtime = tmp_path / "libcudart.so"
-    compile_it = [library.find_c_compiler(), "-shared", "-fPIC", "-x", "c", "-", "-o", runtime]
+    compile_it = [toolchains.find_c_compiler(), "-shared", "-fPIC", "-x", "c", "-", "-o", runtime]
     subprocess.run(compile_it, input=CUDA_RUNTIME, text=True, check=True)
     assert output_of(WITH_CUDA_LOADED, runtime) == "True"
 

@@ -10,7 +10,7 @@ from accuracy import versions_on
 from readme import BEGIN, END, results_table, updated
 
 import fgn
-from cudasim.building.library import MissingToolError
+from cudasim.building.compilers import MissingToolError
 from fgn import bench as bench_function
 from fgn.chains import CHAINS, Shape, problem
 from fgn.functional import LIBRARY, default_version, launch_count

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cudasim.building.library import find_c_compiler
+from cudasim.building.compilers import find_c_compiler
 from fgn.native.library import SIMULATOR
 from fgn.native.places import ROOT, SOURCES
 
