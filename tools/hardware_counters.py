@@ -40,7 +40,7 @@ from fgn.native.places import ROOT
 from fgn.native.prepared import freeze
 from fgn.precision import PRECISIONS
 
-PROBES = ROOT / "tests" / "agreement"
+PROBES = ROOT / "tests" / "fgn" / "agreement"
 
 # ------------------------------------------------------------------------------------------------------------
 # What is run
