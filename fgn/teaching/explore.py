@@ -53,7 +53,7 @@ def explore(name: str = "h200"):
     try:
         import ipywidgets as widgets
     except ImportError as error:
-        raise ImportError("explore() needs ipywidgets: pip install 'fgn[dev]'") from error
+        raise ImportError("explore() needs ipywidgets: pip install 'fgn[notebooks]'") from error
     from IPython.display import display
 
     late = {"continuous_update": False}
