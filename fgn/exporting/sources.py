@@ -1,4 +1,4 @@
-"""Which files of `cuda_c/` one version needs: its own, and those that define what it calls, with all headers.
+"""Which files of `cuda_c/` one version needs: its own, those that define what it calls, and all headers.
 
 The text of the sources tells it. A `.cu` file of `cuda_c/` begins each definition that other files may use in
 the first column and without `static`. A file needs another one if it uses a name that the other one defines.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 
+from cudasim.building.places import SOURCES as SIMULATOR_SOURCES
 from fgn.native.places import SOURCES
 
 # The files of the C API that every version needs. A library of one version goes without the table of versions
@@ -28,13 +29,18 @@ _DECLARATION = re.compile(
 )
 
 
+# What both machines include of the simulator's headers; the others are the simulator's alone.
+_FOR_BOTH = ("sim/portable.h", "sim/launchers.h")
+
+
 @functools.cache
 def _text(file: str) -> str:
-    return (SOURCES / file).read_text()
+    folder = SIMULATOR_SOURCES if file in _FOR_BOTH else SOURCES
+    return (folder / file).read_text()
 
 
 def _is_for_gpus(file: str) -> bool:
-    return not file.startswith("sim/") and (SOURCES / file).is_file()
+    return file in _FOR_BOTH or (SOURCES / file).is_file()
 
 
 def headers_of(file: str) -> list[str]:

@@ -44,14 +44,14 @@ def simulator_of(version: str, folder) -> str:
     """A library of the same files as the exported one, by the C compiler and with the simulator."""
     toolchain = SIMULATOR.toolchain()
     objects = {path.name.rsplit(".", 2)[0]: str(path) for path in SIMULATOR.objects()}
-    simulator = [path.stem for path in SIMULATOR.source_files() if path.suffix == ".c"]
+    (simulator,) = SIMULATOR.needs
     units = [unit.rsplit("/", 1)[-1].removesuffix(".cu") for unit in units_of(version)]
     source, library = folder / "launcher.cu", folder / f"lib{version}.so"
     source.write_text(launcher(version))
     subprocess.run(
         [
-            *(toolchain.compiler, *toolchain.flags, f"-I{SIMULATOR.sources}", str(source), "-x", "none"),
-            *(objects[name] for name in [*units, *simulator]),
+            *(toolchain.compiler, *toolchain.flags, f"-I{SIMULATOR.sources}", f"-I{simulator.sources}"),
+            *(str(source), "-x", "none", *(objects[name] for name in units), *map(str, simulator.objects())),
             *("-o", str(library), "-Wl,--no-undefined", *toolchain.link_flags),
         ],
         check=True,
