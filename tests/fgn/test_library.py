@@ -122,7 +122,8 @@ WITH_NVCC = pytest.mark.skipif(find_nvcc() is None, reason="needs nvcc")
     ids=lambda built: built.name,
 )
 def test_no_compiler_warns_of_the_sources(built):
-    assert built.warnings() == ""
+    # nvcc says beside warnings what its optimiser has done.
+    assert "warning" not in built.warnings()
 
 
 def test_two_processes_do_not_build_at_once(small):
