@@ -339,7 +339,7 @@ def included(
             return f'{resolve_project(inner.read_text(), match[2], inner)}\n#line {after} "{name}"'
 
         # It may be included on both sides of an #if, so the preprocessor decides which one counts.
-        guard = "SIM_HAS_" + re.sub(r"\W", "_", f"{path.parent.name}/{path.name}")
+        guard = "SIM_HAS_" + re.sub(r"\W", "_", "/".join(path.parts[-3:]))
         inner = _INCLUDE.sub(replace, _without_pragma_once(text))
         return f'\n#ifndef {guard}\n#define {guard}\n#line 1 "{name}"\n{inner}\n#endif'
 
