@@ -200,6 +200,11 @@ class Library:
         return f"{sources} {made_by}"
 
     @property
+    def all_needs(self) -> list[Library]:
+        """The libraries that it needs, and before each those that this one needs."""
+        return list(dict.fromkeys(library for need in self.needs for library in (*need.all_needs, need)))
+
+    @property
     def soname(self) -> str:
         """The name by which the loader finds the library for those that need it. It tells the sources, so
         that two builds of other sources in one process are two libraries."""
@@ -287,7 +292,7 @@ class Library:
         for kind in ("so", "stamp"):
             for left in folder.glob(f"lib{self.name}.{kind}*.tmp*"):
                 left.unlink()
-        needed = [need.build() for need in self.needs]
+        needed = [need.build() for need in self.all_needs]
         objects = self._objects_in(folder, toolchain)
         with replacing(self._path_in(folder)) as temporary:
             link = [toolchain.compiler, *map(str, objects), "-o", temporary, *map(str, needed)]
