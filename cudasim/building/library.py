@@ -192,7 +192,7 @@ class Library:
 
     def _expected_stamp(self, toolchain: Toolchain | None) -> str:
         """Two digests: of the sources alone, and of the sources with the compiler and its flags."""
-        needed = [need.soname for need in self.needs]
+        needed = [need.soname for need in self.all_needs]
         sources = digest(*self._object_digests(None).values(), *needed)
         if toolchain is None:
             return sources

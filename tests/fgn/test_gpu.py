@@ -8,6 +8,7 @@ import torch
 from accuracy import with_groups
 
 import fgn
+from cudasim.building.library import BuildError
 from fgn.chains import CHAINS, Shape, default_shape, problem, random_inputs
 from fgn.functional import launch_count, run_chain
 from fgn.measure.accuracy import relative_error
@@ -174,7 +175,7 @@ def test_live_kernel_errors():
     fill[1, 32](y, 1.0, 4)
     assert y.tolist() == [1.0] * 4
     with pytest.raises(
-        fgn.native.library.BuildError, match=r"broken\.cu\(2\): error: identifier \"b\" is undefined"
+        BuildError, match=r"broken\.cu\(2\): error: identifier \"b\" is undefined"
     ):
         fgn.kernel("__global__ void broken(int *a) {\n    a[0] = b;\n}").build("cuda")
 

@@ -378,4 +378,4 @@ def test_odd_groups(size, groups, batch, device, dtype):
     [(4, 5), (4, 64), (6, 16), (12, 2), (172, 64), (250, 4), (1, 4), (6, 2), (25, 5), (1001, 8), (300, 3)],
 )
 def test_short_vectors(size, groups, device, dtype):
-    assert "_keeping_short_" in check_launch(device, dtype, 13, size, groups)
+    assert "_forward_short_" in check_launch(device, dtype, 13, size, groups)
