@@ -46,16 +46,16 @@ class OldCompilerError(MissingToolError):
 
 
 def command_output(command) -> str | None:
-    """The command's standard output, or None when it fails or is not there."""
+    """The command's standard output, or None when it fails or is not there. It finds nothing to read."""
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(command, capture_output=True, text=True, check=True, input="").stdout
     except (OSError, subprocess.CalledProcessError):
         return None
 
 
 @functools.cache
 def _version_of(path: str, size: int, changed: int) -> tuple[str, int] | None:
-    macros = command_output([path, "-dM", "-E", "-x", "c", os.devnull]) or ""
+    macros = command_output([path, "-dM", "-E", "-x", "c", "-"]) or ""
     for family, macro in (("clang", "__clang_major__"), ("gcc", "__GNUC__")):
         if found := re.search(rf"^#define {macro} (\d+)$", macros, re.M):
             return family, int(found[1])

@@ -105,7 +105,7 @@ def c_toolchain(
     for_wheel = os.environ.get("CUDASIM_BUILDS_WHEEL") == "1"
     natives = ((),) if for_wheel else (("-march=native",), ("-mcpu=native",), ())
     for native in natives:
-        macros = command_output([compiler, *native, "-dM", "-E", "-x", "c", os.devnull])
+        macros = command_output([compiler, *native, "-dM", "-E", "-x", "c", "-"])
         if macros is not None:
             break
     mapped = tuple(f"-ffile-prefix-map={folder}={name}" for name, folder in MAPPED.items() if for_wheel)
