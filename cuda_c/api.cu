@@ -76,7 +76,7 @@ static fgn_status check_device(const fgn_device *device) {
     return FGN_OK;
 }
 
-/* The number of multiprocessors changes no kernel: a plan for a GPU with others runs, only not as fast. */
+/* The number of multiprocessors changes no kernel: a plan made for another number runs, only not as fast. */
 static bool can_run_here(const fgn_device *planned) {
     fgn_device here;
     return fgn_current_device(&here) == FGN_OK && planned->major == here.major &&

@@ -171,8 +171,8 @@ static bool tensors_are_aligned(void *const *tensor) {
     return aligned;
 }
 
-/* The operators of most chains, of which all kernels have the code. The others, which are rare, take so many
- * registers that kernels without them hold three blocks where kernels with them hold two. */
+/* The operators of most chains: every kernel has their code. The rare others take so many registers that a
+ * multiprocessor holds only two blocks of a kernel with them, and three of a kernel without. */
 static bool is_common(fgn_pointwise_kind kind) {
     return kind == FGN_ADD_CHANNEL || kind == FGN_ADD_TENSOR || kind == FGN_HARDTANH ||
            kind == FGN_LEAKY_RELU || kind == FGN_DOUBLE || kind == FGN_RELU || kind == FGN_MISH ||
@@ -253,7 +253,7 @@ static cudaError_t shared_bytes_of_device(size_t *bytes) {
     return error;
 }
 
-/* The dynamic shared memory of a launch but for its sums: scale and shift, and the ring. */
+/* The dynamic shared memory of a launch without its sums: scale, shift and the ring. */
 static size_t other_bytes(const struct fused_gradient_args *args, int stages) {
     size_t of_stage = args->gradient.type == FGN_FLOAT32 ? BYTES_OF_STAGE(4) : BYTES_OF_STAGE(2);
     return 2 * (size_t)args->division.across * VALUES * sizeof(float) + stages * of_stage;

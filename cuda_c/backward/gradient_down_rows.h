@@ -135,8 +135,8 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
 
 #ifdef __CUDACC__
 
-/* Of each type and width of vectors there is a kernel: with the width a constant, an access is no choice
- * among four. One kernel for all widths would need more registers than there are. */
+/* Each type and each width of vectors has a kernel of its own: with a constant width, an access need not
+ * choose among four. One kernel for all widths would need more registers than there are. */
 static __forceinline__ __device__ void gradient_of_width(const struct fused_gradient_args *args, int width,
                                                          fgn_type type, bool only_common) {
     gradient_of_rows(args, width, type, only_common);

@@ -37,8 +37,8 @@ static __forceinline__ __device__ struct gradient_row place_in_row(const struct 
     return place;
 }
 
-/* VALUES of each of some threads in shared memory: (2, threads) float4, of which neighbouring threads have
- * neighbouring ones, so no two lanes share a bank. */
+/* The VALUES of several threads in shared memory, as (2, threads) float4. Neighbouring threads own
+ * neighbouring float4s, so no two lanes share a bank. */
 static __forceinline__ __device__ void share_values(float4 *shared, int threads, int thread,
                                                     const float *value) {
     shared[thread] = make_float4(value[0], value[1], value[2], value[3]);
@@ -59,7 +59,7 @@ static __forceinline__ __device__ float4 *sum_at(int slot) {
     return (float4 *)dynamic_shared + slot * FLOAT4_OF_THREAD * THREADS;
 }
 
-/* Adds the thread's values of a row that there is. */
+/* Adds the thread's values of a row, which must exist. */
 static __forceinline__ __device__ void add_to_sum(int slot, const float *value,
                                                   const struct channels *channels, int thread) {
     if (slot == NO_SUM || channels->count == 0)

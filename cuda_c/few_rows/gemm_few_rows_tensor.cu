@@ -177,7 +177,7 @@ static int vector_bytes_of(const fgn_chain *chain, const struct plan *plan) {
     return loaded_vector_bytes(vector_places_of(chain), plan->across * WARP_COLUMNS);
 }
 
-/* As many stages as fit in a block's shared memory; whether there are enough. */
+/* Takes as many stages as fit in a block's shared memory. Returns whether they are enough. */
 static bool fill_stages(const fgn_chain *chain, struct plan *plan, int shared_bytes) {
     enum mma_factors factors = factors_of(chain);
     shared_bytes -= 16 + vector_bytes_of(chain, plan);

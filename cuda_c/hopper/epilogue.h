@@ -206,8 +206,8 @@ struct member {
     unsigned char *memory;
 };
 
-/* A strip of the team's tile: `place` for what all configurations need, and its part of groups that span
- * several strips. Of a tile, `tile` counts the team's. */
+/* A strip of the team's tile: `place` is what all configurations need, and `tile` counts the team's tiles.
+ * The rest is the strip's part of groups that span several strips. */
 static __device__ __forceinline__ struct sums_place place_of_strip(const struct hopper_args *args,
                                                                    const struct member *member,
                                                                    struct tile_place tile, int strip,

@@ -160,7 +160,7 @@ static bool is_repacked(const fgn_chain *chain) {
     return !is_float32_accurate(chain) && needs_repacking(chain->in_features, element_bytes_of(chain));
 }
 
-/* The time of two things that happen at once, of which each slows down the other a little. */
+/* The time of two things that happen at once; each slows down the other a little. */
 static double larger_and_some(double a, double b) {
     return fmax(a, b) + 0.15 * fmin(a, b);
 }

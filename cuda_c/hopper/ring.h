@@ -36,7 +36,7 @@ static __device__ __forceinline__ struct ring start_of_ring(const struct hopper_
     return ring;
 }
 
-/* Behind the last stage is the first one, in the next phase. */
+/* After the last stage comes the first one again, in the next phase. */
 static __device__ __forceinline__ void wrap_around(struct ring *ring) {
     if (ring->stage >= ring->stages) {
         ring->stage -= ring->stages;

@@ -6,11 +6,11 @@
  * part of one group); the others are computed and not stored. So with 96 channels to a group a tile of two
  * strips of 96 columns owns all it computes, and with 12 it owns 2 x 120 of 2 x 128.
  *
- * What moves for a step of 128 bytes along k of the largest tile, 128 rows by 256 columns: 16 KiB of x and
- * 32 KiB of w, of which each of two blocks that share w copies one half. What is computed meanwhile:
- * 128 x 256 x 64 multiply-adds of 16-bit factors, 1024 clocks. These 32 bytes a clock and multiprocessor the
- * L2 cache delivers, up to 42; ping-pong tiles of 64 rows would ask for 48 in pairs, and ask for 32 where
- * four blocks share w. */
+ * What moves for a step of 128 bytes along k of the largest tile, 128 rows by 256 columns: 16 KiB of x and 32
+ * KiB of w; if two blocks share w, each of them copies one half. What is computed meanwhile: 128 x 256 x 64
+ * multiply-adds of 16-bit factors, 1024 clocks. These 32 bytes a clock and multiprocessor the L2 cache
+ * delivers, up to 42; ping-pong tiles of 64 rows would ask for 48 in pairs, and ask for 32 where four blocks
+ * share w. */
 #pragma once
 
 #include "shared/rung.h"

@@ -83,7 +83,7 @@ static __device__ __forceinline__ void store_some_words(unsigned char *to, const
             ((uint16_t *)to)[i] = (uint16_t)(word[i / 2] >> i % 2 * 16);
 }
 
-/* 16-bit values: 32 columns of the quad at a time, of which each lane stores one slab. */
+/* Stores 16-bit values: 32 columns of the quad at a time, one slab for each lane. */
 static __device__ __forceinline__ void store_wide_16_bit(const struct sums_place *place, unsigned char *to,
                                                          const float *sum, int row, bool present,
                                                          struct configuration config) {

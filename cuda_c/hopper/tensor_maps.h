@@ -4,7 +4,7 @@
 #include "hopper/arguments.h"
 #include "hopper/plan.h"
 
-/* A row-major matrix, of which `pitch` elements make a row with its padding. */
+/* A row-major matrix. A row takes `pitch` elements, padding included. */
 struct matrix {
     const void *at;
     CUtensorMapDataType type;

@@ -58,8 +58,8 @@ static __device__ __forceinline__ void multiply_step(float *sum, uint32_t x, uin
                               !first || along > 0);
 }
 
-/* Which row and column of y the thread's first sum is of, from the first row and column of its warpgroup on.
- */
+/* The row and column of y that the thread's first sum belongs to, counted from the first row and column of
+ * its warpgroup. */
 static __device__ __forceinline__ int row_of_thread(void) {
     return threadIdx.x % WARPGROUP / 32 * 16 + threadIdx.x % 32 / 4;
 }
@@ -74,7 +74,8 @@ static __device__ __forceinline__ int column_of_sum(int i, int unused) {
     return i / 4 * 8 + i % 2;
 }
 
-/* Bias and operators on a thread's sums of WGMMA_COLUMNS columns, of which its first is `column` of y. */
+/* Applies bias and operators to a thread's sums of WGMMA_COLUMNS columns. The thread's first one is `column`
+ * of y. */
 static __device__ __forceinline__ void add_bias_and_operators(const struct epilogue *epilogue, float *sum,
                                                               int64_t column) {
     if (epilogue->bias) {

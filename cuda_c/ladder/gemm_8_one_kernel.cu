@@ -34,7 +34,7 @@ struct one_kernel_args {
     bool fours;
 };
 
-/* A lane's columns in its group are a float4 where that can be stored at once, else `team` apart. */
+/* A lane owns four adjacent columns if a float4 store fits, otherwise every `team`-th column. */
 static inline __device__ int column_of_lane(const struct one_kernel_args *args, int member, int j,
                                             bool fours) {
     return fours ? member * LANE_COLUMNS + j : member + j * args->team;

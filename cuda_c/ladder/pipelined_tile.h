@@ -311,9 +311,8 @@ static inline bool has_few_tiles(int64_t batch, int64_t out_features) {
     return tiles(batch, TILE) * tiles(out_features, TILE) <= FEW_TILES || batch <= FEW_TILE_ROWS;
 }
 
-/* Where a plan's choices have how many k tiles are a run (0: one run, which needs no place for finished
- * ones).
- */
+/* The place in a plan's choices that says how many k tiles make a run (0: one run, which needs no place for
+ * finished ones). */
 #define K_TILES_IN_RUN_CHOICE 7
 
 /* Decide how long a run is, and how much shared memory the launch takes. GPUs of compute capability 7.5 give

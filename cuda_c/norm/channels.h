@@ -27,7 +27,7 @@ static __forceinline__ __device__ int channel_at(const struct channels *channels
     return channels->first + (j & -channels->width) * channels->team + (j & (channels->width - 1));
 }
 
-/* Whether the thread's value j is there: the vector that it is in. */
+/* Whether the thread's value j exists, which is so if its vector does. */
 static __forceinline__ __device__ bool is_there(const struct channels *channels, int j) {
     return (j & -channels->width) < channels->count;
 }

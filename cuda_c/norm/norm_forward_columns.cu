@@ -15,8 +15,8 @@
  *
  * Limit: memory, which is used at up to 90 % of a copy's bandwidth; with exponentials, or with more than 4
  * slots, for which a multiprocessor has registers of 8 warps only, the issue of instructions. Groups whose
- * size 4 does not divide are left to norm_forward.cu; of those whose size 8 does not, a slot has two vectors
- * of 4. */
+ * size is no multiple of 4 are left to norm_forward.cu. If the size is a multiple of 4 and not of 8, a slot
+ * has two vectors of 4. */
 #include "norm/norm_in_columns.h"
 #include "sim/launchers.h"
 

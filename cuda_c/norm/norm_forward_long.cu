@@ -8,8 +8,8 @@
  * Bytes: v read once and y written once, 8 for each element, 4 in a 16-bit type; scale and shift are read
  * again for every row, from the L1 cache. Operations: about 20 for each element and the chain's own.
  *
- * Limit: memory; with exponentials the issue of instructions. Groups of more than four SEGMENTs, and those
- * whose size 8 does not divide, are left to norm_forward_wide.cu. */
+ * Limit: memory; with exponentials the issue of instructions. Groups of more than four SEGMENTs, and groups
+ * whose size is no multiple of 8, are left to norm_forward_wide.cu. */
 #include "norm/norm_of_rows.h"
 #include "sim/launchers.h"
 

@@ -1,5 +1,5 @@
-/* The launch after the product for groups that no block's registers hold: those of more than four SEGMENTs,
- * and those of more than one whose size 8 does not divide.
+/* The launch after the product for groups that no block's registers hold: groups of more than four SEGMENTs,
+ * and groups of more than one SEGMENT whose size is no multiple of 8.
  *
  * Idea: a block has one group of a row, and loads the group's segments again for each of three passes, the
  * mean, the differences from it, and the result; all but the first come from a cache.
