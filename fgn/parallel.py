@@ -130,8 +130,8 @@ class _LocalChain:
         return y.to_local() if style.use_local_output else y
 
     def _whole(self, x: Tensor | DTensor) -> Tensor:
-        """All of x, in each process. Backward, its gradient is summed over the processes, of which each has
-        the part that its columns give."""
+        """All of x, in each process. In the backward each process has the part of x's gradient that its
+        columns give, and the parts are summed over the processes."""
         layout, needs_sum = self.style.input_layouts, x.requires_grad and torch.is_grad_enabled()
         if not isinstance(x, DTensor):
             if layout == Replicate() and not needs_sum:

@@ -79,7 +79,7 @@ def described(compiler: str) -> str:
 
 @functools.cache
 def processor() -> str:
-    """A digest of what this processor can do, for which a library is built."""
+    """A digest of this processor's features; a library is built for these."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -180,7 +180,7 @@ class Library:
         return digest_of_headers((self.sources, *self.headers))
 
     def _object_digests(self, toolchain: Toolchain | None) -> dict[Path, str]:
-        """For each source, a digest of all that its object depends on."""
+        """For each source, a digest of everything that its object depends on."""
         headers = self.headers_digest()
         digests = {}
         for source in self.source_files():

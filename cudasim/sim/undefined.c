@@ -1,8 +1,8 @@
 /* Arithmetic that C++ leaves undefined and a GPU does not: a number that the integer it is converted to
  * cannot hold, and a shift by as many bits as there are or more. This processor would continue with another
  * value than a GPU, so such an operation is reported. An index that leaves its array is reported as well.
- * Kernels in C++ are compiled with -fsanitize=float-cast-overflow,shift-exponent,bounds, of which only the
- * instrumentation is used. Casts that a kernel writes out do not come here, nor do most shifts: they have the
+ * Kernels in C++ are compiled with -fsanitize=float-cast-overflow,shift-exponent,bounds, for the
+ * instrumentation only. Casts that a kernel writes out do not come here, nor do most shifts: they have the
  * GPU's value (cpp/conversions.hpp, cpp/shifts.hpp). */
 #include "undefined.h"
 #include "machine.h"

@@ -103,7 +103,7 @@ def _of_einsum(node: fx.Node) -> Product | None:
 
 
 def _is_parametrized_linear(module: nn.Module) -> bool:
-    """Whether the module is a Linear but for what torch.nn.utils.parametrize makes of its parameters."""
+    """Whether the module is a Linear, apart from what torch.nn.utils.parametrize makes of its parameters."""
     cls = type(module)
     return (
         parametrize.is_parametrized(module)

@@ -189,7 +189,7 @@ _deterministic = torch._C._get_deterministic_algorithms
 
 
 def key_of(chain, x: Tensor, parameters: tuple[Tensor | None, ...], version, precision) -> tuple:
-    """All that decides a call but for what `Call` itself looks at; torch's settings for products too."""
+    """Cache key: everything that selects a plan and that `Call` does not recheck, torch's settings too."""
     if x.dtype is torch.float32:
         setting = torch._C._get_fp32_precision_getter("cuda", "matmul")
         precision = setting if precision is None else (precision, setting)

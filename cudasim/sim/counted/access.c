@@ -128,7 +128,7 @@ static __attribute__((noinline)) void read_words(struct recorder *self, const st
         access_memory(self, known->key, address, kind);
 }
 
-/* Where the stack does not tell whose kernel runs: this OS thread's, or it is host code of a kernel file. */
+/* Slow path: no recorder is noted on this stack. This OS thread's recorder is used, if it has one. */
 static __attribute__((noinline)) void access_without_note(instruction_key key, uintptr_t address,
                                                           uint32_t kind) {
     if (recorder)

@@ -1,9 +1,9 @@
 /* The counted build as a library: what the kernels of the last launches asked of memory.
  *
- * The kernels' sources are compiled with the compiler's -fsanitize=thread, of which only the instrumentation
- * is used: it calls a function before every load and store, and where a basic block begins. These functions
- * are in access.c and basic_blocks.c. They check the access, then log it; the logs of a warp's 32 lanes are
- * put together into the requests that a GPU would make (requests.c), and the requests are counted for each
+ * The kernels' sources are compiled with the compiler's -fsanitize=thread, for its instrumentation only: it
+ * calls a function before every load and store, and where a basic block begins. These functions are in
+ * access.c and basic_blocks.c. They check the access, then log it; the logs of a warp's 32 lanes are put
+ * together into the requests that a GPU would make (requests.c), and the requests are counted for each
  * instruction of the kernel (metrics.c). A fault that is found stops the launch, and sim_last_report() tells
  * it. Everything here belongs to the OS thread that calls it, and to the launches that this thread makes.
  *
@@ -69,8 +69,8 @@ typedef struct counted_launch {
 
 /* Kernels may access this memory from now on. Reports describe an address in it by `name` and index. */
 void counted_allow(const void *memory, unsigned long long bytes, unsigned element_bytes, const char *name);
-/* Nobody has written the memory that was allowed last, but where the map, which has a byte for each of its
- * bytes, is not 0. Kernels that write set it, and a read of what is not written is a fault. */
+/* The memory that was allowed last is unwritten wherever the map has a 0; the map has one byte for each byte
+ * of that memory. Kernels that write set the map, and a read of unwritten memory is a fault. */
 void counted_unwritten(unsigned char *written);
 void counted_forbid_all(void);
 

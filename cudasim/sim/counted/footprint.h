@@ -3,6 +3,6 @@
 #include "access.h"
 
 void footprint_launch_ends(counted_launch *result);
-/* `access` is the same for all lanes but for its address. */
+/* All lanes make the same `access`, each at an address of its own. */
 void footprint_request(struct recorder *recorder, const struct access *access, const uintptr_t *addresses,
                        unsigned lanes);

@@ -117,8 +117,7 @@ SIM_INLINE unsigned sim_tile_mask(unsigned size) {
     return left >= 32 ? tile : tile & ((1u << left) - 1);
 }
 
-/* A tile of several warps meets at a named barrier, of which a block has 15 beside that of __syncthreads().
- */
+/* A tile of several warps meets at a named barrier; a block has 15 of them beside that of __syncthreads(). */
 template <unsigned Size> struct sim_warps {
     sim_warps() {}
     void sync(SIM_CALLED_FROM) const {

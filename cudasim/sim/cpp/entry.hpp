@@ -1,5 +1,6 @@
 /* What Python has to know of a compiled kernel: the types of its parameters, of the members of structs and of
- * the variables in device memory. The compiler knows them; live/kernels.py writes the code that asks.
+ * the variables in device memory. The compiler knows them; cudasim/live/compiling.py writes the code that
+ * asks.
  *
  * nvcc compiles this file as well, so it uses nothing of the simulator. */
 #pragma once
