@@ -174,9 +174,7 @@ def test_live_kernel_errors():
         fill[1, 1536](y, 1.0, 4)
     fill[1, 32](y, 1.0, 4)
     assert y.tolist() == [1.0] * 4
-    with pytest.raises(
-        BuildError, match=r"broken\.cu\(2\): error: identifier \"b\" is undefined"
-    ):
+    with pytest.raises(BuildError, match=r"broken\.cu\(2\): error: identifier \"b\" is undefined"):
         fgn.kernel("__global__ void broken(int *a) {\n    a[0] = b;\n}").build("cuda")
 
 
