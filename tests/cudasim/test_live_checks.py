@@ -305,3 +305,32 @@ def test_a_read_of_what_nobody_wrote_is_a_fault_where_its_value_is_used(how):
         assert len(warned) == 1
         once = x.roll(-1) * (torch.arange(64) < 63)
         torch.testing.assert_close(y, once if how == "select" else x.sum().expand(64))
+
+TURNS = r"""
+__global__ void spend(int *y, int steps) {
+    for (int i = 0; i < steps; i++)
+        y[i % 7 + 8 * threadIdx.x] += i;
+}
+// Each thread runs for about a third of a turn; the tickets tell in which order they came.
+__global__ void tickets(int *y, int *next, int steps) {
+    for (int i = 0; i < steps; i++)
+        y[threadIdx.x] ^= i;
+    y[threadIdx.x] = atomicAdd(next, 1);
+}
+"""
+
+
+def test_the_order_of_a_block_s_threads_depends_on_nothing_that_ran_before():
+    program = Program(TURNS, "turns.cu")
+    spend, tickets = (Kernel(program, name) for name in ("spend", "tickets"))
+
+    def order(steps):
+        y, next_ticket = torch.zeros(64, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+        cudasim.check(lambda: spend[1, 1](torch.zeros(64, dtype=torch.int32), steps))
+        cudasim.check(lambda: tickets[1, 64](y, next_ticket, 3000))
+        return y.tolist()
+
+    first = order(1)
+    assert sorted(first) == list(range(64)) and first != list(range(64)), "no turn ended"
+    for steps in (1111, 11111, 22222, 33333, 44444, 55555):
+        assert order(steps) == first

@@ -97,7 +97,6 @@ bool watch_worker_begins(struct sim_worker *worker) {
     self->launch = launch_number;
     self->site_count = 1;
     memset(self->known, 0, sizeof self->known);
-    self->until_look = session_counts() ? 0 : BASIC_BLOCKS_OF_A_LOOK;
     self->is_alone = is_alone;
     requests_worker_begins(self);
     warps_worker_begins(&self->warps);

@@ -42,8 +42,10 @@ void spinning_launch_begins(void) {
     pthread_mutex_unlock(&mutex);
 }
 
+/* Turns are measured anew in each block: the order of its threads depends on nothing that ran before. */
 void spinning_block_begins(struct spinning *self) {
     spinning_changed(self);
+    self->basic_blocks = 0;
     self->latest[0].pc = self->latest[1].pc = 0;
 }
 

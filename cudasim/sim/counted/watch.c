@@ -30,6 +30,7 @@ void watch_block_begins(struct sim_worker *worker) {
     struct recorder *self = recorder;
     self->block_number = number_of_block(worker->registers) + 1;
     self->block_count = next_block_count(self);
+    self->until_look = self->requests.is_on ? 0 : BASIC_BLOCKS_OF_A_LOOK;
     order_begin_block(self);
     history_block_begins(&self->history);
     spinning_block_begins(&self->spinning);
