@@ -280,7 +280,7 @@ def build(
     folders: Sequence[Path],
 ) -> tuple[Path, str]:
     """Compiles the source unless that was done before. Returns the library and the compiler's warnings."""
-    libraries, link_flags, extra = (), ("-shared",), ()
+    libraries, link_flags, extra, needed = (), ("-shared",), (), ""
     if device == "cpu":
         library = simulator()
         compiler = find_cpp_compiler()
@@ -292,6 +292,7 @@ def build(
         text = _simulator_text(read.text, instances, variables, structs)
         flags = spelled_for(compiler, _simulator_flags(library, read.text, only_checks()))
         libraries = (str(library.build()), "-Wl,-z,defs", *(f"-Wl,--wrap={name}" for name in _WRAPPED))
+        needed = library.soname
         link_flags = _toolchain(library).link_flags
         identity, headers = _identity(compiler), digest(_headers(), *PADDING)
     else:
@@ -301,7 +302,7 @@ def build(
         identity, headers = _nvcc().identity, digest_of_headers(HEADER_FOLDERS)
         extra = ("-include", "sim/portable.h", *(f"-I{folder}" for folder in folders))
     # nvcc reads the user's own headers itself, so their texts count beside this one.
-    parts = (file, text, *read.texts.values(), headers, compiler, identity, *flags, *libraries, *extra)
+    parts = (file, text, *read.texts.values(), headers, compiler, identity, *flags, *libraries, needed, *extra)
     folder = build_folder() / "live" / digest(*parts)[:16]
     path, messages = folder / "kernels.so", folder / "warnings.txt"
     if not is_writable(folder):

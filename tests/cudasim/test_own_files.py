@@ -145,6 +145,30 @@ def test_a_kernel_of_ones_own_whose_library_has_changed_is_built_again(tmp_path,
         run()
 
 
+@pytest.mark.simulator
+def test_a_kernel_of_ones_own_is_built_again_when_the_simulator_has_changed(tmp_path, monkeypatch):
+    monkeypatch.setenv(places.cache_variable(), str(tmp_path / "cache"))
+    shutil.copytree(SOURCES, tmp_path / "cudasim", ignore=shutil.ignore_patterns("__pycache__", "prebuilt"))
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import numpy as np, cudasim\n"
+        "print(cudasim.__file__)\n"
+        "y = np.zeros(32, np.float32)\n"
+        "cudasim.kernel('__global__ void five(float *y) { y[threadIdx.x] = 5.0f; }')[1, 32](y)\n"
+        "assert (y == 5).all()\n"
+    )
+
+    def run():
+        ran = subprocess.run([sys.executable, program], cwd=tmp_path, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr
+        assert str(tmp_path) in ran.stdout
+
+    run()
+    with (tmp_path / "cudasim/sim/copy.c").open("a") as file:
+        file.write("/* a newer version */\n")
+    run()
+
+
 def test_a_folder_with_the_sticky_bit_may_be_shared(tmp_path):
     shared = tmp_path / "shared"
     shared.mkdir()
