@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 
-from cudasim.live.tree import Node, changed, lines_in, macros_of, tree_of
+from collections.abc import Iterator
+
+from cudasim.live.tree import Change, Node, Source, lines_in
 
 _INTEGER = re.compile(
     rb"\s*(?:const\s+)?((?:(?:unsigned|signed|long|short|int|char)\b\s*)+|"
@@ -34,21 +36,21 @@ def _begins_a_statement(node: Node) -> bool:
     return parent is not None and parent.type == "for_statement"
 
 
-def _changes(data: bytes, tree: Node):
-    """(where, how many bytes go, what comes in their place)"""
-    for node in tree.walk():
+def casts(source: Source) -> Iterator[Change]:
+    """Writes the casts to integers as calls of sim_cast."""
+    for node in source.walk():
         if node.node.has_error:
             continue
         if node.type == "cast_expression":
-            integer = _integer(data[node.field("type").begin : node.field("type").end])
+            integer = _integer(source.text(node.field("type")))
             value = node.field("value")
             if integer and value.type not in ("initializer_list", "compound_literal_expression"):
-                head = data[node.begin : value.begin]
+                head = source.data[node.begin : value.begin]
                 yield node.begin, len(head), b"sim_cast<" + integer + b">(" + lines_in(head)
                 yield node.end, 0, b")"
         elif node.type == "call_expression":
             called, arguments = node.field("function"), node.field("arguments")
-            text = data[called.begin : called.end]
+            text = source.text(called)
             if sum(child.node.is_named for child in arguments.children) != 1:
                 continue
             cast = re.fullmatch(rb"static_cast\s*<(.*)>\s*", text, re.S)
@@ -56,11 +58,3 @@ def _changes(data: bytes, tree: Node):
                 yield called.begin, len("static_cast"), b"sim_cast"
             elif (integer := _integer(text)) and not _begins_a_statement(node):
                 yield called.begin, len(text), b"sim_cast<" + integer + b">" + lines_in(text)
-
-
-def with_casts(source: str) -> str:
-    """The source with its casts to integers written as calls of sim_cast; no line moves."""
-    data = source.encode("utf-8", "surrogateescape")
-    tree = tree_of(data)
-    trees = (tree, *(body for _, body in macros_of(data, tree)))
-    return changed(data, [change for each in trees for change in _changes(data, each)])

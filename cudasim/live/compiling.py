@@ -302,7 +302,18 @@ def build(
         identity, headers = _nvcc().identity, digest_of_headers(HEADER_FOLDERS)
         extra = ("-include", "sim/portable.h", *(f"-I{folder}" for folder in folders))
     # nvcc reads the user's own headers itself, so their texts count beside this one.
-    parts = (file, text, *read.texts.values(), headers, compiler, identity, *flags, *libraries, needed, *extra)
+    parts = (
+        file,
+        text,
+        *read.texts.values(),
+        headers,
+        compiler,
+        identity,
+        *flags,
+        *libraries,
+        needed,
+        *extra,
+    )
     folder = build_folder() / "live" / digest(*parts)[:16]
     path, messages = folder / "kernels.so", folder / "warnings.txt"
     if not is_writable(folder):

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from cudasim.live.text import blanked, closing
-from cudasim.live.tree import Node, changed, macros_of, tree_of
+from cudasim.live.tree import Change, Node, Source
 
 _OTHER_FUNCTIONS = ("lambda_expression", "struct_specifier", "class_specifier", "union_specifier")
 
@@ -43,14 +43,14 @@ def _own(tree: Node, bodies: list[tuple[int, int]]) -> Iterator[Node]:
         waiting.extend(node.children)
 
 
-def _macros_that_exit(data: bytes, tree: Node, own: list[Node]) -> Iterator[Node]:
+def _macros_that_exit(source: Source, own: list[Node]) -> Iterator[Node]:
     """The bodies of those macros whose `return;` is a kernel's: all that are not used elsewhere."""
-    macros = dict(macros_of(data, tree))
+    macros = dict(source.macros)
     names = {name: [] for name in macros}  # whether each use is in a kernel itself, or the macro that uses it
     in_kernels = {node.begin for node in own if node.type == "identifier"}
-    for of, root in ((None, tree), *macros.items()):
+    for of, root in ((None, source.tree), *macros.items()):
         for node in root.walk():
-            name = data[node.begin : node.end].decode(errors="replace") if node.type == "identifier" else ""
+            name = source.text(node).decode(errors="replace") if node.type == "identifier" else ""
             is_definition = node.parent is not None and node.parent.type.startswith("preproc_")
             if name in names and not is_definition:
                 names[name].append(of or node.begin in in_kernels)
@@ -64,14 +64,11 @@ def _macros_that_exit(data: bytes, tree: Node, own: list[Node]) -> Iterator[Node
     yield from (body for name, body in macros.items() if is_of_kernels(name))
 
 
-def with_exits(source: str) -> str:
-    """The source with `return sim_leave();` for each `return;` of a kernel; no line moves."""
-    data = source.encode("utf-8", "surrogateescape")
-    if b"return" not in data:
-        return source
-    tree = tree_of(data)
-    own = list(_own(tree, _kernels(data)))
-    bodies = _macros_that_exit(data, tree, own)
+def exits(source: Source) -> Iterator[Change]:
+    """Writes `return sim_leave();` for each `return;` of a kernel."""
+    own = list(_own(source.tree, _kernels(source.data)))
+    bodies = _macros_that_exit(source, own)
     nodes = (*own, *(node for body in bodies for node in _own(body, [(body.begin, body.end)])))
     returns = {node.begin for node in nodes if node.type == "return_statement" and len(node.children) == 2}
-    return changed(data, [(begin + len("return"), 0, b" sim_leave()") for begin in returns])
+    for begin in returns:
+        yield begin + len("return"), 0, b" sim_leave()"

@@ -10,28 +10,20 @@ arguments, as in `i < n && a >> b`: such a shift by too much is reported when it
 
 from __future__ import annotations
 
-from cudasim.live.tree import Node, changed, macros_of, tree_of
+from collections.abc import Iterator
+
+from cudasim.live.tree import Change, Source
 
 _SHIFTS = ("<<", ">>", "<<=", ">>=")
 
 
-def _changes(data: bytes, tree: Node):
-    """(where, how many bytes go, what comes in their place)"""
-    for node in tree.walk():
+def shifts(source: Source) -> Iterator[Change]:
+    """Writes the shifts by what is no number as above."""
+    for node in source.walk():
         if node.type not in ("binary_expression", "assignment_expression"):
             continue
         operator, count = node.field("operator"), node.field("right")
         if operator is None or count is None or operator.type not in _SHIFTS:
             continue
         if count.type != "number_literal" and not operator.node.has_error:
-            yield operator.end, 0, b" sim_by " + data[operator.begin : operator.end]
-
-
-def with_shifts(source: str) -> str:
-    """The source with its shifts by what is no number written as above; its lines stay its lines."""
-    data = source.encode("utf-8", "surrogateescape")
-    if b"<<" not in data and b">>" not in data:
-        return source
-    tree = tree_of(data)
-    trees = (tree, *(body for _, body in macros_of(data, tree)))
-    return changed(data, [change for each in trees for change in _changes(data, each)])
+            yield operator.end, 0, b" sim_by " + source.text(operator)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
-from cudasim.live.casts import with_casts
-from cudasim.live.exits import with_exits
+from cudasim.live.casts import casts
+from cudasim.live.exits import exits
 from cudasim.live.guesses import with_guesses
 from cudasim.live.ptx import with_ptx
-from cudasim.live.shifts import with_shifts
+from cudasim.live.shifts import shifts
 from cudasim.live.text import blanked, line_of, open_braces, without_directives
+from cudasim.live.tree import rewritten
 
 # A block's dynamic shared memory, as CUDA declares it. Here it is where a pointer says.
 _ALIGNMENT = (
@@ -64,10 +65,9 @@ def as_cpp(source: str, first_line: int = 1, values: frozenset[str] = ALL) -> st
     values: what is written so that it has a GPU's value where C++ has none: casts to integers (casts.py) and
     shifts (shifts.py).
     """
-    source = with_ptx(with_guesses(source))
-    source = with_shifts(source) if "shifts" in values else source
-    source = with_casts(source) if "casts" in values else source
-    source = _dynamic_shared(with_exits(source), first_line)
+    rules = {"shifts": shifts, "casts": casts, "exits": exits}
+    source = rewritten(with_ptx(with_guesses(source)), [rules[name] for name in (*values, "exits")])
+    source = _dynamic_shared(source, first_line)
     text = blanked(source)
     changes = (
         (r"\bstatic(\s+(?:__device__\s+)?)(?=__shared__\b)", r"\1"),

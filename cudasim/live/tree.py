@@ -8,7 +8,7 @@ reads no sense, the tree has nodes with errors: what rewrites the text leaves th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -74,13 +74,30 @@ def _parsed(data: bytes) -> tree_sitter.Node:
     return _parser().parse(_UNKNOWN.sub(lambda match: _SAME_LENGTH[match[0]], data)).root_node
 
 
-def tree_of(data: bytes) -> Node:
-    """The tree of a whole source."""
-    return Node(_parsed(data))
+@dataclass(frozen=True)
+class Source:
+    """A source as bytes, with its tree, and the tree of what each of its macros stands for by its name."""
+
+    data: bytes
+    tree: Node
+    macros: tuple[tuple[str, Node], ...]
+
+    @classmethod
+    def of(cls, text: str) -> Source:
+        data = text.encode("utf-8", "surrogateescape")
+        tree = Node(_parsed(data))
+        return cls(data, tree, tuple(_macros_of(data, tree)))
+
+    def walk(self) -> Iterator[Node]:
+        """All nodes of the source, and then those of its macros."""
+        for tree in (self.tree, *(body for _, body in self.macros)):
+            yield from tree.walk()
+
+    def text(self, node: Node) -> bytes:
+        return self.data[node.begin : node.end]
 
 
-def macros_of(data: bytes, tree: Node) -> Iterator[tuple[str, Node]]:
-    """The macros of a source: the name of each, and the tree of what it stands for."""
+def _macros_of(data: bytes, tree: Node) -> Iterator[tuple[str, Node]]:
     for node in tree.walk():
         if node.type in ("preproc_def", "preproc_function_def") and (value := node.field("value")):
             name = node.field("name")
@@ -90,8 +107,15 @@ def macros_of(data: bytes, tree: Node) -> Iterator[tuple[str, Node]]:
             yield data[name.begin : name.end].decode(), Node(inner, value.begin - len(_BEFORE))
 
 
-def changed(data: bytes, changes: Iterable[tuple[int, int, bytes]]) -> str:
-    """The source with changes to its bytes: where, how many go, what comes in their place."""
+# A change of a source's bytes: where, how many go, what comes in their place.
+Change = tuple[int, int, bytes]
+
+
+def rewritten(text: str, rules: Iterable[Callable[[Source], Iterable[Change]]]) -> str:
+    """The text with the changes that each of the rules finds in it. Its lines stay its lines."""
+    source = Source.of(text)
+    changes = [change for rule in rules for change in rule(source)]
+    data = source.data
     for place, gone, new in sorted(changes, reverse=True):
         data = data[:place] + new + data[place + gone :]
     return data.decode("utf-8", "surrogateescape")

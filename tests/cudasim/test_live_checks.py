@@ -306,6 +306,7 @@ def test_a_read_of_what_nobody_wrote_is_a_fault_where_its_value_is_used(how):
         once = x.roll(-1) * (torch.arange(64) < 63)
         torch.testing.assert_close(y, once if how == "select" else x.sum().expand(64))
 
+
 TURNS = r"""
 __global__ void spend(int *y, int steps) {
     for (int i = 0; i < steps; i++)

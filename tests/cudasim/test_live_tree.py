@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import cudasim
-from cudasim.live.casts import with_casts
-from cudasim.live.exits import with_exits
+from cudasim.live.casts import casts
+from cudasim.live.exits import exits
 from cudasim.live.kernels import Kernel, Program
-from cudasim.live.shifts import with_shifts
+from cudasim.live.shifts import shifts
+from cudasim.live.tree import rewritten
 
 # In each of these a function in the kernel returns, and threads miss a barrier all the same.
 MISSED = {
@@ -92,7 +93,9 @@ CASTS = {
 @pytest.mark.parametrize("cast", CASTS)
 def test_casts(cast):
     begin, end = "__device__ void f() {\n    v = ", ";\n}\n"
-    assert with_casts(begin + cast + end).replace(" ", "") == (begin + CASTS[cast] + end).replace(" ", "")
+    assert rewritten(begin + cast + end, [casts]).replace(" ", "") == (begin + CASTS[cast] + end).replace(
+        " ", ""
+    )
 
 
 SHIFTS = {
@@ -110,14 +113,14 @@ SHIFTS = {
 @pytest.mark.parametrize("shift", SHIFTS)
 def test_shifts(shift):
     begin, end = "__device__ void f() {\n    v = ", ";\n}\n"
-    assert with_shifts(begin + shift + end) == begin + SHIFTS[shift] + end
+    assert rewritten(begin + shift + end, [shifts]) == begin + SHIFTS[shift] + end
 
 
 def test_text_that_the_grammar_does_not_read_keeps_its_lines():
     text = "LAUNCHER(a, struct b)\n__global__ void k(int *a) { if (@ a[0]) return;\n a[1] = 2; return; }\n"
-    for rewrite in (with_exits, with_casts, with_shifts):
-        assert rewrite(text).count("\n") == text.count("\n")
-    assert with_exits(text).count("sim_leave") == 2
+    for rule in (exits, casts, shifts):
+        assert rewritten(text, [rule]).count("\n") == text.count("\n")
+    assert rewritten(text, [exits]).count("sim_leave") == 2
 
 
 def test_what_cannot_be_rewritten_is_said():
