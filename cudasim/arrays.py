@@ -51,9 +51,6 @@ class Array:
             expected *= count
         return True
 
-    def __str__(self) -> str:
-        return f"a {self.dtype} tensor"
-
 
 def loaded_torch():
     """torch where the program has loaded it, else None."""
@@ -108,12 +105,12 @@ def on_cpu(data: bytearray, dtype: str = "uint8") -> Array:
     return array_of(np.frombuffer(data, dtype=dtype))
 
 
-def typed(data: np.ndarray, dtype: str | None, shape: tuple[int, ...]):
-    """The memory of these bytes with another dtype and shape: a tensor where the program has loaded torch,
-    else an array of numpy; unsigned integers for a dtype that numpy has not."""
+def typed(data, dtype: str | None, shape: tuple[int, ...]):
+    """The memory of these bytes, a tensor or an array of numpy, with another dtype and shape: a tensor where
+    the program has loaded torch, else an array of numpy; unsigned integers for a dtype that numpy has not."""
     torch = loaded_torch()
     if torch is not None:
-        tensor = torch.from_numpy(data)
+        tensor = torch.as_tensor(data)
         return tensor if dtype is None else tensor.view(getattr(torch, dtype)).view(shape)
     if dtype is None:
         return data

@@ -22,6 +22,7 @@ import io
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,8 +30,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from cudasim.building.library import Library, load
-from cudasim.building.places import SOURCES as SIMULATOR_SOURCES
 from fgn.chains import CHAINS, Shape, problem, random_inputs
 from fgn.functional import plan_of, run_chain
 from fgn.measure.benchmark import ordinary_versions
@@ -231,16 +230,8 @@ CHUNK_BYTES = 64 << 10
 @functools.cache
 def probes(device: str):
     """The library of probes.cu, for the GPU or for the counted simulator."""
-    of_cpu = device == "cpu"
-    library = Library(
-        f"probes_{device}",
-        "probes",
-        ("probes.cu",),
-        (COUNTED_SIMULATOR if of_cpu else GPU).toolchain,
-        sources=PROBES,
-        headers=(SIMULATOR_SOURCES / "sim",),
-        needs=(COUNTED_SIMULATOR,) if of_cpu else (),
-    )
+    made_of = {"name": f"probes_{device}", "title": "probes", "patterns": ("probes.cu",), "sources": PROBES}
+    library = COUNTED_SIMULATOR.with_kernels(**made_of) if device == "cpu" else replace(GPU, **made_of)
     interface = ffi()
     interface.cdef(
         """
@@ -250,7 +241,7 @@ def probes(device: str):
         """,
         override=True,
     )
-    return load(library, interface)
+    return library.load()
 
 
 def _pointer(kind: str, tensor: torch.Tensor):

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cffi
@@ -72,6 +72,45 @@ def digest(*parts: str | bytes) -> str:
     return state.hexdigest()
 
 
+def once(function):
+    """Caches a function's value for each argument. Where several threads ask for a value at a time, one
+    computes it and the others wait."""
+    values, lock = {}, threading.RLock()
+
+    @functools.wraps(function)
+    def value_for(*arguments):
+        if arguments not in values:
+            with lock:
+                if arguments not in values:
+                    values[arguments] = function(*arguments)
+        return values[arguments]
+
+    return value_for
+
+
+def declare(interface: cffi.FFI, headers: Iterable[Path]):
+    """Declares what the headers have, for cffi, which has no preprocessor and reads no C++."""
+    with warnings.catch_warnings():
+        # cffi says that it ignores `#pragma once`, which is all that it should do.
+        warnings.filterwarnings("ignore", message="#pragma in cdef")
+        for header in headers:
+            text = header.read_text()
+            interface.cdef(re.sub(r"#ifdef __cplusplus\n.*?#endif[^\n]*\n", "", text, flags=re.S))
+    # Every struct is completed here. Otherwise an interface that includes this one (in cudasim/live/)
+    # completes the struct, and when that interface is freed, cffi takes the struct for complete and has lost
+    # its fields.
+    for name in interface.list_types()[0]:
+        interface.typeof(name)
+
+
+@once
+def ffi() -> cffi.FFI:
+    """The simulator's C interface, read from the headers as they stand."""
+    interface = cffi.FFI()
+    declare(interface, HEADERS)
+    return interface
+
+
 @dataclass(frozen=True)
 class Library:
     """One library: what it is made of, and where it goes.
@@ -80,6 +119,7 @@ class Library:
     patterns: its sources, as patterns below `sources`.
     headers: the folders with headers that it includes, besides `sources`.
     needs: the libraries whose functions it calls.
+    interface: what it has for Python.
     prebuilt, clone_build: where a wheel carries it, and `build/` of the clone that `sources` are in.
     directory: where it is built; None: in `clone_build` where that may be written to, else in a folder of the
         user's cache for these sources, this compiler and these flags.
@@ -92,9 +132,18 @@ class Library:
     sources: Path = SOURCES
     headers: tuple[Path, ...] = ()
     needs: tuple[Library, ...] = ()
+    interface: Callable[[], cffi.FFI] = ffi
     prebuilt: Path = PREBUILT
     clone_build: Path | None = CLONE_BUILD
     directory: Path | None = None
+
+    def with_kernels(
+        self, name: str, title: str, patterns: tuple[str, ...], sources: Path, headers=(), **more
+    ) -> Library:
+        """A library of kernels in C that run on this simulator: the same compiler builds it with the same
+        flags, and it needs this one. more: other members, where they are not this one's."""
+        made_of = {"name": name, "title": title, "patterns": patterns, "sources": sources}
+        return replace(self, **made_of, headers=(*headers, SOURCES / "sim"), needs=(self,), **more)
 
     def _folder(self, stamp: str) -> Path:
         """Where the library with this stamp is built."""
@@ -179,25 +228,27 @@ class Library:
     def headers_digest(self) -> str:
         return digest_of_headers((self.sources, *self.headers))
 
-    def _object_digests(self, toolchain: Toolchain | None) -> dict[Path, str]:
-        """For each source, a digest of everything that its object depends on."""
+    def _texts(self) -> dict[Path, str]:
+        """For each source, a digest of its own text and of all headers."""
         headers = self.headers_digest()
-        digests = {}
-        for source in self.source_files():
-            made_by = ()
-            if toolchain:
-                made_by = (toolchain.compiler, toolchain.identity, *toolchain.flags_for(source))
-            digests[source] = digest(headers, source.name, source.read_bytes(), *made_by)
-        return digests
+        return {source: digest(headers, source.name, source.read_bytes()) for source in self.source_files()}
+
+    def _objects_of(self, toolchain: Toolchain, texts: dict[Path, str]) -> dict[Path, str]:
+        """For each source, a digest of everything that its object depends on."""
+        return {
+            source: digest(text, toolchain.compiler, toolchain.identity, *toolchain.flags_for(source))
+            for source, text in texts.items()
+        }
 
     def _expected_stamp(self, toolchain: Toolchain | None) -> str:
         """Two digests: of the sources alone, and of the sources with the compiler and its flags."""
         needed = [need.soname for need in self.all_needs]
-        sources = digest(*self._object_digests(None).values(), *needed)
+        texts = self._texts()
+        sources = digest(*texts.values(), *needed)
         if toolchain is None:
             return sources
-        made_by = digest(*self._object_digests(toolchain).values(), *needed, *toolchain.link_flags)
-        return f"{sources} {made_by}"
+        objects = self._objects_of(toolchain, texts).values()
+        return f"{sources} {digest(*objects, *needed, *toolchain.link_flags)}"
 
     @property
     def all_needs(self) -> list[Library]:
@@ -272,7 +323,7 @@ class Library:
         return "".join(path.with_suffix(".warnings").read_text() for path in self.objects())
 
     def _objects_in(self, folder: Path, toolchain: Toolchain) -> list[Path]:
-        digests = self._object_digests(toolchain)
+        digests = self._objects_of(toolchain, self._texts())
         if not digests:
             raise BuildError(f"{self.sources} has no sources")
         kept = folder / "objects" / self.name
@@ -338,8 +389,8 @@ class Library:
             raise BuildError("\n".join(errors))
 
     def load(self):
-        """The library, built first when it is not ready, with the functions that `ffi()` declares."""
-        return load(self, ffi())
+        """The library, built first when it is not ready, and before it those that it needs."""
+        return _loaded(self)
 
 
 @contextmanager
@@ -366,56 +417,16 @@ def run(command: list[str]) -> str:
     return result.stderr
 
 
-def once(function):
-    """Caches a function's value for each argument. Where several threads ask for a value at a time, one
-    computes it and the others wait."""
-    values, lock = {}, threading.RLock()
-
-    @functools.wraps(function)
-    def value_for(*arguments):
-        if arguments not in values:
-            with lock:
-                if arguments not in values:
-                    values[arguments] = function(*arguments)
-        return values[arguments]
-
-    return value_for
-
-
-def declare(interface: cffi.FFI, headers: Iterable[Path]):
-    """Declares what the headers have, for cffi, which has no preprocessor and reads no C++."""
-    with warnings.catch_warnings():
-        # cffi says that it ignores `#pragma once`, which is all that it should do.
-        warnings.filterwarnings("ignore", message="#pragma in cdef")
-        for header in headers:
-            text = header.read_text()
-            interface.cdef(re.sub(r"#ifdef __cplusplus\n.*?#endif[^\n]*\n", "", text, flags=re.S))
-    # Every struct is completed here. Otherwise an interface that includes this one (in cudasim/live/)
-    # completes the struct, and when that interface is freed, cffi takes the struct for complete and has lost
-    # its fields.
-    for name in interface.list_types()[0]:
-        interface.typeof(name)
-
-
-@once
-def ffi() -> cffi.FFI:
-    """The simulator's C interface, read from the headers as they stand."""
-    interface = cffi.FFI()
-    declare(interface, HEADERS)
-    return interface
-
-
 _simulators = []
 
 
 @once
-def load(library: Library, interface: cffi.FFI):
-    """The library with the functions that the interface declares, and before it those that it needs."""
+def _loaded(library: Library):
     for need in library.needs:
         need.load()
     path = library.build()
     try:
-        loaded = interface.dlopen(str(path))
+        loaded = library.interface().dlopen(str(path))
     except OSError as error:
         raise BuildError(f"{path} cannot be loaded: {error}; remove it to have it built again") from error
     if library in (SIMULATOR, SANITIZED_SIMULATOR, COUNTED_SIMULATOR):

@@ -9,7 +9,6 @@ without such a cast, as in `int i = x;`, is reported when it happens (cudasim/si
 from __future__ import annotations
 
 import re
-
 from collections.abc import Iterator
 
 from cudasim.live.tree import Change, Node, Source, lines_in

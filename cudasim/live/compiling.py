@@ -230,7 +230,7 @@ def _simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[st
 
 
 def _gpu_flags(capability: tuple[int, int]) -> tuple[str, ...]:
-    flags = [flag for flag in _nvcc().flags if not flag.startswith(("-Werror", "-Xcompiler"))]
+    flags = [flag for flag in _nvcc().flags if not flag.startswith("-Xcompiler")]
     architecture = "{}{}".format(*capability)
     return (*flags, f"-gencode=arch=compute_{architecture},code=sm_{architecture}", "-Xcompiler=-fPIC")
 

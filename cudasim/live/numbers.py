@@ -29,7 +29,9 @@ def is_float(dtype: str) -> bool:
 
 def described(value) -> str:
     """What came, for a message."""
-    return (f"{type(value).__name__} {value!r}" if not is_array(value) else "a tensor")[:80]
+    if is_array(value):
+        return f"a {value.dtype} tensor".replace("torch.", "")
+    return f"{type(value).__name__} {value!r}"[:80]
 
 
 def _bfloat16(value: float) -> bytes:

@@ -88,13 +88,11 @@ class Symbols(Mapping):
         for name, (kind, address) in loaded.variables.items():
             with torch.cuda.device(device):
                 data = torch.as_tensor(_OnGpu(address, kind.size), device=device)
-            shape, element = _shape_and_element(kind)
-            plain = element.dtype is None
-            found[name] = data if plain else data.view(getattr(torch, element.dtype)).view(shape)
+            found[name] = self._typed(data, kind)
         return found
 
     @staticmethod
-    def _typed(data: np.ndarray, kind: Type):
+    def _typed(data, kind: Type):
         shape, element = _shape_and_element(kind)
         return typed(data, element.dtype, shape)
 

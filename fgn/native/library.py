@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import functools
 import os
-from dataclasses import dataclass
 
 import cffi
 
 from cudasim.building import library as building
-from cudasim.building.library import Library, is_counting, once
+from cudasim.building.library import Library, once
 from cudasim.building.places import SOURCES as SIMULATOR_SOURCES
 from cudasim.building.toolchains import nvcc_toolchain
 from fgn.native.places import CLONE_BUILD, PREBUILT, SOURCES
@@ -33,48 +32,6 @@ ARCHITECTURE_FLAGS = (
 )
 
 
-@dataclass(frozen=True)
-class KernelLibrary(Library):
-    """A library of fgn's kernels."""
-
-    def load(self):
-        """The library, built first when it is not ready. Its functions are those of `cuda_c/fgn.h`, and the
-        simulator's own where it runs on the simulator."""
-        return building.load(self, ffi())
-
-
-def _kernels(name: str, title: str, toolchain, needs: tuple[Library, ...] = ()) -> KernelLibrary:
-    return KernelLibrary(
-        name,
-        title,
-        ("**/*.cu",),
-        toolchain,
-        sources=SOURCES,
-        headers=(SIMULATOR_SOURCES / "sim",),
-        needs=needs,
-        prebuilt=PREBUILT,
-        clone_build=CLONE_BUILD,
-    )
-
-
-SIMULATOR = _kernels(
-    "fgn_sim", "kernels for the simulator", building.SIMULATOR.toolchain, (building.SIMULATOR,)
-)
-SANITIZED_SIMULATOR = _kernels(
-    "fgn_sim_sanitized",
-    "kernels for the simulator, with sanitizers",
-    building.SANITIZED_SIMULATOR.toolchain,
-    (building.SANITIZED_SIMULATOR,),
-)
-COUNTED_SIMULATOR = _kernels(
-    "fgn_sim_counted",
-    "kernels for the simulator that counts and checks",
-    building.COUNTED_SIMULATOR.toolchain,
-    (building.COUNTED_SIMULATOR,),
-)
-GPU = _kernels("fgn_cuda", "GPU library", functools.partial(nvcc_toolchain, ARCHITECTURE_FLAGS))
-
-
 @once
 def ffi() -> cffi.FFI:
     """The C interface, read from the headers as they stand: fgn.h, the kernels that fgn/measure/machine.py
@@ -84,13 +41,35 @@ def ffi() -> cffi.FFI:
     return interface
 
 
+_KERNELS = {
+    "patterns": ("**/*.cu",),
+    "sources": SOURCES,
+    "interface": ffi,
+    "prebuilt": PREBUILT,
+    "clone_build": CLONE_BUILD,
+}
+
+SIMULATOR = building.SIMULATOR.with_kernels("fgn_sim", "kernels for the simulator", **_KERNELS)
+SANITIZED_SIMULATOR = building.SANITIZED_SIMULATOR.with_kernels(
+    "fgn_sim_sanitized", "kernels for the simulator, with sanitizers", **_KERNELS
+)
+COUNTED_SIMULATOR = building.COUNTED_SIMULATOR.with_kernels(
+    "fgn_sim_counted", "kernels for the simulator that counts and checks", **_KERNELS
+)
+GPU = Library(
+    name="fgn_cuda",
+    title="GPU library",
+    toolchain=functools.partial(nvcc_toolchain, ARCHITECTURE_FLAGS),
+    headers=(SIMULATOR_SOURCES / "sim",),
+    **_KERNELS,
+)
+_ON_SIMULATOR = {library.needs[0]: library for library in (SIMULATOR, SANITIZED_SIMULATOR, COUNTED_SIMULATOR)}
+
+
 def for_device(device_type: str) -> Library:
     """The library that runs tensors of this device type; RuntimeError when there is none for it."""
     if device_type == "cpu":
-        if is_counting.get():
-            return COUNTED_SIMULATOR
-        # `make sanitize` runs the tests on the library that reports memory errors.
-        return SANITIZED_SIMULATOR if os.environ.get("CUDASIM_SANITIZE") == "1" else SIMULATOR
+        return _ON_SIMULATOR[building.simulator()]
     if device_type == "cuda":
         return GPU
     raise RuntimeError(f"device: expected cpu or cuda, got {device_type}")

@@ -9,8 +9,7 @@ import torch
 
 import cudasim
 from cudasim.building.compilers import find_c_compiler, version_of
-from cudasim.building.library import COUNTED_SIMULATOR, Library, ffi
-from cudasim.building.places import SOURCES
+from cudasim.building.library import COUNTED_SIMULATOR, ffi
 from cudasim.counting import counted
 
 FOLDER = Path(__file__).parent / "faults"
@@ -47,15 +46,7 @@ FAULTS = {
 
 @functools.cache
 def faulty():
-    library = Library(
-        "faults",
-        "broken kernels",
-        ("faults.cu",),
-        COUNTED_SIMULATOR.toolchain,
-        sources=FOLDER,
-        headers=(SOURCES / "sim",),
-        needs=(COUNTED_SIMULATOR,),
-    )
+    library = COUNTED_SIMULATOR.with_kernels("faults", "broken kernels", ("faults.cu",), FOLDER)
     ffi().cdef("int launch_fault(int number, int blocks, int threads, float *x, int n);", override=True)
     return library.load()
 

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 import cudasim
-from cudasim.building.library import COUNTED_SIMULATOR, Library, ffi
-from cudasim.building.places import SOURCES
+from cudasim.building.library import COUNTED_SIMULATOR, ffi
 from cudasim.counting import counted
 
 FOLDER = Path(__file__).parent / "faults"
@@ -52,15 +51,7 @@ NUMBERS = {name: number + 1 for number, name in enumerate(FAULTS)}
 
 @functools.cache
 def rings():
-    library = Library(
-        "rings",
-        "rings with mistakes",
-        ("ring.cu",),
-        COUNTED_SIMULATOR.toolchain,
-        sources=FOLDER,
-        headers=(SOURCES / "sim",),
-        needs=(COUNTED_SIMULATOR,),
-    )
+    library = COUNTED_SIMULATOR.with_kernels("rings", "rings with mistakes", ("ring.cu",), FOLDER)
     declarations = (
         "int launch_ring(int mistake, const void *x, const void *w, float *y, int steps);"
         "int launch_exchange(int mistake, float *y);"

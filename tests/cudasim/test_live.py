@@ -106,6 +106,11 @@ def test_any_size(n, block, a):
         ((torch.empty(4), torch.empty(8)[::2], 1.0, 4), ValueError, "x: expected a contiguous tensor"),
         ((torch.empty(4), [1.0], 1.0, 4), TypeError, "x .*expected a float32 tensor, got list"),
         ((torch.empty(4), torch.empty(4), "1", 4), TypeError, "a .*expected a float"),
+        (
+            (torch.empty(4), torch.empty(4), torch.ones(1), 4),
+            TypeError,
+            "expected a float, got a float32 tensor",
+        ),
         ((torch.empty(4), torch.empty(4), 1e300, 4), ValueError, "a .*a float can hold"),
         ((torch.empty(4), torch.empty(4), 1.0, 4.5), TypeError, "n .*expected an int"),
         ((torch.empty(4), torch.empty(4), 1.0, 2**31), ValueError, "n .*<= 2147483647, got 2147483648"),

@@ -13,8 +13,7 @@ import torch
 
 import cudasim
 from cudasim.building.compilers import find_c_compiler, version_of
-from cudasim.building.library import COUNTED_SIMULATOR, Library, ffi
-from cudasim.building.places import SOURCES
+from cudasim.building.library import COUNTED_SIMULATOR, ffi
 from cudasim.building.toolchains import ONLY_CHECKED_FLAGS
 from cudasim.counting import counted
 
@@ -67,14 +66,8 @@ def racing():
         base = COUNTED_SIMULATOR.toolchain()
         return replace(base, flags=(*base.flags, *ONLY_CHECKED_FLAGS))
 
-    library = Library(
-        "races",
-        "racing kernels",
-        ("races.cu",),
-        toolchain,
-        sources=FOLDER,
-        headers=(SOURCES / "sim",),
-        needs=(COUNTED_SIMULATOR,),
+    library = COUNTED_SIMULATOR.with_kernels(
+        "races", "racing kernels", ("races.cu",), FOLDER, toolchain=toolchain
     )
     declaration = "int launch_race(const char *name, int blocks, int threads, int *a, int *b, int n);"
     ffi().cdef(declaration, override=True)

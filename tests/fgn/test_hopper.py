@@ -9,8 +9,6 @@ import pytest
 import torch
 
 import fgn
-from cudasim.building.library import Library, load
-from cudasim.building.places import SOURCES as SIMULATOR_SOURCES
 from cudasim.counting import counted
 from fgn.chains import Shape, problem, random_inputs
 from fgn.functional import plan_of, run_chain
@@ -257,22 +255,15 @@ def planted(tmp_path_factory):
     for file, text in planted_headers().items():
         (folder / "hopper" / file).write_text(text)
     shutil.copy(Path(__file__).parent / "faults" / "hopper.cu", folder / "planted.cu")
-    library = Library(
-        "planted",
-        "mistakes",
-        ("planted.cu",),
-        COUNTED_SIMULATOR.toolchain,
-        sources=folder,
-        headers=(SOURCES / "hopper", SIMULATOR_SOURCES / "sim"),
-        needs=(COUNTED_SIMULATOR,),
-        directory=folder,
+    library = COUNTED_SIMULATOR.with_kernels(
+        "planted", "mistakes", ("planted.cu",), folder, headers=(SOURCES / "hopper",), directory=folder
     )
     ffi().cdef(
         "int launch_planted(int, int, int, int, const void *, const void *, const float *, void *, int64_t,"
         " int64_t, int64_t, int64_t);",
         override=True,
     )
-    return load(library, ffi())
+    return library.load()
 
 
 def run(library, mistake: int, case: Case) -> float:
