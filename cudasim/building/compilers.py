@@ -19,8 +19,10 @@ from pathlib import Path
 OLDEST = {"gcc": 12, "clang": 16}
 
 # What clang calls gcc's flags. Its check of bounds has a part that ends the process, and is taken without. It
-# makes one access to memory of those of several rounds of a loop, of which the simulator is not told.
+# makes one access to memory of those of several rounds of a loop, of which the simulator is not told. binutils'
+# addr2line leaves out from where a call was inlined in what clang writes as DWARF 5.
 _FLAGS_OF_CLANG = {
+    "-g": ("-g", "-gdwarf-4"),
     "--param=tsan-distinguish-volatile=1": ("-mllvm", "-tsan-distinguish-volatile"),
     "-fsanitize=thread,bounds": ("-fsanitize=thread,array-bounds",),
     "-fsanitize=float-cast-overflow,shift-exponent,bounds": (

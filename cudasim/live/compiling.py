@@ -24,7 +24,7 @@ from cudasim.building.places import HEADER_FOLDERS, SOURCES, build_folder, cache
 from cudasim.building.toolchains import ONLY_CHECKED_FLAGS, nvcc_toolchain
 from cudasim.counting.counted import only_checks
 from cudasim.live.messages import LAUNCH_CODE, explained, warnings_about
-from cudasim.live.padding import PADDING, pad_shared_variables
+from cudasim.live.padding import ASSEMBLY, PADDING, pad_shared_variables
 from cudasim.live.signature import Signature, Variable
 from cudasim.live.source import CPP, HOPPER, Included
 
@@ -357,7 +357,7 @@ def _refuse_inline_ptx(assembly: Path, read: Included) -> None:
     """BuildError for inline PTX that is left in a kernel: this processor has other instructions, some with
     the same names."""
     errors = []
-    for match in _INLINE.finditer(assembly.read_text()):
+    for match in _INLINE.finditer(assembly.read_text(ASSEMBLY)):
         text = " ".join(match["text"].split())
         if text and match["file"] in read.texts:
             errors.append(f"{match['file']}:{match['line']}:0: error: inline PTX, here `{text}`")
@@ -386,9 +386,9 @@ def _let_empty_loops_stop(assembly: Path) -> None:
         label, jump = match["label"], match["jump"]
         return f"{label}:\n{match['between']}\t{calls[jump]}\n\t{jump}\t{label}"
 
-    text = assembly.read_text()
+    text = assembly.read_text(ASSEMBLY)
     if _EMPTY_LOOP.search(text):
-        assembly.write_text(_EMPTY_LOOP.sub(with_call, text))
+        assembly.write_text(_EMPTY_LOOP.sub(with_call, text), ASSEMBLY)
 
 
 def _run(command: list[str], folder: Path, read: Included) -> str:

@@ -72,6 +72,9 @@ def _excerpt(read: Included, file: str, line: int, column: int) -> str:
 _UNDECLARED = (
     r"['‘](?:\w+::)*(\w+)['’](?: was not declared| has not been declared| does not name| is not a member|"
     r" in namespace .* does not name| is not a namespace)",
+    # clang's words for the same
+    r"use of undeclared identifier ['‘](?:\w+::)*(\w+)['’]",
+    r"(?:no (?:member|template|type) named|unknown type name) ['‘](?:\w+::)*(\w+)['’]",
     r"variable or field ['‘](\w+)['’] declared void",
     r"invalid use of incomplete type ['‘](?:class|struct) (?:\w+::)*(\w+)",
     r"there are no arguments to ['‘](\w+)['’]",
@@ -186,7 +189,7 @@ def _of_launch(message: str) -> str:
     """What the compiler says of the code that launches a kernel, in words about the kernel."""
     name = re.search(
         r"['‘](?:::)?(\w+)['’] (?:was not declared|has not been declared|is not a member)", message
-    )
+    ) or re.search(r"(?:no member named|use of undeclared identifier) ['‘](\w+)['’]", message)
     if "sim_enter" in message:
         return (
             "error: the arguments of the kernel's template do not fit its parameters: give others, as in "

@@ -11,6 +11,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+# The encoding of a compiler's assembly, in which clang writes the bytes of a string as they are.
+ASSEMBLY = "latin-1"
+
 _BYTES = 64 << 10  # on each side
 
 # The linker lays thread-local sections out in the order of the object file, those with values first.
@@ -38,8 +41,8 @@ PADDING = (_WITH_VALUES, _ZEROED, _BEFORE, _AFTER)
 
 def pad_shared_variables(assembly: Path) -> None:
     """Adds the padding where the compiler's output has thread-local variables."""
-    text = assembly.read_text()
+    text = assembly.read_text(ASSEMBLY)
     sections = re.findall(r"^\s*\.section\s+\.(tdata|tbss)\b", text, re.M)
     if sections:
         before = _BEFORE.format(section=_WITH_VALUES if "tdata" in sections else _ZEROED)
-        assembly.write_text(before + text + _AFTER)
+        assembly.write_text(before + text + _AFTER, ASSEMBLY)

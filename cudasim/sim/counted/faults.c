@@ -32,7 +32,7 @@ static struct sim_access_report report_of(sim_report_kind kind, const struct acc
     return report;
 }
 
-void fault_out_of_bounds(const struct recorder *self, const struct access *access) {
+void fault_out_of_bounds(struct recorder *self, const struct access *access) {
     history_settle_own_read(self);
     if (sim_fiber_overflows(self->worker->fiber, access->address)) {
         struct sim_access_report overflow = report_of(SIM_CRASH, access, NULL);
@@ -94,7 +94,7 @@ void fault_local(const struct recorder *self, uintptr_t pc, counted_operation op
     sim_report_access(&report, "%s beyond its local arrays", verb(operation));
 }
 
-void fault_object(const struct recorder *self, uintptr_t pc, uintptr_t address, counted_operation operation,
+void fault_object(struct recorder *self, uintptr_t pc, uintptr_t address, counted_operation operation,
                   const char *type) {
     history_settle_own_read(self);
     struct sim_access_report report = {.kind = SIM_OUT_OF_BOUNDS, .thread = running(), .pc = pc};
@@ -102,11 +102,14 @@ void fault_object(const struct recorder *self, uintptr_t pc, uintptr_t address, 
     if (!near)
         sim_report_access(&report, "%s a value of type %s beyond the array that its pointer points into",
                           verb(operation), type);
+    long long index = index_in(near, address, WORD_BYTES), elements = index_in(near, near->end, WORD_BYTES);
+    if (index >= elements) /* beyond a block of the heap, of which gcc 16 knows where it ends */
+        sim_report_access(&report, "%s a value of type %s at %s[%lld], which has %lld elements",
+                          verb(operation), type, near->name, index, elements);
     sim_report_access(&report,
                       "%s a value of type %s at %p, beyond the array that its pointer points into; there is "
                       "%s[%lld]",
-                      verb(operation), type, (void *)address, near->name,
-                      index_in(near, address, WORD_BYTES));
+                      verb(operation), type, (void *)address, near->name, index);
 }
 
 void fault_constant(const struct recorder *self, const struct access *access) {

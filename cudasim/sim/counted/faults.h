@@ -7,7 +7,7 @@ struct spinner;
 /* `self` waits in vain, and so do all others; `other`: one of them, or NULL. */
 noreturn void fault_spinning(const struct spinner *self, const struct spinner *other);
 /* Each reports the running thread's access and ends the launch. */
-noreturn void fault_out_of_bounds(const struct recorder *recorder, const struct access *access);
+noreturn void fault_out_of_bounds(struct recorder *recorder, const struct access *access);
 noreturn void fault_index(uintptr_t pc, long long index, const char *array);
 noreturn void fault_misaligned(const struct recorder *recorder, const struct access *access);
 noreturn void fault_uninitialised(const struct recorder *recorder, const struct access *access);
@@ -15,7 +15,7 @@ noreturn void fault_unwritten(const struct recorder *recorder, const struct acce
 /* An access of the running thread to its stack, beyond what its arrays can be in. */
 noreturn void fault_local(const struct recorder *recorder, uintptr_t pc, counted_operation operation);
 /* Of a value of `type` at `address`, which is not whole in the array that the pointer points into. */
-noreturn void fault_object(const struct recorder *recorder, uintptr_t pc, uintptr_t address,
+noreturn void fault_object(struct recorder *recorder, uintptr_t pc, uintptr_t address,
                            counted_operation operation, const char *type);
 noreturn void fault_constant(const struct recorder *recorder, const struct access *access);
 noreturn void fault_static_shared(size_t bytes);

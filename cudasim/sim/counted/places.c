@@ -161,6 +161,13 @@ static int look_in_library(struct dl_phdr_info *library, size_t size, void *data
         offset = search->address - library->dlpi_addr;
         if (part->p_type == PT_LOAD && offset - part->p_vaddr < part->p_memsz) {
             find_symbol(library->dlpi_name, STT_OBJECT, offset, search);
+#ifdef __clang__
+            /* The values that it fills a local array with have no name. They lie where nobody can write. */
+            if (search->found.end == 0 && part->p_flags == PF_R) {
+                search->found.begin = library->dlpi_addr + part->p_vaddr;
+                search->found.end = search->found.begin + part->p_memsz;
+            }
+#endif
             bool is_global = part->p_flags & PF_W && !search->found.is_constant;
             search->found.space = is_global ? COUNTED_GLOBAL : COUNTED_NOTHING;
             return 1;
@@ -225,11 +232,11 @@ static uintptr_t distance(const struct place *place, uintptr_t address) {
     return address < place->begin ? place->begin - address : address < place->end ? 0 : address - place->end;
 }
 
-const struct place *nearest_place(const struct recorder *self, uintptr_t address) {
+const struct place *nearest_place(struct recorder *self, uintptr_t address) {
     const uintptr_t far = (uintptr_t)1 << 36; /* an index that went wrong rarely goes farther */
-    const struct place *nearest = NULL;
-    if (sim_heap_find(address, &(uintptr_t){0}, &(size_t){0}))
-        return &self->places.heap;
+    const struct place *nearest = place_in_heap(self, address);
+    if (nearest)
+        return nearest;
     for (unsigned i = 0; i < self->places.count; i++) {
         const struct place *place = &self->places.all[i];
         if (place->space != COUNTED_NOTHING && distance(place, address) < far &&

@@ -42,5 +42,5 @@ void places_worker_begins(struct recorder *recorder);
 
 /* Where an access is, or NULL when it may not be made. */
 struct place *place_of(struct recorder *recorder, uintptr_t address, unsigned bytes);
-const struct place *nearest_place(const struct recorder *recorder, uintptr_t address);
+const struct place *nearest_place(struct recorder *recorder, uintptr_t address);
 bool is_shared(const struct recorder *recorder, uintptr_t address);
