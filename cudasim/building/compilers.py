@@ -19,22 +19,31 @@ from pathlib import Path
 OLDEST = {"gcc": 12, "clang": 16}
 
 # What clang calls gcc's flags. Its check of bounds has a part that ends the process, and is taken without. It
-# makes one access to memory of those of several rounds of a loop, of which the simulator is not told. binutils'
-# addr2line leaves out from where a call was inlined in what clang writes as DWARF 5.
+# makes one access to memory of those of several rounds of a loop, and calls nothing for a read that a write to
+# the same place follows, so it is told not to. In what it writes as DWARF 5, binutils' addr2line does not find
+# from where a call was inlined.
 _FLAGS_OF_CLANG = {
     "-g": ("-g", "-gdwarf-4"),
     "--param=tsan-distinguish-volatile=1": ("-mllvm", "-tsan-distinguish-volatile"),
-    "-fsanitize=thread,bounds": ("-fsanitize=thread,array-bounds",),
+    "-fsanitize=thread,bounds": (
+        "-fsanitize=thread,array-bounds",
+        *("-mllvm", "-tsan-instrument-read-before-write"),
+    ),
     "-fsanitize=float-cast-overflow,shift-exponent,bounds": (
         "-fsanitize=float-cast-overflow,shift-exponent,array-bounds",
     ),
+    "-fsanitize=object-size": ("-fsanitize=object-size,alignment",),
     "-fno-tree-sra": ("-fno-vectorize", "-fno-slp-vectorize"),
     "-fno-reorder-blocks": ("-mllvm", "-disable-block-placement"),
     "-fno-reorder-blocks-and-partition": (),
     "-fno-toplevel-reorder": (),
 }
-# `#pragma unroll` is for the GPU's compiler: clang warns of loops that it cannot unroll here.
-_ALWAYS_OF_CLANG = ("-Wno-pass-failed", "-Wno-unknown-warning-option")
+# `#pragma unroll` is for the GPU's compiler: clang warns of loops that it cannot unroll here. Lanes that have
+# set nothing may give a shuffle a variable, as on a GPU; clang would conclude that no such lane comes there.
+_ALWAYS_OF_CLANG = (
+    *("-Wno-pass-failed", "-Wno-unknown-warning-option"),
+    *("-Xclang", "-no-enable-noundef-analysis"),
+)
 
 _OF_CPP = {"gcc": "g++", "cc": "c++", "clang": "clang++"}
 

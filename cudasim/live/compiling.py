@@ -11,7 +11,7 @@ import functools
 import platform
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -196,6 +196,7 @@ _NO_WARNING = (
         "comment",
         "format",
         "subobject-linkage",
+        "sometimes-uninitialized",
     ),
 )
 
@@ -330,6 +331,8 @@ def build(
                 # g++ uses a precompiled header only with the very flags that it was compiled with.
                 extra = ("-Winvalid-pch", "-include", str(_precompiled(compiler, flags) / "cuda.hpp"))
                 extra = (*extra, f"-fdebug-prefix-map={folder}=.", *project, f"-I{CPP}")
+                if "clang" in _identity(compiler):
+                    extra = (*extra, "-fno-integrated-as")  # which would read the text of asm statements
             else:
                 extra = (*project, *extra)
             # The compiler runs in the file's folder, so that its messages call the file by the name that the
@@ -339,6 +342,7 @@ def build(
             messages.write_text(_run([compiler, *flags, *extra, made[0], file, "-o", made[1]], folder, read))
             if as_assembly:
                 _refuse_inline_ptx(folder / "kernels.s", read)
+                _name_a_line_for_each(folder / "kernels.s")
                 _let_empty_loops_stop(folder / "kernels.s")
                 pad_shared_variables(folder / "kernels.s")
                 _run([compiler, "-c", "kernels.s", "-o", "kernels.o"], folder, read)
@@ -349,20 +353,42 @@ def build(
     return path, messages.read_text()
 
 
-# What the compiler writes around the text of an asm statement.
+# What gcc writes around the text of an asm statement, and what clang does, which names no line there.
 _INLINE = re.compile(r'^# (?P<line>\d+) "(?P<file>[^"]*)" 1\n(?P<text>.*?)^# 0 "" 2$', re.M | re.S)
+_INLINE_OF_CLANG = re.compile(r"^\s*(?:#|//)APP\n(?P<text>.*?)^\s*(?:#|//)NO_APP$", re.M | re.S)
+_FILE = re.compile(r'^\s*\.file\s+(\d+) (?:"[^"]*" )?"([^"]*)"', re.M)
+_LINE = re.compile(r"^\s*\.loc\s+(\d+) (\d+) .*\n", re.M)
+
+
+def _inline(assembly: str) -> Iterator[tuple[str, str, str]]:
+    """The asm statements: file, line and text of each."""
+    for match in _INLINE.finditer(assembly):
+        yield match["file"], match["line"], match["text"]
+    files = dict(_FILE.findall(assembly))
+    for match in _INLINE_OF_CLANG.finditer(assembly):
+        lines = _LINE.findall(assembly, 0, match.start())
+        if lines:
+            yield files.get(lines[-1][0], "").removeprefix("./"), lines[-1][1], match["text"]
 
 
 def _refuse_inline_ptx(assembly: Path, read: Included) -> None:
     """BuildError for inline PTX that is left in a kernel: this processor has other instructions, some with
     the same names."""
     errors = []
-    for match in _INLINE.finditer(assembly.read_text(ASSEMBLY)):
-        text = " ".join(match["text"].split())
-        if text and match["file"] in read.texts:
-            errors.append(f"{match['file']}:{match['line']}:0: error: inline PTX, here `{text}`")
+    for file, line, inline in _inline(assembly.read_text(ASSEMBLY)):
+        text = " ".join(inline.split())
+        if text and file in read.texts:
+            errors.append(f"{file}:{line}:0: error: inline PTX, here `{text}`")
     if errors:
         raise BuildError(explained("\n".join(dict.fromkeys(errors)), read))
+
+
+def _name_a_line_for_each(assembly: Path) -> None:
+    """Gives what clang has made of several lines the line before it, where clang gives it none."""
+    text = assembly.read_text(ASSEMBLY)
+    named = _LINE.sub(lambda found: "" if found[2] == "0" else found[0], text)
+    if named != text:
+        assembly.write_text(named, ASSEMBLY)
 
 
 # A loop without an end and without a body: one instruction that jumps to itself.

@@ -3,6 +3,14 @@
  * Their alignments are CUDA's: a vector of two or four is one access of a GPU, of at most 16 bytes. */
 #pragma once
 
+/* clang returns a struct of 3 or 6 bytes as one number, whose store it does not report; so it is told to
+ * return it in memory. */
+#if defined(__clang__) && defined(__x86_64__)
+#define SIM_IN_MEMORY __attribute__((ms_abi))
+#else
+#define SIM_IN_MEMORY
+#endif
+
 typedef struct char1 {
     signed char x;
 } char1;
@@ -153,7 +161,7 @@ static inline char2 make_char2(signed char x, signed char y) {
     char2 v = {x, y};
     return v;
 }
-static inline char3 make_char3(signed char x, signed char y, signed char z) {
+static inline SIM_IN_MEMORY char3 make_char3(signed char x, signed char y, signed char z) {
     char3 v = {x, y, z};
     return v;
 }
@@ -169,7 +177,7 @@ static inline uchar2 make_uchar2(unsigned char x, unsigned char y) {
     uchar2 v = {x, y};
     return v;
 }
-static inline uchar3 make_uchar3(unsigned char x, unsigned char y, unsigned char z) {
+static inline SIM_IN_MEMORY uchar3 make_uchar3(unsigned char x, unsigned char y, unsigned char z) {
     uchar3 v = {x, y, z};
     return v;
 }
@@ -185,7 +193,7 @@ static inline short2 make_short2(short x, short y) {
     short2 v = {x, y};
     return v;
 }
-static inline short3 make_short3(short x, short y, short z) {
+static inline SIM_IN_MEMORY short3 make_short3(short x, short y, short z) {
     short3 v = {x, y, z};
     return v;
 }
@@ -201,7 +209,7 @@ static inline ushort2 make_ushort2(unsigned short x, unsigned short y) {
     ushort2 v = {x, y};
     return v;
 }
-static inline ushort3 make_ushort3(unsigned short x, unsigned short y, unsigned short z) {
+static inline SIM_IN_MEMORY ushort3 make_ushort3(unsigned short x, unsigned short y, unsigned short z) {
     ushort3 v = {x, y, z};
     return v;
 }

@@ -124,8 +124,9 @@ def test_text_that_the_grammar_does_not_read_keeps_its_lines():
 
 
 def test_what_cannot_be_rewritten_is_said():
-    # A list in braces has no type, so no function can take it for a cast.
-    text = "__global__ void casts(int *to) { to[0] = int({3}); }"
+    # Only the kernel itself may convert the value, so no function can do it for a cast.
+    own = "class Own { operator int() const { return 3; } friend void casts(int *); };\n"
+    text = f"{own}__global__ void casts(int *to) {{ to[0] = int(Own()); }}"
     program = Program(text, "casts.cu", ())
     to = np.zeros(1, np.int32)
     with pytest.warns(UserWarning, match=r"casts\.cu: warning: shifts and casts to integers are C\+\+'s"):

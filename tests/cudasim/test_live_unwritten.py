@@ -86,9 +86,8 @@ def test_each_byte_counts():
     assert fault_of(lambda: after_even_bytes("copy_byte", 7), y).index == 7
     assert fault_of(lambda: after_even_bytes("copy_bytes"), y).index == 1
     quads = torch.zeros(64)
-    assert (
-        fault_of(lambda: (launch("set", 61, quads, 0.0), launch("add_quads", 16, quads)), quads).index == 60
-    )
+    fault = fault_of(lambda: (launch("set", 61, quads, 0.0), launch("add_quads", 16, quads)), quads)
+    assert fault.index in (60, 61)  # gcc reads a float4 at once, clang its parts
 
 
 def test_a_part_of_a_tensor_that_nobody_set():
