@@ -18,10 +18,10 @@ from pathlib import Path
 # The oldest that know _Float16 on every processor. Apple counts the versions of its clang by itself.
 OLDEST = {"gcc": 12, "clang": 16}
 
-# What clang calls gcc's flags. Its check of bounds has a part that ends the process, and is taken without. It
-# makes one access to memory of those of several rounds of a loop, and calls nothing for a read that a write to
-# the same place follows, so it is told not to. In what it writes as DWARF 5, binutils' addr2line does not find
-# from where a call was inlined.
+# What clang calls gcc's flags. Its check of bounds has a part that ends the process, and is taken without.
+# Unless told otherwise it makes one access to memory of those of several rounds of a loop, and reports no read
+# that a write to the same place follows. In what it writes as DWARF 5, binutils' addr2line does not find from
+# where a call was inlined.
 _FLAGS_OF_CLANG = {
     "-g": ("-g", "-gdwarf-4"),
     "--param=tsan-distinguish-volatile=1": ("-mllvm", "-tsan-distinguish-volatile"),
@@ -32,7 +32,6 @@ _FLAGS_OF_CLANG = {
     "-fsanitize=float-cast-overflow,shift-exponent,bounds": (
         "-fsanitize=float-cast-overflow,shift-exponent,array-bounds",
     ),
-    "-fsanitize=object-size": ("-fsanitize=object-size,alignment",),
     "-fno-tree-sra": ("-fno-vectorize", "-fno-slp-vectorize"),
     "-fno-reorder-blocks": ("-mllvm", "-disable-block-placement"),
     "-fno-reorder-blocks-and-partition": (),

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import cudasim
+from cudasim.building.compilers import find_c_compiler, version_of
 from cudasim.building.library import COUNTED_SIMULATOR, ffi
 from cudasim.counting import counted
 
@@ -96,6 +97,8 @@ def test_the_right_exchange_is_right_and_has_no_fault():
 @pytest.mark.simulator
 @pytest.mark.parametrize("name", FAULTS)
 def test_mistake_is_told(name):
+    if name == "sums_too_early" and version_of(find_c_compiler())[0] == "clang":
+        pytest.skip("clang does not report accesses to an array of the thread's own (docs/limits.md)")
     expected = FAULTS[name]
     with pytest.raises(cudasim.KernelFault) as caught:
         cudasim.check(lambda: run(NUMBERS[name], exchange=name == "exits_early"))

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import cudasim
+from cudasim.building.compilers import find_cpp_compiler, version_of
 from cudasim.counting.faults import KernelWarning
 from cudasim.live.kernels import Kernel, Program
 
@@ -223,4 +224,6 @@ def test_a_copy_of_any_length_that_leaves_a_tensor_names_it(name):
 
 @pytest.mark.parametrize("name", MISALIGNED)
 def test_misaligned_at_the_end_of_a_tensor_is_misaligned(name):
+    if name == "misaligned_at_the_end" and version_of(find_cpp_compiler())[0] == "clang":
+        pytest.skip("clang takes float4 apart, and its parts are aligned (docs/limits.md)")
     assert fault_of(name, 1).kind == "misaligned"

@@ -279,7 +279,7 @@ __global__ void joins(int *a) {{
     assert caught.value.kind == "race"
 
 
-# A compiler that knew the number of turns, or that a branch leaves the value out, would leave out the read too.
+# A compiler that knew the number of turns, or that a branch leaves the value out, would leave the read out.
 UNUSED = {
     "select": ("int v = __float_as_int(s[i + 1]); y[i] = __int_as_float(v & -(i < 63));", False),
     "prefetch": ("float v = s[0]; for (int k = 0; k < blockDim.x; k++) { y[i] += v; v = s[k + 1]; }", False),

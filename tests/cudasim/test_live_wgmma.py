@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import cudasim
+from cudasim.building.compilers import find_cpp_compiler, version_of
 from cudasim.counting.faults import KernelWarning
 from cudasim.live import TensorMap
 
@@ -126,6 +127,8 @@ FOUND = {
 
 @pytest.mark.parametrize("planted", FOUND)
 def test_a_planted_mistake_is_found(planted):
+    if planted.startswith("sums ") and version_of(find_cpp_compiler())[0] == "clang":
+        pytest.skip("clang does not report accesses to an array of the thread's own (docs/limits.md)")
     changes, kind, words = FOUND[planted]
     with pytest.raises(cudasim.KernelFault, match=words) as caught:
         run(changes, *factors(torch.bfloat16))

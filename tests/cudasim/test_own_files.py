@@ -218,7 +218,7 @@ except NotOwnError as error:
     said = subprocess.run(
         [*call, alone.replace("PATH", repr(str(SOURCES))) + program], capture_output=True, text=True
     )
-    if "Permission denied" in said.stderr:
+    if any(words in said.stderr for words in ("Permission denied", "No module named 'cudasim")):
         pytest.skip("nobody may not read Python or the clone here")
     assert said.stdout.splitlines()[0] == "own", said.stderr
     assert "got one of user 4321" in said.stdout and f"(number {NOBODY})" in said.stdout

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 import cudasim
+from cudasim.building.compilers import find_cpp_compiler, version_of
 from cudasim.live.kernels import Kernel, Program
 
 FOLDER = Path(__file__).parent / "faults"
@@ -280,6 +281,8 @@ def test_the_right_kernel_raises_no_alarm(name):
 
 @pytest.mark.parametrize(("name", "right", "which", "wrong", "kind"), MISTAKES)
 def test_the_mistake_is_found(name, right, which, wrong, kind):
+    if (name, kind) == ("vector_copy", "misaligned") and version_of(find_cpp_compiler())[0] == "clang":
+        pytest.skip("clang takes float4 apart, and its parts are aligned (docs/limits.md)")
     source = sources()[name]
     begin = re.search(rf"void {name}\(", source).start()
     end = source.index("\n}\n", begin)

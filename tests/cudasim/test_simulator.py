@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -10,11 +9,12 @@ from pathlib import Path
 import cffi
 import pytest
 
+from cudasim.building.compilers import find_c_compiler
 from cudasim.building.places import SOURCES
 
 CHECKS = Path(__file__).parent / "sim" / "checks.c"
 SIMULATOR = SOURCES / "sim"
-COMPILER = os.environ.get("CC", "cc")
+COMPILER = find_c_compiler()
 FLAGS = ["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-fno-strict-aliasing", "-fwrapv"]
 INCLUDES = f"-I{SOURCES}"
 BUILDS = {
@@ -22,7 +22,7 @@ BUILDS = {
     "sanitized": ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
 }
 
-pytestmark = pytest.mark.skipif(shutil.which(COMPILER) is None, reason="needs a C compiler")
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
 
 
 def compile_c(output, *arguments):
@@ -35,7 +35,14 @@ def compile_c(output, *arguments):
 
 @pytest.fixture(scope="module", params=BUILDS)
 def build(request, tmp_path_factory):
-    return compile_c(tmp_path_factory.mktemp("sim") / request.param, *BUILDS[request.param], str(CHECKS))
+    folder = tmp_path_factory.mktemp("sim")
+    if request.param == "sanitized":
+        small = folder / "small.c"
+        small.write_text("#include <sanitizer/asan_interface.h>\nint main(void) { return 0; }\n")
+        command = [COMPILER, *BUILDS["sanitized"], str(small), "-o", str(folder / "small")]
+        if subprocess.run(command, capture_output=True).returncode != 0:
+            pytest.skip("the compiler's sanitizers are not installed")
+    return compile_c(folder / request.param, *BUILDS[request.param], str(CHECKS))
 
 
 def run_checks(program, *names, threads=None):

@@ -1,8 +1,6 @@
 /* What the compiler calls where an access leaves the array or variable that it is made of: -fsanitize=bounds
  * for an index, -fsanitize=object-size for a pointer. The compiler finds an overrun into a neighbouring
- * array, which the kernel may touch, where it knows what the pointer points into. clang, which accesses the
- * parts of a float4 each by itself, calls this with -fsanitize=alignment for a float4 at a wrong address too.
- */
+ * array, which the kernel may touch, where it knows what the pointer points into. */
 #include "../undefined.h"
 #include "recorder.h"
 
@@ -30,15 +28,7 @@ void __ubsan_handle_out_of_bounds(const struct bounds_check *check, uintptr_t in
 
 void __ubsan_handle_type_mismatch_v1(const struct object_check *check, uintptr_t address);
 void __ubsan_handle_type_mismatch_v1(const struct object_check *check, uintptr_t address) {
-    if (!recorder)
-        return;
-    unsigned bytes = 1u << check->log_alignment;
-    struct access access = {.pc = PC,
-                            .address = address,
-                            .bytes = bytes,
-                            .operation = check->kind == 1 ? COUNTED_STORE : COUNTED_LOAD,
-                            .thread = recorder->thread};
-    if ((address & (bytes - 1)) && (access.place = place_of(recorder, address, 1)))
-        fault_misaligned(recorder, &access);
-    fault_object(recorder, PC, address, access.operation, check->type->name);
+    if (recorder)
+        fault_object(recorder, PC, address, check->kind == 1 ? COUNTED_STORE : COUNTED_LOAD,
+                     check->type->name);
 }
