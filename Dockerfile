@@ -11,7 +11,8 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends \
         binutils ca-certificates g++ gcc git libc6-dev make python3 python3-dev python3-venv \
     && rm -rf /var/lib/apt/lists/* \
-    && useradd --create-home --shell /bin/bash fgn
+    && useradd --create-home --shell /bin/bash fgn \
+    && install --directory --owner=fgn --group=fgn /home/fgn/fgn
 
 FROM tools
 ARG PIP_EXTRA_INDEX_URL=
