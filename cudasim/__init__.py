@@ -11,7 +11,8 @@ Arrays of numpy and, where the program has loaded torch, tensors are arguments o
 in a package that says what is there:
 
 cudasim.live       kernels from a cell or a string     cudasim.building   building and loading libraries
-cudasim.counting   counts, faults, traces, views       cudasim.docs       (text) how to include, launch, watch
+cudasim.counting   counts, faults, traces, views       cudasim.programs   whole programs with a main()
+cudasim.docs       (text) how to include, launch, watch
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _NAMES = {
     "SourceView": "cudasim.counting.view",
     "load_ipython_extension": "cudasim.live.cells",
 }
-_PACKAGES = ("building", "counting", "live")
+_PACKAGES = ("building", "counting", "live", "programs")
 
 __all__ = sorted({*_NAMES} - {"load_ipython_extension"})
 

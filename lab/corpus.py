@@ -103,7 +103,7 @@ def _compile(program: Program, instances: list[Instance]) -> str:
     """What the compiler says; "" when all is well."""
     folder = build_folder() / "live"
     text = compiling._simulator_text(program.read.text, instances, program.variables, program.structs)
-    flags = compiling._simulator_flags(SIMULATOR, program.read.text, True)
+    flags = compiling.simulator_flags(SIMULATOR, program.read.text, True)
     compiler = compiling.find_cpp_compiler()
     header = compiling._precompiled(compiler, flags) / "cuda.hpp"
     place = folder / f"corpus-{os.getpid()}"

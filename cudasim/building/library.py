@@ -435,7 +435,7 @@ def _loaded(library: Library):
     return loaded
 
 
-SIMULATOR = Library("cudasim", "simulator", ("sim/*.c", "sim/hopper/*.c"), c_toolchain)
+SIMULATOR = Library("cudasim", "simulator", ("sim/*.c", "sim/hopper/*.c", "sim/program/*.c"), c_toolchain)
 SANITIZED_SIMULATOR = Library(
     "cudasim_sanitized",
     "simulator with sanitizers",

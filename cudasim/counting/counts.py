@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pandas as pd
 
@@ -73,8 +73,13 @@ def count(
 
     Raises KernelFault as `check()` does.
     """
+    return table_of(_run(call, multiprocessors=multiprocessors, l2_bytes=l2_bytes))
+
+
+def table_of(launches: Iterable[Launch]) -> pd.DataFrame:
+    """The table of `count()`, of launches that were counted."""
     rows = []
-    for launch in _run(call, multiprocessors=multiprocessors, l2_bytes=l2_bytes):
+    for launch in launches:
         rows.append(
             {
                 "kernel": launch.kernel,

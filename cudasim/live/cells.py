@@ -1,9 +1,13 @@
-"""The cell magic `%%cuda [name ...] [-I folder]`: cells of CUDA C++ in a notebook."""
+"""The cell magic `%%cuda [name ...] [-I folder] [--check] [-- argument ...]`: CUDA C++ in a notebook."""
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import subprocess
 import sys
+import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +15,9 @@ from pathlib import Path
 from cudasim.arrays import default_device
 from cudasim.building.library import BuildError
 from cudasim.live.kernels import Kernel, Program
+from cudasim.live.text import blanked
+from cudasim.programs import building as programs
+from cudasim.programs.building import CHECK, RUN
 
 
 class CellError(BuildError):
@@ -35,14 +42,44 @@ class _Cell:
     source: str
     names: tuple[str, ...]
     folders: tuple[Path, ...]
+    is_checked: bool = False
+    arguments: tuple[str, ...] = ()  # of main()
 
     @classmethod
     def read(cls, line: str, cell: str) -> _Cell:
-        """line: what follows %%cuda, which are names of kernels and, each after -I, folders of headers."""
+        """line: what follows %%cuda, which are names of kernels and, each after -I, folders of headers; for a
+        cell with a main() also --check, and its arguments after --."""
+        line, _, arguments = (" " + line + " ").partition(" -- ")
+        is_checked = "--check" in line.split()
+        line = re.sub(r"(?<!\S)--check(?!\S)", " ", line)
         folders = [Path(folder.strip("\"'")) for folder in re.findall(r"-I\s*(\"[^\"]*\"|'[^']*'|\S+)", line)]
         names = re.sub(r"-I\s*(?:\"[^\"]*\"|'[^']*'|\S+)", " ", line).split()
         # The line of the magic is the cell's first, so the source's own first line is the second.
-        return cls("\n" + cell, tuple(names), (Path.cwd(), *folders))
+        around = (Path.cwd(), *folders)
+        return cls("\n" + cell, tuple(names), around, is_checked, tuple(shlex.split(arguments)))
+
+    @property
+    def is_program(self) -> bool:
+        return bool(re.search(r"\b(?:int|void|auto)\s+main\s*\(", blanked(self.source)))
+
+    def run(self):
+        """Runs the cell's main() in a process of its own, and shows what it prints while it prints."""
+        mode = CHECK if self.is_checked else RUN
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "cell.cu").write_text(self.source)
+            library = programs.Program((Path(folder) / "cell.cu",), self.folders).library(mode)
+        command = programs.command(mode, library, "cell", self.arguments)
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        with subprocess.Popen(command, env=environment, text=True, errors="replace", **pipes) as process:
+            try:
+                for line in process.stdout:
+                    print(line, end="", flush=True)
+            except KeyboardInterrupt:
+                process.kill()
+                raise
+        if process.returncode:
+            print(f"main() has ended with code {process.returncode}", file=sys.stderr)
 
     def wanted(self) -> list[str]:
         """The kernels that the cell's line names, or all of the cell's."""
@@ -63,9 +100,8 @@ class _Cell:
         if self.names and there != wanted:
             raise BuildError(f"an #if leaves {(set(wanted) - set(there)).pop()} out")
         absent = ", ".join(name for name in wanted if name not in there)
-        for said in filter(
-            None, (str(program.read.left_out), absent and f"left out by an #if: {absent}", messages)
-        ):
+        left_out = "" if self.is_program else str(program.read.left_out)
+        for said in filter(None, (left_out, absent and f"left out by an #if: {absent}", messages)):
             print(said, file=sys.stderr)
         return {name: Kernel(program, name) for name in there}
 
@@ -104,19 +140,32 @@ def load_ipython_extension(shell):
     """What `%load_ext cudasim` does: from then on there is the cell magic `%%cuda [name ...] [-I folder]`."""
 
     def cuda(line: str, cell: str):
-        """Defines the kernels of a cell of CUDA C++, or only those that are named, as Python objects.
+        """Defines the kernels of a cell of CUDA C++, or only those that are named, as Python objects. A cell
+        with a main() is run as a program as well.
 
-        -I folder: where headers are that the cell includes.
+        -I folder: where headers are that the cell includes. --check: main() is run under every check. What
+        follows -- are its arguments.
         """
         # A cell that does not compile removes the kernels of its names, so that nobody runs an earlier one by
         # mistake.
         for name in _Cell.read(line, cell).names or re.findall(r"__global__[^;{(]*?\b(\w+)\s*\(", cell):
             if isinstance(shell.user_ns.get(name), Kernel):
                 shell.del_var(name)
+        read, kernels = _Cell.read(line, cell), {}
         try:
-            shell.push(_define(line, cell))
+            kernels = _define(line, cell)
         except CellError as error:
-            shell.push(error.kernels)
-            raise
+            kernels = error.kernels
+            if not read.is_program:
+                raise
+        finally:
+            shell.push(kernels)
+        if read.is_program:
+            try:
+                read.run()
+            except BuildError as error:
+                if not kernels:
+                    raise CellError(str(error), {}) from None
+                print(f"main() was not run, the kernels are there:\n{error}", file=sys.stderr)
 
     shell.register_magic_function(cuda, "cell", "cuda")

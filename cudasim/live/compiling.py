@@ -26,7 +26,7 @@ from cudasim.counting.counted import only_checks
 from cudasim.live.messages import LAUNCH_CODE, explained, warnings_about
 from cudasim.live.padding import ASSEMBLY, PADDING, pad_shared_variables
 from cudasim.live.signature import Signature, Variable
-from cudasim.live.source import CPP, HOPPER, Included
+from cudasim.live.source import CPP, HOPPER, PROGRAM, Included
 
 # ------------------------------------------------------------------------------------------------------------
 # The code that is added after a source
@@ -166,20 +166,20 @@ def _gpu_text(source: str, instances, variables, structs) -> str:
 
 
 @functools.cache
-def _identity(compiler: str) -> str:
+def identity_of(compiler: str) -> str:
     return command_output([compiler, "--version"]) or ""
 
 
 @functools.cache
-def _headers() -> str:
+def headers_digest() -> str:
     """A digest of the headers that kernels in C++ are compiled with."""
-    of_both = (SOURCES / "sim/calls.h", SOURCES / "sim/vectors.h", *HOPPER.glob("*.h"))
+    of_both = (SOURCES / "sim/calls.h", SOURCES / "sim/vectors.h", *HOPPER.glob("*.h"), *PROGRAM.glob("*"))
     files = sorted((*CPP.rglob("*"), *of_both))
     return digest(*(part for path in files if path.is_file() for part in (path.name, path.read_bytes())))
 
 
 @functools.cache
-def _toolchain(library: Library):
+def toolchain_of(library: Library):
     return library.toolchain()
 
 
@@ -201,9 +201,9 @@ _NO_WARNING = (
 )
 
 
-def _simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[str, ...]:
+def simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[str, ...]:
     dropped = ("-x", "c", "-std=gnu11", "-Wextra")
-    flags = [flag for flag in _toolchain(library).flags if flag not in dropped]
+    flags = [flag for flag in toolchain_of(library).flags if flag not in dropped]
     # At every branch the kernel looks whether it is to stop (sim/turns.c). Operations that C++ leaves
     # undefined, and for which a GPU has a value of its own, are found (sim/undefined.c). Beside a kernel's
     # array in shared or local memory lies memory of the program, so indices are checked.
@@ -236,26 +236,24 @@ def _gpu_flags(capability: tuple[int, int]) -> tuple[str, ...]:
     return (*flags, f"-gencode=arch=compute_{architecture},code=sm_{architecture}", "-Xcompiler=-fPIC")
 
 
-def _precompiled(compiler: str, flags: tuple[str, ...]) -> Path:
-    """A folder with cuda.hpp, in which g++ finds the header precompiled: compiling it takes two seconds, once
-    and not for every kernel.
+def _precompiled(compiler: str, flags: Sequence[str], header: str = "cuda.hpp") -> Path:
+    """A folder with the simulator's header of that name, which g++ finds precompiled there: compiling it
+    takes two seconds, once and not for every source.
     """
-    folder = (
-        build_folder() / "live" / f"headers-{digest(compiler, _identity(compiler), _headers(), *flags)[:16]}"
-    )
-    header, result = folder / "cuda.hpp", folder / "cuda.hpp.gch"
+    key = digest(compiler, identity_of(compiler), headers_digest(), header, *flags)[:16]
+    folder = build_folder() / "live" / f"headers-{key}"
     with locked(folder.with_suffix(".lock"), top=build_folder()):
         make_folder(folder)
-        if not header.exists():
-            if "clang" not in _identity(compiler):
-                with replacing(result) as temporary:
+        if not (folder / header).exists():
+            if "clang" not in identity_of(compiler):
+                with replacing(folder / f"{header}.gch") as temporary:
                     command = [compiler, *flags[:1], "c++-header", *flags[2:], f"-I{SOURCES}"]
                     made = subprocess.run(
-                        [*command, str(CPP / "cuda.hpp"), "-o", temporary], capture_output=True
+                        [*command, str(CPP / header), "-o", temporary], capture_output=True, text=True
                     )
                     if made.returncode != 0:
-                        raise BuildError(made.stderr.decode())
-            header.write_text('#include "sim/cpp/cuda.hpp"\n')
+                        raise BuildError(made.stderr)
+            (folder / header).write_text(f'#include "sim/cpp/{header}"\n')
     return folder
 
 
@@ -263,7 +261,7 @@ def _precompiled(compiler: str, flags: tuple[str, ...]) -> Path:
 # Libraries
 
 # Functions of the C library, and C++'s new and delete, for which a kernel gets the device's own (sim/heap.c).
-_WRAPPED = (
+WRAPPED = (
     *("malloc", "calloc", "free", "exit", "_Exit", "_exit", "abort", "system"),
     *("__cxa_allocate_exception", "__cxa_rethrow"),
     *("_Znwm", "_Znam", "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm"),
@@ -291,11 +289,11 @@ def build(
                 "simulator to run on"
             )
         text = _simulator_text(read.text, instances, variables, structs)
-        flags = spelled_for(compiler, _simulator_flags(library, read.text, only_checks()))
-        libraries = (str(library.build()), "-Wl,-z,defs", *(f"-Wl,--wrap={name}" for name in _WRAPPED))
+        flags = spelled_for(compiler, simulator_flags(library, read.text, only_checks()))
+        libraries = (str(library.build()), "-Wl,-z,defs", *(f"-Wl,--wrap={name}" for name in WRAPPED))
         needed = library.soname
-        link_flags = _toolchain(library).link_flags
-        identity, headers = _identity(compiler), digest(_headers(), *PADDING)
+        link_flags = toolchain_of(library).link_flags
+        identity, headers = identity_of(compiler), digest(headers_digest(), *PADDING)
     else:
         compiler = _nvcc().compiler
         text = _gpu_text(source, instances, variables, structs)
@@ -322,35 +320,49 @@ def build(
             f"{folder.parent} cannot be written to, and kernels are compiled there: "
             f"set {cache_variable()} to a folder that can"
         )
-    project = tuple(f"-I{of}" for of in HEADER_FOLDERS)
     with locked(folder.with_suffix(".lock"), top=build_folder()):
         make_folder(folder)
         if not is_sealed(path):
             (folder / file).write_text(text)
             if device == "cpu":
-                # g++ uses a precompiled header only with the very flags that it was compiled with.
-                extra = ("-Winvalid-pch", "-include", str(_precompiled(compiler, flags) / "cuda.hpp"))
-                extra = (*extra, f"-fdebug-prefix-map={folder}=.", *project, f"-I{CPP}")
-                if "clang" in _identity(compiler):
-                    extra = (*extra, "-fno-integrated-as")  # which would read the text of asm statements
+                messages.write_text(compile_for_simulator(compiler, flags, (), file, folder, read))
             else:
-                extra = (*project, *extra)
-            # The compiler runs in the file's folder, so that its messages call the file by the name that the
-            # user knows.
-            as_assembly = device == "cpu"
-            made = ("-S", "kernels.s") if as_assembly else ("-c", "kernels.o")
-            messages.write_text(_run([compiler, *flags, *extra, made[0], file, "-o", made[1]], folder, read))
-            if as_assembly:
-                _refuse_inline_ptx(folder / "kernels.s", read)
-                _name_a_line_for_each(folder / "kernels.s")
-                _let_empty_loops_stop(folder / "kernels.s")
-                pad_shared_variables(folder / "kernels.s")
-                _run([compiler, "-c", "kernels.s", "-o", "kernels.o"], folder, read)
+                # The compiler runs in the file's folder, so that its messages call the file by the name that
+                # the user knows.
+                command = [compiler, *flags, *(f"-I{of}" for of in HEADER_FOLDERS), *extra]
+                messages.write_text(_run([*command, "-c", file, "-o", "kernels.o"], folder, read))
             with replacing(path) as temporary:
                 link = [compiler, "kernels.o", "-o", temporary, *libraries]
                 _run([*link, *link_flags], folder, read)
             seal(path)
     return path, messages.read_text()
+
+
+def compile_for_simulator(
+    compiler: str,
+    flags: Sequence[str],
+    more: Sequence[str],
+    file: str,
+    folder: Path,
+    read: Included,
+    header: str = "cuda.hpp",
+) -> str:
+    """Compiles a source in C++, which is in the folder, to kernels.o; returns the compiler's warnings.
+
+    flags, header: the precompiled header's, which g++ uses with these very flags only. more: flags besides.
+    """
+    first = ("-Winvalid-pch", "-include", str(_precompiled(compiler, flags, header) / header))
+    folders = (f"-fdebug-prefix-map={folder}=.", *(f"-I{of}" for of in HEADER_FOLDERS), f"-I{CPP}")
+    if "clang" in identity_of(compiler):
+        more = (*more, "-fno-integrated-as")  # which would read the text of asm statements
+    command = [compiler, *flags, *first, *folders, *more, "-S", file, "-o", "kernels.s"]
+    messages = _run(command, folder, read)
+    _refuse_inline_ptx(folder / "kernels.s", read)
+    _name_a_line_for_each(folder / "kernels.s")
+    _let_empty_loops_stop(folder / "kernels.s")
+    pad_shared_variables(folder / "kernels.s")
+    _run([compiler, "-c", "kernels.s", "-o", "kernels.o"], folder, read)
+    return messages
 
 
 # What gcc writes around the text of an asm statement, and what clang does, which names no line there.

@@ -12,13 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cudasim.building.places import HEADER_FOLDERS, SOURCES
+from cudasim.live.host import Host
 from cudasim.live.items import Item, items
 from cudasim.live.reached import without_unreached
+from cudasim.live.signature import signatures
 from cudasim.live.text import blanked, directives_of, line_of, spaces, without_directives
 from cudasim.live.translation import ALL, as_cpp
 
 CPP = SOURCES / "sim" / "cpp"
 HOPPER = SOURCES / "sim" / "hopper"  # its headers are for C and for C++
+PROGRAM = SOURCES / "sim" / "program"
 # The simulator's headers that a kernel's source includes by name; cuda.hpp has what the others declare.
 _FOR_KERNELS = (SOURCES / "sim" / "ptx", SOURCES / "sim" / "portable.h")
 
@@ -265,22 +268,34 @@ def _without_unknown_namespaces(text: str) -> str:
 
 
 def included(
-    source: str, file: str, folders: Sequence[Path], only: str | None = None, values: frozenset[str] = ALL
+    source: str,
+    file: str,
+    folders: Sequence[Path],
+    only: str | None = None,
+    values: frozenset[str] = ALL,
+    is_program: bool = False,
 ) -> Included:
     """The source without its host code, with the headers of `folders` and of the project in their places.
 
-    only: the one kernel that is wanted; None for all. values: what is rewritten, see `as_cpp()`.
+    only: the one kernel that is wanted; None for all. values: what is rewritten, see `as_cpp()`. is_program:
+    whether the host code stays, and with it the headers that are found in no folder.
     """
     source = source.removeprefix("\ufeff")
     left_out, texts = HostCode(), {file: source}
     names, settled = {}, set()  # of headers: what messages call each, and those that no #if can have left out
     known = [blanked(source), *(blanked(text) for text in _own_headers(source, folders).values())]
     of_device = "\n".join(known)
+    host = None
+    if is_program:
+        templates = {name for name, kernel in signatures(of_device).items() if kernel.template}
+        host = Host(frozenset(templates), re.compile(_device_macros(of_device)))
 
     def resolve(
         text: str, name: str, around: Sequence[Path], open_files: tuple[Path, ...], sure: bool
     ) -> str:
-        kept = without_host_code(text, left_out if name == file else HostCode(), of_device, only)
+        kept = text
+        if not is_program:
+            kept = without_host_code(text, left_out if name == file else HostCode(), of_device, only)
         visible = blanked(re.sub(r'"', "\x01", kept)).replace("\x01", '"')
         pieces, end = [], 0
         for match in _INCLUDE.finditer(kept):
@@ -315,7 +330,7 @@ def included(
                         guard = f"SIM_INCLUDED_{list(names).index(path)}"
                         inner = f"#ifndef {guard}\n#define {guard}\n{inner}\n#endif"
                     replacement = f'\n{inner}\n#line {after} "{name}"'
-            elif not (match[3] and header in _STANDARD):
+            elif not is_program and not (match[3] and header in _STANDARD):
                 replacement = ""
                 if (
                     not re.match(r"(?:cuda|cublas|curand|cu[a-z]+_|[a-z_]+$)", header)
@@ -323,9 +338,9 @@ def included(
                     and match[2]
                 ):
                     left_out.headers.append((header, line_of(kept, match.start())))
-            pieces += [as_cpp(kept[end : match.start()], line_of(kept, end), values), replacement]
+            pieces += [as_cpp(kept[end : match.start()], line_of(kept, end), values, host), replacement]
             end = match.end()
-        return "".join(pieces) + as_cpp(kept[end:], line_of(kept, end), values)
+        return "".join(pieces) + as_cpp(kept[end:], line_of(kept, end), values, host)
 
     def resolve_project(text: str, name: str, path: Path) -> str:
         def replace(match: re.Match) -> str:
@@ -344,8 +359,10 @@ def included(
         return f'\n#ifndef {guard}\n#define {guard}\n#line 1 "{name}"\n{inner}\n#endif'
 
     text = resolve(_without_pragma_once(source), file, (), (), True)
-    text = without_unreached(text, _device_macros(blanked(text)), items)
-    text = _with_headers_of_others(_without_unknown_namespaces(text), file)
+    if not is_program:
+        text = without_unreached(text, _device_macros(blanked(text)), items)
+        text = _without_unknown_namespaces(text)
+    text = _with_headers_of_others(text, file)
     return Included(text, left_out, texts)
 
 

@@ -7,6 +7,7 @@ import re
 from cudasim.live.casts import casts
 from cudasim.live.exits import exits
 from cudasim.live.guesses import with_guesses
+from cudasim.live.host import Host
 from cudasim.live.ptx import with_ptx
 from cudasim.live.shifts import shifts
 from cudasim.live.text import blanked, line_of, open_braces, without_directives
@@ -59,14 +60,19 @@ def _in_namespace_only(text: str) -> bool:
 ALL = frozenset({"casts", "shifts"})
 
 
-def as_cpp(source: str, first_line: int = 1, values: frozenset[str] = ALL) -> str:
+def as_cpp(source: str, first_line: int = 1, values: frozenset[str] = ALL, host: Host | None = None) -> str:
     """CUDA C++ with the little that is not C++ written as C++; its lines stay its lines.
 
     values: what is written so that it has a GPU's value where C++ has none: casts to integers (casts.py) and
-    shifts (shifts.py).
+    shifts (shifts.py). host: of a whole program, whose host code is written as C++ as well (host.py) and has
+    C++'s values.
     """
     rules = {"shifts": shifts, "casts": casts, "exits": exits}
-    source = rewritten(with_ptx(with_guesses(source)), [rules[name] for name in (*values, "exits")])
+    chosen = [rules[name] for name in (*values, "exits")]
+    if host is not None:
+        chosen = [host.of_kernels(rule) for rule in chosen]
+        chosen += [host.launches, host.kernels, host.names, host.allocations]
+    source = rewritten(with_ptx(with_guesses(source)), chosen)
     source = _dynamic_shared(source, first_line)
     text = blanked(source)
     changes = (

@@ -88,9 +88,14 @@ class Source:
         tree = Node(_parsed(data))
         return cls(data, tree, tuple(_macros_of(data, tree)))
 
+    def trees(self) -> Iterator[Node]:
+        """The tree of the source, and then those of its macros."""
+        yield self.tree
+        yield from (body for _, body in self.macros)
+
     def walk(self) -> Iterator[Node]:
-        """All nodes of the source, and then those of its macros."""
-        for tree in (self.tree, *(body for _, body in self.macros)):
+        """All nodes of these trees."""
+        for tree in self.trees():
             yield from tree.walk()
 
     def text(self, node: Node) -> bytes:

@@ -1,9 +1,14 @@
 /* What a thread does on its own: assert, trap, sleep, read the clock, convert 16-bit floats. */
 #define _GNU_SOURCE
 #include "machine.h"
+#include <stdlib.h>
 #include <time.h>
 
 void sim_assertion_failed(const struct sim_site *site, const char *expression) {
+    if (!sim_is_in_kernel()) { /* but in the host code of a program */
+        fprintf(stderr, "%s:%d: assertion `%s' failed\n", site->file, site->line, expression);
+        abort();
+    }
     sim_report_call(SIM_ASSERTION, site, "finds assert(%s) to be false", expression);
 }
 

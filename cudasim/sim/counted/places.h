@@ -4,7 +4,7 @@
 #include "access.h"
 
 enum {
-    MOST_PLACES = 256,
+    MOST_PLACES = 4096,
     MOST_STATIC_SHARED_BYTES = 48 << 10, /* more has to be dynamic, on every GPU */
 };
 

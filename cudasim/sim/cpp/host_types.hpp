@@ -1,5 +1,5 @@
-/* Types and constants of the CUDA runtime that device code and its headers mention. There are no functions of
- * the host: Python has their part. */
+/* Types and constants of the CUDA runtime that device code and its headers mention. A kernel from a cell has
+ * no host code: Python has its part. A whole program has the functions of program.hpp as well. */
 #pragma once
 #include "language.hpp"
 
@@ -9,7 +9,38 @@ typedef struct cudaArray *cudaArray_t;
 struct cudaExtent {
     size_t width, height, depth;
 };
-enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
+
+/* CUDA Runtime API, "Data types used by CUDA Runtime", cudaError. */
+#define SIM_ERRORS(ERROR)                                                                                    \
+    ERROR(cudaSuccess, 0, "no error")                                                                        \
+    ERROR(cudaErrorInvalidValue, 1, "invalid argument")                                                      \
+    ERROR(cudaErrorMemoryAllocation, 2, "out of memory")                                                     \
+    ERROR(cudaErrorInitializationError, 3, "initialization error")                                           \
+    ERROR(cudaErrorInvalidConfiguration, 9, "invalid configuration argument")                                \
+    ERROR(cudaErrorInvalidPitchValue, 12, "invalid pitch argument")                                          \
+    ERROR(cudaErrorInvalidSymbol, 13, "invalid device symbol")                                               \
+    ERROR(cudaErrorInvalidDevicePointer, 17, "invalid device pointer")                                       \
+    ERROR(cudaErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")                          \
+    ERROR(cudaErrorInvalidDeviceFunction, 98, "invalid device function")                                     \
+    ERROR(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                                      \
+    ERROR(cudaErrorInvalidDevice, 101, "invalid device ordinal")                                             \
+    ERROR(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")                                    \
+    ERROR(cudaErrorNotReady, 600, "device not ready")                                                        \
+    ERROR(cudaErrorIllegalAddress, 700, "an illegal memory access was encountered")                          \
+    ERROR(cudaErrorLaunchOutOfResources, 701, "too many resources requested for launch")                     \
+    ERROR(cudaErrorLaunchTimeout, 702, "the launch timed out and was terminated")                            \
+    ERROR(cudaErrorAssert, 710, "device-side assert triggered")                                              \
+    ERROR(cudaErrorMisalignedAddress, 716, "misaligned address")                                             \
+    ERROR(cudaErrorLaunchFailure, 719, "unspecified launch failure")                                         \
+    ERROR(cudaErrorCooperativeLaunchTooLarge, 720, "too many blocks in cooperative launch")                  \
+    ERROR(cudaErrorNotSupported, 801, "operation not supported")                                             \
+    ERROR(cudaErrorUnknown, 999, "unknown error")
+
+enum cudaError_t {
+#define SIM_NAMED(name, number, words) name = number,
+    SIM_ERRORS(SIM_NAMED)
+#undef SIM_NAMED
+};
 typedef enum cudaError_t cudaError;
 
 enum cudaMemcpyKind {

@@ -1,0 +1,88 @@
+"""The command line: `python -m cudasim run | check | count | build`, for whole programs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from cudasim.building.compilers import MissingToolError
+from cudasim.building.library import BuildError
+from cudasim.programs.building import CHECK, COUNT, RUN, Program, command
+
+_MODES = {
+    RUN: "compiles a program and runs it on the CPU",
+    CHECK: "runs it under every check: races, bounds, barriers, unwritten memory, leaks, the host's mistakes",
+    COUNT: "runs it and prints a row for each launch, with ncu's metrics",
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="cudasim", description="CUDA programs on a CPU.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, what in (*_MODES.items(), ("build", "writes an executable, or with -c objects")):
+        command = commands.add_parser(name, help=what, description=what)
+        command.add_argument("sources", nargs="+", type=Path, help="files of CUDA C++, C or C++, and objects")
+        command.add_argument(
+            "-I", dest="folders", action="append", default=[], type=Path, help="a folder of headers"
+        )
+        command.add_argument("-D", dest="defines", action="append", default=[], help="a macro, as N=3")
+        command.add_argument("-std", dest="standard", help="the version of C++")
+        command.add_argument("--gpu", help="the GPU that the program is told of, by a part of its name")
+        if name == COUNT:
+            command.add_argument("--csv", default="", help="a file for the table")
+        if name == "build":
+            command.add_argument("-o", dest="output", type=Path, help="what is written")
+            command.add_argument("-c", "-dc", dest="only_compiles", action="store_true", help="no linking")
+            command.add_argument(
+                "-l", dest="libraries", action="append", default=[], help="a library of the host's"
+            )
+            command.add_argument(
+                "-L", dest="library_folders", action="append", default=[], help="where they are"
+            )
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    given = sys.argv[1:] if arguments is None else arguments
+    of_program = []
+    if "--" in given:
+        given, of_program = given[: given.index("--")], given[given.index("--") + 1 :]
+    asked = _parser().parse_args(given)
+    missing = [source for source in asked.sources if not source.is_file()]
+    if missing:
+        print(f"cudasim: {missing[0]}: expected a file, found none", file=sys.stderr)
+        return 2
+    libraries = ()
+    if asked.command == "build":
+        libraries = (*(f"-L{of}" for of in asked.library_folders), *(f"-l{of}" for of in asked.libraries))
+    more = (f"-std={asked.standard}",) if asked.standard else ()
+    program = Program(tuple(asked.sources), tuple(asked.folders), tuple(asked.defines), more, libraries)
+    if asked.gpu:
+        os.environ["CUDASIM_GPU"] = asked.gpu
+    try:
+        if asked.command == "build":
+            _build(program, asked)
+            return 0
+        path = program.library(asked.command)
+    except (BuildError, MissingToolError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    table = asked.csv if asked.command == COUNT else ""
+    sys.stdout.flush()
+    name = str(asked.sources[0].with_suffix(""))
+    os.execv(sys.executable, command(asked.command, path, name, of_program, table))
+
+
+def _build(program: Program, asked):
+    if asked.only_compiles:
+        for source in program.sources:
+            output = asked.output or Path(f"{source.stem}.o")
+            output.write_bytes(program.object_of(source).read_bytes())
+    else:
+        program.executable(asked.output or Path("a.out"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

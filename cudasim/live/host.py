@@ -1,0 +1,157 @@
+"""Host code of a whole program, written as C++: launches, names of its own, allocations with their names.
+
+    k<<<grid, block>>>(x, n)        (sim_launcher(SIM_HERE, "k", k)->*sim_configuration(grid, block))(x, n)
+    cudaMalloc(&d_x, bytes)         cudaMalloc(&d_x, bytes, "d_x")
+    dim3 blockDim(16, 16);          dim3 host_blockDim(16, 16);
+
+A name of CUDA's built-in variables stands for the host's own in a function that declares it.
+cudasim/sim/cpp/program_launch.hpp has what the first line becomes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from cudasim.live.tree import Change, Node, Source
+
+_BUILT_IN = {b"threadIdx", b"blockIdx", b"blockDim", b"gridDim", b"warpSize"}
+_DECLARE = {"declaration", "parameter_declaration", "init_declarator", "optional_parameter_declaration"}
+_NAMED = {
+    b"cudaMalloc": 2,
+    b"cudaMallocAsync": 3,
+    b"cudaMallocPitch": 4,
+    b"cudaMalloc3D": 2,
+}
+
+
+@dataclass(frozen=True)
+class Host:
+    """What the rules have to know of a program. templates: the names of its kernels that are templates.
+    of_device: a pattern of the words that mark a function for the device."""
+
+    templates: frozenset[str]
+    of_device: re.Pattern
+
+    def is_host_function(self, source: Source, node: Node) -> bool:
+        if node.type != "function_definition" or (body := node.field("body")) is None:
+            return False
+        return not self.of_device.search(source.data[node.begin : body.begin].decode(errors="replace"))
+
+    def of_kernels(self, rule: Callable[[Source], Iterable[Change]]) -> Callable[[Source], Iterator[Change]]:
+        """The rule, for all but the functions of the host."""
+
+        def within(source: Source) -> Iterator[Change]:
+            nodes = (node for tree in source.trees() for node in tree.walk())
+            host = [(n.begin, n.end) for n in nodes if self.is_host_function(source, n)]
+            for change in rule(source):
+                if not any(begin <= change[0] < end for begin, end in host):
+                    yield change
+
+        return within
+
+    def launches(self, source: Source) -> Iterator[Change]:
+        """Writes launches as calls."""
+        for node in source.walk():
+            if node.type != "call_expression":
+                continue
+            configuration = next((c for c in node.children if c.type == "kernel_call_syntax"), None)
+            if configuration is None:
+                continue
+            kernel = node.field("function")
+            name = re.sub(rb"\s*<.*", b"", source.text(kernel), flags=re.S).split(b"::")[-1].strip()
+            is_template = name.decode(errors="replace") in self.templates
+            before, after = (b"[](auto... sim_a) { ", b"(sim_a...); }") if is_template else (b"", b"")
+            yield kernel.begin, 0, b'(sim_launcher(SIM_HERE, "' + name + b'", ' + before
+            begin, end = configuration.children[0], configuration.children[-1]
+            yield begin.begin, len(b"<<<"), after + b")->*sim_configuration("
+            yield end.begin, len(b">>>"), b"))"
+            for argument in node.field("arguments").children if is_template else ():
+                if source.text(argument) == b"NULL":
+                    yield argument.begin, len(b"NULL"), b"nullptr"
+
+    def kernels(self, source: Source) -> Iterator[Change]:
+        """Notes each kernel that is no template, for launches by its address."""
+        found = [node for node in source.tree.walk() if self._is_plain_kernel(source, node)]
+        names = [source.text(self._name_of(node)) for node in found]
+        for node, name in zip(found, names, strict=True):
+            if names.count(name) == 1:
+                yield node.end, 0, b" static const sim_known_kernel sim_known_" + name + b"(" + name + b");"
+
+    @staticmethod
+    def _name_of(function: Node) -> Node:
+        declarator = function.field("declarator")
+        while (inner := declarator.field("declarator")) is not None:
+            declarator = inner
+        return declarator
+
+    def _is_plain_kernel(self, source: Source, node: Node) -> bool:
+        if node.type != "function_definition" or (body := node.field("body")) is None or node.node.has_error:
+            return False
+        if b"__global__" not in source.data[node.begin : body.begin]:
+            return False
+        around = node.parent
+        while around is not None and around.type not in (
+            "template_declaration",
+            "class_specifier",
+            "struct_specifier",
+        ):
+            around = around.parent
+        return around is None and self._name_of(node).type == "identifier"
+
+    def names(self, source: Source) -> Iterator[Change]:
+        """Renames the host's own variables that are called as CUDA's built-in ones, and structs' members."""
+        for tree in source.trees():
+            functions = [node for node in tree.walk() if self.is_host_function(source, node)]
+            outside = {source.text(name) for name in self._names(source, tree) if self._is_outside(name)}
+            for function in functions:
+                names = list(self._names(source, function))
+                own = outside | {source.text(name) for name in names if self._declares(name)}
+                yield from ((name.begin, 0, b"host_") for name in names if source.text(name) in own)
+            for node in tree.walk():
+                is_outside = (
+                    node.type == "identifier" and source.text(node) in outside and self._is_outside(node)
+                )
+                if is_outside or (node.type == "field_identifier" and source.text(node) in _BUILT_IN):
+                    yield node.begin, 0, b"host_"
+
+    @staticmethod
+    def _names(source: Source, within: Node) -> Iterator[Node]:
+        # In `dim3 block(blockDim, 2);` the grammar takes the argument for a type of a function's parameter.
+        kinds = ("identifier", "type_identifier")
+        return (n for n in within.walk() if n.type in kinds and source.text(n) in _BUILT_IN)
+
+    def _is_outside(self, name: Node) -> bool:
+        """Whether it is declared there, and in no function."""
+        around = name.parent
+        while around is not None and around.type not in (
+            "function_definition",
+            "parameter_list",
+            "preproc_def",
+        ):
+            around = around.parent
+        return around is None and self._declares(name)
+
+    @staticmethod
+    def _declares(name: Node) -> bool:
+        parent = name.parent
+        while parent is not None and parent.type.endswith("_declarator") and parent.type != "init_declarator":
+            parent = parent.parent
+        if parent is None or parent.type not in _DECLARE:
+            return False
+        value = parent.field("value")
+        return value is None or not value.begin <= name.begin < value.end
+
+    def allocations(self, source: Source) -> Iterator[Change]:
+        """Says to the runtime what the program calls its memory."""
+        for node in source.walk():
+            if node.type != "call_expression":
+                continue
+            called, arguments = node.field("function"), node.field("arguments")
+            given = [child for child in arguments.children if child.node.is_named] if arguments else []
+            if _NAMED.get(source.text(called)) != len(given) or not given:
+                continue
+            if name := re.search(rb"&\s*([\w.\->\[\]]+)\s*\)?$|(\w+)$", source.text(given[0])):
+                text = (name[1] or name[2])[:40]
+                yield given[-1].end, 0, b', "' + text.replace(b'"', b"") + b'"'

@@ -1,0 +1,185 @@
+"""Builds a program: its sources become C++, and the linker puts the simulator under them."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cudasim.building.compilers import MissingToolError, find_cpp_compiler, spelled_for
+from cudasim.building.library import COUNTED_SIMULATOR, SIMULATOR, BuildError, Library, digest, replacing, run
+from cudasim.building.own_files import is_sealed, locked, make_folder, seal
+from cudasim.building.places import build_folder
+from cudasim.live.compiling import (
+    WRAPPED,
+    compile_for_simulator,
+    headers_digest,
+    identity_of,
+    simulator_flags,
+)
+from cudasim.live.padding import PADDING
+from cudasim.live.source import ALL, PROGRAM, included
+
+RUN, CHECK, COUNT = MODES = ("run", "check", "count")
+_OF_CUDA = (".cu", ".cuh")
+_OF_CPP = (".cpp", ".cc", ".cxx", ".c")
+_CODE = "cu program"  # what a source's own file is called while it is compiled
+
+
+@dataclass(frozen=True)
+class Program:
+    """The sources of a program, and how they are compiled.
+
+    sources: files of CUDA C++ (.cu), of C and C++, and objects (.o, .a). folders: for headers. defines:
+    macros, as "N=3". more: flags for the host's compiler.
+    """
+
+    sources: tuple[Path, ...]
+    folders: tuple[Path, ...] = ()
+    defines: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+
+    def object_of(self, source: Path, mode: str = RUN) -> Path:
+        """The source, compiled unless that was done before. BuildError with the compiler's messages."""
+        if source.suffix in (".o", ".a", ".so"):
+            return source
+        try:
+            return self._object_of(source, mode, ALL)
+        except BuildError as error:
+            # As for kernels from a cell: a cast or a shift of a type of the program's own.
+            for values in (frozenset({"casts"}), frozenset()):
+                try:
+                    return self._object_of(source, mode, values)
+                except BuildError:
+                    continue
+            raise error
+
+    def _object_of(self, source: Path, mode: str, values: frozenset[str]) -> Path:
+        library, compiler = _library(mode), _compiler()
+        text = source.read_text(encoding="utf-8-sig", errors="replace")
+        folders = [source.resolve().parent, *(folder.resolve() for folder in self.folders)]
+        read = included(text, source.name, folders, values=values, is_program=True)
+        written = read.text if source.suffix not in _OF_CPP else f'#line 1 "{source.name}"\n{read.text}'
+        own = ("-fvisibility=default", "-Wno-unused-result", "-Wno-unused-variable", "-Wno-unused-parameter")
+        plain = simulator_flags(library, "throw" + text, mode == CHECK)
+        flags = spelled_for(compiler, (*plain, *own, "-w"))
+        flags = tuple(self._standard(flag) for flag in flags)
+        more = (*(f"-D{name}" for name in self.defines), *(f"-I{folder}" for folder in folders), *self.more)
+        parts = (
+            source.name,
+            written,
+            compiler,
+            identity_of(compiler),
+            headers_digest(),
+            *PADDING,
+            *flags,
+            *more,
+        )
+        folder = build_folder() / "programs" / digest(*parts)[:16]
+        path = folder / "kernels.o"
+        file = f"{source.stem}.cu"
+        with locked(folder.with_suffix(".lock"), top=build_folder()):
+            make_folder(folder)
+            if not is_sealed(path):
+                (folder / file).write_text(written)
+                compile_for_simulator(compiler, flags, more, file, folder, read, "program.hpp")
+                seal(path)
+        return path
+
+    def _standard(self, flag: str) -> str:
+        wanted = [of for of in self.more if of.startswith("-std=")]
+        newer = wanted and re.search(r"2[0-9a-z]$", wanted[-1])
+        return "-std=gnu++20" if flag.startswith("-std=gnu++") and newer else flag
+
+    def library(self, mode: str) -> Path:
+        """The program as a library, for runner.py."""
+        simulator = _library(mode)
+        objects = [self.object_of(source, mode) for source in self.sources]
+        how = ("-shared", "-Wl,-z,defs")
+        parts = (simulator.soname, *(digest(path.read_bytes()) for path in objects), *self.libraries, *how)
+        folder = build_folder() / "programs" / digest(*parts)[:16]
+        path = folder / "program.so"
+        with locked(folder.with_suffix(".lock"), top=build_folder()):
+            make_folder(folder)
+            if not is_sealed(path):
+                self._link(simulator, objects, path, how)
+                seal(path)
+        return path
+
+    def executable(self, path: Path):
+        """Writes the program as an executable, which needs the simulator where it was built."""
+        objects = [self.object_of(source) for source in self.sources]
+        self._link(SIMULATOR, objects, path, ())
+
+    def _link(self, simulator: Library, objects: Sequence[Path], path: Path, how: Sequence[str]):
+        built = simulator.build()
+        wraps = [f"-Wl,--wrap={name}" for name in WRAPPED]
+        with replacing(path) as temporary:
+            link = [_compiler(), *how, *map(str, objects), str(_wrapped()), "-o", temporary, *wraps]
+            link += [str(built), f"-Wl,-rpath,{_by_its_name(simulator)}", *self.libraries, "-lm", "-lpthread"]
+            ran = subprocess.run(link, capture_output=True, text=True)
+            if ran.returncode != 0:
+                raise BuildError(_undefined(ran.stderr))
+
+
+def command(mode: str, library: Path, name: str, arguments: Sequence[str], table: str = "") -> list[str]:
+    """What runs a program in a process of its own. name: as main() gets it. table: a file for counts."""
+    return [sys.executable, "-m", "cudasim.programs.runner", mode, str(library), table, name, *arguments]
+
+
+def _by_its_name(simulator: Library) -> Path:
+    """A folder where the loader finds the simulator for an executable: by the name that tells its sources."""
+    folder = (
+        build_folder() / "programs" / digest(simulator.soname, _compiler(), identity_of(_compiler()))[:16]
+    )
+    path = folder / simulator.soname
+    with locked(folder.with_suffix(".lock"), top=build_folder()):
+        make_folder(folder)
+        if not is_sealed(path):
+            with replacing(path) as temporary:
+                shutil.copyfile(simulator.build(), temporary)
+            seal(path)
+    return folder
+
+
+def _undefined(said: str) -> str:
+    """What a linker misses, in one sentence each."""
+    missing = list(dict.fromkeys(re.findall(r"undefined reference to [`'‘]([^'’\n]+)['’]", said)))
+    lines = [f"error: {name} is called, and neither the program nor the simulator has it" for name in missing]
+    return "\n".join(lines) or said
+
+
+def _library(mode: str) -> Library:
+    return SIMULATOR if mode == RUN else COUNTED_SIMULATOR
+
+
+@functools.cache
+def _compiler() -> str:
+    compiler = find_cpp_compiler()
+    if compiler is None:
+        raise MissingToolError(
+            "no C++ compiler was found ($CXX, g++, clang++), and programs are compiled by one"
+        )
+    return compiler
+
+
+def _wrapped() -> Path:
+    """The object that every program is linked with."""
+    source = PROGRAM / "wrapped.cpp"
+    folder = (
+        build_folder() / "programs" / digest(_compiler(), identity_of(_compiler()), source.read_bytes())[:16]
+    )
+    path = folder / "wrapped.o"
+    with locked(folder.with_suffix(".lock"), top=build_folder()):
+        make_folder(folder)
+        if not is_sealed(path):
+            with replacing(path) as temporary:
+                run([_compiler(), "-O2", "-fPIC", "-c", str(source), "-o", temporary])
+            seal(path)
+    return path

@@ -1,0 +1,107 @@
+"""The process in which a program runs: `python -m cudasim.programs.runner mode program.so name arguments`.
+
+Faults are told on the standard error, each with its lines, when they are found. A checked program that has
+one ends with code 1, unless it ends with another one itself.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+
+import cffi
+
+from cudasim.building.library import COUNTED_SIMULATOR, SIMULATOR, ffi
+from cudasim.counting.faults import fault_of, warn
+from cudasim.counting.places import UNKNOWN, place_of, string_of
+
+_DECLARATIONS = """
+int main(int count, char **arguments);
+void exit(int status);
+int on_exit(void (*function)(int status, void *), void *);
+int fflush(void *);
+extern void (*sim_program_tell)(const char *sentence, bool launched);
+extern void (*sim_program_tell_crash)(const char *sentence, void **frames, int count);
+void sim_program_catches_crashes(void);
+unsigned sim_program_told(void);
+void sim_program_tell_leaks(void);
+"""
+
+
+def _say(sentence: str):
+    print(f"cudasim: {sentence}", file=sys.stderr, flush=True)
+
+
+def run(mode: str, path: str, arguments: list[str], table: str | None):
+    """Runs the program in this process, and ends it."""
+    library = (SIMULATOR if mode == "run" else COUNTED_SIMULATOR).load()
+    counts = mode == "count"
+    interface = cffi.FFI()
+    interface.cdef(_DECLARATIONS)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    program = interface.dlopen(path)
+    simulator = program  # it has the simulator's names as well, which it is linked with
+    if mode != "run":
+        library.counted_clear()
+        library.counted_only_check(not counts)
+
+    @interface.callback("void(const char *, bool)")
+    def tell(sentence, launched):
+        if launched:
+            _say(str(fault_of(library)))
+        else:
+            _say(interface.string(sentence).decode(errors="replace"))
+
+    @interface.callback("void(const char *, void **, int)")
+    def tell_crash(sentence, frames, count):
+        for frame in (int(interface.cast("uintptr_t", frames[i])) - 1 for i in range(count)):
+            of = string_of(library.sim_library_of(frame, ffi().new("unsigned long long *")))
+            if of == path and (place := place_of(library, frame)) != UNKNOWN:
+                where = f"{place}: "
+                break
+        else:
+            where = ""
+        _say(where + interface.string(sentence).decode(errors="replace"))
+
+    @interface.callback("void(int, void *)")
+    def at_exit(status, unused):
+        if mode == "check":
+            if status == 0:
+                simulator.sim_program_tell_leaks()
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter("always")
+                warn(library)
+            for warning in found:
+                _say(f"warning: {warning.message}")
+        if counts:
+            _show(library, table)
+        if mode == "check" and status == 0 and simulator.sim_program_told():
+            program.fflush(interface.NULL)
+            os._exit(1)
+
+    simulator.sim_program_tell = tell
+    simulator.sim_program_tell_crash = tell_crash
+    simulator.sim_program_catches_crashes()
+    program.on_exit(at_exit, interface.NULL)
+    kept = [interface.new("char[]", os.fsencode(argument)) for argument in arguments]
+    pointers = interface.new("char *[]", [*kept, interface.NULL])
+    program.exit(program.main(len(kept), pointers))
+
+
+def _show(library, table: str | None):
+    from cudasim.counting.counted import _launches
+    from cudasim.counting.counts import table_of
+
+    launches = table_of(_launches(library))
+    if table:
+        launches.to_csv(table, index=False)
+        return
+    launches = launches.loc[:, (launches != 0).any()]  # without what no launch has asked for
+    few = 8
+    print((launches.T if len(launches) <= few else launches).to_string(), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], sys.argv[2], sys.argv[4:], sys.argv[3] or None)

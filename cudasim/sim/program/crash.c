@@ -1,0 +1,68 @@
+/* A crash of host code: mostly it touches memory of the GPU, or what a kernel may still be using (pending.c).
+ * The message says which, and the process ends by the signal, as it would have. */
+#define _GNU_SOURCE
+#include "program.h"
+#include "../heap.h"
+#include "../machine.h"
+#include <execinfo.h>
+#include <signal.h>
+
+void (*sim_program_tell_crash)(const char *sentence, void **frames, int count);
+
+bool sim_program_is_in_kernel(void);
+bool sim_program_is_in_kernel(void) {
+    return sim_is_in_kernel();
+}
+
+static void describe(char *text, size_t room, const void *address) {
+    const struct sim_allocation *of = sim_allocation_at(address);
+    if (!of) {
+        snprintf(text, room, "the host code accesses address %p, where no memory is", address);
+        return;
+    }
+    const char *name = of->called.name ? of->called.name : "an allocation";
+    long long byte = (const unsigned char *)address - of->begin;
+    if (of->kind == SIM_DEVICE_MEMORY)
+        snprintf(
+            text, room,
+            "the host code accesses byte %lld of %s, which is memory of the GPU (%s at %s:%d): copy it by "
+            "cudaMemcpy()",
+            byte, name, of->called.function, of->called.file, of->called.line);
+    else
+        snprintf(text, room,
+                 "the host code accesses byte %lld of %s (%s at %s:%d) while %s may still %s it: nothing has "
+                 "waited "
+                 "for it, as cudaDeviceSynchronize() does",
+                 byte, name, of->called.function, of->called.file, of->called.line,
+                 of->by ? of->by : "a kernel", of->is_written_meanwhile ? "be writing to" : "be reading");
+}
+
+static void handle(int number, siginfo_t *info, void *context) {
+    (void)context;
+    enum { MOST_FRAMES = 24 };
+    char sentence[1200];
+    void *frames[MOST_FRAMES];
+    int count = backtrace(frames, MOST_FRAMES);
+    if (number == SIGFPE)
+        snprintf(sentence, sizeof sentence, "the host code divides an integer by zero");
+    else
+        describe(sentence, sizeof sentence, info->si_addr);
+    signal(number, SIG_DFL); /* the instruction runs again, and ends the process */
+    fflush(stdout);
+    sim_program_said();
+    if (sim_program_tell_crash)
+        sim_program_tell_crash(sentence, frames, count);
+    else
+        fprintf(stderr, "cudasim: %s\n", sentence);
+}
+
+void sim_program_catches_crashes(void);
+void sim_program_catches_crashes(void) {
+    struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO};
+    sigemptyset(&action.sa_mask);
+    void *frame;
+    backtrace(&frame, 1); /* which loads a library the first time */
+    sigaction(SIGSEGV, &action, NULL);
+    sigaction(SIGBUS, &action, NULL);
+    sigaction(SIGFPE, &action, NULL);
+}

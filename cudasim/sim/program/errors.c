@@ -1,0 +1,62 @@
+/* Errors as the CUDA runtime has them: each call returns its own, cudaGetLastError() the last one and forgets
+ * it. A kernel's error comes with the first call that waits for the kernel, and from then on every call
+ * returns it: the context is lost. CUDA Runtime API, "Error Handling". */
+#include "program.h"
+#include "../machine.h"
+#include <stdarg.h>
+#include <stdlib.h>
+
+static int last, lost, of_kernel;
+static unsigned told;
+
+void (*sim_program_tell)(const char *sentence, bool launched);
+
+int sim_program_error(int error) {
+    if (lost)
+        error = lost;
+    if (error)
+        last = error;
+    return error;
+}
+
+void sim_program_fails(int error) {
+    if (!of_kernel)
+        of_kernel = error;
+}
+
+int sim_program_waits(void) {
+    if (of_kernel && !lost)
+        lost = of_kernel;
+    return sim_program_error(0);
+}
+
+int sim_program_last_error(bool forgets) {
+    int error = lost ? lost : last;
+    if (forgets)
+        last = 0;
+    return error;
+}
+
+unsigned sim_program_told(void) {
+    return told;
+}
+
+void sim_program_said(void) {
+    told++;
+}
+
+void sim_program_say(const struct sim_called *called, const char *format, ...) {
+    char text[1200], sentence[1600];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    snprintf(sentence, sizeof sentence, "%s at %s:%d: %s", called->function, called->file, called->line,
+             text);
+    told++;
+    fflush(stdout);
+    if (sim_program_tell)
+        sim_program_tell(sentence, false);
+    else
+        fprintf(stderr, "cudasim: %s\n", sentence);
+}

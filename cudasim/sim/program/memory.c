@@ -1,0 +1,321 @@
+/* The memory of a program: where each allocation is, whose it is, and what may be done with it.
+ *
+ * Device memory is the program's own, as kernels need it. While host code runs it may not be touched, as on a
+ * machine with a GPU: the processor refuses it (mprotect), and the message says what is there. */
+#define _GNU_SOURCE
+#include "program.h"
+#include "../machine.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#ifdef SIM_COUNTED
+#include "../counted/counted.h"
+#endif
+
+enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DIRECTION = 21 };
+enum { HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, BY_ADDRESS };
+
+static struct sim_allocation *all; /* in the order of their addresses */
+static unsigned count, capacity;
+static size_t used;
+
+size_t sim_memory_used(void) {
+    return used;
+}
+
+unsigned sim_allocation_count(void) {
+    return count;
+}
+
+struct sim_allocation *sim_allocation_number(unsigned index) {
+    return &all[index];
+}
+
+/* The number of allocations that begin at or before the address. */
+static unsigned up_to(const void *address) {
+    unsigned low = 0, high = count;
+    while (low < high) {
+        unsigned middle = (low + high) / 2;
+        if ((uintptr_t)all[middle].begin <= (uintptr_t)address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct sim_allocation *sim_allocation_at(const void *address) {
+    unsigned before = up_to(address);
+    if (before == 0)
+        return NULL;
+    struct sim_allocation *found = &all[before - 1];
+    size_t size = found->bytes ? found->bytes : 1;
+    return (uintptr_t)address - (uintptr_t)found->begin < size ? found : NULL;
+}
+
+static size_t whole_pages(size_t bytes) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
+static bool add(struct sim_allocation added) {
+    if (count == capacity) {
+        unsigned larger = capacity ? 2 * capacity : 64;
+        struct sim_allocation *moved = realloc(all, larger * sizeof *all);
+        if (!moved)
+            return false;
+        all = moved, capacity = larger;
+    }
+    unsigned at = up_to(added.begin);
+    memmove(&all[at + 1], &all[at], (count - at) * sizeof *all);
+    all[at] = added;
+    count++;
+    return true;
+}
+
+/* ---- What host code may touch ---- */
+
+static void protect(struct sim_allocation *of, int protection) {
+    if (!of->is_symbol)
+        mprotect(of->begin, whole_pages(of->bytes), protection);
+}
+
+static int protection_of(const struct sim_allocation *of) {
+    if (of->kind == SIM_DEVICE_MEMORY)
+        return PROT_NONE;
+    return !of->by ? PROT_READ | PROT_WRITE : of->is_written_meanwhile ? PROT_NONE : PROT_READ;
+}
+
+/* The two of a copy alone: a program may have thousands of others. */
+static void open_at(const void *address) {
+    struct sim_allocation *of = sim_allocation_at(address);
+    if (of && protection_of(of) != (PROT_READ | PROT_WRITE))
+        protect(of, PROT_READ | PROT_WRITE);
+}
+
+static void close_at(const void *address) {
+    struct sim_allocation *of = sim_allocation_at(address);
+    if (of && protection_of(of) != (PROT_READ | PROT_WRITE))
+        protect(of, protection_of(of));
+}
+
+void sim_memory_open(void) {
+    for (unsigned i = 0; i < count; i++)
+        if (all[i].kind == SIM_DEVICE_MEMORY || all[i].by)
+            protect(&all[i], PROT_READ | PROT_WRITE);
+}
+
+void sim_memory_close(void) {
+    for (unsigned i = 0; i < count; i++)
+        if (all[i].kind == SIM_DEVICE_MEMORY || all[i].by)
+            protect(&all[i], protection_of(&all[i]));
+}
+
+void sim_memory_is_free(struct sim_allocation *memory) {
+    memory->by = NULL;
+    protect(memory, protection_of(memory));
+}
+
+/* ---- Taking and giving back ---- */
+
+int sim_memory_take(void **memory, size_t bytes, enum sim_memory_kind kind, struct sim_called called) {
+    if (!memory)
+        return sim_program_error(INVALID_VALUE);
+    *memory = NULL;
+    if (bytes == 0)
+        return sim_program_error(0);
+    bool is_of_gpu = kind != SIM_PINNED_MEMORY;
+    if (is_of_gpu && bytes > sim_gpu_now()->memory_bytes - used)
+        return sim_program_error(OUT_OF_MEMORY);
+    void *taken = mmap(NULL, whole_pages(bytes), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (taken == MAP_FAILED)
+        return sim_program_error(OUT_OF_MEMORY);
+    struct sim_allocation added = {.begin = taken, .bytes = bytes, .kind = kind, .called = called};
+#ifdef SIM_COUNTED
+    /* Managed memory is the host's as well, which writes it unseen. */
+    added.written = kind == SIM_DEVICE_MEMORY ? calloc(bytes, 1) : NULL;
+#endif
+    if (!add(added)) {
+        munmap(taken, whole_pages(bytes));
+        return sim_program_error(OUT_OF_MEMORY);
+    }
+    used += is_of_gpu ? bytes : 0;
+    protect(&added, protection_of(&added));
+    *memory = taken;
+    return sim_program_error(0);
+}
+
+void sim_memory_add_symbol(void *variable, size_t bytes, const char *name) {
+    if (!sim_allocation_at(variable))
+        add((struct sim_allocation){.begin = variable,
+                                    .bytes = bytes,
+                                    .kind = SIM_DEVICE_MEMORY,
+                                    .called = {.name = name},
+                                    .is_symbol = true});
+}
+
+int sim_memory_give_back(void *memory, enum sim_memory_kind kind, struct sim_called called) {
+    if (!memory)
+        return sim_program_error(0);
+    struct sim_allocation *found = sim_allocation_at(memory);
+    bool is_of_gpu = found && found->kind != SIM_PINNED_MEMORY;
+    if (!found || found->begin != memory || found->is_symbol || is_of_gpu != (kind != SIM_PINNED_MEMORY)) {
+        sim_program_say(&called, "frees %p, %s", memory,
+                        !found                   ? "which no call has given, or which was freed before"
+                        : found->begin != memory ? "which is inside an allocation, and not its beginning"
+                        : found->is_symbol       ? "which is a variable of the program"
+                        : is_of_gpu              ? "which is memory of the GPU"
+                                                 : "which is memory of the host");
+        return sim_program_error(INVALID_VALUE);
+    }
+    sim_device_waits(); /* as cudaFree() does */
+    used -= is_of_gpu ? found->bytes : 0;
+    munmap(found->begin, whole_pages(found->bytes));
+    free(found->written);
+    unsigned at = (unsigned)(found - all);
+    memmove(found, found + 1, (--count - at) * sizeof *all);
+    return sim_program_error(0);
+}
+
+/* One sentence for all that were allocated at one place. */
+void sim_program_tell_leaks(void) {
+    for (unsigned i = 0; i < count; i++) {
+        size_t bytes = 0;
+        unsigned times = 0;
+        for (unsigned j = 0; j < count; j++) {
+            bool is_same =
+                all[j].called.line == all[i].called.line && all[j].called.file == all[i].called.file;
+            if (is_same && !all[j].is_symbol && j < i)
+                break; /* told already */
+            if (is_same && !all[j].is_symbol)
+                bytes += all[j].bytes, times++;
+        }
+        const char *name = all[i].called.name;
+        if (times == 1)
+            sim_program_say(&all[i].called, "%s%s%zu bytes were never freed", name ? name : "",
+                            name ? ": " : "", bytes);
+        else if (times > 1)
+            sim_program_say(&all[i].called, "%s%s%u allocations, of %zu bytes in all, were never freed",
+                            name ? name : "", name ? ": " : "", times, bytes);
+    }
+}
+
+/* ---- Copies ---- */
+
+static bool is_on_device(const void *address) {
+    const struct sim_allocation *found = sim_allocation_at(address);
+    return found && found->kind != SIM_PINNED_MEMORY;
+}
+
+/* Whether so many bytes are there, where it is an allocation at all; `does`: what happens to them. */
+static bool has_bytes(const void *begin, size_t bytes, const char *does, const struct sim_called *called) {
+    const struct sim_allocation *found = sim_allocation_at(begin);
+    size_t from = found ? (size_t)((const unsigned char *)begin - found->begin) : 0;
+    if (!found || bytes <= found->bytes - from)
+        return true;
+    sim_program_say(called, "%s %zu bytes from byte %zu on of %s, which has %zu (allocated at %s:%d)", does,
+                    bytes, from, found->called.name ? found->called.name : "an allocation", found->bytes,
+                    found->called.file ? found->called.file : "?", found->called.line);
+    return false;
+}
+
+static bool is_direction_right(const void *to, const void *from, int kind, const struct sim_called *called) {
+    static const char *const names[] = {"cudaMemcpyHostToHost", "cudaMemcpyHostToDevice",
+                                        "cudaMemcpyDeviceToHost", "cudaMemcpyDeviceToDevice"};
+    if (kind == BY_ADDRESS)
+        return true;
+    const struct sim_allocation *at_to = sim_allocation_at(to), *at_from = sim_allocation_at(from);
+    bool to_any = at_to && at_to->kind != SIM_DEVICE_MEMORY,
+         from_any = at_from && at_from->kind != SIM_DEVICE_MEMORY;
+    bool to_device = kind == HOST_TO_DEVICE || kind == DEVICE_TO_DEVICE;
+    bool from_device = kind == DEVICE_TO_HOST || kind == DEVICE_TO_DEVICE;
+    bool is_right =
+        (to_any || to_device == is_on_device(to)) && (from_any || from_device == is_on_device(from));
+    if (!is_right)
+        sim_program_say(called, "%s, but %s memory is copied to %s memory", names[kind],
+                        is_on_device(from) ? "the device's" : "the host's",
+                        is_on_device(to) ? "the device's" : "the host's");
+    return is_right;
+}
+
+/* Of memory that no allocation is: a null pointer at least is told, and the call fails, as with CUDA. */
+static bool is_there(const void *address, const char *does, const struct sim_called *called) {
+    enum { FIRST_PAGE = 4096 };
+    if ((uintptr_t)address >= FIRST_PAGE)
+        return true;
+    sim_program_say(called, "%s address %p, where no memory is", does, address);
+    return false;
+}
+
+static void mark_written(void *to, size_t bytes) {
+    struct sim_allocation *found = sim_allocation_at(to);
+    if (found && found->written)
+        memset(found->written + ((unsigned char *)to - found->begin), 1, bytes);
+}
+
+static void copy_marks(void *to, const void *from, size_t bytes) {
+    struct sim_allocation *target = sim_allocation_at(to), *source = sim_allocation_at(from);
+    if (target && target->written && source && source->written)
+        memmove(target->written + ((unsigned char *)to - target->begin),
+                source->written + ((const unsigned char *)from - source->begin), bytes);
+    else
+        mark_written(to, bytes);
+}
+
+int sim_memory_copy(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows,
+                    int kind, struct sim_stream *stream, bool waits, struct sim_called called) {
+    if (width == 0 || rows == 0)
+        return sim_program_error(0);
+    if (kind < HOST_TO_HOST || kind > BY_ADDRESS)
+        return sim_program_error(INVALID_DIRECTION);
+    if (rows > 1 && (width > to_pitch || width > from_pitch))
+        return sim_program_error(12); /* cudaErrorInvalidPitchValue */
+    if (!is_there(to, "writes to", &called) || !is_there(from, "reads from", &called) ||
+        !is_direction_right(to, from, kind, &called) ||
+        !has_bytes(to, (rows - 1) * to_pitch + width, "writes", &called) ||
+        !has_bytes(from, (rows - 1) * from_pitch + width, "reads", &called))
+        return sim_program_error(INVALID_VALUE);
+    int error = waits ? sim_program_waits() : sim_program_error(0);
+    if (error)
+        return error;
+    if (waits)
+        sim_pending_ends(stream);
+    open_at(to);
+    open_at(from);
+    for (size_t row = 0; row < rows; row++) {
+        unsigned char *target = (unsigned char *)to + row * to_pitch;
+        const unsigned char *source = (const unsigned char *)from + row * from_pitch;
+        memmove(target, source, width);
+        copy_marks(target, source, width);
+    }
+    struct sim_allocation *target = sim_allocation_at(to), *source = sim_allocation_at(from);
+    if (!waits && target && target->kind != SIM_DEVICE_MEMORY)
+        sim_pending_begins(target, stream, true, called.function);
+    if (!waits && source && source->kind != SIM_DEVICE_MEMORY)
+        sim_pending_begins(source, stream, false, called.function);
+    close_at(to);
+    close_at(from);
+    return sim_program_error(0);
+}
+
+int sim_memory_set(void *to, size_t pitch, int value, size_t width, size_t rows, struct sim_stream *stream,
+                   struct sim_called called) {
+    (void)stream;
+    if (width == 0 || rows == 0)
+        return sim_program_error(0);
+    if (!is_on_device(to) && !sim_allocation_at(to)) {
+        sim_program_say(&called, "sets %p, which is no memory of the GPU", to);
+        return sim_program_error(INVALID_VALUE);
+    }
+    if (!has_bytes(to, (rows - 1) * pitch + width, "sets", &called))
+        return sim_program_error(INVALID_VALUE);
+    open_at(to);
+    for (size_t row = 0; row < rows; row++) {
+        memset((unsigned char *)to + row * pitch, value, width);
+        mark_written((unsigned char *)to + row * pitch, width);
+    }
+    close_at(to);
+    return sim_program_error(0);
+}

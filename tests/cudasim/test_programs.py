@@ -1,0 +1,238 @@
+"""Whole programs: they run as they would on a GPU, and each mistake is told with its place."""
+
+import csv
+import functools
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cudasim
+from cudasim import __main__ as commands
+from cudasim.building.library import COUNTED_SIMULATOR, SIMULATOR
+from cudasim.programs.building import Program, command
+
+FOLDER = Path(__file__).parent / "programs"
+ROOT = Path(cudasim.__file__).parents[1]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built():
+    """Both simulators, whose building shows a bar on the standard error."""
+    SIMULATOR.build()
+    COUNTED_SIMULATOR.build()
+
+
+def cudasim_command(*arguments, folder=FOLDER) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "cudasim", *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+@functools.cache
+def built_mistakes(mode: str) -> Path:
+    return Program((FOLDER / "mistakes.cu",)).library(mode)
+
+
+@functools.cache
+def mistake(which: str, mode: str = "check") -> subprocess.CompletedProcess:
+    """The program without what `python -m cudasim` does before it."""
+    runs = command(mode, built_mistakes(mode), "mistakes", [which])
+    return subprocess.run(runs, capture_output=True, text=True, timeout=300)
+
+
+def test_a_program_runs_and_ends_with_its_own_code():
+    ran = cudasim_command("run", "vector_add.cu", "--", 5000)
+    assert ran.stdout == "5000 elements, 0 wrong, 2 on NVIDIA H100 80GB HBM3 with warps of 32\n", ran.stderr
+    assert ran.returncode == 0 and ran.stderr == ""
+    assert mistake("exception", "run").returncode == 5
+    assert mistake("exception", "run").stdout == "caught host\n"
+    assert mistake("abort", "run").returncode == -6
+
+
+def test_a_right_program_is_checked_without_a_word():
+    ran = cudasim_command("check", "vector_add.cu", "--gpu", "T4", "--", 700)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == "700 elements, 0 wrong, 2 on Tesla T4 with warps of 32\n"
+
+
+@pytest.mark.parametrize(
+    ("which", "printed"),
+    [
+        ("managed_is_right", "3\n2016\ndone\n"),
+        ("dynamic_shared", "2\ndone\n"),
+        ("cooperative", "28\ndone\n"),
+        ("heap", "t0 t1 t2 t3 6\ndone\n"),
+        ("too_large", "[cudaErrorMemoryAllocation] 85899345660 85899345920\ndone\n"),
+        ("waits_for_stream", "7\ndone\n"),
+        ("waits_for_event", "7\ndone\n"),
+        ("rows", "3 13 done\n"),
+    ],
+)
+def test_what_is_right_is_not_told(which, printed):
+    for mode in ("run", "check"):
+        ran = mistake(which, mode)
+        assert (ran.stdout, ran.stderr, ran.returncode) == (printed, "", 0)
+
+
+# In a checked program: what is told, with which line, and what the program itself sees of it.
+MISTAKES = {
+    "overrun": ("out of bounds", "x[threadIdx.x + 1] = n", "writes 4 bytes at d[64], which has 64 elements"),
+    "race": ("race", "x[threadIdx.x] = s[63", "nothing to order it after"),
+    "unwritten": ("unwritten memory", "s += x[i]", "reads d[0]"),
+    "assertion": ("assertion", "assert(threadIdx.x < 3)", "to be false"),
+    "host_pointer": ("out of bounds", "x[i] = i", "in no argument"),
+    "host_reads_device": (
+        "the host code accesses byte 12 of d",
+        'printf("%d\\n", d[3])',
+        "memory of the GPU",
+    ),
+    "host_reads_managed": ("while fill may still be writing", 'printf("%d\\n", m[3])', "nothing has waited"),
+    "pinned": ("while cudaMemcpyAsync may still be writing", 'printf("%d\\n", p[0])', "nothing has waited"),
+    "other_stream": (
+        "while cudaMemcpyAsync may still be writing",
+        'printf("%d\\n", p[0])',
+        "nothing has waited",
+    ),
+    "null": ("the host code accesses address", "*(volatile int *)0 = 1", "where no memory is"),
+    "direction": (
+        "cudaMemcpyDeviceToHost, but the host's memory",
+        "cudaMemcpyDeviceToHost",
+        "to the device's",
+    ),
+    "too_long": ("writes 300 bytes from byte 0 on of d, which has 256", "300", "allocated at mistakes.cu:"),
+    "frees_host": ("which no call has given", "cudaFree(h)", "cudaFree"),
+    "frees_inside": ("which is inside an allocation", "cudaFree(d + 1)", "cudaFree"),
+    "frees_twice": ("which no call has given, or which was freed before", "cudaFree(d)", "cudaFree"),
+    "many": (
+        "t: 300 allocations, of 19200 bytes in all, were never freed",
+        "cudaMalloc(&t, 64)",
+        "cudaMalloc",
+    ),
+    "configuration": ("block (2000, 1, 1) is larger", "", "invalid launch in fill"),
+}
+LINES = (FOLDER / "mistakes.cu").read_text().splitlines()
+
+
+@pytest.mark.parametrize("which", MISTAKES)
+def test_each_mistake_is_told_with_its_line(which):
+    told, line, more = MISTAKES[which]
+    ran = mistake(which)
+    assert told in ran.stderr and more in ran.stderr, ran.stderr
+    assert ran.returncode in (1, -11)
+    if line:
+        places = [f"mistakes.cu:{number}" for number, text in enumerate(LINES, 1) if line in text]
+        assert any(place in ran.stderr for place in places), (places, ran.stderr)
+
+
+def test_writes_of_the_same_value_are_a_warning():
+    ran = mistake("same_value")
+    assert "cudasim: warning: race in same (mistakes.cu:" in ran.stderr and "the same value" in ran.stderr
+    assert (ran.returncode, ran.stdout) == (0, "done\n")
+
+
+def test_errors_are_as_cuda_has_them():
+    """A kernel's error comes with the call that waits and stays; a launch's own comes at once and goes."""
+    assert mistake("overrun").stdout == "[cudaErrorIllegalAddress] [cudaErrorIllegalAddress] done\n"
+    assert mistake("configuration").stdout == "[cudaErrorInvalidConfiguration] done\n"
+    assert mistake("assertion").stdout == "[cudaErrorAssert] done\n"
+    assert mistake("direction").stdout == mistake("too_long").stdout == "[cudaErrorInvalidValue] done\n"
+
+
+def test_launches_are_counted(tmp_path):
+    table = tmp_path / "launches.csv"
+    ran = cudasim_command("count", "vector_add.cu", "--csv", table, "--", 5000)
+    assert ran.returncode == 0, ran.stderr
+    rows = list(csv.DictReader(table.open()))
+    assert [row["kernel"] for row in rows] == ["add", "scale"]
+    assert rows[0]["smsp__sass_data_bytes_mem_global_op_st.sum"] == str(5000 * 4)
+    assert rows[1]["barriers"] == str(8 * 20)
+    assert "smsp__sass_data_bytes_mem_global_op_st.sum" in cudasim_command("count", "vector_add.cu").stderr
+
+
+def test_an_executable_and_its_objects(tmp_path):
+    (tmp_path / "main.cu").write_text(
+        "#include <stdio.h>\nvoid twice(int *x, int n);\n__managed__ int unused;\n"
+        "int main() { int *x; cudaMallocManaged(&x, 8); x[0] = N; x[1] = 5; twice(x, 2);\n"
+        'printf("%d %d\\n", x[0], x[1]); return cudaFree(x); }\n'
+    )
+    (tmp_path / "twice.cu").write_text(
+        '#include "by.h"\n__global__ void by_two(int *x, int n) {\n'
+        "    if (threadIdx.x < n) x[threadIdx.x] *= BY;\n}\n"
+        "void twice(int *x, int n) { by_two<<<1, 32>>>(x, n); cudaDeviceSynchronize(); }\n"
+    )
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "by.h").write_text("#define BY 2\n")
+    assert cudasim_command("build", "-c", "twice.cu", "-Iinclude", folder=tmp_path).returncode == 0
+    built = cudasim_command("build", "main.cu", "twice.o", "-DN=3", "-o", "app", folder=tmp_path)
+    assert built.returncode == 0, built.stderr
+    ran = subprocess.run([tmp_path / "app"], capture_output=True, text=True)
+    assert (ran.stdout, ran.returncode) == ("6 10\n", 0)
+
+
+def test_a_program_that_does_not_compile_shows_its_line(tmp_path):
+    (tmp_path / "wrong.cu").write_text("int main() {\n    int *x;\n    cudaGraphCreate(&x, 0);\n}\n")
+    ran = cudasim_command("run", "wrong.cu", folder=tmp_path)
+    assert ran.returncode == 1 and "wrong.cu:3:5: error: ‘cudaGraphCreate’ was not declared" in ran.stderr
+    (tmp_path / "missing.cu").write_text("void nowhere();\nint main() { nowhere(); }\n")
+    ran = cudasim_command("run", "missing.cu", folder=tmp_path)
+    assert ran.returncode == 1 and "error: nowhere() is called, and neither the program" in ran.stderr
+    assert cudasim_command("run", "absent.cu", folder=tmp_path).returncode == 2
+
+
+def test_host_code_keeps_its_own_names_and_values(tmp_path):
+    """A host's variables may be called as CUDA's built-in ones, and its arithmetic is C++'s."""
+    (tmp_path / "names.cu").write_text(
+        "#include <iostream>\n"
+        "struct config { dim3 gridDim, blockDim; };\n"
+        "__global__ void k(int *x) { x[blockIdx.x * blockDim.x + threadIdx.x] = (int)1e30f; }\n"
+        "template <int N> __global__ void t(int *x, float *none) { x[0] += N + (none != 0); }\n"
+        "static void launch(dim3 gridDim, dim3 blockDim, int *x) { k<<<gridDim, blockDim>>>(x); }\n"
+        "#define GO(x) t<3><<<1, 1>>>(x, NULL)\n"
+        "int main() {\n"
+        "    config c = {dim3(2), dim3(4)};\n"
+        "    int threadIdx = 9, *x, h[8];\n"
+        "    cudaMalloc(&x, sizeof h);\n"
+        "    launch(c.gridDim, c.blockDim, x);\n"
+        "    GO(x);\n"
+        "    cudaMemcpy(h, x, sizeof h, cudaMemcpyDeviceToHost);\n"
+        '    std::cout << threadIdx << " " << (h[7] == 0x7fffffff) << " " << h[0] << std::endl;\n'
+        "}\n"
+    )
+    ran = cudasim_command("run", "names.cu", folder=tmp_path)
+    assert ran.stdout == "9 1 -2147483646\n", ran.stderr
+
+
+def test_both_commands_are_the_same(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.cu").write_text("int main() {}\n")
+    assert commands.main(["build", "empty.cu"]) == 0 and (tmp_path / "a.out").is_file()
+    assert Program((tmp_path / "empty.cu",)).library("run").is_file()
+
+
+def test_a_cell_with_a_main_runs_it_and_has_its_kernels(capfd):
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell()
+    assert shell.run_cell("%load_ext cudasim").success
+    cell = (
+        "#include <stdio.h>\n#include <stdlib.h>\n"
+        "__global__ void fill(int *x, int n) { if (threadIdx.x <= n) x[threadIdx.x] = n; }\n"
+        "int main(int count, char **arguments) {\n"
+        "    int *x, h[8], n = count > 1 ? atoi(arguments[1]) : 3;\n"
+        "    cudaMalloc(&x, sizeof h);\n"
+        "    fill<<<1, 32>>>(x, n);\n"
+        "    cudaMemcpy(h, x, sizeof h, cudaMemcpyDeviceToHost);\n"
+        '    printf("got %d\\n", h[1]);\n'
+        "    return cudaFree(x);\n}\n"
+    )
+    assert shell.run_cell("%%cuda\n" + cell).success
+    assert "got 3\n" in capfd.readouterr().out and "fill" in shell.user_ns
+    assert shell.run_cell("%%cuda --check -- 30\n" + cell).success
+    said = capfd.readouterr()
+    assert "out of bounds in fill (cell.cu:" in said.out and "x[8], which has 8 elements" in said.out
+    assert "main() has ended with code" in said.err
+    assert shell.run_cell("%%cuda\n" + cell.replace("cudaFree(x)", "cublasCreate(x)")).success
+    assert "main() was not run" in capfd.readouterr().err
+    assert shell.run_cell("%%cuda\nint main() { return 4; }").success
+    assert "main() has ended with code 4" in capfd.readouterr().err
