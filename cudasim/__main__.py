@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -29,19 +30,49 @@ def _parser() -> argparse.ArgumentParser:
         )
         command.add_argument("-D", dest="defines", action="append", default=[], help="a macro, as N=3")
         command.add_argument("-std", dest="standard", help="the version of C++")
+        command.add_argument(
+            "-Xcompiler", dest="of_compiler", action="append", default=[], help="a flag for the C++ compiler"
+        )
+        command.add_argument(
+            "-l", dest="libraries", action="append", default=[], help="a library of the host's"
+        )
+        command.add_argument("-L", dest="library_folders", action="append", default=[], help="where they are")
         command.add_argument("--gpu", help="the GPU that the program is told of, by a part of its name")
         if name == COUNT:
             command.add_argument("--csv", default="", help="a file for the table")
         if name == "build":
             command.add_argument("-o", dest="output", type=Path, help="what is written")
             command.add_argument("-c", "-dc", dest="only_compiles", action="store_true", help="no linking")
-            command.add_argument(
-                "-l", dest="libraries", action="append", default=[], help="a library of the host's"
-            )
-            command.add_argument(
-                "-L", dest="library_folders", action="append", default=[], help="where they are"
-            )
     return parser
+
+
+# Flags of nvcc that mean nothing on a CPU, and those of them whose value is the next argument.
+_OF_NVCC = re.compile(
+    r"-O\w*|-g|-G|-w|-m64|--?lineinfo|-?-use_fast_math|-?-fmad=\w+|-?-(?:expt-)?(?:relaxed-constexpr|extended-lambda)"
+    r"|-?-arch(?:=.*)?|-?-gencode(?:=.*)?|-?-code(?:=.*)?|-?-rdc=\w+|-?-maxrregcount(?:=.*)?|-?-ccbin(?:=.*)?"
+    r"|-Xptxas(?:=.*)?|-?-ptxas-options(?:=.*)?|-x|-?-cudart(?:=.*)?|-lcudart(?:_static)?|-lcudadevrt"
+)
+_WITH_VALUE = re.compile(r"-?-(?:arch|gencode|code|maxrregcount|ccbin|ptxas-options|cudart)|-Xptxas|-x")
+
+
+def _plain(arguments: list[str]) -> list[str]:
+    """The arguments without nvcc's flags for a GPU, and `-Xcompiler -Wall` as one word."""
+    plain, waiting = [], list(arguments)
+    while waiting:
+        word = waiting.pop(0)
+        if _OF_NVCC.fullmatch(word):
+            if _WITH_VALUE.fullmatch(word):
+                waiting[:1] = []
+            continue
+        if word in ("-Xcompiler", "--compiler-options") and waiting:
+            word = f"-Xcompiler={waiting.pop(0)}"
+        plain.append(word.replace("--std=", "-std=", 1))
+    return plain
+
+
+def nvcc() -> int:
+    """`cudasim-nvcc`, which takes the place of nvcc where a Makefile names the compiler."""
+    return main(["build", *sys.argv[1:]])
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,15 +80,14 @@ def main(arguments: list[str] | None = None) -> int:
     of_program = []
     if "--" in given:
         given, of_program = given[: given.index("--")], given[given.index("--") + 1 :]
-    asked = _parser().parse_args(given)
+    asked = _parser().parse_args(_plain(given))
     missing = [source for source in asked.sources if not source.is_file()]
     if missing:
         print(f"cudasim: {missing[0]}: expected a file, found none", file=sys.stderr)
         return 2
-    libraries = ()
-    if asked.command == "build":
-        libraries = (*(f"-L{of}" for of in asked.library_folders), *(f"-l{of}" for of in asked.libraries))
-    more = (f"-std={asked.standard}",) if asked.standard else ()
+    libraries = (*(f"-L{of}" for of in asked.library_folders), *(f"-l{of}" for of in asked.libraries))
+    of_compiler = [flag for flags in asked.of_compiler for flag in flags.split(",")]
+    more = (*of_compiler, *((f"-std={asked.standard}",) if asked.standard else ()))
     program = Program(tuple(asked.sources), tuple(asked.folders), tuple(asked.defines), more, libraries)
     if asked.gpu:
         os.environ["CUDASIM_GPU"] = asked.gpu

@@ -102,7 +102,13 @@ class Program:
         simulator = _library(mode)
         objects = [self.object_of(source, mode) for source in self.sources]
         how = ("-shared", "-Wl,-z,defs")
-        parts = (simulator.soname, *(digest(path.read_bytes()) for path in objects), *self.libraries, *how)
+        parts = (
+            simulator.soname,
+            *(digest(path.read_bytes()) for path in objects),
+            *self.libraries,
+            *self.more,
+            *how,
+        )
         folder = build_folder() / "programs" / digest(*parts)[:16]
         path = folder / "program.so"
         with locked(folder.with_suffix(".lock"), top=build_folder()):
@@ -121,7 +127,16 @@ class Program:
         built = simulator.build()
         wraps = [f"-Wl,--wrap={name}" for name in WRAPPED]
         with replacing(path) as temporary:
-            link = [_compiler(), *how, *map(str, objects), str(_wrapped()), "-o", temporary, *wraps]
+            link = [
+                _compiler(),
+                *how,
+                *self.more,
+                *map(str, objects),
+                str(_wrapped()),
+                "-o",
+                temporary,
+                *wraps,
+            ]
             link += [str(built), f"-Wl,-rpath,{_by_its_name(simulator)}", *self.libraries, "-lm", "-lpthread"]
             ran = subprocess.run(link, capture_output=True, text=True)
             if ran.returncode != 0:

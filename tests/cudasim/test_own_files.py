@@ -145,7 +145,6 @@ def test_a_kernel_of_ones_own_whose_library_has_changed_is_built_again(tmp_path,
         run()
 
 
-@pytest.mark.simulator
 def test_a_kernel_of_ones_own_is_built_again_when_the_simulator_has_changed(tmp_path, monkeypatch):
     monkeypatch.setenv(places.cache_variable(), str(tmp_path / "cache"))
     shutil.copytree(SOURCES, tmp_path / "cudasim", ignore=shutil.ignore_patterns("__pycache__", "prebuilt"))

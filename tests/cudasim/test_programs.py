@@ -210,6 +210,33 @@ def test_both_commands_are_the_same(monkeypatch, tmp_path):
     assert Program((tmp_path / "empty.cu",)).library("run").is_file()
 
 
+def test_a_makefile_names_the_compiler(tmp_path):
+    """What nvcc is told of a GPU means nothing here; what it hands to the C++ compiler is handed over."""
+    (tmp_path / "main.cu").write_text(
+        "#include <atomic>\n#include <thread>\n#include <stdio.h>\n"
+        "struct base { virtual int value() { return 1; } };\n"
+        "struct derived : base { int value() override { return N; } };\n"
+        "__global__ void add(int *x, int by) { atomicAdd(x, by); }\n"
+        "int main() {\n    int *x, h = 0;\n    std::atomic<int> calls{0};\n    base *object = new derived;\n"
+        "    cudaMalloc(&x, 4);\n    cudaMemcpy(x, &h, 4, cudaMemcpyHostToDevice);\n"
+        "    auto each = [&] { add<<<2, 32>>>(x, object->value()); cudaDeviceSynchronize(); calls++; };\n"
+        "    std::thread one(each), two(each);\n    one.join();\n    two.join();\n"
+        "    cudaMemcpy(&h, x, 4, cudaMemcpyDeviceToHost);\n    cudaFree(x);\n"
+        '    printf("%d %d\\n", h, calls.load());\n    delete object;\n}\n'
+    )
+    (tmp_path / "Makefile").write_text(
+        "app: main.o\n\t$(NVCC) -arch=sm_80 $^ -o $@ -lcudart\n"
+        "main.o: main.cu\n\t$(NVCC) -O3 -std=c++17 -gencode arch=compute_80,code=sm_80 -lineinfo"
+        " -Xcompiler -Wall,-DN=3 --expt-relaxed-constexpr -c $< -o $@\n"
+    )
+    compiler = f"{sys.executable} -c 'from cudasim.__main__ import nvcc; nvcc()'"
+    made = subprocess.run(["make", f"NVCC={compiler}"], cwd=tmp_path, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    assert subprocess.run([tmp_path / "app"], capture_output=True, text=True).stdout == "384 2\n"
+    checked = cudasim_command("check", "main.cu", "-DN=3", folder=tmp_path)
+    assert (checked.stdout, checked.stderr, checked.returncode) == ("384 2\n", "", 0)
+
+
 def test_a_cell_with_a_main_runs_it_and_has_its_kernels(capfd):
     from IPython.core.interactiveshell import InteractiveShell
 

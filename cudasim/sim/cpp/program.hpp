@@ -14,9 +14,8 @@
 
 /* ---- Errors ---- */
 
-SIM_HOST cudaError_t sim_error(int error) {
-    return (cudaError_t)error;
-}
+/* One call at a time, whichever OS thread makes it. */
+#define sim_error(call) (sim_program_begins(), (cudaError_t)sim_program_ends(call))
 SIM_HOST cudaError_t cudaGetLastError() {
     return sim_error(sim_program_last_error(true));
 }

@@ -1,15 +1,28 @@
 /* Errors as the CUDA runtime has them: each call returns its own, cudaGetLastError() the last one and forgets
  * it. A kernel's error comes with the first call that waits for the kernel, and from then on every call
  * returns it: the context is lost. CUDA Runtime API, "Error Handling". */
+#define _GNU_SOURCE
 #include "program.h"
 #include "../machine.h"
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
-static int last, lost, of_kernel;
+static _Thread_local int last;
+static int lost, of_kernel;
 static unsigned told;
+static pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 void (*sim_program_tell)(const char *sentence, bool launched);
+
+void sim_program_begins(void) {
+    pthread_mutex_lock(&mutex);
+}
+
+int sim_program_ends(int error) {
+    pthread_mutex_unlock(&mutex);
+    return error;
+}
 
 int sim_program_error(int error) {
     if (lost)

@@ -21,6 +21,11 @@ struct sim_called {
     const char *name; /* NULL: not known */
 };
 
+/* Every call of the program's is between these two, for it may have several OS threads; they wait for each
+ * other, and for each other's kernels. The second one returns what it is given. */
+void sim_program_begins(void);
+int sim_program_ends(int error);
+
 /* ---- errors.c: each returns the error, after one that no later call clears ---- */
 
 int sim_program_error(int error);  /* of this call */
