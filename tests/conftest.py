@@ -4,8 +4,6 @@ import hypothesis
 import pytest
 import torch
 
-pytest.register_assert_rewrite("accuracy")
-
 # No test opens a window, and every test draws the same examples in every run.
 os.environ.setdefault("MPLBACKEND", "Agg")
 hypothesis.settings.register_profile("fgn", deadline=None, derandomize=True, database=None)
@@ -39,14 +37,3 @@ def pytest_collection_modifyitems(items):
 def no_grad():
     with torch.no_grad():
         yield
-
-
-@pytest.fixture(autouse=True)
-def version_of_this_device(request):
-    """Skips what is about a version that this device does not run."""
-    from accuracy import versions_on
-
-    parameters = getattr(getattr(request.node, "callspec", None), "params", {})
-    version, device = parameters.get("version"), parameters.get("device")
-    if version and device and version not in versions_on(device):
-        pytest.skip(f"{version} does not run on {device}")

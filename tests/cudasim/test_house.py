@@ -1,31 +1,30 @@
 """cudasim stands alone: it imports nothing of the kit that stands on it, no torch, and it starts at once."""
 
-import ast
 import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+from processes import output_of
+from sources import broken_links, imported
 
 from cudasim.building.places import SOURCES
 
 FILES = [path for path in SOURCES.rglob("*.py") if "build" not in path.relative_to(SOURCES).parts]
 
 
-def imported_by(path) -> set[str]:
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module.partition(".")[0])
-    return found
-
-
 def test_nothing_of_fgn_and_no_torch_is_imported():
     assert len(FILES) > 30
-    assert {path.name: names for path in FILES if (names := imported_by(path) & {"fgn", "torch"})} == {}
+    assert {path.name: names for path in FILES if (names := imported(path) & {"fgn", "torch"})} == {}
+
+
+def test_its_tests_import_nothing_of_fgn():
+    tests = Path(__file__).parent
+    files = [tests.parent / "conftest.py", *tests.rglob("*.py"), *(tests.parent / "helpers").glob("*.py")]
+    assert len(files) > 20
+    assert [path.name for path in files if "fgn" in imported(path)] == []
 
 
 def test_the_sources_name_nothing_of_fgn():
@@ -74,10 +73,7 @@ else:
 
 
 def test_arrays_of_numpy_need_no_torch():
-    done = subprocess.run(
-        [sys.executable, "-c", NUMPY_ALONE], cwd=SOURCES.parent, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    output_of(NUMPY_ALONE)
 
 
 def test_wrong_arrays_of_numpy():
@@ -115,10 +111,7 @@ def test_the_report_of_the_readme_is_what_is_said():
 
 
 def test_every_link_of_the_pages_leads_to_a_file():
-    for page in (SOURCES / "README.md", *(SOURCES / "docs").glob("*.md")):
-        text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.S)
-        links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text)
-        assert all((page.parent / link).exists() for link in links), (page, links)
+    assert broken_links(SOURCES) == set()
 
 
 def test_only_a_tool_of_the_checker_uses_its_own_state():

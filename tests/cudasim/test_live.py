@@ -1,10 +1,6 @@
 """Live kernels: compiled from text, called with tensors, checked, counted and interrupted."""
 
-import os
 import re
-import signal
-import subprocess
-import sys
 import threading
 import warnings
 
@@ -12,6 +8,7 @@ import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given, settings
+from processes import said_when_interrupted
 
 import cudasim
 from cudasim.building.library import BuildError
@@ -248,8 +245,7 @@ SPIN = "__global__ void spin(volatile int *go_on) { while (go_on[0]) ; }"
 EMPTY = "__global__ void empty(int *) { for (;;) ; }"
 
 INTERRUPTED = f"""
-import signal, torch, cudasim
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins with it ignored
+import torch, cudasim
 spin = cudasim.kernel({SPIN!r})
 empty = cudasim.kernel({EMPTY!r})
 flag = torch.zeros(1, dtype=torch.int32)
@@ -276,19 +272,8 @@ print("goes on", flush=True)
 
 
 def test_ctrl_c():
-    process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED], cwd=SOURCES.parent, stdout=subprocess.PIPE, text=True
-    )
-    limit = threading.Timer(120, process.kill)
-    limit.start()
-    said = []
-    for line in process.stdout:
-        said.append(line.strip())
-        if said[-1] == "runs":
-            threading.Timer(0.5, os.kill, (process.pid, signal.SIGINT)).start()
-    limit.cancel()
+    said = said_when_interrupted(INTERRUPTED)
     assert said == ["runs", "interrupted"] * 4 + ["goes on"]
-    assert process.wait() == 0
 
 
 def says(text: str, kind: str) -> bool:

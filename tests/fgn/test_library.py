@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from processes import output_of
 
 import fgn
 from cudasim.building import library, places, toolchains
@@ -312,14 +313,6 @@ def test_environment_says_what_is_here():
     assert table["torch"] == torch.__version__
     assert table[SIMULATOR.title].startswith("ready")
     assert (find_nvcc() is None) == (table["nvcc"] == "none")
-
-
-def output_of(script: str, *arguments) -> str:
-    """What a Python of its own prints: it has loaded nothing before."""
-    command = [sys.executable, "-c", script, *map(str, arguments)]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    return result.stdout.strip()
 
 
 INCLUDED = """

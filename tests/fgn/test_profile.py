@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import lzma
-import subprocess
 import sys
 import threading
 import types
@@ -14,6 +13,7 @@ import pandas as pd
 import pytest
 import torch
 from command_line import printed, refusal
+from processes import output_of
 
 import fgn
 from cudasim.counting import metrics
@@ -333,9 +333,7 @@ def test_a_live_kernel_goes_to_another_process(tmp_path):
     fill[1, 4](y, 1.0)
     target.save([target.Task(call=lambda: fill[1, 4](y, 2.0) or y)], tmp_path / "job.pt")
     script = "import sys, torch; print(torch.load(sys.argv[1], weights_only=False)[0].call().tolist())"
-    arguments = [sys.executable, "-c", script, str(tmp_path / "job.pt")]
-    result = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True)
-    assert result.stdout.strip() == str([2.0] * 4), result.stderr
+    assert output_of(script, tmp_path / "job.pt") == str([2.0] * 4)
 
 
 def test_a_call_that_cannot_be_sent_is_refused(tmp_path):

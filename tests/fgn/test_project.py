@@ -22,6 +22,7 @@ from accuracy import versions_on
 from command_line import printed, refusal, run
 from packaging.requirements import Requirement
 from readme import RESULTS, all_results, updated
+from sources import broken_links, imported
 
 import fgn
 from fgn.__main__ import main
@@ -84,10 +85,7 @@ def test_readme_is_up_to_date_with_profiles():
 
 
 def test_every_link_of_the_pages_leads_to_a_file():
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
-        text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.S)
-        links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text)
-        assert all((page.parent / link).exists() for link in links), (page, links)
+    assert broken_links(ROOT) == set()
 
 
 FOLDERS = (
@@ -393,17 +391,6 @@ def test_no_two_modules_import_each_other():
     assert len(graph) > 30 and sum(map(len, graph.values())) > 100
     order = list(graphlib.TopologicalSorter(graph).static_order())  # CycleError names the modules of a circle
     assert set(graph) <= set(order)
-
-
-def imported(path: Path) -> set[str]:
-    """The top-level modules that a file imports, wherever in it."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module.partition(".")[0])
-    return found
 
 
 def modules_of(folder: str) -> set[str]:

@@ -6,14 +6,14 @@ FGN_STRESS_SECONDS=60 makes a stress test of the first.
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import output_of
 
 from cudasim.building.compilers import find_c_compiler
 from fgn.native.library import SIMULATOR
-from fgn.native.places import ROOT, SOURCES
+from fgn.native.places import SOURCES
 
 STRESS = r"""
 import sys, threading, time
@@ -135,13 +135,6 @@ if child == 0:
     os._exit(0 if torch.equal(fgn.functional.linear(x, weight), expected) else 1)
 print(os.waitpid(child, 0)[1])
 """
-
-
-def output_of(script: str, *arguments) -> str:
-    command = [sys.executable, "-c", script, *map(str, arguments)]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    return result.stdout.strip()
 
 
 def test_kernels_crash_in_one_simulator_while_the_other_one_runs():
