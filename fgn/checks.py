@@ -8,15 +8,15 @@ RuntimeError  tensors on different devices
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import torch
 from torch import Tensor
 
 from cudasim.building.compilers import MissingToolError
 from cudasim.building.library import BuildError
-from fgn.native.library import version_names
 from fgn.precision import check_precision
-from fgn.structs import C_TYPES
+from fgn.structs import C_TYPES, index_of_version
 
 
 def check_kind(name: str, value, device: torch.device | None = None, dtypes=tuple(C_TYPES)):
@@ -82,12 +82,8 @@ def check_choice(version: str | None, precision: str | None):
     if precision is not None:
         check_precision(precision)
     if version is not None:
-        try:
-            names = version_names("cpu")
-        except (MissingToolError, BuildError):
-            return
-        if version not in names:
-            raise ValueError(f"version: expected None or one of {', '.join(names)}, got {version!r}")
+        with suppress(MissingToolError, BuildError):
+            index_of_version(version, torch.device("cpu"))
 
 
 def check_call(version, precision, x, others: Mapping[str, Tensor], tensors=()):

@@ -90,7 +90,10 @@ def raise_for(library, status: int):
 
 
 def index_of_version(version: str, device: torch.device) -> int:
-    names = version_names(device.type)
+    return index_among(version_names(device.type), version)
+
+
+def index_among(names: list[str], version: str) -> int:
     if version not in names:
         raise ValueError(f"version: expected None or one of {', '.join(names)}, got {version!r}")
     return names.index(version)

@@ -37,7 +37,7 @@ from fgn.checks import check_groups, check_kind, check_linear, check_shape
 from fgn.native.library import ffi, for_device
 from fgn.operators import POINTWISE
 from fgn.precision import resolve, torch_multiplies_as
-from fgn.structs import PRODUCT, library_of, usable
+from fgn.structs import PRODUCT, index_among, library_of, usable
 from fgn.training_calls import BackwardCall, NormCall, multiplies_by_torch, own_rung
 
 VECTORS = ("bias", "norm_weight", "norm_bias")
@@ -61,13 +61,6 @@ def backward_versions() -> list[dict[str, str]]:
     rows = (library.fgn_backward_at(index) for index in range(library.fgn_backward_count()))
     fields = ("name", "gradient", "product", "summary", "needs")
     return [{field: ffi().string(getattr(row, field)).decode() for field in fields} for row in rows]
-
-
-def _index_of(version: str) -> int:
-    names = [row["name"] for row in backward_versions()]
-    if version not in names:
-        raise ValueError(f"version: expected None or one of {', '.join(names)}, got {version!r}")
-    return names.index(version)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -188,7 +181,7 @@ def backward_call(
     by_torch = version is None and multiplies and multiplies_by_torch(dy.device, shape, precision)
     if version is None:
         version = "fused" if by_torch or not multiplies else own_rung(dy.device, shape, precision)
-    index = _index_of(version)
+    index = index_among([row["name"] for row in backward_versions()], version)
     return BackwardCall(wanted, index, by_torch, library, chain, shape, precision, dy, parameters, of_vectors)
 
 
