@@ -1,6 +1,6 @@
 """The host side of batch_in_grid_y.cu."""
 
-from fgn.bugs.gallery import never_written, tiles
+from fgn.bugs.hosts import never_written, tiles
 
 ROWS, COLUMNS = 1, 32
 

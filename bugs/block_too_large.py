@@ -8,7 +8,7 @@ that memory.
 Found by: the check of launches.
 """
 
-from fgn.bugs.gallery import never_written
+from fgn.bugs.hosts import never_written
 
 MOST_THREADS = 256
 

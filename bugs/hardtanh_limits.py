@@ -7,7 +7,7 @@ What one sees: All negative values are 0, and the larger ones are not cut.
 Found by: comparison with float64; the report names the limits.
 """
 
-from fgn.bugs.gallery import memory_of, never_written, tiles
+from fgn.bugs.hosts import memory_of, never_written, tiles
 
 TILE = 16
 

@@ -9,7 +9,7 @@ Found by: comparison with float64 of a result whose memory was marked: the repor
 never written.
 """
 
-from fgn.bugs.gallery import memory_of, never_written, tiles
+from fgn.bugs.hosts import memory_of, never_written, tiles
 
 TILE = 16
 

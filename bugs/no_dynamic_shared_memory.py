@@ -8,7 +8,7 @@ What one sees: An illegal address, or values that overwrite another array.
 Found by: the bounds checker.
 """
 
-from fgn.bugs.gallery import never_written
+from fgn.bugs.hosts import never_written
 
 MOST_THREADS = 256
 

@@ -9,7 +9,7 @@ depends on the order of the blocks.
 Found by: the check between blocks: one writes what another one reads in the same launch.
 """
 
-from fgn.bugs.gallery import memory_of, tiles
+from fgn.bugs.hosts import memory_of, tiles
 
 TILE = 16
 

@@ -7,7 +7,7 @@ What one sees: Shares of the upper threads go into the memory behind the array, 
 Found by: the bounds checker on arrays in shared memory.
 """
 
-from fgn.bugs.gallery import never_written
+from fgn.bugs.hosts import never_written
 
 MOST_THREADS = 512
 

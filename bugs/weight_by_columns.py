@@ -8,7 +8,7 @@ What one sees: Right numbers in the wrong order: every element is wrong, none is
 Found by: comparison with float64; the report says that the transpose was passed.
 """
 
-from fgn.bugs.gallery import memory_of, never_written, tiles
+from fgn.bugs.hosts import memory_of, never_written, tiles
 
 TILE = 16
 

@@ -1,6 +1,6 @@
 """The host side of gemm_float4.cu. Rows go along x: a grid may have 2³¹ − 1 blocks in x, but 65535 in y."""
 
-from fgn.bugs.gallery import never_written, tiles
+from fgn.bugs.hosts import never_written, tiles
 
 ROWS, COLUMNS = 32, 4
 

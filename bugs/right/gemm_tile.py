@@ -1,6 +1,6 @@
 """The host side of gemm_tile.cu."""
 
-from fgn.bugs.gallery import memory_of, never_written, tiles
+from fgn.bugs.hosts import memory_of, never_written, tiles
 
 TILE = 16
 

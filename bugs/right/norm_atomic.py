@@ -1,6 +1,6 @@
 """The host side of norm_atomic.cu."""
 
-from fgn.bugs.gallery import never_written
+from fgn.bugs.hosts import never_written
 
 THREADS = 64
 

@@ -1,6 +1,6 @@
 """The host side of norm_tree.cu: a thread for each channel of a group, up to MOST_THREADS."""
 
-from fgn.bugs.gallery import never_written
+from fgn.bugs.hosts import never_written
 
 MOST_THREADS = 256
 

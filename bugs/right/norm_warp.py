@@ -1,6 +1,6 @@
 """The host side of norm_warp.cu."""
 
-from fgn.bugs.gallery import never_written, tiles
+from fgn.bugs.hosts import never_written, tiles
 
 LANES, WARPS = 32, 4
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from fgn.chains import Chain, Shape
 from fgn.functional import LIBRARY
 from fgn.measure.benchmark import COMPILED, EAGER, F_LINEAR
-from fgn.plans import HALVES, NORM, NORMALISE, REPACKED, RESERVE, STATISTICS, Device, Launch, plan
+from fgn.plans import HALVES, NORM, NORMALISE, REPACKED, RESERVE, STATISTICS, Device, Launch, plan, tiles
 from fgn.precision import PRECISIONS
 
 FLOAT_BYTES = 4
@@ -69,11 +69,6 @@ class Work(NamedTuple):
     def maker(self) -> str:
         """Whose kernel it is: "fgn" or "torch"."""
         return "torch" if self.kernel.startswith(TORCH_KERNELS) else "fgn"
-
-
-def tiles(count: int, size: int) -> int:
-    """How many tiles of `size` cover `count`."""
-    return -(-count // size)
 
 
 def words(*parts: str) -> str:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from cudasim.counting.metrics import BANK_CONFLICTS, GLOBAL_REQUESTS, GLOBAL_SECTORS
+from fgn.plans import tiles
 
 FOLDER = Path(__file__).parent / "solutions"
 
@@ -25,11 +26,6 @@ Sizes = dict[str, int]
 
 _REGION = re.compile(r"^( *)// BEGIN SOLUTION:? *(.*)\n(?:.*\n)*?^ *// END SOLUTION\n", re.M)
 _MARKER = re.compile(r"^ *// (?:BEGIN|END) SOLUTION.*\n", re.M)
-
-
-def tiles(count: int, size: int) -> int:
-    """How many tiles of `size` cover `count`."""
-    return -(-count // size)
 
 
 # ------------------------------------------------------------------------------------------------------------

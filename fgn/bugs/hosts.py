@@ -1,0 +1,51 @@
+"""Host sides: what those in `bugs/` import and are given, and how they and their kernels are loaded."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+from torch import Tensor
+
+from cudasim.live.kernels import Kernel, kernel
+from fgn.bugs.diagnosis import never_written
+from fgn.chains import Chain
+from fgn.plans import tiles
+
+__all__ = ["host_of", "kernel_of", "memory_of", "never_written", "tiles", "values_for_hosts"]
+
+
+def memory_of(x: Tensor) -> Tensor:
+    """The memory of x (rows, columns) from first to last element, for a kernel that is told its stride."""
+    return x.as_strided(((x.shape[0] - 1) * x.stride(0) + x.shape[1],), (1,))
+
+
+def values_for_hosts(chain: Chain, x: Tensor, parameters: dict[str, Tensor]) -> SimpleNamespace:
+    """The values from which a host side takes its arguments: parameters by name, sizes, and the operators'
+    constants."""
+    constants = {"low": None, "high": None, "slope": None}
+    for step in chain.before + chain.after:
+        if step.kind == "hardtanh":
+            constants |= {"low": step.a, "high": step.b}
+        if step.kind == "leaky_relu":
+            constants |= {"slope": step.a}
+    shape = (*x.shape, parameters["weight"].shape[0])
+    return SimpleNamespace(**parameters, **constants, shape=shape, groups=chain.groups, eps=chain.eps)
+
+
+# Both caches have the text in their key, so that an edited file counts at once.
+
+
+@functools.cache
+def kernel_of(path: Path, text: str) -> Kernel:
+    return kernel(text, file=path.name)
+
+
+@functools.cache
+def host_of(path: Path, text: str) -> ModuleType:
+    specification = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}", path)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
