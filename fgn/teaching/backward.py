@@ -14,7 +14,8 @@ from fgn.chains import Chain, Shape, problem, random_inputs
 from fgn.functional import chain_forward
 from fgn.measure.accuracy import relative_error
 from fgn.reference import chain_reference, ieee_float32
-from fgn.teaching.lessons import SECTOR_BYTES, Setting, time_calls
+from fgn.teaching.settings import Setting, time_calls
+from fgn.teaching.warp_requests import SECTOR_BYTES
 from fgn.training import Kept, forward_keeping, run_backward
 
 FLOAT_BYTES = 4

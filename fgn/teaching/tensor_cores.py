@@ -20,8 +20,9 @@ from fgn.measure.floors import floor
 from fgn.measure.records import Record
 from fgn.native.places import ROOT
 from fgn.precision import PRECISIONS
+from fgn.problem import WARP
 from fgn.profiling import records as profile_records
-from fgn.teaching.lessons import LANES, Setting
+from fgn.teaching.settings import Setting
 
 QUAD = 4  # lanes that share a row of an mma's sums
 
@@ -253,7 +254,7 @@ def promoted_product(kernel: Kernel, x: Tensor, w: Tensor, kind: Pieces, every: 
     y = torch.full((MMA_ROWS, columns), float("nan"), device=x.device)
     is_bfloat16 = int(kind.dtype == torch.bfloat16)
     sizes = columns, k, len(kind.products), every, is_bfloat16
-    kernel[columns // MMA_COLUMNS, LANES](y, *factors, *sizes)
+    kernel[columns // MMA_COLUMNS, WARP](y, *factors, *sizes)
     return y / scales[0] / scales[1].T
 
 
@@ -316,8 +317,8 @@ def signed_errors(kernel: Kernel, device, every, kind: Pieces = TWO_HALVES, k: i
 
 def owners(kernel: Kernel, device) -> Tensor:
     """Which lane has which sum of an mma, asked of the notebook's kernel `whose`: (16, 8) lane numbers."""
-    sums = torch.full((LANES, MMA_ROWS * MMA_COLUMNS // LANES), float("nan"), device=device)
-    kernel[1, LANES](sums)
+    sums = torch.full((WARP, MMA_ROWS * MMA_COLUMNS // WARP), float("nan"), device=device)
+    kernel[1, WARP](sums)
     lanes = torch.full((MMA_ROWS * MMA_COLUMNS,), -1)
     for lane, of_lane in enumerate(sums.cpu().long().tolist()):
         lanes[of_lane] = lane

@@ -12,6 +12,7 @@ from fgn.bugs.diagnosis import diagnose, never_written
 from fgn.plot import lessons as plot
 from fgn.plot import results
 from fgn.teaching import lessons as teach
+from fgn.teaching.warp_requests import SECTOR_BYTES
 
 LANES = np.arange(32)
 
@@ -67,7 +68,7 @@ def test_bytes_asked():
     counts = count(lambda: GATHER[4, 256](x, y, 1024, 1))
     asked = teach.bytes_asked(counts)
     assert asked["read"] >= 4096 and asked["written"] >= 4096
-    assert max(asked.values()) <= 4096 + 32 * teach.SECTOR_BYTES  # memory need not begin at a sector
+    assert max(asked.values()) <= 4096 + 32 * SECTOR_BYTES  # memory need not begin at a sector
 
 
 def test_plots():

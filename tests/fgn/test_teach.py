@@ -11,10 +11,12 @@ from fgn.chains import CHAINS, default_shape
 from fgn.functional import LIBRARY
 from fgn.measure.accuracy import TORCH
 from fgn.measure.machine import Machine
+from fgn.measure.records import recorded
 from fgn.plot import lessons
 from fgn.plot import results as plot
 from fgn.plot.roofline import chain_roofline
 from fgn.teaching import lessons as teach
+from fgn.teaching import settings
 
 NAME = "gemm_biasadd_hardtanh_mish_groupnorm"
 MACHINE = Machine("a GPU", 4e12, {"ieee": 5e13}, multiprocessors=100, clock_hz=2e9, l2_bytes=50_000_000)
@@ -23,15 +25,15 @@ MACHINE = Machine("a GPU", 4e12, {"ieee": 5e13}, multiprocessors=100, clock_hz=2
 @pytest.fixture
 def nothing_known(monkeypatch):
     """No GPU here, and no results recorded."""
-    monkeypatch.setattr(teach, "recorded", list)
-    monkeypatch.setattr(teach, "default_device", lambda: torch.device("cpu"))
+    monkeypatch.setattr(settings, "recorded", list)
+    monkeypatch.setattr(settings, "default_device", lambda: torch.device("cpu"))
 
 
 @pytest.fixture
 def on_a_gpu(monkeypatch):
     """As if this machine had `MACHINE`; nothing runs there."""
-    monkeypatch.setattr(teach, "default_device", lambda: torch.device("cuda"))
-    monkeypatch.setattr(teach, "machine_here", lambda: MACHINE)
+    monkeypatch.setattr(settings, "default_device", lambda: torch.device("cuda"))
+    monkeypatch.setattr(settings, "machine_here", lambda: MACHINE)
 
 
 def times(setting, **by_subject):
@@ -138,7 +140,7 @@ def test_check_linear_and_time_group_norm(nothing_known):
     assert list(norm.subject) == ["tiled", "F.group_norm"] and list(norm.note) == ["simulator", ""]
 
 
-@pytest.mark.skipif("h200" not in teach.recorded(), reason="no results of an H200 are recorded")
+@pytest.mark.skipif("h200" not in recorded(), reason="no results of an H200 are recorded")
 def test_recorded_results_are_there_for_the_notebooks():
     record = teach.recorded_results()
     setting = teach.setting(NAME)

@@ -19,6 +19,7 @@ from fgn.plot import tensor_cores as draw
 from fgn.problem import Problem
 from fgn.profiling import records as profile_records
 from fgn.teaching import lessons as teach
+from fgn.teaching import settings
 from fgn.teaching import tensor_cores as cores
 
 NAME = "gemm_biasadd_hardtanh_mish_groupnorm"
@@ -37,9 +38,9 @@ def kernels():
 @pytest.fixture
 def nothing_known(monkeypatch):
     """No GPU here, and nothing recorded."""
-    monkeypatch.setattr(teach, "recorded", list)
+    monkeypatch.setattr(settings, "recorded", list)
     monkeypatch.setattr(profile_records, "recorded", list)
-    monkeypatch.setattr(teach, "default_device", lambda: CPU)
+    monkeypatch.setattr(settings, "default_device", lambda: CPU)
 
 
 # ------------------------------------------------------------------------------------------------------------
