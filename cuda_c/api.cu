@@ -216,7 +216,7 @@ fgn_status fgn_run(const fgn_plan *plan, const fgn_chain *chain, const void *x, 
     if (status == FGN_OK)
         status = check_workspace(plan->workspace_bytes, workspace, workspace_bytes);
     if (status == FGN_OK)
-        status = check_y_is_apart(plan, chain, x, y, workspace);
+        status = check_y_overlaps_nothing(plan, chain, x, y, workspace);
     if (status != FGN_OK)
         return status;
     const struct rung *rung = rung_at(plan->version);
@@ -285,7 +285,7 @@ fgn_status fgn_group_norm(int version, long long batch, long long channels, long
         status = check_workspace(plan.workspace_bytes, workspace, workspace_bytes);
     int64_t bytes = batch * channels * (int64_t)sizeof(float);
     if (status == FGN_OK)
-        status = check_apart("x", x, bytes, y, bytes);
+        status = check_no_overlap("x", x, bytes, y, bytes);
     if (status != FGN_OK)
         return status;
     chain.norm_scale = norm_scale;

@@ -186,26 +186,28 @@ static bool overlap(const void *a, int64_t a_bytes, const void *b, int64_t b_byt
     return first < second + (uint64_t)b_bytes && second < first + (uint64_t)a_bytes;
 }
 
-fgn_status check_apart(const char *name, const void *pointer, int64_t bytes, const void *y, int64_t y_bytes) {
+fgn_status check_no_overlap(const char *name, const void *pointer, int64_t bytes, const void *y,
+                            int64_t y_bytes) {
     if (pointer && overlap(pointer, bytes, y, y_bytes))
         return fail(FGN_INVALID_ARGUMENT, "y overlaps %s, expected memory of its own", name);
     return FGN_OK;
 }
 
-fgn_status check_y_is_apart(const fgn_plan *plan, const fgn_chain *chain, const void *x, const void *y,
-                            const void *workspace) {
+fgn_status check_y_overlaps_nothing(const fgn_plan *plan, const fgn_chain *chain, const void *x,
+                                    const void *y, const void *workspace) {
     int64_t each = element_bytes(chain->type), y_bytes = chain->batch * chain->out_features * each;
-    fgn_status status = check_apart("x", x, chain->batch * chain->in_features * each, y, y_bytes);
+    fgn_status status = check_no_overlap("x", x, chain->batch * chain->in_features * each, y, y_bytes);
     if (status == FGN_OK)
-        status = check_apart("the weight", chain->weight, chain->in_features * chain->out_features * each, y,
-                             y_bytes);
+        status = check_no_overlap("the weight", chain->weight,
+                                  chain->in_features * chain->out_features * each, y, y_bytes);
     if (status == FGN_OK && plan->workspace_bytes > 0)
-        status = check_apart("the workspace", workspace, (int64_t)plan->workspace_bytes, y, y_bytes);
+        status = check_no_overlap("the workspace", workspace, (int64_t)plan->workspace_bytes, y, y_bytes);
     for (int i = 0; i < chain->before_count && status == FGN_OK; i++)
         if (takes_tensor(&chain->before[i]))
-            status = check_apart("a tensor of an operator", chain->before[i].tensor, y_bytes, y, y_bytes);
+            status =
+                check_no_overlap("a tensor of an operator", chain->before[i].tensor, y_bytes, y, y_bytes);
     for (int i = 0; i < chain->after_count && status == FGN_OK; i++)
         if (takes_tensor(&chain->after[i]))
-            status = check_apart("a tensor of an operator", chain->after[i].tensor, y_bytes, y, y_bytes);
+            status = check_no_overlap("a tensor of an operator", chain->after[i].tensor, y_bytes, y, y_bytes);
     return status;
 }

@@ -2,9 +2,9 @@
  *
  * Idea: a team of threads (channels.h) holds v and dy of a (row, group) in registers, computes h, n and z
  * from v once more, follows the chain rule back from dy, with GroupNorm's two sums exchanged inside the team,
- * and stores G (gradient_of_row.h). Meanwhile cp.async loads the next two rows (row_ring.h). The threads keep
- * their channels and go down the rows, so each sum over a column grows in a place of shared memory that one
- * thread has. At the end a block adds up its rows and writes one partial sum for each channel; a second
+ * and stores G (back_through_row.h). Meanwhile cp.async loads the next two rows (row_ring.h). The threads
+ * keep their channels and go down the rows, so each sum over a column grows in a place of shared memory that
+ * one thread has. At the end a block adds up its rows and writes one partial sum for each channel; a second
  * kernel adds up the blocks'. Both add in an order that does not depend on the run: no atomics. Where one
  * block has all rows of its columns, the second launch is not needed. Sums that do not fit into shared memory
  * are another pass's.

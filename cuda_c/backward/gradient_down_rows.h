@@ -2,7 +2,7 @@
  * divides a tensor among blocks: gradient_2_fused.cu. */
 #pragma once
 
-#include "backward/gradient_of_row.h"
+#include "backward/back_through_row.h"
 #include "backward/row_ring.h"
 
 /* Two sums of each warp, twice: while some threads still read the sums of one row, others write those of the

@@ -32,15 +32,15 @@ static __forceinline__ __device__ void put_few(float *value, struct few_values f
             value[i] = few.value[i];
 }
 
-static CALLED __device__ struct few_values rare_operator_apart(fgn_pointwise_kind kind, float a, float b,
-                                                               struct few_values few) {
+static CALLED __device__ struct few_values called_rare_operator(fgn_pointwise_kind kind, float a, float b,
+                                                                struct few_values few) {
     const fgn_pointwise step = {kind, a, b, NULL, NULL};
     apply_rare_operator(&step, few.value, FEW_VALUES);
     return few;
 }
 
-static CALLED __device__ struct few_values rare_operand_apart(fgn_pointwise_kind kind, struct few_values few,
-                                                              struct few_values operand) {
+static CALLED __device__ struct few_values called_rare_operand(fgn_pointwise_kind kind, struct few_values few,
+                                                               struct few_values operand) {
     apply_rare_operand(kind, few.value, FEW_VALUES, operand.value, evenly_spaced, 1);
     return few;
 }
@@ -76,7 +76,7 @@ static __forceinline__ __device__ void apply_operand(const fgn_pointwise *step, 
 #pragma unroll
         for (int j = 0; j < FEW_VALUES; j++)
             with.value[j] = operand[place(i + j < count ? i + j : count - 1, place_step)];
-        put_few(value + i, rare_operand_apart(step->kind, few_of(value + i, count - i), with), count - i);
+        put_few(value + i, called_rare_operand(step->kind, few_of(value + i, count - i), with), count - i);
     }
 }
 
@@ -114,7 +114,7 @@ static __forceinline__ __device__ void apply_constants(const fgn_pointwise *step
     }
 #pragma unroll
     for (int i = 0; i < count; i += FEW_VALUES)
-        put_few(value + i, rare_operator_apart(step->kind, step->a, step->b, few_of(value + i, count - i)),
+        put_few(value + i, called_rare_operator(step->kind, step->a, step->b, few_of(value + i, count - i)),
                 count - i);
 }
 

@@ -31,6 +31,7 @@ fgn_status check_workspace(unsigned long long needed, const void *workspace,
                            unsigned long long workspace_bytes);
 
 /* Checks that y overlaps nothing that a call reads: kernels may write y before they have read all inputs. */
-fgn_status check_apart(const char *name, const void *pointer, int64_t bytes, const void *y, int64_t y_bytes);
-fgn_status check_y_is_apart(const fgn_plan *plan, const fgn_chain *chain, const void *x, const void *y,
-                            const void *workspace);
+fgn_status check_no_overlap(const char *name, const void *pointer, int64_t bytes, const void *y,
+                            int64_t y_bytes);
+fgn_status check_y_overlaps_nothing(const fgn_plan *plan, const fgn_chain *chain, const void *x,
+                                    const void *y, const void *workspace);

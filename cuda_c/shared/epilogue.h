@@ -34,8 +34,8 @@ static __forceinline__ __device__ uint32_t pair_of_type(float low, float high, f
 /* The partial moments of a group whose parts are in the registers of several threads: of each part {its mean,
  * the sum of the squares of the differences from it}. */
 struct partial_moments {
-    const float2 *moments; /* of the first part; of the next ones `apart` further each */
-    int apart;
+    const float2 *moments; /* of the first part; of the next ones `stride` further each */
+    int stride;
     int count;
     int columns; /* of a part; the last one has what is left of the group */
     int group_size;
@@ -56,13 +56,13 @@ static __forceinline__ __device__ float2 from_part_to_group(const struct partial
     const float2 *moments = partial->moments;
     float pivot = moments[0].x, mean = 0.0f, squares = 0.0f;
     for (int i = 1; i < partial->count; i++)
-        mean += columns_of_part(partial, i) * (moments[i * partial->apart].x - pivot);
+        mean += columns_of_part(partial, i) * (moments[i * partial->stride].x - pivot);
     mean = pivot + mean / partial->group_size;
     for (int i = 0; i < partial->count; i++) {
-        float2 of_part = moments[i * partial->apart];
-        float apart = of_part.x - mean;
-        squares += of_part.y + columns_of_part(partial, i) * apart * apart;
+        float2 of_part = moments[i * partial->stride];
+        float difference = of_part.x - mean;
+        squares += of_part.y + columns_of_part(partial, i) * difference * difference;
     }
     float factor = rsqrtf(squares / partial->group_size + eps);
-    return make_float2(factor, (moments[number * partial->apart].x - mean) * factor);
+    return make_float2(factor, (moments[number * partial->stride].x - mean) * factor);
 }

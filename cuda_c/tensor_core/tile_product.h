@@ -120,7 +120,7 @@ static __forceinline__ __device__ int stage_chunks(struct tile_product product) 
 /* What a thread copies of x or w. Rows that do not exist repeat the last one: their sums are not stored. */
 struct source {
     const unsigned char *from[2]; /* its chunk of its first row, in the step that comes next */
-    uint32_t apart;               /* bytes from one of its rows to the next */
+    uint32_t stride;              /* bytes from one of its rows to the next */
     int last;                     /* the last of its rows that exists */
 };
 
@@ -134,7 +134,7 @@ static __forceinline__ __device__ struct source source_of(const struct tensor_co
     struct source source;
     source.from[0] = (const unsigned char *)matrix[0] + at;
     source.from[1] = halves == 2 ? (const unsigned char *)matrix[1] + at : NULL;
-    source.apart = (uint32_t)args->row_bytes * ROWS_BETWEEN;
+    source.stride = (uint32_t)args->row_bytes * ROWS_BETWEEN;
     source.last = last < ROWS_BETWEEN ? (int)last : ROWS_BETWEEN;
     return source;
 }
@@ -164,7 +164,7 @@ static __forceinline__ __device__ void start_rows(struct source *source, uint4 *
         for (int i = 0; i < rows / ROWS_BETWEEN; i++) {
             uint4 *chunk = to + (half * rows + i * ROWS_BETWEEN) * STEP_CHUNKS + own;
             uint32_t row = (uint32_t)(i < source->last ? i : source->last);
-            const unsigned char *from = source->from[half] + (uint64_t)row * source->apart;
+            const unsigned char *from = source->from[half] + (uint64_t)row * source->stride;
             if (product.chunks)
                 cp_async_16_or_zero(chunk, from, left > 0);
             else

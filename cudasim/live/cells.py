@@ -105,7 +105,7 @@ class _Cell:
             print(said, file=sys.stderr)
         return {name: Kernel(program, name) for name in there}
 
-    def apart(self) -> dict[str, Kernel]:
+    def alone(self) -> dict[str, Kernel]:
         """Those of the wanted kernels that compile without the others."""
         kernels = {}
         for name in self.wanted():
@@ -128,7 +128,7 @@ def _define(line: str, cell: str) -> dict[str, Kernel]:
         said = str(error)
     if len(re.findall(r"\b__global__\b", cell)) > 1:
         with suppress(BuildError, ValueError):
-            kernels = read.apart()
+            kernels = read.alone()
     if read.names and kernels.keys() == set(read.names):
         return kernels
     if kernels:

@@ -34,10 +34,10 @@ from cudasim.building.compilers import MissingToolError
 from cudasim.building.library import BuildError, ffi, interruptible, is_counting, simulator
 from cudasim.counting.counted import allow, checking, fault, forbid_all, only_checks
 from cudasim.live import compiling
-from cudasim.live.apart import copied
 from cudasim.live.arguments import Arguments, Type, in_memory
 from cudasim.live.compiling import Instance
 from cudasim.live.instances import asked_for
+from cudasim.live.isolated_copies import copied
 from cudasim.live.loading import Entry, Loaded, load
 from cudasim.live.signature import (
     Signature,
@@ -450,7 +450,7 @@ class Kernel:
             else:
                 launch()
         finally:
-            library.sim_copy_nothing_apart()
+            library.sim_isolate_nothing()
 
     def _may_run_again(self, tensors: dict[str, Array]) -> bool:
         """Whether a launch leaves its mark on its tensors alone, and reads shared memory at all."""

@@ -6,10 +6,10 @@ import re
 
 from cudasim.live.casts import casts
 from cudasim.live.exits import exits
-from cudasim.live.guesses import with_guesses
 from cudasim.live.host import Host
 from cudasim.live.ptx import with_ptx
 from cudasim.live.shifts import shifts
+from cudasim.live.swap_loops import with_volatile_first_reads
 from cudasim.live.text import blanked, line_of, open_braces, without_directives
 from cudasim.live.tree import rewritten
 
@@ -72,7 +72,7 @@ def as_cpp(source: str, first_line: int = 1, values: frozenset[str] = ALL, host:
     if host is not None:
         chosen = [host.of_kernels(rule) for rule in chosen]
         chosen += [host.launches, host.kernels, host.names, host.allocations]
-    source = rewritten(with_ptx(with_guesses(source)), chosen)
+    source = rewritten(with_ptx(with_volatile_first_reads(source)), chosen)
     source = _dynamic_shared(source, first_line)
     text = blanked(source)
     changes = (

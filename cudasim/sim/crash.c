@@ -70,7 +70,7 @@ static void report(int number, const siginfo_t *info, const void *context) {
         access.pc = caller_of(context);
         sim_report_access(&access, "calls a function at address %p, where there is none", (void *)address);
     }
-    sim_report_apart(&access, address);
+    sim_report_near_isolated(&access, address);
     sim_report_access(&access, "accesses address %p, where no memory is", (void *)address);
 }
 

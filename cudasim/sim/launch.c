@@ -110,13 +110,13 @@ static cudaError_t run(struct sim_launch *launch) {
         (launch->blocks_at_a_time + launch->cluster - 1) / launch->cluster * launch->cluster;
     sim_catch_crashes();
     sim_turns_begin();
-    if (sim_apart_begin() && (!WATCHED || watch_launch_begins(launch)))
+    if (sim_isolation_begin() && (!WATCHED || watch_launch_begins(launch)))
         sim_run_all_blocks(workers);
     else
         sim_report_no_memory();
     sim_turns_end();
     sim_release_crashes();
-    sim_apart_end();
+    sim_isolation_end();
     if (WATCHED)
         watch_launch_ends(launch);
     if (!atomic_load(&launch->reported) && atomic_load(&launch->cut_short))

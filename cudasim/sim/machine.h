@@ -174,7 +174,7 @@ struct sim_worker {
     unsigned unused_count;
     unsigned char *shared_memory; /* the dynamic kind */
     size_t shared_memory_bytes;
-    unsigned char *shared_space; /* the address space that it is in (apart.c); NULL: none of its own */
+    unsigned char *shared_space; /* the address space that it is in (isolation.c); NULL: none of its own */
     size_t shared_space_bytes;
     struct sim_registers *registers; /* this OS thread's */
     uint3 block_index;
@@ -280,15 +280,15 @@ void sim_hopper_begin_block(struct sim_worker *worker);
 void sim_turns_begin(void); /* a launch begins; or it ends */
 void sim_turns_end(void);
 
-/* apart.c */
+/* isolation.c */
 /* Dynamic shared memory of a block, far from everything else; NULL: there is no room. */
-unsigned char *sim_shared_apart(struct sim_worker *worker, size_t bytes);
-void sim_shared_apart_free(struct sim_worker *worker);
-bool sim_apart_begin(void); /* false: no memory */
-void sim_apart_end(void);
+unsigned char *sim_isolated_shared(struct sim_worker *worker, size_t bytes);
+void sim_isolated_shared_free(struct sim_worker *worker);
+bool sim_isolation_begin(void); /* false: no memory */
+void sim_isolation_end(void);
 struct sim_access_report;
 /* Reports the access when it is near a copy; else returns. */
-void sim_report_apart(struct sim_access_report *access, uintptr_t address);
+void sim_report_near_isolated(struct sim_access_report *access, uintptr_t address);
 
 /* runtime.c */
 cudaError_t sim_set_last_error(cudaError_t error); /* unless it is a success; returns it */

@@ -92,13 +92,13 @@ cudaError_t sim_launch_clusters(const char *kernel, const char *file, void (*ent
 
 /* The next launch of this OS thread runs on a copy of this memory that has nothing near it, so that an access
  * beyond it is a fault; what the launch changes is copied back. Returns where the copy will be, or NULL where
- * there is no room, and the memory itself has to be used. sim_copy_nothing_apart() ends that for all. */
-void *sim_copy_apart(void *original, unsigned long long bytes, unsigned element_bytes, const char *name);
-void sim_copy_nothing_apart(void);
+ * there is no room, and the memory itself has to be used. sim_isolate_nothing() ends that for all. */
+void *sim_isolate(void *original, unsigned long long bytes, unsigned element_bytes, const char *name);
+void sim_isolate_nothing(void);
 
 /* Whether what is to be copied has a word that is an address in it: a kernel that makes a pointer of the word
  * would miss the copy. */
-int sim_copies_have_addresses(void);
+int sim_isolated_have_addresses(void);
 
 /* Two simulators in a process, the plain one and the one that counts, catch crashes by the same signals. The
  * second one is given the first one's lock before it launches anything, so that they take turns to change

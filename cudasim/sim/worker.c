@@ -38,7 +38,7 @@ void sim_worker_free(struct sim_worker *worker) {
         sim_free_stores(&worker->block.threads[i].stores);
     }
     free_shared_memory(worker);
-    sim_shared_apart_free(worker);
+    sim_isolated_shared_free(worker);
     free(worker);
 }
 
@@ -74,7 +74,7 @@ bool sim_worker_has_shared_memory(struct sim_worker *worker, size_t bytes) {
         return true;
 #ifndef __SANITIZE_ADDRESS__
     size_t whole = (bytes + SHARED_ALIGNMENT - 1) / SHARED_ALIGNMENT * SHARED_ALIGNMENT;
-    worker->shared_memory = sim_shared_apart(worker, whole);
+    worker->shared_memory = sim_isolated_shared(worker, whole);
 #endif
     void *memory = NULL;
     if (!worker->shared_memory && posix_memalign(&memory, SHARED_ALIGNMENT, bytes) == 0)

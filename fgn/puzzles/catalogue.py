@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fgn.puzzles import norms, products, repairs, shared_memory, tensor_cores, threads
+from fgn.puzzles import mma_and_tma, norms, products, repairs, shared_memory, threads
 from fgn.puzzles.definition import Task
 
 # The notebooks in `notebooks/puzzles/`, by the beginnings of their names.
@@ -11,7 +11,7 @@ NOTEBOOKS: dict[str, tuple[Task, ...]] = {
     "2_shared_memory": shared_memory.TASKS,
     "3_norms": norms.TASKS,
     "4_products": products.TASKS,
-    "5_tensor_cores": tensor_cores.TASKS,
+    "5_tensor_cores": mma_and_tma.TASKS,
     "6_repairs": repairs.TASKS,
 }
 

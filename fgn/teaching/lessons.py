@@ -14,8 +14,8 @@ from fgn.teaching.chain_costs import (
     roofline_points,
     savings,
 )
-from fgn.teaching.guesses import guess, score
 from fgn.teaching.product_limits import bandwidth, explain, k_tile_cycles, predict
+from fgn.teaching.scored_guesses import guess, score
 from fgn.teaching.settings import (
     Setting,
     check_linear,

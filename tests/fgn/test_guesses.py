@@ -9,7 +9,7 @@ import pytest
 
 from fgn.bugs import gallery
 from fgn.native.places import ROOT
-from fgn.teaching import asking, guesses
+from fgn.teaching import asking, scored_guesses
 from fgn.teaching import lessons as teach
 
 
@@ -47,7 +47,7 @@ def test_a_guess_is_kept_and_scored():
     [(10, 10.5, 3), (10, 19, 2), (10, 95, 1), (10, 200, 0), (-1, 1, 0), (0, 0, 3), (0, 1, 0), (-4, -5, 2)],
 )
 def test_points(number, truth, worth):
-    assert guesses.points(number, truth) == worth == guesses.points(truth, number)
+    assert scored_guesses.points(number, truth) == worth == scored_guesses.points(truth, number)
 
 
 @pytest.mark.parametrize("wrong", ["many", "", None, float("nan"), "inf", "1e400", 10**400])

@@ -15,12 +15,12 @@ from fgn.measure.accuracy import TORCH, relative_error
 from fgn.measure.benchmark import F_LINEAR
 from fgn.native.library import version_names
 from fgn.native.places import ROOT
-from fgn.plot import tensor_cores as draw
+from fgn.plot import tensor_core_figures as draw
 from fgn.problem import Problem
 from fgn.profiling import records as profile_records
 from fgn.teaching import lessons as teach
 from fgn.teaching import settings
-from fgn.teaching import tensor_cores as cores
+from fgn.teaching import tensor_core_lessons as cores
 
 NAME = "gemm_biasadd_hardtanh_mish_groupnorm"
 CPU = torch.device("cpu")

@@ -15,7 +15,7 @@ from fgn.profiling import session
 from fgn.teaching import backward
 from fgn.teaching import hopper_steps as ladder
 from fgn.teaching import lessons as teach
-from fgn.teaching import tensor_cores as cores
+from fgn.teaching import tensor_core_lessons as cores
 
 # The sanitizers see the same launches in the tests of each part.
 pytestmark = [pytest.mark.simulator, pytest.mark.values]

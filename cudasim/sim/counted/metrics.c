@@ -72,10 +72,10 @@ static unsigned wavefronts_of_words(const uint64_t *words, unsigned count) {
     return most;
 }
 
-/* Whether each lane has the same word as the lane `apart` from it, if that lane takes part. */
-static bool share_addresses(const uintptr_t addresses[SIM_WARP_THREADS], unsigned lanes, unsigned apart) {
+/* Whether each lane has the same word as the lane `distance` from it, if that lane takes part. */
+static bool share_addresses(const uintptr_t addresses[SIM_WARP_THREADS], unsigned lanes, unsigned distance) {
     for (unsigned left = lanes; left; left &= left - 1) {
-        unsigned lane = (unsigned)__builtin_ctz(left), other = lane ^ apart;
+        unsigned lane = (unsigned)__builtin_ctz(left), other = lane ^ distance;
         if ((lanes >> other & 1) && addresses[other] != addresses[lane])
             return false;
     }

@@ -97,7 +97,7 @@ static instruction_key key_of(const struct recorder *self, uint64_t entry) {
 }
 
 /* Counts the one request of those lanes that have come the least far; returns which those are. */
-static unsigned walk_apart(struct walk *walk, unsigned lanes) {
+static unsigned walk_lanes_behind(struct walk *walk, unsigned lanes) {
     uint64_t entries[SIM_WARP_THREADS];
     instruction_key keys[SIM_WARP_THREADS], least = UINT64_MAX;
     for (unsigned left = lanes; left; left &= left - 1) {
@@ -158,7 +158,7 @@ static void put_together(struct recorder *self, unsigned warp) {
         if (together > 0)
             advance(&walk, lanes, together);
         else
-            advance(&walk, walk_apart(&walk, lanes), 1);
+            advance(&walk, walk_lanes_behind(&walk, lanes), 1);
     }
     drop_counted(&walk);
 }

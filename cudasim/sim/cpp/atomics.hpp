@@ -63,7 +63,7 @@ SIM_DEFINE_COMPARE_AND_SWAP(atomicCAS, false)
 SIM_DEFINE_COMPARE_AND_SWAP(atomicCAS_block, true)
 SIM_DEFINE_COMPARE_AND_SWAP(atomicCAS_system, false)
 
-/* What a loop around atomicCAS() reads first (cudasim/live/guesses.py). */
+/* What a loop around atomicCAS() reads first (cudasim/live/swap_loops.py). */
 template <class T> SIM_INLINE volatile T *sim_guess(T *at) {
     return at;
 }

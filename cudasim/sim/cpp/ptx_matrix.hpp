@@ -106,7 +106,7 @@ SIM_INLINE void sim_ptx_wgmma(const sim_site *site, X x, uint64_t w, bool accumu
     bool is_array = true;
     ((is_array &= &more == ++next), ...);
     if (!is_array)
-        sim_wgmma_sums_are_apart(site);
+        sim_wgmma_sums_are_scattered(site);
     struct sim_wgmma asked = {};
     asked.columns = columns;
     asked.x_factors = x_factors, asked.w_factors = w_factors;

@@ -96,7 +96,7 @@ struct sim_wgmma {
 };
 void sim_wgmma_with(const struct sim_site *site, float *sum, const struct sim_wgmma *product);
 /* Inline PTX reports sums that are not the elements of one array, which they have to be here. */
-void sim_wgmma_sums_are_apart(const struct sim_site *site);
+void sim_wgmma_sums_are_scattered(const struct sim_site *site);
 /* What the calling thread did to registers comes before the products that it asks for next. */
 void sim_wgmma_fence(void);
 void sim_wgmma_commit(void);

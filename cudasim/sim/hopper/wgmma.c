@@ -107,7 +107,7 @@ void sim_wgmma_with(const struct sim_site *site, float *sum, const struct sim_wg
     ask(site, sum, product);
 }
 
-void sim_wgmma_sums_are_apart(const struct sim_site *site) {
+void sim_wgmma_sums_are_scattered(const struct sim_site *site) {
     sim_report_call(SIM_WRONG_LAYOUT, site,
                     "multiplies by wgmma into registers that are not the elements of one array, in order; "
                     "on the simulator they have to be");

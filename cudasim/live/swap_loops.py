@@ -43,7 +43,7 @@ def _is_guess(text: str, read: re.Match) -> bool:
     )
 
 
-def with_guesses(source: str) -> str:
+def with_volatile_first_reads(source: str) -> str:
     """The source with such reads written as above; its lines stay its lines."""
     if "atomicCAS" not in source:
         return source

@@ -1,4 +1,4 @@
-"""Plots of notebooks 06 and 07, drawn from what `fgn.teaching.tensor_cores` returns."""
+"""Plots of notebooks 06 and 07, drawn from what `fgn.teaching.tensor_core_lessons` returns."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def _legend_below(figure: Figure, columns: int = 4):
 def precisions(predicted: pd.DataFrame, times: pd.DataFrame, title: str = "") -> Figure:
     """The time of a chain in each precision: predicted, by fgn's versions, and by torch, a line for each.
 
-    predicted: from `fgn.teaching.tensor_cores.predicted_times()`, whose first line is without tensor cores;
-    times: from `recorded_precisions()`.
+    predicted: from `fgn.teaching.tensor_core_lessons.predicted_times()`, whose first line is without tensor
+    cores; times: from `recorded_precisions()`.
     """
     names = list(predicted.index)
     figure, (axes,) = _figure(8.6, 1.6 + 0.55 * len(names))
@@ -85,8 +85,8 @@ def precisions(predicted: pd.DataFrame, times: pd.DataFrame, title: str = "") ->
 def ladder(times: pd.DataFrame, title: str = "") -> Figure:
     """Error against time: a line for each subject, from precision to precision.
 
-    times: from `fgn.teaching.tensor_cores.recorded_precisions()`. F.linear is drawn at the error of torch's
-    chain.
+    times: from `fgn.teaching.tensor_core_lessons.recorded_precisions()`. F.linear is drawn at the error of
+    torch's chain.
     """
     figure, (axes,) = _figure(8.6, 5.0)
     rows = times[((times.part == "chain") | (times.subject == F_LINEAR)) & times.relative_error.notna()]
@@ -162,7 +162,7 @@ def promotion(
 
 def signed_errors(frame: pd.DataFrame, title: str = "") -> Figure:
     """In which direction results err: a histogram for each column of
-    `fgn.teaching.tensor_cores.signed_errors()`."""
+    `fgn.teaching.tensor_core_lessons.signed_errors()`."""
     figure, panels = _figure(8.6, 2.9, columns=len(frame.columns))
     for axes, (k_between, values) in zip(panels, frame.items(), strict=True):
         power = int(np.floor(np.log10(values.abs().max())))
@@ -257,7 +257,7 @@ def _cell(axes, x: float, y: float, lane: int, text: str, width: float = 1.0, fo
 def launches(frame: pd.DataFrame, title: str = "") -> Figure:
     """The launches of a chain, one after the other: a bar for each subject, a piece for each kernel.
 
-    frame: from `fgn.teaching.tensor_cores.recorded_launches()`.
+    frame: from `fgn.teaching.tensor_core_lessons.recorded_launches()`.
     """
     names = list(dict.fromkeys(frame.subject))
     figure, (axes,) = _figure(9.4, 1.5 + 0.5 * len(names))
@@ -290,7 +290,7 @@ def launches(frame: pd.DataFrame, title: str = "") -> Figure:
 
 
 def few_rows(frame: pd.DataFrame, title: str = "") -> Figure:
-    """Time by batch, from `fgn.teaching.tensor_cores.weight_times()`, a panel for each precision."""
+    """Time by batch, from `fgn.teaching.tensor_core_lessons.weight_times()`, a panel for each precision."""
     names = list(dict.fromkeys(frame.precision))
     figure, panels = _figure(10.4, 3.6, columns=len(names), sharey=True)
     for axes, name in zip(panels, names, strict=True):

@@ -1,4 +1,4 @@
-/* Memory apart: a launch that is not counted runs on copies of its tensors that have nothing near them.
+/* Isolated memory: a launch that is not counted runs on copies of its tensors that have nothing near them.
  *
  * The tensors themselves lie in the memory that the program keeps everything else in, so a kernel that leaves
  * an array there would change whatever is beside it, and end the process much later; and a checker that knows
@@ -70,7 +70,7 @@ static unsigned char *place_of_copy(unsigned number, const void *original, size_
     return (unsigned char *)(place - (place - (uintptr_t)original) % ALIGNMENT);
 }
 
-void *sim_copy_apart(void *original, unsigned long long bytes, unsigned element_bytes, const char *name) {
+void *sim_isolate(void *original, unsigned long long bytes, unsigned element_bytes, const char *name) {
 #ifdef __SANITIZE_ADDRESS__
     return NULL; /* AddressSanitizer knows what is beside the original */
 #endif
@@ -84,7 +84,7 @@ void *sim_copy_apart(void *original, unsigned long long bytes, unsigned element_
     return place_of_copy(wanted_count++, original, bytes);
 }
 
-void sim_copy_nothing_apart(void) {
+void sim_isolate_nothing(void) {
     wanted_count = 0;
     wanted_bytes = 0;
 }
@@ -109,7 +109,7 @@ static bool any_within(struct words words, uintptr_t low, uintptr_t high) {
     return any;
 }
 
-int sim_copies_have_addresses(void) {
+int sim_isolated_have_addresses(void) {
     uintptr_t low = UINTPTR_MAX, high = 0;
     for (unsigned i = 0; i < wanted_count; i++) {
         uintptr_t begin = (uintptr_t)wanted[i].original, end = begin + wanted[i].bytes;
@@ -140,7 +140,7 @@ static bool open_pages(unsigned number, size_t bytes) {
     return is_done;
 }
 
-bool sim_apart_begin(void) {
+bool sim_isolation_begin(void) {
     copies = wanted;
     copy_count = wanted_count;
     for (unsigned i = 0; i < copy_count; i++) {
@@ -168,7 +168,7 @@ static void point_to_originals(void *memory, size_t bytes) {
     }
 }
 
-void sim_apart_end(void) {
+void sim_isolation_end(void) {
     for (unsigned i = 0; i < copy_count; i++) {
         const struct copy *copy = &copies[i];
         unsigned char *place = place_of_copy(i, copy->original, copy->bytes);
@@ -184,7 +184,7 @@ void sim_apart_end(void) {
 
 /* ---- Dynamic shared memory ---- */
 
-unsigned char *sim_shared_apart(struct sim_worker *worker, size_t bytes) {
+unsigned char *sim_isolated_shared(struct sim_worker *worker, size_t bytes) {
     const size_t gap = (size_t)8 << 30; /* to both sides: an index of 32 bits leads so far away */
     pthread_once(&once, reserve);
     if (!worker->shared_space) {
@@ -202,14 +202,14 @@ unsigned char *sim_shared_apart(struct sim_worker *worker, size_t bytes) {
     return middle - bytes;
 }
 
-void sim_shared_apart_free(struct sim_worker *worker) {
+void sim_isolated_shared_free(struct sim_worker *worker) {
     if (worker->shared_space)
         munmap(worker->shared_space, worker->shared_space_bytes);
 }
 
 /* ---- Reports ---- */
 
-void sim_report_apart(struct sim_access_report *access, uintptr_t address) {
+void sim_report_near_isolated(struct sim_access_report *access, uintptr_t address) {
     uintptr_t shared = (uintptr_t)sim_worker->shared_memory;
     if (sim_worker->shared_space &&
         address - (uintptr_t)sim_worker->shared_space < sim_worker->shared_space_bytes)

@@ -1,4 +1,4 @@
-"""Copies of tensors with nothing near them, on which launches run (cudasim/sim/apart.c). A launch that is
+"""Copies of tensors with nothing near them, on which launches run (cudasim/sim/isolation.c). A launch that is
 counted runs on the tensors themselves, for where they are decides what its caches hold."""
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def copied(
         else:
             groups.append([begin, end, name, tensor.itemsize])
     moves = []
-    library.sim_copy_nothing_apart()
+    library.sim_isolate_nothing()
     for begin, end, name, size in groups:
-        copy = library.sim_copy_apart(ffi().cast("void *", begin), end - begin, size, name.encode())
+        copy = library.sim_isolate(ffi().cast("void *", begin), end - begin, size, name.encode())
         if copy != ffi().NULL:
             moves.append((begin, end, int(ffi().cast("uintptr_t", copy)) - begin))
     is_address = any(begin <= number < end for number in _numbers(arguments) for begin, end, _ in moves)
-    if is_address or library.sim_copies_have_addresses():
-        library.sim_copy_nothing_apart()
+    if is_address or library.sim_isolated_have_addresses():
+        library.sim_isolate_nothing()
         return []
     return moves
