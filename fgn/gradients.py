@@ -148,9 +148,7 @@ class _Refused(torch.autograd.Function):
     def forward(ctx, run, *tensors):
         return run()
 
-    @staticmethod
-    def backward(ctx, *gradients):
-        raise RuntimeError("fgn has no second derivatives: its gradients cannot be differentiated")
+    backward = staticmethod(torch_operators.refuse_second_derivatives)
 
 
 class _ChainFunction(torch.autograd.Function):

@@ -25,9 +25,7 @@ class _TransformedBackward(torch.autograd.Function):
     def setup_context(ctx, inputs, output):
         pass
 
-    @staticmethod
-    def backward(ctx, *gradients):
-        raise RuntimeError("fgn has no second derivatives: its gradients cannot be differentiated")
+    backward = staticmethod(torch_operators.refuse_second_derivatives)
 
 
 class _Transformed(torch.autograd.Function):

@@ -244,11 +244,11 @@ def _(
     return [torch.empty_like(like_x if name == "x" else named[name]) for name in wanted]
 
 
-def _refuse(ctx, *gradients):
+def refuse_second_derivatives(ctx, *gradients):
     raise RuntimeError("fgn has no second derivatives: its gradients cannot be differentiated")
 
 
-chain_backward.register_autograd(_refuse)
+chain_backward.register_autograd(refuse_second_derivatives)
 
 
 @torch.library.custom_op("fgn::group_norm_backward", mutates_args=())
@@ -274,7 +274,7 @@ def _(dy, x, num_groups, weight, bias, eps, wanted):
     return [torch.empty_like(named[name]) for name in wanted.split()]
 
 
-group_norm_backward.register_autograd(_refuse)
+group_norm_backward.register_autograd(refuse_second_derivatives)
 
 
 transforms.register_training(chain_keeping, chain_backward, group_norm_backward)

@@ -14,63 +14,43 @@ import argparse
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 import torch
-from hardware_counters import BY_INSTRUCTION, BYTES, COPIES, DRAM, GLOBAL, PROBES, SHARED, available, profile
+from hardware_counters import (
+    BY_INSTRUCTION,
+    BYTES,
+    COPIES,
+    DRAM,
+    GLOBAL,
+    PROBES,
+    SHARED,
+    Run,
+    available,
+    profile,
+)
 
 from cudasim.live.kernels import Kernel, Program
-from fgn.chains import Shape, problem, random_inputs
-from fgn.functional import plan_of, run_chain
+from fgn.chains import Shape
 from fgn.measure.software import recorded_environment
-from fgn.native.prepared import freeze
-from fgn.precision import PRECISIONS
 
 FILE = PROBES / "cpp_kernels.cu"
 TENSOR = r"gmma|tma|utma"
 MULTIPROCESSORS = 132  # hopper cuts a product by their number
 
 
-class HopperRun(NamedTuple):
-    """A call of hopper that is counted."""
-
-    chain: str
-    shape: Shape
-    precision: str
-
-    def columns(self) -> dict:
-        return {"chain": self.chain, **self.shape._asdict(), "precision": self.precision}
-
-    def launches(self) -> int:
-        """How many kernels it launches, on a GPU and on the simulator."""
-        chain, shape = problem(self.chain, self.shape)
-        return plan_of(
-            chain, shape, "hopper", torch.device("cpu"), self.precision, MULTIPROCESSORS
-        ).launch_count
-
-    def prepare(self, device: str) -> Callable[[], torch.Tensor]:
-        """The call, with a frozen weight."""
-        chain, shape = problem(self.chain, self.shape)
-        x, parameters = random_inputs(chain, shape, device)
-        dtype = PRECISIONS[self.precision].dtype
-        parameters["weight"] = freeze(parameters["weight"].to(dtype))
-        options = {"precision": self.precision, "multiprocessors": MULTIPROCESSORS}
-        return functools.partial(run_chain, chain, x.to(dtype), parameters, "hopper", **options)
-
-
 # Each precision, each way of the norm, clusters that share x and that share w, sorted columns and others,
 # tiles that are not full, rows that are copied first, and k that is split.
 HOPPER_RUNS = (
-    HopperRun("gemm_groupnorm_hardtanh", Shape(256, 512, 512, 16), "bf16"),
-    HopperRun("gemm_biasadd_hardtanh_mish_groupnorm", Shape(140, 256, 768, 2), "bf16"),
-    HopperRun("gemm_biasadd_hardtanh_mish_groupnorm", Shape(1024, 64, 2048, 1), "bf16"),
-    HopperRun("gemm_biasadd_hardtanh_mish_groupnorm", Shape(100, 130, 96, 8), "fp16"),
-    HopperRun("matmul_groupnorm_leakyrelu_sum", Shape(512, 256, 640, 1), "fp16"),
-    HopperRun("gemm_groupnorm_hardtanh", Shape(256, 256, 512, 16), "tf32"),
-    HopperRun("gemm_groupnorm_hardtanh", Shape(4096, 64, 384, 2), "tf32"),
-    HopperRun("gemm_biasadd_hardtanh_mish_groupnorm", Shape(256, 256, 512, 16), "ieee"),
-    HopperRun("matmul_groupnorm_leakyrelu_sum", Shape(4096, 64, 1024, 8), "ieee"),
+    Run("gemm_groupnorm_hardtanh", Shape(256, 512, 512, 16), "hopper", "bf16", MULTIPROCESSORS),
+    Run("gemm_biasadd_hardtanh_mish_groupnorm", Shape(140, 256, 768, 2), "hopper", "bf16", MULTIPROCESSORS),
+    Run("gemm_biasadd_hardtanh_mish_groupnorm", Shape(1024, 64, 2048, 1), "hopper", "bf16", MULTIPROCESSORS),
+    Run("gemm_biasadd_hardtanh_mish_groupnorm", Shape(100, 130, 96, 8), "hopper", "fp16", MULTIPROCESSORS),
+    Run("matmul_groupnorm_leakyrelu_sum", Shape(512, 256, 640, 1), "hopper", "fp16", MULTIPROCESSORS),
+    Run("gemm_groupnorm_hardtanh", Shape(256, 256, 512, 16), "hopper", "tf32", MULTIPROCESSORS),
+    Run("gemm_groupnorm_hardtanh", Shape(4096, 64, 384, 2), "hopper", "tf32", MULTIPROCESSORS),
+    Run("gemm_biasadd_hardtanh_mish_groupnorm", Shape(256, 256, 512, 16), "hopper", "ieee", MULTIPROCESSORS),
+    Run("matmul_groupnorm_leakyrelu_sum", Shape(4096, 64, 1024, 8), "hopper", "ieee", MULTIPROCESSORS),
 )
 
 
@@ -141,7 +121,7 @@ def record(what: str, path: Path, metrics: list[str], timeout: float):
     kept = ["Kernel Name", "Grid Size", "Block Size", *(name for name in metrics if name in frame)]
     frame = frame[kept].rename(columns={"Kernel Name": "kernel", "Grid Size": "grid", "Block Size": "block"})
     if what == "hopper":
-        runs = [run.columns() for run in HOPPER_RUNS for _ in range(run.launches())]
+        runs = [run.columns() for run in HOPPER_RUNS for _ in range(run.launches("cpu"))]
         if len(runs) != len(frame):
             raise RuntimeError(f"{len(runs)} launches are planned, and ncu saw {len(frame)}")
         frame = pd.concat([pd.DataFrame(runs), frame], axis=1)

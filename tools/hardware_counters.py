@@ -96,11 +96,16 @@ class Run(NamedTuple):
     shape: Shape
     version: str
     precision: str = "ieee"
+    multiprocessors: int = MULTIPROCESSORS
+
+    def columns(self) -> dict:
+        """What it is a run of, beside its version."""
+        return {"chain": self.chain, **self.shape._asdict(), "precision": self.precision}
 
     def launches(self, device: str) -> int | None:
         """How many kernels it launches; None where the version does not run it there."""
         chain, shape = problem(self.chain, self.shape)
-        plan = plan_of(chain, shape, self.version, torch.device(device), self.precision, MULTIPROCESSORS)
+        plan = plan_of(chain, shape, self.version, torch.device(device), self.precision, self.multiprocessors)
         return None if plan is None else plan.launch_count
 
     def prepare(self, device: str):
@@ -117,7 +122,7 @@ class Run(NamedTuple):
             parameters,
             self.version,
             precision=self.precision,
-            multiprocessors=MULTIPROCESSORS,
+            multiprocessors=self.multiprocessors,
         )
 
 

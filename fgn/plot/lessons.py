@@ -247,6 +247,15 @@ def warp_banks(words: dict[str, np.ndarray], counted: dict[str, float], title: s
     return figure
 
 
+def _two_in_a_legend(axes, label: str):
+    """The legend of two kinds above the axes, and what x is."""
+    plain(axes)
+    axes.legend(
+        ncols=2, loc="lower right", bbox_to_anchor=(1, 1), frameon=False, fontsize=9, borderaxespad=0.2
+    )
+    axes.set_xlabel(label)
+
+
 def predictions(frame: pd.DataFrame, label: str, title: str = "") -> Figure:
     """Predicted and counted numbers, a line each: the columns `predicted` and `counted`, indexed by name."""
     figure, (axes,) = panels(1, 1.5 + 0.3 * len(frame))
@@ -264,11 +273,7 @@ def predictions(frame: pd.DataFrame, label: str, title: str = "") -> Figure:
     axes.set_xlim(0, 1.15 * frame.to_numpy().max())
     axes.grid(axis="x", color="#E8E8E8", linewidth=0.6)
     axes.set_axisbelow(True)
-    plain(axes)
-    axes.legend(
-        ncols=2, loc="lower right", bbox_to_anchor=(1, 1), frameon=False, fontsize=9, borderaxespad=0.2
-    )
-    axes.set_xlabel(label)
+    _two_in_a_legend(axes, label)
     axes.set_title(title, fontsize=10, loc="left")
     return figure
 
@@ -284,9 +289,5 @@ def asked(frame: pd.DataFrame, label: str) -> Figure:
         axes.annotate(text, (row.read + row.written, name), **place)
     axes.set_xlim(0, 1.15 * (frame.read + frame.written).max())
     axes.invert_yaxis()
-    plain(axes)
-    axes.legend(
-        ncols=2, loc="lower right", bbox_to_anchor=(1, 1), frameon=False, fontsize=9, borderaxespad=0.2
-    )
-    axes.set_xlabel(label)
+    _two_in_a_legend(axes, label)
     return figure

@@ -23,11 +23,7 @@ from fgn.puzzles.definition import (
     sectors,
 )
 from fgn.puzzles.norms import EPS, QUIET
-from fgn.puzzles.shared_memory import matrix
-
-
-def _transposed(x, rows, columns):
-    return {"y": x.T.contiguous()}
+from fgn.puzzles.shared_memory import matrix, transposed
 
 
 def _prefix_sums(x, rows, columns):
@@ -143,7 +139,7 @@ bank once. That is called a *swizzle*.
     ),
     between={"rows": (1, 80), "columns": (1, 80)},
     inputs=matrix,
-    right=_transposed,
+    right=transposed,
     budget=(*coalesced(), requests(LOADS, 2 * 192), no_bank_conflicts()),
     budget_sizes={"rows": 64, "columns": 96},
     hints=(

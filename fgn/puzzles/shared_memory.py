@@ -32,7 +32,7 @@ def _bins(sizes, generator):
     return {"x": x}
 
 
-def _transposed(x, rows, columns):
+def transposed(x, rows, columns):
     return {"y": x.T.contiguous()}
 
 
@@ -64,7 +64,7 @@ transposed tile row by row, too.
     sizes=_MATRICES,
     between={"rows": (1, 80), "columns": (1, 80)},
     inputs=matrix,
-    right=_transposed,
+    right=transposed,
     budget=(*coalesced(), requests(LOADS, 2 * 192)),
     budget_sizes={"rows": 64, "columns": 96},
     starts_from="directly",
@@ -132,7 +132,7 @@ columns both touch each bank once.
     sizes=_MATRICES,
     between={"rows": (1, 80), "columns": (1, 80)},
     inputs=matrix,
-    right=_transposed,
+    right=transposed,
     budget=(*coalesced(), requests(LOADS, 2 * 192), no_bank_conflicts()),
     budget_sizes={"rows": 64, "columns": 96},
     starts_from="no_padding",

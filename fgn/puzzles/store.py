@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+
+from fgn import readers_files
 
 
 @dataclass
@@ -30,8 +31,7 @@ def path() -> Path:
     """Where the file is, or will be."""
     if os.environ.get("FGN_PUZZLES"):
         return Path(os.environ["FGN_PUZZLES"])
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data) / "fgn" / "puzzles.json"
+    return readers_files.place_of("puzzles.json")
 
 
 def _record(values) -> Record:
@@ -47,26 +47,17 @@ _unsaved: dict[str, Record] = {}
 
 def load() -> dict[str, Record]:
     """All records, by the puzzles' names. A file that cannot be read counts as an empty one."""
-    try:
-        content = json.loads(path().read_text())
-    except (OSError, ValueError):
-        content = {}
-    content = content if isinstance(content, dict) else {}
+    content = readers_files.content_of(path())
     return {name: _record(values) for name, values in content.items()} | _unsaved
 
 
 def save(name: str, record: Record) -> None:
     """Replaces what is kept about a puzzle. Warns once if the file cannot be written."""
     records = load() | {name: record}
-    target = path()
-    temporary = target.with_name(f"{target.name}.{os.getpid()}")
+    text = json.dumps({key: asdict(value) for key, value in records.items()}, indent=1)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps({key: asdict(value) for key, value in records.items()}, indent=1))
-        temporary.replace(target)
+        readers_files.replace(path(), text)
     except OSError as error:
         if not _unsaved:
             warnings.warn(f"the progress of the puzzles is not saved: {error}", stacklevel=3)
         _unsaved[name] = record
-        with suppress(OSError):
-            temporary.unlink()

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from fgn import readers_files
 from fgn.native.places import ROOT
 
 RECORDED = "recorded"
@@ -41,8 +42,7 @@ def path() -> Path:
         return ROOT / "notebooks" / "guesses.json"
     if named:
         return Path(named)
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data) / "fgn" / "guesses.json"
+    return readers_files.place_of("guesses.json")
 
 
 _unsaved: dict[str, Answer] = {}  # answers that could not be saved: they are kept until the session ends
@@ -50,11 +50,7 @@ _unsaved: dict[str, Answer] = {}  # answers that could not be saved: they are ke
 
 def kept() -> dict[str, Answer]:
     """All answers by the names of their questions. A file that cannot be read counts as an empty one."""
-    try:
-        content = json.loads(path().read_text())
-    except (OSError, ValueError):
-        content = {}
-    content = content if isinstance(content, dict) else {}
+    content = readers_files.content_of(path())
     answers = {name: answer for name, answer in content.items() if isinstance(answer, dict)}
     return answers | _unsaved
 
@@ -65,12 +61,8 @@ def keep(name: str, answer: Answer):
     if is_recorded():
         return
     answers = kept() | {name: answer}
-    target = path()
-    temporary = target.with_name(f"{target.name}.{os.getpid()}")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(answers, indent=1, sort_keys=True))
-        temporary.replace(target)
+        readers_files.replace(path(), json.dumps(answers, indent=1, sort_keys=True))
     except OSError as error:
         if not _unsaved:
             warnings.warn(f"guesses are not saved: {error}", stacklevel=3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 
@@ -167,6 +169,13 @@ def fusion_curves(machine: Machine, in_features, before: str = "tiled", after: s
     return pd.DataFrame(columns, index=pd.Index(in_features, name="in_features"))
 
 
+def _recorded_chains(record: Record) -> Iterator[tuple[str, Shape, pd.Series]]:
+    """Each recorded problem, and the median times of its chain in ms, by subject."""
+    whole = record.benchmark[record.benchmark.part == "chain"].dropna(subset="median_ms")
+    for (chain, *sizes), times in whole.groupby(["chain", *Shape._fields], sort=False):
+        yield chain, Shape(*map(int, sizes)), times.set_index("subject").median_ms
+
+
 def savings(record: Record, before: str = "tiled", after: str = "fused") -> pd.DataFrame:
     """What a version saves against another, predicted and measured, for every recorded problem that both run.
 
@@ -176,12 +185,9 @@ def savings(record: Record, before: str = "tiled", after: str = "fused") -> pd.D
     """
     machine = record.machine
     rows = []
-    whole = record.benchmark[record.benchmark.part == "chain"].dropna(subset="median_ms")
-    for (chain, *sizes), times in whole.groupby(["chain", *Shape._fields], sort=False):
-        times = times.set_index("subject").median_ms
+    for chain, shape, times in _recorded_chains(record):
         if before not in times.index or after not in times.index:
             continue
-        shape = Shape(*map(int, sizes))
         predicted, only_bytes = (
             rest_ms(chain, shape, before, machine, launch) - rest_ms(chain, shape, after, machine, launch)
             for launch in (LAUNCH_SECONDS, 0.0)
@@ -208,14 +214,11 @@ def bought(record: Record, versions=FUSED_ORDINARY) -> pd.DataFrame:
     """What the fastest of the fused versions takes, and how many times as long the others take; a row for
     each recorded problem that one of them runs."""
     rows = []
-    whole = record.benchmark[record.benchmark.part == "chain"].dropna(subset="median_ms")
-    for (chain, *sizes), times in whole.groupby(["chain", *Shape._fields], sort=False):
-        times = times.set_index("subject").median_ms
+    for chain, shape, times in _recorded_chains(record):
         fused = times[times.index.isin(versions)]
         if fused.empty:
             continue
-        batch, in_features, out_features, _ = sizes
-        row = {"chain": chain, "shape": f"{batch} × {in_features} → {out_features}"}
+        row = {"chain": chain, "shape": f"{shape.batch} × {shape.in_features} → {shape.out_features}"}
         row |= {"best": fused.idxmin(), "ms": fused.min()}
         others = [name for name in ("tiled", EAGER, COMPILED) if name in times.index]
         rows.append(row | {f"{name} ÷ best": times[name] / fused.min() for name in others})

@@ -1,0 +1,37 @@
+"""Small JSON files of what a reader has done: guesses and answers, the progress of the puzzles."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+
+def place_of(name: str) -> Path:
+    """Where the file is, or will be, unless an environment variable names another one."""
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "fgn" / name
+
+
+def content_of(path: Path) -> dict:
+    """What the file has, by name. A file that cannot be read counts as an empty one."""
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def replace(path: Path, text: str):
+    """Makes the text the whole of the file: who reads it meanwhile finds what was there. OSError where the
+    file cannot be written."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(text)
+        temporary.replace(path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
