@@ -101,11 +101,9 @@ static void give_back(void *memory, uintptr_t pc) {
 #define PC ((uintptr_t)__builtin_return_address(0))
 
 /* What a program calls (program/wrapped.cpp), which has host code as well. */
-void *sim_device_malloc(size_t bytes);
 void *sim_device_malloc(size_t bytes) {
     return allocate(bytes);
 }
-void sim_device_free(void *memory, uintptr_t pc);
 void sim_device_free(void *memory, uintptr_t pc) {
     give_back(memory, pc);
 }
@@ -146,8 +144,7 @@ static noreturn void end(const char *what, const char *instead, uintptr_t pc) {
     struct sim_access_report report = {.kind = SIM_TRAP, .thread = sim_worker->current, .pc = pc};
     sim_report_access(&report, "%s, which is the host's; a kernel can %s", what, instead);
 }
-void sim_device_refuses(const char *what, const char *instead, uintptr_t pc);
-void sim_device_refuses(const char *what, const char *instead, uintptr_t pc) {
+noreturn void sim_device_refuses(const char *what, const char *instead, uintptr_t pc) {
     end(what, instead, pc);
 }
 void __wrap_exit(int status) {

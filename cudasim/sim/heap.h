@@ -5,6 +5,11 @@
 /* The block that an address is in, also a freed one, which has no bytes; false: in none. */
 bool sim_heap_find(uintptr_t address, uintptr_t *begin, size_t *bytes);
 
+/* For a program, whose host code has malloc() and exit() of its own (program/wrapped.cpp). */
+void *sim_device_malloc(size_t bytes);
+void sim_device_free(void *memory, uintptr_t pc);
+noreturn void sim_device_refuses(const char *what, const char *instead, uintptr_t pc);
+
 /* What the linker has kernels call for malloc() and so on. */
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);

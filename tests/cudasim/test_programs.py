@@ -109,6 +109,12 @@ MISTAKES = {
         "cudaMalloc(&t, 64)",
         "cudaMalloc",
     ),
+    "nested": (
+        "calls the CUDA runtime or launches a kernel",
+        "fill<<<1, 32>>>(x, 32)",
+        "dynamic parallelism",
+    ),
+    "synchronizes": ("calls the CUDA runtime", "x[0] = cudaDeviceSynchronize()", "which is the host's"),
     "configuration": ("block (2000, 1, 1) is larger", "", "invalid launch in fill"),
 }
 LINES = (FOLDER / "mistakes.cu").read_text().splitlines()

@@ -10,7 +10,7 @@
 #undef SIM_CALLED
 #define SIM_CALLED const char *sim_file = __builtin_FILE(), int sim_line = __builtin_LINE()
 #define SIM_CALLED_AS(name) (sim_called{__func__, sim_file, sim_line, name})
-#define SIM_HOST __attribute__((no_sanitize("thread"))) inline
+#define SIM_HOST inline __attribute__((always_inline)) /* so that what is told has the line of the call */
 
 /* ---- Errors ---- */
 

@@ -66,7 +66,7 @@ template <class... P> struct sim_typed_launch {
     const char *name;
     void (*kernel)(P...);
     sim_configured with;
-    __attribute__((no_sanitize("thread"))) void operator()(sim_given<P>... values) const {
+    SIM_INLINE_MEMBER void operator()(sim_given<P>... values) const {
         sim_launch_now<void (*)(P...), std::remove_cv_t<P>...>(site, name, kernel, with, false, values...);
     }
 };
@@ -75,7 +75,7 @@ template <class Kernel> struct sim_any_launch {
     const char *name;
     Kernel kernel;
     sim_configured with;
-    template <class... P> __attribute__((no_sanitize("thread"))) void operator()(P... values) const {
+    template <class... P> SIM_INLINE_MEMBER void operator()(P... values) const {
         sim_launch_now<Kernel, P...>(site, name, kernel, with, false, values...);
     }
 };

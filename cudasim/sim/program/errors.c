@@ -3,6 +3,7 @@
  * returns it: the context is lost. CUDA Runtime API, "Error Handling". */
 #define _GNU_SOURCE
 #include "program.h"
+#include "../heap.h"
 #include "../machine.h"
 #include <pthread.h>
 #include <stdarg.h>
@@ -15,7 +16,11 @@ static pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 void (*sim_program_tell)(const char *sentence, bool launched);
 
+/* A kernel that launches another one, or calls the runtime, would wait for itself. */
 void sim_program_begins(void) {
+    if (sim_is_in_kernel())
+        sim_device_refuses("calls the CUDA runtime or launches a kernel (dynamic parallelism)",
+                           "call __device__ functions", (uintptr_t)__builtin_return_address(0));
     pthread_mutex_lock(&mutex);
 }
 

@@ -59,6 +59,12 @@ __global__ void heap(int *x) {
     delete[] q;
     printf("t%d ", threadIdx.x);
 }
+__global__ void nested(int *x) {
+    fill<<<1, 32>>>(x, 32);
+}
+__global__ void synchronizes(int *x) {
+    x[0] = cudaDeviceSynchronize();
+}
 int main(int argc, char **argv) {
     std::string which = argv[1];
     int *d, *h = (int *)malloc(256), *m, *y;
@@ -104,6 +110,14 @@ int main(int argc, char **argv) {
         CHECK(cudaFree(d));
     if (which == "same_value") {
         same<<<1, 64>>>(d);
+        CHECK(cudaDeviceSynchronize());
+    }
+    if (which == "nested") {
+        nested<<<1, 1>>>(d);
+        CHECK(cudaDeviceSynchronize());
+    }
+    if (which == "synchronizes") {
+        synchronizes<<<1, 1>>>(d);
         CHECK(cudaDeviceSynchronize());
     }
     if (which == "unwritten") {
