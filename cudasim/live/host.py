@@ -18,11 +18,14 @@ from cudasim.live.tree import Change, Node, Source
 
 _BUILT_IN = {b"threadIdx", b"blockIdx", b"blockDim", b"gridDim", b"warpSize"}
 _DECLARE = {"declaration", "parameter_declaration", "init_declarator", "optional_parameter_declaration"}
+# Functions that allocate, with the number of their arguments, and what is to be said before the name.
 _NAMED = {
-    b"cudaMalloc": 2,
-    b"cudaMallocAsync": 3,
-    b"cudaMallocPitch": 4,
-    b"cudaMalloc3D": 2,
+    (b"cudaMalloc", 2): b"",
+    (b"cudaMallocAsync", 3): b"",
+    (b"cudaMallocPitch", 4): b"",
+    (b"cudaMalloc3D", 2): b"",
+    (b"cudaMallocManaged", 2): b"cudaMemAttachGlobal, ",
+    (b"cudaMallocManaged", 3): b"",
 }
 
 
@@ -150,8 +153,9 @@ class Host:
                 continue
             called, arguments = node.field("function"), node.field("arguments")
             given = [child for child in arguments.children if child.node.is_named] if arguments else []
-            if _NAMED.get(source.text(called)) != len(given) or not given:
+            before = _NAMED.get((source.text(called), len(given)))
+            if before is None:
                 continue
             if name := re.search(rb"&\s*([\w.\->\[\]]+)\s*\)?$|(\w+)$", source.text(given[0])):
                 text = (name[1] or name[2])[:40]
-                yield given[-1].end, 0, b', "' + text.replace(b'"', b"") + b'"'
+                yield given[-1].end, 0, b", " + before + b'"' + text.replace(b'"', b"") + b'"'

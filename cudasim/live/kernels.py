@@ -10,7 +10,8 @@
 
 In a notebook, `%load_ext cudasim` once; then a cell that starts with `%%cuda` and goes on with CUDA C++
 defines its kernels. What is on the CPU runs on the simulator, CUDA tensors on their GPU. Code for the host
-alone, from `main` to launches, is left out, and a line says so. The simulator has its own `cuda_fp16.h`,
+alone, from `main` to launches, is left out, and a line says so; a cell with a `main()` runs that as well
+(cudasim/programs/). The simulator has its own `cuda_fp16.h`,
 `mma.h`, `cooperative_groups.h` and so on (cudasim/sim/cpp/); `sim/portable.h` is there without an #include.
 
 `cudasim.check`, `cudasim.count` and `cudasim.source_view` take calls of kernels. On the simulator, Ctrl-C and

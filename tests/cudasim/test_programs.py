@@ -87,7 +87,12 @@ MISTAKES = {
         'printf("%d\\n", d[3])',
         "memory of the GPU",
     ),
-    "host_reads_managed": ("while fill may still be writing", 'printf("%d\\n", m[3])', "nothing has waited"),
+    "host_reads_managed": (
+        "byte 12 of m (cudaMallocManaged",
+        'printf("%d\\n", m[3])',
+        "while fill may still be writing",
+    ),
+    "memset_goes_on": ("byte 8 of m (cudaMallocManaged", "m[2]++", "while cudaMemset may still be writing"),
     "pinned": ("while cudaMemcpyAsync may still be writing", 'printf("%d\\n", p[0])', "nothing has waited"),
     "other_stream": (
         "while cudaMemcpyAsync may still be writing",

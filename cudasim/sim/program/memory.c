@@ -302,10 +302,9 @@ int sim_memory_copy(void *to, size_t to_pitch, const void *from, size_t from_pit
 
 int sim_memory_set(void *to, size_t pitch, int value, size_t width, size_t rows, struct sim_stream *stream,
                    struct sim_called called) {
-    (void)stream;
     if (width == 0 || rows == 0)
         return sim_program_error(0);
-    if (!is_on_device(to) && !sim_allocation_at(to)) {
+    if (!sim_allocation_at(to)) {
         sim_program_say(&called, "sets %p, which is no memory of the GPU", to);
         return sim_program_error(INVALID_VALUE);
     }
@@ -316,6 +315,9 @@ int sim_memory_set(void *to, size_t pitch, int value, size_t width, size_t rows,
         memset((unsigned char *)to + row * pitch, value, width);
         mark_written((unsigned char *)to + row * pitch, width);
     }
+    struct sim_allocation *memory = sim_allocation_at(to);
+    if (memory->kind != SIM_DEVICE_MEMORY)
+        sim_pending_begins(memory, stream, true, called.function);
     close_at(to);
     return sim_program_error(0);
 }

@@ -88,6 +88,11 @@ int main(int argc, char **argv) {
         fill<<<1, 64>>>(m, 64);
         printf("%d\n", m[3]);
     }
+    if (which == "memset_goes_on") {
+        CHECK(cudaMallocManaged(&m, 256, cudaMemAttachGlobal));
+        CHECK(cudaMemset(m, 1, 256));
+        m[2]++; // nothing has waited
+    }
     if (which == "managed_is_right") {
         CHECK(cudaMallocManaged(&m, 256));
         fill<<<1, 64>>>(m, 64);
