@@ -3,7 +3,7 @@
  *     (sim_launcher(SIM_HERE, "k", k)->*sim_configuration(grid, block, bytes, stream))(x, n)
  *
  * and where k is a template, whose arguments the compiler is to find, with `[](auto... a) { k(a...); }` for k
- * (cudasim/programs/rules.py). */
+ * (cudasim/live/host.py). */
 #pragma once
 #include "program.hpp"
 
