@@ -403,9 +403,11 @@ def _name_a_line_for_each(assembly: Path) -> None:
         assembly.write_text(named, ASSEMBLY)
 
 
-# A loop without an end and without a body: one instruction that jumps to itself.
+# A loop without an end and without a body: one instruction that jumps to itself. clang writes comments too.
+_NO_MORE = r"[ \t]*(?:(?:#|//).*)?\n"
 _EMPTY_LOOP = re.compile(
-    r"^(?P<label>\.\w+):\n(?P<between>(?:[ \t]*\.(?:loc|p2align)\b.*\n|\.\w+:\n)*)"
+    rf"^(?P<label>\.\w+):{_NO_MORE}"
+    rf"(?P<between>(?:[ \t]*\.(?:loc|p2align)\b.*\n|\.\w+:{_NO_MORE}|{_NO_MORE})*)"
     r"[ \t]*(?P<jump>jmp|b)[ \t]+(?P=label)[ \t]*$",
     re.M,
 )

@@ -184,7 +184,7 @@ def test_an_executable_and_its_objects(tmp_path):
 def test_a_program_that_does_not_compile_shows_its_line(tmp_path):
     (tmp_path / "wrong.cu").write_text("int main() {\n    int *x;\n    cudaGraphCreate(&x, 0);\n}\n")
     ran = cudasim_command("run", "wrong.cu", folder=tmp_path)
-    assert ran.returncode == 1 and "wrong.cu:3:5: error: ‘cudaGraphCreate’ was not declared" in ran.stderr
+    assert ran.returncode == 1 and "wrong.cu:3:5: error: " in ran.stderr and "cudaGraphCreate" in ran.stderr
     (tmp_path / "missing.cu").write_text("void nowhere();\nint main() { nowhere(); }\n")
     ran = cudasim_command("run", "missing.cu", folder=tmp_path)
     assert ran.returncode == 1 and "error: nowhere() is called, and neither the program" in ran.stderr
