@@ -293,7 +293,7 @@ def build(
         libraries = (str(library.build()), "-Wl,-z,defs", *(f"-Wl,--wrap={name}" for name in WRAPPED))
         needed = library.soname
         link_flags = toolchain_of(library).link_flags
-        identity, headers = identity_of(compiler), digest(headers_digest(), *PADDING)
+        identity, headers = identity_of(compiler), digest(headers_digest(), *REWRITES)
     else:
         compiler = _nvcc().compiler
         text = _gpu_text(source, instances, variables, structs)
@@ -411,6 +411,9 @@ _EMPTY_LOOP = re.compile(
     r"[ \t]*(?P<jump>jmp|b)[ \t]+(?P=label)[ \t]*$",
     re.M,
 )
+
+# What is changed in a compiler's assembly: after a change of this, kernels are compiled again.
+REWRITES = (*PADDING, _EMPTY_LOOP.pattern)
 
 
 def _let_empty_loops_stop(assembly: Path) -> None:

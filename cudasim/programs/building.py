@@ -16,13 +16,13 @@ from cudasim.building.library import COUNTED_SIMULATOR, SIMULATOR, BuildError, L
 from cudasim.building.own_files import is_sealed, locked, make_folder, seal
 from cudasim.building.places import build_folder
 from cudasim.live.compiling import (
+    REWRITES,
     WRAPPED,
     compile_for_simulator,
     headers_digest,
     identity_of,
     simulator_flags,
 )
-from cudasim.live.padding import PADDING
 from cudasim.live.source import ALL, PROGRAM, included
 
 RUN, CHECK, COUNT = MODES = ("run", "check", "count")
@@ -77,7 +77,7 @@ class Program:
             compiler,
             identity_of(compiler),
             headers_digest(),
-            *PADDING,
+            *REWRITES,
             *flags,
             *more,
         )
