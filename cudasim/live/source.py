@@ -274,12 +274,18 @@ def included(
     only: str | None = None,
     values: frozenset[str] = ALL,
     is_program: bool = False,
+    for_gpu: bool = False,
 ) -> Included:
     """The source without its host code, with the headers of `folders` and of the project in their places.
 
     only: the one kernel that is wanted; None for all. values: what is rewritten, see `as_cpp()`. is_program:
-    whether the host code stays, and with it the headers that are found in no folder.
+    whether the host code stays, and with it the headers that are found in no folder. for_gpu: for nvcc, which
+    has CUDA's headers and to which nothing is rewritten.
     """
+
+    def written(text: str, line: int) -> str:
+        return text if for_gpu else as_cpp(text, line, values, host)
+
     source = source.removeprefix("\ufeff")
     left_out, texts = HostCode(), {file: source}
     names, settled = {}, set()  # of headers: what messages call each, and those that no #if can have left out
@@ -305,7 +311,9 @@ def included(
             replacement = match[0]
             own = _found(header, [*around, *folders])
             of_project = _found(header, HEADER_FOLDERS) if match[2] else None
-            if _is_simulators(header):
+            if for_gpu and _is_simulators(header) and not header.startswith("c10/"):
+                replacement = match[0]
+            elif _is_simulators(header):
                 replacement = f'{match[1]}"sim/cpp/{header}"'
             elif own or of_project:
                 path = own or of_project
@@ -338,9 +346,9 @@ def included(
                     and match[2]
                 ):
                     left_out.headers.append((header, line_of(kept, match.start())))
-            pieces += [as_cpp(kept[end : match.start()], line_of(kept, end), values, host), replacement]
+            pieces += [written(kept[end : match.start()], line_of(kept, end)), replacement]
             end = match.end()
-        return "".join(pieces) + as_cpp(kept[end:], line_of(kept, end), values, host)
+        return "".join(pieces) + written(kept[end:], line_of(kept, end))
 
     def resolve_project(text: str, name: str, path: Path) -> str:
         def replace(match: re.Match) -> str:
@@ -362,7 +370,7 @@ def included(
     if not is_program:
         text = without_unreached(text, _device_macros(blanked(text)), items)
         text = _without_unknown_namespaces(text)
-    text = _with_headers_of_others(text, file)
+    text = text if for_gpu else _with_headers_of_others(text, file)
     return Included(text, left_out, texts)
 
 
