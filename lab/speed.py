@@ -3,7 +3,7 @@
     python lab/speed.py time DIR --out times.csv        on a GPU: device time of each, L2 flushed before
     python lab/speed.py limits DIR --out limits.csv     on a GPU with ncu: its speed-of-light breakdown
     python lab/speed.py predict DIR --out predicted.csv [--half aside]     anywhere
-    python lab/speed.py compare predicted.csv times.csv [limits.csv]
+    python lab/speed.py compare predicted.csv recorded.csv
 
 DIR has a folder for each repository, named owner+name, as for lab/corpus.py. The launches are those of
 lab/speed_calls. Half of the repositories are for calibration, the others are kept aside (calls.half()).
@@ -259,40 +259,39 @@ def kendall(first: list[float], second: list[float]) -> float:
     return same / len(pairs)
 
 
-def compare(predicted: Path, times: Path, limits: Path | None):
-    said, timed = pd.read_csv(predicted), pd.read_csv(times)
+def compare(predicted: Path, recorded: Path):
+    """recorded: times, with ncu's percentages where they are."""
+    said, timed = pd.read_csv(predicted), pd.read_csv(recorded)
     gpu = next(name for name in ("H200", "H100") if name in timed["gpu"][0])
     keys = ["repository", "kernel", "template", "grid", "block"]
     said, timed = said.fillna({"template": ""}), timed.fillna({"template": ""})
-    table = said.merge(timed[[*keys, "us", "warm_us"]], on=keys).dropna(subset=["us", f"{gpu} us"])
+    # Two launches may have the same name and sizes: they are in the same order in both.
+    said["nth"], timed["nth"] = (table.groupby(keys).cumcount() for table in (said, timed))
+    units = [name for name in ("compute", "L1", "L2", "DRAM") if name in timed]
+    table = said.merge(timed[[*keys, "nth", "us", "warm_us", *units]], on=[*keys, "nth"])
+    table = table.dropna(subset=["us", f"{gpu} us"])
     table = table[table["us"] >= SHORTEST]
     table["ratio"] = table[f"{gpu} us"] / table["us"]
-    if limits is not None:
-        of_ncu = pd.read_csv(limits).fillna({"template": ""})
-        of_ncu["ncu"] = of_ncu[["compute", "L1", "L2", "DRAM"]].idxmax(axis=1)
-        table = table.merge(of_ncu[[*keys, "ncu"]], on=keys, how="left")
+    table["ncu"] = table[units].idxmax(axis=1) if units else ""
     for name, part in table.groupby("half"):
         error = (part["ratio"] - 1).abs()
         within = ((part["ratio"] < 1.5) & (part["ratio"] > 1 / 1.5)).mean()
+        with_ladder = part[part["ladder"].notna() & (part["ladder"] != "")]
         taus = [
             kendall(list(group["us"]), list(group[f"{gpu} us"]))
-            for _, group in part[part["ladder"].notna() & (part["ladder"] != "")].groupby(
-                ["repository", "ladder"]
-            )
+            for _, group in with_ladder.groupby(["repository", "ladder"])
             if len(group) >= 3
         ]
         tau = statistics.mean(taus) if taus else math.nan
-        limiter = (part["ncu"] == part[f"{gpu} limiter"]).mean() if limits is not None else math.nan
+        limiter = (part["ncu"] == part[f"{gpu} limiter"]).mean() if units else math.nan
         print(
             f"{gpu} {name}: {len(part)} launches of {part['repository'].nunique()} repositories, mean error "
             f"{100 * error.mean():.1f} %, median {100 * error.median():.1f} %, within 1.5: "
             f"{100 * within:.0f} %, tau {tau:.2f} of {len(taus)}, limiter {100 * limiter:.0f} %"
         )
     worst = table.assign(off=table["ratio"].map(lambda r: max(r, 1 / r))).sort_values("off", ascending=False)
-    columns = ["repository", "kernel", "half", "us", f"{gpu} us", "ratio", f"{gpu} limiter"]
-    print(
-        worst[[*columns, *(["ncu"] if limits is not None else [])]].head(40).round(2).to_string(index=False)
-    )
+    columns = ["repository", "kernel", "half", "us", f"{gpu} us", "ratio", f"{gpu} limiter", "ncu"]
+    print(worst[columns].head(10).round(2).to_string(index=False))
 
 
 def main():
@@ -317,7 +316,7 @@ def main():
     elif given.mode == "predict":
         predict_all(given.paths[0], given.out, given.gpu, given.only)
     else:
-        compare(*given.paths, *([None] if len(given.paths) == 2 else []))
+        compare(*given.paths)
 
 
 if __name__ == "__main__":
