@@ -160,8 +160,9 @@ class Instruction:
     sectors: int
     wavefronts: int
     phases: int
-    lines: int  # these two in a sample only
+    lines: int  # these three in a sample only
     missed: int
+    waits: int = 0
 
 
 @dataclass(frozen=True)
@@ -222,7 +223,7 @@ def _launches(library) -> Iterator[Launch]:
     operations = {library.COUNTED_LOAD: "ld", library.COUNTED_STORE: "st", library.COUNTED_ATOMIC: "atom"}
     numbers = (
         *("bytes", "requests", "threads", "addresses", "sectors", "wavefronts", "phases"),
-        *("lines", "missed"),
+        *("lines", "missed", "waits"),
     )
     plain = (
         *("dynamic_shared_bytes", "barriers", "warp_operations", "sectors_read", "sectors_written"),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cudasim.predicting.cards import Card
-from cudasim.predicting.sampling import READ, SECTOR_BYTES, WRITTEN, Sample
+from cudasim.predicting.sampling import READ, SECTOR_BYTES, SHIFT, UPDATED, WRITTEN, Sample
 
 # Between these parts of L2's size data that all blocks read together falls out of it little by little.
 _KEPT, _LOST = 0.6, 1.4
@@ -21,15 +21,13 @@ _KEPT, _LOST = 0.6, 1.4
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of a launch that finds nothing in L2, in all its blocks. updated: sectors that atomics update.
-    filled: the part of the written sectors' bytes that are written."""
+    """Bytes of a launch that finds nothing in L2, in all its blocks. updated: sectors that atomics update."""
 
     l2_read: float
     l2_written: float
     dram_read: float
     dram_written: float
     updated: float
-    filled: float
 
 
 class _Growth:
@@ -95,14 +93,12 @@ def sharing_of(sample: Sample) -> Sharing:
     reads, writes, updates = [], [], 0.0
     for _, begin, end in sorted(set(sample.memory)):
         first, last = begin // SECTOR_BYTES, -(-end // SECTOR_BYTES)
-        both = np.uint64(READ | WRITTEN)
         read, written, updated = {}, {}, {}
         for number, touched in sample.blocks.items():
-            sectors = touched >> np.uint64(2)
+            sectors = touched >> SHIFT
             inside = touched[(sectors >= first) & (sectors < last)]
-            read[number] = inside[(inside & np.uint64(READ)) != 0] >> np.uint64(2)
-            written[number] = inside[(inside & np.uint64(WRITTEN)) != 0] >> np.uint64(2)
-            updated[number] = inside[(inside & both) == both] >> np.uint64(2)
+            for flag, found in ((READ, read), (WRITTEN, written), (UPDATED, updated)):
+                found[number] = inside[(inside & flag) != 0] >> SHIFT
         most = float(last - first)
         reads.append(_Growth(sample, read, most))
         writes.append(_Growth(sample, written, most))
@@ -115,8 +111,7 @@ def traffic_of(sample: Sample, sharing: Sharing, card: Card, blocks_at_once: int
     scale = sample.scale
     of_global = [one for one in sample.instructions if one.space == "global"]
     loads = sum(one.missed for one in of_global if one.operation == "ld")
-    stored = [one for one in of_global if one.operation == "st"]
-    stores, filled = sum(one.sectors for one in stored), sum(one.addresses * one.bytes for one in stored)
+    stores = sum(one.sectors for one in of_global if one.operation == "st")
     atomics = sum(one.sectors for one in of_global if one.operation == "atom")
     total = sample.total
     waves = max(1.0, total / blocks_at_once)
@@ -147,5 +142,4 @@ def traffic_of(sample: Sample, sharing: Sharing, card: Card, blocks_at_once: int
         min(moved(sharing.read) + lost_again * again, asked) * SECTOR_BYTES,
         moved(sharing.written) * SECTOR_BYTES,
         sharing.updated,
-        min(1.0, filled / (SECTOR_BYTES * stores)) if stores else 1.0,
     )

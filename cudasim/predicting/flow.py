@@ -19,8 +19,8 @@ import numpy as np
 from cudasim.predicting.machine_code import EXIT, Block, MachineCode, MachineInstruction
 from cudasim.predicting.sampling import Sample
 
-# What a warp's instruction too many or too few costs, by what it contradicts: the bytes that were counted,
-# the rule of flow, how often warps came to a line (where loops have no loads), and nothing.
+# What a warp's instruction too many or too few costs, by what it contradicts: the bytes that were counted, the
+# rule of flow, how often warps came to a line (where loops have no loads), and nothing.
 _BYTES, _FLOW, _LINES, _ISSUED = 10.0, 3.0, 0.5, 1e-3
 
 # The machine's loads and stores, by what the simulator calls them.
@@ -126,6 +126,7 @@ def _reachable(blocks: Sequence[Block]) -> set[int]:
 _FLOATS = {"FADD", "FMUL", "FFMA", "DADD", "DMUL", "DFMA", "HADD2", "HMUL2", "HFMA2", "MUFU"}
 _INTEGERS = {"IMAD", "IADD3", "VIADD", "LOP3", "SHF", "IMUL", "LEA"}
 _TWO = {"FFMA", "DFMA", "HFMA2"}
+_MULTIPLY_ADD = re.compile(r"\+=[^;]*\*|\bfmaf?\s*\(|__hfma2?\s*\(")
 
 
 def _operations(instructions: Sequence[MachineInstruction]) -> int:
@@ -188,6 +189,10 @@ def flow_of(code: MachineCode, sample: Sample, texts: dict[str, str]) -> Flow:
             else:
                 program.equal.append((terms, value))
 
+    def row_of(where: tuple[str, int]) -> str:
+        rows = texts[where[0]].splitlines()
+        return rows[where[1] - 1] if 0 < where[1] <= len(rows) else ""
+
     # What was counted, by line, and what the machine's instructions do there.
     counted: dict[tuple, float] = defaultdict(float)
     for one in sample.instructions:
@@ -202,16 +207,51 @@ def flow_of(code: MachineCode, sample: Sample, texts: dict[str, str]) -> Flow:
             space = _SPACES.get(instruction.name)
             if where is None or space is None or (*where, *space) not in counted:
                 continue
+            if "matrix_sync" in row_of(where):  # a fragment of a matrix: a lane has not what it has loaded
+                continue
             key = (*where, *space)
             moving[key][runs[index]] += instruction.bytes
             has_loads.add(index)
             if instruction.guard:
                 guarded.add(key)
+    passed: dict[str, dict[int, int]] = defaultdict(dict)
+    for place, of in sample.passed.items():
+        if place.file in files:
+            passed[place.file][place.line] = of.warps
+
+    def passed_at(where: tuple[str, int] | None) -> int:
+        """How often warps came there: a line is of the basic block that begins there or nearest before."""
+        before = (
+            [line for line in passed[where[0]] if line <= where[1]] if where and where[0] in passed else []
+        )
+        return passed[where[0]][max(before)] if before else 0
+
+    # Operations of floating point of each line, which no compiler leaves out: where a line's code has more of
+    # them for a byte than its text, it has fewer loads than the text, and the bytes are only a limit.
+    floating: dict[tuple[str, int], dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for index in runs:
+        for instruction in blocks[index].instructions:
+            where = line_of(instruction, files)
+            if where is not None and instruction.name in _FLOATS:
+                floating[where][runs[index]] += 1 + (instruction.name in _TWO)
+
+    def loads_left_out(key: tuple, terms: dict[int, float]) -> bool:
+        of_line, row = floating.get(key[:2]), row_of(key[:2])
+        if key[2:] != ("shared", "ld") or not of_line or not _MULTIPLY_ADD.search(row):
+            return False
+        operations = passed_at(key[:2]) * operators_of(row)
+        return sum(terms.values()) / sum(of_line.values()) < 0.6 * counted[key] / max(1, operations)
+
     wanted = 0.0
     first_slack = len(program.costs)
     for key, terms in moving.items():
         width = max(terms.values()) / max(1, round(max(terms.values()) / 4))
         terms = {run: of / width for run, of in terms.items()}
+        if loads_left_out(key, terms):
+            program.at_most.append((terms | {program.variable(_BYTES): -1.0}, counted[key] / width))
+            operations = passed_at(key[:2]) * operators_of(row_of(key[:2]))
+            program.nearly(dict(floating[key[:2]]), float(operations), _FLOW)
+            continue
         wanted += counted[key] / width
         program.nearly(terms, counted[key] / width, _BYTES, at_least=key in guarded)
     slacks = slice(first_slack, len(program.costs))
@@ -234,18 +274,6 @@ def flow_of(code: MachineCode, sample: Sample, texts: dict[str, str]) -> Flow:
     lines_with_loads = {
         where for index in has_loads for i in blocks[index].instructions if (where := line_of(i, files))
     }
-    passed: dict[str, dict[int, int]] = defaultdict(dict)
-    for place, of in sample.passed.items():
-        if place.file in files:
-            passed[place.file][place.line] = of.warps
-
-    def passed_at(where: tuple[str, int] | None) -> int:
-        """How often warps came there: a line is of the basic block that begins there or nearest before."""
-        before = (
-            [line for line in passed[where[0]] if line <= where[1]] if where and where[0] in passed else []
-        )
-        return passed[where[0]][max(before)] if before else 0
-
     by_line: dict[tuple, dict[int, list[MachineInstruction]]] = defaultdict(lambda: defaultdict(list))
     for index in runs:
         own = [known for i in blocks[index].instructions if (known := passed_at(line_of(i, files)))]

@@ -232,8 +232,9 @@ def compiled(
     return folder
 
 
-def _compiled_kernel(kernel: Kernel, instance: Instance, architecture: str) -> Path:
-    """Without the source's host code where nvcc can do without it: that is sooner done."""
+def folder_of(kernel: Kernel, instance: Instance, architecture: str) -> Path:
+    """Where nvcc has put what it made of a kernel, without the source's host code where it can do without:
+    that is sooner done."""
     program = kernel._program
     wanted = '#line 1 "launch code"\nconst void *cudasim_wanted() '
     wanted += f"{{ return (const void *){instance.expression}; }}\n"
@@ -304,7 +305,7 @@ _RESOURCES = re.compile(
 
 def machine_code(kernel: Kernel, instance: Instance, architecture: str) -> MachineCode:
     """The kernel for an architecture such as "sm_90"."""
-    folder = _compiled_kernel(kernel, instance, architecture)
+    folder = folder_of(kernel, instance, architecture)
     every = codes_in(folder, architecture)
     return every[_chosen(list(every), kernel, instance)]
 

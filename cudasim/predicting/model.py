@@ -40,9 +40,10 @@ class Efficiencies:
 
     norm: of terms that are close to each other. issue, pipes, lsu: the part of its issue slots, of its pipes
     and of that for loads and stores that a multiprocessor uses at best. line, fill: clocks of L1 for a line
-    of 128 bytes, and for a sector that it has not. block: clocks that starting a block costs. mma: the part
-    of the tensor cores' rate that mma.sync has. atomic: lanes that L2 updates per clock where a request meets
-    one sector. partial: what writing a part of a sector costs more than writing all of it. l2, dram: parts of
+    of 128 bytes, and for a sector that it has not. block, warp: clocks that starting a
+    block costs, and each of its warps. phases: the part of a warp's waiting that barriers make all wait for. mma: the part
+    of the tensor cores' rate that mma.sync has. atomic: clocks that a slice of L2 takes to update a crowded
+    sector. packet: sectors that L2 could take while it takes one sector of a line alone. l2, dram: parts of
     the card's bytes per second. latency, dram_latency: factors of the cards' latencies, which are those of an
     idle GPU. error: by which factor times are off, for two launches of three.
     """
@@ -53,10 +54,12 @@ class Efficiencies:
     lsu: float = 0.835
     line: float = 1.0
     fill: float = 0.2
-    block: float = 475.0
+    block: float = 300.0
+    warp: float = 22.0
+    phases: float = 1.0
     mma: float = 0.62
-    atomic: float = 2.66
-    partial: float = 1.94
+    atomic: float = 3.6
+    packet: float = 2.6
     l2: float = 1.0
     dram: float = 1.0
     latency: float = 1.07
@@ -107,7 +110,7 @@ def _load_latencies(
     for one in loads:
         key = (one.place.file, one.place.line)
         if one.requests > most[key] / 4:
-            missing[key] = max(missing[key], min(1.0, one.missed / one.requests))
+            missing[key] = max(missing[key], one.waits / one.requests)
     from_dram = min(1.0, traffic.dram_read / traffic.l2_read) if traffic.l2_read else 0.0
     latency = card.latency
 
@@ -120,64 +123,98 @@ def _load_latencies(
     return of
 
 
-def _wide_bytes(code: MachineCode, flow: Flow, files: set[str]) -> dict[tuple[str, int], tuple[float, float]]:
-    """By line, the bytes of a thread that its loads of shared memory move four and sixteen at a time: the
-    compiler makes one wide load of several narrow ones. All bytes, and those of wide loads."""
-    found: dict[tuple[str, int], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+_MACHINE = {("shared", "ld"): ("LDS",), ("shared", "st"): ("STS",), ("global", "ld"): ("LDG", "LD"),
+            ("global", "st"): ("STG", "ST")}  # fmt: skip
+
+
+def _merged(
+    code: MachineCode, flow: Flow, sample: Sample, files: set[str]
+) -> dict[Instruction, tuple[float, float]]:
+    """Of each load and store, the part that the compiler made wider, and how many of it are one then.
+
+    The compiler makes one wide load of several narrow ones of a line. Which ones, where a line has several:
+    those whose lanes read fewer places, since what a lane reads one after another lies side by side.
+    """
+    widths: dict[tuple, dict[int, float]] = defaultdict(lambda: defaultdict(float))
     for block in code.blocks:
-        for instruction in block.instructions:
+        for instruction in block.instructions if flow.runs[block.index] > 0 else ():
             where = line_of(instruction, files)
-            if instruction.name == "LDS" and where and flow.runs[block.index] > 0:
-                moved = flow.runs[block.index] * instruction.bytes
-                every, wide = found[where]
-                found[where] = every + moved, wide + (moved if instruction.bytes > 4 else 0.0)
+            for key, names in _MACHINE.items():
+                if where and instruction.name in names:
+                    widths[(*where, *key)][instruction.bytes] += flow.runs[block.index] * instruction.bytes
+    by_line: dict[tuple, list[Instruction]] = defaultdict(list)
+    for one in sample.instructions:
+        by_line[one.place.file, one.place.line, one.space, one.operation].append(one)
+    found = {}
+    for key, of_line in by_line.items():
+        of_machine = widths.get(key, {})
+        every = sum(of_machine.values())
+        for size in sorted({one.bytes for one in of_line}):
+            same = [one for one in of_line if one.bytes == size]
+            wide = {width: moved for width, moved in of_machine.items() if width > size}
+            if not every or not wide:
+                continue
+            times = sum(wide.values()) / sum(moved / width for width, moved in wide.items()) / size
+            left = sum(wide.values()) / every * sum(one.requests for one in same)
+            for one in sorted(same, key=lambda one: one.addresses / max(1, one.requests)):
+                merged = min(float(one.requests), left)
+                left -= merged
+                if merged > 0:
+                    found[one] = (merged / max(1, one.requests), times)
     return found
 
 
 def _memory_clocks(
-    code: MachineCode, flow: Flow, sample: Sample, card: Card, fitted: Efficiencies, files: set[str]
+    sample: Sample, merged: dict[Instruction, tuple[float, float]], card: Card, fitted: Efficiencies
 ) -> dict[str, float]:
     """Clocks of the multiprocessors' L1 and shared memory, over all blocks of the sample."""
     shared = l1 = 0.0
-    loads: dict[tuple[str, int], list[Instruction]] = defaultdict(list)
     for one in sample.instructions:
-        if one.space == "shared" and one.operation == "ld" and one.bytes == 4:
-            loads[one.place.file, one.place.line].append(one)
-        elif one.space == "shared":
+        requests = max(1, one.requests)
+        part, times = merged.get(one, (0.0, 1.0))
+        apart = one.addresses / requests
+        if one.space == "shared":
             # Lanes that update one address of shared memory do so one after another.
             again = one.threads / one.addresses if one.operation == "atom" and one.addresses else 1.0
-            shared += one.wavefronts * again
+            each = one.wavefronts / requests
+            wide = max(1.0, apart * times * one.bytes / 128, each) / times
+            shared += requests * ((1 - part) * each + part * min(each, wide)) * again
         else:
-            l1 += max(32 * one.sectors / card.l1_bytes_per_clock, fitted.line * one.lines)
-            l1 += fitted.fill * one.missed
-    wide = _wide_bytes(code, flow, files)
-    for where, of_line in loads.items():
-        every, moved_wide = wide.get(where, (1.0, 0.0))
-        left = moved_wide / every * sum(one.requests for one in of_line) if every else 0.0
-        # What few lanes read apart, as a broadcast, a wide load reads as quickly: four for one.
-        for one in sorted(of_line, key=lambda one: one.addresses / max(1, one.requests)):
-            merged = min(float(one.requests), left)
-            left -= merged
-            apart = one.addresses / max(1, one.requests)
-            each = one.wavefronts / max(1, one.requests)
-            quicker = max(1.0, 4 * apart * 4 / 128) / 4
-            shared += (one.requests - merged) * each + merged * each * min(1.0, quicker)
+            bytes_ = max(32 * one.sectors / card.l1_bytes_per_clock, fitted.line * one.lines)
+            l1 += bytes_ * (1 - part + part / times) + fitted.fill * one.missed
     return {"shared memory": shared * 128 / card.shared_bytes_per_clock, "L1": l1}
 
 
+def _written(sample: Sample, merged: dict[Instruction, tuple[float, float]], fitted: Efficiencies) -> float:
+    """Sectors' worth of L2's time that the sample's stores take. What a request writes of one line goes to L2
+    together; a line of which it writes one sector takes longer than its sector."""
+    total = 0.0
+    for one in sample.instructions:
+        if (one.space, one.operation) == ("global", "st"):
+            part, times = merged.get(one, (0.0, 1.0))
+            scattered = max(0.0, one.lines - one.sectors / 4)
+            total += (one.sectors + fitted.packet * scattered) * (1 - part + part / times)
+    return total
+
+
 def _atomic_clocks(sample: Sample, traffic: Traffic, fitted: Efficiencies) -> float:
-    """Clocks of L2 for atomics of global memory: its slices update a place one lane after another, and lanes
-    of a warp that meet at a place mostly meet other warps there."""
-    chosen = [one for one in sample.instructions if (one.space, one.operation) == ("global", "atom")]
+    """Clocks of L2 for atomics of global memory. A slice updates a sector for one request after another; lanes
+    that meet at an address come one by one. Requests that have one sector each mostly meet at the same one."""
     clocks = 0.0
-    for one in chosen:
-        spread = one.sectors / max(1, one.requests)  # different sectors of a request
-        at_once = max(1.0, min(_L2_SLICES, traffic.updated, fitted.atomic * spread**2))
-        clocks += one.sectors * one.threads / max(1, one.addresses) * sample.scale / at_once
+    for one in sample.instructions:
+        if (one.space, one.operation) != ("global", "atom") or not one.requests:
+            continue
+        operations = one.sectors * sample.scale
+        spread = one.sectors / one.requests  # different sectors of a request
+        meeting = one.threads / max(1, one.addresses) - 1
+        crowded = min(1.0, operations / max(1.0, traffic.updated) / 1000)
+        each = fitted.atomic * (0.55 + 0.45 * crowded) + 0.35 * meeting
+        at_once = min(_L2_SLICES, traffic.updated) if spread >= 2 else 1.0 + (1 - crowded) * (_L2_SLICES - 1)
+        clocks += operations * each / max(1.0, min(at_once, traffic.updated))
     return clocks
 
 
-_L2_SLICES = 96.0  # of an H100; others have about as many for their size
+_L2_SLICES = 48.0  # that update at a time: of an H100; others have about as many for their size
 
 
 def _units(
@@ -233,8 +270,9 @@ def predict_terms(
     ran = len(sample.blocks)
     warps = ran * sample.warps
     in_block, in_launch = _busiest(code, sample, files)
-    clocks_alone = float((flow.runs * alone * in_block).sum()) / warps + fitted.block
-    clocks_longest = float((flow.runs * alone * in_launch).sum()) / warps + fitted.block
+    start = fitted.block + fitted.warp * sample.warps
+    clocks_alone = float((flow.runs * alone * in_block).sum()) / warps + start
+    clocks_longest = float((flow.runs * alone * in_launch).sum()) / warps + start
     busy: dict[str, float] = defaultdict(float)
     instructions = 0.0
     for block in code.blocks:
@@ -255,7 +293,8 @@ def predict_terms(
         merged[names.get(name, name)] += clocks
     busy = {name: clocks / (fitted.lsu if name == "LSU" else fitted.pipes) for name, clocks in merged.items()}
     busy["issue slots"] = instructions / card.schedulers / fitted.issue
-    memory = _memory_clocks(code, flow, sample, card, fitted, files)
+    merged = _merged(code, flow, sample, files)
+    memory = _memory_clocks(sample, merged, card, fitted)
     busy["L1 and shared memory"] = sum(memory.values()) / fitted.pipes
 
     # Rounds of the blocks that a multiprocessor holds; the last one may hold fewer.
@@ -265,16 +304,22 @@ def predict_terms(
     of_block = {name: clocks / ran for name, clocks in busy.items()}
     worst = max(of_block.values())
 
+    # Between barriers all warps of a block load, and then all compute: only other blocks fill the gaps.
+    waiting = max(0.0, clocks_alone - start - instructions / warps) if sample.barriers > 2 * warps else 0.0
+
     def round_of(blocks: float) -> float:
         # Blocks of one warp in four keep only one of the four parts busy.
         parts = min(1.0, blocks * sample.warps / card.schedulers)
-        return _norm(fitted.norm, clocks_alone, blocks * worst / parts)
+        return _norm(fitted.norm, clocks_alone, blocks * worst / parts + fitted.phases * waiting / blocks)
 
     clocks = whole * round_of(held.blocks) + (round_of(rest) if rest else 0.0)
     if whole and each > 4 * held.blocks:
         clocks = each / held.blocks * round_of(held.blocks)  # many rounds: they overlap
     on_processors = max(clocks, clocks_longest) / card.clock_hz
-    l2_bytes = traffic.l2_read + traffic.l2_written * (1 + fitted.partial * (1 - traffic.filled))
+    atomics = traffic.l2_written - 32 * sample.scale * sum(
+        one.sectors for one in sample.instructions if (one.space, one.operation) == ("global", "st")
+    )
+    l2_bytes = traffic.l2_read + atomics + 32 * sample.scale * _written(sample, merged, fitted)
     l2 = l2_bytes / (card.l2_bandwidth * fitted.l2) + _atomic_clocks(sample, traffic, fitted) / card.clock_hz
     dram = (traffic.dram_read + traffic.dram_written) / (card.dram_bandwidth * fitted.dram)
     running = _norm(fitted.norm, on_processors, max(l2, dram))  # what goes to DRAM goes through L2 meanwhile

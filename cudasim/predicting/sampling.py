@@ -26,9 +26,10 @@ from cudasim.live.tensor_maps import TensorMap
 from cudasim.live.textures import Texture
 
 SECTOR_BYTES = 32
-READ, WRITTEN = 1, 2  # flags of counted_block
+READ, WRITTEN, UPDATED, SHIFT = map(np.uint64, (1, 2, 4, 3))  # of what a counted_block has
 _ALIGNMENT = 256  # as the CUDA runtime and torch align what they allocate
 _SECONDS = 4.0  # of simulating, about
+_STEPS_A_SECOND = 12e6  # accesses and basic blocks of threads, on two cores, about
 _MOST_BLOCKS = 512
 _RUN = 4  # blocks that follow each other along an axis in a neighbourhood
 
@@ -155,7 +156,17 @@ class Sample:
     @cached_property
     def instructions(self) -> list[Instruction]:
         """Loads, stores and atomics of all launches together."""
-        numbers = ("requests", "threads", "addresses", "sectors", "wavefronts", "phases", "lines", "missed")
+        numbers = (
+            "requests",
+            "threads",
+            "addresses",
+            "sectors",
+            "wavefronts",
+            "phases",
+            "lines",
+            "missed",
+            "waits",
+        )
         found: dict[tuple, Instruction] = {}
         for launch in self.launches:
             for index, one in enumerate(launch.instructions):
@@ -218,6 +229,12 @@ def _run(bound: BoundLaunch, arguments, keywords, blocks, l1_bytes: int) -> Laun
     return launches[0]
 
 
+def _steps(launch: Launch) -> int:
+    """Accesses and basic blocks of the launch's threads."""
+    accesses = sum(one.threads for one in launch.instructions)
+    return accesses + sum(one.threads for one in launch.basic_blocks)
+
+
 def compile_for_samples(bound: BoundLaunch, arguments: Sequence, template=None):
     with recording(l1_bytes=1):
         bound.kernel._program.load("cpu", bound.kernel._instance(arguments, template))
@@ -244,9 +261,8 @@ def take_sample(
     first = list(range(middle, middle + cluster))
     try:
         launches.append(_run(bound, own, keywords, first if total > cluster else None, l1_bytes))
-        each = (time.perf_counter() - began) / cluster
-        # Two OS threads or more run blocks side by side.
-        most = min(_MOST_BLOCKS, int(2 * (seconds - each) / max(each, 1e-5)))
+        # By what the first block did and not by how long it took, so that the same launch has the same sample.
+        most = min(_MOST_BLOCKS, int(seconds * _STEPS_A_SECOND / max(1, _steps(launches[0]) / cluster)))
         if total > cluster and most > cluster:
             launches = [_run(bound, own, keywords, chosen_blocks(grid, most, cluster), l1_bytes)]
     except KernelFault as fault:

@@ -31,6 +31,7 @@ typedef struct counted_instruction {
     /* In a sample, counted_sample(): */
     unsigned long long lines;  /* of 128 bytes, as sectors */
     unsigned long long missed; /* sectors of loads that were not in L1 */
+    unsigned long long waits;  /* loads of which a sector was not, or another warp had just asked for it */
 } counted_instruction;
 
 /* What one warp asked of memory, by counted_operation. */
@@ -54,8 +55,8 @@ typedef struct counted_basic_block {
     unsigned long long most;    /* of the busiest warp of all */
 } counted_basic_block;
 
-/* What a block of a sample asked of L2: different sectors, each `sector << 2`, plus 1 if it was read, plus 2
- * if it was written or updated. */
+/* What a block of a sample asked of L2: different sectors, each `sector << 3`, plus 1 if it was read, plus 2
+ * if it was written, plus 7 if an atomic updated it. */
 typedef struct counted_block {
     unsigned long long block; /* its number in the grid, x fastest */
     unsigned long long count;

@@ -55,7 +55,8 @@ static void count_request(struct walk *walk, const struct site *site,
                                 .place = site->place};
         footprint_request(self, &access, addresses, lanes);
         if (self->sample.is_on)
-            sample_request(&self->sample, tally, instruction->operation, addresses);
+            sample_request(&self->sample, tally, instruction->operation, addresses,
+                           walk->first_thread / SIM_WARP_THREADS);
     } else {
         struct wavefronts wavefronts = wavefronts_of(addresses, lanes, instruction->bytes);
         tally->wavefronts += wavefronts.number;
@@ -180,7 +181,6 @@ void requests_free(struct requests *self) {
 
 void requests_worker_begins(struct recorder *recorded) {
     struct requests *self = &recorded->requests;
-    enum { LOGGED_OF_SAMPLES = 24 }; /* few enough for the warps to run side by side, as those of a GPU do */
     *self = (struct requests){.is_on = session_counts(),
                               .most_logged = session_sampled_l1_bytes() ? LOGGED_OF_SAMPLES : LOG_ENTRIES,
                               .tallies = self->tallies,
@@ -290,6 +290,7 @@ counted_instruction *requests_launch_ends(struct recorder *first, uint64_t launc
                 counted[i].phases += tally->phases;
                 counted[i].lines += tally->lines;
                 counted[i].missed += tally->missed;
+                counted[i].waits += tally->waits;
             }
             self->tallies[i] = (struct tally){0};
         }

@@ -3,7 +3,8 @@
 #include "access.h"
 
 /* The accesses of one CUDA thread that are not yet part of a request, in order. */
-enum { MOST_BASIC_BLOCKS_PASSED = 256 };     /* beyond them turns of loops are not noticed */
+enum { MOST_BASIC_BLOCKS_PASSED = 256 }; /* beyond them turns of loops are not noticed */
+enum { LOGGED_OF_SAMPLES = 24 };         /* few enough for warps to run side by side, as those of a GPU do */
 enum { LOG_ENTRIES = 519, SITE_SHIFT = 48 }; /* the size keeps the logs of a warp in different cache sets */
 struct log {
     unsigned count;
@@ -24,6 +25,7 @@ struct tally {
     uint64_t phases;
     uint64_t lines; /* of a sample, and the sectors that were not in L1 */
     uint64_t missed;
+    uint64_t waits;
 };
 
 /* The tool's state. */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 enum { LINE_BYTES = 128, LINE_SECTORS = LINE_BYTES / SECTOR_BYTES, L1_WAYS = 8 };
-enum { READ = 1, WRITTEN = 2, SECTOR_FLAGS = 2 };
+enum { READ = 1, WRITTEN = 2, UPDATED = 4, SECTOR_FLAGS = 3 };
 static const uint64_t SPREAD = 0x9e3779b97f4a7c15ull; /* 2^64 divided by the golden ratio */
 
 /* ---- Memory ---- */
@@ -50,6 +50,9 @@ void sample_worker_begins(struct sample *self) {
 void sample_block_begins(struct sample *self) {
     if (!self->is_on)
         return;
+    dim3 block = sim_launch_now.block;
+    unsigned warps = (block.x * block.y * block.z + SIM_WARP_THREADS - 1) / SIM_WARP_THREADS;
+    self->turn = (uint64_t)warps * LOGGED_OF_SAMPLES;
     memset(self->l1, 0, self->l1_sets * L1_WAYS * sizeof *self->l1);
     memset(self->touched, 0, self->touched_size * sizeof *self->touched);
     self->touched_count = 0;
@@ -94,8 +97,10 @@ static void touch(struct sample *self, uint64_t sector, unsigned flags) {
 
 /* ---- L1 ---- */
 
-/* Returns which of the wanted sectors are not there; they are afterwards. */
-static unsigned missing_in_l1(struct sample *self, uint64_t line, unsigned wanted) {
+/* Returns which of the wanted sectors are not there; they are afterwards. `late`: they are, but another warp
+ * has asked for one of them since this warp's last turn, so that both wait for it. */
+static unsigned missing_in_l1(struct sample *self, uint64_t line, unsigned wanted, unsigned warp,
+                              bool *late) {
     struct l1_line *set = &self->l1[(line * SPREAD >> 32) % self->l1_sets * L1_WAYS], *found = set;
     for (unsigned way = 0; way < L1_WAYS; way++) {
         if (set[way].line == line + 1) {
@@ -110,11 +115,17 @@ static unsigned missing_in_l1(struct sample *self, uint64_t line, unsigned wante
     unsigned missing = wanted & ~found->sectors;
     found->sectors |= wanted;
     found->used = ++self->l1_time;
+    if (missing) {
+        found->warp = warp;
+        found->asked = self->l1_time;
+    } else {
+        *late |= found->warp != warp && self->l1_time - found->asked < self->turn;
+    }
     return missing;
 }
 
 void sample_request(struct sample *self, struct tally *tally, counted_operation operation,
-                    const uintptr_t addresses[SIM_WARP_THREADS]) {
+                    const uintptr_t addresses[SIM_WARP_THREADS], unsigned warp) {
     uint64_t lines[SIM_WARP_THREADS];
     unsigned wanted[SIM_WARP_THREADS], count = 0;
     for (unsigned lane = 0; lane < SIM_WARP_THREADS; lane++) {
@@ -130,16 +141,22 @@ void sample_request(struct sample *self, struct tally *tally, counted_operation 
         }
     }
     tally->lines += count;
+    bool late = false;
+    unsigned missed = 0;
     for (unsigned i = 0; i < count; i++) {
-        unsigned asked = operation == COUNTED_LOAD ? missing_in_l1(self, lines[i], wanted[i]) : wanted[i];
-        if (operation == COUNTED_LOAD)
-            tally->missed += (unsigned)__builtin_popcount(asked);
+        unsigned asked = wanted[i];
+        if (operation == COUNTED_LOAD) {
+            asked = missing_in_l1(self, lines[i], wanted[i], warp, &late);
+            missed += (unsigned)__builtin_popcount(asked);
+        }
         for (; asked; asked &= asked - 1)
             touch(self, lines[i] * LINE_SECTORS + (unsigned)__builtin_ctz(asked),
                   operation == COUNTED_LOAD    ? READ
                   : operation == COUNTED_STORE ? WRITTEN
-                                               : READ | WRITTEN);
+                                               : READ | WRITTEN | UPDATED);
     }
+    tally->missed += missed;
+    tally->waits += missed || late;
 }
 
 /* ---- The code ---- */

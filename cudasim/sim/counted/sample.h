@@ -6,6 +6,8 @@ struct l1_line {
     uint64_t line;    /* its number in memory, plus one; 0: the place is free */
     uint64_t used;    /* when it was used last */
     unsigned sectors; /* those of its four that are there */
+    unsigned warp;    /* that asked for the latest of them, and when */
+    uint64_t asked;
 };
 
 struct block_sectors {
@@ -32,6 +34,7 @@ struct sample {
     struct l1_line *l1; /* sets of ways */
     unsigned l1_sets;
     uint64_t l1_time;
+    uint64_t turn;     /* requests in which all warps of the block have had a turn */
     uint64_t *touched; /* sectors of the block that runs, a hash table: as in counted_block */
     uint64_t touched_count;
     uint64_t touched_size; /* a power of two */
@@ -50,7 +53,7 @@ void sample_block_ends(struct recorder *recorder);
 void sample_basic_block(struct sample *sample, uintptr_t pc, unsigned thread);
 /* A request of global memory; all 32 addresses are there, as for sectors_of(). */
 void sample_request(struct sample *sample, struct tally *tally, counted_operation operation,
-                    const uintptr_t addresses[SIM_WARP_THREADS]);
+                    const uintptr_t addresses[SIM_WARP_THREADS], unsigned warp);
 /* Takes what the OS threads have kept, `first` of all recorders. */
 void sample_launch_ends(struct recorder *first, uint64_t launch, counted_launch *result);
 void sample_free_results(const counted_launch *launch);
