@@ -201,6 +201,14 @@ _NO_WARNING = (
 )
 
 
+# What many kernels are written for: functions that are constexpr are the device's too, and lambdas may be.
+NVCC_LANGUAGE = ("--expt-relaxed-constexpr", "--extended-lambda")
+
+
+def standard_of(text: str) -> str:
+    return "++20" if re.search(r"\bconcept\s+\w+\s*=", text) else "++17"
+
+
 def simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[str, ...]:
     dropped = ("-x", "c", "-std=gnu11", "-Wextra")
     flags = [flag for flag in toolchain_of(library).flags if flag not in dropped]
@@ -214,12 +222,11 @@ def simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[str
     checks = ONLY_CHECKED_FLAGS if only_checks else ()
     # Device code has no exceptions. Without them a function has one way out, on which traces and counts rely.
     exceptions = () if re.search(r"\b(?:throw|try|catch)\b", text) else ("-fno-exceptions",)
-    standard = "-std=gnu++20" if re.search(r"\bconcept\s+\w+\s*=", text) else "-std=gnu++17"
     return (
         *(
             "-x",
             "c++",
-            standard,
+            f"-std=gnu{standard_of(text)}",
             *flags,
             *checks,
             *added,
@@ -233,7 +240,8 @@ def simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[str
 def _gpu_flags(capability: tuple[int, int]) -> tuple[str, ...]:
     flags = [flag for flag in _nvcc().flags if not flag.startswith("-Xcompiler")]
     architecture = "{}{}".format(*capability)
-    return (*flags, f"-gencode=arch=compute_{architecture},code=sm_{architecture}", "-Xcompiler=-fPIC")
+    made_for = f"-gencode=arch=compute_{architecture},code=sm_{architecture}"
+    return (*flags, *NVCC_LANGUAGE, made_for, "-Xcompiler=-fPIC")
 
 
 def _precompiled(compiler: str, flags: Sequence[str], header: str = "cuda.hpp") -> Path:

@@ -39,6 +39,7 @@ from cudasim.live.arguments import Arguments, Type, in_memory
 from cudasim.live.compiling import Instance
 from cudasim.live.instances import asked_for
 from cudasim.live.isolated_copies import copied
+from cudasim.live.judge import judged
 from cudasim.live.loading import Entry, Loaded, load
 from cudasim.live.signature import (
     Signature,
@@ -115,6 +116,7 @@ class Program:
             return [extra]
         return [Instance(kernel) for kernel in self.kernels.values() if not kernel.template]
 
+    @judged
     def build(self, device: str, extra: Instance | None = None) -> tuple[Path, str]:
         """Compiles the source unless that was done before. Returns the library and its warnings."""
         try:

@@ -1,0 +1,163 @@
+"""nvcc as the judge of what is CUDA: a source that it refuses does not run on the simulator either.
+
+The simulator's compiler takes C++ and accepts more than nvcc does in device code: a `std::vector`, `try`, an
+array of a size that is not constant, a variable of the host's. Where there is an nvcc, it reads the user's own
+text, without the host's code, while the simulator's compiler is at work. Only its front end and its code
+generator run (`-ptx`), which needs no GPU. What it says is kept beside what was compiled.
+
+nvcc may fail for a reason that is not the source's: a header that is not here, a compiler of the host's that
+it does not know. Then, and where there is no nvcc, the rules of not_cuda.py judge.
+
+CUDASIM_NVCC_JUDGE=0 leaves nvcc out.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import subprocess
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from cudasim.building.library import BuildError, digest, replacing
+from cudasim.building.own_files import locked, make_folder
+from cudasim.building.places import HEADER_FOLDERS, SOURCES, build_folder, is_writable
+from cudasim.building.toolchains import Toolchain, find_nvcc, nvcc_toolchain
+from cudasim.live.compiling import NVCC_LANGUAGE, standard_of
+from cudasim.live.messages import LAUNCH_CODE, MOST_ERRORS, excerpt, nvcc_errors
+from cudasim.live.not_cuda import refusals
+from cudasim.live.source import HostCode, Included, without_host_code
+from cudasim.live.text import blanked
+
+# The simulator's __CUDA_ARCH__ is 900. With the "a" instructions of this architecture alone are known.
+_ARCHITECTURE = "-arch=compute_90a"
+_ACCEPTED = "accepted"
+
+
+class NotCudaError(BuildError):
+    """A source that the simulator would run and that nvcc refuses."""
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A source to judge. text: without the host's code, with what makes instances of its templates."""
+
+    file: str
+    text: str
+    read: Included
+    folders: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, program, instance) -> _Case:
+        known = "\n".join(blanked(text) for text in program.read.texts.values())
+        source = program.source.removeprefix("\ufeff")
+        source = without_host_code(source, HostCode(), known, program.only)
+        wanted = [instance] if instance is not None and instance.instantiates else []
+        used = [f"    (void)({one.expression});" for one in wanted]
+        text = "\n".join((source, f'#line 1 "{LAUNCH_CODE}"', "void sim_judged() {", *used, "}", ""))
+        return cls(program.file, text, program.read, program.folders)
+
+    def refuse_by_rules(self):
+        found = refusals(self.read.texts)
+        if found:
+            raise NotCudaError(_told("not CUDA, and no GPU would run it", found, self.read))
+
+    def refuse_by_nvcc(self, said: str):
+        """NotCudaError for errors in the user's own lines, when there is none elsewhere."""
+        errors = []
+        for path, line, message in nvcc_errors(said):
+            name = next((name for name in self.read.texts if f"/{path}".endswith(f"/{name}")), None)
+            if name is None and path != LAUNCH_CODE:
+                return
+            if name is not None:
+                errors.append((name, line, message))
+        if errors and "fatal error:" not in said:
+            raise NotCudaError(_told("nvcc refuses it, so no GPU would run it", errors, self.read))
+
+
+def _told(what: str, errors: Iterable[tuple[str, int, str]], read: Included) -> str:
+    first = {(file, line): message for file, line, message in reversed(list(errors))}
+    shown = [
+        "\n".join(filter(None, (f"{file}:{line}: error: {message}", excerpt(read, file, line))))
+        for (file, line), message in sorted(first.items(), key=lambda error: error[0][1])
+    ]
+    return "\n".join((f"{what}:", *shown[:MOST_ERRORS]))
+
+
+@functools.cache
+def _nvcc(_path: str) -> Toolchain:
+    return nvcc_toolchain()
+
+
+def _command(nvcc: str, case: _Case) -> list[str]:
+    folders = (f"-I{folder}" for folder in (*HEADER_FOLDERS, *case.folders))
+    flags = (_ARCHITECTURE, *NVCC_LANGUAGE, f"-std=c{standard_of(case.text)}", "-allow-unsupported-compiler")
+    return [nvcc, "-ptx", *flags, "-include", "sim/portable.h", *folders]
+
+
+def _verdict(case: _Case, nvcc: str) -> str:
+    """What nvcc says of the source: _ACCEPTED, or its messages. Asked once for the same text."""
+    toolchain, command = _nvcc(nvcc), _command(nvcc, case)
+    own = (case.file, case.text, case.read.text, *case.read.texts.values())
+    parts = (*own, (SOURCES / "sim/portable.h").read_text(), toolchain.identity, *command)
+    folder = build_folder() / "live" / f"judged-{digest(*parts)[:16]}"
+    kept = folder / "verdict.txt"
+    if kept.exists():
+        return kept.read_text()
+    with locked(folder.with_suffix(".lock"), top=build_folder()):
+        make_folder(folder)
+        (folder / case.file).write_text(case.text)
+        with tempfile.TemporaryDirectory(dir=folder) as made:
+            # nvcc runs in the file's folder, so that its messages call the file by the name that the user
+            # knows.
+            command += [case.file, "-o", f"{made}/kernels.ptx"]
+            result = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
+        said = _ACCEPTED if result.returncode == 0 else (result.stdout + result.stderr).strip()
+        if said == _ACCEPTED or any(nvcc_errors(said)):
+            with replacing(kept) as temporary:
+                Path(temporary).write_text(said)
+    return said
+
+
+@functools.cache
+def _say_once(nvcc: str, file: str, said: str):
+    """That nvcc has failed for a reason of its own, once in a process."""
+    warnings.warn(
+        f"{nvcc} could not judge whether {file} is CUDA, and the simulator's own rules do: {said} "
+        "(CUDASIM_NVCC_JUDGE=0 leaves nvcc out)",
+        stacklevel=6,
+    )
+
+
+def _chosen_nvcc() -> str | None:
+    return None if os.environ.get("CUDASIM_NVCC_JUDGE") == "0" else find_nvcc()
+
+
+def judged(build: Callable) -> Callable:
+    """Program.build() that raises NotCudaError for a source that is compiled and is not CUDA."""
+
+    @functools.wraps(build)
+    def build_judged(program, device: str, extra=None):
+        if device != "cpu":
+            return build(program, device, extra)
+        case, nvcc = _Case.of(program, extra), _chosen_nvcc()
+        if nvcc is None or not is_writable(build_folder()):
+            built = build(program, device, extra)
+            case.refuse_by_rules()
+            return built
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(_verdict, case, nvcc)
+            built = build(program, device, extra)
+        said = asked.result()
+        if said != _ACCEPTED:
+            case.refuse_by_nvcc(said)
+            case.refuse_by_rules()
+            _say_once(nvcc, case.file, said)
+        return built
+
+    return build_judged
