@@ -1,8 +1,8 @@
 """nvcc as the judge of what is CUDA: a source that it refuses does not run on the simulator either.
 
 The simulator's compiler takes C++ and accepts more than nvcc does in device code: a `std::vector`, `try`, an
-array of a size that is not constant, a variable of the host's. Where there is an nvcc, it reads the user's own
-text, without the host's code, while the simulator's compiler is at work. Only its front end and its code
+array of a size that is not constant, a variable of the host's. Where there is an nvcc, it reads the source
+itself, without the host's code, while the simulator's compiler is at work. Only its front end and its code
 generator run (`-ptx`), which needs no GPU. What it says is kept beside what was compiled.
 
 nvcc may fail for a reason that is not the source's: a header that is not here, a compiler of the host's that
@@ -24,19 +24,24 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from cudasim.building.library import BuildError, digest, replacing
+from cudasim.building.library import BuildError, digest, digest_of_headers, replacing
 from cudasim.building.own_files import locked, make_folder
-from cudasim.building.places import HEADER_FOLDERS, SOURCES, build_folder, is_writable
-from cudasim.building.toolchains import Toolchain, find_nvcc, nvcc_toolchain
+from cudasim.building.places import HEADER_FOLDERS, build_folder, is_writable
+from cudasim.building.toolchains import find_nvcc, nvcc_toolchain
 from cudasim.live.compiling import NVCC_LANGUAGE, standard_of
 from cudasim.live.messages import LAUNCH_CODE, MOST_ERRORS, excerpt, nvcc_errors
 from cudasim.live.not_cuda import refusals
-from cudasim.live.source import HostCode, Included, without_host_code
-from cudasim.live.text import blanked
+from cudasim.live.source import Included, included
 
 # The simulator's __CUDA_ARCH__ is 900. With the "a" instructions of this architecture alone are known.
 _ARCHITECTURE = "-arch=compute_90a"
 _ACCEPTED = "accepted"
+
+# What other versions of CUDA have, for the simulator has it.
+_OF_A_VERSION = re.compile(
+    r'namespace "(?:cuda|cub|thrust|nvcuda|cooperative_groups)\b.*" has no member|'
+    r'(?:texture|surface) is not a template|no instance of .* function "(?:tex|surf)\w+"'
+)
 
 
 class NotCudaError(BuildError):
@@ -54,13 +59,10 @@ class _Case:
 
     @classmethod
     def of(cls, program, instance) -> _Case:
-        known = "\n".join(blanked(text) for text in program.read.texts.values())
-        source = program.source.removeprefix("\ufeff")
-        source = without_host_code(source, HostCode(), known, program.only)
-        wanted = [instance] if instance is not None and instance.instantiates else []
-        used = [f"    (void)({one.expression});" for one in wanted]
-        text = "\n".join((source, f'#line 1 "{LAUNCH_CODE}"', "void sim_judged() {", *used, "}", ""))
-        return cls(program.file, text, program.read, program.folders)
+        read = included(program.source, program.file, program.folders, program.only, for_nvcc=True)
+        used = [f"    (void)({instance.expression});"] if instance and instance.instantiates else []
+        text = "\n".join((read.text, f'#line 1 "{LAUNCH_CODE}"', "void sim_judged() {", *used, "}", ""))
+        return cls(program.file, text, read, program.folders)
 
     def refuse_by_rules(self):
         found = refusals(self.read.texts)
@@ -69,14 +71,9 @@ class _Case:
 
     def refuse_by_nvcc(self, said: str):
         """NotCudaError for errors in the user's own lines, when there is none elsewhere."""
-        errors = []
-        for path, line, message in nvcc_errors(said):
-            name = next((name for name in self.read.texts if f"/{path}".endswith(f"/{name}")), None)
-            if name is None and path != LAUNCH_CODE:
-                return
-            if name is not None:
-                errors.append((name, line, message))
-        if errors and "fatal error:" not in said:
+        errors = [error for error in nvcc_errors(said) if error[0] != LAUNCH_CODE]
+        is_own = all(file in self.read.texts and not _OF_A_VERSION.match(what) for file, _, what in errors)
+        if errors and is_own and "fatal error:" not in said:
             raise NotCudaError(_told("nvcc refuses it, so no GPU would run it", errors, self.read))
 
 
@@ -90,48 +87,64 @@ def _told(what: str, errors: Iterable[tuple[str, int, str]], read: Included) -> 
 
 
 @functools.cache
-def _nvcc(_path: str) -> Toolchain:
-    return nvcc_toolchain()
+def _identity(_nvcc: str) -> str:
+    return digest(nvcc_toolchain().identity, digest_of_headers(HEADER_FOLDERS))
 
 
 def _command(nvcc: str, case: _Case) -> list[str]:
     folders = (f"-I{folder}" for folder in (*HEADER_FOLDERS, *case.folders))
-    flags = (_ARCHITECTURE, *NVCC_LANGUAGE, f"-std=c{standard_of(case.text)}", "-allow-unsupported-compiler")
-    return [nvcc, "-ptx", *flags, "-include", "sim/portable.h", *folders]
+    standard = (f"-std=c{standard_of(case.text)}", "-allow-unsupported-compiler")
+    return [nvcc, "-ptx", "-rdc=true", _ARCHITECTURE, *NVCC_LANGUAGE, *standard, *folders]
+
+
+_PORTABLE = ("-include", "sim/portable.h")
 
 
 def _verdict(case: _Case, nvcc: str) -> str:
     """What nvcc says of the source: _ACCEPTED, or its messages. Asked once for the same text."""
-    toolchain, command = _nvcc(nvcc), _command(nvcc, case)
-    own = (case.file, case.text, case.read.text, *case.read.texts.values())
-    parts = (*own, (SOURCES / "sim/portable.h").read_text(), toolchain.identity, *command)
-    folder = build_folder() / "live" / f"judged-{digest(*parts)[:16]}"
+    command = _command(nvcc, case)
+    folder = (
+        build_folder() / "live" / f"judged-{digest(case.file, case.text, _identity(nvcc), *command)[:16]}"
+    )
     kept = folder / "verdict.txt"
     if kept.exists():
         return kept.read_text()
     with locked(folder.with_suffix(".lock"), top=build_folder()):
         make_folder(folder)
         (folder / case.file).write_text(case.text)
-        with tempfile.TemporaryDirectory(dir=folder) as made:
-            # nvcc runs in the file's folder, so that its messages call the file by the name that the user
-            # knows.
-            command += [case.file, "-o", f"{made}/kernels.ptx"]
-            result = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
+        result = _run([*command, *_PORTABLE], case.file, folder)
+        # The source may declare a name of that header for itself.
+        if result.returncode != 0 and _run(command, case.file, folder).returncode == 0:
+            return _kept(kept, _ACCEPTED)
         said = _ACCEPTED if result.returncode == 0 else (result.stdout + result.stderr).strip()
-        if said == _ACCEPTED or any(nvcc_errors(said)):
-            with replacing(kept) as temporary:
-                Path(temporary).write_text(said)
+        return _kept(kept, said) if said == _ACCEPTED or any(nvcc_errors(said)) else said
+
+
+def _kept(path: Path, said: str) -> str:
+    with replacing(path) as temporary:
+        Path(temporary).write_text(said)
     return said
 
 
-@functools.cache
-def _say_once(nvcc: str, file: str, said: str):
-    """That nvcc has failed for a reason of its own, once in a process."""
-    warnings.warn(
-        f"{nvcc} could not judge whether {file} is CUDA, and the simulator's own rules do: {said} "
-        "(CUDASIM_NVCC_JUDGE=0 leaves nvcc out)",
-        stacklevel=6,
-    )
+def _run(command: list[str], file: str, folder: Path) -> subprocess.CompletedProcess:
+    """Runs nvcc in the file's folder, so that its messages call the file by the name that the user knows."""
+    with tempfile.TemporaryDirectory(dir=folder) as made:
+        command = [*command, file, "-o", f"{made}/kernels.ptx"]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
+
+
+_told_of: list[str] = []  # what nvcc has said, when it failed for a reason of its own
+
+
+def _tell_once(nvcc: str, file: str, said: str):
+    if not _told_of:
+        _told_of.append(said)
+        reason = next((line for line in said.splitlines() if "error" in line), said)
+        warnings.warn(
+            f"{nvcc} cannot tell whether {file} is CUDA, and the simulator's own rules judge: {reason} "
+            "(CUDASIM_NVCC_JUDGE=0 leaves nvcc out)",
+            stacklevel=6,
+        )
 
 
 def _chosen_nvcc() -> str | None:
@@ -157,7 +170,7 @@ def judged(build: Callable) -> Callable:
         if said != _ACCEPTED:
             case.refuse_by_nvcc(said)
             case.refuse_by_rules()
-            _say_once(nvcc, case.file, said)
+            _tell_once(nvcc, case.file, said)
         return built
 
     return build_judged

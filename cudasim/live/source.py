@@ -60,7 +60,7 @@ class HostCode:
         return "; ".join(pieces)
 
 
-def _device_macros(text: str) -> str:
+def device_macros(text: str) -> str:
     """A pattern of the words that mark a function for the device: CUDA's, and macros that stand for them."""
     words, known = [], _DEVICE_WORDS
     for _ in range(2):  # a macro may stand for another
@@ -146,7 +146,7 @@ def without_host_code(source: str, left_out: HostCode, known: str = "", only: st
     known: other text, whose macros may mark functions for the device.
     """
     text = blanked(source)
-    device = re.compile(_device_macros(known + text))
+    device = re.compile(device_macros(known + text))
     plain = without_directives(text)
     defined = set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", known + text, re.M))
     cuts = list(_host_parts(plain, 0, len(plain), device, _called_macros(text), defined, only))
@@ -274,11 +274,13 @@ def included(
     only: str | None = None,
     values: frozenset[str] = ALL,
     is_program: bool = False,
+    for_nvcc: bool = False,
 ) -> Included:
     """The source without its host code, with the headers of `folders` and of the project in their places.
 
     only: the one kernel that is wanted; None for all. values: what is rewritten, see `as_cpp()`. is_program:
-    whether the host code stays, and with it the headers that are found in no folder.
+    whether the host code stays, and with it the headers that are found in no folder. for_nvcc: whether the
+    text stays CUDA C++, and includes CUDA's own headers and those that are found in no folder.
     """
     source = source.removeprefix("\ufeff")
     left_out, texts = HostCode(), {file: source}
@@ -288,7 +290,10 @@ def included(
     host = None
     if is_program:
         templates = {name for name, kernel in signatures(of_device).items() if kernel.template}
-        host = Host(frozenset(templates), re.compile(_device_macros(of_device)))
+        host = Host(frozenset(templates), re.compile(device_macros(of_device)))
+
+    def translated(text: str, first_line: int) -> str:
+        return text if for_nvcc else as_cpp(text, first_line, values, host)
 
     def resolve(
         text: str, name: str, around: Sequence[Path], open_files: tuple[Path, ...], sure: bool
@@ -305,7 +310,9 @@ def included(
             replacement = match[0]
             own = _found(header, [*around, *folders])
             of_project = _found(header, HEADER_FOLDERS) if match[2] else None
-            if _is_simulators(header):
+            if for_nvcc and (own is None or _is_simulators(header)):
+                pass
+            elif _is_simulators(header):
                 replacement = f'{match[1]}"sim/cpp/{header}"'
             elif own or of_project:
                 path = own or of_project
@@ -338,9 +345,9 @@ def included(
                     and match[2]
                 ):
                     left_out.headers.append((header, line_of(kept, match.start())))
-            pieces += [as_cpp(kept[end : match.start()], line_of(kept, end), values, host), replacement]
+            pieces += [translated(kept[end : match.start()], line_of(kept, end)), replacement]
             end = match.end()
-        return "".join(pieces) + as_cpp(kept[end:], line_of(kept, end), values, host)
+        return "".join(pieces) + translated(kept[end:], line_of(kept, end))
 
     def resolve_project(text: str, name: str, path: Path) -> str:
         def replace(match: re.Match) -> str:
@@ -360,9 +367,10 @@ def included(
 
     text = resolve(_without_pragma_once(source), file, (), (), True)
     if not is_program:
-        text = without_unreached(text, _device_macros(blanked(text)), items)
+        text = without_unreached(text, device_macros(blanked(text)), items)
         text = _without_unknown_namespaces(text)
-    text = _with_headers_of_others(text, file)
+    if not for_nvcc:
+        text = _with_headers_of_others(text, file)
     return Included(text, left_out, texts)
 
 
