@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from cudasim.live.source import device_macros
 from cudasim.live.text import blanked
@@ -120,6 +121,7 @@ class _Texts:
                 is_member = "::" in called or any(_is_class(above) for above in _above(node))
                 yield _Function(head, called, node, body, is_member)
 
+    @cached_property
     def host_variables(self) -> set[str]:
         """The variables that only the host has, of the namespaces' level."""
         found, others = set(), set()
@@ -171,7 +173,7 @@ def _exceptions(function: _Function, _: _Texts) -> Iterator[tuple[Node, str]]:
 
 
 def _host_reads(function: _Function, texts: _Texts) -> Iterator[tuple[Node, str]]:
-    wanted = texts.host_variables() - _names_in(function)
+    wanted = texts.host_variables - _names_in(function)
     if function.is_member:
         wanted -= texts.fields
         if any(

@@ -246,13 +246,18 @@ _BY_OTHERS = (
 _NAMESPACES = {"std", "cuda", "cub", "nvcuda", "cooperative_groups", "thrust", "c10", "at", "placeholders"}
 
 
-def _with_headers_of_others(text: str, file: str) -> str:
-    """With the simulator's headers that the text needs and does not include."""
+def _part_of(header: str, for_nvcc: bool) -> str:
+    """A pattern of what includes the simulator's header, or any of the library that it stands for."""
+    return rf'[<"]{header.partition("/")[0]}/' if for_nvcc else f'"sim/cpp/{header}"'
+
+
+def _with_headers_of_others(text: str, file: str, for_nvcc: bool) -> str:
+    """With the simulator's headers, or CUDA's and torch's, that the text needs and does not include."""
     code = blanked(text)
     needed = [
-        f'#include "sim/cpp/{header}"\n'
+        f"#include <{header}>\n" if for_nvcc else f'#include "sim/cpp/{header}"\n'
         for names, header in _BY_OTHERS
-        if re.search(rf"\b(?:{names})", code) and f'"sim/cpp/{header}"' not in text
+        if re.search(rf"\b(?:{names})", code) and not re.search(_part_of(header, for_nvcc), text)
     ]
     return "".join((*needed, f'#line 1 "{file}"\n', text)) if needed else text
 
@@ -369,8 +374,7 @@ def included(
     if not is_program:
         text = without_unreached(text, device_macros(blanked(text)), items)
         text = _without_unknown_namespaces(text)
-    if not for_nvcc:
-        text = _with_headers_of_others(text, file)
+    text = _with_headers_of_others(text, file, for_nvcc)
     return Included(text, left_out, texts)
 
 
