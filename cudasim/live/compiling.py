@@ -201,8 +201,11 @@ _NO_WARNING = (
 )
 
 
-# What many kernels are written for: functions that are constexpr are the device's too, and lambdas may be.
-NVCC_LANGUAGE = ("--expt-relaxed-constexpr", "--extended-lambda")
+def nvcc_language(text: str) -> tuple[str, ...]:
+    """What many kernels are written for: functions that are constexpr are the device's too, and lambdas of
+    the host may be, which takes nvcc a tenth of a second."""
+    lambdas = ("--extended-lambda",) if re.search(r"\]\s*(?:__host__\s*)?__device__\b", text) else ()
+    return ("--expt-relaxed-constexpr", *lambdas)
 
 
 def standard_of(text: str) -> str:
@@ -237,11 +240,11 @@ def simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[str
     )
 
 
-def _gpu_flags(capability: tuple[int, int]) -> tuple[str, ...]:
+def _gpu_flags(capability: tuple[int, int], text: str) -> tuple[str, ...]:
     flags = [flag for flag in _nvcc().flags if not flag.startswith("-Xcompiler")]
     architecture = "{}{}".format(*capability)
     made_for = f"-gencode=arch=compute_{architecture},code=sm_{architecture}"
-    return (*flags, *NVCC_LANGUAGE, made_for, "-Xcompiler=-fPIC")
+    return (*flags, *nvcc_language(text), made_for, "-Xcompiler=-fPIC")
 
 
 def _precompiled(compiler: str, flags: Sequence[str], header: str = "cuda.hpp") -> Path:
@@ -305,7 +308,7 @@ def build(
     else:
         compiler = _nvcc().compiler
         text = _gpu_text(source, instances, variables, structs)
-        flags = _gpu_flags(loaded_torch().cuda.get_device_capability(device))
+        flags = _gpu_flags(loaded_torch().cuda.get_device_capability(device), source)
         identity, headers = _nvcc().identity, digest_of_headers(HEADER_FOLDERS)
         extra = ("-include", "sim/portable.h", *(f"-I{folder}" for folder in folders))
     # nvcc reads the user's own headers itself, so their texts count beside this one.

@@ -28,7 +28,7 @@ from cudasim.building.library import BuildError, digest, digest_of_headers, repl
 from cudasim.building.own_files import locked, make_folder
 from cudasim.building.places import HEADER_FOLDERS, build_folder, is_writable
 from cudasim.building.toolchains import find_nvcc, nvcc_toolchain
-from cudasim.live.compiling import NVCC_LANGUAGE, standard_of
+from cudasim.live.compiling import nvcc_language, standard_of
 from cudasim.live.messages import LAUNCH_CODE, MOST_ERRORS, excerpt, nvcc_errors
 from cudasim.live.not_cuda import refusals
 from cudasim.live.source import Included, included
@@ -94,7 +94,7 @@ def _identity(_nvcc: str) -> str:
 def _command(nvcc: str, case: _Case) -> list[str]:
     folders = (f"-I{folder}" for folder in (*HEADER_FOLDERS, *case.folders))
     standard = (f"-std=c{standard_of(case.text)}", "-allow-unsupported-compiler")
-    return [nvcc, "-ptx", "-rdc=true", _ARCHITECTURE, *NVCC_LANGUAGE, *standard, *folders]
+    return [nvcc, "-ptx", "-rdc=true", _ARCHITECTURE, *nvcc_language(case.text), *standard, *folders]
 
 
 _PORTABLE = ("-include", "sim/portable.h")
