@@ -20,7 +20,7 @@ import subprocess
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,12 +36,17 @@ from cudasim.live.source import Included, included
 # The simulator's __CUDA_ARCH__ is 900. With the "a" instructions of this architecture alone are known.
 _ARCHITECTURE = "-arch=compute_90a"
 _ACCEPTED = "accepted"
+# Seconds that a launch waits for nvcc when the simulator's compiler has come to its end. nvcc needs seconds
+# for CUB's headers, and a refusal that comes later is that of the next launch.
+_PATIENCE = 1.0
 
 # What other versions of CUDA have, for the simulator has it.
 _OF_A_VERSION = re.compile(
     r'namespace "(?:cuda|cub|thrust|nvcuda|cooperative_groups)\b.*" has no member|'
     r'(?:texture|surface) is not a template|no instance of .* function "(?:tex|surf)\w+"'
 )
+# Errors in the C++ library's headers that follow from the use of the library in a kernel.
+_OF_DEVICE_CODE = re.compile(r"^calling a .*__host__ function|undefined in device code|exception handling")
 
 
 class NotCudaError(BuildError):
@@ -61,20 +66,24 @@ class _Case:
     def of(cls, program, instance) -> _Case:
         read = included(program.source, program.file, program.folders, program.only, for_nvcc=True)
         used = [f"    (void)({instance.expression});"] if instance and instance.instantiates else []
-        text = "\n".join((read.text, f'#line 1 "{LAUNCH_CODE}"', "void sim_judged() {", *used, "}", ""))
+        named = (f'#line 1 "{program.file}"', read.text)
+        text = "\n".join((*named, f'#line 1 "{LAUNCH_CODE}"', "void sim_judged() {", *used, "}", ""))
         return cls(program.file, text, read, program.folders)
 
     def refuse_by_rules(self):
-        found = refusals(self.read.texts)
+        found = refusals(self.text)
         if found:
             raise NotCudaError(_told("not CUDA, and no GPU would run it", found, self.read))
 
-    def refuse_by_nvcc(self, said: str):
-        """NotCudaError for errors in the user's own lines, when there is none elsewhere."""
+    def refusal(self, said: str) -> NotCudaError | None:
+        """For errors in the user's own lines, unless others show that nvcc itself is at fault."""
         errors = [error for error in nvcc_errors(said) if error[0] != LAUNCH_CODE]
-        is_own = all(file in self.read.texts and not _OF_A_VERSION.match(what) for file, _, what in errors)
-        if errors and is_own and "fatal error:" not in said:
-            raise NotCudaError(_told("nvcc refuses it, so no GPU would run it", errors, self.read))
+        own = [error for error in errors if error[0] in self.read.texts]
+        others = [what for file, _, what in errors if file not in self.read.texts]
+        is_nvccs = any(_OF_A_VERSION.match(what) for _, _, what in own) or "fatal error:" in said
+        if own and not is_nvccs and all(_OF_DEVICE_CODE.search(what) for what in others):
+            return NotCudaError(_told("nvcc refuses it, so no GPU would run it", own, self.read))
+        return None
 
 
 def _told(what: str, errors: Iterable[tuple[str, int, str]], read: Included) -> str:
@@ -151,6 +160,12 @@ def _chosen_nvcc() -> str | None:
     return None if os.environ.get("CUDASIM_NVCC_JUDGE") == "0" else find_nvcc()
 
 
+def _refuse_next_time(program, case: _Case, asked: Future):
+    """The next launch asks again, and finds the verdict that has come meanwhile."""
+    if asked.exception() is None and case.refusal(asked.result()):
+        program.loaded.clear()
+
+
 def judged(build: Callable) -> Callable:
     """Program.build() that raises NotCudaError for a source that is compiled and is not CUDA."""
 
@@ -163,12 +178,19 @@ def judged(build: Callable) -> Callable:
             built = build(program, device, extra)
             case.refuse_by_rules()
             return built
-        with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(_verdict, case, nvcc)
-            built = build(program, device, extra)
-        said = asked.result()
+        pool = ThreadPoolExecutor(1)
+        asked = pool.submit(_verdict, case, nvcc)
+        pool.shutdown(wait=False)
+        built = build(program, device, extra)
+        try:
+            said = asked.result(_PATIENCE)
+        except TimeoutError:
+            case.refuse_by_rules()
+            asked.add_done_callback(functools.partial(_refuse_next_time, program, case))
+            return built
+        if refusal := case.refusal(said):
+            raise refusal
         if said != _ACCEPTED:
-            case.refuse_by_nvcc(said)
             case.refuse_by_rules()
             _tell_once(nvcc, case.file, said)
         return built

@@ -8,7 +8,7 @@ in an #if, may be the host's as well, or has a name of several meanings is left 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -91,28 +91,28 @@ def _declarators(declaration: Node) -> list[Node]:
     return [Node(child, declaration.shift) for child in fields]
 
 
-class _Texts:
-    """What all the user's files declare."""
+class _Text:
+    """A source and what it declares."""
 
-    def __init__(self, texts: Mapping[str, str]):
-        self.sources = {file: Source.of(text) for file, text in texts.items()}
-        self.code = "\n".join(blanked(text) for text in texts.values())
-        self.device = re.compile(device_macros(self.code))
-        self.macros = set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", self.code, re.M))
-        nodes = [node for source in self.sources.values() for node in source.tree.walk()]
+    def __init__(self, text: str):
+        self.source = Source.of(text)
+        code = blanked(text)
+        self.device = re.compile(device_macros(code))
+        self.macros = set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", code, re.M))
+        nodes = list(self.source.tree.walk())
         self.fields = {_text(node) for node in nodes if node.type == "field_identifier"}
         self.types = {_text(n) for node in nodes if _is_class(node) and (n := node.field("name"))}
-        self.uses_std = bool(re.search(r"\busing\s+namespace\s+std\b", self.code))
+        self.uses_std = bool(re.search(r"\busing\s+namespace\s+std\b", code))
 
-    def functions(self, source: Source) -> Iterator[_Function]:
-        for node in _walk(source.tree):
+    def functions(self) -> Iterator[_Function]:
+        for node in _walk(self.source.tree):
             body = node.field("body") if node.type == "function_definition" else None
             if body is None or body.type != "compound_statement":
                 continue
             # Attributes and macros before a function may be no part of it for the grammar.
-            before = source.data[: node.begin].decode("latin-1")
+            before = self.source.data[: node.begin].decode("latin-1")
             around = blanked(before[max(map(before.rfind, ";}")) + 1 :])
-            head = around + source.data[node.begin : body.begin].decode(errors="replace")
+            head = around + self.source.data[node.begin : body.begin].decode(errors="replace")
             words = re.findall(r"\b__(?:global|device|host)__\b", head)
             if words and "__host__" not in words and not re.search(r"\bconst(?:expr|eval)\b", head):
                 declarator = next((n for n in _walk(node) if n.type == "function_declarator"), node)
@@ -125,11 +125,10 @@ class _Texts:
     def host_variables(self) -> set[str]:
         """The variables that only the host has, of the namespaces' level."""
         found, others = set(), set()
-        for source in self.sources.values():
-            for node in _namespace_level(source.tree):
-                names = {_text(n) for d in _declarators(node) if (n := _declared_name(d))}
-                is_host = not (self.device.search(_text(node)) or _HOST_TYPES.search(_text(node)))
-                (found if is_host else others).update(names)
+        for node in _namespace_level(self.source.tree):
+            names = {_text(n) for d in _declarators(node) if (n := _declared_name(d))}
+            is_host = not (self.device.search(_text(node)) or _HOST_TYPES.search(_text(node)))
+            (found if is_host else others).update(names)
         return found - others - self.macros
 
 
@@ -166,16 +165,16 @@ def _is_template(node: Node) -> bool:
     return node.type == "template_declaration" and node.field("parameters") is not None
 
 
-def _exceptions(function: _Function, _: _Texts) -> Iterator[tuple[Node, str]]:
+def _exceptions(function: _Function, _: _Text) -> Iterator[tuple[Node, str]]:
     for node in _walk(function.body):
         if node.type in ("try_statement", "throw_statement"):
             yield node, "device code does not support exception handling"
 
 
-def _host_reads(function: _Function, texts: _Texts) -> Iterator[tuple[Node, str]]:
-    wanted = texts.host_variables - _names_in(function)
+def _host_reads(function: _Function, text: _Text) -> Iterator[tuple[Node, str]]:
+    wanted = text.host_variables - _names_in(function)
     if function.is_member:
-        wanted -= texts.fields
+        wanted -= text.fields
         if any(
             child.type == "base_class_clause" for node in _above(function.node) for child in node.children
         ):
@@ -207,8 +206,8 @@ def _run_time_numbers(function: _Function) -> set[str]:
     return {name for name in found if declared.count(name) == 1}
 
 
-def _arrays(function: _Function, texts: _Texts) -> Iterator[tuple[Node, str]]:
-    numbers = _run_time_numbers(function) - texts.macros
+def _arrays(function: _Function, text: _Text) -> Iterator[tuple[Node, str]]:
+    numbers = _run_time_numbers(function) - text.macros
     for node in _walk(function.body, but=("lambda_expression", "struct_specifier")):
         size = node.field("size") if node.type == "array_declarator" else None
         if size is None:
@@ -224,8 +223,8 @@ def _arrays(function: _Function, texts: _Texts) -> Iterator[tuple[Node, str]]:
                 break
 
 
-def _library(function: _Function, texts: _Texts) -> Iterator[tuple[Node, str]]:
-    plain = texts.uses_std and re.compile(rf"(?:{_CONTAINERS})")
+def _library(function: _Function, text: _Text) -> Iterator[tuple[Node, str]]:
+    plain = text.uses_std and re.compile(rf"(?:{_CONTAINERS})")
     for node in _walk(function.body, but=("template_argument_list", "alias_declaration", "type_definition")):
         name = None
         if node.type == "qualified_identifier":
@@ -235,7 +234,7 @@ def _library(function: _Function, texts: _Texts) -> Iterator[tuple[Node, str]]:
             name = scoped[1] if scoped and is_whole and _OBJECTS.fullmatch(scoped[1]) else None
         elif plain and node.type == "template_type" and node.parent.type != "qualified_identifier":
             of = _text(node.field("name"))
-            name = of if plain.fullmatch(of) and of not in texts.types else None
+            name = of if plain.fullmatch(of) and of not in text.types else None
         if name:
             yield (
                 node,
@@ -247,12 +246,23 @@ def _library(function: _Function, texts: _Texts) -> Iterator[tuple[Node, str]]:
 _RULES = (_exceptions, _arrays, _host_reads, _library)
 
 
-def refusals(texts: Mapping[str, str]) -> list[Refusal]:
-    """What is not CUDA in the user's files, given by their names."""
-    known, found = _Texts(texts), []
-    for file, source in known.sources.items():
-        for function in known.functions(source):
-            for rule in _RULES:
-                for node, message in rule(function, known):
-                    found.append((file, source.data.count(b"\n", 0, node.begin) + 1, message))
+def refusals(text: str) -> list[Refusal]:
+    """What is not CUDA in a text, by the files and lines that its #line directives name."""
+    known, found = _Text(text), []
+    places = _places(text)
+    for function in known.functions():
+        for rule in _RULES:
+            for node, message in rule(function, known):
+                found.append((*places[known.source.data.count(b"\n", 0, node.begin)], message))
+    return found
+
+
+def _places(text: str) -> list[tuple[str, int]]:
+    """Of each line its file and its number there."""
+    found, file, line = [], "", 0
+    for content in text.split("\n"):
+        line += 1
+        found.append((file, line))
+        if named := re.match(r'\s*#\s*line\s+(\d+)\s+"([^"]*)"', content):
+            file, line = named[2], int(named[1]) - 1
     return found
