@@ -28,9 +28,9 @@ REFUSED = {
         3,
         r"calling a __host__ function.*std::vector.* from a __global__ function\(.k.\) is not allowed",
     ),
-    "a string of using namespace std, in a function of a header's kind": (
-        "#include <map>\nusing namespace std;\ntemplate <class T> __device__ T f(T x) {\n    map<int, T> m;\n"
-        "    m[0] = x;\n    return m[0];\n}\n__global__ void k(float *y, int n) { y[0] = f(1.0f); }",
+    "a map of using namespace std, in a template": (
+        "#include <map>\nusing namespace std;\ntemplate <class T> __device__ T f(T x) {\n    map<int, T> m; m[0] = x;\n"
+        "    return m[0];\n}\n__global__ void k(float *y, int n) { y[0] = f(1.0f); }",
         4,
         r"calling a __host__ function.*std::map.* from a __device__ function\(.f.*\) is not allowed",
     ),
