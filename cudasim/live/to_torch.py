@@ -8,6 +8,7 @@ known to `torch.compile`. torch compiles it at its first call (`torch.utils.cpp_
 from __future__ import annotations
 
 import keyword
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from cudasim.live.signature import Parameter
 from cudasim.live.source import included
 from cudasim.live.text import blanked
 
-_FIRST_LINE = '"""A kernel of CUDA C++ as an operator of PyTorch, written by cudasim.'
+_FIRST_LINE = 'r"""A kernel of CUDA C++ as an operator of PyTorch, written by cudasim.'
 _TAKEN = {"torch", "functools", "load_inline", "library", "launch", "check", "check_int"}
 # What torch's own flags for nvcc take away from half and bfloat16, kernels may use.
 _OF_HALF = tuple(
@@ -40,7 +41,7 @@ class GivenTensor:
     @classmethod
     def or_value(cls, argument) -> object:
         if is_array(argument):
-            return cls(array_of(argument).count)
+            return cls(math.prod(argument.shape))
         is_number = argument is None or isinstance(argument, (int, float)) or dtype_name(argument)
         return argument if is_number else type(argument).__name__
 
@@ -138,14 +139,14 @@ def _argument(parameter: Parameter, kind: Type, given) -> _Argument:
     )
 
 
-def _size(what: str, given, called: dict[str, int]) -> tuple[str, bool]:
-    """The three sizes in C++, and whether they are the launch's own."""
+def _grid(given, called: dict[str, int]) -> tuple[list[str], bool]:
+    """The grid's sizes in C++, and whether they are the launch's own."""
     if given is None:
-        return ", ".join(str(called[axis]) for axis in "xyz"), True
+        return [str(called[axis]) for axis in "xyz"], True
     sizes = list(given) if isinstance(given, (tuple, list)) else [given]
     if not 1 <= len(sizes) <= 3 or not all(isinstance(size, (int, str)) and size != "" for size in sizes):
-        raise TypeError(f"{what}: expected up to three ints or formulas in C++, got {given!r}")
-    return ", ".join(f"op_size({size})" for size in sizes), False
+        raise TypeError(f"grid: expected up to three ints or formulas in C++, got {given!r}")
+    return [str(size) for size in sizes], False
 
 
 def _refuse_filled_constants(program):
@@ -212,8 +213,13 @@ _PYTHON = Template('''$first_line
     from $module import $name
     $name($names)            # or torch.ops.cudasim.$name($names)
 
-The kernel is $kernel, launched with $sizes.
-It writes $writes. torch compiles it at the first call, for which it needs nvcc.
+kernel: $kernel
+grid: $grid
+block: $block
+dynamic shared memory of a block: $shared bytes
+written: $writes
+
+torch compiles it at the first call, for which it needs nvcc.
 There is no derivative: torch.autograd.Function or torch.library.register_autograd gives it one.
 """
 
@@ -289,8 +295,8 @@ def _together(name: str, path: Path, program, launch: Launch, writes, grid) -> s
     _refuse_filled_constants(program)
     written = _writes(arguments, writes)
     arguments = [_Argument(a.name, a.type, a.count, a.name in written) for a in arguments]
-    sizes, is_fixed = _size("grid", grid, launch.grid)
-    block, _ = _size("block", None, launch.block)
+    sizes, is_fixed = _grid(grid, launch.grid)
+    block = ", ".join(str(launch.block[axis]) for axis in "xyz")
 
     source = included(program.source, program.file, program.folders, program.only, for_nvcc=True).text
     needs_headers = re.search(r'#\s*include\s*"sim/|\b(?:dynamic_shared|LAUNCHER|CALLED)\b', source)
@@ -308,7 +314,7 @@ def _together(name: str, path: Path, program, launch: Launch, writes, grid) -> s
         types="".join(f", {a.in_cuda}" for a in arguments),
         parameters=", ".join(a.in_cpp for a in arguments),
         first=tensors[0],
-        grid=sizes,
+        grid=", ".join(f"op_size({size})" for size in sizes),
         block=block,
         shared=launch.shared_bytes,
         arguments="".join(f", {a.passed}" for a in arguments),
@@ -326,7 +332,9 @@ def _together(name: str, path: Path, program, launch: Launch, writes, grid) -> s
         name=name,
         names=", ".join(a.name for a in arguments),
         kernel=signature,
-        sizes=f"grid ({sizes}), block ({block}) and {launch.shared_bytes} bytes of dynamic shared memory",
+        grid=", ".join(sizes),
+        block=block,
+        shared=launch.shared_bytes,
         writes=", ".join(written) or "nothing",
         more_imports="from importlib.util import find_spec\nfrom pathlib import Path\n"
         if needs_headers

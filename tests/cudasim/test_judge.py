@@ -30,7 +30,8 @@ REFUSED = {
     ),
     "a map of using namespace std, in a template": (
         "#include <map>\nusing namespace std;\ntemplate <class T> __device__ T f(T x) {\n"
-        "    map<int, T> m; m[0] = x;\n    return m[0];\n}\n__global__ void k(float *y, int n) { y[0] = f(1.0f); }",
+        "    map<int, T> m; m[0] = x;\n    return m[0];\n}\n"
+        "__global__ void k(float *y, int n) { y[0] = f(1.0f); }",
         4,
         r"calling a __host__ function.*std::map.* from a __device__ function\(.f.*\) is not allowed",
     ),

@@ -102,7 +102,7 @@ def test_the_schema_says_what_the_kernel_writes(tmp_path):
         "n",
         "twice",
     ]  # `in` was given as None
-    assert "grid ((n + 127) / 128" in module.__doc__.replace("op_size((n + 127) / 128)", "(n + 127) / 128")
+    assert "\ngrid: (n + 127) / 128\nblock: 128, 1, 1\n" in module.__doc__
     assert "of the host" not in module.CUDA
 
 
@@ -111,6 +111,30 @@ def test_a_tensor_that_is_not_on_a_gpu_is_refused_by_name(tmp_path):
     out, x, y, a, n, _, twice = axpy_arguments()
     with pytest.raises(TypeError, match=r"axpy_on_cpu: out: expected a tensor on a GPU, got one on cpu"):
         module.axpy_on_cpu(out, x, y, a, n, twice)
+
+
+def test_torch_compiles_what_calls_the_operator(tmp_path, monkeypatch):
+    """With a launch of the test's own, on the CPU: torch must know what the operator writes."""
+    module = loaded(axpy_file(tmp_path, "axpy_traced"))
+
+    def launch(out, x, y, a, n, twice):
+        out.copy_((2 * a if twice else a) * x + 2 * y.float() + 4)
+
+    monkeypatch.setattr(module, "check", lambda *given: None)
+    monkeypatch.setattr(module, "library", lambda: SimpleNamespace(launch=launch))
+    out, x, y, a, n, _, twice = axpy_arguments()
+
+    def function(x, y):
+        out = torch.zeros_like(x)
+        before = out + 1
+        module.axpy_traced(out, x * 2, y, a, x.numel(), twice)
+        return before, out + 1
+
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    expected = x * 2 + 2 * y.float() + 4 + 1
+    for before, after in (function(x, y), compiled(x, y)):
+        assert torch.equal(before, torch.ones_like(x)) and torch.equal(after, expected)
+    torch.library.opcheck(torch.ops.cudasim.axpy_traced.default, (out, x, y, a, n, twice))
 
 
 def test_what_the_operator_checks(tmp_path):
@@ -150,9 +174,7 @@ def test_a_kernel_makes_its_file_from_its_last_launch(tmp_path, monkeypatch):
     kernel[8, 128](out, *rest)
     assert kernel.to_torch("axpy_last", writes=["out"]) == Path("axpy_last_op.py")
     text = Path("axpy_last_op.py").read_text()
-    assert (
-        "dim3(8, 1, 1), dim3(128, 1, 1), 0," in text and 'check("out", out, torch.float32, 4, 1000)' in text
-    )
+    assert "grid: 8, 1, 1\nblock: 128, 1, 1\n" in text and 'check("out", out, torch.float32, 4, 1000)' in text
 
 
 @pytest.mark.parametrize(
