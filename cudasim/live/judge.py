@@ -31,7 +31,8 @@ from cudasim.building.toolchains import find_nvcc, nvcc_toolchain
 from cudasim.live.compiling import nvcc_language, standard_of
 from cudasim.live.messages import LAUNCH_CODE, MOST_ERRORS, excerpt, nvcc_errors
 from cudasim.live.not_cuda import refusals
-from cudasim.live.source import Included, included
+from cudasim.live.source import INCLUDE, Included, included
+from cudasim.live.text import blanked, places_in
 
 # The simulator's __CUDA_ARCH__ is 900. With the "a" instructions of this architecture alone are known.
 _ARCHITECTURE = "-arch=compute_90a"
@@ -45,8 +46,11 @@ _OF_A_VERSION = re.compile(
     r'namespace "(?:cuda|cub|thrust|nvcuda|cooperative_groups)\b.*" has no member|'
     r'(?:texture|surface) is not a template|no instance of .* function "(?:tex|surf)\w+"'
 )
-# Errors in the C++ library's headers that follow from the use of the library in a kernel.
-_OF_DEVICE_CODE = re.compile(r"^calling a .*__host__ function|undefined in device code|exception handling")
+# Errors that no missing header can cause, nor one of the C++ library that nvcc does not understand.
+_OF_DEVICE_CODE = re.compile(
+    r"^calling a .*__host__ function|undefined in device code|exception handling|must have a constant value"
+)
+_MISSING = "sim_missing_header"
 
 
 class NotCudaError(BuildError):
@@ -66,8 +70,8 @@ class _Case:
     def of(cls, program, instance) -> _Case:
         read = included(program.source, program.file, program.folders, program.only, for_nvcc=True)
         used = [f"    (void)({instance.expression});"] if instance and instance.instantiates else []
-        named = (f'#line 1 "{program.file}"', read.text)
-        text = "\n".join((*named, f'#line 1 "{LAUNCH_CODE}"', "void sim_judged() {", *used, "}", ""))
+        source = _with_what_is_there(f'#line 1 "{program.file}"\n{read.text}')
+        text = "\n".join((source, f'#line 1 "{LAUNCH_CODE}"', "void sim_judged() {", *used, "}", ""))
         return cls(program.file, text, read, program.folders)
 
     def refuse_by_rules(self):
@@ -80,10 +84,29 @@ class _Case:
         errors = [error for error in nvcc_errors(said) if error[0] != LAUNCH_CODE]
         own = [error for error in errors if error[0] in self.read.texts]
         others = [what for file, _, what in errors if file not in self.read.texts]
+        # What a header declares that is not there, nvcc misses as well.
+        doubtful = [what for _, _, what in own] + others if _MISSING in said else others
         is_nvccs = any(_OF_A_VERSION.match(what) for _, _, what in own) or "fatal error:" in said
-        if own and not is_nvccs and all(_OF_DEVICE_CODE.search(what) for what in others):
+        if own and not is_nvccs and all(_OF_DEVICE_CODE.search(what) for what in doubtful):
             return NotCudaError(_told("nvcc refuses it, so no GPU would run it", own, self.read))
         return None
+
+
+def _with_what_is_there(text: str) -> str:
+    """The text with each #include only where its header is found: many are the host's alone."""
+    places, code = places_in(text), blanked(text.replace('"', " "))
+
+    def asked(match: re.Match) -> str:
+        if not code[match.start() : match.end()].strip():
+            return match[0]
+        file, line = places[text.count("\n", 0, match.start())]
+        header = f'"{match[2]}"' if match[2] else f"<{match[3]}>"
+        return (
+            f'#if __has_include({header})\n#line {line} "{file}"\n{match[0]}\n#else\n#warning {_MISSING}\n#endif\n'
+            f'#line {line + 1} "{file}"'
+        )
+
+    return INCLUDE.sub(asked, text)
 
 
 def _told(what: str, errors: Iterable[tuple[str, int, str]], read: Included) -> str:

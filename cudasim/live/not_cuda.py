@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cudasim.live.source import device_macros
-from cudasim.live.text import blanked
+from cudasim.live.text import blanked, places_in
 from cudasim.live.tree import Node, Source
 
 # Types and objects of C++'s library that have no function for the device, not even one that is constexpr.
@@ -249,20 +249,9 @@ _RULES = (_exceptions, _arrays, _host_reads, _library)
 def refusals(text: str) -> list[Refusal]:
     """What is not CUDA in a text, by the files and lines that its #line directives name."""
     known, found = _Text(text), []
-    places = _places(text)
+    places = places_in(text)
     for function in known.functions():
         for rule in _RULES:
             for node, message in rule(function, known):
                 found.append((*places[known.source.data.count(b"\n", 0, node.begin)], message))
-    return found
-
-
-def _places(text: str) -> list[tuple[str, int]]:
-    """Of each line its file and its number there."""
-    found, file, line = [], "", 0
-    for content in text.split("\n"):
-        line += 1
-        found.append((file, line))
-        if named := re.match(r'\s*#\s*line\s+(\d+)\s+"([^"]*)"', content):
-            file, line = named[2], int(named[1]) - 1
     return found

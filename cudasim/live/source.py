@@ -172,7 +172,7 @@ _STANDARD = {
     "stdbool.h", "inttypes.h", "cinttypes", "complex", "iterator", "ratio", "new", "time.h", "ctime",
     "sys/types.h", "vector", "string", "map", "memory", "optional", "variant",
 }  # fmt: skip
-_INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)[^\n]*', re.M)
+INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)[^\n]*', re.M)
 
 
 @dataclass
@@ -208,7 +208,7 @@ def _own_headers(source: str, folders: Sequence[Path]) -> dict[Path, str]:
     found, waiting = {}, [(source, ())]
     while waiting:
         text, around = waiting.pop()
-        for match in _INCLUDE.finditer(text):
+        for match in INCLUDE.finditer(text):
             name = match[2] or match[3]
             path = None if _is_simulators(name) else _found(name, [*around, *folders])
             if path is not None and path not in found:
@@ -308,7 +308,7 @@ def included(
             kept = without_host_code(text, left_out if name == file else HostCode(), of_device, only)
         visible = blanked(re.sub(r'"', "\x01", kept)).replace("\x01", '"')
         pieces, end = [], 0
-        for match in _INCLUDE.finditer(kept):
+        for match in INCLUDE.finditer(kept):
             if not visible[match.start() : match.end()].strip():
                 continue
             header = match[2] or match[3]
@@ -367,7 +367,7 @@ def included(
 
         # It may be included on both sides of an #if, so the preprocessor decides which one counts.
         guard = "SIM_HAS_" + re.sub(r"\W", "_", "/".join(path.parts[-3:]))
-        inner = _INCLUDE.sub(replace, _without_pragma_once(text))
+        inner = INCLUDE.sub(replace, _without_pragma_once(text))
         return f'\n#ifndef {guard}\n#define {guard}\n#line 1 "{name}"\n{inner}\n#endif'
 
     text = resolve(_without_pragma_once(source), file, (), (), True)

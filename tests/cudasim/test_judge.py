@@ -216,6 +216,23 @@ def test_an_error_in_the_users_header_is_told_at_its_line(tmp_path):
         cudasim.kernel(source, include=[tmp_path])[1, 1](np.zeros(1, np.float32), 1)
 
 
+@pytest.mark.skipif(NVCC is None, reason="there is no nvcc")
+def test_nvcc_judges_what_a_missing_header_cannot_make_good():
+    source = '#include "helper_of_the_host.h"\n/*\n#include <none.h>\n*/\n'
+    good = "__global__ void k(float *y, int n) {\n    y[0] = n;\n}\n"
+    with pytest.raises(
+        NotCudaError, match=r"nvcc refuses it.*\nk\.cu:9: error: device code does not support"
+    ):
+        run(source + good + "\n__device__ void f() { throw 1; }")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert run(source + good) == 2
+    # What only the missing header may declare: the simulator has __half without an #include.
+    with pytest.raises(NotCudaError, match=r'k\.cu:4: error: .*"__half" is undefined'):
+        run(good + "__device__ __half of(__half x) { return x; }")
+    assert run(source + good + "__device__ __half of(__half x) { return x; }") == 2
+
+
 @pytest.mark.parametrize(
     "said",
     [
