@@ -102,8 +102,8 @@ def _with_what_is_there(text: str) -> str:
         file, line = places[text.count("\n", 0, match.start())]
         header = f'"{match[2]}"' if match[2] else f"<{match[3]}>"
         return (
-            f'#if __has_include({header})\n#line {line} "{file}"\n{match[0]}\n#else\n#warning {_MISSING}\n#endif\n'
-            f'#line {line + 1} "{file}"'
+            f'#if __has_include({header})\n#line {line} "{file}"\n{match[0]}\n#else\n#warning {_MISSING}\n'
+            f'#endif\n#line {line + 1} "{file}"'
         )
 
     return INCLUDE.sub(asked, text)
@@ -179,8 +179,11 @@ def _tell_once(nvcc: str, file: str, said: str):
         )
 
 
-def _chosen_nvcc() -> str | None:
-    return None if os.environ.get("CUDASIM_NVCC_JUDGE") == "0" else find_nvcc()
+def _nvcc_for(case: _Case) -> str | None:
+    """nvcc, unless the source is for the simulator alone or nothing can be kept."""
+    is_simulators = re.search(r'#\s*include\s*"sim/(?:ptx|hopper)/', case.text)
+    is_off = os.environ.get("CUDASIM_NVCC_JUDGE") == "0" or is_simulators or not is_writable(build_folder())
+    return None if is_off else find_nvcc()
 
 
 def _refuse_next_time(program, case: _Case, asked: Future):
@@ -196,8 +199,9 @@ def judged(build: Callable) -> Callable:
     def build_judged(program, device: str, extra=None):
         if device != "cpu":
             return build(program, device, extra)
-        case, nvcc = _Case.of(program, extra), _chosen_nvcc()
-        if nvcc is None or not is_writable(build_folder()):
+        case = _Case.of(program, extra)
+        nvcc = _nvcc_for(case)
+        if nvcc is None:
             built = build(program, device, extra)
             case.refuse_by_rules()
             return built

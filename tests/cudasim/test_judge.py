@@ -143,6 +143,14 @@ ACCEPTED = {
         __global__ void k(float *y, int n) { y[0] = kept(n); }""",
     "a name of the simulator's header": """
         __global__ void k(float *y, int n) { ((float *)dynamic_shared)[0] = y[0] = n; }""",
+    "a header for the simulator alone": """
+        #include "sim/ptx/mbarrier.h"
+        __global__ void k(float *y, int n) {
+            __shared__ uint64_t ready;
+            if (threadIdx.x == 0)
+                mbarrier_init(shared_address(&ready), 1);
+            y[0] = n;
+        }""",
     "instructions of Hopper alone": """
         __global__ void k(float *y, int n) {
         #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDACC_VER_BUILD__)
