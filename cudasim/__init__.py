@@ -5,6 +5,8 @@ check(call)                            the call; KernelFault for a bad access, a
 count(call)                            what each launch asks of memory, by ncu's names
 count_lines(call), count_warps(call)   the same by line of source, and by warp
 source_view(call)                      a kernel's text with these numbers beside it
+predict(launch, *arguments, gpu=...)   how long it takes on a named GPU, and why; cards() has their names
+compare(versions, arguments)           versions of a kernel: right, counted, predicted, side by side
 to_torch(kernel[grid, block], x, ...)  writes a file that makes the kernel an operator of PyTorch
 Texture, TensorMap                     arguments of kernels that read by coordinates, or by TMA
 
@@ -13,7 +15,7 @@ in a package that says what is there:
 
 cudasim.live       kernels from a cell or a string     cudasim.building   building and loading libraries
 cudasim.counting   counts, faults, traces, views       cudasim.programs   whole programs with a main()
-cudasim.docs       (text) how to include, launch, watch
+cudasim.predicting times on named GPUs                 cudasim.docs       (text) include, launch, watch
 """
 
 from __future__ import annotations
@@ -33,10 +35,16 @@ _NAMES = {
     "count_lines": "cudasim.counting.counts",
     "count_warps": "cudasim.counting.counts",
     "source_view": "cudasim.counting.view",
+    "predict": "cudasim.predicting.prediction",
+    "Prediction": "cudasim.predicting.prediction",
+    "compare": "cudasim.predicting.comparing",
+    "occupancy_plot": "cudasim.predicting.comparing",
+    "cards": "cudasim.predicting.cards",
+    "card": "cudasim.predicting.cards",
     "SourceView": "cudasim.counting.view",
     "load_ipython_extension": "cudasim.live.cells",
 }
-_PACKAGES = ("building", "counting", "live", "programs")
+_PACKAGES = ("building", "counting", "live", "predicting", "programs")
 
 __all__ = sorted({*_NAMES} - {"load_ipython_extension"})
 

@@ -1,8 +1,10 @@
-"""The command line: `python -m cudasim run | check | count | build`, for whole programs."""
+"""The command line: `python -m cudasim run | check | count | predict | build`, for whole
+programs, and `card`, for GPUs."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -10,12 +12,14 @@ from pathlib import Path
 
 from cudasim.building.compilers import MissingToolError
 from cudasim.building.library import BuildError
-from cudasim.programs.building import CHECK, COUNT, RUN, Program, command
+from cudasim.predicting.cards import card, cards_command
+from cudasim.programs.building import CHECK, COUNT, PREDICT, RUN, Program, command
 
 _MODES = {
     RUN: "compiles a program and runs it on the CPU",
     CHECK: "runs it under every check: races, bounds, barriers, unwritten memory, leaks, the host's mistakes",
     COUNT: "runs it and prints a row for each launch, with ncu's metrics",
+    PREDICT: "runs it and prints how long each launch takes on the GPUs that --gpu names",
 }
 
 
@@ -37,8 +41,11 @@ def _parser() -> argparse.ArgumentParser:
             "-l", dest="libraries", action="append", default=[], help="a library of the host's"
         )
         command.add_argument("-L", dest="library_folders", action="append", default=[], help="where they are")
-        command.add_argument("--gpu", help="the GPU that the program is told of, by a part of its name")
-        if name == COUNT:
+        if name == PREDICT:
+            command.add_argument("--gpu", nargs="+", default=["H200"], help="names of cudasim.cards()")
+        else:
+            command.add_argument("--gpu", help="the GPU that the program is told of, by a part of its name")
+        if name in (COUNT, PREDICT):
             command.add_argument("--csv", default="", help="a file for the table")
         if name == "build":
             command.add_argument("-o", dest="output", type=Path, help="what is written")
@@ -80,6 +87,8 @@ def main(arguments: list[str] | None = None) -> int:
     of_program = []
     if "--" in given:
         given, of_program = given[: given.index("--")], given[given.index("--") + 1 :]
+    if given[:1] == ["card"]:
+        return cards_command(given[1:])
     asked = _parser().parse_args(_plain(given))
     missing = [source for source in asked.sources if not source.is_file()]
     if missing:
@@ -89,8 +98,15 @@ def main(arguments: list[str] | None = None) -> int:
     of_compiler = [flag for flags in asked.of_compiler for flag in flags.split(",")]
     more = (*of_compiler, *((f"-std={asked.standard}",) if asked.standard else ()))
     program = Program(tuple(asked.sources), tuple(asked.folders), tuple(asked.defines), more, libraries)
-    if asked.gpu:
+    if asked.gpu and asked.command != PREDICT:
         os.environ["CUDASIM_GPU"] = asked.gpu
+    if asked.command == PREDICT:
+        try:
+            for name in asked.gpu:
+                card(name)
+        except ValueError as error:
+            print(f"cudasim: {error}", file=sys.stderr)
+            return 2
     try:
         if asked.command == "build":
             _build(program, asked)
@@ -100,9 +116,24 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     table = asked.csv if asked.command == COUNT else ""
+    if asked.command == PREDICT:
+        table = _asked_for(asked)
     sys.stdout.flush()
     name = str(asked.sources[0].with_suffix(""))
     os.execv(sys.executable, command(asked.command, path, name, of_program, table))
+
+
+def _asked_for(asked) -> str:
+    """What the program's process is to predict."""
+    return json.dumps(
+        {
+            "sources": [str(source.resolve()) for source in asked.sources],
+            "folders": [str(folder.resolve()) for folder in asked.folders],
+            "defines": asked.defines,
+            "gpus": asked.gpu,
+            "csv": asked.csv and str(Path(asked.csv).resolve()),
+        }
+    )
 
 
 def _build(program: Program, asked):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 from dataclasses import dataclass
@@ -80,11 +81,22 @@ class Toolchain:
         return spelled_for(self.compiler, self.flags if source.suffix == ".cu" else self.other_flags)
 
 
-def find_nvcc() -> str | None:
-    """nvcc in $CUDA_HOME, in PATH or in /usr/local/cuda."""
+def _wheel_folders() -> list[str]:
+    """Where the wheels of NVIDIA's tools put them: nvidia-cuda-nvcc, nvidia-cuda-nvdisasm and others."""
+    found = importlib.util.find_spec("nvidia")
+    places = found.submodule_search_locations if found else ()
+    return [str(folder) for place in places or () for folder in Path(place).glob("cu*/bin")]
+
+
+def find_cuda_tool(name: str) -> str | None:
+    """A tool of CUDA's toolkit in $CUDA_HOME, in PATH, in /usr/local/cuda or in a wheel."""
     cuda_home = os.environ.get("CUDA_HOME")
-    candidates = (cuda_home and f"{cuda_home}/bin/nvcc", "nvcc", "/usr/local/cuda/bin/nvcc")
-    return next((path for name in candidates if name and (path := shutil.which(name))), None)
+    folders = (*((f"{cuda_home}/bin",) if cuda_home else ()), None, "/usr/local/cuda/bin", *_wheel_folders())
+    return next((path for folder in folders if (path := shutil.which(name, path=folder))), None)
+
+
+def find_nvcc() -> str | None:
+    return find_cuda_tool("nvcc")
 
 
 def c_toolchain(

@@ -30,6 +30,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+import numpy as np
+
 from cudasim.arrays import Array, array_of, is_array, on_cpu
 from cudasim.building.library import COUNTED_SIMULATOR, ffi, is_counting
 from cudasim.counting.faults import KernelFault, fault_of, warn
@@ -43,8 +45,11 @@ H200_MULTIPROCESSORS = 132
 class _Session:
     """One call of `count()` or `check()`: its settings, and what its launches did."""
 
-    def __init__(self, multiprocessors: int, l2_bytes: int, keeps_warps: bool, only_checks: bool):
+    def __init__(
+        self, multiprocessors: int, l2_bytes: int, keeps_warps: bool, only_checks: bool, l1_bytes: int = 0
+    ):
         self.multiprocessors, self.l2_bytes, self.keeps_warps = multiprocessors, l2_bytes, keeps_warps
+        self.l1_bytes = l1_bytes  # of a block's in a sample; 0: no sample
         self.only_checks = only_checks
         self.launches: list[Launch] = []
         self.dtypes: dict[int, str] = {}  # of the tensors that kernels may access, by address
@@ -111,6 +116,7 @@ def allow(place: Callable[[int], int] = int, /, **tensors):
         library.counted_set_gpu(session.multiprocessors, session.l2_bytes)
         library.counted_keep_warps(session.keeps_warps)
         library.counted_only_check(session.only_checks)
+        library.counted_sample(session.l1_bytes)
     for name, tensor in tensors.items():
         array = None if tensor is None else array_of(tensor)
         if array is not None and array.count > 0:
@@ -154,6 +160,19 @@ class Instruction:
     sectors: int
     wavefronts: int
     phases: int
+    lines: int  # these two in a sample only
+    missed: int
+
+
+@dataclass(frozen=True)
+class BasicBlock:
+    """How often the warps and the threads of a sample came to a basic block; see counted.h."""
+
+    place: Place
+    warps: int
+    threads: int
+    slowest: int
+    most: int = 0
 
 
 @dataclass(frozen=True)
@@ -179,6 +198,8 @@ class Launch:
     dram_sectors_written: int
     instructions: tuple[Instruction, ...]
     warps: tuple[tuple, ...]  # block, warp and their numbers, where they are kept
+    basic_blocks: tuple[BasicBlock, ...] = ()  # these two in a sample only
+    blocks: tuple[tuple[int, np.ndarray], ...] = ()  # the number of each, and what it asked of L2 (counted.h)
 
 
 def _warps(record) -> Iterator[tuple]:
@@ -188,11 +209,21 @@ def _warps(record) -> Iterator[tuple]:
         yield warp.block, warp.warp, tuple(tuple(of) for of in numbers)
 
 
+def _blocks(record) -> Iterator[tuple[int, np.ndarray]]:
+    for index in range(record.block_count):
+        block = record.blocks[index]
+        sectors = ffi().buffer(block.sectors, 8 * block.count)
+        yield block.block, np.frombuffer(bytes(sectors), dtype=np.uint64)
+
+
 def _launches(library) -> Iterator[Launch]:
     """The launches since `counted_clear()`, in order."""
     spaces = {library.COUNTED_GLOBAL: "global", library.COUNTED_SHARED: "shared"}
     operations = {library.COUNTED_LOAD: "ld", library.COUNTED_STORE: "st", library.COUNTED_ATOMIC: "atom"}
-    numbers = ("bytes", "requests", "threads", "addresses", "sectors", "wavefronts", "phases")
+    numbers = (
+        *("bytes", "requests", "threads", "addresses", "sectors", "wavefronts", "phases"),
+        *("lines", "missed"),
+    )
     plain = (
         *("dynamic_shared_bytes", "barriers", "warp_operations", "sectors_read", "sectors_written"),
         *("dram_sectors_read", "dram_sectors_written"),
@@ -205,6 +236,9 @@ def _launches(library) -> Iterator[Launch]:
         for index in range(record.instruction_count):
             instruction = record.instructions[index]
             offsets.setdefault(string_of(instruction.library), set()).add(instruction.offset)
+        for index in range(record.basic_block_count):
+            block = record.basic_blocks[index]
+            offsets.setdefault(string_of(block.library), set()).add(block.offset)
     places = {file: find_places(file, wanted) for file, wanted in offsets.items()}
     for record in records:
         instructions = []
@@ -226,6 +260,14 @@ def _launches(library) -> Iterator[Launch]:
             **{name: getattr(record, name) for name in plain},
             instructions=tuple(instructions),
             warps=tuple(_warps(record)),
+            basic_blocks=tuple(
+                BasicBlock(
+                    places[string_of(block.library)][block.offset],
+                    *(block.warps, block.threads, block.slowest, block.most),
+                )
+                for block in record.basic_blocks[0 : record.basic_block_count]
+            ),
+            blocks=tuple(_blocks(record)),
         )
 
 
@@ -273,11 +315,13 @@ def recording(
     keeps_warps: bool = False,
     only_checks: bool = False,
     unwritten: Iterable[Array] = (),
+    l1_bytes: int = 0,
 ) -> Iterator[list[Launch]]:
     """In this context CPU tensors run on the simulator that counts and checks.
 
     multiprocessors, l2_bytes: of the GPU whose L2 cache is modelled. keeps_warps: whether launches keep what
     each warp did. only_checks: nothing is counted, and the list stays empty. unwritten: as for `check()`.
+    l1_bytes: of a block's L1 cache, which makes every launch a sample (counted_sample() in counted.h).
 
     Yields a list, which has all launches when the context has ended. A fault is raised where it happens, as
     KernelFault, from the function whose kernel it is in; one of another thread also when the context ends.
@@ -286,7 +330,7 @@ def recording(
     if is_counting.get():
         raise RuntimeError("recording: another recording is running")
     launches: list[Launch] = []
-    session = _Session(multiprocessors, l2_bytes, keeps_warps, only_checks)
+    session = _Session(multiprocessors, l2_bytes, keeps_warps, only_checks, l1_bytes)
     for x in unwritten:
         if x.nbytes:
             session.unwritten.append((x.address, on_cpu(bytearray(x.nbytes))))

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -89,6 +89,11 @@ class Program:
         return included(self.source, self.file, self.folders, self.only)
 
     @cached_property
+    def text_for_gpu(self) -> str:
+        """What nvcc can compile of a source whose host code needs headers that are not there."""
+        return included(self.source, self.file, self.folders, self.only, for_gpu=True).text
+
+    @cached_property
     def kernels(self) -> dict[str, Signature]:
         found = signatures(self.read.text)
         text = blanked(self.source)  # kernels of the headers alone are not meant
@@ -122,14 +127,18 @@ class Program:
         """Compiles the source unless that was done before. Returns the library and its warnings."""
         try:
             return self._build(device, extra, self.read)
-        except BuildError:
+        except BuildError as error:
+            if device != "cpu":
+                if "No such file or directory" not in str(error):
+                    raise
+                return self._build(device, extra, self.read, self.text_for_gpu)
             # A cast or a shift of a type of the source's own may not compile as it is rewritten. As it
             # stands, a count that is too large or a float that the integer cannot hold is reported when it
             # comes (cudasim/sim/undefined.c).
             tried = {self.read.text}
             for values in (frozenset({"casts"}), frozenset()):
                 plain = included(self.source, self.file, self.folders, self.only, values)
-                if device != "cpu" or plain.text in tried:
+                if plain.text in tried:
                     continue
                 tried.add(plain.text)
                 try:
@@ -140,13 +149,15 @@ class Program:
                 return path, f"{self.file}: warning: {what} are C++'s own here: {_OWN_VALUES}\n{messages}"
             raise
 
-    def _build(self, device: str, extra: Instance | None, read: Included) -> tuple[Path, str]:
+    def _build(
+        self, device: str, extra: Instance | None, read: Included, source: str | None = None
+    ) -> tuple[Path, str]:
         while True:
             try:
                 return compiling.build(
                     device,
                     self.file,
-                    self.source,
+                    self.source if source is None else source,
                     read,
                     self._instances(extra),
                     self.variables,
@@ -216,6 +227,29 @@ def _refuse_other_devices(signature: Signature, arguments: Sequence):
         device = _device_of([argument]) if is_array(argument) else "cpu"
         if device.partition(":")[0] not in ("cpu", "cuda"):
             raise TypeError(f"{parameter.name}: expected a tensor on the CPU or on a GPU, got {device}")
+
+
+@dataclass(frozen=True)
+class BoundLaunch:
+    """A kernel with its grid, its block and its bytes of dynamic shared memory: calling it launches it."""
+
+    kernel: Kernel
+    grid: object
+    block: object
+    shared_bytes: object = 0
+
+    def __call__(self, *arguments, shared_bytes=None, template=None, unchecked: bool = False, **unknown):
+        __tracebackhide__ = True
+        if unknown:
+            raise TypeError(
+                f"{self.kernel.name}: expected arguments by their places, then shared_bytes=, template= "
+                f"or unchecked=, got {next(iter(unknown))}="
+            )
+        shared_bytes = self.shared_bytes if shared_bytes is None else shared_bytes
+        self.kernel._launch(arguments, self.grid, self.block, shared_bytes, template, unchecked)
+
+    def __repr__(self) -> str:
+        return f"<{self.kernel.name}[{self.grid}, {self.block}]>"
 
 
 class Kernel:
@@ -290,29 +324,12 @@ class Kernel:
     def __call__(self, *arguments, **keywords):
         raise TypeError(f"{self.name}: expected {self.name}[grid, block](...), got no grid and no block")
 
-    def __getitem__(self, sizes) -> Callable[..., None]:
+    def __getitem__(self, sizes) -> BoundLaunch:
         if not isinstance(sizes, tuple) or len(sizes) not in (2, 3):
             raise TypeError(
                 f"{self.name}: expected [grid, block] or [grid, block, shared_bytes], got [{sizes!r}]"
             )
-        grid, block, *rest = sizes
-
-        def launch(
-            *arguments,
-            shared_bytes: int = rest[0] if rest else 0,
-            template=None,
-            unchecked: bool = False,
-            **unknown,
-        ):
-            __tracebackhide__ = True
-            if unknown:
-                raise TypeError(
-                    f"{self.name}: expected arguments by their places, then shared_bytes=, template= "
-                    f"or unchecked=, got {next(iter(unknown))}="
-                )
-            self._launch(arguments, grid, block, shared_bytes, template, unchecked)
-
-        return launch
+        return BoundLaunch(self, *sizes)
 
     def _launch(self, arguments: tuple, grid, block, shared_bytes: int, template, unchecked: bool):
         __tracebackhide__ = True  # IPython's tracebacks end at the user's line

@@ -280,13 +280,19 @@ def included(
     values: frozenset[str] = ALL,
     is_program: bool = False,
     for_nvcc: bool = False,
+    for_gpu: bool = False,
 ) -> Included:
     """The source without its host code, with the headers of `folders` and of the project in their places.
 
     only: the one kernel that is wanted; None for all. values: what is rewritten, see `as_cpp()`. is_program:
     whether the host code stays, and with it the headers that are found in no folder. for_nvcc: whether the
-    text stays CUDA C++, and includes CUDA's own headers and those that are found in no folder.
+    text stays CUDA C++, and includes CUDA's own headers and those that are found in no folder. for_gpu: for
+    nvcc, which has CUDA's headers and to which nothing is rewritten.
     """
+
+    def written(text: str, line: int) -> str:
+        return text if for_gpu or for_nvcc else as_cpp(text, line, values, host)
+
     source = source.removeprefix("\ufeff")
     left_out, texts = HostCode(), {file: source}
     names, settled = {}, set()  # of headers: what messages call each, and those that no #if can have left out
@@ -296,9 +302,6 @@ def included(
     if is_program:
         templates = {name for name, kernel in signatures(of_device).items() if kernel.template}
         host = Host(frozenset(templates), re.compile(device_macros(of_device)))
-
-    def translated(text: str, first_line: int) -> str:
-        return text if for_nvcc else as_cpp(text, first_line, values, host)
 
     def resolve(
         text: str, name: str, around: Sequence[Path], open_files: tuple[Path, ...], sure: bool
@@ -317,6 +320,8 @@ def included(
             of_project = _found(header, HEADER_FOLDERS) if match[2] else None
             if for_nvcc and (own is None or _is_simulators(header)):
                 pass
+            elif for_gpu and _is_simulators(header) and not header.startswith("c10/"):
+                replacement = match[0]
             elif _is_simulators(header):
                 replacement = f'{match[1]}"sim/cpp/{header}"'
             elif own or of_project:
@@ -350,9 +355,9 @@ def included(
                     and match[2]
                 ):
                     left_out.headers.append((header, line_of(kept, match.start())))
-            pieces += [translated(kept[end : match.start()], line_of(kept, end)), replacement]
+            pieces += [written(kept[end : match.start()], line_of(kept, end)), replacement]
             end = match.end()
-        return "".join(pieces) + translated(kept[end:], line_of(kept, end))
+        return "".join(pieces) + written(kept[end:], line_of(kept, end))
 
     def resolve_project(text: str, name: str, path: Path) -> str:
         def replace(match: re.Match) -> str:
@@ -374,7 +379,7 @@ def included(
     if not is_program:
         text = without_unreached(text, device_macros(blanked(text)), items)
         text = _without_unknown_namespaces(text)
-    text = _with_headers_of_others(text, file, for_nvcc)
+    text = text if for_gpu else _with_headers_of_others(text, file, for_nvcc)
     return Included(text, left_out, texts)
 
 

@@ -25,7 +25,7 @@ from cudasim.live.compiling import (
 )
 from cudasim.live.source import ALL, PROGRAM, included
 
-RUN, CHECK, COUNT = MODES = ("run", "check", "count")
+RUN, CHECK, COUNT, PREDICT = MODES = ("run", "check", "count", "predict")
 _OF_CUDA = (".cu", ".cuh")
 _OF_CPP = (".cpp", ".cc", ".cxx", ".c")
 _CODE = "cu program"  # what a source's own file is called while it is compiled
@@ -144,7 +144,8 @@ class Program:
 
 
 def command(mode: str, library: Path, name: str, arguments: Sequence[str], table: str = "") -> list[str]:
-    """What runs a program in a process of its own. name: as main() gets it. table: a file for counts."""
+    """What runs a program in a process of its own. name: as main() gets it. table: a file for counts;
+    what to predict, as `of_programs.show()` takes it."""
     return [sys.executable, "-m", "cudasim.programs.runner", mode, str(library), table, name, *arguments]
 
 

@@ -37,7 +37,7 @@ def _say(sentence: str):
 def run(mode: str, path: str, arguments: list[str], table: str | None):
     """Runs the program in this process, and ends it."""
     library = (SIMULATOR if mode == "run" else COUNTED_SIMULATOR).load()
-    counts = mode == "count"
+    counts = mode in ("count", "predict")
     interface = cffi.FFI()
     interface.cdef(_DECLARATIONS)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -46,6 +46,10 @@ def run(mode: str, path: str, arguments: list[str], table: str | None):
     if mode != "run":
         library.counted_clear()
         library.counted_only_check(not counts)
+    if mode == "predict":
+        from cudasim.predicting.of_programs import BLOCK_L1_BYTES
+
+        library.counted_sample(BLOCK_L1_BYTES)
 
     @interface.callback("void(const char *, bool)")
     def tell(sentence, launched):
@@ -75,7 +79,9 @@ def run(mode: str, path: str, arguments: list[str], table: str | None):
                 warn(library)
             for warning in found:
                 _say(f"warning: {warning.message}")
-        if counts:
+        if mode == "predict":
+            _predict(library, table)
+        elif counts:
             _show(library, table)
         if mode == "check" and status == 0 and simulator.sim_program_told():
             program.fflush(interface.NULL)
@@ -101,6 +107,16 @@ def _show(library, table: str | None):
     launches = launches.loc[:, (launches != 0).any()]  # without what no launch has asked for
     few = 8
     print((launches.T if len(launches) <= few else launches).to_string(), file=sys.stderr)
+
+
+def _predict(library, asked: str):
+    from cudasim.counting.counted import _launches
+    from cudasim.predicting.of_programs import show
+
+    try:
+        show(_launches(library), asked)
+    except (RuntimeError, ValueError) as error:  # nvcc refuses the source, say
+        _say(f"predict: {error}")
 
 
 if __name__ == "__main__":

@@ -44,6 +44,18 @@ int sim_get_threads(void) {
     return threads > 0 ? threads : threads_by_default();
 }
 
+/* ---- A sample of the blocks ---- */
+
+static _Thread_local struct {
+    const unsigned long long *blocks;
+    uint64_t count;
+} chosen;
+
+void sim_choose_blocks(const unsigned long long *blocks, unsigned long long count) {
+    chosen.blocks = count ? blocks : NULL;
+    chosen.count = count;
+}
+
 /* ---- Checks ---- */
 
 /* The limits of every GPU since compute capability 3.0; shared memory is that of 9.0. */
@@ -101,7 +113,9 @@ static uint64_t blocks_at_a_time(uint64_t blocks, unsigned workers) {
 
 static cudaError_t run(struct sim_launch *launch) {
     unsigned workers = (unsigned)sim_get_threads();
-    launch->blocks = (uint64_t)launch->grid.x * launch->grid.y * launch->grid.z;
+    launch->grid_blocks = (uint64_t)launch->grid.x * launch->grid.y * launch->grid.z;
+    launch->chosen = chosen.blocks;
+    launch->blocks = chosen.blocks ? chosen.count : launch->grid_blocks;
     if (workers > launch->blocks)
         workers = (unsigned)launch->blocks;
     launch->workers = workers;

@@ -153,7 +153,9 @@ struct sim_launch {
     unsigned cluster; /* blocks of a cluster, which follow each other along x */
     unsigned workers; /* OS threads that run its blocks */
     uint64_t number;  /* counts launches */
-    uint64_t blocks;
+    uint64_t grid_blocks;
+    const unsigned long long *chosen; /* the numbers of those that run; NULL: all do */
+    uint64_t blocks;                  /* that run */
     uint64_t blocks_at_a_time;
     _Atomic uint64_t next_block;
     _Atomic unsigned running;       /* OS threads that run blocks of it now */

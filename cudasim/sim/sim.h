@@ -116,6 +116,11 @@ void sim_set_threads(int threads);
 void sim_set_own_threads(int threads);
 int sim_get_threads(void);
 
+/* Of the next launches that this OS thread makes only these blocks run, by their numbers in the grid, x
+ * first; 0 of them: all. `blocks` stays the caller's. Blocks of a cluster follow each other. Who wants to
+ * know what a large launch does, and has no time for all of it, takes a sample. */
+void sim_choose_blocks(const unsigned long long *blocks, unsigned long long count);
+
 /* Stops the launch that is running, which then fails with SIM_INTERRUPTED; does nothing between
  * launches. Safe in a signal handler and from any OS thread. It is noticed when a block or a thread
  * starts and at barriers, warp operations and atomics that change nothing; not inside a plain loop. */

@@ -132,7 +132,7 @@ static void run_blocks(void) {
     worker->registers->grid_size = launch->grid;
     atomic_fetch_add(&launch->running, 1);
     for (worker->range = take_blocks(launch); worker->range.next < worker->range.end;) {
-        uint64_t number = worker->range.next;
+        uint64_t place = worker->range.next, number = launch->chosen ? launch->chosen[place] : place;
         worker->range.next += launch->cluster;
         if (sim_is_stopping() || !sim_cluster_run(worker, number)) {
             atomic_store(&launch->cut_short, true);

@@ -59,8 +59,7 @@ __global__ void takes_no_tensor(int n) {}
 
 
 def bound(source, grid, block, shared_bytes=0, name=None):
-    kernel = cudasim.kernel(source, name)
-    return SimpleNamespace(kernel=kernel, grid=grid, block=block, shared_bytes=shared_bytes)
+    return cudasim.kernel(source, name)[grid, block, shared_bytes]
 
 
 def loaded(path: Path):

@@ -110,7 +110,8 @@ static __attribute__((noinline)) void access_memory(struct recorder *self, instr
         spinning_changed(&self->spinning);
     if (self->worker->hopper != NULL && known->place->space == COUNTED_SHARED && !known->place->owner)
         stages_access(self->worker, pc, address, operation);
-    if (!is_known_read(self, known, address, bytes, operation, flags))
+    bool is_checked = !self->sample.is_on; /* a sample tells no faults but those that end the launch anyway */
+    if (is_checked && !is_known_read(self, known, address, bytes, operation, flags))
         check(self, known, pc, address, bytes, operation, flags);
     if (!self->requests.is_on)
         return;

@@ -13,6 +13,8 @@ static __attribute__((noinline)) void look_around(struct recorder *self, uintptr
     spinning_basic_blocks(&self->spinning, counts ? 1 : BASIC_BLOCKS_OF_A_LOOK);
     if (counts)
         requests_basic_block(&self->requests, pc);
+    if (self->sample.is_on)
+        sample_basic_block(&self->sample, pc, self->thread);
 }
 
 static __attribute__((noinline)) void look_without_note(uintptr_t pc) {

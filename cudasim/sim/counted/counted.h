@@ -28,6 +28,9 @@ typedef struct counted_instruction {
     unsigned long long sectors;    /* of 32 bytes, of global memory: a request counts a sector once */
     unsigned long long wavefronts; /* of shared memory: cycles that the 32 banks need */
     unsigned long long phases;     /* as many cycles it would be without a bank conflict */
+    /* In a sample, counted_sample(): */
+    unsigned long long lines;  /* of 128 bytes, as sectors */
+    unsigned long long missed; /* sectors of loads that were not in L1 */
 } counted_instruction;
 
 /* What one warp asked of memory, by counted_operation. */
@@ -39,6 +42,25 @@ typedef struct counted_warp {
     unsigned long long shared_requests[3];
     unsigned long long wavefronts[3];
 } counted_warp;
+
+/* How often a basic block of the kernel was run in a sample. */
+typedef struct counted_basic_block {
+    unsigned long long pc; /* after its first instruction */
+    const char *library;   /* as of counted_instruction */
+    unsigned long long offset;
+    unsigned long long warps;   /* the most of a warp's lanes, over all warps */
+    unsigned long long threads; /* over all threads */
+    unsigned long long slowest; /* as warps, but of each thread block's busiest warp alone */
+    unsigned long long most;    /* of the busiest warp of all */
+} counted_basic_block;
+
+/* What a block of a sample asked of L2: different sectors, each `sector << 2`, plus 1 if it was read, plus 2
+ * if it was written or updated. */
+typedef struct counted_block {
+    unsigned long long block; /* its number in the grid, x fastest */
+    unsigned long long count;
+    const unsigned long long *sectors;
+} counted_block;
 
 typedef struct counted_launch {
     const char *kernel;
@@ -65,6 +87,10 @@ typedef struct counted_launch {
     const counted_instruction *instructions;
     unsigned long long warp_count; /* warps that asked for anything, if counted_keep_warps() */
     const counted_warp *warps;     /* in no order */
+    unsigned basic_block_count;    /* in a sample */
+    const counted_basic_block *basic_blocks;
+    unsigned long long block_count; /* likewise, in no order */
+    const counted_block *blocks;
 } counted_launch;
 
 /* Kernels may access this memory from now on. Reports describe an address in it by `name` and index. */
@@ -96,6 +122,11 @@ void counted_fill_unwritten(int byte);
 
 /* Whether the next launches keep the numbers of each warp as well. */
 void counted_keep_warps(int keep);
+
+/* The next launches are samples: a block has an L1 cache of so many bytes for itself, its warps take turns
+ * after few accesses, and the launch keeps what each block asks of L2 and how often basic blocks are run. 0:
+ * they are not, as at first. */
+void counted_sample(unsigned long long l1_bytes);
 
 /* What a warp of the traced block did, or what happened to it. */
 typedef enum counted_event_kind {

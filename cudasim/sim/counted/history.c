@@ -314,6 +314,8 @@ static uint32_t kind_of(const struct access *access) {
 }
 
 void history_check(struct recorder *self, const struct access *access) {
+    if (self->sample.is_on)
+        return;
     const struct place *place = access->place;
     unsigned bits = place->granule_bits, granule = 1u << bits;
     uintptr_t first = place->begin >> bits;

@@ -40,7 +40,7 @@ static unsigned wave_count;
 
 void l2_launch_begins(const struct sim_launch *launch) {
     wave_blocks = blocks_at_once(launch);
-    uint64_t waves = (launch->blocks + wave_blocks - 1) / wave_blocks;
+    uint64_t waves = (launch->grid_blocks + wave_blocks - 1) / wave_blocks;
     wave_count = (unsigned)waves;
     if (waves == 1 || waves >= MOST_WAVES)
         wave_blocks = 0;

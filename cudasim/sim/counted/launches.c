@@ -65,6 +65,7 @@ static void free_recorder(struct recorder *self) {
     history_free(&self->history);
     requests_free(&self->requests);
     warps_free(&self->warps);
+    sample_free(&self->sample);
     l2_free(&self->l2);
     places_free(&self->places);
     registers_free(self->registers);
@@ -100,6 +101,7 @@ bool watch_worker_begins(struct sim_worker *worker) {
     self->is_alone = is_alone;
     requests_worker_begins(self);
     warps_worker_begins(&self->warps);
+    sample_worker_begins(&self->sample);
     history_worker_begins(self);
     places_worker_begins(self);
     recorder = self;
@@ -149,6 +151,7 @@ void watch_launch_ends(const struct sim_launch *launch) {
     result.instructions = counted;
     result.instruction_count = counted ? instruction_count : 0;
     warps_launch_ends(all_recorders, launch_number, &result);
+    sample_launch_ends(all_recorders, launch_number, &result);
     for (struct recorder *self = all_recorders; self; self = self->next)
         if (self->launch == launch_number)
             clock_free_all(&self->order.memory);
@@ -160,5 +163,6 @@ void watch_launch_ends(const struct sim_launch *launch) {
     } else {
         free(counted);
         free((void *)result.warps);
+        sample_free_results(&result);
     }
 }

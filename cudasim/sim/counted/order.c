@@ -46,7 +46,7 @@ static struct handed_on *find_or_add(uintptr_t address, uint32_t block) {
 }
 
 void order_begin_launch(const struct sim_launch *launch) {
-    levels = clock_levels(launch->blocks + 1);
+    levels = clock_levels(launch->grid_blocks + 1);
 }
 
 void order_end_launch(void) {

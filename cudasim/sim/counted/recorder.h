@@ -7,6 +7,7 @@
  *   history    races: who accessed each word last                        history.c, quick_checks.h
  *   requests   counting: what a warp asks of memory at once              requests.c, metrics.c
  *   warps      the same for each warp                                    warps.c
+ *   sample     L1, basic blocks and sectors of some blocks                sample.c
  *   footprint  which words of global memory a launch touches             footprint.c
  *   l2         what L2 keeps between blocks that run at once             l2.c
  *   trace      what the warps of one block did, for a player             trace.c
@@ -30,6 +31,7 @@
 #include "regions.h"
 #include "registers.h"
 #include "requests.h"
+#include "sample.h"
 #include "session.h"
 #include "spinning.h"
 #include "trace.h"
@@ -73,6 +75,7 @@ struct recorder {
     struct requests requests;
     struct tracing trace;
     struct warps warps;
+    struct sample sample;
     struct l2 l2;
     struct places places;
     struct clusters clusters;

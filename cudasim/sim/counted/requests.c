@@ -54,6 +54,8 @@ static void count_request(struct walk *walk, const struct site *site,
                                 .operation = instruction->operation,
                                 .place = site->place};
         footprint_request(self, &access, addresses, lanes);
+        if (self->sample.is_on)
+            sample_request(&self->sample, tally, instruction->operation, addresses);
     } else {
         struct wavefronts wavefronts = wavefronts_of(addresses, lanes, instruction->bytes);
         tally->wavefronts += wavefronts.number;
@@ -178,7 +180,11 @@ void requests_free(struct requests *self) {
 
 void requests_worker_begins(struct recorder *recorded) {
     struct requests *self = &recorded->requests;
-    *self = (struct requests){.is_on = session_counts(), .tallies = self->tallies, .logs = self->logs};
+    enum { LOGGED_OF_SAMPLES = 24 }; /* few enough for the warps to run side by side, as those of a GPU do */
+    *self = (struct requests){.is_on = session_counts(),
+                              .most_logged = session_sampled_l1_bytes() ? LOGGED_OF_SAMPLES : LOG_ENTRIES,
+                              .tallies = self->tallies,
+                              .logs = self->logs};
 }
 
 void requests_block_begins(struct recorder *recorded) {
@@ -216,7 +222,7 @@ bool requests_all_stopped(struct recorder *recorded) {
         put_together(recorded, warp);
     for (unsigned thread = 0; thread < block->started; thread++) {
         struct log *log = &self->logs[thread];
-        if (log->waits && log->count < LOG_ENTRIES) {
+        if (log->waits && log->count < self->most_logged) {
             log->waits = false;
             sim_make_ready(&block->threads[thread]);
             any = true;
@@ -282,6 +288,8 @@ counted_instruction *requests_launch_ends(struct recorder *first, uint64_t launc
                 counted[i].sectors += tally->sectors;
                 counted[i].wavefronts += tally->wavefronts;
                 counted[i].phases += tally->phases;
+                counted[i].lines += tally->lines;
+                counted[i].missed += tally->missed;
             }
             self->tallies[i] = (struct tally){0};
         }

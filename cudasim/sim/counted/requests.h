@@ -22,11 +22,14 @@ struct tally {
     uint64_t sectors;
     uint64_t wavefronts;
     uint64_t phases;
+    uint64_t lines; /* of a sample, and the sectors that were not in L1 */
+    uint64_t missed;
 };
 
 /* The tool's state. */
 struct requests {
     bool is_on;                               /* the launch is counted, and not only checked */
+    unsigned most_logged;                     /* entries of a log after which a thread waits for its warp */
     bool is_abandoned;                        /* the block that runs: its launch ended with a fault */
     struct log *log;                          /* of the thread that runs */
     unsigned at_barrier[SIM_MAX_BLOCK_WARPS]; /* lanes of each warp that have reached it */
@@ -62,7 +65,7 @@ counted_instruction *requests_launch_ends(struct recorder *first, uint64_t launc
 static inline __attribute__((always_inline)) void requests_append(struct requests *requests, uint64_t entry) {
     struct log *log = requests->log;
     log->entry[log->count++] = entry;
-    if (__builtin_expect(log->count == LOG_ENTRIES, 0)) {
+    if (__builtin_expect(log->count >= requests->most_logged, 0)) {
         log->waits = true;
         sim_block_wait(SIM_WAITS_FOR_WARP, NULL);
     }

@@ -12,7 +12,8 @@ struct session {
     unsigned argument_count;
     bool counts_nothing; /* only faults are looked for */
     bool keeps_warps;
-    bool fills; /* shared memory that nobody has written, with */
+    unsigned long long sampled_l1_bytes; /* 0: no sample */
+    bool fills;                          /* shared memory that nobody has written, with */
     unsigned char filler;
     struct counted_gpu gpu;
     counted_launch *launches;
@@ -87,6 +88,12 @@ void counted_keep_warps(int keep) {
         self->keeps_warps = keep;
 }
 
+void counted_sample(unsigned long long l1_bytes) {
+    struct session *self = session_of_caller();
+    if (self)
+        self->sampled_l1_bytes = l1_bytes;
+}
+
 void counted_only_check(int only) {
     struct session *self = session_of_caller();
     if (self)
@@ -126,6 +133,10 @@ bool session_fills(unsigned char *filler) {
     return session_now->fills;
 }
 
+unsigned long long session_sampled_l1_bytes(void) {
+    return session_now->sampled_l1_bytes;
+}
+
 bool session_keeps_warps(void) {
     return session_now->keeps_warps;
 }
@@ -147,6 +158,7 @@ const counted_launch *counted_launch_at(unsigned index) {
 
 static void free_launch(const counted_launch *launch) {
     free((void *)launch->instructions);
+    sample_free_results(launch);
     free((void *)launch->warps);
 }
 

@@ -15,7 +15,8 @@ struct counted_gpu session_gpu(void);
 bool session_counts(void);
 struct trace **session_trace(void); /* the caller's; NULL: no memory */
 bool session_keeps_warps(void);
-bool session_fills(unsigned char *filler); /* shared memory that nobody has written, with that byte */
+unsigned long long session_sampled_l1_bytes(void); /* 0: the launch is no sample */
+bool session_fills(unsigned char *filler);         /* shared memory that nobody has written, with that byte */
 unsigned argument_count(void);
 struct place *argument_at(unsigned index);
 void session_keep_launch(const counted_launch *launch);

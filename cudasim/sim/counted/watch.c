@@ -36,6 +36,7 @@ void watch_block_begins(struct sim_worker *worker) {
     spinning_block_begins(&self->spinning);
     requests_block_begins(self);
     l2_block_begins(self);
+    sample_block_begins(&self->sample);
     clusters_block_begins(&self->clusters);
     registers_block_begins(self->registers);
     trace_block_begins(&self->trace, self->block_number);
@@ -76,9 +77,13 @@ bool watch_all_stopped(void) {
     const struct sim_block *block = &self->worker->block;
     trace_settle(&self->trace);
     history_settle_write(self, &self->history);
+    if (self->sample.is_on && block->started < block->size)
+        return false; /* all warps take turns, none goes ahead */
     bool any_can_go_on = requests_all_stopped(self);
-    if (block->returned == block->size)
+    if (block->returned == block->size) {
         history_settle_read(self);
+        sample_block_ends(self);
+    }
     return any_can_go_on;
 }
 

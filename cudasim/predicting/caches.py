@@ -1,0 +1,151 @@
+"""What a launch moves between L1, L2 and DRAM, from what the blocks of a sample asked for.
+
+Neighbours share data: two blocks of a row of a matrix product read the same rows of A. How the union of what
+they read grows from one block to four along an axis of the grid tells how it goes on, up to the size of each
+argument's memory.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from cudasim.predicting.cards import Card
+from cudasim.predicting.sampling import READ, SECTOR_BYTES, WRITTEN, Sample
+
+# Between these parts of L2's size data that all blocks read together falls out of it little by little.
+_KEPT, _LOST = 0.6, 1.4
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes of a launch that finds nothing in L2, in all its blocks. updated: sectors that atomics update.
+    filled: the part of the written sectors' bytes that are written."""
+
+    l2_read: float
+    l2_written: float
+    dram_read: float
+    dram_written: float
+    updated: float
+    filled: float
+
+
+class _Growth:
+    """How the union of the blocks' sectors grows with their number, in one argument's memory."""
+
+    def __init__(self, sample: Sample, own: dict[int, np.ndarray], most: float):
+        self.grid, self.most = sample.grid, most
+        self.one = float(np.mean([len(of) for of in own.values()])) if own else 0.0
+        self.steps = [self._step(own, axis) for axis in range(3)]
+        self.whole = None
+        if sample.is_whole and own:
+            self.whole = float(len(np.unique(np.concatenate(list(own.values())))))
+
+    def _step(self, own: dict[int, np.ndarray], axis: int) -> float:
+        """What each further block along an axis adds to a first one's sectors, as a part of these."""
+        if self.grid[axis] == 1:
+            return 0.0
+        step, found = math.prod(self.grid[:axis]), []
+        length = min(4, self.grid[axis])
+        for number in own:
+            if number // step % self.grid[axis] + length > self.grid[axis]:
+                continue
+            run = [number + step * i for i in range(length)]
+            if any(block not in own for block in run):
+                continue
+            alone = sum(len(own[block]) for block in run) / length
+            if alone > 0:
+                union = len(np.unique(np.concatenate([own[block] for block in run])))
+                found.append((union / alone - 1) / (length - 1))
+            if len(found) >= 24:
+                break
+        return float(np.clip(np.mean(found), 0.0, 1.0)) if found else 1.0
+
+    def of(self, blocks: float) -> float:
+        """Sectors of so many blocks that follow each other."""
+        total = math.prod(self.grid)
+        if blocks >= total and self.whole is not None:
+            return self.whole
+        sectors, left = self.one, max(1.0, blocks)
+        for axis in range(3):
+            here = min(float(self.grid[axis]), left)
+            sectors *= 1.0 + (here - 1.0) * self.steps[axis]
+            left = max(1.0, left / here)
+        return min(sectors, self.most, self.one * blocks)
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """How the blocks of a sample share each argument's memory: what they read and write there grows with
+    their number. updated: sectors that atomics of the launch update."""
+
+    read: tuple[_Growth, ...]
+    written: tuple[_Growth, ...]
+    updated: float
+
+    @property
+    def of_block(self) -> float:
+        """Different sectors that a block reads."""
+        return sum(growth.one for growth in self.read)
+
+
+def sharing_of(sample: Sample) -> Sharing:
+    reads, writes, updates = [], [], 0.0
+    for _, begin, end in sorted(set(sample.memory)):
+        first, last = begin // SECTOR_BYTES, -(-end // SECTOR_BYTES)
+        both = np.uint64(READ | WRITTEN)
+        read, written, updated = {}, {}, {}
+        for number, touched in sample.blocks.items():
+            sectors = touched >> np.uint64(2)
+            inside = touched[(sectors >= first) & (sectors < last)]
+            read[number] = inside[(inside & np.uint64(READ)) != 0] >> np.uint64(2)
+            written[number] = inside[(inside & np.uint64(WRITTEN)) != 0] >> np.uint64(2)
+            updated[number] = inside[(inside & both) == both] >> np.uint64(2)
+        most = float(last - first)
+        reads.append(_Growth(sample, read, most))
+        writes.append(_Growth(sample, written, most))
+        updates += _Growth(sample, updated, most).of(sample.total)
+    return Sharing(tuple(reads), tuple(writes), updates)
+
+
+def traffic_of(sample: Sample, sharing: Sharing, card: Card, blocks_at_once: int) -> Traffic:
+    """blocks_at_once: that the whole GPU holds."""
+    scale = sample.scale
+    of_global = [one for one in sample.instructions if one.space == "global"]
+    loads = sum(one.missed for one in of_global if one.operation == "ld")
+    stored = [one for one in of_global if one.operation == "st"]
+    stores, filled = sum(one.sectors for one in stored), sum(one.addresses * one.bytes for one in stored)
+    atomics = sum(one.sectors for one in of_global if one.operation == "atom")
+    total = sample.total
+    waves = max(1.0, total / blocks_at_once)
+    at_once = min(float(total), float(blocks_at_once))
+    every = (*sharing.read, *sharing.written)
+    of_wave = sum(growth.of(at_once) for growth in every) * SECTOR_BYTES
+    everything = sum(growth.of(total) for growth in every) * SECTOR_BYTES
+    # What a wave reads again finds it in L2 as long as what was read since then fits.
+    pressure = min(of_wave, everything) / card.l2_bytes if waves > 1 else 0.0
+    lost = float(np.clip((pressure - _KEPT) / (_LOST - _KEPT), 0.0, 1.0))
+    if everything <= _KEPT * card.l2_bytes:
+        lost = 0.0
+
+    def moved(growths: tuple[_Growth, ...]) -> float:
+        sectors = 0.0
+        for growth in growths:
+            least, each = growth.of(total), growth.of(at_once) * waves
+            sectors += least + lost * max(0.0, each - least)
+        return sectors
+
+    asked = (loads + atomics) * scale
+    # What a block reads again itself, a wave later than before, since all blocks at once read on meanwhile.
+    again = max(0.0, loads * scale - sharing.of_block * total)
+    lost_again = float(np.clip((of_wave / card.l2_bytes - _KEPT) / (_LOST - _KEPT), 0.0, 1.0))
+    return Traffic(
+        asked * SECTOR_BYTES,
+        (stores + atomics) * scale * SECTOR_BYTES,
+        min(moved(sharing.read) + lost_again * again, asked) * SECTOR_BYTES,
+        moved(sharing.written) * SECTOR_BYTES,
+        sharing.updated,
+        min(1.0, filled / (SECTOR_BYTES * stores)) if stores else 1.0,
+    )

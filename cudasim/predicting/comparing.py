@@ -1,0 +1,230 @@
+"""A workbench for versions of one kernel: are they right, what do they ask of memory, which is faster."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+import pandas as pd
+
+from cudasim.arrays import array_of, is_array, loaded_torch
+from cudasim.building.library import ffi
+from cudasim.live.kernels import BoundLaunch
+from cudasim.predicting import machine_code
+from cudasim.predicting.cards import card
+from cudasim.predicting.occupancy import occupancy
+from cudasim.predicting.prediction import Prediction, predict
+from cudasim.predicting.sampling import copied
+
+_MOST_CHECKED = 1 << 21  # threads of a launch that is run as a whole to compare its results
+_REPETITIONS, _WARM_UP = 11, 2
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare()` returns. table: a row for each version, size and block. predictions: by these."""
+
+    table: pd.DataFrame
+    predictions: Mapping[tuple, Prediction]
+
+    def __repr__(self) -> str:
+        return self.table.round(2).to_string(index=False)
+
+    def _repr_html_(self) -> str:
+        return self.table.round(2).to_html(index=False)
+
+    def plot(self):
+        """A figure of the best block's time of each version over the sizes."""
+        from cudasim.predicting.figures import comparison_figure
+
+        return comparison_figure(self.table)
+
+
+def _with_block(bound: BoundLaunch, block: int | None) -> BoundLaunch:
+    """The launch with another block of one dimension, and as many threads in all."""
+    if block is None:
+        return bound
+    grid, own = bound.grid, bound.block
+    if not isinstance(grid, int) or not isinstance(own, int):
+        raise ValueError(
+            f"blocks: expected launches of one dimension, or functions of size and block that make them, got "
+            f"{bound!r}"
+        )
+    return BoundLaunch(bound.kernel, -(-grid * own // block), block, bound.shared_bytes)
+
+
+def _threads(bound: BoundLaunch) -> int:
+    def product(size) -> int:
+        return math.prod(size) if isinstance(size, (tuple, list)) else size
+
+    return product(bound.grid) * product(bound.block)
+
+
+def _results(bound: BoundLaunch, arguments: Sequence) -> list[np.ndarray]:
+    """What a launch leaves in its arrays, as float64 where they are numbers of numpy's."""
+    own = copied(list(arguments))
+    bound(*own)
+    found = []
+    for argument in own:
+        if is_array(argument):
+            array = array_of(argument)
+            data = np.frombuffer(ffi().buffer(ffi().cast("char *", array.address), array.nbytes), np.uint8)
+            torch = loaded_torch()
+            if array.dtype in ("bfloat16", "float8_e4m3fn", "float8_e5m2") and torch is not None:
+                tensor = torch.from_numpy(data.copy()).view(getattr(torch, array.dtype))
+                found.append(tensor.double().numpy())
+            elif np.dtype(getattr(np, array.dtype, np.uint8)).kind in "fiub":
+                found.append(data.view(getattr(np, array.dtype, np.uint8)).astype(np.float64))
+    return found
+
+
+def _difference(first: list[np.ndarray], second: list[np.ndarray]) -> float:
+    """The largest difference, relative to the largest value of its array."""
+    worst = 0.0
+    for a, b in zip(first, second, strict=True):
+        if a.size:
+            scale = max(float(np.abs(b[np.isfinite(b)]).max(initial=0.0)), 1e-30)
+            both = (a == b) | (np.isnan(a) & np.isnan(b))
+            worst = max(worst, float(np.where(both, 0.0, np.abs(a - b)).max() / scale))
+    return worst
+
+
+def _measured(bound: BoundLaunch, arguments: Sequence) -> float:
+    """Microseconds on the arguments' GPU, from a flushed L2; NaN where they are on the CPU."""
+    torch = loaded_torch()
+    tensors = [a for a in arguments if torch is not None and isinstance(a, torch.Tensor)]
+    if not tensors or not tensors[0].is_cuda:
+        return math.nan
+    times = []
+    with torch.cuda.device(tensors[0].device):
+        flushed = torch.empty(256 << 20, dtype=torch.uint8, device=tensors[0].device)
+        for _ in range(_WARM_UP + _REPETITIONS):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda._sleep(400_000)  # while the host queues what follows
+            flushed.fill_(1)
+            begin.record()
+            bound(*arguments)
+            end.record()
+            torch.cuda.synchronize()
+            times.append(1000 * begin.elapsed_time(end))
+    return median(times[_WARM_UP:])
+
+
+def compare(
+    versions: Mapping[str, BoundLaunch | Callable],
+    arguments: Sequence | Callable,
+    *,
+    sizes: Sequence = (None,),
+    blocks: Sequence[int | None] = (None,),
+    reference: Callable | None = None,
+    gpu="H200",
+    tolerance: float = 1e-4,
+) -> Comparison:
+    """Runs, counts and predicts versions of a kernel at each size and block, and checks that they agree.
+
+    versions: by name, `kernel[grid, block]`, or a function of (size, block) that returns such a launch.
+    arguments: of all of them, or a function of a size that returns them. sizes: None stands for the only one.
+    blocks: threads of a block; a plain launch keeps its number of threads in all, and the block it has for
+    None. reference: a function of the arguments, on copies of which it leaves what is right; the first
+    version stands for it otherwise. tolerance: of the largest difference, relative to the largest value.
+
+    Results are compared where a launch has at most two million threads, by running it as a whole on the
+    simulator; the column `right` is None for larger ones, and a warning says so. With arguments on a GPU the
+    versions are timed there too, and `measured us` has the medians, from a flushed L2.
+    """
+    if not isinstance(versions, Mapping) or not versions:
+        raise TypeError(f"versions: expected launches by name, got {versions!r}")
+    of = card(gpu)
+    rows, predictions, unchecked = [], {}, False
+    for size in sizes:
+        given = tuple(arguments(size) if callable(arguments) else arguments)
+        expected = None
+        for name, version in versions.items():
+            for block in blocks:
+                is_launch = isinstance(version, BoundLaunch)
+                bound = _with_block(version, block) if is_launch else version(size, block)
+                if not isinstance(bound, BoundLaunch):
+                    raise TypeError(f"versions[{name!r}]: expected kernel[grid, block], got {bound!r}")
+                right = None
+                if _threads(bound) <= _MOST_CHECKED:
+                    if expected is None and reference is not None:
+                        own = copied(list(given))
+                        reference(*[argument.value if is_array(argument) else argument for argument in own])
+                        expected = _contents(own)
+                    results = _results(bound, given)
+                    expected = results if expected is None else expected
+                    right = _difference(results, expected) <= tolerance
+                else:
+                    unchecked = True
+                found = predict(bound, *given, gpu=of)
+                predictions[name, size, block] = found
+                rows.append(_row(name, size, bound, found, right, _measured(bound, given)))
+    if unchecked:
+        warnings.warn(
+            f"compare: launches of more than {_MOST_CHECKED:,} threads were predicted and not run as "
+            "a whole, so their results are not compared",
+            stacklevel=2,
+        )
+    return Comparison(pd.DataFrame(rows), predictions)
+
+
+def _contents(own: Sequence) -> list[np.ndarray]:
+    arrays = [array_of(argument) for argument in own if is_array(argument)]
+    return [array.value.view(getattr(np, array.dtype)).astype(np.float64) for array in arrays]
+
+
+def _row(name: str, size, bound: BoundLaunch, found: Prediction, right: bool | None, measured: float) -> dict:
+    one, sample = found.on[0], found.sample
+    sums = {
+        space: sum(getattr(i, what) for i in sample.instructions if i.space == space) * sample.scale
+        for space, what in (("global", "sectors"), ("shared", "wavefronts"))
+    }
+    return {
+        "version": name,
+        "size": size,
+        "grid": bound.grid,
+        "block": bound.block,
+        "right": right,
+        "us": one.seconds * 1e6,
+        "low": one.low * 1e6,
+        "high": one.high * 1e6,
+        "measured us": measured,
+        "limiter": one.limiter,
+        "registers": one.code.registers,
+        "warps %": 100 * one.held.fraction,
+        "instructions": one.terms.instructions if one.terms else math.nan,
+        "sectors": sums["global"],
+        "wavefronts": sums["shared"],
+        "gpu": one.card.name,
+    }
+
+
+def occupancy_plot(launch: BoundLaunch, *arguments, gpu="H200", template=None):
+    """A figure of the calculator of Nsight Compute for this kernel: the part of a multiprocessor's warps that
+    it holds over the size of a block, over registers and over shared memory, with the launch's own marked.
+    MissingToolError without nvcc."""
+    of, kernel = card(gpu), launch.kernel
+    instance = kernel._instance(copied(list(arguments)), template)
+    code = machine_code.machine_code(kernel, instance, machine_code.architecture_for(of.capability))
+    block = math.prod(launch.block) if isinstance(launch.block, (tuple, list)) else launch.block
+    shared = code.shared_bytes + launch.shared_bytes
+
+    def curve(values, at):
+        return list(values), [at(value).fraction for value in values]
+
+    blocks = curve(range(32, 1025, 32), lambda n: occupancy(of, n, code.registers, shared))
+    registers = curve(range(16, 256, 8), lambda n: occupancy(of, block, n, shared))
+    bytes_ = curve(range(0, of.shared_per_block + 1, 1024), lambda n: occupancy(of, block, code.registers, n))
+    from cudasim.predicting.figures import occupancy_figure
+
+    return occupancy_figure(
+        {
+            "threads of a block": [("", *blocks, block)],
+            "registers of a thread": [("", *registers, code.registers)],
+            "bytes of shared memory of a block": [("", *bytes_, shared)],
+        }
+    )

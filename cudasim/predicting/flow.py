@@ -1,0 +1,270 @@
+"""How often a launch's warps run each block of the machine code, found without a GPU.
+
+The simulator knows how often warps came to each line and what each load and store asked for; the machine
+code has other loops: unrolled by four, with a remainder, its loads made wider. What connects the two is a
+flow: a warp that enters a block leaves it by one of its edges. Of all flows through the code's graph a linear
+program finds the one that makes the loads, stores and atomics of each line move as many bytes as counted,
+bends the rule of flow least (lanes that part at a branch run both sides), and issues the fewest instructions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cudasim.predicting.machine_code import EXIT, Block, MachineCode, MachineInstruction
+from cudasim.predicting.sampling import Sample
+
+# What a warp's instruction too many or too few costs, by what it contradicts: the bytes that were counted,
+# the rule of flow, how often warps came to a line (where loops have no loads), and nothing.
+_BYTES, _FLOW, _LINES, _ISSUED = 10.0, 3.0, 0.5, 1e-3
+
+# The machine's loads and stores, by what the simulator calls them.
+_SPACES = {
+    **dict.fromkeys(("LDG", "LD"), ("global", "ld")),
+    **dict.fromkeys(("STG", "ST"), ("global", "st")),
+    **dict.fromkeys(("ATOMG", "ATOM", "RED", "REDG"), ("global", "atom")),
+    **dict.fromkeys(("LDS", "LDSM"), ("shared", "ld")),
+    **dict.fromkeys(("STS", "STSM"), ("shared", "st")),
+    **dict.fromkeys(("ATOMS",), ("shared", "atom")),
+}
+
+
+@dataclass(frozen=True)
+class Flow:
+    """runs: how often all warps of the launch together run each block. missed: warp instructions that the
+    counts have and the flow has not, as a part of those counted: 0 where the two agree."""
+
+    runs: np.ndarray
+    missed: float
+
+
+class _Program:
+    """Rows and columns of the linear program, as they come."""
+
+    def __init__(self):
+        self.costs: list[float] = []
+        self.equal: list[tuple[dict[int, float], float]] = []
+        self.at_most: list[tuple[dict[int, float], float]] = []
+
+    def variable(self, cost: float = 0.0) -> int:
+        self.costs.append(cost)
+        return len(self.costs) - 1
+
+    def nearly(self, terms: dict[int, float], value: float, cost: float, at_least: bool = False):
+        """The terms' sum is to be the value; `cost` for each that it differs by. at_least: more is free."""
+        less = self.variable(cost)
+        terms = terms | {less: 1.0}
+        if at_least:
+            self.at_most.append(({index: -factor for index, factor in terms.items()}, -value))
+            return
+        more = self.variable(cost)
+        self.equal.append((terms | {more: -1.0}, value))
+
+    def solve(self) -> np.ndarray:
+        from scipy.optimize import linprog
+        from scipy.sparse import coo_array
+
+        def matrix(rows):
+            entries = [
+                (row, column, factor)
+                for row, (terms, _) in enumerate(rows)
+                for column, factor in terms.items()
+            ]
+            if not entries:
+                return None, None
+            row, column, factor = zip(*entries, strict=True)
+            shape = (len(rows), len(self.costs))
+            return coo_array((factor, (row, column)), shape=shape).tocsr(), [value for _, value in rows]
+
+        a_eq, b_eq = matrix(self.equal)
+        a_ub, b_ub = matrix(self.at_most)
+        solved = linprog(self.costs, A_ub=a_ub, b_ub=b_ub, A_eq=a_eq, b_eq=b_eq, method="highs")
+        if solved.x is None:
+            raise RuntimeError(f"the linear program of the flow has no solution: {solved.message}")
+        return solved.x
+
+
+def line_of(instruction: MachineInstruction, files: set[str]) -> tuple[str, int] | None:
+    """Its line in the user's own files, the innermost one."""
+    for file, line in instruction.lines:
+        if file in files:
+            return file, line
+    return None
+
+
+def _loops(blocks: Sequence[Block]) -> list[int]:
+    """Of each block, a number of the outermost loop that it is part of; -1 for a block in none."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    pairs = [(block.index, to) for block in blocks for to in block.follows if to != EXIT]
+    if not pairs:
+        return [-1] * len(blocks)
+    graph = coo_array((np.ones(len(pairs)), tuple(zip(*pairs, strict=True))), shape=(len(blocks),) * 2)
+    _, parts = connected_components(graph, directed=True, connection="strong")
+    sizes = np.bincount(parts)
+    own = {block for block, to in pairs if block == to}
+    return [int(part) if sizes[part] > 1 or index in own else -1 for index, part in enumerate(parts)]
+
+
+def _reachable(blocks: Sequence[Block]) -> set[int]:
+    found, waiting = set(), [0]
+    while waiting:
+        index = waiting.pop()
+        if index in found or index == EXIT:
+            continue
+        found.add(index)
+        waiting += blocks[index].follows
+    return found
+
+
+_FLOATS = {"FADD", "FMUL", "FFMA", "DADD", "DMUL", "DFMA", "HADD2", "HMUL2", "HFMA2", "MUFU"}
+_INTEGERS = {"IMAD", "IADD3", "VIADD", "LOP3", "SHF", "IMUL", "LEA"}
+_TWO = {"FFMA", "DFMA", "HFMA2"}
+
+
+def _operations(instructions: Sequence[MachineInstruction]) -> int:
+    floats = sum(1 + (i.name in _TWO) for i in instructions if i.name in _FLOATS)
+    return floats or sum(i.name in _INTEGERS for i in instructions)
+
+
+def operators_of(text: str) -> int:
+    """How many operations a line of C++ has, about."""
+    text = re.sub(r"//.*|\[[^\]]*\]|\b(?:for|while|if)\s*\(|\+\+|--|->", " ", text)
+    return max(1, len(re.findall(r"<<|>>|[-+*/%^&|](?!=)|[-+*/%^&|]=|\b\w+f?\s*\(", text)))
+
+
+def _times(of_blocks: dict[int, list[MachineInstruction]], row: str, is_caller: bool) -> dict[int, float]:
+    """How often each block has a line's code: four times where a loop is unrolled by four.
+
+    A loop's remainder, or else the operators of the line's text, `row`, tell what once is.
+    """
+    counts = {index: Counter(i.name for i in instructions) for index, instructions in of_blocks.items()}
+    everywhere = set.intersection(*(set(count) for count in counts.values()))
+    operations = {index: _operations(instructions) for index, instructions in of_blocks.items()}
+    if len(counts) > 1 and everywhere:
+        name = max(everywhere, key=lambda name: sum(count[name] for count in counts.values()))
+        least = min(counts, key=lambda index: counts[index][name])
+        once = 1 if is_caller else max(1, round(operations[least] / operators_of(row)))
+        return {index: once * count[name] / counts[least][name] for index, count in counts.items()}
+    if is_caller:
+        return {}
+    return {
+        index: max(1.0, round(number / operators_of(row))) for index, number in operations.items() if number
+    }
+
+
+def flow_of(code: MachineCode, sample: Sample, texts: dict[str, str]) -> Flow:
+    """How often the sample's warps run each block. texts: the sources, by the names of their files."""
+    blocks, files = code.blocks, set(texts)
+    reachable = _reachable(blocks)
+    program = _Program()
+    edges: dict[tuple[int, int], int] = {}
+    into: dict[int, list[int]] = defaultdict(list)
+    runs: dict[int, int] = {}
+    for block in blocks:
+        if block.index not in reachable:
+            continue
+        runs[block.index] = program.variable(_ISSUED * len(block.instructions))
+        for target in block.follows:
+            edges[block.index, target] = program.variable()
+            into[target].append(edges[block.index, target])
+    warps = sample.warps * len(sample.blocks)
+    for index, run in runs.items():
+        entering = {edge: 1.0 for edge in into[index]}
+        entered = -float(warps) if index == 0 else 0.0
+        leaving = {edges[index, target]: 1.0 for target in blocks[index].follows}
+        # Both ways round only where ways part or join: lanes that part run both, and are one warp after.
+        for terms, value, ways in ((entering, entered, len(into[index])), (leaving, 0.0, len(leaving))):
+            terms = dict(terms)
+            terms[run] = terms.get(run, 0.0) - 1.0
+            if ways > 1:
+                program.nearly(terms, value, _FLOW)
+            else:
+                program.equal.append((terms, value))
+
+    # What was counted, by line, and what the machine's instructions do there.
+    counted: dict[tuple, float] = defaultdict(float)
+    for one in sample.instructions:
+        if one.place.file in files:
+            counted[one.place.file, one.place.line, one.space, one.operation] += one.requests * one.bytes
+    moving: dict[tuple, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    guarded: set[tuple] = set()
+    has_loads: set[int] = set()
+    for index in runs:
+        for instruction in blocks[index].instructions:
+            where = line_of(instruction, files)
+            space = _SPACES.get(instruction.name)
+            if where is None or space is None or (*where, *space) not in counted:
+                continue
+            key = (*where, *space)
+            moving[key][runs[index]] += instruction.bytes
+            has_loads.add(index)
+            if instruction.guard:
+                guarded.add(key)
+    wanted = 0.0
+    first_slack = len(program.costs)
+    for key, terms in moving.items():
+        width = max(terms.values()) / max(1, round(max(terms.values()) / 4))
+        terms = {run: of / width for run, of in terms.items()}
+        wanted += counted[key] / width
+        program.nearly(terms, counted[key] / width, _BYTES, at_least=key in guarded)
+    slacks = slice(first_slack, len(program.costs))
+
+    # Barriers, shuffles and votes are counted too, though not by line.
+    for names, value in (
+        (("BAR",), sample.barriers),
+        (("SHFL", "VOTE", "MATCH", "REDUX"), sample.warp_operations),
+    ):
+        terms = {
+            run: float(sum(i.name in names for i in blocks[index].instructions))
+            for index, run in runs.items()
+        }
+        terms = {run: number for run, number in terms.items() if number}
+        if terms and value:
+            program.nearly(terms, float(value), _FLOW)
+
+    # No block runs more often than its lines, and lines of loops that have no loads run as often as counted.
+    loops = _loops(blocks)
+    lines_with_loads = {
+        where for index in has_loads for i in blocks[index].instructions if (where := line_of(i, files))
+    }
+    passed: dict[str, dict[int, int]] = defaultdict(dict)
+    for place, of in sample.passed.items():
+        if place.file in files:
+            passed[place.file][place.line] = of.warps
+
+    def passed_at(where: tuple[str, int] | None) -> int:
+        """How often warps came there: a line is of the basic block that begins there or nearest before."""
+        before = (
+            [line for line in passed[where[0]] if line <= where[1]] if where and where[0] in passed else []
+        )
+        return passed[where[0]][max(before)] if before else 0
+
+    by_line: dict[tuple, dict[int, list[MachineInstruction]]] = defaultdict(lambda: defaultdict(list))
+    for index in runs:
+        own = [known for i in blocks[index].instructions if (known := passed_at(line_of(i, files)))]
+        if own:
+            program.at_most.append(({runs[index]: 1.0, program.variable(_LINES): -1.0}, float(max(own))))
+        for instruction in blocks[index].instructions if loops[index] != -1 else ():
+            for depth, (file, line) in enumerate(instruction.lines):
+                where = file, line
+                if where not in lines_with_loads and passed_at(where):
+                    by_line[(*where, depth > 0)][index].append(instruction)
+    for (file, line, is_caller), of_blocks in by_line.items():
+        rows = texts[file].splitlines()
+        times = _times(of_blocks, rows[line - 1] if 0 < line <= len(rows) else "", is_caller)
+        if times:
+            terms = {runs[index]: number for index, number in times.items()}
+            program.nearly(terms, float(passed_at((file, line))), _LINES)
+    solution = program.solve()
+    found = np.zeros(len(blocks))
+    for index, run in runs.items():
+        found[index] = max(0.0, solution[run])
+    missed = float(solution[slacks].sum() / wanted) if wanted else 0.0
+    return Flow(found, missed)

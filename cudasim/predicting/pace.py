@@ -1,0 +1,143 @@
+"""How long one warp alone takes through a block of the machine code.
+
+A warp issues its instructions in order, at most one per clock, and waits before one whose operands are not
+ready. The compiler has put as many independent instructions between a load and its use as it could: here one
+sees how many.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from cudasim.predicting.cards import Card
+from cudasim.predicting.machine_code import EXIT, Block, MachineInstruction
+from cudasim.predicting.pipes import busy_of, kind_of, latency_of
+
+_REGISTER = re.compile(r"(?<![\w.])(U?[RP])(\d+)(\.64)?(?![\w])")
+_WITHOUT_RESULT = (
+    "STG",
+    "STS",
+    "ST",
+    "STL",
+    "RED",
+    "REDG",
+    "BRA",
+    "EXIT",
+    "BAR",
+    "SUST",
+    "STSM",
+    "CCTL",
+    "MEMBAR",
+)
+
+
+@lru_cache(maxsize=1 << 16)
+def registers_of(text: str, name: str, opcode: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The registers that an instruction writes, and those that it reads."""
+    guard, _, rest = text.partition("|")
+    operands = rest.split(",")
+    writes: list[str] = []
+    reads: list[str] = [f"{kind}{number}" for kind, number, _ in _REGISTER.findall(guard)]
+    results = 0 if name in _WITHOUT_RESULT else 1
+    if results and len(operands) > 1 and re.match(r"\s*U?P(\d|T)", operands[0]):
+        # Predicates come in pairs, before or in place of a register.
+        results = 2 if re.match(r"\s*(U?P(\d|T)|U?R\w+)", operands[1]) and "SETP" in name else 1
+    elif results and len(operands) > 2 and re.match(r"\s*U?P\d", operands[1]):
+        results = 2  # a carry
+    wide = 1
+    if name in ("LDG", "LDS", "LD", "LDL", "LDC", "ULDC"):
+        wide = 4 if ".128" in opcode else 2 if ".64" in opcode else 1
+    elif "WIDE" in opcode or name in ("DFMA", "DADD", "DMUL", "IMMA"):
+        wide = 2
+    elif name in ("HMMA", "LDSM"):
+        wide = 4
+    for place, operand in enumerate(operands):
+        for kind, number, pair in _REGISTER.findall(operand):
+            if place < results:
+                count = wide if kind.endswith("R") else 1
+                writes += [f"{kind}{int(number) + step}" for step in range(count)]
+            else:
+                count = (
+                    2 if pair or name[0] == "D" else 4 if name == "HMMA" and place == len(operands) - 1 else 1
+                )
+                reads += [f"{kind}{int(number) + step}" for step in range(count)]
+    return tuple(writes), tuple(reads)
+
+
+class _Warp:
+    """A warp on its way: the clock, and when each register is ready."""
+
+    def __init__(self, card: Card, loads: Callable[[MachineInstruction], float], mma_efficiency: float):
+        self.card, self.loads, self.mma_efficiency = card, loads, mma_efficiency
+        self.now = 0.0
+        self.ready: dict[str, float] = {}
+        self.free: dict[str, float] = {}  # when each pipe takes the warp's next instruction
+
+    def run(self, instructions: Sequence[MachineInstruction]) -> float:
+        """Runs a block; returns the clocks that it took."""
+        begin = self.now
+        for instruction in instructions:
+            key = f"{instruction.guard}|{instruction.operands}"
+            writes, reads = registers_of(key, instruction.name, instruction.opcode)
+            at = self.now
+            for register in reads:
+                at = max(at, self.ready.get(register, 0.0))
+            pipe, busy = busy_of(instruction, self.card, self.mma_efficiency)
+            at = max(at, self.free.get(pipe, 0.0))
+            if instruction.name in ("LDGDEPBAR", "DEPBAR"):
+                at = max([at, *self.ready.values()]) if instruction.name == "DEPBAR" else at
+            # One of the four parts of the multiprocessor has a quarter of the pipe.
+            self.free[pipe] = at + (busy * self.card.schedulers if pipe != "lsu" else 2.0)
+            latency = latency_of(instruction, self.card, self.loads(instruction))
+            if instruction.name == "LDGSTS":
+                self.ready["copies"] = at + latency
+            for register in writes:
+                self.ready[register] = at + latency
+            self.now = at + 1.0
+            if instruction.name == "BAR":
+                self.now += self.card.latency["barrier"]
+            elif kind_of(instruction) == "control" and instruction.name in (
+                "BRA",
+                "EXIT",
+                "BSYNC",
+                "CALL",
+                "RET",
+            ):
+                self.now += self.card.latency["branch"] if instruction.name == "BRA" else 1.0
+        return self.now - begin
+
+
+def clocks_of_blocks(
+    blocks: Sequence[Block],
+    runs: np.ndarray,
+    card: Card,
+    loads: Callable[[MachineInstruction], float],
+    mma_efficiency: float,
+) -> np.ndarray:
+    """Clocks that a warp alone takes through each block, after the block that mostly comes before it."""
+    before: dict[int, int] = {}
+    for block in blocks:
+        for target in block.follows:
+            if target == EXIT or runs[block.index] <= 0:
+                continue
+            known = before.get(target)
+            if known is None or runs[block.index] > runs[known]:
+                before[target] = block.index
+    clocks = np.zeros(len(blocks))
+    for block in blocks:
+        if runs[block.index] <= 0:
+            continue
+        warp = _Warp(card, loads, mma_efficiency)
+        chain = [block.index]
+        while len(chain) < 4 and chain[-1] in before:
+            chain.append(before[chain[-1]])
+            if chain[-1] == block.index:
+                break
+        for index in reversed(chain[1:]):
+            warp.run(blocks[index].instructions)
+        clocks[block.index] = warp.run(block.instructions)
+    return clocks

@@ -1,0 +1,324 @@
+"""How long launches of public kernels take on a GPU, what limits them, and how near predictions are.
+
+    python lab/speed.py time DIR --out times.csv        on a GPU: device time of each, L2 flushed before
+    python lab/speed.py limits DIR --out limits.csv     on a GPU with ncu: its speed-of-light breakdown
+    python lab/speed.py predict DIR --out predicted.csv [--half aside]     anywhere
+    python lab/speed.py compare predicted.csv times.csv [limits.csv]
+
+DIR has a folder for each repository, named owner+name, as for lab/corpus.py. The launches are those of
+lab/speed_calls. Half of the repositories are for calibration, the others are kept aside (calls.half()).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib
+import io
+import json
+import math
+import pkgutil
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pandas as pd
+import speed_calls
+import torch
+from corpus import include_folders
+from speed_calls import calls
+from speed_calls.calls import Timed, half
+
+from cudasim.live.kernels import BoundLaunch, Kernel, Program
+
+SHORTEST = 10.0  # microseconds: below, a launch's own cost is most of it
+REPETITIONS, WARM_UP = 15, 3
+FLUSHED_BYTES = 256 << 20
+QUEUED_CYCLES = 400_000  # that the GPU sleeps while the host queues the flush and the launch
+
+METRICS = {
+    "compute": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    "L1": "l1tex__throughput.avg.pct_of_peak_sustained_active",
+    "L2": "lts__throughput.avg.pct_of_peak_sustained_elapsed",
+    "DRAM": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    "ns": "gpu__time_duration.sum",
+    "instructions": "smsp__inst_executed.sum",
+    "registers": "launch__registers_per_thread",
+    "dram_read": "dram__bytes_read.sum",
+    "dram_written": "dram__bytes_write.sum",
+    "l2_sectors": "lts__t_sectors.sum",
+    "l1_hits": "l1tex__t_sector_hit_rate.pct",
+    "l2_hits": "lts__t_sector_hit_rate.pct",
+    "occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "issue": "smsp__issue_active.avg.pct_of_peak_sustained_active",
+    "lsu": "sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active",
+    "fma": "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",
+    "alu": "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active",
+    "xu": "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",
+    "tensor": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+    "wavefronts": "l1tex__data_pipe_lsu_wavefronts.sum",
+    "wavefronts_shared": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+}
+
+
+only_half: str | None = None
+
+
+def all_launches() -> list[tuple[str, Timed]]:
+    """Repository and launch, in order; of one half, if `only_half` names it."""
+    names = sorted(m.name for m in pkgutil.iter_modules(speed_calls.__path__) if m.name != "calls")
+    modules = [importlib.import_module(f"speed_calls.{name}") for name in names]
+    wanted = [module for module in modules if only_half in (None, half(module.REPOSITORY))]
+    return [(module.REPOSITORY, launch) for module in wanted for launch in module.LAUNCHES]
+
+
+def bound(directory: Path, repository: str, launch: Timed) -> BoundLaunch:
+    folder = directory / repository.replace("/", "+")
+    path = folder / (launch.within or launch.file)
+    text, name = path.read_text(errors="replace"), f"{path.stem.replace(' ', '_')}.cu"
+    program = Program(text, name, include_folders(path, folder), launch.kernel, has_warned=True)
+    return Kernel(program, launch.kernel)[launch.grid, launch.block, launch.shared]
+
+
+def _row(number: int, repository: str, launch: Timed) -> dict:
+    template = "" if launch.template is None else ", ".join(map(str, launch.template))
+    sizes = {"grid": str(launch.grid), "block": str(launch.block), "shared": launch.shared}
+    names = {"number": number, "repository": repository, "half": half(repository), "kernel": launch.kernel}
+    return {**names, "template": template, **sizes, "ladder": launch.ladder}
+
+
+# ------------------------------------------------------------------------------------------------------------
+# On a GPU
+
+
+def _timed(call, flush: bool) -> list[float]:
+    """Microseconds of the device, call by call."""
+    buffer = torch.empty(FLUSHED_BYTES, dtype=torch.uint8, device="cuda")
+    found = []
+    for _ in range(WARM_UP + REPETITIONS):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda._sleep(QUEUED_CYCLES)
+        if flush:
+            buffer.fill_(1)
+        begin.record()
+        call()
+        end.record()
+        torch.cuda.synchronize()
+        found.append(1000 * begin.elapsed_time(end))
+    return sorted(found[WARM_UP:])
+
+
+def _build_all(directory: Path) -> dict[int, str]:
+    """Compiles what is to be timed, side by side; the errors by number."""
+
+    def build(number: int) -> tuple[int, str]:
+        repository, launch = all_launches()[number]
+        try:
+            bound(directory, repository, launch).kernel.build("cuda", launch.template)
+            return number, ""
+        except Exception as error:
+            return number, f"{type(error).__name__}: {str(error)[:300]}"
+
+    with ThreadPoolExecutor(16) as pool:
+        return {number: error for number, error in pool.map(build, range(len(all_launches()))) if error}
+
+
+def _child(directory: Path, begin: int, is_profiled: bool):
+    """Makes the launches from this number on, and prints a line of JSON for each."""
+    calls.device = "cuda"
+    for number, (repository, launch) in enumerate(all_launches()):
+        if number < begin:
+            continue
+        print(json.dumps({"begins": number}), flush=True)
+        row = _row(number, repository, launch)
+        try:
+            torch.manual_seed(0)
+            arguments, kernel = launch.arguments(), bound(directory, repository, launch)
+            keywords = {} if launch.template is None else {"template": launch.template}
+
+            def call(kernel=kernel, arguments=arguments, keywords=keywords):
+                kernel(*arguments, **keywords)
+
+            if is_profiled:
+                torch.cuda.synchronize()
+                torch.cuda.profiler.start()
+                call()
+                torch.cuda.synchronize()
+                torch.cuda.profiler.stop()
+            else:
+                times = _timed(call, flush=True)
+                quarter = len(times) // 4
+                row |= {"us": statistics.median(times), "q1": times[quarter], "q3": times[-1 - quarter]}
+                row["warm_us"] = statistics.median(_timed(call, flush=False))
+            row["error"] = ""
+        except Exception as error:
+            row["error"] = f"{type(error).__name__}: {str(error)[:200]}"
+        print(json.dumps(row), flush=True)
+        if "CUDA error" in row["error"] or "illegal" in row["error"]:
+            sys.exit(1)  # nothing runs in this process any more
+
+
+def _rows_of(directory: Path, errors: dict[int, str], prefix: list[str], mode: str) -> Iterator[dict]:
+    """What the child says of each launch, with another child from the next launch on where one has ended."""
+    begin, count = 0, len(all_launches())
+    while begin < count:
+        command = [*prefix, sys.executable, __file__, mode, str(directory), "--from", str(begin)]
+        command += ["--half", only_half] if only_half else []
+        child = subprocess.run(command, capture_output=True, text=True)
+        reached = begin
+        for line in child.stdout.splitlines():
+            if not line.startswith("{"):
+                continue
+            row = json.loads(line)
+            if "begins" in row:
+                reached = row["begins"] + 1
+                continue
+            if row["number"] in errors:
+                row["error"] = errors[row["number"]]
+            yield row
+        if reached == begin:
+            raise RuntimeError(child.stderr[-2000:])
+        begin = reached
+
+
+def time_all(directory: Path, out: Path):
+    errors = _build_all(directory)
+    rows = list(_rows_of(directory, errors, [], "child"))
+    table = pd.DataFrame(rows)
+    table.insert(0, "gpu", torch.cuda.get_device_name())
+    table.to_csv(out, index=False)
+    bad = table[table["error"] != ""]
+    print(f"{len(table)} launches, {len(bad)} with an error")
+    for _, row in bad.iterrows():
+        print(row["repository"], row["kernel"], row["error"][:200])
+
+
+def limits_all(directory: Path, out: Path):
+    log = out.with_suffix(".ncu.csv")
+    metrics = ",".join(METRICS.values())
+    prefix = ["ncu", "--profile-from-start", "off", "--metrics", metrics, "--csv", "--page", "raw"]
+    prefix += ["--print-units", "base", "--log-file", str(log), "--target-processes", "all"]
+    rows = list(_rows_of(directory, {}, prefix, "profiled-child"))
+    text = log.read_text()
+    found = list(csv.DictReader(io.StringIO(text[text.index('"ID"') :])))
+    found = [row for row in found if row["ID"]]
+    for row in rows:
+        # torch's own kernels, which make the arguments, may stand between.
+        while not row["error"] and found and row["kernel"] not in found[0]["Kernel Name"]:
+            found.pop(0)
+        if row["error"] or not found:
+            continue
+        of_ncu = found.pop(0)
+        for name, metric in METRICS.items():
+            text = of_ncu.get(metric, "").replace(",", "")
+            row[name] = float(text) if text else math.nan
+    pd.DataFrame(rows).to_csv(out, index=False)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Without one
+
+
+def predict_all(directory: Path, out: Path, gpus: list[str], only: str | None):
+    from cudasim.predicting.prediction import predict
+
+    rows = []
+    for number, (repository, launch) in enumerate(all_launches()):
+        if only not in (None, repository):
+            continue
+        row = _row(number, repository, launch)
+        torch.manual_seed(0)
+        began = time.perf_counter()
+        try:
+            arguments = launch.arguments()
+            began = time.perf_counter()
+            found = predict(
+                bound(directory, repository, launch), *arguments, gpu=gpus, template=launch.template
+            )
+            for one in found.on:
+                name = one.card.name
+                row |= {f"{name} us": 1e6 * one.seconds, f"{name} limiter": one.limiter}
+            row["error"] = ""
+        except Exception as error:
+            row["error"] = f"{type(error).__name__}: {str(error)[:300]}"
+        row["took"] = time.perf_counter() - began
+        rows.append(row)
+        print(f"{number} {repository} {launch.kernel} {row.get(f'{gpus[0]} us', row['error'])}", flush=True)
+    pd.DataFrame(rows).to_csv(out, index=False)
+
+
+def kendall(first: list[float], second: list[float]) -> float:
+    """Kendall's tau: pairs in the same order minus the others, of all."""
+    pairs = [(i, j) for i in range(len(first)) for j in range(i)]
+    same = sum(((first[i] - first[j]) * (second[i] - second[j]) > 0) * 2 - 1 for i, j in pairs)
+    return same / len(pairs)
+
+
+def compare(predicted: Path, times: Path, limits: Path | None):
+    said, timed = pd.read_csv(predicted), pd.read_csv(times)
+    gpu = next(name for name in ("H200", "H100") if name in timed["gpu"][0])
+    keys = ["repository", "kernel", "template", "grid", "block"]
+    said, timed = said.fillna({"template": ""}), timed.fillna({"template": ""})
+    table = said.merge(timed[[*keys, "us", "warm_us"]], on=keys).dropna(subset=["us", f"{gpu} us"])
+    table = table[table["us"] >= SHORTEST]
+    table["ratio"] = table[f"{gpu} us"] / table["us"]
+    if limits is not None:
+        of_ncu = pd.read_csv(limits).fillna({"template": ""})
+        of_ncu["ncu"] = of_ncu[["compute", "L1", "L2", "DRAM"]].idxmax(axis=1)
+        table = table.merge(of_ncu[[*keys, "ncu"]], on=keys, how="left")
+    for name, part in table.groupby("half"):
+        error = (part["ratio"] - 1).abs()
+        within = ((part["ratio"] < 1.5) & (part["ratio"] > 1 / 1.5)).mean()
+        taus = [
+            kendall(list(group["us"]), list(group[f"{gpu} us"]))
+            for _, group in part[part["ladder"].notna() & (part["ladder"] != "")].groupby(
+                ["repository", "ladder"]
+            )
+            if len(group) >= 3
+        ]
+        tau = statistics.mean(taus) if taus else math.nan
+        limiter = (part["ncu"] == part[f"{gpu} limiter"]).mean() if limits is not None else math.nan
+        print(
+            f"{gpu} {name}: {len(part)} launches of {part['repository'].nunique()} repositories, mean error "
+            f"{100 * error.mean():.1f} %, median {100 * error.median():.1f} %, within 1.5: "
+            f"{100 * within:.0f} %, tau {tau:.2f} of {len(taus)}, limiter {100 * limiter:.0f} %"
+        )
+    worst = table.assign(off=table["ratio"].map(lambda r: max(r, 1 / r))).sort_values("off", ascending=False)
+    columns = ["repository", "kernel", "half", "us", f"{gpu} us", "ratio", f"{gpu} limiter"]
+    print(
+        worst[[*columns, *(["ncu"] if limits is not None else [])]].head(40).round(2).to_string(index=False)
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("mode", choices=("time", "limits", "predict", "compare", "child", "profiled-child"))
+    parser.add_argument("paths", nargs="+", type=Path)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--from", dest="begin", type=int, default=0)
+    parser.add_argument("--half", choices=("calibration", "aside"))
+    parser.add_argument("--only", help="one repository")
+    parser.add_argument("--gpu", nargs="+", default=["H200", "H100"])
+    given = parser.parse_args()
+    global only_half
+    only_half = given.half
+    warnings.simplefilter("ignore")
+    if given.mode in ("child", "profiled-child"):
+        _child(given.paths[0], given.begin, given.mode == "profiled-child")
+    elif given.mode == "time":
+        time_all(given.paths[0], given.out)
+    elif given.mode == "limits":
+        limits_all(given.paths[0], given.out)
+    elif given.mode == "predict":
+        predict_all(given.paths[0], given.out, given.gpu, given.only)
+    else:
+        compare(*given.paths, *([None] if len(given.paths) == 2 else []))
+
+
+if __name__ == "__main__":
+    main()
