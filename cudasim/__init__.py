@@ -7,6 +7,7 @@ count_lines(call), count_warps(call)   the same by line of source, and by warp
 source_view(call)                      a kernel's text with these numbers beside it
 predict(launch, *arguments, gpu=...)   how long it takes on a named GPU, and why; cards() has their names
 compare(versions, arguments)           versions of a kernel: right, counted, predicted, side by side
+to_torch(kernel[grid, block], x, ...)  writes a file that makes the kernel an operator of PyTorch
 Texture, TensorMap                     arguments of kernels that read by coordinates, or by TMA
 
 Arrays of numpy and, where the program has loaded torch, tensors are arguments of kernels. Everything else is
@@ -24,6 +25,7 @@ import importlib
 # What is used is imported when it is first used: who only builds or launches does not wait for pandas.
 _NAMES = {
     "kernel": "cudasim.live.kernels",
+    "to_torch": "cudasim.live.to_torch",
     "Texture": "cudasim.live.textures",
     "TensorMap": "cudasim.live.tensor_maps",
     "KernelFault": "cudasim.counting.faults",

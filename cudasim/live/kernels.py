@@ -21,7 +21,6 @@ there only with the process (restart the notebook's kernel), so try a kernel on 
 
 from __future__ import annotations
 
-import operator
 import re
 import warnings
 from collections.abc import Iterable, Sequence
@@ -39,7 +38,9 @@ from cudasim.live.arguments import Arguments, Type, in_memory
 from cudasim.live.compiling import Instance
 from cudasim.live.instances import asked_for
 from cudasim.live.isolated_copies import copied
+from cudasim.live.judge import judged
 from cudasim.live.loading import Entry, Loaded, load
+from cudasim.live.numbers import bytes_of_shared, dim3
 from cudasim.live.signature import (
     Signature,
     Variable,
@@ -54,6 +55,7 @@ from cudasim.live.templates import deduced_template, template_text
 from cudasim.live.tensor_maps import TensorMap
 from cudasim.live.text import blanked
 from cudasim.live.textures import Texture
+from cudasim.live.to_torch import Launch, of_last_launch
 from cudasim.live.unused import launch_unless_unused
 from cudasim.source import launched_sources
 
@@ -120,6 +122,7 @@ class Program:
             return [extra]
         return [Instance(kernel) for kernel in self.kernels.values() if not kernel.template]
 
+    @judged
     def build(self, device: str, extra: Instance | None = None) -> tuple[Path, str]:
         """Compiles the source unless that was done before. Returns the library and its warnings."""
         try:
@@ -200,31 +203,6 @@ class Program:
 # Calling
 
 
-def _dim3(name: str, size) -> dict[str, int]:
-    """CUDA's dim3 from an int or up to three of them."""
-    sizes = tuple(size) if isinstance(size, (tuple, list)) else (size,)
-    try:
-        sizes = tuple(map(operator.index, sizes))
-    except TypeError:
-        sizes = ()
-    if not 1 <= len(sizes) <= 3:
-        raise TypeError(f"{name}: expected an int or up to three of them, (x, y, z), got {size!r}")
-    if any(not 0 <= size < 1 << 32 for size in sizes):
-        raise ValueError(f"{name}: expected sizes that 32 bits hold, got {size!r}")
-    return dict(zip("xyz", (*sizes, 1, 1), strict=False))
-
-
-def _shared_bytes(given) -> int:
-    """The size of a block's dynamic shared memory."""
-    try:
-        size = operator.index(given)
-    except TypeError:
-        raise TypeError(f"shared_bytes: expected an int, got {given!r}") from None
-    if not 0 <= size < 1 << 31:
-        raise ValueError(f"shared_bytes: expected 0 <= shared_bytes < 2**31, got {size}")
-    return size
-
-
 def _device_of(arguments: Iterable) -> str:
     for argument in arguments:
         if is_array(argument):
@@ -298,6 +276,9 @@ class Kernel:
     in device memory by name, as tensors: `kernel.symbols["weights"].copy_(weights)`.
     """
 
+    last_launch: Launch | None = None
+    to_torch = of_last_launch
+
     def __init__(self, program: Program, name: str):
         self._program = program
         self._signature = program.kernels[name]
@@ -357,8 +338,8 @@ class Kernel:
         check = device == "cpu" and not unchecked and not is_counting.get()
         with checking() if check else nullcontext():
             try:
-                sizes = _dim3("grid", grid), _dim3("block", block)
-                shared_bytes = _shared_bytes(shared_bytes)
+                sizes = dim3("grid", grid), dim3("block", block)
+                shared_bytes = bytes_of_shared(shared_bytes)
                 if len(arguments) != len(signature.parameters):
                     expected = f"expected {len(signature.parameters)} arguments for {signature}"
                     raise TypeError(f"{expected}, got {len(arguments)}")
@@ -373,6 +354,7 @@ class Kernel:
                     )
                 names = [parameter.name for parameter in signature.parameters]
                 values = given.packed(names, entry.types, arguments)
+                self.last_launch = Launch.of(sizes, shared_bytes, instance, entry.types, arguments)
                 if device == "cpu" and (only_checks() or not is_counting.get()):
                     given = Arguments(self._copied(loaded, given, arguments))
                     values = given.packed(names, entry.types, arguments)

@@ -8,6 +8,7 @@ called by its name in CUDA.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from cudasim.live.source import Included
 from cudasim.live.text import blanked, line_of, open_braces, without_directives
@@ -57,7 +58,8 @@ def unclosed_brace(source: str) -> int:
     return line_of(text, opened[-1]) if opened else 0
 
 
-def _excerpt(read: Included, file: str, line: int, column: int) -> str:
+def excerpt(read: Included, file: str, line: int, column: int = 0) -> str:
+    """A line of the source under its number, with a mark below the column."""
     lines = read.texts.get(file, "").splitlines()
     if not 0 < line <= len(lines):
         return ""
@@ -119,8 +121,13 @@ _ERROR = re.compile(
     r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+)(?::(?P<column>\d+))?: (?:fatal )?error: (?P<message>.*)$"
 )
 _NVCC_ERROR = re.compile(
-    r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): (?:catastrophic )?error.*?: (?P<message>.*)$"
+    r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): (?:catastrophic )?error.*?: (?P<message>.*)$", re.M
 )
+
+
+def nvcc_errors(said: str) -> Iterator[tuple[str, int, str]]:
+    """The errors among nvcc's messages: file, line and message of each."""
+    return ((error["file"], int(error["line"]), error["message"]) for error in _NVCC_ERROR.finditer(said))
 
 
 def explained(said: str, read: Included) -> str:
@@ -155,12 +162,12 @@ def explained(said: str, read: Included) -> str:
         if (file, line) in seen or (file == LAUNCH_CODE and pieces):
             continue
         seen.add((file, line))
-        excerpt = _excerpt(read, file, line, column)
-        hint = _hint(excerpt, error["message"], read)
+        shown = excerpt(read, file, line, column)
+        hint = _hint(shown, error["message"], read)
         if file == LAUNCH_CODE:
             pieces.append(_of_launch(message))
             continue
-        pieces.append("\n".join(filter(None, (f"{file}:{line}:{column}: error: {message}", excerpt, hint))))
+        pieces.append("\n".join(filter(None, (f"{file}:{line}:{column}: error: {message}", shown, hint))))
         if len(pieces) == MOST_ERRORS:
             break
     return "\n".join(pieces) if pieces else "\n".join(said.splitlines()[:20])

@@ -83,3 +83,28 @@ def packed(name: str, kind, value) -> bytes:
     if not low <= number <= high:
         raise ValueError(f"{name} ({kind}): expected {low} <= {name} <= {high}, got {number}")
     return struct.pack(f"<{FORMATS[dtype]}", number)
+
+
+def dim3(name: str, size) -> dict[str, int]:
+    """CUDA's dim3 from an int or up to three of them."""
+    sizes = tuple(size) if isinstance(size, (tuple, list)) else (size,)
+    try:
+        sizes = tuple(map(operator.index, sizes))
+    except TypeError:
+        sizes = ()
+    if not 1 <= len(sizes) <= 3:
+        raise TypeError(f"{name}: expected an int or up to three of them, (x, y, z), got {size!r}")
+    if any(not 0 <= size < 1 << 32 for size in sizes):
+        raise ValueError(f"{name}: expected sizes that 32 bits hold, got {size!r}")
+    return dict(zip("xyz", (*sizes, 1, 1), strict=False))
+
+
+def bytes_of_shared(given) -> int:
+    """The size of a block's dynamic shared memory."""
+    try:
+        size = operator.index(given)
+    except TypeError:
+        raise TypeError(f"shared_bytes: expected an int, got {given!r}") from None
+    if not 0 <= size < 1 << 31:
+        raise ValueError(f"shared_bytes: expected 0 <= shared_bytes < 2**31, got {size}")
+    return size

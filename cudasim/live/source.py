@@ -60,7 +60,7 @@ class HostCode:
         return "; ".join(pieces)
 
 
-def _device_macros(text: str) -> str:
+def device_macros(text: str) -> str:
     """A pattern of the words that mark a function for the device: CUDA's, and macros that stand for them."""
     words, known = [], _DEVICE_WORDS
     for _ in range(2):  # a macro may stand for another
@@ -146,7 +146,7 @@ def without_host_code(source: str, left_out: HostCode, known: str = "", only: st
     known: other text, whose macros may mark functions for the device.
     """
     text = blanked(source)
-    device = re.compile(_device_macros(known + text))
+    device = re.compile(device_macros(known + text))
     plain = without_directives(text)
     defined = set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", known + text, re.M))
     cuts = list(_host_parts(plain, 0, len(plain), device, _called_macros(text), defined, only))
@@ -172,7 +172,7 @@ _STANDARD = {
     "stdbool.h", "inttypes.h", "cinttypes", "complex", "iterator", "ratio", "new", "time.h", "ctime",
     "sys/types.h", "vector", "string", "map", "memory", "optional", "variant",
 }  # fmt: skip
-_INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)[^\n]*', re.M)
+INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)[^\n]*', re.M)
 
 
 @dataclass
@@ -208,7 +208,7 @@ def _own_headers(source: str, folders: Sequence[Path]) -> dict[Path, str]:
     found, waiting = {}, [(source, ())]
     while waiting:
         text, around = waiting.pop()
-        for match in _INCLUDE.finditer(text):
+        for match in INCLUDE.finditer(text):
             name = match[2] or match[3]
             path = None if _is_simulators(name) else _found(name, [*around, *folders])
             if path is not None and path not in found:
@@ -246,13 +246,18 @@ _BY_OTHERS = (
 _NAMESPACES = {"std", "cuda", "cub", "nvcuda", "cooperative_groups", "thrust", "c10", "at", "placeholders"}
 
 
-def _with_headers_of_others(text: str, file: str) -> str:
-    """With the simulator's headers that the text needs and does not include."""
+def _part_of(header: str, for_nvcc: bool) -> str:
+    """A pattern of what includes the simulator's header, or any of the library that it stands for."""
+    return rf'[<"]{header.partition("/")[0]}/' if for_nvcc else f'"sim/cpp/{header}"'
+
+
+def _with_headers_of_others(text: str, file: str, for_nvcc: bool) -> str:
+    """With the simulator's headers, or CUDA's and torch's, that the text needs and does not include."""
     code = blanked(text)
     needed = [
-        f'#include "sim/cpp/{header}"\n'
+        f"#include <{header}>\n" if for_nvcc else f'#include "sim/cpp/{header}"\n'
         for names, header in _BY_OTHERS
-        if re.search(rf"\b(?:{names})", code) and f'"sim/cpp/{header}"' not in text
+        if re.search(rf"\b(?:{names})", code) and not re.search(_part_of(header, for_nvcc), text)
     ]
     return "".join((*needed, f'#line 1 "{file}"\n', text)) if needed else text
 
@@ -274,17 +279,19 @@ def included(
     only: str | None = None,
     values: frozenset[str] = ALL,
     is_program: bool = False,
+    for_nvcc: bool = False,
     for_gpu: bool = False,
 ) -> Included:
     """The source without its host code, with the headers of `folders` and of the project in their places.
 
     only: the one kernel that is wanted; None for all. values: what is rewritten, see `as_cpp()`. is_program:
-    whether the host code stays, and with it the headers that are found in no folder. for_gpu: for nvcc, which
-    has CUDA's headers and to which nothing is rewritten.
+    whether the host code stays, and with it the headers that are found in no folder. for_nvcc: whether the
+    text stays CUDA C++, and includes CUDA's own headers and those that are found in no folder. for_gpu: for
+    nvcc, which has CUDA's headers and to which nothing is rewritten.
     """
 
     def written(text: str, line: int) -> str:
-        return text if for_gpu else as_cpp(text, line, values, host)
+        return text if for_gpu or for_nvcc else as_cpp(text, line, values, host)
 
     source = source.removeprefix("\ufeff")
     left_out, texts = HostCode(), {file: source}
@@ -294,7 +301,7 @@ def included(
     host = None
     if is_program:
         templates = {name for name, kernel in signatures(of_device).items() if kernel.template}
-        host = Host(frozenset(templates), re.compile(_device_macros(of_device)))
+        host = Host(frozenset(templates), re.compile(device_macros(of_device)))
 
     def resolve(
         text: str, name: str, around: Sequence[Path], open_files: tuple[Path, ...], sure: bool
@@ -304,14 +311,16 @@ def included(
             kept = without_host_code(text, left_out if name == file else HostCode(), of_device, only)
         visible = blanked(re.sub(r'"', "\x01", kept)).replace("\x01", '"')
         pieces, end = [], 0
-        for match in _INCLUDE.finditer(kept):
+        for match in INCLUDE.finditer(kept):
             if not visible[match.start() : match.end()].strip():
                 continue
             header = match[2] or match[3]
             replacement = match[0]
             own = _found(header, [*around, *folders])
             of_project = _found(header, HEADER_FOLDERS) if match[2] else None
-            if for_gpu and _is_simulators(header) and not header.startswith("c10/"):
+            if for_nvcc and (own is None or _is_simulators(header)):
+                pass
+            elif for_gpu and _is_simulators(header) and not header.startswith("c10/"):
                 replacement = match[0]
             elif _is_simulators(header):
                 replacement = f'{match[1]}"sim/cpp/{header}"'
@@ -363,14 +372,14 @@ def included(
 
         # It may be included on both sides of an #if, so the preprocessor decides which one counts.
         guard = "SIM_HAS_" + re.sub(r"\W", "_", "/".join(path.parts[-3:]))
-        inner = _INCLUDE.sub(replace, _without_pragma_once(text))
+        inner = INCLUDE.sub(replace, _without_pragma_once(text))
         return f'\n#ifndef {guard}\n#define {guard}\n#line 1 "{name}"\n{inner}\n#endif'
 
     text = resolve(_without_pragma_once(source), file, (), (), True)
     if not is_program:
-        text = without_unreached(text, _device_macros(blanked(text)), items)
+        text = without_unreached(text, device_macros(blanked(text)), items)
         text = _without_unknown_namespaces(text)
-    text = text if for_gpu else _with_headers_of_others(text, file)
+    text = text if for_gpu else _with_headers_of_others(text, file, for_nvcc)
     return Included(text, left_out, texts)
 
 

@@ -83,3 +83,14 @@ def closing(text: str, opening: int) -> int:
         if depth == 0:
             return match.start()
     return len(text)
+
+
+def places_in(text: str) -> list[tuple[str, int]]:
+    """Of each line of a text the file and the line there that its #line directives give it."""
+    found, file, line = [], "", 0
+    for content in text.split("\n"):
+        line += 1
+        found.append((file, line))
+        if named := re.match(r'\s*#\s*line\s+(\d+)\s+"([^"]*)"', content):
+            file, line = named[2], int(named[1]) - 1
+    return found

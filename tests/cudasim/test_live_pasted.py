@@ -145,7 +145,7 @@ def test_own_headers_are_cuda_too(tmp_path):
     (tmp_path / "warp.hpp").write_text(
         '#pragma once\n#include "marks.h"\nMARK float twice(float x) { return 2 * x; }\n'
         "MARK int bits(float x) { return (int)x - 2147483647; }\n"
-        "MARK float *dynamic() { extern __shared__ float all[]; return all; }\n"
+        "MARK float *dynamic() { extern __shared__ float every[]; return every; }\n"
     )
     (tmp_path / "marks.h").write_text(
         "#define MARK __device__ __noinline__\n#define KERNEL __global__ void\n"

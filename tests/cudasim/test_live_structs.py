@@ -53,7 +53,6 @@ struct Empty {
 };
 typedef float (*Function)(float);
 __device__ Function functions[2];
-__device__ double none[4][0][4];
 
 __global__ void inherits(float *y, Inherits p) {
     y[0] = p.a, y[1] = p.b, y[2] = p.o[1];
@@ -71,7 +70,7 @@ __global__ void of_int(float *y, Of<int> p) {
     y[0] = p.a;
 }
 __global__ void empty(float *y, Empty p) {
-    y[0] = p.a, y[1] = sizeof none;
+    y[0] = p.a, y[1] = sizeof p.none;
 }
 __global__ void calls_nothing(float *y) {
     y[0] = 1;

@@ -125,8 +125,8 @@ def test_text_that_the_grammar_does_not_read_keeps_its_lines():
 
 def test_what_cannot_be_rewritten_is_said():
     # Only the kernel itself may convert the value, so no function can do it for a cast.
-    own = "class Own { operator int() const { return 3; } friend void casts(int *); };\n"
-    text = f"{own}__global__ void casts(int *to) {{ to[0] = int(Own()); }}"
+    own = "__device__ operator int() const { return 3; } friend __global__ void casts(int *);"
+    text = f"class Own {{ {own} }};\n__global__ void casts(int *to) {{ to[0] = int(Own()); }}"
     program = Program(text, "casts.cu", ())
     to = np.zeros(1, np.int32)
     with pytest.warns(UserWarning, match=r"casts\.cu: warning: shifts and casts to integers are C\+\+'s"):

@@ -1,0 +1,257 @@
+"""What nvcc refuses and the simulator's compiler takes, as far as the syntax tree alone tells: exceptions,
+arrays of a size that is not constant, variables of the host's and objects of its library in device code.
+
+These rules judge where there is no nvcc (judge.py). Whoever writes valid CUDA must never meet them: what is
+in an #if, may be the host's as well, or has a name of several meanings is left to the compiler.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from cudasim.live.source import device_macros
+from cudasim.live.text import blanked, places_in
+from cudasim.live.tree import Node, Source
+
+# Types and objects of C++'s library that have no function for the device, not even one that is constexpr.
+_CONTAINERS = (
+    "vector|string|wstring|map|multimap|unordered_map|unordered_set|set|multiset|list|forward_list|deque|queue|"
+    "stack|priority_queue"
+)
+_OBJECTS = re.compile(
+    rf"(?:{_CONTAINERS}|unique_ptr|shared_ptr|weak_ptr|make_unique|make_shared|function|any|thread|mutex|"
+    r"lock_guard|unique_lock|condition_variable|cout|cerr|endl|[io]?stringstream|[io]?fstream|random_device|"
+    r"mt19937|to_string)"
+)
+_HOST_TYPES = re.compile(
+    r"\b(?:const|constexpr|constinit|texture|surface|auto|using|typedef|friend|concept)\b"
+)
+_NUMBERS = ("primitive_type", "sized_type_specifier")
+_NO_VALUE = ("sizeof_expression", "decltype", "alignof_expression", "template_argument_list")
+_CONDITIONAL = ("preproc_if", "preproc_else", "preproc_elif", "preproc_elifdef")
+
+Refusal = tuple[str, int, str]  # file, line, message
+
+
+@dataclass(frozen=True)
+class _Function:
+    """A function for the device alone. is_member: whether a class may have declared the names in it."""
+
+    head: str
+    name: str
+    node: Node
+    body: Node
+    is_member: bool
+
+    @property
+    def described(self) -> str:
+        kind = "__global__" if "__global__" in self.head else "__device__"
+        return f'a {kind} function("{self.name}")'
+
+
+def _walk(node: Node, *, but: tuple[str, ...] = ()) -> Iterator[Node]:
+    """The node and all below it, without those of these types and without what an #if may leave out."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if node.type not in (*but, *_CONDITIONAL) and not _is_optional(node):
+            yield node
+            waiting.extend(reversed(node.children))
+
+
+def _is_optional(node: Node) -> bool:
+    """Whether it is an #ifdef or #ifndef that guards no header."""
+    if node.type != "preproc_ifdef":
+        return False
+    name, first = node.field("name"), next((c for c in node.children if c.type == "preproc_def"), None)
+    guards = first and name and first.field("name").node.text == name.node.text
+    return not guards
+
+
+def _text(node: Node) -> str:
+    return node.node.text.decode(errors="replace")
+
+
+def _declared_name(declarator: Node | None) -> Node | None:
+    """The identifier of a declarator: of `*p = q`, of `a[3]`."""
+    while declarator is not None and declarator.type in (
+        "init_declarator",
+        "array_declarator",
+        "pointer_declarator",
+    ):
+        declarator = declarator.field("declarator")
+    return declarator if declarator is not None and declarator.type == "identifier" else None
+
+
+def _declarators(declaration: Node) -> list[Node]:
+    fields = declaration.node.children_by_field_name("declarator")
+    return [Node(child, declaration.shift) for child in fields]
+
+
+class _Text:
+    """A source and what it declares."""
+
+    def __init__(self, text: str):
+        self.source = Source.of(text)
+        code = blanked(text)
+        self.device = re.compile(device_macros(code))
+        self.macros = set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", code, re.M))
+        nodes = list(self.source.tree.walk())
+        self.fields = {_text(node) for node in nodes if node.type == "field_identifier"}
+        self.types = {_text(n) for node in nodes if _is_class(node) and (n := node.field("name"))}
+        self.uses_std = bool(re.search(r"\busing\s+namespace\s+std\b", code))
+
+    def functions(self) -> Iterator[_Function]:
+        for node in _walk(self.source.tree):
+            body = node.field("body") if node.type == "function_definition" else None
+            if body is None or body.type != "compound_statement":
+                continue
+            # Attributes and macros before a function may be no part of it for the grammar.
+            before = self.source.data[: node.begin].decode("latin-1")
+            around = blanked(before[max(map(before.rfind, ";}")) + 1 :])
+            head = around + self.source.data[node.begin : body.begin].decode(errors="replace")
+            words = re.findall(r"\b__(?:global|device|host)__\b", head)
+            if words and "__host__" not in words and not re.search(r"\bconst(?:expr|eval)\b", head):
+                declarator = next((n for n in _walk(node) if n.type == "function_declarator"), node)
+                name = declarator.field("declarator")
+                called = _text(name) if name else "?"
+                is_member = "::" in called or any(_is_class(above) for above in _above(node))
+                yield _Function(head, called, node, body, is_member)
+
+    @cached_property
+    def host_variables(self) -> set[str]:
+        """The variables that only the host has, of the namespaces' level."""
+        found, others = set(), set()
+        for node in _namespace_level(self.source.tree):
+            names = {_text(n) for d in _declarators(node) if (n := _declared_name(d))}
+            is_host = not (self.device.search(_text(node)) or _HOST_TYPES.search(_text(node)))
+            (found if is_host else others).update(names)
+        return found - others - self.macros
+
+
+def _is_class(node: Node) -> bool:
+    return node.type in ("struct_specifier", "class_specifier", "union_specifier", "enum_specifier")
+
+
+def _above(node: Node) -> Iterator[Node]:
+    while (node := node.parent) is not None:
+        yield node
+
+
+def _namespace_level(tree: Node) -> Iterator[Node]:
+    """The declarations that are in no function and in no class."""
+    inside = ("function_definition", "template_declaration", "linkage_specification")
+    for node in _walk(tree, but=(*inside, "field_declaration_list", "compound_statement")):
+        if node.type == "declaration":
+            yield node
+
+
+def _names_in(function: _Function) -> set[str]:
+    """What the function itself declares, in whichever way."""
+    found = set()
+    for node in function.node.walk():
+        if node.type.endswith(("declaration", "declarator", "for_range_loop", "capture_specifier")):
+            found |= {_text(child) for child in node.children if child.type == "identifier"}
+            if name := _declared_name(node.field("declarator")):
+                found.add(_text(name))
+    above = "".join(_text(node.field("parameters")) for node in _above(function.node) if _is_template(node))
+    return found | set(re.findall(r"\w+", above))
+
+
+def _is_template(node: Node) -> bool:
+    return node.type == "template_declaration" and node.field("parameters") is not None
+
+
+def _exceptions(function: _Function, _: _Text) -> Iterator[tuple[Node, str]]:
+    for node in _walk(function.body):
+        if node.type in ("try_statement", "throw_statement"):
+            yield node, "device code does not support exception handling"
+
+
+def _host_reads(function: _Function, text: _Text) -> Iterator[tuple[Node, str]]:
+    wanted = text.host_variables - _names_in(function)
+    if function.is_member:
+        wanted -= text.fields
+        if any(
+            child.type == "base_class_clause" for node in _above(function.node) for child in node.children
+        ):
+            return
+    for node in _walk(function.body, but=(*_NO_VALUE, "qualified_identifier")):
+        if node.type == "identifier" and _text(node) in wanted:
+            yield (
+                node,
+                f'identifier "{_text(node)}" is undefined in device code: it is a variable of the host\'s; '
+                "pass it to the kernel, or write __device__ or __constant__ before it",
+            )
+
+
+def _run_time_numbers(function: _Function) -> set[str]:
+    """Names of numbers that the function gets or computes while it runs, each declared once."""
+    declared, found = [], set()
+    for node in _walk(function.node):
+        kind = node.field("type")
+        if node.type not in ("parameter_declaration", "declaration") or kind is None:
+            continue
+        is_number = kind.type in _NUMBERS or re.fullmatch(r"(?:size_t|u?int\w*_t|uint)", _text(kind))
+        is_constant = re.search(r"\b(?:const|constexpr)\b", _text(node)) and node.type == "declaration"
+        for declarator in _declarators(node):
+            name = _declared_name(declarator)
+            declared.append(_text(name) if name else "")
+            is_plain = name is not None and declarator.type in ("identifier", "init_declarator")
+            if is_number and is_plain and not is_constant:
+                found.add(declared[-1])
+    return {name for name in found if declared.count(name) == 1}
+
+
+def _arrays(function: _Function, text: _Text) -> Iterator[tuple[Node, str]]:
+    numbers = _run_time_numbers(function) - text.macros
+    for node in _walk(function.body, but=("lambda_expression", "struct_specifier")):
+        size = node.field("size") if node.type == "array_declarator" else None
+        if size is None:
+            continue
+        above = next(n.type for n in _above(node) if not n.type.endswith("declarator"))
+        for inside in _walk(size, but=(*_NO_VALUE, "qualified_identifier")) if above == "declaration" else ():
+            if inside.type == "identifier" and _text(inside) in numbers:
+                yield (
+                    size,
+                    f'expression must have a constant value: the value of "{_text(inside)}" cannot be used '
+                    "as a constant",
+                )
+                break
+
+
+def _library(function: _Function, text: _Text) -> Iterator[tuple[Node, str]]:
+    plain = text.uses_std and re.compile(rf"(?:{_CONTAINERS})")
+    for node in _walk(function.body, but=("template_argument_list", "alias_declaration", "type_definition")):
+        name = None
+        if node.type == "qualified_identifier":
+            scoped = re.match(r"std\s*::\s*(\w+)", _text(node))
+            parent = node.parent
+            is_whole = parent is None or parent.type != "qualified_identifier"
+            name = scoped[1] if scoped and is_whole and _OBJECTS.fullmatch(scoped[1]) else None
+        elif plain and node.type == "template_type" and node.parent.type != "qualified_identifier":
+            of = _text(node.field("name"))
+            name = of if plain.fullmatch(of) and of not in text.types else None
+        if name:
+            yield (
+                node,
+                f"calling a __host__ function of std::{name} from {function.described} is not allowed: "
+                "the C++ library's objects are the host's",
+            )
+
+
+_RULES = (_exceptions, _arrays, _host_reads, _library)
+
+
+def refusals(text: str) -> list[Refusal]:
+    """What is not CUDA in a text, by the files and lines that its #line directives name."""
+    known, found = _Text(text), []
+    places = places_in(text)
+    for function in known.functions():
+        for rule in _RULES:
+            for node, message in rule(function, known):
+                found.append((*places[known.source.data.count(b"\n", 0, node.begin)], message))
+    return found
