@@ -70,7 +70,7 @@ class _Case:
     def of(cls, program, instance) -> _Case:
         read = included(program.source, program.file, program.folders, program.only, for_nvcc=True)
         used = [f"    (void)({instance.expression});"] if instance and instance.instantiates else []
-        source = _with_what_is_there(f'#line 1 "{program.file}"\n{read.text}')
+        source = with_what_is_there(f'#line 1 "{program.file}"\n{read.text}')
         text = "\n".join((source, f'#line 1 "{LAUNCH_CODE}"', "void sim_judged() {", *used, "}", ""))
         return cls(program.file, text, read, program.folders)
 
@@ -92,7 +92,7 @@ class _Case:
         return None
 
 
-def _with_what_is_there(text: str) -> str:
+def with_what_is_there(text: str) -> str:
     """The text with each #include only where its header is found: many are the host's alone."""
     places, code = places_in(text), blanked(text.replace('"', " "))
 

@@ -33,12 +33,12 @@ from cudasim.arrays import Array, array_of, is_array, loaded_torch
 from cudasim.building.compilers import MissingToolError
 from cudasim.building.library import BuildError, ffi, interruptible, is_counting, simulator
 from cudasim.counting.counted import allow, checking, fault, forbid_all, only_checks
-from cudasim.live import compiling
+from cudasim.live import compiling, views
 from cudasim.live.arguments import Arguments, Type, in_memory
 from cudasim.live.compiling import Instance
 from cudasim.live.instances import asked_for
 from cudasim.live.isolated_copies import copied
-from cudasim.live.judge import judged
+from cudasim.live.judge import judged, with_what_is_there
 from cudasim.live.loading import Entry, Loaded, load
 from cudasim.live.numbers import bytes_of_shared, dim3
 from cudasim.live.signature import (
@@ -91,7 +91,8 @@ class Program:
     @cached_property
     def text_for_gpu(self) -> str:
         """What nvcc can compile of a source whose host code needs headers that are not there."""
-        return included(self.source, self.file, self.folders, self.only, for_gpu=True).text
+        text = included(self.source, self.file, self.folders, self.only, for_nvcc=True).text
+        return with_what_is_there(f'#line 1 "{self.file}"\n{text}')
 
     @cached_property
     def kernels(self) -> dict[str, Signature]:
@@ -277,7 +278,7 @@ class Kernel:
     """
 
     last_launch: Launch | None = None
-    to_torch = of_last_launch
+    to_torch, sass, ptx = of_last_launch, views.sass, views.ptx
 
     def __init__(self, program: Program, name: str):
         self._program = program

@@ -280,18 +280,16 @@ def included(
     values: frozenset[str] = ALL,
     is_program: bool = False,
     for_nvcc: bool = False,
-    for_gpu: bool = False,
 ) -> Included:
     """The source without its host code, with the headers of `folders` and of the project in their places.
 
     only: the one kernel that is wanted; None for all. values: what is rewritten, see `as_cpp()`. is_program:
     whether the host code stays, and with it the headers that are found in no folder. for_nvcc: whether the
-    text stays CUDA C++, and includes CUDA's own headers and those that are found in no folder. for_gpu: for
-    nvcc, which has CUDA's headers and to which nothing is rewritten.
+    text stays CUDA C++, and includes CUDA's own headers and those that are found in no folder.
     """
 
     def written(text: str, line: int) -> str:
-        return text if for_gpu or for_nvcc else as_cpp(text, line, values, host)
+        return text if for_nvcc else as_cpp(text, line, values, host)
 
     source = source.removeprefix("\ufeff")
     left_out, texts = HostCode(), {file: source}
@@ -320,8 +318,6 @@ def included(
             of_project = _found(header, HEADER_FOLDERS) if match[2] else None
             if for_nvcc and (own is None or _is_simulators(header)):
                 pass
-            elif for_gpu and _is_simulators(header) and not header.startswith("c10/"):
-                replacement = match[0]
             elif _is_simulators(header):
                 replacement = f'{match[1]}"sim/cpp/{header}"'
             elif own or of_project:
@@ -379,7 +375,7 @@ def included(
     if not is_program:
         text = without_unreached(text, device_macros(blanked(text)), items)
         text = _without_unknown_namespaces(text)
-    text = text if for_gpu else _with_headers_of_others(text, file, for_nvcc)
+    text = _with_headers_of_others(text, file, for_nvcc)
     return Included(text, left_out, texts)
 
 

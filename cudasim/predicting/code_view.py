@@ -60,7 +60,8 @@ class CodeView:
         )
         code = "".join(row(line, text, "") for line, text in self.rows)
         return (
-            f'<table style="width:100%;border-collapse:collapse"><tr><th style="{cell}">{html.escape(self.file)}'
+            f'<table style="width:100%;border-collapse:collapse"><tr>'
+            f'<th style="{cell}">{html.escape(self.file)}'
             f'</th><th style="{cell}">{html.escape(self.title)}</th></tr>'
             f'<tr><td style="{cell}">{source}</td><td style="{cell}">{code}</td></tr></table>'
         )

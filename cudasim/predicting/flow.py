@@ -19,8 +19,8 @@ import numpy as np
 from cudasim.predicting.machine_code import EXIT, Block, MachineCode, MachineInstruction
 from cudasim.predicting.sampling import Sample
 
-# What a warp's instruction too many or too few costs, by what it contradicts: the bytes that were counted, the
-# rule of flow, how often warps came to a line (where loops have no loads), and nothing.
+# What a warp's instruction too many or too few costs, by what it contradicts: the bytes that were counted,
+# the rule of flow, how often warps came to a line (where loops have no loads), and nothing.
 _BYTES, _FLOW, _LINES, _ISSUED = 10.0, 3.0, 0.5, 1e-3
 
 # The machine's loads and stores, by what the simulator calls them.

@@ -40,11 +40,11 @@ class Efficiencies:
 
     norm: of terms that are close to each other. issue, pipes, lsu: the part of its issue slots, of its pipes
     and of that for loads and stores that a multiprocessor uses at best. line, fill: clocks of L1 for a line
-    of 128 bytes, and for a sector that it has not. block, warp: clocks that starting a
-    block costs, and each of its warps. phases: the part of a warp's waiting that barriers make all wait for. mma: the part
-    of the tensor cores' rate that mma.sync has. atomic: clocks that a slice of L2 takes to update a crowded
-    sector. packet: sectors that L2 could take while it takes one sector of a line alone. l2, dram: parts of
-    the card's bytes per second. latency, dram_latency: factors of the cards' latencies, which are those of an
+    of 128 bytes, and for a sector that it has not. block, warp: clocks that starting a block costs, and each
+    of its warps. phases: the part of a warp's waiting that barriers make all wait for. mma: the part of the
+    tensor cores' rate that mma.sync has. atomic: clocks that a slice of L2 takes to update a crowded sector.
+    packet: sectors that L2 could take while it takes one sector of a line alone. l2, dram: parts of the
+    card's bytes per second. latency, dram_latency: factors of the cards' latencies, which are those of an
     idle GPU. error: by which factor times are off, for two launches of three.
     """
 
@@ -52,15 +52,15 @@ class Efficiencies:
     issue: float = 0.96
     pipes: float = 0.95
     lsu: float = 0.835
-    line: float = 1.0
-    fill: float = 0.2
-    block: float = 300.0
-    warp: float = 22.0
-    phases: float = 1.0
+    line: float = 0.95
+    fill: float = 0.13
+    block: float = 320.0
+    warp: float = 18.0
+    phases: float = 0.65
     mma: float = 0.62
-    atomic: float = 3.6
-    packet: float = 2.6
-    l2: float = 1.0
+    atomic: float = 2.9
+    packet: float = 2.24
+    l2: float = 1.05
     dram: float = 1.0
     latency: float = 1.07
     dram_latency: float = 1.4
@@ -198,8 +198,8 @@ def _written(sample: Sample, merged: dict[Instruction, tuple[float, float]], fit
 
 
 def _atomic_clocks(sample: Sample, traffic: Traffic, fitted: Efficiencies) -> float:
-    """Clocks of L2 for atomics of global memory. A slice updates a sector for one request after another; lanes
-    that meet at an address come one by one. Requests that have one sector each mostly meet at the same one."""
+    """Clocks of L2 for atomics of global memory. A slice updates a sector for one request after another;
+    lanes that meet at an address come one by one. Requests of one sector each mostly meet at the same one."""
     clocks = 0.0
     for one in sample.instructions:
         if (one.space, one.operation) != ("global", "atom") or not one.requests:

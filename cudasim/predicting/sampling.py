@@ -261,7 +261,7 @@ def take_sample(
     first = list(range(middle, middle + cluster))
     try:
         launches.append(_run(bound, own, keywords, first if total > cluster else None, l1_bytes))
-        # By what the first block did and not by how long it took, so that the same launch has the same sample.
+        # By what the first block did and not by how long it took: the same launch has the same sample.
         most = min(_MOST_BLOCKS, int(seconds * _STEPS_A_SECOND / max(1, _steps(launches[0]) / cluster)))
         if total > cluster and most > cluster:
             launches = [_run(bound, own, keywords, chosen_blocks(grid, most, cluster), l1_bytes)]
