@@ -92,8 +92,10 @@ class _Case:
         return None
 
 
-def with_what_is_there(text: str) -> str:
-    """The text with each #include only where its header is found: many are the host's alone."""
+def with_what_is_there(text: str, says: bool = True) -> str:
+    """The text with each #include only where its header is found: many are the host's alone. says: whether
+    the compiler warns of each that is not."""
+    otherwise = f"#else\n#warning {_MISSING}\n" if says else ""
     places, code = places_in(text), blanked(text.replace('"', " "))
 
     def asked(match: re.Match) -> str:
@@ -102,8 +104,8 @@ def with_what_is_there(text: str) -> str:
         file, line = places[text.count("\n", 0, match.start())]
         header = f'"{match[2]}"' if match[2] else f"<{match[3]}>"
         return (
-            f'#if __has_include({header})\n#line {line} "{file}"\n{match[0]}\n#else\n#warning {_MISSING}\n'
-            f'#endif\n#line {line + 1} "{file}"'
+            f'#if __has_include({header})\n#line {line} "{file}"\n{match[0]}\n'
+            f'{otherwise}#endif\n#line {line + 1} "{file}"'
         )
 
     return INCLUDE.sub(asked, text)

@@ -92,7 +92,7 @@ class Program:
     def text_for_gpu(self) -> str:
         """What nvcc can compile of a source whose host code needs headers that are not there."""
         text = included(self.source, self.file, self.folders, self.only, for_nvcc=True).text
-        return with_what_is_there(f'#line 1 "{self.file}"\n{text}')
+        return with_what_is_there(f'#line 1 "{self.file}"\n{text}', says=False)
 
     @cached_property
     def kernels(self) -> dict[str, Signature]:
@@ -127,12 +127,11 @@ class Program:
     def build(self, device: str, extra: Instance | None = None) -> tuple[Path, str]:
         """Compiles the source unless that was done before. Returns the library and its warnings."""
         try:
-            return self._build(device, extra, self.read)
-        except BuildError as error:
+            # What only the host needs is left out for nvcc too, unless nvcc misses something then.
+            return self._build(device, extra, self.read, None if device == "cpu" else self.text_for_gpu)
+        except BuildError:
             if device != "cpu":
-                if "No such file or directory" not in str(error):
-                    raise
-                return self._build(device, extra, self.read, self.text_for_gpu)
+                return self._build(device, extra, self.read)
             # A cast or a shift of a type of the source's own may not compile as it is rewritten. As it
             # stands, a count that is too large or a float that the integer cannot hold is reported when it
             # comes (cudasim/sim/undefined.c).
