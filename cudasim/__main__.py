@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cudasim.building.compilers import MissingToolError
 from cudasim.building.library import BuildError
+from cudasim.building.own_files import NotOwnError
 from cudasim.programs.building import CHECK, COUNT, RUN, Program, command
 
 _MODES = {
@@ -96,7 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
             _build(program, asked)
             return 0
         path = program.library(asked.command)
-    except (BuildError, MissingToolError) as error:
+    except (BuildError, MissingToolError, NotOwnError) as error:
         print(error, file=sys.stderr)
         return 1
     table = asked.csv if asked.command == COUNT else ""
