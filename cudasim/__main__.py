@@ -1,5 +1,5 @@
-"""The command line: `python -m cudasim run | check | count | predict | build`, for whole
-programs, and `card`, for GPUs."""
+"""The command line: `python -m cudasim run | check | count | predict | build`, for whole programs, and `card`,
+for GPUs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cudasim.building.compilers import MissingToolError
 from cudasim.building.library import BuildError
+from cudasim.building.own_files import NotOwnError
 from cudasim.predicting.cards import card, cards_command
 from cudasim.programs.building import CHECK, COUNT, PREDICT, RUN, Program, command
 
@@ -112,7 +113,7 @@ def main(arguments: list[str] | None = None) -> int:
             _build(program, asked)
             return 0
         path = program.library(asked.command)
-    except (BuildError, MissingToolError) as error:
+    except (BuildError, MissingToolError, NotOwnError) as error:
         print(error, file=sys.stderr)
         return 1
     table = asked.csv if asked.command == COUNT else ""

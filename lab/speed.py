@@ -4,6 +4,7 @@
     python lab/speed.py limits DIR --out limits.csv     on a GPU with ncu: its speed-of-light breakdown
     python lab/speed.py predict DIR --out predicted.csv [--half aside]     anywhere
     python lab/speed.py compare predicted.csv recorded.csv
+    python lab/speed.py draw predicted.csv recorded.csv ... --out predicted.png
 
 DIR has a folder for each repository, named owner+name, as for lab/corpus.py. The launches are those of
 lab/speed_calls. Half of the repositories are for calibration, the others are kept aside (calls.half()).
@@ -36,6 +37,8 @@ from speed_calls.calls import Timed, half
 
 from cudasim.live.kernels import BoundLaunch, Kernel, Program
 
+# Repositories that the model had not seen when it predicted them, on any GPU; all others were seen by then.
+BLIND = ("m2papierz/pmpp", "CoffeeBeforeArch/cuda_programming", "NVIDIA-developer-blog/code-samples")
 SHORTEST = 10.0  # microseconds: below, a launch's own cost is most of it
 REPETITIONS, WARM_UP = 15, 3
 FLUSHED_BYTES = 256 << 20
@@ -259,44 +262,79 @@ def kendall(first: list[float], second: list[float]) -> float:
     return same / len(pairs)
 
 
-def compare(predicted: Path, recorded: Path):
-    """recorded: times, with ncu's percentages where they are."""
+def joined(predicted: Path, recorded: Path) -> tuple[str, pd.DataFrame]:
+    """The GPU, and a row for each launch that is in both: its time, its prediction, ncu's limiter."""
     said, timed = pd.read_csv(predicted), pd.read_csv(recorded)
     gpu = next(name for name in ("H200", "H100") if name in timed["gpu"][0])
     keys = ["repository", "kernel", "template", "grid", "block"]
     said, timed = said.fillna({"template": ""}), timed.fillna({"template": ""})
     # Two launches may have the same name and sizes: they are in the same order in both.
     said["nth"], timed["nth"] = (table.groupby(keys).cumcount() for table in (said, timed))
-    units = [name for name in ("compute", "L1", "L2", "DRAM") if name in timed]
+    units = ["compute", "L1", "L2", "DRAM"]
     table = said.merge(timed[[*keys, "nth", "us", "warm_us", *units]], on=[*keys, "nth"])
     table = table.dropna(subset=["us", f"{gpu} us"])
     table = table[table["us"] >= SHORTEST]
     table["ratio"] = table[f"{gpu} us"] / table["us"]
-    table["ncu"] = table[units].idxmax(axis=1) if units else ""
-    for name, part in table.groupby("half"):
-        error = (part["ratio"] - 1).abs()
-        within = ((part["ratio"] < 1.5) & (part["ratio"] > 1 / 1.5)).mean()
-        with_ladder = part[part["ladder"].notna() & (part["ladder"] != "")]
-        taus = [
-            kendall(list(group["us"]), list(group[f"{gpu} us"]))
-            for _, group in with_ladder.groupby(["repository", "ladder"])
-            if len(group) >= 3
-        ]
-        tau = statistics.mean(taus) if taus else math.nan
-        limiter = (part["ncu"] == part[f"{gpu} limiter"]).mean() if units else math.nan
-        print(
-            f"{gpu} {name}: {len(part)} launches of {part['repository'].nunique()} repositories, mean error "
-            f"{100 * error.mean():.1f} %, median {100 * error.median():.1f} %, within 1.5: "
-            f"{100 * within:.0f} %, tau {tau:.2f} of {len(taus)}, limiter {100 * limiter:.0f} %"
-        )
+    table["ncu"] = table[units].idxmax(axis=1)
+    table["set"] = table["repository"].map(lambda name: "blind" if name in BLIND else "seen")
+    return gpu, table
+
+
+def _figures(gpu: str, part: pd.DataFrame) -> dict[str, object]:
+    error = (part["ratio"] - 1).abs()
+    with_ladder = part[part["ladder"].notna() & (part["ladder"] != "")]
+    taus = [
+        kendall(list(group["us"]), list(group[f"{gpu} us"]))
+        for _, group in with_ladder.groupby(["repository", "ladder"])
+        if len(group) >= 3
+    ]
+    return {
+        "launches": len(part),
+        "repositories": part["repository"].nunique(),
+        "mean error": f"{error.mean():.1%}",
+        "median": f"{error.median():.1%}",
+        "within 1.5": f"{((part['ratio'] < 1.5) & (part['ratio'] > 1 / 1.5)).mean():.0%}",
+        "Kendall's tau": f"{statistics.mean(taus):.2f} of {len(taus)}" if taus else "",
+        "limiter as ncu's": f"{(part['ncu'] == part[f'{gpu} limiter']).mean():.0%}",
+    }
+
+
+def compare(predicted: Path, recorded: Path):
+    """Prints the errors of both sets, and the ten worst launches."""
+    gpu, table = joined(predicted, recorded)
+    rows = [{"GPU": gpu, "set": name, **_figures(gpu, part)} for name, part in table.groupby("set")]
+    print(pd.DataFrame(rows).to_string(index=False))
     worst = table.assign(off=table["ratio"].map(lambda r: max(r, 1 / r))).sort_values("off", ascending=False)
-    columns = ["repository", "kernel", "half", "us", f"{gpu} us", "ratio", f"{gpu} limiter", "ncu"]
+    columns = ["repository", "kernel", "set", "us", f"{gpu} us", "ratio", f"{gpu} limiter", "ncu"]
     print(worst[columns].head(10).round(2).to_string(index=False))
+
+
+def draw(predicted: Path, records: list[Path], out: Path):
+    """Predicted against measured, both sets, one picture for each GPU."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5 * len(records), 4.6), layout="constrained")
+    for axis, recorded in zip(figure.subplots(1, len(records), squeeze=False)[0], records, strict=True):
+        gpu, table = joined(predicted, recorded)
+        ends = [table["us"].min() / 1.5, table["us"].max() * 1.5]
+        axis.loglog(ends, ends, color="#9aa0a6", lw=1)
+        axis.fill_between(ends, [e / 1.5 for e in ends], [e * 1.5 for e in ends], color="#9aa0a6", alpha=0.2)
+        for name, colour in (("seen", "#2f6fb0"), ("blind", "#d9772b")):
+            part = table[table["set"] == name]
+            axis.plot(part["us"], part[f"{gpu} us"], "o", ms=4, color=colour, label=name, alpha=0.8)
+        axis.set_xlabel("measured, µs")
+        axis.set_ylabel("predicted, µs")
+        axis.set_title(f"{gpu}: {len(table)} launches; grey: within a factor of 1.5", fontsize=10, loc="left")
+        axis.legend(frameon=False)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(out, dpi=110)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("mode", choices=("time", "limits", "predict", "compare", "child", "profiled-child"))
+    parser.add_argument(
+        "mode", choices=("time", "limits", "predict", "compare", "draw", "child", "profiled-child")
+    )
     parser.add_argument("paths", nargs="+", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--from", dest="begin", type=int, default=0)
@@ -315,6 +353,8 @@ def main():
         limits_all(given.paths[0], given.out)
     elif given.mode == "predict":
         predict_all(given.paths[0], given.out, given.gpu, given.only)
+    elif given.mode == "draw":
+        draw(given.paths[0], given.paths[1:], given.out)
     else:
         compare(*given.paths)
 

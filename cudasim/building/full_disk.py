@@ -14,11 +14,11 @@ from cudasim.building.places import cache_folder, cache_variable
 _WORDS = re.compile(r"no space left on device|disk quota exceeded", re.I)
 
 
-def is_full(error: str | OSError) -> bool:
+def is_full(error: str | Exception) -> bool:
     """Whether a compiler's message, or an error of the system, is that of a full disk."""
     if isinstance(error, OSError):
         return error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return bool(_WORDS.search(error))
+    return bool(_WORDS.search(str(error)))
 
 
 def words(folder: Path) -> str:

@@ -29,7 +29,7 @@ from tqdm.auto import tqdm
 
 from cudasim.building import full_disk
 from cudasim.building.compilers import MissingToolError, described, processor
-from cudasim.building.own_files import NotOwnError, digest_of, locked, read_text
+from cudasim.building.own_files import NotOwnError, digest_of, locked, make_folder, read_text
 from cudasim.building.places import (
     CLONE_BUILD,
     PREBUILT,
@@ -109,6 +109,25 @@ def ffi() -> cffi.FFI:
     interface = cffi.FFI()
     declare(interface, HEADERS)
     return interface
+
+
+@contextmanager
+def held(folder: Path):
+    """Holds a folder of what is compiled, which is made where it is missing. BuildError where it cannot be
+    written to, or where its disk is full."""
+    if not is_writable(folder):
+        raise BuildError(
+            f"{folder} cannot be written to, and what is compiled goes there: "
+            f"set {cache_variable()} to a folder that can"
+        )
+    try:
+        with locked(folder.with_suffix(".lock"), top=build_folder()):
+            make_folder(folder)
+            yield
+    except (BuildError, OSError) as error:
+        if full_disk.is_full(error):
+            raise BuildError(full_disk.words(folder)) from error
+        raise
 
 
 @dataclass(frozen=True)
@@ -351,7 +370,7 @@ class Library:
             try:
                 run([*link, *named, *toolchain.link_flags])
             except BuildError as error:
-                if full_disk.is_full(str(error)):
+                if full_disk.is_full(error):
                     raise BuildError(full_disk.words(folder)) from error
                 raise
         with replacing(self._stamp_in(folder)) as temporary:

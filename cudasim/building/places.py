@@ -50,16 +50,21 @@ def cache_folder() -> Path:
     for variable in CACHE_VARIABLES:
         if os.environ.get(variable):
             return Path(os.environ[variable]).expanduser().absolute()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "cudasim"
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "cudasim"
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "cudasim"
+    try:
+        home = Path.home()
+    except RuntimeError:
+        # A container may run as a user that has no name. Nothing can be built there, and it says so.
+        home = Path("/nonexistent")
+    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "cudasim"
 
 
 def is_writable(folder: Path) -> bool:
     """Whether files can be made in the folder, which need not exist yet."""
     existing = folder
-    while not existing.exists() and existing != existing.parent:
+    # Path.exists() raises where a folder above may not be read.
+    while not os.path.exists(existing) and existing != existing.parent:
         existing = existing.parent
     try:
         with tempfile.TemporaryFile(dir=existing):

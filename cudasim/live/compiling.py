@@ -18,9 +18,17 @@ from pathlib import Path
 from cudasim.arrays import loaded_torch
 from cudasim.building import full_disk
 from cudasim.building.compilers import MissingToolError, command_output, find_cpp_compiler, spelled_for
-from cudasim.building.library import BuildError, Library, digest, digest_of_headers, replacing, simulator
-from cudasim.building.own_files import is_sealed, locked, make_folder, seal
-from cudasim.building.places import HEADER_FOLDERS, SOURCES, build_folder, cache_variable, is_writable
+from cudasim.building.library import (
+    BuildError,
+    Library,
+    digest,
+    digest_of_headers,
+    held,
+    replacing,
+    simulator,
+)
+from cudasim.building.own_files import is_sealed, seal
+from cudasim.building.places import HEADER_FOLDERS, SOURCES, build_folder
 from cudasim.building.toolchains import ONLY_CHECKED_FLAGS, nvcc_toolchain
 from cudasim.counting.counted import only_checks
 from cudasim.live.messages import LAUNCH_CODE, explained, warnings_about
@@ -253,8 +261,7 @@ def _precompiled(compiler: str, flags: Sequence[str], header: str = "cuda.hpp") 
     """
     key = digest(compiler, identity_of(compiler), headers_digest(), header, *flags)[:16]
     folder = build_folder() / "live" / f"headers-{key}"
-    with locked(folder.with_suffix(".lock"), top=build_folder()):
-        make_folder(folder)
+    with held(folder):
         if not (folder / header).exists():
             if "clang" not in identity_of(compiler):
                 with replacing(folder / f"{header}.gch") as temporary:
@@ -326,13 +333,7 @@ def build(
     )
     folder = build_folder() / "live" / digest(*parts)[:16]
     path, messages = folder / "kernels.so", folder / "warnings.txt"
-    if not is_writable(folder):
-        raise BuildError(
-            f"{folder.parent} cannot be written to, and kernels are compiled there: "
-            f"set {cache_variable()} to a folder that can"
-        )
-    with locked(folder.with_suffix(".lock"), top=build_folder()):
-        make_folder(folder)
+    with held(folder):
         if not is_sealed(path):
             (folder / file).write_text(text)
             if device == "cpu":

@@ -64,7 +64,7 @@ class Efficiencies:
     dram: float = 1.0
     latency: float = 1.07
     dram_latency: float = 1.4
-    error: float = 1.25
+    error: float = 1.15
     error_without_nvcc: float = 2.0
 
 
@@ -221,7 +221,7 @@ def _units(
     busy: dict[str, float], l2: float, dram: float, seconds: float, fitted: Efficiencies
 ) -> dict[str, float]:
     """The part of its peak that each unit of ncu's speed-of-light page reaches. L1 has the requests of the
-    LSU in it, and on cards whose L2 has two halves what goes from one to the other counts in both."""
+    LSU in it. L2 has what DRAM fills it with, and where it has two halves what goes from one to the other."""
     peaks = {"issue slots": fitted.issue, "LSU": fitted.lsu}
     parts = {name: of * peaks.get(name, fitted.pipes) / seconds for name, of in busy.items()}
     l1 = parts.pop("L1 and shared memory")
@@ -229,11 +229,12 @@ def _units(
     return {
         "compute": max([requests, *parts.values()]),
         "L1": max(l1, 1.06 * requests),
-        "L2": _BOTH_HALVES * l2 / seconds,
+        "L2": max(_BOTH_HALVES * l2, _FILLS * dram) / seconds,
         "DRAM": dram / seconds,
     }
 
 
+_FILLS = 1.03  # ncu's L2 throughput of streams that DRAM limits, by DRAM's
 _BOTH_HALVES = 1.37  # ncu's L2 throughput of streams on an H200, by their bytes
 
 

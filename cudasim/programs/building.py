@@ -12,8 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cudasim.building.compilers import MissingToolError, find_cpp_compiler, spelled_for
-from cudasim.building.library import COUNTED_SIMULATOR, SIMULATOR, BuildError, Library, digest, replacing, run
-from cudasim.building.own_files import is_sealed, locked, make_folder, seal
+from cudasim.building.library import (
+    COUNTED_SIMULATOR,
+    SIMULATOR,
+    BuildError,
+    Library,
+    digest,
+    held,
+    replacing,
+    run,
+)
+from cudasim.building.own_files import is_sealed, seal
 from cudasim.building.places import build_folder
 from cudasim.live.compiling import (
     REWRITES,
@@ -84,8 +93,7 @@ class Program:
         folder = build_folder() / "programs" / digest(*parts)[:16]
         path = folder / "kernels.o"
         file = f"{source.stem}.cu"
-        with locked(folder.with_suffix(".lock"), top=build_folder()):
-            make_folder(folder)
+        with held(folder):
             if not is_sealed(path):
                 (folder / file).write_text(written)
                 compile_for_simulator(compiler, flags, more, file, folder, read, "program.hpp")
@@ -111,8 +119,7 @@ class Program:
         )
         folder = build_folder() / "programs" / digest(*parts)[:16]
         path = folder / "program.so"
-        with locked(folder.with_suffix(".lock"), top=build_folder()):
-            make_folder(folder)
+        with held(folder):
             if not is_sealed(path):
                 self._link(simulator, objects, path, how)
                 seal(path)
@@ -155,8 +162,7 @@ def _by_its_name(simulator: Library) -> Path:
         build_folder() / "programs" / digest(simulator.soname, _compiler(), identity_of(_compiler()))[:16]
     )
     path = folder / simulator.soname
-    with locked(folder.with_suffix(".lock"), top=build_folder()):
-        make_folder(folder)
+    with held(folder):
         if not is_sealed(path):
             with replacing(path) as temporary:
                 shutil.copyfile(simulator.build(), temporary)
@@ -192,8 +198,7 @@ def _wrapped() -> Path:
         build_folder() / "programs" / digest(_compiler(), identity_of(_compiler()), source.read_bytes())[:16]
     )
     path = folder / "wrapped.o"
-    with locked(folder.with_suffix(".lock"), top=build_folder()):
-        make_folder(folder)
+    with held(folder):
         if not is_sealed(path):
             with replacing(path) as temporary:
                 run([_compiler(), "-O2", "-fPIC", "-c", str(source), "-o", temporary])

@@ -154,7 +154,7 @@ enum { STACK_BYTES = 576 << 10 }; /* local memory, and what the simulator needs 
 enum { SLOTS = 1 << (SIM_SLOTS_BITS - SIM_SLOT_BITS), MOST_GUARDED = 8192 };
 _Static_assert(STACK_BYTES + SIM_STACK_SHIFTS * SIM_STACK_SHIFT_BYTES < 1 << SIM_SLOT_BITS,
                "room for a guard");
-uintptr_t sim_slots;
+uintptr_t sim_slots = SIM_NO_SLOTS;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t free_slots[SLOTS]; /* those that were given back */
@@ -173,7 +173,7 @@ static void reserve_slots(void) {
 /* NULL: there is none left. */
 static unsigned char *take_slot(void) {
     pthread_once(&once, reserve_slots);
-    if (sim_slots == 0)
+    if (sim_slots == SIM_NO_SLOTS)
         return NULL;
     pthread_mutex_lock(&mutex);
     unsigned slot = free_count > 0 ? free_slots[--free_count] : used_count < SLOTS ? used_count++ : SLOTS;

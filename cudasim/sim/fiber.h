@@ -45,7 +45,10 @@ void sim_fiber_entered(void);
  * compete for the processor's few entries for pages. */
 enum { SIM_SLOT_BITS = 20, SIM_STACK_SHIFTS = 64, SIM_STACK_SHIFT_BYTES = 4096 };
 enum { SIM_SLOTS_BITS = 36 };                                     /* of all slots together */
-extern __attribute__((visibility("hidden"))) uintptr_t sim_slots; /* 0: there are none, or none yet */
+extern __attribute__((visibility("hidden"))) uintptr_t sim_slots; /* where they begin */
+/* There are none, or none yet: no address that a program has is in 64 GiB from here. Zero would not do, since
+ * a process with little room for addresses has its stacks near there. */
+#define SIM_NO_SLOTS ((uintptr_t)1 << 63)
 
 static inline uintptr_t sim_stack_pointer(void) {
 #if defined(__x86_64__)

@@ -1,6 +1,7 @@
 """What is loaded is this user's own: planted links and libraries are refused, changed ones built again."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,12 +14,13 @@ import numpy as np
 import pytest
 
 import cudasim
+from cudasim.__main__ import main
 from cudasim.building import compilers, full_disk, library, places, toolchains
 from cudasim.building.library import SIMULATOR, BuildError
 from cudasim.building.own_files import NotOwnError, locked, make_folder, opened
 from cudasim.building.places import SOURCES
-from cudasim.live import compiling
 
+CACHE = places.cache_variable()
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
 NOBODY = 65534
 SOURCE = "int answer(void) { return 1; }\n"
@@ -128,13 +130,12 @@ def test_a_library_whose_bytes_have_changed_is_built_again(small):
 
 
 @pytest.mark.simulator
-def test_a_kernel_of_ones_own_whose_library_has_changed_is_built_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(compiling, "build_folder", lambda: tmp_path)
+def test_a_kernel_of_ones_own_whose_library_has_changed_is_built_again(cache):
     y = np.zeros(32, np.float32)
 
     def run():
         cudasim.kernel("__global__ void seven_of_the_cache(float *y) { y[threadIdx.x] = 7.0f; }")[1, 32](y)
-        return next(tmp_path.glob("live/*/kernels.so"))
+        return next(cache.glob("live/*/kernels.so"))
 
     path = run()
     made = path.read_bytes()
@@ -227,6 +228,54 @@ except NotOwnError as error:
     said = subprocess.run([*call, alone + program], capture_output=True, text=True)
     assert said.stdout.splitlines()[0] == "own", said.stderr
     assert "got one of user 4321" in said.stdout and f"(number {NOBODY})" in said.stdout
+
+
+def test_who_has_no_home_is_told_what_to_set(small, monkeypatch):
+    monkeypatch.delenv(places.cache_variable())
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    # Python asks the table of users, which has no such user.
+    monkeypatch.setattr(Path, "home", lambda: Path("~nobody-of-this-name").expanduser())
+    nowhere = places.cache_folder()
+    assert nowhere.is_relative_to("/nonexistent")
+    monkeypatch.setattr(library, "is_writable", lambda folder: not folder.is_relative_to(nowhere))
+    with pytest.raises(BuildError, match=rf"^{nowhere}.* cannot be written to, .*: set {CACHE} to a folder"):
+        replace(small, clone_build=None).build()
+
+
+@AS_ROOT
+def test_a_folder_that_one_may_not_even_look_into_is_one_that_cannot_be_written_to(tmp_path):
+    tmp_path.chmod(0o700)
+    (tmp_path / "home").mkdir()
+    os.seteuid(NOBODY)
+    try:
+        assert not places.is_writable(tmp_path / "home" / ".cache")
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.simulator
+def test_a_program_says_what_to_set_where_nothing_can_be_written(tmp_path, monkeypatch, capsys):
+    source = tmp_path / "empty.cu"
+    source.write_text("int main() { return 0; }\n")
+    SIMULATOR.build()
+    capsys.readouterr()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(places.cache_variable(), str(tmp_path / "file" / "cache"))
+    assert main(["build", str(source), "-o", str(tmp_path / "empty")]) == 1
+    said = capsys.readouterr().err
+    assert re.fullmatch(rf"{tmp_path}/file/cache/\S+ cannot be written to, .*: set {CACHE} to .*\n", said)
+
+
+@pytest.mark.simulator
+def test_a_program_names_the_link_that_is_refused(tmp_path, cache, capsys):
+    source = tmp_path / "empty.cu"
+    source.write_text("int main() { return 0; }\n")
+    SIMULATOR.build()
+    cache.mkdir()
+    (cache / "programs").symlink_to(tmp_path)
+    assert main(["build", str(source), "-o", str(tmp_path / "empty")]) == 1
+    assert f"{cache}/programs: expected a file or folder, got a symbolic link" in capsys.readouterr().err
 
 
 def test_a_library_is_used_when_its_compiler_has_gone(small, monkeypatch):

@@ -2,7 +2,9 @@
 
 import os
 import re
+import resource
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -75,6 +77,45 @@ def test_checks_without_assembly(tmp_path):
     """The switch for processors that fiber.c has no assembly for."""
     build = compile_c(tmp_path / "ucontext", "-O2", "-DSIM_UCONTEXT", str(CHECKS))
     run_checks(build, *names_of_checks())
+
+
+def with_little_room():
+    """A process with 24 GiB of addresses, where the simulator cannot reserve a range for all stacks."""
+    resource.setrlimit(resource.RLIMIT_AS, (24 << 30, 24 << 30))
+
+
+def test_checks_with_little_room_for_addresses(tmp_path):
+    program = compile_c(tmp_path / "optimized", *BUILDS["optimized"], str(CHECKS))
+    subprocess.run([program, *names_of_checks()], preexec_fn=with_little_room, check=True, timeout=120)
+
+
+@pytest.mark.simulator
+def test_counts_and_checks_with_little_room_for_addresses():
+    """In both simulators, one after the other."""
+    program = """
+import numpy as np, cudasim
+turn = cudasim.kernel('''
+__global__ void turn(float *y, const float *x) {
+    __shared__ float s[64];
+    s[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    y[threadIdx.x] = s[63 - threadIdx.x];
+}
+''')
+race = cudasim.kernel("__global__ void race(float *y, const float *x) { y[0] = x[threadIdx.x]; }")
+x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+turn[1, 64](y, x)
+print((y == x[::-1]).all())
+print(cudasim.count(lambda: turn[1, 64](y, x))["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"][0])
+cudasim.check(lambda: turn[1, 64](y, x))
+try:
+    cudasim.check(lambda: race[1, 64](y, x))
+except cudasim.KernelFault as fault:
+    print(fault.kind)
+"""
+    call = [sys.executable, "-c", program]
+    ran = subprocess.run(call, preexec_fn=with_little_room, capture_output=True, text=True, timeout=300)
+    assert ran.stdout.split() == ["True", "8", "race"], ran.stderr
 
 
 KERNELS = r"""

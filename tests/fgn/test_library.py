@@ -18,7 +18,6 @@ from cudasim.building import library, places, toolchains
 from cudasim.building.compilers import MissingToolError
 from cudasim.building.library import BuildError
 from cudasim.building.toolchains import find_nvcc
-from cudasim.live import compiling
 from fgn.native.library import COUNTED_SIMULATOR, GPU, SIMULATOR, ffi, version_table
 from fgn.native.places import ROOT, SOURCES
 
@@ -235,8 +234,9 @@ def test_a_library_that_is_ready_needs_no_folder_to_write_to(small, monkeypatch)
 
 @pytest.mark.simulator
 def test_a_kernel_of_ones_own_needs_a_folder_to_write_to(monkeypatch):
+    fgn.kernel("__global__ void before(float *y) { y[threadIdx.x] = 1.0f; }")[1, 32](torch.empty(32))
     kernel = fgn.kernel("__global__ void compiled_nowhere(float *y) { y[threadIdx.x] = 1.0f; }")
-    monkeypatch.setattr(compiling, "is_writable", lambda folder: False)
+    monkeypatch.setattr(library, "is_writable", lambda folder: False)
     with pytest.raises(BuildError, match=r"cannot be written to, .* set FGN_CACHE to a folder that can"):
         kernel[1, 32](torch.empty(32))
 

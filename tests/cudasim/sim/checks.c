@@ -1,6 +1,7 @@
 /* What the simulator must do, each thing as a small kernel and a check of its result.
  *
  * Run without arguments it lists the names of the checks; run with names, it runs those. */
+#include "sim/fiber.h"
 #include "sim/ptx/cp_async.h"
 #include "sim/ptx/cvt.h"
 #include "sim/ptx/mma.h"
@@ -850,11 +851,17 @@ static void the_device(void) {
     EXPECT(cudaPeekAtLastError() == cudaErrorInvalidValue && cudaGetLastError() == cudaErrorInvalidValue);
 }
 
+/* Before the first launch. Where the simulator has no slots at all, stacks may be as low. */
+static void no_low_address_is_in_a_slot(void) {
+    EXPECT(!sim_is_in_slot(4096) && sim_note_at(((uintptr_t)1 << 36) - 4096) == NULL);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
 } checks[] = {
 #define CHECK(function) {#function, function}
+    CHECK(no_low_address_is_in_a_slot),
     CHECK(indices_in_three_dimensions),
     CHECK(millions_of_tiny_blocks),
     CHECK(indices_beyond_32_bits),
