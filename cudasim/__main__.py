@@ -1,5 +1,5 @@
-"""The command line: `python -m cudasim run | check | count | predict | build`, for whole programs, and `card`,
-for GPUs."""
+"""The command line: `python -m cudasim run | check | count | predict | build`, for whole programs, and
+`card`, for GPUs."""
 
 from __future__ import annotations
 

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import math
 
 import numpy as np
 
 _INK, _GREY, _BLUE, _ORANGE = "#222222", "#9aa0a6", "#2f6fb0", "#d9772b"
+
+
+def _figure(**how):
+    """A figure that a notebook shows as a picture, whether or not its program has loaded pyplot."""
+    from matplotlib.figure import Figure
+
+    class Picture(Figure):
+        def _repr_png_(self) -> bytes:
+            data = io.BytesIO()
+            self.savefig(data, format="png", dpi=90)
+            return data.getvalue()
+
+    return Picture(**how)
 
 
 def _plain(axis):
@@ -68,13 +82,11 @@ def _gpus(axis, prediction, measured):
 
 def prediction_figure(prediction, measured: dict[str, float] | None = None):
     """measured: seconds by the card's name, drawn beside what was predicted."""
-    from matplotlib.figure import Figure
-
     if prediction.on[0].terms is None:
         raise ValueError(
             f"{prediction.on[0].card.name}: the launch cannot run there, so there is nothing to draw"
         )
-    figure = Figure(figsize=(13, 3.6), layout="constrained")
+    figure = _figure(figsize=(13, 3.6), layout="constrained")
     axes = figure.subplots(1, 3)
     _roofline(axes[0], prediction)
     _parts(axes[1], prediction)
@@ -86,9 +98,7 @@ def prediction_figure(prediction, measured: dict[str, float] | None = None):
 
 def occupancy_figure(curves: dict[str, list[tuple[str, list[float], list[float], float]]]):
     """Occupancy over block size, registers and shared memory: by title, lines of name, x, y and the own x."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 3.2), layout="constrained")
+    figure = _figure(figsize=(12, 3.2), layout="constrained")
     for axis, (title, lines) in zip(
         figure.subplots(1, len(curves), sharey=True), curves.items(), strict=True
     ):
@@ -105,9 +115,7 @@ def occupancy_figure(curves: dict[str, list[tuple[str, list[float], list[float],
 
 def comparison_figure(table):
     """Times of the versions over sizes; measured ones with diamonds where there are some."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.5, 4), layout="constrained")
+    figure = _figure(figsize=(7.5, 4), layout="constrained")
     axis = figure.subplots()
     best = table.loc[table.groupby(["version", "size"])["us"].idxmin()]
     sizes = list(dict.fromkeys(table["size"]))

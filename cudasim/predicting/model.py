@@ -229,7 +229,7 @@ def _units(
     return {
         "compute": max([requests, *parts.values()]),
         "L1": max(l1, 1.06 * requests),
-        "L2": max(_BOTH_HALVES * l2, _FILLS * dram) / seconds,
+        "L2": min(1.0, max(_BOTH_HALVES * l2, _FILLS * dram) / seconds),
         "DRAM": dram / seconds,
     }
 
