@@ -6,6 +6,8 @@ import torch
 
 # No test opens a window, and every test draws the same examples in every run.
 os.environ.setdefault("MPLBACKEND", "Agg")
+# nvcc would read each of thousands of kernels too; test_judge.py has those that are about it.
+os.environ.setdefault("CUDASIM_NVCC_JUDGE", "0")
 hypothesis.settings.register_profile("fgn", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("fgn")
 

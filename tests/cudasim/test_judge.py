@@ -1,7 +1,6 @@
 """What nvcc refuses does not run on the simulator either: by nvcc itself where it is there, else by rules."""
 
 import re
-import threading
 import time
 import warnings
 
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 
 import cudasim
-from cudasim.building.library import BuildError
 from cudasim.building.toolchains import find_nvcc
 from cudasim.live import judge
 from cudasim.live.judge import NotCudaError
@@ -162,6 +160,11 @@ ACCEPTED = {
 }
 
 
+@pytest.fixture(autouse=True)
+def with_nvcc(monkeypatch):
+    monkeypatch.setenv("CUDASIM_NVCC_JUDGE", "1")
+
+
 def run(source: str) -> float:
     y = np.zeros(64, np.float32)
     cudasim.kernel(source, "k")[1, 1, 64](y, 2)
@@ -271,28 +274,3 @@ def test_an_nvcc_that_fails_for_a_reason_of_its_own_refuses_nothing(said, tmp_pa
 
 class _Fake:
     identity = "an nvcc of a test"
-
-
-def test_a_verdict_that_comes_late_refuses_the_next_launch(monkeypatch):
-    told = threading.Event()
-
-    def verdict(case, nvcc):
-        told.wait(60)
-        return 'k.cu(1): error: identifier "late" is undefined in device code'
-
-    monkeypatch.setattr(judge, "_verdict", verdict)
-    monkeypatch.setattr(judge, "_PATIENCE", 0.01)
-    monkeypatch.setattr(judge, "find_nvcc", lambda: "nvcc")
-    monkeypatch.setenv("CUDASIM_NVCC_JUDGE", "1")
-    y = np.zeros(1, np.float32)
-    kernel = cudasim.kernel("__global__ void k(float *y, int n) { y[0] += n; }")
-    kernel[1, 1](y, 3)
-    assert kernel._program.loaded
-    told.set()
-    monkeypatch.setattr(judge, "_PATIENCE", 60)
-    until = time.monotonic() + 60
-    while kernel._program.loaded and time.monotonic() < until:
-        time.sleep(0.01)
-    with pytest.raises(BuildError, match='error: identifier "late"'):
-        kernel[1, 1](y, 3)
-    assert y[0] == 3
