@@ -26,6 +26,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pandas as pd
@@ -93,6 +94,14 @@ def _row(number: int, repository: str, launch: Timed) -> dict:
     sizes = {"grid": str(launch.grid), "block": str(launch.block), "shared": launch.shared}
     names = {"number": number, "repository": repository, "half": half(repository), "kernel": launch.kernel}
     return {**names, "template": template, **sizes, "ladder": launch.ladder}
+
+
+def _now() -> tuple[str, str]:
+    """The date, and the commit of the checkout; "" where it is none."""
+    asked = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True
+    )
+    return datetime.now(UTC).isoformat(timespec="seconds"), asked.stdout.strip()
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -194,6 +203,7 @@ def time_all(directory: Path, out: Path):
     rows = list(_rows_of(directory, errors, [], "child"))
     table = pd.DataFrame(rows)
     table.insert(0, "gpu", torch.cuda.get_device_name())
+    table["date"], table["commit"] = _now()
     table.to_csv(out, index=False)
     bad = table[table["error"] != ""]
     print(f"{len(table)} launches, {len(bad)} with an error")
@@ -252,7 +262,9 @@ def predict_all(directory: Path, out: Path, gpus: list[str], only: str | None):
         row["took"] = time.perf_counter() - began
         rows.append(row)
         print(f"{number} {repository} {launch.kernel} {row.get(f'{gpus[0]} us', row['error'])}", flush=True)
-    pd.DataFrame(rows).to_csv(out, index=False)
+    table = pd.DataFrame(rows)
+    table["date"], table["commit"] = _now()
+    table.to_csv(out, index=False)
 
 
 def kendall(first: list[float], second: list[float]) -> float:

@@ -91,8 +91,8 @@ def _wheel_folders() -> list[str]:
 def find_cuda_tool(name: str) -> str | None:
     """A tool of CUDA's toolkit in $CUDA_HOME, in PATH, in /usr/local/cuda or in a wheel."""
     cuda_home = os.environ.get("CUDA_HOME")
-    folders = (*((f"{cuda_home}/bin",) if cuda_home else ()), None, "/usr/local/cuda/bin", *_wheel_folders())
-    return next((path for folder in folders if (path := shutil.which(name, path=folder))), None)
+    folders = (*((f"{cuda_home}/bin",) if cuda_home else ()), "", "/usr/local/cuda/bin", *_wheel_folders())
+    return next((path for folder in folders if (path := shutil.which(os.path.join(folder, name)))), None)
 
 
 def find_nvcc() -> str | None:
