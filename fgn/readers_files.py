@@ -7,10 +7,12 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from cudasim.building.places import home_folder
+
 
 def place_of(name: str) -> Path:
     """Where the file is, or will be, unless an environment variable names another one."""
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    data = os.environ.get("XDG_DATA_HOME") or home_folder() / ".local" / "share"
     return Path(data) / "fgn" / name
 
 

@@ -44,6 +44,15 @@ def cache_variable() -> str:
     return CACHE_VARIABLES[0]
 
 
+def home_folder() -> Path:
+    """The user's own folder. One who has none, such as a number that a container runs as, gets a name where
+    nothing can be written, and whoever tries to says so."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/nonexistent")
+
+
 def cache_folder() -> Path:
     """The user's own folder for what is built: $CUDASIM_CACHE, or `cudasim` in the platform's folder for
     caches."""
@@ -52,12 +61,7 @@ def cache_folder() -> Path:
             return Path(os.environ[variable]).expanduser().absolute()
     if base := os.environ.get("XDG_CACHE_HOME"):
         return Path(base) / "cudasim"
-    try:
-        home = Path.home()
-    except RuntimeError:
-        # A container may run as a user that has no name. Nothing can be built there, and it says so.
-        home = Path("/nonexistent")
-    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "cudasim"
+    return home_folder() / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "cudasim"
 
 
 def is_writable(folder: Path) -> bool:

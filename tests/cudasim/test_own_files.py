@@ -16,7 +16,7 @@ import pytest
 import cudasim
 from cudasim.__main__ import main
 from cudasim.building import compilers, full_disk, library, places, toolchains
-from cudasim.building.library import SIMULATOR, BuildError
+from cudasim.building.library import SIMULATOR, BuildError, held
 from cudasim.building.own_files import NotOwnError, locked, make_folder, opened
 from cudasim.building.places import SOURCES
 
@@ -328,6 +328,17 @@ def test_a_full_disk_is_told_with_what_to_do(tmp_path, monkeypatch):
     said = str(caught.value)
     assert said.startswith("no space left on the disk of ") and str(disk) in said
     assert "may be emptied" in said and "\n" not in said
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), BuildError("as: disk quota exceeded")]
+)
+def test_a_full_disk_is_told_whatever_is_compiled(error, cache):
+    with (
+        pytest.raises(BuildError, match=f"^no space left on the disk of {cache}"),
+        held(cache / "programs" / "one"),
+    ):
+        raise error
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
@@ -190,6 +191,13 @@ def test_progress_that_cannot_be_written_is_kept_for_the_session(progress, monke
     with pytest.warns(UserWarning, match="not saved"):
         fgn.puzzles.get("map").hint()
     assert store.load()["map"].hints == 1
+
+
+def test_who_has_no_home_has_no_progress(monkeypatch):
+    for name in ("FGN_PUZZLES", "XDG_DATA_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", lambda: Path("~nobody-of-this-name").expanduser())
+    assert store.path().is_relative_to("/nonexistent") and store.load() == {}
 
 
 @pytest.mark.parametrize("key", NOTEBOOKS)
