@@ -7,7 +7,9 @@ import nbformat
 import pytest
 import torch
 
+import cudasim
 import fgn
+from cudasim.predicting import machine_code
 from fgn import model
 from fgn.bugs import gallery
 from fgn.native.places import ROOT
@@ -30,6 +32,18 @@ EIGHT_OPERATORS = fgn.chains.Chain(
 
 def cells(name):
     return nbformat.read(next((ROOT / "notebooks").glob(f"{name}*.ipynb")), as_version=4).cells
+
+
+def cell_of(name, begins):
+    """The CUDA C++ of a notebook's cell."""
+    found = next(c.source for c in cells(name) if c.source.startswith("%%cuda") and begins in c.source)
+    return found.split("\n", 1)[1]
+
+
+def with_nvcc(function):
+    if not machine_code.is_there():
+        pytest.skip("there is no nvcc or no nvdisasm here")
+    return function
 
 
 def kernel_of(name, begins, *changes):
@@ -200,6 +214,18 @@ ITEMS = {
         lambda: backward.step("matmul_groupnorm_leakyrelu_sum"),
         lambda: backward.moved(backward.step(NAME, (256, 64, 512, 16)), "fused"),
         lambda: backward.moved(backward.step(EIGHT_OPERATORS), "fused"),
+    ],
+    "11": [
+        lambda: cudasim.predict(
+            fgn.kernel(cell_of("11", "transpose_naive"), "transpose_naive")[(8, 8), (32, 8)],
+            *(torch.ones(256, 256), torch.ones(256, 256), 256),
+            gpu=["T4", "H200"],
+        ),
+        lambda: with_nvcc(cudasim.occupancy_plot)(
+            fgn.kernel(cell_of("11", "softmax_in_registers"))[8, 256],
+            *(torch.ones(64, 1024), torch.ones(64, 1024), 64, 1024),
+        ),
+        lambda: str(with_nvcc(fgn.kernel(cell_of("11", "softmax_in_registers")).sass)(gpu="H200")),
     ],
 }
 
