@@ -20,7 +20,6 @@ from cudasim.building.library import SIMULATOR, BuildError, held
 from cudasim.building.own_files import NotOwnError, locked, make_folder, opened
 from cudasim.building.places import SOURCES
 
-CACHE = places.cache_variable()
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
 NOBODY = 65534
 SOURCE = "int answer(void) { return 1; }\n"
@@ -239,7 +238,9 @@ def test_who_has_no_home_is_told_what_to_set(small, monkeypatch):
     nowhere = places.cache_folder()
     assert nowhere.is_relative_to("/nonexistent")
     monkeypatch.setattr(library, "is_writable", lambda folder: not folder.is_relative_to(nowhere))
-    with pytest.raises(BuildError, match=rf"^{nowhere}.* cannot be written to, .*: set {CACHE} to a folder"):
+    with pytest.raises(
+        BuildError, match=rf"^{nowhere}.* cannot be written to, .*: set {places.cache_variable()} to a folder"
+    ):
         replace(small, clone_build=None).build()
 
 
@@ -264,7 +265,9 @@ def test_a_program_says_what_to_set_where_nothing_can_be_written(tmp_path, monke
     monkeypatch.setenv(places.cache_variable(), str(tmp_path / "file" / "cache"))
     assert main(["build", str(source), "-o", str(tmp_path / "empty")]) == 1
     said = capsys.readouterr().err
-    assert re.fullmatch(rf"{tmp_path}/file/cache/\S+ cannot be written to, .*: set {CACHE} to .*\n", said)
+    assert re.fullmatch(
+        rf"{tmp_path}/file/cache/\S+ cannot be written to, .*: set {places.cache_variable()} to .*\n", said
+    )
 
 
 @pytest.mark.simulator
