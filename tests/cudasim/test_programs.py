@@ -56,6 +56,14 @@ def test_a_right_program_is_checked_without_a_word():
     assert ran.stdout == "700 elements, 0 wrong, 2 on Tesla T4 with warps of 32\n"
 
 
+@pytest.mark.parametrize("mode", ["run", "check"])
+@pytest.mark.parametrize("program", ["textures"])
+def test_parts_of_the_runtime(program, mode):
+    """Each program compares with what its host computes, and says ok."""
+    ran = cudasim_command(mode, f"{program}.cu")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "ok\n", "")
+
+
 @pytest.mark.parametrize(
     ("which", "printed"),
     [
