@@ -31,6 +31,7 @@ from cudasim.building.own_files import is_sealed, seal
 from cudasim.building.places import HEADER_FOLDERS, SOURCES, build_folder
 from cudasim.building.toolchains import ONLY_CHECKED_FLAGS, nvcc_toolchain
 from cudasim.counting.counted import only_checks
+from cudasim.live.host import HOST_ASSEMBLY
 from cudasim.live.messages import LAUNCH_CODE, explained, warnings_about
 from cudasim.live.padding import ASSEMBLY, PADDING, pad_shared_variables
 from cudasim.live.signature import Signature, Variable
@@ -402,7 +403,7 @@ def _refuse_inline_ptx(assembly: Path, read: Included) -> None:
     errors = []
     for file, line, inline in _inline(assembly.read_text(ASSEMBLY)):
         text = " ".join(inline.split())
-        if text and file in read.texts:
+        if text and file in read.texts and HOST_ASSEMBLY not in text:
             errors.append(f"{file}:{line}:0: error: inline PTX, here `{text}`")
     if errors:
         raise BuildError(explained("\n".join(dict.fromkeys(errors)), read))
