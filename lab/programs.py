@@ -55,8 +55,8 @@ def called(folder: Path) -> tuple[str, list[str]]:
 
 
 def reduced(arguments: list[str], most: int) -> list[str]:
-    """Numbers above `most` become it, and how often a benchmark repeats becomes small: that is its last number,
-    or a round one such as 1000 in front of others."""
+    """Numbers above `most` become it, and how often a benchmark repeats becomes small: that is its last
+    number, or a round one such as 1000 in front of others."""
     numbers = [index for index, argument in enumerate(arguments) if argument.isdigit()]
     smaller = []
     for index, argument in enumerate(arguments):
