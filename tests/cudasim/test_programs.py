@@ -274,12 +274,15 @@ def test_a_makefile_names_the_compiler(tmp_path):
         '    printf("%d %d\\n", h, calls.load());\n    delete object;\n}\n'
     )
     (tmp_path / "Makefile").write_text(
-        "app: main.o\n\t$(NVCC) -arch=sm_80 $^ -o $@ -lcudart\n"
-        "main.o: main.cu\n\t$(NVCC) -O3 -std=c++17 -gencode arch=compute_80,code=sm_80 -lineinfo"
+        "app: main.o\n\t$(CC) -arch=sm_80 $^ -o $@ -lcudart\n"
+        "main.o: main.cu\n\t$(CC) -O3 -std=c++17 -gencode arch=compute_80,code=sm_80 -lineinfo"
         " -Xcompiler -Wall,-DN=3 --expt-relaxed-constexpr -c $< -o $@\n"
     )
-    compiler = f"{sys.executable} -c 'from cudasim.__main__ import nvcc; nvcc()'"
-    made = subprocess.run(["make", f"NVCC={compiler}"], cwd=tmp_path, capture_output=True, text=True)
+    compiler = tmp_path / "cudasim-nvcc"
+    call = f"{sys.executable} -c 'import sys; from cudasim.__main__ import nvcc; sys.exit(nvcc())'"
+    compiler.write_text(f'#!/bin/sh\nexec {call} "$@"\n')
+    compiler.chmod(0o755)
+    made = subprocess.run(["make", f"CC={compiler}"], cwd=tmp_path, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     assert subprocess.run([tmp_path / "app"], capture_output=True, text=True).stdout == "384 2\n"
     checked = cudasim_command("check", "main.cu", "-DN=3", folder=tmp_path)
