@@ -1,0 +1,28 @@
+/* SIM_HEADER, which is a header of NVIDIA's CCCL (Thrust, CUB, libcu++): read as by a C++ compiler that knows
+ * nothing of CUDA, for which Thrust has a backend on the CPU. What it asks of us is in the folder cccl/. */
+#pragma push_macro("__CUDACC__")
+#pragma push_macro("__NVCC__")
+#pragma push_macro("__CUDA_ARCH__")
+#undef __CUDACC__
+#undef __NVCC__
+#undef __CUDA_ARCH__
+/* libcu++ would declare our types of 16 bits as structs of its own, and asks for vectors that are aligned to
+ * 32 bytes where this says 13. */
+#pragma push_macro("CUDART_VERSION")
+#undef CUDART_VERSION
+#define CUDART_VERSION 12090
+#include "cuda_bf16.h"
+#include "cuda_fp16.h"
+/* Copies by the simulator's function, as memory.hpp has it for memmove() of the program's own. */
+#include <cuda/std/__cccl/builtin.h>
+#undef _CCCL_BUILTIN_MEMMOVE
+#define _CCCL_BUILTIN_MEMMOVE(...) ::sim_copy_bytes(__VA_ARGS__)
+#include SIM_HEADER
+#ifdef THRUST_VERSION
+#include <thrust/execution_policy.h> /* the backend for GPUs includes it everywhere */
+#endif
+#pragma pop_macro("__CUDACC__")
+#pragma pop_macro("__NVCC__")
+#pragma pop_macro("__CUDA_ARCH__")
+#pragma pop_macro("CUDART_VERSION")
+#undef SIM_HEADER
