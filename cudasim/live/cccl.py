@@ -1,8 +1,8 @@
 """NVIDIA's CCCL in whole programs: Thrust, libcu++ and what else its headers have for a host without a GPU.
 
 The headers come from a wheel, `nvidia-cuda-cccl`, and are not translated: Thrust has a backend for CPUs, and
-what it has to know of the simulator is in sim/cpp/cccl/, which is searched first. Collectives of a block or a
-warp, atomics, barriers and pipelines of device code stay the simulator's own, which it can watch.
+what it has to know of the simulator is in sim/cpp/cccl/, which is searched first. All of CUB, and the atomics,
+barriers and pipelines of device code, are the simulator's own, which it can watch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ REPLACED = SOURCES / "sim" / "cpp" / "cccl"  # what the simulator has in place o
 INSTALL = "pip install 'nvidia-cuda-cccl>=13.3' (or cudasim[cccl])"
 # The simulator has these too, for kernels alone and for programs without the wheel.
 _BETTER_THERE = re.compile(r"(?:thrust|cuda/std)/|cuda/functional$")
-_LIBRARIES = re.compile(r"(?:thrust|cub|cuda|nv)/")
+_LIBRARIES = re.compile(r"(?:thrust|cuda|nv)/")
 
 
 @functools.cache

@@ -347,6 +347,8 @@ def included(
                         guard = f"SIM_INCLUDED_{list(names).index(path)}"
                         inner = f"#ifndef {guard}\n#define {guard}\n{inner}\n#endif"
                     replacement = f'\n{inner}\n#line {after} "{name}"'
+            elif is_program and header.startswith("cub/"):
+                replacement = f'{match[1]}"sim/cpp/cub/cub.cuh"'
             elif is_program:
                 replacement = cccl.refusing(header) or match[0]
             elif not (match[3] and header in _STANDARD):

@@ -19,7 +19,8 @@
 #define _CCCL_BUILTIN_MEMMOVE(...) ::sim_copy_bytes(__VA_ARGS__)
 #include SIM_HEADER
 #ifdef THRUST_VERSION
-#include <thrust/execution_policy.h> /* the backend for GPUs includes it everywhere */
+#include <thrust/execution_policy.h> /* the backend for GPUs includes these everywhere */
+#include <thrust/system/cuda/execution_policy.h>
 #endif
 #pragma pop_macro("__CUDACC__")
 #pragma pop_macro("__NVCC__")

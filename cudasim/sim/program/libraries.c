@@ -1,6 +1,6 @@
 /* What a library does for a program on the host that it would do on the GPU: Thrust's algorithms, CUB's
  * device-wide functions. While one of them runs, and the functions of the program that it calls, it may touch
- * the memory of the GPU. It begins after all that the program has asked for, and has waited when it ends. */
+ * the memory of the GPU. It begins after all that the program has asked for. */
 #include "program.h"
 #include "../machine.h"
 #include "../watch.h"
@@ -33,14 +33,15 @@ bool sim_library_begins(void) {
     return true;
 }
 
-void sim_library_ends(void) {
+void sim_library_ends(bool waits) {
     if (--depth == 0) {
 #ifdef SIM_COUNTED
         watch_library = NULL;
 #endif
         sim_memory_close();
-        sim_pending_ends(NULL);
     }
+    if (waits)
+        sim_pending_ends(NULL);
     sim_program_ends(0);
 }
 

@@ -82,7 +82,7 @@ void sim_program_tell_leaks(void);
 bool sim_program_is_in_kernel(void);
 /* A function of a library that stands for work of the GPU's; false in a kernel, where nothing has to end. */
 bool sim_library_begins(void);
-void sim_library_ends(void);
+void sim_library_ends(bool waits); /* waits: the host has waited for the default stream then */
 void *sim_library_memory(size_t bytes, enum sim_memory_kind kind); /* NULL: there is not so much */
 void sim_library_gives_back(void *memory, enum sim_memory_kind kind);
 

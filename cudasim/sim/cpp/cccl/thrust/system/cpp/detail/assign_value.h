@@ -9,7 +9,7 @@ namespace system::cpp::detail {
 
 template <class Policy, class To, class From>
 void assign_value(execution_policy<Policy> &, To to, From from) {
-    sim_library_range range;
+    sim_library_range range(true);
     *thrust::raw_pointer_cast(to) = *thrust::raw_pointer_cast(from);
 }
 

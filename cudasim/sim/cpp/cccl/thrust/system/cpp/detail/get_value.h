@@ -10,7 +10,7 @@ namespace system::cpp::detail {
 
 template <class Policy, class Pointer>
 thrust::detail::it_value_t<Pointer> get_value(execution_policy<Policy> &, Pointer from) {
-    sim_library_range range;
+    sim_library_range range(true);
     return *thrust::raw_pointer_cast(from);
 }
 

@@ -9,7 +9,7 @@ THRUST_NAMESPACE_BEGIN
 namespace system::cpp::detail {
 
 template <class Policy, class A, class B> void iter_swap(execution_policy<Policy> &, A a, B b) {
-    sim_library_range range;
+    sim_library_range range(true);
     using std::swap;
     swap(*thrust::raw_pointer_cast(a), *thrust::raw_pointer_cast(b));
 }
