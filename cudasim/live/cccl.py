@@ -1,8 +1,8 @@
 """NVIDIA's CCCL in whole programs: Thrust, libcu++ and what else its headers have for a host without a GPU.
 
 The headers come from a wheel, `nvidia-cuda-cccl`, and are not translated: Thrust has a backend for CPUs, and
-what it has to know of the simulator is in sim/cpp/cccl/, which is searched first. All of CUB, and the atomics,
-barriers and pipelines of device code, are the simulator's own, which it can watch.
+what it has to know of the simulator is in sim/cpp/cccl/, which is searched first. All of CUB is the simulator's
+own, and so are atomics, barriers and pipelines of device code, which it watches.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cudasim.building.places import SOURCES
 REPLACED = SOURCES / "sim" / "cpp" / "cccl"  # what the simulator has in place of the wheel's
 INSTALL = "pip install 'nvidia-cuda-cccl>=13.3' (or cudasim[cccl])"
 # The simulator has these too, for kernels alone and for programs without the wheel.
-_BETTER_THERE = re.compile(r"(?:thrust|cuda/std)/|cuda/functional$")
+_BETTER_THERE = re.compile(r"(?:thrust/|cuda/std/(?!atomic$|barrier$)|cuda/functional$)")
 _LIBRARIES = re.compile(r"(?:thrust|cuda|nv)/")
 
 
@@ -58,5 +58,5 @@ def flags() -> tuple[str, ...]:
     folder = headers()
     if folder is None:
         return ()
-    macros = ("THRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP", "CCCL_DISABLE_FP16_SUPPORT", "SIM_HAS_CCCL")
+    macros = ("THRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP", "SIM_HAS_CCCL")
     return (f"-I{REPLACED}", f"-I{folder}", *(f"-D{macro}" for macro in macros))

@@ -6,13 +6,6 @@
 #undef __CUDACC__
 #undef __NVCC__
 #undef __CUDA_ARCH__
-/* libcu++ would declare our types of 16 bits as structs of its own, and asks for vectors that are aligned to
- * 32 bytes where this says 13. */
-#pragma push_macro("CUDART_VERSION")
-#undef CUDART_VERSION
-#define CUDART_VERSION 12090
-#include "cuda_bf16.h"
-#include "cuda_fp16.h"
 /* Copies by the simulator's function, as memory.hpp has it for memmove() of the program's own. */
 #include <cuda/std/__cccl/builtin.h>
 #undef _CCCL_BUILTIN_MEMMOVE
@@ -25,5 +18,4 @@
 #pragma pop_macro("__CUDACC__")
 #pragma pop_macro("__NVCC__")
 #pragma pop_macro("__CUDA_ARCH__")
-#pragma pop_macro("CUDART_VERSION")
 #undef SIM_HEADER

@@ -45,7 +45,8 @@ void sim_library_ends(bool waits) {
     sim_program_ends(0);
 }
 
-static const struct sim_called a_library = {.function = "a library", .file = "?", .name = "a library's"};
+/* No line of the program is known, and such memory is freed by the library. */
+static const struct sim_called a_library = {.function = "Thrust", .file = "?", .name = "memory of Thrust"};
 
 void *sim_library_memory(size_t bytes, enum sim_memory_kind kind) {
     void *memory = NULL;

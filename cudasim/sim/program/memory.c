@@ -192,6 +192,8 @@ void sim_program_tell_leaks(void) {
     for (unsigned i = 0; i < count; i++) {
         size_t bytes = 0;
         unsigned times = 0;
+        if (all[i].called.line == 0)
+            continue; /* a library's */
         for (unsigned j = 0; j < count; j++) {
             bool is_same =
                 all[j].called.line == all[i].called.line && all[j].called.file == all[i].called.file;
