@@ -1,8 +1,8 @@
 """NVIDIA's CCCL in whole programs: Thrust, libcu++ and what else its headers have for a host without a GPU.
 
 The headers come from a wheel, `nvidia-cuda-cccl`, and are not translated: Thrust has a backend for CPUs, and
-what it has to know of the simulator is in sim/cpp/cccl/, which is searched first. All of CUB is the simulator's
-own, and so are atomics, barriers and pipelines of device code, which it watches.
+what it has to know of the simulator is in sim/cpp/cccl/, which is searched first. All of CUB is the
+simulator's own, and so are atomics, barriers and pipelines of device code, which it watches.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from cudasim.building.places import SOURCES
 
 REPLACED = SOURCES / "sim" / "cpp" / "cccl"  # what the simulator has in place of the wheel's
-INSTALL = "pip install 'nvidia-cuda-cccl>=13.3' (or cudasim[cccl])"
+INSTALL = "pip install 'nvidia-cuda-cccl>=13.3,<14' (or cudasim[cccl])"
 # The simulator has these too, for kernels alone and for programs without the wheel.
 _BETTER_THERE = re.compile(r"(?:thrust/|cuda/std/(?!atomic$|barrier$)|cuda/functional$)")
 _LIBRARIES = re.compile(r"(?:thrust|cuda|nv)/")
@@ -46,11 +46,11 @@ def including(header: str) -> str:
     return f'\n#define SIM_HEADER <{header}>\n#include "sim/cpp/cccl.hpp"'
 
 
-def refusing(header: str) -> str:
+def refusing(header: str, file: str, line: int) -> str:
     """The same where the wheel is not installed; "" for a header that is none of CCCL's."""
     if headers() is not None or not _LIBRARIES.match(header):
         return ""
-    return f"\n#error {header} is a header of NVIDIA's CCCL, which is not here: {INSTALL}"
+    return f'\n#line {line} "{file}"\n#error {header} is a header of NVIDIA\'s CCCL, which is not here: {INSTALL}'
 
 
 def flags() -> tuple[str, ...]:

@@ -350,7 +350,7 @@ def included(
             elif is_program and header.startswith("cub/"):
                 replacement = f'{match[1]}"sim/cpp/cub/cub.cuh"'
             elif is_program:
-                replacement = cccl.refusing(header) or match[0]
+                replacement = cccl.refusing(header, name, after - 1) or match[0]
             elif not (match[3] and header in _STANDARD):
                 replacement = ""
                 if (
