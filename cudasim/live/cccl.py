@@ -50,7 +50,7 @@ def refusing(header: str, file: str, line: int) -> str:
     """The same where the wheel is not installed; "" for a header that is none of CCCL's."""
     if headers() is not None or not _LIBRARIES.match(header):
         return ""
-    return f'\n#line {line} "{file}"\n#error {header} is a header of NVIDIA\'s CCCL, which is not here: {INSTALL}'
+    return f'\n#line {line} "{file}"\n#error {header} is of the CCCL, which is not here: {INSTALL}'
 
 
 def flags() -> tuple[str, ...]:
