@@ -12,8 +12,15 @@
 #define _CCCL_BUILTIN_MEMMOVE(...) ::sim_copy_bytes(__VA_ARGS__)
 #include SIM_HEADER
 #ifdef THRUST_VERSION
-#include <thrust/execution_policy.h> /* the backend for GPUs includes these everywhere */
+/* The backend for GPUs includes these everywhere. */
+#include <thrust/advance.h>
+#include <thrust/device_ptr.h>
+#include <thrust/distance.h>
+#include <thrust/execution_policy.h>
+#include <thrust/functional.h>
+#include <thrust/pair.h>
 #include <thrust/system/cuda/execution_policy.h>
+#include <thrust/tuple.h>
 #endif
 #pragma pop_macro("__CUDACC__")
 #pragma pop_macro("__NVCC__")
