@@ -4,8 +4,8 @@
 
 The suite is HeCBench's: a folder for each program, whose Makefile says how it is compiled and run. The names
 are divided by their SHA-1: those that begin with an even digit are `ours`, to be looked at while the
-simulator is worked on, the rest are kept `aside`. Sizes are reduced: every number above --most becomes
---most, and a program has --seconds.
+simulator is worked on, the rest are kept `aside`. Sizes are reduced: every number above one of --sizes
+becomes it, and a program that does not pass then has the next one; each time it has --seconds.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from cudasim.building.compilers import MissingToolError
 from cudasim.building.library import BuildError
 from cudasim.programs.building import Program, command
 
+_REPEATS = 3
 _SOURCES = (".cu", ".cpp", ".cc", ".c")
 _GOOD = re.compile(r"\b(?:pass(?:ed)?|success\w*|correct|ok|verified)\b", re.I)
 _BAD = re.compile(r"\b(?:fail(?:ed|ure)?|mismatch|incorrect|wrong|error)\b(?!\s*[:=]\s*0)", re.I)
@@ -68,11 +69,20 @@ def program_of(folder: Path) -> tuple[Program, list[str]]:
 
 
 def reduced(arguments: list[str], most: int) -> list[str]:
-    return [str(min(int(of), most)) if of.isdigit() else of for of in arguments]
+    """Numbers above `most` become it. The last number of a benchmark is how often it repeats."""
+    count = sum(map(str.isdigit, arguments))
+    smaller = []
+    for argument in arguments:
+        count -= argument.isdigit()
+        if argument.isdigit():
+            argument = str(min(int(argument), most if count else _REPEATS))
+        smaller.append(re.sub(r"(?<==)\d+$", lambda found: str(min(int(found[0]), most)), argument))
+    return smaller
 
 
-def outcome(folder: Path, seconds: int, most: int) -> tuple[str, str]:
-    """What becomes of a program: builds, runs, passes; and the first line of what was said."""
+def outcome(folder: Path, seconds: int, sizes: list[int]) -> tuple[str, str]:
+    """What becomes of a program: builds, runs, passes; and the first line of what was said. It passes if it
+    does at one of the sizes."""
     try:
         program, arguments = program_of(folder)
         if not program.sources:
@@ -82,9 +92,19 @@ def outcome(folder: Path, seconds: int, most: int) -> tuple[str, str]:
         return "does not build", next(iter(str(error).splitlines()), "")
     except Exception as error:  # a defect of the translation, to be looked at
         return "translation fails", f"{type(error).__name__}: {error}"
+    best = None
+    for given in dict.fromkeys(tuple(reduced(arguments, most)) for most in sizes):
+        result, why = _result(folder, command("run", path, "main", list(given)), seconds)
+        if result == "passes":
+            return result, why
+        best = best or (result, f"{' '.join(given)}: {why}")
+    return best
+
+
+def _result(folder: Path, call: list[str], seconds: int) -> tuple[str, str]:
     try:
         ran = subprocess.run(
-            command("run", path, "main", reduced(arguments, most)),
+            call,
             cwd=folder,
             capture_output=True,
             text=True,
@@ -93,7 +113,7 @@ def outcome(folder: Path, seconds: int, most: int) -> tuple[str, str]:
             stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired:
-        return "too slow", " ".join(reduced(arguments, most))
+        return "too slow", ""
     said = ran.stdout + ran.stderr
     wrong = next((line for line in said.splitlines() if line.startswith("cudasim:")), "")
     if ran.returncode < 0:
@@ -118,7 +138,7 @@ def main():
         "--part", default="0/1", help="as 0/2: the first of two processes that divide the work"
     )
     parser.add_argument("--seconds", type=int, default=60)
-    parser.add_argument("--most", type=int, default=512)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[512, 64, 1 << 30])
     parser.add_argument("--record", type=Path)
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
@@ -130,7 +150,7 @@ def main():
     rows = []
     for folder in chosen[number::of]:
         began = time.monotonic()
-        result, why = outcome(folder, given.seconds, given.most)
+        result, why = outcome(folder, given.seconds, given.sizes)
         rows.append((folder.name, result, why[:200]))
         print(f"{folder.name:28} {time.monotonic() - began:5.1f} s  {result:24} {why[:150]}", flush=True)
     totals = {kind: sum(row[1] == kind for row in rows) for kind in dict.fromkeys(row[1] for row in rows)}

@@ -243,6 +243,7 @@ def simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[str
             *added,
             "-fvisibility=hidden",
             "-fno-threadsafe-statics",
+            "-fno-plt",  # the simulator is called at every branch
         ),
         *("-fsigned-char", *exceptions, *(f"-Wno-{name}" for name in _NO_WARNING)),
     )

@@ -300,7 +300,13 @@ def included(
     of_device = "\n".join(known)
     host = None
     if is_program:
-        templates = {name for name, kernel in signatures(of_device).items() if kernel.template}
+        # Of overloads, too, the arguments tell which one is meant.
+        defined = re.findall(r"\bvoid\s+(\w+)\s*\([^;{}]*\)\s*\{", of_device)
+        templates = {
+            name
+            for name, kernel in signatures(of_device).items()
+            if kernel.template or defined.count(name) > 1
+        }
         host = Host(frozenset(templates), re.compile(device_macros(of_device)))
 
     def resolve(

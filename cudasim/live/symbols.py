@@ -71,7 +71,7 @@ class Symbols(Mapping):
         """
         self._keep(self._load("cpu"))
         address = struct.pack("P", texture.descriptor.address)
-        self._kept[name][:] = np.frombuffer(address, dtype=np.uint8)
+        self._kept[name][: len(address)] = np.frombuffer(address, dtype=np.uint8)
         self.bound[name] = texture
 
     def on(self, device) -> dict:

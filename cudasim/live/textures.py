@@ -51,10 +51,11 @@ class Texture:
         channels = memory.shape[-1] if self.vector else 1
         # As struct sim_texture in cudasim/sim/cpp/textures.hpp.
         data = struct.pack(
-            "P8i",
+            "P11iN",
             *(memory.address, width, height, depth, channels),
-            *(int(self.filter == "linear"), ADDRESS_MODES.index(self.address), int(self.normalized)),
-            channels * memory.itemsize,
+            *(int(self.filter == "linear"), int(self.normalized)),
+            *3 * (ADDRESS_MODES.index(self.address),),
+            *(channels * memory.itemsize, 0, width * channels * memory.itemsize),
         )
         object.__setattr__(self, "memory", memory)
         object.__setattr__(self, "descriptor", on_cpu(bytearray(data)))

@@ -9,8 +9,7 @@
  * and a lane that comes to the last line has gone past (sim_come_to_end). Kernels in C tell neither.
  *
  * The threads queue up in the order in which they arrive, and the last one makes the whole queue ready. */
-#include "machine.h"
-#include "watch.h"
+#include "wait.h"
 
 void sim_pass_barrier(struct sim_block *block) {
     if (block->arrived == 0 || block->arrived + block->returned < block->size)
@@ -27,8 +26,9 @@ void sim_pass_barrier(struct sim_block *block) {
 }
 
 int sim_barrier(const struct sim_site *site, int predicate) {
-    struct sim_block *block = &sim_worker->block;
-    struct sim_thread *self = sim_worker->current;
+    struct sim_worker *worker = sim_worker;
+    struct sim_block *block = &worker->block;
+    struct sim_thread *self = worker->current;
     unsigned number = (unsigned)(self - block->threads);
     const struct sim_thread **first = &block->barrier_of_warp[number / SIM_WARP_THREADS];
     const struct sim_thread *ended = block->ended_of_warp[number / SIM_WARP_THREADS];
@@ -45,7 +45,7 @@ int sim_barrier(const struct sim_site *site, int predicate) {
     if (WATCHED)
         watch_barrier_reached(self);
     sim_pass_barrier(block);
-    sim_block_wait(SIM_WAITS_AT_BARRIER, site);
+    sim_wait(worker, SIM_WAITS_AT_BARRIER, site);
     self->state = SIM_RUNS;
     return block->last_predicates;
 }

@@ -4,8 +4,7 @@
  * fiber, and the next thread gets another: a kernel that never waits needs one fiber and no switches.
  * Threads that are ready go before threads that have not started, so that a warp gets on with its work while
  * its data is still in the cache. When no thread can run and some still wait, these wait in vain. */
-#include "machine.h"
-#include "watch.h"
+#include "wait.h"
 
 void sim_queue_append(struct sim_queue *queue, struct sim_thread *thread) {
     thread->next = NULL;
@@ -41,6 +40,17 @@ static __attribute__((noinline)) void enter_kernel(struct sim_worker *worker) {
     sim_launch_now.enter(sim_launch_now.arguments);
 }
 
+static void forget_asynchronous(struct sim_thread *thread) {
+    if (thread->copies.count > 0)
+        sim_forget_copies(&thread->copies);
+    thread->copies.groups = 0;
+    if (thread->products.groups > 0 || thread->products.count > 0)
+        sim_forget_products(thread);
+    if (thread->stores.count > 0)
+        sim_end_stores(thread);
+    thread->stores.groups = 0;
+}
+
 static void run_next_thread(struct sim_worker *worker) {
     struct sim_block *block = &worker->block;
     struct sim_thread *thread = &block->threads[block->started++];
@@ -54,14 +64,8 @@ static void run_next_thread(struct sim_worker *worker) {
         watch_thread_runs(thread);
     enter_kernel(worker);
     thread->state = SIM_HAS_RETURNED;
-    if (thread->copies.count > 0)
-        sim_forget_copies(&thread->copies);
-    thread->copies.groups = 0;
-    if (thread->products.groups > 0 || thread->products.count > 0)
-        sim_forget_products(thread);
-    if (thread->stores.count > 0)
-        sim_end_stores(thread);
-    thread->stores.groups = 0;
+    if (block->is_asynchronous)
+        forget_asynchronous(thread);
     block->returned++;
     if (WATCHED)
         watch_change();
@@ -91,20 +95,11 @@ static bool is_between_warps(const struct sim_block *block) {
     return block->started % SIM_WARP_THREADS == 0 || block->started == block->size;
 }
 
-/* The fiber to switch to: that of a thread that can run, or the OS thread's own stack when the block has
- * ended. */
-static struct sim_fiber *choose_fiber(struct sim_worker *worker) {
+struct sim_fiber *sim_choose_fiber(struct sim_worker *worker) {
     struct sim_block *block = &worker->block;
     for (;;) {
-        struct sim_thread *thread = block->ready.first;
-        if (thread) {
-            block->ready.first = thread->next;
-            worker->current = thread;
-            worker->registers->thread_index = thread->index;
-            if (WATCHED)
-                watch_thread_runs(thread);
-            return thread->fiber;
-        }
+        if (block->ready.first)
+            return sim_take_up_ready(worker, block->ready.first);
         if (WATCHED && is_between_warps(block) && watch_all_stopped())
             continue;
         if (block->started < block->size) {
@@ -124,14 +119,6 @@ static struct sim_fiber *choose_fiber(struct sim_worker *worker) {
     }
 }
 
-static void go_to(struct sim_worker *worker, struct sim_fiber *fiber) {
-    struct sim_fiber *from = worker->fiber;
-    if (fiber != from) {
-        worker->fiber = fiber;
-        sim_fiber_switch(from, fiber);
-    }
-}
-
 /* A fiber is taken only when there is a thread to start. */
 static void fiber_body(void) {
     sim_fiber_entered();
@@ -144,23 +131,14 @@ static void fiber_body(void) {
             run_next_thread(worker);
         } while (!block->ready.first && block->started < block->size &&
                  !(WATCHED && is_between_warps(block)));
-        struct sim_fiber *next = choose_fiber(worker);
+        struct sim_fiber *next = sim_choose_fiber(worker);
         worker->unused[worker->unused_count++] = worker->fiber;
-        go_to(worker, next);
+        sim_go_to(worker, next);
     }
 }
 
 void sim_block_wait(enum sim_state state, const struct sim_site *site) {
-    struct sim_worker *worker = sim_worker;
-    if (sim_is_stopping())
-        sim_block_abandon();
-    struct sim_thread *self = worker->current;
-    self->fiber = worker->fiber;
-    self->site = site;
-    self->state = state;
-    go_to(worker, choose_fiber(worker));
-    if (sim_is_stopping())
-        sim_block_abandon();
+    sim_wait(sim_worker, state, site);
 }
 
 /* All threads of the block have had turns and given them up, and none has made progress. */
@@ -187,10 +165,10 @@ void sim_yield(void) {
     struct sim_fiber *next = block->started < block->size ? take_fiber(worker)
                              : sim_launch_now.cluster > 1
                                  ? &worker->home /* it may wait for another block of its cluster */
-                                 : choose_fiber(worker);
+                                 : sim_choose_fiber(worker);
     if (!next)
         sim_block_abandon();
-    go_to(worker, next);
+    sim_go_to(worker, next);
     if (sim_is_stopping())
         sim_block_abandon();
 }
@@ -219,7 +197,7 @@ noreturn void sim_block_abandon(void) {
     sim_worker->block.abandoned = true;
     if (sim_worker->fiber == &sim_worker->home)
         sim_cluster_abandon(); /* a copy that no thread waited for was wrong */
-    go_to(sim_worker, &sim_worker->home);
+    sim_go_to(sim_worker, &sim_worker->home);
     __builtin_unreachable();
 }
 
@@ -229,7 +207,7 @@ void sim_block_begin(struct sim_worker *worker) {
     block->size = size.x * size.y * size.z;
     block->started = 0;
     block->returned = 0;
-    block->abandoned = false;
+    block->abandoned = block->is_asynchronous = false;
     block->idle_turns = block->long_turns = 0;
     memset(block->ended_of_warp, 0, sizeof block->ended_of_warp);
     block->next_index = (uint3){0, 0, 0};
@@ -246,10 +224,10 @@ bool sim_block_can_go_on(const struct sim_block *block) {
 enum sim_progress sim_block_go_on(struct sim_worker *worker) {
     struct sim_block *block = &worker->block;
     worker->fiber = &worker->home;
-    struct sim_fiber *fiber = block->started == 0 ? take_fiber(worker) : choose_fiber(worker);
+    struct sim_fiber *fiber = block->started == 0 ? take_fiber(worker) : sim_choose_fiber(worker);
     if (!fiber)
         return SIM_BLOCK_ABANDONED;
-    go_to(worker, fiber);
+    sim_go_to(worker, fiber);
     return block->abandoned                 ? SIM_BLOCK_ABANDONED
            : block->returned == block->size ? SIM_BLOCK_ENDED
                                             : SIM_BLOCK_WAITS;

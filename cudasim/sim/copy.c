@@ -7,6 +7,7 @@
 static void ask(const struct sim_site *site, const void *pc, void *shared, const void *global, unsigned bytes,
                 unsigned present) {
     struct sim_copies *copies = &sim_worker->current->copies;
+    sim_worker->block.is_asynchronous = true;
     if (((uintptr_t)shared | (present ? (uintptr_t)global : 0)) % bytes)
         sim_report_call(SIM_MISALIGNED, site,
                         "copies %u bytes from %p to %p, and both must be multiples of %u", bytes, global,
@@ -40,6 +41,7 @@ void sim_cp_async_partly(const struct sim_site *site, void *shared, const void *
 }
 
 void cp_async_commit_group(void) {
+    sim_worker->block.is_asynchronous = true;
     sim_worker->current->copies.groups++;
 }
 

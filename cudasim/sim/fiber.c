@@ -27,7 +27,7 @@
 
 #include <ucontext.h>
 
-static void switch_stack(void **save, void *load) {
+void sim_switch_stack(void **save, void *load) {
     ucontext_t here; /* lives on the stack that is left, just as the saved registers do elsewhere */
     *save = &here;
     swapcontext(&here, load);
@@ -45,15 +45,13 @@ static void *prepare_stack(unsigned char *stack, unsigned char *top, void (*body
 
 #else
 
-/* Pushes the registers that a callee must preserve, stores the stack pointer in *save, takes the stack
- * pointer `load`, and pops that stack's registers. The floating-point control words are not switched:
- * kernels do not change them. */
-void switch_stack(void **save, void *load) __asm__("sim_switch_stack");
+/* The floating-point control words are not switched: kernels do not change them. */
 
 #if defined(__x86_64__)
 
 __asm__(".text\n"
         ".p2align 4\n"
+        ".globl sim_switch_stack\n"
         "sim_switch_stack:\n"
         "    pushq %rbp\n"
         "    pushq %rbx\n"
@@ -78,6 +76,7 @@ enum { SAVED_WORDS = 8, RETURN_ADDRESS_WORD = 6 }; /* six registers, body, and b
 
 __asm__(".text\n"
         ".p2align 4\n"
+        ".globl sim_switch_stack\n"
         "sim_switch_stack:\n"
         "    stp x29, x30, [sp, #-160]!\n"
         "    stp x19, x20, [sp, #16]\n"
@@ -120,20 +119,16 @@ static void *prepare_stack(unsigned char *stack, unsigned char *top, void (*body
 
 #ifdef __SANITIZE_ADDRESS__
 static _Thread_local struct sim_fiber *left; /* the fiber that the latest switch came from */
-#endif
 
 void sim_fiber_switch(struct sim_fiber *from, struct sim_fiber *to) {
-#ifdef __SANITIZE_ADDRESS__
     left = from;
     __sanitizer_start_switch_fiber(&from->asan_fake_stack, to->stack, to->stack_bytes);
-#endif
-    switch_stack(&from->saved, to->saved);
-#ifdef __SANITIZE_ADDRESS__
+    sim_switch_stack(&from->saved, to->saved);
     const void *stack;
     __sanitizer_finish_switch_fiber(from->asan_fake_stack, &stack, &left->stack_bytes);
     left->stack = (unsigned char *)stack;
-#endif
 }
+#endif
 
 void sim_fiber_entered(void) {
 #ifdef __SANITIZE_ADDRESS__

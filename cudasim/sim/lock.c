@@ -84,10 +84,10 @@ bool sim_lock_launches(void) {
     pthread_mutex_unlock(&mutex);
     if (!is_mine)
         return false;
-    atomic_store(&sim_stopping, false);
+    atomic_fetch_and(&sim_notice, ~(unsigned)SIM_STOPPING);
     has_lock = 1;
     if (is_interrupted) /* meanwhile, by a signal that saw no lock */
-        atomic_store(&sim_stopping, true);
+        sim_stop();
     return true;
 }
 
@@ -102,7 +102,7 @@ void sim_unlock_launches(void) {
 /* ---- Interrupts ---- */
 
 void sim_interrupt(void) {
-    atomic_store(&sim_stopping, true);
+    sim_stop();
 }
 
 void sim_expect_interrupts(bool expect) {
@@ -113,5 +113,5 @@ void sim_expect_interrupts(bool expect) {
 void sim_interrupt_this_thread(void) {
     is_interrupted = 1;
     if (has_lock)
-        atomic_store(&sim_stopping, true);
+        sim_stop();
 }

@@ -18,6 +18,7 @@ enum {
     SIM_WARP_THREADS = 32,
     SIM_MAX_BLOCK_THREADS = 1024,
     SIM_MAX_BLOCK_WARPS = SIM_MAX_BLOCK_THREADS / SIM_WARP_THREADS,
+    SIM_CACHE_LINE = 64,
     SIM_MAX_SHARED_BYTES = 227 << 10, /* what a block can have on compute capability 9.0 */
     SIM_MAX_LOCAL_BYTES = 512 << 10,  /* what a thread can have, on every GPU */
 };
@@ -94,9 +95,10 @@ struct sim_stores {
     unsigned groups; /* committed so far */
 };
 
+/* What each turn of a thread needs is in one line of the cache. */
 struct sim_thread {
-    struct sim_thread *next; /* in the queue that it is in */
-    struct sim_fiber *fiber; /* that it waits on */
+    _Alignas(SIM_CACHE_LINE) struct sim_thread *next; /* in the queue that it is in */
+    struct sim_fiber *fiber;                          /* that it waits on */
     enum sim_state state;
     uint3 index;
     const struct sim_site *site; /* where it waits */
@@ -130,8 +132,10 @@ struct sim_block {
     int last_predicates;                      /* the same for the barrier that was passed last */
     unsigned exchanging[SIM_MAX_BLOCK_WARPS]; /* the lanes of each warp that wait for others */
     bool abandoned;
-    unsigned idle_turns; /* that threads have given up since one last returned or passed a barrier */
-    unsigned long_turns; /* likewise, that ended because they were long */
+    bool is_asynchronous; /* some thread has asked for copies, products or stores, or has made groups of them
+                           */
+    unsigned idle_turns;  /* that threads have given up since one last returned or passed a barrier */
+    unsigned long_turns;  /* likewise, that ended because they were long */
     struct sim_thread threads[SIM_MAX_BLOCK_THREADS];
 };
 
@@ -199,10 +203,15 @@ static inline bool sim_is_in_kernel(void) {
     return sim_worker && sim_worker->fiber && sim_worker->fiber != &sim_worker->home;
 }
 
-/* True when the launch is to end early, for a report or an interrupt. Cheap enough for every thread. */
-extern atomic_bool sim_stopping;
+/* What every thread takes notice of, in one word, so that looking at it is cheap enough for every branch: the
+ * launch is to end early, for a report or an interrupt; turns are long (turns.c). */
+enum { SIM_STOPPING = 1, SIM_TURNS_ARE_LONG = 2 };
+extern atomic_uint sim_notice;
 static inline bool sim_is_stopping(void) {
-    return atomic_load_explicit(&sim_stopping, memory_order_relaxed);
+    return atomic_load_explicit(&sim_notice, memory_order_relaxed) & SIM_STOPPING;
+}
+static inline void sim_stop(void) {
+    atomic_fetch_or(&sim_notice, SIM_STOPPING);
 }
 
 /* lock.c: one launch at a time */
@@ -231,7 +240,10 @@ bool sim_block_can_go_on(const struct sim_block *block);
 enum sim_progress sim_block_go_on(struct sim_worker *worker);
 void sim_block_clean(struct sim_worker *worker); /* takes back what threads hold that never return */
 noreturn void sim_block_abandon(void);
-/* The running thread waits, with its state saying for what, until somebody makes it ready. */
+/* The fiber to switch to: that of a thread that can run, or the OS thread's own stack when the block has
+ * ended. */
+struct sim_fiber *sim_choose_fiber(struct sim_worker *worker);
+/* The running thread waits, with its state saying for what, until somebody makes it ready (wait.h). */
 void sim_block_wait(enum sim_state state, const struct sim_site *site);
 void sim_yield(void);    /* the running thread lets all others have a turn */
 void sim_end_turn(void); /* the same, of a thread that has run for long and may wait for another in a loop */

@@ -2,7 +2,7 @@
 #include "machine.h"
 #include <stdarg.h>
 
-atomic_bool sim_stopping;
+atomic_uint sim_notice;
 
 /* Adds to a message that is cut off where its room ends. */
 __attribute__((format(printf, 2, 3))) static void say(sim_report *report, const char *format, ...) {
@@ -111,7 +111,7 @@ static void name_other(sim_report *report, const struct sim_thread *other) {
 /* True for the first report of the launch only; the others are dropped. */
 static bool is_first(void) {
     bool first = !atomic_exchange(&sim_launch_now.reported, true);
-    atomic_store(&sim_stopping, true);
+    sim_stop();
     return first;
 }
 

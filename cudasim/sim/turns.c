@@ -17,19 +17,20 @@ void sim_turns_end(void) {}
 
 #else
 
-enum { TURN_MILLISECONDS = 10, NOTICE_MILLISECONDS = 1 };
+/* All threads look up while the notice lasts, which costs time. An OS thread that the system lets wait
+ * meanwhile takes the next notice. */
+enum { TURN_MICROSECONDS = 10000, NOTICE_MICROSECONDS = 200 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t launched = PTHREAD_COND_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool is_running, is_waiting, has_clock;
-static atomic_bool turns_are_long; /* for as long as every thread needs to take notice */
 static atomic_uint turn;
 static _Thread_local unsigned last_turn;
 
-static void sleep_for(long milliseconds) {
-    enum { NANOSECONDS = 1000000 };
-    nanosleep(&(struct timespec){.tv_nsec = milliseconds * NANOSECONDS}, NULL);
+static void sleep_for(long microseconds) {
+    enum { NANOSECONDS = 1000 };
+    nanosleep(&(struct timespec){.tv_nsec = microseconds * NANOSECONDS}, NULL);
 }
 
 static void *look_at_clock(void *unused) {
@@ -41,11 +42,11 @@ static void *look_at_clock(void *unused) {
             pthread_cond_wait(&launched, &mutex);
         is_waiting = false;
         pthread_mutex_unlock(&mutex);
-        sleep_for(TURN_MILLISECONDS);
+        sleep_for(TURN_MICROSECONDS);
         atomic_fetch_add(&turn, 1);
-        atomic_store(&turns_are_long, true);
-        sleep_for(NOTICE_MILLISECONDS);
-        atomic_store(&turns_are_long, false);
+        atomic_fetch_or(&sim_notice, SIM_TURNS_ARE_LONG);
+        sleep_for(NOTICE_MICROSECONDS);
+        atomic_fetch_and(&sim_notice, ~(unsigned)SIM_TURNS_ARE_LONG);
     }
     return NULL;
 }
@@ -55,7 +56,7 @@ static void start_anew_in_child(void) {
     pthread_mutex_init(&mutex, NULL);
     pthread_cond_init(&launched, NULL);
     is_running = is_waiting = has_clock = false;
-    atomic_store(&turns_are_long, false);
+    atomic_fetch_and(&sim_notice, ~(unsigned)SIM_TURNS_ARE_LONG);
 }
 
 static void set_up(void) {
@@ -106,8 +107,7 @@ static __attribute__((noinline)) void look_up(void) {
  * without an end is a common mistake there, and it must not cost the notebook. */
 void __sanitizer_cov_trace_pc(void);
 void __sanitizer_cov_trace_pc(void) {
-    bool is_long = atomic_load_explicit(&turns_are_long, memory_order_relaxed);
-    if (__builtin_expect((int)sim_is_stopping() | (int)is_long, false))
+    if (__builtin_expect(atomic_load_explicit(&sim_notice, memory_order_relaxed) != 0, false))
         look_up();
 }
 

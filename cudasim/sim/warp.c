@@ -3,11 +3,10 @@
  * On a GPU the lanes of a warp run together; here they run one after another, so a meeting is what makes
  * an exchange possible. Lanes meet when they wait for the same operation with the same mask, also from
  * different lines, as on compute capability 7.0 and later. */
-#include "machine.h"
-#include "watch.h"
+#include "wait.h"
 
-static unsigned number_of(const struct sim_thread *thread) {
-    return (unsigned)(thread - sim_worker->block.threads);
+static unsigned number_of(const struct sim_worker *worker, const struct sim_thread *thread) {
+    return (unsigned)(thread - worker->block.threads);
 }
 
 unsigned sim_lanes_of_warp(const struct sim_block *block, unsigned warp) {
@@ -83,9 +82,11 @@ static void exchange_values(enum sim_warp_operation operation, struct sim_thread
 
 static uint64_t meet(const struct sim_site *site, enum sim_warp_operation operation, unsigned mask,
                      unsigned source, uint64_t value) {
-    struct sim_block *block = &sim_worker->block;
-    struct sim_thread *self = sim_worker->current;
-    unsigned number = number_of(self), lane = number % SIM_WARP_THREADS, warp = number / SIM_WARP_THREADS;
+    struct sim_worker *worker = sim_worker;
+    struct sim_block *block = &worker->block;
+    struct sim_thread *self = worker->current;
+    unsigned number = number_of(worker, self), lane = number % SIM_WARP_THREADS,
+             warp = number / SIM_WARP_THREADS;
     if (!(mask >> lane & 1))
         sim_report_call(SIM_LANE_NOT_IN_MASK, site,
                         "calls a warp operation with mask 0x%08x, which leaves out its own lane %u", mask,
@@ -100,9 +101,9 @@ static uint64_t meet(const struct sim_site *site, enum sim_warp_operation operat
         if (WATCHED)
             watch_lanes_met(warp, lanes);
         exchange_values(operation, threads, lanes);
-        sim_block_wait(SIM_RUNS, site); /* in line with the others, so that lanes go on in order */
+        sim_wait(worker, SIM_RUNS, site); /* in line with the others, so that lanes go on in order */
     } else {
-        sim_block_wait(SIM_WAITS_FOR_LANES, site);
+        sim_wait(worker, SIM_WAITS_FOR_LANES, site);
     }
     return self->exchange.result;
 }
@@ -113,7 +114,7 @@ void sim_warp_barrier(const struct sim_site *site, unsigned mask) {
 
 void sim_meet_for_matrix(const struct sim_site *site, enum sim_warp_operation operation, uint64_t value) {
     struct sim_block *block = &sim_worker->block;
-    unsigned warp = number_of(sim_worker->current) / SIM_WARP_THREADS;
+    unsigned warp = number_of(sim_worker, sim_worker->current) / SIM_WARP_THREADS;
     if (sim_lanes_of_warp(block, warp) != SIM_ALL_LANES)
         sim_report_call(SIM_MISSING_LANE, site,
                         "is a matrix instruction, which needs 32 lanes, in a warp of %d",
@@ -152,7 +153,7 @@ uint64_t sim_shuffle(const struct sim_site *site, unsigned mask, uint64_t value,
     if (width < 1 || width > SIM_WARP_THREADS || (width & (width - 1)))
         sim_report_call(SIM_SHUFFLE_WIDTH, site,
                         "shuffles with width %d, which is not a power of two from 1 to 32", width);
-    unsigned lane = number_of(sim_worker->current) % SIM_WARP_THREADS;
+    unsigned lane = number_of(sim_worker, sim_worker->current) % SIM_WARP_THREADS;
     unsigned source = source_of(lane, direction, (unsigned)operand, (unsigned)width);
     return meet(site, SIM_SHUFFLE, mask, source, value);
 }

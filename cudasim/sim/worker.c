@@ -47,9 +47,11 @@ static void free_worker(void *memory) {
 }
 
 struct sim_worker *sim_worker_create(void) {
-    struct sim_worker *worker = calloc(1, sizeof *worker);
-    if (worker)
+    struct sim_worker *worker = aligned_alloc(_Alignof(struct sim_worker), sizeof *worker);
+    if (worker) {
+        memset(worker, 0, sizeof *worker);
         worker->registers = &sim_registers;
+    }
     return worker;
 }
 

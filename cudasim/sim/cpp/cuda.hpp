@@ -7,6 +7,8 @@
 #include "intrinsics.hpp"
 #include "ptx_matrix.hpp"
 #include "shifts.hpp"
+#include "simd.hpp"
+#include "special.hpp"
 #include "surfaces.hpp"
 #include "warp.hpp"
 #include <cstring>

@@ -247,9 +247,6 @@ SIM_INLINE float normcdff(float x) {
 SIM_INLINE double normcdf(double x) {
     return 0.5 * erfc(-x * M_SQRT1_2);
 }
-SIM_INLINE float erfcxf(float x) {
-    return (float)(exp((double)x * (double)x) * erfc((double)x));
-}
 
 /* ---- Integers ---- */
 

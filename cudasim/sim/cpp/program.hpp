@@ -276,7 +276,17 @@ SIM_HOST cudaError_t cudaDeviceReset() {
 SIM_HOST cudaError_t cudaSetDeviceFlags(unsigned) {
     return sim_error(sim_program_error(0));
 }
-SIM_HOST cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) {
+/* Limits are kept and not obeyed; they begin as CUDA's do. */
+inline size_t &sim_limit(cudaLimit limit) {
+    static size_t limits[] = {1024, 1 << 20, 8 << 20, 2, 2048};
+    return limits[limit];
+}
+SIM_HOST cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
+    sim_limit(limit) = value;
+    return sim_error(sim_program_error(0));
+}
+SIM_HOST cudaError_t cudaDeviceGetLimit(size_t *value, cudaLimit limit) {
+    *value = sim_limit(limit);
     return sim_error(sim_program_error(0));
 }
 SIM_HOST cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) {
@@ -445,21 +455,6 @@ SIM_HOST cudaError_t cudaMalloc3D(cudaPitchedPtr *memory, cudaExtent size, const
     return sim_error(sim_memory_take(&memory->ptr, pitch * size.height * size.depth, SIM_DEVICE_MEMORY,
                                      SIM_CALLED_AS(name)));
 }
-SIM_HOST cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms *copy, SIM_CALLED) {
-    if (copy->srcArray || copy->dstArray)
-        return sim_error(sim_program_error(cudaErrorNotSupported));
-    const cudaPitchedPtr &from = copy->srcPtr, &to = copy->dstPtr;
-    cudaError_t error = cudaSuccess;
-    for (size_t z = 0; z < copy->extent.depth && !error; z++) {
-        size_t from_row = (z + copy->srcPos.z) * from.ysize + copy->srcPos.y;
-        size_t to_row = (z + copy->dstPos.z) * to.ysize + copy->dstPos.y;
-        error = sim_error(sim_memory_copy((char *)to.ptr + to_row * to.pitch + copy->dstPos.x, to.pitch,
-                                          (char *)from.ptr + from_row * from.pitch + copy->srcPos.x,
-                                          from.pitch, copy->extent.width, copy->extent.height, copy->kind, 0,
-                                          true, SIM_CALLED_AS(0)));
-    }
-    return error;
-}
 
 enum cudaMemoryType {
     cudaMemoryTypeUnregistered,
@@ -591,4 +586,5 @@ SIM_HOST cudaError_t cudaEventQuery(cudaEvent_t event) {
 SIM_HOST cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end) {
     return sim_error(sim_event_elapsed(milliseconds, (sim_event *)begin, (sim_event *)end));
 }
+#include "program_arrays.hpp"
 #include "program_launch.hpp"

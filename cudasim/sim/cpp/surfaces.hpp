@@ -24,7 +24,7 @@ SIM_INLINE T *sim_surface_texel(cudaSurfaceObject_t surface, int x, int y, int z
     if (!is_inside && mode == cudaBoundaryModeZero)
         return 0;
     x = sim_clamped(x, s.width), y = sim_clamped(y, s.height), z = sim_clamped(z, s.depth);
-    return (T *)s.data + ((size_t)z * s.height + y) * s.width + x;
+    return (T *)((char *)s.data + ((size_t)z * s.height + y) * s.row_bytes) + x;
 }
 template <class T> SIM_INLINE T sim_surface_read(const T *texel) {
     return texel ? *texel : T();

@@ -16,22 +16,53 @@ enum cudaTextureAddressMode {
 };
 enum cudaTextureFilterMode { cudaFilterModePoint, cudaFilterModeLinear };
 
+/* What a read makes of an element: nothing, or a float of an integer (all of whose values are from 0 to 1, or
+ * from -1 to 1, cudaReadModeNormalizedFloat) or of a half. */
+enum sim_conversion { SIM_NONE, SIM_OF_UINT8, SIM_OF_INT8, SIM_OF_UINT16, SIM_OF_INT16, SIM_OF_HALF };
+
 struct sim_texture {
     const void *data;
     int width, height, depth;
     int channels;
-    int is_linear, address_mode, is_normalized;
+    int is_linear, is_normalized;
+    int address_modes[3];
     int texel_bytes;
+    int conversion;
+    size_t row_bytes;
 };
 
-/* The texture, if its texels are of type T. */
+/* The texture, if its texels are of type T, or become it. */
 template <class T> SIM_INLINE const sim_texture &sim_texture_of(cudaTextureObject_t texture) {
     static const sim_site here = {__FILE__, __LINE__};
     const sim_texture &t = *(const sim_texture *)texture;
-    if (t.texel_bytes != sizeof(T))
+    int bytes = t.conversion ? t.channels * (int)sizeof(float) : t.texel_bytes;
+    if (bytes != sizeof(T))
         sim_assertion_failed(
             &here, "a texture's or surface's elements have the type that the kernel reads or writes");
     return t;
+}
+
+SIM_INLINE float sim_converted(const void *elements, int i, int conversion) {
+    switch (conversion) {
+    case SIM_OF_UINT8:
+        return (float)((const unsigned char *)elements)[i] / 255.0f;
+    case SIM_OF_INT8:
+        return fmaxf((float)((const signed char *)elements)[i] / 127.0f, -1.0f);
+    case SIM_OF_UINT16:
+        return (float)((const unsigned short *)elements)[i] / 65535.0f;
+    case SIM_OF_INT16:
+        return fmaxf((float)((const short *)elements)[i] / 32767.0f, -1.0f);
+    default:
+        return (float)((const _Float16 *)elements)[i];
+    }
+}
+template <class T> SIM_INLINE T sim_texel_at(const sim_texture &t, const void *at) {
+    if (!t.conversion)
+        return *(const T *)at;
+    T texel;
+    for (int c = 0; c < t.channels; c++)
+        ((float *)&texel)[c] = sim_converted(at, c, t.conversion);
+    return texel;
 }
 
 /* The index that an address mode makes of one outside; -1 for a border. */
@@ -47,12 +78,13 @@ SIM_INLINE int sim_addressed(int i, int size, int mode) {
 }
 
 template <class T> SIM_INLINE T sim_texel(const sim_texture &t, int x, int y, int z) {
-    x = sim_addressed(x, t.width, t.address_mode);
-    y = sim_addressed(y, t.height, t.address_mode);
-    z = sim_addressed(z, t.depth, t.address_mode);
+    x = sim_addressed(x, t.width, t.address_modes[0]);
+    y = sim_addressed(y, t.height, t.address_modes[1]);
+    z = sim_addressed(z, t.depth, t.address_modes[2]);
     if (x < 0 || y < 0 || z < 0)
         return T();
-    return ((const T *)t.data)[((size_t)z * t.height + y) * t.width + x];
+    const char *row = (const char *)t.data + ((size_t)z * t.height + y) * t.row_bytes;
+    return sim_texel_at<T>(t, row + (size_t)x * t.texel_bytes);
 }
 
 template <class T> struct sim_channels { /* a vector's channels, as floats to weigh */
@@ -100,7 +132,7 @@ SIM_INLINE T sim_fetched(cudaTextureObject_t object, float x, float y, float z, 
 
 template <class T> SIM_INLINE T tex1Dfetch(cudaTextureObject_t texture, int x) {
     const sim_texture &t = sim_texture_of<T>(texture);
-    return x >= 0 && x < t.width ? ((const T *)t.data)[x] : T();
+    return x >= 0 && x < t.width ? sim_texel_at<T>(t, (const char *)t.data + (size_t)x * t.texel_bytes) : T();
 }
 template <class T> SIM_INLINE T tex1D(cudaTextureObject_t texture, float x) {
     return sim_fetched<T>(texture, x, 0, 0, 1);
@@ -111,53 +143,129 @@ template <class T> SIM_INLINE T tex2D(cudaTextureObject_t texture, float x, floa
 template <class T> SIM_INLINE T tex3D(cudaTextureObject_t texture, float x, float y, float z) {
     return sim_fetched<T>(texture, x, y, z, 3);
 }
+/* There is one level of detail. */
+template <class T> SIM_INLINE T tex1DLod(cudaTextureObject_t texture, float x, float) {
+    return tex1D<T>(texture, x);
+}
 template <class T> SIM_INLINE T tex2DLod(cudaTextureObject_t texture, float x, float y, float) {
     return tex2D<T>(texture, x, y);
+}
+template <class T> SIM_INLINE T tex3DLod(cudaTextureObject_t texture, float x, float y, float z, float) {
+    return tex3D<T>(texture, x, y, z);
 }
 template <class T> SIM_INLINE void tex1Dfetch(T *to, cudaTextureObject_t texture, int x) {
     *to = tex1Dfetch<T>(texture, x);
 }
+template <class T> SIM_INLINE void tex1D(T *to, cudaTextureObject_t texture, float x) {
+    *to = tex1D<T>(texture, x);
+}
 template <class T> SIM_INLINE void tex2D(T *to, cudaTextureObject_t texture, float x, float y) {
     *to = tex2D<T>(texture, x, y);
 }
-
-/* Layers: images of one size, of which none is between two. */
-template <class T> SIM_INLINE T tex2DLayered(cudaTextureObject_t texture, float x, float y, int layer) {
-    sim_texture one = sim_texture_of<T>(texture);
-    int chosen = layer < 0 ? 0 : layer < one.depth ? layer : one.depth - 1;
-    one.data = (const T *)one.data + (size_t)chosen * one.width * one.height;
-    one.depth = 1;
-    return sim_fetched<T>((cudaTextureObject_t)&one, x, y, 0, 2);
+template <class T> SIM_INLINE void tex3D(T *to, cudaTextureObject_t texture, float x, float y, float z) {
+    *to = tex3D<T>(texture, x, y, z);
 }
 
-/* ---- Texture references (CUDA 11 and before): variables that Python binds, kernel.symbols.bind() ---- */
+/* Layers: images of one size, of which none is between two. */
+template <class T>
+SIM_INLINE T sim_layer(cudaTextureObject_t texture, float x, float y, int layer, int dimensions) {
+    sim_texture one = sim_texture_of<T>(texture);
+    int chosen = layer < 0 ? 0 : layer < one.depth ? layer : one.depth - 1;
+    one.data = (const char *)one.data + (size_t)chosen * one.row_bytes * one.height;
+    one.depth = 1;
+    return sim_fetched<T>((cudaTextureObject_t)&one, x, y, 0, dimensions);
+}
+template <class T> SIM_INLINE T tex1DLayered(cudaTextureObject_t texture, float x, int layer) {
+    return sim_layer<T>(texture, x, 0, layer, 1);
+}
+template <class T> SIM_INLINE T tex2DLayered(cudaTextureObject_t texture, float x, float y, int layer) {
+    return sim_layer<T>(texture, x, y, layer, 2);
+}
 
-enum { cudaTextureType1D = 1, cudaTextureType2D, cudaTextureType3D };
+/* Four texels around a place, one channel of each: counter-clockwise, from the lower left one on. */
+template <class T> SIM_INLINE T tex2Dgather(cudaTextureObject_t texture, float x, float y, int channel = 0) {
+    const sim_texture &t = sim_texture_of<T>(texture);
+    static_assert(sim_channels<T>::count == 4, "tex2Dgather() gives a vector of 4 elements");
+    int left = (int)floorf((t.is_normalized ? x * (float)t.width : x) - 0.5f);
+    int top = (int)floorf((t.is_normalized ? y * (float)t.height : y) - 0.5f);
+    T four{};
+    for (int i = 0; i < 4; i++) {
+        T texel = sim_texel<T>(t, left + (i == 1 || i == 2), top + (i < 2), 0);
+        ((typename sim_channels<T>::element *)&four)[i] =
+            ((typename sim_channels<T>::element *)&texel)[channel];
+    }
+    return four;
+}
+
+/* ---- Texture references (CUDA 11 and before): variables that Python binds by kernel.symbols.bind(), and a
+ * program by cudaBindTexture() ---- */
+
+enum { cudaTextureType1D = 1, cudaTextureType2D, cudaTextureType3D, cudaTextureType2DLayered = 0xf2 };
+enum cudaChannelFormatKind {
+    cudaChannelFormatKindSigned,
+    cudaChannelFormatKindUnsigned,
+    cudaChannelFormatKindFloat,
+    cudaChannelFormatKindNone
+};
+struct cudaChannelFormatDesc {
+    int x, y, z, w;
+    enum cudaChannelFormatKind f;
+};
 
 template <class T, int dimensions = 1, enum cudaTextureReadMode mode = cudaReadModeElementType>
 struct texture {
-    static_assert(mode == cudaReadModeElementType, "textures that make floats of integers are not simulated");
     cudaTextureObject_t object;
+    int normalized;
+    enum cudaTextureFilterMode filterMode;
+    enum cudaTextureAddressMode addressMode[3];
+    struct cudaChannelFormatDesc channelDesc;
     operator cudaTextureObject_t() const {
         static const sim_site here = {__FILE__, __LINE__};
         if (!object)
-            sim_assertion_failed(&here, "a texture reference is bound: kernel.symbols.bind(name, texture)");
+            sim_assertion_failed(&here,
+                                 "a texture reference is bound: kernel.symbols.bind(name, texture), or "
+                                 "cudaBindTexture() in a program");
         return object;
     }
 };
+/* What a read of a reference gives: its elements, or floats of them. */
+template <class T, enum cudaTextureReadMode mode> struct sim_read {
+    using type = T;
+};
+template <int count> struct sim_floats;
+template <> struct sim_floats<1> {
+    using type = float;
+};
+template <> struct sim_floats<2> {
+    using type = float2;
+};
+template <> struct sim_floats<4> {
+    using type = float4;
+};
+template <class T, class = void> struct sim_channel_count {
+    static constexpr int count = 1;
+};
+template <class T> struct sim_channel_count<T, std::void_t<decltype(((T *)0)->x)>> {
+    static constexpr int count = sim_channels<T>::count;
+};
+template <class T> struct sim_read<T, cudaReadModeNormalizedFloat> {
+    using type = typename sim_floats<sim_channel_count<T>::count>::type;
+};
+#define SIM_READ typename sim_read<T, m>::type
 template <class T, int d, enum cudaTextureReadMode m>
-SIM_INLINE T tex1Dfetch(const texture<T, d, m> &reference, int x) {
-    return tex1Dfetch<T>((cudaTextureObject_t)reference, x);
+SIM_INLINE SIM_READ tex1Dfetch(const texture<T, d, m> &reference, int x) {
+    return tex1Dfetch<SIM_READ>((cudaTextureObject_t)reference, x);
 }
 template <class T, int d, enum cudaTextureReadMode m>
-SIM_INLINE T tex1D(const texture<T, d, m> &reference, float x) {
-    return tex1D<T>((cudaTextureObject_t)reference, x);
+SIM_INLINE SIM_READ tex1D(const texture<T, d, m> &reference, float x) {
+    return tex1D<SIM_READ>((cudaTextureObject_t)reference, x);
 }
 template <class T, int d, enum cudaTextureReadMode m>
-SIM_INLINE T tex2D(const texture<T, d, m> &reference, float x, float y) {
-    return tex2D<T>((cudaTextureObject_t)reference, x, y);
+SIM_INLINE SIM_READ tex2D(const texture<T, d, m> &reference, float x, float y) {
+    return tex2D<SIM_READ>((cudaTextureObject_t)reference, x, y);
 }
 template <class T, int d, enum cudaTextureReadMode m>
-SIM_INLINE T tex3D(const texture<T, d, m> &reference, float x, float y, float z) {
-    return tex3D<T>((cudaTextureObject_t)reference, x, y, z);
+SIM_INLINE SIM_READ tex3D(const texture<T, d, m> &reference, float x, float y, float z) {
+    return tex3D<SIM_READ>((cudaTextureObject_t)reference, x, y, z);
 }
+#undef SIM_READ

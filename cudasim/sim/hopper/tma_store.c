@@ -106,6 +106,7 @@ static void ask(const struct sim_site *site, const void *pc, const struct sim_bo
     static _Thread_local uint32_t numbers;
     struct sim_stores *stores = &sim_worker->current->stores;
     sim_hopper_here();
+    sim_worker->block.is_asynchronous = true;
     if (!can_combine(operation, type_of(&box->map)))
         sim_report_call(SIM_WRONG_LAYOUT, site,
                         "combines elements by .%s, which TMA does not have for elements of their type",
@@ -141,6 +142,7 @@ void sim_bulk_store(const struct sim_site *site, void *to, uint32_t from, uint32
 }
 
 void sim_bulk_commit(void) {
+    sim_worker->block.is_asynchronous = true;
     sim_worker->current->stores.groups++;
 }
 

@@ -66,6 +66,7 @@ void sim_setmaxnreg(const struct sim_site *site, unsigned count) {
 static void ask(const struct sim_site *site, float *sum, const struct sim_wgmma *product) {
     struct sim_thread *self = sim_worker->current;
     struct sim_products *products = &self->products;
+    sim_worker->block.is_asynchronous = true;
     unsigned first = number_of(self) / SIM_WARPGROUP_THREADS * SIM_WARPGROUP_THREADS;
     if (first + SIM_WARPGROUP_THREADS > sim_worker->block.size)
         sim_report_call(SIM_MISSING_LANE, site,
@@ -119,6 +120,7 @@ void sim_wgmma_fence(void) {
 }
 
 void sim_wgmma_commit(void) {
+    sim_worker->block.is_asynchronous = true;
     sim_worker->current->products.groups++;
 }
 

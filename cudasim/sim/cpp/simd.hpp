@@ -1,0 +1,283 @@
+/* SIMD video instructions: two 16-bit or four 8-bit integers in a word, each on its own. CUDA Math API, "SIMD
+ * Intrinsics"; PTX ISA, "vadd2" and those after it, says what each does. */
+#pragma once
+#include "language.hpp"
+#include <cstdint>
+
+/* What f makes of each part of the words: T has a part's size and sign. Only its lowest bits are kept. */
+template <class T, class F> SIM_INLINE unsigned sim_parts(unsigned a, unsigned b, F f) {
+    constexpr int bits = 8 * sizeof(T);
+    constexpr unsigned part = (1u << bits) - 1;
+    unsigned result = 0;
+    for (int at = 0; at < 32; at += bits)
+        result |= ((unsigned)f((int)(T)(a >> at), (int)(T)(b >> at)) & part) << at;
+    return result;
+}
+template <class T> SIM_INLINE int sim_saturated(int v) {
+    constexpr int least = std::numeric_limits<T>::min(), most = std::numeric_limits<T>::max();
+    return v < least ? least : v > most ? most : v;
+}
+/* Of a sum: half of it, rounded away from zero. */
+SIM_INLINE int sim_half_of(int sum) {
+    return (sum + (sum >= 0)) >> 1;
+}
+
+/* ---- Two integers of 16 bits ---- */
+
+SIM_INLINE unsigned __vadd2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return x + y; });
+}
+SIM_INLINE unsigned __vaddss2(unsigned a, unsigned b) {
+    return sim_parts<int16_t>(a, b, [](int x, int y) { return sim_saturated<int16_t>(x + y); });
+}
+SIM_INLINE unsigned __vaddus2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return sim_saturated<uint16_t>(x + y); });
+}
+SIM_INLINE unsigned __vsub2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return x - y; });
+}
+SIM_INLINE unsigned __vsubss2(unsigned a, unsigned b) {
+    return sim_parts<int16_t>(a, b, [](int x, int y) { return sim_saturated<int16_t>(x - y); });
+}
+SIM_INLINE unsigned __vsubus2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return sim_saturated<uint16_t>(x - y); });
+}
+SIM_INLINE unsigned __vneg2(unsigned a) {
+    return sim_parts<int16_t>(a, 0, [](int x, int) { return -x; });
+}
+SIM_INLINE unsigned __vnegss2(unsigned a) {
+    return sim_parts<int16_t>(a, 0, [](int x, int) { return sim_saturated<int16_t>(-x); });
+}
+SIM_INLINE unsigned __vabs2(unsigned a) {
+    return sim_parts<int16_t>(a, 0, [](int x, int) { return x < 0 ? -x : x; });
+}
+SIM_INLINE unsigned __vabsss2(unsigned a) {
+    return sim_parts<int16_t>(a, 0, [](int x, int) { return sim_saturated<int16_t>(x < 0 ? -x : x); });
+}
+SIM_INLINE unsigned __vabsdiffs2(unsigned a, unsigned b) {
+    return sim_parts<int16_t>(a, b, [](int x, int y) { return x < y ? y - x : x - y; });
+}
+SIM_INLINE unsigned __vabsdiffu2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return x < y ? y - x : x - y; });
+}
+SIM_INLINE unsigned __vavgs2(unsigned a, unsigned b) {
+    return sim_parts<int16_t>(a, b, [](int x, int y) { return sim_half_of(x + y); });
+}
+SIM_INLINE unsigned __vavgu2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return (x + y + 1) >> 1; });
+}
+SIM_INLINE unsigned __vhaddu2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return (x + y) >> 1; });
+}
+SIM_INLINE unsigned __vmaxs2(unsigned a, unsigned b) {
+    return sim_parts<int16_t>(a, b, [](int x, int y) { return x < y ? y : x; });
+}
+SIM_INLINE unsigned __vmins2(unsigned a, unsigned b) {
+    return sim_parts<int16_t>(a, b, [](int x, int y) { return x < y ? x : y; });
+}
+SIM_INLINE unsigned __vmaxu2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return x < y ? y : x; });
+}
+SIM_INLINE unsigned __vminu2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return x < y ? x : y; });
+}
+SIM_INLINE unsigned __vcmpeq2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return x == y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vseteq2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return x == y; });
+}
+SIM_INLINE unsigned __vcmpne2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return x != y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vsetne2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return x != y; });
+}
+SIM_INLINE unsigned __vcmpges2(unsigned a, unsigned b) {
+    return sim_parts<int16_t>(a, b, [](int x, int y) { return x >= y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vsetges2(unsigned a, unsigned b) {
+    return sim_parts<int16_t>(a, b, [](int x, int y) { return x >= y; });
+}
+SIM_INLINE unsigned __vcmpgeu2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return x >= y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vsetgeu2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return x >= y; });
+}
+SIM_INLINE unsigned __vcmpgts2(unsigned a, unsigned b) {
+    return sim_parts<int16_t>(a, b, [](int x, int y) { return x > y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vsetgts2(unsigned a, unsigned b) {
+    return sim_parts<int16_t>(a, b, [](int x, int y) { return x > y; });
+}
+SIM_INLINE unsigned __vcmpgtu2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return x > y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vsetgtu2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return x > y; });
+}
+SIM_INLINE unsigned __vcmples2(unsigned a, unsigned b) {
+    return sim_parts<int16_t>(a, b, [](int x, int y) { return x <= y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vsetles2(unsigned a, unsigned b) {
+    return sim_parts<int16_t>(a, b, [](int x, int y) { return x <= y; });
+}
+SIM_INLINE unsigned __vcmpleu2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return x <= y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vsetleu2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return x <= y; });
+}
+SIM_INLINE unsigned __vcmplts2(unsigned a, unsigned b) {
+    return sim_parts<int16_t>(a, b, [](int x, int y) { return x < y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vsetlts2(unsigned a, unsigned b) {
+    return sim_parts<int16_t>(a, b, [](int x, int y) { return x < y; });
+}
+SIM_INLINE unsigned __vcmpltu2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return x < y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vsetltu2(unsigned a, unsigned b) {
+    return sim_parts<uint16_t>(a, b, [](int x, int y) { return x < y; });
+}
+SIM_INLINE unsigned __vsads2(unsigned a, unsigned b) {
+    unsigned sum = 0;
+    sim_parts<int16_t>(a, b, [&](int x, int y) { return sum += (unsigned)(x < y ? y - x : x - y); });
+    return sum;
+}
+SIM_INLINE unsigned __vsadu2(unsigned a, unsigned b) {
+    unsigned sum = 0;
+    sim_parts<uint16_t>(a, b, [&](int x, int y) { return sum += (unsigned)(x < y ? y - x : x - y); });
+    return sum;
+}
+
+/* ---- Four integers of 8 bits ---- */
+
+SIM_INLINE unsigned __vadd4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return x + y; });
+}
+SIM_INLINE unsigned __vaddss4(unsigned a, unsigned b) {
+    return sim_parts<int8_t>(a, b, [](int x, int y) { return sim_saturated<int8_t>(x + y); });
+}
+SIM_INLINE unsigned __vaddus4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return sim_saturated<uint8_t>(x + y); });
+}
+SIM_INLINE unsigned __vsub4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return x - y; });
+}
+SIM_INLINE unsigned __vsubss4(unsigned a, unsigned b) {
+    return sim_parts<int8_t>(a, b, [](int x, int y) { return sim_saturated<int8_t>(x - y); });
+}
+SIM_INLINE unsigned __vsubus4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return sim_saturated<uint8_t>(x - y); });
+}
+SIM_INLINE unsigned __vneg4(unsigned a) {
+    return sim_parts<int8_t>(a, 0, [](int x, int) { return -x; });
+}
+SIM_INLINE unsigned __vnegss4(unsigned a) {
+    return sim_parts<int8_t>(a, 0, [](int x, int) { return sim_saturated<int8_t>(-x); });
+}
+SIM_INLINE unsigned __vabs4(unsigned a) {
+    return sim_parts<int8_t>(a, 0, [](int x, int) { return x < 0 ? -x : x; });
+}
+SIM_INLINE unsigned __vabsss4(unsigned a) {
+    return sim_parts<int8_t>(a, 0, [](int x, int) { return sim_saturated<int8_t>(x < 0 ? -x : x); });
+}
+SIM_INLINE unsigned __vabsdiffs4(unsigned a, unsigned b) {
+    return sim_parts<int8_t>(a, b, [](int x, int y) { return x < y ? y - x : x - y; });
+}
+SIM_INLINE unsigned __vabsdiffu4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return x < y ? y - x : x - y; });
+}
+SIM_INLINE unsigned __vavgs4(unsigned a, unsigned b) {
+    return sim_parts<int8_t>(a, b, [](int x, int y) { return sim_half_of(x + y); });
+}
+SIM_INLINE unsigned __vavgu4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return (x + y + 1) >> 1; });
+}
+SIM_INLINE unsigned __vhaddu4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return (x + y) >> 1; });
+}
+SIM_INLINE unsigned __vmaxs4(unsigned a, unsigned b) {
+    return sim_parts<int8_t>(a, b, [](int x, int y) { return x < y ? y : x; });
+}
+SIM_INLINE unsigned __vmins4(unsigned a, unsigned b) {
+    return sim_parts<int8_t>(a, b, [](int x, int y) { return x < y ? x : y; });
+}
+SIM_INLINE unsigned __vmaxu4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return x < y ? y : x; });
+}
+SIM_INLINE unsigned __vminu4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return x < y ? x : y; });
+}
+SIM_INLINE unsigned __vcmpeq4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return x == y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vseteq4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return x == y; });
+}
+SIM_INLINE unsigned __vcmpne4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return x != y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vsetne4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return x != y; });
+}
+SIM_INLINE unsigned __vcmpges4(unsigned a, unsigned b) {
+    return sim_parts<int8_t>(a, b, [](int x, int y) { return x >= y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vsetges4(unsigned a, unsigned b) {
+    return sim_parts<int8_t>(a, b, [](int x, int y) { return x >= y; });
+}
+SIM_INLINE unsigned __vcmpgeu4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return x >= y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vsetgeu4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return x >= y; });
+}
+SIM_INLINE unsigned __vcmpgts4(unsigned a, unsigned b) {
+    return sim_parts<int8_t>(a, b, [](int x, int y) { return x > y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vsetgts4(unsigned a, unsigned b) {
+    return sim_parts<int8_t>(a, b, [](int x, int y) { return x > y; });
+}
+SIM_INLINE unsigned __vcmpgtu4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return x > y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vsetgtu4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return x > y; });
+}
+SIM_INLINE unsigned __vcmples4(unsigned a, unsigned b) {
+    return sim_parts<int8_t>(a, b, [](int x, int y) { return x <= y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vsetles4(unsigned a, unsigned b) {
+    return sim_parts<int8_t>(a, b, [](int x, int y) { return x <= y; });
+}
+SIM_INLINE unsigned __vcmpleu4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return x <= y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vsetleu4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return x <= y; });
+}
+SIM_INLINE unsigned __vcmplts4(unsigned a, unsigned b) {
+    return sim_parts<int8_t>(a, b, [](int x, int y) { return x < y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vsetlts4(unsigned a, unsigned b) {
+    return sim_parts<int8_t>(a, b, [](int x, int y) { return x < y; });
+}
+SIM_INLINE unsigned __vcmpltu4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return x < y ? -1 : 0; });
+}
+SIM_INLINE unsigned __vsetltu4(unsigned a, unsigned b) {
+    return sim_parts<uint8_t>(a, b, [](int x, int y) { return x < y; });
+}
+SIM_INLINE unsigned __vsads4(unsigned a, unsigned b) {
+    unsigned sum = 0;
+    sim_parts<int8_t>(a, b, [&](int x, int y) { return sum += (unsigned)(x < y ? y - x : x - y); });
+    return sum;
+}
+SIM_INLINE unsigned __vsadu4(unsigned a, unsigned b) {
+    unsigned sum = 0;
+    sim_parts<uint8_t>(a, b, [&](int x, int y) { return sum += (unsigned)(x < y ? y - x : x - y); });
+    return sum;
+}

@@ -1,0 +1,268 @@
+/* Functions of CUDA's mathematics that C++ has not, and arithmetic with a rounding of doubles. CUDA Math API.
+ */
+#pragma once
+#include "intrinsics.hpp"
+#include <cfenv>
+
+/* ---- With a rounding: the processor's own, switched for one operation ---- */
+
+/* The compiler does not know the value from here on, and has to have it here. */
+template <class T> SIM_INLINE void sim_opaque(T &value) {
+    __asm__ volatile("" : "+m"(value) : : "memory");
+}
+template <class T, class F, class... Operands>
+SIM_INLINE T sim_rounded(int rounding, F f, Operands... operands) {
+    int before = std::fegetround();
+    std::fesetround(rounding);
+    (sim_opaque(operands), ...);
+    T result = f(operands...);
+    sim_opaque(result);
+    std::fesetround(before);
+    return result;
+}
+SIM_INLINE double sim_sum_rounded(int rounding, double x, double y) {
+    return sim_rounded<double>(rounding, [](double a, double b) { return a + b; }, x, y);
+}
+SIM_INLINE double sim_product_rounded(int rounding, double x, double y) {
+    return sim_rounded<double>(rounding, [](double a, double b) { return a * b; }, x, y);
+}
+SIM_INLINE double sim_quotient_rounded(int rounding, double x, double y) {
+    return sim_rounded<double>(rounding, [](double a, double b) { return a / b; }, x, y);
+}
+SIM_INLINE double sim_root_rounded(int rounding, double x) {
+    return sim_rounded<double>(rounding, [](double a) { return sqrt(a); }, x);
+}
+SIM_INLINE double sim_fma_rounded(int rounding, double x, double y, double z) {
+    return sim_rounded<double>(rounding, [](double a, double b, double c) { return fma(a, b, c); }, x, y, z);
+}
+SIM_INLINE double __dadd_rz(double x, double y) {
+    return sim_sum_rounded(FE_TOWARDZERO, x, y);
+}
+SIM_INLINE double __dadd_rd(double x, double y) {
+    return sim_sum_rounded(FE_DOWNWARD, x, y);
+}
+SIM_INLINE double __dadd_ru(double x, double y) {
+    return sim_sum_rounded(FE_UPWARD, x, y);
+}
+SIM_INLINE double __dsub_rz(double x, double y) {
+    return sim_sum_rounded(FE_TOWARDZERO, x, -y);
+}
+SIM_INLINE double __dsub_rd(double x, double y) {
+    return sim_sum_rounded(FE_DOWNWARD, x, -y);
+}
+SIM_INLINE double __dsub_ru(double x, double y) {
+    return sim_sum_rounded(FE_UPWARD, x, -y);
+}
+SIM_INLINE double __dmul_rz(double x, double y) {
+    return sim_product_rounded(FE_TOWARDZERO, x, y);
+}
+SIM_INLINE double __dmul_rd(double x, double y) {
+    return sim_product_rounded(FE_DOWNWARD, x, y);
+}
+SIM_INLINE double __dmul_ru(double x, double y) {
+    return sim_product_rounded(FE_UPWARD, x, y);
+}
+SIM_INLINE double __ddiv_rz(double x, double y) {
+    return sim_quotient_rounded(FE_TOWARDZERO, x, y);
+}
+SIM_INLINE double __ddiv_rd(double x, double y) {
+    return sim_quotient_rounded(FE_DOWNWARD, x, y);
+}
+SIM_INLINE double __ddiv_ru(double x, double y) {
+    return sim_quotient_rounded(FE_UPWARD, x, y);
+}
+SIM_INLINE double __drcp_rz(double x) {
+    return sim_quotient_rounded(FE_TOWARDZERO, 1.0, x);
+}
+SIM_INLINE double __drcp_rd(double x) {
+    return sim_quotient_rounded(FE_DOWNWARD, 1.0, x);
+}
+SIM_INLINE double __drcp_ru(double x) {
+    return sim_quotient_rounded(FE_UPWARD, 1.0, x);
+}
+SIM_INLINE double __dsqrt_rz(double x) {
+    return sim_root_rounded(FE_TOWARDZERO, x);
+}
+SIM_INLINE double __dsqrt_rd(double x) {
+    return sim_root_rounded(FE_DOWNWARD, x);
+}
+SIM_INLINE double __dsqrt_ru(double x) {
+    return sim_root_rounded(FE_UPWARD, x);
+}
+SIM_INLINE double __fma_rz(double x, double y, double z) {
+    return sim_fma_rounded(FE_TOWARDZERO, x, y, z);
+}
+SIM_INLINE double __fma_rd(double x, double y, double z) {
+    return sim_fma_rounded(FE_DOWNWARD, x, y, z);
+}
+SIM_INLINE double __fma_ru(double x, double y, double z) {
+    return sim_fma_rounded(FE_UPWARD, x, y, z);
+}
+
+template <class To, class From> SIM_INLINE To sim_converted_rounded(int rounding, From v) {
+    return sim_rounded<To>(rounding, [](From of) { return (To)of; }, v);
+}
+SIM_INLINE float __ll2float_rz(long long v) {
+    return sim_converted_rounded<float>(FE_TOWARDZERO, v);
+}
+SIM_INLINE float __ll2float_rd(long long v) {
+    return sim_converted_rounded<float>(FE_DOWNWARD, v);
+}
+SIM_INLINE float __ll2float_ru(long long v) {
+    return sim_converted_rounded<float>(FE_UPWARD, v);
+}
+SIM_INLINE float __ull2float_rz(unsigned long long v) {
+    return sim_converted_rounded<float>(FE_TOWARDZERO, v);
+}
+SIM_INLINE float __ull2float_rd(unsigned long long v) {
+    return sim_converted_rounded<float>(FE_DOWNWARD, v);
+}
+SIM_INLINE float __ull2float_ru(unsigned long long v) {
+    return sim_converted_rounded<float>(FE_UPWARD, v);
+}
+SIM_INLINE double __ll2double_rz(long long v) {
+    return sim_converted_rounded<double>(FE_TOWARDZERO, v);
+}
+SIM_INLINE double __ll2double_rd(long long v) {
+    return sim_converted_rounded<double>(FE_DOWNWARD, v);
+}
+SIM_INLINE double __ll2double_ru(long long v) {
+    return sim_converted_rounded<double>(FE_UPWARD, v);
+}
+SIM_INLINE double __ull2double_rz(unsigned long long v) {
+    return sim_converted_rounded<double>(FE_TOWARDZERO, v);
+}
+SIM_INLINE double __ull2double_rd(unsigned long long v) {
+    return sim_converted_rounded<double>(FE_DOWNWARD, v);
+}
+SIM_INLINE double __ull2double_ru(unsigned long long v) {
+    return sim_converted_rounded<double>(FE_UPWARD, v);
+}
+
+/* ---- Norms ---- */
+
+SIM_INLINE double norm(int count, const double *x) {
+    double length = 0;
+    for (int i = 0; i < count; i++)
+        length = hypot(length, x[i]);
+    return length;
+}
+SIM_INLINE float normf(int count, const float *x) {
+    double length = 0;
+    for (int i = 0; i < count; i++)
+        length = hypot(length, (double)x[i]);
+    return (float)length;
+}
+SIM_INLINE double rnorm(int count, const double *x) {
+    return 1.0 / norm(count, x);
+}
+SIM_INLINE float rnormf(int count, const float *x) {
+    return 1.0f / normf(count, x);
+}
+SIM_INLINE double norm4d(double a, double b, double c, double d) {
+    return hypot(hypot(a, b), hypot(c, d));
+}
+SIM_INLINE double rnorm3d(double a, double b, double c) {
+    return 1.0 / norm3d(a, b, c);
+}
+SIM_INLINE double rnorm4d(double a, double b, double c, double d) {
+    return 1.0 / norm4d(a, b, c, d);
+}
+SIM_INLINE float rnorm4df(float a, float b, float c, float d) {
+    return (float)rnorm4d(a, b, c, d);
+}
+
+/* ---- The error function's relatives ---- */
+
+/* exp(x^2) erfc(x): for large x by its continued fraction, 1/sqrt(pi) / (x + (1/2)/(x + 1/(x + ...))).
+ * Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.14. */
+SIM_INLINE double erfcx(double x) {
+    enum { TERMS = 60 };
+    if (x < 5)
+        return exp(x * x) * erfc(x);
+    double tail = x;
+    for (int k = TERMS; k > 0; k--)
+        tail = x + 0.5 * k / tail;
+    return 1 / (sqrt(M_PI) * tail);
+}
+SIM_INLINE float erfcxf(float x) {
+    return (float)erfcx(x);
+}
+/* The inverses, by Newton's method: of erf where |y| <= 1/2, whose slope is 2/sqrt(pi) exp(-x^2), and of erfc
+ * where y < 1/2 on the logarithms, whose slope is -2/sqrt(pi) / erfcx(x). */
+enum { SIM_NEWTON_STEPS = 60 };
+SIM_INLINE double sim_erfinv_near_0(double y) {
+    double x = y * sqrt(M_PI) / 2, step = x;
+    for (int i = 0; i < SIM_NEWTON_STEPS && fabs(step) > 1e-16 * fabs(x); i++) {
+        step = (y - erf(x)) * sqrt(M_PI) / 2 * exp(x * x);
+        x += step;
+    }
+    return x;
+}
+SIM_INLINE double sim_erfcinv_near_0(double y) {
+    double x = sqrt(-log(y)), step = x;
+    for (int i = 0; i < SIM_NEWTON_STEPS && fabs(step) > 1e-16 * x; i++) {
+        step = (log(erfc(x)) - log(y)) * sqrt(M_PI) / 2 * erfcx(x);
+        x += step;
+    }
+    return x;
+}
+SIM_INLINE double erfcinv(double y) {
+    if (!(y > 0 && y < 2))
+        return y == 0 ? INFINITY : y == 2 ? -INFINITY : NAN;
+    return y < 0.5 ? sim_erfcinv_near_0(y) : y > 1.5 ? -sim_erfcinv_near_0(2 - y) : sim_erfinv_near_0(1 - y);
+}
+SIM_INLINE double erfinv(double y) {
+    return fabs(y) <= 0.5 ? sim_erfinv_near_0(y) : y > 0 ? erfcinv(1 - y) : -erfcinv(1 + y);
+}
+SIM_INLINE float erfcinvf(float y) {
+    return (float)erfcinv(y);
+}
+SIM_INLINE float erfinvf(float y) {
+    return (float)erfinv(y);
+}
+SIM_INLINE double normcdfinv(double p) {
+    return -sqrt(2.0) * erfcinv(2 * p);
+}
+SIM_INLINE float normcdfinvf(float p) {
+    return (float)normcdfinv(p);
+}
+
+/* ---- Modified Bessel functions ---- */
+
+#ifdef __cpp_lib_math_special_functions
+SIM_INLINE double cyl_bessel_i0(double x) {
+    return std::cyl_bessel_i(0.0, fabs(x));
+}
+SIM_INLINE double cyl_bessel_i1(double x) {
+    return copysign(std::cyl_bessel_i(1.0, fabs(x)), x);
+}
+SIM_INLINE float cyl_bessel_i0f(float x) {
+    return (float)cyl_bessel_i0(x);
+}
+SIM_INLINE float cyl_bessel_i1f(float x) {
+    return (float)cyl_bessel_i1(x);
+}
+#endif
+
+/* ---- Two products of 16 bits by 8 bits, and their sum: the first or the last two bytes of b (PTX ISA,
+ * "dp2a") */
+
+template <class Half, class Byte> SIM_INLINE int sim_dp2a(int a, int b, int c) {
+    return c + (int)(Half)a * (int)(Byte)b + (int)(Half)(a >> 16) * (int)(Byte)(b >> 8);
+}
+SIM_INLINE int __dp2a_lo(int a, int b, int c) {
+    return sim_dp2a<short, signed char>(a, b, c);
+}
+SIM_INLINE int __dp2a_hi(int a, int b, int c) {
+    return sim_dp2a<short, signed char>(a, b >> 16, c);
+}
+SIM_INLINE unsigned __dp2a_lo(unsigned a, unsigned b, unsigned c) {
+    return (unsigned)sim_dp2a<unsigned short, unsigned char>((int)a, (int)b, (int)c);
+}
+SIM_INLINE unsigned __dp2a_hi(unsigned a, unsigned b, unsigned c) {
+    return (unsigned)sim_dp2a<unsigned short, unsigned char>((int)a, (int)(b >> 16), (int)c);
+}
+SIM_INLINE unsigned __urhadd(unsigned a, unsigned b) {
+    return (unsigned)(((unsigned long long)a + b + 1) >> 1);
+}

@@ -1,0 +1,42 @@
+/* How the running thread waits, inlined into the barriers and warp operations where threads spend their time:
+ * what is stored on the way is on the stack of each of up to 1024 fibers, and fetched again for each. */
+#pragma once
+#include "machine.h"
+#include "watch.h"
+
+/* Takes up the thread that is first in the line of those that can run, and fetches what the one after it will
+ * need: its stack has been out of use for as long as all others had their turns. */
+static inline struct sim_fiber *sim_take_up_ready(struct sim_worker *worker, struct sim_thread *thread) {
+    struct sim_thread *after = thread->next;
+    worker->block.ready.first = after;
+    if (after) {
+        __builtin_prefetch(after->fiber->saved);
+        __builtin_prefetch((const char *)after->fiber->saved + 64);
+    }
+    worker->current = thread;
+    worker->registers->thread_index = thread->index;
+    if (WATCHED)
+        watch_thread_runs(thread);
+    return thread->fiber;
+}
+
+static inline void sim_go_to(struct sim_worker *worker, struct sim_fiber *fiber) {
+    struct sim_fiber *from = worker->fiber;
+    if (fiber != from) {
+        worker->fiber = fiber;
+        sim_fiber_switch(from, fiber);
+    }
+}
+
+/* The running thread of the worker waits, until somebody makes it ready. */
+static inline void sim_wait(struct sim_worker *worker, enum sim_state state, const struct sim_site *site) {
+    if (sim_is_stopping())
+        sim_block_abandon();
+    struct sim_thread *self = worker->current, *next = worker->block.ready.first;
+    self->fiber = worker->fiber;
+    self->site = site;
+    self->state = state;
+    sim_go_to(worker, next ? sim_take_up_ready(worker, next) : sim_choose_fiber(worker));
+    if (sim_is_stopping())
+        sim_block_abandon();
+}

@@ -1,0 +1,174 @@
+"""Integers that are parts of a word, functions that C++ has not, and roundings: beside numpy and scipy."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import special
+
+import cudasim
+
+COUNT = 1024
+PARTS = {2: (np.int16, np.uint16), 4: (np.int8, np.uint8)}
+SIGNED, UNSIGNED = 0, 1
+COMPARISONS = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "ge": np.greater_equal,
+    "gt": np.greater,
+    "le": np.less_equal,
+    "lt": np.less,
+}
+
+
+def saturated(value, kind):
+    return np.clip(value, np.iinfo(kind).min, np.iinfo(kind).max)
+
+
+# By name: whether the parts are signed, and what becomes of two of them, of which the lowest bits are kept.
+OPERATIONS = {
+    "add": (UNSIGNED, lambda x, y, kind: x + y),
+    "addss": (SIGNED, lambda x, y, kind: saturated(x + y, kind)),
+    "addus": (UNSIGNED, lambda x, y, kind: saturated(x + y, kind)),
+    "sub": (UNSIGNED, lambda x, y, kind: x - y),
+    "subss": (SIGNED, lambda x, y, kind: saturated(x - y, kind)),
+    "subus": (UNSIGNED, lambda x, y, kind: saturated(x - y, kind)),
+    "absdiffs": (SIGNED, lambda x, y, kind: abs(x - y)),
+    "absdiffu": (UNSIGNED, lambda x, y, kind: abs(x - y)),
+    "avgs": (SIGNED, lambda x, y, kind: (x + y + (x + y >= 0)) >> 1),
+    "avgu": (UNSIGNED, lambda x, y, kind: (x + y + 1) >> 1),
+    "haddu": (UNSIGNED, lambda x, y, kind: (x + y) >> 1),
+    "maxs": (SIGNED, lambda x, y, kind: np.maximum(x, y)),
+    "maxu": (UNSIGNED, lambda x, y, kind: np.maximum(x, y)),
+    "mins": (SIGNED, lambda x, y, kind: np.minimum(x, y)),
+    "minu": (UNSIGNED, lambda x, y, kind: np.minimum(x, y)),
+}
+ALONE = {
+    "abs": lambda x, kind: abs(x),
+    "absss": lambda x, kind: saturated(abs(x), kind),
+    "neg": lambda x, kind: -x,
+    "negss": lambda x, kind: saturated(-x, kind),
+}
+
+
+def words() -> tuple[np.ndarray, np.ndarray]:
+    """Random ones, and all pairs of those at the ends of what parts can be."""
+    ends = [0, 0x80008000, 0x7FFF7FFF, 0xFFFFFFFF, 0x80808080, 0x7F7F7F7F, 0x00010001, 0x01010101]
+    a, b = np.random.default_rng().integers(0, 2**32, (2, COUNT), dtype=np.uint32)
+    a[:64], b[:64] = np.repeat(ends, 8), np.tile(ends, 8)
+    return a, b
+
+
+def expected(parts: int) -> dict:
+    """What each function makes of two words, by its name."""
+    kinds, found = PARTS[parts], {}
+    made = [(f"__v{name}{parts}", *rule) for name, rule in OPERATIONS.items()]
+    for name, compare in COMPARISONS.items():
+        for letter, sign in (("", UNSIGNED),) if name in ("eq", "ne") else (("s", SIGNED), ("u", UNSIGNED)):
+            made.append(
+                (f"__vcmp{name}{letter}{parts}", sign, lambda x, y, _, f=compare: -f(x, y).astype(int))
+            )
+            made.append(
+                (f"__vset{name}{letter}{parts}", sign, lambda x, y, _, f=compare: f(x, y).astype(int))
+            )
+    for name, sign, rule in made:
+        found[name] = lambda a, b, kind=kinds[sign], rule=rule: rule(
+            a.view(kind).astype(int), b.view(kind).astype(int), kind
+        )
+    for name, rule in ALONE.items():
+        found[f"__v{name}{parts}"] = lambda a, b, rule=rule: rule(
+            a.view(kinds[SIGNED]).astype(int), kinds[SIGNED]
+        )
+    return found
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("parts", [2, 4])
+def test_parts_of_words(parts):
+    functions = expected(parts)
+    alone = {f"__v{name}{parts}" for name in ALONE}
+    lines = [
+        f"    y[{i} * {COUNT} + i] = {name}(a[i]{'' if name in alone else ', b[i]'});"
+        for i, name in enumerate(functions)
+    ]
+    text = "\n".join(lines)
+    kernel = cudasim.kernel(
+        "__global__ void parts(unsigned *y, const unsigned *a, const unsigned *b) {\n"
+        f"    int i = blockIdx.x * 256 + threadIdx.x;\n{text}\n}}"
+    )
+    (a, b), y = words(), np.zeros((len(functions), COUNT), np.uint32)
+    kernel[COUNT // 256, 256](y, a, b)
+    unsigned = PARTS[parts][UNSIGNED]
+    for name, got in zip(functions, y, strict=True):
+        wanted = functions[name](a, b).astype(unsigned).view(np.uint32)
+        assert (got == wanted).all(), name
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("parts", [2, 4])
+def test_sums_of_absolute_differences(parts):
+    kernel = cudasim.kernel(f"""__global__ void sums(unsigned *y, const unsigned *a, const unsigned *b) {{
+    y[threadIdx.x] = __vsads{parts}(a[threadIdx.x], b[threadIdx.x]);
+    y[threadIdx.x + {COUNT}] = __vsadu{parts}(a[threadIdx.x], b[threadIdx.x]);
+}}""")
+    (a, b), y = words(), np.zeros((2, COUNT), np.uint32)
+    kernel[1, COUNT](y, a, b)
+    for got, kind in zip(y, PARTS[parts], strict=True):
+        differences = abs(a.view(kind).astype(int) - b.view(kind).astype(int))
+        assert (got == differences.reshape(COUNT, -1).sum(1)).all()
+
+
+FUNCTIONS = {
+    "erfinv(x)": lambda x: special.erfinv(x),
+    "erfcinv(1 + x)": lambda x: special.erfcinv(1 + x),
+    "erfcinv(exp(-600 * fabs(x)))": lambda x: special.erfcinv(np.exp(-600 * abs(x))),
+    "normcdfinv(0.5 * (1 + x))": lambda x: special.ndtri(0.5 * (1 + x)),
+    "erfcx(40 * fabs(x))": lambda x: special.erfcx(40 * abs(x)),
+    "cyl_bessel_i0(20 * x)": lambda x: special.i0(20 * x),
+    "cyl_bessel_i1(20 * x)": lambda x: special.i1(20 * x),
+    "norm4d(x, 1, 2, 3)": lambda x: np.sqrt(x * x + 14),
+    "rnorm3d(x, 1, 2)": lambda x: 1 / np.sqrt(x * x + 5),
+}
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_functions_of_doubles(function):
+    kernel = cudasim.kernel(
+        "__global__ void f(double *y, const double *p) {\n"
+        f"    double x = p[threadIdx.x]; y[threadIdx.x] = {function};\n}}"
+    )
+    x = np.random.default_rng().uniform(-1, 1, 256)
+    x[:3] = 1e-12, -1e-3, 0.5
+    y = np.zeros(256)
+    kernel[1, 256](y, x)
+    wanted = FUNCTIONS[function](x)
+    assert np.allclose(y, wanted, rtol=2e-14 if "exp" not in function else 1e-12, atol=0)
+
+
+ROUNDED = {
+    "__dadd_{}(x, 1e-20)": lambda x: Fraction(x) + Fraction(1e-20),
+    "__dsub_{}(x, 1e-20)": lambda x: Fraction(x) - Fraction(1e-20),
+    "__dmul_{}(x, 1.1)": lambda x: Fraction(x) * Fraction(1.1),
+    "__ddiv_{}(x, 3.0)": lambda x: Fraction(x) / 3,
+    "__fma_{}(x, x, 0.1)": lambda x: Fraction(x) * Fraction(x) + Fraction(0.1),
+}
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("operation", ROUNDED)
+def test_roundings_of_doubles(operation):
+    """The exact result is between the two, which are neighbours or equal; towards zero it is one of them."""
+    down, up, zero = (operation.format(rounding) for rounding in ("rd", "ru", "rz"))
+    kernel = cudasim.kernel(
+        "__global__ void f(double *y, const double *p) {\n"
+        "    double x = p[threadIdx.x]; double *to = y + 3 * threadIdx.x;\n"
+        f"    to[0] = {down}; to[1] = {up}; to[2] = {zero};\n}}"
+    )
+    x, y = np.random.default_rng().uniform(-1, 1, 64), np.zeros((64, 3))
+    kernel[1, 64](y, x)
+    for value, (below, above, cut) in zip(x, y, strict=True):
+        exact = ROUNDED[operation](float(value))
+        assert Fraction(below) <= exact <= Fraction(above)
+        assert above in (below, np.nextafter(below, np.inf))
+        assert cut == (below if exact > 0 else above)
