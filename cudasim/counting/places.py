@@ -48,8 +48,12 @@ _BUILT_INS = SOURCES / "sim"
 _OF_LIBRARIES = re.compile(r"/include/(?:c\+\+|cccl)/")
 
 
+def is_of_library(file: str) -> bool:
+    return _OF_LIBRARIES.search(file) is not None
+
+
 def _is_built_in(file: str) -> bool:
-    return Path(file).resolve().is_relative_to(_BUILT_INS) or _OF_LIBRARIES.search(file) is not None
+    return Path(file).resolve().is_relative_to(_BUILT_INS) or is_of_library(file)
 
 
 def _places(library: str, offsets: tuple[int, ...]) -> dict[int, Place]:

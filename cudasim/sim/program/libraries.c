@@ -4,6 +4,8 @@
 #include "program.h"
 #include "../machine.h"
 #include "../watch.h"
+#include <execinfo.h>
+#include <stdio.h>
 #include <string.h>
 
 static unsigned depth; /* of functions that call each other */
@@ -13,10 +15,39 @@ bool sim_program_is_in_kernel(void) {
 }
 
 #ifdef SIM_COUNTED
-static void mark(uintptr_t address, size_t bytes, bool writes) {
-    const struct sim_allocation *of = writes ? sim_allocation_at((const void *)address) : NULL;
-    if (of && of->written && bytes <= of->bytes - (address - (uintptr_t)of->begin))
-        memset(of->written + (address - (uintptr_t)of->begin), 1, bytes);
+static void tell_unwritten(const struct sim_allocation *of, size_t byte) {
+    enum { MOST_FRAMES = 64 };
+    void *frames[MOST_FRAMES];
+    char sentence[400];
+    snprintf(sentence, sizeof sentence,
+             "a library reads byte %zu of %s (%s at %s:%d), which nobody has written since", byte,
+             of->called.name ? of->called.name : "an allocation", of->called.function, of->called.file,
+             of->called.line);
+    int count = backtrace(frames, MOST_FRAMES);
+    sim_program_said();
+    fflush(stdout);
+    if (sim_program_tell_crash)
+        sim_program_tell_crash(sentence, frames, count);
+    else
+        fprintf(stderr, "cudasim: %s\n", sentence);
+}
+
+/* What a library writes is written. Of what it reads some may be padding, so that is told where all is
+ * unwritten, and once for each allocation. */
+static void watch(uintptr_t address, size_t bytes, bool writes, bool is_copy) {
+    struct sim_allocation *of = sim_allocation_at((const void *)address);
+    size_t byte = of ? address - (uintptr_t)of->begin : 0;
+    if (!of || !of->written || bytes > of->bytes - byte)
+        return;
+    if (writes) {
+        memset(of->written + byte, 1, bytes);
+        return;
+    }
+    static const unsigned char *told;
+    if (is_copy || told == of->begin || memchr(of->written + byte, 1, bytes))
+        return;
+    told = of->begin;
+    tell_unwritten(of, byte);
 }
 #endif
 
@@ -27,7 +58,7 @@ bool sim_library_begins(void) {
     if (depth++ == 0) {
         sim_memory_open();
 #ifdef SIM_COUNTED
-        watch_library = mark;
+        watch_library = watch;
 #endif
     }
     return true;

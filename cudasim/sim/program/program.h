@@ -77,6 +77,9 @@ void sim_memory_close(void);
 void sim_memory_is_free(struct sim_allocation *memory); /* no kernel uses it any more */
 void sim_program_tell_leaks(void);
 
+/* The same of host code, whose place is found by the frames; a crash above all (crash.c). */
+extern void (*sim_program_tell_crash)(const char *sentence, void **frames, int count);
+
 /* ---- libraries.c ---- */
 
 bool sim_program_is_in_kernel(void);
