@@ -12,15 +12,7 @@
 #define _CCCL_BUILTIN_MEMMOVE(...) ::sim_copy_bytes(__VA_ARGS__)
 #include SIM_HEADER
 #ifdef THRUST_VERSION
-/* The backend for GPUs includes these everywhere. */
-#include <thrust/advance.h>
-#include <thrust/device_ptr.h>
-#include <thrust/distance.h>
-#include <thrust/execution_policy.h>
-#include <thrust/functional.h>
-#include <thrust/pair.h>
-#include <thrust/system/cuda/execution_policy.h>
-#include <thrust/tuple.h>
+#include <thrust/system/cuda/execution_policy.h> /* as Thrust's headers do with its backend for GPUs */
 #endif
 #pragma pop_macro("__CUDACC__")
 #pragma pop_macro("__NVCC__")
