@@ -80,6 +80,10 @@ def _plain(arguments: list[str]) -> list[str]:
 
 def nvcc() -> int:
     """`cudasim-nvcc`, which takes the place of nvcc where a Makefile names the compiler."""
+    for variable in ("CC", "CXX"):
+        # `make CC=cudasim-nvcc` puts it into the environment, where it would be taken for the host's compiler.
+        if "cudasim-nvcc" in os.environ.get(variable, ""):
+            del os.environ[variable]
     return main(["build", *sys.argv[1:]])
 
 

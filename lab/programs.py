@@ -2,10 +2,10 @@
 
     python lab/programs.py HeCBench/src --half ours --limit 40 --record programs.csv
 
-The suite is HeCBench's: a folder for each program, whose Makefile says how it is compiled and run. The names
-are divided by their SHA-1: those that begin with an even digit are `ours`, to be looked at while the
-simulator is worked on, the rest are kept `aside`. Sizes are reduced: every number above one of --sizes
-becomes it, and a program that does not pass then has the next one; each time it has --seconds.
+The suite is HeCBench's: a folder for each program, whose Makefile compiles it, here with cudasim-nvcc in
+nvcc's place. The names are divided by their SHA-1: those that begin with an even digit are `ours`, to be
+looked at while the simulator is worked on, the rest are kept `aside`. Sizes are reduced: every number above
+one of --sizes becomes it, and a program that does not pass then has the next one; each time it has --seconds.
 """
 
 from __future__ import annotations
@@ -16,85 +16,69 @@ import hashlib
 import re
 import shlex
 import subprocess
+import sys
 import time
 from pathlib import Path
 
-from cudasim.building.compilers import MissingToolError
-from cudasim.building.library import BuildError
-from cudasim.programs.building import Program, command
-
 _REPEATS = 3
-_SOURCES = (".cu", ".cpp", ".cc", ".c")
 _GOOD = re.compile(r"\b(?:pass(?:ed)?|success\w*|correct|ok|verified)\b", re.I)
 _BAD = re.compile(r"\b(?:fail(?:ed|ure)?|mismatch|incorrect|wrong|error)\b(?!\s*[:=]\s*0)", re.I)
+# What a program says that was not given its data, which the suite keeps elsewhere or makes with other tools.
+_NO_DATA = re.compile(
+    r"(?:open|read|stat|find|no such)\w*\b.*(?:file|data|path|directory|db)|usage:|assert", re.I
+)
 
 
 def is_ours(name: str) -> bool:
     return int(hashlib.sha1(name.encode()).hexdigest()[0], 16) % 2 == 0
 
 
-def made(folder: Path, target: str) -> list[list[str]]:
-    """The commands by which make would make the target."""
-    command = ["make", "-n", "-B", "CC=NVCC", "CXX=NVCC", "NVCC=NVCC", target]
-    said = subprocess.run(command, cwd=folder, capture_output=True, text=True).stdout
-    lines = said.replace("\\\n", " ").splitlines()
-    found = []
-    for line in lines:
+def built(folder: Path, compiler: Path) -> subprocess.CompletedProcess:
+    """What make says, with cudasim-nvcc for each compiler that the Makefile names."""
+    names = [f"{name}={compiler}" for name in ("CC", "CXX", "NVCC")]
+    return subprocess.run(
+        ["make", "-B", *names], cwd=folder, capture_output=True, text=True, errors="replace"
+    )
+
+
+def called(folder: Path) -> tuple[str, list[str]]:
+    """The program that `make run` would call, and its arguments."""
+    said = subprocess.run(["make", "-n", "run"], cwd=folder, capture_output=True, text=True).stdout
+    for line in said.replace("\\\n", " ").splitlines():
         try:
-            found.append(shlex.split(line))
+            words = shlex.split(line)
         except ValueError:
             continue
-    return [words for words in found if words]
-
-
-def program_of(folder: Path) -> tuple[Program, list[str]]:
-    """The program in a folder, and the arguments with which it is run."""
-    sources, folders, defines, libraries, arguments = [], [], [], [], []
-    for words in made(folder, "run"):
-        if words[0] == "NVCC":
-            for index, word in enumerate(words):
-                after = words[index + 1] if index + 1 < len(words) else ""
-                if word.endswith(_SOURCES) and (folder / word).is_file():
-                    sources.append((folder / word).resolve())
-                elif word.startswith("-I"):
-                    folders.append(folder / (word[2:] or after))
-                elif word.startswith("-D"):
-                    defines.append(word[2:] or after)
-                elif word.startswith("-l"):
-                    libraries.append(word)
-        elif words[0].startswith("./") and not arguments:
-            arguments = words[1:]
-    unique = [tuple(dict.fromkeys(of)) for of in (sources, folders, defines)]
-    return Program(*unique), arguments
+        if words and words[0].startswith("./"):
+            return words[0], words[1:]
+    return "", []
 
 
 def reduced(arguments: list[str], most: int) -> list[str]:
-    """Numbers above `most` become it. The last number of a benchmark is how often it repeats."""
-    count = sum(map(str.isdigit, arguments))
+    """Numbers above `most` become it, and how often a benchmark repeats becomes small: that is its last
+    number, or a round one such as 1000 in front of others."""
+    numbers = [index for index, argument in enumerate(arguments) if argument.isdigit()]
     smaller = []
-    for argument in arguments:
-        count -= argument.isdigit()
+    for index, argument in enumerate(arguments):
         if argument.isdigit():
-            argument = str(min(int(argument), most if count else _REPEATS))
+            repeats = index == numbers[-1] or (index == numbers[0] and re.fullmatch(r"10+", argument))
+            argument = str(min(int(argument), _REPEATS if repeats else most))
         smaller.append(re.sub(r"(?<==)\d+$", lambda found: str(min(int(found[0]), most)), argument))
     return smaller
 
 
-def outcome(folder: Path, seconds: int, sizes: list[int]) -> tuple[str, str]:
+def outcome(folder: Path, compiler: Path, seconds: int, sizes: list[int]) -> tuple[str, str]:
     """What becomes of a program: builds, runs, passes; and the first line of what was said. It passes if it
     does at one of the sizes."""
-    try:
-        program, arguments = program_of(folder)
-        if not program.sources:
-            return "no sources", ""
-        path = program.library("run")
-    except (BuildError, MissingToolError) as error:
-        return "does not build", next(iter(str(error).splitlines()), "")
-    except Exception as error:  # a defect of the translation, to be looked at
-        return "translation fails", f"{type(error).__name__}: {error}"
+    made = built(folder, compiler)
+    program, arguments = called(folder)
+    said = made.stdout + made.stderr
+    if made.returncode != 0 or not (folder / program).is_file():
+        wrong = re.findall(r"^.*\berror: .*", said, re.M) or said.strip().splitlines()[-1:] or [""]
+        return "does not build", wrong[0]
     best = None
     for given in dict.fromkeys(tuple(reduced(arguments, most)) for most in sizes):
-        result, why = _result(folder, command("run", path, "main", list(given)), seconds)
+        result, why = _result(folder, [program, *given], seconds)
         if result == "passes":
             return result, why
         best = best or (result, f"{' '.join(given)}: {why}")
@@ -115,7 +99,9 @@ def _result(folder: Path, call: list[str], seconds: int) -> tuple[str, str]:
     except subprocess.TimeoutExpired:
         return "too slow", ""
     said = ran.stdout + ran.stderr
-    wrong = next((line for line in said.splitlines() if line.startswith("cudasim:")), "")
+    wrong = next((of for of in said.splitlines() if of.startswith("cudasim:") and "warning" not in of), "")
+    if not wrong and ran.returncode and (missing := _NO_DATA.search(said)):
+        return "has no data", missing[0]
     if ran.returncode < 0:
         return "crashes", wrong or f"signal {-ran.returncode}"
     if wrong:
@@ -139,6 +125,7 @@ def main():
     )
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--sizes", type=int, nargs="+", default=[512, 64, 1 << 30])
+    parser.add_argument("--nvcc", type=Path, default=Path(sys.executable).with_name("cudasim-nvcc"))
     parser.add_argument("--record", type=Path)
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
@@ -150,7 +137,7 @@ def main():
     rows = []
     for folder in chosen[number::of]:
         began = time.monotonic()
-        result, why = outcome(folder, given.seconds, given.sizes)
+        result, why = outcome(folder, given.nvcc, given.seconds, given.sizes)
         rows.append((folder.name, result, why[:200]))
         print(f"{folder.name:28} {time.monotonic() - began:5.1f} s  {result:24} {why[:150]}", flush=True)
     totals = {kind: sum(row[1] == kind for row in rows) for kind in dict.fromkeys(row[1] for row in rows)}

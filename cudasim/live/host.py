@@ -3,6 +3,7 @@
     k<<<grid, block>>>(x, n)        (sim_launcher(SIM_HERE, "k", k)->*sim_configuration(grid, block))(x, n)
     cudaMalloc(&d_x, bytes)         cudaMalloc(&d_x, bytes, "d_x")
     dim3 blockDim(16, 16);          dim3 host_blockDim(16, 16);
+    asm("rdtsc" : "=a"(low));       asm("/* sim: of the host */ " "rdtsc" : "=a"(low));
 
 A name of CUDA's built-in variables stands for the host's own in a function that declares it.
 cudasim/sim/cpp/program_launch.hpp has what the first line becomes.
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 
 from cudasim.live.tree import Change, Node, Source
 
+HOST_ASSEMBLY = "/* sim: of the host */"
 _BUILT_IN = {b"threadIdx", b"blockIdx", b"blockDim", b"gridDim", b"warpSize"}
 _DECLARE = {"declaration", "parameter_declaration", "init_declarator", "optional_parameter_declaration"}
 # Functions that allocate, with the number of their arguments, and what is to be said before the name.
@@ -73,6 +75,14 @@ class Host:
             for argument in node.field("arguments").children if is_template else ():
                 if source.text(argument) == b"NULL":
                     yield argument.begin, len(b"NULL"), b"nullptr"
+
+    def assembly(self, source: Source) -> Iterator[Change]:
+        """Marks the host's own inline assembly, which is no PTX and stays."""
+        for tree in source.trees():
+            for function in (node for node in tree.walk() if self.is_host_function(source, node)):
+                for node in function.walk():
+                    if node.type == "gnu_asm_expression":
+                        yield node.field("assembly_code").begin, 0, b'"' + HOST_ASSEMBLY.encode() + b' "'
 
     def kernels(self, source: Source) -> Iterator[Change]:
         """Notes each kernel that is no template, for launches by its address."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cudasim.building.compilers import MissingToolError, find_cpp_compiler, spelled_for
+from cudasim.building.compilers import MissingToolError, find_c_compiler, find_cpp_compiler, spelled_for
 from cudasim.building.library import (
     COUNTED_SIMULATOR,
     SIMULATOR,
@@ -38,7 +38,7 @@ from cudasim.live.source import ALL, PROGRAM, included
 RUN, CHECK, COUNT, PREDICT = MODES = ("run", "check", "count", "predict")
 _OF_CUDA = (".cu", ".cuh")
 _OF_CPP = (".cpp", ".cc", ".cxx", ".c")
-_CODE = "cu program"  # what a source's own file is called while it is compiled
+_INCLUDES_CUDA = re.compile(r'^\s*#\s*include\s*["<](?:cuda|cu[a-z]+_v2|curand|cufft|cooperative)', re.M)
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ class Program:
         """The source, compiled unless that was done before. BuildError with the compiler's messages."""
         if source.suffix in (".o", ".a", ".so"):
             return source
+        if source.suffix == ".c" and not _INCLUDES_CUDA.search(source.read_text(errors="replace")):
+            return self._object_in_c(source)
         try:
             return self._object_of(source, mode, ALL)
         except BuildError as error:
@@ -101,6 +103,20 @@ class Program:
                 compile_for_simulator(compiler, flags, more, file, folder, read, "program.hpp", cccl.flags())
                 seal(path)
         return path
+
+    def _object_in_c(self, source: Path) -> Path:
+        """A source in C, which nvcc as well leaves to the C compiler."""
+        compiler = find_c_compiler()
+        if compiler is None:
+            raise MissingToolError(f"no C compiler was found ($CC, gcc, clang), and {source.name} is in C")
+        flags = ("-O2", "-g", "-fPIC", "-w", *(f"-D{name}" for name in self.defines))
+        flags = (*flags, *(f"-I{folder.resolve()}" for folder in self.folders))
+        flags = (*flags, *(flag for flag in self.more if not flag.startswith("-std=")))
+        # What it includes may have changed, and is not looked for: C compiles in no time.
+        folder = build_folder() / "programs" / digest(str(source.resolve()), compiler, *flags)[:16]
+        with held(folder), replacing(folder / f"{source.stem}.o") as temporary:
+            run([compiler, *flags, "-c", str(source), "-o", temporary])
+        return folder / f"{source.stem}.o"
 
     def _standard(self, flag: str) -> str:
         wanted = [of for of in self.more if of.startswith("-std=")]

@@ -8,6 +8,9 @@
  * are at the kernel's end. In C++ a kernel's text tells: a lane that executes `return` leaves (sim_leave),
  * and a lane that comes to the last line has gone past (sim_come_to_end). Kernels in C tell neither.
  *
+ * A whole program that is run, and not checked, goes on all the same after a warning: GPUs since compute
+ * capability 7.0 let each thread come to a barrier on its own, and programs rely on it.
+ *
  * The threads queue up in the order in which they arrive, and the last one makes the whole queue ready. */
 #include "wait.h"
 
@@ -25,6 +28,20 @@ void sim_pass_barrier(struct sim_block *block) {
     memset(block->barrier_of_warp, 0, sizeof block->barrier_of_warp);
 }
 
+bool sim_divergence_is_tolerated;
+
+bool sim_tolerates_divergence(const struct sim_site *site) {
+    static atomic_bool told;
+    if (sim_divergence_is_tolerated && !atomic_exchange(&told, true))
+        fprintf(
+            stderr,
+            "cudasim: warning: %s:%d: threads of a warp come to different barriers, or some to the kernel's "
+            "end, which CUDA leaves undefined; goes on as a GPU since compute capability 7.0 would, where "
+            "each thread counts by itself (`check` names the threads)\n",
+            site->file, site->line);
+    return sim_divergence_is_tolerated;
+}
+
 int sim_barrier(const struct sim_site *site, int predicate) {
     struct sim_worker *worker = sim_worker;
     struct sim_block *block = &worker->block;
@@ -33,11 +50,11 @@ int sim_barrier(const struct sim_site *site, int predicate) {
     const struct sim_thread **first = &block->barrier_of_warp[number / SIM_WARP_THREADS];
     const struct sim_thread *ended = block->ended_of_warp[number / SIM_WARP_THREADS];
     self->site = site;
-    if (ended)
+    if (ended && !sim_tolerates_divergence(site))
         sim_report_skipped_barrier(self, ended);
     if (!*first)
         *first = self;
-    else if ((*first)->site != site)
+    else if ((*first)->site != site && !sim_tolerates_divergence(site))
         sim_report_two_barriers(site, *first);
     sim_queue_append(&block->at_barrier, self);
     block->predicates += predicate;

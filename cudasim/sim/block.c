@@ -188,8 +188,9 @@ void sim_come_to_end(void) {
     if (self->leaves)
         return;
     unsigned warp = (unsigned)(self - block->threads) / SIM_WARP_THREADS;
-    if (block->barrier_of_warp[warp])
-        sim_report_skipped_barrier(block->barrier_of_warp[warp], self);
+    const struct sim_thread *waits = block->barrier_of_warp[warp];
+    if (waits && !sim_tolerates_divergence(waits->site))
+        sim_report_skipped_barrier(waits, self);
     block->ended_of_warp[warp] = self;
 }
 

@@ -251,7 +251,9 @@ void sim_make_ready(struct sim_thread *thread);
 void sim_queue_append(struct sim_queue *queue, struct sim_thread *thread);
 
 /* barrier.c */
-void sim_pass_barrier(struct sim_block *block); /* if all threads have arrived or returned */
+void sim_pass_barrier(struct sim_block *block);             /* if all threads have arrived or returned */
+extern bool sim_divergence_is_tolerated;                    /* at barriers: of programs that are run */
+bool sim_tolerates_divergence(const struct sim_site *site); /* says so, once */
 
 /* warp.c */
 unsigned sim_lanes_of_warp(const struct sim_block *block, unsigned warp);

@@ -26,6 +26,13 @@ struct cudaExtent {
     ERROR(cudaErrorInvalidDevice, 101, "invalid device ordinal")                                             \
     ERROR(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")                                    \
     ERROR(cudaErrorNotReady, 600, "device not ready")                                                        \
+    ERROR(cudaErrorIllegalState, 401, "the operation cannot be performed in the present state")              \
+    ERROR(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted when stream is capturing")        \
+    ERROR(cudaErrorStreamCaptureUnmatched, 903,                                                              \
+          "attempt to terminate a thread-local capture sequence from another thread")                        \
+    ERROR(cudaErrorGraphExecUpdateFailure, 910,                                                              \
+          "the graph update was not performed because it included changes which violated constraints "       \
+          "specific to instantiated graph update")                                                           \
     ERROR(cudaErrorIllegalAddress, 700, "an illegal memory access was encountered")                          \
     ERROR(cudaErrorLaunchOutOfResources, 701, "too many resources requested for launch")                     \
     ERROR(cudaErrorLaunchTimeout, 702, "the launch timed out and was terminated")                            \

@@ -11,15 +11,20 @@
 #define SIM_CALLED const char *sim_file = __builtin_FILE(), int sim_line = __builtin_LINE()
 #define SIM_CALLED_AS(name) (sim_called{__func__, sim_file, sim_line, name})
 #define SIM_HOST inline __attribute__((always_inline)) /* so that what is told has the line of the call */
+#include "program_capture.hpp"
 
 /* ---- Errors ---- */
 
 /* One call at a time, whichever OS thread makes it. */
 #define sim_error(call) (sim_program_begins(), (cudaError_t)sim_program_ends(call))
 SIM_HOST cudaError_t cudaGetLastError() {
+    if (sim_program_is_in_kernel())
+        return cudaSuccess; /* of a launch by the kernel: a wrong one is told when it runs */
     return sim_error(sim_program_last_error(true));
 }
 SIM_HOST cudaError_t cudaPeekAtLastError() {
+    if (sim_program_is_in_kernel())
+        return cudaSuccess;
     return sim_error(sim_program_last_error(false));
 }
 SIM_HOST const char *cudaGetErrorName(cudaError_t error) {
@@ -387,6 +392,10 @@ SIM_HOST cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMe
 }
 SIM_HOST cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
                                      cudaStream_t stream = 0, SIM_CALLED) {
+    if (sim_is_captured(stream))
+        return sim_capture(stream, [=](cudaStream_t on) {
+            return cudaMemcpyAsync(to, from, bytes, kind, on, sim_file, sim_line);
+        });
     return sim_error(sim_memory_copy(to, bytes, from, bytes, bytes, 1, kind, sim_stream_of(stream), false,
                                      SIM_CALLED_AS(0)));
 }
@@ -398,6 +407,11 @@ SIM_HOST cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, s
 SIM_HOST cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                                        size_t width, size_t rows, cudaMemcpyKind kind,
                                        cudaStream_t stream = 0, SIM_CALLED) {
+    if (sim_is_captured(stream))
+        return sim_capture(stream, [=](cudaStream_t on) {
+            return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, rows, kind, on, sim_file,
+                                     sim_line);
+        });
     return sim_error(sim_memory_copy(to, to_pitch, from, from_pitch, width, rows, kind, sim_stream_of(stream),
                                      false, SIM_CALLED_AS(0)));
 }
@@ -405,6 +419,10 @@ SIM_HOST cudaError_t cudaMemset(void *to, int value, size_t bytes, SIM_CALLED) {
     return sim_error(sim_memory_set(to, bytes, value, bytes, 1, 0, SIM_CALLED_AS(0)));
 }
 SIM_HOST cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream = 0, SIM_CALLED) {
+    if (sim_is_captured(stream))
+        return sim_capture(stream, [=](cudaStream_t on) {
+            return cudaMemsetAsync(to, value, bytes, on, sim_file, sim_line);
+        });
     return sim_error(sim_memory_set(to, bytes, value, bytes, 1, sim_stream_of(stream), SIM_CALLED_AS(0)));
 }
 SIM_HOST cudaError_t cudaMemset2D(void *to, size_t pitch, int value, size_t width, size_t rows, SIM_CALLED) {
@@ -492,8 +510,9 @@ SIM_HOST cudaError_t cudaMemcpyToSymbol(const T &symbol, const void *from, size_
 }
 template <class T>
 SIM_HOST cudaError_t cudaMemcpyToSymbolAsync(const T &symbol, const void *from, size_t bytes, size_t offset,
-                                             cudaMemcpyKind kind, cudaStream_t = 0, SIM_CALLED) {
-    return cudaMemcpyToSymbol(symbol, from, bytes, offset, kind, sim_file, sim_line);
+                                             cudaMemcpyKind kind, cudaStream_t stream = 0, SIM_CALLED) {
+    return cudaMemcpyAsync((char *)sim_symbol(symbol) + offset, from, bytes, kind, stream, sim_file,
+                           sim_line);
 }
 template <class T>
 SIM_HOST cudaError_t cudaMemcpyFromSymbol(void *to, const T &symbol, size_t bytes, size_t offset = 0,
@@ -503,8 +522,8 @@ SIM_HOST cudaError_t cudaMemcpyFromSymbol(void *to, const T &symbol, size_t byte
 }
 template <class T>
 SIM_HOST cudaError_t cudaMemcpyFromSymbolAsync(void *to, const T &symbol, size_t bytes, size_t offset,
-                                               cudaMemcpyKind kind, cudaStream_t = 0, SIM_CALLED) {
-    return cudaMemcpyFromSymbol(to, symbol, bytes, offset, kind, sim_file, sim_line);
+                                               cudaMemcpyKind kind, cudaStream_t stream = 0, SIM_CALLED) {
+    return cudaMemcpyAsync(to, (char *)sim_symbol(symbol) + offset, bytes, kind, stream, sim_file, sim_line);
 }
 template <class To, class T> SIM_HOST cudaError_t cudaGetSymbolAddress(To **address, const T &symbol) {
     *address = (To *)sim_symbol(symbol);
@@ -527,11 +546,15 @@ enum {
 };
 #define cudaStreamLegacy ((cudaStream_t)1)
 #define cudaStreamPerThread ((cudaStream_t)2)
+#define cudaStreamTailLaunch ((cudaStream_t)0) /* of kernels */
+#define cudaStreamFireAndForget ((cudaStream_t)0)
 
 SIM_HOST cudaError_t cudaStreamCreate(cudaStream_t *stream) {
     return sim_error(sim_stream_create((sim_stream **)stream, true));
 }
 SIM_HOST cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
+    if (sim_program_is_in_kernel()) /* launches by kernels run one after another in any stream */
+        return *stream = 0, cudaSuccess;
     return sim_error(sim_stream_create((sim_stream **)stream, !(flags & cudaStreamNonBlocking)));
 }
 SIM_HOST cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int) {
@@ -542,9 +565,13 @@ SIM_HOST cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
     return sim_error(sim_program_error(0));
 }
 SIM_HOST cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    if (sim_program_is_in_kernel())
+        return cudaSuccess;
     return sim_error(sim_stream_destroy(sim_stream_of(stream)));
 }
 SIM_HOST cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    if (sim_is_captured(stream))
+        return sim_error(sim_program_error(cudaErrorStreamCaptureUnsupported));
     return sim_error(sim_stream_wait(sim_stream_of(stream)));
 }
 SIM_HOST cudaError_t cudaStreamQuery(cudaStream_t stream) {
@@ -552,11 +579,18 @@ SIM_HOST cudaError_t cudaStreamQuery(cudaStream_t stream) {
 }
 struct sim_event;
 SIM_HOST cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned = 0) {
+    auto recorded = sim_recorded_in().find(event);
+    if (recorded != sim_recorded_in().end()) {
+        sim_captured_by()[stream] = recorded->second;
+        return sim_error(sim_program_error(0));
+    }
     return sim_error(sim_stream_wait_for_event(sim_stream_of(stream), (sim_event *)event));
 }
 typedef void (*cudaHostFn_t)(void *);
 typedef void (*cudaStreamCallback_t)(cudaStream_t, cudaError_t, void *);
-SIM_HOST cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, void *data) {
+SIM_HOST cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data) {
+    if (sim_is_captured(stream))
+        return sim_capture(stream, [=](cudaStream_t on) { return cudaLaunchHostFunc(on, function, data); });
     function(data);
     return sim_error(sim_program_error(0));
 }
@@ -575,6 +609,11 @@ SIM_HOST cudaError_t cudaEventDestroy(cudaEvent_t event) {
     return sim_error(sim_event_destroy((sim_event *)event));
 }
 SIM_HOST cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = 0) {
+    sim_recorded_in().erase(event);
+    if (sim_is_captured(stream)) {
+        sim_recorded_in()[event] = sim_captured_by()[stream];
+        return sim_error(sim_program_error(0));
+    }
     return sim_error(sim_event_record((sim_event *)event, sim_stream_of(stream)));
 }
 SIM_HOST cudaError_t cudaEventSynchronize(cudaEvent_t event) {
@@ -588,3 +627,4 @@ SIM_HOST cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin
 }
 #include "program_arrays.hpp"
 #include "program_launch.hpp"
+#include "program_graphs.hpp"

@@ -6,6 +6,8 @@
  * (cudasim/live/host.py). */
 #pragma once
 #include "program.hpp"
+#include <new>
+#include <tuple>
 
 struct sim_configured {
     dim3 grid, block;
@@ -38,26 +40,43 @@ template <class Kernel, class... P> struct sim_call {
     }
 };
 
+template <class Kernel, class... P> struct sim_described_launch {
+    const sim_call<Kernel, P...> call;
+    const sim_argument pointers[sizeof...(P) + 1];
+    const sim_program_launch launch;
+    sim_described_launch(const sim_site *site, const char *name, Kernel kernel, const sim_configured &with,
+                         bool is_cooperative, P &...values)
+        : call{kernel, {(void *)&values..., 0}}, pointers{sim_argument_of(values)..., {0, true}},
+          launch{name,
+                 site->file,
+                 site->line,
+                 call.enter,
+                 &call,
+                 sizeof call,
+                 pointers,
+                 sizeof...(P),
+                 {with.grid.x, with.grid.y, with.grid.z},
+                 {with.block.x, with.block.y, with.block.z},
+                 with.shared_bytes,
+                 sim_stream_of(with.stream),
+                 1,
+                 is_cooperative} {}
+};
 template <class Kernel, class... P>
 SIM_HOST cudaError_t sim_launch_now(const sim_site *site, const char *name, Kernel kernel,
                                     sim_configured with, bool is_cooperative, P... values) {
-    const sim_call<Kernel, P...> call = {kernel, {(void *)&values..., 0}};
-    const sim_argument pointers[] = {sim_argument_of(values)..., {0, true}};
-    const sim_program_launch launch = {name,
-                                       site->file,
-                                       site->line,
-                                       call.enter,
-                                       &call,
-                                       sizeof call,
-                                       pointers,
-                                       sizeof...(P),
-                                       {with.grid.x, with.grid.y, with.grid.z},
-                                       {with.block.x, with.block.y, with.block.z},
-                                       with.shared_bytes,
-                                       sim_stream_of(with.stream),
-                                       1,
-                                       is_cooperative};
-    return sim_error(sim_program_launches(&launch));
+    if (!sim_program_is_in_kernel() && sim_is_captured(with.stream))
+        return sim_capture(with.stream, [=](cudaStream_t on) {
+            return sim_launch_now<Kernel, P...>(site, name, kernel,
+                                                {with.grid, with.block, with.shared_bytes, on},
+                                                is_cooperative, values...);
+        });
+    const sim_described_launch<Kernel, P...> described(site, name, kernel, with, is_cooperative, values...);
+    if (sim_program_is_in_kernel()) {
+        static constexpr size_t bytes[] = {sizeof(P)..., 0};
+        return (cudaError_t)sim_program_launches_later(&described.launch, described.call.values, bytes);
+    }
+    return sim_error(sim_program_launches(&described.launch));
 }
 
 /* A kernel with its parameters' types, to which arguments are converted by the host, once. */
@@ -100,8 +119,8 @@ SIM_HOST sim_any_launch<Kernel> operator->*(sim_launched<Kernel> kernel, sim_con
 /* ---- Launches with arguments by their addresses ---- */
 
 template <class... P, size_t... I>
-SIM_HOST cudaError_t sim_launch_by_address(const sim_site *site, void (*kernel)(P...), sim_configured with,
-                                           bool is_cooperative, void **arguments, std::index_sequence<I...>) {
+inline cudaError_t sim_launch_by_address(const sim_site *site, void (*kernel)(P...), sim_configured with,
+                                         bool is_cooperative, void **arguments, std::index_sequence<I...>) {
     return sim_launch_now<void (*)(P...), std::remove_cv_t<P>...>(
         site, "kernel", kernel, with, is_cooperative, *(std::remove_cv_t<P> *)arguments[I]...);
 }
@@ -123,29 +142,46 @@ SIM_HOST cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(P...), dim3 grid
  * begins. */
 struct sim_known_kernel {
     const void *address;
-    cudaError_t (*launch)(const void *, const sim_site *, sim_configured, bool, void **);
+    sim_operation (*operation)(const void *, const sim_site *, sim_configured, bool, void **);
     const sim_known_kernel *next;
     static const sim_known_kernel *&first() {
         static const sim_known_kernel *known;
         return known;
     }
+    template <class... P, size_t... I>
+    static sim_operation operation_of(void (*kernel)(P...), const sim_site *site, sim_configured with,
+                                      bool is_cooperative, void **arguments, std::index_sequence<I...>) {
+        std::tuple<std::remove_cv_t<P>...> values(*(std::remove_cv_t<P> *)arguments[I]...);
+        return [=](cudaStream_t stream) {
+            return sim_launch_now<void (*)(P...), std::remove_cv_t<P>...>(
+                site, "kernel", kernel, {with.grid, with.block, with.shared_bytes, stream}, is_cooperative,
+                std::get<I>(values)...);
+        };
+    }
     template <class... P>
     sim_known_kernel(void (*kernel)(P...))
-        : address((const void *)kernel), launch([](const void *of, const sim_site *site, sim_configured with,
-                                                   bool is_cooperative, void **arguments) {
-              return sim_launch_by_address(site, (void (*)(P...))of, with, is_cooperative, arguments,
-                                           std::index_sequence_for<P...>());
+        : address((const void *)kernel),
+          operation([](const void *of, const sim_site *site, sim_configured with, bool is_cooperative,
+                       void **arguments) {
+              return operation_of((void (*)(P...))of, site, with, is_cooperative, arguments,
+                                  std::index_sequence_for<P...>());
           }),
           next(first()) {
         first() = this;
     }
 };
-SIM_HOST cudaError_t sim_launch_known(const void *kernel, sim_configured with, bool is_cooperative,
-                                      void **arguments, const char *file, int line) {
+/* Empty: no kernel is at that address. */
+inline sim_operation sim_known_operation(const void *kernel, sim_configured with, bool is_cooperative,
+                                         void **arguments, const char *file, int line) {
     for (const sim_known_kernel *known = sim_known_kernel::first(); known; known = known->next)
         if (known->address == kernel)
-            return known->launch(kernel, sim_site_at(file, line), with, is_cooperative, arguments);
-    return sim_error(sim_program_error(cudaErrorInvalidDeviceFunction));
+            return known->operation(kernel, sim_site_at(file, line), with, is_cooperative, arguments);
+    return {};
+}
+inline cudaError_t sim_launch_known(const void *kernel, sim_configured with, bool is_cooperative,
+                                    void **arguments, const char *file, int line) {
+    sim_operation run = sim_known_operation(kernel, with, is_cooperative, arguments, file, line);
+    return run ? run(with.stream) : sim_error(sim_program_error(cudaErrorInvalidDeviceFunction));
 }
 SIM_HOST cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
                                       size_t shared_bytes = 0, cudaStream_t stream = 0, SIM_CALLED) {

@@ -16,11 +16,12 @@ static pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 void (*sim_program_tell)(const char *sentence, bool launched);
 
-/* A kernel that launches another one, or calls the runtime, would wait for itself. */
+/* A kernel that calls the runtime, but for launches and what goes with them, would wait for itself. */
 void sim_program_begins(void) {
     if (sim_is_in_kernel())
-        sim_device_refuses("calls the CUDA runtime or launches a kernel (dynamic parallelism)",
-                           "call __device__ functions", (uintptr_t)__builtin_return_address(0));
+        sim_device_refuses("calls the CUDA runtime for more than launches",
+                           "launch kernels, whose work is done when this one has ended",
+                           (uintptr_t)__builtin_return_address(0));
     pthread_mutex_lock(&mutex);
 }
 

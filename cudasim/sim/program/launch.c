@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "program.h"
 #include "../machine.h"
+#include <pthread.h>
 #include <stdlib.h>
 #ifdef SIM_COUNTED
 #include "../counted/counted.h"
@@ -63,7 +64,64 @@ static void allow_all(void) {
 #endif
 }
 
-int sim_program_launches(const struct sim_program_launch *launch) {
+/* ---- Launches by kernels: those that have not run yet, in the order in which they were asked for ---- */
+
+struct child {
+    struct child *next;
+    struct sim_program_launch launch;
+};
+enum { ALIGNMENT = 64 }; /* of each value: no type of CUDA needs more */
+static struct child *first_child, **end_of_children = &first_child;
+static pthread_mutex_t children = PTHREAD_MUTEX_INITIALIZER; /* of kernels on several OS threads */
+
+static size_t rounded(size_t bytes) {
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Copies a piece into the memory, and moves on behind it. */
+static void *piece(unsigned char **memory, const void *from, size_t bytes) {
+    void *to = memcpy(*memory, from, bytes);
+    *memory += rounded(bytes);
+    return to;
+}
+
+int sim_program_launches_later(const struct sim_program_launch *launch, void *const *values,
+                               const size_t *bytes) {
+    size_t pointer_bytes = launch->pointer_count * sizeof *launch->pointers;
+    size_t all = rounded(sizeof(struct child)) + rounded(launch->argument_bytes) + rounded(pointer_bytes);
+    for (unsigned i = 0; i < launch->pointer_count; i++)
+        all += rounded(bytes[i]);
+    unsigned char *memory = aligned_alloc(ALIGNMENT, all);
+    if (!memory) {
+        sim_report_no_memory();
+        sim_block_abandon();
+    }
+    struct child *child = piece(&memory, &(struct child){NULL, *launch}, sizeof *child);
+    child->launch.arguments = piece(&memory, launch->arguments, launch->argument_bytes);
+    child->launch.pointers = piece(&memory, launch->pointers, pointer_bytes);
+    size_t offset = (size_t)((const char *)values - (const char *)launch->arguments);
+    void **copies = (void **)(uintptr_t)((const char *)child->launch.arguments + offset);
+    for (unsigned i = 0; i < launch->pointer_count; i++)
+        copies[i] = piece(&memory, values[i], bytes[i]);
+    pthread_mutex_lock(&children);
+    *end_of_children = child;
+    end_of_children = &child->next;
+    pthread_mutex_unlock(&children);
+    return 0;
+}
+
+/* NULL: there is none. */
+static struct child *next_child(void) {
+    struct child *child = first_child;
+    if (child && !(first_child = child->next))
+        end_of_children = &first_child;
+    return child;
+}
+
+/* ---- Launches ---- */
+
+/* Of one grid; its error comes later. */
+static int launch_grid(const struct sim_program_launch *launch) {
     if (sim_program_error(0))
         return sim_program_error(0);
     dim3 grid = {launch->grid[0], launch->grid[1], launch->grid[2]};
@@ -75,6 +133,9 @@ int sim_program_launches(const struct sim_program_launch *launch) {
                          (uint64_t)sim_gpu_now()->multiprocessors)
             return sim_program_error(TOO_LARGE);
     }
+#ifndef SIM_COUNTED
+    sim_divergence_is_tolerated = true;
+#endif
     sim_memory_open();
     allow_all();
     fflush(stdout);
@@ -95,4 +156,13 @@ int sim_program_launches(const struct sim_program_launch *launch) {
         return sim_program_error(error);
     sim_program_fails(error);
     return sim_program_error(0);
+}
+
+int sim_program_launches(const struct sim_program_launch *launch) {
+    int error = launch_grid(launch);
+    for (struct child *child = next_child(); child; child = next_child()) {
+        launch_grid(&child->launch); /* which fails at once where an earlier one has failed */
+        free(child);
+    }
+    return error;
 }

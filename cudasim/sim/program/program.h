@@ -132,6 +132,12 @@ struct sim_program_launch {
     bool is_cooperative;
 };
 int sim_program_launches(const struct sim_program_launch *launch);
+/* A launch by a kernel (dynamic parallelism): it runs when the kernel has ended, as one of the orders that
+ * CUDA allows, and before whatever comes after the kernel. values: where those of its arguments are, a part
+ * of launch->arguments; bytes: of each. */
+bool sim_program_is_in_kernel(void);
+int sim_program_launches_later(const struct sim_program_launch *launch, void *const *values,
+                               const size_t *bytes);
 
 /* ---- device.c ---- */
 

@@ -59,9 +59,6 @@ __global__ void heap(int *x) {
     delete[] q;
     printf("t%d ", threadIdx.x);
 }
-__global__ void nested(int *x) {
-    fill<<<1, 32>>>(x, 32);
-}
 __global__ void synchronizes(int *x) {
     x[0] = cudaDeviceSynchronize();
 }
@@ -115,10 +112,6 @@ int main(int argc, char **argv) {
         CHECK(cudaFree(d));
     if (which == "same_value") {
         same<<<1, 64>>>(d);
-        CHECK(cudaDeviceSynchronize());
-    }
-    if (which == "nested") {
-        nested<<<1, 1>>>(d);
         CHECK(cudaDeviceSynchronize());
     }
     if (which == "synchronizes") {

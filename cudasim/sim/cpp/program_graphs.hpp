@@ -1,0 +1,341 @@
+/* Graphs of a program: operations that are gathered, by their own functions or while a stream is captured,
+ * and run as one. CUDA Runtime API, "Graph Management". A captured operation comes after all that were
+ * captured before it, which is one of the orders that its streams and events allow. */
+#pragma once
+#include "program_launch.hpp"
+#include <memory>
+
+enum cudaGraphNodeType {
+    cudaGraphNodeTypeKernel,
+    cudaGraphNodeTypeMemcpy,
+    cudaGraphNodeTypeMemset,
+    cudaGraphNodeTypeHost,
+    cudaGraphNodeTypeGraph,
+    cudaGraphNodeTypeEmpty
+};
+struct CUgraphNode_st {
+    cudaGraphNodeType type;
+    sim_operation run;
+    std::vector<CUgraphNode_st *> after;
+};
+typedef CUgraphNode_st *cudaGraphNode_t;
+struct CUgraph_st {
+    std::vector<std::shared_ptr<CUgraphNode_st>> nodes; /* in the order in which they were added */
+};
+
+/* A graph that can run: its nodes at that time, each after those that it depends on. */
+struct sim_step {
+    cudaGraphNode_t node;
+    cudaGraphNodeType type;
+    sim_operation run;
+};
+struct CUgraphExec_st {
+    std::vector<sim_step> steps;
+};
+typedef CUgraphExec_st *cudaGraphExec_t;
+
+SIM_HOST cudaError_t sim_says(cudaError_t error) {
+    return sim_error(sim_program_error(error));
+}
+SIM_HOST cudaError_t cudaGraphCreate(cudaGraph_t *graph, unsigned) {
+    *graph = new CUgraph_st();
+    return sim_says(cudaSuccess);
+}
+SIM_HOST cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    delete graph;
+    return sim_says(cudaSuccess);
+}
+SIM_HOST cudaError_t cudaGraphClone(cudaGraph_t *clone, cudaGraph_t graph) {
+    std::map<cudaGraphNode_t, cudaGraphNode_t> copy_of;
+    *clone = new CUgraph_st();
+    for (const auto &node : graph->nodes) {
+        (*clone)->nodes.push_back(std::make_shared<CUgraphNode_st>(*node));
+        copy_of[node.get()] = (*clone)->nodes.back().get();
+    }
+    for (const auto &node : (*clone)->nodes)
+        for (cudaGraphNode_t &before : node->after)
+            before = copy_of[before];
+    return sim_says(cudaSuccess);
+}
+
+/* ---- Nodes ---- */
+
+inline cudaError_t sim_add_node(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                size_t count, cudaGraphNodeType type, sim_operation run) {
+    if (!graph || !run || (count && !after))
+        return sim_says(cudaErrorInvalidValue);
+    graph->nodes.push_back(std::make_shared<CUgraphNode_st>(
+        CUgraphNode_st{type, run, std::vector<cudaGraphNode_t>(after, after + count)}));
+    if (node)
+        *node = graph->nodes.back().get();
+    return sim_says(cudaSuccess);
+}
+struct cudaKernelNodeParams {
+    void *func;
+    dim3 host_gridDim, host_blockDim; /* see cudasim/live/host.py */
+    unsigned sharedMemBytes;
+    void **kernelParams;
+    void **extra;
+};
+SIM_HOST sim_operation sim_kernel_operation(const cudaKernelNodeParams *of, const char *file, int line) {
+    return sim_known_operation(of->func, {of->host_gridDim, of->host_blockDim, of->sharedMemBytes, 0}, false,
+                               of->kernelParams, file, line);
+}
+SIM_HOST cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                            const cudaGraphNode_t *after, size_t count,
+                                            const cudaKernelNodeParams *of, SIM_CALLED) {
+    sim_operation run = sim_kernel_operation(of, sim_file, sim_line);
+    if (!run)
+        return sim_says(cudaErrorInvalidDeviceFunction);
+    return sim_add_node(node, graph, after, count, cudaGraphNodeTypeKernel, run);
+}
+SIM_HOST cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams *of,
+                                                  SIM_CALLED) {
+    sim_operation run = sim_kernel_operation(of, sim_file, sim_line);
+    if (run)
+        node->run = run;
+    return sim_says(run ? cudaSuccess : cudaErrorInvalidDeviceFunction);
+}
+SIM_HOST cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                            const cudaGraphNode_t *after, size_t count,
+                                            const cudaMemcpy3DParms *of, SIM_CALLED) {
+    cudaMemcpy3DParms copy = *of;
+    return sim_add_node(node, graph, after, count, cudaGraphNodeTypeMemcpy, [=](cudaStream_t stream) {
+        return cudaMemcpy3DAsync(&copy, stream, sim_file, sim_line);
+    });
+}
+SIM_HOST sim_operation sim_copy_operation(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
+                                          const char *file, int line) {
+    return [=](cudaStream_t stream) { return cudaMemcpyAsync(to, from, bytes, kind, stream, file, line); };
+}
+SIM_HOST cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *node, cudaGraph_t graph,
+                                              const cudaGraphNode_t *after, size_t count, void *to,
+                                              const void *from, size_t bytes, cudaMemcpyKind kind,
+                                              SIM_CALLED) {
+    return sim_add_node(node, graph, after, count, cudaGraphNodeTypeMemcpy,
+                        sim_copy_operation(to, from, bytes, kind, sim_file, sim_line));
+}
+struct cudaMemsetParams {
+    void *dst;
+    size_t pitch;
+    unsigned value, elementSize;
+    size_t width, height;
+};
+SIM_HOST cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                            const cudaGraphNode_t *after, size_t count,
+                                            const cudaMemsetParams *of, SIM_CALLED) {
+    cudaMemsetParams set = *of;
+    bool has_equal_bytes =
+        set.elementSize == 1 || set.value == 0 || set.value == (set.value & 0xff) * 0x01010101u;
+    if (!has_equal_bytes)
+        return sim_says(cudaErrorNotSupported);
+    return sim_add_node(node, graph, after, count, cudaGraphNodeTypeMemset, [=](cudaStream_t stream) {
+        size_t width = set.width * set.elementSize, pitch = set.height > 1 ? set.pitch : width;
+        return sim_error(sim_memory_set(set.dst, pitch, (int)(set.value & 0xff), width, set.height,
+                                        sim_stream_of(stream), {"a memset node", sim_file, sim_line, 0}));
+    });
+}
+struct cudaHostNodeParams {
+    cudaHostFn_t fn;
+    void *userData;
+};
+SIM_HOST cudaError_t cudaGraphAddHostNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                          const cudaGraphNode_t *after, size_t count,
+                                          const cudaHostNodeParams *of) {
+    cudaHostNodeParams host = *of;
+    return sim_add_node(node, graph, after, count, cudaGraphNodeTypeHost, [=](cudaStream_t stream) {
+        return cudaLaunchHostFunc(stream, host.fn, host.userData);
+    });
+}
+SIM_HOST cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                           const cudaGraphNode_t *after, size_t count) {
+    return sim_add_node(node, graph, after, count, cudaGraphNodeTypeEmpty,
+                        [](cudaStream_t) { return cudaSuccess; });
+}
+
+/* Each node after those that it depends on, and else in the order in which they were added; false: a circle.
+ */
+inline bool sim_ordered_steps(cudaGraph_t graph, std::vector<sim_step> *steps) {
+    std::map<cudaGraphNode_t, bool> is_done;
+    while (steps->size() < graph->nodes.size()) {
+        size_t before = steps->size();
+        for (const auto &node : graph->nodes) {
+            bool can_run = !is_done[node.get()];
+            for (cudaGraphNode_t other : node->after)
+                can_run = can_run && is_done[other];
+            if (can_run) {
+                steps->push_back({node.get(), node->type, node->run});
+                is_done[node.get()] = true;
+            }
+        }
+        if (steps->size() == before)
+            return false;
+    }
+    return true;
+}
+inline cudaError_t sim_run_steps(const std::vector<sim_step> &steps, cudaStream_t stream) {
+    for (const sim_step &step : steps)
+        if (cudaError_t error = step.run(stream))
+            return error;
+    return cudaSuccess;
+}
+SIM_HOST cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                                const cudaGraphNode_t *after, size_t count,
+                                                cudaGraph_t child) {
+    std::vector<sim_step> steps;
+    if (!sim_ordered_steps(child, &steps))
+        return sim_says(cudaErrorInvalidValue);
+    return sim_add_node(node, graph, after, count, cudaGraphNodeTypeGraph,
+                        [=](cudaStream_t stream) { return sim_run_steps(steps, stream); });
+}
+SIM_HOST cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t *from,
+                                              const cudaGraphNode_t *to, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        to[i]->after.push_back(from[i]);
+    return sim_says(cudaSuccess);
+}
+SIM_HOST cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType *type) {
+    *type = node->type;
+    return sim_says(cudaSuccess);
+}
+/* Without a place for them, how many there are. */
+inline cudaError_t sim_give_nodes(cudaGraph_t graph, cudaGraphNode_t *to, size_t *count, bool only_roots) {
+    std::vector<cudaGraphNode_t> found;
+    for (const auto &node : graph->nodes)
+        if (!only_roots || node->after.empty())
+            found.push_back(node.get());
+    for (size_t i = 0; to && i < *count; i++)
+        to[i] = i < found.size() ? found[i] : 0;
+    *count = to && *count < found.size() ? *count : found.size();
+    return sim_says(cudaSuccess);
+}
+SIM_HOST cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count) {
+    return sim_give_nodes(graph, nodes, count, false);
+}
+SIM_HOST cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count) {
+    return sim_give_nodes(graph, nodes, count, true);
+}
+
+/* ---- Running ---- */
+
+inline cudaError_t sim_instantiate(cudaGraphExec_t *made, cudaGraph_t graph) {
+    std::vector<sim_step> steps;
+    if (!graph || !sim_ordered_steps(graph, &steps))
+        return sim_says(cudaErrorInvalidValue);
+    *made = new CUgraphExec_st{steps};
+    return sim_says(cudaSuccess);
+}
+SIM_HOST cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph, unsigned long long = 0) {
+    return sim_instantiate(made, graph);
+}
+SIM_HOST cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph, cudaGraphNode_t *wrong,
+                                          char *log, size_t bytes) { /* until CUDA 11 */
+    if (wrong)
+        *wrong = 0;
+    if (log && bytes)
+        *log = 0;
+    return sim_instantiate(made, graph);
+}
+SIM_HOST cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *made, cudaGraph_t graph,
+                                                   unsigned long long) {
+    return sim_instantiate(made, graph);
+}
+SIM_HOST cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+    delete graph;
+    return sim_says(cudaSuccess);
+}
+SIM_HOST cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
+    return sim_says(cudaSuccess);
+}
+SIM_HOST cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+    std::vector<sim_step> steps = graph->steps;
+    if (sim_is_captured(stream))
+        return sim_capture(stream, [=](cudaStream_t on) { return sim_run_steps(steps, on); });
+    return sim_run_steps(steps, stream);
+}
+inline cudaError_t sim_change_step(cudaGraphExec_t graph, cudaGraphNode_t node, sim_operation run) {
+    for (sim_step &step : graph->steps)
+        if (step.node == node && run) {
+            step.run = run;
+            return sim_says(cudaSuccess);
+        }
+    return sim_says(cudaErrorInvalidValue);
+}
+SIM_HOST cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t graph, cudaGraphNode_t node,
+                                                      const cudaKernelNodeParams *of, SIM_CALLED) {
+    return sim_change_step(graph, node, sim_kernel_operation(of, sim_file, sim_line));
+}
+SIM_HOST cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t graph, cudaGraphNode_t node, void *to,
+                                                        const void *from, size_t bytes, cudaMemcpyKind kind,
+                                                        SIM_CALLED) {
+    return sim_change_step(graph, node, sim_copy_operation(to, from, bytes, kind, sim_file, sim_line));
+}
+enum cudaGraphExecUpdateResult { cudaGraphExecUpdateSuccess, cudaGraphExecUpdateError };
+struct cudaGraphExecUpdateResultInfo {
+    cudaGraphExecUpdateResult result;
+    cudaGraphNode_t errorNode, errorFromNode;
+};
+inline bool sim_update(cudaGraphExec_t graph, cudaGraph_t from) {
+    std::vector<sim_step> steps;
+    bool is_alike = sim_ordered_steps(from, &steps) && steps.size() == graph->steps.size();
+    for (size_t i = 0; is_alike && i < steps.size(); i++)
+        is_alike = steps[i].type == graph->steps[i].type;
+    for (size_t i = 0; is_alike && i < steps.size(); i++)
+        graph->steps[i].run = steps[i].run; /* the nodes are still those of the first graph */
+    return is_alike;
+}
+SIM_HOST cudaError_t cudaGraphExecUpdate(cudaGraphExec_t graph, cudaGraph_t from,
+                                         cudaGraphExecUpdateResultInfo *info) {
+    bool is_alike = sim_update(graph, from);
+    *info = {is_alike ? cudaGraphExecUpdateSuccess : cudaGraphExecUpdateError, 0, 0};
+    return sim_says(is_alike ? cudaSuccess : cudaErrorGraphExecUpdateFailure);
+}
+SIM_HOST cudaError_t cudaGraphExecUpdate(cudaGraphExec_t graph, cudaGraph_t from, cudaGraphNode_t *wrong,
+                                         cudaGraphExecUpdateResult *result) { /* until CUDA 11 */
+    bool is_alike = sim_update(graph, from);
+    *wrong = 0;
+    *result = is_alike ? cudaGraphExecUpdateSuccess : cudaGraphExecUpdateError;
+    return sim_says(is_alike ? cudaSuccess : cudaErrorGraphExecUpdateFailure);
+}
+
+/* ---- Capture ---- */
+
+enum cudaStreamCaptureMode {
+    cudaStreamCaptureModeGlobal,
+    cudaStreamCaptureModeThreadLocal,
+    cudaStreamCaptureModeRelaxed
+};
+enum cudaStreamCaptureStatus {
+    cudaStreamCaptureStatusNone,
+    cudaStreamCaptureStatusActive,
+    cudaStreamCaptureStatusInvalidated
+};
+SIM_HOST cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
+                                            cudaStreamCaptureMode = cudaStreamCaptureModeGlobal) {
+    if (stream == 0 || sim_is_captured(stream))
+        return sim_says(stream ? cudaErrorIllegalState : cudaErrorStreamCaptureUnsupported);
+    cudaGraph_t graph = new CUgraph_st();
+    sim_captured_by()[stream] = {graph, stream};
+    return sim_says(cudaSuccess);
+}
+SIM_HOST cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
+    *status = sim_is_captured(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    return sim_says(cudaSuccess);
+}
+/* Streams that have joined by an event are captured no longer either. */
+SIM_HOST cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+    auto &captured = sim_captured_by();
+    auto found = captured.find(stream);
+    if (found == captured.end() || found->second.origin != stream)
+        return sim_says(found == captured.end() ? cudaErrorIllegalState : cudaErrorStreamCaptureUnmatched);
+    *graph = found->second.graph;
+    for (auto each = captured.begin(); each != captured.end();)
+        each = each->second.origin == stream ? captured.erase(each) : std::next(each);
+    return sim_says(cudaSuccess);
+}
+/* All that was captured before comes first. */
+inline cudaError_t sim_capture(cudaStream_t stream, sim_operation run) {
+    cudaGraph_t graph = sim_captured_by()[stream].graph;
+    cudaGraphNode_t before = graph->nodes.empty() ? 0 : graph->nodes.back().get();
+    return sim_add_node(0, graph, &before, before != 0, cudaGraphNodeTypeKernel, run);
+}
