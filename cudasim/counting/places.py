@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,17 +45,23 @@ UNKNOWN = Place("??", 0)
 # Functions of these files stand for one instruction each, so an access in them has the place of the line that
 # calls the function.
 _BUILT_INS = SOURCES / "sim"
+_OF_LIBRARIES = re.compile(r"/include/(?:c\+\+|cccl)/")
+
+
+def is_of_library(file: str) -> bool:
+    return _OF_LIBRARIES.search(file) is not None
 
 
 def _is_built_in(file: str) -> bool:
-    return Path(file).resolve().is_relative_to(_BUILT_INS) or "/include/c++/" in file
+    return Path(file).resolve().is_relative_to(_BUILT_INS) or is_of_library(file)
 
 
 def _places(library: str, offsets: tuple[int, ...]) -> dict[int, Place]:
     places = {}
     for offset, frames in frames_of(Path(library), offsets).items():
-        own = [(str(Path(source_file(file))), line) for file, line in frames]
-        own = [frame for frame in own if not _is_built_in(frame[0])]
+        known = [(str(Path(source_file(file))), line) for file, line in frames]
+        own = [frame for frame in known if not _is_built_in(frame[0])]
+        own = own or [frame for frame in known if "/include/cccl/" in frame[0]]  # a function of its own there
         places[offset] = Place(*own[0], tuple(own[1:])) if own else UNKNOWN
     return places
 

@@ -360,16 +360,18 @@ def compile_for_simulator(
     folder: Path,
     read: Included,
     header: str = "cuda.hpp",
+    libraries: Sequence[str] = (),
 ) -> str:
     """Compiles a source in C++, which is in the folder, to kernels.o; returns the compiler's warnings.
 
-    flags, header: the precompiled header's, which g++ uses with these very flags only. more: flags besides.
+    flags, header: the precompiled header's, which g++ uses with these very flags only. libraries: flags
+    before those that name the simulator's own headers. more: flags after them.
     """
     first = ("-Winvalid-pch", "-include", str(_precompiled(compiler, flags, header) / header))
     folders = (f"-fdebug-prefix-map={folder}=.", *(f"-I{of}" for of in HEADER_FOLDERS), f"-I{CPP}")
     if "clang" in identity_of(compiler):
         more = (*more, "-fno-integrated-as")  # which would read the text of asm statements
-    command = [compiler, *flags, *first, *folders, *more, "-S", file, "-o", "kernels.s"]
+    command = [compiler, *flags, *first, *libraries, *folders, *more, "-S", file, "-o", "kernels.s"]
     messages = _run(command, folder, read)
     _refuse_inline_ptx(folder / "kernels.s", read)
     _name_a_line_for_each(folder / "kernels.s")

@@ -84,7 +84,7 @@ _UNDECLARED = (
 
 
 def _hint(line: str, message: str, read: Included) -> str:
-    for text in (line, message):
+    for text in () if read.is_program else (line, message):
         for pattern, hint in _HINTS:
             if re.search(pattern, text):
                 return f"      {hint}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cudasim.building.places import HEADER_FOLDERS, SOURCES
+from cudasim.live import cccl
 from cudasim.live.host import Host
 from cudasim.live.items import Item, items
 from cudasim.live.reached import without_unreached
@@ -182,6 +183,7 @@ class Included:
     text: str
     left_out: HostCode
     texts: dict[str, str]
+    is_program: bool = False
 
 
 def _is_simulators(header: str) -> bool:
@@ -298,7 +300,13 @@ def included(
     of_device = "\n".join(known)
     host = None
     if is_program:
-        templates = {name for name, kernel in signatures(of_device).items() if kernel.template}
+        # Of overloads, too, the arguments tell which one is meant.
+        defined = re.findall(r"\bvoid\s+(\w+)\s*\([^;{}]*\)\s*\{", of_device)
+        templates = {
+            name
+            for name, kernel in signatures(of_device).items()
+            if kernel.template or defined.count(name) > 1
+        }
         host = Host(frozenset(templates), re.compile(device_macros(of_device)))
 
     def resolve(
@@ -316,8 +324,11 @@ def included(
             replacement = match[0]
             own = _found(header, [*around, *folders])
             of_project = _found(header, HEADER_FOLDERS) if match[2] else None
+            after = line_of(kept, match.end()) + 1
             if for_nvcc and (own is None or _is_simulators(header)):
                 pass
+            elif is_program and own is None and cccl.is_there(header, _is_simulators(header)):
+                replacement = f'{cccl.including(header)}\n#line {after} "{name}"'
             elif _is_simulators(header):
                 replacement = f'{match[1]}"sim/cpp/{header}"'
             elif own or of_project:
@@ -337,13 +348,16 @@ def included(
                         inner = _of_project(content, lambda t, h=called, p=path: resolve_project(t, h, p))
                     if is_sure and (once or _GUARD.match(blanked(content))):
                         settled.add(path)
-                    after = line_of(kept, match.end()) + 1
                     inner = f'#line 1 "{called}"\n{inner}'
                     if once:
                         guard = f"SIM_INCLUDED_{list(names).index(path)}"
                         inner = f"#ifndef {guard}\n#define {guard}\n{inner}\n#endif"
                     replacement = f'\n{inner}\n#line {after} "{name}"'
-            elif not is_program and not (match[3] and header in _STANDARD):
+            elif is_program and header.startswith("cub/"):
+                replacement = f'{match[1]}"sim/cpp/cub/cub.cuh"'
+            elif is_program:
+                replacement = cccl.refusing(header, name, after - 1) or match[0]
+            elif not (match[3] and header in _STANDARD):
                 replacement = ""
                 if (
                     not re.match(r"(?:cuda|cublas|curand|cu[a-z]+_|[a-z_]+$)", header)
@@ -376,7 +390,7 @@ def included(
         text = without_unreached(text, device_macros(blanked(text)), items)
         text = _without_unknown_namespaces(text)
     text = _with_headers_of_others(text, file, for_nvcc)
-    return Included(text, left_out, texts)
+    return Included(text, left_out, texts, is_program)
 
 
 def _of_project(content: str, resolve) -> str:

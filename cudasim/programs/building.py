@@ -24,6 +24,7 @@ from cudasim.building.library import (
 )
 from cudasim.building.own_files import is_sealed, seal
 from cudasim.building.places import build_folder
+from cudasim.live import cccl
 from cudasim.live.compiling import (
     REWRITES,
     WRAPPED,
@@ -90,6 +91,7 @@ class Program:
             headers_digest(),
             *REWRITES,
             *flags,
+            *cccl.flags(),
             *more,
         )
         folder = build_folder() / "programs" / digest(*parts)[:16]
@@ -98,7 +100,7 @@ class Program:
         with held(folder):
             if not is_sealed(path):
                 (folder / file).write_text(written)
-                compile_for_simulator(compiler, flags, more, file, folder, read, "program.hpp")
+                compile_for_simulator(compiler, flags, more, file, folder, read, "program.hpp", cccl.flags())
                 seal(path)
         return path
 

@@ -15,7 +15,7 @@ import cffi
 
 from cudasim.building.library import COUNTED_SIMULATOR, SIMULATOR, ffi
 from cudasim.counting.faults import fault_of, warn
-from cudasim.counting.places import UNKNOWN, place_of, string_of
+from cudasim.counting.places import UNKNOWN, is_of_library, place_of, string_of
 
 _DECLARATIONS = """
 int main(int count, char **arguments);
@@ -62,7 +62,8 @@ def run(mode: str, path: str, arguments: list[str], table: str | None):
     def tell_crash(sentence, frames, count):
         for frame in (int(interface.cast("uintptr_t", frames[i])) - 1 for i in range(count)):
             of = string_of(library.sim_library_of(frame, ffi().new("unsigned long long *")))
-            if of == path and (place := place_of(library, frame)) != UNKNOWN:
+            place = place_of(library, frame) if of == path else UNKNOWN
+            if place != UNKNOWN and not is_of_library(place.file):
                 where = f"{place}: "
                 break
         else:

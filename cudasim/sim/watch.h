@@ -55,6 +55,9 @@ void watch_fence(bool in_block); /* by the running thread; in_block: its scope i
 
 void watch_atomic(const void *pc, const volatile void *address, unsigned bytes, bool in_block);
 void watch_range(const void *pc, const void *address, size_t bytes, bool writes);
+/* Of host code, while it does a kernel's work (program/libraries.c); NULL at all other times. is_copy: of
+ * bytes that nobody looks at. */
+extern void (*watch_library)(uintptr_t address, size_t bytes, bool writes, bool is_copy);
 void watch_copy_asked(const void *pc, const void *global, unsigned bytes);
 /* Where it goes is the copy's from when it is asked for until it lands: nobody may read or write there. */
 void watch_copy_is_pending(const void *pc, const void *shared, unsigned bytes);

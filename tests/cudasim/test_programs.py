@@ -289,6 +289,22 @@ def test_a_makefile_names_the_compiler(tmp_path):
     assert (checked.stdout, checked.stderr, checked.returncode) == ("384 2\n", "", 0)
 
 
+def test_of_overloaded_kernels_the_arguments_choose_and_limits_are_kept(tmp_path):
+    (tmp_path / "main.cu").write_text(
+        "#include <cstdio>\n"
+        "__global__ void fill(int *x) {\n    *x = 1;\n}\n"
+        "__global__ void fill(int *x, int n) {\n    *x = n;\n}\n"
+        "int main() {\n    int *x, h[2];\n    size_t limit;\n    cudaMalloc(&x, sizeof(int));\n"
+        "    fill<<<1, 1>>>(x);\n    cudaMemcpy(h, x, sizeof(int), cudaMemcpyDeviceToHost);\n"
+        "    fill<<<1, 1>>>(x, 5);\n    cudaMemcpy(h + 1, x, sizeof(int), cudaMemcpyDeviceToHost);\n"
+        "    cudaDeviceSetLimit(cudaLimitMallocHeapSize, 4096);\n"
+        "    cudaDeviceGetLimit(&limit, cudaLimitMallocHeapSize);\n"
+        '    printf("%d %d %zu\\n", h[0], h[1], limit);\n    cudaFree(x);\n}\n'
+    )
+    ran = cudasim_command("run", "main.cu", folder=tmp_path)
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("1 5 4096\n", "", 0)
+
+
 def test_a_cell_with_a_main_runs_it_and_has_its_kernels(capfd):
     from IPython.core.interactiveshell import InteractiveShell
 

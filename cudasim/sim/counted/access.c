@@ -13,6 +13,7 @@
 #include "stages.h"
 
 _Thread_local struct recorder *recorder;
+void (*watch_library)(uintptr_t address, size_t bytes, bool writes, bool is_copy);
 
 static struct known_site *slot_of(struct recorder *self, instruction_key key) {
     return &self->known[(key >> KEY_PART_BITS ^ key >> (KEY_PART_BITS + KNOWN_SITES_BITS) ^ key) %
@@ -134,6 +135,9 @@ static __attribute__((noinline)) void access_without_note(instruction_key key, u
                                                           uint32_t kind) {
     if (recorder)
         access_memory(recorder, key, address, kind);
+    else if (watch_library)
+        watch_library(address, kind & KIND_BYTES_MASK,
+                      (kind >> KIND_OPERATION & KIND_OPERATION_MASK) != COUNTED_LOAD, false);
 }
 
 /* A checked launch spends most of its time here, so what is rare is elsewhere, and not even registers are
@@ -232,6 +236,10 @@ void __tsan_write_range(void *address, size_t bytes) {
 }
 
 void watch_range(const void *pc, const void *address, size_t bytes, bool writes) {
+    if (!recorder && watch_library) {
+        watch_library((uintptr_t)address, bytes, writes, true);
+        return;
+    }
     on_range((uintptr_t)pc, (uintptr_t)address, bytes, writes ? COUNTED_STORE : COUNTED_LOAD);
 }
 

@@ -47,8 +47,32 @@ enum BlockStoreAlgorithm {
 };
 
 template <class A, class B> struct KeyValuePair {
+    using Key = A;
+    using Value = B;
     A key;
     B value;
+    KeyValuePair() = default;
+    KeyValuePair(const A &key, const B &value) : key(key), value(value) {}
+};
+struct ArgMax { /* of equal ones the first */
+    template <class Pair> Pair operator()(const Pair &a, const Pair &b) const {
+        return b.value > a.value || (a.value == b.value && b.key < a.key) ? b : a;
+    }
+};
+struct ArgMin {
+    template <class Pair> Pair operator()(const Pair &a, const Pair &b) const {
+        return b.value < a.value || (a.value == b.value && b.key < a.key) ? b : a;
+    }
+};
+struct Equality {
+    template <class T> bool operator()(const T &a, const T &b) const {
+        return a == b;
+    }
+};
+struct Inequality {
+    template <class T> bool operator()(const T &a, const T &b) const {
+        return !(a == b);
+    }
 };
 
 /* ---- Warp ---- */

@@ -1,1 +1,4 @@
 #include "curand.hpp"
+#ifdef SIM_HOST /* a whole program */
+#include "curand_host.hpp"
+#endif

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#ifdef SIM_HAS_CCCL
+#define SIM_HEADER <cuda/functional>
+#include "cccl.hpp"
+#else
 
 namespace cuda {
 namespace std {
@@ -31,3 +35,4 @@ template <> struct minimum<void> {
 };
 
 } // namespace cuda
+#endif

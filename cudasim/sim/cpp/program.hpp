@@ -281,7 +281,17 @@ SIM_HOST cudaError_t cudaDeviceReset() {
 SIM_HOST cudaError_t cudaSetDeviceFlags(unsigned) {
     return sim_error(sim_program_error(0));
 }
-SIM_HOST cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) {
+/* Limits are kept and not obeyed; they begin as CUDA's do. */
+inline size_t &sim_limit(cudaLimit limit) {
+    static size_t limits[] = {1024, 1 << 20, 8 << 20, 2, 2048};
+    return limits[limit];
+}
+SIM_HOST cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
+    sim_limit(limit) = value;
+    return sim_error(sim_program_error(0));
+}
+SIM_HOST cudaError_t cudaDeviceGetLimit(size_t *value, cudaLimit limit) {
+    *value = sim_limit(limit);
     return sim_error(sim_program_error(0));
 }
 SIM_HOST cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) {

@@ -9,11 +9,6 @@
 
 void (*sim_program_tell_crash)(const char *sentence, void **frames, int count);
 
-bool sim_program_is_in_kernel(void);
-bool sim_program_is_in_kernel(void) {
-    return sim_is_in_kernel();
-}
-
 static void describe(char *text, size_t room, const void *address) {
     const struct sim_allocation *of = sim_allocation_at(address);
     if (!of) {

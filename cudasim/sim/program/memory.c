@@ -81,7 +81,11 @@ static void protect(struct sim_allocation *of, int protection) {
         mprotect(of->begin, whole_pages(of->bytes), protection);
 }
 
+static unsigned opened;
+
 static int protection_of(const struct sim_allocation *of) {
+    if (opened > 0)
+        return PROT_READ | PROT_WRITE;
     if (of->kind == SIM_DEVICE_MEMORY)
         return PROT_NONE;
     return !of->by ? PROT_READ | PROT_WRITE : of->is_written_meanwhile ? PROT_NONE : PROT_READ;
@@ -101,12 +105,16 @@ static void close_at(const void *address) {
 }
 
 void sim_memory_open(void) {
+    if (opened++ > 0)
+        return;
     for (unsigned i = 0; i < count; i++)
         if (all[i].kind == SIM_DEVICE_MEMORY || all[i].by)
             protect(&all[i], PROT_READ | PROT_WRITE);
 }
 
 void sim_memory_close(void) {
+    if (--opened > 0)
+        return;
     for (unsigned i = 0; i < count; i++)
         if (all[i].kind == SIM_DEVICE_MEMORY || all[i].by)
             protect(&all[i], protection_of(&all[i]));
@@ -184,6 +192,8 @@ void sim_program_tell_leaks(void) {
     for (unsigned i = 0; i < count; i++) {
         size_t bytes = 0;
         unsigned times = 0;
+        if (all[i].called.line == 0)
+            continue; /* a library's */
         for (unsigned j = 0; j < count; j++) {
             bool is_same =
                 all[j].called.line == all[i].called.line && all[j].called.file == all[i].called.file;

@@ -70,11 +70,24 @@ int sim_memory_set(void *to, size_t pitch, int value, size_t width, size_t rows,
 size_t sim_memory_used(void);
 unsigned sim_allocation_count(void);
 struct sim_allocation *sim_allocation_number(unsigned index);
-/* Device memory can be touched by kernels and copies, and not by host code. */
+/* Device memory can be touched by kernels, copies and libraries, and not by host code. These two may be
+ * inside another two. */
 void sim_memory_open(void);
 void sim_memory_close(void);
 void sim_memory_is_free(struct sim_allocation *memory); /* no kernel uses it any more */
 void sim_program_tell_leaks(void);
+
+/* The same of host code, whose place is found by the frames; a crash above all (crash.c). */
+extern void (*sim_program_tell_crash)(const char *sentence, void **frames, int count);
+
+/* ---- libraries.c ---- */
+
+bool sim_program_is_in_kernel(void);
+/* A function of a library that stands for work of the GPU's; false in a kernel, where nothing has to end. */
+bool sim_library_begins(void);
+void sim_library_ends(bool waits); /* waits: the host has waited for the default stream then */
+void *sim_library_memory(size_t bytes, enum sim_memory_kind kind); /* NULL: there is not so much */
+void sim_library_gives_back(void *memory, enum sim_memory_kind kind);
 
 /* ---- pending.c ---- */
 

@@ -1,5 +1,9 @@
 /* Thrust's function objects, which device code hands to CUB's collectives. */
 #pragma once
+#ifdef SIM_HAS_CCCL
+#define SIM_HEADER <thrust/functional.h>
+#include "../cccl.hpp"
+#else
 #include "../functional.hpp"
 
 namespace thrust {
@@ -24,3 +28,4 @@ using std::negate;
 using std::not_equal_to;
 using std::plus;
 } // namespace thrust
+#endif

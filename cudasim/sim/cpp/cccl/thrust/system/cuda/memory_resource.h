@@ -1,0 +1,10 @@
+/* In place of Thrust's header: what it has for a GPU is what cpp/memory_resource.h has. */
+#pragma once
+#include <thrust/system/cpp/memory_resource.h>
+#include <thrust/system/cuda/execution_policy.h>
+
+THRUST_NAMESPACE_BEGIN
+namespace system::cuda {
+using namespace thrust::system::cpp;
+}
+THRUST_NAMESPACE_END

@@ -1,0 +1,185 @@
+/* cuRAND's functions for host code, which fill arrays. Every pseudo-random generator is Philox here, in one
+ * sequence for a seed and a type: the distributions are cuRAND's, and the numbers are others. Quasi-random
+ * ones are refused. */
+#pragma once
+#include "curand.hpp"
+#include "library_range.hpp"
+
+enum curandStatus_t {
+    CURAND_STATUS_SUCCESS = 0,
+    CURAND_STATUS_VERSION_MISMATCH = 100,
+    CURAND_STATUS_NOT_INITIALIZED = 101,
+    CURAND_STATUS_ALLOCATION_FAILED = 102,
+    CURAND_STATUS_TYPE_ERROR = 103,
+    CURAND_STATUS_OUT_OF_RANGE = 104,
+    CURAND_STATUS_LENGTH_NOT_MULTIPLE = 105,
+    CURAND_STATUS_DOUBLE_PRECISION_REQUIRED = 106,
+    CURAND_STATUS_LAUNCH_FAILURE = 201,
+    CURAND_STATUS_PREEXISTING_FAILURE = 202,
+    CURAND_STATUS_INITIALIZATION_FAILED = 203,
+    CURAND_STATUS_ARCH_MISMATCH = 204,
+    CURAND_STATUS_INTERNAL_ERROR = 999
+};
+enum curandRngType_t {
+    CURAND_RNG_TEST = 0,
+    CURAND_RNG_PSEUDO_DEFAULT = 100,
+    CURAND_RNG_PSEUDO_XORWOW = 101,
+    CURAND_RNG_PSEUDO_MRG32K3A = 121,
+    CURAND_RNG_PSEUDO_MTGP32 = 141,
+    CURAND_RNG_PSEUDO_MT19937 = 142,
+    CURAND_RNG_PSEUDO_PHILOX4_32_10 = 161,
+    CURAND_RNG_QUASI_DEFAULT = 200,
+    CURAND_RNG_QUASI_SOBOL32 = 201,
+    CURAND_RNG_QUASI_SCRAMBLED_SOBOL32 = 202,
+    CURAND_RNG_QUASI_SOBOL64 = 203,
+    CURAND_RNG_QUASI_SCRAMBLED_SOBOL64 = 204
+};
+typedef curandRngType_t curandRngType;
+typedef curandStatus_t curandStatus;
+enum curandOrdering_t {
+    CURAND_ORDERING_PSEUDO_BEST = 100,
+    CURAND_ORDERING_PSEUDO_DEFAULT = 101,
+    CURAND_ORDERING_PSEUDO_SEEDED = 102,
+    CURAND_ORDERING_PSEUDO_LEGACY = 103,
+    CURAND_ORDERING_PSEUDO_DYNAMIC = 104,
+    CURAND_ORDERING_QUASI_DEFAULT = 201
+};
+enum { CURAND_VERSION = 10400 }; /* of CUDA 13 */
+struct curandGenerator_st {
+    curandRngType_t type;
+    bool is_for_host;
+    unsigned long long seed, offset;
+    bool is_begun;
+    curandStatePhilox4_32_10 state;
+};
+typedef curandGenerator_st *curandGenerator_t;
+
+SIM_HOST curandStatus_t sim_create_generator(curandGenerator_t *generator, curandRngType_t type,
+                                             bool is_for_host, sim_called called) {
+    if (type < CURAND_RNG_PSEUDO_DEFAULT || type >= CURAND_RNG_QUASI_DEFAULT) {
+        sim_program_say(&called, "wants a quasi-random generator, which the simulator does not have");
+        return CURAND_STATUS_TYPE_ERROR;
+    }
+    *generator = new curandGenerator_st{type, is_for_host, 0, 0, false, {}};
+    return CURAND_STATUS_SUCCESS;
+}
+SIM_HOST curandStatus_t curandCreateGenerator(curandGenerator_t *generator, curandRngType_t type,
+                                              SIM_CALLED) {
+    return sim_create_generator(generator, type, false, SIM_CALLED_AS(0));
+}
+SIM_HOST curandStatus_t curandCreateGeneratorHost(curandGenerator_t *generator, curandRngType_t type,
+                                                  SIM_CALLED) {
+    return sim_create_generator(generator, type, true, SIM_CALLED_AS(0));
+}
+inline curandStatus_t curandDestroyGenerator(curandGenerator_t generator) {
+    delete generator;
+    return CURAND_STATUS_SUCCESS;
+}
+inline curandStatus_t curandSetPseudoRandomGeneratorSeed(curandGenerator_t generator,
+                                                         unsigned long long seed) {
+    generator->seed = seed;
+    generator->is_begun = false;
+    return CURAND_STATUS_SUCCESS;
+}
+inline curandStatus_t curandSetGeneratorOffset(curandGenerator_t generator, unsigned long long offset) {
+    generator->offset = offset;
+    generator->is_begun = false;
+    return CURAND_STATUS_SUCCESS;
+}
+inline curandStatus_t curandSetGeneratorOrdering(curandGenerator_t, curandOrdering_t) {
+    return CURAND_STATUS_SUCCESS;
+}
+inline curandStatus_t curandSetStream(curandGenerator_t, cudaStream_t) {
+    return CURAND_STATUS_SUCCESS;
+}
+inline curandStatus_t curandGenerateSeeds(curandGenerator_t) {
+    return CURAND_STATUS_SUCCESS;
+}
+inline curandStatus_t curandGetVersion(int *version) {
+    *version = CURAND_VERSION;
+    return CURAND_STATUS_SUCCESS;
+}
+
+/* The array, filled by calls of `next`; it has to be where the generator writes. */
+template <class T, class Next>
+SIM_HOST curandStatus_t sim_generate(curandGenerator_t generator, T *out, size_t count, sim_called called,
+                                     Next next) {
+    const sim_allocation *of = sim_allocation_at(out);
+    if (!generator)
+        return CURAND_STATUS_NOT_INITIALIZED;
+    if (!generator->is_for_host && !of) {
+        sim_program_say(&called, "writes to %p, which is no memory of the GPU", (void *)out);
+        return CURAND_STATUS_LAUNCH_FAILURE;
+    }
+    if (of && count * sizeof(T) > of->bytes - (size_t)((unsigned char *)out - of->begin)) {
+        sim_program_say(&called, "writes %zu bytes to %s, which has %zu", count * sizeof(T),
+                        of->called.name ? of->called.name : "an allocation", of->bytes);
+        return CURAND_STATUS_LAUNCH_FAILURE;
+    }
+    if (!generator->is_begun)
+        curand_init(generator->seed, (unsigned)generator->type, generator->offset, &generator->state);
+    generator->is_begun = true;
+    if (generator->is_for_host) {
+        for (size_t i = 0; i < count; i++)
+            out[i] = next(&generator->state);
+        return CURAND_STATUS_SUCCESS;
+    }
+    sim_library_range range(false);
+    for (size_t i = 0; i < count; i++)
+        out[i] = next(&generator->state);
+    return CURAND_STATUS_SUCCESS;
+}
+typedef curandStatePhilox4_32_10 sim_generating;
+
+SIM_HOST curandStatus_t curandGenerate(curandGenerator_t generator, unsigned *out, size_t count, SIM_CALLED) {
+    return sim_generate(generator, out, count, SIM_CALLED_AS(0), [](sim_generating *s) { return curand(s); });
+}
+SIM_HOST curandStatus_t curandGenerateLongLong(curandGenerator_t generator, unsigned long long *out,
+                                               size_t count, SIM_CALLED) {
+    return sim_generate(generator, out, count, SIM_CALLED_AS(0), [](sim_generating *s) {
+        unsigned long long low = curand(s);
+        return low | (unsigned long long)curand(s) << 32;
+    });
+}
+SIM_HOST curandStatus_t curandGenerateUniform(curandGenerator_t generator, float *out, size_t count,
+                                              SIM_CALLED) {
+    return sim_generate(generator, out, count, SIM_CALLED_AS(0),
+                        [](sim_generating *s) { return curand_uniform(s); });
+}
+SIM_HOST curandStatus_t curandGenerateUniformDouble(curandGenerator_t generator, double *out, size_t count,
+                                                    SIM_CALLED) {
+    return sim_generate(generator, out, count, SIM_CALLED_AS(0),
+                        [](sim_generating *s) { return curand_uniform_double(s); });
+}
+/* Normal numbers come in pairs, and cuRAND makes no half of one. */
+template <class T, class Next>
+SIM_HOST curandStatus_t sim_generate_pairs(curandGenerator_t generator, T *out, size_t count,
+                                           sim_called called, Next next) {
+    return count % 2 ? CURAND_STATUS_LENGTH_NOT_MULTIPLE : sim_generate(generator, out, count, called, next);
+}
+SIM_HOST curandStatus_t curandGenerateNormal(curandGenerator_t generator, float *out, size_t count,
+                                             float mean, float deviation, SIM_CALLED) {
+    return sim_generate_pairs(generator, out, count, SIM_CALLED_AS(0),
+                              [=](sim_generating *s) { return mean + deviation * curand_normal(s); });
+}
+SIM_HOST curandStatus_t curandGenerateNormalDouble(curandGenerator_t generator, double *out, size_t count,
+                                                   double mean, double deviation, SIM_CALLED) {
+    return sim_generate_pairs(generator, out, count, SIM_CALLED_AS(0),
+                              [=](sim_generating *s) { return mean + deviation * curand_normal_double(s); });
+}
+SIM_HOST curandStatus_t curandGenerateLogNormal(curandGenerator_t generator, float *out, size_t count,
+                                                float mean, float deviation, SIM_CALLED) {
+    return sim_generate_pairs(generator, out, count, SIM_CALLED_AS(0),
+                              [=](sim_generating *s) { return expf(mean + deviation * curand_normal(s)); });
+}
+SIM_HOST curandStatus_t curandGenerateLogNormalDouble(curandGenerator_t generator, double *out, size_t count,
+                                                      double mean, double deviation, SIM_CALLED) {
+    return sim_generate_pairs(generator, out, count, SIM_CALLED_AS(0), [=](sim_generating *s) {
+        return exp(mean + deviation * curand_normal_double(s));
+    });
+}
+SIM_HOST curandStatus_t curandGeneratePoisson(curandGenerator_t generator, unsigned *out, size_t count,
+                                              double mean, SIM_CALLED) {
+    return sim_generate(generator, out, count, SIM_CALLED_AS(0),
+                        [=](sim_generating *s) { return curand_poisson(s, mean); });
+}

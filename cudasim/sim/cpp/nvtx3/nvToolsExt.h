@@ -1,0 +1,1 @@
+#include "sim/cpp/nvtx.hpp"

@@ -1,0 +1,201 @@
+"""Libraries of whole programs: Thrust and libcu++ from NVIDIA's wheel, CUB's device-wide functions."""
+
+import functools
+import itertools
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cudasim.building.library import COUNTED_SIMULATOR, SIMULATOR, BuildError
+from cudasim.live import cccl
+from cudasim.programs.building import Program, command
+
+FOLDER = Path(__file__).parent / "programs"
+
+needs_wheel = pytest.mark.skipif(cccl.headers() is None, reason="there is no nvidia-cuda-cccl here")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built():
+    """Both simulators, whose building shows a bar on the standard error."""
+    SIMULATOR.build()
+    COUNTED_SIMULATOR.build()
+
+
+@functools.cache
+def built_program(name: str, mode: str) -> Path:
+    return Program((FOLDER / name,)).library(mode)
+
+
+def ran(name: str, mode: str, *arguments: str) -> subprocess.CompletedProcess:
+    runs = command(mode, built_program(name, mode), name, arguments)
+    return subprocess.run(runs, capture_output=True, text=True, timeout=300)
+
+
+def lines(name: str, mode: str) -> dict[str, list[float]]:
+    """What a program prints: a name and numbers in each line."""
+    of = ran(name, mode)
+    assert (of.stderr, of.returncode) == ("", 0)
+    names, numbers = zip(*(line.split(": ") for line in of.stdout.splitlines()), strict=True)
+    return dict(zip(names, ([float(number) for number in of.split()] for of in numbers), strict=True))
+
+
+@pytest.mark.parametrize("mode", ["run", "check"])
+@needs_wheel
+def test_thrust_computes_what_numpy_does_and_kernels_use_its_vectors(mode):
+    n = 64
+    i = np.arange(n)
+    scan = np.cumsum(i)
+    keys = np.bincount(i // 10)
+    expected = {
+        "first": [1, n - 1],
+        "products": 3 * i,
+        "placeholders": 2 * i + 1,
+        "zipped": i + 3,
+        "scan": scan,
+        "pointers": [n - 1, n - 2, 0],
+        "sum": [(i + 1).sum(), 1, n // 2],
+        "by key": keys,
+        "odd": i[i % 2 == 1],
+        "even": scan[scan % 2 == 0],
+        "squares": [(i**2).sum()] * 2,
+        "inner product": [(3 * i).sum()],
+        "extremes": [0, n - 1],
+        "bounds": np.searchsorted(i, [3, 5, 60]),
+        "shuffled": [i.sum()],
+        "universal": [3, 3],
+        "malloc": [10],
+        "complex": [-3, 2.2],
+        "from std": [77, n + 2],
+        "logic": [1, 0],
+        "lambda": [103],
+        "many": [2**24 + 2**20] * 2,
+    }
+    found = lines("with_thrust.cu", mode)
+    random = found.pop("random")
+    assert len(random) == 5 and set(random) <= set(range(10))
+    assert {name: list(of[:8]) for name, of in expected.items()} == found
+
+
+@pytest.mark.parametrize("mode", ["run", "check"])
+def test_cub_computes_what_numpy_does(mode):
+    x = np.array([8, 6, 7, 5, 3, 0, 9, 9, 9, 2])
+    runs = [(value, len(list(of))) for value, of in itertools.groupby(x)]
+    segments = [x[0:3], x[3:3], x[3:10]]
+    even = x[x % 2 == 0]
+    expected = {
+        "sum": [x.sum()],
+        "max": [x.max()],
+        "argmin": [x.argmin(), x.min()],
+        "product": [x[:3].prod()],
+        "squares": [(x**2).sum()],
+        "exclusive": np.cumsum(x) - x + 1,
+        "inclusive": np.maximum.accumulate(x),
+        "sorted": np.sort(x),
+        "pairs": np.sort(x)[::-1],
+        "bits": x[np.argsort(x % 4, kind="stable")],
+        "even": even,
+        "unique": [value for value, _ in runs],
+        "lengths": [length for _, length in runs],
+        "partition": [*even, *x[x % 2 == 1][::-1]],
+        "segments": [of.sum() for of in segments],
+        "sorted segments": np.concatenate([np.sort(of) for of in segments]),
+        "histogram": np.histogram(x, 5, (0, 10))[0],
+        "by key": [value * length for value, length in runs],
+        "merge": np.sort(x)[::-1],
+        "negative": [-2, -0.5, 0, 0, 3],
+        "many": [2**24 + 2**20],
+    }
+    assert {name: list(of) for name, of in expected.items()} == lines("with_cub.cu", mode)
+
+
+@pytest.mark.parametrize("mode", ["run", "check"])
+@needs_wheel
+def test_libcudacxx_of_the_wheel_is_beside_the_simulators_barriers_and_atomics(mode):
+    def value(thread):
+        # of array, optional, tuple, complex, popcount; of maximum, ceil_div, sqrt, max
+        return [1, 2, 3][thread % 3] + (5 if thread % 2 else 1) + 4 - 1 + 3 + 4 + 4 + 4 + 2
+
+    values = [value(thread) for thread in range(31)]
+    assert lines("with_libcudacxx.cu", mode) == {
+        "values": [values[0], values[1], sum(values), 2**31 - 1],
+        "barrier": [31],
+        "pair": [2],
+    }
+
+
+@needs_wheel
+def test_a_right_program_with_vectors_has_neither_faults_nor_leaks():
+    found = ran("thrust_mistakes.cu", "check")
+    assert (found.stdout, found.stderr, found.returncode) == ("1\n", "", 0)
+
+
+@pytest.mark.parametrize(
+    ("which", "told", "line"),
+    [
+        ("unwritten", "reads x[1], whose memory was given unwritten", "y[0] = x[1]"),
+        ("library", "a library reads byte 0 of x (cudaMalloc at thrust_mistakes.cu:", "thrust::reduce("),
+        ("overrun", "reads 4 bytes at x[64], which has 64 elements", ""),
+        ("host", "accesses byte 8 of memory of Thrust, which is memory of the GPU", "kept.data().get()[2]"),
+        ("after", "accesses byte 12 of x, which is memory of the GPU", "x[3]"),
+    ],
+)
+@needs_wheel
+def test_mistakes_around_thrust_are_told(which, told, line):
+    found = ran("thrust_mistakes.cu", "check", which)
+    assert told in found.stderr and found.returncode != 0 and found.stderr.count("cudasim: ") == 1
+    source = (FOLDER / "thrust_mistakes.cu").read_text().splitlines()
+    numbers = [number for number, text in enumerate(source, 1) if line in text]
+    assert not line or f"thrust_mistakes.cu:{numbers[0]}" in found.stderr
+
+
+def test_without_the_wheel_the_message_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setattr(cccl, "headers", lambda: None)
+    source = tmp_path / "main.cu"
+    source.write_text(
+        "#if 0\n#include <thrust/scan.h>\n#endif\n\n#include <thrust/sort.h>\nint main() {\n}\n"
+    )
+    with pytest.raises(
+        BuildError, match=r"main\.cu:5.*thrust/sort\.h.*pip install 'nvidia-cuda-cccl"
+    ) as told:
+        Program((source,)).library("run")
+    assert "thrust/scan.h" not in str(told.value)
+
+
+def test_cub_needs_no_wheel(monkeypatch):
+    monkeypatch.setattr(cccl, "headers", lambda: None)
+    runs = command("run", Program((FOLDER / "with_cub.cu",)).library("run"), "with_cub.cu", [])
+    assert subprocess.run(runs, capture_output=True, text=True).stdout.startswith("sum: 58\n")
+
+
+@pytest.mark.parametrize("mode", ["run", "check"])
+def test_curand_fills_arrays_with_its_distributions(mode):
+    # Mean and variance; of n numbers they are so near that four standard errors are less than 3 %.
+    found = lines("with_curand.cu", mode)
+    expected = {
+        "uniform": [1 / 2, 1 / 12],
+        "normal": [3, 4],
+        "normal double": [-1, 1 / 4],
+        "poisson": [4, 4],
+        "host": [1 / 2, 1 / 12],
+    }
+    assert found.pop("as in a kernel") == [0, 0]
+    assert found.pop("odd") == [105]
+    for name, of in expected.items():
+        assert found.pop(name) == pytest.approx(of, rel=0.03)
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("which", "told"),
+    [
+        ("host", "which is no memory of the GPU"),
+        ("overrun", "writes 262152 bytes to x, which has 262144"),
+    ],
+)
+def test_where_curand_cannot_write_is_told(which, told):
+    found = ran("with_curand.cu", "check", which)
+    assert told in found.stderr and "with_curand.cu:" in found.stderr
+    assert found.stdout.startswith("201\n")
