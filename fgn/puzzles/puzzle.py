@@ -6,6 +6,7 @@ import html
 import math
 
 from cudasim.live.kernels import Kernel, kernel
+from cudasim.live.messages import nearest
 from cudasim.source import Source
 from fgn.puzzles import store
 from fgn.puzzles.catalogue import TASKS, find
@@ -23,6 +24,25 @@ def _from_the_notebook(name: str):
 
     shell = get_ipython()
     return shell.user_ns.get(name) if shell else None
+
+
+def _without(expected: str) -> str:
+    """Why there is nothing to check: a kernel of another name, or none."""
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    of_puzzles = {task.kernel for task in TASKS.values()}
+    there = {
+        name for name, value in (shell.user_ns.items() if shell else ()) if isinstance(value, Kernel)
+    } - of_puzzles
+    if not there:
+        return f"there is no kernel {expected} yet; run the cell that begins with %%cuda first"
+    other = nearest(expected, there) or max(there)
+    names = ", ".join(sorted(there))
+    return (
+        f"there is no kernel {expected}, and there is {names}: the task's kernel is called {expected}, "
+        f"so write `__global__ void {expected}(` where {other} is declared, and run that cell again"
+    )
 
 
 def _progress() -> str:
@@ -112,8 +132,7 @@ class Puzzle:
         if kernel is None:
             kernel = _from_the_notebook(expected)
             if kernel is None:
-                sentence = f"there is no kernel {expected} yet; run the cell that begins with %%cuda first"
-                return Verdict(self.title, NOTHING, sentence)
+                return Verdict(self.title, NOTHING, _without(expected))
         if not isinstance(kernel, Kernel):
             raise TypeError(f"kernel: expected a kernel of a %%cuda cell, got {type(kernel).__name__}")
         verdict = _helper.check(self.name, self.title, kernel, seconds)

@@ -224,6 +224,18 @@ def test_a_course_has_the_solutions_and_what_learners_begin_with(key):
         assert "assert verdict" in check.source and task.name in check.source
 
 
+def test_a_kernel_of_another_name_is_named(monkeypatch):
+    names = {
+        "rleu": fgn.kernel("__global__ void rleu(float *y, const float *x, int n) { y[0] = 0; }"),
+        "n": 3,
+    }
+    monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(user_ns=names))
+    said = str(fgn.puzzles.get("guard").check())
+    assert "there is rleu" in said and "`__global__ void relu(`" in said and "first" not in said
+    names.pop("rleu")
+    assert "run the cell that begins with %%cuda first" in str(fgn.puzzles.get("guard").check())
+
+
 def test_wrong_arguments():
     with pytest.raises(ValueError, match=r"name: expected one of map, guard, .*, got 'mapp'"):
         fgn.puzzles.get("mapp")
