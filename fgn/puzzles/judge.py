@@ -8,12 +8,13 @@ compared with the budget.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 import torch
 from torch import Tensor
 
 from cudasim.building.library import BuildError
-from cudasim.counting.counted import check
+from cudasim.counting.counted import check, recording
 from cudasim.counting.counts import count, count_lines
 from cudasim.counting.faults import KernelFault
 from cudasim.live.kernels import Kernel
@@ -161,6 +162,8 @@ def judge(task: Task, kernel: Kernel, tell: Callable[[str], None] = lambda sizes
     Nothing that a kernel does wrong raises an exception here.
     """
     all_sizes = task.all_sizes()
+    with suppress(BuildError, ValueError), recording(only_checks=True):
+        kernel.build()  # so that no size has to wait for the compiler, whose errors are told below
     for sizes in all_sizes:
         words = in_words(sizes)
         tell(words)

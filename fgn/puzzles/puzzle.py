@@ -117,13 +117,13 @@ class Puzzle:
             lines.append(f"budget, for {in_words(self._task.budget_sizes)}: {'; '.join(self.budget)}")
         return "\n".join(lines)
 
-    def check(self, kernel: Kernel | None = None, seconds: float = 60.0) -> Verdict:
+    def check(self, kernel: Kernel | None = None, seconds: float = 15.0) -> Verdict:
         """Tries a kernel on many sizes, and says whether it is right, free of faults and within the budget.
 
         kernel: of a `%%cuda` cell or of `fgn.kernel()`; by default the notebook's kernel that has the name
-        the task asks for. seconds: the check is given up after so many. The check runs in a process of its
-        own, which a kernel may end or keep busy. TypeError if `kernel` is no kernel, ValueError if `seconds`
-        is not a positive number.
+        the task asks for. seconds: for each size; a kernel that takes longer is told with the line of its
+        loop. The check runs in a process of its own, which a kernel may end or keep busy. TypeError if
+        `kernel` is no kernel, ValueError if `seconds` is not a positive number.
         """
         __tracebackhide__ = True
         if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
@@ -164,7 +164,7 @@ class Puzzle:
         store.save(self.name, record)
         source = self._task.solution()
         solution = kernel(source, self._task.kernel)
-        return Solution(source, _helper.check(self.name, self.title, solution, 60.0))
+        return Solution(source, _helper.check(self.name, self.title, solution, 120.0))
 
     def draw(self):
         """The drawing that belongs to the task, as a matplotlib Figure."""

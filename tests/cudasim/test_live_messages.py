@@ -4,6 +4,7 @@ import pytest
 
 from cudasim.building.library import BuildError
 from cudasim.live.cells import CellError, _define
+from cudasim.live.loops import loop_around
 from cudasim.live.messages import nearest
 
 KERNEL = "__global__ void scale({parameters}) {{ int i = threadIdx.x; {body} }}\n"
@@ -57,3 +58,10 @@ def test_a_cell_without_a_kernel(cell, said):
 def test_a_name_that_is_like_no_other_is_meant_as_none():
     assert nearest("flaot", ("float", "double")) == "float"
     assert nearest("velocity", ("float", "double")) == "" == nearest("float", ("float",))
+
+
+def test_the_innermost_loop_around_lines():
+    source = "void f(int n) {\n  for (;;) {\n    n++;\n    while (n)\n      n--;\n    n += 2;\n  }\n}\n"
+    assert loop_around(source, {5}) == 4 == loop_around(source, {4, 5})
+    assert loop_around(source, {3, 5}) == 2 == loop_around(source, {6})
+    assert loop_around(source, {1}) is None

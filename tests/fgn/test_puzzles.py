@@ -101,7 +101,8 @@ HARMFUL = {
     "int zero = (int)(x[0] * 0.0f); y[0] = 7 % zero;": "",
     "volatile float big[1 << 24]; big[threadIdx.x] = 1.0f; y[0] = big[0];": "",
     "exit(3);": "calls exit()",
-    "for (volatile int go = 1; go;) {}": "a loop without an end",
+    "\nfor (volatile int go = 1; go;) {}": "a loop without an end, at line 3",
+    "\nfor (int i = 0; i < 3; i++)\n y[0] = i;\nint n = 9;\nwhile (n != 1)\n n = n % 2 ? n : 3;": "line 6: while (",
 }
 
 
@@ -109,13 +110,14 @@ def test_nothing_a_learner_types_ends_the_session(monkeypatch):
     monkeypatch.setenv("CUDASIM_NVCC_JUDGE", "0")  # which refuses the host's functions before they run
     helper = Helper()
 
-    def checked(body, seconds=200.0):
+    def checked(body, seconds=20.0):
         source = f"#include <stdlib.h>\n__global__ void twice(float *y, const float *x) {{ {body} }}"
         return helper.check("map", "Map", fgn.kernel(source), seconds)
 
     try:
         for body, words in HARMFUL.items():
-            found = checked(body, 6.0 if "without an end" in words else 200.0)
+            is_endless = "without an end" in words or "while" in words
+            found = checked(body, 3.0 if is_endless else 20.0)
             assert not found and words in str(found) and "n = 1" in str(found), str(found)
         assert checked("y[threadIdx.x] = 2 * x[threadIdx.x];")
     finally:
