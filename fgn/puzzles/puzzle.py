@@ -109,7 +109,7 @@ class Puzzle:
     @property
     def budget(self) -> tuple[str, ...]:
         """The limits in words, one a line; none where only the numbers count."""
-        return tuple(map(_in_words, self._task.budget))
+        return tuple(map(_in_words, self._task.limits()))
 
     def __repr__(self) -> str:
         lines = [self.title, "", self.text, "", f"launch: {self.launch}"]
@@ -176,6 +176,8 @@ class Puzzle:
 def _in_words(limit: Limit) -> str:
     if limit.metrics == (LAUNCHES,) and limit.most == 1:
         return "one launch"
+    if limit.is_least:
+        return f"at least {number(limit.most)} {limit.words}"
     return f"no {limit.words}" if limit.most == 0 else f"at most {number(limit.most)} {limit.words}"
 
 
