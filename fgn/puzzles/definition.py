@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from cudasim.counting.metrics import BANK_CONFLICTS, GLOBAL_REQUESTS, GLOBAL_SECTORS
-from fgn.plans import tiles
 
 FOLDER = Path(__file__).parent / "solutions"
 
@@ -228,8 +227,3 @@ class Task:
         exact = {name: x.double() if x.is_floating_point() else x for name, x in inputs.items()}
         outputs = self.right(**exact, **sizes)
         return inputs, outputs, self.allowed(inputs, sizes) if self.allowed else self.tolerance
-
-    def call(self, kernel, tensors: Mapping[str, Tensor], sizes: Sizes) -> None:
-        """Launches the kernel as `launch` says."""
-        names = {self.kernel: kernel, "tiles": tiles, **tensors, **sizes}
-        eval(self.launch, {"__builtins__": {}}, names)

@@ -24,7 +24,7 @@ from pathlib import Path
 from cudasim.building.library import COUNTED_SIMULATOR
 from cudasim.counting.counted import running_places
 from cudasim.live.kernels import Kernel
-from cudasim.live.loops import loop_around
+from fgn.puzzles.loops import words_of_loop
 from fgn.puzzles.verdict import CRASHED, ENDLESS, STOPPED, Verdict
 
 _SECONDS_TO_START = 120.0  # in which torch is imported
@@ -73,26 +73,16 @@ class _Limit:
     def _is_over(self, sizes: str) -> None:
         lines = {place.line for place in running_places() if place.file == self._kernel.file}
         sentence = f"not done after {self._seconds:g} seconds, for {sizes}"
-        self._connection.send((_VERDICT, Verdict(self._title, ENDLESS, sentence, _loop(self._kernel, lines))))
+        self._connection.send(
+            (_VERDICT, Verdict(self._title, ENDLESS, sentence, words_of_loop(self._kernel.source, lines)))
+        )
         os._exit(1)
-
-
-def _loop(kernel: Kernel, lines: set[int]) -> tuple[str, ...]:
-    """What is said of a kernel that was in these lines for all the time that it was watched."""
-    if not lines:
-        return ("there may be a loop without an end",)
-    text = kernel.source.splitlines()
-    line = loop_around(kernel.source, lines) or min(lines)
-    return (
-        f"there may be a loop without an end, at line {line}",
-        f"→ line {line}: {text[line - 1].strip()}",
-    )
 
 
 def serve(descriptor: int, parent: int) -> None:
     """What the helper's process does: a verdict for each request, until the other end is closed."""
     from fgn.puzzles.catalogue import TASKS
-    from fgn.puzzles.judge import judge
+    from fgn.puzzles.judge import Here, judge
 
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_FSIZE, (_MOST_FILE_BYTES, _MOST_FILE_BYTES))
@@ -112,7 +102,7 @@ def serve(descriptor: int, parent: int) -> None:
         os.lseek(1, 0, os.SEEK_SET)
         limit = _Limit(connection, TASKS[name].title, kernel, seconds)
         try:
-            verdict = judge(TASKS[name], kernel, limit.begins)
+            verdict = judge(TASKS[name], Here(kernel), limit.begins)
             limit.ends()
             c_library.fflush(None)
             text = os.pread(printed.fileno(), _MOST_SHOWN_BYTES, 0).decode(errors="replace")

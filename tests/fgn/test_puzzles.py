@@ -17,7 +17,7 @@ from fgn.puzzles import store, verdict
 from fgn.puzzles.catalogue import NOTEBOOKS, TASKS
 from fgn.puzzles.definition import FAULT, FOLDER, OVER_BUDGET, WRONG, Wrong
 from fgn.puzzles.helper import Helper
-from fgn.puzzles.judge import _counted, _outputs_like, judge
+from fgn.puzzles.judge import Here, _arrays, _counted, _outputs_like, judge
 
 ATTEMPTS = [(task.name, attempt) for task in TASKS.values() for attempt in task.wrong]
 
@@ -30,7 +30,7 @@ def progress(tmp_path, monkeypatch):
 
 
 def judged(name, source):
-    return judge(TASKS[name], fgn.kernel(source, TASKS[name].kernel))
+    return judge(TASKS[name], Here(fgn.kernel(source, TASKS[name].kernel)))
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -107,9 +107,9 @@ def test_budgets_fit_all_sizes(name):
             for size, (low, _, step) in task.budget_between.items()
         )
         inputs, right, _ = task.case(sizes)
-        tensors = inputs | _outputs_like(right, task.starts_at_zero)
-        kernel = fgn.kernel(task.solution(), task.kernel)
-        for limit in _counted(task.limits(sizes), kernel, lambda: task.call(kernel, tensors, sizes)):  # noqa: B023
+        arrays = _arrays(inputs | _outputs_like(right, task.starts_at_zero))
+        machine = Here(fgn.kernel(task.solution(), task.kernel))
+        for limit in _counted(task.limits(sizes), machine, machine.counts(task.launch, arrays, sizes)):
             assert limit.is_kept, (sizes, limit)
 
 
