@@ -39,8 +39,10 @@ is needed, and nothing that you type can break the session.
   written and missed barriers are faults, even if the numbers are right.
 - **The budget** is what a kernel may ask of the machine, in the words of Nsight Compute (ncu). 32
   neighbouring threads are a *warp*, and its threads are *lanes*. When the lanes of a warp load, that is one
-  *request*. Memory answers in *sectors* of 32 bytes, so 32 floats in a row are 4 sectors for a request. More
-  words are in the [glossary](../../docs/glossary.md).
+  *request*. Memory answers in *sectors* of 32 bytes, so 32 floats in a row are 4 sectors for a request. Where
+  lanes take different branches (they *diverge*), the warp goes through each with some of its lanes asleep, so
+  fewer than 32 threads are active in an instruction. More words are in the
+  [glossary](../../docs/glossary.md). The budget is counted for the sizes that are named, and for others.
 - `puzzle.hint()` in a new cell gives a hint, each time a clearer one; `puzzle.solution()` shows a solution.
 - In a launch `kernel[grid, block](...)`, `grid` is the number of blocks, and `block` the number of threads of
   a block, each a number or up to three, (x, y, z). `tiles(n, 256)` is n / 256, rounded up.

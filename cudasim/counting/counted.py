@@ -25,6 +25,7 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -35,7 +36,7 @@ import numpy as np
 from cudasim.arrays import Array, array_of, is_array, on_cpu
 from cudasim.building.library import COUNTED_SIMULATOR, ffi, is_counting
 from cudasim.counting.faults import KernelFault, fault_of, warn
-from cudasim.counting.places import Place, find_places, source_file, string_of, triple
+from cudasim.counting.places import Place, find_places, places_of, source_file, string_of, triple
 
 # The GPU whose L2 cache is modelled, if no other is named.
 H200_L2_BYTES = 50 << 20
@@ -374,6 +375,19 @@ def checking() -> Iterator[None]:
         forbid_all()
         is_counting.reset(tokens[0])
         _session.reset(tokens[1])
+
+
+def running_places(seconds: float = 0.5) -> set[Place]:
+    """Where the kernel that another thread of this process runs was in the next `seconds`: the lines of a
+    loop that does not end."""
+    library, seen = COUNTED_SIMULATOR.load(), set()
+    most = os.cpu_count() or 1
+    counters = ffi().new("unsigned long long[]", most)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        seen |= set(counters[0 : library.counted_running(counters, most)])
+        time.sleep(seconds / 100)
+    return set(places_of(library, seen - {0}).values())
 
 
 def expect_function(call: object) -> None:

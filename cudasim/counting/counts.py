@@ -41,6 +41,8 @@ def _metrics(instructions) -> dict[str, int]:
         values[name] = sum(i.wavefronts for i in chosen)
         name = f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{operation}.sum"
         values[name] = sum(i.wavefronts - i.phases for i in chosen)
+    values["memory_instructions"] = sum(i.requests for i in instructions)
+    values["memory_threads"] = sum(i.threads for i in instructions)
     return values
 
 
@@ -58,6 +60,9 @@ def count(
 
     Columns: kernel; grid and block, as (x, y, z); metrics by ncu's names; and, which ncu has no names for,
 
+    memory_instructions, memory_threads: requests of global and shared memory, and the threads that were
+        active in them. memory_threads / memory_instructions is 32 where lanes stay together; ncu has the
+        same of instructions of all kinds, as smsp__thread_inst_executed_per_inst_executed.ratio.
     unique_sectors_read, unique_sectors_written: of 32 bytes, of the whole launch: what must come from DRAM if
         nothing is in a cache before, and what must go there at some time.
     barriers: __syncthreads(), once for each warp. warp_operations: shuffles, votes, __syncwarp(), likewise.

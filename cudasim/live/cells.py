@@ -15,7 +15,8 @@ from pathlib import Path
 from cudasim.arrays import default_device
 from cudasim.building.library import BuildError
 from cudasim.live.kernels import Kernel, Program
-from cudasim.live.text import blanked
+from cudasim.live.messages import nearest
+from cudasim.live.text import blanked, line_of
 from cudasim.programs import building as programs
 from cudasim.programs.building import CHECK, RUN
 
@@ -85,6 +86,8 @@ class _Cell:
         """The kernels that the cell's line names, or all of the cell's."""
         program = Program(self.source, "cell.cu", self.folders)
         missing = [name for name in self.names if name not in program.kernels]
+        if not program.kernels and not self.is_program:
+            raise BuildError(_without_kernel(self.source))
         if missing or not program.kernels:
             there = ", ".join(program.kernels) or "none"
             expected = " ".join(("a __global__ function", *missing))
@@ -114,6 +117,23 @@ class _Cell:
                 program.build(default_device())
                 kernels[name] = Kernel(program, name)
         return kernels
+
+
+def _without_kernel(source: str) -> str:
+    """Why a cell has no kernel: a word that was meant to be __global__, or a function without it."""
+    text = blanked(source)
+    for word in re.finditer(r"\b_*[A-Za-z]+_*(?=\s+(?:static\s+)?void\s+\w+\s*\()", text):
+        if nearest(word[0], ("__global__",)):
+            return f"cell.cu:{line_of(text, word.start())}: error: {word[0]}: did you mean __global__?"
+    found = re.search(r"\bvoid\s+(\w+)\s*\(", text)
+    if found is None:
+        return "the cell has no kernel: expected a function that begins with `__global__ void`"
+    line = line_of(text, found.start())
+    shown = f"{line:>5} | {source.splitlines()[line - 1]}"
+    return (
+        f"cell.cu:{line}: error: {found[1]}() is no kernel: write __global__ before void, which makes it a "
+        f"function that the host launches\n{shown}"
+    )
 
 
 def _define(line: str, cell: str) -> dict[str, Kernel]:

@@ -313,8 +313,12 @@ class Kernel:
         template: the arguments of a kernel that is a template. Without them a template is only parsed, and
         not compiled.
         """
+        return self.compiled(device, template)[1]
+
+    def compiled(self, device="cpu", template=None) -> tuple[Path, str]:
+        """The library that `build()` makes, and the compiler's warnings."""
         arguments = "" if template is None else template_text(self._signature, template)
-        return self._program.build(str(device), Instance(self._signature, arguments))[1]
+        return self._program.build(str(device), Instance(self._signature, arguments))
 
     @property
     def symbols(self) -> Symbols:

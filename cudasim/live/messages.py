@@ -7,6 +7,7 @@ called by its name in CUDA.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator
 
@@ -83,17 +84,80 @@ _UNDECLARED = (
 )
 
 
+# The words of CUDA C that are mistyped most.
+_WORDS = (
+    *(
+        "float",
+        "double",
+        "int",
+        "unsigned",
+        "char",
+        "bool",
+        "long",
+        "short",
+        "void",
+        "const",
+        "return",
+        "while",
+    ),
+    *("half", "float2", "float4", "int4", "size_t", "int64_t", "uint32_t", "uint64_t"),
+    *("__global__", "__device__", "__shared__", "__restrict__", "__launch_bounds__"),
+    *("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"),
+    *("__syncthreads", "__syncwarp", "__threadfence", "__shfl_sync", "__shfl_down_sync", "__shfl_up_sync"),
+    *("__shfl_xor_sync", "__ballot_sync", "__activemask", "atomicAdd", "atomicMax", "atomicMin", "atomicCAS"),
+    *("sqrtf", "rsqrtf", "expf", "logf", "fmaxf", "fminf", "fabsf", "tanhf", "printf"),
+)
+_READ_ONLY = re.compile(
+    r"(?:assignment|increment|decrement) of read-only \w+ ['‘]\W*(\w+)|read-only variable is not assignable|"
+    r"cannot assign to .*const-qualified"
+)
+
+
+def nearest(name: str, names: Iterator[str] | tuple[str, ...] | set[str]) -> str:
+    """The one of these names that somebody who typed `name` most likely meant; "" where none is near."""
+    names = [each for each in names if each != name]
+    by_case = {each.lower(): each for each in names}
+    # Two letters that changed places weigh more in a short name.
+    found = difflib.get_close_matches(name.lower(), by_case, 1, 0.66 if len(name) < 5 else 0.78)
+    return by_case[found[0]] if found else ""
+
+
+def _meant(name: str, read: Included) -> str:
+    """What an undeclared name was meant to be: a word of CUDA's, or a name that the source has elsewhere."""
+    text = blanked(read.text)
+    others = {
+        word for word in re.findall(r"\b[A-Za-z_]\w{2,}\b", text) if text.count(word) > text.count(name)
+    }
+    return nearest(name, _WORDS) or nearest(name, others)
+
+
+def _of_read_only(message: str, line: str, column: int) -> str:
+    """A message about a write to what is const, with its name; "" for another message."""
+    found = _READ_ONLY.search(message)
+    if found is None:
+        return ""
+    # The compiler's own words are about addresses, and clang's leave the name out.
+    name = found[1] or next(iter(re.findall(r"\w+", line[max(column - 1, 0) :])), "it")
+    return f"{name} is const, which makes it an input: a kernel reads it and cannot write to it"
+
+
 def _hint(line: str, message: str, read: Included) -> str:
     for text in () if read.is_program else (line, message):
         for pattern, hint in _HINTS:
             if re.search(pattern, text):
                 return f"      {hint}"
+    if "forbids declaration" in message or "a type specifier is required" in message:
+        return "      the type of what it returns is missing: a kernel is `__global__ void name(...)`"
     found = [match for pattern in _UNDECLARED if (match := re.search(pattern, message))]
     if not found:
         return ""
     name, host_functions = found[0][1], dict(read.left_out.functions)
     if name in host_functions:
         return f"      {name}() (line {host_functions[name]}) is host code here: write __device__ before it"
+    if "did you mean" in message and "'sim_" not in message and "‘sim_" not in message:
+        return ""
+    if meant := _meant(name, read):
+        return f"      nothing declares {name}: did you mean {meant}?"
     if "declared void" in message:
         return f"      a type among the parameters of {name}() is not declared before it; {_where_from(read)}"
     return f"      nothing that the compiler was given declares {name}; {_where_from(read)}"
@@ -130,6 +194,11 @@ def nvcc_errors(said: str) -> Iterator[tuple[str, int, str]]:
     return ((error["file"], int(error["line"]), error["message"]) for error in _NVCC_ERROR.finditer(said))
 
 
+def _names_a_type(message: str) -> bool:
+    """Whether an error says which name of a declaration is unknown; gcc first says only in which it is."""
+    return "was not declared" in message or "has not been declared" in message
+
+
 def explained(said: str, read: Included) -> str:
     """The errors among a compiler's messages, each with its line and a hint; all messages when no error is
     found.
@@ -147,18 +216,21 @@ def explained(said: str, read: Included) -> str:
     if _NVCC_ERROR.search(said) or not re.search(r"error:", said):
         return said
     pieces, seen, required_from = [], set(), None
-    for text in said.splitlines():
+    lines = said.splitlines()
+    named = {(e["file"], e["line"]) for e in map(_ERROR.match, lines) if e and _names_a_type(e["message"])}
+    for text in lines:
         place = re.match(r"^([^\s:][^:\n]*):(\d+):(?:(\d+):)?\s+required from", text)
         if place and place[1] in read.texts:
             required_from = (place[1], int(place[2]), int(place[3] or 0))
         error = _ERROR.match(text)
-        if error is None:
+        if error is None or ("declared void" in error["message"] and (error["file"], error["line"]) in named):
             continue
         file, line, column = error["file"], int(error["line"]), int(error["column"] or 0)
         if file not in read.texts and required_from:
             file, line, column = required_from
         required_from = None
-        message = _plain(error["message"])
+        text = read.texts.get(file, "").splitlines()[line - 1 : line]
+        message = _of_read_only(error["message"], "".join(text), column) or _plain(error["message"])
         if (file, line) in seen or (file == LAUNCH_CODE and pieces):
             continue
         seen.add((file, line))

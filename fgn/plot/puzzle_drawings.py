@@ -82,6 +82,25 @@ def lanes_in_a_matrix() -> Sketch:
     return s
 
 
+def lanes_asleep() -> Sketch:
+    s = Sketch(27, 7.4, "what a warp executes, drawn with 8 lanes: each row of boxes is one instruction")
+    for x, words, is_apart in ((0.5, "now: two branches", True), (14.5, "better: one way for all", False)):
+        s.say(x, 0.5, words)
+        rows = ("if", "even", "odd", "together") if is_apart else ("sign", "partner", "own", "store")
+        for row, what in enumerate(rows):
+            awake = [not is_apart or row in (0, 3) or (lane % 2 == 0) == (row == 1) for lane in range(8)]
+            s.row(
+                x + 3,
+                1.2 + 1.2 * row,
+                [lane if up else "" for lane, up in enumerate(awake)],
+                [BLUE if up else PAPER for up in awake],
+            )
+            s.say(x, 1.7 + 1.2 * row, what, size=8)
+    s.say(0.5, 6.7, "an empty box is a lane that waits", size=8)
+    s.say(14.5, 6.7, "the same instructions, 8 lanes in each", size=8)
+    return s
+
+
 def through_a_tile() -> Sketch:
     s = Sketch(27, 8.6, "rows are read, rows are written; the tile turns them")
     for x, words in ((0.5, "x"), (9.5, "tile, in shared memory"), (20, "y")):
@@ -452,6 +471,7 @@ DRAWINGS = {
     "map": one_element_each,
     "guard": threads_too_many,
     "grid_stride": loop_over_the_grid,
+    "butterfly": lanes_asleep,
     "coalescing": lanes_in_a_matrix,
     "transpose": through_a_tile,
     "padding": banks_of_a_tile,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from fgn.plot.style import LARGEST_LIMIT_COLOUR, LIMIT_COLOUR, PART_COLOURS, new_figure
 
@@ -17,6 +17,46 @@ def _state(record) -> str:
     if record.solved:
         return READ if record.read_solution else SOLVED
     return TRIED if record.checks else OPEN
+
+
+# How a puzzle of a student's is drawn in a picture of the class, by what the check said.
+OF_CLASS = {
+    "solved": (PART_COLOURS["norm"], "✓"),
+    "over budget": ("#CFE8C9", "slow"),
+    "wrong numbers": ("#F4D58D", "wrong"),
+    "fault": ("#F0A58A", "fault"),
+    "not begun": ("#EEEEEE", ""),
+    "not handed in": ("#FFFFFF", ""),
+}
+_OTHER = ("#E08E8E", "fails")  # it does not compile, ends its process, does not end
+
+
+def class_board(details) -> Figure:
+    """Who is stuck where: a row for each student, a column for each puzzle, and how many have solved it.
+
+    details: a table with the columns student, puzzle, points and kind, as `grading.details()` makes it.
+    """
+    names, puzzles = (list(dict.fromkeys(details[column])) for column in ("student", "puzzle"))
+    figure, axes = new_figure(2.6 + 0.62 * len(puzzles), 2.3 + 0.3 * len(names))
+    axis = axes[0, 0]
+    for row in details.itertuples():
+        colour, word = OF_CLASS.get(row.kind, _OTHER)
+        x, y = puzzles.index(row.puzzle), names.index(row.student)
+        axis.add_patch(Rectangle((x, y), 1, 1, facecolor=colour, edgecolor="white"))
+        axis.text(x + 0.5, y + 0.5, word, ha="center", va="center", fontsize=8)
+    solved = details[details.kind == "solved"].groupby("puzzle").size()
+    for x, puzzle in enumerate(puzzles):
+        share = f"{solved.get(puzzle, 0)} of {len(names)}"
+        axis.text(x + 0.5, len(names) + 0.5, share, ha="center", va="center", fontsize=8)
+    axis.set_xticks([x + 0.5 for x in range(len(puzzles))], puzzles, rotation=40, ha="left", fontsize=8)
+    axis.set_yticks([y + 0.5 for y in range(len(names) + 1)], [*names, "solved by"], fontsize=8)
+    axis.xaxis.tick_top()
+    axis.tick_params(length=0)
+    axis.set(xlim=(0, len(puzzles)), ylim=(len(names) + 1, 0))
+    for side in axis.spines.values():
+        side.set_visible(False)
+    axis.grid(visible=False)
+    return figure
 
 
 def board(notebooks: dict[str, list[tuple[str, object]]]) -> Figure:

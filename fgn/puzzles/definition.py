@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from cudasim.counting.metrics import BANK_CONFLICTS, GLOBAL_REQUESTS, GLOBAL_SECTORS
-from fgn.plans import tiles
 
 FOLDER = Path(__file__).parent / "solutions"
 
@@ -32,20 +31,23 @@ _MARKER = re.compile(r"^ *// (?:BEGIN|END) SOLUTION.*\n", re.M)
 # Budgets
 
 LAUNCHES = "launches"
+STEPS = "memory instructions of the busiest warp"
 
 
 @dataclass(frozen=True)
 class Limit:
-    """The most that a kernel may ask of the machine, of one kind.
+    """The most that a kernel may ask of the machine, of one kind, or the least that it must reach.
 
     words: what is counted, in words. metrics: the columns of `fgn.count()` that are added up, ncu's names for
     them. per: the columns that the sum is divided by, if any. most: the largest number that is allowed.
+    is_least: `most` is the smallest instead.
     """
 
     words: str
     metrics: tuple[str, ...]
     most: float
     per: tuple[str, ...] = ()
+    is_least: bool = False
 
 
 LOADS, STORES, ATOMICS = "ld", "st", "atom"
@@ -76,6 +78,17 @@ def no_bank_conflicts() -> Limit:
 
 def barriers(most: int) -> Limit:
     return Limit("barriers, once for each warp", ("barriers",), most)
+
+
+def steps(most: int) -> Limit:
+    """The critical path: what the busiest warp does one after the other, however idle the others are."""
+    return Limit(STEPS, (STEPS,), most)
+
+
+def together(least: float) -> Limit:
+    """Divergence: 32 threads are active in an instruction where the lanes of a warp go the same way."""
+    words = "threads of a warp that are active in an instruction, on average over those that access memory"
+    return Limit(words, ("memory_threads",), least, ("memory_instructions",), is_least=True)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -117,7 +130,8 @@ class Task:
     starts_at_zero: whether a kernel finds zeros in the outputs instead, because it adds to them.
     tolerance: by how much an element may differ from float64: absolute, and relative to the element.
     allowed: the absolute one, for tasks whose rounding depends on the inputs.
-    budget: limits, counted for the sizes `budget_sizes`.
+    budget: the limits for a problem of given sizes. They are counted for the sizes `budget_sizes`, which a
+        learner is told, and for others that `budget_between` gives: the smallest, the largest, the step.
     starts_from: the wrong attempt that a learner begins with; None: the solution without its marked lines.
     hints: from a nudge to nearly the answer.
     """
@@ -133,8 +147,9 @@ class Task:
     right: Callable[..., dict[str, Tensor]]
     hints: tuple[str, ...]
     wrong: Mapping[str, Wrong]
-    budget: tuple[Limit, ...] = ()
+    budget: Callable[..., tuple[Limit, ...]] | None = None
     budget_sizes: Sizes = field(default_factory=dict)
+    budget_between: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     starts_at_zero: bool = False
     starts_from: str | None = None
     tolerance: float = 1e-5
@@ -178,26 +193,37 @@ class Task:
 
     # ---- Cases
 
-    def all_sizes(self, random_ones: int = 6) -> list[Sizes]:
-        """The sizes to try: those that are listed, random ones, the same in every run, and the budget's."""
-        chosen = random.Random(self.name)
+    def all_sizes(self, seed: str = "", random_ones: int = 6) -> list[Sizes]:
+        """The sizes to try: those that are listed, random ones, and the budget's. A seed draws the same sizes
+        in every run."""
+        chosen = random.Random(self.name + seed)
         drawn: list[Sizes] = []
         while len(drawn) < random_ones and self.between:
             sizes = {name: chosen.randint(*bounds) for name, bounds in self.between.items()}
             if self.fits(sizes):
                 drawn.append(sizes)
-        counted = [self.budget_sizes] if self.budget and self.budget_sizes not in self.sizes else []
+        counted = [sizes for sizes in self.counted_sizes(seed) if sizes not in self.sizes]
         return [*self.sizes, *drawn, *counted]
 
-    def case(self, sizes: Sizes) -> tuple[dict[str, Tensor], dict[str, Tensor], float]:
+    def counted_sizes(self, seed: str = "") -> list[Sizes]:
+        """The sizes that the budget is counted for: those that a learner is told, and others."""
+        if self.budget is None:
+            return []
+        chosen = random.Random(f"{self.name} budget {seed}")
+        other = {
+            name: chosen.randrange(first, last + 1, step)
+            for name, (first, last, step) in self.budget_between.items()
+        }
+        return [self.budget_sizes, other]
+
+    def limits(self, sizes: Sizes | None = None) -> tuple[Limit, ...]:
+        """The budget of a problem of these sizes, by default of those that a learner is told."""
+        return self.budget(**(sizes or self.budget_sizes)) if self.budget else ()
+
+    def case(self, sizes: Sizes, seed: str = "") -> tuple[dict[str, Tensor], dict[str, Tensor], float]:
         """The inputs, the right outputs, and by how much an element may differ from them, absolutely."""
-        generator = torch.Generator().manual_seed(zlib.crc32(f"{self.name} {sizes}".encode()))
+        generator = torch.Generator().manual_seed(zlib.crc32(f"{self.name} {sizes}{seed}".encode()))
         inputs = self.inputs(sizes, generator)
         exact = {name: x.double() if x.is_floating_point() else x for name, x in inputs.items()}
         outputs = self.right(**exact, **sizes)
         return inputs, outputs, self.allowed(inputs, sizes) if self.allowed else self.tolerance
-
-    def call(self, kernel, tensors: Mapping[str, Tensor], sizes: Sizes) -> None:
-        """Launches the kernel as `launch` says."""
-        names = {self.kernel: kernel, "tiles": tiles, **tensors, **sizes}
-        eval(self.launch, {"__builtins__": {}}, names)

@@ -22,10 +22,13 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 
 from cudasim.building.library import COUNTED_SIMULATOR
+from cudasim.counting.counted import running_places
 from cudasim.live.kernels import Kernel
+from fgn.puzzles.loops import words_of_loop
 from fgn.puzzles.verdict import CRASHED, ENDLESS, STOPPED, Verdict
 
 _SECONDS_TO_START = 120.0  # in which torch is imported
+_SECONDS_TO_TELL = 60.0  # in which a process says where its kernel is; without a word it is given up
 # The folder of fgn itself, so that the process imports the same fgn.
 PACKAGES = Path(__file__).resolve().parents[2]
 _MOST_FILE_BYTES = 64 << 20  # bytes of what a kernel prints; a compiled kernel is much smaller
@@ -49,10 +52,37 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
+class _Limit:
+    """How long a kernel may take for each size. A kernel that takes longer is told with its loop, and the
+    process ends: nothing else stops the kernel for sure."""
+
+    def __init__(self, connection: Connection, title: str, kernel: Kernel, seconds: float):
+        self._connection, self._title, self._kernel, self._seconds = connection, title, kernel, seconds
+        self._timer = threading.Timer(0.0, lambda: None)
+
+    def begins(self, sizes: str) -> None:
+        self.ends()
+        self._connection.send((_CASE, sizes))
+        self._timer = threading.Timer(self._seconds, self._is_over, (sizes,))
+        self._timer.daemon = True
+        self._timer.start()
+
+    def ends(self) -> None:
+        self._timer.cancel()
+
+    def _is_over(self, sizes: str) -> None:
+        lines = {place.line for place in running_places() if place.file == self._kernel.file}
+        sentence = f"not done after {self._seconds:g} seconds, for {sizes}"
+        self._connection.send(
+            (_VERDICT, Verdict(self._title, ENDLESS, sentence, words_of_loop(self._kernel.source, lines)))
+        )
+        os._exit(1)
+
+
 def serve(descriptor: int, parent: int) -> None:
     """What the helper's process does: a verdict for each request, until the other end is closed."""
     from fgn.puzzles.catalogue import TASKS
-    from fgn.puzzles.judge import judge
+    from fgn.puzzles.judge import Here, judge
 
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_FSIZE, (_MOST_FILE_BYTES, _MOST_FILE_BYTES))
@@ -65,13 +95,15 @@ def serve(descriptor: int, parent: int) -> None:
     connection.send((_READY, ""))
     while True:
         try:
-            name, kernel = connection.recv()
+            name, kernel, seconds = connection.recv()
         except EOFError:
             return
         os.truncate(printed.fileno(), 0)
         os.lseek(1, 0, os.SEEK_SET)
+        limit = _Limit(connection, TASKS[name].title, kernel, seconds)
         try:
-            verdict = judge(TASKS[name], kernel, lambda sizes: connection.send((_CASE, sizes)))
+            verdict = judge(TASKS[name], Here(kernel), limit.begins)
+            limit.ends()
             c_library.fflush(None)
             text = os.pread(printed.fileno(), _MOST_SHOWN_BYTES, 0).decode(errors="replace")
             connection.send((_VERDICT, replace(verdict, printed=text)))
@@ -128,7 +160,7 @@ class Helper:
         return status
 
     def check(self, name: str, title: str, kernel: Kernel, seconds: float) -> Verdict:
-        """The verdict about a kernel for the puzzle of this name, after at most so many seconds.
+        """The verdict about a kernel for the puzzle of this name. seconds: the most that each size may take.
 
         The stop button ends the check, and the verdict says so.
         """
@@ -143,18 +175,20 @@ class Helper:
                 return Verdict(title, STOPPED, "stopped before there was an answer")
 
     def _check(self, name: str, title: str, kernel: Kernel, seconds: float) -> Verdict:
-        end, sizes = time.monotonic() + seconds, ""
+        sizes, allowed = "", _SECONDS_TO_START  # in which the kernel is compiled
         try:
-            self._connection.send((name, kernel))
-            while self._connection.poll(max(0.0, end - time.monotonic())):
+            self._connection.send((name, kernel, seconds))
+            while self._connection.poll(allowed):
                 kind, content = self._connection.recv()
                 if kind == _VERDICT:
+                    if content.kind == ENDLESS:
+                        self.close()
                     return content
-                sizes = content
+                sizes, allowed = content, seconds + _SECONDS_TO_TELL
         except (EOFError, OSError):
             return self._crashed(title, sizes)
         self.close()
-        sentence = f"not done after {seconds:g} seconds, for {sizes}"
+        sentence = f"not done after {seconds:g} seconds, for {sizes or 'no size yet'}"
         return Verdict(title, ENDLESS, sentence, ("there may be a loop without an end",))
 
     def _crashed(self, title: str, sizes: str) -> Verdict:

@@ -7,18 +7,23 @@ compared with the budget.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 
+import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
 from cudasim.building.library import BuildError
-from cudasim.counting.counted import check
-from cudasim.counting.counts import count, count_lines
+from cudasim.counting.apart import Apart, Counts, Stopped, counts_of, launch
+from cudasim.counting.counted import check, recording
 from cudasim.counting.faults import KernelFault
 from cudasim.live.kernels import Kernel
 from fgn.bugs.diagnosis import NEVER_WRITTEN, READ_UNWRITTEN
-from fgn.puzzles.definition import FAULT, LAUNCHES, OVER_BUDGET, WRONG, Limit, Sizes, Task
+from fgn.puzzles.definition import FAULT, LAUNCHES, OVER_BUDGET, STEPS, WRONG, Limit, Sizes, Task
 from fgn.puzzles.verdict import NOT_BUILT, NOT_LAUNCHED, SOLVED, Counted, Verdict, number
 
 
@@ -39,11 +44,33 @@ def _outputs_like(right: Mapping[str, Tensor], starts_at_zero: bool) -> dict[str
     return outputs
 
 
+class Here:
+    """Where a kernel runs: in this process. `Apart` is the same for kernels of strangers."""
+
+    def __init__(self, kernel: Kernel):
+        self._kernel, self.name, self.source, self.file = kernel, kernel.name, kernel.source, kernel.file
+
+    def build(self) -> None:
+        # No size has to wait for the compiler; its errors come again with the first launch.
+        with suppress(BuildError, ValueError), recording(only_checks=True):
+            self._kernel.build()
+
+    def check(self, expression: str, arrays: Mapping[str, np.ndarray], sizes: Sizes) -> None:
+        check(lambda: launch(expression, self.name, self._kernel, {**arrays, **sizes}))
+
+    def counts(self, expression: str, arrays: Mapping[str, np.ndarray], sizes: Sizes) -> Counts:
+        return counts_of(lambda: launch(expression, self.name, self._kernel, {**arrays, **sizes}))
+
+
+def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
+    return {name: tensor.numpy() for name, tensor in tensors.items()}
+
+
 # ------------------------------------------------------------------------------------------------------------
 # Faults
 
 
-def _marked_lines(kernel: Kernel, fault: KernelFault) -> tuple[str, ...]:
+def _marked_lines(kernel: Here, fault: KernelFault) -> tuple[str, ...]:
     """The lines of the learner's source that a fault names, with their numbers."""
     lines = kernel.source.splitlines()
     places = [(fault.file, fault.line), (fault.other_file, fault.other_line)]
@@ -118,84 +145,110 @@ def _wrong_numbers(
 # Budgets
 
 
-def _where(kernel: Kernel, lines, limit: Limit) -> str:
-    """The line of the source that contributes most to what the limit counts."""
+def _where(kernel: Here, lines: pd.DataFrame, limit: Limit) -> str:
+    """The line of the source that is furthest from what the limit allows."""
     own = lines[lines["file"] == kernel.file] if len(lines) else lines
     if any(metric not in own for metric in (*limit.metrics, *limit.per)) or len(own) == 0:
         return ""
     value = own[list(limit.metrics)].sum(axis=1)
     if limit.per:
         asked = own[list(limit.per)].sum(axis=1)
-        value = (value / asked).where(asked > 0, 0)
-    worst = value.idxmax()
+        value = (value / asked).where(asked > 0, math.inf if limit.is_least else 0)
+    worst = value.idxmin() if limit.is_least else value.idxmax()
     line, text = int(own.loc[worst, "line"]), kernel.source.splitlines()
     shown = text[line - 1].strip() if line <= len(text) else ""
-    return f"→ {limit.words}: line {line} has most, {number(value[worst])}: {shown}"
+    which = "fewest" if limit.is_least else "most"
+    return f"→ {limit.words}: line {line} has {which}, {number(value[worst])}: {shown}"
 
 
-def _counted(task: Task, kernel: Kernel, call: Callable[[], None]) -> tuple[Counted, ...]:
-    counts = count(call)
-    lines = count_lines(call)
+def _counted(limits: Iterable[Limit], machine: Here, counts: Counts) -> tuple[Counted, ...]:
+    lines = pd.DataFrame(counts.lines)
     rows = []
-    for limit in task.budget:
+    for limit in limits:
         if limit.metrics == (LAUNCHES,):
-            value = float(len(counts))
+            value = float(counts.launches)
+        elif limit.metrics == (STEPS,):
+            value = counts.busiest
         else:
-            value = float(counts[list(limit.metrics)].to_numpy().sum())
+            value = sum(counts.totals.get(metric, 0.0) for metric in limit.metrics)
         if limit.per:
-            asked = float(counts[list(limit.per)].to_numpy().sum())
+            asked = sum(counts.totals.get(metric, 0.0) for metric in limit.per)
             value = value / asked if asked else 0.0
-        where = "" if value <= limit.most else _where(kernel, lines, limit)
         metric = " + ".join(limit.metrics) + (f" / {' + '.join(limit.per)}" if limit.per else "")
-        rows.append(Counted(limit.words, metric, value, limit.most, where))
+        row = Counted(limit.words, metric, value, limit.most, "", limit.is_least)
+        rows.append(row if row.is_kept else replace(row, where=_where(machine, lines, limit)))
     return tuple(rows)
 
 
 # ------------------------------------------------------------------------------------------------------------
 
 
-def judge(task: Task, kernel: Kernel, tell: Callable[[str], None] = lambda sizes: None) -> Verdict:
-    """Checks whether a kernel solves a task. tell: a function that is called with the sizes, in words, before
-    each try.
+def judge(
+    task: Task,
+    machine: Here | Apart,
+    tell: Callable[[str], None] = lambda sizes: None,
+    seed: str = "",
+) -> Verdict:
+    """Checks whether a kernel solves a task. machine: has the kernel and runs it. tell: a function that is
+    called with the sizes, in words, before each try. seed: draws other sizes and inputs than those of
+    learners' own checks.
 
-    Nothing that a kernel does wrong raises an exception here.
+    Nothing that a kernel does wrong raises an exception here, but `Stopped` of a kernel that runs apart.
     """
-    all_sizes = task.all_sizes()
+    all_sizes = task.all_sizes(seed)
+    try:
+        machine.build()
+    except BuildError as error:
+        return Verdict(task.title, NOT_BUILT, "does not compile", (str(error),))
+    except ValueError as error:
+        return Verdict(task.title, NOT_LAUNCHED, "is refused", (str(error),))
     for sizes in all_sizes:
+        tell(in_words(sizes))
+        if (verdict := _tried(task, machine, sizes, seed)) is not None:
+            return verdict
+    right_for = f"right for all {len(all_sizes)} sizes that were tried"
+    budgets = {}
+    for sizes in task.counted_sizes(seed):
         words = in_words(sizes)
         tell(words)
-        inputs, right, allowed = task.case(sizes)
-        given = {name: x.clone() for name, x in inputs.items()}
-        outputs = _outputs_like(right, task.starts_at_zero)
-        try:
-            check(lambda: task.call(kernel, {**given, **outputs}, sizes))  # noqa: B023
-        except KernelFault as fault:
-            sentence = f"{fault.kind}, for {words}"
-            return Verdict(task.title, FAULT, sentence, (str(fault), *_marked_lines(kernel, fault)))
-        except BuildError as error:
-            return Verdict(task.title, NOT_BUILT, "does not compile", (str(error),))
-        except (TypeError, ValueError, RuntimeError) as error:
-            details = (str(error), f"the launch is {task.launch}")
-            return Verdict(task.title, NOT_LAUNCHED, f"cannot be launched, for {words}", details)
-        lines = [
-            line
-            for name, of in right.items()
-            for line in _wrong_numbers(name, outputs[name], of, allowed, task.tolerance)
-        ]
-        lines += [f"the input {name} was changed" for name, x in inputs.items() if not same(x, given[name])]
-        if lines:
-            return Verdict(task.title, WRONG, f"wrong numbers, for {words}", tuple(lines))
-    right_for = f"right for all {len(all_sizes)} sizes that were tried"
-    if not task.budget:
+        inputs, right, _ = task.case(sizes, seed)
+        arrays = _arrays({**inputs, **_outputs_like(right, task.starts_at_zero)})
+        counts = machine.counts(task.launch, arrays, sizes)
+        budgets[words] = _counted(task.limits(sizes), machine, counts)
+        if not all(limit.is_kept for limit in budgets[words]):
+            sentence = f"{right_for}, but over the budget"
+            return Verdict(task.title, OVER_BUDGET, sentence, (), budgets[words], words)
+    if not budgets:
         return Verdict(task.title, SOLVED, right_for)
-    words = in_words(task.budget_sizes)
-    tell(words)
-    inputs, right, _ = task.case(task.budget_sizes)
+    words, budget = next(iter(budgets.items()))
+    return Verdict(task.title, SOLVED, f"{right_for}, and within the budget", (), budget, words)
+
+
+def _tried(task: Task, machine: Here | Apart, sizes: Sizes, seed: str) -> Verdict | None:
+    """What is wrong with the kernel for these sizes; None when it is right."""
+    words = in_words(sizes)
+    inputs, right, allowed = task.case(sizes, seed)
+    given = {name: x.clone() for name, x in inputs.items()}
     outputs = _outputs_like(right, task.starts_at_zero)
-    budget = _counted(task, kernel, lambda: task.call(kernel, {**inputs, **outputs}, task.budget_sizes))
-    if all(limit.is_kept for limit in budget):
-        return Verdict(task.title, SOLVED, f"{right_for}, and within the budget", (), budget, words)
-    return Verdict(task.title, OVER_BUDGET, f"{right_for}, but over the budget", (), budget, words)
+    try:
+        machine.check(task.launch, _arrays({**given, **outputs}), sizes)
+    except KernelFault as fault:
+        sentence = f"{fault.kind}, for {words}"
+        return Verdict(task.title, FAULT, sentence, (str(fault), *_marked_lines(machine, fault)))
+    except BuildError as error:
+        return Verdict(task.title, NOT_BUILT, "does not compile", (str(error),))
+    except Stopped:
+        raise
+    except (TypeError, ValueError, RuntimeError) as error:
+        details = (str(error), f"the launch is {task.launch}")
+        return Verdict(task.title, NOT_LAUNCHED, f"cannot be launched, for {words}", details)
+    lines = [
+        line
+        for name, of in right.items()
+        for line in _wrong_numbers(name, outputs[name], of, allowed, task.tolerance)
+    ]
+    lines += [f"the input {name} was changed" for name, x in inputs.items() if not same(x, given[name])]
+    return Verdict(task.title, WRONG, f"wrong numbers, for {words}", tuple(lines)) if lines else None
 
 
 def same(x: Tensor, y: Tensor) -> bool:

@@ -57,8 +57,9 @@ are needed.
     between={"row_tiles": (1, 4), "column_tiles": (1, 5), "steps": (1, 12)},
     inputs=_tf32_factors,
     right=_product,
-    budget=(requests(LOADS, 2 * 2 * 6 * 4),),
+    budget=lambda row_tiles, column_tiles, steps: (requests(LOADS, row_tiles * column_tiles * 6 * steps),),
     budget_sizes={"row_tiles": 2, "column_tiles": 2, "steps": 4},
+    budget_between={"row_tiles": (1, 4, 1), "column_tiles": (1, 5, 1), "steps": (2, 12, 1)},
     hints=(
         "The tile begins at row 16 blockIdx.y of x and y, and at row 8 blockIdx.x of w, which is a column"
         " of y.",
@@ -123,12 +124,13 @@ as the phase of that parity has ended. For a new mbarrier the phase before the f
     between={"count": (1, 48)},
     inputs=_tiles_of_a_stream,
     right=lambda x, count: {"y": 1.5 * x},
-    budget=(
+    budget=lambda count: (
         requests(LOADS, 0),
-        Limit("copies by TMA", ("tensor_copies",), 24),
+        Limit("copies by TMA", ("tensor_copies",), count),
         barriers(3 * 5),
     ),
     budget_sizes={"count": 24},
+    budget_between={"count": (12, 48, 1)},
     hints=(
         "Tile number turn of a block goes through stage turn % STAGES, in round turn / STAGES of the ring. In"
         " each round every mbarrier of the ring goes through one phase.",

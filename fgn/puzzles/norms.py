@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from cudasim.counting.metrics import SHARED_REQUESTS
+from fgn.plans import tiles
 from fgn.puzzles.definition import (
     FAULT,
     LOADS,
@@ -16,6 +17,7 @@ from fgn.puzzles.definition import (
     coalesced,
     sectors,
     sectors_per_request,
+    together,
 )
 from fgn.puzzles.shared_memory import matrix
 
@@ -82,8 +84,9 @@ number differs in the bit `d`.
     between={"rows": (1, 8), "columns": (1, 200)},
     inputs=_large_rows,
     right=lambda x, rows, columns: {"y": x.softmax(1)},
-    budget=(*coalesced(), sectors(LOADS, 3 * 8 * 16)),
+    budget=lambda rows, columns: (*coalesced(), sectors(LOADS, 3 * rows * columns // 8), together(16)),
     budget_sizes={"rows": 8, "columns": 128},
+    budget_between={"rows": (2, 8, 1), "columns": (64, 256, 32)},
     hints=(
         "Three loops over the row: the largest value, the sum of exp(x − largest), the results. Each lane"
         " takes the columns lane, lane + 32, …",
@@ -177,12 +180,14 @@ Registers are a small array of a fixed size, `float v[4]`, in loops over 0 to 3 
     inputs=_groups,
     right=_group_norm,
     allowed=_allowed_far_from_zero,
-    budget=(
+    budget=lambda samples, groups, size: (
         *coalesced(),
-        sectors(LOADS, 3 * 4 * 4 * 16),
+        sectors(LOADS, 3 * samples * groups * size // 8),
         Limit("requests of shared memory", tuple(SHARED_REQUESTS.values()), 0),
+        together(16),
     ),
     budget_sizes={"samples": 4, "groups": 4, "size": 128},
+    budget_between={"samples": (1, 6, 1), "groups": (1, 6, 1), "size": (32, 128, 32)},
     hints=(
         "Lane l has the channels l, l + 32, l + 64, l + 96 of the group, as far as they are below size.",
         "A value that is not there must not count in the sum, and not in the sum of squared differences "
@@ -235,11 +240,12 @@ names all 32 lanes.
     inputs=_groups,
     right=_group_norm,
     allowed=_allowed_far_from_zero,
-    budget=(
+    budget=lambda samples, groups, size: (
         *coalesced(),
-        Limit("shuffles, once for each warp", ("warp_operations",), 6 * 8),
+        Limit("shuffles, once for each warp", ("warp_operations",), 6 * 2 * tiles(samples * groups, 8)),
     ),
     budget_sizes={"samples": 4, "groups": 8, "size": 8},
+    budget_between={"samples": (2, 8, 2), "groups": (4, 8, 4), "size": (8, 32, 8)},
     hints=(
         "The team of a thread is (blockIdx.x * 64 + threadIdx.x) / 8, its place in the team threadIdx.x % 8.",
         "The lane takes the channels place, place + 8, … of its group. A team without a group takes none:"
@@ -281,8 +287,13 @@ value at all.
     inputs=_rows_far_from_zero,
     right=_moments,
     allowed=lambda inputs, sizes: 1e-3,
-    budget=(sectors_per_request(LOADS, 4), sectors(LOADS, 4 * 32)),
+    budget=lambda rows, columns: (
+        sectors_per_request(LOADS, 4),
+        sectors(LOADS, rows * columns // 8),
+        together(16),
+    ),
     budget_sizes={"rows": 4, "columns": 256},
+    budget_between={"rows": (1, 6, 1), "columns": (128, 512, 32)},
     hints=(
         "The three numbers of the other lane are three shuffles: of the count, of the mean and of M.",
         "Merge with __shfl_xor_sync or __shfl_down_sync; do all three shuffles before you change any of "

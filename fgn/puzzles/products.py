@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from cudasim.counting.metrics import SHARED_REQUESTS
+from fgn.plans import tiles
 from fgn.puzzles.definition import (
     FAULT,
     LAUNCHES,
@@ -72,6 +73,22 @@ def _product_and_norm(x, w, weight, bias, rows, groups, inner):
     return {"y": torch.nn.functional.group_norm(x @ w.T, groups, weight, bias, EPS)}
 
 
+def _sectors_of_tiles(rows: int, columns: int, inner: int) -> int:
+    """Two tiles of 32 × 32 floats for each tile of the result and each step along inner."""
+    steps = tiles(rows, 32) * tiles(columns, 32) * tiles(inner, 32)
+    return steps * 2 * 32 * 32 // 8
+
+
+def _eight_reads_for_sixteen_products(products: int) -> tuple[Limit, ...]:
+    """A thread reads 4 values of each factor for 4 × 4 products, a warp with one request for each."""
+    most = products // 32 * 8 // 16
+    wavefronts = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
+    return (
+        Limit("requests that read shared memory", (SHARED_REQUESTS[LOADS],), most),
+        Limit("wavefronts of them", (wavefronts,), most),
+    )
+
+
 GEMM_NAIVE = Task(
     name="gemm_naive",
     title="GEMM, naive",
@@ -89,8 +106,12 @@ neighbouring columns. The blocks at the right and at the bottom have threads wit
     inputs=_factors,
     right=_product,
     tolerance=1e-4,
-    budget=(sectors_per_request(STORES, 4), sectors(STORES, 32 * 4)),
+    budget=lambda rows, columns, inner: (
+        sectors_per_request(STORES, 4),
+        sectors(STORES, rows * columns // 8),
+    ),
     budget_sizes={"rows": 32, "columns": 32, "inner": 32},
+    budget_between={"rows": (16, 64, 16), "columns": (16, 64, 16), "inner": (8, 64, 1)},
     hints=(
         "The row of a thread comes from blockIdx.y and threadIdx.y, the column from blockIdx.x and "
         "threadIdx.x.",
@@ -142,8 +163,13 @@ Where there is no element, at the edges, the tile gets a 0. No request may have 
     inputs=_factors,
     right=_product,
     tolerance=1e-4,
-    budget=(sectors(LOADS, 4 * 4 * 2 * 32 * 4), sectors_per_request(LOADS, 4), no_bank_conflicts()),
+    budget=lambda rows, columns, inner: (
+        sectors(LOADS, _sectors_of_tiles(rows, columns, inner)),
+        sectors_per_request(LOADS, 4),
+        no_bank_conflicts(),
+    ),
     budget_sizes={"rows": 64, "columns": 64, "inner": 128},
+    budget_between={"rows": (32, 96, 32), "columns": (32, 96, 32), "inner": (32, 128, 32)},
     hints=(
         "In the step from k to k + 32 the thread loads x[row, k + threadIdx.x], and of w the row "
         "blockIdx.x * 32 + threadIdx.y at k + threadIdx.x: lanes side by side read side by side.",
@@ -202,11 +228,9 @@ words side by side.
     inputs=_factors,
     right=_product,
     tolerance=1e-4,
-    budget=(
-        Limit("requests that read shared memory", (SHARED_REQUESTS[LOADS],), 8 * 32 * 8),
-        Limit("wavefronts of them", ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",), 8 * 32 * 8),
-    ),
+    budget=lambda rows, columns, inner: _eight_reads_for_sixteen_products(rows * columns * inner),
     budget_sizes={"rows": 64, "columns": 64, "inner": 32},
+    budget_between={"rows": (64, 128, 64), "columns": (64, 128, 64), "inner": (16, 48, 16)},
     hints=(
         "float sum[4][4] = {{0.0f}}; stays in registers as long as all indices are known when it is "
         "compiled: loops from 0 to 3 that are unrolled.",
@@ -281,8 +305,13 @@ not used now, use the other, and wait once.
     inputs=_factors,
     right=_product,
     tolerance=1e-4,
-    budget=(barriers(4 * 32 * 5), sectors(LOADS, 4 * 4 * 2 * 32 * 4), no_bank_conflicts()),
+    budget=lambda rows, columns, inner: (
+        barriers(rows * columns // 32 * (tiles(inner, 32) + 1)),
+        sectors(LOADS, _sectors_of_tiles(rows, columns, inner)),
+        no_bank_conflicts(),
+    ),
     budget_sizes={"rows": 64, "columns": 64, "inner": 128},
+    budget_between={"rows": (32, 96, 32), "columns": (32, 96, 32), "inner": (32, 160, 32)},
     starts_from="one_stage",
     hints=(
         "Step number s uses stage s % 2, and loads the tiles of step s + 1 into stage (s + 1) % 2.",
@@ -347,8 +376,12 @@ float, and mish is still v.
     inputs=_with_bias,
     right=_mish,
     tolerance=1e-4,
-    budget=(sectors(STORES, 32 * 4), requests(LOADS, 32 * 2 + 32)),
+    budget=lambda rows, columns, inner: (
+        sectors(STORES, rows * columns // 8),
+        requests(LOADS, rows * columns // 32 * (2 * tiles(inner, 32) + 1)),
+    ),
     budget_sizes={"rows": 32, "columns": 32, "inner": 32},
+    budget_between={"rows": (32, 64, 32), "columns": (32, 64, 32), "inner": (32, 96, 32)},
     hints=(
         "bias[column] is added to the sum once, in the epilogue.",
         "With e = exp(v), tanh(log(1 + e)) is n / (n + 2), where n = e (e + 2). For large v that is 1 "
@@ -391,13 +424,14 @@ The product is there; write the norm: `(v − mean) / sqrt(variance + 1e-5) * we
     inputs=_normed,
     right=_product_and_norm,
     tolerance=1e-4,
-    budget=(
+    budget=lambda rows, groups, inner: (
         Limit("launches", (LAUNCHES,), 1),
-        sectors(STORES, 16 * 8),
-        Limit("shuffles, once for each warp", ("warp_operations",), 16 * 2 * 10),
+        sectors(STORES, rows * groups * 4),
+        Limit("shuffles, once for each warp", ("warp_operations",), rows * groups * 10),
         no_bank_conflicts(),
     ),
     budget_sizes={"rows": 16, "groups": 2, "inner": 64},
+    budget_between={"rows": (8, 24, 8), "groups": (1, 4, 1), "inner": (32, 96, 32)},
     hints=(
         "warp_sum(sum) / 32 is the mean in every lane of the warp.",
         "Then the variance, of the differences to the mean: a second warp_sum. Nothing goes to memory in "

@@ -6,6 +6,7 @@ import html
 import math
 
 from cudasim.live.kernels import Kernel, kernel
+from cudasim.live.messages import nearest
 from cudasim.source import Source
 from fgn.puzzles import store
 from fgn.puzzles.catalogue import TASKS, find
@@ -23,6 +24,25 @@ def _from_the_notebook(name: str):
 
     shell = get_ipython()
     return shell.user_ns.get(name) if shell else None
+
+
+def _without(expected: str) -> str:
+    """Why there is nothing to check: a kernel of another name, or none."""
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    of_puzzles = {task.kernel for task in TASKS.values()}
+    there = {
+        name for name, value in (shell.user_ns.items() if shell else ()) if isinstance(value, Kernel)
+    } - of_puzzles
+    if not there:
+        return f"there is no kernel {expected} yet; run the cell that begins with %%cuda first"
+    other = nearest(expected, there) or max(there)
+    names = ", ".join(sorted(there))
+    return (
+        f"there is no kernel {expected}, and there is {names}: the task's kernel is called {expected}, "
+        f"so write `__global__ void {expected}(` where {other} is declared, and run that cell again"
+    )
 
 
 def _progress() -> str:
@@ -89,7 +109,7 @@ class Puzzle:
     @property
     def budget(self) -> tuple[str, ...]:
         """The limits in words, one a line; none where only the numbers count."""
-        return tuple(map(_in_words, self._task.budget))
+        return tuple(map(_in_words, self._task.limits()))
 
     def __repr__(self) -> str:
         lines = [self.title, "", self.text, "", f"launch: {self.launch}"]
@@ -97,13 +117,13 @@ class Puzzle:
             lines.append(f"budget, for {in_words(self._task.budget_sizes)}: {'; '.join(self.budget)}")
         return "\n".join(lines)
 
-    def check(self, kernel: Kernel | None = None, seconds: float = 60.0) -> Verdict:
+    def check(self, kernel: Kernel | None = None, seconds: float = 15.0) -> Verdict:
         """Tries a kernel on many sizes, and says whether it is right, free of faults and within the budget.
 
         kernel: of a `%%cuda` cell or of `fgn.kernel()`; by default the notebook's kernel that has the name
-        the task asks for. seconds: the check is given up after so many. The check runs in a process of its
-        own, which a kernel may end or keep busy. TypeError if `kernel` is no kernel, ValueError if `seconds`
-        is not a positive number.
+        the task asks for. seconds: for each size; a kernel that takes longer is told with the line of its
+        loop. The check runs in a process of its own, which a kernel may end or keep busy. TypeError if
+        `kernel` is no kernel, ValueError if `seconds` is not a positive number.
         """
         __tracebackhide__ = True
         if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
@@ -112,8 +132,7 @@ class Puzzle:
         if kernel is None:
             kernel = _from_the_notebook(expected)
             if kernel is None:
-                sentence = f"there is no kernel {expected} yet; run the cell that begins with %%cuda first"
-                return Verdict(self.title, NOTHING, sentence)
+                return Verdict(self.title, NOTHING, _without(expected))
         if not isinstance(kernel, Kernel):
             raise TypeError(f"kernel: expected a kernel of a %%cuda cell, got {type(kernel).__name__}")
         verdict = _helper.check(self.name, self.title, kernel, seconds)
@@ -145,7 +164,7 @@ class Puzzle:
         store.save(self.name, record)
         source = self._task.solution()
         solution = kernel(source, self._task.kernel)
-        return Solution(source, _helper.check(self.name, self.title, solution, 60.0))
+        return Solution(source, _helper.check(self.name, self.title, solution, 120.0))
 
     def draw(self):
         """The drawing that belongs to the task, as a matplotlib Figure."""
@@ -157,6 +176,8 @@ class Puzzle:
 def _in_words(limit: Limit) -> str:
     if limit.metrics == (LAUNCHES,) and limit.most == 1:
         return "one launch"
+    if limit.is_least:
+        return f"at least {number(limit.most)} {limit.words}"
     return f"no {limit.words}" if limit.most == 0 else f"at most {number(limit.most)} {limit.words}"
 
 

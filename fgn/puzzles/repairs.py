@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from cudasim.counting.metrics import SHARED_REQUESTS
+from fgn.plans import tiles
 from fgn.puzzles.definition import (
     ATOMICS,
     FAULT,
@@ -21,6 +22,8 @@ from fgn.puzzles.definition import (
     no_bank_conflicts,
     requests,
     sectors,
+    steps,
+    together,
 )
 from fgn.puzzles.norms import EPS, QUIET
 from fgn.puzzles.shared_memory import matrix, transposed
@@ -78,8 +81,9 @@ or steps away.
     between={"rows": (1, 4), "columns": (1, 256)},
     inputs=matrix,
     right=_prefix_sums,
-    budget=(requests(LOADS, 2 * 2 * 8),),
+    budget=lambda rows, columns: (requests(LOADS, 2 * rows * columns // 32), steps(8 * 8), together(16)),
     budget_sizes={"rows": 2, "columns": 256},
+    budget_between={"rows": (1, 4, 1), "columns": (128, 256, 32)},
     tolerance=1e-4,
     hints=(
         "In a step, thread i reads words i − d and i, and writes word i. Who writes word i − d in the "
@@ -140,8 +144,13 @@ bank once. That is called a *swizzle*.
     between={"rows": (1, 80), "columns": (1, 80)},
     inputs=matrix,
     right=transposed,
-    budget=(*coalesced(), requests(LOADS, 2 * 192), no_bank_conflicts()),
+    budget=lambda rows, columns: (
+        *coalesced(),
+        requests(LOADS, 2 * rows * columns // 32),
+        no_bank_conflicts(),
+    ),
     budget_sizes={"rows": 64, "columns": 96},
+    budget_between={"rows": (32, 96, 32), "columns": (32, 96, 32)},
     hints=(
         "Element (i, j) of the tile is in word 32 i + j now. Keep it in row i, but shift or mix j by "
         "something that depends on i.",
@@ -246,17 +255,18 @@ between the 4 warps.
     inputs=_residual,
     right=_residual_norm,
     tolerance=5e-5,
-    budget=(
+    budget=lambda rows, fours: (
         Limit("launches", (LAUNCHES,), 1),
-        sectors(LOADS, 8 * 4 * 64),
-        requests(LOADS, 8 * 4 * 4),
-        sectors(STORES, 8 * 64),
-        Limit("requests of shared memory", tuple(SHARED_REQUESTS.values()), 8 * 4 * 12),
+        sectors(LOADS, rows * 4 * fours // 2),
+        requests(LOADS, rows * 4 * tiles(fours, 32)),
+        sectors(STORES, rows * fours // 2),
+        Limit("requests of shared memory", tuple(SHARED_REQUESTS.values()), rows * 4 * 12),
         no_bank_conflicts(),
-        barriers(8 * 4 * 3),
+        barriers(rows * 4 * 3),
         requests(ATOMICS, 0),
     ),
     budget_sizes={"rows": 8, "fours": 128},
+    budget_between={"rows": (1, 8, 1), "fours": (32, 128, 32)},
     hints=(
         "Thread t has one float4 of the row: ((const float4 *)x)[…], the same of the residual. Their sum "
         "stays in registers to the end. Threads beyond the last float4 have zeros, which must not count in "

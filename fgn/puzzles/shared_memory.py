@@ -19,6 +19,8 @@ from fgn.puzzles.definition import (
     no_bank_conflicts,
     requests,
     sectors_per_request,
+    steps,
+    together,
 )
 
 
@@ -65,8 +67,9 @@ transposed tile row by row, too.
     between={"rows": (1, 80), "columns": (1, 80)},
     inputs=matrix,
     right=transposed,
-    budget=(*coalesced(), requests(LOADS, 2 * 192)),
+    budget=lambda rows, columns: (*coalesced(), requests(LOADS, 2 * rows * columns // 32)),
     budget_sizes={"rows": 64, "columns": 96},
+    budget_between={"rows": (32, 96, 32), "columns": (32, 96, 32)},
     starts_from="directly",
     hints=(
         "When x is read, threadIdx.x has to count columns of x. When y is written, it has to count "
@@ -133,8 +136,13 @@ columns both touch each bank once.
     between={"rows": (1, 80), "columns": (1, 80)},
     inputs=matrix,
     right=transposed,
-    budget=(*coalesced(), requests(LOADS, 2 * 192), no_bank_conflicts()),
+    budget=lambda rows, columns: (
+        *coalesced(),
+        requests(LOADS, 2 * rows * columns // 32),
+        no_bank_conflicts(),
+    ),
     budget_sizes={"rows": 64, "columns": 96},
+    budget_between={"rows": (32, 96, 32), "columns": (32, 96, 32)},
     starts_from="no_padding",
     hints=(
         "tile[i][j] is word 32 i + j. In which bank is it? Which lanes of a column's request meet there?",
@@ -167,13 +175,17 @@ must come to every barrier.
     inputs=matrix,
     right=_row_sums,
     tolerance=1e-4,
-    budget=(
+    budget=lambda rows, columns: (
         sectors_per_request(LOADS, 4),
-        requests(LOADS, 2 * 64),
+        requests(LOADS, 2 * rows * columns // 32),
         no_bank_conflicts(),
-        barriers(8 * 4 * 4),
+        barriers(8 * 4 * rows),
+        # Each of 7 steps has two loads and a store; as much again is for those who do it otherwise.
+        steps(columns // 128 + 2 * (7 * 3 + 3)),
+        together(16),
     ),
     budget_sizes={"rows": 4, "columns": 512},
+    budget_between={"rows": (1, 6, 1), "columns": (256, 1024, 128)},
     hints=(
         "A row may have fewer than 128 elements, and then some shares are 0. They must be written all the"
         " same.",
@@ -203,6 +215,26 @@ must come to every barrier.
             OVER_BUDGET,
             "bank conflicts",
         ),
+        "thread_0_adds_the_shares": Wrong(
+            {
+                "for (int half = 64; half > 0; half /= 2) {\n        if (thread < half)\n            "
+                "partial[thread] += partial[thread + half];\n        __syncthreads();\n    }\n    "
+                "if (thread == 0)\n        sum[blockIdx.x] = partial[0];": "if (thread == 0) {\n        "
+                "float all = 0.0f;\n        for (int i = 0; i < 128; i++)\n            all += partial[i];\n"
+                "        sum[blockIdx.x] = all;\n    }"
+            },
+            OVER_BUDGET,
+            "busiest warp",
+        ),
+        "every_second_thread": Wrong(
+            {
+                "for (int half = 64; half > 0; half /= 2)": "for (int step = 1; step < 128; step *= 2)",
+                "if (thread < half)": "if (thread % (2 * step) == 0)",
+                "partial[thread + half]": "partial[thread + step]",
+            },
+            OVER_BUDGET,
+            "threads of a warp that are active",
+        ),
         "rows_up_to_128": Wrong(
             {"for (int i = thread; i < columns; i += 128)": "int i = thread;\n    if (i < columns)"},
             WRONG,
@@ -229,13 +261,14 @@ lanes that the mask names must come to the shuffle. The last block may have warp
     inputs=matrix,
     right=_row_sums,
     tolerance=1e-4,
-    budget=(
+    budget=lambda rows, columns: (
         sectors_per_request(LOADS, 4),
-        requests(LOADS, 2 * 64),
+        requests(LOADS, 2 * rows * columns // 32),
         Limit("requests of shared memory", tuple(SHARED_REQUESTS.values()), 0),
-        Limit("shuffles, once for each warp", ("warp_operations",), 5 * 8),
+        Limit("shuffles, once for each warp", ("warp_operations",), 5 * rows),
     ),
     budget_sizes={"rows": 8, "columns": 256},
+    budget_between={"rows": (4, 16, 4), "columns": (64, 512, 32)},
     hints=(
         "First the shares, as in the block reduction: lane l adds the elements l, l + 32, … of its row.",
         "for (int d = 16; d > 0; d /= 2) share += __shfl_down_sync(0xffffffff, share, d); after it one "
@@ -274,8 +307,9 @@ ones at the end. Shared memory is not zero at first.
     inputs=_bins,
     right=lambda x, n: {"counts": torch.bincount(x, minlength=64).int()},
     starts_at_zero=True,
-    budget=(sectors_per_request(LOADS, 4), requests(LOADS, 2 * 128), requests(ATOMICS, 16)),
+    budget=lambda n: (sectors_per_request(LOADS, 4), requests(LOADS, 2 * n // 32), requests(ATOMICS, 16)),
     budget_sizes={"n": 4096},
+    budget_between={"n": (2048, 8192, 1024)},
     hints=(
         "Three parts: zero the block's counters, count, add them to the global ones. What has to stand "
         "between them?",

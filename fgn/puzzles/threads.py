@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import torch
 
-from fgn.puzzles.definition import FAULT, OVER_BUDGET, STORES, WRONG, Limit, Task, Wrong, coalesced, requests
+from fgn.plans import tiles
+from fgn.puzzles.definition import (
+    FAULT,
+    OVER_BUDGET,
+    STORES,
+    WRONG,
+    Limit,
+    Task,
+    Wrong,
+    coalesced,
+    requests,
+    together,
+)
 
 
 def _each_once(elements: int) -> tuple[Limit, ...]:
     """A warp stores 32 elements with one request, or with two where its lanes take two branches. Threads that
     compute what others have computed already need more."""
-    return *coalesced(), requests(STORES, 2 * elements // 32)
+    return *coalesced(), requests(STORES, 2 * tiles(elements, 32))
 
 
 def _one_vector(sizes, generator):
@@ -44,8 +56,9 @@ The launch is one block of `n` threads, and every thread runs the same kernel. W
     between={"n": (2, 1023)},
     inputs=_one_vector,
     right=lambda x, n: {"y": 2 * x},
-    budget=_each_once(1024),
+    budget=lambda n: _each_once(n),
     budget_sizes={"n": 1024},
+    budget_between={"n": (256, 992, 32)},
     hints=(
         "Every thread needs a number of its own. Which built-in variable has it?",
         "The kernel needs one statement; there is no loop in it.",
@@ -81,8 +94,9 @@ last block has threads too many: they must not touch memory. Every thread knows 
     between={"n": (2, 3000)},
     inputs=_one_vector,
     right=lambda x, n: {"y": x.relu()},
-    budget=_each_once(2048),
+    budget=lambda n: _each_once(n),
     budget_sizes={"n": 2048},
+    budget_between={"n": (512, 4096, 32)},
     hints=(
         "First find the number of the thread among all threads of all blocks.",
         "int i = blockIdx.x * blockDim.x + threadIdx.x; this can be n or more. What may such a thread do?",
@@ -113,8 +127,9 @@ of 32 bytes and no more.
     between={"n": (2, 5000)},
     inputs=_two_vectors,
     right=lambda x, y, n: {"z": 2.5 * x + y},
-    budget=_each_once(4096),
+    budget=lambda n: _each_once(n),
     budget_sizes={"n": 4096},
+    budget_between={"n": (1024, 8192, 256)},
     hints=(
         "Begin with the thread's number in the whole grid. How far is it to the thread's next element?",
         "There are gridDim.x * blockDim.x threads. If each goes on by as many, no element is left out or "
@@ -159,8 +174,9 @@ bytes to itself. Give neighbouring lanes neighbouring columns. The matrix lies i
     between={"rows": (1, 60), "columns": (1, 60)},
     inputs=_scaled_rows,
     right=lambda x, scale, rows, columns: {"y": scale[:, None] * x},
-    budget=_each_once(64 * 64),
+    budget=lambda rows, columns: _each_once(rows * columns),
     budget_sizes={"rows": 64, "columns": 64},
+    budget_between={"rows": (32, 96, 8), "columns": (32, 96, 32)},
     starts_from="lanes_down_a_column",
     hints=(
         "Only two lines are to change: those that make row and column of the thread's number i.",
@@ -181,4 +197,60 @@ bytes to itself. Give neighbouring lanes neighbouring columns. The matrix lies i
     },
 )
 
-TASKS = (MAP, GUARD, GRID_STRIDE, COALESCING)
+BUTTERFLY = Task(
+    name="butterfly",
+    title="Stay together",
+    kernel="butterfly",
+    text="""
+x has pairs of neighbours; `n` is even. Of each pair (a, b), y gets the sum and the difference: `y[i]` is
+`x[i] + x[i + 1]` where i is even, and `x[i - 1] - x[i]` where it is odd.
+
+The kernel below is right. But the lanes of a warp execute one instruction at a time: where they take the two
+branches of an `if`, the warp goes through both, each time with half of its lanes asleep. That is
+*divergence*, and it takes twice the instructions. Let every lane do the same instructions: which element
+each of them reads, and with which sign it counts, can be computed.
+""",
+    launch="butterfly[tiles(n, 256), 256](y, x, n)",
+    sizes=({"n": 2}, {"n": 256}, {"n": 258}, {"n": 1000}),
+    between={"n": (2, 3000)},
+    fits=lambda sizes: sizes["n"] % 2 == 0,
+    inputs=_one_vector,
+    right=lambda x, n: {
+        "y": torch.stack((x[0::2] + x[1::2], x[0::2] - x[1::2]), dim=1).flatten(),
+    },
+    budget=lambda n: (*coalesced(), requests(STORES, tiles(n, 32)), together(32)),
+    budget_sizes={"n": 2048},
+    budget_between={"n": (512, 4096, 256)},
+    starts_from="two_branches",
+    hints=(
+        "Every lane reads its own element and its partner's. The partner of 0 is 1, that of 1 is 0, that of 2"
+        " is 3 … which operation on i gives it?",
+        "i ^ 1 is the partner. Both lanes add the partner's element and their own; one of them counts its own"
+        " with another sign.",
+        "float sign = i % 2 == 0 ? 1.0f : -1.0f; y[i] = x[i ^ 1] + sign * x[i]; a choice between two numbers "
+        "is one instruction for all lanes.",
+    ),
+    wrong={
+        "two_branches": Wrong(
+            {
+                "    float sign = i % 2 == 0 ? 1.0f : -1.0f;\n    y[i] = x[i ^ 1] + sign * x[i];": "    "
+                "if (i % 2 == 0)\n        y[i] = x[i] + x[i + 1];\n    else\n        y[i] = x[i - 1] - x[i];"
+            },
+            OVER_BUDGET,
+            "threads of a warp that are active",
+        ),
+        "one_thread_for_a_pair": Wrong(
+            {
+                "    float sign = i % 2 == 0 ? 1.0f : -1.0f;\n    y[i] = x[i ^ 1] + sign * x[i];": "    "
+                "if (i % 2 == 0) {\n        y[i] = x[i] + x[i + 1];\n        y[i + 1] = x[i] - x[i + 1];\n"
+                "    }"
+            },
+            OVER_BUDGET,
+            "threads of a warp that are active",
+        ),
+        "the_next_one": Wrong({"i ^ 1": "i + 1"}, FAULT, "out of bounds"),
+        "the_other_sign": Wrong({"? 1.0f : -1.0f": "? -1.0f : 1.0f"}, WRONG, "expected"),
+    },
+)
+
+TASKS = (MAP, GUARD, GRID_STRIDE, COALESCING, BUTTERFLY)

@@ -25,10 +25,11 @@ class Counted:
     counted: float
     most: float
     where: str = ""
+    is_least: bool = False  # `most` is the smallest number that is allowed
 
     @property
     def is_kept(self) -> bool:
-        return self.counted <= self.most
+        return self.counted >= self.most if self.is_least else self.counted <= self.most
 
 
 def number(value: float) -> str:
@@ -68,10 +69,18 @@ class Verdict:
         return [*lines[:_MOST_PRINTED], *([f"… and {left_out} more lines"] if left_out > 0 else [])]
 
     def _table(self) -> list[tuple[str, str, str, str, str]]:
-        rows = [("", "counted", "at most", f"for {self.budget_sizes}", "by ncu's name")]
+        rows = [("", "counted", "limit", f"for {self.budget_sizes}", "by ncu's name")]
         for limit in self.budget:
             mark = "✓" if limit.is_kept else "✗"
-            rows.append((mark, number(limit.counted), number(limit.most), limit.words, limit.metric))
+            rows.append(
+                (
+                    mark,
+                    number(limit.counted),
+                    f"{'≥' if limit.is_least else '≤'} {number(limit.most)}",
+                    limit.words,
+                    limit.metric,
+                )
+            )
         return rows
 
     def __str__(self) -> str:

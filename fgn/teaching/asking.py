@@ -1,8 +1,9 @@
 """Questions that a reader answers before a notebook tells: fields to type into, answers that are kept, and
 what is told only afterwards.
 
-A question asks where it is displayed. `tell()` gives what may be shown once there is an answer: before that,
-a notebook shows a line that says what is missing, and fills itself in when the answer comes.
+A question asks where it is displayed. What may be shown only once there is an answer is a `Told`, such as
+`then()` gives: before the answer, a notebook shows a line that says what is missing; when the answer comes,
+what was withheld appears under the question, where its reader is.
 
 Answers are kept in `guesses.json` in `$XDG_DATA_HOME/fgn`, by default in `~/.local/share/fgn`; the
 environment variable FGN_GUESSES names another file, and `FGN_GUESSES=recorded` takes those of
@@ -99,12 +100,18 @@ def _widgets():
     return ipywidgets
 
 
+MEASURED = "what was measured, beside a recorded guess"
+EXPECTED = "what was to be expected"
+
+
 class Told:
     """Something that is shown once a question has an answer. text: what is printed instead where no notebook
-    runs."""
+    runs. what: what it is, in words."""
 
-    def __init__(self, question: Question, tell: Callable[[], str], text: Callable[[], str]):
-        self.question, self._tell, self._text = question, tell, text
+    def __init__(
+        self, question: Question, tell: Callable[[], str], text: Callable[[], str], what: str = MEASURED
+    ):
+        self.question, self._tell, self._text, self._what = question, tell, text, what
 
     def _repr_html_(self) -> str:
         if self.question.given is None:
@@ -112,11 +119,13 @@ class Told:
         if not is_recorded():
             return self._tell()
         # Nobody was asked, so the page keeps this folded, and its reader can still guess.
-        summary = "Make your own guess first. Then open this: what was measured, beside a recorded guess."
+        summary = f"Make your own guess first. Then open this: {self._what}."
         return f"<details><summary><b>{summary}</b></summary>{self._tell()}</details>"
 
     def __repr__(self) -> str:
-        return self.question.missing() if self.question.given is None else self._text()
+        if self.question.given is None:
+            return self.question.missing()
+        return f"{self.question.words} (folded)" if is_recorded() else self._text()
 
     def _ipython_display_(self):
         from IPython.display import display
@@ -126,8 +135,18 @@ class Told:
             display({"text/html": self._repr_html_(), "text/plain": repr(self)}, raw=True)
             return
         place = widgets.HTML(self._repr_html_())
-        self.question.when_answered(lambda: setattr(place, "value", self._repr_html_()))
+        self.question.when_answered(lambda: self._show(place))
         display(place)
+
+    def _show(self, place):
+        """Shows what was withheld: under the question, where there is one in view, else at this place."""
+        if self.question.below is None:
+            place.value = self._repr_html_()
+            return
+        from IPython.display import HTML
+
+        self.question.below.append_display_data(HTML(self._repr_html_()))
+        place.value = "<em>You have answered: this is shown under the question.</em>"
 
 
 class Question:
@@ -140,6 +159,7 @@ class Question:
         self.name, self.words, self.fields = name, words, dict(fields)
         self.given: Answer | None = self._known(kept().get(name))
         self._waiting: list[Callable[[], None]] = []
+        self.below = None  # the place under the question's fields, once a notebook shows them
 
     def _known(self, answer: object) -> Answer | None:
         """A kept answer, if it still is an answer to this question."""
@@ -182,6 +202,15 @@ class Question:
 
     def when_answered(self, tell: Callable[[], None]):
         self._waiting.append(tell)
+
+    def then(self, *shown: object) -> Told:
+        """Figures, tables or text that would give the answer away: they are shown once there is one."""
+        return Told(
+            self,
+            lambda: "".join(map(as_html, shown)),
+            lambda: "\n".join(map(repr, shown)),
+            EXPECTED,
+        )
 
     def said(self) -> str:
         """The answer in words."""
@@ -232,4 +261,5 @@ class Question:
         button.on_click(submit)
         for box in inputs.values():
             box.observe(submit_again, "value")
-        display(widgets.VBox([words, widgets.HBox([*inputs.values(), button])]))
+        self.below = widgets.Output()
+        display(widgets.VBox([words, widgets.HBox([*inputs.values(), button]), self.below]))

@@ -291,7 +291,7 @@ def test_cells(capsys):
     assert "Traceback" not in "".join(caught.value._render_traceback_())
     with pytest.raises(CellError, match="expected a __global__ function g in the cell, got scale"):
         _define("g", SCALE)
-    with pytest.raises(CellError, match="got none"):
+    with pytest.raises(CellError, match="the cell has no kernel"):
         _define("", "int x;")
     _define("", "__global__ void f(int *a) {\n    int unused;\n    a[0] = 1;\n}\n")
     assert says(capsys.readouterr().err, "warning")

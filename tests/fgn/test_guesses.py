@@ -1,5 +1,7 @@
 """Guesses and the quiz: nothing is told before there is an answer, and an answer is kept and scored."""
 
+import base64
+import html
 import json
 import re
 import warnings
@@ -114,6 +116,92 @@ def test_every_guess_of_a_notebook_has_a_recorded_one_and_a_name_of_its_own():
             source = "".join(cell["source"]) if cell["cell_type"] == "code" else ""
             asked += re.findall(r'teach\.guess\(.*?"(\d\d [^"]+)",?\s*\)', source, re.S)
     assert len(asked) == len(set(asked)) and set(asked) == {n for n, a in recorded.items() if "number" in a}
+
+
+# What a saved notebook shows without opening a fold: text, tables, and the words of drawn pictures.
+FOLDED = re.compile(r"<details.*?</details>|<script.*?</script>|<style.*?</style>", re.S)
+DRAWN = re.compile(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)")
+NUMBER = re.compile(r"(?<![\w.,×])\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?![\w,]|\.\d)")
+
+
+def in_view(output) -> str:
+    data = output.get("data", {})
+    text = "".join(output.get("text", "")) or "".join(data.get("text/html") or data.get("text/plain", ""))
+    text = FOLDED.sub(" ", text)
+    drawn = (base64.b64decode(picture).decode() for picture in DRAWN.findall(text))
+    return html.unescape(re.sub(r"<[^>]*>", " ", " ".join([DRAWN.sub("", text), *drawn])))
+
+
+def is_answer(text: str, truth: float, digits_at_least: int = 1) -> bool:
+    """Whether a number that a notebook prints is the truth, as exactly as it is printed. digits_at_least: one
+    with fewer digits is no answer."""
+    digits = text.replace(",", "")
+    mantissa = digits.partition("e")[0]
+    number, last = float(digits), 10.0 ** -len(mantissa.partition(".")[2])
+    scale = abs(number / float(mantissa)) if float(mantissa) else 1.0
+    count = len(mantissa.replace(".", "").strip("0"))
+    return count >= digits_at_least and abs(number - truth) <= (0.0 if count < 2 else 0.5 * last * scale)
+
+
+def answers_in_view(notebook) -> list[str]:
+    """Each question whose answer stands unfolded between its question and its answer, or below that."""
+    asked, truths, found = {}, {}, []
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    for number, cell in enumerate(cells):
+        source = "".join(cell["source"])
+        if question := re.search(r"(\w+) = teach\.guess\(", source):
+            asked[question[1]] = number
+        if answer := re.search(r"(\w+)\.reveal\(", source):
+            shown = "".join("".join(o.get("data", {}).get("text/html", "")) for o in cell["outputs"])
+            truth = re.search(r'alt="guess [^"]*, truth ([-\d.e+]+) ', shown)
+            assert truth and "<details>" in shown, f"cell {number} gives no folded answer: {source}"
+            truths[answer[1], number] = float(truth[1])
+    for (name, last), truth in truths.items():
+        first = max(n for n, c in enumerate(cells[:last]) if f"{name} = teach.guess(" in "".join(c["source"]))
+        for number, cell in enumerate(cells[first + 1 :], first + 1):
+            least = 1 if number <= last else 3
+            for text in map(in_view, cell["outputs"]):
+                told = [n for n in NUMBER.findall(text) if is_answer(n, truth, least)]
+                found += [f"{truth:g} in: {text.strip()[:300]}"] if told else []
+    return found
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_no_saved_output_gives_an_answer_away(path):
+    assert not answers_in_view(json.loads(path.read_text()))
+
+
+def test_an_answer_in_view_is_found():
+    def cell(source, **data):
+        return {"cell_type": "code", "source": source, "outputs": [{"data": data}]}
+
+    picture = base64.b64encode(b"<svg><text>33 sectors</text></svg>").decode()
+    told = '<details><img alt="guess 8 sectors, truth 33 sectors">33 in all</details>'
+    question, answer = cell("guess = teach.guess("), cell("guess.reveal(n)", **{"text/html": told})
+    for shown, count in (
+        ("of 32 lanes, 330", 0),
+        ("33", 1),
+        (f'<img src="data:image/svg+xml;base64,{picture}">', 1),
+    ):
+        between = cell("shown", **{"text/html": shown})
+        assert len(answers_in_view({"cells": [question, between, answer]})) == count, shown
+
+
+def test_what_is_told_later_appears_under_the_question(monkeypatch):
+    widgets = pytest.importorskip("ipywidgets")
+    displayed = []
+    monkeypatch.setattr(asking, "_widgets", lambda: widgets)
+    monkeypatch.setattr("IPython.display.display", displayed.append)
+    guess = teach.guess("ms", "How long?", "a")
+    guess._ipython_display_()
+    guess.then({"expected": 7.5})._ipython_display_()
+    guess.reveal(33)._ipython_display_()
+    below, *places = displayed[0].children[2], *displayed[1:]
+    assert below.outputs == () and all("when you have answered" in place.value for place in places)
+    guess.answer(3)
+    expected, told = (output["data"]["text/html"] for output in below.outputs)
+    assert "7.5" in expected and "truth 33 ms" in told
+    assert all("shown under the question" in place.value for place in places)
 
 
 def test_the_quiz_asks_before_it_tells():

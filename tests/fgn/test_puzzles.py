@@ -17,7 +17,7 @@ from fgn.puzzles import store, verdict
 from fgn.puzzles.catalogue import NOTEBOOKS, TASKS
 from fgn.puzzles.definition import FAULT, FOLDER, OVER_BUDGET, WRONG, Wrong
 from fgn.puzzles.helper import Helper
-from fgn.puzzles.judge import judge
+from fgn.puzzles.judge import Here, _arrays, _counted, _outputs_like, judge
 
 ATTEMPTS = [(task.name, attempt) for task in TASKS.values() for attempt in task.wrong]
 
@@ -30,7 +30,7 @@ def progress(tmp_path, monkeypatch):
 
 
 def judged(name, source):
-    return judge(TASKS[name], fgn.kernel(source, TASKS[name].kernel))
+    return judge(TASKS[name], Here(fgn.kernel(source, TASKS[name].kernel)))
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -39,7 +39,7 @@ def test_each_solution_passes_its_own_check(name):
         warnings.simplefilter("error")
         found = judged(name, TASKS[name].solution())
     assert found, str(found)
-    assert len(found.budget) == len(TASKS[name].budget)
+    assert len(found.budget) == len(TASKS[name].limits())
 
 
 # A skeleton that is a wrong attempt is tried as such.
@@ -62,7 +62,10 @@ def test_each_wrong_attempt_fails_for_its_reason(name, attempt):
     if wrong.kind == OVER_BUDGET:
         exceeded = [limit.words for limit in found.budget if not limit.is_kept]
         assert any(wrong.says in words for words in exceeded), str(found)
-        assert re.search(r"→ .*: line \d+ has most", str(found)) or "barriers" in wrong.says
+        assert re.search(r"→ .*: line \d+ has (most|fewest)", str(found)) or wrong.says in (
+            "barriers",
+            "busiest warp",
+        )
     else:
         assert wrong.says in str(found)
     if wrong.kind == FAULT:
@@ -79,6 +82,35 @@ def test_a_sum_onto_memory_that_nobody_set_was_written():
         found
     )
     assert "never written" not in str(found)
+
+
+def test_a_kernel_for_the_sizes_that_are_told_is_over_budget():
+    task = TASKS["coalescing"]
+    told = " && ".join(f"{name} == {size}" for name, size in task.budget_sizes.items())
+    slow = task.attempt(task.starts_from)
+    row, column = "i / columns", "i % columns"
+    cheat = slow.replace("i % rows", f"{told} ? {row} : i % rows")
+    cheat = cheat.replace("i / rows", f"{told} ? {column} : i / rows")
+    found = judged(task.name, cheat)
+    assert found.kind == OVER_BUDGET and "sectors for each request" in str(found), str(found)
+
+
+@pytest.mark.parametrize("name", [task.name for task in TASKS.values() if task.budget])
+def test_budgets_fit_all_sizes(name):
+    """A solution is within the budget for any sizes that may be drawn, and so for those at the ends."""
+    task = TASKS[name]
+    assert task.budget_between.keys() == task.budget_sizes.keys() == task.between.keys()
+    for end in (0, 1):
+        sizes = {size: bounds[end] for size, bounds in task.budget_between.items()}
+        assert all(
+            (task.budget_sizes[size] - low) % step == 0
+            for size, (low, _, step) in task.budget_between.items()
+        )
+        inputs, right, _ = task.case(sizes)
+        arrays = _arrays(inputs | _outputs_like(right, task.starts_at_zero))
+        machine = Here(fgn.kernel(task.solution(), task.kernel))
+        for limit in _counted(task.limits(sizes), machine, machine.counts(task.launch, arrays, sizes)):
+            assert limit.is_kept, (sizes, limit)
 
 
 def test_puzzles_are_complete():
@@ -101,7 +133,8 @@ HARMFUL = {
     "int zero = (int)(x[0] * 0.0f); y[0] = 7 % zero;": "",
     "volatile float big[1 << 24]; big[threadIdx.x] = 1.0f; y[0] = big[0];": "",
     "exit(3);": "calls exit()",
-    "for (volatile int go = 1; go;) {}": "a loop without an end",
+    "\nfor (volatile int go = 1; go;) {}": "a loop without an end, at line 3",
+    "\nfor (int i = 0; i < 3; i++)\n y[0] = i;\nint n = 9;\nwhile (n != 1)\n n = 3;": "line 6: while (",
 }
 
 
@@ -109,13 +142,14 @@ def test_nothing_a_learner_types_ends_the_session(monkeypatch):
     monkeypatch.setenv("CUDASIM_NVCC_JUDGE", "0")  # which refuses the host's functions before they run
     helper = Helper()
 
-    def checked(body, seconds=200.0):
+    def checked(body, seconds=20.0):
         source = f"#include <stdlib.h>\n__global__ void twice(float *y, const float *x) {{ {body} }}"
         return helper.check("map", "Map", fgn.kernel(source), seconds)
 
     try:
         for body, words in HARMFUL.items():
-            found = checked(body, 6.0 if "without an end" in words else 200.0)
+            is_endless = "without an end" in words or "while" in words
+            found = checked(body, 3.0 if is_endless else 20.0)
             assert not found and words in str(found) and "n = 1" in str(found), str(found)
         assert checked("y[threadIdx.x] = 2 * x[threadIdx.x];")
     finally:
@@ -222,6 +256,18 @@ def test_a_course_has_the_solutions_and_what_learners_begin_with(key):
         assert answer.source == f"%%cuda\n{task.solution()}".strip("\n")
         assert answer.metadata["skeleton"] == f"%%cuda\n{task.skeleton()}".strip("\n")
         assert "assert verdict" in check.source and task.name in check.source
+
+
+def test_a_kernel_of_another_name_is_named(monkeypatch):
+    names = {
+        "rleu": fgn.kernel("__global__ void rleu(float *y, const float *x, int n) { y[0] = 0; }"),
+        "n": 3,
+    }
+    monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(user_ns=names))
+    said = str(fgn.puzzles.get("guard").check())
+    assert "there is rleu" in said and "`__global__ void relu(`" in said and "first" not in said
+    names.pop("rleu")
+    assert "run the cell that begins with %%cuda first" in str(fgn.puzzles.get("guard").check())
 
 
 def test_wrong_arguments():

@@ -6,6 +6,7 @@
 /* Done in every basic block where launches are counted, and now and then where they are only checked. */
 static __attribute__((noinline)) void look_around(struct recorder *self, uintptr_t pc) {
     bool counts = self->requests.is_on;
+    atomic_store_explicit(&self->at, pc, memory_order_relaxed);
     self->until_look = counts ? 0 : BASIC_BLOCKS_OF_A_LOOK;
     history_settle_write(self, &self->history);
     if (sim_is_stopping())

@@ -104,6 +104,10 @@ void counted_forbid_all(void);
 /* The GPU whose L2 cache is modelled; an H200's by default. */
 void counted_set_gpu(unsigned multiprocessors, unsigned long long l2_bytes);
 
+/* Where each OS thread that runs the launch was lately in the kernel, at most so many; returns how many. Any
+ * thread may ask while a launch runs: it tells where a loop is that does not end. */
+unsigned counted_running(unsigned long long *pcs, unsigned most);
+
 /* The launches since counted_clear(), except those that failed. Valid until the next call of it. */
 unsigned counted_launch_count(void);
 const counted_launch *counted_launch_at(unsigned index);

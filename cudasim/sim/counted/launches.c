@@ -119,6 +119,16 @@ void watch_worker_ends(struct sim_worker *worker) {
 
 /* ---- Launches ---- */
 
+unsigned counted_running(unsigned long long *pcs, unsigned most) {
+    unsigned count = 0;
+    pthread_mutex_lock(&mutex);
+    for (struct recorder *self = all_recorders; self && count < most; self = self->next)
+        if (self->launch == launch_number)
+            pcs[count++] = atomic_load_explicit(&self->at, memory_order_relaxed);
+    pthread_mutex_unlock(&mutex);
+    return count;
+}
+
 void watch_more_workers(void) {
     is_alone = recorder->is_alone = false;
 }

@@ -62,6 +62,7 @@ struct recorder {
      */
     uintptr_t stack;
     uintptr_t own_bytes;
+    _Atomic uintptr_t at;  /* the basic block that was looked at last; any thread may ask for it */
     int until_look;        /* basic blocks until look_around(); at most 0 while each access is looked at */
     bool is_alone;         /* no other OS thread runs blocks of this launch */
     uint32_t block_count;  /* the blocks that this OS thread has run */

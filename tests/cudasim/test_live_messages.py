@@ -1,0 +1,67 @@
+"""What is said of the mistakes that people make first: a mistyped name, a write to an input, no kernel."""
+
+import pytest
+
+from cudasim.building.library import BuildError
+from cudasim.live.cells import CellError, _define
+from cudasim.live.loops import loop_around
+from cudasim.live.messages import nearest
+
+KERNEL = "__global__ void scale({parameters}) {{ int i = threadIdx.x; {body} }}\n"
+
+# Parameters, body, what is said, and what is not.
+SAID = {
+    "type of a parameter": ("flaot *y", "y[i] = 0;", ("flaot", "float"), ("declared void",)),
+    "type of a variable": ("float *y", "flaot z = 1; y[i] = z;", ("flaot", "float"), ("declare it before",)),
+    "a short type": ("float *y, itn n", "y[i] = n;", ("itn", "did you mean int?"), ()),
+    "a function": ("float *y", "__syncthread(); y[i] = 0;", ("__syncthread", "__syncthreads"), ()),
+    "a built-in": ("float *y", "y[i] = blokDim.x;", ("blokDim", "blockDim"), ()),
+    "own": ("float *y, int columns", "y[i] = colums * columns;", ("colums", "columns"), ()),
+    "a write to an input": (
+        "float *y, const float *x",
+        "y[i] = 1; x[blockIdx.x] = 2;",
+        ("x is const", "input", "cannot write"),
+        ("sim_", "sizetype"),
+    ),
+    "an increment of an input": ("float *y, const float *x", "y[i] = 1; x[i]++;", ("x is const",), ("sim_",)),
+}
+
+
+@pytest.mark.parametrize("case", SAID)
+def test_what_is_said_of_a_mistake(case):
+    parameters, body, said, unsaid = SAID[case]
+    with pytest.raises(CellError) as caught:
+        _define("", KERNEL.format(parameters=parameters, body=body))
+    text = str(caught.value)
+    assert all(words in text for words in said) and not any(words in text for words in unsaid), text
+    assert "scale.cu:2" in text, "the error has its line"
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        (
+            "void scale(float *y) { y[0] = 0; }\n",
+            "cell.cu:2: error: scale() is no kernel: write __global__ before",
+        ),
+        ("__gloabl__ void scale(float *y) { y[0] = 0; }\n", "__gloabl__: did you mean __global__?"),
+        ("int x;\n", "expected a function that begins with `__global__ void`"),
+        ("__global__ scale(float *y) { y[0] = 0; }\n", "a kernel is `__global__ void name"),
+    ],
+)
+def test_a_cell_without_a_kernel(cell, said):
+    with pytest.raises(BuildError) as caught:
+        _define("", cell)
+    assert said in str(caught.value) and "none" not in str(caught.value)
+
+
+def test_a_name_that_is_like_no_other_is_meant_as_none():
+    assert nearest("flaot", ("float", "double")) == "float"
+    assert nearest("velocity", ("float", "double")) == "" == nearest("float", ("float",))
+
+
+def test_the_innermost_loop_around_lines():
+    source = "void f(int n) {\n  for (;;) {\n    n++;\n    while (n)\n      n--;\n    n += 2;\n  }\n}\n"
+    assert loop_around(source, {5}) == 4 == loop_around(source, {4, 5})
+    assert loop_around(source, {3, 5}) == 2 == loop_around(source, {6})
+    assert loop_around(source, {1}) is None
