@@ -2,6 +2,7 @@
 
 import csv
 import functools
+import os
 import re
 import subprocess
 import sys
@@ -331,3 +332,30 @@ def test_a_cell_with_a_main_runs_it_and_has_its_kernels(capfd):
     assert "main() was not run" in capfd.readouterr().err
     assert shell.run_cell("%%cuda\nint main() { return 4; }").success
     assert "main() has ended with code 4" in capfd.readouterr().err
+
+
+def test_pytest_checks_programs_and_the_kernels_that_tests_launch(tmp_path):
+    fault = "__global__ void k(int *x) { x[threadIdx.x] = 1; }\n"
+    host = "int main() { int *x; cudaMalloc(&x, 64); k<<<1, %d>>>(x); return cudaFree(x); }\n"
+    (tmp_path / "right.cu").write_text(fault + host % 16)
+    (tmp_path / "wrong.cu").write_text(fault + host % 17)
+    (tmp_path / "kernels.cu").write_text(fault)  # no program
+    (tmp_path / "test_kernels.py").write_text(
+        "import numpy as np, cudasim\n"
+        "last = cudasim.kernel('__global__ void last(int *x) { x[0] = threadIdx.x; }')\n"
+        "def test_race():\n    last[1, 32](np.zeros(1, np.int32))\n"
+        "def test_right():\n    last[1, 1](np.zeros(1, np.int32))\n"
+    )
+
+    def results(*options) -> tuple[str, str]:
+        plugin = ["-p", "cudasim.programs.pytest_plugin"]
+        call = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rfE", *plugin, *options]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        ran = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, timeout=300, env=environment)
+        return ran.stdout.strip().splitlines()[-1], ran.stdout
+
+    assert results()[0].startswith("1 failed, 1 passed")  # small launches are always checked
+    counts, said = results("--cudasim")
+    assert counts.startswith("2 failed, 2 passed"), said
+    assert "out of bounds in k (wrong.cu:1): thread (16, 0, 0)" in said
+    assert "KernelFault: race in last" in said
