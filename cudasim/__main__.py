@@ -58,7 +58,8 @@ def _parser() -> argparse.ArgumentParser:
 _OF_NVCC = re.compile(
     r"-O\w*|-g|-G|-w|-m64|--?lineinfo|-?-use_fast_math|-?-fmad=\w+|-?-(?:expt-)?(?:relaxed-constexpr|extended-lambda)"
     r"|-?-arch(?:=.*)?|-?-gencode(?:=.*)?|-?-code(?:=.*)?|-?-rdc=\w+|-?-maxrregcount(?:=.*)?|-?-ccbin(?:=.*)?"
-    r"|-Xptxas(?:=.*)?|-?-ptxas-options(?:=.*)?|-x|-?-cudart(?:=.*)?|-lcudart(?:_static)?|-lcudadevrt"
+    r"|-Xptxas(?:=.*)?|-?-ptxas-options(?:=.*)?|-x|-?-cudart(?:=.*)?|-lcudadevrt|-lnvToolsExt"
+    r"|-l(?:cudart|cublas|cublasLt|curand)(?:_static)?"
 )
 _WITH_VALUE = re.compile(r"-?-(?:arch|gencode|code|maxrregcount|ccbin|ptxas-options|cudart)|-Xptxas|-x")
 

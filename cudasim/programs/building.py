@@ -34,6 +34,7 @@ from cudasim.live.compiling import (
     simulator_flags,
 )
 from cudasim.live.source import ALL, PROGRAM, included
+from cudasim.programs.blas import blas
 
 RUN, CHECK, COUNT, PREDICT = MODES = ("run", "check", "count", "predict")
 _OF_CUDA = (".cu", ".cuh")
@@ -82,7 +83,12 @@ class Program:
         plain = simulator_flags(library, "throw" + text, mode == CHECK)
         flags = spelled_for(compiler, (*plain, *own, "-w"))
         flags = tuple(self._standard(flag) for flag in flags)
-        more = (*(f"-D{name}" for name in self.defines), *(f"-I{folder}" for folder in folders), *self.more)
+        more = (
+            *(blas().flags() if blas() else ()),
+            *(f"-D{name}" for name in self.defines),
+            *(f"-I{folder}" for folder in folders),
+            *self.more,
+        )
         parts = (
             source.name,
             written,
@@ -163,6 +169,7 @@ class Program:
                 *wraps,
             ]
             link += [str(built), f"-Wl,-rpath,{_by_its_name(simulator)}", *self.libraries, "-lm", "-lpthread"]
+            link += blas().link_flags() if blas() else ()
             ran = subprocess.run(link, capture_output=True, text=True)
             if ran.returncode != 0:
                 raise BuildError(_undefined(ran.stderr))

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import cudasim
 from cudasim.building.library import COUNTED_SIMULATOR, SIMULATOR, BuildError
 from cudasim.live import cccl
+from cudasim.programs.blas import blas
 from cudasim.programs.building import Program, command
 
 FOLDER = Path(__file__).parent / "programs"
@@ -199,3 +201,21 @@ def test_where_curand_cannot_write_is_told(which, told):
     found = ran("with_curand.cu", "check", which)
     assert told in found.stderr and "with_curand.cu:" in found.stderr
     assert found.stdout.startswith("201\n")
+
+
+@pytest.mark.parametrize("mode", ["run", "check"])
+@pytest.mark.skipif(blas() is None, reason="there is no BLAS here")
+def test_cublas_is_right(mode):
+    """The program compares with loops, and says ok."""
+    of = ran("with_cublas.cu", mode)
+    assert (of.returncode, of.stdout, of.stderr) == (0, "ok\n", "")
+
+
+def test_kernels_of_a_source_that_uses_cublas_run_without_it():
+    fill = cudasim.kernel(
+        "#include <cublas_v2.h>\n__global__ void fill(float *y) { y[threadIdx.x] = threadIdx.x; }\n"
+        "void host(cublasHandle_t handle) { cublasDestroy(handle); }\n"
+    )
+    y = np.zeros(4, np.float32)
+    fill[1, 4](y)
+    assert list(y) == [0, 1, 2, 3]

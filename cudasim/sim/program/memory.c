@@ -259,7 +259,7 @@ static bool is_there(const void *address, const char *does, const struct sim_cal
     return false;
 }
 
-static void mark_written(void *to, size_t bytes) {
+void sim_memory_is_written(void *to, size_t bytes) {
     struct sim_allocation *found = sim_allocation_at(to);
     if (found && found->written)
         memset(found->written + ((unsigned char *)to - found->begin), 1, bytes);
@@ -271,7 +271,7 @@ static void copy_marks(void *to, const void *from, size_t bytes) {
         memmove(target->written + ((unsigned char *)to - target->begin),
                 source->written + ((const unsigned char *)from - source->begin), bytes);
     else
-        mark_written(to, bytes);
+        sim_memory_is_written(to, bytes);
 }
 
 int sim_memory_copy(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows,
@@ -323,7 +323,7 @@ int sim_memory_set(void *to, size_t pitch, int value, size_t width, size_t rows,
     open_at(to);
     for (size_t row = 0; row < rows; row++) {
         memset((unsigned char *)to + row * pitch, value, width);
-        mark_written((unsigned char *)to + row * pitch, width);
+        sim_memory_is_written((unsigned char *)to + row * pitch, width);
     }
     struct sim_allocation *memory = sim_allocation_at(to);
     if (memory->kind != SIM_DEVICE_MEMORY)

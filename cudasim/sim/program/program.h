@@ -67,6 +67,8 @@ int sim_memory_copy(void *to, size_t to_pitch, const void *from, size_t from_pit
                     int kind, struct sim_stream *stream, bool waits, struct sim_called called);
 int sim_memory_set(void *to, size_t pitch, int value, size_t width, size_t rows, struct sim_stream *stream,
                    struct sim_called called);
+/* By other means than a copy or a kernel. */
+void sim_memory_is_written(void *to, size_t bytes);
 size_t sim_memory_used(void);
 unsigned sim_allocation_count(void);
 struct sim_allocation *sim_allocation_number(unsigned index);

@@ -1,0 +1,257 @@
+/* cuBLAS for programs: products and solvers by the BLAS that numpy has (cudasim/programs/blas.py finds it),
+ * the rest by loops. Matrices are in columns, as in Fortran. cuBLAS Library documentation.
+ *
+ * Numbers of 16 bits are multiplied as floats, and rounded once at the end. Not here: symmetric and banded
+ * matrices of level 2, cublasLt. */
+#pragma once
+#include "cuComplex.h"
+#include "cuda_bf16.hpp"
+#include "cuda_fp16.hpp"
+#include "library_range.hpp"
+#include "program.hpp"
+#ifndef SIM_BLAS
+#error                                                                                                       \
+    "cuBLAS needs a BLAS: that of numpy's wheels (pip install numpy), or libopenblas or libblas of the system"
+#endif
+
+enum cublasStatus_t {
+    CUBLAS_STATUS_SUCCESS = 0,
+    CUBLAS_STATUS_NOT_INITIALIZED = 1,
+    CUBLAS_STATUS_ALLOC_FAILED = 3,
+    CUBLAS_STATUS_INVALID_VALUE = 7,
+    CUBLAS_STATUS_ARCH_MISMATCH = 8,
+    CUBLAS_STATUS_MAPPING_ERROR = 11,
+    CUBLAS_STATUS_EXECUTION_FAILED = 13,
+    CUBLAS_STATUS_INTERNAL_ERROR = 14,
+    CUBLAS_STATUS_NOT_SUPPORTED = 15
+};
+enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_OP_C, CUBLAS_OP_HERMITAN = CUBLAS_OP_C };
+enum cublasFillMode_t { CUBLAS_FILL_MODE_LOWER, CUBLAS_FILL_MODE_UPPER, CUBLAS_FILL_MODE_FULL };
+enum cublasDiagType_t { CUBLAS_DIAG_NON_UNIT, CUBLAS_DIAG_UNIT };
+enum cublasSideMode_t { CUBLAS_SIDE_LEFT, CUBLAS_SIDE_RIGHT };
+enum cublasPointerMode_t { CUBLAS_POINTER_MODE_HOST, CUBLAS_POINTER_MODE_DEVICE };
+enum cublasAtomicsMode_t { CUBLAS_ATOMICS_NOT_ALLOWED, CUBLAS_ATOMICS_ALLOWED };
+enum cublasMath_t {
+    CUBLAS_DEFAULT_MATH = 0,
+    CUBLAS_TENSOR_OP_MATH = 1,
+    CUBLAS_PEDANTIC_MATH = 2,
+    CUBLAS_TF32_TENSOR_OP_MATH = 3,
+    CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION = 16
+};
+enum cublasGemmAlgo_t {
+    CUBLAS_GEMM_DFALT = -1,
+    CUBLAS_GEMM_DEFAULT = -1,
+    CUBLAS_GEMM_DEFAULT_TENSOR_OP = 99
+};
+enum cublasComputeType_t {
+    CUBLAS_COMPUTE_16F = 64,
+    CUBLAS_COMPUTE_16F_PEDANTIC = 65,
+    CUBLAS_COMPUTE_32F = 68,
+    CUBLAS_COMPUTE_32F_PEDANTIC = 69,
+    CUBLAS_COMPUTE_64F = 70,
+    CUBLAS_COMPUTE_64F_PEDANTIC = 71,
+    CUBLAS_COMPUTE_32F_FAST_16F = 74,
+    CUBLAS_COMPUTE_32F_FAST_16BF = 75,
+    CUBLAS_COMPUTE_32F_FAST_TF32 = 77
+};
+enum cudaDataType_t {
+    CUDA_R_32F = 0,
+    CUDA_R_64F = 1,
+    CUDA_R_16F = 2,
+    CUDA_R_8I = 3,
+    CUDA_C_32F = 4,
+    CUDA_C_64F = 5,
+    CUDA_R_32I = 10,
+    CUDA_R_16BF = 14
+};
+typedef cudaDataType_t cudaDataType;
+struct cublasContext {
+    cudaStream_t stream;
+    cublasPointerMode_t mode;
+    cublasMath_t math;
+};
+typedef cublasContext *cublasHandle_t;
+
+/* ---- The BLAS ---- */
+
+template <class T>
+using sim_gemm_of = void(const char *, const char *, const sim_blas_int *, const sim_blas_int *,
+                         const sim_blas_int *, const T *, const T *, const sim_blas_int *, const T *,
+                         const sim_blas_int *, const T *, T *, const sim_blas_int *);
+template <class T>
+using sim_triangle_of = void(const char *, const char *, const char *, const char *, const sim_blas_int *,
+                             const sim_blas_int *, const T *, const T *, const sim_blas_int *, T *,
+                             const sim_blas_int *);
+template <class T>
+using sim_symm_of = void(const char *, const char *, const sim_blas_int *, const sim_blas_int *, const T *,
+                         const T *, const sim_blas_int *, const T *, const sim_blas_int *, const T *, T *,
+                         const sim_blas_int *);
+template <class T>
+using sim_syrk_of = void(const char *, const char *, const sim_blas_int *, const sim_blas_int *, const T *,
+                         const T *, const sim_blas_int *, const T *, T *, const sim_blas_int *);
+template <class T>
+using sim_getrf_of = void(const sim_blas_int *, const sim_blas_int *, T *, const sim_blas_int *,
+                          sim_blas_int *, sim_blas_int *);
+template <class T>
+using sim_getri_of = void(const sim_blas_int *, T *, const sim_blas_int *, const sim_blas_int *, T *,
+                          const sim_blas_int *, sim_blas_int *);
+extern "C" {
+sim_gemm_of<float> SIM_BLAS(sgemm);
+sim_gemm_of<double> SIM_BLAS(dgemm);
+sim_gemm_of<cuComplex> SIM_BLAS(cgemm);
+sim_gemm_of<cuDoubleComplex> SIM_BLAS(zgemm);
+sim_triangle_of<float> SIM_BLAS(strsm), SIM_BLAS(strmm);
+sim_triangle_of<double> SIM_BLAS(dtrsm), SIM_BLAS(dtrmm);
+sim_symm_of<float> SIM_BLAS(ssymm);
+sim_symm_of<double> SIM_BLAS(dsymm);
+sim_syrk_of<float> SIM_BLAS(ssyrk);
+sim_syrk_of<double> SIM_BLAS(dsyrk);
+sim_getrf_of<float> SIM_BLAS(sgetrf);
+sim_getrf_of<double> SIM_BLAS(dgetrf);
+sim_getri_of<float> SIM_BLAS(sgetri);
+sim_getri_of<double> SIM_BLAS(dgetri);
+}
+template <class T> struct sim_blas;
+template <> struct sim_blas<float> {
+    static constexpr auto gemm = SIM_BLAS(sgemm);
+    static constexpr auto trsm = SIM_BLAS(strsm), trmm = SIM_BLAS(strmm);
+    static constexpr auto symm = SIM_BLAS(ssymm);
+    static constexpr auto syrk = SIM_BLAS(ssyrk);
+    static constexpr auto getrf = SIM_BLAS(sgetrf);
+    static constexpr auto getri = SIM_BLAS(sgetri);
+};
+template <> struct sim_blas<double> {
+    static constexpr auto gemm = SIM_BLAS(dgemm);
+    static constexpr auto trsm = SIM_BLAS(dtrsm), trmm = SIM_BLAS(dtrmm);
+    static constexpr auto symm = SIM_BLAS(dsymm);
+    static constexpr auto syrk = SIM_BLAS(dsyrk);
+    static constexpr auto getrf = SIM_BLAS(dgetrf);
+    static constexpr auto getri = SIM_BLAS(dgetri);
+};
+template <> struct sim_blas<cuComplex> {
+    static constexpr auto gemm = SIM_BLAS(cgemm);
+};
+template <> struct sim_blas<cuDoubleComplex> {
+    static constexpr auto gemm = SIM_BLAS(zgemm);
+};
+inline const char *sim_letter(cublasOperation_t operation) {
+    return operation == CUBLAS_OP_N ? "N" : operation == CUBLAS_OP_T ? "T" : "C";
+}
+inline const char *sim_letter(cublasFillMode_t fill) {
+    return fill == CUBLAS_FILL_MODE_LOWER ? "L" : "U";
+}
+inline const char *sim_letter(cublasSideMode_t side) {
+    return side == CUBLAS_SIDE_LEFT ? "L" : "R";
+}
+inline const char *sim_letter(cublasDiagType_t diagonal) {
+    return diagonal == CUBLAS_DIAG_UNIT ? "U" : "N";
+}
+
+/* ---- Handles ---- */
+
+inline cublasStatus_t cublasCreate(cublasHandle_t *handle) {
+    *handle = new cublasContext();
+    return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasDestroy(cublasHandle_t handle) {
+    delete handle;
+    return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
+    return handle->stream = stream, CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasGetStream(cublasHandle_t handle, cudaStream_t *stream) {
+    return *stream = handle->stream, CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasSetPointerMode(cublasHandle_t handle, cublasPointerMode_t mode) {
+    return handle->mode = mode, CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasGetPointerMode(cublasHandle_t handle, cublasPointerMode_t *mode) {
+    return *mode = handle->mode, CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t math) {
+    return handle->math = math, CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasGetMathMode(cublasHandle_t handle, cublasMath_t *math) {
+    return *math = handle->math, CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasSetAtomicsMode(cublasHandle_t, cublasAtomicsMode_t) {
+    return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasSetWorkspace(cublasHandle_t, void *, size_t) {
+    return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasGetVersion(cublasHandle_t, int *version) {
+    return *version = 130000, CUBLAS_STATUS_SUCCESS;
+}
+inline const char *cublasGetStatusName(cublasStatus_t status) {
+    switch (status) {
+    case CUBLAS_STATUS_SUCCESS:
+        return "CUBLAS_STATUS_SUCCESS";
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+        return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case CUBLAS_STATUS_INVALID_VALUE:
+        return "CUBLAS_STATUS_INVALID_VALUE";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+        return "CUBLAS_STATUS_NOT_SUPPORTED";
+    default:
+        return "CUBLAS_STATUS_INTERNAL_ERROR";
+    }
+}
+inline const char *cublasGetStatusString(cublasStatus_t status) {
+    return cublasGetStatusName(status);
+}
+
+/* Does the work, or notes it for the graph that the handle's stream is captured for. */
+template <class F> cublasStatus_t sim_cublas(cublasHandle_t handle, F work) {
+    if (!handle)
+        return CUBLAS_STATUS_NOT_INITIALIZED;
+    if (sim_is_captured(handle->stream)) {
+        sim_capture(handle->stream, [=](cudaStream_t) {
+            sim_library_range range(false);
+            work();
+            return cudaSuccess;
+        });
+        return CUBLAS_STATUS_SUCCESS;
+    }
+    sim_library_range range(false);
+    work();
+    return CUBLAS_STATUS_SUCCESS;
+}
+/* alpha or beta: the value, which is read at the call where the host has it. */
+template <class T> struct sim_scalar {
+    const T *at;
+    T value;
+    sim_scalar(cublasHandle_t handle, const T *from)
+        : at(handle && handle->mode == CUBLAS_POINTER_MODE_DEVICE ? from : 0), value(at ? T() : *from) {}
+    T get() const {
+        return at ? *at : value;
+    }
+};
+
+/* ---- Vectors and matrices between host and device ---- */
+
+inline cublasStatus_t sim_copied(cudaError_t error) {
+    return error ? CUBLAS_STATUS_MAPPING_ERROR : CUBLAS_STATUS_SUCCESS;
+}
+SIM_HOST cublasStatus_t cublasSetMatrix(int rows, int columns, int bytes, const void *from, int from_rows,
+                                        void *to, int to_rows, SIM_CALLED) {
+    return sim_copied(cudaMemcpy2D(to, (size_t)to_rows * bytes, from, (size_t)from_rows * bytes,
+                                   (size_t)rows * bytes, columns, cudaMemcpyHostToDevice, sim_file,
+                                   sim_line));
+}
+SIM_HOST cublasStatus_t cublasGetMatrix(int rows, int columns, int bytes, const void *from, int from_rows,
+                                        void *to, int to_rows, SIM_CALLED) {
+    return sim_copied(cudaMemcpy2D(to, (size_t)to_rows * bytes, from, (size_t)from_rows * bytes,
+                                   (size_t)rows * bytes, columns, cudaMemcpyDeviceToHost, sim_file,
+                                   sim_line));
+}
+SIM_HOST cublasStatus_t cublasSetVector(int count, int bytes, const void *from, int from_stride, void *to,
+                                        int to_stride, SIM_CALLED) {
+    return cublasSetMatrix(1, count, bytes, from, from_stride, to, to_stride, sim_file, sim_line);
+}
+SIM_HOST cublasStatus_t cublasGetVector(int count, int bytes, const void *from, int from_stride, void *to,
+                                        int to_stride, SIM_CALLED) {
+    return cublasGetMatrix(1, count, bytes, from, from_stride, to, to_stride, sim_file, sim_line);
+}
+#include "cublas_functions.hpp"
