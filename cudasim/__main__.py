@@ -58,7 +58,8 @@ def _parser() -> argparse.ArgumentParser:
 _OF_NVCC = re.compile(
     r"-O\w*|-g|-G|-w|-m64|--?lineinfo|-?-use_fast_math|-?-fmad=\w+|-?-(?:expt-)?(?:relaxed-constexpr|extended-lambda)"
     r"|-?-arch(?:=.*)?|-?-gencode(?:=.*)?|-?-code(?:=.*)?|-?-rdc=\w+|-?-maxrregcount(?:=.*)?|-?-ccbin(?:=.*)?"
-    r"|-Xptxas(?:=.*)?|-?-ptxas-options(?:=.*)?|-x|-?-cudart(?:=.*)?|-lcudart(?:_static)?|-lcudadevrt"
+    r"|-Xptxas(?:=.*)?|-?-ptxas-options(?:=.*)?|-x|-?-cudart(?:=.*)?|-l(?:cudart|curand)(?:_static)?|-lcudadevrt"
+    r"|-lnvToolsExt"
 )
 _WITH_VALUE = re.compile(r"-?-(?:arch|gencode|code|maxrregcount|ccbin|ptxas-options|cudart)|-Xptxas|-x")
 
@@ -81,7 +82,7 @@ def _plain(arguments: list[str]) -> list[str]:
 def nvcc() -> int:
     """`cudasim-nvcc`, which takes the place of nvcc where a Makefile names the compiler."""
     for variable in ("CC", "CXX"):
-        # `make CC=cudasim-nvcc` puts it into the environment, where it would be taken for the host's compiler.
+        # `make CC=cudasim-nvcc` puts it into the environment, where it would pass for the host's compiler.
         if "cudasim-nvcc" in os.environ.get(variable, ""):
             del os.environ[variable]
     return main(["build", *sys.argv[1:]])
