@@ -84,9 +84,11 @@ _UNDECLARED = (
 
 
 def _hint(line: str, message: str, read: Included) -> str:
-    for text in () if read.is_program else (line, message):
+    for text in (line, message):
         for pattern, hint in _HINTS:
-            if re.search(pattern, text):
+            # A program has host code, and what is missing there is not to be had from Python.
+            is_for_cells = "torch" in hint or "Python" in hint
+            if re.search(pattern, text) and not (read.is_program and is_for_cells):
                 return f"      {hint}"
     found = [match for pattern in _UNDECLARED if (match := re.search(pattern, message))]
     if not found:

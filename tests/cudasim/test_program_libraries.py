@@ -199,3 +199,11 @@ def test_where_curand_cannot_write_is_told(which, told):
     found = ran("with_curand.cu", "check", which)
     assert told in found.stderr and "with_curand.cu:" in found.stderr
     assert found.stdout.startswith("201\n")
+
+
+def test_a_program_is_not_sent_to_torch(tmp_path):
+    source = tmp_path / "main.cu"
+    source.write_text("int main() {\n    cublasHandle_t handle;\n    return cublasCreate(&handle);\n}\n")
+    with pytest.raises(BuildError, match=r"main\.cu:2.*cublasHandle_t") as told:
+        Program((source,)).library("run")
+    assert "torch" not in str(told.value)
