@@ -58,5 +58,6 @@ def flags() -> tuple[str, ...]:
     folder = headers()
     if folder is None:
         return ()
-    macros = ("THRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP", "SIM_HAS_CCCL")
+    version = re.search(r"THRUST_VERSION (\d+)", (folder / "thrust" / "version.h").read_text())
+    macros = ("THRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP", f"SIM_HAS_CCCL={version[1] if version else 1}")
     return (f"-I{REPLACED}", f"-I{folder}", *(f"-D{macro}" for macro in macros))

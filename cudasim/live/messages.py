@@ -142,9 +142,11 @@ def _of_read_only(message: str, line: str, column: int) -> str:
 
 
 def _hint(line: str, message: str, read: Included) -> str:
-    for text in () if read.is_program else (line, message):
+    for text in (line, message):
         for pattern, hint in _HINTS:
-            if re.search(pattern, text):
+            # A program has host code, and what is missing there is not to be had from Python.
+            is_for_cells = "torch" in hint or "Python" in hint
+            if re.search(pattern, text) and not (read.is_program and is_for_cells):
                 return f"      {hint}"
     if "forbids declaration" in message or "a type specifier is required" in message:
         return "      the type of what it returns is missing: a kernel is `__global__ void name(...)`"

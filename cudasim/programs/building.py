@@ -40,6 +40,8 @@ RUN, CHECK, COUNT, PREDICT = MODES = ("run", "check", "count", "predict")
 _OF_CUDA = (".cu", ".cuh")
 _OF_CPP = (".cpp", ".cc", ".cxx", ".c")
 _INCLUDES_CUDA = re.compile(r'^\s*#\s*include\s*["<](?:cuda|cu[a-z]+_v2|curand|cufft|cooperative)', re.M)
+# A __forceinline__ function that calls itself is one that nvcc does not inline, and gcc refuses.
+_CALLS_ITSELF = "#undef __forceinline__\n#define __forceinline__ inline"
 
 
 @dataclass(frozen=True)
@@ -58,13 +60,15 @@ class Program:
 
     def object_of(self, source: Path, mode: str = RUN) -> Path:
         """The source, compiled unless that was done before. BuildError with the compiler's messages."""
-        if source.suffix in (".o", ".a", ".so"):
+        if source.suffix in (".o", ".obj", ".a", ".so"):
             return source
         if source.suffix == ".c" and not _INCLUDES_CUDA.search(source.read_text(errors="replace")):
             return self._object_in_c(source)
         try:
             return self._object_of(source, mode, ALL)
         except BuildError as error:
+            if "always_inline" in str(error):
+                return self._object_of(source, mode, ALL, _CALLS_ITSELF)
             # As for kernels from a cell: a cast or a shift of a type of the program's own.
             for values in (frozenset({"casts"}), frozenset()):
                 try:
@@ -73,12 +77,14 @@ class Program:
                     continue
             raise error
 
-    def _object_of(self, source: Path, mode: str, values: frozenset[str]) -> Path:
+    def _object_of(self, source: Path, mode: str, values: frozenset[str], before: str = "") -> Path:
         library, compiler = _library(mode), _compiler()
         text = source.read_text(encoding="utf-8-sig", errors="replace")
         folders = [source.resolve().parent, *(folder.resolve() for folder in self.folders)]
         read = included(text, source.name, folders, values=values, is_program=True)
         written = read.text if source.suffix not in _OF_CPP else f'#line 1 "{source.name}"\n{read.text}'
+        if before:
+            written = f'{before}\n#line 1 "{source.name}"\n{written}'
         own = ("-fvisibility=default", "-Wno-unused-result", "-Wno-unused-variable", "-Wno-unused-parameter")
         plain = simulator_flags(library, "throw" + text, mode == CHECK)
         flags = spelled_for(compiler, (*plain, *own, "-w"))

@@ -219,3 +219,11 @@ def test_kernels_of_a_source_that_uses_cublas_run_without_it():
     y = np.zeros(4, np.float32)
     fill[1, 4](y)
     assert list(y) == [0, 1, 2, 3]
+
+
+def test_a_program_is_not_sent_to_torch(tmp_path):
+    source = tmp_path / "main.cu"
+    source.write_text("int main() {\n    cublasHandle_t handle;\n    return cublasCreate(&handle);\n}\n")
+    with pytest.raises(BuildError, match=r"main\.cu:2.*cublasHandle_t") as told:
+        Program((source,)).library("run")
+    assert "torch" not in str(told.value)

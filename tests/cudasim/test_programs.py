@@ -306,6 +306,28 @@ def test_of_overloaded_kernels_the_arguments_choose_and_limits_are_kept(tmp_path
     assert (ran.stdout, ran.stderr, ran.returncode) == ("1 5 4096\n", "", 0)
 
 
+def test_an_inlined_function_may_call_itself_and_headers_stand_for_libraries(tmp_path):
+    (tmp_path / "main.cu").write_text(
+        "#include <cstdio>\n"
+        "__device__ __forceinline__ int odd(int n, int *x);\n"
+        "__device__ __forceinline__ int even(int n, int *x) {\n"
+        "    return n == 0 ? 1 : odd(n - 1, x) + *x;\n}\n"
+        "__device__ __forceinline__ int odd(int n, int *x) {\n"
+        "    return n == 0 ? 0 : even(n - 1, x) * 2;\n}\n"
+        "__global__ void fill(int *x, int n) {\n    *x = 0;\n    *x = even(n, x);\n}\n"
+        "int main() {\n    int *x, h;\n    cudaMalloc(&x, sizeof h);\n    fill<<<1, 1>>>(x, 4);\n"
+        "    cudaMemcpy(&h, x, sizeof h, cudaMemcpyDeviceToHost);\n"
+        '    printf("%d\\n", h);\n    cudaFree(x);\n}\n'
+    )
+    built = cudasim_command("build", "-c", "main.cu", "-o", "main.obj", folder=tmp_path)
+    assert (built.stderr, built.returncode) == ("", 0)
+    linked = ("main.obj", "-lcurand", "-lnvToolsExt", "-lcudart", "-o", "app")
+    built = cudasim_command("build", *linked, folder=tmp_path)
+    assert (built.stderr, built.returncode) == ("", 0)
+    ran = subprocess.run([tmp_path / "app"], capture_output=True, text=True)
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("4\n", "", 0)
+
+
 def test_a_cell_with_a_main_runs_it_and_has_its_kernels(capfd):
     from IPython.core.interactiveshell import InteractiveShell
 
