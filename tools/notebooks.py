@@ -162,8 +162,8 @@ def keep_all_saved(notebook, saved):
 
 
 def before_saving(model, path: str, contents_manager, **_):
-    """A hook of Jupyter's: a notebook of this folder, or of the puzzles, is saved as `--save` would save it, and
-    as it was where its code is what it was."""
+    """A hook of Jupyter's: a notebook of this folder, or of the puzzles, is saved as `--save` would save it.
+    Where its code is what it was, so is the file."""
     target = Path(contents_manager.get_os_path(path)) if hasattr(contents_manager, "get_os_path") else None
     if model["type"] != "notebook" or target is None or not target.is_file():
         return
