@@ -18,6 +18,7 @@ from fgn.ladder import default_device
 from fgn.native.library import for_device
 from fgn.precision import PRECISIONS
 from fgn.profiling.recording import PARTS
+from fgn.puzzles import commands as puzzle_commands
 
 
 def show(frame: pd.DataFrame, arguments, title: str = "", **how):
@@ -316,27 +317,6 @@ def bugs(arguments):
     print(f"{gallery.story(arguments.name)}\n\n{gallery.diff(arguments.name)}\n{gallery.run(arguments.name)}")
 
 
-def grade(arguments):
-    """Grade a class's notebooks of puzzles: points, tables, a picture of who is stuck where, feedback."""
-    from fgn.puzzles import catalogue, grading
-
-    tasks = [catalogue.find(name) for name in arguments.puzzle or catalogue.TASKS]
-    grades, unread = grading.grade(
-        arguments.folder,
-        tasks,
-        arguments.seed,
-        tell=lambda each: print(f"{each.student} {each.puzzle}: {each.points:g}", file=sys.stderr),
-    )
-    for words in unread:
-        print(f"not read: {words}", file=sys.stderr)
-    if not grades:
-        raise ValueError(f"folder: {arguments.folder} has no notebook with a kernel of these puzzles")
-    grading.write(grades, arguments.out)
-    print(
-        f"{text_of(grading.table(grades))}\n\n{text_of(grading.stuck(grades))}\n\nwritten: {arguments.out}/"
-    )
-
-
 def _shape(text: str) -> tuple[int, ...]:
     try:
         sizes = tuple(int(size) for size in text.split(","))
@@ -466,15 +446,7 @@ def main():
     profile_parser.add_argument("--part", action="append", choices=PARTS)
     command(bugs).add_argument("name", nargs="?", help="one of them; by default a table of all")
 
-    grade_parser = command(grade)
-    grade_parser.add_argument(
-        "folder", type=_folder, help="has STUDENT/*.ipynb or STUDENT.ipynb; nbgrader's is submitted/"
-    )
-    grade_parser.add_argument(
-        "--out", type=Path, default=Path("grades"), help="folder (default: %(default)s)"
-    )
-    grade_parser.add_argument("--puzzle", action="append", help="one of them; by default all that are there")
-    grade_parser.add_argument("--seed", default="", help="draws sizes and inputs; by default a new one")
+    puzzle_commands.describe(command(puzzle_commands.puzzle), command(puzzle_commands.grade))
 
     arguments = parser.parse_args()
     try:

@@ -11,8 +11,9 @@ that `jupyter nbconvert --to slides` makes a talk of it; a teacher's own is kept
 is what it was, they keep the outputs that were saved before. Nobody is there to be asked, so guesses are the
 recorded ones; cells that show them have the tag `asked`.
 
-JupyterLab saves the same way when it is started by `make lab` (tools/jupyter_server_config.py): running a
-notebook and saving it changes nothing in git unless its cells have changed. Then all that it shows is saved.
+JupyterLab saves the same way when it is started by `make lab` (tools/jupyter_server_config.py), the puzzles
+too: running a notebook and saving it changes nothing in git unless its cells have changed, or one ends with
+an error. Then all that it shows is saved.
 """
 
 from __future__ import annotations
@@ -149,16 +150,30 @@ def keep_saved(notebook, saved, *tags: str):
             new.outputs = old.outputs
 
 
+def keep_all_saved(notebook, saved):
+    """Gives all cells the outputs that they had: versions of libraries and processors differ, and a reader
+    who has changed nothing has nothing to save. An error is something: then all outputs are new."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    if any(output.output_type == "error" for output in outputs):
+        return
+    for new, old in zip(notebook.cells, saved.cells, strict=True):
+        if new.cell_type == "code":
+            new.outputs, new.execution_count = old.outputs, old.execution_count
+
+
 def before_saving(model, path: str, contents_manager, **_):
-    """A hook of Jupyter's: a notebook of this folder is saved as `--save` would save it."""
+    """A hook of Jupyter's: a notebook of this folder, or of the puzzles, is saved as `--save` would save it.
+    Where its code is what it was, so is the file."""
     target = Path(contents_manager.get_os_path(path)) if hasattr(contents_manager, "get_os_path") else None
-    if model["type"] != "notebook" or target is None or target.parent != FOLDER or not target.is_file():
+    if model["type"] != "notebook" or target is None or not target.is_file():
+        return
+    if target.parent not in (FOLDER, FOLDER / "puzzles"):
         return
     notebook = nbformat.from_dict(model["content"])
     saved = nbformat.read(target, as_version=4)
     clean(notebook)
     if code_of(notebook) == code_of(saved) and len(notebook.cells) == len(saved.cells):
-        keep_saved(notebook, saved, MEASURED, ASKED)
+        keep_all_saved(notebook, saved)
     for name in ("kernelspec", "language_info"):
         if name in saved.metadata:
             notebook.metadata[name] = saved.metadata[name]

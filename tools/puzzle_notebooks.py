@@ -2,6 +2,7 @@
 
 python tools/puzzle_notebooks.py                    notebooks/puzzles/, for learners
 python tools/puzzle_notebooks.py --nbgrader FOLDER  a course for nbgrader: source/ and its configuration
+python tools/puzzle_notebooks.py --own FOLDER       a notebook for the puzzles of a folder of one's own
 
 A learner's notebook shows the drawings; the cells of attempts are saved without outputs. In a course the
 answer is the solution, which `nbgrader generate_assignment` replaces by what a learner begins with.
@@ -17,7 +18,7 @@ from pathlib import Path
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from fgn.puzzles.catalogue import NOTEBOOKS, TASKS
+from fgn.puzzles.catalogue import NOTEBOOKS, TASKS, add
 from fgn.puzzles.definition import Task
 from fgn.puzzles.puzzle import Puzzle, in_words
 from notebooks import FOLDER, run
@@ -51,6 +52,10 @@ is needed, and nothing that you type can break the session.
 SEE_FIRST = (
     "How a puzzle is checked, and how to get a hint, is said in [the first notebook](1_threads.ipynb)."
 )
+
+
+IMPORT = "import fgn\n\n%load_ext fgn"
+IMPORT_OWN = 'import fgn\n\n%load_ext fgn\nfgn.puzzles.add(".")'
 
 
 class Words:
@@ -121,6 +126,8 @@ def _text(number: int, task: Task) -> str:
 
 
 def _first(key: str) -> str:
+    if key not in WORDS:
+        return f"# {key.replace('_', ' ').capitalize()}\n\n{HOW}"
     words = WORDS[key]
     return "\n".join(
         [
@@ -150,7 +157,7 @@ def learners(key: str):
     """The notebook that a learner opens, without outputs."""
     cells = [
         _cell(new_markdown_cell, f"{key} first", _first(key), slide="slide"),
-        _cell(new_code_cell, f"{key} import", "import fgn\n\n%load_ext fgn", slide="skip"),
+        _cell(new_code_cell, f"{key} import", IMPORT if key in WORDS else IMPORT_OWN, slide="skip"),
     ]
     for task in NOTEBOOKS[key]:
         name = task.name
@@ -161,6 +168,8 @@ def learners(key: str):
             _cell(new_code_cell, f"{name} answer", f"%%cuda\n{task.skeleton()}", slide="subslide"),
             _cell(new_code_cell, f"{name} check", check, [ATTEMPT], "fragment"),
         ]
+    if key not in WORDS:
+        return new_notebook(cells=cells, metadata=METADATA)
     cells += [
         _cell(new_markdown_cell, f"{key} last", f"## How far are you?\n\n{_last(key)}", slide="slide"),
         _cell(new_code_cell, f"{key} progress", "fgn.puzzles.progress()", [ATTEMPT]),
@@ -190,10 +199,15 @@ def teachers(key: str):
         if cell.source in answers:
             task = answers[cell.source]
             cell.metadata["skeleton"] = cell.source
-            cell.metadata["nbgrader"] = _nbgrader(task.name, True)
+            cell.metadata["nbgrader"] = _nbgrader(task.name, is_answer=True)
             cell.source = f"%%cuda\n{task.solution()}".strip("\n")
+        elif cell.source == IMPORT:
+            cell.metadata["nbgrader"] = {
+                **_nbgrader(f"{key}_import", is_answer=True),
+                **{"solution": False, "locked": True},
+            }
         elif cell.source in checks:
-            cell.metadata["nbgrader"] = _nbgrader(f"{checks[cell.source].name}_check", False)
+            cell.metadata["nbgrader"] = _nbgrader(f"{checks[cell.source].name}_check", is_answer=False)
             cell.source = cell.source.replace(
                 "puzzle.check()", "verdict = puzzle.check()\nprint(verdict)\nassert verdict"
             )
@@ -203,8 +217,20 @@ def teachers(key: str):
 CONFIGURATION = '''\
 """nbgrader's configuration of the fgn puzzles. Solutions become skeletons when an assignment is generated."""
 
-from nbgrader.converters import GenerateAssignment
+from nbgrader.converters import Autograde, GenerateAssignment
 from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
+
+
+class OnlyCuda(NbGraderPreprocessor):
+    """Of what a learner has handed in, only the text of the answers runs: all other cells that are not locked
+    become empty, and so does an answer that is no %%cuda cell."""
+
+    def preprocess_cell(self, cell, resources, cell_index):
+        kind = cell.metadata.get("nbgrader", {})
+        is_answer = kind.get("solution") and cell.source.lstrip().startswith("%%cuda")
+        if cell.cell_type == "code" and not kind.get("locked") and not is_answer:
+            cell.source = ""
+        return cell, resources
 
 
 class PutSkeletons(NbGraderPreprocessor):
@@ -221,6 +247,7 @@ c.CourseDirectory.course_id = "fgn"
 c.GenerateAssignment.preprocessors = [
     PutSkeletons if each is ClearSolutions else each for each in GenerateAssignment().preprocessors
 ]
+c.Autograde.autograde_preprocessors = [OnlyCuda, *Autograde().autograde_preprocessors]
 c.ExecutePreprocessor.timeout = 600
 '''
 
@@ -235,6 +262,15 @@ def write_course(folder: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------
+
+
+def write_own(folder: Path) -> Path:
+    """Writes the notebook of a folder of one's own, and no other; returns its path."""
+    add(folder)
+    key = folder.resolve().name
+    target = folder / f"{key}.ipynb"
+    nbformat.write(learners(key), target)
+    return target
 
 
 def write_learners() -> None:
@@ -253,8 +289,13 @@ def write_learners() -> None:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--nbgrader", type=Path, metavar="FOLDER", help="write a course for nbgrader instead")
+    parser.add_argument(
+        "--own", type=Path, metavar="FOLDER", help="write the notebook of a folder of puzzles"
+    )
     arguments = parser.parse_args()
-    if arguments.nbgrader:
+    if arguments.own:
+        print(write_own(arguments.own))
+    elif arguments.nbgrader:
         write_course(arguments.nbgrader)
     else:
         write_learners()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cudasim.building.places import PACKAGES
 from cudasim.counting.places import place_of, source_file, string_of, triple
+from cudasim.live.translation import with_own_name
 from cudasim.source import launched_sources
 
 
@@ -162,4 +163,5 @@ def fault_of(library) -> KernelFault | None:
         place = place_of(library, report.other_pc)
         fields |= {"other_file": place.file, "other_line": place.line}
         fields["other_block"] = triple(report.other_block)
-    return KernelFault(located(library, report, message, kernel), **fields)
+    told = located(library, report, message, kernel)
+    return KernelFault(with_own_name(told, launched_sources.get(fields["file"])), **fields)

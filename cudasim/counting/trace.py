@@ -14,6 +14,8 @@ from cudasim.building.library import COUNTED_SIMULATOR, ffi
 from cudasim.counting.counted import dtype_at, expect_function, one_block_at_a_time, recording
 from cudasim.counting.faults import KernelFault
 from cudasim.counting.places import Place, places_of
+from cudasim.live.translation import with_own_name
+from cudasim.source import launched_sources
 
 LANES = 32
 MOST_EVENTS = 50_000  # of about 600 bytes each
@@ -154,9 +156,9 @@ def _read_events(library, threads: int) -> Iterable[Event]:
             yield Event(kinds[event.kind], event.warp, lanes)
             continue
         if event.place not in arrays:
-            place = library.counted_place_at(event.place)
+            place, source = library.counted_place_at(event.place), launched_sources.get(places[event.pc].file)
             arrays[event.place] = Array(
-                ffi().string(place.name).decode(),
+                with_own_name(ffi().string(place.name).decode(), source),
                 spaces[place.space],
                 place.begin,
                 place.bytes,

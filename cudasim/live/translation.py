@@ -52,6 +52,15 @@ def _dynamic_shared(source: str, first_line: int) -> str:
     return source
 
 
+def with_own_name(text: str, source: str | None) -> str:
+    """A text about a kernel's dynamic shared memory, with the name that its source gives that memory: the
+    array of `extern __shared__`, where there is one of them."""
+    if source is None or "dynamic_shared" not in text:
+        return text
+    names = {match["name"] for match in _EXTERN_SHARED.finditer(blanked(source))}
+    return re.sub(r"\bdynamic_shared\b", names.pop(), text) if len(names) == 1 else text
+
+
 def _in_namespace_only(text: str) -> bool:
     """Whether all the braces that are open at the text's end are those of namespaces and extern "C"."""
     return all(re.search(r"(?:namespace\s*[\w:]*|extern)\s*$", text[:place]) for place in open_braces(text))

@@ -329,6 +329,23 @@ def pipes(launches: pd.DataFrame) -> Figure:
     return figure
 
 
+RESERVED_BYTES = 1024  # of shared memory, which CUDA takes for each block
+
+
+def blocks_by_shared_memory(launches: pd.DataFrame) -> pd.Series:
+    """How many blocks shared memory would allow each launch.
+
+    ncu counts within the part of L1 that the driver has made shared memory for this launch, and the driver
+    gives no more than the blocks that registers allow can use. So kernels with the same shared memory get
+    limits of 1 and of 10. Here each has as much as any of the launches shows a multiprocessor to give.
+    """
+    counted = launches[m.OCCUPANCY_LIMITS["shared memory"]]
+    asked = launches[m.SHARED_STATIC] + launches[m.SHARED_DYNAMIC]
+    own = asked.where(asked > 0) + RESERVED_BYTES
+    largest = (own * counted).max()
+    return counted.where(asked == 0, (largest // own).fillna(0).clip(lower=counted))
+
+
 def occupancy(launches: pd.DataFrame) -> Figure:
     """The warps on a multiprocessor in the launch with the matrix product, possible and measured, and the
     warps that each resource would allow. The resource that allows the fewest is printed bold and in red."""
@@ -342,6 +359,7 @@ def occupancy(launches: pd.DataFrame) -> Figure:
     plain(axes)
     axes.set_xlabel("warps on a multiprocessor (% of the most it holds)\nlight: possible, dark: seen")
     limits = pd.DataFrame({name: main[metric] for name, metric in m.OCCUPANCY_LIMITS.items()})
+    limits["shared memory"] = blocks_by_shared_memory(main)
     shared = (main[m.SHARED_STATIC] + main[m.SHARED_DYNAMIC]) / 1024
     uses = pd.DataFrame(
         {"registers\nof a thread": main[m.REGISTERS], "shared memory\nof a block, KiB": shared}

@@ -5,15 +5,16 @@
     puzzle.check(relu)         right or wrong, the faults, the counts beside the budget
     puzzle.hint()              the next hint; puzzle.solution() is the last
     fgn.puzzles.progress()     a drawing of what is solved
+    fgn.puzzles.add("folder")  puzzles of one's own
 
 The notebooks of all puzzles are in `notebooks/puzzles/`.
 """
 
-from fgn.puzzles.catalogue import NOTEBOOKS, TASKS
+from fgn.puzzles.catalogue import NOTEBOOKS, TASKS, add
 from fgn.puzzles.puzzle import Puzzle
 from fgn.puzzles.verdict import Verdict
 
-__all__ = ["NAMES", "Puzzle", "Verdict", "get", "progress"]
+__all__ = ["NAMES", "Puzzle", "Verdict", "add", "get", "progress"]
 
 NAMES = tuple(TASKS)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from fgn.puzzles import mma_and_tma, norms, products, repairs, shared_memory, threads
 from fgn.puzzles.definition import Task
 
@@ -16,6 +18,24 @@ NOTEBOOKS: dict[str, tuple[Task, ...]] = {
 }
 
 TASKS: dict[str, Task] = {task.name: task for tasks in NOTEBOOKS.values() for task in tasks}
+
+
+def add(folder: str | Path) -> tuple[str, ...]:
+    """Adds the puzzles of a folder of one's own, or reads them again; returns their names. ValueError for one
+    that has the name, or whose kernel has the name, of another folder's."""
+    from fgn.puzzles.own import read
+
+    tasks = read(folder)
+    for task in tasks:
+        for other in TASKS.values():
+            if other.folder != task.folder and (other.name == task.name or other.kernel == task.kernel):
+                raise ValueError(
+                    f"{task.folder / task.name}.py: there is a puzzle {other.name} with the kernel "
+                    f"{other.kernel} already: choose other names"
+                )
+    NOTEBOOKS[Path(folder).resolve().name] = tasks
+    TASKS.update({task.name: task for task in tasks})
+    return tuple(task.name for task in tasks)
 
 
 def find(name: str) -> Task:

@@ -133,7 +133,8 @@ class Task:
     budget: the limits for a problem of given sizes. They are counted for the sizes `budget_sizes`, which a
         learner is told, and for others that `budget_between` gives: the smallest, the largest, the step.
     starts_from: the wrong attempt that a learner begins with; None: the solution without its marked lines.
-    hints: from a nudge to nearly the answer.
+    hints: from a nudge to nearly the answer. fits: whether random sizes are a problem that there is.
+    drawing: makes a Figure; folder: where the solution is. Both are of puzzles that are not the package's.
     """
 
     name: str
@@ -155,12 +156,14 @@ class Task:
     tolerance: float = 1e-5
     allowed: Callable[[dict[str, Tensor], Sizes], float] | None = None
     fits: Callable[[Sizes], bool] = lambda sizes: True
+    drawing: Callable[[], object] | None = None
+    folder: Path = FOLDER
 
     # ---- Texts
 
     @property
     def file(self) -> Path:
-        return FOLDER / f"{self.name}.cu"
+        return self.folder / f"{self.name}.cu"
 
     def solution(self) -> str:
         return _MARKER.sub("", self.file.read_text())
@@ -181,7 +184,7 @@ class Task:
         """The source text of the wrong attempt `name`."""
         edits = self.wrong[name].edits
         if edits is None:
-            return (FOLDER / f"{self.name}.{name}.cu").read_text()
+            return (self.folder / f"{self.name}.{name}.cu").read_text()
         text = self.solution()
         for old, new in edits.items():
             if text.count(old) != 1:

@@ -24,6 +24,7 @@ from pathlib import Path
 from cudasim.building.library import COUNTED_SIMULATOR
 from cudasim.counting.counted import running_places
 from cudasim.live.kernels import Kernel
+from fgn.puzzles.catalogue import find
 from fgn.puzzles.loops import words_of_loop
 from fgn.puzzles.verdict import CRASHED, ENDLESS, STOPPED, Verdict
 
@@ -79,9 +80,19 @@ class _Limit:
         os._exit(1)
 
 
+def _request(received: tuple) -> tuple:
+    """The task, the kernel and the seconds of a request. A folder of one's own is read each time: its files
+    may have changed."""
+    from fgn.puzzles import catalogue, definition
+
+    name, folder, kernel, seconds = received
+    if folder != definition.FOLDER:
+        catalogue.add(folder)
+    return catalogue.TASKS[name], kernel, seconds
+
+
 def serve(descriptor: int, parent: int) -> None:
     """What the helper's process does: a verdict for each request, until the other end is closed."""
-    from fgn.puzzles.catalogue import TASKS
     from fgn.puzzles.judge import Here, judge
 
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
@@ -95,14 +106,14 @@ def serve(descriptor: int, parent: int) -> None:
     connection.send((_READY, ""))
     while True:
         try:
-            name, kernel, seconds = connection.recv()
+            task, kernel, seconds = _request(connection.recv())
         except EOFError:
             return
         os.truncate(printed.fileno(), 0)
         os.lseek(1, 0, os.SEEK_SET)
-        limit = _Limit(connection, TASKS[name].title, kernel, seconds)
+        limit = _Limit(connection, task.title, kernel, seconds)
         try:
-            verdict = judge(TASKS[name], Here(kernel), limit.begins)
+            verdict = judge(task, Here(kernel), limit.begins)
             limit.ends()
             c_library.fflush(None)
             text = os.pread(printed.fileno(), _MOST_SHOWN_BYTES, 0).decode(errors="replace")
@@ -177,7 +188,7 @@ class Helper:
     def _check(self, name: str, title: str, kernel: Kernel, seconds: float) -> Verdict:
         sizes, allowed = "", _SECONDS_TO_START  # in which the kernel is compiled
         try:
-            self._connection.send((name, kernel, seconds))
+            self._connection.send((name, find(name).folder, kernel, seconds))
             while self._connection.poll(allowed):
                 kind, content = self._connection.recv()
                 if kind == _VERDICT:

@@ -168,9 +168,11 @@ class Puzzle:
 
     def draw(self):
         """The drawing that belongs to the task, as a matplotlib Figure."""
+        if self._task.drawing is not None:
+            return self._task.drawing()
         from fgn.plot import puzzle_drawings as drawn
 
-        return drawn.draw(self.name)
+        return drawn.draw(self.name) if self.name in drawn.DRAWINGS else None
 
 
 def _in_words(limit: Limit) -> str:

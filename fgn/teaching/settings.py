@@ -111,6 +111,13 @@ class Setting:
             [here, rows.assign(machine=f"recorded: {self.record.environment['device']}")], ignore_index=True
         )
 
+    def of_gpus(self, times: pd.DataFrame) -> pd.DataFrame:
+        """As `beside()`, without the simulator's times, of which nobody learns about a GPU: those are there
+        only while no GPU's are known."""
+        rows = self.beside(times)
+        of_gpus = rows[rows.machine.isin(self.machines())]
+        return rows if of_gpus.empty else of_gpus
+
     def machines(self) -> dict[str, Machine]:
         """The machines whose times `beside()` tells apart, by the names that it gives them. The simulator is
         not among them: no ceiling bounds its times."""

@@ -1,11 +1,15 @@
 """What is said of the mistakes that people make first: a mistyped name, a write to an input, no kernel."""
 
+import numpy as np
 import pytest
 
+import cudasim
 from cudasim.building.library import BuildError
+from cudasim.counting.trace import record
 from cudasim.live.cells import CellError, _define
 from cudasim.live.loops import loop_around
 from cudasim.live.messages import nearest
+from cudasim.live.translation import with_own_name
 
 KERNEL = "__global__ void scale({parameters}) {{ int i = threadIdx.x; {body} }}\n"
 
@@ -65,3 +69,24 @@ def test_the_innermost_loop_around_lines():
     assert loop_around(source, {5}) == 4 == loop_around(source, {4, 5})
     assert loop_around(source, {3, 5}) == 2 == loop_around(source, {6})
     assert loop_around(source, {1}) is None
+
+
+OF_DYNAMIC = """
+extern __shared__ float tile[];
+__global__ void f(float *y, const float *x) {
+    tile[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    y[threadIdx.x] = tile[32 + threadIdx.x];
+}
+"""
+
+
+def test_dynamic_shared_memory_has_the_name_that_the_source_gives_it():
+    kernel = cudasim.kernel(OF_DYNAMIC)
+    x, y = np.ones(32, np.float32), np.zeros(32, np.float32)
+    with pytest.raises(cudasim.KernelFault, match=r"tile\[32\]") as caught:
+        kernel[1, 32, 128](y, x)
+    assert "dynamic_shared" not in str(caught.value)
+    traced = record(lambda: cudasim.kernel(OF_DYNAMIC.replace("32 + ", ""))[1, 32, 128](y, x))
+    assert {event.array.name for event in traced.events if event.array} == {"x", "tile", "y"}
+    assert with_own_name("dynamic_shared[0]", None) == "dynamic_shared[0]"

@@ -84,6 +84,21 @@ def test_a_kernel_calls_nothing_of_the_host(monkeypatch):
     assert not found and "system" in str(found) and grading.points_of(found) == 0, str(found)
 
 
+HIDDEN = (
+    '__attribute__((no_sanitize("thread"))) ',
+    '[[gnu::no_sani\\\ntize("thread")]] ',
+    "\n#define JOIN(a, b) a##b\n__attribute__((JOIN(no_sani, tize)(1))) ",
+)
+
+
+@pytest.mark.parametrize("hiding", HIDDEN)
+def test_a_kernel_does_not_hide_its_accesses(hiding):
+    task = TASKS["coalescing"]
+    slow = task.attempt(task.starts_from)
+    found = grading.checked(task, hiding + slow, "", 20.0)
+    assert not found and "may hide accesses" in str(found) and grading.points_of(found) == 0, str(found)
+
+
 def test_the_process_does_not_know_what_is_right(monkeypatch):
     """What is sent has inputs and marked outputs, and the sizes are others with each seed."""
     sent = []

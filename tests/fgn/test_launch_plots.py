@@ -250,6 +250,18 @@ def test_a_version_has_the_same_colour_everywhere():
             assert expected in [matplotlib.colors.to_hex(square) for square in squares]
 
 
+def test_kernels_with_the_same_shared_memory_have_the_same_limit():
+    heads = launch_plots.heads(NARROW)
+    allowed = launch_plots.blocks_by_shared_memory(heads)
+    counted = heads[metrics.OCCUPANCY_LIMITS["shared memory"]]
+    asked = heads[metrics.SHARED_STATIC] + heads[metrics.SHARED_DYNAMIC]
+    assert counted["register_tile"] != counted["vectorized"] and asked["register_tile"] == asked["vectorized"]
+    assert allowed["register_tile"] == allowed["vectorized"] >= counted["register_tile"]
+    assert (allowed >= counted).all() and (allowed[asked == 0] == counted[asked == 0]).all()
+    # What only one block fits into, only one block fits into.
+    assert allowed["hopper"] == counted["hopper"] == 1
+
+
 # ------------------------------------------------------------------------------------------------------------
 # Words
 

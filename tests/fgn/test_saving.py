@@ -62,6 +62,28 @@ def test_a_second_run_is_saved_as_the_first(folder):
     assert save(folder, again) == saved
 
 
+def test_a_run_that_shows_something_else_is_no_change_and_an_error_is(folder):
+    saved = nbformat.read(folder / "a.ipynb", as_version=4)
+    again = run_again(saved)
+    again.cells[2].outputs = [new_output("stream", text="another version's")]
+    assert save(folder, copy.deepcopy(again)) == saved
+    again.cells[2].outputs = [new_output("error", ename="ValueError", evalue="", traceback=[])]
+    assert save(folder, again).cells[2].outputs[0].output_type == "error"
+
+
+def test_a_puzzle_that_nobody_has_changed_is_saved_as_it_was(folder):
+    (folder / "puzzles").mkdir()
+    puzzle = saved_notebook()
+    puzzle.cells[2].outputs, puzzle.cells[2].execution_count = [], None  # an attempt's
+    nbformat.write(puzzle, folder / "puzzles" / "b.ipynb")
+    saved = nbformat.read(folder / "puzzles" / "b.ipynb", as_version=4)
+    ran = copy.deepcopy(saved)
+    ran.cells[2].outputs, ran.cells[2].execution_count = [new_output("stream", text="✗ Map: …")], 9
+    assert save(folder, copy.deepcopy(ran), "puzzles/b.ipynb") == saved
+    ran.cells[2].source = "puzzle.check()  # mine"
+    assert save(folder, ran, "puzzles/b.ipynb").cells[2].outputs[0].text == "✗ Map: …"
+
+
 def test_where_code_has_changed_all_outputs_are_saved(folder):
     ran = run_again(nbformat.read(folder / "a.ipynb", as_version=4))
     ran.cells[2].source = "2 + 2"

@@ -116,6 +116,7 @@ def test_predictions_with_a_machine_are_times(on_a_gpu):
     assert explained.iloc[:, 1]["L1 lines"] == pytest.approx(100 * prediction.ms["L1 lines"] / 500)
     assert setting.machines()["here: a GPU"] == MACHINE
     assert "here: a GPU" in set(setting.beside(times(setting, naive=500.0)).machine)
+    assert "here: a GPU" in set(setting.of_gpus(times(setting, naive=500.0)).machine)
     assert teach.bandwidth(setting, 128, measured).loc["a GPU, here", "TB/s"] == pytest.approx(
         128 * steps / 0.5 / 1e12
     )
@@ -144,6 +145,9 @@ def test_check_linear_and_time_group_norm(nothing_known):
 def test_recorded_results_are_there_for_the_notebooks():
     record = teach.recorded_results()
     setting = teach.setting(NAME)
+    if not setting.on_gpu:
+        drawn = setting.of_gpus(times(setting, naive=1.0))
+        assert len(drawn) and drawn.machine.str.startswith("recorded: ").all()
     assert TORCH in setting.recorded_errors().index and len(setting.recorded())
     saved, bought = teach.savings(record), teach.bought(record)
     whole = record.benchmark[(record.benchmark.part == "chain") & record.benchmark.median_ms.notna()]
