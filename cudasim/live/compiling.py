@@ -376,7 +376,7 @@ def compile_for_simulator(
     _refuse_inline_ptx(folder / "kernels.s", read)
     _name_a_line_for_each(folder / "kernels.s")
     _let_empty_loops_stop(folder / "kernels.s")
-    if "-fsanitize=thread" not in flags:  # the counted build counts branches
+    if not any(flag.startswith("-fsanitize=thread") for flag in flags):  # the counted build counts branches
         _look_before_the_call(folder / "kernels.s")
     pad_shared_variables(folder / "kernels.s")
     _run([compiler, "-c", "kernels.s", "-o", "kernels.o"], folder, read)
@@ -436,9 +436,9 @@ _CALL = re.compile(
     r"^\t(?:callq?\t\*__sanitizer_cov_trace_pc@GOTPCREL\(%rip\)|bl\t__sanitizer_cov_trace_pc)$", re.M
 )
 _LOOK = {
-    "c": "\tmovq\tsim_notice@GOTPCREL(%rip), %rax\n\tcmpl\t$0, (%rax)\n\tje\t77f\n{}\n77:",
+    "c": "\tmovq\tsim_notice@GOTPCREL(%rip), %rax\n\tcmpl\t$0, (%rax)\n\tje\t78f\n{}\n78:",
     "b": "\tadrp\tx16, :got:sim_notice\n\tldr\tx16, [x16, #:got_lo12:sim_notice]\n\tldr\tw16, [x16]\n"
-    "\tcbz\tw16, 77f\n{}\n77:",
+    "\tcbz\tw16, 78f\n{}\n78:",
 }
 
 # What is changed in a compiler's assembly: after a change of this, kernels are compiled again.

@@ -120,8 +120,18 @@ static struct child *next_child(void) {
 
 /* ---- Launches ---- */
 
+static _Atomic uint64_t number; /* of the launch that runs, and 0 between two */
+static _Atomic(const char *) running, file;
+static atomic_int line;
+
+uint64_t sim_program_runs(const char **kernel, const char **launched_in, int *launched_at) {
+    *kernel = running, *launched_in = file, *launched_at = line;
+    return number;
+}
+
 /* Of one grid; its error comes later. */
 static int launch_grid(const struct sim_program_launch *launch) {
+    static uint64_t count;
     if (sim_program_error(0))
         return sim_program_error(0);
     dim3 grid = {launch->grid[0], launch->grid[1], launch->grid[2]};
@@ -139,9 +149,12 @@ static int launch_grid(const struct sim_program_launch *launch) {
     sim_memory_open();
     allow_all();
     fflush(stdout);
+    running = launch->kernel, file = launch->file, line = launch->line;
+    number = ++count;
     int failed =
         (int)sim_launch_clusters(launch->kernel, launch->file, launch->enter, launch->arguments,
                                  launch->argument_bytes, grid, block, launch->shared_bytes, launch->cluster);
+    number = 0;
     for (unsigned i = 0; i < launch->pointer_count; i++) {
         struct sim_allocation *memory = sim_allocation_at(launch->pointers[i].pointer);
         if (memory && memory->kind != SIM_DEVICE_MEMORY)

@@ -141,6 +141,9 @@ bool sim_program_is_in_kernel(void);
 int sim_program_launches_later(const struct sim_program_launch *launch, void *const *values,
                                const size_t *bytes);
 
+/* Which launch runs now, by its number, and where it was asked for; 0: none. For any OS thread. */
+uint64_t sim_program_runs(const char **kernel, const char **launched_in, int *launched_at);
+
 /* ---- device.c ---- */
 
 /* A GPU as its vendor describes it; `sources` are in device.c. */
