@@ -22,7 +22,7 @@ from pathlib import Path
 
 _REPEATS = 3
 _GOOD = re.compile(r"\b(?:pass(?:ed)?|success\w*|correct|ok|verified)\b", re.I)
-_BAD = re.compile(r"\b(?:fail(?:ed|ure)?|mismatch|incorrect|wrong|error)\b(?!\s*[:=]\s*0)", re.I)
+_BAD = re.compile(r"\b(?:fail(?:ed|ure)?|mismatch|incorrect|wrong|error)\b(?![^:=]*[:=]\s*0)", re.I)
 # What a program says that was not given its data, which the suite keeps elsewhere or makes with other tools.
 _NO_DATA = re.compile(
     r"(?:open|read|stat|find|no such)\w*\b.*(?:file|data|path|directory|db)|usage:|assert", re.I
