@@ -106,7 +106,10 @@ __global__ void turn(float *y, const float *x) {
 }
 ''')
 race = cudasim.kernel("__global__ void race(float *y, const float *x) { y[0] = x[threadIdx.x]; }")
-x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+room = np.zeros(80, np.float32)
+first = -(room.ctypes.data // 4) % 8  # where a sector begins
+x, y = room[first : first + 64], np.zeros(64, np.float32)
+x[:] = np.arange(64)
 turn[1, 64](y, x)
 print((y == x[::-1]).all())
 print(cudasim.count(lambda: turn[1, 64](y, x))["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"][0])
