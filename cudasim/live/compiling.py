@@ -432,17 +432,11 @@ _EMPTY_LOOP = re.compile(
 
 # The call of the simulator at every branch, and what is written for it. The compiler takes it for a call, so
 # no register that a function may use is in use there.
-_CALL = re.compile(
-    r"^\t(?:callq?\t\*__sanitizer_cov_trace_pc@GOTPCREL\(%rip\)|bl\t__sanitizer_cov_trace_pc)$", re.M
-)
-_LOOK = {
-    "c": "\tmovq\tsim_notice@GOTPCREL(%rip), %rax\n\tcmpl\t$0, (%rax)\n\tje\t78f\n{}\n78:",
-    "b": "\tadrp\tx16, :got:sim_notice\n\tldr\tx16, [x16, #:got_lo12:sim_notice]\n\tldr\tw16, [x16]\n"
-    "\tcbz\tw16, 78f\n{}\n78:",
-}
+_CALL = re.compile(r"^\tcallq?\t\*__sanitizer_cov_trace_pc@GOTPCREL\(%rip\)$", re.M)  # x86-64's
+_LOOK = "\tmovq\tsim_notice@GOTPCREL(%rip), %rax\n\tcmpl\t$0, (%rax)\n\tje\t78f\n{}\n78:"
 
 # What is changed in a compiler's assembly: after a change of this, kernels are compiled again.
-REWRITES = (*PADDING, _EMPTY_LOOP.pattern, *_LOOK.values())
+REWRITES = (*PADDING, _EMPTY_LOOP.pattern, _LOOK)
 
 
 def _let_empty_loops_stop(assembly: Path) -> None:
@@ -467,7 +461,7 @@ def _look_before_the_call(assembly: Path) -> None:
     """Calls the simulator (sim/turns.c) only where there is something to take notice of: the calls at every
     branch cost up to a third of a kernel's time."""
     text = assembly.read_text(ASSEMBLY)
-    assembly.write_text(_CALL.sub(lambda match: _LOOK[match[0][1]].format(match[0]), text), ASSEMBLY)
+    assembly.write_text(_CALL.sub(lambda match: _LOOK.format(match[0]), text), ASSEMBLY)
 
 
 def _run(command: list[str], folder: Path, read: Included) -> str:
