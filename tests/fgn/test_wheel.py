@@ -124,5 +124,5 @@ for call in (lambda: fgn.kernel(kernel)[1, 1](), lambda: gallery.run("no_barrier
 
 def test_doctor(installed):
     result = run(installed, "-m", "fgn", "doctor")
-    assert result.returncode == 1 and "/nowhere/.cache/fgn cannot be written to" in result.stdout
+    assert result.returncode == 1 and "/nowhere/.cache/cudasim cannot be written to" in result.stdout
     assert result.stdout.count(str(installed)) == 2 and not result.stderr

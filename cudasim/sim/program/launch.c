@@ -125,7 +125,9 @@ static _Atomic(const char *) running, file;
 static atomic_int line;
 
 uint64_t sim_program_runs(const char **kernel, const char **launched_in, int *launched_at) {
-    *kernel = running, *launched_in = file, *launched_at = line;
+    *kernel = running;
+    *launched_in = file;
+    *launched_at = line;
     return number;
 }
 
@@ -149,7 +151,9 @@ static int launch_grid(const struct sim_program_launch *launch) {
     sim_memory_open();
     allow_all();
     fflush(stdout);
-    running = launch->kernel, file = launch->file, line = launch->line;
+    running = launch->kernel;
+    file = launch->file;
+    line = launch->line;
     number = ++count;
     int failed =
         (int)sim_launch_clusters(launch->kernel, launch->file, launch->enter, launch->arguments,
