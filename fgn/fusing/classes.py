@@ -87,18 +87,25 @@ def _init_of(cls: type):
     return __init__
 
 
-def _class_for(cls: type) -> type:
+def subclass_of(cls: type, mark: str, body: dict) -> type:
+    """A subclass of `cls`, of the same name, with `body`, and with `cls` as the attribute of the name `mark`.
+    There is one for each mark."""
     for known in cls.__subclasses__():
-        if known.__dict__.get(_BEFORE) is cls:
+        if known.__dict__.get(mark) is cls:
             return known
-    body = {"__init__": _init_of(cls), "forward": _Forward(), "__reduce_ex__": _reduce_ex, _BEFORE: cls}
-    body |= {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    body = body | names | {mark: cls}
     if type(cls) is not type:
         return type(cls)(cls.__name__, (cls,), body)
     # An __init_subclass__ of the user's may keep a register of classes, to which this one is nothing.
     made = type(cls.__name__, (nn.Module,), body)
     made.__bases__ = (cls,)
     return made
+
+
+def _class_for(cls: type) -> type:
+    body = {"__init__": _init_of(cls), "forward": _Forward(), "__reduce_ex__": _reduce_ex}
+    return subclass_of(cls, _BEFORE, body)
 
 
 def set_fused(module: nn.Module, fused):

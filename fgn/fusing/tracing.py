@@ -9,6 +9,7 @@ is traced, what it reads and does.
 
 from __future__ import annotations
 
+import builtins
 import dis
 import inspect
 import math
@@ -16,16 +17,11 @@ import types
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, fx, nn
-from torch.overrides import TorchFunctionMode
+from torch import Tensor, nn
 
 from fgn.fusing.classes import plain_class
-from fgn.fusing.meanings import FORWARDS, IN_PLACE, functions_named, has_global_hooks, has_hooks
-
-
-class Untraceable(Exception):
-    """Raised with the reason why a forward() is left as it is."""
-
+from fgn.fusing.meanings import FORWARDS, functions_named, has_global_hooks, has_hooks
+from fgn.fusing.stand_ins import Tracer, Untraceable
 
 # Instructions of the bytecode that do more than compute, and what they do.
 _EFFECTS = {
@@ -87,20 +83,34 @@ def _is_function_of_torch(value) -> bool:
     return callable(value) and any(value is getattr(home, str(name), None) for home in (torch, F))
 
 
+def is_torchs(module: str | None) -> bool:
+    """Whether the name of a Python module is one of torch's own."""
+    return module == "torch" or (module or "").startswith("torch.")
+
+
 class Reads:
-    """What a forward() reads: `names` of attributes; `globals`, (dict, name, value) of what is there now."""
+    """What a forward() reads: `names` of attributes; `plain`, (dict, name, value) of values that can be
+    compared; `same`, (dict, name, object) of the others; `functions` in Python, with the code and the
+    defaults that they have; `modules` of Python, of which `names` may be attributes."""
 
     def __init__(self):
         self.names: set[str] = set()
-        self.globals: list[tuple[dict, str, object]] = []
+        self.plain: list[tuple[dict, str, object]] = []
+        self.same: list[tuple[dict, str, object]] = []
+        self.functions: list[tuple] = []
+        self.modules: dict[str, types.ModuleType] = {}
         self._seen: set = set()
 
     def function(self, function, owner: type | None = None):
         """Adds what the function reads. Untraceable where it does more than compute."""
         code = function.__code__
+        defaults, by_name = function.__defaults__, function.__kwdefaults__
+        self.functions.append((function, code, defaults, by_name and by_name.copy()))
         if code in self._seen:
             return
         self._seen.add(code)
+        if not all(map(_is_plain, (*(defaults or ()), *(by_name or {}).values()))):
+            raise Untraceable(f"{function.__qualname__} has a default that is no plain value")
         if "__class__" in code.co_freevars:
             raise Untraceable(f"{function.__qualname__} calls super()")
         if code.co_freevars:
@@ -123,18 +133,47 @@ class Reads:
         if name not in function.__globals__:
             if name not in _BUILTINS:
                 raise Untraceable(f"{function.__qualname__} calls {name}()")
+            self.same += [
+                (function.__globals__, name, ABSENT),
+                (vars(builtins), name, getattr(builtins, name)),
+            ]
             return
         value = function.__globals__[name]
         if isinstance(value, PLAIN):
-            self.globals.append((function.__globals__, name, value))
-        elif isinstance(value, types.ModuleType):
-            if value not in (torch, F, nn, math) and not value.__name__.startswith("torch"):
+            self.plain.append((function.__globals__, name, value))
+            return
+        self.same.append((function.__globals__, name, value))
+        if isinstance(value, types.ModuleType):
+            if value is not math and not is_torchs(value.__name__):
                 raise Untraceable(f"{function.__qualname__} uses the module {value.__name__}")
-        elif isinstance(value, types.FunctionType) and not (value.__module__ or "").startswith("torch"):
-            self.globals.append((function.__globals__, name, value))
+            self.modules[value.__name__] = value
+        elif isinstance(value, types.FunctionType) and not is_torchs(value.__module__):
             self.function(value)
-        elif not (getattr(value, "__module__", None) or "").startswith(("torch", "math", "_operator")):
+        elif getattr(value, "__module__", None) not in ("math", "_operator") and not is_torchs(
+            getattr(value, "__module__", None)
+        ):
             raise Untraceable(f"{function.__qualname__} uses {name}, a {type(value).__name__}")
+
+    def of_modules(self):
+        """Adds what `names` are in the modules of Python, such as math.pi and torch.special.erf, and among
+        the functions' own attributes."""
+        left = list(self.modules.values())
+        while left:
+            home = vars(left.pop())
+            for name in self.names & home.keys():
+                value = home[name]
+                self.same.append((home, name, value))
+                if isinstance(value, types.ModuleType) and value.__name__ not in self.modules:
+                    self.modules[value.__name__] = value
+                    left.append(value)
+        for function, *_ in self.functions:
+            for name in self.names & vars(function).keys():
+                value = vars(function)[name]
+                if not _is_plain(value):
+                    raise Untraceable(
+                        f"forward reads {function.__qualname__}.{name}, a {type(value).__name__}"
+                    )
+                self.plain.append((vars(function), name, value))
 
     def attribute(self, owner: nn.Module, name: str, is_own: bool):
         """Adds the attribute of the module or of a module inside it, where it has one of that name.
@@ -146,29 +185,29 @@ class Reads:
         *before, last = _homes(owner, name) or [None]
         if last is None:
             if hasattr(_class_with(owner, name), name):  # torch's own, unless something is put before it
-                self.globals.append((owner.__dict__, name, ABSENT))
+                self.same.append((owner.__dict__, name, ABSENT))
             return
         value = last[name]
-        if (
-            _is_plain(value)
-            or isinstance(value, (torch.dtype, torch.device))
-            or (not before and _is_function_of_torch(value))
-        ):
-            self.globals.append((last, name, value))
-        elif not before and isinstance(value, types.FunctionType):
+        if _is_plain(value):
+            self.plain.append((last, name, value))
+        elif not before and isinstance(value, types.FunctionType) and not _is_function_of_torch(value):
             if not is_own:
                 raise Untraceable(f"{type(owner).__name__}.{name} is replaced in a module inside it")
-            self.globals.append((last, name, value))
+            self.same.append((last, name, value))
             self.function(value)
-        elif not isinstance(value, (types.FunctionType, property)):
+        elif isinstance(value, (types.FunctionType, property)) or (
+            not before and _is_function_of_torch(value)
+        ):
+            self.same.append((last, name, value))
+        else:
             raise Untraceable(f"forward reads {type(owner).__name__}.{name}, a {type(value).__name__}")
         # What Python would find instead, if it were there.
-        self.globals += [(where, name, ABSENT) for where in before]
+        self.same += [(where, name, ABSENT) for where in before]
 
     def _method(self, owner: type | None, name: str):
         """Adds a method or property of the module's class that forward() names."""
         found = inspect.getattr_static(owner, name, None) if owner else None
-        if isinstance(found, types.FunctionType) and not (found.__module__ or "").startswith("torch."):
+        if isinstance(found, types.FunctionType) and not is_torchs(found.__module__):
             self.function(found, owner)
         elif isinstance(found, (property, classmethod, staticmethod)) and name not in nn.Module.__dict__:
             raise Untraceable(f"{owner.__name__}.{name} is a {type(found).__name__}")
@@ -190,6 +229,7 @@ def reads_of(module: nn.Module, forward) -> Reads:
         for owner in inside:
             for name in names:
                 reads.attribute(owner, name, is_own=owner is module)
+    reads.of_modules()
     return reads
 
 
@@ -203,73 +243,22 @@ def _homes(module: nn.Module, name: str) -> list[dict]:
     torch's, up to the first that has the name; none where no such dict has it."""
     classes = _class_with(module, name).__mro__
     homes = [module.__dict__]
-    homes += [cls.__dict__ for cls in classes if not (cls.__module__ or "").startswith("torch.")]
+    homes += [cls.__dict__ for cls in classes if not is_torchs(cls.__module__)]
     for count, where in enumerate(homes, 1):
         if name in where:
             return homes[:count]
     return []
 
 
-class _NothingRuns(TorchFunctionMode):
-    """Refuses operators that torch would run while the graph is made: their result would be a constant from
-    then on."""
+class _Leaves:
+    """Which modules a graph calls, and what the forward() of each other one reads."""
 
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        if any(issubclass(kind, fx.Proxy) for kind in types):
-            return function(*args, **(kwargs or {}))
-        raise Untraceable(f"{getattr(function, '__name__', function)}() does not depend on the input")
-
-
-class _Proxy(fx.Proxy):
-    """A value of the graph that refuses `v += w`. torch.fx would take that for `v = v + w`, but other names
-    may share v's memory."""
-
-
-for _operator in IN_PLACE:
-
-    def _in_place(self, other, _operator=_operator):
-        return self.tracer.create_proxy("call_function", _operator, (self, other), {})
-
-    setattr(_Proxy, f"__{_operator.__name__}__", _in_place)
-
-
-class _Input(_Proxy):
-    """An argument of forward(), of which a graph that asks for the number of its dimensions is the one for
-    (batch, features)."""
-
-    def dim(self) -> int:
-        self.tracer.matrices.add(self.node.name)
-        return 2
-
-    ndimension = dim
-    ndim = property(dim)
-
-
-class _Tracer(fx.Tracer):
-    proxy_buffer_attributes = True
-
-    def proxy(self, node: fx.Node) -> fx.Proxy:
-        return _Proxy(node, self)
-
-    def __init__(self, forward, names: list[str], defaults: dict):
-        super().__init__()
-        self.forward, self.names, self.defaults = forward, names, defaults
+    def __init__(self):
         self.inlined: dict[nn.Module, Reads] = {}
-        self.matrices: set[str] = set()
 
-    def create_args_for_root(self, root_fn, is_module, concrete_args=None):
-        nodes = [self.create_node("placeholder", name, (), {}) for name in self.names]
-        args = [self.root, *(_Input(node, self) for node in nodes)]
-
-        def forward(*values):
-            with _NothingRuns():
-                return self.forward(*values, **self.defaults)
-
-        return forward, args
-
-    def is_leaf_module(self, module, qualified_name):
+    def has(self, module: nn.Module) -> bool:
         cls = plain_class(module)
-        if cls.__module__.startswith("torch.") and cls is not nn.Sequential:
+        if is_torchs(cls.__module__) and cls is not nn.Sequential:
             return True
         if has_hooks(module) or has_global_hooks() or type(module).__call__ is not nn.Module.__call__:
             return True
@@ -293,9 +282,10 @@ class Plan:
         names, defaults = _arguments(forward)
         self.count = len(names)
         reads = reads_of(module, forward)
-        tracer = _Tracer(forward, names, defaults)
+        leaves = _Leaves()
+        tracer = Tracer(leaves.has)
         try:
-            self.graph = tracer.trace(module)
+            self.graph = tracer.graph_of(module, forward, names, defaults)
         except Untraceable:
             raise
         except Exception as error:
@@ -303,33 +293,44 @@ class Plan:
         # Which of the arguments have to have two dimensions.
         places = [node.name for node in self.graph.nodes if node.op == "placeholder"]
         self.matrices = [places.index(name) for name in tracer.matrices]
-        inlined = {module: reads, **tracer.inlined}
-        # (a dict, a key, what is there): the modules in their places, and plain attributes. absent: keys.
+        inlined = {module: reads, **leaves.inlined}
+        # (a dict, a key, what is there or ABSENT): modules in their places, functions, plain values.
         self.same: list[tuple[dict, str, object]] = []
         self.equal: list[tuple[dict, str, object]] = []
-        self.absent: list[tuple[dict, str]] = []
+        self.functions: list[tuple] = []
         for owner, read in inlined.items():
             self.same += [(owner._modules, name, child) for name, child in owner._modules.items()]
-            self.same.append((owner.__dict__, "_modules", owner._modules))
-            self.equal.append((owner.__dict__, "training", owner.training))
-            self.equal += [one for one in read.globals if one[2] is not ABSENT]
-            self.absent += [(where, name) for where, name, value in read.globals if value is ABSENT]
+            self.same += [(owner.__dict__, "_modules", owner._modules), *read.same]
+            self.equal += [(owner.__dict__, "training", owner.training), *read.plain]
+            self.functions += read.functions
         # The classes and their forward(), which somebody may replace.
-        owners = set(inlined) if forward is plain_class(module).forward else set(tracer.inlined)
-        self.forwards = [(cls, cls.forward) for cls in map(plain_class, owners)]
+        owners = set(inlined) if forward is plain_class(module).forward else set(leaves.inlined)
+        self.forwards = [(cls, cls.forward, cls.__call__) for cls in map(plain_class, owners)]
         self.counts = [(owner._modules, len(owner._modules)) for owner in inlined]
         # The modules inside whose call is not in the graph, where no hook sees it.
         self.has_global_hooks = has_global_hooks()
-        self.hooked = [owner for owner in inlined if owner is not module]
-        self.absent += [(owner.__dict__, "forward") for owner in self.hooked]
         self.types: list[tuple[nn.Module, type]] = []
+        self.hooked: list[nn.Module] = []
+        self._keep_calls(owner for owner in inlined if owner is not module)
         self._add_paths(module)
-        names = set().union(*(read.names for read in inlined.values()))
-        self._add_containers(module, names)
-        self.same += functions_named(names)
-        self.same = list(
-            {(id(where), name): (where, name, value) for where, name, value in self.same}.values()
+        self._add_containers(module, set().union(*(read.names for read in inlined.values())))
+        self._keep_once()
+
+    def _keep_once(self):
+        def once(guards):
+            return list({(id(where), name): (where, name, value) for where, name, value in guards}.values())
+
+        self.same, self.equal = once(self.same), once(self.equal)
+        self.functions = list(
+            {id(function): (function, *rest) for function, *rest in self.functions}.values()
         )
+
+    def _keep_calls(self, modules):
+        """Adds modules of which the graph has taken the call apart."""
+        for module in modules:
+            self.types.append((module, type(module)))
+            self.same.append((module.__dict__, "forward", ABSENT))
+            self.hooked.append(module)
 
     def _add_paths(self, module: nn.Module):
         """Adds every module on the path to what the graph calls or reads."""
@@ -355,11 +356,9 @@ class Plan:
 
     def keep_as_they_are(self, linears: list[nn.Module]):
         """Adds Linears of which the graph has taken the call apart."""
-        self.types += [(linear, type(linear)) for linear in linears]
-        self.absent += [(linear.__dict__, "forward") for linear in linears]
-        self.hooked += linears
+        self._keep_calls(linears)
         if linears:
-            self.forwards.append((nn.Linear, nn.Linear.forward))
+            self.forwards.append((nn.Linear, nn.Linear.forward, nn.Linear.__call__))
             self.same += functions_named(("linear",))
 
     def takes(self, args: tuple[Tensor, ...]) -> bool:
@@ -371,16 +370,18 @@ class Plan:
         if has_global_hooks() is not self.has_global_hooks:
             return False
         for where, name, value in self.same:
-            if where.get(name) is not value:
+            if where.get(name, ABSENT) is not value:
                 return False
         for where, name, value in self.equal:
             if where.get(name, ABSENT) != value:
                 return False
-        for where, name in self.absent:
-            if name in where:
+        for cls, forward, call in self.forwards:
+            if cls.forward is not forward or cls.__call__ is not call:
                 return False
-        for cls, forward in self.forwards:
-            if cls.forward is not forward:
+        for function, code, defaults, by_name in self.functions:
+            if function.__code__ is not code or not (
+                function.__defaults__ == defaults and function.__kwdefaults__ == by_name
+            ):
                 return False
         for where, count in self.counts:
             if len(where) != count:

@@ -1,8 +1,12 @@
 """A fused model after a change is the changed model: at every call, what its forward() reads is looked at."""
 
+import concurrent.futures
 import copy
 import enum
 import functools
+import math
+import threading
+import types
 
 import pytest
 import torch
@@ -196,3 +200,163 @@ def test_a_changed_model_is_the_changed_model(name, classes_as_they_were):
         torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
         changed = results[1].shape != before.shape or results[1].dtype != before.dtype
         assert changed or not torch.allclose(results[1], before), "the change changes nothing"
+
+
+EDITED = """
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.GroupNorm(2, 8)
+    def forward(self, x):
+        return self.norm(x)
+
+class Other(Inner):
+    def forward(self, x):
+        return self.norm(x) * 3
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm, self.inner = nn.Linear(6, 8), nn.GroupNorm(2, 8), Inner()
+    def normed(self, x):
+        return self.norm(self.linear(x))
+    def post(self, x):
+        return x * 2
+    def forward(self, x, by=2.0, *, plus=1.0):
+        return RESULT
+
+def helper(x, by=2.0, *, plus=1.0):
+    return x * by + plus
+helper.factor = 2.0
+
+def edited(x, by=2.0, *, plus=1.0):
+    return x * by - plus
+
+def other_post(self, x):
+    return x * 5
+
+def other_forward(self, x):
+    return self.linear(x)
+
+activation, factor = torch.relu, 2.0
+module_of_others.scaled = lambda x: x * 2
+"""
+
+# What forward() returns, and what is changed in the source.
+EDITS = {
+    "method": ("self.post(self.normed(x))", "Model.post = lambda self, x: x * 5"),
+    "code of a method": (
+        "self.post(self.normed(x))",
+        "Model.post.__code__ = other_post.__code__",
+    ),
+    "forward": ("self.normed(x)", "Model.forward = lambda self, x: self.normed(x) * 5"),
+    "code of forward": (
+        "self.normed(x)",
+        "Model.forward.__code__ = other_forward.__code__",
+    ),
+    "default of forward": ("self.normed(x) * by", "Model.forward.__defaults__ = (5.0,)"),
+    "named default of forward": ("self.normed(x) * plus", "Model.forward.__kwdefaults__['plus'] = 5.0"),
+    "function": ("helper(self.normed(x))", "helper = edited"),
+    "code of a function": ("helper(self.normed(x))", "helper.__code__ = edited.__code__"),
+    "default of a function": ("helper(self.normed(x))", "helper.__defaults__ = (5.0,)"),
+    "named default of a function": ("helper(self.normed(x))", "helper.__kwdefaults__ = {'plus': 5.0}"),
+    "attribute of a function": ("self.normed(x) * helper.factor", "helper.factor = 5.0"),
+    "number": ("self.normed(x) * factor", "factor = 5.0"),
+    "function of torch": ("activation(self.normed(x))", "activation = torch.tanh"),
+    "name of a module": ("F.relu(self.normed(x))", "F = types.SimpleNamespace(relu=torch.tanh)"),
+    "in a module": ("F.relu(self.normed(x))", "F.relu = torch.tanh"),
+    "in a module of a module": ("torch.special.expit(self.normed(x))", "torch.special.expit = torch.tanh"),
+    "constant of a module": ("self.normed(x) * math.pi", "math.pi = 2.0"),
+    "builtin": ("self.normed(x) * abs(-2)", "abs = lambda x: 5"),
+    "forward inside": ("self.inner(self.linear(x))", "Inner.forward = Other.forward"),
+    "call inside": ("self.inner(self.linear(x))", "Inner.__call__ = lambda self, x: x * 5"),
+    "class inside": ("self.inner(self.linear(x))", "m.inner.__class__ = Other"),
+    "module that begins with torch": (
+        "module_of_others.scaled(self.normed(x))",
+        "module_of_others.scaled = lambda x: x * 5",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_model_whose_source_is_edited_is_the_edited_model(name, monkeypatch):
+    expression, change = EDITS[name]
+    for where, what in ((F, "relu"), (torch.special, "expit"), (math, "pi")):
+        monkeypatch.setattr(where, what, getattr(where, what))  # so that it comes back
+    others = types.ModuleType("torch_of_others")
+    names = {"__name__": __name__, "torch": torch, "nn": nn, "F": F, "math": math, "types": types}
+    names["module_of_others"] = others
+    exec(EDITED.replace("RESULT", expression), names)
+    torch.manual_seed(0)
+    expected, x = names["Model"](), torch.randn(3, 6)
+    model = fgn.fuse(copy.deepcopy(expected))
+    assert (not fgn.explain(model).fused) == (name == "module that begins with torch")
+    before = model(x)
+    torch.testing.assert_close(before, expected(x), rtol=1e-4, atol=1e-4)
+    for m in (model, expected):
+        names["m"] = m
+        exec(change, names)
+    torch.testing.assert_close(model(x), expected(x), rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(model(x), before), "the change changes nothing"
+
+
+def test_a_slice_of_a_container_is_followed():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.Sequential(nn.ReLU(), nn.Linear(6, 8), nn.GroupNorm(2, 8), nn.Tanh())
+
+        def forward(self, x):
+            return self.layers[1:](x)
+
+    model, x = Model(), torch.randn(3, 6)
+    fused = fgn.fuse(model)
+    assert fgn.explain(fused).fused
+    torch.testing.assert_close(fused(x), model(x), rtol=1e-4, atol=1e-4)
+    assert type(fused.layers[1:]) is nn.Sequential
+
+
+def test_other_threads_do_not_notice_that_a_model_is_traced():
+    """What torch.fx replaces in the whole process while it traces stays as it is: how modules are called and
+    read, functions of math, and the flag that torch.compile asks."""
+    before = nn.Module.__call__, nn.Module.__getattr__, math.sqrt, torch.fx._symbolic_trace.is_fx_tracing()
+    seen = []
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.norm = nn.Linear(6, 8), nn.GroupNorm(2, 8)
+
+        def __getattr__(self, name):  # which tracing calls too
+            tracing = torch.fx._symbolic_trace.is_fx_tracing()
+            seen.append((nn.Module.__call__, nn.Module.__getattr__, math.sqrt, tracing))
+            return super().__getattr__(name)
+
+        def forward(self, x):
+            return self.norm(self.linear(x))
+
+    fused = fgn.fuse(Model())
+    assert fgn.explain(fused).fused and seen
+    assert all(one == before for one in seen)
+
+
+def test_models_of_other_threads_are_right_while_one_is_fused():
+    other, x = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)), torch.randn(5, 6)
+    expected, wrong, done = other(x), [], threading.Event()
+
+    def call():
+        while not done.is_set():
+            y = other(x)
+            if type(y) is not torch.Tensor or not torch.equal(y, expected):
+                wrong.append(y)
+
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        calls = [threads.submit(call) for _ in range(4)]
+        try:
+            for _ in range(10):
+                assert fgn.explain(fgn.fuse(Inner())).fused
+        finally:
+            done.set()
+        for one in calls:
+            one.result()
+    assert not wrong
