@@ -23,6 +23,9 @@ from fgn.native.repeated import ORDINARY_TENSORS
 from fgn.operators import Pointwise
 from fgn.transforms import run_when_compiled
 
+# A constant that is another one at each call would otherwise keep a chain for each.
+MOST_CHAINS = 16
+
 
 class Step(NamedTuple):
     """kind: of the operator, a function of the module that gives it, or "add", "subtract", "multiply" or
@@ -109,7 +112,7 @@ class Checked:
     def _facts(self, x: Tensor) -> tuple:
         # An added tensor has as many rows as x.
         sizes = x.shape if self.has_rows else x.shape[1:]
-        return (sizes, x.dtype, x.device, autocast.dtype_for(x))
+        return (sizes, x.dtype, x.device, x.layout, autocast.dtype_for(x))
 
     def holds(self, x, tensors) -> bool:
         """Whether x and the tensors are of the shapes, dtypes, device and kind of those that were checked."""
@@ -337,6 +340,8 @@ class ChainPart:
         if chain is None:
             chain = self._chain(groups, eps, roles)
             if not any(isinstance(value, Tensor) for value in key):
+                if len(self.chains) == MOST_CHAINS:
+                    self.chains.pop(next(iter(self.chains)))
                 self.chains[key] = chain
         if type(groups) is not int or groups < 1 or channels % groups:
             raise NotAChain(f"num_groups is {groups}, which does not divide {channels} channels")

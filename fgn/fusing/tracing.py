@@ -367,8 +367,6 @@ class Plan:
 
     def holds(self) -> bool:
         """Whether everything is still as it was when the graph was made."""
-        if has_global_hooks() is not self.has_global_hooks:
-            return False
         for where, name, value in self.same:
             if where.get(name, ABSENT) is not value:
                 return False
@@ -383,13 +381,16 @@ class Plan:
                 function.__defaults__ == defaults and function.__kwdefaults__ == by_name
             ):
                 return False
+        for module in self.hooked:
+            if has_hooks(module):
+                return False
         for where, count in self.counts:
             if len(where) != count:
                 return False
         for module, cls in self.types:
             if type(module) is not cls:
                 return False
-        return not any(has_hooks(owner) for owner in self.hooked)
+        return has_global_hooks() is self.has_global_hooks
 
 
 def _arguments(forward) -> tuple[list[str], dict]:

@@ -300,6 +300,25 @@ def test_a_model_whose_source_is_edited_is_the_edited_model(name, monkeypatch):
     assert not torch.allclose(model(x), before), "the change changes nothing"
 
 
+def test_a_constant_that_changes_at_every_call_keeps_a_bounded_number_of_chains():
+    model, x = fgn.fuse(nn.Sequential(nn.Linear(6, 8), nn.GroupNorm(2, 8), nn.LeakyReLU())), torch.randn(3, 6)
+    for number in range(40):
+        model[2].negative_slope = number / 40
+        y = model(x)
+    torch.testing.assert_close(y, model[2](model[1](model[0](x))), rtol=1e-4, atol=1e-4)
+    (part,) = model.forward.traced[0].parts
+    assert len(part.chains) <= 16
+
+
+def test_a_sparse_input_after_a_dense_one_is_left_to_torch():
+    parts = nn.Sequential(nn.Linear(6, 8), nn.GroupNorm(2, 8), nn.ReLU())
+    model, x = fgn.fuse(parts), torch.randn(3, 6)
+    model(x)
+    with pytest.warns(UserWarning, match="a tensor is sparse"):
+        y = model(x.to_sparse())
+    torch.testing.assert_close(y, parts(x), rtol=1e-4, atol=1e-4)
+
+
 def test_a_slice_of_a_container_is_followed():
     class Model(nn.Module):
         def __init__(self):
