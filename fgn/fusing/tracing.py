@@ -40,13 +40,15 @@ _EFFECTS = {
     "BEFORE_ASYNC_WITH": "has a with statement",
     "PUSH_EXC_INFO": "has a try statement",
     "LOAD_BUILD_CLASS": "defines a class",
-    "LOAD_SUPER_ATTR": "calls super()",
     "LOAD_CLASSDEREF": "reads a variable of another function",
 }
-_BUILTINS = {"range", "len", "enumerate", "zip", "reversed", "int", "float", "tuple", "list", "abs", "bool"}
+_BUILTINS = {
+    *("range", "len", "enumerate", "zip", "reversed", "int", "float", "tuple", "list", "abs", "bool"),
+    *("any", "all", "min", "max", "sum", "sorted", "map", "super"),
+}
 # Names by which a function asks about something besides its arguments and its module.
 _AMBIENT = {
-    *("is_grad_enabled", "is_autocast_enabled", "is_compiling", "is_scripting", "is_tracing", "item"),
+    *("is_grad_enabled", "is_autocast_enabled", "is_compiling", "is_tracing", "item"),
     *(
         "tolist",
         "numpy",
@@ -111,9 +113,8 @@ class Reads:
         self._seen.add(code)
         if not all(map(_is_plain, (*(defaults or ()), *(by_name or {}).values()))):
             raise Untraceable(f"{function.__qualname__} has a default that is no plain value")
-        if "__class__" in code.co_freevars:
-            raise Untraceable(f"{function.__qualname__} calls super()")
-        if code.co_freevars:
+        calls_super = "__class__" in code.co_freevars
+        if set(code.co_freevars) - {"__class__"} or (calls_super and owner is None):
             raise Untraceable(f"{function.__qualname__} reads a variable of another function")
         if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
             raise Untraceable(f"{function.__qualname__} is a generator")
@@ -122,20 +123,24 @@ class Reads:
                 raise Untraceable(f"{function.__qualname__} {_EFFECTS[instruction.opname]}")
             if instruction.opname == "LOAD_GLOBAL":
                 self._global(function, instruction.argval)
-            elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
                 name = instruction.argval
                 if name in _AMBIENT or name.startswith(_AMBIENT_STARTS):
                     raise Untraceable(f"{function.__qualname__} reads {name}")
                 self.names.add(name)
                 self._method(owner, name)
+                if calls_super:
+                    self._methods_of_parents(owner, name)
 
     def _global(self, function, name: str):
         if name not in function.__globals__:
-            if name not in _BUILTINS:
+            value = getattr(builtins, name, None)
+            is_error = isinstance(value, type) and issubclass(value, Exception)  # to raise it
+            if name not in _BUILTINS and not is_error:
                 raise Untraceable(f"{function.__qualname__} calls {name}()")
             self.same += [
                 (function.__globals__, name, ABSENT),
-                (vars(builtins), name, getattr(builtins, name)),
+                (vars(builtins), name, value),
             ]
             return
         value = function.__globals__[name]
@@ -211,6 +216,16 @@ class Reads:
             self.function(found, owner)
         elif isinstance(found, (property, classmethod, staticmethod)) and name not in nn.Module.__dict__:
             raise Untraceable(f"{owner.__name__}.{name} is a {type(found).__name__}")
+
+    def _methods_of_parents(self, owner: type, name: str):
+        """Adds what super() may find under the name: it is asked for at every class of the module."""
+        for cls in owner.__mro__[: owner.__mro__.index(nn.Module)]:
+            found = vars(cls).get(name, ABSENT)
+            self.same.append((vars(cls), name, found))
+            if isinstance(found, types.FunctionType):
+                self.function(found, owner)
+            elif found is not ABSENT and not _is_plain(found):
+                raise Untraceable(f"{owner.__name__}.{name} is a {type(found).__name__}")
 
 
 def reads_of(module: nn.Module, forward) -> Reads:
@@ -305,7 +320,7 @@ class Plan:
             self.functions += read.functions
         # The classes and their forward(), which somebody may replace.
         owners = set(inlined) if forward is plain_class(module).forward else set(leaves.inlined)
-        self.forwards = [(cls, cls.forward, cls.__call__) for cls in map(plain_class, owners)]
+        self.forwards = [_as_it_is(plain_class(owner)) for owner in owners]
         self.counts = [(owner._modules, len(owner._modules)) for owner in inlined]
         # The modules inside whose call is not in the graph, where no hook sees it.
         self.has_global_hooks = has_global_hooks()
@@ -358,7 +373,7 @@ class Plan:
         """Adds Linears of which the graph has taken the call apart."""
         self._keep_calls(linears)
         if linears:
-            self.forwards.append((nn.Linear, nn.Linear.forward, nn.Linear.__call__))
+            self.forwards.append(_as_it_is(nn.Linear))
             self.same += functions_named(("linear",))
 
     def takes(self, args: tuple[Tensor, ...]) -> bool:
@@ -373,8 +388,8 @@ class Plan:
         for where, name, value in self.equal:
             if where.get(name, ABSENT) != value:
                 return False
-        for cls, forward, call in self.forwards:
-            if cls.forward is not forward or cls.__call__ is not call:
+        for cls, forward, call, order in self.forwards:
+            if cls.forward is not forward or cls.__call__ is not call or cls.__mro__ != order:
                 return False
         for function, code, defaults, by_name in self.functions:
             if function.__code__ is not code or not (
@@ -393,11 +408,16 @@ class Plan:
         return has_global_hooks() is self.has_global_hooks
 
 
+def _as_it_is(cls: type) -> tuple:
+    """The class, what runs when a module of it is called, and the classes in which names are looked up."""
+    return cls, cls.forward, cls.__call__, cls.__mro__
+
+
 def _arguments(forward) -> tuple[list[str], dict]:
-    """The names of the arguments without a default, which are tensors, and the defaults of the others."""
+    """The names of the arguments without a default, which are tensors, and the defaults of the others. Calls
+    with further ones (*args, **kwargs) take no graph."""
     parameters = list(inspect.signature(forward).parameters.values())[1:]
-    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
-        raise Untraceable("forward() takes any number of arguments")
+    parameters = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     names = [p.name for p in parameters if p.default is p.empty]
     if any(p.kind is p.KEYWORD_ONLY for p in parameters if p.default is p.empty):
         raise Untraceable("forward() takes an argument by keyword only")

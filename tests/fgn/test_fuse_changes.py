@@ -214,10 +214,19 @@ class Other(Inner):
     def forward(self, x):
         return self.norm(x) * 3
 
-class Model(nn.Module):
+class Parent(nn.Module):
+    def post(self, x):
+        return x * 3
+
+class Scaled(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) * 2
+
+class Model(Parent):
     def __init__(self):
         super().__init__()
         self.linear, self.norm, self.inner = nn.Linear(6, 8), nn.GroupNorm(2, 8), Inner()
+        self.scaled = Scaled(6, 8)
     def normed(self, x):
         return self.norm(self.linear(x))
     def post(self, x):
@@ -245,6 +254,15 @@ module_of_others.scaled = lambda x: x * 2
 # What forward() returns, and what is changed in the source.
 EDITS = {
     "method": ("self.post(self.normed(x))", "Model.post = lambda self, x: x * 5"),
+    "method of a parent": ("super().post(self.normed(x))", "Parent.post = lambda self, x: x * 5"),
+    "method that comes before a parent's": (
+        "super().post(self.normed(x))",
+        "Model.__bases__ = (type('Between', (Parent,), {'post': lambda self, x: x * 5}),)",
+    ),
+    "forward of a parent": (
+        "self.norm(self.scaled(x))",
+        "nn.Linear.forward = lambda self, x: x[:, :1] * self.bias",
+    ),
     "code of a method": (
         "self.post(self.normed(x))",
         "Model.post.__code__ = other_post.__code__",
@@ -281,7 +299,7 @@ EDITS = {
 @pytest.mark.parametrize("name", EDITS)
 def test_a_model_whose_source_is_edited_is_the_edited_model(name, monkeypatch):
     expression, change = EDITS[name]
-    for where, what in ((F, "relu"), (torch.special, "expit"), (math, "pi")):
+    for where, what in ((F, "relu"), (torch.special, "expit"), (math, "pi"), (nn.Linear, "forward")):
         monkeypatch.setattr(where, what, getattr(where, what))  # so that it comes back
     others = types.ModuleType("torch_of_others")
     names = {"__name__": __name__, "torch": torch, "nn": nn, "F": F, "math": math, "types": types}
@@ -298,6 +316,35 @@ def test_a_model_whose_source_is_edited_is_the_edited_model(name, monkeypatch):
         exec(change, names)
     torch.testing.assert_close(model(x), expected(x), rtol=1e-4, atol=1e-4)
     assert not torch.allclose(model(x), before), "the change changes nothing"
+
+
+FORMS = {
+    "super": "super().post(self.normed(x))",
+    "subclass of a Linear": "self.norm(self.scaled(x))",
+    "error": "self.normed(x) if x.dim() == 2 else fail(ValueError('x'))",
+    "scripting": "self.normed(x) if not torch.jit.is_scripting() else x",
+    "builtins": "sum(map(self.norm, [self.linear(x)])) * max(1, len(activations))",
+    "further arguments": "self.normed(x) if not more and not named else self.norm(x)",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_a_forward_may_do_and_be_fused(form):
+    names = {"__name__": __name__, "torch": torch, "nn": nn, "activations": (1, 2)}
+    names |= {"module_of_others": types.ModuleType("others"), "F": F}
+    source = EDITED.replace(
+        "def forward(self, x, by=2.0, *, plus=1.0)", "def forward(self, x, *more, **named)"
+    )
+    exec(source.replace("RESULT", FORMS[form]) + "\ndef fail(error):\n    raise error\n", names)
+    torch.manual_seed(0)
+    expected, x = names["Model"](), torch.randn(3, 6)
+    model = fgn.fuse(copy.deepcopy(expected))
+    assert [v.linear for v in fgn.explain(model).fused] == ["F.linear" if "subclass" in form else "linear"]
+    torch.testing.assert_close(model(x), expected(x), rtol=1e-4, atol=1e-4)
+    if form == "further arguments":
+        x = torch.randn(3, 8)
+        torch.testing.assert_close(model(x, x), expected(x, x), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(model(x, other=x), expected(x, other=x), rtol=1e-4, atol=1e-4)
 
 
 def test_a_constant_that_changes_at_every_call_keeps_a_bounded_number_of_chains():
