@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fgn.puzzles import mma_and_tma, norms, products, repairs, shared_memory, threads
+from fgn.puzzles import mma_and_tma, norms, products, repairs, shared_memory, threads, warps_and_scans
 from fgn.puzzles.definition import Task
 
 # The notebooks in `notebooks/puzzles/`, by the beginnings of their names.
 NOTEBOOKS: dict[str, tuple[Task, ...]] = {
-    "1_threads": threads.TASKS,
-    "2_shared_memory": shared_memory.TASKS,
-    "3_norms": norms.TASKS,
-    "4_products": products.TASKS,
-    "5_tensor_cores": mma_and_tma.TASKS,
-    "6_repairs": repairs.TASKS,
+    "01_threads": threads.TASKS,
+    "02_shared_memory": shared_memory.TASKS,
+    "03_warps_and_scans": warps_and_scans.TASKS,
+    "04_norms": norms.TASKS,
+    "05_products": products.TASKS,
+    "06_tensor_cores": mma_and_tma.TASKS,
+    "07_repairs": repairs.TASKS,
 }
 
 TASKS: dict[str, Task] = {task.name: task for tasks in NOTEBOOKS.values() for task in tasks}

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from cudasim.counting.metrics import BANK_CONFLICTS, GLOBAL_REQUESTS, GLOBAL_SECTORS
+from cudasim.counting.metrics import BANK_CONFLICTS, GLOBAL_REQUESTS, GLOBAL_SECTORS, SHARED_REQUESTS
 
 FOLDER = Path(__file__).parent / "solutions"
 
@@ -72,12 +72,31 @@ def requests(operation: str, most: int) -> Limit:
     return Limit(f"requests of global {_IN_WORDS[operation]}s", (GLOBAL_REQUESTS[operation],), most)
 
 
+def shared_requests(most: int) -> Limit:
+    return Limit("requests of shared memory", tuple(SHARED_REQUESTS.values()), most)
+
+
 def no_bank_conflicts() -> Limit:
     return Limit("bank conflicts", (BANK_CONFLICTS[LOADS], BANK_CONFLICTS[STORES]), 0)
 
 
 def barriers(most: int) -> Limit:
     return Limit("barriers, once for each warp", ("barriers",), most)
+
+
+def warp_operations(most: int) -> Limit:
+    """Shuffles, votes and the like: what the lanes of a warp do together."""
+    return Limit("shuffles and votes, once for each warp", ("warp_operations",), most)
+
+
+def launches(most: int) -> Limit:
+    return Limit("launches", (LAUNCHES,), most)
+
+
+def accesses(most: int) -> Limit:
+    """The work of all threads together, where `steps` is what one of them does after the other."""
+    words = "accesses to memory by threads, each of a warp's 32 counted for itself"
+    return Limit(words, ("memory_threads",), most)
 
 
 def steps(most: int) -> Limit:
@@ -119,7 +138,8 @@ class Wrong:
 class Task:
     """A puzzle, as those who write puzzles describe it; `fgn.puzzles.Puzzle` is what learners use.
 
-    name, title: of the puzzle. kernel: the name of its `__global__` function.
+    name, title: of the puzzle. kernel: the name of its `__global__` function. more_kernels: of others of the
+        same source that the launch calls.
     text: the task, in about five lines of Markdown.
     launch: how the kernel is called, as a learner reads it. It is evaluated as it stands, with the kernel,
         the inputs, the outputs, the sizes, and `tiles(count, size)`, which rounds up.
@@ -157,6 +177,7 @@ class Task:
     allowed: Callable[[dict[str, Tensor], Sizes], float] | None = None
     fits: Callable[[Sizes], bool] = lambda sizes: True
     drawing: Callable[[], object] | None = None
+    more_kernels: tuple[str, ...] = ()
     folder: Path = FOLDER
 
     # ---- Texts

@@ -8,9 +8,10 @@ compared with the budget.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from cudasim.building.library import BuildError
 from cudasim.counting.apart import Apart, Counts, Stopped, counts_of, launch
 from cudasim.counting.counted import check, recording
 from cudasim.counting.faults import KernelFault
+from cudasim.live import kernels as live
 from cudasim.live.kernels import Kernel
 from fgn.bugs.diagnosis import NEVER_WRITTEN, READ_UNWRITTEN
 from fgn.puzzles.definition import FAULT, LAUNCHES, OVER_BUDGET, STEPS, WRONG, Limit, Sizes, Task
@@ -35,31 +37,38 @@ def _outputs_like(right: Mapping[str, Tensor], starts_at_zero: bool) -> dict[str
     """Memory for a kernel's outputs, filled with a mark that shows which elements are never written."""
     outputs = {}
     for name, of in right.items():
-        if starts_at_zero or not of.is_floating_point():
-            outputs[name] = torch.zeros(
-                of.shape, dtype=torch.int32 if not of.is_floating_point() else torch.float32
-            )
-        else:
-            outputs[name] = torch.full(of.shape, NEVER_WRITTEN, dtype=torch.int32).view(torch.float32)
+        memory = torch.full(of.shape, 0 if starts_at_zero else NEVER_WRITTEN, dtype=torch.int32)
+        outputs[name] = memory.view(torch.float32) if of.is_floating_point() else memory
     return outputs
 
 
 class Here:
-    """Where a kernel runs: in this process. `Apart` is the same for kernels of strangers."""
+    """Where a kernel runs: in this process. `Apart` is the same for kernels of strangers.
 
-    def __init__(self, kernel: Kernel):
-        self._kernel, self.name, self.source, self.file = kernel, kernel.name, kernel.source, kernel.file
+    more: the names of further kernels of its source, which the launch calls too.
+    """
+
+    def __init__(self, kernel: Kernel, more: Sequence[str] = ()):
+        self._kernel, self.source, self.file, self._more = kernel, kernel.source, kernel.file, more
 
     def build(self) -> None:
         # No size has to wait for the compiler; its errors come again with the first launch.
+        kernels = self._kernels.values()
         with suppress(BuildError, ValueError), recording(only_checks=True):
-            self._kernel.build()
+            for kernel in kernels:
+                kernel.build()
+
+    @cached_property
+    def _kernels(self) -> dict[str, Kernel]:
+        """By name. ValueError where the source lacks one that the launch calls."""
+        more = {name: live.kernel(self.source, name, self.file) for name in self._more}
+        return {self._kernel.name: self._kernel, **more}
 
     def check(self, expression: str, arrays: Mapping[str, np.ndarray], sizes: Sizes) -> None:
-        check(lambda: launch(expression, self.name, self._kernel, {**arrays, **sizes}))
+        check(lambda: launch(expression, self._kernels, {**arrays, **sizes}))
 
     def counts(self, expression: str, arrays: Mapping[str, np.ndarray], sizes: Sizes) -> Counts:
-        return counts_of(lambda: launch(expression, self.name, self._kernel, {**arrays, **sizes}))
+        return counts_of(lambda: launch(expression, self._kernels, {**arrays, **sizes}))
 
 
 def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:

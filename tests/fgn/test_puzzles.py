@@ -30,7 +30,8 @@ def progress(tmp_path, monkeypatch):
 
 
 def judged(name, source):
-    return judge(TASKS[name], Here(fgn.kernel(source, TASKS[name].kernel)))
+    task = TASKS[name]
+    return judge(task, Here(fgn.kernel(source, task.kernel), task.more_kernels))
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -65,6 +66,7 @@ def test_each_wrong_attempt_fails_for_its_reason(name, attempt):
         assert re.search(r"→ .*: line \d+ has (most|fewest)", str(found)) or wrong.says in (
             "barriers",
             "busiest warp",
+            "shuffles and votes",
         )
     else:
         assert wrong.says in str(found)
@@ -108,7 +110,7 @@ def test_budgets_fit_all_sizes(name):
         )
         inputs, right, _ = task.case(sizes)
         arrays = _arrays(inputs | _outputs_like(right, task.starts_at_zero))
-        machine = Here(fgn.kernel(task.solution(), task.kernel))
+        machine = Here(fgn.kernel(task.solution(), task.kernel), task.more_kernels)
         for limit in _counted(task.limits(sizes), machine, machine.counts(task.launch, arrays, sizes)):
             assert limit.is_kept, (sizes, limit)
 
@@ -125,7 +127,7 @@ def test_puzzles_are_complete():
         assert all(isinstance(wrong, Wrong) for wrong in task.wrong.values())
         assert len(task.all_sizes()) > len(task.sizes) and task.all_sizes() == task.all_sizes()
         assert not task.budget or task.budget_sizes
-        assert f"{task.kernel}[" in task.launch
+        assert all(f"{kernel}[" in task.launch for kernel in (task.kernel, *task.more_kernels))
 
 
 # What ends a process or never ends: an integer division by 0, a large array, calls of the C library, a loop.
@@ -232,6 +234,17 @@ def test_who_has_no_home_has_no_progress(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Path, "home", lambda: Path("~nobody-of-this-name").expanduser())
     assert store.path().is_relative_to("/nonexistent") and store.load() == {}
+
+
+def test_pages_say_how_many_puzzles_there_are():
+    pages = ("README.md", "docs/start.md", "docs/puzzles.md", "notebooks/00_first_run.ipynb")
+    for page in pages:
+        text = (puzzle_notebooks.FOLDER.parent / page).read_text()
+        said = re.findall(r"(\d+) (?:puzzles|kernels to write)\b", text)
+        assert said and {int(number) for number in said} == {len(TASKS)}, (page, said)
+    course = (puzzle_notebooks.FOLDER.parent / "docs" / "puzzles.md").read_text()
+    for key in NOTEBOOKS:
+        assert f"notebooks/puzzles/{key}.ipynb)" in course, f"the course lacks {key}"
 
 
 @pytest.mark.parametrize("key", NOTEBOOKS)
