@@ -73,7 +73,13 @@ def _cell(make, name: str, source: str, tags=(), slide: str = "-", **metadata):
 
 def _text(number: int, task: Task) -> str:
     puzzle = Puzzle(task.name)
-    lines = [f"## {number} · {task.title}", "", puzzle.text, "", f"**Launch:** `{task.launch}`"]
+    lines = [
+        f"## {number} · {task.title}",
+        "",
+        puzzle.text,
+        "",
+        f"**{'Run' if task.is_program else 'Launch'}:** `{task.launch}`",
+    ]
     if puzzle.budget:
         limits = "; ".join(puzzle.budget)
         lines += ["", f"**Budget** (counted for {in_words(task.budget_sizes)}): {limits}."]

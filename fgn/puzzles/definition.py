@@ -11,7 +11,7 @@ import random
 import re
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -99,6 +99,20 @@ def accesses(most: int) -> Limit:
     return Limit(words, ("memory_threads",), most)
 
 
+def calls_of(function: str) -> str:
+    """What counts say of a function that a program's source calls."""
+    return f"calls of {function}()"
+
+
+def no_calls(function: str) -> Limit:
+    return Limit(f"{calls_of(function)} in the source", (calls_of(function),), 0)
+
+
+def at_least(limit: Limit) -> Limit:
+    """The same number as the least that is to be reached."""
+    return replace(limit, is_least=True)
+
+
 def steps(most: int) -> Limit:
     """The critical path: what the busiest warp does one after the other, however idle the others are."""
     return Limit(STEPS, (STEPS,), most)
@@ -141,6 +155,8 @@ class Task:
     name, title: of the puzzle. kernel: the name of its `__global__` function. more_kernels: of others of the
         same source that the launch calls.
     text: the task, in about five lines of Markdown.
+    is_program: whether the source is a program with a main(), which gets the sizes as arguments and prints
+        its one output, numbers or the words of an error; `launch` then shows how it is run.
     launch: how the kernel is called, as a learner reads it. It is evaluated as it stands, with the kernel,
         the inputs, the outputs, the sizes, and `tiles(count, size)`, which rounds up.
     sizes: what the kernel is tried on. between: for each size the bounds that random ones are drawn from.
@@ -178,6 +194,7 @@ class Task:
     fits: Callable[[Sizes], bool] = lambda sizes: True
     drawing: Callable[[], object] | None = None
     more_kernels: tuple[str, ...] = ()
+    is_program: bool = False
     folder: Path = FOLDER
 
     # ---- Texts
@@ -217,11 +234,13 @@ class Task:
 
     # ---- Cases
 
-    def all_sizes(self, seed: str = "", random_ones: int = 6) -> list[Sizes]:
+    def all_sizes(self, seed: str = "", random_ones: int | None = None) -> list[Sizes]:
         """The sizes to try: those that are listed, random ones, and the budget's. A seed draws the same sizes
         in every run."""
         chosen = random.Random(self.name + seed)
         drawn: list[Sizes] = []
+        if random_ones is None:
+            random_ones = 2 if self.is_program else 6  # each run of a program is a process
         while len(drawn) < random_ones and self.between:
             sizes = {name: chosen.randint(*bounds) for name, bounds in self.between.items()}
             if self.fits(sizes):

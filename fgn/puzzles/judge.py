@@ -24,9 +24,12 @@ from cudasim.counting.counted import check, recording
 from cudasim.counting.faults import KernelFault
 from cudasim.live import kernels as live
 from cudasim.live.kernels import Kernel
+from cudasim.programs.building import COUNT
 from fgn.bugs.diagnosis import NEVER_WRITTEN, READ_UNWRITTEN
+from fgn.puzzles import programs
 from fgn.puzzles.definition import FAULT, LAUNCHES, OVER_BUDGET, STEPS, WRONG, Limit, Sizes, Task
-from fgn.puzzles.verdict import NOT_BUILT, NOT_LAUNCHED, SOLVED, Counted, Verdict, number
+from fgn.puzzles.programs import Running
+from fgn.puzzles.verdict import NOT_BUILT, NOT_LAUNCHED, SOLVED, STOPPED, Counted, Verdict, number
 
 
 def in_words(sizes: Sizes) -> str:
@@ -170,7 +173,7 @@ def _where(kernel: Here, lines: pd.DataFrame, limit: Limit) -> str:
     return f"→ {limit.words}: line {line} has {which}, {number(value[worst])}: {shown}"
 
 
-def _counted(limits: Iterable[Limit], machine: Here, counts: Counts) -> tuple[Counted, ...]:
+def _counted(limits: Iterable[Limit], machine: Here | Apart | Running, counts: Counts) -> tuple[Counted, ...]:
     lines = pd.DataFrame(counts.lines)
     rows = []
     for limit in limits:
@@ -205,8 +208,12 @@ def judge(
     Nothing that a kernel does wrong raises an exception here, but `Stopped` of a kernel that runs apart.
     """
     all_sizes = task.all_sizes(seed)
+    if task.is_program:
+        machine = Running(task.name, machine.source)
     try:
         machine.build()
+        if task.is_program and task.budget:
+            machine.build(COUNT)  # no size has to wait for the compiler
     except BuildError as error:
         return Verdict(task.title, NOT_BUILT, "does not compile", (str(error),))
     except ValueError as error:
@@ -220,10 +227,12 @@ def judge(
     for sizes in task.counted_sizes(seed):
         words = in_words(sizes)
         tell(words)
-        inputs, right, _ = task.case(sizes, seed)
-        arrays = _arrays({**inputs, **_outputs_like(right, task.starts_at_zero)})
-        counts = machine.counts(task.launch, arrays, sizes)
-        budgets[words] = _counted(task.limits(sizes), machine, counts)
+        try:
+            budgets[words] = counted(task, machine, sizes, seed)
+        except RuntimeError as error:
+            if not task.is_program:
+                raise
+            return Verdict(task.title, STOPPED, f"{right_for}, and not counted", (str(error),))
         if not all(limit.is_kept for limit in budgets[words]):
             sentence = f"{right_for}, but over the budget"
             return Verdict(task.title, OVER_BUDGET, sentence, (), budgets[words], words)
@@ -233,9 +242,22 @@ def judge(
     return Verdict(task.title, SOLVED, f"{right_for}, and within the budget", (), budget, words)
 
 
-def _tried(task: Task, machine: Here | Apart, sizes: Sizes, seed: str) -> Verdict | None:
+def counted(task: Task, machine: Here | Apart | Running, sizes: Sizes, seed: str = "") -> tuple[Counted, ...]:
+    """What a solution asks of the machine for these sizes, beside the budget."""
+    if task.is_program:
+        counts = machine.counts(sizes)
+    else:
+        inputs, right, _ = task.case(sizes, seed)
+        arrays = _arrays({**inputs, **_outputs_like(right, task.starts_at_zero)})
+        counts = machine.counts(task.launch, arrays, sizes)
+    return _counted(task.limits(sizes), machine, counts)
+
+
+def _tried(task: Task, machine: Here | Apart | Running, sizes: Sizes, seed: str) -> Verdict | None:
     """What is wrong with the kernel for these sizes; None when it is right."""
     words = in_words(sizes)
+    if task.is_program:
+        return programs.tried(task, machine, sizes, words, _wrong_numbers)
     inputs, right, allowed = task.case(sizes, seed)
     given = {name: x.clone() for name, x in inputs.items()}
     outputs = _outputs_like(right, task.starts_at_zero)

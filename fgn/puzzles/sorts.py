@@ -262,7 +262,9 @@ those of a come before those of b.
         "At the end low keys of the other list come before this one: c[own + low] = key.",
     ),
     wrong={
-        "equal_keys_at_the_same_place": Wrong({" || (!is_of_a && other[middle] == key)": ""}, FAULT, "race"),
+        "equal_keys_at_the_same_place": Wrong(
+            {" || (!is_of_a && other[middle] == key)": ""}, WRONG, "were never written"
+        ),
         "one_after_the_other": Wrong(
             {
                 "    while (low < high) {\n        int middle = (low + high) / 2;\n        if "
@@ -280,7 +282,7 @@ those of a come before those of b.
             {"high = is_of_a ? m : n": "high = is_of_a ? n : m"}, FAULT, "out of bounds"
         ),
         "own_number_only": Wrong({"c[own + low]": "c[i]"}, WRONG, "expected"),
-        "no_end": Wrong({"low = middle + 1": "low = middle + 2"}, FAULT, "race"),
+        "a_step_too_far": Wrong({"low = middle + 1": "low = middle + 2"}, FAULT, "out of bounds"),
     },
 )
 
