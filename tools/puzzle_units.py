@@ -139,7 +139,9 @@ UNITS = {
         "write the host's half of a program: memory, copies, errors, streams and events",
         "A GPU has a memory of its own, and works on while the host's code goes on. So a program allocates, "
         "copies, launches and waits; it asks after errors, which come late; and what may go on at the same "
-        "time has to be said, and what may not, too.",
+        "time has to be said, and what may not, too. Running a cell runs its program, with small arguments; "
+        "the "
+        "check runs it with others, under every check that there is.",
         "PMPP, chapters 2 and 20; the CUDA C++ Programming Guide, chapter 3.2; "
         "[what is checked in programs](../../cudasim/docs/programs.md)",
     ),

@@ -180,8 +180,8 @@ HOST_MANAGED = Task(
 *asks* for a kernel: host code goes on while it runs, and must not touch what the kernel may still be using.
 
 The program below computes means of neighbours, changes x[0] to −y[0], computes them again, and prints them.
-It often prints the right numbers. Where does host code touch memory that a kernel may still use? Mend it with
-`cudaDeviceSynchronize()`, which waits for all kernels, and not more often than is needed.
+It often prints the right numbers on a GPU. Where does host code touch memory that a kernel may still use?
+Mend it with `cudaDeviceSynchronize()`, which waits for all kernels, and not more often than is needed.
 """,
     launch="./host_managed n seed",
     sizes=({"n": 1, "seed": 1}, {"n": 128, "seed": 2}, {"n": 300, "seed": 3}),

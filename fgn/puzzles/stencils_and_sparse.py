@@ -181,7 +181,7 @@ _BETWEEN = {"rows": (1, 60), "columns": (1, 100), "mean": (1, 50)}
 
 CSR_BY_ROW = Task(
     name="csr_by_row",
-    title="Sparse product, a thread for each row",
+    title="Sparse product by row",
     kernel="product_by_rows",
     text=f"""
 {_ENTRIES.strip()}
@@ -228,7 +228,7 @@ costs: rows have 0 to `2 * mean` entries, and a warp goes on until its longest r
 
 CSR_BY_WARP = Task(
     name="csr_by_warp",
-    title="Sparse product, a warp for each row",
+    title="Sparse product by warp",
     kernel="product_by_warps",
     text=f"""
 {_ENTRIES.strip()}

@@ -261,7 +261,7 @@ def test_the_notebooks_are_those_of_the_definitions(key):
     )
     for cell in saved.cells:
         is_attempt = puzzle_notebooks.ATTEMPT in cell.metadata.get("tags", ())
-        assert not is_attempt or cell.outputs == []
+        assert not (is_attempt or cell.source.startswith("%%cuda")) or cell.outputs == []
 
 
 @pytest.mark.parametrize("key", NOTEBOOKS)

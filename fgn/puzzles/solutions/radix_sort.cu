@@ -19,8 +19,8 @@ __device__ int place_after_split(int key, int bit) {
 }
 
 __global__ void radix_sort(int *order, const int *x, int n) {
-    int thread = threadIdx.x;
     // BEGIN SOLUTION: sort the keys, and take with each the number of the place that it came from.
+    int thread = threadIdx.x;
     __shared__ int keys[256], from[256];
     int key = thread < n ? x[blockIdx.x * n + thread] : 255;
     int origin = thread;
