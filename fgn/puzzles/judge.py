@@ -212,8 +212,6 @@ def judge(
         machine = Running(task.name, machine.source)
     try:
         machine.build()
-        if task.is_program and task.budget:
-            machine.build(COUNT)  # no size has to wait for the compiler
     except BuildError as error:
         return Verdict(task.title, NOT_BUILT, "does not compile", (str(error),))
     except ValueError as error:
@@ -224,6 +222,9 @@ def judge(
             return verdict
     right_for = f"right for all {len(all_sizes)} sizes that were tried"
     budgets = {}
+    if task.is_program and task.budget:
+        tell(in_words(task.budget_sizes))
+        machine.build(COUNT)  # no size has to wait for the compiler
     for sizes in task.counted_sizes(seed):
         words = in_words(sizes)
         tell(words)
