@@ -93,7 +93,7 @@ memory back (`cudaFree(pointer)`). Sizes are in bytes.
                 "    twice_plus_one<<<(n + 255) / 256, 256>>>(gpu_y, gpu_x, n);\n": "",
             },
             OVER_BUDGET,
-            "launches",
+            "requests of global stores",
         ),
     },
 )

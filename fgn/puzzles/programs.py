@@ -112,12 +112,16 @@ class Running:
 
 
 def _marked_lines(running: Running, said: tuple[str, ...]) -> list[str]:
-    """The lines of the source that the checks name, with their numbers."""
+    """The lines of the source that the checks name, with their numbers; of a launch that cannot be, which is
+    named by its kernel, the lines that launch it."""
     text = running.source.splitlines()
-    numbers = sorted(
-        {int(n) for line in said for n in re.findall(rf"\b{re.escape(running.file)}:(\d+)", line)}
-    )
-    return [f"→ line {n}: {text[n - 1].strip()}" for n in numbers if n <= len(text)]
+    refused = {name for line in said for name in re.findall(r"^invalid launch in (\w+):", line)}
+    launches = {
+        n for n, line in enumerate(text, 1) for name in refused if re.search(rf"\b{name}\s*<<<", line)
+    }
+    named = rf"\b{re.escape(running.file)}:(\d+)"
+    numbers = {int(n) for line in said for n in re.findall(named, line)}
+    return [f"→ line {n}: {text[n - 1].strip()}" for n in sorted({*numbers, *launches}) if n <= len(text)]
 
 
 def tried(
