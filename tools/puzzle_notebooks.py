@@ -17,6 +17,7 @@ from pathlib import Path
 
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from puzzle_units import UNITS, Unit
 
 from fgn.puzzles.catalogue import NOTEBOOKS, TASKS, add
 from fgn.puzzles.definition import Task
@@ -50,59 +51,13 @@ is needed, and nothing that you type can break the session.
 - Lines of faults are counted in the cell, from the line with `%%cuda` on.
 """
 SEE_FIRST = (
-    "How a puzzle is checked, and how to get a hint, is said in [the first notebook](1_threads.ipynb)."
+    "How a puzzle is checked, and how to get a hint, is said in [the first notebook](01_threads.ipynb)."
 )
+PMPP = "PMPP is *Programming Massively Parallel Processors* by Hwu, Kirk and El Hajj, 4th edition."
 
 
 IMPORT = "import fgn\n\n%load_ext fgn"
 IMPORT_OWN = 'import fgn\n\n%load_ext fgn\nfgn.puzzles.add(".")'
-
-
-class Words:
-    """What a notebook says of itself. able: what its reader can do afterwards."""
-
-    def __init__(self, title: str, minutes: int, needs: str, able: str):
-        self.title, self.minutes, self.needs, self.able = title, minutes, needs, able
-
-
-WORDS = {
-    "1_threads": Words(
-        "Threads",
-        40,
-        "a little C, and nothing about GPUs",
-        "write kernels that work on vectors of any length, coalesced",
-    ),
-    "2_shared_memory": Words(
-        "Shared memory",
-        90,
-        "the first notebook",
-        "let the threads of a block work together without races or bank conflicts",
-    ),
-    "3_norms": Words(
-        "Norms",
-        120,
-        "reductions by shuffles, from the second notebook",
-        "write softmax and GroupNorm that stay accurate and read memory once",
-    ),
-    "4_products": Words(
-        "Products",
-        150,
-        "tiles in shared memory, from the second notebook",
-        "write the rungs of a matrix product, and fuse what comes after it",
-    ),
-    "5_tensor_cores": Words(
-        "Tensor cores and TMA",
-        90,
-        "the naive product and the double buffer, from the fourth notebook",
-        "place a tile's elements in the lanes as mma.sync wants them, and keep a ring of stages full",
-    ),
-    "6_repairs": Words(
-        "Repairs",
-        90,
-        "the notebooks before",
-        "find a race, a bank conflict and a wrong mask in somebody else's kernel",
-    ),
-}
 
 
 def _cell(make, name: str, source: str, tags=(), slide: str = "-", **metadata):
@@ -118,27 +73,38 @@ def _cell(make, name: str, source: str, tags=(), slide: str = "-", **metadata):
 
 def _text(number: int, task: Task) -> str:
     puzzle = Puzzle(task.name)
-    lines = [f"## {number} · {task.title}", "", puzzle.text, "", f"**Launch:** `{task.launch}`"]
+    lines = [
+        f"## {number} · {task.title}",
+        "",
+        puzzle.text,
+        "",
+        f"**{'Run' if task.is_program else 'Launch'}:** `{task.launch}`",
+    ]
     if puzzle.budget:
         limits = "; ".join(puzzle.budget)
         lines += ["", f"**Budget** (counted for {in_words(task.budget_sizes)}): {limits}."]
     return "\n".join(lines)
 
 
+def _unit(key: str) -> Unit | None:
+    """What there is to say of a notebook; None for those of one's own folders."""
+    return UNITS.get(key.partition("_")[2])
+
+
 def _first(key: str) -> str:
-    if key not in WORDS:
+    unit = _unit(key)
+    if unit is None:
         return f"# {key.replace('_', ' ').capitalize()}\n\n{HOW}"
-    words = WORDS[key]
-    return "\n".join(
-        [
-            f"# Puzzles {key[0]} · {words.title}",
-            "",
-            f"**You need** {words.needs}. **Time:** about {words.minutes} minutes. "
-            f"**Afterwards you can** {words.able}.",
-            "",
-            HOW if key == next(iter(NOTEBOOKS)) else SEE_FIRST,
-        ]
-    )
+    is_first = key == next(iter(NOTEBOOKS))
+    parts = [
+        f"# Puzzles {int(key.partition('_')[0])} · {unit.title}",
+        f"**You need** {unit.needs}. **Time:** about {unit.minutes} minutes. "
+        f"**Afterwards you can** {unit.able}.",
+        f"**The idea.** {unit.idea}",
+        f"**To read:** {unit.read}.{f' {PMPP}' if is_first else ''}",
+        HOW if is_first else SEE_FIRST,
+    ]
+    return "\n\n".join(parts)
 
 
 def _last(key: str) -> str:
@@ -146,7 +112,8 @@ def _last(key: str) -> str:
     following = keys[keys.index(key) + 1 :]
     if not following:
         return "That was the last one. The [notebooks about fusion](../00_first_run.ipynb) use all of it."
-    return f"**Next:** [{following[0][0]} · {WORDS[following[0]].title}]({following[0]}.ipynb)"
+    number, title = int(following[0].partition("_")[0]), _unit(following[0]).title
+    return f"**Next:** [{number} · {title}]({following[0]}.ipynb)"
 
 
 def _number(task: Task) -> int:
@@ -157,7 +124,7 @@ def learners(key: str):
     """The notebook that a learner opens, without outputs."""
     cells = [
         _cell(new_markdown_cell, f"{key} first", _first(key), slide="slide"),
-        _cell(new_code_cell, f"{key} import", IMPORT if key in WORDS else IMPORT_OWN, slide="skip"),
+        _cell(new_code_cell, f"{key} import", IMPORT if _unit(key) else IMPORT_OWN, slide="skip"),
     ]
     for task in NOTEBOOKS[key]:
         name = task.name
@@ -168,7 +135,7 @@ def learners(key: str):
             _cell(new_code_cell, f"{name} answer", f"%%cuda\n{task.skeleton()}", slide="subslide"),
             _cell(new_code_cell, f"{name} check", check, [ATTEMPT], "fragment"),
         ]
-    if key not in WORDS:
+    if _unit(key) is None:
         return new_notebook(cells=cells, metadata=METADATA)
     cells += [
         _cell(new_markdown_cell, f"{key} last", f"## How far are you?\n\n{_last(key)}", slide="slide"),
@@ -277,11 +244,17 @@ def write_learners() -> None:
     TARGET.mkdir(exist_ok=True)
     for key in NOTEBOOKS:
         print(key, file=sys.stderr)
-        path = TARGET / f"{key}.ipynb"
-        nbformat.write(learners(key), path)
+        path, made = TARGET / f"{key}.ipynb", learners(key)
+        attempts = {cell.id: cell.source for cell in made.cells if ATTEMPT in cell.metadata.get("tags", ())}
+        answers = {cell.id: cell.source for cell in made.cells if cell.source.startswith("%%cuda")}
+        for cell in made.cells:
+            # What is not kept need not run: neither the checks, nor the answers that learners begin with.
+            cell.source = "pass" if cell.id in attempts | answers else cell.source
+        nbformat.write(made, path)
         notebook = run(path)
         for cell in notebook.cells:
-            if ATTEMPT in cell.metadata.get("tags", ()):
+            cell.source = (attempts | answers).get(cell.id, cell.source)
+            if cell.id in attempts:
                 cell.outputs, cell.execution_count = [], None
         nbformat.write(notebook, path)
 

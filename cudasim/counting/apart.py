@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
@@ -29,7 +29,7 @@ from cudasim.building.library import COUNTED_SIMULATOR, BuildError
 from cudasim.counting.counted import check, recording, running_places
 from cudasim.counting.counts import count, count_lines, count_warps
 from cudasim.counting.faults import KernelFault
-from cudasim.live.kernels import Kernel, kernel
+from cudasim.live.kernels import kernel
 
 PACKAGES = Path(__file__).resolve().parents[2]
 _SECONDS_TO_START, _SECONDS_TO_BUILD = 120.0, 120.0
@@ -77,13 +77,13 @@ class Counts:
     busiest: float
 
 
-def launch(expression: str, name: str, of: object, names: Mapping[str, object]) -> None:
-    """Launches the kernel `of` as an expression of Python says, in which it is called `name`."""
+def launch(expression: str, kernels: Mapping[str, object], names: Mapping[str, object]) -> None:
+    """Launches kernels as an expression of Python says, which has them by these names."""
 
     def tiles(total: int, size: int) -> int:
         return -(-total // size)
 
-    eval(expression, {"__builtins__": {}}, {name: of, "tiles": tiles, **names})
+    eval(expression, {"__builtins__": {}}, {**kernels, "tiles": tiles, **names})
 
 
 def counts_of(call) -> Counts:
@@ -132,12 +132,13 @@ def _as_allocated(data: bytes) -> np.ndarray:
 
 def _serve_one(connection: Connection) -> None:
     asked = json.loads(connection.recv_bytes())
-    built = kernel(asked["source"], asked["kernel"])
-    for only_checks in (True, False):
-        with recording(only_checks=only_checks):
-            library, _ = built.compiled()
-        if calls := foreign_calls(library):
-            raise Refused(f"the kernel calls {', '.join(calls[:5])}, which no kernel of a puzzle does")
+    kernels = {name: kernel(asked["source"], name, asked["file"]) for name in asked["kernels"]}
+    for built in kernels.values():
+        for only_checks in (True, False):
+            with recording(only_checks=only_checks):
+                library, _ = built.compiled()
+            if calls := foreign_calls(library):
+                raise Refused(f"the kernel calls {', '.join(calls[:5])}, which no kernel of a puzzle does")
     connection.send_bytes(json.dumps({"is": "built"}).encode())
     while True:
         asked = json.loads(connection.recv_bytes())
@@ -145,13 +146,13 @@ def _serve_one(connection: Connection) -> None:
             name: _as_allocated(connection.recv_bytes()).view(dtype).reshape(shape)
             for name, dtype, shape in asked["arrays"]
         }
-        over = threading.Timer(asked["seconds"], _is_over, (connection, built))
+        over = threading.Timer(asked["seconds"], _is_over, (connection, built.file))
         over.daemon = True
         over.start()
         names = {**arrays, **asked["sizes"]}
 
         def call(expression=asked["launch"], names=names):
-            launch(expression, built.name, built, names)
+            launch(expression, kernels, names)
 
         if asked["is"] == "count":
             answer = {"is": "counted", "counts": vars(counts_of(call))}
@@ -164,8 +165,8 @@ def _serve_one(connection: Connection) -> None:
             connection.send_bytes(array.tobytes())
 
 
-def _is_over(connection: Connection, built: Kernel) -> None:
-    lines = sorted({place.line for place in running_places() if place.file == built.file})
+def _is_over(connection: Connection, file: str) -> None:
+    lines = sorted({place.line for place in running_places() if place.file == file})
     connection.send_bytes(json.dumps({"is": "endless", "lines": lines}).encode())
     os._exit(1)
 
@@ -200,11 +201,12 @@ class Apart:
     """A kernel in a process of its own. `check()` and `counts()` raise what the functions of their names do,
     and Refused, and Stopped for a process that is gone.
 
-    source, name: of the kernel, as for `cudasim.kernel()`. seconds: the most that a launch may take.
+    source, name: of the kernel, as for `cudasim.kernel()`. more: further kernels of the source, which the
+    launch calls too. seconds: the most that a launch may take.
     """
 
-    def __init__(self, source: str, name: str, seconds: float):
-        self.source, self.name, self.seconds = source, name, seconds
+    def __init__(self, source: str, name: str, seconds: float, more: Sequence[str] = ()):
+        self.source, self.names, self.seconds = source, [name, *more], seconds
         self.file = f"{name}.cu"
         self._process: subprocess.Popen | None = None
         self._folder: tempfile.TemporaryDirectory | None = None
@@ -263,7 +265,9 @@ class Apart:
     def build(self) -> None:
         """Compiles the kernel and looks at what it would call."""
         refuse_hiding(self.source)
-        self._connection.send_bytes(json.dumps({"source": self.source, "kernel": self.name}).encode())
+        self._connection.send_bytes(
+            json.dumps({"source": self.source, "kernels": self.names, "file": self.file}).encode()
+        )
         self._heard(_SECONDS_TO_BUILD)
 
     def _asked(self, what: str, expression: str, arrays: Mapping[str, np.ndarray], sizes) -> dict:

@@ -4,17 +4,34 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fgn.puzzles import mma_and_tma, norms, products, repairs, shared_memory, threads
+from fgn.puzzles import (
+    attention,
+    host_code,
+    mma_and_tma,
+    norms,
+    products,
+    repairs,
+    shared_memory,
+    sorts,
+    stencils_and_sparse,
+    threads,
+    warps_and_scans,
+)
 from fgn.puzzles.definition import Task
 
 # The notebooks in `notebooks/puzzles/`, by the beginnings of their names.
 NOTEBOOKS: dict[str, tuple[Task, ...]] = {
-    "1_threads": threads.TASKS,
-    "2_shared_memory": shared_memory.TASKS,
-    "3_norms": norms.TASKS,
-    "4_products": products.TASKS,
-    "5_tensor_cores": mma_and_tma.TASKS,
-    "6_repairs": repairs.TASKS,
+    "01_threads": threads.TASKS,
+    "02_shared_memory": shared_memory.TASKS,
+    "03_warps_and_scans": warps_and_scans.TASKS,
+    "04_sorts": sorts.TASKS,
+    "05_stencils_and_sparse": stencils_and_sparse.TASKS,
+    "06_norms": norms.TASKS,
+    "07_products": products.TASKS,
+    "08_attention": attention.TASKS,
+    "09_tensor_cores": mma_and_tma.TASKS,
+    "10_repairs": repairs.TASKS,
+    "11_host_code": host_code.TASKS,
 }
 
 TASKS: dict[str, Task] = {task.name: task for tasks in NOTEBOOKS.values() for task in tasks}

@@ -11,13 +11,13 @@ import random
 import re
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from cudasim.counting.metrics import BANK_CONFLICTS, GLOBAL_REQUESTS, GLOBAL_SECTORS
+from cudasim.counting.metrics import BANK_CONFLICTS, GLOBAL_REQUESTS, GLOBAL_SECTORS, SHARED_REQUESTS
 
 FOLDER = Path(__file__).parent / "solutions"
 
@@ -72,12 +72,45 @@ def requests(operation: str, most: int) -> Limit:
     return Limit(f"requests of global {_IN_WORDS[operation]}s", (GLOBAL_REQUESTS[operation],), most)
 
 
+def shared_requests(most: int) -> Limit:
+    return Limit("requests of shared memory", tuple(SHARED_REQUESTS.values()), most)
+
+
 def no_bank_conflicts() -> Limit:
     return Limit("bank conflicts", (BANK_CONFLICTS[LOADS], BANK_CONFLICTS[STORES]), 0)
 
 
 def barriers(most: int) -> Limit:
     return Limit("barriers, once for each warp", ("barriers",), most)
+
+
+def warp_operations(most: int) -> Limit:
+    """Shuffles, votes and the like: what the lanes of a warp do together."""
+    return Limit("shuffles and votes, once for each warp", ("warp_operations",), most)
+
+
+def launches(most: int) -> Limit:
+    return Limit("launches", (LAUNCHES,), most)
+
+
+def accesses(most: int) -> Limit:
+    """The work of all threads together, where `steps` is what one of them does after the other."""
+    words = "accesses to memory by threads, each of a warp's 32 counted for itself"
+    return Limit(words, ("memory_threads",), most)
+
+
+def calls_of(function: str) -> str:
+    """What counts say of a function that a program's source calls."""
+    return f"calls of {function}()"
+
+
+def no_calls(function: str) -> Limit:
+    return Limit(f"{calls_of(function)} in the source", (calls_of(function),), 0)
+
+
+def at_least(limit: Limit) -> Limit:
+    """The same number as the least that is to be reached."""
+    return replace(limit, is_least=True)
 
 
 def steps(most: int) -> Limit:
@@ -119,8 +152,11 @@ class Wrong:
 class Task:
     """A puzzle, as those who write puzzles describe it; `fgn.puzzles.Puzzle` is what learners use.
 
-    name, title: of the puzzle. kernel: the name of its `__global__` function.
+    name, title: of the puzzle. kernel: the name of its `__global__` function. more_kernels: of others of the
+        same source that the launch calls.
     text: the task, in about five lines of Markdown.
+    is_program: whether the source is a program with a main(), which gets the sizes as arguments and prints
+        its one output, numbers or the words of an error; `launch` then shows how it is run.
     launch: how the kernel is called, as a learner reads it. It is evaluated as it stands, with the kernel,
         the inputs, the outputs, the sizes, and `tiles(count, size)`, which rounds up.
     sizes: what the kernel is tried on. between: for each size the bounds that random ones are drawn from.
@@ -157,6 +193,8 @@ class Task:
     allowed: Callable[[dict[str, Tensor], Sizes], float] | None = None
     fits: Callable[[Sizes], bool] = lambda sizes: True
     drawing: Callable[[], object] | None = None
+    more_kernels: tuple[str, ...] = ()
+    is_program: bool = False
     folder: Path = FOLDER
 
     # ---- Texts
@@ -196,11 +234,13 @@ class Task:
 
     # ---- Cases
 
-    def all_sizes(self, seed: str = "", random_ones: int = 6) -> list[Sizes]:
+    def all_sizes(self, seed: str = "", random_ones: int | None = None) -> list[Sizes]:
         """The sizes to try: those that are listed, random ones, and the budget's. A seed draws the same sizes
         in every run."""
         chosen = random.Random(self.name + seed)
         drawn: list[Sizes] = []
+        if random_ones is None:
+            random_ones = 2 if self.is_program else 6  # each run of a program is a process
         while len(drawn) < random_ones and self.between:
             sizes = {name: chosen.randint(*bounds) for name, bounds in self.between.items()}
             if self.fits(sizes):

@@ -63,7 +63,7 @@ def checked(task: Task, source: str, seed: str, seconds: float) -> Verdict:
         nonlocal sizes
         sizes = words
 
-    apart = Apart(source, task.kernel, seconds)
+    apart = Apart(source, task.kernel, seconds, task.more_kernels)
     try:
         with apart:
             return judge(task, apart, tell, seed)

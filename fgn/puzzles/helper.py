@@ -113,7 +113,7 @@ def serve(descriptor: int, parent: int) -> None:
         os.lseek(1, 0, os.SEEK_SET)
         limit = _Limit(connection, task.title, kernel, seconds)
         try:
-            verdict = judge(task, Here(kernel), limit.begins)
+            verdict = judge(task, Here(kernel, task.more_kernels), limit.begins)
             limit.ends()
             c_library.fflush(None)
             text = os.pread(printed.fileno(), _MOST_SHOWN_BYTES, 0).decode(errors="replace")

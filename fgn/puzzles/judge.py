@@ -8,9 +8,10 @@ compared with the budget.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -21,10 +22,14 @@ from cudasim.building.library import BuildError
 from cudasim.counting.apart import Apart, Counts, Stopped, counts_of, launch
 from cudasim.counting.counted import check, recording
 from cudasim.counting.faults import KernelFault
+from cudasim.live import kernels as live
 from cudasim.live.kernels import Kernel
+from cudasim.programs.building import COUNT
 from fgn.bugs.diagnosis import NEVER_WRITTEN, READ_UNWRITTEN
+from fgn.puzzles import programs
 from fgn.puzzles.definition import FAULT, LAUNCHES, OVER_BUDGET, STEPS, WRONG, Limit, Sizes, Task
-from fgn.puzzles.verdict import NOT_BUILT, NOT_LAUNCHED, SOLVED, Counted, Verdict, number
+from fgn.puzzles.programs import Running
+from fgn.puzzles.verdict import NOT_BUILT, NOT_LAUNCHED, SOLVED, STOPPED, Counted, Verdict, number
 
 
 def in_words(sizes: Sizes) -> str:
@@ -35,31 +40,38 @@ def _outputs_like(right: Mapping[str, Tensor], starts_at_zero: bool) -> dict[str
     """Memory for a kernel's outputs, filled with a mark that shows which elements are never written."""
     outputs = {}
     for name, of in right.items():
-        if starts_at_zero or not of.is_floating_point():
-            outputs[name] = torch.zeros(
-                of.shape, dtype=torch.int32 if not of.is_floating_point() else torch.float32
-            )
-        else:
-            outputs[name] = torch.full(of.shape, NEVER_WRITTEN, dtype=torch.int32).view(torch.float32)
+        memory = torch.full(of.shape, 0 if starts_at_zero else NEVER_WRITTEN, dtype=torch.int32)
+        outputs[name] = memory.view(torch.float32) if of.is_floating_point() else memory
     return outputs
 
 
 class Here:
-    """Where a kernel runs: in this process. `Apart` is the same for kernels of strangers."""
+    """Where a kernel runs: in this process. `Apart` is the same for kernels of strangers.
 
-    def __init__(self, kernel: Kernel):
-        self._kernel, self.name, self.source, self.file = kernel, kernel.name, kernel.source, kernel.file
+    more: the names of further kernels of its source, which the launch calls too.
+    """
+
+    def __init__(self, kernel: Kernel, more: Sequence[str] = ()):
+        self._kernel, self.source, self.file, self._more = kernel, kernel.source, kernel.file, more
 
     def build(self) -> None:
         # No size has to wait for the compiler; its errors come again with the first launch.
+        kernels = self._kernels.values()
         with suppress(BuildError, ValueError), recording(only_checks=True):
-            self._kernel.build()
+            for kernel in kernels:
+                kernel.build()
+
+    @cached_property
+    def _kernels(self) -> dict[str, Kernel]:
+        """By name. ValueError where the source lacks one that the launch calls."""
+        more = {name: live.kernel(self.source, name, self.file) for name in self._more}
+        return {self._kernel.name: self._kernel, **more}
 
     def check(self, expression: str, arrays: Mapping[str, np.ndarray], sizes: Sizes) -> None:
-        check(lambda: launch(expression, self.name, self._kernel, {**arrays, **sizes}))
+        check(lambda: launch(expression, self._kernels, {**arrays, **sizes}))
 
     def counts(self, expression: str, arrays: Mapping[str, np.ndarray], sizes: Sizes) -> Counts:
-        return counts_of(lambda: launch(expression, self.name, self._kernel, {**arrays, **sizes}))
+        return counts_of(lambda: launch(expression, self._kernels, {**arrays, **sizes}))
 
 
 def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
@@ -161,7 +173,7 @@ def _where(kernel: Here, lines: pd.DataFrame, limit: Limit) -> str:
     return f"→ {limit.words}: line {line} has {which}, {number(value[worst])}: {shown}"
 
 
-def _counted(limits: Iterable[Limit], machine: Here, counts: Counts) -> tuple[Counted, ...]:
+def _counted(limits: Iterable[Limit], machine: Here | Apart | Running, counts: Counts) -> tuple[Counted, ...]:
     lines = pd.DataFrame(counts.lines)
     rows = []
     for limit in limits:
@@ -196,6 +208,8 @@ def judge(
     Nothing that a kernel does wrong raises an exception here, but `Stopped` of a kernel that runs apart.
     """
     all_sizes = task.all_sizes(seed)
+    if task.is_program:
+        machine = Running(task.name, machine.source)
     try:
         machine.build()
     except BuildError as error:
@@ -208,13 +222,18 @@ def judge(
             return verdict
     right_for = f"right for all {len(all_sizes)} sizes that were tried"
     budgets = {}
+    if task.is_program and task.budget:
+        tell(in_words(task.budget_sizes))
+        machine.build(COUNT)  # no size has to wait for the compiler
     for sizes in task.counted_sizes(seed):
         words = in_words(sizes)
         tell(words)
-        inputs, right, _ = task.case(sizes, seed)
-        arrays = _arrays({**inputs, **_outputs_like(right, task.starts_at_zero)})
-        counts = machine.counts(task.launch, arrays, sizes)
-        budgets[words] = _counted(task.limits(sizes), machine, counts)
+        try:
+            budgets[words] = counted(task, machine, sizes, seed)
+        except RuntimeError as error:
+            if not task.is_program:
+                raise
+            return Verdict(task.title, STOPPED, f"{right_for}, and not counted", (str(error),))
         if not all(limit.is_kept for limit in budgets[words]):
             sentence = f"{right_for}, but over the budget"
             return Verdict(task.title, OVER_BUDGET, sentence, (), budgets[words], words)
@@ -224,9 +243,22 @@ def judge(
     return Verdict(task.title, SOLVED, f"{right_for}, and within the budget", (), budget, words)
 
 
-def _tried(task: Task, machine: Here | Apart, sizes: Sizes, seed: str) -> Verdict | None:
+def counted(task: Task, machine: Here | Apart | Running, sizes: Sizes, seed: str = "") -> tuple[Counted, ...]:
+    """What a solution asks of the machine for these sizes, beside the budget."""
+    if task.is_program:
+        counts = machine.counts(sizes)
+    else:
+        inputs, right, _ = task.case(sizes, seed)
+        arrays = _arrays({**inputs, **_outputs_like(right, task.starts_at_zero)})
+        counts = machine.counts(task.launch, arrays, sizes)
+    return _counted(task.limits(sizes), machine, counts)
+
+
+def _tried(task: Task, machine: Here | Apart | Running, sizes: Sizes, seed: str) -> Verdict | None:
     """What is wrong with the kernel for these sizes; None when it is right."""
     words = in_words(sizes)
+    if task.is_program:
+        return programs.tried(task, machine, sizes, words, _wrong_numbers)
     inputs, right, allowed = task.case(sizes, seed)
     given = {name: x.clone() for name, x in inputs.items()}
     outputs = _outputs_like(right, task.starts_at_zero)

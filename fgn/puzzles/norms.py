@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import torch
 
-from cudasim.counting.metrics import SHARED_REQUESTS
 from fgn.plans import tiles
 from fgn.puzzles.definition import (
     FAULT,
     LOADS,
     OVER_BUDGET,
     WRONG,
-    Limit,
     Task,
     Wrong,
     coalesced,
     sectors,
     sectors_per_request,
+    shared_requests,
     together,
+    warp_operations,
 )
 from fgn.puzzles.shared_memory import matrix
 
@@ -183,7 +183,7 @@ Registers are a small array of a fixed size, `float v[4]`, in loops over 0 to 3 
     budget=lambda samples, groups, size: (
         *coalesced(),
         sectors(LOADS, 3 * samples * groups * size // 8),
-        Limit("requests of shared memory", tuple(SHARED_REQUESTS.values()), 0),
+        shared_requests(0),
         together(16),
     ),
     budget_sizes={"samples": 4, "groups": 4, "size": 128},
@@ -242,7 +242,7 @@ names all 32 lanes.
     allowed=_allowed_far_from_zero,
     budget=lambda samples, groups, size: (
         *coalesced(),
-        Limit("shuffles, once for each warp", ("warp_operations",), 6 * 2 * tiles(samples * groups, 8)),
+        warp_operations(6 * 2 * tiles(samples * groups, 8)),
     ),
     budget_sizes={"samples": 4, "groups": 8, "size": 8},
     budget_between={"samples": (2, 8, 2), "groups": (4, 8, 4), "size": (8, 32, 8)},

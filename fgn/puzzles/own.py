@@ -139,7 +139,7 @@ def _judged(task: Task, source: str) -> Verdict:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # wrong attempts give rise to them
-            return judge(task, Here(kernel(source, task.kernel)))
+            return judge(task, Here(kernel(source, task.kernel), task.more_kernels))
     except ValueError as error:  # no kernel of this name
         return Verdict(task.title, NOT_BUILT, "does not compile", (str(error),))
 

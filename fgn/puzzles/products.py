@@ -8,7 +8,6 @@ from cudasim.counting.metrics import SHARED_REQUESTS
 from fgn.plans import tiles
 from fgn.puzzles.definition import (
     FAULT,
-    LAUNCHES,
     LOADS,
     OVER_BUDGET,
     STORES,
@@ -17,10 +16,12 @@ from fgn.puzzles.definition import (
     Task,
     Wrong,
     barriers,
+    launches,
     no_bank_conflicts,
     requests,
     sectors,
     sectors_per_request,
+    warp_operations,
 )
 from fgn.puzzles.norms import EPS, QUIET
 
@@ -425,9 +426,9 @@ The product is there; write the norm: `(v − mean) / sqrt(variance + 1e-5) * we
     right=_product_and_norm,
     tolerance=1e-4,
     budget=lambda rows, groups, inner: (
-        Limit("launches", (LAUNCHES,), 1),
+        launches(1),
         sectors(STORES, rows * groups * 4),
-        Limit("shuffles, once for each warp", ("warp_operations",), rows * groups * 10),
+        warp_operations(rows * groups * 10),
         no_bank_conflicts(),
     ),
     budget_sizes={"rows": 16, "groups": 2, "inner": 64},

@@ -112,7 +112,13 @@ class Puzzle:
         return tuple(map(_in_words, self._task.limits()))
 
     def __repr__(self) -> str:
-        lines = [self.title, "", self.text, "", f"launch: {self.launch}"]
+        lines = [
+            self.title,
+            "",
+            self.text,
+            "",
+            f"{'run' if self._task.is_program else 'launch'}: {self.launch}",
+        ]
         if self.budget:
             lines.append(f"budget, for {in_words(self._task.budget_sizes)}: {'; '.join(self.budget)}")
         return "\n".join(lines)

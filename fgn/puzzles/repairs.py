@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import torch
 
-from cudasim.counting.metrics import SHARED_REQUESTS
 from fgn.plans import tiles
 from fgn.puzzles.definition import (
     ATOMICS,
     FAULT,
-    LAUNCHES,
     LOADS,
     OVER_BUDGET,
     STORES,
     WRONG,
-    Limit,
     Task,
     Wrong,
     barriers,
     coalesced,
+    launches,
     no_bank_conflicts,
     requests,
     sectors,
+    shared_requests,
     steps,
     together,
 )
@@ -256,11 +255,11 @@ between the 4 warps.
     right=_residual_norm,
     tolerance=5e-5,
     budget=lambda rows, fours: (
-        Limit("launches", (LAUNCHES,), 1),
+        launches(1),
         sectors(LOADS, rows * 4 * fours // 2),
         requests(LOADS, rows * 4 * tiles(fours, 32)),
         sectors(STORES, rows * fours // 2),
-        Limit("requests of shared memory", tuple(SHARED_REQUESTS.values()), rows * 4 * 12),
+        shared_requests(rows * 4 * 12),
         no_bank_conflicts(),
         barriers(rows * 4 * 3),
         requests(ATOMICS, 0),

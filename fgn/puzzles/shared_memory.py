@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from cudasim.counting.metrics import SHARED_REQUESTS
 from fgn.puzzles.definition import (
     ATOMICS,
     FAULT,
     LOADS,
     OVER_BUDGET,
     WRONG,
-    Limit,
     Task,
     Wrong,
     barriers,
@@ -19,8 +17,10 @@ from fgn.puzzles.definition import (
     no_bank_conflicts,
     requests,
     sectors_per_request,
+    shared_requests,
     steps,
     together,
+    warp_operations,
 )
 
 
@@ -264,8 +264,8 @@ lanes that the mask names must come to the shuffle. The last block may have warp
     budget=lambda rows, columns: (
         sectors_per_request(LOADS, 4),
         requests(LOADS, 2 * rows * columns // 32),
-        Limit("requests of shared memory", tuple(SHARED_REQUESTS.values()), 0),
-        Limit("shuffles, once for each warp", ("warp_operations",), 5 * rows),
+        shared_requests(0),
+        warp_operations(5 * rows),
     ),
     budget_sizes={"rows": 8, "columns": 256},
     budget_between={"rows": (4, 16, 4), "columns": (64, 512, 32)},

@@ -7,6 +7,7 @@ import torch
 from fgn.plans import tiles
 from fgn.puzzles.definition import (
     FAULT,
+    LOADS,
     OVER_BUDGET,
     STORES,
     WRONG,
@@ -15,6 +16,7 @@ from fgn.puzzles.definition import (
     Wrong,
     coalesced,
     requests,
+    sectors,
     together,
 )
 
@@ -197,6 +199,60 @@ bytes to itself. Give neighbouring lanes neighbouring columns. The matrix lies i
     },
 )
 
+VECTORS = Task(
+    name="vectors",
+    title="Four at once",
+    kernel="scale_by_vectors",
+    text="""
+`y[i] = 3 * x[i] - 1` for all `n` elements; each thread has four of them, side by side.
+
+The kernel below is right. But it reads one float at a time, and then a lane's floats are 16 bytes away from
+its neighbour's: each request of the warp takes 16 sectors, and the four requests of a thread take the same
+sectors again. A lane may read up to 16 bytes at once: `((const float4 *)x)[i]` is a `float4` with the members
+x, y, z, w, the elements 4 i to 4 i + 3. `make_float4(a, b, c, d)` makes one to be stored. `n` need not be a
+multiple of 4.
+""",
+    launch="scale_by_vectors[tiles(n, 1024), 256](y, x, n)",
+    sizes=({"n": 1}, {"n": 4}, {"n": 1023}, {"n": 1026}),
+    between={"n": (2, 3000)},
+    inputs=_one_vector,
+    right=lambda x, n: {"y": 3 * x - 1},
+    budget=lambda n: (
+        requests(LOADS, n // 128),
+        requests(STORES, n // 128),
+        sectors(LOADS, n // 8),
+        sectors(STORES, n // 8),
+    ),
+    budget_sizes={"n": 4096},
+    budget_between={"n": (1024, 8192, 128)},
+    starts_from="one_at_a_time",
+    hints=(
+        "Thread i has the elements from 4 * i on. When are there four of them?",
+        "if (4 * i + 3 < n) there are: one float4 is read and one is stored. Else a loop does what is left, "
+        "one "
+        "float at a time; that is so in one thread at most.",
+        "float4 v = ((const float4 *)x)[i]; ((float4 *)y)[i] = make_float4(3.0f * v.x - 1.0f, …); else "
+        "for (int j = 4 * i; j < n; j++) y[j] = 3.0f * x[j] - 1.0f;",
+    ),
+    wrong={
+        "one_at_a_time": Wrong(None, OVER_BUDGET, "requests of global loads"),
+        "the_rest_is_forgotten": Wrong({"j < n; j++": "j < 0; j++"}, WRONG, "were never written"),
+        "one_too_far": Wrong({"4 * i + 3 < n": "4 * i < n"}, FAULT, "out of bounds"),
+        "vectors_that_are_only_read": Wrong(
+            {
+                "((float4 *)y)[i] =": "float4 r =",
+                "3.0f * v.w - 1.0f);": "3.0f * v.w - 1.0f);\n        y[4 * i] = r.x;\n        y[4 * i + 1] = "
+                "r.y;\n        y[4 * i + 2] = r.z;\n        y[4 * i + 3] = r.w;",
+            },
+            OVER_BUDGET,
+            "requests of global stores",
+        ),
+        "z_and_w_for_each_other": Wrong(
+            {"3.0f * v.z": "3.0f * v.w", "3.0f * v.w - 1.0f)": "3.0f * v.z - 1.0f)"}, WRONG, "y[2]: expected"
+        ),
+    },
+)
+
 BUTTERFLY = Task(
     name="butterfly",
     title="Stay together",
@@ -253,4 +309,4 @@ each of them reads, and with which sign it counts, can be computed.
     },
 )
 
-TASKS = (MAP, GUARD, GRID_STRIDE, COALESCING, BUTTERFLY)
+TASKS = (MAP, GUARD, GRID_STRIDE, COALESCING, VECTORS, BUTTERFLY)

@@ -355,7 +355,7 @@ def test_solve_a_puzzle(browser, lab):
         run_cell(page, check)
         assert f"✓ {task.title}" in page.evaluate(TEXT, check)
 
-    try_out(browser, lab, "puzzles/1_threads.ipynb", solve)
+    try_out(browser, lab, "puzzles/01_threads.ipynb", solve)
 
 
 def test_stop_a_kernel_that_never_ends(browser, lab):

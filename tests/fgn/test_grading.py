@@ -44,7 +44,7 @@ def grades(tmp_path_factory):
         "eve": (system, endless),
         "fay": (f"%%cuda\n{GUARD.attempt('block_forgotten')}", guard),  # the last one counts
     }.items():
-        notebook("import fgn", *cells, path=folder / student / "puzzles" / "1_threads.ipynb")
+        notebook("import fgn", *cells, path=folder / student / "puzzles" / "01_threads.ipynb")
     notebook(endless, path=folder / "gus.ipynb")
     (folder / "hal.ipynb").write_text("{")
     found, unread = grading.grade(folder, TWO, "a seed", seconds=4.0)
