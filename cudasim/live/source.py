@@ -300,12 +300,13 @@ def included(
     of_device = "\n".join(known)
     host = None
     if is_program:
-        # Of overloads, too, the arguments tell which one is meant.
+        # Of overloads, too, the arguments tell which one is meant, and a call may leave some out.
         defined = re.findall(r"\bvoid\s+(\w+)\s*\([^;{}]*\)\s*\{", of_device)
+        has_defaults = set(re.findall(r"\bvoid\s+(\w+)\s*\([^;{}()=]*=[^;{}]*\)\s*[;{]", of_device))
         templates = {
             name
             for name, kernel in signatures(of_device).items()
-            if kernel.template or defined.count(name) > 1
+            if kernel.template or defined.count(name) > 1 or name in has_defaults
         }
         host = Host(frozenset(templates), re.compile(device_macros(of_device)))
 

@@ -60,11 +60,32 @@ def test_a_right_program_is_checked_without_a_word():
 
 
 @pytest.mark.parametrize("mode", ["run", "check"])
-@pytest.mark.parametrize("program", ["graphs", "nested", "textures"])
+@pytest.mark.parametrize("program", ["graphs", "nested", "queries", "textures"])
 def test_parts_of_the_runtime(program, mode):
     """Each program compares with what its host computes, and says ok."""
     ran = cudasim_command(mode, f"{program}.cu")
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "ok\n", "")
+
+
+@pytest.mark.parametrize(("mode", "what"), [("run", "crash"), ("check", "out of bounds")])
+@pytest.mark.parametrize(
+    ("program", "memory", "owner", "without"),
+    [
+        ("devices", r"of\[i\]", 1, r"cudaDeviceEnablePeerAccess\(\)"),
+        ("pools", "y", 0, r"cudaMemPoolSetAccess\(\)"),
+    ],
+)
+def test_memory_of_a_device_or_a_pool_is_its_own(mode, what, program, memory, owner, without):
+    ran = cudasim_command(mode, "--gpus", 2, f"{program}.cu")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "ok\n", "")
+    ran = cudasim_command(mode, "--gpus", 2, f"{program}.cu", "--", "without access")
+    assert ran.stdout == ("ok\n" if program == "devices" else "")
+    assert re.search(
+        rf"cudasim: {what} in \w+ \({program}\.cu:\d+\): .* {memory} of device {owner} \(cudaMalloc\w* at "
+        rf"{program}\.cu:\d+\), whose memory the kernel of device {1 - owner} may not access "
+        rf"without {without}",
+        ran.stderr,
+    )
 
 
 def test_a_divergent_barrier_is_passed_with_a_warning_and_checked_with_an_error():

@@ -5,6 +5,8 @@
 #include "curand.hpp"
 #include "library_range.hpp"
 
+#define CURAND_H_ /* by which others know that it is there */
+
 enum curandStatus_t {
     CURAND_STATUS_SUCCESS = 0,
     CURAND_STATUS_VERSION_MISMATCH = 100,
