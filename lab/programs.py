@@ -2,14 +2,18 @@
 
     python lab/programs.py hecbench HeCBench/src --half ours --limit 40 --record programs.csv
     python lab/programs.py samples cuda-samples --half aside
+    python lab/programs.py pmpp PMPP-Learning/Exercises
+    python lab/programs.py course cuda-training-series/exercises
 
-HeCBench has a Makefile for each program, which compiles it, here with cudasim-nvcc in nvcc's place. Its sizes
-are reduced: every number above one of --sizes becomes it, and a program that does not pass then has the next
-one. NVIDIA's samples have a CMakeLists.txt each, that names the sources, and one list of arguments for all;
-one passes that ends with code 0 and says nowhere that it failed, as their own run_tests.py sees it.
+HeCBench has a Makefile for each program, which compiles it, here with cudasim-nvcc in nvcc's place, and so
+have the exercises of the book PMPP. Sizes are reduced: every number above one of --sizes becomes it, and a
+program that does not pass then has the next one. A course's solutions are files of their own. NVIDIA's
+samples have a CMakeLists.txt each, that names the sources, and one list of arguments for all; one passes
+that ends with code 0 and says nowhere that it failed, as their own run_tests.py sees it.
+
 The names are divided by their SHA-1: those that begin with an even digit are `ours`, to be looked at while
-the simulator is worked on, the rest are kept `aside`. Each run has --seconds of two cores, whatever else the
-machine does, and at most three times as long.
+the simulator is worked on, the rest are kept `aside`. Each run has --seconds of two cores, whatever else
+the machine does, and at most three times as long.
 """
 
 from __future__ import annotations
@@ -32,8 +36,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 _REPEATS = 3
-_GOOD = re.compile(r"\b(?:pass(?:ed)?|success\w*|correct|ok|verified)\b", re.I)
-_BAD = re.compile(r"\b(?:fail(?:ed|ure)?|mismatch|incorrect|wrong|error)\b(?![^:=]*[:=]\s*0)", re.I)
+_GOOD = re.compile(r"\b(?:pass(?:ed)?|success\w*|correct|ok|verified)\b|正确|通过", re.I)
+_BAD = re.compile(
+    r"\b(?:fail(?:ed|ure)?|mismatch|incorrect|wrong|error)\b(?![^:=]*[:=]\s*0)|失败|错误|不正确", re.I
+)
 _FAILED = re.compile(r"\bFAIL(?:ED|URE)?\b|test failed", re.I)
 # What a program says that was not given its data, which the suite keeps elsewhere or makes with other tools.
 _NO_DATA = re.compile(
@@ -42,6 +48,7 @@ _NO_DATA = re.compile(
 _WAIVED = 2  # the code of a sample that says that the machine is not one for it
 _CORES = 2
 _GPUS = 2  # that a sample for several has
+_SUITES = ("hecbench", "samples", "pmpp", "course")
 _SECTIONS = ("0_Introduction", "1_Utilities", "2_Concepts_and_Techniques", "3_CUDA_Features")
 # Libraries that a sample is linked with, as its CMakeLists.txt has them, that are no part of the runtime.
 _LIBRARIES = {
@@ -73,7 +80,7 @@ class Program:
         raise NotImplementedError
 
 
-class OfHeCBench(Program):
+class WithMakefile(Program):
     def called(self, sizes: list[int]) -> tuple[str, list[list[str]], bool]:
         """The program that `make run` would call."""
         said = subprocess.run(["make", "-n", "run"], cwd=self.folder, capture_output=True, text=True).stdout
@@ -88,11 +95,18 @@ class OfHeCBench(Program):
         return "", [], False
 
 
-def hecbench(root: Path, compiler: Path) -> Iterator[Program]:
+def _with_makefiles(root: Path, compiler: Path, pattern: str) -> Iterator[Program]:
     names = [f"{name}={compiler}" for name in ("CC", "CXX", "NVCC")]
-    for folder in root.iterdir():
-        if folder.name.endswith("-cuda") and (folder / "Makefile").is_file():
-            yield OfHeCBench(folder.name, folder, ["make", "-B", *names])
+    for path in root.glob(f"{pattern}/Makefile"):
+        yield WithMakefile(str(path.parent.relative_to(root)), path.parent, ["make", "-B", *names])
+
+
+def hecbench(root: Path, compiler: Path) -> Iterator[Program]:
+    return _with_makefiles(root, compiler, "*-cuda")
+
+
+def pmpp(root: Path, compiler: Path) -> Iterator[Program]:
+    return _with_makefiles(root, compiler, "*/*")
 
 
 @dataclass
@@ -100,7 +114,13 @@ class Sample(Program):
     runs: tuple[tuple[str, ...], ...] = ((),)
 
     def called(self, sizes: list[int]) -> tuple[str, list[list[str]], bool]:
-        return f"./{self.name}", [list(of) for of in self.runs], True
+        return f"./{self.build[-1]}", [list(of) for of in self.runs], True
+
+
+def course(root: Path, compiler: Path) -> Iterator[Program]:
+    for path in root.rglob("*_solution.cu"):
+        name = str(path.relative_to(root).with_suffix(""))
+        yield Sample(name, path.parent, [str(compiler), path.name, "-o", path.stem])
 
 
 def samples(root: Path, compiler: Path) -> Iterator[Program]:
@@ -113,9 +133,8 @@ def samples(root: Path, compiler: Path) -> Iterator[Program]:
         if not made:
             continue
         headers = [root / "Common", folder, *(of for of in [folder / "inc"] if of.is_dir())]
-        build = [str(compiler), *(f"-I{of}" for of in headers), *made[2].split(), "-o", folder.name]
-        if "OpenMP" in said:
-            build += ["-Xcompiler", "-fopenmp"]
+        openmp = ["-Xcompiler", "-fopenmp"] if "OpenMP" in said else []
+        build = [str(compiler), *(f"-I{of}" for of in headers), *openmp, *made[2].split(), "-o", folder.name]
         needs = tuple(name for name, pattern in _LIBRARIES.items() if re.search(pattern, said))
         of = settings.get(folder.name, {})
         runs = tuple(tuple(run["args"]) for run in of.get("runs", ({"args": of.get("args", ())},)))
@@ -201,7 +220,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("suite", choices=("hecbench", "samples"))
+    parser.add_argument("suite", choices=_SUITES)
     parser.add_argument("root", type=Path)
     parser.add_argument("--half", choices=("ours", "aside"), default="ours")
     parser.add_argument("--limit", type=int, default=0, help="programs, drawn by their names' SHA-1")
@@ -215,7 +234,7 @@ def main():
     parser.add_argument("names", nargs="*")
     given = parser.parse_intermixed_args()
     root, nvcc = given.root.resolve(), given.nvcc.resolve()
-    programs = list(hecbench(root, nvcc) if given.suite == "hecbench" else samples(root, nvcc))
+    programs = list(globals()[given.suite](root, nvcc))
     programs.sort(key=lambda of: hashlib.sha1(of.name.encode()).hexdigest())
     chosen = [of for of in programs if is_ours(of.name) == (given.half == "ours")][: given.limit or None]
     if given.names:
@@ -227,18 +246,18 @@ def main():
         result, why = outcome(of, given.seconds, given.sizes)
         why = why.replace(str(root), "").strip()[:200]  # no path of this machine
         half = "ours" if is_ours(of.name) else "aside"
-        rows[of.name] = (of.name, half, result, why, *_measured())
+        rows[given.suite, of.name] = (given.suite, of.name, half, result, why, *_measured())
         print(f"{of.name:28} {time.monotonic() - began:5.1f} s  {result:24} {why[:150]}", flush=True)
     totals = {
-        kind: sum(row[2] == kind for row in rows.values()) for kind in {row[2] for row in rows.values()}
+        kind: sum(row[3] == kind for row in rows.values()) for kind in {row[3] for row in rows.values()}
     }
     print(totals)
     if given.record:
         if given.record.is_file():
             with given.record.open(newline="") as file:
-                rows = {row[0]: tuple(row) for row in list(csv.reader(file))[1:]} | rows
+                rows = {tuple(row[:2]): tuple(row) for row in list(csv.reader(file))[1:]} | rows
         with given.record.open("w", newline="") as file:
-            names = ("program", "half", "outcome", "why", "date", "commit")
+            names = ("suite", "program", "half", "outcome", "why", "date", "commit")
             csv.writer(file, lineterminator="\n").writerows([names, *(rows[name] for name in sorted(rows))])
 
 
