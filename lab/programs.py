@@ -216,6 +216,16 @@ def _measured() -> tuple[str, str]:
     return datetime.now(UTC).isoformat(timespec="seconds"), asked.stdout.strip()
 
 
+def _record(path: Path, rows: dict[tuple[str, str], tuple]):
+    """Writes the rows, and keeps those of other programs that are there."""
+    if path.is_file():
+        with path.open(newline="") as file:
+            rows = {tuple(row[:2]): tuple(row) for row in list(csv.reader(file))[1:]} | rows
+    with path.open("w", newline="") as file:
+        names = ("suite", "program", "half", "outcome", "why", "date", "commit")
+        csv.writer(file, lineterminator="\n").writerows([names, *(rows[key] for key in sorted(rows))])
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -247,18 +257,13 @@ def main():
         why = why.replace(str(root), "").strip()[:200]  # no path of this machine
         half = "ours" if is_ours(of.name) else "aside"
         rows[given.suite, of.name] = (given.suite, of.name, half, result, why, *_measured())
+        if given.record:
+            _record(given.record, rows)
         print(f"{of.name:28} {time.monotonic() - began:5.1f} s  {result:24} {why[:150]}", flush=True)
     totals = {
         kind: sum(row[3] == kind for row in rows.values()) for kind in {row[3] for row in rows.values()}
     }
     print(totals)
-    if given.record:
-        if given.record.is_file():
-            with given.record.open(newline="") as file:
-                rows = {tuple(row[:2]): tuple(row) for row in list(csv.reader(file))[1:]} | rows
-        with given.record.open("w", newline="") as file:
-            names = ("suite", "program", "half", "outcome", "why", "date", "commit")
-            csv.writer(file, lineterminator="\n").writerows([names, *(rows[name] for name in sorted(rows))])
 
 
 if __name__ == "__main__":
