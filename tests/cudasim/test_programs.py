@@ -222,7 +222,8 @@ def test_an_executable_and_its_objects(tmp_path):
     (tmp_path / "main.cu").write_text(
         "#include <stdio.h>\nvoid twice(int *x, int n);\n__managed__ int unused;\n"
         "int main() { int *x; cudaMallocManaged(&x, 8); x[0] = N; x[1] = 5; twice(x, 2);\n"
-        'printf("%d %d\\n", x[0], x[1]); return cudaFree(x); }\n'
+        'printf("%d %d\\n", x[0], x[1]); '
+        "if (x[0] > 6) { int *d; cudaMalloc(&d, 4); *d = 1; } return cudaFree(x); }\n"
     )
     (tmp_path / "twice.cu").write_text(
         '#include "by.h"\n__global__ void by_two(int *x, int n) {\n'
@@ -235,7 +236,13 @@ def test_an_executable_and_its_objects(tmp_path):
     built = cudasim_command("build", "main.cu", "twice.o", "-DN=3", "-o", "app", folder=tmp_path)
     assert built.returncode == 0, built.stderr
     ran = subprocess.run([tmp_path / "app"], capture_output=True, text=True)
-    assert (ran.stdout, ran.returncode) == ("6 10\n", 0)
+    assert (ran.stdout, ran.returncode, ran.stderr) == ("6 10\n", 0, "")
+    cudasim_command("build", "main.cu", "twice.o", "-DN=4", "-o", "app", folder=tmp_path)
+    ran = subprocess.run([tmp_path / "app"], capture_output=True, text=True)
+    assert (ran.stdout, ran.returncode) == ("8 10\n", -11)
+    assert (
+        "the host code accesses byte 0 of d, which is memory of the GPU (cudaMalloc at main.cu:" in ran.stderr
+    )
 
 
 def test_a_program_that_does_not_compile_shows_its_line(tmp_path):

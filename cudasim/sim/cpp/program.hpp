@@ -82,6 +82,10 @@ SIM_HOST sim_stream *sim_stream_of(cudaStream_t stream) {
 }
 template <class T>
 SIM_HOST cudaError_t cudaMalloc(T **memory, size_t bytes, const char *name = 0, SIM_CALLED) {
+    if (sim_program_is_in_kernel()) { /* of the device's heap, as malloc() there */
+        *memory = (T *)malloc(bytes);
+        return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
+    }
     return sim_error(sim_memory_take((void **)memory, bytes, SIM_DEVICE_MEMORY, SIM_CALLED_AS(name)));
 }
 template <class T>
@@ -96,6 +100,8 @@ template <class T> SIM_HOST cudaError_t cudaHostAlloc(T **memory, size_t bytes, 
     return sim_error(sim_memory_take((void **)memory, bytes, SIM_PINNED_MEMORY, SIM_CALLED_AS(0)));
 }
 SIM_HOST cudaError_t cudaFree(void *memory, SIM_CALLED) {
+    if (sim_program_is_in_kernel())
+        return free(memory), cudaSuccess;
     return sim_error(sim_memory_give_back(memory, SIM_DEVICE_MEMORY, SIM_CALLED_AS(0)));
 }
 SIM_HOST cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream, SIM_CALLED) {

@@ -143,6 +143,7 @@ enum {
     cudaDeviceScheduleSpin = 1,
     cudaDeviceScheduleYield = 2,
     cudaDeviceScheduleBlockingSync = 4,
+    cudaDeviceBlockingSync = 4,
     cudaDeviceMapHost = 8
 };
 enum cudaLimit {

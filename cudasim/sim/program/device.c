@@ -1,6 +1,7 @@
 /* The GPU that a program is told of. Numbers of the chips: NVIDIA's data sheets and architecture whitepapers
  * of the named cards; limits of a multiprocessor: CUDA C++ Programming Guide, "Compute Capabilities". */
 #include "program.h"
+#include "../machine.h"
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +43,7 @@ const struct sim_gpu *sim_gpu_now(void) {
 /* ---- Several of them, all of a kind ---- */
 
 static _Thread_local int now;
+static int of_kernel;                 /* on which the launch that runs is, whichever OS threads it has */
 static uint64_t peers[SIM_MOST_GPUS]; /* of each device: which others' kernels may access its memory */
 
 int sim_gpu_count(void) {
@@ -60,7 +62,11 @@ int sim_gpu_count(void) {
 }
 
 int sim_device_now(void) {
-    return now;
+    return sim_is_in_kernel() ? of_kernel : now;
+}
+
+void sim_device_launches(void) {
+    of_kernel = now;
 }
 
 static bool is_device(int device) {

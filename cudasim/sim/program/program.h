@@ -182,8 +182,9 @@ struct sim_gpu {
     int clock_khz, memory_clock_khz, memory_bus_bits;
 };
 enum { SIM_MOST_GPUS = 16 };
-int sim_gpu_count(void);  /* CUDASIM_GPUS, or 1 */
-int sim_device_now(void); /* of this OS thread */
+int sim_gpu_count(void);        /* CUDASIM_GPUS, or 1 */
+void sim_device_launches(void); /* a kernel, on this OS thread's device */
+int sim_device_now(void);       /* of this OS thread */
 int sim_device_choose(int device);
 int sim_device_exists(int device);                /* an error, where it does not */
 const uint64_t *sim_device_peers(int device);     /* which others may access its memory */

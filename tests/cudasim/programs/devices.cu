@@ -14,8 +14,11 @@ __global__ void fill(int *x, int value) {
 }
 __global__ void add(int *y, const int *x) {
     y[threadIdx.x] += x[threadIdx.x];
-    if (threadIdx.x == 0)
-        counter++;
+    if (threadIdx.x == 0) {
+        int device;
+        cudaGetDevice(&device);
+        counter += device == 0 ? 1 : 100;
+    }
 }
 
 enum { N = 32, BYTES = N * sizeof(int) };
@@ -67,6 +70,8 @@ int main(int argc, char **argv) {
     EXPECT(cudaDeviceSynchronize() == cudaSuccess);
     cudaMemcpy(y, of[1], BYTES, cudaMemcpyDeviceToHost);
     EXPECT(y[5] == 50);
+    cudaMemcpyFromSymbol(&counted, counter, sizeof counted);
+    EXPECT(counted == 103);
 
     /* A stream and an event are of the device that was the current one. */
     cudaStream_t stream;

@@ -2,6 +2,7 @@
  */
 #include <builtin_types.h>
 #include <cstdio>
+#include <ctime>
 #include <cuda_profiler_api.h>
 #include <cuda_runtime.h>
 
@@ -18,6 +19,11 @@ __global__ void add(int *x, int value, const int *more) {
     *x += value + (more ? *more : 0);
 }
 
+/* clock() is the GPU's, as clock64() is, and in host code the C library's. */
+__global__ void ticks(int *ordered) {
+    long long before = clock64(), between = clock(), after = clock64();
+    *ordered = before <= between && between <= after;
+}
 static int attribute(cudaDeviceAttr which) {
     int value = -1;
     EXPECT(cudaDeviceGetAttribute(&value, which, 0) == cudaSuccess);
@@ -36,6 +42,11 @@ int main() {
     add<<<1, 1>>>(x, 4, x);
     cudaMemcpy(&sum, x, sizeof sum, cudaMemcpyDeviceToHost);
     EXPECT(sum == 18);
+
+    ticks<<<1, 1>>>(x);
+    cudaMemcpy(&sum, x, sizeof sum, cudaMemcpyDeviceToHost);
+    EXPECT(sum == 1);
+    EXPECT(clock() / CLOCKS_PER_SEC < 3600);
 
     cudaDeviceProp properties;
     cudaGetDeviceProperties(&properties, 0);
