@@ -43,10 +43,12 @@ _NAMED = {
 
 @dataclass(frozen=True)
 class Host:
-    """What the rules have to know of a program. templates: the names of its kernels that are templates.
-    of_device: a pattern of the words that mark a function for the device."""
+    """What the rules have to know of a program. templates: the names of its kernels whose launches only the
+    arguments resolve, as those of templates. overloaded: the names of several kernels. of_device: a pattern
+    of the words that mark a function for the device."""
 
     templates: frozenset[str]
+    overloaded: frozenset[str]
     of_device: re.Pattern
 
     def is_host_function(self, source: Source, node: Node) -> bool:
@@ -99,7 +101,7 @@ class Host:
         found = [node for node in source.tree.walk() if self._is_plain_kernel(source, node)]
         names = [source.text(self._name_of(node)) for node in found]
         for node, name in zip(found, names, strict=True):
-            if names.count(name) == 1:
+            if name.decode(errors="replace") not in self.overloaded:
                 yield node.end, 0, b" static const sim_known_kernel sim_known_" + name + b"(" + name + b");"
 
     def variables(self, source: Source) -> Iterator[Change]:

@@ -19,6 +19,10 @@ __global__ void add(int *x, int value, const int *more) {
     *x += value + (more ? *more : 0);
 }
 
+__global__ void put(int *x); /* nowhere defined */
+__global__ void put(int *x, int value) {
+    *x = value;
+}
 /* clock() is the GPU's, as clock64() is, and in host code the C library's. */
 __global__ void ticks(int *ordered) {
     long long before = clock64(), between = clock(), after = clock64();
@@ -43,6 +47,9 @@ int main() {
     cudaMemcpy(&sum, x, sizeof sum, cudaMemcpyDeviceToHost);
     EXPECT(sum == 18);
 
+    put<<<1, 1>>>(x, 6);
+    cudaMemcpy(&sum, x, sizeof sum, cudaMemcpyDeviceToHost);
+    EXPECT(sum == 6);
     ticks<<<1, 1>>>(x);
     cudaMemcpy(&sum, x, sizeof sum, cudaMemcpyDeviceToHost);
     EXPECT(sum == 1);
