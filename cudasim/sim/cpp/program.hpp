@@ -347,16 +347,24 @@ SIM_HOST cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
 }
 typedef void (*cudaHostFn_t)(void *);
 typedef void (*cudaStreamCallback_t)(cudaStream_t, cudaError_t, void *);
+/* A function that the stream calls finds done what was asked of the stream before. */
+inline cudaError_t sim_ends_for_host(cudaStream_t stream) {
+    sim_program_begins();
+    sim_pending_ends(sim_stream_of(stream));
+    return (cudaError_t)sim_program_ends(sim_program_error(0));
+}
 SIM_HOST cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data) {
     if (sim_is_captured(stream))
         return sim_capture(stream, [=](cudaStream_t on) { return cudaLaunchHostFunc(on, function, data); });
+    cudaError_t error = sim_ends_for_host(stream);
     function(data);
-    return sim_error(sim_program_error(0));
+    return error;
 }
 SIM_HOST cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void *data,
                                            unsigned) {
-    function(stream, cudaSuccess, data);
-    return sim_error(sim_program_error(0));
+    cudaError_t error = sim_ends_for_host(stream);
+    function(stream, error, data);
+    return error;
 }
 SIM_HOST cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
     return sim_error(sim_event_create((sim_event **)event, !(flags & cudaEventDisableTiming)));

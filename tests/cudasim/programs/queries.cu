@@ -37,6 +37,10 @@ static size_t bytes_of(int threads) {
     return threads * sizeof(double);
 }
 
+static void adds(void *pinned) {
+    *(int *)pinned += 1; /* what the stream did before is done, although the host has not waited */
+}
+
 int main() {
     int *x, sum = 0, blocks, threads, device = -1;
     cudaMalloc(&x, sizeof *x);
@@ -80,6 +84,13 @@ int main() {
     cudaStreamSetAttribute(stream, cudaStreamAttributeAccessPolicyWindow, &window);
     cudaStreamGetAttribute(stream, cudaStreamAttributeAccessPolicyWindow, &kept);
     EXPECT(kept.accessPolicyWindow.num_bytes == 64);
+    int *pinned;
+    cudaMallocHost(&pinned, sizeof *pinned);
+    cudaMemcpyAsync(pinned, x, sizeof *x, cudaMemcpyDeviceToHost, stream);
+    cudaLaunchHostFunc(stream, adds, pinned);
+    cudaStreamSynchronize(stream);
+    EXPECT(*pinned == 2);
+    cudaFreeHost(pinned);
     cudaStreamDestroy(stream);
     cudaFree(x);
     EXPECT(cudaGetLastError() == cudaErrorInvalidValue); /* of the attribute that there is not */
