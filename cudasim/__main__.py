@@ -46,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument("--gpu", nargs="+", default=["H200"], help="names of cudasim.cards()")
         else:
             command.add_argument("--gpu", help="the GPU that the program is told of, by a part of its name")
+        command.add_argument("--gpus", type=int, help="how many there are")
         if name in (COUNT, PREDICT):
             command.add_argument("--csv", default="", help="a file for the table")
         if name == "build":
@@ -106,6 +107,8 @@ def main(arguments: list[str] | None = None) -> int:
     program = Program(tuple(asked.sources), tuple(asked.folders), tuple(asked.defines), more, libraries)
     if asked.gpu and asked.command != PREDICT:
         os.environ["CUDASIM_GPU"] = asked.gpu
+    if asked.gpus:
+        os.environ["CUDASIM_GPUS"] = str(asked.gpus)
     if asked.command == PREDICT:
         try:
             for name in asked.gpu:

@@ -1,11 +1,19 @@
 """Public programs on the simulator: how many of a suite build unchanged, run, and pass their own checks.
 
-    python lab/programs.py HeCBench/src --half ours --limit 40 --record programs.csv
+    python lab/programs.py hecbench HeCBench/src --half ours --limit 40 --record programs.csv
+    python lab/programs.py samples cuda-samples --half aside
+    python lab/programs.py pmpp PMPP-Learning/Exercises
+    python lab/programs.py course cuda-training-series/exercises
 
-The suite is HeCBench's: a folder for each program, whose Makefile compiles it, here with cudasim-nvcc in
-nvcc's place. The names are divided by their SHA-1: those that begin with an even digit are `ours`, to be
-looked at while the simulator is worked on, the rest are kept `aside`. Sizes are reduced: every number above
-one of --sizes becomes it, and a program that does not pass then has the next one; each time it has --seconds.
+HeCBench has a Makefile for each program, which compiles it, here with cudasim-nvcc in nvcc's place, and so
+have the exercises of the book PMPP. Sizes are reduced: every number above one of --sizes becomes it, and a
+program that does not pass then has the next one. A course's solutions are files of their own. NVIDIA's
+samples have a CMakeLists.txt each, that names the sources, and one list of arguments for all; one passes
+that ends with code 0 and says nowhere that it failed, as their own run_tests.py sees it.
+
+The names are divided by their SHA-1: those that begin with an even digit are `ours`, to be looked at while
+the simulator is worked on, the rest are kept `aside`. Each run has --seconds of two cores, whatever else
+the machine does, and at most three times as long.
 """
 
 from __future__ import annotations
@@ -13,45 +21,124 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
+import json
+import os
 import re
+import resource
 import shlex
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 _REPEATS = 3
-_GOOD = re.compile(r"\b(?:pass(?:ed)?|success\w*|correct|ok|verified)\b", re.I)
-_BAD = re.compile(r"\b(?:fail(?:ed|ure)?|mismatch|incorrect|wrong|error)\b(?![^:=]*[:=]\s*0)", re.I)
+_GOOD = re.compile(r"\b(?:pass(?:ed)?|success\w*|correct|ok|verified)\b|正确|通过", re.I)
+_BAD = re.compile(
+    r"\b(?:fail(?:ed|ure)?|mismatch|incorrect|wrong|error)\b(?![^:=]*[:=]\s*0)|失败|错误|不正确", re.I
+)
+_FAILED = re.compile(r"\bFAIL(?:ED|URE)?\b|test failed", re.I)
 # What a program says that was not given its data, which the suite keeps elsewhere or makes with other tools.
 _NO_DATA = re.compile(
     r"(?:open|read|stat|find|no such)\w*\b.*(?:file|data|path|directory|db)|usage:|assert", re.I
 )
+_WAIVED = 2  # the code of a sample that says that the machine is not one for it
+_CORES = 2
+_GPUS = 2  # that a sample for several has
+_SUITES = ("hecbench", "samples", "pmpp", "course")
+_SECTIONS = ("0_Introduction", "1_Utilities", "2_Concepts_and_Techniques", "3_CUDA_Features")
+# Libraries that a sample is linked with, as its CMakeLists.txt has them, that are no part of the runtime.
+_LIBRARIES = {
+    "NVRTC": r"CUDA::nvrtc",
+    "the driver API": r"CUDA::cuda_driver",
+    "OpenGL": r"OPENGL_LIBRARIES|GLUT_LIBRARIES",
+    "EGL": r"EGL_LIBRARY|\bEGL\b",
+    "MPI": r"MPI_CXX_LIBRARIES",
+    "NvSci": r"NVSCI\w*",
+}
 
 
 def is_ours(name: str) -> bool:
     return int(hashlib.sha1(name.encode()).hexdigest()[0], 16) % 2 == 0
 
 
-def built(folder: Path, compiler: Path) -> subprocess.CompletedProcess:
-    """What make says, with cudasim-nvcc for each compiler that the Makefile names."""
+@dataclass
+class Program:
+    """One of a suite. call: the executable. tries: arguments, of which one set has to pass, or `all_pass`."""
+
+    name: str
+    folder: Path
+    build: list[str]
+    needs: tuple[str, ...] = ()
+    says_by_code: bool = False  # whether it is right, with 0 for yes
+
+    def called(self, sizes: list[int]) -> tuple[str, list[list[str]], bool]:
+        """The executable, sets of arguments, and whether all of them have to pass, or one."""
+        raise NotImplementedError
+
+
+class WithMakefile(Program):
+    def called(self, sizes: list[int]) -> tuple[str, list[list[str]], bool]:
+        """The program that `make run` would call."""
+        said = subprocess.run(["make", "-n", "run"], cwd=self.folder, capture_output=True, text=True).stdout
+        for line in said.replace("\\\n", " ").splitlines():
+            try:
+                words = shlex.split(line)
+            except ValueError:
+                continue
+            if words and words[0].startswith("./"):
+                sets = dict.fromkeys(tuple(reduced(words[1:], most)) for most in sizes)
+                return words[0], [list(of) for of in sets], False
+        return "", [], False
+
+
+def _with_makefiles(root: Path, compiler: Path, pattern: str) -> Iterator[Program]:
     names = [f"{name}={compiler}" for name in ("CC", "CXX", "NVCC")]
-    return subprocess.run(
-        ["make", "-B", *names], cwd=folder, capture_output=True, text=True, errors="replace"
-    )
+    for path in root.glob(f"{pattern}/Makefile"):
+        yield WithMakefile(str(path.parent.relative_to(root)), path.parent, ["make", "-B", *names])
 
 
-def called(folder: Path) -> tuple[str, list[str]]:
-    """The program that `make run` would call, and its arguments."""
-    said = subprocess.run(["make", "-n", "run"], cwd=folder, capture_output=True, text=True).stdout
-    for line in said.replace("\\\n", " ").splitlines():
-        try:
-            words = shlex.split(line)
-        except ValueError:
+def hecbench(root: Path, compiler: Path) -> Iterator[Program]:
+    return _with_makefiles(root, compiler, "*-cuda")
+
+
+def pmpp(root: Path, compiler: Path) -> Iterator[Program]:
+    return _with_makefiles(root, compiler, "*/*")
+
+
+@dataclass
+class Sample(Program):
+    runs: tuple[tuple[str, ...], ...] = ((),)
+
+    def called(self, sizes: list[int]) -> tuple[str, list[list[str]], bool]:
+        return f"./{self.build[-1]}", [list(of) for of in self.runs], True
+
+
+def course(root: Path, compiler: Path) -> Iterator[Program]:
+    for path in root.rglob("*_solution.cu"):
+        name = str(path.relative_to(root).with_suffix(""))
+        yield Sample(name, path.parent, [str(compiler), path.name, "-o", path.stem])
+
+
+def samples(root: Path, compiler: Path) -> Iterator[Program]:
+    settings = json.loads((root / "test_args.json").read_text())
+    for folder in (path for section in _SECTIONS for path in (root / "Samples" / section).iterdir()):
+        if not (folder / "CMakeLists.txt").is_file():
             continue
-        if words and words[0].startswith("./"):
-            return words[0], words[1:]
-    return "", []
+        said = re.sub(r"#.*", "", (folder / "CMakeLists.txt").read_text())
+        made = re.search(r"add_executable\(\s*(\S+)\s+([^)]*)\)", said)
+        if not made:
+            continue
+        headers = [root / "Common", folder, *(of for of in [folder / "inc"] if of.is_dir())]
+        openmp = ["-Xcompiler", "-fopenmp"] if "OpenMP" in said else []
+        build = [str(compiler), *(f"-I{of}" for of in headers), *openmp, *made[2].split(), "-o", folder.name]
+        needs = tuple(name for name, pattern in _LIBRARIES.items() if re.search(pattern, said))
+        of = settings.get(folder.name, {})
+        runs = tuple(tuple(run["args"]) for run in of.get("runs", ({"args": of.get("args", ())},)))
+        yield Sample(folder.name, folder, build, needs, True, runs)
 
 
 def reduced(arguments: list[str], most: int) -> list[str]:
@@ -67,39 +154,47 @@ def reduced(arguments: list[str], most: int) -> list[str]:
     return smaller
 
 
-def outcome(folder: Path, compiler: Path, seconds: int, sizes: list[int]) -> tuple[str, str]:
-    """What becomes of a program: builds, runs, passes; and the first line of what was said. It passes if it
-    does at one of the sizes."""
-    made = built(folder, compiler)
-    program, arguments = called(folder)
+def outcome(of: Program, seconds: int, sizes: list[int]) -> tuple[str, str]:
+    """What becomes of a program: builds, runs, passes; and the first line of what was said."""
+    made = subprocess.run(of.build, cwd=of.folder, capture_output=True, text=True, errors="replace")
+    program, arguments, all_pass = of.called(sizes)
     said = made.stdout + made.stderr
-    if made.returncode != 0 or not (folder / program).is_file():
+    if made.returncode != 0 or not (of.folder / program).is_file():
         wrong = re.findall(r"^.*\berror: .*", said, re.M) or said.strip().splitlines()[-1:] or [""]
-        return "does not build", wrong[0]
+        return (f"needs {of.needs[0]}" if of.needs else "does not build"), wrong[0]
     best = None
-    for given in dict.fromkeys(tuple(reduced(arguments, most)) for most in sizes):
-        result, why = _result(folder, [program, *given], seconds)
-        if result == "passes":
+    for given in arguments:
+        result, why = _result(of, [program, *given], seconds)
+        if (result == "passes") != all_pass:
             return result, why
-        best = best or (result, f"{' '.join(given)}: {why}")
+        best = best or (result, f"{' '.join(given)}: {why}" if why else "")
     return best
 
 
-def _result(folder: Path, call: list[str], seconds: int) -> tuple[str, str]:
+def _result(of: Program, call: list[str], seconds: int) -> tuple[str, str]:
+    ran = subprocess.Popen(
+        call,
+        cwd=of.folder,
+        text=True,
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,  # a program may have processes of its own
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (_CORES * seconds, _CORES * seconds + 5)),
+        env={"CUDASIM_GPUS": str(_GPUS), **os.environ},
+    )
     try:
-        ran = subprocess.run(
-            call,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-            stdin=subprocess.DEVNULL,
-        )
+        said, _ = ran.communicate(timeout=3 * seconds)
     except subprocess.TimeoutExpired:
-        return "too slow", ""
-    said = ran.stdout + ran.stderr
-    wrong = next((of for of in said.splitlines() if of.startswith("cudasim:") and "warning" not in of), "")
+        os.killpg(ran.pid, signal.SIGKILL)
+        ran.communicate()
+        return "too slow", f"more than {3 * seconds} s"
+    if -ran.returncode in (signal.SIGXCPU, signal.SIGKILL):
+        return "too slow", f"more than {seconds} s of {_CORES} cores"
+    told = [of for of in said.splitlines() if of.startswith("cudasim:") and "warning" not in of]
+    # A GPU says of an assertion that it fails as well, and a program may mean it to.
+    wrong = next((of for of in told if ran.returncode or "cudasim: assertion" not in of), "")
     if not wrong and ran.returncode and (missing := _NO_DATA.search(said)):
         return "has no data", missing[0]
     if ran.returncode < 0:
@@ -107,17 +202,38 @@ def _result(folder: Path, call: list[str], seconds: int) -> tuple[str, str]:
     if wrong:
         return "fault", wrong
     if ran.returncode != 0:
-        return "ends with a code", f"{ran.returncode}: {said.strip().splitlines()[-1:]}"
-    if _BAD.search(said):
-        return "fails", next(line for line in said.splitlines() if _BAD.search(line))
-    return ("passes", "") if _GOOD.search(said) else ("runs, verifies nothing", "")
+        kind = "waives" if ran.returncode == _WAIVED else "ends with a code"
+        return kind, f"{ran.returncode}: {said.strip().splitlines()[-1:]}"
+    bad = _FAILED if of.says_by_code else _BAD
+    if bad.search(said):
+        return "fails", next(line for line in said.splitlines() if bad.search(line))
+    return ("passes", "") if of.says_by_code or _GOOD.search(said) else ("runs, verifies nothing", "")
+
+
+def _measured() -> tuple[str, str]:
+    """When, and of which commit."""
+    asked = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True
+    )
+    return datetime.now(UTC).isoformat(timespec="seconds"), asked.stdout.strip()
+
+
+def _record(path: Path, rows: dict[tuple[str, str], tuple]):
+    """Writes the rows, and keeps those of other programs that are there."""
+    if path.is_file():
+        with path.open(newline="") as file:
+            rows = {tuple(row[:2]): tuple(row) for row in list(csv.reader(file))[1:]} | rows
+    with path.open("w", newline="") as file:
+        names = ("suite", "program", "half", "outcome", "why", "date", "commit")
+        csv.writer(file, lineterminator="\n").writerows([names, *(rows[key] for key in sorted(rows))])
 
 
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("suite", type=Path)
+    parser.add_argument("suite", choices=_SUITES)
+    parser.add_argument("root", type=Path)
     parser.add_argument("--half", choices=("ours", "aside"), default="ours")
     parser.add_argument("--limit", type=int, default=0, help="programs, drawn by their names' SHA-1")
     parser.add_argument(
@@ -126,25 +242,30 @@ def main():
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--sizes", type=int, nargs="+", default=[512, 64, 1 << 30])
     parser.add_argument("--nvcc", type=Path, default=Path(sys.executable).with_name("cudasim-nvcc"))
-    parser.add_argument("--record", type=Path)
+    parser.add_argument("--record", type=Path, help="rows of other programs that are there stay")
     parser.add_argument("names", nargs="*")
-    given = parser.parse_args()
-    folders = [f for f in given.suite.iterdir() if f.name.endswith("-cuda") and (f / "Makefile").is_file()]
-    chosen = [f for f in folders if is_ours(f.name) == (given.half == "ours")]
-    chosen.sort(key=lambda f: hashlib.sha1(f.name.encode()).hexdigest())
-    chosen = [f for f in folders if f.name in given.names] if given.names else chosen[: given.limit or None]
-    number, of = map(int, given.part.split("/"))
-    rows = []
-    for folder in chosen[number::of]:
+    given = parser.parse_intermixed_args()
+    root, nvcc = given.root.resolve(), given.nvcc.resolve()
+    programs = list(globals()[given.suite](root, nvcc))
+    programs.sort(key=lambda of: hashlib.sha1(of.name.encode()).hexdigest())
+    chosen = [of for of in programs if is_ours(of.name) == (given.half == "ours")][: given.limit or None]
+    if given.names:
+        chosen = [of for of in programs if of.name in given.names]
+    number, parts = map(int, given.part.split("/"))
+    rows = {}
+    for of in chosen[number::parts]:
         began = time.monotonic()
-        result, why = outcome(folder, given.nvcc, given.seconds, given.sizes)
-        rows.append((folder.name, result, why[:200]))
-        print(f"{folder.name:28} {time.monotonic() - began:5.1f} s  {result:24} {why[:150]}", flush=True)
-    totals = {kind: sum(row[1] == kind for row in rows) for kind in dict.fromkeys(row[1] for row in rows)}
+        result, why = outcome(of, given.seconds, given.sizes)
+        why = why.replace(str(root), "").strip()[:200]  # no path of this machine
+        half = "ours" if is_ours(of.name) else "aside"
+        rows[given.suite, of.name] = (given.suite, of.name, half, result, why, *_measured())
+        if given.record:
+            _record(given.record, rows)
+        print(f"{of.name:28} {time.monotonic() - began:5.1f} s  {result:24} {why[:150]}", flush=True)
+    totals = {
+        kind: sum(row[3] == kind for row in rows.values()) for kind in {row[3] for row in rows.values()}
+    }
     print(totals)
-    if given.record:
-        with given.record.open("w", newline="") as file:
-            csv.writer(file).writerows([("program", "outcome", "why"), *rows])
 
 
 if __name__ == "__main__":

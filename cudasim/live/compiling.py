@@ -282,7 +282,7 @@ def _precompiled(compiler: str, flags: Sequence[str], header: str = "cuda.hpp") 
 
 # Functions of the C library, and C++'s new and delete, for which a kernel gets the device's own (sim/heap.c).
 WRAPPED = (
-    *("malloc", "calloc", "free", "exit", "_Exit", "_exit", "abort", "system"),
+    *("malloc", "calloc", "free", "exit", "_Exit", "_exit", "abort", "system", "clock"),
     *("__cxa_allocate_exception", "__cxa_rethrow"),
     *("_Znwm", "_Znam", "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm"),
 )

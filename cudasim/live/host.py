@@ -20,10 +20,20 @@ from cudasim.live.tree import Change, Node, Source
 HOST_ASSEMBLY = "/* sim: of the host */"
 _BUILT_IN = {b"threadIdx", b"blockIdx", b"blockDim", b"gridDim", b"warpSize"}
 _DECLARE = {"declaration", "parameter_declaration", "init_declarator", "optional_parameter_declaration"}
+# Declarations of variables in device memory, and what of them declares none that each device has.
+_OF_DEVICE = re.compile(rb"(?:\w+\s+)*?(?:__device__|__constant__)\b")
+_NO_VARIABLE = re.compile(rb"\b(?:extern|__managed__|__shared__|template|texture|surface)\b|\w\s*\((?!\s*\d)")
+_BEFORE_VALUE = re.compile(rb"[^={]*")
+_LAST_NAME = re.compile(rb"(\w+)\s*(?:\[[^\]]*\]\s*)*\)?$")
+_AROUND_VARIABLES = {
+    "translation_unit", "declaration_list", "namespace_definition", "linkage_specification", "preproc_if",
+    "preproc_ifdef", "preproc_else", "preproc_elif",
+}  # fmt: skip
 # Functions that allocate, with the number of their arguments, and what is to be said before the name.
 _NAMED = {
     (b"cudaMalloc", 2): b"",
     (b"cudaMallocAsync", 3): b"",
+    (b"cudaMallocFromPoolAsync", 4): b"",
     (b"cudaMallocPitch", 4): b"",
     (b"cudaMalloc3D", 2): b"",
     (b"cudaMallocManaged", 2): b"cudaMemAttachGlobal, ",
@@ -33,10 +43,12 @@ _NAMED = {
 
 @dataclass(frozen=True)
 class Host:
-    """What the rules have to know of a program. templates: the names of its kernels that are templates.
-    of_device: a pattern of the words that mark a function for the device."""
+    """What the rules have to know of a program. templates: the names of its kernels whose launches only the
+    arguments resolve, as those of templates. overloaded: the names of several kernels. of_device: a pattern
+    of the words that mark a function for the device."""
 
     templates: frozenset[str]
+    overloaded: frozenset[str]
     of_device: re.Pattern
 
     def is_host_function(self, source: Source, node: Node) -> bool:
@@ -89,8 +101,32 @@ class Host:
         found = [node for node in source.tree.walk() if self._is_plain_kernel(source, node)]
         names = [source.text(self._name_of(node)) for node in found]
         for node, name in zip(found, names, strict=True):
-            if names.count(name) == 1:
+            if name.decode(errors="replace") not in self.overloaded:
                 yield node.end, 0, b" static const sim_known_kernel sim_known_" + name + b"(" + name + b");"
+
+    def variables(self, source: Source) -> Iterator[Change]:
+        """Notes each variable in device memory, of which every device has its own values."""
+        for node in source.tree.walk():
+            text = source.text(node)
+            if node.type != "declaration" or not _OF_DEVICE.match(text):
+                continue
+            around = node.parent
+            while around is not None and around.type in _AROUND_VARIABLES:
+                around = around.parent
+            if around is not None or _NO_VARIABLE.search(_BEFORE_VALUE.match(text)[0]):
+                continue
+            declared = [
+                child
+                for child in node.children
+                if child.type.endswith("declarator") or child.type == "identifier"
+            ]
+            names = [_LAST_NAME.search(_BEFORE_VALUE.match(source.text(child))[0]) for child in declared]
+            for name in filter(None, names):
+                yield (
+                    node.end,
+                    0,
+                    b" static const sim_known_variable sim_variable_%s(%s);" % (name[1], name[1]),
+                )
 
     @staticmethod
     def _name_of(function: Node) -> Node:

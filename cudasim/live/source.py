@@ -7,6 +7,7 @@ from its own folders come in place of their `#include`. All else stays where it 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from cudasim.live import cccl
 from cudasim.live.host import Host
 from cudasim.live.items import Item, items
 from cudasim.live.reached import without_unreached
-from cudasim.live.signature import signatures
+from cudasim.live.signature import signatures, split_at_commas
 from cudasim.live.text import blanked, directives_of, line_of, spaces, without_directives
 from cudasim.live.translation import ALL, as_cpp
 
@@ -300,14 +301,19 @@ def included(
     of_device = "\n".join(known)
     host = None
     if is_program:
-        # Of overloads, too, the arguments tell which one is meant.
-        defined = re.findall(r"\bvoid\s+(\w+)\s*\([^;{}]*\)\s*\{", of_device)
+        # Of overloads, too, the arguments tell which one is meant, and a call may leave some out.
+        declared = re.findall(r"\bvoid\s+(\w+)\s*\(([^;{}]*)\)\s*([;{])", of_device)
+        defined = [name for name, _, end in declared if end == "{"]
+        has_defaults = {name for name, parameters, _ in declared if "=" in parameters}
+        lengths = {(name, len(split_at_commas(parameters))) for name, parameters, _ in declared}
+        lengths = Counter(name for name, _ in lengths)
+        overloaded = {name for name in {*defined, *lengths} if defined.count(name) > 1 or lengths[name] > 1}
         templates = {
             name
             for name, kernel in signatures(of_device).items()
-            if kernel.template or defined.count(name) > 1
+            if kernel.template or name in overloaded | has_defaults
         }
-        host = Host(frozenset(templates), re.compile(device_macros(of_device)))
+        host = Host(frozenset(templates), frozenset(overloaded), re.compile(device_macros(of_device)))
 
     def resolve(
         text: str, name: str, around: Sequence[Path], open_files: tuple[Path, ...], sure: bool

@@ -80,7 +80,7 @@ def as_cpp(source: str, first_line: int = 1, values: frozenset[str] = ALL, host:
     chosen = [rules[name] for name in (*values, "exits")]
     if host is not None:
         chosen = [host.of_kernels(rule) for rule in chosen]
-        chosen += [host.launches, host.kernels, host.names, host.allocations, host.assembly]
+        chosen += [host.launches, host.kernels, host.variables, host.names, host.allocations, host.assembly]
     source = rewritten(with_ptx(with_volatile_first_reads(source)), chosen)
     source = _dynamic_shared(source, first_line)
     text = blanked(source)

@@ -40,6 +40,11 @@ RUN, CHECK, COUNT, PREDICT = MODES = ("run", "check", "count", "predict")
 _OF_CUDA = (".cu", ".cuh")
 _OF_CPP = (".cpp", ".cc", ".cxx", ".c")
 _INCLUDES_CUDA = re.compile(r'^\s*#\s*include\s*["<](?:cuda|cu[a-z]+_v2|curand|cufft|cooperative)', re.M)
+# What no other way to write the source would mend.
+_IS_UNKNOWN = re.compile(
+    r"No such file|file not found|(?:was not|has not been) declared|does not name a type|undeclared|"
+    r"unknown type name"
+)
 # A __forceinline__ function that calls itself is one that nvcc does not inline, and gcc refuses.
 _CALLS_ITSELF = "#undef __forceinline__\n#define __forceinline__ inline"
 
@@ -67,6 +72,8 @@ class Program:
         try:
             return self._object_of(source, mode, ALL)
         except BuildError as error:
+            if _IS_UNKNOWN.search(str(error)):
+                raise
             if "always_inline" in str(error):
                 return self._object_of(source, mode, ALL, _CALLS_ITSELF)
             # As for kernels from a cell: a cast or a shift of a type of the program's own.

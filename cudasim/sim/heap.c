@@ -166,6 +166,10 @@ int __wrap_system(const char *command) {
     (void)command;
     end("calls system()", "compute, and printf()", PC);
 }
+/* A kernel's clock() is the GPU's, and not the time that the process has used. */
+clock_t __wrap_clock(void) {
+    return (clock_t)sim_clock();
+}
 void *__wrap___cxa_allocate_exception(size_t bytes) {
     (void)bytes;
     end("throws an exception", "return a code, or __trap()", PC);

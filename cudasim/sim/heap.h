@@ -1,6 +1,7 @@
 /* The device's heap: heap.c. */
 #pragma once
 #include "machine.h"
+#include <time.h>
 
 /* The block that an address is in, also a freed one, which has no bytes; false: in none. */
 bool sim_heap_find(uintptr_t address, uintptr_t *begin, size_t *bytes);
@@ -25,5 +26,6 @@ noreturn void __wrap__Exit(int status);
 noreturn void __wrap__exit(int status);
 noreturn void __wrap_abort(void);
 noreturn int __wrap_system(const char *command);
+clock_t __wrap_clock(void);
 noreturn void *__wrap___cxa_allocate_exception(size_t bytes);
 noreturn void __wrap___cxa_rethrow(void);

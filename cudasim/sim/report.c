@@ -3,6 +3,7 @@
 #include <stdarg.h>
 
 atomic_uint sim_notice;
+const char *(*sim_memory_of_others)(const void *address);
 
 /* Adds to a message that is cut off where its room ends. */
 __attribute__((format(printf, 2, 3))) static void say(sim_report *report, const char *format, ...) {

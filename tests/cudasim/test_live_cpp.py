@@ -483,3 +483,12 @@ def test_dynamic_shared_memory_is_one_object():
     x = torch.arange(32.0)
     cudasim.kernel(source)[1, 32, 256](x, template=(32,))
     assert torch.equal(x, 3 * torch.arange(31.0, -1, -1))
+
+
+def test_clock_is_the_gpu_s_and_not_the_c_library_s():
+    ordered = torch.zeros(1, dtype=torch.int32)
+    cudasim.kernel("""__global__ void ticks(int *ordered) {
+        long long before = clock64(), between = clock(), after = clock64();
+        *ordered = before <= between && between <= after;
+    }""")[1, 1](ordered)
+    assert ordered.item() == 1

@@ -4,6 +4,7 @@ import functools
 import itertools
 import subprocess
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -227,3 +228,22 @@ def test_a_program_is_not_sent_to_torch(tmp_path):
     with pytest.raises(BuildError, match=r"main\.cu:2.*cublasHandle_t") as told:
         Program((source,)).library("run")
     assert "torch" not in str(told.value)
+
+
+@pytest.mark.parametrize("mode", ["run", "check"])
+def test_quasi_random_numbers_are_sobol_s(mode):
+    qmc = pytest.importorskip("scipy.stats.qmc", reason="SciPy has the same numbers")
+    dimensions, count = 12, 40
+    points = qmc.Sobol(dimensions, scramble=False, bits=32).random(64).T
+    found = lines("with_sobol.cu", mode)
+    for name, first, half in (
+        ("32", 1, 2**-33),
+        ("64", 1, 2**-54),
+        ("kernel 32", 1, 2**-33),
+        ("kernel 64", 7, 2**-54),
+    ):
+        expected = points[:, first : first + count].ravel() + half
+        assert np.array_equal(found[name], expected), name
+    inner = [NormalDist().inv_cdf(point) for point in (0.5, 0.75)]
+    assert found["normal"][1:] == pytest.approx([1 + 2 * x for x in inner], abs=1e-6)
+    assert found["refused"] == [103, 105, 103]  # wrong type, length not multiple, wrong type

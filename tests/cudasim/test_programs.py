@@ -60,11 +60,32 @@ def test_a_right_program_is_checked_without_a_word():
 
 
 @pytest.mark.parametrize("mode", ["run", "check"])
-@pytest.mark.parametrize("program", ["graphs", "nested", "textures"])
+@pytest.mark.parametrize("program", ["graphs", "nested", "queries", "textures"])
 def test_parts_of_the_runtime(program, mode):
     """Each program compares with what its host computes, and says ok."""
     ran = cudasim_command(mode, f"{program}.cu")
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "ok\n", "")
+
+
+@pytest.mark.parametrize(("mode", "what"), [("run", "crash"), ("check", "out of bounds")])
+@pytest.mark.parametrize(
+    ("program", "memory", "owner", "without"),
+    [
+        ("devices", r"of\[i\]", 1, r"cudaDeviceEnablePeerAccess\(\)"),
+        ("pools", "y", 0, r"cudaMemPoolSetAccess\(\)"),
+    ],
+)
+def test_memory_of_a_device_or_a_pool_is_its_own(mode, what, program, memory, owner, without):
+    ran = cudasim_command(mode, "--gpus", 2, f"{program}.cu")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "ok\n", "")
+    ran = cudasim_command(mode, "--gpus", 2, f"{program}.cu", "--", "without access")
+    assert ran.stdout == ("ok\n" if program == "devices" else "")
+    assert re.search(
+        rf"cudasim: {what} in \w+ \({program}\.cu:\d+\): .* {memory} of device {owner} \(cudaMalloc\w* at "
+        rf"{program}\.cu:\d+\), whose memory the kernel of device {1 - owner} may not access "
+        rf"without {without}",
+        ran.stderr,
+    )
 
 
 def test_a_divergent_barrier_is_passed_with_a_warning_and_checked_with_an_error():
@@ -201,7 +222,8 @@ def test_an_executable_and_its_objects(tmp_path):
     (tmp_path / "main.cu").write_text(
         "#include <stdio.h>\nvoid twice(int *x, int n);\n__managed__ int unused;\n"
         "int main() { int *x; cudaMallocManaged(&x, 8); x[0] = N; x[1] = 5; twice(x, 2);\n"
-        'printf("%d %d\\n", x[0], x[1]); return cudaFree(x); }\n'
+        'printf("%d %d\\n", x[0], x[1]); '
+        "if (x[0] > 6) { int *d; cudaMalloc(&d, 4); *d = 1; } return cudaFree(x); }\n"
     )
     (tmp_path / "twice.cu").write_text(
         '#include "by.h"\n__global__ void by_two(int *x, int n) {\n'
@@ -214,7 +236,13 @@ def test_an_executable_and_its_objects(tmp_path):
     built = cudasim_command("build", "main.cu", "twice.o", "-DN=3", "-o", "app", folder=tmp_path)
     assert built.returncode == 0, built.stderr
     ran = subprocess.run([tmp_path / "app"], capture_output=True, text=True)
-    assert (ran.stdout, ran.returncode) == ("6 10\n", 0)
+    assert (ran.stdout, ran.returncode, ran.stderr) == ("6 10\n", 0, "")
+    cudasim_command("build", "main.cu", "twice.o", "-DN=4", "-o", "app", folder=tmp_path)
+    ran = subprocess.run([tmp_path / "app"], capture_output=True, text=True)
+    assert (ran.stdout, ran.returncode) == ("8 10\n", -11)
+    assert (
+        "the host code accesses byte 0 of d, which is memory of the GPU (cudaMalloc at main.cu:" in ran.stderr
+    )
 
 
 def test_a_program_that_does_not_compile_shows_its_line(tmp_path):

@@ -38,6 +38,11 @@ void fault_out_of_bounds(struct recorder *self, const struct access *access) {
         struct sim_access_report overflow = report_of(SIM_CRASH, access, NULL);
         sim_report_overflow(&overflow);
     }
+    if (sim_memory_of_others && sim_memory_of_others((const void *)access->address)) {
+        struct sim_access_report report = report_of(SIM_OUT_OF_BOUNDS, access, NULL);
+        sim_report_access(&report, "%s %u bytes in %s", verb(access->operation), access->bytes,
+                          sim_memory_of_others((const void *)access->address));
+    }
     const struct place *near = nearest_place(self, access->address);
     const uintptr_t most_shared = SIM_MAX_SHARED_BYTES;
     if (!near && access->address < most_shared && self->worker->shared_memory_bytes == 0) {

@@ -12,7 +12,9 @@
 #define _CCCL_BUILTIN_MEMMOVE(...) ::sim_copy_bytes(__VA_ARGS__)
 #include SIM_HEADER
 #ifdef THRUST_VERSION
-#include <thrust/system/cuda/execution_policy.h> /* as Thrust's headers do with its backend for GPUs */
+/* As Thrust's headers do with its backend for GPUs. */
+#include <thrust/system/cuda/execution_policy.h>
+#include <thrust/system_error.h>
 #endif
 #pragma pop_macro("__CUDACC__")
 #pragma pop_macro("__NVCC__")

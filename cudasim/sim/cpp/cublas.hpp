@@ -9,6 +9,8 @@
 #include "cuda_fp16.hpp"
 #include "library_range.hpp"
 #include "program.hpp"
+
+#define CUBLAS_API_H_ /* by which others know that it is there */
 #ifndef SIM_BLAS
 #error                                                                                                       \
     "cuBLAS needs a BLAS: that of numpy's wheels (pip install numpy), or libopenblas or libblas of the system"
@@ -23,7 +25,8 @@ enum cublasStatus_t {
     CUBLAS_STATUS_MAPPING_ERROR = 11,
     CUBLAS_STATUS_EXECUTION_FAILED = 13,
     CUBLAS_STATUS_INTERNAL_ERROR = 14,
-    CUBLAS_STATUS_NOT_SUPPORTED = 15
+    CUBLAS_STATUS_NOT_SUPPORTED = 15,
+    CUBLAS_STATUS_LICENSE_ERROR = 16
 };
 enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_OP_C, CUBLAS_OP_HERMITAN = CUBLAS_OP_C };
 enum cublasFillMode_t { CUBLAS_FILL_MODE_LOWER, CUBLAS_FILL_MODE_UPPER, CUBLAS_FILL_MODE_FULL };

@@ -1,9 +1,13 @@
 /* cuRAND's functions for host code, which fill arrays. Every pseudo-random generator is Philox here, in one
- * sequence for a seed and a type: the distributions are cuRAND's, and the numbers are others. Quasi-random
- * ones are refused. */
+ * sequence for a seed and a type: the distributions are cuRAND's, and the numbers are others. Sobol's
+ * quasi-random ones are the same, scrambled ones are refused. */
 #pragma once
-#include "curand.hpp"
+#include "curand_sobol.hpp"
 #include "library_range.hpp"
+#include <optional>
+#include <sys/mman.h>
+
+#define CURAND_H_ /* by which others know that it is there */
 
 enum curandStatus_t {
     CURAND_STATUS_SUCCESS = 0,
@@ -51,16 +55,36 @@ struct curandGenerator_st {
     unsigned long long seed, offset;
     bool is_begun;
     curandStatePhilox4_32_10 state;
+    unsigned dimensions;
+    bool is_quasi() const {
+        return type >= CURAND_RNG_QUASI_DEFAULT;
+    }
+    bool is_of_64_bits() const {
+        return type == CURAND_RNG_QUASI_SOBOL64;
+    }
 };
 typedef curandGenerator_st *curandGenerator_t;
 
 SIM_HOST curandStatus_t sim_create_generator(curandGenerator_t *generator, curandRngType_t type,
                                              bool is_for_host, sim_called called) {
-    if (type < CURAND_RNG_PSEUDO_DEFAULT || type >= CURAND_RNG_QUASI_DEFAULT) {
-        sim_program_say(&called, "wants a quasi-random generator, which the simulator does not have");
+    if (type == CURAND_RNG_QUASI_SCRAMBLED_SOBOL32 || type == CURAND_RNG_QUASI_SCRAMBLED_SOBOL64)
+        sim_program_say(&called, "wants a scrambled generator, which the simulator does not have");
+    else if (type >= CURAND_RNG_PSEUDO_DEFAULT && type <= CURAND_RNG_QUASI_SOBOL64)
+        return *generator = new curandGenerator_st{type, is_for_host, 0, 0, false, {}, 1},
+               CURAND_STATUS_SUCCESS;
+    return CURAND_STATUS_TYPE_ERROR;
+}
+SIM_HOST curandStatus_t curandSetQuasiRandomGeneratorDimensions(curandGenerator_t generator,
+                                                                unsigned dimensions, SIM_CALLED) {
+    if (!generator->is_quasi())
         return CURAND_STATUS_TYPE_ERROR;
+    if (dimensions < 1 || dimensions > SIM_SOBOL_DIMENSIONS) {
+        sim_called called = SIM_CALLED_AS(0);
+        sim_program_say(&called, "wants %u dimensions, and the simulator has %d", dimensions,
+                        SIM_SOBOL_DIMENSIONS);
+        return CURAND_STATUS_OUT_OF_RANGE;
     }
-    *generator = new curandGenerator_st{type, is_for_host, 0, 0, false, {}};
+    generator->dimensions = dimensions;
     return CURAND_STATUS_SUCCESS;
 }
 SIM_HOST curandStatus_t curandCreateGenerator(curandGenerator_t *generator, curandRngType_t type,
@@ -77,6 +101,8 @@ inline curandStatus_t curandDestroyGenerator(curandGenerator_t generator) {
 }
 inline curandStatus_t curandSetPseudoRandomGeneratorSeed(curandGenerator_t generator,
                                                          unsigned long long seed) {
+    if (generator->is_quasi())
+        return CURAND_STATUS_TYPE_ERROR;
     generator->seed = seed;
     generator->is_begun = false;
     return CURAND_STATUS_SUCCESS;
@@ -100,6 +126,20 @@ inline curandStatus_t curandGetVersion(int *version) {
     return CURAND_STATUS_SUCCESS;
 }
 
+/* One dimension after the other. */
+template <class Word, class T, class Next>
+SIM_HOST void sim_fill_sobol(curandGenerator_t generator, T *out, size_t count, unsigned dimension,
+                             Next next) {
+    Word directions[8 * sizeof(Word)];
+    sim_sobol<Word> state;
+    sim_set_directions(directions, dimension);
+    sim_begin_sobol(directions, generator->offset, &state);
+    std::optional<sim_library_range> range;
+    if (!generator->is_for_host)
+        range.emplace(false);
+    for (size_t i = 0; i < count; i++)
+        out[i] = (T)next(&state);
+}
 /* The array, filled by calls of `next`; it has to be where the generator writes. */
 template <class T, class Next>
 SIM_HOST curandStatus_t sim_generate(curandGenerator_t generator, T *out, size_t count, sim_called called,
@@ -116,6 +156,17 @@ SIM_HOST curandStatus_t sim_generate(curandGenerator_t generator, T *out, size_t
                         of->called.name ? of->called.name : "an allocation", of->bytes);
         return CURAND_STATUS_LAUNCH_FAILURE;
     }
+    if (generator->is_quasi()) {
+        if (count % generator->dimensions)
+            return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
+        size_t each = count / generator->dimensions;
+        for (unsigned d = 0; d < generator->dimensions; d++)
+            generator->is_of_64_bits()
+                ? sim_fill_sobol<unsigned long long>(generator, out + d * each, each, d, next)
+                : sim_fill_sobol<unsigned>(generator, out + d * each, each, d, next);
+        generator->offset += each;
+        return CURAND_STATUS_SUCCESS;
+    }
     if (!generator->is_begun)
         curand_init(generator->seed, (unsigned)generator->type, generator->offset, &generator->state);
     generator->is_begun = true;
@@ -129,57 +180,99 @@ SIM_HOST curandStatus_t sim_generate(curandGenerator_t generator, T *out, size_t
         out[i] = next(&generator->state);
     return CURAND_STATUS_SUCCESS;
 }
-typedef curandStatePhilox4_32_10 sim_generating;
-
 SIM_HOST curandStatus_t curandGenerate(curandGenerator_t generator, unsigned *out, size_t count, SIM_CALLED) {
-    return sim_generate(generator, out, count, SIM_CALLED_AS(0), [](sim_generating *s) { return curand(s); });
+    if (generator && generator->is_of_64_bits())
+        return CURAND_STATUS_TYPE_ERROR;
+    return sim_generate(generator, out, count, SIM_CALLED_AS(0), [](auto *s) { return curand(s); });
 }
 SIM_HOST curandStatus_t curandGenerateLongLong(curandGenerator_t generator, unsigned long long *out,
                                                size_t count, SIM_CALLED) {
-    return sim_generate(generator, out, count, SIM_CALLED_AS(0), [](sim_generating *s) {
+    if (generator && generator->is_quasi() && !generator->is_of_64_bits())
+        return CURAND_STATUS_TYPE_ERROR;
+    return sim_generate(generator, out, count, SIM_CALLED_AS(0), [](auto *s) {
         unsigned long long low = curand(s);
-        return low | (unsigned long long)curand(s) << 32;
+        return sizeof curand(s) == 8 ? low : low | (unsigned long long)curand(s) << 32;
     });
 }
 SIM_HOST curandStatus_t curandGenerateUniform(curandGenerator_t generator, float *out, size_t count,
                                               SIM_CALLED) {
-    return sim_generate(generator, out, count, SIM_CALLED_AS(0),
-                        [](sim_generating *s) { return curand_uniform(s); });
+    return sim_generate(generator, out, count, SIM_CALLED_AS(0), [](auto *s) { return curand_uniform(s); });
 }
 SIM_HOST curandStatus_t curandGenerateUniformDouble(curandGenerator_t generator, double *out, size_t count,
                                                     SIM_CALLED) {
     return sim_generate(generator, out, count, SIM_CALLED_AS(0),
-                        [](sim_generating *s) { return curand_uniform_double(s); });
+                        [](auto *s) { return curand_uniform_double(s); });
 }
 /* Normal numbers come in pairs, and cuRAND makes no half of one. */
 template <class T, class Next>
 SIM_HOST curandStatus_t sim_generate_pairs(curandGenerator_t generator, T *out, size_t count,
                                            sim_called called, Next next) {
-    return count % 2 ? CURAND_STATUS_LENGTH_NOT_MULTIPLE : sim_generate(generator, out, count, called, next);
+    bool needs_pairs = generator && !generator->is_quasi();
+    return needs_pairs && count % 2 ? CURAND_STATUS_LENGTH_NOT_MULTIPLE
+                                    : sim_generate(generator, out, count, called, next);
 }
 SIM_HOST curandStatus_t curandGenerateNormal(curandGenerator_t generator, float *out, size_t count,
                                              float mean, float deviation, SIM_CALLED) {
     return sim_generate_pairs(generator, out, count, SIM_CALLED_AS(0),
-                              [=](sim_generating *s) { return mean + deviation * curand_normal(s); });
+                              [=](auto *s) { return mean + deviation * curand_normal(s); });
 }
 SIM_HOST curandStatus_t curandGenerateNormalDouble(curandGenerator_t generator, double *out, size_t count,
                                                    double mean, double deviation, SIM_CALLED) {
     return sim_generate_pairs(generator, out, count, SIM_CALLED_AS(0),
-                              [=](sim_generating *s) { return mean + deviation * curand_normal_double(s); });
+                              [=](auto *s) { return mean + deviation * curand_normal_double(s); });
 }
 SIM_HOST curandStatus_t curandGenerateLogNormal(curandGenerator_t generator, float *out, size_t count,
                                                 float mean, float deviation, SIM_CALLED) {
     return sim_generate_pairs(generator, out, count, SIM_CALLED_AS(0),
-                              [=](sim_generating *s) { return expf(mean + deviation * curand_normal(s)); });
+                              [=](auto *s) { return expf(mean + deviation * curand_normal(s)); });
 }
 SIM_HOST curandStatus_t curandGenerateLogNormalDouble(curandGenerator_t generator, double *out, size_t count,
                                                       double mean, double deviation, SIM_CALLED) {
-    return sim_generate_pairs(generator, out, count, SIM_CALLED_AS(0), [=](sim_generating *s) {
-        return exp(mean + deviation * curand_normal_double(s));
-    });
+    return sim_generate_pairs(generator, out, count, SIM_CALLED_AS(0),
+                              [=](auto *s) { return exp(mean + deviation * curand_normal_double(s)); });
 }
 SIM_HOST curandStatus_t curandGeneratePoisson(curandGenerator_t generator, unsigned *out, size_t count,
                                               double mean, SIM_CALLED) {
+    if (generator && generator->is_quasi())
+        return CURAND_STATUS_TYPE_ERROR; /* a draw would take several of its numbers */
     return sim_generate(generator, out, count, SIM_CALLED_AS(0),
-                        [=](sim_generating *s) { return curand_poisson(s, mean); });
+                        [=](auto *s) { return curand_poisson(s, mean); });
+}
+
+/* ---- Directions for generators in kernels ---- */
+
+enum curandDirectionVectorSet_t {
+    CURAND_DIRECTION_VECTORS_32_JOEKUO6 = 101,
+    CURAND_SCRAMBLED_DIRECTION_VECTORS_32_JOEKUO6 = 102,
+    CURAND_DIRECTION_VECTORS_64_JOEKUO6 = 103,
+    CURAND_SCRAMBLED_DIRECTION_VECTORS_64_JOEKUO6 = 104
+};
+typedef curandDirectionVectorSet_t curandDirectionVectorSet;
+
+/* A table of the dimensions that are there, which ends where a page does and no memory follows: who reads on,
+ * as cuRAND's 20,000 would allow, is told. */
+template <class Word> inline Word (*sim_directions())[8 * sizeof(Word)] {
+    static Word(*table)[8 * sizeof(Word)];
+    const size_t page = 4096, bytes = SIM_SOBOL_DIMENSIONS * sizeof *table;
+    const size_t whole = (bytes + page - 1) / page * page;
+    if (table)
+        return table;
+    void *memory = mmap(NULL, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    table = (Word(*)[8 * sizeof(Word)])((char *)memory + whole - bytes);
+    for (unsigned d = 0; d < SIM_SOBOL_DIMENSIONS; d++)
+        sim_set_directions(table[d], d);
+    mprotect((char *)memory + whole, page, PROT_NONE);
+    return table;
+}
+inline curandStatus_t curandGetDirectionVectors32(curandDirectionVectors32_t *vectors[],
+                                                  curandDirectionVectorSet_t set) {
+    *vectors = set == CURAND_DIRECTION_VECTORS_32_JOEKUO6 ? sim_directions<unsigned>() : NULL;
+    return *vectors ? CURAND_STATUS_SUCCESS : CURAND_STATUS_OUT_OF_RANGE;
+}
+inline curandStatus_t curandGetDirectionVectors64(curandDirectionVectors64_t *vectors[],
+                                                  curandDirectionVectorSet_t set) {
+    *vectors = set == CURAND_DIRECTION_VECTORS_64_JOEKUO6 ? sim_directions<unsigned long long>() : NULL;
+    return *vectors ? CURAND_STATUS_SUCCESS : CURAND_STATUS_OUT_OF_RANGE;
 }

@@ -1,1 +1,1 @@
-#include "curand.hpp"
+#include "curand_sobol.hpp"

@@ -37,6 +37,10 @@ struct cudaExtent {
     ERROR(cudaErrorLaunchOutOfResources, 701, "too many resources requested for launch")                     \
     ERROR(cudaErrorLaunchTimeout, 702, "the launch timed out and was terminated")                            \
     ERROR(cudaErrorAssert, 710, "device-side assert triggered")                                              \
+    ERROR(cudaErrorPeerAccessAlreadyEnabled, 704, "peer access is already enabled")                          \
+    ERROR(cudaErrorPeerAccessNotEnabled, 705, "peer access has not been enabled")                            \
+    ERROR(cudaErrorHostMemoryAlreadyRegistered, 712,                                                         \
+          "part or all of the requested memory range is already mapped")                                     \
     ERROR(cudaErrorMisalignedAddress, 716, "misaligned address")                                             \
     ERROR(cudaErrorLaunchFailure, 719, "unspecified launch failure")                                         \
     ERROR(cudaErrorCooperativeLaunchTooLarge, 720, "too many blocks in cooperative launch")                  \

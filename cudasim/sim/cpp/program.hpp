@@ -13,6 +13,11 @@
 #define SIM_HOST inline __attribute__((always_inline)) /* so that what is told has the line of the call */
 #include "program_capture.hpp"
 
+/* By which sources, helper_cuda.h among them, know that CUDA's own headers are there. */
+#define __DRIVER_TYPES_H__
+#define __CUDA_RUNTIME_H__
+#define __CUDA_RUNTIME_API_H__
+
 /* ---- Errors ---- */
 
 /* One call at a time, whichever OS thread makes it. */
@@ -48,275 +53,7 @@ SIM_HOST const char *cudaGetErrorString(cudaError_t error) {
     return "unrecognized error code";
 }
 
-/* ---- Devices: one GPU, by default an H100; CUDASIM_GPU names another ---- */
-
-struct cudaUUID_t {
-    char bytes[16];
-};
-struct cudaDeviceProp {
-    char name[256];
-    cudaUUID_t uuid;
-    size_t totalGlobalMem, sharedMemPerBlock;
-    int regsPerBlock, host_warpSize; /* warpSize: see cudasim/live/host.py */
-    size_t memPitch;
-    int maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], clockRate;
-    size_t totalConstMem;
-    int major, minor;
-    size_t textureAlignment, texturePitchAlignment;
-    int deviceOverlap, multiProcessorCount, kernelExecTimeoutEnabled, integrated, canMapHostMemory,
-        computeMode;
-    int maxTexture1D, maxTexture2D[2], maxTexture3D[3];
-    size_t surfaceAlignment;
-    int concurrentKernels, ECCEnabled, pciBusID, pciDeviceID, pciDomainID, tccDriver, asyncEngineCount;
-    int unifiedAddressing, memoryClockRate, memoryBusWidth, l2CacheSize, persistingL2CacheMaxSize;
-    int maxThreadsPerMultiProcessor, streamPrioritiesSupported, globalL1CacheSupported, localL1CacheSupported;
-    size_t sharedMemPerMultiprocessor;
-    int regsPerMultiprocessor, managedMemory, isMultiGpuBoard, multiGpuBoardGroupID;
-    int hostNativeAtomicSupported, singleToDoublePrecisionPerfRatio, pageableMemoryAccess;
-    int concurrentManagedAccess, computePreemptionSupported, canUseHostPointerForRegisteredMem;
-    int cooperativeLaunch, cooperativeMultiDeviceLaunch;
-    size_t sharedMemPerBlockOptin;
-    int pageableMemoryAccessUsesHostPageTables, directManagedMemAccessFromHost, maxBlocksPerMultiProcessor;
-    int accessPolicyMaxWindowSize;
-    size_t reservedSharedMemPerBlock;
-};
-enum cudaDeviceAttr {
-    cudaDevAttrMaxThreadsPerBlock = 1,
-    cudaDevAttrMaxBlockDimX = 2,
-    cudaDevAttrMaxBlockDimY = 3,
-    cudaDevAttrMaxBlockDimZ = 4,
-    cudaDevAttrMaxGridDimX = 5,
-    cudaDevAttrMaxGridDimY = 6,
-    cudaDevAttrMaxGridDimZ = 7,
-    cudaDevAttrMaxSharedMemoryPerBlock = 8,
-    cudaDevAttrTotalConstantMemory = 9,
-    cudaDevAttrWarpSize = 10,
-    cudaDevAttrMaxRegistersPerBlock = 12,
-    cudaDevAttrClockRate = 13,
-    cudaDevAttrMultiProcessorCount = 16,
-    cudaDevAttrMemoryClockRate = 36,
-    cudaDevAttrGlobalMemoryBusWidth = 37,
-    cudaDevAttrL2CacheSize = 38,
-    cudaDevAttrMaxThreadsPerMultiProcessor = 39,
-    cudaDevAttrComputeCapabilityMajor = 75,
-    cudaDevAttrComputeCapabilityMinor = 76,
-    cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81,
-    cudaDevAttrMaxRegistersPerMultiprocessor = 82,
-    cudaDevAttrManagedMemory = 83,
-    cudaDevAttrConcurrentManagedAccess = 89,
-    cudaDevAttrCooperativeLaunch = 95,
-    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
-    cudaDevAttrMaxBlocksPerMultiprocessor = 106
-};
-enum {
-    cudaDeviceScheduleAuto = 0,
-    cudaDeviceScheduleSpin = 1,
-    cudaDeviceScheduleYield = 2,
-    cudaDeviceScheduleBlockingSync = 4,
-    cudaDeviceMapHost = 8
-};
-enum cudaLimit {
-    cudaLimitStackSize,
-    cudaLimitPrintfFifoSize,
-    cudaLimitMallocHeapSize,
-    cudaLimitDevRuntimeSyncDepth,
-    cudaLimitDevRuntimePendingLaunchCount
-};
-enum cudaFuncCache {
-    cudaFuncCachePreferNone,
-    cudaFuncCachePreferShared,
-    cudaFuncCachePreferL1,
-    cudaFuncCachePreferEqual
-};
-enum cudaSharedMemConfig {
-    cudaSharedMemBankSizeDefault,
-    cudaSharedMemBankSizeFourByte,
-    cudaSharedMemBankSizeEightByte
-};
-
-SIM_HOST cudaError_t cudaGetDeviceCount(int *count) {
-    *count = 1;
-    return sim_error(sim_program_error(0));
-}
-SIM_HOST cudaError_t sim_of_device(int device) {
-    return sim_error(sim_program_error(device == 0 ? 0 : cudaErrorInvalidDevice));
-}
-SIM_HOST cudaError_t cudaSetDevice(int device) {
-    return sim_of_device(device);
-}
-SIM_HOST cudaError_t cudaGetDevice(int *device) {
-    *device = 0;
-    return sim_error(sim_program_error(0));
-}
-SIM_HOST cudaError_t cudaGetDeviceProperties(cudaDeviceProp *to, int device) {
-    const sim_gpu *gpu = sim_gpu_now();
-    cudaDeviceProp p = {};
-    snprintf(p.name, sizeof p.name, "%s", gpu->name);
-    p.totalGlobalMem = gpu->memory_bytes;
-    p.sharedMemPerBlock = 48 << 10;
-    p.regsPerBlock = p.regsPerMultiprocessor = 65536;
-    p.host_warpSize = 32;
-    p.memPitch = 0x7fffffff;
-    p.maxThreadsPerBlock = 1024;
-    p.maxThreadsDim[0] = p.maxThreadsDim[1] = 1024, p.maxThreadsDim[2] = 64;
-    p.maxGridSize[0] = 0x7fffffff, p.maxGridSize[1] = p.maxGridSize[2] = 65535;
-    p.clockRate = gpu->clock_khz;
-    p.totalConstMem = 65536;
-    p.major = gpu->major, p.minor = gpu->minor;
-    p.textureAlignment = p.surfaceAlignment = 512, p.texturePitchAlignment = 32;
-    p.deviceOverlap = p.canMapHostMemory = p.concurrentKernels = p.unifiedAddressing = 1;
-    p.multiProcessorCount = gpu->multiprocessors;
-    p.asyncEngineCount = 3;
-    p.memoryClockRate = gpu->memory_clock_khz, p.memoryBusWidth = gpu->memory_bus_bits;
-    p.l2CacheSize = (int)gpu->l2_bytes;
-    p.maxThreadsPerMultiProcessor = gpu->threads, p.maxBlocksPerMultiProcessor = gpu->blocks;
-    p.streamPrioritiesSupported = p.globalL1CacheSupported = p.localL1CacheSupported = 1;
-    p.sharedMemPerMultiprocessor = gpu->shared_bytes, p.sharedMemPerBlockOptin = gpu->shared_bytes_of_block;
-    p.managedMemory = p.concurrentManagedAccess = p.computePreemptionSupported = p.cooperativeLaunch = 1;
-    p.reservedSharedMemPerBlock = 1024;
-    if (device == 0)
-        *to = p;
-    return sim_of_device(device);
-}
-SIM_HOST cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device) {
-    cudaDeviceProp p;
-    if (cudaGetDeviceProperties(&p, device))
-        return cudaErrorInvalidDevice;
-    switch (attribute) {
-    case cudaDevAttrMaxThreadsPerBlock:
-        *value = p.maxThreadsPerBlock;
-        break;
-    case cudaDevAttrMaxBlockDimX:
-        *value = p.maxThreadsDim[0];
-        break;
-    case cudaDevAttrMaxBlockDimY:
-        *value = p.maxThreadsDim[1];
-        break;
-    case cudaDevAttrMaxBlockDimZ:
-        *value = p.maxThreadsDim[2];
-        break;
-    case cudaDevAttrMaxGridDimX:
-        *value = p.maxGridSize[0];
-        break;
-    case cudaDevAttrMaxGridDimY:
-        *value = p.maxGridSize[1];
-        break;
-    case cudaDevAttrMaxGridDimZ:
-        *value = p.maxGridSize[2];
-        break;
-    case cudaDevAttrMaxSharedMemoryPerBlock:
-        *value = (int)p.sharedMemPerBlock;
-        break;
-    case cudaDevAttrTotalConstantMemory:
-        *value = (int)p.totalConstMem;
-        break;
-    case cudaDevAttrWarpSize:
-        *value = p.host_warpSize;
-        break;
-    case cudaDevAttrMaxRegistersPerBlock:
-        *value = p.regsPerBlock;
-        break;
-    case cudaDevAttrClockRate:
-        *value = p.clockRate;
-        break;
-    case cudaDevAttrMultiProcessorCount:
-        *value = p.multiProcessorCount;
-        break;
-    case cudaDevAttrMemoryClockRate:
-        *value = p.memoryClockRate;
-        break;
-    case cudaDevAttrGlobalMemoryBusWidth:
-        *value = p.memoryBusWidth;
-        break;
-    case cudaDevAttrL2CacheSize:
-        *value = p.l2CacheSize;
-        break;
-    case cudaDevAttrMaxThreadsPerMultiProcessor:
-        *value = p.maxThreadsPerMultiProcessor;
-        break;
-    case cudaDevAttrComputeCapabilityMajor:
-        *value = p.major;
-        break;
-    case cudaDevAttrComputeCapabilityMinor:
-        *value = p.minor;
-        break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
-        *value = (int)p.sharedMemPerMultiprocessor;
-        break;
-    case cudaDevAttrMaxRegistersPerMultiprocessor:
-        *value = p.regsPerMultiprocessor;
-        break;
-    case cudaDevAttrManagedMemory:
-        *value = 1;
-        break;
-    case cudaDevAttrConcurrentManagedAccess:
-        *value = 1;
-        break;
-    case cudaDevAttrCooperativeLaunch:
-        *value = 1;
-        break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-        *value = (int)p.sharedMemPerBlockOptin;
-        break;
-    case cudaDevAttrMaxBlocksPerMultiprocessor:
-        *value = p.maxBlocksPerMultiProcessor;
-        break;
-    default:
-        return sim_error(sim_program_error(cudaErrorInvalidValue));
-    }
-    return sim_error(sim_program_error(0));
-}
-SIM_HOST cudaError_t cudaChooseDevice(int *device, const cudaDeviceProp *) {
-    return cudaGetDevice(device);
-}
-SIM_HOST cudaError_t cudaDeviceSynchronize() {
-    return sim_error(sim_device_waits());
-}
-SIM_HOST cudaError_t cudaThreadSynchronize() {
-    return cudaDeviceSynchronize();
-}
-SIM_HOST cudaError_t cudaDeviceReset() {
-    return cudaDeviceSynchronize();
-}
-SIM_HOST cudaError_t cudaSetDeviceFlags(unsigned) {
-    return sim_error(sim_program_error(0));
-}
-/* Limits are kept and not obeyed; they begin as CUDA's do. */
-inline size_t &sim_limit(cudaLimit limit) {
-    static size_t limits[] = {1024, 1 << 20, 8 << 20, 2, 2048};
-    return limits[limit];
-}
-SIM_HOST cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
-    sim_limit(limit) = value;
-    return sim_error(sim_program_error(0));
-}
-SIM_HOST cudaError_t cudaDeviceGetLimit(size_t *value, cudaLimit limit) {
-    *value = sim_limit(limit);
-    return sim_error(sim_program_error(0));
-}
-SIM_HOST cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) {
-    return sim_error(sim_program_error(0));
-}
-SIM_HOST cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig) {
-    return sim_error(sim_program_error(0));
-}
-SIM_HOST cudaError_t cudaDriverGetVersion(int *version) {
-    *version = CUDART_VERSION;
-    return sim_error(sim_program_error(0));
-}
-SIM_HOST cudaError_t cudaRuntimeGetVersion(int *version) {
-    return cudaDriverGetVersion(version);
-}
-SIM_HOST cudaError_t cudaDeviceCanAccessPeer(int *can, int, int) {
-    *can = 0;
-    return sim_error(sim_program_error(0));
-}
-SIM_HOST cudaError_t cudaProfilerStart() {
-    return sim_error(sim_program_error(0));
-}
-SIM_HOST cudaError_t cudaProfilerStop() {
-    return sim_error(sim_program_error(0));
-}
+#include "program_device.hpp"
 
 /* ---- Memory; `name` is what the translation adds, the variable that the memory goes to ---- */
 
@@ -345,11 +82,10 @@ SIM_HOST sim_stream *sim_stream_of(cudaStream_t stream) {
 }
 template <class T>
 SIM_HOST cudaError_t cudaMalloc(T **memory, size_t bytes, const char *name = 0, SIM_CALLED) {
-    return sim_error(sim_memory_take((void **)memory, bytes, SIM_DEVICE_MEMORY, SIM_CALLED_AS(name)));
-}
-template <class T>
-SIM_HOST cudaError_t cudaMallocAsync(T **memory, size_t bytes, cudaStream_t, const char *name = 0,
-                                     SIM_CALLED) {
+    if (sim_program_is_in_kernel()) { /* of the device's heap, as malloc() there */
+        *memory = (T *)malloc(bytes);
+        return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
+    }
     return sim_error(sim_memory_take((void **)memory, bytes, SIM_DEVICE_MEMORY, SIM_CALLED_AS(name)));
 }
 template <class T>
@@ -364,10 +100,15 @@ template <class T> SIM_HOST cudaError_t cudaHostAlloc(T **memory, size_t bytes, 
     return sim_error(sim_memory_take((void **)memory, bytes, SIM_PINNED_MEMORY, SIM_CALLED_AS(0)));
 }
 SIM_HOST cudaError_t cudaFree(void *memory, SIM_CALLED) {
+    if (sim_program_is_in_kernel())
+        return free(memory), cudaSuccess;
     return sim_error(sim_memory_give_back(memory, SIM_DEVICE_MEMORY, SIM_CALLED_AS(0)));
 }
-SIM_HOST cudaError_t cudaFreeAsync(void *memory, cudaStream_t, SIM_CALLED) {
-    return sim_error(sim_memory_give_back(memory, SIM_DEVICE_MEMORY, SIM_CALLED_AS(0)));
+SIM_HOST cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream, SIM_CALLED) {
+    if (sim_is_captured(stream))
+        return sim_capture(stream,
+                           [=](cudaStream_t on) { return cudaFreeAsync(memory, on, sim_file, sim_line); });
+    return cudaFree(memory, sim_file, sim_line);
 }
 SIM_HOST cudaError_t cudaFreeHost(void *memory, SIM_CALLED) {
     return sim_error(sim_memory_give_back(memory, SIM_PINNED_MEMORY, SIM_CALLED_AS(0)));
@@ -384,7 +125,7 @@ template <class T> SIM_HOST cudaError_t cudaHostGetDevicePointer(T **device, voi
 }
 SIM_HOST cudaError_t cudaMemGetInfo(size_t *unused, size_t *total) {
     *total = sim_gpu_now()->memory_bytes;
-    *unused = *total - sim_memory_used();
+    *unused = *total - sim_memory_used(sim_device_now());
     return sim_error(sim_program_error(0));
 }
 SIM_HOST cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, SIM_CALLED) {
@@ -398,6 +139,23 @@ SIM_HOST cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, c
         });
     return sim_error(sim_memory_copy(to, bytes, from, bytes, bytes, 1, kind, sim_stream_of(stream), false,
                                      SIM_CALLED_AS(0)));
+}
+/* Between devices, with or without access to each other's memory. */
+SIM_HOST bool sim_is_on(const void *memory, int device) {
+    const sim_allocation *found = sim_allocation_at(memory);
+    return found && found->kind == SIM_DEVICE_MEMORY && found->device == device;
+}
+SIM_HOST cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
+                                         size_t bytes, cudaStream_t stream = 0, SIM_CALLED) {
+    if (!sim_is_on(to, to_device) || !sim_is_on(from, from_device))
+        return sim_error(sim_program_error(cudaErrorInvalidValue));
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream, sim_file, sim_line);
+}
+SIM_HOST cudaError_t cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes,
+                                    SIM_CALLED) {
+    if (!sim_is_on(to, to_device) || !sim_is_on(from, from_device))
+        return sim_error(sim_program_error(cudaErrorInvalidValue));
+    return cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToDevice, sim_file, sim_line);
 }
 SIM_HOST cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                                   size_t width, size_t rows, cudaMemcpyKind kind, SIM_CALLED) {
@@ -434,13 +192,6 @@ SIM_HOST cudaError_t cudaMallocPitch(T **memory, size_t *pitch, size_t width, si
     *pitch = (width + 511) / 512 * 512;
     return sim_error(sim_memory_take((void **)memory, *pitch * rows, SIM_DEVICE_MEMORY, SIM_CALLED_AS(name)));
 }
-SIM_HOST cudaError_t cudaMemPrefetchAsync(const void *, size_t, int, cudaStream_t = 0) {
-    return sim_error(sim_program_error(0));
-}
-SIM_HOST cudaError_t cudaMemAdvise(const void *, size_t, cudaMemoryAdvise, int) {
-    return sim_error(sim_program_error(0));
-}
-
 struct cudaPitchedPtr {
     void *ptr;
     size_t pitch, xsize, ysize;
@@ -491,14 +242,22 @@ SIM_HOST cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes,
                           : found->kind == SIM_PINNED_MEMORY  ? cudaMemoryTypeHost
                           : found->kind == SIM_MANAGED_MEMORY ? cudaMemoryTypeManaged
                                                               : cudaMemoryTypeDevice;
-    *attributes = {type, found ? 0 : -2, found ? (void *)memory : 0,
+    *attributes = {type, found ? found->device : -2, found ? (void *)memory : 0,
                    type == cudaMemoryTypeDevice ? 0 : (void *)memory};
     return sim_error(sim_program_error(0));
 }
 
 /* ---- Variables in device memory ---- */
 
+/* One that each device has a value of, and that is noted when the program begins (cudasim/live/host.py). */
+struct sim_known_variable {
+    template <class T> sim_known_variable(T &variable) {
+        if constexpr (!std::is_const<std::remove_all_extents_t<T>>::value)
+            sim_symbol_is_known((void *)&variable, sizeof variable);
+    }
+};
 template <class T> SIM_HOST void *sim_symbol(const T &symbol) {
+    sim_symbols_become(sim_device_now());
     sim_memory_add_symbol((void *)&symbol, sizeof symbol, 0);
     return (void *)&symbol;
 }
@@ -588,16 +347,24 @@ SIM_HOST cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
 }
 typedef void (*cudaHostFn_t)(void *);
 typedef void (*cudaStreamCallback_t)(cudaStream_t, cudaError_t, void *);
+/* A function that the stream calls finds done what was asked of the stream before. */
+inline cudaError_t sim_ends_for_host(cudaStream_t stream) {
+    sim_program_begins();
+    sim_pending_ends(sim_stream_of(stream));
+    return (cudaError_t)sim_program_ends(sim_program_error(0));
+}
 SIM_HOST cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data) {
     if (sim_is_captured(stream))
         return sim_capture(stream, [=](cudaStream_t on) { return cudaLaunchHostFunc(on, function, data); });
+    cudaError_t error = sim_ends_for_host(stream);
     function(data);
-    return sim_error(sim_program_error(0));
+    return error;
 }
 SIM_HOST cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void *data,
                                            unsigned) {
-    function(stream, cudaSuccess, data);
-    return sim_error(sim_program_error(0));
+    cudaError_t error = sim_ends_for_host(stream);
+    function(stream, error, data);
+    return error;
 }
 SIM_HOST cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
     return sim_error(sim_event_create((sim_event **)event, !(flags & cudaEventDisableTiming)));
@@ -625,6 +392,7 @@ SIM_HOST cudaError_t cudaEventQuery(cudaEvent_t event) {
 SIM_HOST cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end) {
     return sim_error(sim_event_elapsed(milliseconds, (sim_event *)begin, (sim_event *)end));
 }
+#include "program_pools.hpp"
 #include "program_arrays.hpp"
 #include "program_launch.hpp"
 #include "program_graphs.hpp"

@@ -1,7 +1,7 @@
 /* Arrays, textures and surfaces of a program: CUDA Runtime API, "Texture Object Management" and "Memory
  * Management". An array is device memory whose elements lie one after the other, row after row; the object is
- * a struct sim_texture in device memory, which kernels read. Not here: mipmaps, cube maps, border colours
- * other than zero. */
+ * a struct sim_texture in device memory, which kernels read. Not here: mipmaps, seamless cube maps, border
+ * colours other than zero. */
 #pragma once
 #include "program.hpp"
 
@@ -61,9 +61,11 @@ typedef const cudaArray *cudaArray_const_t;
 
 SIM_HOST cudaError_t cudaMalloc3DArray(cudaArray_t *array, const cudaChannelFormatDesc *format,
                                        cudaExtent extent, unsigned flags = 0, SIM_CALLED) {
-    if (!array || !format || !extent.width || (flags & cudaArrayCubemap))
-        return sim_error(
-            sim_program_error(flags & cudaArrayCubemap ? cudaErrorNotSupported : cudaErrorInvalidValue));
+    bool is_cube = flags & cudaArrayCubemap; /* six faces, and as many times that as there are layers */
+    bool are_faces = extent.width == extent.height && extent.depth % 6 == 0 &&
+                     (extent.depth == 6 || flags & cudaArrayLayered);
+    if (!array || !format || !extent.width || (is_cube && (!extent.depth || !are_faces)))
+        return sim_error(sim_program_error(cudaErrorInvalidValue));
     cudaArray made = {0, *format, extent, flags};
     cudaError_t error = sim_error(
         sim_memory_take((void **)&made.data, made.bytes(), SIM_DEVICE_MEMORY, SIM_CALLED_AS("an array")));
@@ -196,7 +198,7 @@ struct cudaTextureDesc {
     unsigned maxAnisotropy;
     cudaTextureFilterMode mipmapFilterMode;
     float mipmapLevelBias, minMipmapLevelClamp, maxMipmapLevelClamp;
-    int disableTrilinearOptimization;
+    int disableTrilinearOptimization, seamlessCubemap;
 };
 struct cudaResourceViewDesc;
 
@@ -266,7 +268,7 @@ SIM_HOST cudaError_t cudaCreateTextureObject(cudaTextureObject_t *object, const 
     const float *border = how->borderColor;
     bool has_color = border[0] != 0 || border[1] != 0 || border[2] != 0 || border[3] != 0;
     texture.conversion = sim_conversion_of(format, how->readMode);
-    if (view || how->sRGB || has_color)
+    if (view || how->sRGB || has_color || how->seamlessCubemap)
         return sim_error(sim_program_error(cudaErrorNotSupported));
     bool gives_floats = format.f == cudaChannelFormatKindFloat || texture.conversion > 0;
     if (texture.conversion < 0 || (how->filterMode == cudaFilterModeLinear && !gives_floats))

@@ -11,12 +11,15 @@ enum cudaGraphNodeType {
     cudaGraphNodeTypeMemset,
     cudaGraphNodeTypeHost,
     cudaGraphNodeTypeGraph,
-    cudaGraphNodeTypeEmpty
+    cudaGraphNodeTypeEmpty,
+    cudaGraphNodeTypeMemAlloc = 10,
+    cudaGraphNodeTypeMemFree
 };
 struct CUgraphNode_st {
     cudaGraphNodeType type;
     sim_operation run;
     std::vector<CUgraphNode_st *> after;
+    void *memory = 0; /* that it allocates */
 };
 typedef CUgraphNode_st *cudaGraphNode_t;
 struct CUgraph_st {
@@ -28,9 +31,11 @@ struct sim_step {
     cudaGraphNode_t node;
     cudaGraphNodeType type;
     sim_operation run;
+    void *memory;
 };
 struct CUgraphExec_st {
     std::vector<sim_step> steps;
+    bool frees; /* what the last launch has allocated, and nobody has freed since */
 };
 typedef CUgraphExec_st *cudaGraphExec_t;
 
@@ -153,6 +158,82 @@ SIM_HOST cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t *node, cudaGraph_t gr
                         [](cudaStream_t) { return cudaSuccess; });
 }
 
+/* ---- Nodes that allocate and free ---- */
+
+struct cudaMemAllocNodeParams {
+    cudaMemPoolProps poolProps;
+    const cudaMemAccessDesc *accessDescs;
+    size_t accessDescCount;
+    size_t bytesize;
+    void *dptr; /* the node says it */
+};
+/* The memory is there from the node on, always at the same place. */
+inline cudaError_t sim_add_memory_node(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                       size_t count, void **memory, size_t bytes, cudaMemPool_t pool,
+                                       sim_called called) {
+    void *place = bytes ? sim_memory_reserve(bytes) : 0;
+    if (!place)
+        return sim_says(bytes ? cudaErrorMemoryAllocation : cudaErrorInvalidValue);
+    cudaGraphNode_t added;
+    cudaError_t error =
+        sim_add_node(&added, graph, after, count, cudaGraphNodeTypeMemAlloc, [=](cudaStream_t) {
+            void *taken;
+            return sim_take(&taken, place, bytes, pool, called);
+        });
+    if (error)
+        return error;
+    added->memory = *memory = place;
+    if (node)
+        *node = added;
+    return error;
+}
+SIM_HOST cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                              const cudaGraphNode_t *after, size_t count,
+                                              cudaMemAllocNodeParams *of, SIM_CALLED) {
+    int device = of->poolProps.location.id;
+    if (cudaError_t error = sim_error(sim_device_exists(device)))
+        return error;
+    cudaMemPool_t pool = &sim_pools(device).of_graphs;
+    if (of->accessDescCount) { /* others may access it than the graphs' other memory */
+        pool = new CUmemPoolHandle_st(*pool);
+        if (cudaError_t error = cudaMemPoolSetAccess(pool, of->accessDescs, of->accessDescCount))
+            return error;
+    }
+    return sim_add_memory_node(node, graph, after, count, &of->dptr, of->bytesize, pool, SIM_CALLED_AS(0));
+}
+SIM_HOST cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                             const cudaGraphNode_t *after, size_t count, void *memory,
+                                             SIM_CALLED) {
+    return sim_add_node(node, graph, after, count, cudaGraphNodeTypeMemFree,
+                        [=](cudaStream_t) { return cudaFree(memory, sim_file, sim_line); });
+}
+enum cudaGraphMemAttributeType {
+    cudaGraphMemAttrUsedMemCurrent,
+    cudaGraphMemAttrUsedMemHigh,
+    cudaGraphMemAttrReservedMemCurrent,
+    cudaGraphMemAttrReservedMemHigh
+};
+SIM_HOST cudaError_t cudaDeviceGetGraphMemAttribute(int device, cudaGraphMemAttributeType attribute,
+                                                    void *value) {
+    cudaError_t error = sim_error(sim_device_exists(device));
+    if (error)
+        return error;
+    const CUmemPoolHandle_st &pool = sim_pools(device).of_graphs;
+    *(uint64_t *)value = attribute % 2 ? pool.most : pool.used();
+    return error;
+}
+SIM_HOST cudaError_t cudaDeviceSetGraphMemAttribute(int device, cudaGraphMemAttributeType attribute,
+                                                    void *value) {
+    cudaError_t error = sim_error(sim_device_exists(device));
+    if (error || attribute % 2 == 0 || *(uint64_t *)value)
+        return error ? error : sim_says(cudaErrorInvalidValue);
+    sim_pools(device).of_graphs.most = sim_pools(device).of_graphs.used();
+    return error;
+}
+SIM_HOST cudaError_t cudaDeviceGraphMemTrim(int device) {
+    return sim_error(sim_device_exists(device));
+}
+
 /* Each node after those that it depends on, and else in the order in which they were added; false: a circle.
  */
 inline bool sim_ordered_steps(cudaGraph_t graph, std::vector<sim_step> *steps) {
@@ -164,7 +245,7 @@ inline bool sim_ordered_steps(cudaGraph_t graph, std::vector<sim_step> *steps) {
             for (cudaGraphNode_t other : node->after)
                 can_run = can_run && is_done[other];
             if (can_run) {
-                steps->push_back({node.get(), node->type, node->run});
+                steps->push_back({node.get(), node->type, node->run, node->memory});
                 is_done[node.get()] = true;
             }
         }
@@ -218,15 +299,24 @@ SIM_HOST cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t *n
 
 /* ---- Running ---- */
 
-inline cudaError_t sim_instantiate(cudaGraphExec_t *made, cudaGraph_t graph) {
+enum {
+    cudaGraphInstantiateFlagAutoFreeOnLaunch = 1,
+    cudaGraphInstantiateFlagUpload = 2,
+    cudaGraphInstantiateFlagDeviceLaunch = 4,
+    cudaGraphInstantiateFlagUseNodePriority = 8
+};
+inline cudaError_t sim_instantiate(cudaGraphExec_t *made, cudaGraph_t graph, unsigned long long flags) {
+    if (flags & cudaGraphInstantiateFlagDeviceLaunch)
+        return sim_says(cudaErrorNotSupported);
     std::vector<sim_step> steps;
     if (!graph || !sim_ordered_steps(graph, &steps))
         return sim_says(cudaErrorInvalidValue);
-    *made = new CUgraphExec_st{steps};
+    *made = new CUgraphExec_st{steps, (flags & cudaGraphInstantiateFlagAutoFreeOnLaunch) != 0};
     return sim_says(cudaSuccess);
 }
-SIM_HOST cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph, unsigned long long = 0) {
-    return sim_instantiate(made, graph);
+SIM_HOST cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph,
+                                          unsigned long long flags = 0) {
+    return sim_instantiate(made, graph, flags);
 }
 SIM_HOST cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph, cudaGraphNode_t *wrong,
                                           char *log, size_t bytes) { /* until CUDA 11 */
@@ -234,11 +324,11 @@ SIM_HOST cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t gra
         *wrong = 0;
     if (log && bytes)
         *log = 0;
-    return sim_instantiate(made, graph);
+    return sim_instantiate(made, graph, 0);
 }
 SIM_HOST cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *made, cudaGraph_t graph,
-                                                   unsigned long long) {
-    return sim_instantiate(made, graph);
+                                                   unsigned long long flags) {
+    return sim_instantiate(made, graph, flags);
 }
 SIM_HOST cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
     delete graph;
@@ -248,6 +338,12 @@ SIM_HOST cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
     return sim_says(cudaSuccess);
 }
 SIM_HOST cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+    for (const sim_step &step : graph->steps)
+        if (step.memory && sim_allocation_at(step.memory)) {
+            if (!graph->frees)
+                return sim_says(cudaErrorInvalidValue);
+            cudaFree(step.memory);
+        }
     std::vector<sim_step> steps = graph->steps;
     if (sim_is_captured(stream))
         return sim_capture(stream, [=](cudaStream_t on) { return sim_run_steps(steps, on); });
@@ -332,6 +428,12 @@ SIM_HOST cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *grap
     for (auto each = captured.begin(); each != captured.end();)
         each = each->second.origin == stream ? captured.erase(each) : std::next(each);
     return sim_says(cudaSuccess);
+}
+inline cudaError_t sim_take_in_graph(void **memory, cudaStream_t stream, size_t bytes, sim_called called) {
+    cudaGraph_t graph = sim_captured_by()[stream].graph;
+    cudaGraphNode_t before = graph->nodes.empty() ? 0 : graph->nodes.back().get();
+    cudaMemPool_t pool = &sim_pools(sim_stream_device(sim_stream_of(stream))).of_graphs;
+    return sim_add_memory_node(0, graph, &before, before != 0, memory, bytes, pool, called);
 }
 /* All that was captured before comes first. */
 inline cudaError_t sim_capture(cudaStream_t stream, sim_operation run) {

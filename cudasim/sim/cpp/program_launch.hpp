@@ -214,7 +214,15 @@ template <class Kernel> SIM_HOST cudaError_t cudaFuncSetCacheConfig(Kernel, cuda
 template <class Kernel> SIM_HOST cudaError_t cudaFuncSetSharedMemConfig(Kernel, cudaSharedMemConfig) {
     return sim_error(sim_program_error(0));
 }
-/* Registers are the compiler's, and not known here. */
+/* Registers, local memory and static shared memory are the compiler's, and not known here: 0. */
+template <class Kernel> SIM_HOST cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *to, Kernel) {
+    const sim_gpu *gpu = sim_gpu_now();
+    *to = {};
+    to->maxThreadsPerBlock = 1024;
+    to->ptxVersion = to->binaryVersion = gpu->major * 10 + gpu->minor;
+    to->maxDynamicSharedSizeBytes = 48 << 10;
+    return sim_error(sim_program_error(0));
+}
 template <class Kernel>
 SIM_HOST cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Kernel, int threads,
                                                                    size_t shared_bytes) {
@@ -226,5 +234,70 @@ SIM_HOST cudaError_t cudaOccupancyMaxPotentialBlockSize(int *blocks, int *thread
                                                         size_t shared_bytes = 0, int most = 0) {
     *threads = most > 0 && most < 1024 ? most : 1024;
     *blocks = sim_gpu_blocks(*threads, shared_bytes) * sim_gpu_now()->multiprocessors;
+    return sim_error(sim_program_error(0));
+}
+template <class Kernel>
+SIM_HOST cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, Kernel kernel,
+                                                                            int threads, size_t shared_bytes,
+                                                                            unsigned) {
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, threads, shared_bytes);
+}
+/* The largest block, as registers are not known, whose shared memory a multiprocessor has. */
+template <class Kernel, class Bytes>
+SIM_HOST cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *blocks, int *threads, Kernel,
+                                                                    Bytes bytes_of, int most = 0) {
+    int best = 0;
+    for (int size = most > 0 && most < 1024 ? most : 1024; size > 0; size -= size % 32 ? size % 32 : 32) {
+        int each = sim_gpu_blocks(size, bytes_of(size));
+        if (each * size > best)
+            best = each * size, *threads = size, *blocks = each * sim_gpu_now()->multiprocessors;
+    }
+    return sim_error(sim_program_error(best ? cudaSuccess : cudaErrorInvalidConfiguration));
+}
+
+/* ---- Attributes of streams: a wish about the L2 cache is kept and changes nothing ---- */
+
+enum cudaAccessProperty {
+    cudaAccessPropertyNormal,
+    cudaAccessPropertyStreaming,
+    cudaAccessPropertyPersisting
+};
+struct cudaAccessPolicyWindow {
+    void *base_ptr;
+    size_t num_bytes;
+    float hitRatio;
+    cudaAccessProperty hitProp, missProp;
+};
+enum cudaSynchronizationPolicy {
+    cudaSyncPolicyAuto = 1,
+    cudaSyncPolicySpin,
+    cudaSyncPolicyYield,
+    cudaSyncPolicyBlockingSync
+};
+enum cudaStreamAttrID {
+    cudaStreamAttributeAccessPolicyWindow = 1,
+    cudaStreamAttributeSynchronizationPolicy = 3,
+    cudaStreamAttributePriority = 8
+};
+union cudaStreamAttrValue {
+    cudaAccessPolicyWindow accessPolicyWindow;
+    cudaSynchronizationPolicy syncPolicy;
+    int priority;
+};
+inline std::map<std::pair<cudaStream_t, int>, cudaStreamAttrValue> &sim_stream_attributes() {
+    static std::map<std::pair<cudaStream_t, int>, cudaStreamAttrValue> kept;
+    return kept;
+}
+SIM_HOST cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID attribute,
+                                            const cudaStreamAttrValue *value) {
+    sim_stream_attributes()[{stream, attribute}] = *value;
+    return sim_error(sim_program_error(0));
+}
+SIM_HOST cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID attribute,
+                                            cudaStreamAttrValue *value) {
+    *value = sim_stream_attributes()[{stream, attribute}];
+    return sim_error(sim_program_error(0));
+}
+SIM_HOST cudaError_t cudaCtxResetPersistingL2Cache() {
     return sim_error(sim_program_error(0));
 }

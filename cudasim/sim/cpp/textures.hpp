@@ -182,6 +182,30 @@ template <class T> SIM_INLINE T tex2DLayered(cudaTextureObject_t texture, float 
     return sim_layer<T>(texture, x, y, layer, 2);
 }
 
+/* Cube maps: six square layers, of which a direction chooses one. CUDA C++ Programming Guide, "Cubemap
+ * Textures". A linear filter stays in its face, as it does where the texture is not said to be seamless. */
+template <class T>
+SIM_INLINE T sim_of_cube(cudaTextureObject_t texture, float x, float y, float z, int cube) {
+    float a = fabsf(x), b = fabsf(y), c = fabsf(z), m, s, t;
+    int face;
+    if (a >= b && a >= c)
+        face = x >= 0 ? 0 : 1, m = a, s = x >= 0 ? -z : z, t = -y;
+    else if (b >= c)
+        face = y >= 0 ? 2 : 3, m = b, s = x, t = y >= 0 ? z : -z;
+    else
+        face = z >= 0 ? 4 : 5, m = c, s = z >= 0 ? x : -x, t = -y;
+    const sim_texture &of = sim_texture_of<T>(texture);
+    float width = of.is_normalized ? 1.0f : (float)of.width;
+    return sim_layer<T>(texture, (s / m + 1) / 2 * width, (t / m + 1) / 2 * width, 6 * cube + face, 2);
+}
+template <class T> SIM_INLINE T texCubemap(cudaTextureObject_t texture, float x, float y, float z) {
+    return sim_of_cube<T>(texture, x, y, z, 0);
+}
+template <class T>
+SIM_INLINE T texCubemapLayered(cudaTextureObject_t texture, float x, float y, float z, int layer) {
+    return sim_of_cube<T>(texture, x, y, z, layer);
+}
+
 /* Four texels around a place, one channel of each: counter-clockwise, from the lower left one on. */
 template <class T> SIM_INLINE T tex2Dgather(cudaTextureObject_t texture, float x, float y, int channel = 0) {
     const sim_texture &t = sim_texture_of<T>(texture);

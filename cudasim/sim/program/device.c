@@ -1,9 +1,12 @@
 /* The GPU that a program is told of. Numbers of the chips: NVIDIA's data sheets and architecture whitepapers
  * of the named cards; limits of a multiprocessor: CUDA C++ Programming Guide, "Compute Capabilities". */
 #include "program.h"
+#include "../machine.h"
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { INVALID_DEVICE = 101 };
 
 #define KIB (1024ull)
 #define MIB (1024 * KIB)
@@ -35,6 +38,64 @@ const struct sim_gpu *sim_gpu_now(void) {
         exit(EXIT_FAILURE);
     }
     return found ? found : (found = &gpus[0]);
+}
+
+/* ---- Several of them, all of a kind ---- */
+
+static _Thread_local int now;
+static int of_kernel;                 /* on which the launch that runs is, whichever OS threads it has */
+static uint64_t peers[SIM_MOST_GPUS]; /* of each device: which others' kernels may access its memory */
+
+int sim_gpu_count(void) {
+    static int count;
+    const char *wanted = getenv("CUDASIM_GPUS");
+    if (!count && wanted && *wanted) {
+        char *end;
+        long number = strtol(wanted, &end, 10);
+        if (*end || number < 1 || number > SIM_MOST_GPUS) {
+            fprintf(stderr, "CUDASIM_GPUS: expected a number from 1 to %d, got %s\n", SIM_MOST_GPUS, wanted);
+            exit(EXIT_FAILURE);
+        }
+        count = (int)number;
+    }
+    return count ? count : (count = 1);
+}
+
+int sim_device_now(void) {
+    return sim_is_in_kernel() ? of_kernel : now;
+}
+
+void sim_device_launches(void) {
+    of_kernel = now;
+}
+
+static bool is_device(int device) {
+    return device >= 0 && device < sim_gpu_count();
+}
+
+int sim_device_exists(int device) {
+    return sim_program_error(is_device(device) ? 0 : INVALID_DEVICE);
+}
+
+int sim_device_choose(int device) {
+    if (is_device(device))
+        now = device;
+    return sim_device_exists(device);
+}
+
+const uint64_t *sim_device_peers(int device) {
+    return &peers[device];
+}
+
+int sim_device_opens_to_peer(int of, bool opens) {
+    enum { ALREADY_ENABLED = 704, NOT_ENABLED = 705 };
+    if (!is_device(of) || of == now)
+        return sim_program_error(INVALID_DEVICE);
+    uint64_t bit = (uint64_t)1 << now;
+    if (opens == !!(peers[of] & bit))
+        return sim_program_error(opens ? ALREADY_ENABLED : NOT_ENABLED);
+    peers[of] ^= bit;
+    return sim_program_error(0);
 }
 
 int sim_gpu_blocks(int threads, size_t shared_bytes) {

@@ -9,7 +9,7 @@
 #endif
 
 enum { LAUNCH_FAILURE = 719, ILLEGAL_ADDRESS = 700, MISALIGNED = 716, ASSERTION = 710, TOO_LARGE = 720 };
-enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONFIGURATION = 9 };
+enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONFIGURATION = 9, INVALID_HANDLE = 400 };
 
 static int error_of(const sim_report *report) {
     switch (report->kind) {
@@ -50,8 +50,8 @@ static void allow_all(void) {
     counted_forbid_all();
     for (unsigned i = 0; i < sim_allocation_count(); i++) {
         const struct sim_allocation *of = sim_allocation_number(i);
-        if (of->is_symbol)
-            continue; /* variables are known */
+        if (of->is_symbol || !sim_memory_is_for(of, sim_device_now()))
+            continue; /* variables are known; another device's memory is out of bounds */
         char name[48];
         if (of->called.name)
             snprintf(name, sizeof name, "%s", of->called.name);
@@ -148,7 +148,9 @@ static int launch_grid(const struct sim_program_launch *launch) {
 #ifndef SIM_COUNTED
     sim_divergence_is_tolerated = true;
 #endif
-    sim_memory_open();
+    sim_device_launches();
+    sim_symbols_become(sim_device_now());
+    sim_memory_open(sim_device_now());
     allow_all();
     fflush(stdout);
     running = launch->kernel;
@@ -176,6 +178,8 @@ static int launch_grid(const struct sim_program_launch *launch) {
 }
 
 int sim_program_launches(const struct sim_program_launch *launch) {
+    if (!sim_stream_exists(launch->stream) || sim_stream_device(launch->stream) != sim_device_now())
+        return sim_program_error(INVALID_HANDLE);
     int error = launch_grid(launch);
     for (struct child *child = next_child(); child; child = next_child()) {
         launch_grid(&child->launch); /* which fails at once where an earlier one has failed */

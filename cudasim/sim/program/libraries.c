@@ -56,7 +56,7 @@ bool sim_library_begins(void) {
         return false;
     sim_program_begins(); /* other OS threads wait until it ends */
     if (depth++ == 0) {
-        sim_memory_open();
+        sim_memory_open(SIM_ALL_DEVICES);
 #ifdef SIM_COUNTED
         watch_library = watch;
 #endif

@@ -18,10 +18,10 @@ enum { HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, BY_ADDRES
 
 static struct sim_allocation *all; /* in the order of their addresses */
 static unsigned count, capacity;
-static size_t used;
+static size_t used[SIM_MOST_GPUS];
 
-size_t sim_memory_used(void) {
-    return used;
+size_t sim_memory_used(int device) {
+    return used[device];
 }
 
 unsigned sim_allocation_count(void) {
@@ -82,10 +82,16 @@ static void protect(struct sim_allocation *of, int protection) {
 }
 
 static unsigned opened;
+static int opened_for;
+
+bool sim_memory_is_for(const struct sim_allocation *memory, int device) {
+    return device == SIM_ALL_DEVICES || device == memory->device || !memory->peers ||
+           *memory->peers >> device & 1;
+}
 
 static int protection_of(const struct sim_allocation *of) {
     if (opened > 0)
-        return PROT_READ | PROT_WRITE;
+        return sim_memory_is_for(of, opened_for) ? PROT_READ | PROT_WRITE : PROT_NONE;
     if (of->kind == SIM_DEVICE_MEMORY)
         return PROT_NONE;
     return !of->by ? PROT_READ | PROT_WRITE : of->is_written_meanwhile ? PROT_NONE : PROT_READ;
@@ -104,12 +110,28 @@ static void close_at(const void *address) {
         protect(of, protection_of(of));
 }
 
-void sim_memory_open(void) {
+void sim_memory_open(int device) {
     if (opened++ > 0)
         return;
+    opened_for = device;
+    sim_memory_of_others = sim_memory_of_another_device;
     for (unsigned i = 0; i < count; i++)
         if (all[i].kind == SIM_DEVICE_MEMORY || all[i].by)
-            protect(&all[i], PROT_READ | PROT_WRITE);
+            protect(&all[i], protection_of(&all[i]));
+}
+
+const char *sim_memory_of_another_device(const void *address) {
+    static char phrase[300];
+    const struct sim_allocation *of = sim_allocation_at(address);
+    if (!of || opened == 0 || sim_memory_is_for(of, opened_for))
+        return NULL;
+    snprintf(phrase, sizeof phrase,
+             "%s of device %d (%s at %s:%d), whose memory the kernel of device %d may not access without %s",
+             of->called.name ? of->called.name : "memory", of->device, of->called.function, of->called.file,
+             of->called.line, opened_for,
+             of->peers == sim_device_peers(of->device) ? "cudaDeviceEnablePeerAccess()"
+                                                       : "cudaMemPoolSetAccess()");
+    return phrase;
 }
 
 void sim_memory_close(void) {
@@ -127,32 +149,69 @@ void sim_memory_is_free(struct sim_allocation *memory) {
 
 /* ---- Taking and giving back ---- */
 
-int sim_memory_take(void **memory, size_t bytes, enum sim_memory_kind kind, struct sim_called called) {
+/* New memory there, or anywhere; NULL: there is none. */
+static void *mapped(void *place, size_t bytes, int protection) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (place ? MAP_FIXED : 0);
+    void *found = mmap(place, whole_pages(bytes), protection, flags, -1, 0);
+    return found == MAP_FAILED ? NULL : found;
+}
+
+/* wanted.begin: NULL, or the place of a graph's memory. */
+static int take(void **memory, struct sim_allocation wanted) {
     if (!memory)
         return sim_program_error(INVALID_VALUE);
     *memory = NULL;
-    if (bytes == 0)
+    if (wanted.bytes == 0)
         return sim_program_error(0);
-    bool is_of_gpu = kind != SIM_PINNED_MEMORY;
-    if (is_of_gpu && bytes > sim_gpu_now()->memory_bytes - used)
+    bool is_of_gpu = wanted.kind != SIM_PINNED_MEMORY;
+    if (is_of_gpu && wanted.bytes > sim_gpu_now()->memory_bytes - used[wanted.device])
         return sim_program_error(OUT_OF_MEMORY);
-    void *taken = mmap(NULL, whole_pages(bytes), PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (taken == MAP_FAILED)
+    wanted.is_of_graph = wanted.begin;
+    if (!wanted.begin)
+        wanted.begin = mapped(NULL, wanted.bytes, PROT_READ | PROT_WRITE);
+    if (!wanted.begin)
         return sim_program_error(OUT_OF_MEMORY);
-    struct sim_allocation added = {.begin = taken, .bytes = bytes, .kind = kind, .called = called};
 #ifdef SIM_COUNTED
     /* Managed memory is the host's as well, which writes it unseen. */
-    added.written = kind == SIM_DEVICE_MEMORY ? calloc(bytes, 1) : NULL;
+    wanted.written = wanted.kind == SIM_DEVICE_MEMORY ? calloc(wanted.bytes, 1) : NULL;
 #endif
-    if (!add(added)) {
-        munmap(taken, whole_pages(bytes));
+    if (!add(wanted)) {
+        munmap(wanted.begin, whole_pages(wanted.bytes));
         return sim_program_error(OUT_OF_MEMORY);
     }
-    used += is_of_gpu ? bytes : 0;
-    protect(&added, protection_of(&added));
-    *memory = taken;
+    used[wanted.device] += is_of_gpu ? wanted.bytes : 0;
+    protect(&wanted, protection_of(&wanted));
+    *memory = wanted.begin;
     return sim_program_error(0);
+}
+
+int sim_memory_take(void **memory, size_t bytes, enum sim_memory_kind kind, struct sim_called called) {
+    int device = sim_device_now();
+    const uint64_t *peers = kind == SIM_DEVICE_MEMORY ? sim_device_peers(device) : NULL;
+    return take(memory,
+                (struct sim_allocation){
+                    .bytes = bytes, .kind = kind, .called = called, .device = device, .peers = peers});
+}
+
+int sim_memory_take_from(void **memory, void *place, size_t bytes, int device, const uint64_t *peers,
+                         struct sim_called called) {
+    return take(memory, (struct sim_allocation){.begin = place,
+                                                .bytes = bytes,
+                                                .kind = SIM_DEVICE_MEMORY,
+                                                .called = called,
+                                                .device = device,
+                                                .peers = peers});
+}
+
+void *sim_memory_reserve(size_t bytes) {
+    return mapped(NULL, bytes, PROT_NONE);
+}
+
+size_t sim_memory_of(const uint64_t *peers) {
+    size_t bytes = 0;
+    for (unsigned i = 0; i < count; i++)
+        bytes += all[i].peers == peers ? all[i].bytes : 0;
+    return bytes;
 }
 
 void sim_memory_add_symbol(void *variable, size_t bytes, const char *name) {
@@ -179,8 +238,11 @@ int sim_memory_give_back(void *memory, enum sim_memory_kind kind, struct sim_cal
         return sim_program_error(INVALID_VALUE);
     }
     sim_device_waits(); /* as cudaFree() does */
-    used -= is_of_gpu ? found->bytes : 0;
-    munmap(found->begin, whole_pages(found->bytes));
+    used[found->device] -= is_of_gpu ? found->bytes : 0;
+    if (found->is_of_graph)
+        mapped(found->begin, found->bytes, PROT_NONE); /* forgotten, and still reserved */
+    else
+        munmap(found->begin, whole_pages(found->bytes));
     free(found->written);
     unsigned at = (unsigned)(found - all);
     memmove(found, found + 1, (--count - at) * sizeof *all);

@@ -16,10 +16,12 @@ enum { MOST_WAITED_FOR = 16, STREAM = 0x73747265, EVENT = 0x6576656e };
 
 struct waited_for {
     struct sim_stream *stream;
+    int on;
     uint64_t when;
 };
 struct sim_stream {
     unsigned stamp;
+    int device;
     bool is_blocking; /* it and the legacy default stream wait for each other */
     unsigned waits;
     struct waited_for waits_for[MOST_WAITED_FOR]; /* the events of other streams */
@@ -27,15 +29,18 @@ struct sim_stream {
 struct sim_event {
     unsigned stamp;
     bool has_time, is_recorded;
+    int device; /* on which it was made */
     struct sim_stream *stream;
+    int on; /* the device of that stream */
     uint64_t when;
     struct timespec time;
 };
 
 static uint64_t now; /* how many operations have begun */
 
-static bool is_stream(const struct sim_stream *stream) {
-    return (uintptr_t)stream <= 2 || stream->stamp == STREAM; /* 0 to 2: the default streams */
+/* 0 to 2: the default streams */
+bool sim_stream_exists(const struct sim_stream *stream) {
+    return (uintptr_t)stream <= 2 || stream->stamp == STREAM;
 }
 
 static bool is_blocking(const struct sim_stream *stream) {
@@ -46,23 +51,27 @@ static bool is_default(const struct sim_stream *stream) {
     return (uintptr_t)stream <= 2;
 }
 
-/* What host code may use again: all that the stream did until then. */
-static void ends(struct sim_stream *stream, uint64_t until, unsigned depth) {
+int sim_stream_device(const struct sim_stream *stream) {
+    return is_default(stream) ? sim_device_now() : stream->device; /* each device has a default stream */
+}
+
+/* What host code may use again: all that the stream, on that device, did until then. */
+static void ends(struct sim_stream *stream, int on, uint64_t until, unsigned depth) {
     for (unsigned i = 0; i < sim_allocation_count(); i++) {
         struct sim_allocation *memory = sim_allocation_number(i);
         bool is_same = memory->stream == stream || (is_default(stream) && is_blocking(memory->stream)) ||
                        (is_default(memory->stream) && is_blocking(stream));
-        if (memory->by && memory->when <= until && is_same)
+        if (memory->by && memory->on == on && memory->when <= until && is_same)
             sim_memory_is_free(memory);
     }
     if (is_default(stream) || depth == 0)
         return;
     for (unsigned i = 0; i < stream->waits; i++)
-        ends(stream->waits_for[i].stream, stream->waits_for[i].when, depth - 1);
+        ends(stream->waits_for[i].stream, stream->waits_for[i].on, stream->waits_for[i].when, depth - 1);
 }
 
 void sim_pending_ends(struct sim_stream *stream) {
-    ends(stream, now, 2);
+    ends(stream, sim_stream_device(stream), now, 2);
 }
 
 void sim_pending_begins(struct sim_allocation *memory, struct sim_stream *stream, bool writes,
@@ -70,12 +79,13 @@ void sim_pending_begins(struct sim_allocation *memory, struct sim_stream *stream
     memory->is_written_meanwhile = writes || (memory->by && memory->is_written_meanwhile);
     memory->by = by;
     memory->stream = stream;
+    memory->on = sim_stream_device(stream);
     memory->when = ++now;
 }
 
 int sim_device_waits(void) {
     for (unsigned i = 0; i < sim_allocation_count(); i++)
-        if (sim_allocation_number(i)->by)
+        if (sim_allocation_number(i)->by && sim_allocation_number(i)->on == sim_device_now())
             sim_memory_is_free(sim_allocation_number(i));
     return sim_program_waits();
 }
@@ -89,12 +99,13 @@ int sim_stream_create(struct sim_stream **stream, bool blocking) {
     if (!*stream)
         return sim_program_error(2);
     (*stream)->stamp = STREAM;
+    (*stream)->device = sim_device_now();
     (*stream)->is_blocking = blocking;
     return sim_program_error(0);
 }
 
 int sim_stream_wait(struct sim_stream *stream) {
-    if (!is_stream(stream))
+    if (!sim_stream_exists(stream))
         return sim_program_error(INVALID_HANDLE);
     sim_pending_ends(stream);
     return sim_program_waits();
@@ -102,7 +113,7 @@ int sim_stream_wait(struct sim_stream *stream) {
 
 /* What it still does goes on, and whoever waits for the device waits for it. */
 int sim_stream_destroy(struct sim_stream *stream) {
-    if (is_default(stream) || !is_stream(stream))
+    if (is_default(stream) || !sim_stream_exists(stream))
         return sim_program_error(INVALID_HANDLE);
     for (unsigned i = 0; i < sim_allocation_count(); i++)
         if (sim_allocation_number(i)->stream == stream)
@@ -112,11 +123,11 @@ int sim_stream_destroy(struct sim_stream *stream) {
 }
 
 int sim_stream_wait_for_event(struct sim_stream *stream, struct sim_event *event) {
-    if (!is_stream(stream) || !event || event->stamp != EVENT)
+    if (!sim_stream_exists(stream) || !event || event->stamp != EVENT)
         return sim_program_error(INVALID_HANDLE);
     if (!is_default(stream) && event->is_recorded)
         stream->waits_for[stream->waits++ % MOST_WAITED_FOR] =
-            (struct waited_for){event->stream, event->when};
+            (struct waited_for){event->stream, event->on, event->when};
     if (!is_default(stream) && stream->waits > MOST_WAITED_FOR)
         stream->waits = MOST_WAITED_FOR;
     return sim_program_error(0);
@@ -131,6 +142,7 @@ int sim_event_create(struct sim_event **event, bool has_time) {
     if (!*event)
         return sim_program_error(2);
     (*event)->stamp = EVENT;
+    (*event)->device = sim_device_now();
     (*event)->has_time = has_time;
     return sim_program_error(0);
 }
@@ -147,10 +159,11 @@ int sim_event_destroy(struct sim_event *event) {
 }
 
 int sim_event_record(struct sim_event *event, struct sim_stream *stream) {
-    if (!is_event(event) || !is_stream(stream))
+    if (!is_event(event) || !sim_stream_exists(stream) || event->device != sim_stream_device(stream))
         return sim_program_error(INVALID_HANDLE);
     event->is_recorded = true;
     event->stream = stream;
+    event->on = event->device;
     event->when = now;
     clock_gettime(CLOCK_MONOTONIC, &event->time);
     return sim_program_error(0);
@@ -160,7 +173,7 @@ int sim_event_wait(struct sim_event *event) {
     if (!is_event(event))
         return sim_program_error(INVALID_HANDLE);
     if (event->is_recorded)
-        ends(event->stream, event->when, 2);
+        ends(event->stream, event->on, event->when, 2);
     return sim_program_waits();
 }
 
@@ -168,7 +181,7 @@ int sim_event_elapsed(float *milliseconds, struct sim_event *begin, struct sim_e
     if (!milliseconds)
         return sim_program_error(1);
     if (!is_event(begin) || !is_event(end) || !begin->has_time || !end->has_time || !begin->is_recorded ||
-        !end->is_recorded)
+        !end->is_recorded || begin->on != end->on)
         return sim_program_error(INVALID_HANDLE);
     *milliseconds = (float)(1e3 * (double)(end->time.tv_sec - begin->time.tv_sec) +
                             1e-6 * (double)(end->time.tv_nsec - begin->time.tv_nsec));

@@ -55,10 +55,21 @@ struct sim_allocation {
     uint64_t when;
     bool is_written_meanwhile; /* else it is only read */
     const char *by;            /* a kernel or a function */
+    int on;                    /* the device whose stream that is */
     bool is_symbol;            /* a variable of the program, which nobody frees */
+    int device;                /* whose memory it is */
+    bool is_of_graph;          /* its place is reserved */
+    const uint64_t *peers;     /* the other devices that may access it, a bit for each; NULL: all */
 };
 
 int sim_memory_take(void **memory, size_t bytes, enum sim_memory_kind kind, struct sim_called called);
+/* Of a pool, which says which devices may access it. place: NULL, or where memory of a graph is whenever it
+ * is there, which was reserved for it. */
+int sim_memory_take_from(void **memory, void *place, size_t bytes, int device, const uint64_t *peers,
+                         struct sim_called called);
+void *sim_memory_reserve(size_t bytes); /* NULL: there is no room */
+size_t
+sim_memory_of(const uint64_t *peers); /* how many bytes those have that say who may access them there */
 int sim_memory_give_back(void *memory, enum sim_memory_kind kind, struct sim_called called);
 void sim_memory_add_symbol(void *variable, size_t bytes, const char *name);
 struct sim_allocation *sim_allocation_at(const void *address);
@@ -69,18 +80,27 @@ int sim_memory_set(void *to, size_t pitch, int value, size_t width, size_t rows,
                    struct sim_called called);
 /* By other means than a copy or a kernel. */
 void sim_memory_is_written(void *to, size_t bytes);
-size_t sim_memory_used(void);
+size_t sim_memory_used(int device);
 unsigned sim_allocation_count(void);
 struct sim_allocation *sim_allocation_number(unsigned index);
-/* Device memory can be touched by kernels, copies and libraries, and not by host code. These two may be
- * inside another two. */
-void sim_memory_open(void);
+/* Device memory can be touched by kernels of the device, copies and libraries, and not by host code. These
+ * two may be inside another two. device: SIM_ALL_DEVICES for a library. */
+enum { SIM_ALL_DEVICES = -1 };
+void sim_memory_open(int device);
+bool sim_memory_is_for(const struct sim_allocation *memory, int device);
+/* A phrase about the address, where the memory is another device's; else NULL. */
+const char *sim_memory_of_another_device(const void *address);
 void sim_memory_close(void);
 void sim_memory_is_free(struct sim_allocation *memory); /* no kernel uses it any more */
 void sim_program_tell_leaks(void);
 
 /* The same of host code, whose place is found by the frames; a crash above all (crash.c). */
 extern void (*sim_program_tell_crash)(const char *sentence, void **frames, int count);
+
+/* ---- symbols.c ---- */
+
+void sim_symbol_is_known(void *variable, size_t bytes); /* before main() */
+void sim_symbols_become(int device); /* from here on the variables have this device's values */
 
 /* ---- libraries.c ---- */
 
@@ -105,7 +125,9 @@ int sim_event_destroy(struct sim_event *event);
 int sim_event_record(struct sim_event *event, struct sim_stream *stream);
 int sim_event_wait(struct sim_event *event);
 int sim_event_elapsed(float *milliseconds, struct sim_event *begin, struct sim_event *end);
-int sim_device_waits(void);
+int sim_device_waits(void); /* for what this OS thread's device does */
+bool sim_stream_exists(const struct sim_stream *stream);
+int sim_stream_device(const struct sim_stream *stream);
 /* What the stream does from now on with the memory goes on after the call. */
 void sim_pending_begins(struct sim_allocation *memory, struct sim_stream *stream, bool writes,
                         const char *by);
@@ -159,6 +181,15 @@ struct sim_gpu {
     size_t shared_bytes_of_block; /* at most, when a kernel asks for more than 48 KiB */
     int clock_khz, memory_clock_khz, memory_bus_bits;
 };
+enum { SIM_MOST_GPUS = 16 };
+int sim_gpu_count(void);        /* CUDASIM_GPUS, or 1 */
+void sim_device_launches(void); /* a kernel, on this OS thread's device */
+int sim_device_now(void);       /* of this OS thread */
+int sim_device_choose(int device);
+int sim_device_exists(int device);                /* an error, where it does not */
+const uint64_t *sim_device_peers(int device);     /* which others may access its memory */
+int sim_device_opens_to_peer(int of, bool opens); /* the memory of that device, for this one's kernels */
+
 const struct sim_gpu *sim_gpu_now(void);              /* the one that CUDASIM_GPU names, or an H100 */
 int sim_gpu_blocks(int threads, size_t shared_bytes); /* that a multiprocessor has at a time */
 

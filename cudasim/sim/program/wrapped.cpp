@@ -3,12 +3,20 @@
  * `__real_` and the name are the functions themselves. */
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 extern "C" {
 bool sim_program_is_in_kernel(void);
+long long sim_clock(void);
 void *sim_device_malloc(size_t bytes);
 void sim_device_free(void *memory, uintptr_t pc);
 void sim_device_refuses(const char *what, const char *instead, uintptr_t pc);
+
+/* A program that is built, and not run by `cudasim run`, says why it crashes as well. */
+void sim_program_catches_crashes(void);
+__attribute__((constructor)) static void begin(void) {
+    sim_program_catches_crashes();
+}
 
 #define PC ((uintptr_t)__builtin_return_address(0))
 static bool is_in_kernel(void) {
@@ -83,6 +91,10 @@ int __wrap_system(const char *command) {
     if (is_in_kernel())
         sim_device_refuses("calls system()", "compute, and printf()", PC);
     return __real_system(command);
+}
+clock_t __real_clock(void);
+clock_t __wrap_clock(void) {
+    return is_in_kernel() ? (clock_t)sim_clock() : __real_clock();
 }
 void *__real___cxa_allocate_exception(size_t bytes);
 void *__wrap___cxa_allocate_exception(size_t bytes) {

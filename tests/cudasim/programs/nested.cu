@@ -24,6 +24,18 @@ __global__ void each(int *y, int n) {
     if (threadIdx.x < 4)
         leaf<<<1, 32>>>(y, threadIdx.x * 8, 8, 100);
 }
+/* The device's cudaMalloc() is its heap, where memory stays for the next kernel. */
+__device__ int *kept;
+__global__ void takes(int n) {
+    if (cudaMalloc((void **)&kept, n * sizeof *kept) == cudaSuccess)
+        leaf<<<1, n>>>(kept, 0, n, 7);
+    for (int i = 0; i < n; i++)
+        kept[i] = 0;
+}
+__global__ void gives_back(int *y) {
+    *y += kept[5] - 7;
+    cudaFree(kept);
+}
 
 int main() {
     const int n = 100;
@@ -32,6 +44,8 @@ int main() {
     cudaMemset(y, 0, sizeof host);
     halves<int><<<1, 1>>>(y, 0, n, 3);
     each<<<1, 64>>>(y, n);
+    takes<<<1, 1>>>(8);
+    gives_back<<<1, 1>>>(y);
     cudaMemcpy(host, y, sizeof host, cudaMemcpyDeviceToHost);
     for (int i = 0; i < n; i++)
         wrong += host[i] != (i < 32 ? 101 : 1);

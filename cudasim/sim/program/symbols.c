@@ -1,0 +1,47 @@
+/* The program's variables in device memory. Each device has its own: in the process there is one set, which
+ * has the values of the device that used it last, and those of the others are kept here. */
+#include "program.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct variable {
+    struct variable *next;
+    void *address;
+    size_t bytes;
+    unsigned char *kept; /* the values on each device, one after the other */
+};
+static struct variable *variables;
+static int resident;
+
+static void *memory_of(size_t bytes) {
+    void *memory = malloc(bytes);
+    if (!memory) {
+        fprintf(stderr, "cudasim: no memory for the values of a variable\n");
+        exit(EXIT_FAILURE);
+    }
+    return memory;
+}
+
+void sim_symbol_is_known(void *address, size_t bytes) {
+    struct variable *known = memory_of(sizeof *known);
+    *known = (struct variable){variables, address, bytes, NULL};
+    variables = known;
+}
+
+void sim_symbols_become(int device) {
+    if (sim_gpu_count() == 1)
+        return;
+    for (struct variable *of = variables; of; of = of->next) {
+        if (!of->kept) { /* what the source says that they begin with */
+            of->kept = memory_of((size_t)sim_gpu_count() * of->bytes);
+            for (int i = 0; i < sim_gpu_count(); i++)
+                memcpy(of->kept + (size_t)i * of->bytes, of->address, of->bytes);
+        }
+        if (device != resident) {
+            memcpy(of->kept + (size_t)resident * of->bytes, of->address, of->bytes);
+            memcpy(of->address, of->kept + (size_t)device * of->bytes, of->bytes);
+        }
+    }
+    resident = device;
+}
