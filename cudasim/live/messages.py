@@ -131,13 +131,21 @@ def _meant(name: str, read: Included) -> str:
     return nearest(name, _WORDS) or nearest(name, others)
 
 
+def _operand_of(before: str, after: str) -> str:
+    """The variable that an operator changes, from the text on both sides; "it" where that is not plain."""
+    name = r"\b(?!return\b|else\b|do\b)([A-Za-z_]\w*)"
+    found = re.search(rf"{name}(?:\s*\[[^]]*\]+|\s*(?:\.|->)\s*\w+)*\s*$", before)
+    found = found or re.match(rf"(?:\+\+|--)[\s*(]*{name}", after)
+    return found[1] if found else "it"
+
+
 def _of_read_only(message: str, line: str, column: int) -> str:
     """A message about a write to what is const, with its name; "" for another message."""
     found = _READ_ONLY.search(message)
     if found is None:
         return ""
-    # The compiler's own words are about addresses, and clang's leave the name out.
-    name = found[1] or next(iter(re.findall(r"\w+", line[max(column - 1, 0) :])), "it")
+    # The compiler's own words are about addresses. Clang's leave the name out and point at the operator.
+    name = found[1] or _operand_of(line[: max(column - 1, 0)], line[max(column - 1, 0) :])
     return f"{name} is const, which makes it an input: a kernel reads it and cannot write to it"
 
 

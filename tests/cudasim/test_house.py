@@ -33,6 +33,13 @@ def test_the_sources_name_nothing_of_fgn():
     assert [path.name for path in sources if re.search(r"(?<!tests/)\bfgn|cuda_c/", path.read_text())] == []
 
 
+def test_the_headers_of_cpp_have_no_type_that_is_missing_on_arm64():
+    """gcc 12 knows _Float16 in C++ on x86-64 alone; in C it does so on both."""
+    headers = list((SOURCES / "sim" / "cpp").rglob("*.hpp"))
+    assert len(headers) > 20
+    assert [path.name for path in headers if re.search(r"\b(?:_Float16|__fp16)\b", path.read_text())] == []
+
+
 def test_import_is_light():
     script = "import sys, cudasim; sys.exit(not {'torch', 'pandas', 'fgn'}.isdisjoint(sys.modules))"
     best = 10.0

@@ -130,7 +130,7 @@ ACCEPTED = {
         #include <type_traits>
         constexpr int twice(int n) { return 2 * n; }
         template <class F> __global__ void apply(float *y, F f) { y[0] = f(1.0f); }
-        auto plus = [] __device__ (float x) { return x + 1; };
+        [[maybe_unused]] auto plus = [] __device__ (float x) { return x + 1; };
         __global__ void k(float *y, int n) {
             if (std::is_same<float, std::string>::value)
                 return;

@@ -6,6 +6,7 @@ import pytest
 import cudasim
 from cudasim.building.library import BuildError
 from cudasim.counting.trace import record
+from cudasim.live import messages
 from cudasim.live.cells import CellError, _define
 from cudasim.live.loops import loop_around
 from cudasim.live.messages import nearest
@@ -28,6 +29,7 @@ SAID = {
         ("sim_", "sizetype"),
     ),
     "an increment of an input": ("float *y, const float *x", "y[i] = 1; x[i]++;", ("x is const",), ("sim_",)),
+    "one before an input": ("float *y, const float *x", "y[i] = 1; ++x[i];", ("x is const",), ("sim_",)),
 }
 
 
@@ -90,3 +92,22 @@ def test_dynamic_shared_memory_has_the_name_that_the_source_gives_it():
     traced = record(lambda: cudasim.kernel(OF_DYNAMIC.replace("32 + ", ""))[1, 32, 128](y, x))
     assert {event.array.name for event in traced.events if event.array} == {"x", "tile", "y"}
     assert with_own_name("dynamic_shared[0]", None) == "dynamic_shared[0]"
+
+
+@pytest.mark.parametrize(
+    "line, at, name",
+    [
+        ("y[i] = 1; x[blockIdx.x] = 2;", "= 2", "x"),
+        ("y[x[i]]++;", "++", "y"),
+        ("if (i < n) x[i]--;", "--", "x"),
+        ("--x[i];", "--", "x"),
+        ("return ++x[i];", "++", "x"),
+        ("y[i] = x[i]++ * z[i];", "++", "x"),
+        ("p.data[i] += q[i];", "+=", "p"),
+        ("*(x + i) = 4;", "= 4", "it"),
+    ],
+)
+def test_clang_names_no_variable_and_points_at_the_operator(line, at, name):
+    column = line.index(at) + 1
+    said = messages._of_read_only("read-only variable is not assignable", line, column)
+    assert said.startswith(f"{name} is const")

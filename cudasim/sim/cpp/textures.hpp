@@ -53,7 +53,7 @@ SIM_INLINE float sim_converted(const void *elements, int i, int conversion) {
     case SIM_OF_INT16:
         return fmaxf((float)((const short *)elements)[i] / 32767.0f, -1.0f);
     default:
-        return (float)((const _Float16 *)elements)[i];
+        return sim_float_of_half(((const uint16_t *)elements)[i]);
     }
 }
 template <class T> SIM_INLINE T sim_texel_at(const sim_texture &t, const void *at) {
