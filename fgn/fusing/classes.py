@@ -27,6 +27,11 @@ def plain_class(module: nn.Module) -> type:
     return type(module)
 
 
+def is_torchs(module: str | None) -> bool:
+    """Whether the name of a Python module is one of torch's own."""
+    return module == "torch" or (module or "").startswith("torch.")
+
+
 def is_fused(module: nn.Module) -> bool:
     """Whether the module has a class of this kind."""
     return plain_class(module) is not type(module)

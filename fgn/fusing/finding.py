@@ -29,6 +29,7 @@ from fgn.fusing.meanings import (
 )
 from fgn.fusing.parts import ChainPart, Found, Step
 from fgn.fusing.products import PATH, Product, arguments_of, is_of_parameters
+from fgn.fusing.stand_ins import PLACE
 from fgn.fusing.views import ones_after
 from fgn.operators import POINTWISE
 
@@ -402,7 +403,8 @@ def match(product: Product, modules: dict[str, nn.Module]) -> tuple[Match | None
                     raise Stopped("what runs between its parts, which may write to what they read")
                 longest = _copy(found)
     except Stopped as reason:
-        return longest, str(reason)
+        places = {user.meta[PLACE]: None for user in found.last.users if PLACE in user.meta}
+        return longest, str(reason) + (f" ({' and '.join(places)})" if places else "")
 
 
 def _copy(found: Match) -> Match:

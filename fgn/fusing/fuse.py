@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import fx, nn
 
 from fgn.functional import check_choice
-from fgn.fusing.classes import fused_of, plain_class, set_fused, set_plain
+from fgn.fusing.classes import fused_of, is_torchs, plain_class, set_fused, set_plain
 from fgn.fusing.finding import match
 from fgn.fusing.parts import ChainPart
 from fgn.fusing.products import PATH, Product, product_of, unfold_parametrized
@@ -258,7 +258,7 @@ def _candidates(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """The modules whose forward() may contain a chain: modules of users, and nn.Sequential."""
     for path, module in model.named_modules():
         cls = plain_class(module)
-        if cls is nn.Sequential or not cls.__module__.startswith("torch."):
+        if cls is nn.Sequential or not is_torchs(cls.__module__):
             yield path, module
 
 

@@ -8,17 +8,40 @@ of parameters are recorded. Nothing that another thread can see is changed.
 
 from __future__ import annotations
 
+import linecache
+import sys
 import types
+from pathlib import Path
 
 from torch import fx, nn
 from torch.overrides import TorchFunctionMode
 
-from fgn.fusing.classes import subclass_of
+from fgn.fusing.classes import is_torchs, subclass_of
 from fgn.fusing.meanings import IN_PLACE
 
 
 class Untraceable(Exception):
     """Raised with the reason why a forward() is left as it is."""
+
+    where = ""
+
+    def at(self, file: str, line: int) -> Untraceable:
+        """The same with the line of the source, unless it has one already."""
+        self.where = self.where or f" ({place(file, line)})"
+        return self
+
+    def __str__(self) -> str:
+        return super().__str__() + self.where
+
+
+# Among what a node of a graph has: the line of the source that made it.
+PLACE = "fgn: line of the source"
+
+
+def place(file: str, line: int) -> str:
+    """A line as a reader finds it: the file's name, the number, and what it says, where that can be read."""
+    text = linecache.getline(file, line).strip()
+    return f"{Path(file).name}:{line}: {text}".removesuffix(": ")
 
 
 class _NothingRuns(TorchFunctionMode):
@@ -110,6 +133,17 @@ class Tracer(fx.Tracer):
             result = forward(self.root, *(_Input(node, self) for node in nodes), **defaults)
         self.create_node("output", "output", (self.create_arg(result),), {})
         return self.graph
+
+    def create_node(self, *args, **kwargs) -> fx.Node:
+        node = super().create_node(*args, **kwargs)
+        frame = sys._getframe(1)
+        while frame is not None and frame.f_code is not Tracer.graph_of.__code__:
+            name = frame.f_globals.get("__name__", "")
+            if not is_torchs(name) and not name.startswith("fgn."):
+                node.meta[PLACE] = place(frame.f_code.co_filename, frame.f_lineno)
+                break
+            frame = frame.f_back
+        return node
 
     def _stand_in(self, module: nn.Module) -> nn.Module:
         made = self._stand_ins.get(module)

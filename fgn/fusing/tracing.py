@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fgn.fusing.classes import plain_class
+from fgn.fusing.classes import is_torchs, plain_class
 from fgn.fusing.meanings import FORWARDS, functions_named, has_global_hooks, has_hooks
 from fgn.fusing.stand_ins import Tracer, Untraceable
 
@@ -85,11 +85,6 @@ def _is_function_of_torch(value) -> bool:
     return callable(value) and any(value is getattr(home, str(name), None) for home in (torch, F))
 
 
-def is_torchs(module: str | None) -> bool:
-    """Whether the name of a Python module is one of torch's own."""
-    return module == "torch" or (module or "").startswith("torch.")
-
-
 class Reads:
     """What a forward() reads: `names` of attributes; `plain`, (dict, name, value) of values that can be
     compared; `same`, (dict, name, object) of the others; `functions` in Python, with the code and the
@@ -97,6 +92,7 @@ class Reads:
 
     def __init__(self):
         self.names: set[str] = set()
+        self.lines: dict[str, tuple[str, int]] = {}  # where each of them is read first
         self.plain: list[tuple[dict, str, object]] = []
         self.same: list[tuple[dict, str, object]] = []
         self.functions: list[tuple] = []
@@ -119,18 +115,27 @@ class Reads:
         if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
             raise Untraceable(f"{function.__qualname__} is a generator")
         for instruction in dis.get_instructions(code):
-            if instruction.opname in _EFFECTS:
-                raise Untraceable(f"{function.__qualname__} {_EFFECTS[instruction.opname]}")
-            if instruction.opname == "LOAD_GLOBAL":
-                self._global(function, instruction.argval)
-            elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
-                name = instruction.argval
-                if name in _AMBIENT or name.startswith(_AMBIENT_STARTS):
-                    raise Untraceable(f"{function.__qualname__} reads {name}")
-                self.names.add(name)
-                self._method(owner, name)
-                if calls_super:
-                    self._methods_of_parents(owner, name)
+            line = code.co_filename, instruction.positions.lineno
+            try:
+                self._instruction(instruction, function, owner, calls_super)
+            except Untraceable as reason:
+                raise reason.at(*line) from None
+            for name in self.names - self.lines.keys():
+                self.lines[name] = line
+
+    def _instruction(self, instruction, function, owner: type | None, calls_super: bool):
+        if instruction.opname in _EFFECTS:
+            raise Untraceable(f"{function.__qualname__} {_EFFECTS[instruction.opname]}")
+        if instruction.opname == "LOAD_GLOBAL":
+            self._global(function, instruction.argval)
+        elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
+            name = instruction.argval
+            if name in _AMBIENT or name.startswith(_AMBIENT_STARTS):
+                raise Untraceable(f"{function.__qualname__} reads {name}")
+            self.names.add(name)
+            self._method(owner, name)
+            if calls_super:
+                self._methods_of_parents(owner, name)
 
     def _global(self, function, name: str):
         if name not in function.__globals__:
@@ -144,7 +149,7 @@ class Reads:
             ]
             return
         value = function.__globals__[name]
-        if isinstance(value, PLAIN):
+        if _is_plain(value):
             self.plain.append((function.__globals__, name, value))
             return
         self.same.append((function.__globals__, name, value))
@@ -243,7 +248,10 @@ def reads_of(module: nn.Module, forward) -> Reads:
         looked_up.update(names)
         for owner in inside:
             for name in names:
-                reads.attribute(owner, name, is_own=owner is module)
+                try:
+                    reads.attribute(owner, name, is_own=owner is module)
+                except Untraceable as reason:
+                    raise reason.at(*reads.lines[name]) from None
     reads.of_modules()
     return reads
 

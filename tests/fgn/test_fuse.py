@@ -362,14 +362,16 @@ def test_what_is_fused_and_what_is_not():
     assert "add" in residual.fused[0].fused and "add" in residual.fused[-1].fused
     assert "head" in str(residual) and "stopped by the module's result" in str(residual)
     assert [path for path, _ in fgn.explain(Branching()).untraced] == [""]
-    assert "sets an attribute" in fgn.explain(Counting()).untraced[0][1]
+    assert "sets an attribute (test_fuse.py:" in fgn.explain(Counting()).untraced[0][1]
+    assert "self.calls += 1)" in fgn.explain(Counting()).untraced[0][1]
     assert "rand() does not depend on the input" in fgn.explain(Noisy()).untraced[0][1]
     assert "may write to what they read" in str(fgn.explain(WritesBetween()))
     assert "0 (Linear): left" not in str(fgn.explain(nn.Sequential(nn.Linear(4, 4), nn.GroupNorm(2, 4))))
     assert "stopped by 1 (RMSNorm)" in str(fgn.explain(nn.Sequential(nn.Linear(4, 4), nn.RMSNorm(4))))
     conditioned = str(fgn.explain(Conditioned()))
     assert "condition: left to torch, stopped by the chain of fc" in conditioned
-    assert "→ relu; then linear and linear\n" in conditioned
+    assert "→ relu; then linear (test_fuse.py:" in conditioned
+    assert "return 2 * super().forward(x))" in conditioned
     assert str(fgn.explain(nn.ReLU())) == "no Linear in it"
     with pytest.raises(TypeError, match=r"model: expected a torch.nn.Module, got int"):
         fgn.fuse(3)
