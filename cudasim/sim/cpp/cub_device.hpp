@@ -15,7 +15,7 @@ template <class Work> cudaError_t sim_device_wide(void *temporary, size_t &bytes
         bytes = 1;
         return cudaSuccess;
     }
-    cudaError_t error = sim_error(sim_program_error(0));
+    cudaError_t error = sim_says(0);
     if (error == cudaSuccess) {
         sim_library_range range(false);
         work();

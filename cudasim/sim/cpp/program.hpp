@@ -22,6 +22,9 @@
 
 /* One call at a time, whichever OS thread makes it. */
 #define sim_error(call) (sim_program_begins(), (cudaError_t)sim_program_ends(call))
+SIM_HOST cudaError_t sim_says(int error) {
+    return sim_error(sim_program_error(error));
+}
 SIM_HOST cudaError_t cudaGetLastError() {
     if (sim_program_is_in_kernel())
         return cudaSuccess; /* of a launch by the kernel: a wrong one is told when it runs */
@@ -114,19 +117,19 @@ SIM_HOST cudaError_t cudaFreeHost(void *memory, SIM_CALLED) {
     return sim_error(sim_memory_give_back(memory, SIM_PINNED_MEMORY, SIM_CALLED_AS(0)));
 }
 SIM_HOST cudaError_t cudaHostRegister(void *, size_t, unsigned) {
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaHostUnregister(void *) {
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 template <class T> SIM_HOST cudaError_t cudaHostGetDevicePointer(T **device, void *host, unsigned) {
     *device = (T *)host;
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaMemGetInfo(size_t *unused, size_t *total) {
     *total = sim_gpu_now()->memory_bytes;
     *unused = *total - sim_memory_used(sim_device_now());
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, SIM_CALLED) {
     return sim_error(sim_memory_copy(to, bytes, from, bytes, bytes, 1, kind, 0, true, SIM_CALLED_AS(0)));
@@ -148,13 +151,13 @@ SIM_HOST bool sim_is_on(const void *memory, int device) {
 SIM_HOST cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
                                          size_t bytes, cudaStream_t stream = 0, SIM_CALLED) {
     if (!sim_is_on(to, to_device) || !sim_is_on(from, from_device))
-        return sim_error(sim_program_error(cudaErrorInvalidValue));
+        return sim_says(cudaErrorInvalidValue);
     return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream, sim_file, sim_line);
 }
 SIM_HOST cudaError_t cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes,
                                     SIM_CALLED) {
     if (!sim_is_on(to, to_device) || !sim_is_on(from, from_device))
-        return sim_error(sim_program_error(cudaErrorInvalidValue));
+        return sim_says(cudaErrorInvalidValue);
     return cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToDevice, sim_file, sim_line);
 }
 SIM_HOST cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch,
@@ -244,7 +247,7 @@ SIM_HOST cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes,
                                                               : cudaMemoryTypeDevice;
     *attributes = {type, found ? found->device : -2, found ? (void *)memory : 0,
                    type == cudaMemoryTypeDevice ? 0 : (void *)memory};
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 
 /* ---- Variables in device memory ---- */
@@ -286,11 +289,11 @@ SIM_HOST cudaError_t cudaMemcpyFromSymbolAsync(void *to, const T &symbol, size_t
 }
 template <class To, class T> SIM_HOST cudaError_t cudaGetSymbolAddress(To **address, const T &symbol) {
     *address = (To *)sim_symbol(symbol);
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 template <class T> SIM_HOST cudaError_t cudaGetSymbolSize(size_t *bytes, const T &) {
     *bytes = sizeof(T);
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 
 /* ---- Streams and events ---- */
@@ -321,7 +324,7 @@ SIM_HOST cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned
 }
 SIM_HOST cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
     *least = 0, *greatest = -5;
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     if (sim_program_is_in_kernel())
@@ -330,7 +333,7 @@ SIM_HOST cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 SIM_HOST cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     if (sim_is_captured(stream))
-        return sim_error(sim_program_error(cudaErrorStreamCaptureUnsupported));
+        return sim_says(cudaErrorStreamCaptureUnsupported);
     return sim_error(sim_stream_wait(sim_stream_of(stream)));
 }
 SIM_HOST cudaError_t cudaStreamQuery(cudaStream_t stream) {
@@ -341,7 +344,7 @@ SIM_HOST cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
     auto recorded = sim_recorded_in().find(event);
     if (recorded != sim_recorded_in().end()) {
         sim_captured_by()[stream] = recorded->second;
-        return sim_error(sim_program_error(0));
+        return sim_says(0);
     }
     return sim_error(sim_stream_wait_for_event(sim_stream_of(stream), (sim_event *)event));
 }
@@ -379,7 +382,7 @@ SIM_HOST cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = 0)
     sim_recorded_in().erase(event);
     if (sim_is_captured(stream)) {
         sim_recorded_in()[event] = sim_captured_by()[stream];
-        return sim_error(sim_program_error(0));
+        return sim_says(0);
     }
     return sim_error(sim_event_record((sim_event *)event, sim_stream_of(stream)));
 }

@@ -65,7 +65,7 @@ SIM_HOST cudaError_t cudaMalloc3DArray(cudaArray_t *array, const cudaChannelForm
     bool are_faces = extent.width == extent.height && extent.depth % 6 == 0 &&
                      (extent.depth == 6 || flags & cudaArrayLayered);
     if (!array || !format || !extent.width || (is_cube && (!extent.depth || !are_faces)))
-        return sim_error(sim_program_error(cudaErrorInvalidValue));
+        return sim_says(cudaErrorInvalidValue);
     cudaArray made = {0, *format, extent, flags};
     cudaError_t error = sim_error(
         sim_memory_take((void **)&made.data, made.bytes(), SIM_DEVICE_MEMORY, SIM_CALLED_AS("an array")));
@@ -79,14 +79,14 @@ SIM_HOST cudaError_t cudaMallocArray(cudaArray_t *array, const cudaChannelFormat
 }
 SIM_HOST cudaError_t cudaFreeArray(cudaArray_t array, SIM_CALLED) {
     if (!array)
-        return sim_error(sim_program_error(0));
+        return sim_says(0);
     cudaError_t error = sim_error(sim_memory_give_back(array->data, SIM_DEVICE_MEMORY, SIM_CALLED_AS(0)));
     delete array;
     return error;
 }
 SIM_HOST cudaError_t cudaGetChannelDesc(cudaChannelFormatDesc *format, cudaArray_const_t array) {
     *format = array->format;
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaArrayGetInfo(cudaChannelFormatDesc *format, cudaExtent *extent, unsigned *flags,
                                       cudaArray_t array) {
@@ -96,7 +96,7 @@ SIM_HOST cudaError_t cudaArrayGetInfo(cudaChannelFormatDesc *format, cudaExtent 
         *extent = array->extent;
     if (flags)
         *flags = array->flags;
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 
 /* Where byte x of row y is. */
@@ -263,16 +263,16 @@ SIM_HOST cudaError_t cudaCreateTextureObject(cudaTextureObject_t *object, const 
                                 of.pitch2D.pitchInBytes);
         break;
     default:
-        return sim_error(sim_program_error(cudaErrorNotSupported));
+        return sim_says(cudaErrorNotSupported);
     }
     const float *border = how->borderColor;
     bool has_color = border[0] != 0 || border[1] != 0 || border[2] != 0 || border[3] != 0;
     texture.conversion = sim_conversion_of(format, how->readMode);
     if (view || how->sRGB || has_color || how->seamlessCubemap)
-        return sim_error(sim_program_error(cudaErrorNotSupported));
+        return sim_says(cudaErrorNotSupported);
     bool gives_floats = format.f == cudaChannelFormatKindFloat || texture.conversion > 0;
     if (texture.conversion < 0 || (how->filterMode == cudaFilterModeLinear && !gives_floats))
-        return sim_error(sim_program_error(cudaErrorInvalidValue));
+        return sim_says(cudaErrorInvalidValue);
     texture.is_linear = how->filterMode == cudaFilterModeLinear;
     texture.is_normalized = how->normalizedCoords;
     for (int d = 0; d < 3; d++) {
@@ -290,7 +290,7 @@ SIM_HOST cudaError_t cudaDestroyTextureObject(cudaTextureObject_t object, SIM_CA
 SIM_HOST cudaError_t cudaCreateSurfaceObject(cudaSurfaceObject_t *object, const cudaResourceDesc *resource,
                                              SIM_CALLED) {
     if (resource->resType != cudaResourceTypeArray)
-        return sim_error(sim_program_error(cudaErrorInvalidValue));
+        return sim_says(cudaErrorInvalidValue);
     return sim_make_object(object, sim_of_array(resource->res.array.array), sim_file, sim_line);
 }
 SIM_HOST cudaError_t cudaDestroySurfaceObject(cudaSurfaceObject_t object, SIM_CALLED) {
@@ -318,7 +318,7 @@ SIM_HOST cudaError_t cudaBindTexture(size_t *offset, texture<T, d, m> &reference
         *offset = 0;
     const sim_allocation *found = sim_allocation_at(memory);
     if (!found)
-        return sim_error(sim_program_error(cudaErrorInvalidValue));
+        return sim_says(cudaErrorInvalidValue);
     size_t most = found->bytes - (size_t)((const unsigned char *)memory - found->begin);
     cudaResourceDesc resource = {cudaResourceTypeLinear, {}};
     resource.res.linear = {(void *)memory, format, bytes < most ? bytes : most};

@@ -176,7 +176,7 @@ enum cudaComputeMode {
 
 SIM_HOST cudaError_t cudaGetDeviceCount(int *count) {
     *count = sim_gpu_count();
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaSetDevice(int device) {
     return sim_error(sim_device_choose(device));
@@ -188,7 +188,7 @@ SIM_HOST cudaError_t cudaGetDevice(int *device) {
     if (sim_program_is_in_kernel())
         return *device = sim_device_now(), cudaSuccess;
     *device = sim_device_now();
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaGetDeviceProperties(cudaDeviceProp *to, int device) {
     const sim_gpu *gpu = sim_gpu_now();
@@ -241,11 +241,11 @@ SIM_HOST cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute
 #define SIM_NAMED(name, number, of)                                                                          \
     case cudaDevAttr##name:                                                                                  \
         *value = (int)(of);                                                                                  \
-        return sim_error(sim_program_error(0));
+        return sim_says(0);
         SIM_ATTRIBUTES(SIM_NAMED)
 #undef SIM_NAMED
     }
-    return sim_error(sim_program_error(cudaErrorInvalidValue));
+    return sim_says(cudaErrorInvalidValue);
 }
 SIM_HOST cudaError_t cudaChooseDevice(int *device, const cudaDeviceProp *) {
     return cudaGetDevice(device);
@@ -260,7 +260,7 @@ SIM_HOST cudaError_t cudaDeviceReset() {
     return cudaDeviceSynchronize();
 }
 SIM_HOST cudaError_t cudaSetDeviceFlags(unsigned) {
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 /* Limits are kept and not obeyed; they begin as CUDA's do. */
 inline size_t &sim_limit(cudaLimit limit) {
@@ -269,17 +269,17 @@ inline size_t &sim_limit(cudaLimit limit) {
 }
 SIM_HOST cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
     sim_limit(limit) = value;
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaDeviceGetLimit(size_t *value, cudaLimit limit) {
     *value = sim_limit(limit);
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) {
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig) {
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaDeviceGetPCIBusId(char *to, int room, int device) {
     snprintf(to, (size_t)room, "0000:%02x:00.0", device + 1);
@@ -293,7 +293,7 @@ SIM_HOST cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *id) {
 }
 SIM_HOST cudaError_t cudaDriverGetVersion(int *version) {
     *version = CUDART_VERSION;
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaRuntimeGetVersion(int *version) {
     return cudaDriverGetVersion(version);
@@ -316,7 +316,7 @@ SIM_HOST cudaError_t cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr att
                                                int peer) {
     cudaError_t error = cudaDeviceCanAccessPeer(value, device, peer);
     if (error || device == peer)
-        return error ? error : sim_error(sim_program_error(cudaErrorInvalidDevice));
+        return error ? error : sim_says(cudaErrorInvalidDevice);
     *value = attribute != cudaDevP2PAttrPerformanceRank;
     return error;
 }
@@ -328,8 +328,8 @@ SIM_HOST cudaError_t cudaDeviceDisablePeerAccess(int peer) {
 }
 
 SIM_HOST cudaError_t cudaProfilerStart() {
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaProfilerStop() {
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }

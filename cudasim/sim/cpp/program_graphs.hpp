@@ -39,9 +39,6 @@ struct CUgraphExec_st {
 };
 typedef CUgraphExec_st *cudaGraphExec_t;
 
-SIM_HOST cudaError_t sim_says(cudaError_t error) {
-    return sim_error(sim_program_error(error));
-}
 SIM_HOST cudaError_t cudaGraphCreate(cudaGraph_t *graph, unsigned) {
     *graph = new CUgraph_st();
     return sim_says(cudaSuccess);

@@ -181,7 +181,7 @@ inline sim_operation sim_known_operation(const void *kernel, sim_configured with
 inline cudaError_t sim_launch_known(const void *kernel, sim_configured with, bool is_cooperative,
                                     void **arguments, const char *file, int line) {
     sim_operation run = sim_known_operation(kernel, with, is_cooperative, arguments, file, line);
-    return run ? run(with.stream) : sim_error(sim_program_error(cudaErrorInvalidDeviceFunction));
+    return run ? run(with.stream) : sim_says(cudaErrorInvalidDeviceFunction);
 }
 SIM_HOST cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
                                       size_t shared_bytes = 0, cudaStream_t stream = 0, SIM_CALLED) {
@@ -206,13 +206,13 @@ struct cudaFuncAttributes {
     int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, cacheModeCA, maxDynamicSharedSizeBytes;
 };
 template <class Kernel> SIM_HOST cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int) {
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 template <class Kernel> SIM_HOST cudaError_t cudaFuncSetCacheConfig(Kernel, cudaFuncCache) {
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 template <class Kernel> SIM_HOST cudaError_t cudaFuncSetSharedMemConfig(Kernel, cudaSharedMemConfig) {
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 /* Registers, local memory and static shared memory are the compiler's, and not known here: 0. */
 template <class Kernel> SIM_HOST cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *to, Kernel) {
@@ -221,20 +221,20 @@ template <class Kernel> SIM_HOST cudaError_t cudaFuncGetAttributes(cudaFuncAttri
     to->maxThreadsPerBlock = 1024;
     to->ptxVersion = to->binaryVersion = gpu->major * 10 + gpu->minor;
     to->maxDynamicSharedSizeBytes = 48 << 10;
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 template <class Kernel>
 SIM_HOST cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Kernel, int threads,
                                                                    size_t shared_bytes) {
     *blocks = sim_gpu_blocks(threads, shared_bytes);
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 template <class Kernel>
 SIM_HOST cudaError_t cudaOccupancyMaxPotentialBlockSize(int *blocks, int *threads, Kernel,
                                                         size_t shared_bytes = 0, int most = 0) {
     *threads = most > 0 && most < 1024 ? most : 1024;
     *blocks = sim_gpu_blocks(*threads, shared_bytes) * sim_gpu_now()->multiprocessors;
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 template <class Kernel>
 SIM_HOST cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, Kernel kernel,
@@ -252,7 +252,7 @@ SIM_HOST cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *blocks,
         if (each * size > best)
             best = each * size, *threads = size, *blocks = each * sim_gpu_now()->multiprocessors;
     }
-    return sim_error(sim_program_error(best ? cudaSuccess : cudaErrorInvalidConfiguration));
+    return sim_says(best ? cudaSuccess : cudaErrorInvalidConfiguration);
 }
 
 /* ---- Attributes of streams: a wish about the L2 cache is kept and changes nothing ---- */
@@ -291,13 +291,13 @@ inline std::map<std::pair<cudaStream_t, int>, cudaStreamAttrValue> &sim_stream_a
 SIM_HOST cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID attribute,
                                             const cudaStreamAttrValue *value) {
     sim_stream_attributes()[{stream, attribute}] = *value;
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID attribute,
                                             cudaStreamAttrValue *value) {
     *value = sim_stream_attributes()[{stream, attribute}];
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaCtxResetPersistingL2Cache() {
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }

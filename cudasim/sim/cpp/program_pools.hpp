@@ -113,14 +113,14 @@ SIM_HOST cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolPro
                         of->allocType == cudaMemAllocationTypePinned &&
                         of->handleTypes == cudaMemHandleTypeNone;
     if (!is_of_device)
-        return sim_error(sim_program_error(cudaErrorNotSupported));
+        return sim_says(cudaErrorNotSupported);
     cudaError_t error = sim_error(sim_device_exists(of->location.id));
     if (!error)
         *pool = new CUmemPoolHandle_st{of->location.id, false, 0, 0, {1, 1, 1}, 0};
     return error;
 }
 SIM_HOST cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) { /* its memory may still be in use */
-    return sim_error(sim_program_error(pool->is_default ? cudaErrorInvalidValue : cudaSuccess));
+    return sim_says(pool->is_default ? cudaErrorInvalidValue : cudaSuccess);
 }
 SIM_HOST cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device) {
     cudaError_t error = sim_error(sim_device_exists(device));
@@ -135,24 +135,24 @@ SIM_HOST cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *pool, int device) {
 SIM_HOST cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
     cudaError_t error = sim_error(sim_device_exists(device));
     if (!error && pool->device != device)
-        return sim_error(sim_program_error(cudaErrorInvalidValue));
+        return sim_says(cudaErrorInvalidValue);
     if (!error)
         sim_pools(device).chosen = pool;
     return error;
 }
 SIM_HOST cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) {
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void *value) {
     if (attribute < 1 || attribute > cudaMemPoolAttrUsedMemHigh)
-        return sim_error(sim_program_error(cudaErrorInvalidValue));
+        return sim_says(cudaErrorInvalidValue);
     if (attribute < cudaMemPoolAttrReleaseThreshold)
         *(int *)value = pool->reuses[attribute - 1];
     else if (attribute == cudaMemPoolAttrReleaseThreshold)
         *(uint64_t *)value = pool->threshold;
     else
         *(uint64_t *)value = (attribute - cudaMemPoolAttrReservedMemCurrent) % 2 ? pool->most : pool->used();
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void *value) {
     bool resets = attribute == cudaMemPoolAttrReservedMemHigh || attribute == cudaMemPoolAttrUsedMemHigh;
@@ -163,8 +163,8 @@ SIM_HOST cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr
     else if (resets && *(uint64_t *)value == 0)
         pool->most = pool->used();
     else
-        return sim_error(sim_program_error(cudaErrorInvalidValue));
-    return sim_error(sim_program_error(0));
+        return sim_says(cudaErrorInvalidValue);
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc *of, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -173,13 +173,13 @@ SIM_HOST cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAcces
         bool is_some = of[i].flags == cudaMemAccessFlagsProtRead;
         if (of[i].location.type != cudaMemLocationTypeDevice || is_some ||
             (device == pool->device && !is_all))
-            return sim_error(sim_program_error(cudaErrorInvalidValue));
+            return sim_says(cudaErrorInvalidValue);
         if (cudaError_t error = sim_error(sim_device_exists(device)))
             return error;
         uint64_t bit = (uint64_t)1 << device;
         pool->peers = is_all ? pool->peers | bit : pool->peers & ~bit;
     }
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags *flags, cudaMemPool_t pool,
                                           cudaMemLocation *of) {
@@ -191,20 +191,20 @@ SIM_HOST cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags *flags, cudaMemPool
 /* ---- Where managed memory is to be: it is everywhere ---- */
 
 SIM_HOST cudaError_t cudaMemPrefetchAsync(const void *, size_t, int, cudaStream_t = 0) {
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaMemPrefetchAsync(const void *, size_t, cudaMemLocation, unsigned, cudaStream_t = 0) {
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaMemAdvise(const void *, size_t, cudaMemoryAdvise, int) {
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 SIM_HOST cudaError_t cudaMemAdvise(const void *, size_t, cudaMemoryAdvise, cudaMemLocation) {
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }
 /* Managed memory that only this stream's kernels use need not be waited for in others: nothing more is then
  * refused to host code. */
 SIM_HOST cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void *, size_t = 0,
                                               unsigned = cudaMemAttachSingle) {
-    return sim_error(sim_program_error(0));
+    return sim_says(0);
 }

@@ -29,9 +29,8 @@ struct sim_stream {
 struct sim_event {
     unsigned stamp;
     bool has_time, is_recorded;
-    int device; /* on which it was made */
+    int device; /* on which it was made, and whose streams it may be recorded in */
     struct sim_stream *stream;
-    int on; /* the device of that stream */
     uint64_t when;
     struct timespec time;
 };
@@ -127,7 +126,7 @@ int sim_stream_wait_for_event(struct sim_stream *stream, struct sim_event *event
         return sim_program_error(INVALID_HANDLE);
     if (!is_default(stream) && event->is_recorded)
         stream->waits_for[stream->waits++ % MOST_WAITED_FOR] =
-            (struct waited_for){event->stream, event->on, event->when};
+            (struct waited_for){event->stream, event->device, event->when};
     if (!is_default(stream) && stream->waits > MOST_WAITED_FOR)
         stream->waits = MOST_WAITED_FOR;
     return sim_program_error(0);
@@ -163,7 +162,6 @@ int sim_event_record(struct sim_event *event, struct sim_stream *stream) {
         return sim_program_error(INVALID_HANDLE);
     event->is_recorded = true;
     event->stream = stream;
-    event->on = event->device;
     event->when = now;
     clock_gettime(CLOCK_MONOTONIC, &event->time);
     return sim_program_error(0);
@@ -173,7 +171,7 @@ int sim_event_wait(struct sim_event *event) {
     if (!is_event(event))
         return sim_program_error(INVALID_HANDLE);
     if (event->is_recorded)
-        ends(event->stream, event->on, event->when, 2);
+        ends(event->stream, event->device, event->when, 2);
     return sim_program_waits();
 }
 
@@ -181,7 +179,7 @@ int sim_event_elapsed(float *milliseconds, struct sim_event *begin, struct sim_e
     if (!milliseconds)
         return sim_program_error(1);
     if (!is_event(begin) || !is_event(end) || !begin->has_time || !end->has_time || !begin->is_recorded ||
-        !end->is_recorded || begin->on != end->on)
+        !end->is_recorded || begin->device != end->device)
         return sim_program_error(INVALID_HANDLE);
     *milliseconds = (float)(1e3 * (double)(end->time.tv_sec - begin->time.tv_sec) +
                             1e-6 * (double)(end->time.tv_nsec - begin->time.tv_nsec));
