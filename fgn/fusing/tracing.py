@@ -159,10 +159,10 @@ class Reads:
             self.modules[value.__name__] = value
         elif isinstance(value, types.FunctionType) and not is_torchs(value.__module__):
             self.function(value)
-        elif getattr(value, "__module__", None) not in ("math", "_operator") and not is_torchs(
-            getattr(value, "__module__", None)
-        ):
-            raise Untraceable(f"{function.__qualname__} uses {name}, a {type(value).__name__}")
+        else:
+            home = getattr(value, "__module__", None)
+            if home not in ("math", "_operator") and not is_torchs(home):
+                raise Untraceable(f"{function.__qualname__} uses {name}, a {type(value).__name__}")
 
     def of_modules(self):
         """Adds what `names` are in the modules of Python, such as math.pi and torch.special.erf, and among
@@ -200,15 +200,14 @@ class Reads:
         value = last[name]
         if _is_plain(value):
             self.plain.append((last, name, value))
-        elif not before and isinstance(value, types.FunctionType) and not _is_function_of_torch(value):
-            if not is_own:
-                raise Untraceable(f"{type(owner).__name__}.{name} is replaced in a module inside it")
+        elif not before and _is_function_of_torch(value):
             self.same.append((last, name, value))
-            self.function(value)
-        elif isinstance(value, (types.FunctionType, property)) or (
-            not before and _is_function_of_torch(value)
-        ):
+        elif isinstance(value, (types.FunctionType, property)):
             self.same.append((last, name, value))
+            if not before and isinstance(value, types.FunctionType):
+                if not is_own:
+                    raise Untraceable(f"{type(owner).__name__}.{name} is replaced in a module inside it")
+                self.function(value)
         else:
             raise Untraceable(f"forward reads {type(owner).__name__}.{name}, a {type(value).__name__}")
         # What Python would find instead, if it were there.
@@ -328,7 +327,7 @@ class Plan:
             self.functions += read.functions
         # The classes and their forward(), which somebody may replace.
         owners = set(inlined) if forward is plain_class(module).forward else set(leaves.inlined)
-        self.forwards = [_as_it_is(plain_class(owner)) for owner in owners]
+        self.forwards = [_as_it_is(cls) for cls in set(map(plain_class, owners))]
         self.counts = [(owner._modules, len(owner._modules)) for owner in inlined]
         # The modules inside whose call is not in the graph, where no hook sees it.
         self.has_global_hooks = has_global_hooks()
