@@ -49,9 +49,8 @@ UNITS = {
         "barriers, shuffles and reductions, from the second notebook",
         "let a warp vote and add up without memory, and compute running sums of vectors of any length",
         "The lanes of a warp read each other's registers: no memory, no barrier. A scan, the running sum, "
-        "looks "
-        "as if it had to go one after the other, and does not; it says where each thread's results begin, so "
-        "sorts and filters are made of it.",
+        "looks as if it had to go one after the other, and does not; it says where each thread's results "
+        "begin, so sorts and filters are made of it.",
         "PMPP, chapters 10 and 11; Hillis and Steele, Data Parallel Algorithms (1986); Blelloch, Prefix Sums "
         "and Their Applications (1990)",
     ),
@@ -61,8 +60,7 @@ UNITS = {
         "votes and scans, from the third notebook",
         "keep some elements in their order, split keys by a bit, and merge sorted lists without waiting",
         "Each thread has to know where its element goes, before any other has moved. A scan counts those "
-        "that "
-        "come before it; a binary search finds them where the lists are sorted.",
+        "that come before it; a binary search finds them where the lists are sorted.",
         "PMPP, chapters 12 and 13",
     ),
     "stencils_and_sparse": Unit(
@@ -92,8 +90,7 @@ UNITS = {
         "write the rungs of a matrix product, and fuse what comes after it",
         "A product makes many operations from few numbers, so it is a question of reuse: a tile in shared "
         "memory is used by a block, a smaller one in registers by a thread. What comes after the product "
-        "works "
-        "on the sums while they are still in registers.",
+        "works on the sums while they are still in registers.",
         "PMPP, chapters 5 and 6; [notebook 03](../03_tiled.ipynb) and [notebook 04](../04_fused.ipynb)",
     ),
     "attention": Unit(
@@ -102,13 +99,10 @@ UNITS = {
         "softmax, from the notebook about norms, and tiles, from that about products",
         "compute softmax in one pass, and attention without ever storing its scores",
         "Softmax needs the largest value and the sum of all. Both can be corrected when a larger value "
-        "comes: "
-        "what was added up so far is multiplied by one factor. So scores are used as they come, tile by "
-        "tile, "
-        "and the matrix of all scores is never in memory.",
+        "comes: what was added up so far is multiplied by one factor. So scores are used as they come, tile "
+        "by tile, and the matrix of all scores is never in memory.",
         "PMPP, chapter 16, for the layers around it; Milakov and Gimelshein, Online normalizer calculation "
-        "for "
-        "softmax (2018); Dao et al., FlashAttention (2022)",
+        "for softmax (2018); Dao et al., FlashAttention (2022)",
     ),
     "tensor_cores": Unit(
         "Tensor cores and TMA",
@@ -116,9 +110,8 @@ UNITS = {
         "the naive product and the double buffer, from the notebook about products",
         "place a tile's elements in the lanes as mma.sync wants them, and keep a ring of stages full",
         "A tensor core multiplies small tiles that lie in the registers of a whole warp, so each lane must "
-        "have "
-        "the right elements. To keep it busy, tiles are fetched by a unit of their own while others are "
-        "used.",
+        "have the right elements. To keep it busy, tiles are fetched by a unit of their own while others "
+        "are used.",
         "the PTX ISA, mma.sync and cp.async.bulk.tensor; [notebook 06](../06_tensor_cores.ipynb) and "
         "[notebook 07](../07_hopper.ipynb)",
     ),
@@ -140,8 +133,7 @@ UNITS = {
         "A GPU has a memory of its own, and works on while the host's code goes on. So a program allocates, "
         "copies, launches and waits; it asks after errors, which come late; and what may go on at the same "
         "time has to be said, and what may not, too. Running a cell runs its program, with small arguments; "
-        "the "
-        "check runs it with others, under every check that there is.",
+        "the check runs it with others, under every check that there is.",
         "PMPP, chapters 2 and 20; the CUDA C++ Programming Guide, chapter 3.2; "
         "[what is checked in programs](../../cudasim/docs/programs.md)",
     ),

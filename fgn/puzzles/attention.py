@@ -75,8 +75,7 @@ lanes' pairs (largest, sum) become one in the same way. Beware of lanes without 
     starts_from="three_loops",
     hints=(
         "For each x: now = fmaxf(largest, x); the sum so far times exp(largest - now), and exp(x - now) "
-        "added; "
-        "then largest = now.",
+        "added; then largest = now.",
         "A lane without a column keeps what it began with. With a number like -3e38f instead of -INFINITY, "
         "largest - now is 0 or far below, and its sum is 0.",
         "Each shuffle step takes two values from the other lane, its largest and its sum, and both sums are "
@@ -127,12 +126,10 @@ sum of the weights. At the end it is divided by that sum.
     starts_from="scores_three_times",
     hints=(
         "One loop over the keys j. Every lane gets the score from warp_sum_of(), so largest and sum are the "
-        "same "
-        "in all lanes; out is the lane's own channel.",
+        "same in all lanes; out is the lane's own channel.",
         "now = fmaxf(largest, score); keep = expf(largest - now); weight = expf(score - now).",
         "sum = sum * keep + weight; out = out * keep + weight * v[j * 32 + lane]; largest = now; and after "
-        "the "
-        "loop y = out / sum.",
+        "the loop y = out / sum.",
     ),
     wrong={
         "scores_three_times": Wrong(None, OVER_BUDGET, "requests of global loads"),
@@ -175,16 +172,12 @@ and the last block fewer queries.
     starts_from="each_warp_reads_all",
     hints=(
         "Three arrays: the 8 queries, the tile of k, the tile of v. Warp w loads the rows w, w + 8, … of a "
-        "tile. "
-        "Rows without a key are zeros. A barrier before the tile is used, and one before it is overwritten: "
-        "no "
-        "warp may leave early.",
+        "tile. Rows without a key are zeros. A barrier before the tile is used, and one before it is "
+        "overwritten: no warp may leave early.",
         "Lane j reads tile_k[j][c] for each channel c: rows of 32 words lie in one bank. One word more in "
-        "each row "
-        "helps.",
+        "each row helps.",
         "A lane without a key has the score -INFINITY, and so the weight 0. out = out * keep; then for j = "
-        "0 … 31: "
-        "out += __shfl_sync(0xffffffff, weight, j) * tile_v[j][lane].",
+        "0 … 31: out += __shfl_sync(0xffffffff, weight, j) * tile_v[j][lane].",
     ),
     wrong={
         "each_warp_reads_all": Wrong(None, OVER_BUDGET, "requests of global loads"),
@@ -239,8 +232,7 @@ last query sees most. All 8 warps still have to come to each barrier.
     hints=(
         "The last query of block b is 8 b + 7. What is the number of the last key that it sees?",
         "The loop over tiles ends at the block's bound, which is the same for all of its warps; the mask, "
-        "which "
-        "is the query's own, stays as it is.",
+        "which is the query's own, stays as it is.",
         "int keys = min(n, blockIdx.x * 8 + 8); and the loop, and what is loaded, go up to keys.",
     ),
     wrong={

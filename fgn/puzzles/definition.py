@@ -144,6 +144,10 @@ class Wrong:
     says: str
 
 
+# Of a solution that has one barrier.
+NO_BARRIER = Wrong({"    __syncthreads();\n": ""}, FAULT, "race")
+
+
 # ------------------------------------------------------------------------------------------------------------
 # Puzzles
 

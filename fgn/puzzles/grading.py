@@ -23,6 +23,7 @@ from cudasim.counting.apart import Apart, Stopped
 from fgn.puzzles.definition import OVER_BUDGET, Task
 from fgn.puzzles.judge import judge
 from fgn.puzzles.loops import words_of_loop
+from fgn.puzzles.programs import Running
 from fgn.puzzles.submissions import Submission, students, submissions
 from fgn.puzzles.verdict import CRASHED, ENDLESS, NOTHING, SOLVED, Verdict
 
@@ -63,9 +64,10 @@ def checked(task: Task, source: str, seed: str, seconds: float) -> Verdict:
         nonlocal sizes
         sizes = words
 
-    apart = Apart(source, task.kernel, seconds, task.more_kernels)
+    if task.is_program:  # each of its runs is a process of its own
+        return judge(task, Running(task.name, source), tell, seed)
     try:
-        with apart:
+        with Apart(source, task.kernel, seconds, task.more_kernels) as apart:
             return judge(task, apart, tell, seed)
     except Stopped as stopped:
         if stopped.status is None:

@@ -93,7 +93,7 @@ def _request(received: tuple) -> tuple:
 
 def serve(descriptor: int, parent: int) -> None:
     """What the helper's process does: a verdict for each request, until the other end is closed."""
-    from fgn.puzzles.judge import Here, judge
+    from fgn.puzzles.judge import here, judge
 
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_FSIZE, (_MOST_FILE_BYTES, _MOST_FILE_BYTES))
@@ -113,7 +113,7 @@ def serve(descriptor: int, parent: int) -> None:
         os.lseek(1, 0, os.SEEK_SET)
         limit = _Limit(connection, task.title, kernel, seconds)
         try:
-            verdict = judge(task, Here(kernel, task.more_kernels), limit.begins)
+            verdict = judge(task, here(task, kernel), limit.begins)
             limit.ends()
             c_library.fflush(None)
             text = os.pread(printed.fileno(), _MOST_SHOWN_BYTES, 0).decode(errors="replace")

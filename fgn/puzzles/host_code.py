@@ -73,8 +73,7 @@ memory back (`cudaFree(pointer)`). Sizes are in bytes.
         "n * sizeof(float) bytes; and (n + 255) / 256 blocks, so that the last one may have threads too "
         "many.",
         "cudaMalloc twice, cudaMemcpy(gpu_x, x, bytes, cudaMemcpyHostToDevice), the launch with gpu_y and "
-        "gpu_x, "
-        "cudaMemcpy(y, gpu_y, bytes, cudaMemcpyDeviceToHost), cudaFree twice.",
+        "gpu_x, cudaMemcpy(y, gpu_y, bytes, cudaMemcpyDeviceToHost), cudaFree twice.",
     ),
     wrong={
         "memory_of_the_host": Wrong({">>>(gpu_y, gpu_x, n)": ">>>(y, x, n)"}, FAULT, "out of bounds"),
@@ -125,12 +124,10 @@ for the kernel. And a GPU has only so much memory: the program is tried with mor
     starts_from="nobody_asks",
     hints=(
         "A function of your own, void must(cudaError_t error), which prints and calls exit(1) where there "
-        "is an "
-        "error: then every call can be an argument of it.",
+        "is an error: then every call can be an argument of it.",
         "After the launch: must(cudaGetLastError()).",
         "The copy back waits for the kernel, so must(cudaMemcpy(...)) tells of the kernel's own error. "
-        "Nothing "
-        "may be printed before.",
+        "Nothing may be printed before.",
     ),
     wrong={
         "nobody_asks": Wrong(
@@ -195,8 +192,7 @@ Mend it with `cudaDeviceSynchronize()`, which waits for all kernels, and not mor
     hints=(
         "x[0] = -y[0] reads what the first kernel writes, and writes what it reads.",
         "Between the launch and the next line of host code that touches x or y there has to be a wait. Two "
-        "kernels "
-        "after each other need none: they run in the order of their launches.",
+        "kernels after each other need none: they run in the order of their launches.",
         "cudaDeviceSynchronize() before x[0] = -y[0], and before the loop that prints.",
     ),
     wrong={
@@ -277,14 +273,11 @@ and for no more: not for the device. Memory of the host must be pinned for that 
     starts_from="one_after_the_other",
     hints=(
         "Arrays of two: float *x[2], *y[2], *gpu_x[2], *gpu_y[2]; cudaStream_t stream[2]. Piece p uses "
-        "number p % 2 "
-        "of each.",
+        "number p % 2 of each.",
         "In turn p: if p is 2 or more, wait for stream p % 2 and print piece p - 2, which is in y[p % 2]. "
-        "Then fill "
-        "x[p % 2], and ask for copy, kernel and copy in this stream.",
+        "Then fill x[p % 2], and ask for copy, kernel and copy in this stream.",
         "After the loop up to two pieces are left, the older first: for (int p = max(0, pieces - 2); p < "
-        "pieces; "
-        "p++) wait for stream p % 2 and print.",
+        "pieces; p++) wait for stream p % 2 and print.",
     ),
     wrong={
         "one_after_the_other": Wrong(None, OVER_BUDGET, "calls of cudaMemcpy()"),

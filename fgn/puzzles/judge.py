@@ -74,6 +74,14 @@ class Here:
         return counts_of(lambda: launch(expression, self._kernels, {**arrays, **sizes}))
 
 
+def here(task: Task, kernel: Kernel) -> Here | Running:
+    """Where an answer to the task is tried, from the cell of its kernel: in this process, or, a program, in
+    processes of its own."""
+    if task.is_program:
+        return Running(task.name, kernel.source)
+    return Here(kernel, task.more_kernels)
+
+
 def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
     return {name: tensor.numpy() for name, tensor in tensors.items()}
 
@@ -197,7 +205,7 @@ def _counted(limits: Iterable[Limit], machine: Here | Apart | Running, counts: C
 
 def judge(
     task: Task,
-    machine: Here | Apart,
+    machine: Here | Apart | Running,
     tell: Callable[[str], None] = lambda sizes: None,
     seed: str = "",
 ) -> Verdict:
@@ -208,8 +216,6 @@ def judge(
     Nothing that a kernel does wrong raises an exception here, but `Stopped` of a kernel that runs apart.
     """
     all_sizes = task.all_sizes(seed)
-    if task.is_program:
-        machine = Running(task.name, machine.source)
     try:
         machine.build()
     except BuildError as error:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cudasim.live.kernels import kernel
 from fgn.puzzles.definition import Task
-from fgn.puzzles.judge import Here, judge
+from fgn.puzzles.judge import here, judge
 from fgn.puzzles.verdict import NOT_BUILT, Verdict
 
 TEMPLATE = '''\
@@ -139,7 +139,7 @@ def _judged(task: Task, source: str) -> Verdict:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # wrong attempts give rise to them
-            return judge(task, Here(kernel(source, task.kernel), task.more_kernels))
+            return judge(task, here(task, kernel(source, task.kernel)))
     except ValueError as error:  # no kernel of this name
         return Verdict(task.title, NOT_BUILT, "does not compile", (str(error),))
 

@@ -8,6 +8,7 @@ from fgn.puzzles.definition import (
     ATOMICS,
     FAULT,
     LOADS,
+    NO_BARRIER,
     OVER_BUDGET,
     WRONG,
     Task,
@@ -97,7 +98,7 @@ transposed tile row by row, too.
             OVER_BUDGET,
             "sectors for each request of a global store",
         ),
-        "no_barrier": Wrong({"    __syncthreads();\n": ""}, FAULT, "race"),
+        "no_barrier": NO_BARRIER,
         "barrier_inside_the_guard": Wrong(
             {
                 "if (row < rows && column < columns)\n": "if (row < rows && column < columns) {\n",

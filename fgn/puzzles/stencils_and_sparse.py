@@ -9,6 +9,7 @@ from fgn.plans import tiles
 from fgn.puzzles.definition import (
     FAULT,
     LOADS,
+    NO_BARRIER,
     OVER_BUDGET,
     STORES,
     WRONG,
@@ -92,19 +93,16 @@ all threads; read them once, too.
     budget_between={"radius": (4, 8, 1), "n": (512, 2048, 128)},
     hints=(
         "The tile has 128 + 2 * radius elements, the first of them x[blockIdx.x * 128 - radius]. There are "
-        "more "
-        "than threads: a loop from threadIdx.x in steps of 128 reads them all.",
+        "more than threads: a loop from threadIdx.x in steps of 128 reads them all.",
         "What has no element in x, before the first or behind the last, is a 0 in the tile. Then no thread "
-        "has to "
-        "ask any more.",
+        "has to ask any more.",
         "Threads below 2 * radius + 1 read a weight each. After a barrier for all: sum += w[k] * "
-        "tile[threadIdx.x "
-        "+ k].",
+        "tile[threadIdx.x + k].",
     ),
     wrong={
         "directly": Wrong(None, OVER_BUDGET, "requests of global loads"),
         "no_halo_on_the_right": Wrong({"i < 128 + 2 * radius": "i < 128"}, FAULT, "uninitialised"),
-        "no_barrier": Wrong({"    __syncthreads();\n": ""}, FAULT, "race"),
+        "no_barrier": NO_BARRIER,
         "no_zeros_outside": Wrong(
             {"first + i >= 0 && first + i < n ? x[first + i] : 0.0f": "x[first + i]"}, FAULT, "out of bounds"
         ),
@@ -142,8 +140,7 @@ points t and t + 256 of it.
     starts_from="directly",
     hints=(
         "Point number i of the list is in row i / 34 and column i % 34 of the tile. The tile's first point "
-        "is one "
-        "row above and one column left of the block's first.",
+        "is one row above and one column left of the block's first.",
         "for (int i = threadIdx.y * 32 + threadIdx.x; i < 340; i += 256): the point in x, or 0.0f if it lies "
         "outside of the plate.",
         "After the barrier a thread's own point is tile[threadIdx.y + 1][threadIdx.x + 1].",
@@ -153,7 +150,7 @@ points t and t + 256 of it.
         "one_point_for_each_thread": Wrong(
             {"i < 10 * 34; i += 256": "i < 256; i += 256"}, FAULT, "uninitialised"
         ),
-        "no_barrier": Wrong({"    __syncthreads();\n": ""}, FAULT, "race"),
+        "no_barrier": NO_BARRIER,
         "the_plate_goes_around": Wrong(
             {
                 " && column >= 0 && column < columns": " && row * columns + column >= 0 && row * columns + "
@@ -205,8 +202,7 @@ costs: rows have 0 to `2 * mean` entries, and a warp goes on until its longest r
     budget_between={"rows": (32, 128, 32), "columns": (50, 200, 1), "mean": (16, 48, 1)},
     hints=(
         "The loop of a thread goes from start[row] to start[row + 1], that one left out. A row without "
-        "entries "
-        "gets 0.",
+        "entries gets 0.",
         "Keep the sum in a variable, and store it once.",
         "for (int i = start[row]; i < end; i++) sum += value[i] * x[column[i]];",
     ),
@@ -254,8 +250,7 @@ leave some lanes without work. At the end the 32 shares become one sum.
     hints=(
         "Lane l takes the entries start[row] + l, + 32, …: the loop over a row in steps of 32.",
         "The shares become one sum by shuffles, as in *Warp shuffle*. All 32 lanes come to these, those "
-        "without "
-        "an entry too.",
+        "without an entry too.",
         "A whole warp without a row may leave at the beginning; lane 0 writes y[row].",
     ),
     wrong={

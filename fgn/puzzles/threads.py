@@ -229,8 +229,7 @@ multiple of 4.
     hints=(
         "Thread i has the elements from 4 * i on. When are there four of them?",
         "if (4 * i + 3 < n) there are: one float4 is read and one is stored. Else a loop does what is left, "
-        "one "
-        "float at a time; that is so in one thread at most.",
+        "one float at a time; that is so in one thread at most.",
         "float4 v = ((const float4 *)x)[i]; ((float4 *)y)[i] = make_float4(3.0f * v.x - 1.0f, …); else "
         "for (int j = 4 * i; j < n; j++) y[j] = 3.0f * x[j] - 1.0f;",
     ),

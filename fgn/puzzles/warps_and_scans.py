@@ -10,6 +10,7 @@ from fgn.puzzles.definition import (
     ATOMICS,
     FAULT,
     LOADS,
+    NO_BARRIER,
     OVER_BUDGET,
     STORES,
     WRONG,
@@ -170,7 +171,7 @@ of warps are left, and one barrier is enough.
             OVER_BUDGET,
             "requests of global atomics",
         ),
-        "no_barrier": Wrong({"    __syncthreads();\n": ""}, FAULT, "race"),
+        "no_barrier": NO_BARRIER,
         "a_word_that_nobody_wrote": Wrong({"thread < 8 ?": "thread < 32 ?"}, FAULT, "out of bounds"),
         "eight_lanes_of_the_mask": Wrong(
             {"thread < 32)": "thread < 8)", "thread < 8 ? of_warp[thread] : 0.0f": "of_warp[thread]"},
@@ -211,8 +212,7 @@ the warps before it have summed up, which goes through shared memory once.
     budget_between={"rows": (1, 4, 1), "columns": (128, 256, 32)},
     hints=(
         "First the scan of each warp on its own. The shuffle is outside of every if, and only lanes from d "
-        "on "
-        "add what they got.",
+        "on add what they got.",
         "Lane 31 then has the sum of its warp: it writes it to of_warp[warp], and a barrier follows.",
         "for (int w = 0; w < warp; w++) sum += of_warp[w]; at most seven words are added, and all lanes of a "
         "warp read the same one.",
@@ -231,7 +231,7 @@ the warps before it have summed up, which goes through shared memory once.
             FAULT,
             "waits for other lanes",
         ),
-        "no_barrier": Wrong({"    __syncthreads();\n": ""}, FAULT, "race"),
+        "no_barrier": NO_BARRIER,
         "its_own_warp_too": Wrong({"w < warp;": "w <= warp;"}, WRONG, "expected"),
         "each_warp_for_itself": Wrong({"sum += of_warp[w];": "sum += 0.0f * of_warp[w];"}, WRONG, "expected"),
     },

@@ -7,13 +7,13 @@ import fgn
 from fgn.puzzles import grading, programs, verdict
 from fgn.puzzles.catalogue import TASKS
 from fgn.puzzles.definition import WRONG
-from fgn.puzzles.judge import Here, judge
+from fgn.puzzles.judge import here, judge
 
 COPIES = TASKS["host_copies"]
 
 
 def judged(task, source):
-    return judge(task, Here(fgn.kernel(source, task.kernel), task.more_kernels))
+    return judge(task, here(task, fgn.kernel(source, task.kernel)))
 
 
 def changed(old, new):

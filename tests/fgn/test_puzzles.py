@@ -17,8 +17,7 @@ from fgn.puzzles import store, verdict
 from fgn.puzzles.catalogue import NOTEBOOKS, TASKS
 from fgn.puzzles.definition import FAULT, FOLDER, OVER_BUDGET, WRONG, Wrong
 from fgn.puzzles.helper import Helper
-from fgn.puzzles.judge import Here, counted, judge
-from fgn.puzzles.programs import Running
+from fgn.puzzles.judge import counted, here, judge
 
 ATTEMPTS = [(task.name, attempt) for task in TASKS.values() for attempt in task.wrong]
 
@@ -32,7 +31,7 @@ def progress(tmp_path, monkeypatch):
 
 def judged(name, source):
     task = TASKS[name]
-    return judge(task, Here(fgn.kernel(source, task.kernel), task.more_kernels))
+    return judge(task, here(task, fgn.kernel(source, task.kernel)))
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -111,11 +110,7 @@ def test_budgets_fit_all_sizes(name):
             (task.budget_sizes[size] - low) % step == 0
             for size, (low, _, step) in task.budget_between.items()
         )
-        if task.is_program:
-            machine = Running(task.name, task.solution())
-        else:
-            machine = Here(fgn.kernel(task.solution(), task.kernel), task.more_kernels)
-        for limit in counted(task, machine, sizes):
+        for limit in counted(task, here(task, fgn.kernel(task.solution(), task.kernel)), sizes):
             assert limit.is_kept, (sizes, limit)
 
 
