@@ -85,7 +85,7 @@ static double nanoseconds_of_float32(const struct rung *rung, const fgn_chain *c
     double waves = ceil(tiles_of_y / device->multiprocessors);
     double each = 92.0 * chain->in_features + 7000.0 + 6000.0 * exponentials_of(chain);
     double product = 6000.0 + waves * each;
-    if (rung == &one_kernel_rung)
+    if (rung == &one_kernel_rung || chain->groups == 0)
         return product;
     return product + 4000.0 + 8.0 * chain->batch * chain->out_features / 3000.0;
 }

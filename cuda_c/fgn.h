@@ -1,6 +1,6 @@
 /* fgn: GEMM -> GroupNorm -> activation chains, in C (C99, C++17).
  *
- *     y = after(GroupNorm(before(x W^T + bias)))
+ *     y = after(GroupNorm(before(x W^T + bias)))        or without a norm        y = before(x W^T + bias)
  *
  * All tensors are row-major and contiguous. x, the weight and y have one type, and so have all vectors.
  * The same interface is built twice: for a GPU
@@ -93,10 +93,11 @@ typedef enum fgn_pointwise_kind {
     FGN_CELU = 33,            /* v > 0 ? v : a (exp(v / a) - 1) */
     FGN_SELU = 34,            /* 1.0507009873554805 (v > 0 ? v : 1.6732632423543773 (exp(v) - 1)) */
     FGN_GELU = 35,            /* v / 2 (1 + erf(v / sqrt(2))) */
-    FGN_GELU_TANH = 36        /* v / 2 (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) */
+    FGN_GELU_TANH = 36,       /* v / 2 (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) */
+    FGN_DIVIDE_DEVIATION = 37 /* v / sqrt(channel[c] + a) */
 } fgn_pointwise_kind;
 
-#define FGN_POINTWISE_KINDS 37
+#define FGN_POINTWISE_KINDS 38
 
 typedef struct fgn_pointwise {
     fgn_pointwise_kind kind;
@@ -112,7 +113,7 @@ typedef struct fgn_chain {
     long long batch;
     long long in_features;
     long long out_features;
-    long long groups; /* divides out_features; 0: no norm and no operators, the product alone */
+    long long groups; /* divides out_features; 0: no norm, and all operators are in `before` */
     float eps;
     fgn_type type;
     fgn_precision precision;
@@ -278,7 +279,8 @@ fgn_status fgn_group_norm(int version, long long batch, long long channels, long
  * (the chain with groups 0 and no operators) writes v = x W^T + bias, and fgn_norm_forward() makes y of it:
  *     y = after(GroupNorm(before(v)))
  * Kept are v, (batch, out_features) of the chain's type, and for each row and group its mean and 1 /
- * deviation: moments, (batch, groups, 2) float32. */
+ * deviation: moments, (batch, groups, 2) float32. Without a norm it makes y = before(v), and moments may be
+ * NULL. */
 fgn_status fgn_norm_forward(const fgn_chain *chain, const void *v, void *y, float *moments, void *stream);
 
 /* Where the gradients are written. NULL: not wanted, and not computed. */
@@ -309,14 +311,14 @@ int fgn_backward_count(void);
 const fgn_backward_version *fgn_backward_at(int version); /* NULL when out of range */
 
 /* chain: what the forward had, with its pointers; of its weight only the weight itself is read, for x's
- * gradient. gradients: x and weight need product. A chain without a norm (groups 0) has dL/dv = dy: product
- * is not written then, and may be NULL. */
+ * gradient. gradients: x and weight need product. The product alone (groups 0, no operators) has dL/dv = dy:
+ * product is not written then, and may be NULL. */
 fgn_status fgn_backward_workspace_bytes(int version, const fgn_chain *chain, const fgn_gradients *gradients,
                                         unsigned long long *bytes);
 
-/* x: as in the forward, read for the weight's gradient. v, moments: what the forward kept; unused without a
- * norm. dy: (batch, out_features), of the chain's type, contiguous. Nothing may overlap. Sums over the batch
- * are added up in the same order in every call. */
+/* x: as in the forward, read for the weight's gradient. v, moments: what the forward kept; moments are unused
+ * without a norm, and v of the product alone. dy: (batch, out_features), of the chain's type, contiguous.
+ * Nothing may overlap. Sums over the batch are added up in the same order in every call. */
 fgn_status fgn_backward(int version, const fgn_chain *chain, const void *x, const void *v,
                         const float *moments, const void *dy, const fgn_gradients *gradients, void *workspace,
                         unsigned long long workspace_bytes, void *stream);

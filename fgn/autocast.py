@@ -62,8 +62,8 @@ def result_dtype(chain: Chain, x: Tensor, parameters: Mapping[str, Tensor | None
 
 @functools.lru_cache(maxsize=1024)
 def _result_dtype(chain: Chain, kind: str, autocast: torch.dtype, of_x: torch.dtype, given) -> torch.dtype:
-    """`result_dtype()`, for one channel of two values in each group."""
-    channels, tensors = 2 * chain.groups, chain.tensors
+    """`result_dtype()`, for two channels in each group, or two without a norm."""
+    channels, tensors = 2 * max(chain.groups, 1), chain.tensors
     shapes = {"weight": (channels, 1)} | dict.fromkeys(tensors, (ROWS, channels))
     parameters = {
         name: torch.zeros(shapes.get(name, (channels,)), dtype=dtype, device=kind) for name, dtype in given
@@ -83,12 +83,16 @@ def divide(
     chain: Chain, dtype: torch.dtype, parameters: Mapping[str, Tensor | None]
 ) -> tuple[Chain | None, tuple[Pointwise, ...]]:
     """The part of the chain that is computed in `dtype`, and the operators that torch runs after it: from the
-    first on that adds a tensor of another dtype. None where that is before the norm."""
+    first on that adds a tensor of another dtype. None where that is before the norm, or where there is no
+    norm and no operator before it."""
 
     def is_wide(step: Pointwise) -> bool:
         value = parameters.get(step.tensor) if step.tensor else None
         return isinstance(value, Tensor) and value.dtype != dtype
 
+    if not chain.has_norm:
+        end = next((number for number, step in enumerate(chain.before) if is_wide(step)), len(chain.before))
+        return (replace(chain, before=chain.before[:end]) if end else None), chain.before[end:]
     if any(map(is_wide, chain.before)):
         return None, ()
     end = next((number for number, step in enumerate(chain.after) if is_wide(step)), len(chain.after))

@@ -59,7 +59,7 @@ def run_chain(
     for name, value in tensors.items():
         check_kind(name, value, x.device, (x.dtype,))
         check_shape(name, value, batch, out_features)
-    if chain is not PRODUCT:
+    if chain.has_norm:
         check_groups(chain.groups, out_features)
     given_precision, precision = precision, resolve(precision, x.dtype)
     shape = Shape(batch, in_features, out_features, chain.groups)

@@ -1,4 +1,4 @@
-"""The chains: y = after(GroupNorm(before(x W^T + bias))).
+"""The chains: y = after(GroupNorm(before(x W^T + bias))), or without a norm y = before(x W^T + bias).
 
 A chain is described here and nowhere else. `CHAINS` is the table of those with a name; another chain of the
 same form is one more entry. The operators that a chain may use before and after its GroupNorm are rows of
@@ -18,7 +18,8 @@ __all__ = ["CHAINS", "POINTWISE", "Chain", "Pointwise", "Shape"]
 
 
 class Shape(NamedTuple):
-    """The sizes of one problem: x is (batch, in_features), y is (batch, out_features)."""
+    """The sizes of one problem: x is (batch, in_features), y is (batch, out_features). groups: 0 without a
+    norm."""
 
     batch: int
     in_features: int
@@ -28,9 +29,10 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Chain:
-    """y = after(GroupNorm(before(x W^T + bias))), for any sizes.
+    """y = after(GroupNorm(before(x W^T + bias))), for any sizes, or y = before(x W^T + bias).
 
-    groups: the number of groups of the GroupNorm; it divides out_features.
+    groups: the number of groups of the GroupNorm; it divides out_features. 0: there is no norm, and all
+    operators are in `before`.
     eps: what GroupNorm adds to the variance.
     operands: the names of the vectors and tensors that its operators read, in the order of the steps.
     """
@@ -51,8 +53,19 @@ class Chain:
             raise TypeError(f"groups: expected a whole number, got {self.groups!r}")
         if isinstance(self.eps, (str, type(None))):
             raise TypeError(f"eps: expected a number, got {self.eps!r}")
+        if self.groups == 0 and self.after:
+            raise ValueError(f"after: expected no steps without a norm (groups 0), got {self.after!r}")
         names = (step.operand for step in self.before + self.after)
         object.__setattr__(self, "operands", tuple(name for name in names if name is not None))
+
+    @property
+    def has_norm(self) -> bool:
+        return self.groups != 0
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it is the product alone, without a norm and operators."""
+        return self.groups == 0 and len(self.before) == 0
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -114,7 +127,7 @@ def default_shape(chain: Chain, device: str | torch.device) -> Shape:
     """The benchmark's sizes on a GPU; on the CPU, sizes that suit the simulator."""
     if torch.device(device).type == "cuda":
         return Shape(BENCHMARK_BATCH, BENCHMARK_FEATURES, BENCHMARK_FEATURES, chain.groups)
-    groups = max(1, chain.groups * SIMULATOR_FEATURES // BENCHMARK_FEATURES)
+    groups = max(1, chain.groups * SIMULATOR_FEATURES // BENCHMARK_FEATURES) if chain.has_norm else 0
     return Shape(SIMULATOR_BATCH, SIMULATOR_FEATURES, SIMULATOR_FEATURES, groups)
 
 
@@ -131,8 +144,10 @@ def problem(chain: str | Chain, shape=None, device: str | torch.device = "cpu") 
     if not all(hasattr(size, "__index__") for size in shape):
         raise TypeError(f"shape: expected whole numbers, got {shape}")
     shape = Shape(*shape) if len(shape) == 4 else Shape(*shape, chain.groups)
-    if min(shape) < 0 or shape.groups < 1 or shape.out_features % shape.groups:
-        raise ValueError(f"shape: expected sizes with groups that divide out_features, got {tuple(shape)}")
+    divides = shape.groups > 0 and shape.out_features % shape.groups == 0
+    if min(shape) < 0 or not (divides if chain.has_norm else shape.groups == 0):
+        groups = "groups that divide out_features" if chain.has_norm else "0 groups, as the chain has no norm"
+        raise ValueError(f"shape: expected sizes with {groups}, got {tuple(shape)}")
     return replace(chain, groups=shape.groups), shape
 
 
@@ -165,9 +180,10 @@ def random_inputs(
     parameters = {
         "weight": uniform(out_features, in_features, low=-bound, high=bound),
         "bias": uniform(out_features, low=-bound, high=bound),
-        "norm_weight": uniform(out_features, low=0.5, high=1.5),
-        "norm_bias": uniform(out_features, low=-0.5, high=0.5),
     }
+    if chain.has_norm:
+        parameters["norm_weight"] = uniform(out_features, low=0.5, high=1.5)
+        parameters["norm_bias"] = uniform(out_features, low=-0.5, high=0.5)
     for name in chain.channels:
         values = torch.randn(out_features, dtype=torch.float32, generator=generator)
         parameters[name] = values.to(dtype).to(device)

@@ -68,7 +68,7 @@ def chain_forward(
     version: str | None = None,
     precision: str | None = None,
 ) -> Tensor:
-    """y = after(GroupNorm(before(x W^T + bias))).
+    """y = after(GroupNorm(before(x W^T + bias))), or of a chain without a norm y = before(x W^T + bias).
 
     x: (batch, in_features). parameters: "weight" (out_features, in_features); "bias", "norm_weight" and
     "norm_bias" (out_features,), each of which may be missing or None; and (out_features,) for each name in
@@ -105,7 +105,8 @@ def chain_forward(
         names = ", ".join(parameters) or "none"
         raise ValueError(f"parameters: expected {missing[0]!r} among them, got {names}")
     given = {name: value for name, value in parameters.items() if value is not None}
-    known = ("weight", "bias", "norm_weight", "norm_bias", *chain.operands)
+    of_norm = ("norm_weight", "norm_bias") if chain.has_norm else ()
+    known = ("weight", "bias", *of_norm, *chain.operands)
     for name in given:
         if name not in known:
             raise ValueError(f"parameters: expected some of {', '.join(known)}, got {name!r}")

@@ -166,7 +166,7 @@ class _ChainFunction(torch.autograd.Function):
         else:
             chain, version, precision = step.chain, step.version, step.precision
             named = dict(zip(step.names[1:], tensors[1:], strict=True))
-            if chain.groups == 0:
+            if chain.is_product:
                 y, kept = run_chain(PRODUCT, x, named, version, precision=precision), ()
             else:
                 y, kept = forward_keeping(chain, x, named, version, precision)
@@ -245,12 +245,12 @@ def chain_with_gradients(
     if ordinary:
         key = None
         shares = len(tensors) < 5 + len(chain.operands)  # an operand of several operators is one tensor
-        if chain.groups > 0 and not shares and repeated.usable_address(x):
+        if not chain.is_product and not shares and repeated.usable_address(x):
             key = repeated.key_of(chain, x, tuple(tensors[1:]), version, precision)
         return _ChainFunction.apply(_Step(chain, version, resolve(precision, x.dtype), key), *tensors)
     if transforms.is_transformed():
         return torch_func.chain_in_transforms(chain, version, precision, *tensors)
-    if chain.groups == 0:
+    if chain.is_product:
         return torch_operators.linear(*tensors[:3], version, precision)
     described = torch_operators.flat(chain)
     return torch_operators.chain_keeping(*tensors[:5], tensors[5:], *described, version, precision)[0]

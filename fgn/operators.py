@@ -59,6 +59,10 @@ def _not_negative(a: float, b: float) -> str | None:
     return None if a >= 0 else f"expected lambd of 0 or more, got {a}"
 
 
+def _not_negative_eps(a: float, b: float) -> str | None:
+    return None if a >= 0 else f"expected eps of 0 or more, got {a}"
+
+
 def _not_zero(a: float, b: float) -> str | None:
     return None if a != 0 else f"expected a constant other than 0, got {a}"
 
@@ -171,6 +175,13 @@ POINTWISE = {
     "gelu_tanh": Operator(
         "v / 2 (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3)))",
         lambda v, a, b, _: F.gelu(v, approximate="tanh"),
+    ),
+    "divide_deviation": Operator(
+        "v / sqrt(channel[c] + a)",
+        lambda v, a, b, channel: v * (channel + a).rsqrt(),
+        CHANNEL,
+        constants=("eps",),
+        refusal=_not_negative_eps,
     ),
 }
 

@@ -183,8 +183,9 @@ class ChainParallel(ParallelStyle):
         if device_mesh.ndim != 1:
             raise ValueError(f"device_mesh: expected one dimension, got {device_mesh.ndim}")
         fused, part = _the_part(module)
-        _check_groups(part.found.norm.num_groups if part.found.norm else 0, device_mesh.size())
         channels = part.found.linear.out_features if part.found.linear else 0
+        norm = part.found.norm
+        _check_groups(norm.num_groups if norm else channels, device_mesh.size())
         done: dict[int, Tensor] = {}
         for values, name in _places(part):
             value = values[name]

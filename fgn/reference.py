@@ -31,7 +31,10 @@ def product_reference(chain: Chain, x: Tensor, parameters: Mapping[str, Tensor])
 
 
 def norm_reference(chain: Chain, v: Tensor, parameters: Mapping[str, Tensor]) -> Tensor:
-    """The second part of a chain, its norm and the operators after it. v: (batch, out_features)."""
+    """The second part of a chain, its norm and the operators after it; v where there is no norm. v: (batch,
+    out_features)."""
+    if not chain.has_norm:
+        return v
     # torch.group_norm is what F.group_norm calls after it has refused a single value per channel.
     v = torch.group_norm(
         v, chain.groups, parameters.get("norm_weight"), parameters.get("norm_bias"), chain.eps
@@ -84,6 +87,9 @@ def chain_gradients(
         return v.reshape(len(v), chain.groups, -1)
 
     *before, h = inputs_of(chain.before, F.linear(x, parameters["weight"], parameters.get("bias")))
+    if not chain.has_norm:
+        dv = back_through(chain.before, before, dy)
+        return found | {"bias": dv.sum(0), "x": dv @ parameters["weight"], "weight": dv.T @ x}
     variance, mean = torch.var_mean(by_group(h), -1, correction=0, keepdim=True)
     deviation = (variance + chain.eps).sqrt()
     n = ((by_group(h) - mean) / deviation).reshape(h.shape)

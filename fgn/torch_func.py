@@ -64,7 +64,7 @@ def chain_in_transforms(chain: Chain, version: str | None, precision: str | None
     precision = resolve(precision, tensors[0].dtype)
 
     def forward(*tensors):
-        if chain.groups == 0:
+        if chain.is_product:
             return (torch_operators.linear(*tensors[:3], version, precision),)
         return torch_operators.chain_keeping(*tensors[:5], list(tensors[5:]), *described, version, precision)
 

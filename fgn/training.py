@@ -47,7 +47,7 @@ class Kept(NamedTuple):
     """What the forward leaves for the backward.
 
     product: v, (batch, out_features), of x's dtype. moments: (batch, groups, 2) float32, mean and
-    1 / deviation.
+    1 / deviation; without a norm it has no elements.
     """
 
     product: Tensor
@@ -75,11 +75,12 @@ def operand_names(chain: Chain) -> tuple[str, ...]:
 def unread_tensors(chain: Chain) -> frozenset[str]:
     """The tensors that the chain adds at its end, whose values no derivative reads: they are not kept. Where
     the library expects them, a backward gives it v, which has their shape and type."""
-    end = len(chain.after)
-    while end > 0 and POINTWISE[chain.after[end - 1].kind].constant_slopes:
+    first, last = (chain.before, chain.after) if chain.has_norm else ((), chain.before)
+    end = len(last)
+    while end > 0 and POINTWISE[last[end - 1].kind].constant_slopes:
         end -= 1
-    read = {step.tensor for step in chain.before + chain.after[:end]}
-    return frozenset(step.tensor for step in chain.after[end:] if step.tensor is not None) - read
+    read = {step.tensor for step in first + last[:end]}
+    return frozenset(step.tensor for step in last[end:] if step.tensor is not None) - read
 
 
 def gradient_names(chain: Chain) -> tuple[str, ...]:
@@ -114,7 +115,8 @@ def norm_forward(
 ) -> tuple[Tensor, Tensor]:
     """y = after(GroupNorm(before(v))) and the moments that the backward needs. v: (batch, out_features)."""
     batch, channels = v.shape
-    check_groups(chain.groups, channels)
+    if chain.has_norm:
+        check_groups(chain.groups, channels)
     with library_of(v.device) as (library, _):
         v = usable(v)
         parameters, of_vectors = _usable_parameters(chain, v.dtype, parameters)

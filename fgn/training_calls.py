@@ -139,8 +139,8 @@ class BackwardCall(_Call):
         super().__init__(*arguments)
         self.wanted, self.index, self.by_torch = tuple(wanted), index, by_torch
         self.c_gradients = ffi().new("fgn_gradients *")
-        for_product = self.chain.groups > 0 and not {"x", "weight", "product"}.isdisjoint(wanted)
-        self.writes_product = for_product
+        needs_product = not {"x", "weight", "product"}.isdisjoint(wanted)
+        self.writes_product = needs_product and not self.chain.is_product
         self.of_vectors_at, self.of_tensors_at = self._places()
         self.size = None
         of_integers = (

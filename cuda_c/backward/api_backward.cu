@@ -81,7 +81,7 @@ static fgn_status check_backward(int version, const fgn_chain *chain, const fgn_
     if (status != FGN_OK)
         return status;
     bool multiplies = chain->batch > 0 && (gradients->x || gradients->weight);
-    if (chain->groups > 0 && multiplies && !gradients->product)
+    if (has_rest(chain) && multiplies && !gradients->product)
         return fail(FGN_INVALID_ARGUMENT, "gradients.product is NULL, expected it with x or weight");
     return FGN_OK;
 }
@@ -116,7 +116,7 @@ static struct chain_gradient gradient_of(const fgn_chain *chain, const void *v, 
     memset(&gradient, 0, sizeof gradient);
     gradient.v = v;
     gradient.dy = dy;
-    gradient.g = gradients->product;
+    gradient.g = has_rest(chain) ? gradients->product : NULL;
     gradient.moments = (const struct kept_moments *)moments;
     gradient.type = chain->type;
     gradient.vector_type = chain->vector_type;
@@ -140,7 +140,7 @@ static bool is_needed(const struct chain_gradient *gradient) {
     bool tensors = false;
     for (int i = 0; i < FGN_MAX_POINTWISE; i++)
         tensors = tensors || gradient->before_tensor[i] || gradient->after_tensor[i];
-    return gradient->sums.count > 0 || tensors || (gradient->groups > 0 && gradient->g);
+    return gradient->sums.count > 0 || tensors || gradient->g;
 }
 
 /* dX = G W */
@@ -214,7 +214,7 @@ fgn_status fgn_backward(int version, const fgn_chain *chain, const void *x, cons
         return clear_gradients(chain, gradients, on);
     if (status == FGN_OK)
         status = check_pointer("dy", dy);
-    if (status == FGN_OK && chain->groups > 0)
+    if (status == FGN_OK && has_rest(chain))
         status = check_pointer("v", v);
     if (status == FGN_OK && chain->groups > 0)
         status = check_pointer("moments", moments);
@@ -231,7 +231,7 @@ fgn_status fgn_backward(int version, const fgn_chain *chain, const void *x, cons
 
     const struct backward_rung *rung = &ladder[version];
     struct chain_gradient gradient = gradient_of(chain, v, moments, dy, gradients);
-    const void *g = chain->groups > 0 ? gradients->product : dy;
+    const void *g = has_rest(chain) ? gradients->product : dy;
     if (is_needed(&gradient))
         status = status_of(rung->gradient(&gradient, workspace, on), rung->version.name);
     if (status == FGN_OK && gradients->x) {
@@ -247,15 +247,15 @@ fgn_status fgn_backward(int version, const fgn_chain *chain, const void *x, cons
 
 fgn_status fgn_norm_forward(const fgn_chain *chain, const void *v, void *y, float *moments, void *stream) {
     fgn_status status = check_chain(chain);
-    if (status == FGN_OK && chain->groups == 0)
-        status = fail(FGN_INVALID_ARGUMENT, "groups is 0, expected a norm");
+    if (status == FGN_OK && !has_rest(chain))
+        status = fail(FGN_INVALID_ARGUMENT, "the chain has no norm and no operators");
     if (status == FGN_OK && chain->batch == 0)
         return FGN_OK;
     if (status == FGN_OK)
         status = check_pointer("v", v);
     if (status == FGN_OK)
         status = check_pointer("y", y);
-    if (status == FGN_OK)
+    if (status == FGN_OK && chain->groups > 0)
         status = check_pointer("moments", moments);
     if (status == FGN_OK)
         status = check_all_operands(chain);

@@ -27,9 +27,10 @@ struct column_sums {
     void *to[MOST_SUMS]; /* (channels,) for each slot */
 };
 
-/* The first part of the backward. Without a norm (groups 0) there are no operators, and G is dy. */
+/* The first part of the backward. Without a norm (groups 0) all operators are in `before`; without operators
+ * too G is dy, which nobody writes again: g is NULL. */
 struct chain_gradient {
-    const void *v;  /* (batch, channels), of the type; unused without a norm */
+    const void *v;  /* (batch, channels), of the type; unused of the product alone */
     const void *dy; /* the same */
     void *g;        /* the same, or NULL where only sums are wanted */
     const struct kept_moments *moments;

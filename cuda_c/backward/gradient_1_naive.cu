@@ -246,7 +246,7 @@ static int64_t elements_of(const struct chain_gradient *gradient) {
 unsigned long long gradient_1_naive_bytes(const struct chain_gradient *gradient) {
     unsigned long long tensors = gradient->before.count + gradient->after.count + 4;
     unsigned long long floats = tensors * elements_of(gradient) + 2ull * gradient->batch * gradient->groups;
-    return gradient->groups > 0 ? floats * sizeof(float) : 0;
+    return gradient->groups > 0 || gradient->before.count > 0 ? floats * sizeof(float) : 0;
 }
 
 cudaError_t gradient_1_naive(const struct chain_gradient *gradient, void *workspace, cudaStream_t stream) {
@@ -262,7 +262,7 @@ cudaError_t gradient_1_naive(const struct chain_gradient *gradient, void *worksp
     sequence.error = cudaSuccess;
     const struct column_sums *sums = &gradient->sums;
     const float *dy = (const float *)gradient->dy;
-    if (gradient->groups == 0) {
+    if (gradient->groups == 0 && gradient->before.count == 0) {
         run_column_sum(&sequence, sums, sums->bias, dy, NULL);
         return sequence.error;
     }
@@ -271,6 +271,14 @@ cudaError_t gradient_1_naive(const struct chain_gradient *gradient, void *worksp
     const float *before[FGN_MAX_POINTWISE + 1] = {(const float *)gradient->v};
     const float *after[FGN_MAX_POINTWISE + 1];
     float *memory = run_list(&sequence, &gradient->before, before, (float *)workspace, elements);
+    if (gradient->groups == 0) {
+        float *g = gradient->g ? (float *)gradient->g : memory;
+        struct naive_operand_gradients operands = {sums, sums->before, gradient->before_tensor,
+                                                   memory + elements};
+        const float *dv = run_derivatives(&sequence, &gradient->before, before, operands, dy, g);
+        run_column_sum(&sequence, sums, sums->bias, dv, NULL);
+        return sequence.error;
+    }
     float *n = memory, *z = n + elements;
     run_elements(&sequence, launch_naive_normalised_kernel, before[gradient->before.count], NULL, n);
     run_elements(&sequence, launch_naive_affine_kernel, n, NULL, z);

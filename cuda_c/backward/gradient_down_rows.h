@@ -94,10 +94,10 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
         struct gradient_row here = place_in_row(gradient, &channels, row, end, type, only_common);
         const unsigned char *stage = ring + at * bytes_of_stage;
         at = at + 1 < args->stages ? at + 1 : 0;
-        float g[VALUES];
+        float g[VALUES], n[VALUES]; /* n: v too, where its turn has come */
         take_dy(g, stage, &here, thread);
         if (has_norm) {
-            float n[VALUES], sums[2] = {0.0f, 0.0f};
+            float sums[2] = {0.0f, 0.0f};
             struct kept_moments moments = take_moments(stage, &here, thread);
             take_v(n, stage, &here, thread);
             back_to_norm(gradient, n, g, moments, &vectors, of_after, &here, thread);
@@ -121,13 +121,13 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
 #pragma unroll
             for (int j = 0; j < VALUES; j++)
                 g[j] = (g[j] * scale[j] - mean - n[j] * with_n) * moments.inverse_deviation;
-            if (gradient->before.count > 0) {
-                take_v(n, stage, &here, thread);
-                back_through(&gradient->before, n, g, of_before, &here, thread);
-            }
-            if (gradient->g)
-                store_values(gradient->g, here.row_start, g, &here.channels, type);
         }
+        if (gradient->before.count > 0) {
+            take_v(n, stage, &here, thread);
+            back_through(&gradient->before, n, g, of_before, &here, thread);
+        }
+        if (gradient->g)
+            store_values(gradient->g, here.row_start, g, &here.channels, type);
         add_to_sum(wanted->bias, g, &here.channels, thread);
     }
     finish_sums(args, &channels);

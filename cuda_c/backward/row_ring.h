@@ -81,10 +81,10 @@ static __forceinline__ __device__ void prefetch_row(unsigned char *stage,
     const int size = place->type == FGN_FLOAT32 ? 4 : 2;
     int64_t first = (place->row_start + place->channels.first) * size;
     prefetch_vectors(stage, (const char *)gradient->dy + first, &place->channels, size, thread);
-    if (gradient->groups > 0) {
+    if (gradient->groups > 0 || gradient->before.count > 0) {
         unsigned char *of_v = stage + BYTES_OF_TENSOR(size), *moments = of_v + BYTES_OF_TENSOR(size);
         prefetch_vectors(of_v, (const char *)gradient->v + first, &place->channels, size, thread);
-        if (place->channels.count > 0)
+        if (gradient->groups > 0 && place->channels.count > 0)
             prefetch(moments + thread * sizeof(struct kept_moments),
                      &gradient->moments[row * gradient->groups + group], sizeof(struct kept_moments));
     }

@@ -215,6 +215,8 @@ cudaError_t launch_one_kernel(const fgn_plan *plan, const fgn_launch *planned, c
 static const char *refusal(const fgn_chain *chain, const fgn_device *device) {
     if (group_size_of(chain) > TILE)
         return "groups of at most 128 channels";
+    if (chain->groups == 0 && chain->before_count > 0)
+        return "a norm";
     return needs_float32(chain, device);
 }
 

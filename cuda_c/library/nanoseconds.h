@@ -64,6 +64,11 @@ static inline double nanoseconds_of_cublas(const fgn_chain *chain) {
 
 /* The launch after it, which reads the product and writes y. */
 static inline double nanoseconds_of_norm(const fgn_chain *chain) {
+    if (chain->groups == 0) {
+        double bytes = 2.0 * element_bytes(chain->type) * outputs_of(chain) / 4200.0;
+        double work = outputs_of(chain) / 2400.0 * (1.0 + 1.6 * exponentials_of(chain));
+        return 2045.0 + 281.0 * chain->before_count + sqrt(bytes * bytes + work * work);
+    }
     struct kept_norm norm = kept_norm_of(chain, NULL, NULL, NULL);
     struct norm_launch launch = launch_of_norm(&norm);
     bool is_short = launch.form == SHORT_NORM || launch.form == LARGE_SHORT_NORM;

@@ -19,7 +19,7 @@ static const char *refusal(const fgn_chain *chain, const fgn_device *device) {
     (void)device;
     if (!chain->can_multiply)
         return "a caller with a matrix product (can_multiply)";
-    return chain->groups == 0 ? "a norm: the product is the caller's" : NULL;
+    return has_rest(chain) ? NULL : "a norm or an operator: the product is the caller's";
 }
 
 static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
@@ -56,7 +56,7 @@ static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const v
 RUNG library_rung = {
     {"library", "library/product_given.cu", "norm/norm_forward.cu",
      "another library's product (cuBLAS), and the rest in one launch",
-     "a norm and a caller with a matrix product"},
+     "a norm or an operator, and a caller with a matrix product"},
     &group_norm_2_block,
     refusal,
     plan,

@@ -228,7 +228,7 @@ static __forceinline__ __device__ void apply_step(const fgn_pointwise *step, flo
     if (step->tensor || is_kind(step, FGN_ADD_CHANNEL))
         apply_with_operands(add, value, VALUES, operand, evenly_spaced, 1);
     else if (step->channel && !only_common)
-        apply_rare_operand(step->kind, value, VALUES, operand, evenly_spaced, 1);
+        apply_rare_operand(step->kind, step->a, value, VALUES, operand, evenly_spaced, 1);
     else if (!apply_common_operator(step, value, VALUES) && !only_common)
         apply_rare_operator(step, value, VALUES);
 }

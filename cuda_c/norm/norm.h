@@ -11,7 +11,7 @@ struct kept_moments {
     float inverse_deviation;
 };
 
-/* y = after(GroupNorm(before(v))), which keeps what the backward needs. */
+/* y = after(GroupNorm(before(v))), which keeps what the backward needs; y = before(v) where groups is 0. */
 struct kept_norm {
     const void *v;                /* (batch, channels), of the type */
     void *y;                      /* the same */

@@ -52,6 +52,7 @@ enum norm_form {
     TINY_NORM,   /* groups of 2 or 4 channels, of large tensors */
     LONG_NORM,   /* groups of more than SEGMENT channels that a block's registers hold */
     WIDE_NORM,   /* other groups of more than SEGMENT channels */
+    NO_NORM,     /* operators alone */
 };
 
 static inline bool has_columns(enum norm_form form) {
@@ -89,6 +90,13 @@ static inline const char *norm_kernel_of(fgn_type type, enum norm_form form) {
                           "norm_forward_many_columns_bfloat16_kernel", "norm_forward_staged_bfloat16_kernel",
                           "norm_forward_tiny_bfloat16_kernel", "norm_forward_long_bfloat16_kernel"},
     };
+    static const char *const without_norm[] = {
+        [FGN_FLOAT32] = "operators_alone_float32_kernel",
+        [FGN_FLOAT16] = "operators_alone_float16_kernel",
+        [FGN_BFLOAT16] = "operators_alone_bfloat16_kernel",
+    };
+    if (form == NO_NORM)
+        return without_norm[type];
     return form == WIDE_NORM ? "norm_forward_wide_kernel" : kernels[type][form];
 }
 
@@ -220,13 +228,26 @@ static inline bool may_have_columns(const struct norm_launch *launch, const stru
            !(is_narrow && norm->type == FGN_FLOAT32);
 }
 
+/* Teams of threads beside each other in a row, and blocks that go down the rows. */
+static inline void divide_without_norm(struct norm_launch *launch, const struct kept_norm *norm) {
+    const struct division *division = &launch->division;
+    launch->form = NO_NORM;
+    launch->block.x = (unsigned)division->across;
+    launch->block.y = (unsigned)rows_at_once(division);
+    launch->grid.x = (unsigned)strips_of(division);
+    launch->grid.y = (unsigned)at_most(tiles(norm->batch, launch->block.y),
+                                       most_row_blocks(BLOCKS_OF_MULTIPROCESSOR * MULTIPROCESSORS, division));
+}
+
 /* A plan can say it before there are tensors: all addresses that are aligned to 16 bytes have the same. */
 static inline struct norm_launch launch_of_norm(const struct kept_norm *norm) {
     bool aligned = is_norm_aligned(norm);
     struct norm_launch launch = {
         WIDE_NORM, NULL, {1, 1, 1}, {THREADS, 1, 1}, division_of(norm->channels, norm->groups, aligned),
         1,         0,    0};
-    if (is_tiny(&launch, norm)) {
+    if (norm->groups == 0) {
+        divide_without_norm(&launch, norm);
+    } else if (is_tiny(&launch, norm)) {
         divide_into_vectors(&launch, norm);
     } else if (launch.division.parts > 1 && launch.division.parts <= LONG_SLOTS &&
                launch.division.width == VALUES) {
@@ -254,6 +275,10 @@ static inline struct norm_launch launch_of_norm(const struct kept_norm *norm) {
     launch.kernel = norm_kernel_of(norm->type, launch.form);
     return launch;
 }
+
+/* Where there is no norm (operators_alone.cu). */
+cudaError_t operators_alone(const struct kept_norm *norm, const struct norm_launch *launch,
+                            cudaStream_t stream);
 
 /* For groups of 2 or 4 channels (norm_forward_tiny.cu). */
 cudaError_t norm_forward_tiny(const struct kept_norm *norm, const struct norm_launch *launch,

@@ -39,9 +39,9 @@ static CALLED __device__ struct few_values called_rare_operator(fgn_pointwise_ki
     return few;
 }
 
-static CALLED __device__ struct few_values called_rare_operand(fgn_pointwise_kind kind, struct few_values few,
-                                                               struct few_values operand) {
-    apply_rare_operand(kind, few.value, FEW_VALUES, operand.value, evenly_spaced, 1);
+static CALLED __device__ struct few_values
+called_rare_operand(fgn_pointwise_kind kind, float a, struct few_values few, struct few_values operand) {
+    apply_rare_operand(kind, a, few.value, FEW_VALUES, operand.value, evenly_spaced, 1);
     return few;
 }
 
@@ -66,8 +66,16 @@ static __forceinline__ __device__ void apply_operand(const fgn_pointwise *step, 
         apply_with_operands(add, value, count, operand, place, place_step);
         return;
     }
+    if (is_kind(step, FGN_MULTIPLY_CHANNEL)) {
+        apply_with_operands(multiply, value, count, operand, place, place_step);
+        return;
+    }
+    if (is_kind(step, FGN_SUBTRACT_CHANNEL)) {
+        apply_with_operands(subtract, value, count, operand, place, place_step);
+        return;
+    }
     if (count < FEW_VALUES / 2) { /* a call would cost more than its code */
-        apply_rare_operand(step->kind, value, count, operand, place, place_step);
+        apply_rare_operand(step->kind, step->a, value, count, operand, place, place_step);
         return;
     }
 #pragma unroll
@@ -76,7 +84,8 @@ static __forceinline__ __device__ void apply_operand(const fgn_pointwise *step, 
 #pragma unroll
         for (int j = 0; j < FEW_VALUES; j++)
             with.value[j] = operand[place(i + j < count ? i + j : count - 1, place_step)];
-        put_few(value + i, called_rare_operand(step->kind, few_of(value + i, count - i), with), count - i);
+        put_few(value + i, called_rare_operand(step->kind, step->a, few_of(value + i, count - i), with),
+                count - i);
     }
 }
 
@@ -89,6 +98,12 @@ static __forceinline__ __device__ bool apply_common_operator(const fgn_pointwise
         apply_with_constants(leaky_relu, step, value, count);
     else if (is_kind(step, FGN_DOUBLE))
         apply_to_each(twice, value, count);
+    else if (is_kind(step, FGN_MULTIPLY))
+        apply_with_constants(times, step, value, count);
+    else if (is_kind(step, FGN_ADD))
+        apply_with_constants(plus, step, value, count);
+    else if (is_kind(step, FGN_DIVIDE) && has_reciprocal(step->a))
+        multiply_by(value, count, 1.0f / step->a);
     else if (is_kind(step, FGN_RELU))
         apply_to_each(relu, value, count);
     else if (is_kind(step, FGN_MISH))
@@ -127,6 +142,7 @@ static __forceinline__ __device__ void apply_operator_with(const fgn_pointwise *
     case FGN_SUBTRACT_CHANNEL:
     case FGN_MULTIPLY_CHANNEL:
     case FGN_DIVIDE_CHANNEL:
+    case FGN_DIVIDE_DEVIATION:
     case FGN_PRELU:
         apply_operand(step, value, count, operand, place, place_step);
         break;

@@ -45,6 +45,9 @@ static inline bool has_exponential(fgn_pointwise_kind kind) {
     case FGN_CLAMP:
     case FGN_PRELU:
     case FGN_ADD_TENSOR:
+    case FGN_ADD:
+    case FGN_MULTIPLY:
+    case FGN_DIVIDE:
         return false;
     default:
         return true;

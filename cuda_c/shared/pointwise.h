@@ -65,9 +65,25 @@ static inline __device__ float times(float v, float a, float unused) {
     return v * a;
 }
 
+/* Whether 1 / a has all its digits. v / a is v (1 / a) then, as in torch's CUDA kernels: one instruction for
+ * a value, and nearer than two roundings of v / a. */
+static inline __device__ bool has_reciprocal(float a) {
+    return fabsf(a) >= 0x1p-126f && fabsf(a) <= 0x1p126f;
+}
+
 static inline __device__ float divided_by(float v, float a, float unused) {
     (void)unused;
     return v / a;
+}
+
+/* What BatchNorm multiplies by where its statistics are given. rsqrtf errs by at most 2 units in the last
+ * place. */
+static inline __device__ float one_over_deviation(float variance, float eps) {
+    return rsqrtf(variance + eps);
+}
+
+static inline __device__ float divide_deviation(float v, float variance, float eps) {
+    return v * one_over_deviation(variance, eps);
 }
 
 static inline __device__ float negative(float v) {
@@ -236,6 +252,12 @@ static __forceinline__ __device__ void apply_to_each(value_function function, fl
         value[i] = function(value[i]);
 }
 
+static __forceinline__ __device__ void multiply_by(float *value, int count, float factor) {
+#pragma unroll
+    for (int i = 0; i < count; i++)
+        value[i] *= factor;
+}
+
 static __forceinline__ __device__ void
 apply_with_constants(constants_function function, const fgn_pointwise *step, float *value, int count) {
 #pragma unroll
@@ -252,9 +274,9 @@ static __forceinline__ __device__ void apply_with_operands(operand_function func
 }
 
 /* The operators with a channel vector that few chains have. */
-static __forceinline__ __device__ void apply_rare_operand(fgn_pointwise_kind kind, float *value, int count,
-                                                          const float *operand, place_function place,
-                                                          int place_step) {
+static __forceinline__ __device__ void apply_rare_operand(fgn_pointwise_kind kind, float a, float *value,
+                                                          int count, const float *operand,
+                                                          place_function place, int place_step) {
     switch (kind) {
     case FGN_SUBTRACT_CHANNEL:
         apply_with_operands(subtract, value, count, operand, place, place_step);
@@ -264,6 +286,11 @@ static __forceinline__ __device__ void apply_rare_operand(fgn_pointwise_kind kin
         break;
     case FGN_DIVIDE_CHANNEL:
         apply_with_operands(divide, value, count, operand, place, place_step);
+        break;
+    case FGN_DIVIDE_DEVIATION:
+#pragma unroll
+        for (int i = 0; i < count; i++)
+            value[i] = divide_deviation(value[i], operand[place(i, place_step)], a);
         break;
     default:
         apply_with_operands(prelu, value, count, operand, place, place_step);

@@ -60,6 +60,8 @@ static inline __device__ float slope_of(const fgn_pointwise *step, float v, floa
         return operand;
     case FGN_DIVIDE_CHANNEL:
         return 1.0f / operand;
+    case FGN_DIVIDE_DEVIATION:
+        return one_over_deviation(operand, a);
     case FGN_PRELU:
         return v > 0.0f ? 1.0f : operand;
     case FGN_MULTIPLY:
@@ -138,6 +140,8 @@ static inline __device__ float operand_slope_of(const fgn_pointwise *step, float
         return v;
     case FGN_DIVIDE_CHANNEL:
         return -v / operand / operand;
+    case FGN_DIVIDE_DEVIATION:
+        return -0.5f * divide_deviation(v, operand, step->a) / (operand + step->a);
     case FGN_PRELU:
         return v > 0.0f ? 0.0f : v;
     default:

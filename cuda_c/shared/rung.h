@@ -156,6 +156,7 @@ static inline bool takes_channel(const fgn_pointwise *step) {
     case FGN_SUBTRACT_CHANNEL:
     case FGN_MULTIPLY_CHANNEL:
     case FGN_DIVIDE_CHANNEL:
+    case FGN_DIVIDE_DEVIATION:
     case FGN_PRELU:
         return true;
     default:
@@ -188,6 +189,11 @@ static inline bool is_float32_accurate(const fgn_chain *chain) {
  * weight takes as long either way. */
 static inline bool is_one_row_of_tf32(const fgn_chain *chain) {
     return chain->batch <= 1 && chain->type == FGN_FLOAT32 && chain->precision == FGN_TF32;
+}
+
+/* Whether anything follows the product. */
+static inline bool has_rest(const fgn_chain *chain) {
+    return chain->groups > 0 || chain->before_count > 0;
 }
 
 /* The channels of a group; 0 without a norm. */

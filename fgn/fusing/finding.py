@@ -1,5 +1,5 @@
-"""Finds the chains in a graph: from each product along the values that only the next step reads, to a
-GroupNorm and on to the last pointwise operator behind it. A LayerNorm over the channels is a GroupNorm of one
+"""Finds the chains in a graph: from each product along the values that only the next step reads, to the last
+pointwise operator, with at most one GroupNorm among them. A LayerNorm over the channels is a GroupNorm of one
 group."""
 
 from __future__ import annotations
@@ -81,6 +81,10 @@ class Match:
             self.inputs.append(node)
         return self.inputs.index(node)
 
+    @property
+    def is_product(self) -> bool:
+        return self.norm_node is None and not self.before
+
     def found(self, name: str) -> Found:
         return Found(
             name,
@@ -89,7 +93,8 @@ class Match:
             before=self.before,
             after=self.after,
             leaves=self.leaves,
-            by_rows=self.is_layer_norm and not self.is_of_matrix,
+            has_norm=self.norm_node is not None,
+            by_rows=(self.is_layer_norm or self.norm_node is None) and not self.is_of_matrix,
             **self.parts,
         )
 
@@ -204,6 +209,8 @@ class Match:
         if cls is nn.RReLU and not module.training:
             self._leaf(node, cls, only_in_eval=True)
             return [Step("leaky_relu", ((module.lower + module.upper) / 2,))]
+        if cls is nn.BatchNorm1d:
+            return self._of_batch_norm(node)
         meaning = MODULES.get(cls)
         if meaning is None or (meaning.in_training and module.training):
             return None
@@ -217,6 +224,23 @@ class Match:
             self.is_of_matrix = True  # the slopes are those of the second dimension
             return [Step(meaning.kind, operand=self.input(weight))]
         return [Step(meaning.kind, module=module, attributes=meaning.constants)]
+
+    def _of_batch_norm(self, node: fx.Node) -> list[Step] | None:
+        """BatchNorm with the statistics that it has kept, so in evaluation: each channel's are constants."""
+        module = self.modules[node.target]
+        if module.training or module.running_mean is None or module.running_var is None or self.ones:
+            return None
+        self._leaf(node, nn.BatchNorm1d, only_in_eval=True)
+        self.is_of_matrix = True  # its channels are those of the second dimension
+
+        def step(kind: str, name: str, *attributes: str) -> Step:
+            operand = self.input(self._attribute_node(node, name))
+            return Step(kind, module=module, attributes=attributes, operand=operand)
+
+        steps = [step("subtract", "running_mean"), step("divide_deviation", "running_var", "eps")]
+        if module.affine:
+            steps += [step("multiply", "weight"), step("add", "bias")]
+        return steps
 
     def _attribute_node(self, node: fx.Node, name: str) -> fx.Node:
         """A node that reads a parameter of a module, before the chain's first node."""
@@ -392,13 +416,16 @@ def _nothing_between(nodes: list[fx.Node], modules) -> bool:
 
 
 def match(product: Product, modules: dict[str, nn.Module]) -> tuple[Match | None, str]:
-    """The longest chain from this product, and what stopped it."""
+    """The longest chain from this product, and what stopped it. The product alone, a Linear, where no chain
+    begins there; None for any other product."""
     found, longest = Match(product, modules), None
     try:
         found.read_product()
+        if product.weight is None:
+            longest = _copy(found)
         while True:
             found.advance()
-            if found.norm_node is not None and found.ones == 0:
+            if (found.norm_node is not None or found.before) and found.ones == 0:
                 if not _nothing_between(found.nodes, modules):
                     raise Stopped("what runs between its parts, which may write to what they read")
                 longest = _copy(found)

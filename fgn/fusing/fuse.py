@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import fx, nn
 
 from fgn.functional import check_choice
+from fgn.fusing.alone import ProductPart, may_gain
 from fgn.fusing.classes import fused_of, is_torchs, plain_class, set_fused, set_plain
 from fgn.fusing.finding import match
 from fgn.fusing.parts import ChainPart
@@ -67,11 +68,17 @@ class _Traced:
         if found is None:
             self.verdicts.append((name, None, stopped))
             return
-        words = " → ".join(found.describe(node) for node in found.nodes)
-        part = ChainPart(found.found(name), module, options)
+        described = found.found(name)
+        if found.is_product:
+            self.verdicts.append((name, None, stopped))
+            if not may_gain(described, options):
+                return
+        else:
+            words = " → ".join(found.describe(node) for node in found.nodes)
+            self.verdicts.append((name, words, stopped))
+        part = (ProductPart if found.is_product else ChainPart)(described, module, options)
         self.parts.append(part)
         self.plan.equal += [(owner.__dict__, key, value) for owner, key, value in found.fixed]
-        self.verdicts.append((name, words, stopped))
         graph, last = linear.graph, found.last
         with graph.inserting_after(last):
             call = graph.create_node("call_function", part, tuple(found.inputs), {}, name="chain")
@@ -265,9 +272,10 @@ def _candidates(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 def fuse(
     model: nn.Module, *, inplace: bool = False, version: str | None = None, precision: str | None = None
 ):
-    """The model, with each Linear → [pointwise …] → GroupNorm → [pointwise …] in it as one call.
-    A product of x and a parameter by another function of torch is a Linear too, and a LayerNorm over the
-    channels a GroupNorm.
+    """The model, with each Linear → [pointwise …] → GroupNorm → [pointwise …] in it as one call, and each
+    Linear → pointwise … without a norm. A product of x and a parameter by another function of torch is a
+    Linear too, a LayerNorm over the channels a GroupNorm, and BatchNorm in evaluation pointwise. Large
+    float32 products with nothing behind them are fgn's on a GPU of compute capability 9.0.
 
     model: any nn.Module. inplace: whether to change the model itself; otherwise a copy is changed, which
     shares the model's parameters and buffers. version, precision: as `fgn.chain_forward()`'s.

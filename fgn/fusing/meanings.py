@@ -165,7 +165,10 @@ _GLOBAL_HOOKS = (
 )
 FORWARDS = {
     cls: cls.forward
-    for cls in (*MODULES, nn.Linear, nn.GroupNorm, nn.LayerNorm, nn.Sequential, nn.Flatten, nn.RReLU)
+    for cls in (
+        *(*MODULES, nn.Linear, nn.GroupNorm, nn.LayerNorm, nn.BatchNorm1d),
+        *(nn.Sequential, nn.Flatten, nn.RReLU),
+    )
 }
 HOMES = (F.__dict__, torch.__dict__)
 

@@ -20,7 +20,7 @@ from fgn.functional import C_TYPES, chain_forward, forward_in_autocast
 from fgn.fusing.meanings import has_global_hooks, not_plain
 from fgn.native import repeated
 from fgn.native.repeated import ORDINARY_TENSORS
-from fgn.operators import Pointwise
+from fgn.operators import POINTWISE, Pointwise
 from fgn.transforms import run_when_compiled
 
 # A constant that is another one at each call would otherwise keep a chain for each.
@@ -42,10 +42,11 @@ class Step(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A chain in a graph. nodes: in their order. inputs: the nodes that it reads, x first. norm: a GroupNorm
-    or a LayerNorm. weight, bias, norm_weight, norm_bias: which input each is, or None. groups, eps: where
-    norm is None; normalized: then of a LayerNorm, how many channels it has. is_transposed: the weight is
-    stored as (in_features, out_features). by_rows: x may have more dimensions, whose rows the chain computes.
+    """A chain in a graph. nodes: in their order. inputs: the nodes that it reads, x first. has_norm: whether
+    there is one among the nodes. norm: a GroupNorm or a LayerNorm that is a module. weight, bias,
+    norm_weight, norm_bias: which input each is, or None. groups, eps: where norm is None; normalized: then of
+    a LayerNorm, how many channels it has. is_transposed: the weight is stored as (in_features, out_features).
+    by_rows: x may have other than two dimensions, whose rows the chain computes.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Found(NamedTuple):
     normalized: int | None = None
     is_transposed: bool = False
     by_rows: bool = False
+    has_norm: bool = True
 
 
 class NotAChain(Exception):
@@ -172,7 +174,7 @@ class ChainPart:
         self.checked: Checked | None = None
 
     def __call__(self, *inputs):
-        if self.found.by_rows and inputs[0].dim() > 2:
+        if self.found.by_rows and inputs[0].dim() != 2:
             try:
                 return self._of_rows(inputs)
             except NotAChain as reason:
@@ -183,20 +185,23 @@ class ChainPart:
             return self.run_parts(inputs, reason.args[0])
 
     def _of_rows(self, inputs) -> Tensor:
-        """The chain of the rows of x, which has more than two dimensions. NotAChain where the other inputs
-        are not vectors or tensors of y's shape."""
+        """The chain of the rows of x, which has one dimension or more than two. NotAChain where the other
+        inputs are not vectors or tensors of y's shape."""
         x, *others = inputs
         if x.is_nested:
             raise NotAChain("x is a nested tensor")
+        if x.dim() == 0:
+            raise NotAChain("x has no dimensions")
         sizes = x.shape[:-1]
-        rows = [x.flatten(0, -2), *others]
+        rows = [_rows_of(x), *others]
         for number in self.operands:
             shape = inputs[number].shape
             if shape[:-1] == sizes:
-                rows[number] = inputs[number].flatten(0, -2)
+                rows[number] = _rows_of(inputs[number])
             elif len(shape) > 1:
                 raise NotAChain(f"an operand has shape {tuple(shape)}, and x {tuple(x.shape)}")
-        return self._of_matrix(rows).unflatten(0, sizes)
+        y = self._of_matrix(rows)
+        return y.unflatten(0, sizes) if sizes else y[0]
 
     def _of_matrix(self, inputs) -> Tensor:
         options = self.options
@@ -216,8 +221,12 @@ class ChainPart:
         """The result of a call that is like one before it, or None. A chain is kept only with tensors that
         were checked for it, and `repeat()` takes no others than such."""
         checked = self.checked
-        if checked is None or not checked.vectors or type(x) is not Tensor:
+        if checked is None or type(x) is not Tensor:
             return None
+        if not checked.vectors:
+            if not checked.holds(x, tensors):
+                return None
+            tensors = checked.as_vectors(x, tensors)
         chain = self._chain_of(x, norm, checked)
         return repeated.repeat(
             chain, x, tensors, self.options.version, self.options.precision, gradients.repeat
@@ -343,6 +352,8 @@ class ChainPart:
                 if len(self.chains) == MOST_CHAINS:
                     self.chains.pop(next(iter(self.chains)))
                 self.chains[key] = chain
+        if not self.found.has_norm:
+            return chain
         if type(groups) is not int or groups < 1 or channels % groups:
             raise NotAChain(f"num_groups is {groups}, which does not divide {channels} channels")
         if normalized is not None:
@@ -390,10 +401,10 @@ class ChainPart:
             if step.operand is None:
                 return Pointwise(kind, *constants)
             role, name = next(left), f"operand_{step.operand}"
-            if kind == "prelu":
+            if kind in POINTWISE and POINTWISE[kind].uses_channel:
                 if role != "channel":
-                    raise NotAChain("the weight of PReLU is no channel vector")
-                return Pointwise(kind, channel=name)
+                    raise NotAChain(f"the operand of {kind} is no channel vector")
+                return Pointwise(kind, *constants, channel=name)
             if role == "tensor" and kind != "add":
                 raise NotAChain(f"no operator can {kind} by a whole tensor")
             return Pointwise(f"{kind}_{role}", **{role: name})
@@ -403,6 +414,10 @@ class ChainPart:
         except ValueError as error:
             raise NotAChain(str(error)) from None
         return Chain(self.name, before, groups, after, _number(eps))
+
+
+def _rows_of(tensor: Tensor) -> Tensor:
+    return tensor.flatten(0, -2) if tensor.dim() > 1 else tensor[None]
 
 
 def _transposed(weight):
@@ -423,7 +438,7 @@ def check_linear(x, weight):
         raise NotAChain(f"x is a {type(x).__name__} and the weight a {type(weight).__name__}")
     if x.dim() != 2:
         raise NotAChain(
-            f"x has {x.dim()} dimensions, and GroupNorm is something else than for (batch, channels)"
+            f"x has {x.dim()} dimensions, and a part is something else there than for (batch, channels)"
         )
     if x.device.type not in ("cpu", "cuda", "meta") or weight.device != x.device:
         raise NotAChain(f"x is on {x.device} and the weight on {weight.device}")
@@ -465,7 +480,8 @@ def as_operand(operand, x: Tensor, channels: int) -> tuple[str, Tensor]:
             raise NotAChain(
                 f"an operand is of {operand.dtype}, by which torch makes y one, and x of {x.dtype}"
             )
-        return "channel", operand if shape == (channels,) else operand.reshape(-1).expand(channels)
+        whole = shape == (channels,)
+        return "channel", operand if whole else operand.reshape(-1).expand(channels).contiguous()
     if shape == (x.shape[0], channels) and (operand.dtype == x.dtype or in_autocast):
         return "tensor", operand
     raise NotAChain(f"an operand has shape {shape}, expected ({channels},) or {(x.shape[0], channels)}")

@@ -85,7 +85,7 @@ class _Call:
         self.before = tuple(step.kind for step in chain.before)
         self.after = tuple(step.kind for step in chain.after)
         self.outputs = shape.batch * shape.out_features
-        self.size = shape.out_features // shape.groups
+        self.size = shape.out_features // max(shape.groups, 1)
         self.tensor = self.element * self.outputs
         self.vector = FLOAT_BYTES * shape.out_features
         self.weight = self.element * shape.in_features * shape.out_features

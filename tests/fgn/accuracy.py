@@ -45,6 +45,8 @@ def rounded_reference(chain, x, parameters):
 
     v = rounded(x.double() @ wide["weight"].T)
     v = rounded(v + wide["bias"]) if "bias" in wide else v
+    if not chain.has_norm:
+        return apply(chain.before, v).float()
     v = rounded(torch.group_norm(apply(chain.before, v), chain.groups, None, None, chain.eps))
     v = rounded(v * wide["norm_weight"]) if "norm_weight" in wide else v
     v = rounded(v + wide["norm_bias"]) if "norm_bias" in wide else v

@@ -148,6 +148,8 @@ def drawn_chain(chain: Chain, x: Tensor, parameters: Mapping[str, Tensor], round
     v = rounded(v + in_every_row(parameters["bias"])) if "bias" in parameters else v
     h = through(chain.before, stored(v))
 
+    if not chain.has_norm:
+        return stored(h)
     size = h.shape[1] // chain.groups
     groups, ones = h.reshape(-1, size), h.new_ones(1, size)
 

@@ -92,12 +92,13 @@ def dy_away_from_kinks(chain, x, parameters, seed=0):
 
     # before the norm a value reaches all of its group
     v = look(chain.before, v)
+    dy = torch.randn(v.shape, generator=torch.Generator().manual_seed(seed)).to(v.device)
+    if not chain.has_norm:
+        return dy.masked_fill(near, 0.0).to(x.dtype)
     groups = near.reshape(len(v), chain.groups, -1)
     near = groups.any(-1, keepdim=True).expand_as(groups).reshape(v.shape).clone()
     v = torch.group_norm(v, chain.groups, wide.get("norm_weight"), wide.get("norm_bias"), chain.eps)
     look(chain.after, v)
-    generator = torch.Generator().manual_seed(seed)
-    dy = torch.randn(v.shape, generator=generator).to(v.device)
     return dy.masked_fill(near, 0.0).to(x.dtype)
 
 
@@ -187,6 +188,7 @@ CONSTANTS = {
     "hardtanh": (-0.5, 1.0),
     "clamp": (-0.5, 1.0),
     "leaky_relu": (0.1, 0.0),
+    "divide_deviation": (0.01, 0.0),
     "multiply": (0.7, 0.0),
     "divide": (1.7, 0.0),
     "threshold": (0.1, -0.2),

@@ -1,0 +1,54 @@
+"""A product that begins no chain: nothing that a chain knows follows it.
+
+Its module runs as it is, but for large float32 products in "ieee" on a GPU of compute capability 9.0: there
+a product of split halves (`cuda_c/shared/halves.h`) is several times as fast as cuBLAS's float32 product, and
+nearer to float64. A 16-bit product or one in tf32 is cuBLAS's.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from fgn import autocast
+from fgn.fusing.parts import ChainPart, Found
+from fgn.precision import resolve
+from fgn.training_calls import FEWEST_SPLIT_OPERATIONS
+from fgn.transforms import run_when_compiled
+
+CAPABILITY = (9, 0)  # where it was measured
+
+
+@run_when_compiled
+def _has_capability(device: torch.device) -> bool:
+    return torch.cuda.get_device_capability(device) == CAPABILITY
+
+
+def may_gain(found: Found, options) -> bool:
+    """Whether there is any input for which the part would not be torch's: its weight is float32 now, and
+    neither a version nor another precision was asked for."""
+    return (
+        found.linear is not None
+        and found.linear.weight.dtype == torch.float32
+        and options.version is None
+        and options.precision in (None, "ieee")
+    )
+
+
+class ProductPart(ChainPart):
+    """Runs one Linear of a model, by torch or as a product of split halves."""
+
+    def __call__(self, *inputs):
+        return super().__call__(*inputs) if self._gains(inputs[0]) else self._by_torch(inputs)
+
+    def _gains(self, x) -> bool:
+        if type(x) is not Tensor or x.dtype is not torch.float32 or not x.is_cuda:
+            return False
+        weight = self.found.linear.weight
+        return (
+            2.0 * x.numel() * weight.shape[0] >= FEWEST_SPLIT_OPERATIONS
+            and weight.dtype is torch.float32
+            and _has_capability(x.device)
+            and resolve(self.options.precision, x.dtype) == "ieee"
+            and autocast.dtype_for(x) is None
+        )
