@@ -11,7 +11,7 @@ def call(program, kernel, grid, block, arguments, file="main.cu", **keywords):
 
 
 def stream(kernel, arrays):
-    n = 1 << 25
+    n = 1 << 24
     return call(
         "babelstream",
         kernel,

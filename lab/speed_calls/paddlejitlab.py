@@ -1,4 +1,4 @@
-"""PaddleJitLab/CUDATutorial: sums of blocks in six steps, additions, a convolution."""
+"""PaddleJitLab/CUDATutorial: sums of blocks in five steps, additions, a convolution."""
 
 from speed_calls.calls import Timed, floats, i32, integers, up, zeros
 
@@ -31,9 +31,6 @@ LAUNCHES = [
     addition("04_first_refine_kernel/vector_add_thread", 1, 1 << 18),
     addition("04_first_refine_kernel/vector_add_grid", N // 256, N),
     reduction("08_impl_reduce/reduce_naive", "reduce_naive_kernel"),
-    reduction(
-        "09_optimize_reduce/01_interleaved_addressing/reduce_interleaved_addressing", "reduce_naive_kernel"
-    ),
     reduction(
         "09_optimize_reduce/02_bank_conflict/reduce_bank_conflict_free", "reduce_bank_conflict_free_kernel"
     ),
