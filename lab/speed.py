@@ -50,15 +50,11 @@ BLIND = (
     "AyakaGEMM/Hands-on-GEMM",
     "Infatoshi/cuda-course",
     "Maharshi-Pandya/cudacodes",
-    "NVIDIA/cuda-samples",
     "PaddleJitLab/CUDATutorial",
     "R100001/Programming-Massively-Parallel-Processors",
     "RussWong/CUDATutorial",
     "SzymonOzog/GPU_Programming",
-    "a-hamdi/GPU",
-    "brucefan1983/CUDA-Programming",
     "csc-training/CUDA",
-    "deeperlearning/professional-cuda-c-programming",
     "gpu-mode/lectures",
     "harrism/mini-nbody",
     "mark-poscablo/gpu-prefix-sum",
@@ -68,7 +64,6 @@ BLIND = (
     "umfranzw/cuda-reduction-example",
     "wangzyon/NVIDIA_SGEMM_PRACTICE",
     "yzhaiustc/Optimizing-SGEMM-on-NVIDIA-Turing-GPUs",
-    "zjin-lcf/HeCBench",
 )
 SHORTEST = 10.0  # microseconds: below, a launch's own cost is most of it
 REPETITIONS, WARM_UP = 15, 3

@@ -1,6 +1,6 @@
-"""csc-training/CUDA: a one-dimensional stencil in eight versions, a sweep of Jacobi's."""
+"""csc-training/CUDA: a one-dimensional stencil in eight versions."""
 
-from speed_calls.calls import Timed, f64, floats, up, zeros
+from speed_calls.calls import Timed, floats, up, zeros
 
 REPOSITORY = "csc-training/CUDA"
 N = 10_240_000
@@ -17,16 +17,6 @@ def stencil(kernel, weights=False):
     )
 
 
-def sweep(block, n=4096):
-    return Timed(
-        "exercises/jacobi/solution/jacobi.cu",
-        "sweepGPU",
-        (up(n, block[0]), up(n, block[1])),
-        block,
-        lambda: (zeros(n, n, dtype=f64), floats(n, n, dtype=f64), floats(n, n, dtype=f64), 0.01, n),
-    )
-
-
 LAUNCHES = [
     stencil("stencil", True),
     stencil("stencilReadOnly1", True),
@@ -36,6 +26,4 @@ LAUNCHES = [
     stencil("stencilConst2"),
     stencil("stencilShared1"),
     stencil("stencilShared2"),
-    sweep((16, 16)),
-    sweep((32, 4)),
 ]
