@@ -1,4 +1,4 @@
-"""PaddleJitLab/CUDATutorial: sums of blocks in five steps, additions, a convolution."""
+"""PaddleJitLab/CUDATutorial: sums of blocks in three steps, additions, a convolution."""
 
 from speed_calls.calls import Timed, floats, i32, integers, up, zeros
 
@@ -37,8 +37,6 @@ LAUNCHES = [
     reduction(
         "09_optimize_reduce/03_idle_threads_free/reduce_idle_threads_free", "reduce_idle_thread_free", 512
     ),
-    reduction("09_optimize_reduce/04_unroll/reduce_unroll_last_warp", "reduce_unroll_last_warp", 512),
-    reduction("09_optimize_reduce/04_unroll/reduce_unroll_all", "reduce_unroll_all", 512),
     call(
         "12_convolution/01_naive_conv/naive_conv",
         "naive_conv2d_kernel",

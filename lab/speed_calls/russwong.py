@@ -1,4 +1,4 @@
-"""RussWong/CUDATutorial: sums of blocks in six steps, a histogram, GELU, softmax."""
+"""RussWong/CUDATutorial: sums of blocks in five steps, a histogram, GELU, softmax."""
 
 from speed_calls.calls import Timed, f16, floats, i32, integers, zeros
 
@@ -23,7 +23,6 @@ LAUNCHES = [
     reduction(2, 256),
     reduction(3, 128),
     reduction(4, 128),
-    reduction(5, 128),
     Timed(
         "6_warp_level_reduce.cu",
         "reduce_warp_level",
