@@ -2,12 +2,14 @@
 
     python lab/speed.py time DIR --out times.csv        on a GPU: device time of each, L2 flushed before
     python lab/speed.py limits DIR --out limits.csv     on a GPU with ncu: its speed-of-light breakdown
+    python lab/speed.py record times.csv limits.csv --out recorded.csv     anywhere: both in one table
     python lab/speed.py predict DIR --out predicted.csv [--half aside]     anywhere
     python lab/speed.py compare predicted.csv recorded.csv
     python lab/speed.py draw predicted.csv recorded.csv ... --out predicted.png
 
 DIR has a folder for each repository, named owner+name, as for lab/corpus.py. The launches are those of
-lab/speed_calls. Half of the repositories are for calibration, the others are kept aside (calls.half()).
+lab/speed_calls, or of repositories (--only owner/name ... or --blind). Half of the repositories are for
+calibration, the others are kept aside (calls.half()). A table keeps what it has of other repositories.
 """
 
 from __future__ import annotations
@@ -24,9 +26,11 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 
 import pandas as pd
@@ -39,7 +43,28 @@ from speed_calls.calls import Timed, half
 from cudasim.live.kernels import BoundLaunch, Kernel, Program
 
 # Repositories that the model had not seen when it predicted them, on any GPU; all others were seen by then.
-BLIND = ("m2papierz/pmpp", "CoffeeBeforeArch/cuda_programming", "NVIDIA-developer-blog/code-samples")
+BLIND = (
+    "m2papierz/pmpp",
+    "CoffeeBeforeArch/cuda_programming",
+    "NVIDIA-developer-blog/code-samples",
+    "AyakaGEMM/Hands-on-GEMM",
+    "Infatoshi/cuda-course",
+    "Maharshi-Pandya/cudacodes",
+    "PaddleJitLab/CUDATutorial",
+    "R100001/Programming-Massively-Parallel-Processors",
+    "RussWong/CUDATutorial",
+    "SzymonOzog/GPU_Programming",
+    "csc-training/CUDA",
+    "gpu-mode/lectures",
+    "harrism/mini-nbody",
+    "mark-poscablo/gpu-prefix-sum",
+    "nicolaswilde/cuda-sgemm",
+    "olcf/cuda-training-series",
+    "tgautam03/CUDA-C",
+    "umfranzw/cuda-reduction-example",
+    "wangzyon/NVIDIA_SGEMM_PRACTICE",
+    "yzhaiustc/Optimizing-SGEMM-on-NVIDIA-Turing-GPUs",
+)
 SHORTEST = 10.0  # microseconds: below, a launch's own cost is most of it
 REPETITIONS, WARM_UP = 15, 3
 FLUSHED_BYTES = 256 << 20
@@ -70,14 +95,14 @@ METRICS = {
 }
 
 
-only_half: str | None = None
+only: list[str] = []  # repositories; all where it is empty
 
 
 def all_launches() -> list[tuple[str, Timed]]:
-    """Repository and launch, in order; of one half, if `only_half` names it."""
+    """Repository and launch, in order; of `only` those, if it names any."""
     names = sorted(m.name for m in pkgutil.iter_modules(speed_calls.__path__) if m.name != "calls")
     modules = [importlib.import_module(f"speed_calls.{name}") for name in names]
-    wanted = [module for module in modules if only_half in (None, half(module.REPOSITORY))]
+    wanted = [module for module in modules if not only or module.REPOSITORY in only]
     return [(module.REPOSITORY, launch) for module in wanted for launch in module.LAUNCHES]
 
 
@@ -104,6 +129,14 @@ def _now() -> tuple[str, str]:
     return datetime.now(UTC).isoformat(timespec="seconds"), asked.stdout.strip()
 
 
+def _write(table: pd.DataFrame, out: Path):
+    """Into a table where the rows of other repositories are kept."""
+    if out.exists():
+        kept = pd.read_csv(out)
+        table = pd.concat([kept[~kept["repository"].isin(table["repository"])], table])
+    table.to_csv(out, index=False)
+
+
 # ------------------------------------------------------------------------------------------------------------
 # On a GPU
 
@@ -125,19 +158,24 @@ def _timed(call, flush: bool) -> list[float]:
     return sorted(found[WARM_UP:])
 
 
+def _choose(names: list[str]):
+    only.extend(names)
+
+
+def _build(directory: Path, number: int) -> tuple[int, str]:
+    repository, launch = all_launches()[number]
+    try:
+        bound(directory, repository, launch).kernel.build("cuda", launch.template)
+        return number, ""
+    except Exception as error:
+        return number, f"{type(error).__name__}: {str(error)[:300]}"
+
+
 def _build_all(directory: Path) -> dict[int, str]:
     """Compiles what is to be timed, side by side; the errors by number."""
-
-    def build(number: int) -> tuple[int, str]:
-        repository, launch = all_launches()[number]
-        try:
-            bound(directory, repository, launch).kernel.build("cuda", launch.template)
-            return number, ""
-        except Exception as error:
-            return number, f"{type(error).__name__}: {str(error)[:300]}"
-
-    with ThreadPoolExecutor(16) as pool:
-        return {number: error for number, error in pool.map(build, range(len(all_launches()))) if error}
+    numbers = range(len(all_launches()))
+    with ProcessPoolExecutor(16, get_context("spawn"), _choose, (only,)) as pool:
+        return {number: error for number, error in pool.map(_build, repeat(directory), numbers) if error}
 
 
 def _child(directory: Path, begin: int, is_profiled: bool):
@@ -175,12 +213,14 @@ def _child(directory: Path, begin: int, is_profiled: bool):
             sys.exit(1)  # nothing runs in this process any more
 
 
-def _rows_of(directory: Path, errors: dict[int, str], prefix: list[str], mode: str) -> Iterator[dict]:
+def _rows_of(
+    directory: Path, errors: dict[int, str], prefix: Callable[[int], list[str]], mode: str
+) -> Iterator[dict]:
     """What the child says of each launch, with another child from the next launch on where one has ended."""
     begin, count = 0, len(all_launches())
     while begin < count:
-        command = [*prefix, sys.executable, __file__, mode, str(directory), "--from", str(begin)]
-        command += ["--half", only_half] if only_half else []
+        command = [*prefix(begin), sys.executable, __file__, mode, str(directory), "--from", str(begin)]
+        command += ["--only", *only] if only else []
         child = subprocess.run(command, capture_output=True, text=True)
         reached = begin
         for line in child.stdout.splitlines():
@@ -200,7 +240,7 @@ def _rows_of(directory: Path, errors: dict[int, str], prefix: list[str], mode: s
 
 def time_all(directory: Path, out: Path):
     errors = _build_all(directory)
-    rows = list(_rows_of(directory, errors, [], "child"))
+    rows = list(_rows_of(directory, errors, lambda _: [], "child"))
     table = pd.DataFrame(rows)
     table.insert(0, "gpu", torch.cuda.get_device_name())
     table["date"], table["commit"] = _now()
@@ -212,38 +252,55 @@ def time_all(directory: Path, out: Path):
 
 
 def limits_all(directory: Path, out: Path):
-    log = out.with_suffix(".ncu.csv")
-    metrics = ",".join(METRICS.values())
-    prefix = ["ncu", "--profile-from-start", "off", "--metrics", metrics, "--csv", "--page", "raw"]
-    prefix += ["--print-units", "base", "--log-file", str(log), "--target-processes", "all"]
+    metrics, logs = ",".join(METRICS.values()), []
+    ncu = ["ncu", "--profile-from-start", "off", "--metrics", metrics, "--csv", "--page", "raw"]
+    ncu += ["--print-units", "base", "--target-processes", "all"]
+
+    def prefix(begin: int) -> list[str]:
+        logs.append(out.with_suffix(f".{begin}.ncu.csv"))  # a child that ends early leaves its own
+        return [*ncu, "--log-file", str(logs[-1])]
+
     rows = list(_rows_of(directory, {}, prefix, "profiled-child"))
-    text = log.read_text()
-    found = list(csv.DictReader(io.StringIO(text[text.index('"ID"') :])))
-    found = [row for row in found if row["ID"]]
+    texts = [log.read_text() for log in logs]
+    tables = [csv.DictReader(io.StringIO(text[text.index('"ID"') :])) for text in texts if '"ID"' in text]
+    found = [row for table in tables for row in table if row["ID"]]
     for row in rows:
         # torch's own kernels, which make the arguments, may stand between.
-        while not row["error"] and found and row["kernel"] not in found[0]["Kernel Name"]:
-            found.pop(0)
-        if row["error"] or not found:
+        at = next((at for at, one in enumerate(found) if row["kernel"] in one["Kernel Name"]), None)
+        if row["error"] or at is None:
             continue
-        of_ncu = found.pop(0)
+        of_ncu = found[at]
+        del found[: at + 1]
         for name, metric in METRICS.items():
             text = of_ncu.get(metric, "").replace(",", "")
             row[name] = float(text) if text else math.nan
     pd.DataFrame(rows).to_csv(out, index=False)
 
 
+RECORDED = ("gpu", "repository", "half", "kernel", "template", "grid", "block", "ladder", "us", "q1", "q3")
+RECORDED += ("warm_us", "compute", "L1", "L2", "DRAM", "instructions", "registers", "dram_read")
+RECORDED += ("dram_written", "date", "commit")
+
+
+def record(times: Path, limits: Path, out: Path):
+    """What both runs with the same launches said, into `out`, where other repositories' rows are kept."""
+    timed, limited = pd.read_csv(times), pd.read_csv(limits)
+    said = limited[["number", *(name for name in METRICS if name in limited)]]
+    table = timed[timed["error"].isna()].merge(said, on="number", how="left")
+    table["commit"] = table["commit"].fillna(_now()[1])
+    _write(table[[name for name in RECORDED if name in table]], out)
+
+
 # ------------------------------------------------------------------------------------------------------------
 # Without one
 
 
-def predict_all(directory: Path, out: Path, gpus: list[str], only: str | None):
+def predict_all(directory: Path, out: Path, gpus: list[str]):
+    """Into `out`, where what it says of other repositories is kept."""
     from cudasim.predicting.prediction import predict
 
     rows = []
     for number, (repository, launch) in enumerate(all_launches()):
-        if only not in (None, repository):
-            continue
         row = _row(number, repository, launch)
         torch.manual_seed(0)
         began = time.perf_counter()
@@ -262,9 +319,9 @@ def predict_all(directory: Path, out: Path, gpus: list[str], only: str | None):
         row["took"] = time.perf_counter() - began
         rows.append(row)
         print(f"{number} {repository} {launch.kernel} {row.get(f'{gpus[0]} us', row['error'])}", flush=True)
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame(rows).drop(columns="number")
     table["date"], table["commit"] = _now()
-    table.to_csv(out, index=False)
+    _write(table, out)
 
 
 def kendall(first: list[float], second: list[float]) -> float:
@@ -345,17 +402,20 @@ def draw(predicted: Path, records: list[Path], out: Path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
-        "mode", choices=("time", "limits", "predict", "compare", "draw", "child", "profiled-child")
+        "mode",
+        choices=("time", "limits", "record", "predict", "compare", "draw", "child", "profiled-child"),
     )
     parser.add_argument("paths", nargs="+", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--from", dest="begin", type=int, default=0)
     parser.add_argument("--half", choices=("calibration", "aside"))
-    parser.add_argument("--only", help="one repository")
+    parser.add_argument("--only", nargs="+", default=[], help="repositories")
+    parser.add_argument("--blind", action="store_true", help="the repositories of BLIND")
     parser.add_argument("--gpu", nargs="+", default=["H200", "H100"])
     given = parser.parse_args()
-    global only_half
-    only_half = given.half
+    only.extend(BLIND if given.blind else given.only)
+    if given.half:
+        only.extend({name for name, _ in all_launches() if half(name) == given.half})
     warnings.simplefilter("ignore")
     if given.mode in ("child", "profiled-child"):
         _child(given.paths[0], given.begin, given.mode == "profiled-child")
@@ -363,8 +423,10 @@ def main():
         time_all(given.paths[0], given.out)
     elif given.mode == "limits":
         limits_all(given.paths[0], given.out)
+    elif given.mode == "record":
+        record(*given.paths, given.out)
     elif given.mode == "predict":
-        predict_all(given.paths[0], given.out, given.gpu, given.only)
+        predict_all(given.paths[0], given.out, given.gpu)
     elif given.mode == "draw":
         draw(given.paths[0], given.paths[1:], given.out)
     else:

@@ -1,0 +1,19 @@
+"""harrism/mini-nbody: forces of all on all, in four layouts."""
+
+from speed_calls.calls import Timed, floats
+
+REPOSITORY = "harrism/mini-nbody"
+
+
+def bodies(version, n=32768):
+    def arguments():
+        both = () if version == "orig" else (floats(n, 4),)
+        return floats(n, 6 if version == "orig" else 4), *both, 0.01, n
+
+    return Timed(f"cuda/nbody-{version}.cu", "bodyForce", n // 256, 256, arguments, ladder=f"forces {n}")
+
+
+LAUNCHES = [
+    *(bodies(version) for version in ("orig", "soa", "block", "unroll")),
+    *(bodies(version, 16384) for version in ("soa", "block", "unroll")),
+]
