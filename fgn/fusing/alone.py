@@ -24,6 +24,12 @@ def _has_capability(device: torch.device) -> bool:
     return torch.cuda.get_device_capability(device) == CAPABILITY
 
 
+@run_when_compiled
+def _is_ieee(precision: str | None) -> bool:
+    """Whether float32 products are float32's, by the option or else by torch's setting."""
+    return resolve(precision, torch.float32) == "ieee"
+
+
 def may_gain(found: Found, options) -> bool:
     """Whether there is any input for which the part would not be torch's: its weight is float32 now, and
     neither a version nor another precision was asked for."""
@@ -49,6 +55,6 @@ class ProductPart(ChainPart):
             2.0 * x.numel() * weight.shape[0] >= FEWEST_SPLIT_OPERATIONS
             and weight.dtype is torch.float32
             and _has_capability(x.device)
-            and resolve(self.options.precision, x.dtype) == "ieee"
+            and _is_ieee(self.options.precision)
             and autocast.dtype_for(x) is None
         )

@@ -193,7 +193,7 @@ def test_gradients_of_the_version(device):
 def test_the_product_alone_is_not_its():
     x, parameters = random_inputs(CHAIN, SHAPE)
     with pytest.raises(
-        RuntimeError, match=r"version: 'library' .* needs a norm: the product is the caller's"
+        RuntimeError, match=r"version: 'library' .* needs a norm or an operator: the product is the caller's"
     ):
         fgn.functional.linear(x, parameters["weight"], version=LIBRARY)
 

@@ -279,6 +279,8 @@ def test_a_product_alone_runs_as_its_module_where_nothing_is_gained(device):
     fused = fgn.fuse(model)
     x = torch.randn(3, 12, generator=torch.Generator().manual_seed(0)).to(device)
     assert torch.equal(fused(x), model(x))
+    compiled = torch.compile(fused, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(x), model(x))
     seen = []
     fused[0].register_forward_hook(lambda *arguments: seen.append(1))
     fused(x)
@@ -297,6 +299,8 @@ def test_a_large_product_alone_is_one_of_halves(device):
         model.float()
         errors = [relative_error(one(x), exact) for one in (fused, model)]
         assert not torch.equal(fused(x), model(x)) and errors[0] <= 2 * errors[1]
+        compiled = torch.compile(fused, fullgraph=True, backend="aot_eager")
+        assert torch.equal(compiled(x), fused(x))
     with torch_precision("tf32"), torch.no_grad():
         assert torch.equal(fused(x), model(x))
     with torch.no_grad():
