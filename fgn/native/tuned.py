@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -134,7 +135,15 @@ class Noted(NamedTuple):
         return key_of(self.chain, self.shape, self.precision, self.frozen)
 
 
-_calls: ContextVar[dict[str, Noted] | None] = ContextVar("calls that tune() looks for", default=None)
+class Calls(dict):
+    """The calls of a model by their keys. times: how many there are of each."""
+
+    def __init__(self):
+        super().__init__()
+        self.times = Counter()
+
+
+_calls: ContextVar[Calls | None] = ContextVar("calls that tune() looks for", default=None)
 
 
 def note(chain: Chain, x: Tensor, parameters, precision: str, frozen: bool):
@@ -143,12 +152,13 @@ def note(chain: Chain, x: Tensor, parameters, precision: str, frozen: bool):
     if calls is not None and len(x) > 0:
         noted = Noted(chain, x, dict(parameters), precision, frozen)
         calls.setdefault(noted.key, noted)
+        calls.times[noted.key] += 1
 
 
 @contextmanager
 def noting():
     """Yields the calls that are made here and now, by their keys; not those that repeat one before."""
-    calls: dict[str, Noted] = {}
+    calls = Calls()
     token = _calls.set(calls)
     try:
         yield calls

@@ -331,3 +331,32 @@ def test_an_operand_of_one_element_costs_no_new_plan(device, monkeypatch):
     y = fused(x)
     torch.testing.assert_close(y, model(x), rtol=1e-5, atol=1e-5)
     assert_same_gradients(y, model(x), model)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# explain() of a call
+
+
+def test_what_a_call_saves(device):
+    torch.manual_seed(0)
+    model = nn.Sequential(Mlp(), Mlp(), nn.Linear(16, 8), nn.GroupNorm(2, 8), nn.ReLU(), nn.Softmax(-1)).to(
+        device
+    )
+    x = torch.randn(6, 16).to(device)
+    explained = fgn.explain(model, x, gpu="RTX 4090")
+    chains = explained.chains
+    assert list(chains.linear) == ["0.up", "0.down", "2"] and list(chains.times) == [2, 2, 1]
+    assert list(chains.steps) == ["product + gelu", "product + add_tensor", "product + norm + relu"]
+    assert list(chains.torch_launches) == [2, 2, 3] and (chains.launches <= chains.torch_launches).all()
+    # x, the weight, the bias, the product, and the operator's reading and writing
+    assert chains.torch_bytes[0] == 4 * (6 * 16 + 48 * 16 + 48 + 6 * 48 + 2 * 6 * 48)
+    assert (chains.bytes < chains.torch_bytes).all() and (chains.saved_us > 0).all()
+    assert ("fgn_ms" in chains) == (device.type == "cuda")
+    assert "saves us (RTX 4090)" in str(explained) and explained.plot().axes
+    assert fgn.explain(model).chains is None
+    with pytest.raises(ValueError, match="inputs: expected those of the model"):
+        fgn.explain(model).plot()
+    with pytest.raises(ValueError, match="RTX 0"):
+        fgn.explain(model, x, gpu="RTX 0")
+    with pytest.raises(ValueError, match="at least one chain"):
+        fgn.explain(nn.Sequential(nn.Linear(16, 4), nn.Softmax(-1)).to(device), x).plot()
