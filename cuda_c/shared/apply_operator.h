@@ -98,12 +98,6 @@ static __forceinline__ __device__ bool apply_common_operator(const fgn_pointwise
         apply_with_constants(leaky_relu, step, value, count);
     else if (is_kind(step, FGN_DOUBLE))
         apply_to_each(twice, value, count);
-    else if (is_kind(step, FGN_MULTIPLY))
-        apply_with_constants(times, step, value, count);
-    else if (is_kind(step, FGN_ADD))
-        apply_with_constants(plus, step, value, count);
-    else if (is_kind(step, FGN_DIVIDE) && has_reciprocal(step->a))
-        multiply_by(value, count, 1.0f / step->a);
     else if (is_kind(step, FGN_RELU))
         apply_to_each(relu, value, count);
     else if (is_kind(step, FGN_MISH))
@@ -119,9 +113,23 @@ static __forceinline__ __device__ bool apply_common_operator(const fgn_pointwise
     return true;
 }
 
+/* A sum, a product or a quotient with a number, which is one instruction for a value, or nothing and false.
+ */
+static __forceinline__ __device__ bool apply_number(const fgn_pointwise *step, float *value, int count) {
+    if (is_kind(step, FGN_MULTIPLY))
+        apply_with_constants(times, step, value, count);
+    else if (is_kind(step, FGN_ADD))
+        apply_with_constants(plus, step, value, count);
+    else if (is_kind(step, FGN_DIVIDE) && has_reciprocal(step->a))
+        multiply_by(value, count, 1.0f / step->a);
+    else
+        return false;
+    return true;
+}
+
 /* An operator without a channel vector. */
 static __forceinline__ __device__ void apply_constants(const fgn_pointwise *step, float *value, int count) {
-    if (apply_common_operator(step, value, count))
+    if (apply_common_operator(step, value, count) || apply_number(step, value, count))
         return;
     if (count < FEW_VALUES / 2) {
         apply_rare_operator(step, value, count);
