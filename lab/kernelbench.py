@@ -105,11 +105,16 @@ def subjects(model: nn.Module) -> dict[str, nn.Module]:
 def compile_one(folder: Path, task: tuple[str, str]):
     """Fills torch.compile's cache, which other processes on this machine read."""
     name, precision = task
-    with torch.no_grad(), torch_precision(precision):
-        torch.compiler.reset()
-        model, inputs = made(folder, name, PRECISIONS[precision].dtype)
-        for one in subjects(model).values():
-            one(*inputs)
+    try:
+        with torch.no_grad(), torch_precision(precision):
+            torch.compiler.reset()
+            model, inputs = made(folder, name, PRECISIONS[precision].dtype)
+            for one in subjects(model).values():
+                one(*inputs)
+    except torch.OutOfMemoryError:  # beside the others: this one is compiled when it is timed
+        pass
+    model = inputs = one = None
+    torch.cuda.empty_cache()
 
 
 def doubles(inputs):

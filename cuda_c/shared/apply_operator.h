@@ -66,14 +66,6 @@ static __forceinline__ __device__ void apply_operand(const fgn_pointwise *step, 
         apply_with_operands(add, value, count, operand, place, place_step);
         return;
     }
-    if (is_kind(step, FGN_MULTIPLY_CHANNEL)) {
-        apply_with_operands(multiply, value, count, operand, place, place_step);
-        return;
-    }
-    if (is_kind(step, FGN_SUBTRACT_CHANNEL)) {
-        apply_with_operands(subtract, value, count, operand, place, place_step);
-        return;
-    }
     if (count < FEW_VALUES / 2) { /* a call would cost more than its code */
         apply_rare_operand(step->kind, step->a, value, count, operand, place, place_step);
         return;
@@ -113,23 +105,9 @@ static __forceinline__ __device__ bool apply_common_operator(const fgn_pointwise
     return true;
 }
 
-/* A sum, a product or a quotient with a number, which is one instruction for a value, or nothing and false.
- */
-static __forceinline__ __device__ bool apply_number(const fgn_pointwise *step, float *value, int count) {
-    if (is_kind(step, FGN_MULTIPLY))
-        apply_with_constants(times, step, value, count);
-    else if (is_kind(step, FGN_ADD))
-        apply_with_constants(plus, step, value, count);
-    else if (is_kind(step, FGN_DIVIDE) && has_reciprocal(step->a))
-        multiply_by(value, count, 1.0f / step->a);
-    else
-        return false;
-    return true;
-}
-
 /* An operator without a channel vector. */
 static __forceinline__ __device__ void apply_constants(const fgn_pointwise *step, float *value, int count) {
-    if (apply_common_operator(step, value, count) || apply_number(step, value, count))
+    if (apply_common_operator(step, value, count))
         return;
     if (count < FEW_VALUES / 2) {
         apply_rare_operator(step, value, count);
@@ -141,10 +119,32 @@ static __forceinline__ __device__ void apply_constants(const fgn_pointwise *step
                 count - i);
 }
 
+/* An operator that is one instruction for a value, or nothing and false. The kernels of the norm have no
+ * registers for their code, and call functions. */
+static __forceinline__ __device__ bool apply_short_operator(const fgn_pointwise *step, float *value,
+                                                            int count, const float *operand,
+                                                            place_function place, int place_step) {
+    if (is_kind(step, FGN_MULTIPLY))
+        apply_with_constants(times, step, value, count);
+    else if (is_kind(step, FGN_ADD))
+        apply_with_constants(plus, step, value, count);
+    else if (is_kind(step, FGN_DIVIDE) && has_reciprocal(step->a))
+        multiply_by(value, count, 1.0f / step->a);
+    else if (is_kind(step, FGN_MULTIPLY_CHANNEL))
+        apply_with_operands(multiply, value, count, operand, place, place_step);
+    else if (is_kind(step, FGN_SUBTRACT_CHANNEL))
+        apply_with_operands(subtract, value, count, operand, place, place_step);
+    else
+        return false;
+    return true;
+}
+
 /* Any operator but the one that adds a tensor: see add_tensor(). */
 static __forceinline__ __device__ void apply_operator_with(const fgn_pointwise *step, float *value, int count,
                                                            const float *operand, place_function place,
                                                            int place_step) {
+    if (apply_short_operator(step, value, count, operand, place, place_step))
+        return;
     switch (step->kind) {
     case FGN_ADD_CHANNEL:
     case FGN_SUBTRACT_CHANNEL:
