@@ -56,8 +56,8 @@ notebooks: build
 
 check: $(INSTALLED)
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
-	$(BIN)/ruff check cudasim fgn bugs tests tools lab notebooks
-	$(BIN)/ruff format --check cudasim fgn bugs tests tools lab notebooks
+	$(BIN)/ruff check setup.py cudasim fgn bugs tests tools lab notebooks
+	$(BIN)/ruff format --check setup.py cudasim fgn bugs tests tools lab notebooks
 
 # Two tests run at a time: most of them are one thread of Python for most of their time. Where there is nvcc but no
 # GPU, the GPU library is compiled for its lowest and its highest architecture only, which takes two fifths of the

@@ -19,7 +19,6 @@ for name in ("fgn", "fgn.native"):
     sys.modules[name].__path__ = [str(HERE / name.replace(".", "/"))]
 
 from cudasim.building.wheel import PlatformWheel, build_for_every_processor  # noqa: E402
-
 from fgn.native.library import COUNTED_SIMULATOR, SIMULATOR  # noqa: E402
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cudasim.building.places import cache_folder, cache_variable
 
-_WORDS = re.compile(r"no space left on device|disk quota exceeded", re.I)
+_WORDS = re.compile(r"no space left on (?:device|the disk)|disk quota exceeded", re.I)
 
 
 def is_full(error: str | Exception) -> bool:

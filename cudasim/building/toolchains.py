@@ -49,6 +49,11 @@ COUNTED_OTHER_FLAGS = ("-DSIM_COUNTED", "-fno-plt", "-falign-functions=64")
 # CUDASIM_C_FLAGS="-march=x86-64-v2 -ffp-contract=off" computes as another processor would.
 CHOSEN_C_FLAGS = tuple(os.environ.get("CUDASIM_C_FLAGS", "").split())
 SANITIZER_FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+# For what is found where no compiler says which of them it takes.
+ALL_FLAGS = (
+    *(*C_FLAGS, *COUNTED_KERNEL_FLAGS, *ONLY_CHECKED_FLAGS, *COUNTED_OTHER_FLAGS, *CHOSEN_C_FLAGS),
+    *SANITIZER_FLAGS,
+)
 
 # FGN_NVCC_FLAGS="-Ofc mid" compiles in three fifths of the time, for who only wants to see that the kernels
 # compile.

@@ -18,6 +18,7 @@ from pathlib import Path
 from cudasim.arrays import loaded_torch
 from cudasim.building import full_disk
 from cudasim.building.compilers import MissingToolError, command_output, find_cpp_compiler, spelled_for
+from cudasim.building.kept import building, folder_of, made_before
 from cudasim.building.library import (
     BuildError,
     Library,
@@ -27,9 +28,8 @@ from cudasim.building.library import (
     replacing,
     simulator,
 )
-from cudasim.building.own_files import is_sealed, seal
 from cudasim.building.places import HEADER_FOLDERS, SOURCES, build_folder
-from cudasim.building.toolchains import ONLY_CHECKED_FLAGS, nvcc_toolchain
+from cudasim.building.toolchains import ALL_FLAGS, ONLY_CHECKED_FLAGS, nvcc_toolchain
 from cudasim.counting.counted import only_checks
 from cudasim.live.host import HOST_ASSEMBLY
 from cudasim.live.messages import LAUNCH_CODE, explained, warnings_about
@@ -179,6 +179,14 @@ def identity_of(compiler: str) -> str:
     return command_output([compiler, "--version"]) or ""
 
 
+def cpp_compiler(without: str) -> str:
+    """The C++ compiler. MissingToolError where there is none; without: what is not possible then."""
+    compiler = find_cpp_compiler()
+    if compiler is None:
+        raise MissingToolError(f"no C++ compiler was found ($CXX, g++, clang++), so {without}")
+    return compiler
+
+
 @functools.cache
 def headers_digest() -> str:
     """A digest of the headers that kernels in C++ are compiled with."""
@@ -221,9 +229,8 @@ def standard_of(text: str) -> str:
     return "++20" if re.search(r"\bconcept\s+\w+\s*=", text) else "++17"
 
 
-def simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[str, ...]:
-    dropped = ("-x", "c", "-std=gnu11", "-Wextra")
-    flags = [flag for flag in toolchain_of(library).flags if flag not in dropped]
+def _flags_of_kernels(text: str, only_checks: bool) -> tuple[str, ...]:
+    """The flags that kernels have and the simulator itself has not."""
     # At every branch the kernel looks whether it is to stop (sim/turns.c). Operations that C++ leaves
     # undefined, and for which a GPU has a value of its own, are found (sim/undefined.c). Beside a kernel's
     # array in shared or local memory lies memory of the program, so indices are checked.
@@ -235,19 +242,25 @@ def simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[str
     # Device code has no exceptions. Without them a function has one way out, on which traces and counts rely.
     exceptions = () if re.search(r"\b(?:throw|try|catch)\b", text) else ("-fno-exceptions",)
     return (
-        *(
-            "-x",
-            "c++",
-            f"-std=gnu{standard_of(text)}",
-            *flags,
-            *checks,
-            *added,
-            "-fvisibility=hidden",
-            "-fno-threadsafe-statics",
-            "-fno-plt",  # the simulator is called at every branch
-        ),
+        *checks,
+        *added,
+        *("-fvisibility=hidden", "-fno-threadsafe-statics"),
+        "-fno-plt",  # the simulator is called at every branch
         *("-fsigned-char", *exceptions, *(f"-Wno-{name}" for name in _NO_WARNING)),
     )
+
+
+def simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[str, ...]:
+    dropped = ("-x", "c", "-std=gnu11", "-Wextra")
+    flags = [flag for flag in toolchain_of(library).flags if flag not in dropped]
+    return ("-x", "c++", f"-std=gnu{standard_of(text)}", *flags, *_flags_of_kernels(text, only_checks))
+
+
+def known_of(library: Library, text: str, only_checks: bool) -> tuple[str, ...]:
+    """What decides, beside its own text, what a compiler makes of a source for the simulator, as far as it is
+    known without a compiler. text: as `simulator_flags()` takes it."""
+    flags = (*ALL_FLAGS, standard_of(text), *_flags_of_kernels(text, only_checks))
+    return (library.soname, headers_digest(), *REWRITES, *WRAPPED, *flags)
 
 
 def _gpu_flags(capability: tuple[int, int], text: str) -> tuple[str, ...]:
@@ -299,57 +312,52 @@ def build(
     folders: Sequence[Path],
 ) -> tuple[Path, str]:
     """Compiles the source unless that was done before. Returns the library and the compiler's warnings."""
-    libraries, link_flags, extra, needed = (), ("-shared",), (), ""
+    known = (file, *read.texts.values())
     if device == "cpu":
-        library = simulator()
-        compiler = find_cpp_compiler()
-        if compiler is None:
-            raise MissingToolError(
-                "no C++ compiler was found ($CXX, g++, clang++), so kernels from a cell or a string have no "
-                "simulator to run on"
-            )
+        library, checks = simulator(), only_checks()
         text = _simulator_text(read.text, instances, variables, structs)
-        flags = spelled_for(compiler, simulator_flags(library, read.text, only_checks()))
+        known = (*known, text, *known_of(library, read.text, checks))
+        try:
+            compiler = cpp_compiler("kernels from a cell or a string have no simulator to run on")
+            flags = spelled_for(compiler, simulator_flags(library, read.text, checks))
+        except MissingToolError as error:
+            return _with_messages(made_before("live", known, "kernels.so", error))
         libraries = (str(library.build()), "-Wl,-z,defs", *(f"-Wl,--wrap={name}" for name in WRAPPED))
-        needed = library.soname
         link_flags = toolchain_of(library).link_flags
-        identity, headers = identity_of(compiler), digest(headers_digest(), *REWRITES)
+        by = (compiler, identity_of(compiler), *flags, *libraries)
     else:
-        compiler = _nvcc().compiler
+        compiler, libraries, link_flags = _nvcc().compiler, (), ("-shared",)
         text = _gpu_text(source, instances, variables, structs)
         flags = _gpu_flags(loaded_torch().cuda.get_device_capability(device), source)
-        identity, headers = _nvcc().identity, digest_of_headers(HEADER_FOLDERS)
+        # nvcc reads the user's own headers itself, so their texts count beside this one.
         extra = ("-include", "sim/portable.h", *(f"-I{folder}" for folder in folders))
-    # nvcc reads the user's own headers itself, so their texts count beside this one.
-    parts = (
-        file,
-        text,
-        *read.texts.values(),
-        headers,
-        compiler,
-        identity,
-        *flags,
-        *libraries,
-        needed,
-        *extra,
-    )
-    folder = build_folder() / "live" / digest(*parts)[:16]
-    path, messages = folder / "kernels.so", folder / "warnings.txt"
-    with held(folder):
-        if not is_sealed(path):
+        known = (*known, text, digest_of_headers(HEADER_FOLDERS))
+        by = (compiler, _nvcc().identity, *flags, *extra)
+    folder = folder_of("live", known, by)
+    path = folder / "kernels.so"
+    with building(path) as is_missing:
+        if is_missing:
             (folder / file).write_text(text)
             if device == "cpu":
-                messages.write_text(compile_for_simulator(compiler, flags, (), file, folder, read))
+                messages = compile_for_simulator(compiler, flags, (), file, folder, read)
             else:
                 # The compiler runs in the file's folder, so that its messages call the file by the name that
                 # the user knows.
                 command = [compiler, *flags, *(f"-I{of}" for of in HEADER_FOLDERS), *extra]
-                messages.write_text(_run([*command, "-c", file, "-o", "kernels.o"], folder, read))
+                messages = _run([*command, "-c", file, "-o", "kernels.o"], folder, read)
+            _messages_of(path).write_text(messages)
             with replacing(path) as temporary:
                 link = [compiler, "kernels.o", "-o", temporary, *libraries]
                 _run([*link, *link_flags], folder, read)
-            seal(path)
-    return path, messages.read_text()
+    return _with_messages(path)
+
+
+def _messages_of(path: Path) -> Path:
+    return path.with_name("warnings.txt")
+
+
+def _with_messages(path: Path) -> tuple[Path, str]:
+    return path, _messages_of(path).read_text()
 
 
 def compile_for_simulator(

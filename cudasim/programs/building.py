@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cudasim.building.compilers import MissingToolError, find_c_compiler, find_cpp_compiler, spelled_for
+from cudasim.building.compilers import MissingToolError, find_c_compiler, spelled_for
+from cudasim.building.kept import building, folder_of, made_before
 from cudasim.building.library import (
     COUNTED_SIMULATOR,
     SIMULATOR,
@@ -22,15 +23,14 @@ from cudasim.building.library import (
     replacing,
     run,
 )
-from cudasim.building.own_files import is_sealed, seal
 from cudasim.building.places import build_folder
 from cudasim.live import cccl
 from cudasim.live.compiling import (
-    REWRITES,
     WRAPPED,
     compile_for_simulator,
-    headers_digest,
+    cpp_compiler,
     identity_of,
+    known_of,
     simulator_flags,
 )
 from cudasim.live.source import ALL, PROGRAM, included
@@ -85,7 +85,7 @@ class Program:
             raise error
 
     def _object_of(self, source: Path, mode: str, values: frozenset[str], before: str = "") -> Path:
-        library, compiler = _library(mode), _compiler()
+        library, checks = _library(mode), mode == CHECK
         text = source.read_text(encoding="utf-8-sig", errors="replace")
         folders = [source.resolve().parent, *(folder.resolve() for folder in self.folders)]
         read = included(text, source.name, folders, values=values, is_program=True)
@@ -93,34 +93,31 @@ class Program:
         if before:
             written = f'{before}\n#line 1 "{source.name}"\n{written}'
         own = ("-fvisibility=default", "-Wno-unused-result", "-Wno-unused-variable", "-Wno-unused-parameter")
-        plain = simulator_flags(library, "throw" + text, mode == CHECK)
-        flags = spelled_for(compiler, (*plain, *own, "-w"))
-        flags = tuple(self._standard(flag) for flag in flags)
         more = (
             *(blas().flags() if blas() else ()),
             *(f"-D{name}" for name in self.defines),
             *(f"-I{folder}" for folder in folders),
             *self.more,
         )
-        parts = (
-            source.name,
-            written,
-            compiler,
-            identity_of(compiler),
-            headers_digest(),
-            *REWRITES,
-            *flags,
-            *cccl.flags(),
-            *more,
+        known = (
+            *(source.name, written, *own, *cccl.flags(), *more),
+            *known_of(library, "throw" + text, checks),
         )
-        folder = build_folder() / "programs" / digest(*parts)[:16]
-        path = folder / "kernels.o"
+        try:
+            compiler = _compiler()
+            plain = simulator_flags(library, "throw" + text, checks)
+        except MissingToolError as error:
+            return made_before("programs", known, "kernels.o", error)
+        flags = tuple(self._standard(flag) for flag in spelled_for(compiler, (*plain, *own, "-w")))
+        path = folder_of("programs", known, (compiler, identity_of(compiler), *flags)) / "kernels.o"
         file = f"{source.stem}.cu"
-        with held(folder):
-            if not is_sealed(path):
-                (folder / file).write_text(written)
-                compile_for_simulator(compiler, flags, more, file, folder, read, "program.hpp", cccl.flags())
-                seal(path)
+        with building(path) as is_missing:
+            if is_missing:
+                (path.parent / file).write_text(written)
+                libraries = cccl.flags()
+                compile_for_simulator(
+                    compiler, flags, more, file, path.parent, read, "program.hpp", libraries
+                )
         return path
 
     def _object_in_c(self, source: Path) -> Path:
@@ -156,10 +153,9 @@ class Program:
         )
         folder = build_folder() / "programs" / digest(*parts)[:16]
         path = folder / "program.so"
-        with held(folder):
-            if not is_sealed(path):
+        with building(path) as is_missing:
+            if is_missing:
                 self._link(simulator, objects, path, how)
-                seal(path)
         return path
 
     def executable(self, path: Path):
@@ -200,11 +196,10 @@ def _by_its_name(simulator: Library) -> Path:
         build_folder() / "programs" / digest(simulator.soname, _compiler(), identity_of(_compiler()))[:16]
     )
     path = folder / simulator.soname
-    with held(folder):
-        if not is_sealed(path):
+    with building(path) as is_missing:
+        if is_missing:
             with replacing(path) as temporary:
                 shutil.copyfile(simulator.build(), temporary)
-            seal(path)
     return folder
 
 
@@ -221,12 +216,7 @@ def _library(mode: str) -> Library:
 
 @functools.cache
 def _compiler() -> str:
-    compiler = find_cpp_compiler()
-    if compiler is None:
-        raise MissingToolError(
-            "no C++ compiler was found ($CXX, g++, clang++), and programs are compiled by one"
-        )
-    return compiler
+    return cpp_compiler("programs cannot be compiled")
 
 
 def _wrapped() -> Path:
@@ -236,9 +226,8 @@ def _wrapped() -> Path:
         build_folder() / "programs" / digest(_compiler(), identity_of(_compiler()), source.read_bytes())[:16]
     )
     path = folder / "wrapped.o"
-    with held(folder):
-        if not is_sealed(path):
+    with building(path) as is_missing:
+        if is_missing:
             with replacing(path) as temporary:
                 run([_compiler(), "-O2", "-fPIC", "-c", str(source), "-o", temporary])
-            seal(path)
     return path

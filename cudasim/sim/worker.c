@@ -6,6 +6,7 @@
 #include "crash.h"
 #include "machine.h"
 #include "watch.h"
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -234,7 +235,15 @@ static void start_anew_in_child(void) {
     helpers_made = offers = helping = spare_count = 0;
 }
 
+/* Threads that never end run this library's code, also when the program has closed it: so it stays. */
+static void stay_loaded(void) {
+    Dl_info library;
+    if (dladdr((void *)(uintptr_t)stay_loaded, &library))
+        dlopen(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 static void set_up(void) {
+    stay_loaded();
     pthread_key_create(&worker_key, free_worker);
     pthread_atfork(NULL, NULL, start_anew_in_child);
 }

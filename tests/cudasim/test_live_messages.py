@@ -1,5 +1,7 @@
 """What is said of the mistakes that people make first: a mistyped name, a write to an input, no kernel."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -38,7 +40,7 @@ def test_what_is_said_of_a_mistake(case):
     parameters, body, said, unsaid = SAID[case]
     with pytest.raises(CellError) as caught:
         _define("", KERNEL.format(parameters=parameters, body=body))
-    text = str(caught.value)
+    text = re.sub("['‘’]", "", str(caught.value))  # a compiler that asks the same quotes the name
     assert all(words in text for words in said) and not any(words in text for words in unsaid), text
     assert "scale.cu:2" in text, "the error has its line"
 

@@ -275,7 +275,7 @@ def test_a_program_names_the_link_that_is_refused(tmp_path, cache, capsys):
     source = tmp_path / "empty.cu"
     source.write_text("int main() { return 0; }\n")
     SIMULATOR.build()
-    cache.mkdir()
+    cache.mkdir(exist_ok=True)  # where the clone has no simulator, it was built there
     (cache / "programs").symlink_to(tmp_path)
     assert main(["build", str(source), "-o", str(tmp_path / "empty")]) == 1
     assert f"{cache}/programs: expected a file or folder, got a symbolic link" in capsys.readouterr().err

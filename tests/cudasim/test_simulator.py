@@ -152,16 +152,20 @@ int run_forever(void) {
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory):
+def library_file(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sim")
     kernels = folder / "kernels.c"
     kernels.write_text(KERNELS)
-    path = compile_c(folder / "kernels.so", "-O2", "-fPIC", "-shared", str(kernels))
+    return compile_c(folder / "kernels.so", "-O2", "-fPIC", "-shared", str(kernels))
+
+
+@pytest.fixture(scope="module")
+def library(library_file):
     ffi = cffi.FFI()
     header = (SIMULATOR / "sim.h").read_text()
     ffi.cdef(header.replace("#pragma once", ""))  # about which cffi warns
     ffi.cdef("int run_add(const float *a, const float *b, float *sum, long long n); int run_forever(void);")
-    return ffi, ffi.dlopen(str(path))
+    return ffi, ffi.dlopen(str(library_file))
 
 
 def test_cffi_launches(library):
@@ -196,6 +200,23 @@ def test_python_interrupts_a_launch(library):
         lib.sim_interrupt()
         thread.join(0.01)
     assert outcome == [(lib.cudaErrorLaunchFailure, lib.SIM_INTERRUPTED)]
+
+
+def test_a_library_that_is_closed_keeps_the_code_of_its_threads(library_file):
+    program = """
+import cffi, os, sys, time
+ffi = cffi.FFI()
+ffi.cdef("int run_add(const float *a, const float *b, float *sum, long long n);")
+library, room = ffi.dlopen(sys.argv[1]), ffi.new("float[]", 1000)
+assert library.run_add(room, room, room, 1000) == 0
+ffi.dlclose(library)
+os.seteuid(os.geteuid())  # which every thread of the process takes part in
+time.sleep(0.2)
+"""
+    environment = {**os.environ, "CUDASIM_THREADS": "2"}
+    command = [sys.executable, "-c", program, library_file]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_the_library_works_in_a_forked_child(library):

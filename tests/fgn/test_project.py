@@ -51,7 +51,10 @@ def test_the_formatters_that_a_commit_calls_have_the_versions_of_the_lock_file()
 
 
 def test_every_file_that_names_the_version_names_this_one():
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    simulator = tomllib.loads((ROOT / "cudasim" / "pyproject.toml").read_text())["project"]
+    version = project["version"]
+    assert f"cudasim=={simulator['version']}" in project["dependencies"] and simulator["version"] == version
     assert re.findall(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.M) == [version]
     assert re.findall(r"^## (\S+?),? ", (ROOT / "CHANGELOG.md").read_text(), re.M)[0] == version
 
