@@ -4,7 +4,7 @@
     python lab/speed.py limits DIR --out limits.csv     on a GPU with ncu: its speed-of-light breakdown
     python lab/speed.py record times.csv limits.csv --out recorded.csv     anywhere: both in one table
     python lab/speed.py predict DIR --out predicted.csv [--half aside]     anywhere
-    python lab/speed.py compare predicted.csv recorded.csv
+    python lab/speed.py compare predicted.csv recorded.csv [--later predicted_later.csv]
     python lab/speed.py draw predicted.csv recorded.csv ... --out predicted.png
 
 DIR has a folder for each repository, named owner+name, as for lab/corpus.py. The launches are those of
@@ -373,12 +373,17 @@ def _figures(gpu: str, part: pd.DataFrame) -> dict[str, object]:
     }
 
 
-def compare(predicted: Path, recorded: Path):
+def compare(predicted: Path, recorded: Path, later: Path | None):
     """Prints the errors of both sets, with and without launches whose own times are far apart, and the ten
-    worst launches."""
+    worst launches. later: predictions of some repositories after their times were seen, in place of the
+    first ones."""
     gpu, table = joined(predicted, recorded)
     steady = table[table["q3"] <= STEADY * table["q1"]]
     sets = [*table.groupby("set"), *((f"{name}, steady", part) for name, part in steady.groupby("set"))]
+    if later:
+        new = joined(later, recorded)[1]
+        table = pd.concat([table[~table["repository"].isin(new["repository"])], new])
+        sets += [("blind, seen after", table[table["set"] == "blind"])]
     rows = [{"GPU": gpu, "set": name, **_figures(gpu, part)} for name, part in sets]
     print(pd.DataFrame(rows).to_string(index=False))
     worst = table.assign(off=table["ratio"].map(lambda r: max(r, 1 / r))).sort_values("off", ascending=False)
@@ -415,6 +420,7 @@ def main():
     )
     parser.add_argument("paths", nargs="+", type=Path)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--later", type=Path, help="predictions after the times were seen")
     parser.add_argument("--from", dest="begin", type=int, default=0)
     parser.add_argument("--half", choices=("calibration", "aside"))
     parser.add_argument("--only", nargs="+", default=[], help="repositories")
@@ -438,7 +444,7 @@ def main():
     elif given.mode == "draw":
         draw(given.paths[0], given.paths[1:], given.out)
     else:
-        compare(*given.paths)
+        compare(*given.paths, given.later)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ bends the rule of flow least (lanes that part at a branch run both sides), and i
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -195,12 +196,16 @@ def flow_of(code: MachineCode, sample: Sample, texts: dict[str, str]) -> Flow:
 
     # What was counted, by line, and what the machine's instructions do there.
     counted: dict[tuple, float] = defaultdict(float)
+    most_bytes: dict[tuple, int] = defaultdict(int)
     for one in sample.instructions:
         if one.place.file in files:
-            counted[one.place.file, one.place.line, one.space, one.operation] += one.requests * one.bytes
+            key = (one.place.file, one.place.line, one.space, one.operation)
+            counted[key] += one.requests * one.bytes
+            most_bytes[key] = max(most_bytes[key], one.bytes)
     moving: dict[tuple, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    least_width: dict[tuple, float] = defaultdict(lambda: math.inf)
     guarded: set[tuple] = set()
-    has_loads: set[int] = set()
+    with_key: dict[tuple, set[int]] = defaultdict(set)
     for index in runs:
         for instruction in blocks[index].instructions:
             where = line_of(instruction, files)
@@ -211,7 +216,8 @@ def flow_of(code: MachineCode, sample: Sample, texts: dict[str, str]) -> Flow:
                 continue
             key = (*where, *space)
             moving[key][runs[index]] += instruction.bytes
-            has_loads.add(index)
+            least_width[key] = min(least_width[key], instruction.bytes)
+            with_key[key].add(index)
             if instruction.guard:
                 guarded.add(key)
     passed: dict[str, dict[int, int]] = defaultdict(dict)
@@ -242,6 +248,12 @@ def flow_of(code: MachineCode, sample: Sample, texts: dict[str, str]) -> Flow:
         operations = passed_at(key[:2]) * operators_of(row)
         return sum(terms.values()) / sum(of_line.values()) < 0.6 * counted[key] / max(1, operations)
 
+    # A wide load may bring what the text reads in other lines, which then have no load of their own.
+    without_load = {key[2:] for key in counted if key not in moving}
+
+    def brings_more(key: tuple) -> bool:
+        return key[3] == "ld" and key[2:] in without_load and least_width[key] > most_bytes[key]
+
     wanted = 0.0
     first_slack = len(program.costs)
     for key, terms in moving.items():
@@ -253,7 +265,7 @@ def flow_of(code: MachineCode, sample: Sample, texts: dict[str, str]) -> Flow:
             program.nearly(dict(floating[key[:2]]), float(operations), _FLOW)
             continue
         wanted += counted[key] / width
-        program.nearly(terms, counted[key] / width, _BYTES, at_least=key in guarded)
+        program.nearly(terms, counted[key] / width, _BYTES, at_least=key in guarded or brings_more(key))
     slacks = slice(first_slack, len(program.costs))
 
     # Barriers, shuffles and votes are counted too, though not by line.
@@ -271,6 +283,7 @@ def flow_of(code: MachineCode, sample: Sample, texts: dict[str, str]) -> Flow:
 
     # No block runs more often than its lines, and lines of loops that have no loads run as often as counted.
     loops = _loops(blocks)
+    has_loads = {index for key, own in with_key.items() if not brings_more(key) for index in own}
     lines_with_loads = {
         where for index in has_loads for i in blocks[index].instructions if (where := line_of(i, files))
     }

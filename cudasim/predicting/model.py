@@ -164,13 +164,59 @@ def _merged(
     return found
 
 
+def _issued(code: MachineCode, flow: Flow, sample: Sample, files: set[str]) -> dict[Instruction, float]:
+    """Of each load, the part that the machine makes: what a line reads again and again, the compiler may
+    keep in registers, as a product's operands and what does not change in a loop.
+
+    A line's loads are as many bytes as the machine moves there. What it moves elsewhere, as the next round's
+    loads above a loop's end, makes up for what other lines lack.
+    """
+    moved: dict[tuple, float] = defaultdict(float)
+    for block in code.blocks:
+        for instruction in block.instructions if flow.runs[block.index] > 0 else ():
+            if instruction.name in _UNSEEN:
+                return {}
+            if space := _LOADS.get(instruction.name):
+                key = (*(line_of(instruction, files) or ("", 0)), space)
+                moved[key] += flow.runs[block.index] * instruction.bytes
+    counted: dict[tuple, float] = defaultdict(float)
+    for one in sample.instructions:
+        if one.operation == "ld":
+            counted[one.place.file, one.place.line, one.space] += one.requests * one.bytes
+    found = {}
+    for space in set(_LOADS.values()):
+        own = {key: of for key, of in counted.items() if key[2] == space and of}
+        others = {key for key in moved if key[2] == space} | set(own)
+        more = sum(max(0.0, moved.get(key, 0.0) - own.get(key, 0.0)) for key in others)
+        lacking = sum(max(0.0, of - moved.get(key, 0.0)) for key, of in own.items())
+        made_up = min(1.0, more / lacking) if lacking else 0.0
+        for key, of in own.items():
+            lacks = max(0.0, of - moved.get(key, 0.0))
+            found[key] = 1.0 - lacks * (1.0 - made_up) / of
+    return {
+        one: found[key]
+        for one in sample.instructions
+        if one.operation == "ld" and (key := (one.place.file, one.place.line, one.space)) in found
+    }
+
+
+# What loads from where; of the others here the counts do not tell from where, or in what line.
+_LOADS = {"LDG": "global", "LDGSTS": "global", "LDS": "shared", "LDSM": "shared"}
+_UNSEEN = {"LD", "UBLKCP", "UTMALDG", "HGMMA", "TEX", "TLD", "TLD4"}
+
+
 def _memory_clocks(
-    sample: Sample, merged: dict[Instruction, tuple[float, float]], card: Card, fitted: Efficiencies
+    sample: Sample,
+    merged: dict[Instruction, tuple[float, float]],
+    issued: dict[Instruction, float],
+    card: Card,
+    fitted: Efficiencies,
 ) -> dict[str, float]:
     """Clocks of the multiprocessors' L1 and shared memory, over all blocks of the sample."""
     shared = l1 = 0.0
     for one in sample.instructions:
         requests = max(1, one.requests)
+        made = issued.get(one, 1.0)
         part, times = merged.get(one, (0.0, 1.0))
         apart = one.addresses / requests
         if one.space == "shared":
@@ -178,10 +224,10 @@ def _memory_clocks(
             again = one.threads / one.addresses if one.operation == "atom" and one.addresses else 1.0
             each = one.wavefronts / requests
             wide = max(1.0, apart * times * one.bytes / 128, each) / times
-            shared += requests * ((1 - part) * each + part * min(each, wide)) * again
+            shared += made * requests * ((1 - part) * each + part * min(each, wide)) * again
         else:
             bytes_ = max(32 * one.sectors / card.l1_bytes_per_clock, fitted.line * one.lines)
-            l1 += bytes_ * (1 - part + part / times) + fitted.fill * one.missed
+            l1 += made * bytes_ * (1 - part + part / times) + fitted.fill * one.missed
     return {"shared memory": shared * 128 / card.shared_bytes_per_clock, "L1": l1}
 
 
@@ -197,18 +243,38 @@ def _written(sample: Sample, merged: dict[Instruction, tuple[float, float]], fit
     return total
 
 
-def _atomic_clocks(sample: Sample, traffic: Traffic, fitted: Efficiencies) -> float:
-    """Clocks of L2 for atomics of global memory. A slice updates a sector for one request after another;
-    lanes that meet at an address come one by one. Requests of one sector each mostly meet at the same one."""
+def _of_floats(code: MachineCode, flow: Flow, files: set[str]) -> set[tuple[str, int]]:
+    """Lines whose atomics are of floating point."""
+    atomics = ("ATOM", "ATOMG", "RED", "REDG")
+    return {
+        where
+        for block in code.blocks
+        for one in (block.instructions if flow.runs[block.index] > 0 else ())
+        if one.name in atomics and ".F" in one.opcode and (where := line_of(one, files))
+    }
+
+
+def _atomic_clocks(
+    sample: Sample, traffic: Traffic, floats: set[tuple[str, int]], fitted: Efficiencies
+) -> float:
+    """Clocks of L2 for atomics of global memory. A slice updates a sector for one request after another.
+
+    Whole numbers for one address are added before, which takes little; floats are not, for their order
+    matters, and each is an update: of 32 for one address ncu counts 54 sectors of L2, of 32 whole numbers for
+    seven addresses 13. Requests of one sector each mostly meet at the same one.
+    """
     clocks = 0.0
     for one in sample.instructions:
         if (one.space, one.operation) != ("global", "atom") or not one.requests:
             continue
         operations = one.sectors * sample.scale
         spread = one.sectors / one.requests  # different sectors of a request
-        meeting = one.threads / max(1, one.addresses) - 1
         crowded = min(1.0, operations / max(1.0, traffic.updated) / 1000)
-        each = fitted.atomic * (0.55 + 0.45 * crowded) + 0.35 * meeting
+        if (one.place.file, one.place.line) in floats:
+            meeting = fitted.atomic * (one.threads - one.addresses) / max(1, one.sectors)
+        else:
+            meeting = 0.35 * (one.threads / max(1, one.addresses) - 1)
+        each = fitted.atomic * (0.55 + 0.45 * crowded) + meeting
         at_once = min(_L2_SLICES, traffic.updated) if spread >= 2 else 1.0 + (1 - crowded) * (_L2_SLICES - 1)
         clocks += operations * each / max(1.0, min(at_once, traffic.updated))
     return clocks
@@ -295,7 +361,7 @@ def predict_terms(
     busy = {name: clocks / (fitted.lsu if name == "LSU" else fitted.pipes) for name, clocks in merged.items()}
     busy["issue slots"] = instructions / card.schedulers / fitted.issue
     merged = _merged(code, flow, sample, files)
-    memory = _memory_clocks(sample, merged, card, fitted)
+    memory = _memory_clocks(sample, merged, _issued(code, flow, sample, files), card, fitted)
     busy["L1 and shared memory"] = sum(memory.values()) / fitted.pipes
 
     # Rounds of the blocks that a multiprocessor holds; the last one may hold fewer.
@@ -321,7 +387,8 @@ def predict_terms(
         one.sectors for one in sample.instructions if (one.space, one.operation) == ("global", "st")
     )
     l2_bytes = traffic.l2_read + atomics + 32 * sample.scale * _written(sample, merged, fitted)
-    l2 = l2_bytes / (card.l2_bandwidth * fitted.l2) + _atomic_clocks(sample, traffic, fitted) / card.clock_hz
+    atomic_clocks = _atomic_clocks(sample, traffic, _of_floats(code, flow, files), fitted)
+    l2 = l2_bytes / (card.l2_bandwidth * fitted.l2) + atomic_clocks / card.clock_hz
     dram = (traffic.dram_read + traffic.dram_written) / (card.dram_bandwidth * fitted.dram)
     running = _norm(fitted.norm, on_processors, max(l2, dram))  # what goes to DRAM goes through L2 meanwhile
     seconds = running + card.launch_seconds

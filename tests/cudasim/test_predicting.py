@@ -261,6 +261,84 @@ def test_the_instance_that_is_called_is_the_one_that_is_compiled():
     assert many.on[0].terms.instructions > 10 * few.on[0].terms.instructions
 
 
+# ---- What the compiler leaves out, and what memory does for each lane ----
+
+
+@needs_nvcc
+def test_a_loop_that_loads_whole_structures_runs_as_often_as_its_text_says():
+    """Three floats of a float4, in three lines, are one load of 16 bytes."""
+    source = """
+    __global__ void far(const float4 *p, float *y, int n) {
+        float sum = 0, own = y[threadIdx.x];
+        for (int i = 0; i < n; i++) {
+            float a = p[i].x - own;
+            float b = p[i].y - own;
+            float c = p[i].z - own;
+            float square = a * a + b * b + c * c;
+            sum += rsqrtf(square);
+        }
+        y[threadIdx.x] = sum;
+    }"""
+    kernel, n = cudasim.kernel(source), 1000
+    sample = take_sample(kernel[1, 32], (floats(n, 4), floats(32), n), 1 << 15)
+    code = machine_code.machine_code(kernel, Instance(kernel._signature), "sm_90")
+    flow = flow_of(code, sample, {kernel.file: kernel.source})
+    roots = sum(
+        flow.runs[block.index] * sum(one.opcode == "MUFU.RSQ" for one in block.instructions)
+        for block in code.blocks
+    )
+    assert roots == pytest.approx(n, rel=0.02)
+
+
+@needs_nvcc
+def test_operands_that_the_compiler_keeps_in_registers_cost_shared_memory_once():
+    def source(before, product):
+        return f"""
+        __global__ void tile(const float *x, float *y, int n) {{
+            __shared__ float a[512], b[512];
+            a[threadIdx.x] = x[threadIdx.x];
+            b[threadIdx.x] = x[threadIdx.x + 512];
+            __syncthreads();
+            float sum[8][8] = {{}};
+            int of_a = threadIdx.x / 16 * 8, of_b = threadIdx.x % 16 * 8;
+            for (int k = 0; k < n; k++) {{
+                {before}
+                #pragma unroll
+                for (int i = 0; i < 8; i++)
+                    for (int j = 0; j < 8; j++)
+                        sum[i][j] += {product};
+                __syncthreads();
+            }}
+            for (int i = 0; i < 8; i++)
+                for (int j = 0; j < 8; j++)
+                    y[(threadIdx.x * 8 + i) * 8 + j] = sum[i][j];
+        }}"""
+
+    kept = "float p[8], q[8]; for (int i = 0; i < 8; i++) { p[i] = a[(of_a + i + k) % 512];"
+    kept += " q[i] = b[(of_b + i + k) % 512]; }"
+    said = cudasim.kernel(source(kept, "p[i] * q[j]"))
+    unsaid = cudasim.kernel(source("", "a[(of_a + i + k) % 512] * b[(of_b + j + k) % 512]"))
+    one, other = (
+        cudasim.predict(kernel[1, 512], floats(1024), np.zeros(512 * 64, np.float32), 256, gpu="H100")
+        for kernel in (said, unsaid)
+    )
+    part = "L1 and shared memory"
+    assert other.on[0].terms.busy[part] == pytest.approx(one.on[0].terms.busy[part], rel=0.3)
+
+
+@needs_nvcc
+def test_floats_that_all_lanes_add_to_one_address_are_added_one_by_one():
+    def seconds(kind):
+        kernel = cudasim.kernel(f"""
+        __global__ void total(const {kind} *x, {kind} *sum) {{
+            atomicAdd(sum, x[blockIdx.x * blockDim.x + threadIdx.x]);
+        }}""")
+        values = floats(1 << 20).astype(np.float32 if kind == "float" else np.int32)
+        return cudasim.predict(kernel[4096, 256], values, np.zeros(1, values.dtype), gpu="H100").seconds
+
+    assert seconds("float") > 3 * seconds("int")
+
+
 # ---- What a user asks ----
 
 
