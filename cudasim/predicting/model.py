@@ -200,9 +200,10 @@ def _issued(code: MachineCode, flow: Flow, sample: Sample, files: set[str]) -> d
     }
 
 
-# What loads from where; of the others here the counts do not tell from where, or in what line.
-_LOADS = {"LDG": "global", "LDGSTS": "global", "LDS": "shared", "LDSM": "shared"}
-_UNSEEN = {"LD", "UBLKCP", "UTMALDG", "HGMMA", "TEX", "TLD", "TLD4"}
+# What loads from where. Of the others the counts do not tell from where or in what line, or, of a fragment of
+# a matrix, which lane.
+_LOADS = {"LDG": "global", "LDGSTS": "global", "LDS": "shared"}
+_UNSEEN = {"LD", "UBLKCP", "UTMALDG", "TEX", "TLD", "TLD4", "LDSM", "HMMA", "IMMA", "DMMA", "HGMMA"}
 
 
 def _memory_clocks(
