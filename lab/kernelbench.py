@@ -69,7 +69,7 @@ BLOCKS = {
 def problems(folder: Path) -> list[str]:
     """The names of what is timed: files of the benchmark, and blocks."""
     files = [path for path in folder.glob("*.py") if any(word in path.read_text() for word in PRODUCTS)]
-    return [*[path.stem for path in sorted(files, key=lambda path: int(path.stem.split("_")[0]))], *BLOCKS]
+    return [*BLOCKS, *[path.stem for path in sorted(files, key=lambda path: int(path.stem.split("_")[0]))]]
 
 
 def made(folder: Path, name: str, dtype: torch.dtype) -> tuple[nn.Module, list]:
@@ -141,24 +141,26 @@ def time_one(folder: Path, name: str, precision: str) -> dict:
         for call in calls.values():
             call(), call()
         device = torch.device("cuda")
-        for subject, times in measure(calls, device, 0.15, busy_cycles=BUSY_CYCLES).items():
+        for subject, times in measure(calls, device, 0.1, busy_cycles=BUSY_CYCLES).items():
             row[f"device {subject}"] = statistics.median(times)
-        for subject, milliseconds in loop_ms(calls, device, 3, 20).items():
+        for subject, milliseconds in loop_ms(calls, device, 3, 10).items():
             row[f"loop {subject}"] = milliseconds
     torch.cuda.empty_cache()
     return row
 
 
-def time_all(folder: Path, precisions: list[str], out: Path, only: list[str], processes: int):
-    tasks = [(name, kind) for kind in precisions for name in problems(folder) if not only or name in only]
+def time_all(folder: Path, precisions: list[str], out: Path, only: list[str], processes: int, resume: bool):
+    done = set(pd.read_csv(out).task) if resume and out.exists() else ()
+    tasks = [(name, kind) for name in problems(folder) for kind in precisions if not only or name in only]
+    tasks = [task for task in tasks if ", ".join(task) not in done]
     with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=12) as pool:
         pool.map(partial(compile_one, folder), tasks, chunksize=1)
-    rows, recorded = [], when_recorded() | {"gpu": torch.cuda.get_device_name()}
+    recorded, gpu = when_recorded(), torch.cuda.get_device_name()
     for task in tasks:
-        rows.append(time_one(folder, *task) | {"gpu": recorded["gpu"]})
-        best = min(rows[-1]["device eager"], rows[-1]["device compile"])
-        print(*task, f"best of torch / fgn {best / rows[-1]['device fgn']:.2f}", flush=True)
-    write_rows(pd.DataFrame(rows), out, "precision", recorded)
+        row = {"task": ", ".join(task), "gpu": gpu} | time_one(folder, *task)
+        best = min(row["device eager"], row["device compile"])
+        print(*task, f"best of torch / fgn {best / row['device fgn']:.2f}", flush=True)
+        write_rows(pd.DataFrame([row]), out, "task", recorded)
 
 
 def ratios(frame: pd.DataFrame, where: str, subject: str) -> pd.Series:
@@ -193,12 +195,15 @@ def main():
     timing.add_argument("folder", type=Path)
     timing.add_argument("--precision", nargs="+", choices=PRECISIONS, default=["ieee", "bf16"])
     timing.add_argument("--only", nargs="*", default=[], help="names of problems")
+    timing.add_argument("--resume", action="store_true", help="leave out what the record has")
     timing.add_argument("--processes", type=int, default=4, help="that compile at a time")
     timing.add_argument("--out", type=Path, required=True)
     commands.add_parser("show", help="a table of a record").add_argument("record", type=Path)
     options = parser.parse_args()
     if options.command == "time":
-        time_all(options.folder, options.precision, options.out, options.only, options.processes)
+        time_all(
+            options.folder, options.precision, options.out, options.only, options.processes, options.resume
+        )
     else:
         table = summary(pd.read_csv(options.record)).astype(str)
         for row in (table.columns, ["---"] * len(table.columns), *table.to_numpy()):
