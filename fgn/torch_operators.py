@@ -7,6 +7,7 @@ come here: it goes straight to the kernels (`fgn.calls`, `fgn.gradients`).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import torch
@@ -17,6 +18,7 @@ from fgn import transforms
 from fgn.calls import run_chain
 from fgn.chains import POINTWISE, Chain, Pointwise
 from fgn.checks import check_groups, check_linear, check_shape, check_vectors
+from fgn.native import repeated
 from fgn.native.library import ffi
 from fgn.precision import resolve
 from fgn.structs import PRODUCT, index_of_version, library_of, pointer, raise_for, usable_in
@@ -51,7 +53,15 @@ def flat(chain: Chain) -> tuple:
 
 
 def parse(before: str, after: str, constants: Sequence[float], groups: int, eps: float) -> Chain:
-    """The chain that `format_steps()` has flattened."""
+    """The chain that `flat()` has flattened: the same one for the same numbers, so that calls of it repeat.
+    Numbers that torch.compile does not know yet make a new one."""
+    constants = tuple(constants)
+    are_known = all(type(number) in (int, float) for number in (*constants, groups, eps))
+    return (_parsed if are_known else _parsed.__wrapped__)(before, after, constants, groups, eps)
+
+
+@functools.lru_cache(maxsize=1024)
+def _parsed(before: str, after: str, constants: tuple[float, ...], groups: int, eps: float) -> Chain:
     remaining = iter(constants)
 
     def steps_of(steps: str) -> tuple[Pointwise, ...]:
@@ -92,9 +102,13 @@ def chain_forward(
     """before, after: the steps, separated by spaces, each kind or kind:operand. channels: the operands,
     vectors and tensors, each once, or None. constants: a, b of each step."""
     chain = parse(before, after, constants, groups, eps)
+    others = dict(zip(dict.fromkeys(chain.operands), channels or (), strict=True))
+    vectors = (weight, bias, norm_weight, norm_bias, *(others[name] for name in chain.operands))
+    y = repeated.repeat(chain, x, vectors, version, precision)
+    if y is not None:
+        return y
     parameters = {"weight": weight, "bias": bias, "norm_weight": norm_weight, "norm_bias": norm_bias}
-    parameters |= dict(zip(dict.fromkeys(chain.operands), channels or (), strict=True))
-    return run_chain(chain, x, parameters, version, precision=precision)
+    return run_chain(chain, x, parameters | others, version, precision=precision)
 
 
 @chain_forward.register_fake
@@ -117,6 +131,9 @@ def _(x, weight, bias, norm_weight, norm_bias, channels, before, after, constant
 def linear(
     x: Tensor, weight: Tensor, bias: Tensor | None, version: str | None, precision: str | None
 ) -> Tensor:
+    y = repeated.repeat(PRODUCT, x, (weight, bias, None, None), version, precision)
+    if y is not None:
+        return y
     return run_chain(PRODUCT, x, {"weight": weight, "bias": bias}, version, precision=precision)
 
 

@@ -360,3 +360,17 @@ def test_what_a_call_saves(device):
         fgn.explain(model, x, gpu="RTX 0")
     with pytest.raises(ValueError, match="at least one chain"):
         fgn.explain(nn.Sequential(nn.Linear(16, 4), nn.Softmax(-1)).to(device), x).plot()
+
+
+def test_a_call_in_a_compiled_graph_is_planned_once(device, monkeypatch):
+    model = Mlp().to(device)
+    compiled = torch.compile(fgn.fuse(model), fullgraph=True, backend="aot_eager")
+    x = torch.randn(6, 16, generator=torch.Generator().manual_seed(1)).to(device)
+    with torch.no_grad():
+        compiled(x)
+
+        def never(*arguments, **keywords):
+            raise AssertionError("the call was planned again")
+
+        monkeypatch.setattr("fgn.torch_operators.run_chain", never)
+        torch.testing.assert_close(compiled(x + 1), model(x + 1), rtol=1e-5, atol=1e-5)
