@@ -39,7 +39,8 @@ from cudasim.live.cells import load_ipython_extension  # noqa: F401  (for %load_
 from cudasim.live.kernels import kernel
 from fgn import chains, functional, training  # noqa: F401
 from fgn.functional import chain_forward
-from fgn.fusing.fuse import explain, fuse
+from fgn.fusing.explaining import explain
+from fgn.fusing.fuse import fuse
 from fgn.ladder import versions
 from fgn.measure.accuracy import compare
 from fgn.measure.benchmark import bench

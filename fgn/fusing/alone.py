@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from fgn import autocast
-from fgn.fusing.parts import ChainPart, Found
-from fgn.precision import resolve
+from fgn.fusing.parts import ChainPart, Found, is_ieee
 from fgn.training_calls import FEWEST_SPLIT_OPERATIONS
 from fgn.transforms import run_when_compiled
 
@@ -22,12 +21,6 @@ CAPABILITY = (9, 0)  # where it was measured
 @run_when_compiled
 def _has_capability(device: torch.device) -> bool:
     return torch.cuda.get_device_capability(device) == CAPABILITY
-
-
-@run_when_compiled
-def _is_ieee(precision: str | None) -> bool:
-    """Whether float32 products are float32's, by the option or else by torch's setting."""
-    return resolve(precision, torch.float32) == "ieee"
 
 
 def may_gain(found: Found, options) -> bool:
@@ -55,6 +48,6 @@ class ProductPart(ChainPart):
             2.0 * x.numel() * weight.shape[0] >= FEWEST_SPLIT_OPERATIONS
             and weight.dtype is torch.float32
             and _has_capability(x.device)
-            and _is_ieee(self.options.precision)
+            and is_ieee(self.options.precision)
             and autocast.dtype_for(x) is None
         )

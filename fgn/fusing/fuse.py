@@ -261,7 +261,7 @@ class FusedForward:
         return self.original(self.module, *args, **kwargs)
 
 
-def _candidates(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+def candidates(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """The modules whose forward() may contain a chain: modules of users, and nn.Sequential."""
     for path, module in model.named_modules():
         cls = plain_class(module)
@@ -296,112 +296,16 @@ def fuse(
         for module in model.modules():
             kept += [v for v in vars(module).values() if is_tensor(v) and not v.is_leaf]
         model = copy.deepcopy(model, {id(tensor): tensor for tensor in kept})
-    candidates = [
+    modules = [
         module
-        for _, module in _candidates(model)
+        for _, module in candidates(model)
         # or the module calls a chain itself, or somebody else has replaced its forward()
         if not hasattr(module, "fused_forward") and "forward" not in module.__dict__
     ]
-    for module in candidates:  # a graph notes the classes of all modules inside, so these come first
+    for module in modules:  # a graph notes the classes of all modules inside, so these come first
         set_fused(module, FusedForward(module, version, precision))
-    for module in candidates:
+    for module in modules:
         traced = fused_of(module).current()
         if traced is None or not traced.parts:
             set_plain(module)
     return model
-
-
-class Explanation:
-    """What `explain()` found. verdicts: one for each Linear, in the order in which they are called; untraced:
-    (path, why) for the modules whose forward() cannot be read. chains: where the model was called, what each
-    chain saves on the GPU of the name `gpu`, a DataFrame (`fgn.fusing.gains.gains()`). Prints as a table."""
-
-    def __init__(self, verdicts: list[Verdict], untraced: list[tuple[str, str]], chains=None, gpu=None):
-        self.verdicts, self.untraced, self.chains, self.gpu = verdicts, untraced, chains, gpu
-
-    @property
-    def fused(self) -> list[Verdict]:
-        """The Linears whose chains run as one call."""
-        return [verdict for verdict in self.verdicts if verdict.fused]
-
-    def __str__(self) -> str:
-        lines = []
-        for module, linear, fused, reason in self.verdicts:
-            name = ".".join(filter(None, (module, linear)))
-            if fused:
-                lines.append(f"{name}: one call for {fused}; then {reason}")
-            else:
-                lines.append(f"{name}: left to torch, stopped by {reason}")
-        lines += [f"{path or 'the model'}: left to torch, {reason}" for path, reason in self.untraced]
-        if self.chains is not None and len(self.chains):
-            columns = [
-                "linear",
-                "times",
-                "batch",
-                "in_features",
-                "out_features",
-                "torch_launches",
-                "launches",
-            ]
-            table = self.chains[columns].assign(
-                torch_MB=self.chains.torch_bytes / 1e6, MB=self.chains.bytes / 1e6
-            )
-            table[f"saves us ({self.gpu})"] = self.chains.saved_us
-            lines += ["", table.to_string(index=False, float_format="{:.3g}".format)]
-        return "\n".join(lines) or "no Linear in it"
-
-    __repr__ = __str__
-
-    def plot(self):
-        """A picture of the chains by torch and as one call: in ms where they were measured, else in bytes.
-        ValueError where `explain()` was given no inputs."""
-        from fgn.plot.gains import gains  # matplotlib is loaded when it is used
-
-        if self.chains is None:
-            raise ValueError("inputs: expected those of the model, as in explain(model, x), got none")
-        return gains(self.chains, self.gpu)
-
-
-def explain(model: nn.Module, *inputs, gpu: str = "H200") -> Explanation:
-    """What `fuse()` makes of the model: each Linear, fused or not, and the first operator that stopped it.
-
-    model: any nn.Module, fused or not. inputs: the model's, for which it is called once without gradients:
-    then `chains` says of each chain what it saves in launches and bytes, and how long those take on the GPU
-    of the name `gpu` (one of `cudasim.cards()`); on CUDA tensors both ways are also measured here. TypeError
-    for a model that is none, ValueError for a GPU that has no card.
-    """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
-    if inputs:
-        return _explain_call(model, inputs, gpu)
-    verdicts, untraced, seen = [], [], set()
-    for path, module in _candidates(model):
-        if module in seen:
-            continue
-        own = getattr(module, "fused_forward", None)
-        fused = FusedForward(module) if own is None else own()
-        traced = fused.current()
-        if traced is None:
-            if any(isinstance(part, nn.Linear) for part in module.modules()) and type(module) not in (
-                nn.ModuleList,
-            ):
-                untraced.append((path, fused.reason or "it changes too often"))
-            continue
-        seen |= set(traced.plan.hooked)
-        verdicts += [Verdict(path, *verdict) for verdict in traced.verdicts]
-    return Explanation(verdicts, untraced)
-
-
-def _explain_call(model: nn.Module, inputs, gpu: str) -> Explanation:
-    from cudasim.predicting.cards import card
-    from fgn.fusing.gains import gains  # which imports what measures
-
-    of_gpu, fused = card(gpu), fuse(model)
-    parts = {}
-    for path, module in _candidates(fused):
-        traced = fused_of(module).current() if hasattr(module, "fused_forward") else None
-        for part in traced.parts if traced is not None else ():
-            parts[".".join(filter(None, (path, part.name)))] = part
-    chains = gains(fused, inputs, of_gpu, parts)
-    explained = explain(model)
-    return Explanation(explained.verdicts, explained.untraced, chains, of_gpu.name)

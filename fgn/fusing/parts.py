@@ -16,11 +16,13 @@ from torch import Tensor, fx, nn
 
 from fgn import autocast, gradients
 from fgn.chains import Chain
-from fgn.functional import C_TYPES, chain_forward, forward_in_autocast
+from fgn.functional import chain_forward, forward_in_autocast
+from fgn.fusing.accepting import NotAChain, as_operand, check_linear, check_vector
 from fgn.fusing.meanings import has_global_hooks, not_plain
 from fgn.native import repeated
 from fgn.native.repeated import ORDINARY_TENSORS
 from fgn.operators import POINTWISE, Pointwise
+from fgn.precision import resolve
 from fgn.transforms import run_when_compiled
 
 # A constant that is another one at each call would otherwise keep a chain for each.
@@ -69,14 +71,16 @@ class Found(NamedTuple):
     has_norm: bool = True
 
 
-class NotAChain(Exception):
-    """Raised with the reason why no chain takes these tensors and constants."""
-
-
 def _number(value) -> float:
     if type(value) not in (int, float, bool):
         raise NotAChain(f"a constant is a {type(value).__name__}")
     return float(value)
+
+
+@run_when_compiled
+def is_ieee(precision: str | None) -> bool:
+    """Whether float32 products are float32's, by the option or else by torch's setting."""
+    return resolve(precision, torch.float32) == "ieee"
 
 
 class _Value(NamedTuple):
@@ -174,6 +178,8 @@ class ChainPart:
         self.checked: Checked | None = None
 
     def __call__(self, *inputs):
+        if torch.compiler.is_compiling() and self._is_the_compilers(inputs[0]):
+            return self._by_torch(inputs)
         if self.found.by_rows and inputs[0].dim() != 2:
             try:
                 return self._of_rows(inputs)
@@ -183,6 +189,15 @@ class ChainPart:
             return self._of_matrix(inputs)
         except NotAChain as reason:
             return self.run_parts(inputs, reason.args[0])
+
+    def _is_the_compilers(self, x) -> bool:
+        """Whether torch.compile, which fuses operators with each other too, takes the parts: those of a chain
+        without a norm, but for the products that cuBLAS takes several times as long for. A call of another
+        library's operator costs its host more than that saves (measured in bfloat16: lab/README.md)."""
+        if self.found.has_norm or self.options.version is not None:
+            return False
+        is_wide = x.dtype is torch.float32 and autocast.dtype_for(x) is None
+        return not (is_wide and is_ieee(self.options.precision))
 
     def _of_rows(self, inputs) -> Tensor:
         """The chain of the rows of x, which has one dimension or more than two. NotAChain where the other
@@ -430,58 +445,3 @@ def _only_size(normalized_shape) -> int:
     if len(normalized_shape) != 1:
         raise NotAChain(f"LayerNorm is over {len(normalized_shape)} dimensions")
     return normalized_shape[0]
-
-
-def check_linear(x, weight):
-    """NotAChain where x and the weight are not what the kernels multiply."""
-    if not isinstance(x, Tensor) or not isinstance(weight, Tensor):
-        raise NotAChain(f"x is a {type(x).__name__} and the weight a {type(weight).__name__}")
-    if x.dim() != 2:
-        raise NotAChain(
-            f"x has {x.dim()} dimensions, and a part is something else there than for (batch, channels)"
-        )
-    if x.device.type not in ("cpu", "cuda", "meta") or weight.device != x.device:
-        raise NotAChain(f"x is on {x.device} and the weight on {weight.device}")
-    if x.layout != torch.strided or weight.layout != torch.strided:
-        raise NotAChain("a tensor is sparse")
-    if weight.dim() != 2 or weight.shape[1] != x.shape[1]:
-        raise NotAChain(f"x has shape {tuple(x.shape)} and the weight {tuple(weight.shape)}")
-    if autocast.dtype_for(x) is not None and weight.dtype in C_TYPES:
-        return
-    if x.dtype not in C_TYPES:
-        raise NotAChain(f"x is of {x.dtype}, and kernels have {', '.join(map(str, C_TYPES))}")
-    if weight.dtype != x.dtype:
-        raise NotAChain(f"x is of {x.dtype} and the weight of {weight.dtype}")
-
-
-def _may_be(dtype: torch.dtype, x: Tensor) -> bool:
-    """Whether a vector of a chain on x may have the dtype."""
-    return dtype in (C_TYPES if autocast.dtype_for(x) is not None else (x.dtype, torch.float32))
-
-
-def check_vector(name: str, vector: Tensor, x: Tensor, channels: int):
-    """NotAChain where `vector` is no vector of the chain's channels."""
-    if not isinstance(vector, Tensor) or vector.shape != (channels,):
-        raise NotAChain(f"{name} is no vector of {channels} channels")
-    if vector.device != x.device or not _may_be(vector.dtype, x):
-        raise NotAChain(f"{name} is of {vector.dtype} on {vector.device}, x of {x.dtype} on {x.device}")
-
-
-def as_operand(operand, x: Tensor, channels: int) -> tuple[str, Tensor]:
-    """("channel", a vector) or ("tensor", a tensor of y's shape) by the operand's shape, or NotAChain."""
-    if not isinstance(operand, Tensor):
-        raise NotAChain(f"an operand is a {type(operand).__name__}")
-    in_autocast = autocast.dtype_for(x) is not None
-    if operand.device != x.device or not _may_be(operand.dtype, x):
-        raise NotAChain(f"an operand is of {operand.dtype} on {operand.device}, x of {x.dtype} on {x.device}")
-    shape = tuple(operand.shape)
-    if shape in ((channels,), (1, channels)) or (operand.numel() == 1 and len(shape) <= 2):
-        if operand.dtype != x.dtype and len(shape) > 0 and not in_autocast:
-            raise NotAChain(
-                f"an operand is of {operand.dtype}, by which torch makes y one, and x of {x.dtype}"
-            )
-        whole = shape == (channels,)
-        return "channel", operand if whole else operand.reshape(-1).expand(channels).contiguous()
-    if shape == (x.shape[0], channels) and (operand.dtype == x.dtype or in_autocast):
-        return "tensor", operand
-    raise NotAChain(f"an operand has shape {shape}, expected ({channels},) or {(x.shape[0], channels)}")

@@ -374,3 +374,24 @@ def test_a_call_in_a_compiled_graph_is_planned_once(device, monkeypatch):
 
         monkeypatch.setattr("fgn.torch_operators.run_chain", never)
         torch.testing.assert_close(compiled(x + 1), model(x + 1), rtol=1e-5, atol=1e-5)
+
+
+def test_a_compiler_fuses_16_bit_chains_without_a_norm_itself(device):
+    x = torch.randn(6, 16, generator=torch.Generator().manual_seed(1)).to(device)
+    for dtype, version, expected in (
+        (torch.float32, None, 2),
+        (torch.bfloat16, None, 0),
+        (torch.bfloat16, "tensor_core" if device.type == "cuda" else "few_rows", 2),
+    ):
+        graphs = []
+
+        def backend(graph, inputs, graphs=graphs):
+            graphs.append([str(node.target) for node in graph.graph.nodes])
+            return graph.forward
+
+        model = Mlp().to(device, dtype)
+        compiled = torch.compile(fgn.fuse(model, version=version), fullgraph=True, backend=backend)
+        with torch.no_grad():
+            y = compiled(x.to(dtype))
+        torch.testing.assert_close(y, model(x.to(dtype)), rtol=3e-2, atol=3e-2)
+        assert sum("chain_forward" in target for target in graphs[0]) == expected
