@@ -90,12 +90,12 @@ def divide(
         value = parameters.get(step.tensor) if step.tensor else None
         return isinstance(value, Tensor) and value.dtype != dtype
 
-    if not chain.has_norm:
-        end = next((number for number, step in enumerate(chain.before) if is_wide(step)), len(chain.before))
-        return (replace(chain, before=chain.before[:end]) if end else None), chain.before[end:]
-    if any(map(is_wide, chain.before)):
+    if chain.has_norm and any(map(is_wide, chain.before)):
         return None, ()
-    end = next((number for number, step in enumerate(chain.after) if is_wide(step)), len(chain.after))
-    if end == len(chain.after):
+    end = next((number for number, step in enumerate(chain.last) if is_wide(step)), len(chain.last))
+    if end == len(chain.last):
         return chain, ()
-    return replace(chain, after=chain.after[:end]), chain.after[end:]
+    if end == 0 and not chain.has_norm:
+        return None, ()
+    kept, rest = chain.last[:end], chain.last[end:]
+    return replace(chain, **({"after": kept} if chain.has_norm else {"before": kept})), rest

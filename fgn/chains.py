@@ -68,6 +68,11 @@ class Chain:
         return self.groups == 0 and len(self.before) == 0
 
     @property
+    def last(self) -> tuple[Pointwise, ...]:
+        """The operators behind which nothing comes: `after`, or without a norm `before`."""
+        return self.after if self.has_norm else self.before
+
+    @property
     def channels(self) -> tuple[str, ...]:
         """The names of the parameters that its channel operators read, in the order of the steps."""
         return tuple(step.channel for step in self.before + self.after if step.channel is not None)

@@ -75,12 +75,12 @@ def operand_names(chain: Chain) -> tuple[str, ...]:
 def unread_tensors(chain: Chain) -> frozenset[str]:
     """The tensors that the chain adds at its end, whose values no derivative reads: they are not kept. Where
     the library expects them, a backward gives it v, which has their shape and type."""
-    first, last = (chain.before, chain.after) if chain.has_norm else ((), chain.before)
-    end = len(last)
-    while end > 0 and POINTWISE[last[end - 1].kind].constant_slopes:
+    steps, end = chain.before + chain.after, len(chain.before + chain.after)
+    first = end - len(chain.last)
+    while end > first and POINTWISE[steps[end - 1].kind].constant_slopes:
         end -= 1
-    read = {step.tensor for step in first + last[:end]}
-    return frozenset(step.tensor for step in last[end:] if step.tensor is not None) - read
+    read = {step.tensor for step in steps[:end]}
+    return frozenset(step.tensor for step in steps[end:] if step.tensor is not None) - read
 
 
 def gradient_names(chain: Chain) -> tuple[str, ...]:

@@ -17,11 +17,11 @@ from torch import Tensor, nn
 
 from cudasim.predicting.cards import Card
 from fgn.chains import Chain, Shape
-from fgn.functional import chain_forward
+from fgn.functional import PRODUCT, chain_forward
 from fgn.measure.benchmark import measure
 from fgn.native import repeated, tuned
 from fgn.plans import Device, plan
-from fgn.precision import PRECISIONS, torch_precision
+from fgn.precision import PRECISIONS, torch_multiplies_as
 from fgn.reference import chain_reference
 
 SECONDS = 0.05  # for which each chain is timed on a GPU
@@ -57,7 +57,7 @@ def cost_fused(chain: Chain, shape: Shape, precision: str, card: Card, frozen: b
     launches = [one for one in planned.launches if not one.stands_by]
     total = sum(one.bytes_read + one.bytes_written for one in launches)
     if planned.product_bytes:
-        product = cost_by_torch(Chain("product", (), 0, ()), shape, precision)
+        product = cost_by_torch(PRODUCT, shape, precision)
         return Cost(1 + len(launches), product.bytes + total)
     return Cost(len(launches), total)
 
@@ -68,7 +68,7 @@ def _measured(one: tuned.Noted) -> tuple[float, float]:
         "torch": lambda: chain_reference(one.chain, one.x, one.parameters),
         "fgn": lambda: chain_forward(one.chain, one.x, one.parameters, precision=one.precision),
     }
-    with torch_precision(one.precision):
+    with torch.no_grad(), torch_multiplies_as(one.precision):
         times = measure(calls, one.x.device, SECONDS)
     return statistics.median(times["torch"]), statistics.median(times["fgn"])
 

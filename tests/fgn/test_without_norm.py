@@ -210,6 +210,20 @@ def test_under_autocast(training_mode, device):
     torch.testing.assert_close(y, expected, rtol=3e-2, atol=3e-2)
 
 
+def test_under_autocast_a_call_is_planned_once(device, monkeypatch):
+    model = Mlp().to(device)
+    fused = fgn.fuse(model)
+    x = torch.randn(6, 16, generator=torch.Generator().manual_seed(1)).to(device)
+    with torch.no_grad(), torch.autocast(device.type, torch.bfloat16):
+        expected = fused(x)
+
+        def never(*arguments, **keywords):
+            raise AssertionError("the call was planned again")
+
+        monkeypatch.setattr("fgn.functional.run_chain", never)
+        assert torch.equal(fused(x), expected)
+
+
 def test_under_torch_compile_and_func(device):
     model = Mlp().to(device)
     fused = fgn.fuse(model)
