@@ -55,12 +55,8 @@ def _below(a: float, b: float) -> str | None:
     return None if a <= b else f"expected a minimum below the maximum, got {a} and {b}"
 
 
-def _not_negative(a: float, b: float) -> str | None:
-    return None if a >= 0 else f"expected lambd of 0 or more, got {a}"
-
-
-def _not_negative_eps(a: float, b: float) -> str | None:
-    return None if a >= 0 else f"expected eps of 0 or more, got {a}"
+def _not_negative(constant: str) -> Callable[[float, float], str | None]:
+    return lambda a, b: None if a >= 0 else f"expected {constant} of 0 or more, got {a}"
 
 
 def _not_zero(a: float, b: float) -> str | None:
@@ -139,7 +135,7 @@ POINTWISE = {
         lambda v, a, b, _: F.softshrink(v, a),
         defaults=(0.5, 0.0),
         constants=("lambd",),
-        refusal=_not_negative,
+        refusal=_not_negative("lambd"),
     ),
     "hardsigmoid": Operator("min(max(v + 3, 0), 6) / 6", lambda v, a, b, _: F.hardsigmoid(v)),
     "hardswish": Operator("v * min(max(v + 3, 0), 6) / 6", lambda v, a, b, _: F.hardswish(v)),
@@ -181,7 +177,7 @@ POINTWISE = {
         lambda v, a, b, channel: v * (channel + a).rsqrt(),
         CHANNEL,
         constants=("eps",),
-        refusal=_not_negative_eps,
+        refusal=_not_negative("eps"),
     ),
 }
 

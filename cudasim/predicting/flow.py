@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +42,13 @@ class Flow:
 
     runs: np.ndarray
     missed: float
+
+    def executed(self, code: MachineCode) -> Iterator[tuple[MachineInstruction, float]]:
+        """The instructions of the blocks that run, and how often each does."""
+        for block in code.blocks:
+            if self.runs[block.index] > 0:
+                for instruction in block.instructions:
+                    yield instruction, self.runs[block.index]
 
 
 class _Program:

@@ -136,12 +136,11 @@ def _merged(
     those whose lanes read fewer places, since what a lane reads one after another lies side by side.
     """
     widths: dict[tuple, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    for block in code.blocks:
-        for instruction in block.instructions if flow.runs[block.index] > 0 else ():
-            where = line_of(instruction, files)
-            for key, names in _MACHINE.items():
-                if where and instruction.name in names:
-                    widths[(*where, *key)][instruction.bytes] += flow.runs[block.index] * instruction.bytes
+    for instruction, runs in flow.executed(code):
+        where = line_of(instruction, files)
+        for key, names in _MACHINE.items():
+            if where and instruction.name in names:
+                widths[(*where, *key)][instruction.bytes] += runs * instruction.bytes
     by_line: dict[tuple, list[Instruction]] = defaultdict(list)
     for one in sample.instructions:
         by_line[one.place.file, one.place.line, one.space, one.operation].append(one)
@@ -172,13 +171,12 @@ def _issued(code: MachineCode, flow: Flow, sample: Sample, files: set[str]) -> d
     loads above a loop's end, makes up for what other lines lack.
     """
     moved: dict[tuple, float] = defaultdict(float)
-    for block in code.blocks:
-        for instruction in block.instructions if flow.runs[block.index] > 0 else ():
-            if instruction.name in _UNSEEN:
-                return {}
-            if space := _LOADS.get(instruction.name):
-                key = (*(line_of(instruction, files) or ("", 0)), space)
-                moved[key] += flow.runs[block.index] * instruction.bytes
+    for instruction, runs in flow.executed(code):
+        if instruction.name in _UNSEEN:
+            return {}
+        if space := _LOADS.get(instruction.name):
+            key = (*(line_of(instruction, files) or ("", 0)), space)
+            moved[key] += runs * instruction.bytes
     counted: dict[tuple, float] = defaultdict(float)
     for one in sample.instructions:
         if one.operation == "ld":
@@ -249,8 +247,7 @@ def _of_floats(code: MachineCode, flow: Flow, files: set[str]) -> set[tuple[str,
     atomics = ("ATOM", "ATOMG", "RED", "REDG")
     return {
         where
-        for block in code.blocks
-        for one in (block.instructions if flow.runs[block.index] > 0 else ())
+        for one, _ in flow.executed(code)
         if one.name in atomics and ".F" in one.opcode and (where := line_of(one, files))
     }
 
@@ -343,11 +340,10 @@ def predict_terms(
     clocks_longest = float((flow.runs * alone * in_launch).sum()) / warps + start
     busy: dict[str, float] = defaultdict(float)
     instructions = 0.0
-    for block in code.blocks:
-        for instruction in block.instructions if flow.runs[block.index] > 0 else ():
-            pipe, clocks = busy_of(instruction, card, fitted.mma)
-            instructions += flow.runs[block.index]
-            busy[pipe] += flow.runs[block.index] * clocks
+    for instruction, runs in flow.executed(code):
+        pipe, clocks = busy_of(instruction, card, fitted.mma)
+        instructions += runs
+        busy[pipe] += runs * clocks
     busy.pop("control", None)
     # Multiply-adds of integers run on the pipe of those of floats, on its one half where it has two.
     if "imad" in busy or "fp32" in busy:

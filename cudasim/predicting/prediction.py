@@ -217,12 +217,11 @@ class Prediction:
 
 def flops_of(one: OnCard, sample: Sample) -> float:
     total = 0.0
-    for block in one.code.blocks:
-        for instruction in block.instructions if one.flow.runs[block.index] > 0 else ():
-            kind = kind_of(instruction)
-            if kind in ("fp32", "fp64", "fp16"):
-                both = 2 if "FMA" in instruction.name else 1
-                total += one.flow.runs[block.index] * both * 32 * (2 if kind == "fp16" else 1)
+    for instruction, runs in one.flow.executed(one.code):
+        kind = kind_of(instruction)
+        if kind in ("fp32", "fp64", "fp16"):
+            both = 2 if "FMA" in instruction.name else 1
+            total += runs * both * 32 * (2 if kind == "fp16" else 1)
     return total * sample.scale
 
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fgn import autocast
-from fgn.fusing.parts import ChainPart, Found, is_ieee
+from fgn.fusing.parts import ChainPart, Found
 from fgn.training_calls import FEWEST_SPLIT_OPERATIONS
 from fgn.transforms import run_when_compiled
 
@@ -41,13 +40,12 @@ class ProductPart(ChainPart):
         return super().__call__(*inputs) if self._gains(inputs[0]) else self._by_torch(inputs)
 
     def _gains(self, x) -> bool:
-        if type(x) is not Tensor or x.dtype is not torch.float32 or not x.is_cuda:
+        if type(x) is not Tensor or not x.is_cuda:
             return False
         weight = self.found.linear.weight
         return (
             2.0 * x.numel() * weight.shape[0] >= FEWEST_SPLIT_OPERATIONS
             and weight.dtype is torch.float32
             and _has_capability(x.device)
-            and is_ieee(self.options.precision)
-            and autocast.dtype_for(x) is None
+            and self._is_float32(x)
         )

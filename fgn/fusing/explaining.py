@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import nn
 
-from fgn.fusing.classes import fused_of
 from fgn.fusing.fuse import FusedForward, Verdict, candidates, fuse
 
 
@@ -31,16 +30,8 @@ class Explanation:
                 lines.append(f"{name}: left to torch, stopped by {reason}")
         lines += [f"{path or 'the model'}: left to torch, {reason}" for path, reason in self.untraced]
         if self.chains is not None and len(self.chains):
-            columns = [
-                "linear",
-                "times",
-                "batch",
-                "in_features",
-                "out_features",
-                "torch_launches",
-                "launches",
-            ]
-            table = self.chains[columns].assign(
+            sizes = ["linear", "times", "batch", "in_features", "out_features"]
+            table = self.chains[[*sizes, "torch_launches", "launches"]].assign(
                 torch_MB=self.chains.torch_bytes / 1e6, MB=self.chains.bytes / 1e6
             )
             table[f"saves us ({self.gpu})"] = self.chains.saved_us
@@ -70,8 +61,10 @@ def explain(model: nn.Module, *inputs, gpu: str = "H200") -> Explanation:
     if not isinstance(model, nn.Module):
         raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
     if inputs:
-        return _explain_call(model, inputs, gpu)
-    verdicts, untraced, seen = [], [], set()
+        from cudasim.predicting.cards import card  # which a model without inputs does not need
+
+        of_gpu, model = card(gpu), fuse(model)
+    verdicts, untraced, parts, seen = [], [], {}, set()
     for path, module in candidates(model):
         if module in seen:
             continue
@@ -86,19 +79,9 @@ def explain(model: nn.Module, *inputs, gpu: str = "H200") -> Explanation:
             continue
         seen |= set(traced.plan.hooked)
         verdicts += [Verdict(path, *verdict) for verdict in traced.verdicts]
-    return Explanation(verdicts, untraced)
-
-
-def _explain_call(model: nn.Module, inputs, gpu: str) -> Explanation:
-    from cudasim.predicting.cards import card
+        parts |= {".".join(filter(None, (path, part.name))): part for part in traced.parts}
+    if not inputs:
+        return Explanation(verdicts, untraced)
     from fgn.fusing.gains import gains  # which imports what measures
 
-    of_gpu, fused = card(gpu), fuse(model)
-    parts = {}
-    for path, module in candidates(fused):
-        traced = fused_of(module).current() if hasattr(module, "fused_forward") else None
-        for part in traced.parts if traced is not None else ():
-            parts[".".join(filter(None, (path, part.name)))] = part
-    chains = gains(fused, inputs, of_gpu, parts)
-    explained = explain(model)
-    return Explanation(explained.verdicts, explained.untraced, chains, of_gpu.name)
+    return Explanation(verdicts, untraced, gains(model, inputs, of_gpu, parts), of_gpu.name)

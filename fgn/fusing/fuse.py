@@ -69,13 +69,10 @@ class _Traced:
             self.verdicts.append((name, None, stopped))
             return
         described = found.found(name)
-        if found.is_product:
-            self.verdicts.append((name, None, stopped))
-            if not may_gain(described, options):
-                return
-        else:
-            words = " → ".join(found.describe(node) for node in found.nodes)
-            self.verdicts.append((name, words, stopped))
+        words = None if found.is_product else " → ".join(found.describe(node) for node in found.nodes)
+        self.verdicts.append((name, words, stopped))
+        if found.is_product and not may_gain(described, options):
+            return
         part = (ProductPart if found.is_product else ChainPart)(described, module, options)
         self.parts.append(part)
         self.plan.equal += [(owner.__dict__, key, value) for owner, key, value in found.fixed]

@@ -78,7 +78,7 @@ def _number(value) -> float:
 
 
 @run_when_compiled
-def is_ieee(precision: str | None) -> bool:
+def _is_ieee(precision: str | None) -> bool:
     """Whether float32 products are float32's, by the option or else by torch's setting."""
     return resolve(precision, torch.float32) == "ieee"
 
@@ -178,7 +178,7 @@ class ChainPart:
         self.checked: Checked | None = None
 
     def __call__(self, *inputs):
-        if torch.compiler.is_compiling() and self._is_the_compilers(inputs[0]):
+        if self._is_the_compilers(inputs[0]):
             return self._by_torch(inputs)
         if self.found.by_rows and inputs[0].dim() != 2:
             try:
@@ -194,10 +194,16 @@ class ChainPart:
         """Whether torch.compile, which fuses operators with each other too, takes the parts: those of a chain
         without a norm, but for the products that cuBLAS takes several times as long for. A call of another
         library's operator costs its host more than that saves (measured in bfloat16: lab/README.md)."""
-        if self.found.has_norm or self.options.version is not None:
-            return False
-        is_wide = x.dtype is torch.float32 and autocast.dtype_for(x) is None
-        return not (is_wide and is_ieee(self.options.precision))
+        return (
+            not self.found.has_norm
+            and torch.compiler.is_compiling()
+            and self.options.version is None
+            and not self._is_float32(x)
+        )
+
+    def _is_float32(self, x) -> bool:
+        """Whether the product of x is one of float32, with float32's accuracy."""
+        return x.dtype is torch.float32 and autocast.dtype_for(x) is None and _is_ieee(self.options.precision)
 
     def _of_rows(self, inputs) -> Tensor:
         """The chain of the rows of x, which has one dimension or more than two. NotAChain where the other

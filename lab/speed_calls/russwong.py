@@ -18,6 +18,17 @@ def reduction(version, block):
     )
 
 
+def gelu(width):
+    return Timed(
+        "9_gelu.cu",
+        "FP16GeluCUDAKernel",
+        4096,
+        256,
+        lambda: (floats(1 << 24, dtype=f16), zeros(1 << 24, dtype=f16), 1 << 24),
+        template=(width,),
+    )
+
+
 LAUNCHES = [
     reduction(0, 256),
     reduction(2, 256),
@@ -40,22 +51,8 @@ LAUNCHES = [
         lambda: (integers(0, 256, N), zeros(256, dtype=i32), N),
         template=(256,),
     ),
-    Timed(
-        "9_gelu.cu",
-        "FP16GeluCUDAKernel",
-        4096,
-        256,
-        lambda: (floats(1 << 24, dtype=f16), zeros(1 << 24, dtype=f16), 1 << 24),
-        template=(8,),
-    ),
-    Timed(
-        "9_gelu.cu",
-        "FP16GeluCUDAKernel",
-        4096,
-        256,
-        lambda: (floats(1 << 24, dtype=f16), zeros(1 << 24, dtype=f16), 1 << 24),
-        template=(1,),
-    ),
+    gelu(8),
+    gelu(1),
     Timed(
         "11_softmax.cu",
         "WarpSoftmax",

@@ -198,6 +198,19 @@ def test_other_launches_of_the_process_still_run_all_their_blocks():
 # ---- Machine code and the flow through it ----
 
 
+def of_a_warp(source, *arguments):
+    """The machine code of a kernel, and its flow where one warp runs it."""
+    kernel = cudasim.kernel(source)
+    sample = take_sample(kernel[1, 32], arguments, 1 << 15)
+    code = machine_code.machine_code(kernel, Instance(kernel._signature), "sm_90")
+    return code, flow_of(code, sample, {kernel.file: kernel.source})
+
+
+def times(code, flow, wanted) -> float:
+    """How often the instructions run of which `wanted` is true."""
+    return sum(runs for instruction, runs in flow.executed(code) if wanted(instruction))
+
+
 @needs_nvcc
 def test_the_flow_has_the_instructions_of_a_loop_that_the_compiler_unrolled():
     """A lone warp's loop of 1003 turns, whatever the compiler made of it, loads 1003 times."""
@@ -208,17 +221,10 @@ def test_the_flow_has_the_instructions_of_a_loop_that_the_compiler_unrolled():
             sum += x[i * 32 + threadIdx.x] * 0.5f;
         y[threadIdx.x] = sum;
     }"""
-    kernel, n = cudasim.kernel(source), 1003
-    sample = take_sample(kernel[1, 32], (floats(n, 32), floats(32), n), 1 << 15)
-    code = machine_code.machine_code(kernel, Instance(kernel._signature), "sm_90")
-    flow = flow_of(code, sample, {kernel.file: kernel.source})
-    loads = sum(
-        flow.runs[block.index] * sum(one.name == "LDG" for one in block.instructions) for block in code.blocks
-    )
-    adds = sum(
-        flow.runs[block.index] * sum(one.name in ("FADD", "FFMA") for one in block.instructions)
-        for block in code.blocks
-    )
+    n = 1003
+    code, flow = of_a_warp(source, floats(n, 32), floats(32), n)
+    loads = times(code, flow, lambda one: one.name == "LDG")
+    adds = times(code, flow, lambda one: one.name in ("FADD", "FFMA"))
     assert flow.missed == 0 and loads == pytest.approx(n) and adds == pytest.approx(n, rel=0.02)
 
 
@@ -232,14 +238,8 @@ def test_the_flow_knows_how_often_a_loop_without_loads_runs(turns):
             y = 3.9f * y * (1 - y);
         x[threadIdx.x] = y;
     }"""
-    kernel = cudasim.kernel(source)
-    sample = take_sample(kernel[1, 32], (floats(32), turns), 1 << 15)
-    code = machine_code.machine_code(kernel, Instance(kernel._signature), "sm_90")
-    flow = flow_of(code, sample, {kernel.file: kernel.source})
-    products = sum(
-        flow.runs[block.index] * sum(one.name in ("FMUL", "FFMA") for one in block.instructions)
-        for block in code.blocks
-    )
+    code, flow = of_a_warp(source, floats(32), turns)
+    products = times(code, flow, lambda one: one.name in ("FMUL", "FFMA"))
     assert 2 * turns <= products + 1e-6 and products <= 3.5 * turns + 4
 
 
@@ -279,14 +279,9 @@ def test_a_loop_that_loads_whole_structures_runs_as_often_as_its_text_says():
         }
         y[threadIdx.x] = sum;
     }"""
-    kernel, n = cudasim.kernel(source), 1000
-    sample = take_sample(kernel[1, 32], (floats(n, 4), floats(32), n), 1 << 15)
-    code = machine_code.machine_code(kernel, Instance(kernel._signature), "sm_90")
-    flow = flow_of(code, sample, {kernel.file: kernel.source})
-    roots = sum(
-        flow.runs[block.index] * sum(one.opcode == "MUFU.RSQ" for one in block.instructions)
-        for block in code.blocks
-    )
+    n = 1000
+    code, flow = of_a_warp(source, floats(n, 4), floats(32), n)
+    roots = times(code, flow, lambda one: one.opcode == "MUFU.RSQ")
     assert roots == pytest.approx(n, rel=0.02)
 
 
