@@ -18,5 +18,4 @@ c.ServerApp.root_dir = str(ROOT)
 c.LabApp.default_url = "/lab/tree/notebooks/00_first_run.ipynb"
 # In a container one is root, and Jupyter would refuse. It still listens to this machine only.
 c.ServerApp.allow_root = os.geteuid() == 0
-c.LabApp.news_url = None  # a question about news would cover what a cell shows
 c.FileContentsManager.pre_save_hook = notebooks.before_saving

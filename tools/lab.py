@@ -43,7 +43,12 @@ def main():
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.Popen([sys.executable, "-c", BUILD, "build"], cwd=ROOT, start_new_session=True, **quiet)
     lab = [sys.executable, "-m", "jupyterlab", f"--config={CONFIGURATION}", *sys.argv[1:]]
-    os.execv(sys.executable, lab)
+    # There Jupyter finds labconfig/, whose settings hold until a reader changes them: a question about news
+    # would cover what a cell shows.
+    folders = [str(CONFIGURATION.parent), os.environ.get("JUPYTER_CONFIG_PATH")]
+    os.execve(
+        sys.executable, lab, os.environ | {"JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, folders))}
+    )
 
 
 if __name__ == "__main__":

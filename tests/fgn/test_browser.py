@@ -95,8 +95,6 @@ def write_settings(folder):
     settings = {
         # All cells are in the page, not only those that are in view.
         "notebook-extension/tracker": '{"windowingMode": "none"}',
-        # No message lies over a button.
-        "apputils-extension/notification": '{"fetchNews": "false", "checkForUpdates": false}',
     }
     for name, content in settings.items():
         path = folder / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
@@ -319,6 +317,7 @@ def test_run_all_catch_a_race_drag_a_slider_make_a_guess(browser, lab):
         run_all(page)
         shown(page.locator(".jp-OutputArea", has_text="race in row_sum").first)
         assert drag_every_slider(page) > 0
+        assert page.locator(".Toastify__toast").count() == 0, "a message covers what a cell shows"
         told = page.locator(".jp-OutputArea", has_text="of 3 points")
         assert told.count() == 0, "an answer is in view before it has been asked for"
         field = page.get_by_placeholder("a number")
