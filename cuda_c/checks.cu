@@ -67,19 +67,22 @@ fgn_status check_groups(long long groups, long long channels) {
     return FGN_OK;
 }
 
-static fgn_status check_types(const fgn_chain *chain) {
-    if ((int)chain->type < FGN_FLOAT32 || (int)chain->type > FGN_BFLOAT16)
-        return fail(FGN_INVALID_ARGUMENT, "type is %d, which is no fgn_type", (int)chain->type);
-    if ((int)chain->precision < FGN_IEEE || (int)chain->precision > FGN_TF32)
-        return fail(FGN_INVALID_ARGUMENT, "precision is %d, which is no fgn_precision",
-                    (int)chain->precision);
-    if (chain->vector_type != FGN_FLOAT32 && chain->vector_type != chain->type)
+fgn_status check_types(fgn_type type, fgn_type vector_type) {
+    if ((int)type < FGN_FLOAT32 || (int)type > FGN_BFLOAT16)
+        return fail(FGN_INVALID_ARGUMENT, "type is %d, which is no fgn_type", (int)type);
+    if (vector_type != FGN_FLOAT32 && vector_type != type)
         return fail(FGN_INVALID_ARGUMENT, "vector_type is %d, expected FGN_FLOAT32 or type, which is %d",
-                    (int)chain->vector_type, (int)chain->type);
+                    (int)vector_type, (int)type);
     return FGN_OK;
 }
 
-static fgn_status check_operators(const char *list, int count, const fgn_pointwise *step) {
+static fgn_status check_precision(fgn_precision precision) {
+    if ((int)precision < FGN_IEEE || (int)precision > FGN_TF32)
+        return fail(FGN_INVALID_ARGUMENT, "precision is %d, which is no fgn_precision", (int)precision);
+    return FGN_OK;
+}
+
+fgn_status check_operators(const char *list, int count, const fgn_pointwise *step) {
     if (count < 0 || count > FGN_MAX_POINTWISE)
         return fail(FGN_INVALID_ARGUMENT, "%s_count is %d, expected 0 to %d", list, count, FGN_MAX_POINTWISE);
     for (int i = 0; i < count; i++)
@@ -105,7 +108,9 @@ fgn_status check_chain(const fgn_chain *chain) {
     if (status == FGN_OK && has_norm(chain))
         status = check_groups(chain->groups, chain->out_features);
     if (status == FGN_OK)
-        status = check_types(chain);
+        status = check_types(chain->type, chain->vector_type);
+    if (status == FGN_OK)
+        status = check_precision(chain->precision);
     if (status == FGN_OK)
         status = check_operators("before", chain->before_count, chain->before);
     if (status == FGN_OK)
@@ -145,14 +150,14 @@ static fgn_status check_operand(const char *list, int number, const char *name, 
     return FGN_OK;
 }
 
-static fgn_status check_operands(const char *list, int count, const fgn_pointwise *step,
-                                 const fgn_chain *chain) {
+fgn_status check_operands(const char *list, int count, const fgn_pointwise *step, fgn_type vector_type,
+                          fgn_type type) {
     fgn_status status = FGN_OK;
     for (int i = 0; i < count && status == FGN_OK; i++) {
         if (takes_channel(&step[i]))
-            status = check_operand(list, i, "channel", step[i].channel, chain->vector_type);
+            status = check_operand(list, i, "channel", step[i].channel, vector_type);
         if (status == FGN_OK && takes_tensor(&step[i]))
-            status = check_operand(list, i, "tensor", step[i].tensor, chain->type);
+            status = check_operand(list, i, "tensor", step[i].tensor, type);
     }
     return status;
 }
@@ -176,9 +181,10 @@ fgn_status check_parameters(const fgn_plan *plan, const fgn_chain *chain) {
     if (status == FGN_OK)
         status = check_vector("norm_shift", chain->norm_shift, chain->vector_type);
     if (status == FGN_OK)
-        status = check_operands("before", chain->before_count, chain->before, chain);
+        status =
+            check_operands("before", chain->before_count, chain->before, chain->vector_type, chain->type);
     if (status == FGN_OK)
-        status = check_operands("after", chain->after_count, chain->after, chain);
+        status = check_operands("after", chain->after_count, chain->after, chain->vector_type, chain->type);
     return status;
 }
 

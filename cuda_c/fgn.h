@@ -273,6 +273,45 @@ fgn_status fgn_group_norm(int version, long long batch, long long channels, long
                           const float *x, const float *norm_scale, const float *norm_shift, float *y,
                           void *workspace, unsigned long long workspace_bytes, void *stream);
 
+/* ---- Functions of rows ----
+ *
+ *     y = after(f(before(v)))
+ *
+ * f is over the features of each row of v, (batch, features), or over each window of them, as softmax over
+ * the features is. It begins where a product has ended: it needs a whole row before it gives one value. */
+typedef enum fgn_row_function {
+    FGN_ROW_SUM = 0, /* these give one value for each window: y is (batch, features / window) */
+    FGN_ROW_MEAN = 1,
+    FGN_ROW_MAX = 2,
+    FGN_ROW_MIN = 3,
+    FGN_ROW_LENGTH = 4, /* sqrt(sum of v * v) */
+    FGN_LOGSUMEXP = 5,  /* log(sum of exp(v)) */
+    FGN_SOFTMAX = 6,    /* exp(v) / sum of exp(v); these give one for each value: y is as v */
+    FGN_LOG_SOFTMAX = 7,
+    FGN_RMS_NORM = 8 /* v / sqrt(mean of v * v + eps) */
+} fgn_row_function;
+
+#define FGN_ROW_FUNCTIONS 9
+
+typedef struct fgn_rows {
+    long long batch;
+    long long features;
+    long long window; /* features; or fewer, as in pooling: the last features % window are no window's then,
+                       * and softmax and RMSNorm take only divisors */
+    fgn_row_function function;
+    float eps;
+    fgn_type type;        /* of v, y and tensors. Sums are float32 in all of them */
+    fgn_type vector_type; /* FGN_FLOAT32 or `type` */
+    int before_count;
+    int after_count;
+    fgn_pointwise before[FGN_MAX_POINTWISE]; /* their vectors are (features,) */
+    fgn_pointwise after[FGN_MAX_POINTWISE];  /* (features,), or one element for each window */
+} fgn_rows;
+
+/* One launch, without a workspace. v and y: as above. NaN and infinities go where torch's functions of these
+ * names send them. */
+fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *y, void *stream);
+
 /* ---- Training ----
  *
  * The forward in two calls, which leave behind what the backward needs: fgn_forward() of the product alone

@@ -113,6 +113,22 @@ def device_struct(library, device):
     return c_device
 
 
+def write_steps(library, struct, name: str, steps, operands: Mapping[str, Tensor | None]) -> list:
+    """Writes steps into the struct's list of this name. Returns the places of their operands' addresses."""
+    if len(steps) > library.FGN_MAX_POINTWISE:
+        raise ValueError(f"{name}: expected at most {library.FGN_MAX_POINTWISE} steps, got {len(steps)}")
+    setattr(struct, f"{name}_count", len(steps))
+    places = []
+    for c_step, step in zip(getattr(struct, name), steps, strict=False):
+        c_step.kind = getattr(library, f"FGN_{step.kind.upper()}")
+        c_step.a, c_step.b = step.a, step.b
+        c_step.channel = pointer(operands.get(step.channel))
+        c_step.tensor = pointer(operands.get(step.tensor))
+        if step.operand is not None:
+            places.append(ffi().addressof(c_step, "channel" if step.channel is not None else "tensor"))
+    return places
+
+
 def chain_struct(
     library,
     chain: Chain,
@@ -139,14 +155,7 @@ def chain_struct(
     c_chain.norm_scale = pointer(parameters.get("norm_weight"))
     c_chain.norm_shift = pointer(parameters.get("norm_bias"))
     for name, steps in (("before", chain.before), ("after", chain.after)):
-        if len(steps) > library.FGN_MAX_POINTWISE:
-            raise ValueError(f"{name}: expected at most {library.FGN_MAX_POINTWISE} steps, got {len(steps)}")
-        setattr(c_chain, f"{name}_count", len(steps))
-        for c_step, step in zip(getattr(c_chain, name), steps, strict=False):
-            c_step.kind = getattr(library, f"FGN_{step.kind.upper()}")
-            c_step.a, c_step.b = step.a, step.b
-            c_step.channel = pointer(parameters.get(step.channel))
-            c_step.tensor = pointer(parameters.get(step.tensor))
+        write_steps(library, c_chain, name, steps, parameters)
     return c_chain
 
 

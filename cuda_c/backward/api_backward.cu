@@ -55,19 +55,12 @@ const fgn_backward_version *fgn_backward_at(int version) {
 
 /* ---- Checks ---- */
 
-static fgn_status check_operands(const char *list, int count, const fgn_pointwise *step) {
-    for (int i = 0; i < count; i++)
-        if (takes_channel(&step[i]) && !step[i].channel)
-            return fail(FGN_INVALID_ARGUMENT, "%s[%d].channel is NULL", list, i);
-    for (int i = 0; i < count; i++)
-        if (takes_tensor(&step[i]) && !step[i].tensor)
-            return fail(FGN_INVALID_ARGUMENT, "%s[%d].tensor is NULL", list, i);
-    return FGN_OK;
-}
-
 static fgn_status check_all_operands(const fgn_chain *chain) {
-    fgn_status status = check_operands("before", chain->before_count, chain->before);
-    return status == FGN_OK ? check_operands("after", chain->after_count, chain->after) : status;
+    fgn_status status =
+        check_operands("before", chain->before_count, chain->before, chain->vector_type, chain->type);
+    if (status == FGN_OK)
+        status = check_operands("after", chain->after_count, chain->after, chain->vector_type, chain->type);
+    return status;
 }
 
 static fgn_status check_backward(int version, const fgn_chain *chain, const fgn_gradients *gradients) {

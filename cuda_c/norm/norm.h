@@ -28,17 +28,6 @@ struct kept_norm {
     struct operators after;
 };
 
-/* The steps of a list without what their kind does not read. */
-static inline struct operators without_others(struct operators list) {
-    for (int i = 0; i < list.count; i++) {
-        if (!takes_channel(&list.step[i]))
-            list.step[i].channel = NULL;
-        if (!takes_tensor(&list.step[i]))
-            list.step[i].tensor = NULL;
-    }
-    return list;
-}
-
 /* The chain without its product. moments: NULL where nothing is kept. */
 static inline struct kept_norm kept_norm_of(const fgn_chain *chain, const void *v, void *y,
                                             struct kept_moments *moments) {

@@ -12,9 +12,11 @@ fgn_status status_of(cudaError_t error, const char *what);
 /* Sizes, groups, types and operators of a chain, whatever runs it; pointers are not looked at. */
 fgn_status check_chain(const fgn_chain *chain);
 
-/* The parts of check_chain() that a norm alone needs as well. */
+/* The parts of check_chain() that others need as well. */
 fgn_status check_sizes(long long batch, long long in_features, long long out_features);
 fgn_status check_groups(long long groups, long long channels);
+fgn_status check_types(fgn_type type, fgn_type vector_type);
+fgn_status check_operators(const char *list, int count, const fgn_pointwise *step);
 
 /* The alignment in bytes of halves and partial sums, in `prepared` and in a workspace. */
 #define SCRATCH_ALIGNMENT 16
@@ -25,6 +27,10 @@ fgn_status check_vector(const char *name, const void *vector, fgn_type type);
 
 /* Checks the pointers of a chain: the weight, what is prepared of it, the vectors and the tensors. */
 fgn_status check_parameters(const fgn_plan *plan, const fgn_chain *chain);
+
+/* The pointers of a list's operands. */
+fgn_status check_operands(const char *list, int count, const fgn_pointwise *step, fgn_type vector_type,
+                          fgn_type type);
 
 fgn_status check_pointer(const char *name, const void *pointer);
 fgn_status check_workspace(unsigned long long needed, const void *workspace,

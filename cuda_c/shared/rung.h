@@ -169,6 +169,17 @@ static inline bool takes_tensor(const fgn_pointwise *step) {
     return step->kind == FGN_ADD_TENSOR;
 }
 
+/* The steps of a list without what their kind does not read. */
+static inline struct operators without_others(struct operators list) {
+    for (int i = 0; i < list.count; i++) {
+        if (!takes_channel(&list.step[i]))
+            list.step[i].channel = NULL;
+        if (!takes_tensor(&list.step[i]))
+            list.step[i].tensor = NULL;
+    }
+    return list;
+}
+
 /* Whether one of a chain's operators has a tensor. */
 static inline bool adds_tensor(const fgn_chain *chain) {
     bool found = false;

@@ -37,7 +37,7 @@ class ProductPart(ChainPart):
     """Runs one Linear of a model, by torch or as a product of split halves."""
 
     def __call__(self, *inputs):
-        return super().__call__(*inputs) if self._gains(inputs[0]) else self._by_torch(inputs)
+        return super().__call__(*inputs) if self._gains(inputs[0]) else self.by_torch(inputs)
 
     def _gains(self, x) -> bool:
         if type(x) is not Tensor or not x.is_cuda:

@@ -27,7 +27,7 @@ from fgn.fusing.meanings import (
     is_in_place,
     not_plain,
 )
-from fgn.fusing.parts import ChainPart, Found, Step
+from fgn.fusing.parts import Found, Part, Step
 from fgn.fusing.products import PATH, Product, arguments_of, is_of_parameters
 from fgn.fusing.stand_ins import PLACE
 from fgn.fusing.views import ones_after
@@ -66,7 +66,7 @@ class Match:
             return f"{node.target} ({type(self.modules[node.target]).__name__})"
         if PATH in node.meta:
             return f"{node.meta[PATH]} (Linear, parametrized)"
-        if isinstance(node.target, ChainPart):
+        if isinstance(node.target, Part):
             return f"the chain of {node.target.name}"
         name = (
             node.target
@@ -115,6 +115,18 @@ class Match:
             raise Stopped(f"{self.describe(node)}: {reason}")
         self.leaves.append((module, cls, only_in_eval))
         return module
+
+    def state(self) -> Match:
+        """A copy, which stays as it is while this one reads on."""
+        same = self.__class__.__new__(self.__class__)
+        same.__dict__.update(
+            {
+                name: value.copy() if isinstance(value, (list, dict)) else value
+                for name, value in self.__dict__.items()
+            }
+        )
+        same.modules = self.modules
+        return same
 
     def advance(self):
         """Reads the next step of the chain. Stopped where the next node is no step of a chain."""
@@ -400,13 +412,13 @@ def _is_pure(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
     if node.op == "call_function":
         name = getattr(node.target, "__name__", "")
         homes = (torch, F, operator, builtins)
-        return isinstance(node.target, ChainPart) or any(
+        return isinstance(node.target, Part) or any(
             getattr(home, name, None) is node.target for home in homes
         )
     return True
 
 
-def _nothing_between(nodes: list[fx.Node], modules) -> bool:
+def nothing_between(nodes: list[fx.Node], modules) -> bool:
     """Whether all the nodes can run in the place of the last one: no other node between them writes."""
     order = {node: number for number, node in enumerate(nodes[0].graph.nodes)}
     first, last = order[nodes[0]], max(order[node] for node in nodes)
@@ -422,25 +434,14 @@ def match(product: Product, modules: dict[str, nn.Module]) -> tuple[Match | None
     try:
         found.read_product()
         if product.weight is None:
-            longest = _copy(found)
+            longest = found.state()
         while True:
             found.advance()
-            if (found.norm_node is not None or found.before) and found.ones == 0:
-                if not _nothing_between(found.nodes, modules):
+            is_whole = product.weight is None or found.norm_node is not None or found.before
+            if is_whole and found.ones == 0:
+                if not nothing_between(found.nodes, modules):
                     raise Stopped("what runs between its parts, which may write to what they read")
-                longest = _copy(found)
+                longest = found.state()
     except Stopped as reason:
         places = {user.meta[PLACE]: None for user in found.last.users if PLACE in user.meta}
         return longest, str(reason) + (f" ({' and '.join(places)})" if places else "")
-
-
-def _copy(found: Match) -> Match:
-    same = Match.__new__(Match)
-    same.__dict__.update(
-        {
-            name: value.copy() if isinstance(value, (list, dict)) else value
-            for name, value in found.__dict__.items()
-        }
-    )
-    same.modules = found.modules
-    return same

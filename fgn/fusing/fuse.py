@@ -21,6 +21,8 @@ from fgn.fusing.classes import fused_of, is_torchs, plain_class, set_fused, set_
 from fgn.fusing.finding import match
 from fgn.fusing.parts import ChainPart
 from fgn.fusing.products import PATH, Product, product_of, unfold_parametrized
+from fgn.fusing.row_functions import read_rows
+from fgn.fusing.rows_part import RowsPart
 from fgn.fusing.tracing import Plan, Untraceable, forward_of, is_tensor
 from fgn.transforms import run_when_compiled
 
@@ -68,20 +70,32 @@ class _Traced:
         if found is None:
             self.verdicts.append((name, None, stopped))
             return
-        described = found.found(name)
-        words = None if found.is_product else " → ".join(found.describe(node) for node in found.nodes)
-        self.verdicts.append((name, words, stopped))
-        if found.is_product and not may_gain(described, options):
+        described, nodes, inputs = found.found(name), list(found.nodes), list(found.inputs)
+        rows = read_rows(found.last, modules, nodes, False)
+        is_alone = found.is_product and rows is None
+        words = None if is_alone else " → ".join(found.describe(node) for node in found.nodes)
+        if is_alone and not may_gain(described, options):
+            self.verdicts.append((name, None, stopped))
             return
         part = (ProductPart if found.is_product else ChainPart)(described, module, options)
-        self.parts.append(part)
         self.plan.equal += [(owner.__dict__, key, value) for owner, key, value in found.fixed]
-        graph, last = linear.graph, found.last
+        has_one_value = False
+        while rows is not None:
+            part = RowsPart(part, rows, len(inputs), module, has_one_value)
+            self.plan.equal += [(owner.__dict__, key, value) for owner, key, value in rows.fixed]
+            words, stopped = " → ".join([words, *rows.words]), rows.ends
+            nodes += rows.nodes
+            inputs += rows.inputs[1:]
+            has_one_value = rows.gives_one_value
+            rows = read_rows(nodes[-1], modules, nodes, has_one_value) if rows.keeps else None
+        self.verdicts.append((name, words, stopped))
+        self.parts.append(part)
+        graph, last = linear.graph, nodes[-1]
         with graph.inserting_after(last):
-            call = graph.create_node("call_function", part, tuple(found.inputs), {}, name="chain")
+            call = graph.create_node("call_function", part, tuple(inputs), {}, name="chain")
         last.replace_all_uses_with(call)
         order = {node: number for number, node in enumerate(graph.nodes)}
-        for node in sorted(found.nodes, key=order.__getitem__, reverse=True):
+        for node in sorted(nodes, key=order.__getitem__, reverse=True):
             graph.erase_node(node)
 
 
@@ -271,8 +285,10 @@ def fuse(
 ):
     """The model, with each Linear → [pointwise …] → GroupNorm → [pointwise …] in it as one call, and each
     Linear → pointwise … without a norm. A product of x and a parameter by another function of torch is a
-    Linear too, a LayerNorm over the channels a GroupNorm, and BatchNorm in evaluation pointwise. Large
-    float32 products with nothing behind them are fgn's on a GPU of compute capability 9.0.
+    Linear too, a LayerNorm over the channels a GroupNorm, and BatchNorm in evaluation pointwise. Where no
+    gradient is wanted, a softmax, an RMSNorm, a reduction or a pooling over the features that follows is one
+    launch more, with the operators around it. Large float32 products with nothing behind them are fgn's on a
+    GPU of compute capability 9.0.
 
     model: any nn.Module. inplace: whether to change the model itself; otherwise a copy is changed, which
     shares the model's parameters and buffers. version, precision: as `fgn.chain_forward()`'s.

@@ -168,6 +168,7 @@ FORWARDS = {
     for cls in (
         *(*MODULES, nn.Linear, nn.GroupNorm, nn.LayerNorm, nn.BatchNorm1d),
         *(nn.Sequential, nn.Flatten, nn.RReLU),
+        *(nn.Softmax, nn.LogSoftmax, nn.RMSNorm, nn.MaxPool1d, nn.AvgPool1d),
     )
 }
 HOMES = (F.__dict__, torch.__dict__)

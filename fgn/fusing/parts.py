@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 import warnings
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -18,6 +19,7 @@ from fgn import autocast, gradients
 from fgn.chains import Chain
 from fgn.functional import chain_forward, forward_in_autocast
 from fgn.fusing.accepting import NotAChain, as_operand, check_linear, check_vector
+from fgn.fusing.by_torch import ByTorch
 from fgn.fusing.meanings import has_global_hooks, not_plain
 from fgn.native import repeated
 from fgn.native.repeated import ORDINARY_TENSORS
@@ -41,6 +43,23 @@ class Step(NamedTuple):
     module: nn.Module | None = None
     attributes: tuple[str, ...] = ()
     operand: int | None = None
+
+    def at_call(self, left: Iterator[str]) -> Pointwise:
+        """The operator with its module's settings as they are now. left: the roles of the operands of this
+        step and those behind it. ValueError or NotAChain where there is none."""
+        kind = self.kind(self.module) if callable(self.kind) else self.kind
+        constants = [_number(value) for value in self.constants]
+        constants += [_number(getattr(self.module, name)) for name in self.attributes]
+        if self.operand is None:
+            return Pointwise(kind, *constants)
+        role, name = next(left), f"operand_{self.operand}"
+        if kind in POINTWISE and POINTWISE[kind].uses_channel:
+            if role != "channel":
+                raise NotAChain(f"the operand of {kind} is no channel vector")
+            return Pointwise(kind, *constants, channel=name)
+        if role == "tensor" and kind != "add":
+            raise NotAChain(f"no operator can {kind} by a whole tensor")
+        return Pointwise(f"{kind}_{role}", **{role: name})
 
 
 class Found(NamedTuple):
@@ -81,26 +100,6 @@ def _number(value) -> float:
 def _is_ieee(precision: str | None) -> bool:
     """Whether float32 products are float32's, by the option or else by torch's setting."""
     return resolve(precision, torch.float32) == "ieee"
-
-
-class _Value(NamedTuple):
-    """One of the values that the parts read or compute, by its number."""
-
-    number: int
-
-
-def _mapped(value, kind: type, function):
-    """A node's arguments, in which every value of the type `kind` is replaced by function(value)."""
-    if isinstance(value, kind):
-        return function(value)
-    if isinstance(value, (tuple, list)):
-        mapped = [_mapped(one, kind, function) for one in value]
-        return tuple(mapped) if isinstance(value, tuple) else mapped
-    if isinstance(value, dict):
-        return {key: _mapped(one, kind, function) for key, one in value.items()}
-    if isinstance(value, slice):
-        return slice(*_mapped((value.start, value.stop, value.step), kind, function))
-    return value
 
 
 class Checked:
@@ -150,22 +149,18 @@ class Checked:
         return dict(zip(self.names, tensors, strict=True))
 
 
-class ChainPart:
+class Part:
+    """Stands in a graph for nodes of a model, and writes to nothing that it reads."""
+
+
+class ChainPart(Part):
     """Runs one chain of a model. Called with the nodes that the chain reads: x and operands."""
 
     def __init__(self, found: Found, owner: nn.Module, options):
         self.found, self.owner, self.options = found, owner, options
         self.name = found.name
         self.leaves = found.leaves
-        numbers = {node: number for number, node in enumerate([*found.inputs, *found.nodes])}
-
-        def numbered(value):
-            return _mapped(value, fx.Node, lambda node: _Value(numbers[node]))
-
-        self.nodes = [(n.op, n.target, numbered(n.args), numbered(n.kwargs)) for n in found.nodes]
-        self.modules = {
-            node.target: owner.get_submodule(node.target) for node in found.nodes if node.op == "call_module"
-        }
+        self.by_torch = ByTorch(found.inputs, found.nodes, owner)
         self.steps = (*found.before, *found.after)
         self.attributes = [
             (step.module, name) for step in self.steps if step.module is not None for name in step.attributes
@@ -179,7 +174,7 @@ class ChainPart:
 
     def __call__(self, *inputs):
         if self._is_the_compilers(inputs[0]):
-            return self._by_torch(inputs)
+            return self.by_torch(inputs)
         if self.found.by_rows and inputs[0].dim() != 2:
             try:
                 return self._of_rows(inputs)
@@ -256,7 +251,7 @@ class ChainPart:
     def run_parts(self, inputs, reason: str):
         """Runs the parts by torch, one after the other."""
         self._say(reason)
-        return self._by_torch(inputs)
+        return self.by_torch(inputs)
 
     @run_when_compiled
     def _say(self, reason: str) -> bool:
@@ -265,22 +260,6 @@ class ChainPart:
             self.said.add(reason)
             warnings.warn(f"fgn: {self.name} runs part by part, as torch runs it: {reason}", stacklevel=4)
         return True
-
-    def _by_torch(self, inputs) -> Tensor:
-        values = list(inputs)
-
-        def value_of(one: _Value):
-            return values[one.number]
-
-        for op, target, args, kwargs in self.nodes:
-            args, kwargs = _mapped(args, _Value, value_of), _mapped(kwargs, _Value, value_of)
-            if op == "call_module":
-                values.append(self.modules[target](*args, **kwargs))
-            elif op == "call_method":
-                values.append(getattr(args[0], target)(*args[1:], **kwargs))
-            else:
-                values.append(target(*args, **kwargs))
-        return values[-1]
 
     def _dtype_in_autocast(self, inputs, parameters) -> torch.dtype:
         """The dtype of torch's own result under the autocast that is on. torch is asked with two rows, once
@@ -296,7 +275,7 @@ class ChainPart:
                 for number, value in enumerate(inputs)
             ]
             with torch.no_grad():
-                self.dtypes[key] = self._by_torch(few).dtype
+                self.dtypes[key] = self.by_torch(few).dtype
         return self.dtypes[key]
 
     def chain_and_parameters(self, *inputs) -> tuple[Chain, dict[str, Tensor | None]]:
@@ -414,24 +393,11 @@ class ChainPart:
 
     def _chain(self, groups, eps, roles) -> Chain:
         left = iter(roles)
-
-        def point(step: Step) -> Pointwise:
-            kind = step.kind(step.module) if callable(step.kind) else step.kind
-            constants = [_number(value) for value in step.constants]
-            constants += [_number(getattr(step.module, name)) for name in step.attributes]
-            if step.operand is None:
-                return Pointwise(kind, *constants)
-            role, name = next(left), f"operand_{step.operand}"
-            if kind in POINTWISE and POINTWISE[kind].uses_channel:
-                if role != "channel":
-                    raise NotAChain(f"the operand of {kind} is no channel vector")
-                return Pointwise(kind, *constants, channel=name)
-            if role == "tensor" and kind != "add":
-                raise NotAChain(f"no operator can {kind} by a whole tensor")
-            return Pointwise(f"{kind}_{role}", **{role: name})
-
         try:
-            before, after = (tuple(map(point, steps)) for steps in (self.found.before, self.found.after))
+            before, after = (
+                tuple([step.at_call(left) for step in steps])
+                for steps in (self.found.before, self.found.after)
+            )
         except ValueError as error:
             raise NotAChain(str(error)) from None
         return Chain(self.name, before, groups, after, _number(eps))

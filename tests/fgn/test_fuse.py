@@ -367,7 +367,10 @@ def test_what_is_fused_and_what_is_not():
     assert "rand() does not depend on the input" in fgn.explain(Noisy()).untraced[0][1]
     assert "may write to what they read" in str(fgn.explain(WritesBetween()))
     assert "0 (Linear): left" not in str(fgn.explain(nn.Sequential(nn.Linear(4, 4), nn.GroupNorm(2, 4))))
-    assert "stopped by 1 (RMSNorm)" in str(fgn.explain(nn.Sequential(nn.Linear(4, 4), nn.RMSNorm(4))))
+    assert "1 (RMSNorm); then the module's" in str(fgn.explain(nn.Sequential(nn.Linear(4, 4), nn.RMSNorm(4))))
+    assert "stopped by 1 (InstanceNorm1d)" in str(
+        fgn.explain(nn.Sequential(nn.Linear(4, 4), nn.InstanceNorm1d(4)))
+    )
     conditioned = str(fgn.explain(Conditioned()))
     assert "condition: left to torch, stopped by the chain of fc" in conditioned
     assert "→ relu; then linear (test_fuse.py:" in conditioned

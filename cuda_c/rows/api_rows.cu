@@ -1,0 +1,92 @@
+/* Functions of rows in the C API: the checks of a call, and its launch. */
+#include "rows/rows.h"
+#include "shared/checks.h"
+#include "shared/plan.h"
+
+static fgn_status check_rows(const fgn_rows *rows) {
+    if (!rows)
+        return fail(FGN_INVALID_ARGUMENT, "rows is NULL");
+    if ((int)rows->function < 0 || (int)rows->function >= FGN_ROW_FUNCTIONS)
+        return fail(FGN_INVALID_ARGUMENT, "function is %d, which is no fgn_row_function",
+                    (int)rows->function);
+    fgn_status status = check_sizes(rows->batch, 1, rows->features);
+    if (status == FGN_OK && (rows->window < 1 || rows->window > rows->features))
+        status = fail(FGN_INVALID_ARGUMENT, "window is %lld, expected 1 to %lld, the features", rows->window,
+                      rows->features);
+    if (status == FGN_OK)
+        status = check_types(rows->type, rows->vector_type);
+    if (status == FGN_OK)
+        status = check_operators("before", rows->before_count, rows->before);
+    if (status == FGN_OK)
+        status = check_operators("after", rows->after_count, rows->after);
+    return status;
+}
+
+/* A list with the sizes of the tensor that it is applied to. */
+static struct operators operators_for(const fgn_rows *rows, int count, const fgn_pointwise *step,
+                                      int64_t channels) {
+    struct operators list = no_operators();
+    list.count = count;
+    list.type = rows->type;
+    list.channels = channels;
+    for (int i = 0; i < count; i++)
+        list.step[i] = step[i];
+    return without_others(list);
+}
+
+static struct rows rows_of(const fgn_rows *rows, const void *v, void *y) {
+    int64_t windows = rows->features / rows->window;
+    int64_t results = reduces(rows->function) ? windows : rows->features;
+    struct rows of = {v,
+                      y,
+                      rows->type,
+                      rows->vector_type,
+                      rows->function,
+                      rows->eps,
+                      rows->batch,
+                      rows->features,
+                      windows,
+                      rows->window,
+                      operators_for(rows, rows->before_count, rows->before, rows->features),
+                      operators_for(rows, rows->after_count, rows->after, results)};
+    return of;
+}
+
+static fgn_status check_tensors(const void *y, int64_t y_bytes, int count, const fgn_pointwise *step,
+                                int64_t bytes) {
+    fgn_status status = FGN_OK;
+    for (int i = 0; i < count && status == FGN_OK; i++)
+        if (takes_tensor(&step[i]))
+            status = check_no_overlap("an operator's tensor", step[i].tensor, bytes, y, y_bytes);
+    return status;
+}
+
+fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *y, void *stream) {
+    fgn_status status = check_rows(rows);
+    if (status != FGN_OK)
+        return status;
+    if (!reduces(rows->function) && rows->features % rows->window != 0)
+        return fail(FGN_INVALID_ARGUMENT, "window is %lld, expected a divisor of the %lld features",
+                    rows->window, rows->features);
+    if (rows->batch == 0)
+        return FGN_OK;
+    struct rows of = rows_of(rows, v, y);
+    int size = (int)element_bytes(rows->type);
+    int64_t v_bytes = size * of.batch * of.features, y_bytes = size * of.batch * of.after.channels;
+    status = check_aligned("v", v, size);
+    if (status == FGN_OK)
+        status = check_aligned("y", y, size);
+    if (status == FGN_OK)
+        status = check_operands("before", rows->before_count, rows->before, rows->vector_type, rows->type);
+    if (status == FGN_OK)
+        status = check_operands("after", rows->after_count, rows->after, rows->vector_type, rows->type);
+    if (status == FGN_OK)
+        status = check_no_overlap("v", v, v_bytes, y, y_bytes);
+    if (status == FGN_OK)
+        status = check_tensors(y, y_bytes, rows->before_count, rows->before, v_bytes);
+    if (status == FGN_OK)
+        status = check_tensors(y, y_bytes, rows->after_count, rows->after, y_bytes);
+    if (status != FGN_OK)
+        return status;
+    return status_of(rows_forward(&of, (cudaStream_t)stream), "rows");
+}

@@ -1,0 +1,43 @@
+/* A function of a row: y = after(f(before(v))), where f is over the features of a row, or over each window of
+ * them.
+ *
+ * Softmax and RMSNorm give as many values as there are; a sum, a mean, a maximum, a minimum, a logsumexp and
+ * a length give one for each window. */
+#pragma once
+
+#include "norm/division.h"
+#include "shared/rung.h"
+
+struct rows {
+    const void *v; /* (batch, features), of the type */
+    void *y;       /* the same, or (batch, windows) */
+    fgn_type type;
+    fgn_type vector_type;
+    fgn_row_function function;
+    float eps;
+    int64_t batch;
+    int64_t features;
+    int64_t windows;
+    int64_t window; /* features of each; the last features - windows * window are no window's */
+    struct operators before;
+    struct operators after;
+};
+
+/* How a launch divides the rows. A thread of a long row has several slots of VALUES values. */
+struct rows_launch {
+    const char *kernel;
+    dim3 grid;
+    dim3 block;
+    struct division division;
+    bool is_long;
+};
+
+/* Whether the function gives one value for each window. */
+static inline __host__ __device__ bool reduces(fgn_row_function function) {
+    return function != FGN_SOFTMAX && function != FGN_LOG_SOFTMAX && function != FGN_RMS_NORM;
+}
+
+struct rows_launch launch_of_rows(const struct rows *rows);
+
+/* Launches it. It checks nothing, and returns the launch's error. */
+cudaError_t rows_forward(const struct rows *rows, cudaStream_t stream);

@@ -1,0 +1,248 @@
+"""Functions of rows in a graph: softmax, RMSNorm, sums and other reductions over the features, pooling, with
+the operators behind them. `read_rows()` finds one behind a chain; the part that runs it is in
+`fgn.fusing.rows_part`."""
+
+from __future__ import annotations
+
+import operator
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import fx, nn
+
+from fgn.fusing.accepting import NotAChain
+from fgn.fusing.finding import Match, Stopped, nothing_between
+from fgn.fusing.meanings import not_plain
+from fgn.fusing.parts import Step
+from fgn.fusing.products import Product, arguments_of
+
+# Functions and methods by what they compute.
+_REDUCING = {
+    **dict.fromkeys((torch.sum, "sum"), "sum"),
+    **dict.fromkeys((torch.mean, "mean"), "mean"),
+    **dict.fromkeys((torch.amax, "amax"), "max"),
+    **dict.fromkeys((torch.amin, "amin"), "min"),
+    **dict.fromkeys((torch.logsumexp, torch.special.logsumexp, "logsumexp"), "logsumexp"),
+}
+_WITH_INDICES = {torch.max: "max", "max": "max", torch.min: "min", "min": "min"}
+_OF_EACH_VALUE = {
+    **dict.fromkeys((torch.softmax, F.softmax, torch.special.softmax, "softmax"), "softmax"),
+    **dict.fromkeys((torch.log_softmax, F.log_softmax, torch.special.log_softmax), "log_softmax"),
+    "log_softmax": "log_softmax",
+}
+_MODULES = {nn.Softmax: "softmax", nn.LogSoftmax: "log_softmax"}
+_POOLS = {nn.MaxPool1d: "max", nn.AvgPool1d: "mean"}
+_STACKED = (F.softmax, F.log_softmax)  # whose third argument is none of the user's
+# Those that give one value back unchanged.
+_OF_ONE_VALUE = ("sum", "mean", "max", "min", "logsumexp")
+
+
+class Settings(NamedTuple):
+    """A function as it is at a call. dim: over which it is, or None for the last one. window: of pooling."""
+
+    function: str
+    dim: int | None = None
+    window: int | None = None
+    eps: float = 0.0
+
+
+class RowsFound(NamedTuple):
+    """A function of rows in a graph, and what is behind it.
+
+    nodes: in their order. inputs: what they read, the value that the function is of first. settings: the
+    function; module: where it is one, whose settings they are at the call. keeps: whether the dimension of
+    the features is still there where there is one value. after: the steps. ends: what stopped it.
+    """
+
+    nodes: list[fx.Node]
+    inputs: list[fx.Node]
+    settings: Settings
+    module: nn.Module | None
+    keeps: bool
+    of_matrix: bool
+    after: list[Step]
+    leaves: list[tuple[nn.Module, type, bool]]
+    fixed: list[tuple[nn.Module, str, object]]
+    words: list[str]
+    ends: str
+
+    @property
+    def gives_one_value(self) -> bool:
+        """Whether each row has one value behind it, which has the dimension of the features."""
+        return self.keeps and self.module is None and self.settings.function in _OF_ONE_VALUE
+
+
+def settings_of(found: RowsFound) -> Settings:
+    """The function with its module's settings as they are now. NotAChain where they are none of a row."""
+    module, settings = found.module, found.settings
+    if module is None:
+        return settings
+    if type(module) in _MODULES:
+        if type(module.dim) is not int:
+            raise NotAChain("softmax without a dimension")
+        return settings._replace(dim=module.dim)
+    if type(module) is nn.RMSNorm:
+        if len(module.normalized_shape) != 1:
+            raise NotAChain("RMSNorm is over more than the features")
+        return settings._replace(eps=module.eps, window=module.normalized_shape[0])
+    size, stride, padding = (_one(getattr(module, name)) for name in ("kernel_size", "stride", "padding"))
+    dilation = _one(getattr(module, "dilation", 1))
+    if stride != size or padding != 0 or dilation != 1 or module.ceil_mode:
+        raise NotAChain("pooling of windows that are not side by side")
+    if getattr(module, "return_indices", False):
+        raise NotAChain("pooling that returns indices")
+    return settings._replace(window=size)
+
+
+def _one(size) -> int:
+    return size[0] if isinstance(size, (tuple, list)) and len(size) == 1 else size
+
+
+class _Behind(Match):
+    """The steps behind a function of rows, which are read as those behind a norm."""
+
+    def __init__(self, last: fx.Node, first_input: fx.Node, modules):
+        super().__init__(Product([last], first_input, None), modules)
+        self.norm_node = last
+
+
+def _given(node: fx.Node, names: tuple[str, ...]) -> dict:
+    """The node's arguments by name, but for those that are None."""
+    return {name: value for name, value in arguments_of(node, names).items() if value is not None}
+
+
+def _only_user(node: fx.Node) -> fx.Node | None:
+    users = list(node.users)
+    return users[0] if len(users) == 1 else None
+
+
+def _view_of(node: fx.Node | None, name: str) -> bool:
+    """Whether the node is v.unsqueeze(1) or v.squeeze(1)."""
+    return (
+        node is not None
+        and node.target in (name, getattr(torch, name))
+        and not node.kwargs
+        and node.args[1:] in ((1,), (-2,))
+    )
+
+
+class _Reader:
+    def __init__(self, last: fx.Node, modules: dict[str, nn.Module], has_one_value: bool):
+        self.value, self.modules, self.has_one_value = last, modules, has_one_value
+        self.nodes: list[fx.Node] = []
+        self.module, self.leaves = None, []
+        self.keeps, self.of_matrix = True, False
+        self.weight: fx.Node | None = None
+
+    def read(self) -> Settings | None:
+        user = _only_user(self.value)
+        if user is None:
+            return None
+        if _view_of(user, "unsqueeze"):
+            self.of_matrix = True
+            pool, self.nodes = _only_user(user), [user]
+            if pool is None or pool.op != "call_module" or type(self.modules[pool.target]) not in _POOLS:
+                return None
+            settings, end = self._of_module(pool), _only_user(pool)
+            if settings is None or not _view_of(end, "squeeze"):
+                return None
+            self.nodes.append(end)
+            return settings
+        if user.op == "call_module":
+            return self._of_module(user)
+        if user.op not in ("call_function", "call_method") or user.all_input_nodes[0] is not self.value:
+            return None
+        return self._of_function(user)
+
+    def _of_module(self, node: fx.Node) -> Settings | None:
+        module = self.modules[node.target]
+        cls = type(module)
+        function = _MODULES.get(cls) or _POOLS.get(cls) or ("rms_norm" if cls is nn.RMSNorm else None)
+        if function is None or len(node.args) != 1 or node.kwargs or not_plain(module, cls):
+            return None
+        self.module = module
+        self.leaves.append((module, cls, False))
+        self.nodes.append(node)
+        if cls is nn.RMSNorm and module.weight is not None:
+            with node.graph.inserting_before(node):
+                self.weight = node.graph.create_node("get_attr", f"{node.target}.weight", (), {})
+        return Settings(function)
+
+    def _of_function(self, node: fx.Node) -> Settings | None:
+        if node.target in _OF_EACH_VALUE:
+            given = _given(node, ("input", "dim", "_stacklevel" if node.target in _STACKED else "dtype"))
+            if set(given) - {"input", "dim", "_stacklevel"} or type(given.get("dim")) is not int:
+                return None
+            self.nodes.append(node)
+            return Settings(_OF_EACH_VALUE[node.target], given["dim"])
+        function = _REDUCING.get(node.target) or _WITH_INDICES.get(node.target)
+        if function is None:
+            return None
+        given = _given(node, ("input", "dim", "keepdim"))
+        dim, self.keeps = given.get("dim"), given.get("keepdim", False)
+        if isinstance(dim, (tuple, list)) and len(dim) == 1 and node.target in _REDUCING:
+            dim = dim[0]
+        if set(given) - {"input", "dim", "keepdim"} or type(dim) is not int or type(self.keeps) is not bool:
+            return None
+        self.nodes.append(node)
+        if node.target in _WITH_INDICES:
+            values = _only_user(node)
+            taken = (operator.getitem, 0), (getattr, "values")
+            if values is None or values.kwargs or (values.target, *values.args[1:]) not in taken:
+                return None
+            self.nodes.append(values)
+        return Settings(function, dim)
+
+
+def read_rows(
+    last: fx.Node, modules: dict[str, nn.Module], before: list[fx.Node], has_one_value: bool
+) -> RowsFound | None:
+    """The function of rows that reads the value of `last`, which nobody else does, and the steps behind it;
+    None where there is none. before: the nodes that will run together with it. has_one_value: whether a row
+    has one value already, so that a reduction of it is that value."""
+    reader = _Reader(last, modules, has_one_value)
+    settings = reader.read()
+    if settings is None:
+        return None
+    nodes = list(reader.nodes)
+    words = [_word(node, modules) for node in nodes]
+    if has_one_value and settings.function not in _OF_ONE_VALUE:
+        return None
+    behind = _Behind(nodes[-1], last, modules)
+    if reader.weight is not None:
+        behind.after.append(Step("multiply", operand=behind.input(reader.weight)))
+    if not nothing_between([*before, *nodes], modules):
+        return None
+    kept = behind.state()
+    try:
+        while True:
+            behind.advance()
+            has_operands = any(step.operand is not None for step in behind.after)
+            if not reader.keeps and has_operands:
+                raise Stopped("an operand, of a value that has lost a dimension")
+            if behind.ones == 0:
+                if not nothing_between([*before, *nodes, *behind.nodes[1:]], modules):
+                    raise Stopped("what runs between its parts, which may write to what they read")
+                kept = behind.state()
+    except Stopped as reason:
+        ends = str(reason)
+    return RowsFound(
+        [*nodes, *kept.nodes[1:]],
+        kept.inputs,
+        settings,
+        reader.module,
+        reader.keeps,
+        reader.of_matrix or kept.is_of_matrix,
+        kept.after,
+        [*reader.leaves, *kept.leaves],
+        kept.fixed,
+        [*words, *(kept.describe(node) for node in kept.nodes[1:])],
+        ends,
+    )
+
+
+def _word(node: fx.Node, modules) -> str:
+    if node.op == "call_module":
+        return f"{node.target} ({type(modules[node.target]).__name__})"
+    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))

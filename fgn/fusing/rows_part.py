@@ -1,0 +1,173 @@
+"""A function of rows behind a chain, as a part of a model: one launch for softmax, a sum or RMSNorm and the
+operators around it (`fgn.rows`).
+
+Where cuBLAS multiplies, the operators between the product and the function belong to that launch too. A
+product of fgn's own applies them to its sums. Where a gradient is wanted, and where somebody traces or
+transforms the call, torch runs all that is behind the chain.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fgn.chains import Shape
+from fgn.fusing.accepting import NotAChain, as_operand
+from fgn.fusing.by_torch import ByTorch
+from fgn.fusing.meanings import has_global_hooks, not_plain
+from fgn.fusing.parts import MOST_CHAINS, ChainPart, Part
+from fgn.fusing.row_functions import RowsFound, Settings, settings_of
+from fgn.native import repeated
+from fgn.native.repeated import ORDINARY_TENSORS
+from fgn.operators import Pointwise
+from fgn.precision import resolve
+from fgn.rows import ROW_FUNCTIONS, Rows, rows_forward
+from fgn.structs import C_TYPES
+from fgn.training_calls import multiplies_by_torch
+
+
+class RowsPart(Part):
+    """Runs `inner`, which is a chain, a product or another function of rows, and what is behind it. Called
+    with the inputs of `inner`, and then the others that this part reads."""
+
+    def __init__(self, inner, found: RowsFound, count: int, owner: nn.Module, has_one_value: bool):
+        self.inner, self.found, self.count, self.has_one_value = inner, found, count, has_one_value
+        self.name, self.leaves = inner.name, found.leaves
+        self.by_torch = ByTorch(found.inputs, found.nodes, owner)
+        self.operands = [step.operand for step in found.after if step.operand is not None]
+        self.rows: dict[tuple, Rows] = {}
+
+    @property
+    def chains(self) -> dict:
+        return self.inner.chains
+
+    def __call__(self, *inputs):
+        own, others = inputs[: self.count], inputs[self.count :]
+        if not repeated.is_ordinary() or self._need_gradients(inputs):
+            return self.by_torch((self.inner(*own), *others))
+        before, operands, v = self._product(own)
+        if v is None:
+            v = self.inner(*own)
+        try:
+            return self._of_rows(before, operands, v, others)
+        except NotAChain:
+            u = self.inner(*own) if before else v
+            return self.by_torch((u, *others))
+
+    def _need_gradients(self, inputs) -> bool:
+        if not torch.is_grad_enabled():
+            return False
+        parameters = self.parameters()
+        return any(type(one) not in ORDINARY_TENSORS or one.requires_grad for one in (*inputs, *parameters))
+
+    def parameters(self) -> list[Tensor]:
+        """Those of the modules inside."""
+        modules = {module for module, *_ in self.leaves}
+        own = [value for module in modules for value in module._parameters.values() if value is not None]
+        if isinstance(self.inner, RowsPart):
+            return own + self.inner.parameters()
+        inner = {module for module, *_ in self.inner.leaves}
+        return own + [value for module in inner for value in module._parameters.values() if value is not None]
+
+    def _product(self, inputs) -> tuple[tuple[Pointwise, ...], dict[str, Tensor], Tensor | None]:
+        """Where cuBLAS multiplies: the operators behind its product, what they read, and the product."""
+        inner, x = self.inner, inputs[0]
+        nothing = (), {}, None
+        if not isinstance(inner, ChainPart) or inner.found.has_norm or inner.options.version is not None:
+            return nothing
+        if type(x) is not Tensor or x.dim() != 2 or not x.is_cuda or x.dtype not in C_TYPES or not x.numel():
+            return nothing
+        weight = inner.found.linear
+        if weight is None:
+            return nothing
+        precision = resolve(inner.options.precision, x.dtype)
+        shape = Shape(*x.shape, weight.out_features, 0)
+        if not multiplies_by_torch(x.device, shape, precision):
+            return nothing
+        try:
+            chain, parameters = inner.chain_and_parameters(*inputs)
+        except NotAChain:
+            return nothing
+        operands = {name: parameters[name] for name in chain.operands}
+        return chain.before, operands, F.linear(x, parameters["weight"], parameters["bias"])
+
+    def _of_rows(self, before, operands: dict[str, Tensor], v, others) -> Tensor:
+        settings = self._settings(v)
+        sizes = v.shape[:-1]
+        if self.found.of_matrix and v.dim() != 2:
+            raise NotAChain("a part is something else than for (batch, features)")
+        matrix = v if v.dim() == 2 else v.flatten(0, -2) if v.dim() > 1 else v[None]
+        if self.has_one_value:
+            if matrix.shape[-1] != 1:
+                raise NotAChain("a row has more than one value")
+            if not self.found.after:
+                return v if self.found.keeps else v.squeeze(-1)
+            settings = settings._replace(function="sum", window=None)
+        results, reduces = matrix.shape[1], ROW_FUNCTIONS[settings.function].reduces
+        if reduces:
+            results //= settings.window or results
+        like, roles = matrix[:, :results], []
+        read = dict(operands)
+        for number in self.operands:
+            role, tensor = as_operand(others[number - 1], like, results)
+            if role == "tensor" and v.dim() != 2:
+                raise NotAChain("an operand of more dimensions")
+            roles.append(role)
+            read[f"operand_{number}_behind"] = tensor
+        rows = self._rows(settings, before, tuple(roles), matrix.shape[1])
+        y = rows_forward(rows, matrix, read)
+        if v.dim() != 2:
+            y = y.unflatten(0, sizes) if sizes else y[0]
+        return y if self.found.keeps else y.squeeze(-1)
+
+    def _settings(self, v) -> Settings:
+        """The function as it is now. NotAChain where it is none of the rows of v."""
+        if type(v) is not Tensor or v.dtype not in C_TYPES or not v.numel() or v.layout != torch.strided:
+            raise NotAChain("v is no tensor of a dtype that kernels have")
+        if has_global_hooks():
+            raise NotAChain("there are hooks of all modules")
+        for module, cls, only_in_eval in self.leaves:
+            if not_plain(module, cls) or (only_in_eval and module.training):
+                raise NotAChain("a module is no longer what it was")
+        settings = settings_of(self.found)
+        if settings.dim is not None and settings.dim not in (-1, v.dim() - 1):
+            raise NotAChain("it is not over the last dimension")
+        window, features = settings.window, v.shape[-1]
+        if settings.function == "rms_norm":
+            if window != features:
+                raise NotAChain("RMSNorm is not over the features")
+            # torch computes 16-bit values in float32, and so takes float32's.
+            eps = torch.finfo(torch.float32).eps if settings.eps is None else settings.eps
+            settings = settings._replace(window=None, eps=eps)
+        elif window is not None and not (type(window) is int and 1 <= window <= features):
+            raise NotAChain("pooling of more features than there are")
+        return settings
+
+    def _rows(self, settings: Settings, before, roles: tuple[str, ...], features: int) -> Rows:
+        after = self.found.after
+        attributes = [getattr(step.module, name) for step in after for name in step.attributes]
+        kinds = [step.kind(step.module) for step in after if callable(step.kind)]
+        key = (settings, before, roles, *attributes, *kinds)
+        rows = self.rows.get(key)
+        if rows is not None:
+            return rows
+        left = iter(roles)
+        try:
+            steps = [step.at_call(left) for step in after]
+        except ValueError as error:
+            raise NotAChain(str(error)) from None
+        steps = tuple([_renamed(step) for step in steps])
+        rows = Rows(settings.function, before, steps, settings.window, float(settings.eps))
+        if len(self.rows) == MOST_CHAINS:
+            self.rows.pop(next(iter(self.rows)))
+        self.rows[key] = rows
+        return rows
+
+
+def _renamed(step: Pointwise) -> Pointwise:
+    """The step with names of operands that those of a chain before it do not have."""
+    if step.operand is None:
+        return step
+    field = "channel" if step.channel else "tensor"
+    return Pointwise(step.kind, step.a, step.b, **{field: f"{step.operand}_behind"})

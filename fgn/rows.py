@@ -1,0 +1,213 @@
+"""Functions of rows: y = after(f(before(v))), where f is over the features of each row of v.
+
+Softmax, RMSNorm, a sum, a maximum, a logsumexp, and pooling over the features are such functions. Each needs
+a whole row before it gives one value, so it is a launch of its own (`cuda_c/rows/`), with the operators
+before and after it. `ROW_FUNCTIONS` is the table of them. There are no gradients: `fgn.fuse()` leaves a
+function of a row to torch where one is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from threading import get_ident
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from cudasim.building.library import interruptible, is_counting
+from cudasim.counting import counted
+from fgn.checks import check_kind, check_shape
+from fgn.native import repeated
+from fgn.native.library import ffi
+from fgn.operators import Pointwise
+from fgn.structs import C_TYPES, library_of, pointer, raise_for, usable, write_steps
+
+
+class RowFunction(NamedTuple):
+    """c_name: in `cuda_c/fgn.h`. reduces: whether it gives one value for each window of the features. torch:
+    the same of the last dimension by torch's own function, of v and eps."""
+
+    c_name: str
+    reduces: bool
+    torch: object
+
+
+ROW_FUNCTIONS = {
+    "sum": RowFunction("FGN_ROW_SUM", True, lambda v, eps: v.sum(-1, keepdim=True)),
+    "mean": RowFunction("FGN_ROW_MEAN", True, lambda v, eps: v.mean(-1, keepdim=True)),
+    "max": RowFunction("FGN_ROW_MAX", True, lambda v, eps: v.amax(-1, keepdim=True)),
+    "min": RowFunction("FGN_ROW_MIN", True, lambda v, eps: v.amin(-1, keepdim=True)),
+    "length": RowFunction("FGN_ROW_LENGTH", True, lambda v, eps: v.square().sum(-1, keepdim=True).sqrt()),
+    "logsumexp": RowFunction("FGN_LOGSUMEXP", True, lambda v, eps: v.logsumexp(-1, keepdim=True)),
+    "softmax": RowFunction("FGN_SOFTMAX", False, lambda v, eps: v.softmax(-1)),
+    "log_softmax": RowFunction("FGN_LOG_SOFTMAX", False, lambda v, eps: v.log_softmax(-1)),
+    "rms_norm": RowFunction(
+        "FGN_RMS_NORM", False, lambda v, eps: v * (v.square().mean(-1, keepdim=True) + eps).rsqrt()
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A function of the rows of a matrix, with operators before and after it.
+
+    function: a key of `ROW_FUNCTIONS`. before, after: pointwise steps; the vectors of `before`, and of
+    `after` unless the function reduces, are (features,); otherwise those of `after` have an element for each
+    window. window: how many neighbouring features one result is of, as in pooling; None for all. Features
+    that fill no window are left out. eps: of RMSNorm. operands: the names of what the steps read.
+    """
+
+    function: str
+    before: tuple[Pointwise, ...] = ()
+    after: tuple[Pointwise, ...] = ()
+    window: int | None = None
+    eps: float = 0.0
+    operands: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self):
+        if self.function not in ROW_FUNCTIONS:
+            expected = ", ".join(ROW_FUNCTIONS)
+            raise ValueError(f"function: expected one of {expected}, got {self.function!r}")
+        if self.window is not None and (type(self.window) is not int or self.window < 1):
+            raise ValueError(f"window: expected a whole number of features, or None, got {self.window!r}")
+        names = (step.operand for step in self.before + self.after)
+        object.__setattr__(self, "operands", tuple(name for name in names if name is not None))
+
+    @property
+    def reduces(self) -> bool:
+        return ROW_FUNCTIONS[self.function].reduces
+
+    def results_of(self, features: int) -> int:
+        """How many values a row of y has."""
+        return features // (self.window or features) if self.reduces else features
+
+    def by_torch(self, v: Tensor, operands: Mapping[str, Tensor] | None = None) -> Tensor:
+        """The same by torch's own functions, in v's dtype."""
+        operands = operands or {}
+        for step in self.before:
+            v = step(v, operands.get(step.operand))
+        size = self.window or v.shape[-1]
+        windows = v[:, : v.shape[1] // size * size].unflatten(1, (-1, size))
+        y = ROW_FUNCTIONS[self.function].torch(windows, self.eps).flatten(1)
+        for step in self.after:
+            y = step(y, operands.get(step.operand))
+        return y
+
+
+class _Call:
+    """What a call of one kind needs: the struct, and where the operands' addresses go in it."""
+
+    def __init__(self, library, rows: Rows, v: Tensor, operands: Mapping[str, Tensor], vectors: torch.dtype):
+        batch, features = v.shape
+        self.rows, self.library, self.device = rows, library, v.get_device()
+        self.y_shape = (batch, rows.results_of(features))
+        self.c_rows = ffi().new("fgn_rows *")
+        self.c_rows.batch, self.c_rows.features = batch, features
+        self.c_rows.window, self.c_rows.eps = rows.window or features, rows.eps
+        self.c_rows.function = getattr(library, ROW_FUNCTIONS[rows.function].c_name)
+        self.c_rows.type = getattr(library, C_TYPES[v.dtype])
+        self.c_rows.vector_type = getattr(library, C_TYPES[vectors])
+        places = [
+            *write_steps(library, self.c_rows, "before", rows.before, operands),
+            *write_steps(library, self.c_rows, "after", rows.after, operands),
+        ]
+        self.arguments = [
+            repeated.Argument(place, operands[name])
+            for place, name in zip(places, rows.operands, strict=True)
+        ]
+
+    def run(self, v: Tensor, y: Tensor, stream) -> int:
+        return self.library.fgn_rows_forward(self.c_rows, pointer(v), pointer(y), stream)
+
+    def __call__(self, v: Tensor, operands: tuple[Tensor, ...]) -> Tensor | None:
+        """The result, or None where a tensor is not one that can be used as it is."""
+        if not repeated.usable_address(v) or not repeated.point_to(self.arguments, operands, self.device):
+            return None
+        y = v.new_empty(self.y_shape)
+        if self.device < 0:
+            with interruptible(self.library):
+                status = self.run(v, y, ffi().NULL)
+        elif torch._C._cuda_getDevice() == self.device:
+            stream = torch._C._cuda_getCurrentRawStream(self.device)
+            status = self.run(v, y, ffi().cast("void *", stream))
+        else:
+            return None
+        raise_for(self.library, status)
+        return y
+
+
+_calls: dict[tuple, _Call] = {}
+
+
+def _need_gradients(v: Tensor, operands) -> bool:
+    return torch.is_grad_enabled() and (v.requires_grad or any(one.requires_grad for one in operands))
+
+
+def rows_forward(rows: Rows, v: Tensor, operands: Mapping[str, Tensor] | None = None) -> Tensor:
+    """y = after(f(before(v))), one launch.
+
+    v: (batch, features), float32, float16 or bfloat16, on a GPU or for the simulator. operands: the tensors
+    that the steps read, by name: vectors of v's dtype or all of float32, tensors of the shape that they meet
+    and of v's dtype. y: (batch, features), or (batch, features // window) where the function reduces, of v's
+    dtype; sums are float32.
+    TypeError and ValueError name the argument, what came and what was expected. RuntimeError for tensors
+    that require grad: there are no gradients.
+    """
+    given = operands or {}
+    tensors = tuple([given.get(name) for name in rows.operands])
+    key = (
+        id(rows),
+        v.shape,
+        v.dtype,
+        v.get_device(),
+        get_ident(),
+        *[None if tensor is None else (tensor.dtype, tensor.shape) for tensor in tensors],
+    )
+    known = _calls.get(key)
+    if known is not None and not (known.device < 0 and is_counting.get()):
+        y = None if _need_gradients(v, tensors) else known(v, tensors)
+        if y is not None:
+            return y
+    return _checked_call(rows, v, given, key)
+
+
+def _checked_call(rows: Rows, v: Tensor, given: Mapping[str, Tensor], key: tuple) -> Tensor:
+    check_shape("v", v, "batch", "features")
+    check_kind("v", v, None, tuple(C_TYPES))
+    batch, features = v.shape
+    results, vectors = rows.results_of(features), v.dtype
+    for steps, size in ((rows.before, features), (rows.after, results)):
+        for step in steps:
+            if step.operand is None:
+                continue
+            if step.operand not in given:
+                raise ValueError(f"operands: expected {step.operand}, got {', '.join(given) or 'none'}")
+            operand = given[step.operand]
+            if step.tensor:
+                check_kind(step.operand, operand, v.device, (v.dtype,))
+                check_shape(step.operand, operand, batch, size)
+            else:
+                check_kind(step.operand, operand, v.device, (v.dtype, torch.float32))
+                check_shape(step.operand, operand, size)
+                vectors = torch.float32 if operand.dtype != v.dtype else vectors
+    used = {
+        step.operand: usable(given[step.operand] if step.tensor else given[step.operand].to(vectors))
+        for step in rows.before + rows.after
+        if step.operand is not None
+    }
+    if _need_gradients(v, used.values()):
+        raise RuntimeError("v: expected tensors that need no gradient, for a function of rows has none")
+    with library_of(v.device) as (library, stream):
+        v = usable(v)
+        call = _Call(library, rows, v, used, vectors)
+        y = v.new_empty(call.y_shape)
+        counted.allow(v=v, y=y, **used)
+        raise_for(library, call.run(v, y, stream))
+    are_given = all(used[name] is given[name] for name in rows.operands)
+    if are_given and v.numel() and not is_counting.get():
+        if len(_calls) >= repeated.MOST_CALLS:
+            _calls.clear()
+        _calls[key] = call
+    return y

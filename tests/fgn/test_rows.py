@@ -1,0 +1,292 @@
+"""Functions of rows: softmax, RMSNorm, reductions and pooling over the features, with the operators around
+them, alone (`fgn.rows`) and behind a product in a fused model."""
+
+import random
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import fgn
+from fgn.operators import Pointwise
+from fgn.rows import ROW_FUNCTIONS, Rows, rows_forward
+
+ROUNDOFF = {torch.float32: 2.0**-21, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
+SIZES = (1, 2, 3, 5, 8, 16, 31, 33, 64, 100, 255, 256, 300, 1000, 1024, 2047, 2048, 2049, 3000, 4096, 5000)
+LONG = (8192, 8200, 9000, 20000)  # rows that a block's registers do not hold
+
+
+def random_problems(seed: int, count: int):
+    """(rows, v, operands) of any function, sizes without a pattern."""
+    draw, generator = random.Random(seed), torch.Generator().manual_seed(seed)
+    for _ in range(count):
+        function, dtype = draw.choice([*ROW_FUNCTIONS]), draw.choice([*ROUNDOFF])
+        features, batch = draw.choice(SIZES + LONG), draw.choice((1, 2, 3, 7, 33))
+        window = None
+        if ROW_FUNCTIONS[function].reduces and draw.random() < 0.4:
+            window = min(features, draw.choice((1, 2, 3, 4, 5, 7, 8, 16, 50, 64)))
+        elif draw.random() < 0.2:
+            window = draw.choice([size for size in range(1, features + 1) if features % size == 0])
+        results = Rows(function, window=window).results_of(features)
+
+        def values(*size, dtype=dtype, generator=generator):
+            return torch.randn(size, generator=generator).to(dtype)
+
+        before, after, operands = (), (), {}
+        if draw.random() < 0.5:
+            operands = {"scale": values(features).abs() + 0.5}
+            before = (Pointwise("multiply_channel", channel="scale"), Pointwise("gelu"))
+        if draw.random() < 0.5:
+            operands |= {"shift": values(results), "other": values(batch, results)}
+            after = (
+                Pointwise("add_channel", channel="shift"),
+                Pointwise("add_tensor", tensor="other"),
+                Pointwise("sigmoid"),
+            )
+        v = values(batch, features) * draw.choice((0.1, 1, 10))
+        yield Rows(function, before, after, window, 1e-5), v, operands
+
+
+def to(device, v, operands):
+    return v.to(device), {name: value.to(device) for name, value in operands.items()}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.values
+def test_random_functions_of_rows(seed, device):
+    for rows, v, operands in random_problems(seed, 40):
+        v, operands = to(device, v, operands)
+        exact = rows.by_torch(v.double(), {name: value.double() for name, value in operands.items()})
+        by_torch = rows.by_torch(v, operands)
+        size = exact.norm() + exact.numel() ** 0.5 * 1e-30
+        y = rows_forward(rows, v, operands)
+        error, of_torch = (y - exact).norm() / size, (by_torch - exact).norm() / size
+        assert error <= max(2 * of_torch, ROUNDOFF[v.dtype]), (rows, v.shape, v.dtype)
+        assert torch.equal(rows_forward(rows, v, operands), y)  # the call that is kept
+
+
+@pytest.mark.parametrize("function", ROW_FUNCTIONS)
+def test_infinities_and_nan_go_where_torch_sends_them(function, device):
+    inf, nan = float("inf"), float("nan")
+    kinds = [1, inf, 2], [1, -inf, 2], [-inf] * 3, [inf, inf, 1], [nan, 1, 2], [1, 2, nan]
+    kinds += [inf, -inf, 0], [nan, inf, 1], [-inf, nan, -inf], [inf, nan, 2], [1e30, -1e30, 3e38]
+    for row in kinds:
+        for filled in (3, 3000):
+            v = torch.tensor([[*row] + [0.5] * (filled - 3)], device=device)
+            rows = Rows(function)
+            torch.testing.assert_close(
+                rows_forward(rows, v), rows.by_torch(v), equal_nan=True, rtol=1e-4, atol=1e-6
+            )
+
+
+def test_large_values_keep_their_softmax(device):
+    v = torch.randn(5, 700, generator=torch.Generator().manual_seed(0)).to(device) + 3e4
+    for function in ("softmax", "log_softmax", "logsumexp"):
+        exact = Rows(function).by_torch(v.double())
+        assert (rows_forward(Rows(function), v) - exact).norm() <= 1e-5 * exact.norm()
+
+
+def test_errors_name_the_argument(device):
+    v = torch.randn(3, 8, device=device)
+    with pytest.raises(ValueError, match="function: expected one of sum, mean"):
+        Rows("median")
+    with pytest.raises(ValueError, match="window: expected a whole number"):
+        Rows("sum", window=0)
+    with pytest.raises(ValueError, match="window is 9, expected 1 to 8"):
+        rows_forward(Rows("sum", window=9), v)
+    with pytest.raises(ValueError, match="window is 3, expected a divisor of the 8"):
+        rows_forward(Rows("softmax", window=3), v)
+    with pytest.raises(ValueError, match=r"v: expected shape \(batch, features\)"):
+        rows_forward(Rows("sum"), v[0])
+    with pytest.raises(TypeError, match="v: expected dtype"):
+        rows_forward(Rows("sum"), v.double())
+    scaled = Rows("sum", (Pointwise("multiply_channel", channel="scale"),))
+    with pytest.raises(ValueError, match="operands: expected scale, got none"):
+        rows_forward(scaled, v)
+    with pytest.raises(ValueError, match=r"scale: expected shape \(8,\), got \(7,\)"):
+        rows_forward(scaled, v, {"scale": v[0, :7]})
+    with pytest.raises(RuntimeError, match="need no gradient"), torch.enable_grad():
+        rows_forward(Rows("sum"), v.clone().requires_grad_())
+
+
+def test_a_kept_call_notices_a_gradient_that_is_wanted(device):
+    v, rows = torch.randn(3, 8, device=device), Rows("sum")
+    rows_forward(rows, v)
+    with pytest.raises(RuntimeError, match="need no gradient"), torch.enable_grad():
+        rows_forward(rows, v.requires_grad_())
+
+
+def test_no_rows(device):
+    v = torch.empty(0, 8, device=device)
+    assert rows_forward(Rows("sum"), v).shape == (0, 1)
+    assert rows_forward(Rows("softmax"), v).shape == (0, 8)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# In a fused model
+
+
+class Applied(nn.Module):
+    """A Linear, and a function of its result."""
+
+    def __init__(self, function, features=24):
+        super().__init__()
+        self.fc, self.function = nn.Linear(12, features), function
+        self.shift = nn.Parameter(torch.randn(features))
+
+    def forward(self, x):
+        return self.function(self.fc(x), self.shift)
+
+
+FUSED = {
+    "softmax": lambda v, shift: torch.softmax(v + shift, 1),
+    "functional softmax": lambda v, shift: F.softmax(v, dim=-1),
+    "method": lambda v, shift: v.softmax(-1) * 2,
+    "log_softmax": lambda v, shift: F.log_softmax(F.gelu(v), -1),
+    "sum": lambda v, shift: v.sum(1, keepdim=True) * 0.5,
+    "sum without its dimension": lambda v, shift: torch.sigmoid(v).sum(-1),
+    "mean of a list": lambda v, shift: torch.mean(v - shift, dim=[1], keepdim=True),
+    "max": lambda v, shift: torch.max(v, dim=1, keepdim=True)[0],
+    "max's values": lambda v, shift: torch.relu(v.max(dim=1).values),
+    "amin": lambda v, shift: torch.amin(v, -1, keepdim=True),
+    "one after the other": lambda v, shift: torch.logsumexp(
+        torch.mean(torch.max(v.sum(1, keepdim=True), 1, keepdim=True)[0], 1, keepdim=True), 1, keepdim=True
+    ),
+    "rms_norm": lambda v, shift: F.relu(v).sqrt().softmax(1) + 0.0,
+    "then a residual": lambda v, shift: v.softmax(-1) + shift,
+}
+LEFT = {
+    "another dimension": lambda v, shift: v.softmax(0),
+    "all dimensions": lambda v, shift: v.sum(),
+    "in another dtype": lambda v, shift: v.softmax(-1, dtype=torch.float64),
+    "indices": lambda v, shift: v.max(1)[1],
+    "two results": lambda v, shift: torch.stack([v.max(1)[0], v.max(1)[1].float()]),
+    "broadcast": lambda v, shift: v.sum(1, keepdim=True) + shift,
+    "a sum that has lost its dimension": lambda v, shift: v[:24].sum(1) + shift[: v.shape[0]],
+}
+
+
+def assert_as_exact(y, model, x):
+    """y is as near to the model in float64 as its dtype allows."""
+    exact = model.double()(x.double())
+    model.to(x.dtype)
+    assert y.shape == exact.shape
+    assert (y.double() - exact).norm() <= 4 * ROUNDOFF[x.dtype] * (exact.double().norm() + 1e-6)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", [*FUSED, *LEFT])
+def test_what_follows_a_linear(name, training, device):
+    torch.manual_seed(0)
+    model = Applied((FUSED | LEFT)[name]).to(device)
+    fused = fgn.fuse(model)
+    x = torch.randn(7, 12, device=device)
+    with torch.set_grad_enabled(training):
+        y, again = fused(x), fused(x)
+        assert torch.equal(y, again)
+        assert_as_exact(y, model, x)
+        if training and y.requires_grad:
+            weight = model.fc.weight
+            expected = torch.autograd.grad(model(x).float().square().sum(), weight, allow_unused=True)[0]
+            given = torch.autograd.grad(fused(x).float().square().sum(), weight, allow_unused=True)[0]
+            torch.testing.assert_close(given, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_explain_says_that_it_is_taken(name):
+    explained = str(fgn.explain(Applied(FUSED[name])))
+    assert "one call for fc (Linear) →" in explained and "then the module's result" in explained
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        (nn.Softmax(-1),),
+        (nn.LogSoftmax(dim=1), nn.Hardtanh(-3.0, -0.5)),
+        (nn.RMSNorm(24), nn.SiLU()),
+        (nn.RMSNorm(24, eps=0.1, elementwise_affine=False),),
+        (nn.GELU(), nn.MaxPool1d(2)),
+        (nn.AvgPool1d(5), nn.GELU(), nn.Softmax(-1)),
+        (nn.MaxPool1d(3, stride=2),),
+        (nn.AvgPool1d(2, padding=1),),
+        (nn.RMSNorm((7, 24)),),
+        (nn.GroupNorm(4, 24), nn.ReLU(), nn.Softmax(1)),
+        (nn.Dropout(0.5), nn.Softmax(1)),
+    ],
+    ids=lambda behind: "-".join(type(module).__name__ for module in behind),
+)
+@pytest.mark.parametrize("dtype", ROUNDOFF)
+def test_modules(behind, dtype, device):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(12, 24), *behind).eval().to(device, dtype)
+    for module in model:
+        if isinstance(module, nn.RMSNorm) and module.weight is not None:
+            nn.init.uniform_(module.weight, 0.5, 1.5)
+    fused = fgn.fuse(model)
+    for shape in ((7, 12), (3, 7, 12)) if not isinstance(behind[0], nn.GroupNorm) else ((7, 12),):
+        x = torch.randn(shape, device=device).to(dtype)
+        exact, y = model.double()(x.double()), None
+        model.to(dtype)
+        y = fused(x)
+        by_torch = (model(x) - exact).norm()
+        assert (y - exact).norm() <= 2 * by_torch + ROUNDOFF[dtype] * exact.norm()
+
+
+@pytest.mark.parametrize("dtype", ROUNDOFF)
+def test_the_eps_of_rms_norm_is_torch_s_where_none_is_named(dtype, device):
+    model = nn.Sequential(nn.Linear(12, 24, bias=False), nn.RMSNorm(24)).to(device, dtype)
+    fused = fgn.fuse(model)
+    for scale in (1.0, 1e-2, 1e-3):
+        x = (torch.randn(7, 12, device=device) * scale).to(dtype)
+        torch.testing.assert_close(fused(x), model(x), rtol=8 * ROUNDOFF[dtype], atol=1e-3)
+
+
+def test_settings_are_those_of_the_call(device):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(12, 24), nn.RMSNorm(24), nn.Softmax(-1)).to(device)
+    fused, x = fgn.fuse(model), torch.randn(7, 12, device=device)
+    weight = nn.Parameter(torch.rand(24, device=device))
+    for change in (
+        lambda model: setattr(model[2], "dim", 0),
+        lambda model: setattr(model[2], "dim", 1),
+        lambda model: setattr(model[1], "eps", 3.0),
+        lambda model: nn.init.constant_(model[1].weight, 0.7),
+        lambda model: setattr(model[1], "weight", weight),
+        lambda model: model[2].register_forward_hook(lambda module, args, y: y + 1),
+    ):
+        change(model)
+        change(fused)
+        for _ in range(2):
+            torch.testing.assert_close(fused(x), model(x))
+
+
+def test_transforms_compile_and_autocast(device):
+    torch.manual_seed(0)
+    model = Applied(FUSED["softmax"]).to(device).eval()
+    fused, x = fgn.fuse(model), torch.randn(7, 12, device=device)
+    expected = model(x)
+    compiled = torch.compile(fused, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), expected)
+    torch.testing.assert_close(torch.func.vmap(fused)(x[None])[0], expected)
+    exported = torch.export.export(fused, (x,)).module()
+    torch.testing.assert_close(exported(x), expected)
+    with torch.autocast(device.type, torch.bfloat16):
+        given, by_torch = fused(x), model(x)
+    assert given.dtype == by_torch.dtype
+    torch.testing.assert_close(given, by_torch, rtol=3e-2, atol=3e-2)
+
+
+def test_one_launch_behind_a_product_of_cublas(device):
+    if device.type == "cpu":
+        pytest.skip("on the simulator all products are fgn's own")
+    torch.manual_seed(0)
+    model = Applied(FUSED["log_softmax"], 512).to(device).half()
+    fused, x = fgn.fuse(model), torch.randn(64, 12, device=device).half()
+    fused(x)
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+        fused(x)
+        torch.cuda.synchronize()
+    kernels = [event.name for event in seen.events() if "rows_" in event.name or "elementwise" in event.name]
+    assert len(kernels) == 1 and "rows_float16" in kernels[0]
