@@ -13,9 +13,8 @@
  * about 4 for each element, and an exponential or two.
  *
  * Limit: memory; with exponentials the issue of instructions. */
-#include "norm/channels.h"
 #include "ptx/griddepcontrol.h"
-#include "rows/rows.h"
+#include "rows/known.h"
 #include "sim/launchers.h"
 
 /* The slots of a thread that has a part of a long row. */
@@ -30,181 +29,97 @@ struct rows_args {
     struct division division;
 };
 
-/* ---- What is known of values ---- */
-
-/* The largest value, or for a minimum the smallest, and a sum: of the values, of their squares, or of
- * exp(value - largest). */
-struct known {
-    float most;
-    float sum;
-};
-
-static __forceinline__ __device__ bool sums_exponentials(fgn_row_function function) {
-    return function == FGN_LOGSUMEXP || function == FGN_SOFTMAX || function == FGN_LOG_SOFTMAX;
-}
-
-static __forceinline__ __device__ bool finds_most(fgn_row_function function) {
-    return function == FGN_ROW_MAX || function == FGN_ROW_MIN || sums_exponentials(function);
-}
-
-static __forceinline__ __device__ bool sums_squares(fgn_row_function function) {
-    return function == FGN_RMS_NORM || function == FGN_ROW_LENGTH;
-}
-
-static __forceinline__ __device__ struct known of_nothing(fgn_row_function function) {
-    struct known known = {function == FGN_ROW_MIN ? INFINITY : -INFINITY, 0.0f};
-    return known;
-}
-
-/* What exponentials are taken relative to: the largest value, or 0 where that is no number to subtract. */
-static __forceinline__ __device__ float pivot_of(float most) {
-    return fabsf(most) < INFINITY ? most : 0.0f;
-}
-
-/* The larger of two values, or for a minimum the smaller; NaN where one of them is. */
-static __forceinline__ __device__ float further(fgn_row_function function, float a, float b) {
-    float found = function == FGN_ROW_MIN ? min_or_nan(b, a) : max_or_nan(b, a);
-    return a != a ? a : found;
-}
-
-/* A sum of exponentials relative to another pivot. An empty sum stays empty, however far the pivots are. */
-static __forceinline__ __device__ float moved(float sum, float from, float to) {
-    return sum == 0.0f ? 0.0f : sum * fast_exp(from - to);
-}
-
-static __forceinline__ __device__ struct known combined(fgn_row_function function, struct known a,
-                                                        struct known b) {
-    struct known both;
-    both.most = further(function, a.most, b.most);
-    if (sums_exponentials(function)) {
-        float pivot = pivot_of(both.most);
-        both.sum = moved(a.sum, pivot_of(a.most), pivot) + moved(b.sum, pivot_of(b.most), pivot);
-    } else {
-        both.sum = a.sum + b.sum;
-    }
-    return both;
-}
-
-/* What a thread's values of a slot say. */
-static __forceinline__ __device__ struct known known_of_slot(fgn_row_function function, const float *value,
-                                                             const struct channels *channels) {
-    struct known known = of_nothing(function);
-    if (finds_most(function)) {
-#pragma unroll
-        for (int j = 0; j < VALUES; j++) {
-            float next = further(function, known.most, value[j]);
-            known.most = is_there(channels, j) ? next : known.most;
-        }
-    }
-    float pivot = pivot_of(known.most);
-#pragma unroll
-    for (int j = 0; j < VALUES; j++) {
-        float term = sums_squares(function)        ? value[j] * value[j]
-                     : sums_exponentials(function) ? fast_exp(value[j] - pivot)
-                                                   : value[j];
-        known.sum += is_there(channels, j) ? term : 0.0f;
-    }
-    return known;
-}
-
-/* What the whole team knows, in every thread of it. The whole block calls it together; `shared` has room for
- * each warp, and may be read by others until all of them are here. */
-static __forceinline__ __device__ struct known known_of_team(fgn_row_function function, struct known known,
-                                                             int team, int thread, struct known *shared) {
-#pragma unroll 1
-    for (int distance = (team < LANES ? team : LANES) / 2; distance > 0; distance /= 2) {
-        struct known other = {__shfl_xor_sync(0xffffffffu, known.most, distance),
-                              __shfl_xor_sync(0xffffffffu, known.sum, distance)};
-        known = combined(function, known, other);
-    }
-    if (team <= LANES)
-        return known;
-    int warp = thread / LANES, warps = team / LANES, first = warp & -warps;
-    __syncthreads();
-    if (thread % LANES == 0)
-        shared[warp] = known;
-    __syncthreads();
-    known = shared[first];
-#pragma unroll 1
-    for (int other = first + 1; other < first + warps; other++)
-        known = combined(function, known, shared[other]);
-    return known;
-}
-
-/* ---- The function ---- */
-
-static __forceinline__ __device__ float result_of(fgn_row_function function, struct known known,
-                                                  float one_over_size) {
-    if (function == FGN_ROW_SUM)
-        return known.sum;
-    if (function == FGN_ROW_MEAN)
-        return known.sum * one_over_size;
-    if (function == FGN_ROW_LENGTH)
-        return sqrtf(known.sum);
-    if (function == FGN_LOGSUMEXP)
-        return pivot_of(known.most) + logf(known.sum);
-    return known.most;
-}
-
-/* Softmax and RMSNorm are y = (w - less) times, where w is v or exp(v - largest). A row with an infinity that
- * is its largest value has no softmax, as in torch. */
-static __forceinline__ __device__ void give_values(fgn_row_function function, float *value,
-                                                   struct known known, float one_over_size, float eps) {
-    float times = 1.0f, less = 0.0f;
-    float most = fabsf(known.most) < INFINITY ? known.most : NAN;
-    if (function == FGN_RMS_NORM)
-        times = rsqrtf(known.sum * one_over_size + eps);
-    else if (function == FGN_SOFTMAX)
-        times = 1.0f / known.sum;
-    else
-        less = logf(known.sum);
-#pragma unroll
-    for (int j = 0; j < VALUES; j++) {
-        float w = function == FGN_RMS_NORM ? value[j] : value[j] - most;
-        w = function == FGN_SOFTMAX ? fast_exp(w) : w - less;
-        value[j] = w * times;
-    }
-}
-
 /* ---- The kernels ---- */
 
-static __forceinline__ __device__ void apply_to_slot(const struct operators *list, float *value,
-                                                     const struct gradient_row *place) {
+/* The thread's places in some parts of a window, one for each slot: a part is what a team has in one slot.
+ * There are no channels in a row or a part beyond the last one. */
+struct places {
+    struct gradient_row slot[LONG_SLOTS];
+};
+
+/* `slots`, `width` and `type` are constants wherever this is called, here and below. */
+static __forceinline__ __device__ struct places places_in_window(const struct rows_args *args, int64_t row,
+                                                                 int window, int part, int slots, int width,
+                                                                 fgn_type type) {
+    const struct rows *rows = &args->rows;
+    const struct division *division = &args->division;
+    int size = division->team * VALUES;
+    int offset = (threadIdx.x & (division->team - 1)) * width;
+    struct places places;
+#pragma unroll
+    for (int i = 0; i < slots; i++) {
+        struct gradient_row *place = &places.slot[i];
+        struct channels *channels = &place->channels;
+        int before = (part + i) * size, left = division->group_size - before;
+        left = (left < size ? left : size) - offset;
+        channels->team = division->team;
+        channels->width = width;
+        channels->first = window * division->group_size + before + offset;
+        channels->count = 0;
+        if (left > 0 && row < rows->batch && window < division->groups) /* vectors are a team apart */
+            channels->count =
+                width == VALUES ? VALUES : (left - 1) / (division->team * width) * width + width;
+        place->row_start = row * rows->features;
+        place->type = type;
+        place->vector_type = rows->vector_type;
+        place->only_common = false;
+    }
+    return places;
+}
+
+static __forceinline__ __device__ void load_slots(struct words *words, const struct rows_args *args,
+                                                  const struct places *places, int slots, fgn_type type) {
+#pragma unroll
+    for (int i = 0; i < slots; i++)
+        load_words(&words[i], args->rows.v, places->slot[i].row_start, &places->slot[i].channels, type);
+}
+
+static __forceinline__ __device__ void apply_to_slots(const struct operators *list, float *value,
+                                                      const struct gradient_row *place, int slots) {
 #pragma unroll 1
     for (int i = 0; i < list->count; i++) {
         const fgn_pointwise *step = &list->step[i];
-        if (step->channel || step->tensor) {
+        if (!step->channel && !step->tensor) {
+            apply_constants(step, value, slots * VALUES);
+            continue;
+        }
+#pragma unroll
+        for (int slot = 0; slot < slots; slot++) {
             float operand[VALUES];
-            load_operand(operand, step, place);
+            load_operand(operand, step, &place[slot]);
             if (step->tensor)
-                apply_with_operands(add, value, VALUES, operand, evenly_spaced, 1);
+                apply_with_operands(add, value + slot * VALUES, VALUES, operand, evenly_spaced, 1);
             else
-                apply_operand(step, value, VALUES, operand, evenly_spaced, 1);
-        } else {
-            apply_constants(step, value, VALUES);
+                apply_operand(step, value + slot * VALUES, VALUES, operand, evenly_spaced, 1);
         }
     }
 }
 
-/* The thread's place in a part of a window: no channels in a part beyond the last one. */
-static __forceinline__ __device__ struct gradient_row
-place_in_window(const struct rows_args *args, int64_t row, int window, int part, fgn_type type) {
-    const struct rows *rows = &args->rows;
-    int parts = args->division.parts;
-    struct gradient_row place = {channels_of(&args->division, window * parts + part), row * rows->features,
-                                 type, rows->vector_type, false};
-    if (row >= rows->batch || part >= parts)
-        place.channels.count = 0;
-    return place;
+/* u = before(v) of what was loaded. */
+static __forceinline__ __device__ void values_of_slots(float *value, const struct words *words,
+                                                       const struct rows_args *args,
+                                                       const struct places *places, int slots,
+                                                       fgn_type type) {
+#pragma unroll
+    for (int i = 0; i < slots; i++)
+        values_of(value + i * VALUES, &words[i], &places->slot[i].channels, type);
+    apply_to_slots(&args->rows.before, value, places->slot, slots);
 }
 
-/* u = before(v) in a slot. */
-static __forceinline__ __device__ struct gradient_row
-load_slot(float *value, const struct rows_args *args, int64_t row, int window, int part, fgn_type type) {
-    struct gradient_row place = place_in_window(args, row, window, part, type);
-    load_values(value, args->rows.v, place.row_start, &place.channels, type);
-    apply_to_slot(&args->rows.before, value, &place);
-    return place;
+/* Adds to what the thread knows of a row. Slots are told apart from each other first: their exponentials do
+ * not wait for each other. */
+static __forceinline__ __device__ struct known known_with_slots(struct known known, const float *value,
+                                                                const struct rows_args *args,
+                                                                const struct places *places, int slots) {
+    const fgn_row_function function = args->rows.function;
+    struct known of_slot[LONG_SLOTS];
+#pragma unroll
+    for (int i = 0; i < slots; i++)
+        of_slot[i] = known_of_slot(function, value + i * VALUES, &places->slot[i].channels);
+#pragma unroll
+    for (int i = 0; i < slots; i++)
+        known = combined(function, known, of_slot[i]);
+    return known;
 }
 
 /* Writes a window's one value, which all threads of its team have. */
@@ -215,61 +130,79 @@ static __forceinline__ __device__ void store_result(const struct rows_args *args
     float value[VALUES] = {result};
     if (row >= rows->batch || window >= rows->windows)
         return;
-    apply_to_slot(&rows->after, value, &place);
+    apply_to_slots(&rows->after, value, &place, 1);
     if ((threadIdx.x & (args->division.team - 1)) == 0)
         store_element(rows->y, place.row_start + window, value[0], type);
 }
 
-/* `slots` and `type` are constants wherever this is called. */
-static __forceinline__ __device__ void function_of_rows(const struct rows_args *args, int slots,
+static __forceinline__ __device__ void store_slots(float *value, const struct rows_args *args,
+                                                   const struct places *places, struct known known, int slots,
+                                                   fgn_type type) {
+    const struct rows *rows = &args->rows;
+    give_values(rows->function, value, slots * VALUES, known, 1.0f / rows->window, rows->eps);
+    apply_to_slots(&rows->after, value, places->slot, slots);
+#pragma unroll
+    for (int i = 0; i < slots; i++)
+        store_values(rows->y, places->slot[i].row_start, value + i * VALUES, &places->slot[i].channels, type);
+}
+
+static __forceinline__ __device__ void function_of_rows(const struct rows_args *args, int slots, int width,
                                                         fgn_type type) {
     __shared__ struct known shared[WARPS];
     const struct rows *rows = &args->rows;
     const fgn_row_function function = rows->function;
     int thread = threadIdx.y * blockDim.x + threadIdx.x, parts = args->division.parts;
     int window = (blockIdx.x * blockDim.x + threadIdx.x) / args->division.team;
-    float one_over_size = 1.0f / rows->window, value[LONG_SLOTS * VALUES];
+    int64_t row = (int64_t)blockIdx.y * blockDim.y + threadIdx.y, step = (int64_t)gridDim.y * blockDim.y;
+    float value[LONG_SLOTS * VALUES];
+    struct words next[LONG_SLOTS];
     griddepcontrol_wait();
-    int64_t first = (int64_t)blockIdx.y * blockDim.y, step = (int64_t)gridDim.y * blockDim.y;
-    for (; first < rows->batch; first += step) {
-        int64_t row = first + threadIdx.y;
-        struct known known = of_nothing(function);
-        for (int part = 0; part < parts; part += slots)
-#pragma unroll
-            for (int i = 0; i < slots; i++) {
-                struct gradient_row place = load_slot(value + i * VALUES, args, row, window, part + i, type);
-                known =
-                    combined(function, known, known_of_slot(function, value + i * VALUES, &place.channels));
-            }
+    struct places places = places_in_window(args, row, window, 0, slots, width, type);
+    load_slots(next, args, &places, slots, type);
+    for (; row - threadIdx.y < rows->batch; row += step) {
+        values_of_slots(value, next, args, &places, slots, type);
+        struct known known = known_with_slots(of_nothing(function), value, args, &places, slots);
+        for (int part = slots; part < parts; part += slots) {
+            places = places_in_window(args, row, window, part, slots, width, type);
+            load_slots(next, args, &places, slots, type);
+            values_of_slots(value, next, args, &places, slots, type);
+            known = known_with_slots(known, value, args, &places, slots);
+        }
+        /* the next row is on its way while the team talks */
+        struct places of_next = places_in_window(args, row + step, window, 0, slots, width, type);
+        load_slots(next, args, &of_next, slots, type);
         known = known_of_team(function, known, args->division.team, thread, shared);
         if (reduces(function)) {
-            store_result(args, result_of(function, known, one_over_size), row, window, type);
-            continue;
-        }
-        for (int part = 0; part < parts; part += slots)
-#pragma unroll
-            for (int i = 0; i < slots; i++) {
-                struct gradient_row place = place_in_window(args, row, window, part + i, type);
-                if (parts > slots) /* the registers have the last part */
-                    load_slot(value + i * VALUES, args, row, window, part + i, type);
-                give_values(function, value + i * VALUES, known, one_over_size, rows->eps);
-                apply_to_slot(&rows->after, value + i * VALUES, &place);
-                store_values(rows->y, place.row_start, value + i * VALUES, &place.channels, type);
+            store_result(args, result_of(function, known, 1.0f / rows->window), row, window, type);
+        } else {
+            store_slots(value, args, &places, known, slots, type);
+            for (int part = 0; part + slots < parts; part += slots) { /* all but the last ones */
+                struct words again[LONG_SLOTS];
+                places = places_in_window(args, row, window, part, slots, width, type);
+                load_slots(again, args, &places, slots, type);
+                values_of_slots(value, again, args, &places, slots, type);
+                store_slots(value, args, &places, known, slots, type);
             }
+        }
+        places = of_next;
     }
 }
 
 #ifdef __CUDACC__
 
 static __forceinline__ __device__ void rows_of_type(const struct rows_args *args, int slots, fgn_type type) {
-    function_of_rows(args, slots, type);
+    if (args->division.width == VALUES)
+        function_of_rows(args, slots, VALUES, type);
+    else /* values one by one have no room for several slots */
+        function_of_rows(args, 1, 1, type);
 }
 
 #else
 
 /* On the simulator all kernels share one copy of the code, which is compiled once. */
 static CALLED __device__ void rows_of_type(const struct rows_args *args, int slots, fgn_type type) {
-    function_of_rows(args, slots, type);
+    int width = args->division.width;
+    function_of_rows(args, width == VALUES ? slots : 1, width, type);
 }
 
 #endif
@@ -317,23 +250,33 @@ static const char *kernel_of(fgn_type type, bool is_long) {
     return kernels[type][is_long];
 }
 
+/* From so many values on threads have several slots: what is done once for a thread is done for all of them,
+ * and more of memory is on its way at a time. */
+#define FEWEST_VALUES_OF_LONG (1 << 20)
+
 /* A vector of a thread may not cross the end of a row, so rows that windows do not fill have vectors of one.
  */
 struct rows_launch launch_of_rows(const struct rows *rows) {
     bool aligned = is_aligned_16(rows->v) && is_aligned_16(rows->y) && operands_are_aligned(&rows->before) &&
                    operands_are_aligned(&rows->after) && rows->features == rows->windows * rows->window;
-    struct division division = division_of(rows->windows * rows->window, rows->windows, aligned);
-    struct rows_launch launch = {NULL, {1, 1, 1}, {1, 1, 1}, division, division.parts > 1};
-    int blocks = launch.is_long ? BLOCKS_OF_LONG : BLOCKS_OF_SHORT;
-    int64_t threads = (int64_t)division.groups * division.team;
-    if (launch.is_long) /* a team has all parts of its window */
-        launch.division.across = division.team;
-    int64_t strips = tiles(threads, launch.division.across), most = blocks * MULTIPROCESSORS / strips;
-    launch.block.x = (unsigned)launch.division.across;
-    launch.block.y = (unsigned)rows_at_once(&launch.division);
-    launch.grid.x = (unsigned)strips;
-    int64_t turns = tiles(rows->batch, launch.block.y);
-    launch.grid.y = (unsigned)(turns < most ? turns : most > 1 ? most : 1);
+    struct rows_launch launch;
+    struct division *division = &launch.division;
+    *division = division_of(rows->windows * rows->window, rows->windows, aligned);
+    division->width = division->width == VALUES ? VALUES : 1; /* the kernels know no other vectors */
+    launch.is_long = rows->window > SEGMENT ||
+                     (rows->window > VALUES && rows->batch * rows->features >= FEWEST_VALUES_OF_LONG);
+    int slots = launch.is_long ? LONG_SLOTS : 1;
+    division->team = power_of_two_above(tiles(division->group_size, VALUES * slots), THREADS);
+    division->parts = (int)tiles(division->group_size, VALUES * division->team);
+    int64_t threads = (int64_t)division->groups * division->team;
+    division->across = power_of_two_above(threads, division->team > LANES ? division->team : LANES);
+    int64_t strips = tiles(threads, division->across);
+    int64_t most = (launch.is_long ? BLOCKS_OF_LONG : BLOCKS_OF_SHORT) * MULTIPROCESSORS / strips;
+    int64_t turns = tiles(rows->batch, rows_at_once(division));
+    const dim3 grid = {(unsigned)strips, (unsigned)(turns < most ? turns : most > 1 ? most : 1), 1};
+    const dim3 block = {(unsigned)division->across, (unsigned)rows_at_once(division), 1};
+    launch.grid = grid;
+    launch.block = block;
     launch.kernel = kernel_of(rows->type, launch.is_long);
     return launch;
 }

@@ -1,0 +1,149 @@
+/* What a function of a row has to know of it: the largest value and a sum, and what it makes of them.
+ *
+ * Two threads that know this of different values know it of all of them together, in two operations or, with
+ * exponentials, four: combined(). So a row may be divided among threads in any way. */
+#pragma once
+
+#include "norm/channels.h"
+#include "rows/rows.h"
+
+/* The largest value, or for a minimum the smallest, and a sum: of the values, of their squares, or of
+ * exp(value - largest). */
+struct known {
+    float most;
+    float sum;
+};
+
+static __forceinline__ __device__ bool sums_exponentials(fgn_row_function function) {
+    return function == FGN_LOGSUMEXP || function == FGN_SOFTMAX || function == FGN_LOG_SOFTMAX;
+}
+
+static __forceinline__ __device__ bool finds_most(fgn_row_function function) {
+    return function == FGN_ROW_MAX || function == FGN_ROW_MIN || sums_exponentials(function);
+}
+
+static __forceinline__ __device__ bool sums_squares(fgn_row_function function) {
+    return function == FGN_RMS_NORM || function == FGN_ROW_LENGTH;
+}
+
+static __forceinline__ __device__ struct known of_nothing(fgn_row_function function) {
+    struct known known = {function == FGN_ROW_MIN ? INFINITY : -INFINITY, 0.0f};
+    return known;
+}
+
+/* What exponentials are taken relative to: the largest value, or 0 where that is no number to subtract. */
+static __forceinline__ __device__ float pivot_of(float most) {
+    return fabsf(most) < INFINITY ? most : 0.0f;
+}
+
+/* The larger of two values, or for a minimum the smaller; NaN where one of them is. */
+static __forceinline__ __device__ float further(fgn_row_function function, float a, float b) {
+    float found = function == FGN_ROW_MIN ? min_or_nan(b, a) : max_or_nan(b, a);
+    return a != a ? a : found;
+}
+
+/* A sum of exponentials relative to another pivot. An empty sum stays empty, however far the pivots are. */
+static __forceinline__ __device__ float moved(float sum, float from, float to) {
+    return sum == 0.0f ? 0.0f : sum * fast_exp(from - to);
+}
+
+static __forceinline__ __device__ struct known combined(fgn_row_function function, struct known a,
+                                                        struct known b) {
+    struct known both;
+    both.most = further(function, a.most, b.most);
+    if (sums_exponentials(function)) {
+        float pivot = pivot_of(both.most);
+        both.sum = moved(a.sum, pivot_of(a.most), pivot) + moved(b.sum, pivot_of(b.most), pivot);
+    } else {
+        both.sum = a.sum + b.sum;
+    }
+    return both;
+}
+
+/* What a thread's values of a slot say. */
+static __forceinline__ __device__ struct known known_of_slot(fgn_row_function function, const float *value,
+                                                             const struct channels *channels) {
+    struct known known = of_nothing(function);
+    if (finds_most(function)) {
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            if (is_there(channels, j))
+                known.most = further(function, known.most, value[j]);
+    }
+    if (sums_exponentials(function)) {
+        float pivot = pivot_of(known.most);
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            known.sum += is_there(channels, j) ? fast_exp(value[j] - pivot) : 0.0f;
+    } else if (sums_squares(function)) {
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            known.sum += is_there(channels, j) ? value[j] * value[j] : 0.0f;
+    } else if (!finds_most(function)) {
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            known.sum += is_there(channels, j) ? value[j] : 0.0f;
+    }
+    return known;
+}
+
+/* What the whole team knows, in every thread of it. The whole block calls it together; `shared` has room for
+ * each warp, and may be read by others until all of them are here. */
+static __forceinline__ __device__ struct known known_of_team(fgn_row_function function, struct known known,
+                                                             int team, int thread, struct known *shared) {
+#pragma unroll 1
+    for (int distance = (team < LANES ? team : LANES) / 2; distance > 0; distance /= 2) {
+        struct known other = {__shfl_xor_sync(0xffffffffu, known.most, distance),
+                              __shfl_xor_sync(0xffffffffu, known.sum, distance)};
+        known = combined(function, known, other);
+    }
+    if (team <= LANES)
+        return known;
+    int warp = thread / LANES, warps = team / LANES, first = warp & -warps;
+    __syncthreads();
+    if (thread % LANES == 0)
+        shared[warp] = known;
+    __syncthreads();
+    known = shared[first];
+#pragma unroll 1
+    for (int other = first + 1; other < first + warps; other++)
+        known = combined(function, known, shared[other]);
+    return known;
+}
+
+/* ---- The function ---- */
+
+static __forceinline__ __device__ float result_of(fgn_row_function function, struct known known,
+                                                  float one_over_size) {
+    if (function == FGN_ROW_SUM)
+        return known.sum;
+    if (function == FGN_ROW_MEAN)
+        return known.sum * one_over_size;
+    if (function == FGN_ROW_LENGTH)
+        return sqrtf(known.sum);
+    if (function == FGN_LOGSUMEXP)
+        return pivot_of(known.most) + logf(known.sum);
+    return known.most;
+}
+
+/* What the values of a row become. A row whose largest value is infinite has no softmax, as in torch. */
+static __forceinline__ __device__ void give_values(fgn_row_function function, float *value, int count,
+                                                   struct known known, float one_over_size, float eps) {
+    float most = fabsf(known.most) < INFINITY ? known.most : NAN;
+    if (function == FGN_RMS_NORM) {
+        float times = rsqrtf(known.sum * one_over_size + eps);
+#pragma unroll
+        for (int j = 0; j < count; j++)
+            value[j] *= times;
+    } else if (function == FGN_SOFTMAX) {
+        float times = 1.0f / known.sum;
+#pragma unroll
+        for (int j = 0; j < count; j++)
+            value[j] = fast_exp(value[j] - most) * times;
+    } else {
+        float less = logf(known.sum);
+#pragma unroll
+        for (int j = 0; j < count; j++)
+            value[j] = value[j] - most - less;
+    }
+}
