@@ -147,3 +147,25 @@ static __forceinline__ __device__ void give_values(fgn_row_function function, fl
             value[j] = value[j] - most - less;
     }
 }
+
+/* A list of operators, applied to the values of `slots` slots. */
+static __forceinline__ __device__ void apply_to_slots(const struct operators *list, float *value,
+                                                      const struct gradient_row *place, int slots) {
+#pragma unroll 1
+    for (int i = 0; i < list->count; i++) {
+        const fgn_pointwise *step = &list->step[i];
+        if (!step->channel && !step->tensor) {
+            apply_constants(step, value, slots * VALUES);
+            continue;
+        }
+#pragma unroll
+        for (int slot = 0; slot < slots; slot++) {
+            float operand[VALUES];
+            load_operand(operand, step, &place[slot]);
+            if (step->tensor)
+                apply_with_operands(add, value + slot * VALUES, VALUES, operand, evenly_spaced, 1);
+            else
+                apply_operand(step, value + slot * VALUES, VALUES, operand, evenly_spaced, 1);
+        }
+    }
+}

@@ -74,27 +74,6 @@ static __forceinline__ __device__ void load_slots(struct words *words, const str
         load_words(&words[i], args->rows.v, places->slot[i].row_start, &places->slot[i].channels, type);
 }
 
-static __forceinline__ __device__ void apply_to_slots(const struct operators *list, float *value,
-                                                      const struct gradient_row *place, int slots) {
-#pragma unroll 1
-    for (int i = 0; i < list->count; i++) {
-        const fgn_pointwise *step = &list->step[i];
-        if (!step->channel && !step->tensor) {
-            apply_constants(step, value, slots * VALUES);
-            continue;
-        }
-#pragma unroll
-        for (int slot = 0; slot < slots; slot++) {
-            float operand[VALUES];
-            load_operand(operand, step, &place[slot]);
-            if (step->tensor)
-                apply_with_operands(add, value + slot * VALUES, VALUES, operand, evenly_spaced, 1);
-            else
-                apply_operand(step, value + slot * VALUES, VALUES, operand, evenly_spaced, 1);
-        }
-    }
-}
-
 /* u = before(v) of what was loaded. */
 static __forceinline__ __device__ void values_of_slots(float *value, const struct words *words,
                                                        const struct rows_args *args,
@@ -250,8 +229,8 @@ static const char *kernel_of(fgn_type type, bool is_long) {
     return kernels[type][is_long];
 }
 
-/* From so many values on threads have several slots: what is done once for a thread is done for all of them,
- * and more of memory is on its way at a time. */
+/* From so many values on, threads have several slots where a window fills them: what is done once for a
+ * thread is done for all of them, and more of memory is on its way at a time. */
 #define FEWEST_VALUES_OF_LONG (1 << 20)
 
 /* A vector of a thread may not cross the end of a row, so rows that windows do not fill have vectors of one.
@@ -263,10 +242,13 @@ struct rows_launch launch_of_rows(const struct rows *rows) {
     struct division *division = &launch.division;
     *division = division_of(rows->windows * rows->window, rows->windows, aligned);
     division->width = division->width == VALUES ? VALUES : 1; /* the kernels know no other vectors */
-    launch.is_long = rows->window > SEGMENT ||
-                     (rows->window > VALUES && rows->batch * rows->features >= FEWEST_VALUES_OF_LONG);
+    launch.is_long = rows->window > SEGMENT || (rows->window >= VALUES * LONG_SLOTS &&
+                                                rows->batch * rows->features >= FEWEST_VALUES_OF_LONG);
     int slots = launch.is_long ? LONG_SLOTS : 1;
     division->team = power_of_two_above(tiles(division->group_size, VALUES * slots), THREADS);
+    while (division->team < THREADS && division->team * VALUES < rows->window &&
+           rows->batch * rows->windows * division->team < MULTIPROCESSORS * THREADS)
+        division->team *= 2; /* few rows: fewer slots, so that every multiprocessor has something to do */
     division->parts = (int)tiles(division->group_size, VALUES * division->team);
     int64_t threads = (int64_t)division->groups * division->team;
     division->across = power_of_two_above(threads, division->team > LANES ? division->team : LANES);
@@ -282,6 +264,8 @@ struct rows_launch launch_of_rows(const struct rows *rows) {
 }
 
 cudaError_t rows_forward(const struct rows *rows, cudaStream_t stream) {
+    if (are_small_windows(rows))
+        return small_windows(rows, stream);
     struct rows_launch launch = launch_of_rows(rows);
     struct rows_args args = {*rows, launch.division};
     switch (rows->type) {

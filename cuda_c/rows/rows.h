@@ -37,6 +37,14 @@ static inline __host__ __device__ bool reduces(fgn_row_function function) {
     return function != FGN_SOFTMAX && function != FGN_LOG_SOFTMAX && function != FGN_RMS_NORM;
 }
 
+/* Whether a thread's vector has whole windows, of which each gives one value (small_windows.cu). */
+static inline bool are_small_windows(const struct rows *rows) {
+    return reduces(rows->function) && (rows->window == 2 || rows->window == 4) &&
+           rows->features % VALUES == 0 && is_aligned_16(rows->v) && operands_are_aligned(&rows->before);
+}
+
+cudaError_t small_windows(const struct rows *rows, cudaStream_t stream);
+
 struct rows_launch launch_of_rows(const struct rows *rows);
 
 /* Launches it. It checks nothing, and returns the launch's error. */

@@ -278,9 +278,14 @@ class ChainPart(Part):
                 self.dtypes[key] = self.by_torch(few).dtype
         return self.dtypes[key]
 
+    def chain_and_tensors(self, *inputs) -> tuple[Chain, tuple[Tensor | None, ...]]:
+        """The chain as its modules are now, and its tensors in the order of `fgn.functional.names_of()`.
+        NotAChain says why there is none."""
+        return self._checked_chain(inputs[0], *self._tensors_and_norm(inputs))
+
     def chain_and_parameters(self, *inputs) -> tuple[Chain, dict[str, Tensor | None]]:
-        """The chain as its modules are now, and its parameters. NotAChain says why there is none."""
-        chain, tensors = self._checked_chain(inputs[0], *self._tensors_and_norm(inputs))
+        """The same, with the parameters by name."""
+        chain, tensors = self.chain_and_tensors(*inputs)
         return chain, self.checked.parameters(tensors)
 
     def _tensors_and_norm(self, inputs) -> tuple[tuple[Tensor | None, ...], tuple]:

@@ -15,7 +15,7 @@ from fgn.fusing.accepting import NotAChain
 from fgn.fusing.finding import Match, Stopped, nothing_between
 from fgn.fusing.meanings import not_plain
 from fgn.fusing.parts import Step
-from fgn.fusing.products import Product, arguments_of
+from fgn.fusing.products import Product, arguments_of, is_of_parameters
 
 # Functions and methods by what they compute.
 _REDUCING = {
@@ -214,12 +214,17 @@ def read_rows(
         behind.after.append(Step("multiply", operand=behind.input(reader.weight)))
     if not nothing_between([*before, *nodes], modules):
         return None
-    kept = behind.state()
+    kept, is_reduced = behind.state(), settings.function in _OF_ONE_VALUE
     try:
         while True:
             behind.advance()
-            has_operands = any(step.operand is not None for step in behind.after)
-            if not reader.keeps and has_operands:
+            if is_reduced and not all(
+                is_of_parameters(behind.inputs[step.operand])
+                for step in behind.after
+                if step.operand is not None
+            ):
+                raise Stopped("an operand that is hardly one value for each row")
+            if not reader.keeps and any(step.operand is not None for step in behind.after):
                 raise Stopped("an operand, of a value that has lost a dimension")
             if behind.ones == 0:
                 if not nothing_between([*before, *nodes, *behind.nodes[1:]], modules):

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fgn.chains import Shape
+from fgn.chains import Chain, Shape
 from fgn.fusing.accepting import NotAChain, as_operand
 from fgn.fusing.by_torch import ByTorch
 from fgn.fusing.meanings import has_global_hooks, not_plain
@@ -36,7 +36,7 @@ class RowsPart(Part):
         self.name, self.leaves = inner.name, found.leaves
         self.by_torch = ByTorch(found.inputs, found.nodes, owner)
         self.operands = [step.operand for step in found.after if step.operand is not None]
-        self.rows: dict[tuple, Rows] = {}
+        self.rows: dict[tuple, tuple[Chain | None, Rows]] = {}
 
     @property
     def chains(self) -> dict:
@@ -46,14 +46,15 @@ class RowsPart(Part):
         own, others = inputs[: self.count], inputs[self.count :]
         if not repeated.is_ordinary() or self._need_gradients(inputs):
             return self.by_torch((self.inner(*own), *others))
-        before, operands, v = self._product(own)
-        if v is None:
-            v = self.inner(*own)
-        try:
-            return self._of_rows(before, operands, v, others)
-        except NotAChain:
-            u = self.inner(*own) if before else v
-            return self.by_torch((u, *others))
+        chain, tensors = self._before(own)
+        if chain is None:
+            u = self.inner(*own)
+            y = self._of_rows(u, None, (), others)
+            return self.by_torch((u, *others)) if y is None else y
+        weight, bias, _, _, *operands = tensors
+        v = F.linear(own[0], weight, bias)
+        y = self._of_rows(v, chain, operands, others)
+        return self.by_torch((self.inner(*own), *others)) if y is None else y
 
     def _need_gradients(self, inputs) -> bool:
         if not torch.is_grad_enabled():
@@ -70,56 +71,57 @@ class RowsPart(Part):
         inner = {module for module, *_ in self.inner.leaves}
         return own + [value for module in inner for value in module._parameters.values() if value is not None]
 
-    def _product(self, inputs) -> tuple[tuple[Pointwise, ...], dict[str, Tensor], Tensor | None]:
-        """Where cuBLAS multiplies: the operators behind its product, what they read, and the product."""
+    def _before(self, inputs) -> tuple[Chain | None, tuple]:
+        """Where cuBLAS multiplies: the chain between the product and the function, and its tensors."""
         inner, x = self.inner, inputs[0]
-        nothing = (), {}, None
+        nothing = None, ()
         if not isinstance(inner, ChainPart) or inner.found.has_norm or inner.options.version is not None:
             return nothing
         if type(x) is not Tensor or x.dim() != 2 or not x.is_cuda or x.dtype not in C_TYPES or not x.numel():
             return nothing
-        weight = inner.found.linear
-        if weight is None:
-            return nothing
-        precision = resolve(inner.options.precision, x.dtype)
-        shape = Shape(*x.shape, weight.out_features, 0)
-        if not multiplies_by_torch(x.device, shape, precision):
-            return nothing
         try:
-            chain, parameters = inner.chain_and_parameters(*inputs)
+            chain, tensors = inner.chain_and_tensors(*inputs)
         except NotAChain:
             return nothing
-        operands = {name: parameters[name] for name in chain.operands}
-        return chain.before, operands, F.linear(x, parameters["weight"], parameters["bias"])
+        shape = Shape(*x.shape, tensors[0].shape[0], 0)
+        if not multiplies_by_torch(x.device, shape, resolve(inner.options.precision, x.dtype)):
+            return nothing
+        return chain, tensors
 
-    def _of_rows(self, before, operands: dict[str, Tensor], v, others) -> Tensor:
-        settings = self._settings(v)
-        sizes = v.shape[:-1]
-        if self.found.of_matrix and v.dim() != 2:
-            raise NotAChain("a part is something else than for (batch, features)")
-        matrix = v if v.dim() == 2 else v.flatten(0, -2) if v.dim() > 1 else v[None]
-        if self.has_one_value:
-            if matrix.shape[-1] != 1:
-                raise NotAChain("a row has more than one value")
-            if not self.found.after:
-                return v if self.found.keeps else v.squeeze(-1)
-            settings = settings._replace(function="sum", window=None)
-        results, reduces = matrix.shape[1], ROW_FUNCTIONS[settings.function].reduces
-        if reduces:
-            results //= settings.window or results
-        like, roles = matrix[:, :results], []
-        read = dict(operands)
-        for number in self.operands:
-            role, tensor = as_operand(others[number - 1], like, results)
-            if role == "tensor" and v.dim() != 2:
-                raise NotAChain("an operand of more dimensions")
-            roles.append(role)
-            read[f"operand_{number}_behind"] = tensor
-        rows = self._rows(settings, before, tuple(roles), matrix.shape[1])
+    def _of_rows(self, v, chain: Chain | None, operands, others) -> Tensor | None:
+        """The function of v, after the chain's operators if there is one. None where it is none of rows."""
+        try:
+            settings = self._settings(v)
+            if self.found.of_matrix and v.dim() != 2:
+                return None
+            matrix = v if v.dim() == 2 else v.flatten(0, -2) if v.dim() > 1 else v[None]
+            if self.has_one_value:
+                if matrix.shape[-1] != 1:
+                    return None
+                if not self.found.after:
+                    return v if self.found.keeps else v.squeeze(-1)
+                settings = settings._replace(function="sum", window=None)
+            read = {} if chain is None else dict(zip(chain.operands, operands, strict=True))
+            roles = self._read_behind(settings, matrix, others, read) if self.operands else ()
+            rows = self._rows(settings, chain, roles)
+        except NotAChain:
+            return None
         y = rows_forward(rows, matrix, read)
         if v.dim() != 2:
-            y = y.unflatten(0, sizes) if sizes else y[0]
+            y = y.unflatten(0, v.shape[:-1]) if v.dim() > 1 else y[0]
         return y if self.found.keeps else y.squeeze(-1)
+
+    def _read_behind(self, settings: Settings, matrix: Tensor, others, read: dict) -> tuple[str, ...]:
+        """The roles of the operands behind the function, which are put among those that are read."""
+        results = matrix.shape[1]
+        if ROW_FUNCTIONS[settings.function].reduces:
+            results //= settings.window or results
+        like, roles = matrix[:, :results], []
+        for number in self.operands:
+            role, tensor = as_operand(others[number - 1], like, results)
+            roles.append(role)
+            read[f"operand_{number}_behind"] = tensor
+        return tuple(roles)
 
     def _settings(self, v) -> Settings:
         """The function as it is now. NotAChain where it is none of the rows of v."""
@@ -144,24 +146,26 @@ class RowsPart(Part):
             raise NotAChain("pooling of more features than there are")
         return settings
 
-    def _rows(self, settings: Settings, before, roles: tuple[str, ...], features: int) -> Rows:
+    def _rows(self, settings: Settings, chain: Chain | None, roles: tuple[str, ...]) -> Rows:
+        """The function with the operators around it, the same object for the same ones."""
         after = self.found.after
         attributes = [getattr(step.module, name) for step in after for name in step.attributes]
         kinds = [step.kind(step.module) for step in after if callable(step.kind)]
-        key = (settings, before, roles, *attributes, *kinds)
-        rows = self.rows.get(key)
-        if rows is not None:
-            return rows
+        key = (settings, id(chain), roles, *attributes, *kinds)
+        known = self.rows.get(key)
+        if known is not None and known[0] is chain:
+            return known[1]
         left = iter(roles)
         try:
             steps = [step.at_call(left) for step in after]
         except ValueError as error:
             raise NotAChain(str(error)) from None
+        before = () if chain is None else chain.before
         steps = tuple([_renamed(step) for step in steps])
         rows = Rows(settings.function, before, steps, settings.window, float(settings.eps))
-        if len(self.rows) == MOST_CHAINS:
+        if len(self.rows) >= MOST_CHAINS:
             self.rows.pop(next(iter(self.rows)))
-        self.rows[key] = rows
+        self.rows[key] = chain, rows
         return rows
 
 

@@ -1,0 +1,96 @@
+/* A function of windows of 2 or 4 features, such as pooling: one value of each.
+ *
+ * Idea: a thread's vector of 8 values has whole windows, so it makes their results alone, in registers. A
+ * team of a thread for each window (row_functions.cu) would have a quarter of a vector for each thread.
+ *
+ * Bytes: v read once, 4 for each element, 2 in a 16-bit type, and a half or a quarter of it written.
+ * Operations: about 2 for each element and the chain's own.
+ *
+ * Limit: memory. */
+#include "ptx/griddepcontrol.h"
+#include "rows/known.h"
+#include "sim/launchers.h"
+
+struct small_windows_args {
+    struct rows rows;
+};
+
+/* The results of a vector, as many as there are in front. `window` is a constant where this is called. */
+static __forceinline__ __device__ void results_of_vector(float *value, const struct rows *rows, int window) {
+    struct channels all = {0, 1, VALUES, VALUES};
+#pragma unroll
+    for (int i = 0; i < VALUES / window; i++) {
+        float of_window[VALUES];
+#pragma unroll
+        for (int j = 0; j < VALUES; j++) /* the window's first value again where it has fewer than a vector */
+            of_window[j] = value[i * window + (j < window ? j : 0)];
+        all.width = 1;
+        all.count = window;
+        value[i] = result_of(rows->function, known_of_slot(rows->function, of_window, &all), 1.0f / window);
+    }
+}
+
+/* `window` and `type` are constants wherever this is called. */
+static __forceinline__ __device__ void pool(const struct rows *rows, int window, fgn_type type) {
+    const int results = VALUES / window;
+    int64_t vectors = rows->features / VALUES, count = rows->batch * vectors;
+    int64_t step = (int64_t)gridDim.x * THREADS;
+    griddepcontrol_wait();
+    for (int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x; at < count; at += step) {
+        int64_t row = at / vectors;
+        int first = (int)(at - row * vectors) * VALUES;
+        struct gradient_row place = {
+            {first, 1, VALUES, VALUES}, row * rows->features, type, rows->vector_type, false};
+        float value[VALUES];
+        load_values(value, rows->v, place.row_start, &place.channels, type);
+        apply_to_slots(&rows->before, value, &place, 1);
+        results_of_vector(value, rows, window);
+        struct gradient_row behind = {
+            {first / window, 1, 1, results}, row * rows->windows, type, rows->vector_type, false};
+        apply_to_slots(&rows->after, value, &behind, 1);
+        store_values(rows->y, behind.row_start, value, &behind.channels, type);
+    }
+}
+
+/* `type` is a constant wherever this is called. */
+static __forceinline__ __device__ void pool_by_window(const struct rows *rows, fgn_type type) {
+    if (rows->window == 2)
+        pool(rows, 2, type);
+    else
+        pool(rows, 4, type);
+}
+
+__global__ void __launch_bounds__(THREADS) small_windows_float32_kernel(struct small_windows_args args) {
+    pool_by_window(&args.rows, FGN_FLOAT32);
+}
+
+__global__ void __launch_bounds__(THREADS) small_windows_float16_kernel(struct small_windows_args args) {
+    pool_by_window(&args.rows, FGN_FLOAT16);
+}
+
+__global__ void __launch_bounds__(THREADS) small_windows_bfloat16_kernel(struct small_windows_args args) {
+    pool_by_window(&args.rows, FGN_BFLOAT16);
+}
+
+EARLY_LAUNCHER(small_windows_float32_kernel, struct small_windows_args)
+EARLY_LAUNCHER(small_windows_float16_kernel, struct small_windows_args)
+EARLY_LAUNCHER(small_windows_bfloat16_kernel, struct small_windows_args)
+
+/* ---- The host ---- */
+
+#define BLOCKS_OF_POOLING (8 * MULTIPROCESSORS) /* as many as a large GPU holds at once */
+
+cudaError_t small_windows(const struct rows *rows, cudaStream_t stream) {
+    struct small_windows_args args = {*rows};
+    int64_t blocks = tiles(rows->batch * (rows->features / VALUES), THREADS);
+    const dim3 grid = {(unsigned)(blocks < BLOCKS_OF_POOLING ? blocks : BLOCKS_OF_POOLING), 1, 1};
+    const dim3 block = {THREADS, 1, 1};
+    switch (rows->type) {
+    case FGN_FLOAT16:
+        return launch_small_windows_float16_kernel(grid, block, 0, stream, true, args);
+    case FGN_BFLOAT16:
+        return launch_small_windows_bfloat16_kernel(grid, block, 0, stream, true, args);
+    default:
+        return launch_small_windows_float32_kernel(grid, block, 0, stream, true, args);
+    }
+}
