@@ -67,6 +67,7 @@ def skip_unless_it_runs(chain, shape, version, device, precision):
 @every_version
 @every_precision
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.memory
 def test_every_precision(version, device, precision, shape):
     # On the simulator, test_hopper.py has other chains of hopper.
     for described in [CHAIN] if version == "hopper" and device.type == "cpu" else DESCRIBED:
@@ -106,6 +107,7 @@ def test_tiles_of_every_size(version, precision, shape):
 
 @every_version
 @every_precision
+@pytest.mark.memory
 def test_the_product_alone(version, device, precision):
     skip_unless_it_runs(PRODUCT, Shape(50, 88, 96, 0), version, device, precision)
     x, parameters = random_inputs(CHAIN, Shape(50, 88, 96, 8), device, 2, PRECISIONS[precision].dtype)
@@ -119,6 +121,7 @@ def test_the_product_alone(version, device, precision):
 
 @every_version
 @every_precision
+@pytest.mark.memory
 def test_matrices_at_any_address(version, device, precision):
     shape = Shape(70, 64, 96, 3)
     chain = with_groups(CHAIN, shape.groups)
@@ -168,7 +171,6 @@ def hard_inputs(name, x, weight, generator):
     ],
 )
 @pytest.mark.parametrize("batch", [40, 150])
-@pytest.mark.values
 def test_float32_accuracy_on_hard_inputs(version, device, name, batch):
     shape = Shape(batch, 264, 256, 0)
     skip_unless_it_runs(PRODUCT, shape, version, device, "ieee")
@@ -191,7 +193,6 @@ def test_float32_accuracy_on_hard_inputs(version, device, name, batch):
 @every_version
 @every_precision
 @pytest.mark.parametrize("batch", [20, 200])
-@pytest.mark.values
 def test_nan_and_infinity_go_where_torch_sends_them(version, device, precision, batch):
     shape = Shape(batch, 64, 128, 4)
     chain = replace(CHAINS["gemm_groupnorm_hardtanh"], groups=4)
@@ -205,7 +206,6 @@ def test_nan_and_infinity_go_where_torch_sends_them(version, device, precision, 
 
 
 @every_precision
-@pytest.mark.values
 def test_the_default_runs(device, precision):
     if precision != "ieee" and not tensor_core_versions(device):
         pytest.skip("no tensor cores")

@@ -58,14 +58,12 @@ def arguments_of(chain, x, parameters):
 
 
 @each_chain
-@pytest.mark.values
 def test_opcheck(chain, device):
     x, parameters = inputs(chain, device)
     tests = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
     opcheck(torch.ops.fgn.chain_forward, arguments_of(chain, x, parameters), test_utils=tests)
 
 
-@pytest.mark.values
 def test_opcheck_of_the_parts(device):
     x, parameters = inputs(PLAIN, device)
     tests = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
@@ -90,6 +88,7 @@ def test_fake_tensors_have_the_shapes_and_strides_of_the_real_ones(device):
 
 
 @each_chain
+@pytest.mark.memory
 def test_vmap(chain, device):
     x, parameters = inputs(chain, device, batch=6)
     xs = torch.stack([x, 2 * x, -x], 1)
@@ -208,6 +207,7 @@ def test_group_norm_of_half_precision(dtype, device):
     assert (y.double() - exact).norm() < 4e-3 * exact.norm()
 
 
+@pytest.mark.memory
 def test_leading_dimensions(device):
     x, parameters = inputs(PLAIN, device)
     deep = x.reshape(2, 3, 16)
@@ -232,7 +232,6 @@ def test_export_round_trip(device, tmp_path):
         assert torch.equal(loaded(x), fused(x))
 
 
-@pytest.mark.values  # torch.compile is new here; the C code runs in other tests
 def test_compiled_whole_with_any_batch(device):
     fused = model(device)
     compiled = torch.compile(fused, backend="aot_eager", fullgraph=True, dynamic=True)

@@ -20,7 +20,7 @@ from fgn.teaching import lessons as teach
 from fgn.teaching import tensor_core_lessons as cores
 
 # The sanitizers see the same launches in the tests of each part.
-pytestmark = [pytest.mark.simulator, pytest.mark.values]
+pytestmark = pytest.mark.simulator
 
 NAME = "gemm_biasadd_hardtanh_mish_groupnorm"
 OWN = fgn.chains.Chain("mine", before=(), groups=32, after=(fgn.chains.Pointwise("silu"),))
