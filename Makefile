@@ -96,7 +96,8 @@ test-fgn: build
 sanitize: $(INSTALLED)
 	CUDASIM_SANITIZE=1 $(BIN)/python -m fgn build
 	CUDASIM_SANITIZE=1 ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(SANITIZER_RUNTIME)" \
-		$(BIN)/python -m pytest -n 2 --dist worksteal -m "simulator and memory" tests
+		$(BIN)/python -m pytest -n 2 --dist worksteal -m "simulator and memory" \
+		$$(grep -rl mark.memory --include="test_*.py" tests)
 
 # Another processor's torch and another compiler's flags round otherwise, and no test may depend on that. So the tests
 # of values run once more with what every processor has: no fused multiply-add, and torch without vector code. One

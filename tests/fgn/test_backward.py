@@ -139,16 +139,17 @@ def test_every_rung(rung, shape, precision, device):
         pytest.skip("naive has float32 only")
     if rung == "split" and precision != "ieee":
         pytest.skip("split is float32's")
-    for name in CHAINS:
-        chain, x, parameters, dy, allowed = problem_of_every_rung(name, shape, precision, device)
-        with torch.no_grad():
-            y, kept = training.forward_keeping(chain, x, parameters, precision=precision, poison=True)
-            arguments = chain, dy, x, kept, parameters, all_names(chain), rung, precision
-            found = training.run_backward(*arguments, poison=True)
-            again = training.run_backward(*arguments, poison=True)
-        check_gradients(found, chain, x, parameters, dy, precision, allowed)
-        assert all(torch.equal(found[name], again[name]) for name in found)
-        assert y.shape == dy.shape and not y.isnan().any()
+    # A chain for each shape, in turn: test_every_operator has what the chains differ in.
+    name = list(CHAINS)[SHAPES.index(shape) % len(CHAINS)]
+    chain, x, parameters, dy, allowed = problem_of_every_rung(name, shape, precision, device)
+    with torch.no_grad():
+        y, kept = training.forward_keeping(chain, x, parameters, precision=precision, poison=True)
+        arguments = chain, dy, x, kept, parameters, all_names(chain), rung, precision
+        found = training.run_backward(*arguments, poison=True)
+        again = training.run_backward(*arguments, poison=True)
+    check_gradients(found, chain, x, parameters, dy, precision, allowed)
+    assert all(torch.equal(found[name], again[name]) for name in found)
+    assert y.shape == dy.shape and not y.isnan().any()
 
 
 def splitting_version(x, weight):
@@ -261,7 +262,7 @@ steps = st.lists(st.sampled_from(sorted(set(POINTWISE) - {"sqrt", "exp", "square
     with_affine=st.booleans(),
     with_bias=st.booleans(),
 )
-@settings(max_examples=40)
+@settings(max_examples=20)
 @pytest.mark.memory
 def test_random_chains(device, before, after, batch, in_features, groups, size, with_affine, with_bias):
     names = (f"operand{number}" for number in itertools.count())
