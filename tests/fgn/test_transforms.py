@@ -88,7 +88,6 @@ def test_fake_tensors_have_the_shapes_and_strides_of_the_real_ones(device):
 
 
 @each_chain
-@pytest.mark.memory
 def test_vmap(chain, device):
     x, parameters = inputs(chain, device, batch=6)
     xs = torch.stack([x, 2 * x, -x], 1)
@@ -207,7 +206,6 @@ def test_group_norm_of_half_precision(dtype, device):
     assert (y.double() - exact).norm() < 4e-3 * exact.norm()
 
 
-@pytest.mark.memory
 def test_leading_dimensions(device):
     x, parameters = inputs(PLAIN, device)
     deep = x.reshape(2, 3, 16)
