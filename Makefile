@@ -89,13 +89,15 @@ test-cudasim: $(INSTALLED)
 test-fgn: build
 	$(BIN)/python -m pytest -n 2 --dist worksteal --nbmake --nbmake-timeout=300 tests/fgn notebooks
 
-# The sanitizers look at where memory is accessed, so tests that look at the values of launches that others make
-# as well are left out. The sanitizers' runtime has to be in the process before Python itself. Python never frees everything that it
-# allocates, so leaks are not looked for.
+# The sanitizers look at where memory is accessed, so only tests run that launch a kernel with sizes, types, alignments
+# or lifetimes of their own: those that are marked `memory`. (What is counted or checked runs on the counted simulator,
+# which no sanitizer watches.) The sanitizers' runtime has to be in the process before Python itself. Python never
+# frees everything that it allocates, so leaks are not looked for.
 sanitize: $(INSTALLED)
 	CUDASIM_SANITIZE=1 $(BIN)/python -m fgn build
 	CUDASIM_SANITIZE=1 ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(SANITIZER_RUNTIME)" \
-		$(BIN)/python -m pytest -n 2 --dist worksteal -m "simulator and not values" tests
+		$(BIN)/python -m pytest -n 2 --dist worksteal -m "simulator and memory" \
+		$$(grep -rl mark.memory --include="test_*.py" tests)
 
 # Another processor's torch and another compiler's flags round otherwise, and no test may depend on that. So the tests
 # of values run once more with what every processor has: no fused multiply-add, and torch without vector code. One

@@ -16,10 +16,8 @@ MACHINES = {"simulator": "cpu"} | ({"gpu": "cuda"} if torch.cuda.is_available() 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "simulator: runs kernels on the simulator")
-    repeated = (
-        "looks at the values of launches that other tests make as well, which is nothing for sanitizers"
-    )
-    config.addinivalue_line("markers", f"values: {repeated}")
+    memory = "launches kernels with sizes, types, alignments or lifetimes of its own: for `make sanitize`"
+    config.addinivalue_line("markers", f"memory: {memory}")
 
 
 def pytest_generate_tests(metafunc):

@@ -84,6 +84,7 @@ def expected(parts: int) -> dict:
 
 @pytest.mark.simulator
 @pytest.mark.parametrize("parts", [2, 4])
+@pytest.mark.memory
 def test_parts_of_words(parts):
     functions = expected(parts)
     alone = {f"__v{name}{parts}" for name in ALONE}

@@ -77,6 +77,7 @@ def skip_unless_it_runs(chain, shape, version, device):
 @example(shape=Shape(2, 1000, 264, 33))
 @given(shape=odd_shapes())
 @settings(max_examples=EXAMPLES)
+@pytest.mark.memory
 def test_odd_shapes(name, version, device, shape):
     # A version that does not run a size that was drawn says so, and the other sizes are checked.
     assume(launch_count(with_groups(CHAINS[name], shape.groups), shape, version, device) is not None)
@@ -85,7 +86,6 @@ def test_odd_shapes(name, version, device, shape):
 
 @every_version
 @every_chain
-@pytest.mark.values
 def test_default_shape(name, version, device):
     chain = CHAINS[name]
     skip_unless_it_runs(chain, default_shape(chain, device), version, device)
@@ -95,6 +95,7 @@ def test_default_shape(name, version, device):
 @every_version
 @pytest.mark.parametrize("shape", [Shape(5, 37, 72, 4), Shape(64, 128, 128, 8)], ids=str)
 @pytest.mark.parametrize("chain", EVERY_OPERATOR, ids=lambda chain: chain.name)
+@pytest.mark.memory
 def test_another_chain_needs_no_kernel(version, device, shape, chain):
     skip_unless_it_runs(chain, shape, version, device)
     check_version(chain, shape, version, device)
@@ -102,6 +103,7 @@ def test_another_chain_needs_no_kernel(version, device, shape, chain):
 
 @every_version
 @pytest.mark.parametrize("missing", ["bias", "norm_weight", "norm_bias", "bias norm_weight norm_bias"])
+@pytest.mark.memory
 def test_parameters_may_be_missing(version, device, missing):
     chain = with_groups(CHAINS["gemm_groupnorm_hardtanh"], 6)
     x, parameters = random_inputs(chain, Shape(7, 50, 96, 6), device)
@@ -113,7 +115,6 @@ def test_parameters_may_be_missing(version, device, missing):
 
 @every_version
 @every_chain
-@pytest.mark.values
 def test_nan_and_infinity_go_where_torch_sends_them(name, version, device):
     chain = with_groups(CHAINS[name], 4)
     x, parameters = random_inputs(chain, Shape(9, 20, 48, 4), device)
@@ -130,7 +131,6 @@ def test_nan_and_infinity_go_where_torch_sends_them(name, version, device):
 
 @every_version
 @every_chain
-@pytest.mark.values
 def test_constant_groups(name, version, device):
     chain = with_groups(CHAINS[name], 4)
     x, parameters = random_inputs(chain, Shape(6, 24, 4 * 15, 4), device)
@@ -144,6 +144,7 @@ def test_constant_groups(name, version, device):
 
 
 @every_version
+@pytest.mark.memory
 def test_what_is_not_contiguous_or_aligned(version, device):
     chain = with_groups(CHAINS["gemm_biasadd_hardtanh_mish_groupnorm"], 8)
     x, parameters = random_inputs(chain, Shape(12, 32, 64, 8), device)
@@ -167,6 +168,7 @@ def test_what_is_not_contiguous_or_aligned(version, device):
 
 
 @every_chain
+@pytest.mark.memory
 def test_empty_batch(name, device):
     chain = with_groups(CHAINS[name], 4)
     x, parameters = random_inputs(chain, Shape(0, 20, 48, 4), device)
@@ -186,7 +188,6 @@ DEFAULTS = {
 
 
 @pytest.mark.parametrize("case", DEFAULTS)
-@pytest.mark.values
 def test_the_default_version(case, device):
     shape, on_gpu, on_simulator = DEFAULTS[case]
     chain = with_groups(CHAINS["gemm_biasadd_hardtanh_mish_groupnorm"], shape.groups)
@@ -226,7 +227,6 @@ def test_the_simulators_default_is_fast_on_the_simulator(shape, dtype):
 
 
 @every_version
-@pytest.mark.values
 def test_the_same_bits_every_time(version, device):
     chain, shape = CHAINS["matmul_groupnorm_leakyrelu_sum"], Shape(33, 100, 1536, 512)
     x, parameters = random_inputs(chain, shape, device)
@@ -236,6 +236,7 @@ def test_the_same_bits_every_time(version, device):
 
 
 @every_chain
+@pytest.mark.memory
 def test_two_threads_at_once(name, device):
     chain = with_groups(CHAINS[name], 6)
     inputs = [random_inputs(chain, Shape(40, 64, 96, 6), device, seed) for seed in range(2)]
@@ -254,7 +255,6 @@ def test_two_threads_at_once(name, device):
     assert all(torch.equal(y, expected[index]) for index in range(2) for y in results[index])
 
 
-@pytest.mark.values
 def test_the_default_dtype_does_not_matter(device):
     chain = with_groups(CHAINS["gemm_groupnorm_hardtanh"], 4)
     torch.set_default_dtype(torch.float64)
@@ -270,7 +270,6 @@ def test_the_default_dtype_does_not_matter(device):
         torch.set_default_dtype(torch.float32)
 
 
-@pytest.mark.values
 def test_versions_table(device):
     table = fgn.versions(device=device)
     assert list(table.columns[:4]) == ["chain", "name", "launches", "supported"]

@@ -73,7 +73,6 @@ def run_on_simulator(namespace: dict, version: str, folder):
 
 
 @pytest.mark.simulator
-@pytest.mark.values  # bit for bit those of the build without a sanitizer
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_exported_file_computes_the_chain(version, tmp_path):
     precision = precision_of(version)

@@ -79,13 +79,13 @@ def assert_product_accurate(y, x, weight, precision):
 
 @every_precision
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.memory
 def test_products(precision, shape, device):
     x, weight = inputs_of(precision, *shape, device)
     assert_product_accurate(product(x, weight, precision), x, weight, precision)
 
 
 @every_precision
-@pytest.mark.values
 def test_every_batch(precision, device):
     for batch in range(1, 65):
         x, weight = inputs_of(precision, batch, 136, 72, device, seed=batch)
@@ -125,6 +125,7 @@ def test_chains(precision, name, shape, device):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["fp16", "bf16"])
 @pytest.mark.parametrize("groups, size", [(8, 16), (2, 25), (3, 96), (2, 300), (1, 1100), (1, 2051)])
+@pytest.mark.memory
 def test_vectors_in_their_own_type(dtype, groups, size, device):
     """Every way to end a group, with vectors of 16 bits: the same values as with those vectors in float32."""
     chain = with_groups(CHAINS["gemm_biasadd_hardtanh_mish_groupnorm"], groups)
@@ -135,6 +136,7 @@ def test_vectors_in_their_own_type(dtype, groups, size, device):
     assert relative_error(y, chain_reference64(chain, x, parameters)) <= 2 * torch.finfo(dtype).eps
 
 
+@pytest.mark.memory
 def test_a_residual_in_every_way_to_end_a_group(device):
     for groups, size in ((4, 8), (3, 7), (2, 132), (1, 1200)):
         steps = (Pointwise("add_tensor", tensor="skip"), Pointwise("add_channel", channel="shift"))
@@ -154,6 +156,7 @@ def test_more_rows_than_few_are_refused(device):
 
 
 @every_precision
+@pytest.mark.memory
 def test_x_and_weight_that_are_not_aligned(precision, device):
     x, weight = inputs_of(precision, 20, 264, 72, device)
     expected = product(x, weight, precision)
@@ -228,7 +231,6 @@ def with_values(name, x, weight):
     ],
 )
 @pytest.mark.parametrize("batch", [8, 20])
-@pytest.mark.values
 def test_any_float32(name, batch, device):
     x, weight = inputs_of("ieee", batch, 300, 36, device, seed=1)
     with_values(name, x, weight)
@@ -265,7 +267,6 @@ def allowed_row_errors(x, weight, exact):
     return torch.stack(errors).amax(0)
 
 
-@pytest.mark.values
 def test_bit_identical(device):
     x, weight = inputs_of("ieee", 48, 1000, 200, device)
     first = product(x, weight, "ieee")

@@ -18,7 +18,7 @@ from fgn.native.library import COUNTED_SIMULATOR, SOURCES, ffi
 from fgn.precision import PRECISIONS
 from fgn.reference import chain_reference64
 
-pytestmark = [pytest.mark.simulator, pytest.mark.values]
+pytestmark = pytest.mark.simulator
 CPU = torch.device("cpu")
 
 # ------------------------------------------------------------------------------------------------------------

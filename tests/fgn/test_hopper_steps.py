@@ -270,6 +270,7 @@ def test_results(step, shape, name):
 @every_step
 @pytest.mark.simulator
 @pytest.mark.parametrize("shape", SMALL_SHAPES, ids=str)
+@pytest.mark.memory
 def test_results_on_the_simulator(step, shape):
     """Seven steps along k are more than any ring has stages; 140 rows leave a tile with 12 of its 128."""
     check_results(step, shape, "gemm_biasadd_hardtanh_mish_groupnorm", "cpu")

@@ -29,6 +29,7 @@ sizes = st.one_of(st.integers(1, 20), st.sampled_from((31, 33, 64, 65, 127, 130)
 @every_version
 @given(batch=sizes, in_features=sizes, out_features=sizes, with_bias=st.booleans())
 @settings(max_examples=25)
+@pytest.mark.memory
 def test_linear(version, device, batch, in_features, out_features, with_bias):
     if launch_count(PRODUCT, Shape(batch, in_features, out_features, 0), version, device) is None:
         return
@@ -64,6 +65,7 @@ def check_group_norm(x, groups, version, weight=None, bias=None, eps=1e-5):
 @pytest.mark.parametrize(
     "batch, channels, groups", [(1, 1, 1), (1, 96, 1), (7, 96, 96), (33, 390, 13), (3, 8192, 2)]
 )
+@pytest.mark.memory
 def test_group_norm(version, device, batch, channels, groups):
     x = uniform(batch, channels, device=device, low=-3.0, high=3.0)
     weight, bias = uniform(channels, device=device, seed=1), uniform(channels, device=device, seed=2)
@@ -73,7 +75,6 @@ def test_group_norm(version, device, batch, channels, groups):
 
 @every_version
 @pytest.mark.parametrize("channels_per_group", [2, 16, 33, 512, 3000])
-@pytest.mark.values
 def test_group_norm_of_a_large_mean(version, device, channels_per_group):
     noise = torch.randn(8, 4 * channels_per_group, generator=torch.Generator().manual_seed(0)).to(device)
     check_group_norm(1e4 + noise, 4, version)
@@ -82,7 +83,6 @@ def test_group_norm_of_a_large_mean(version, device, channels_per_group):
 @every_version
 @pytest.mark.parametrize("channels_per_group", [21, 1003])
 @pytest.mark.parametrize("value", [0.0, 0.1, -1e4 / 3, 1e7 / 3, 1e30])
-@pytest.mark.values
 def test_group_norm_of_constant_groups(version, device, value, channels_per_group):
     x = torch.full((5, 3 * channels_per_group), value, device=device)
     check_group_norm(x, 3, version)
@@ -90,7 +90,6 @@ def test_group_norm_of_constant_groups(version, device, value, channels_per_grou
 
 
 @every_version
-@pytest.mark.values
 def test_group_norm_of_nan_and_infinity(version, device):
     x = uniform(6, 60, device=device)
     x[1, 7], x[2, 30], x[3, 59], x[4, 0] = NAN, INFINITY, -INFINITY, INFINITY
@@ -100,6 +99,5 @@ def test_group_norm_of_nan_and_infinity(version, device):
 
 @every_version
 @pytest.mark.parametrize("eps", [0.0, 1e-12, 1.0])
-@pytest.mark.values
 def test_group_norm_eps(version, device, eps):
     check_group_norm(uniform(4, 48, device=device), 4, version, eps=eps)

@@ -13,7 +13,6 @@ PATIENCE = 400
 
 
 @pytest.mark.simulator
-@pytest.mark.values  # each process makes launches that a process alone makes as well
 def test_a_parallel_module_is_the_module(tmp_path):
     """By four processes, and by pairs of them."""
     if not (dist.is_available() and dist.is_gloo_available()):

@@ -100,7 +100,6 @@ def test_the_names_are_those_of_the_c_interface():
 
 
 @each_kind
-@pytest.mark.values
 def test_value(kind, kernel, device):
     step = step_of(kind)
     v, operand = (tensor.to(device) for tensor in values_and_operands())
@@ -131,7 +130,6 @@ def test_value(kind, kernel, device):
 
 
 @each_kind
-@pytest.mark.values
 def test_slopes(kind, kernel, device):
     step = step_of(kind)
     v, operand = (tensor.to(device) for tensor in values_and_operands())
@@ -154,7 +152,6 @@ def test_slopes(kind, kernel, device):
 
 
 @each_kind
-@pytest.mark.values
 def test_constant_slopes(kind):
     step, v = step_of(kind), torch.linspace(-7.0, 7.0, 57, dtype=torch.float64)[None]
     given = torch.full_like(v, 2.0) if step.operand else None
@@ -164,7 +161,6 @@ def test_constant_slopes(kind):
 
 
 @each_kind
-@pytest.mark.values
 def test_corners_have_torchs_slope(kind, kernel, device):
     step = step_of(kind)
     corners = {0.0, step.a, -step.a, step.b, 3.0, -3.0, 1.0, -1.0}

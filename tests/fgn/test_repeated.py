@@ -46,6 +46,7 @@ def test_the_second_call_takes_the_short_way(inputs, short_ways):
     assert len(short_ways) == 2
 
 
+@pytest.mark.memory
 def test_other_memory_of_the_same_form(inputs, short_ways):
     x, parameters = inputs
     for name in parameters:
@@ -57,6 +58,7 @@ def test_other_memory_of_the_same_form(inputs, short_ways):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.memory
 def test_vectors_of_16_bits_and_of_32(device, short_ways, dtype):
     x, parameters = random_inputs(CHAIN, Shape(64, 64, 64, 4), device, dtype=dtype)
     chain = problem(CHAIN, (64, 64, 64, 4), device)[0]
@@ -70,6 +72,7 @@ def test_vectors_of_16_bits_and_of_32(device, short_ways, dtype):
     assert len(short_ways) == 6
 
 
+@pytest.mark.memory
 def test_a_tensor_that_cannot_be_used_as_it_is(inputs, short_ways):
     x, parameters = inputs
     unaligned = torch.rand(x.numel() + 1, device=x.device)[1:].view_as(x)
@@ -94,6 +97,7 @@ def test_a_view_that_negates_what_is_in_memory(inputs, short_ways):
         assert torch.equal(found, expected), name
 
 
+@pytest.mark.memory
 def test_the_same_tensor_in_another_form(inputs, short_ways):
     """The same objects at the same addresses, with other strides, sizes, dtypes than in the call before."""
     x, parameters = inputs
@@ -167,6 +171,7 @@ def assert_not_ordinary(v):
     return v
 
 
+@pytest.mark.memory
 def test_two_threads_call_one_module(device):
     """Each with its own input and its own weight in the module's place, again and again."""
     torch.manual_seed(0)
@@ -194,6 +199,7 @@ def test_two_threads_call_one_module(device):
     assert not wrong
 
 
+@pytest.mark.memory
 def test_no_more_calls_are_kept_than_there_may_be(inputs, monkeypatch):
     x, parameters = inputs
     monkeypatch.setattr(repeated, "MOST_CALLS", 3)

@@ -53,7 +53,7 @@ def to(device, v, operands):
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.values
+@pytest.mark.memory
 def test_random_functions_of_rows(seed, device):
     for rows, v, operands in random_problems(seed, 40):
         v, operands = to(device, v, operands)

@@ -74,6 +74,7 @@ def check(module):
     return y
 
 
+@pytest.mark.memory
 def test_a_change_of_a_single_bit(module):
     """Of the first, the last and some other weight, of the sign and of the lowest bit."""
     weight = module.chain_parameters()["weight"]
@@ -163,6 +164,7 @@ def test_inference_tensors_can_change_too(module):
             assert_of_this_weight(y, other.chain, other.x, other.chain_parameters())
 
 
+@pytest.mark.memory
 def test_frozen(module):
     weight = module.chain_parameters()["weight"]
     expected = check(module).clone()
@@ -206,6 +208,7 @@ def test_what_can_be_frozen():
     assert not prepared.is_frozen(fgn.thaw(weight))
 
 
+@pytest.mark.memory
 def test_what_is_kept_goes_with_its_weight(module):
     if module.precision != "ieee":
         pytest.skip("nothing is kept of 16-bit weights")

@@ -204,6 +204,7 @@ def test_thread_sanitizer_finds_a_race_that_is_there(tmp_path):
 
 
 @pytest.mark.simulator
+@pytest.mark.memory
 def test_threads_of_a_c_program_under_thread_sanitizer(tmp_path):
     """The kernels are as they are in the library: fgn.check looks for races of theirs."""
     if os.environ.get("CUDASIM_SANITIZE") != "1":

@@ -41,7 +41,6 @@ def problems(seed: int, count: int):
 
 
 @pytest.mark.parametrize("dtype", ROUNDOFF)
-@pytest.mark.values
 def test_random_chains(dtype, device):
     for chain, shape in problems(dtype.itemsize, 8):
         x, parameters = random_inputs(chain, shape, device, dtype=dtype)
@@ -317,6 +316,7 @@ def check_launch(device, dtype, batch, size, groups):
 
 @pytest.mark.parametrize("dtype", ROUNDOFF)
 @pytest.mark.parametrize("size", [8, 64, 86, 1030])
+@pytest.mark.memory
 def test_large_tensors(size, dtype, device):
     """What a thread of the large kernels has is in one, two or four rows, as a group's size wants."""
     form = "large_short" if size % 8 else "large"
@@ -343,6 +343,7 @@ def test_large_tensors(size, dtype, device):
         (2048, 1, "many_columns"),
     ],
 )
+@pytest.mark.memory
 def test_several_slots_of_a_row(size, groups, form, dtype, device):
     """Lanes with several slots side by side, of groups and strips that fill a block's lanes or do not."""
     values = 1 << 22 if form == "many_columns" else 1 << 20
@@ -357,6 +358,7 @@ def test_several_slots_of_a_row(size, groups, form, dtype, device):
 @pytest.mark.parametrize(
     ("size", "groups", "batch"), [(2056, 1, 270), (4096, 2, 3), (6152, 1, 5), (8192, 1, 2)]
 )
+@pytest.mark.memory
 def test_long_groups(size, groups, batch, device, dtype):
     """A block holds a group, in two, three or four slots of a thread, the last of them not in all threads."""
     assert "_long_" in check_launch(device, dtype, batch, size, groups)
@@ -367,6 +369,7 @@ def test_long_groups(size, groups, batch, device, dtype):
     ("size", "groups", "batch"),
     [(5, 64, 33), (25, 40, 19), (125, 8, 5), (1, 8, 3), (255, 8, 2), (3, 1000, 7), (7, 8, 1000)],
 )
+@pytest.mark.memory
 def test_odd_groups(size, groups, batch, device, dtype):
     """Tiles of whole groups and whole vectors, the last strip and the last rows of a tensor included."""
     assert "_staged_" in check_launch(device, dtype, batch, size, groups)
@@ -377,5 +380,6 @@ def test_odd_groups(size, groups, batch, device, dtype):
     ("size", "groups"),
     [(4, 5), (4, 64), (6, 16), (12, 2), (172, 64), (250, 4), (1, 4), (6, 2), (25, 5), (1001, 8), (300, 3)],
 )
+@pytest.mark.memory
 def test_short_vectors(size, groups, device, dtype):
     assert "_forward_short_" in check_launch(device, dtype, 13, size, groups)

@@ -47,6 +47,7 @@ def check_step(tensors, dy=None, chain=CHAIN):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.memory
 def test_steps_with_other_tensors(device, dtype):
     for _ in range(3):
         check_step(leaves(device, dtype))
@@ -93,6 +94,7 @@ def test_the_rung_is_the_one_that_was_faster(shape, precision, expected):
     assert training_calls.own_rung(cpu, Shape(*shape, 16), precision, h200) == expected
 
 
+@pytest.mark.memory
 def test_steps_that_want_other_gradients(device):
     tensors = leaves(device)
     for frozen in (None, "weight", "x", "norm_weight", "channel_bias", None):
@@ -106,6 +108,7 @@ def test_steps_that_want_other_gradients(device):
     check_step(tensors)
 
 
+@pytest.mark.memory
 def test_steps_with_tensors_that_are_not_as_they_were(device):
     check_step(leaves(device))
     transposed = leaves(device)
@@ -205,6 +208,7 @@ def test_a_residual_whose_values_no_derivative_reads_is_not_kept(name, compiled,
         assert torch.equal(one, other)
 
 
+@pytest.mark.memory
 def test_two_backwards_of_one_shape_that_wait_for_each_other(device):
     first, second = leaves(device), leaves(device)
     check_step(first)

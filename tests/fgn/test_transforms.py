@@ -58,14 +58,12 @@ def arguments_of(chain, x, parameters):
 
 
 @each_chain
-@pytest.mark.values
 def test_opcheck(chain, device):
     x, parameters = inputs(chain, device)
     tests = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
     opcheck(torch.ops.fgn.chain_forward, arguments_of(chain, x, parameters), test_utils=tests)
 
 
-@pytest.mark.values
 def test_opcheck_of_the_parts(device):
     x, parameters = inputs(PLAIN, device)
     tests = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
@@ -232,7 +230,6 @@ def test_export_round_trip(device, tmp_path):
         assert torch.equal(loaded(x), fused(x))
 
 
-@pytest.mark.values  # torch.compile is new here; the C code runs in other tests
 def test_compiled_whole_with_any_batch(device):
     fused = model(device)
     compiled = torch.compile(fused, backend="aot_eager", fullgraph=True, dynamic=True)

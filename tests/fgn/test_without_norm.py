@@ -46,7 +46,6 @@ def random_problems(seed: int, count: int):
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("version", version_names())
-@pytest.mark.values
 def test_every_version(version, precision, device):
     dtype, ran = PRECISIONS[precision].dtype, 0
     for chain, shape in random_problems(1, 6):
@@ -82,7 +81,6 @@ def test_a_product_with_fewer_launches_than_operators(device):
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("rung", [row["name"] for row in training.backward_versions()])
-@pytest.mark.values
 def test_gradients(rung, precision, device):
     dtype = PRECISIONS[precision].dtype
     if (rung == "naive" and dtype != torch.float32) or (rung == "split" and precision != "ieee"):
