@@ -148,24 +148,36 @@ static __forceinline__ __device__ void give_values(fgn_row_function function, fl
     }
 }
 
+/* ---- Operators ---- */
+
+/* Operators are code apart here, the common ones too: a kernel has six places where they are applied, to 32
+ * values each, and with the code in place it was 330 KB, which a small call waits for. */
+static CALLED __device__ struct few_values called_operator(fgn_pointwise_kind kind, float a, float b,
+                                                           struct few_values few) {
+    const fgn_pointwise step = {kind, a, b, NULL, NULL};
+    if (!apply_common_operator(&step, few.value, FEW_VALUES))
+        apply_rare_operator(&step, few.value, FEW_VALUES);
+    return few;
+}
+
+static __forceinline__ __device__ void apply_to_slot(const fgn_pointwise *step, float *value,
+                                                     const struct gradient_row *place) {
+    float operand[VALUES];
+    load_operand(operand, step, place);
+    if (step->tensor || is_kind(step, FGN_ADD_CHANNEL))
+        apply_with_operands(add, value, VALUES, operand, evenly_spaced, 1);
+    else if (step->channel)
+        apply_operand(step, value, VALUES, operand, evenly_spaced, 1);
+    else
+        put_few(value, called_operator(step->kind, step->a, step->b, few_of(value, VALUES)), VALUES);
+}
+
 /* A list of operators, applied to the values of `slots` slots. */
 static __forceinline__ __device__ void apply_to_slots(const struct operators *list, float *value,
                                                       const struct gradient_row *place, int slots) {
 #pragma unroll 1
-    for (int i = 0; i < list->count; i++) {
-        const fgn_pointwise *step = &list->step[i];
-        if (!step->channel && !step->tensor) {
-            apply_constants(step, value, slots * VALUES);
-            continue;
-        }
+    for (int i = 0; i < list->count; i++)
 #pragma unroll
-        for (int slot = 0; slot < slots; slot++) {
-            float operand[VALUES];
-            load_operand(operand, step, &place[slot]);
-            if (step->tensor)
-                apply_with_operands(add, value + slot * VALUES, VALUES, operand, evenly_spaced, 1);
-            else
-                apply_operand(step, value + slot * VALUES, VALUES, operand, evenly_spaced, 1);
-        }
-    }
+        for (int slot = 0; slot < slots; slot++)
+            apply_to_slot(&list->step[i], value + slot * VALUES, &place[slot]);
 }

@@ -139,13 +139,15 @@ static __forceinline__ __device__ void function_of_rows(const struct rows_args *
     struct places places = places_in_window(args, row, window, 0, slots, width, type);
     load_slots(next, args, &places, slots, type);
     for (; row - threadIdx.y < rows->batch; row += step) {
-        values_of_slots(value, next, args, &places, slots, type);
-        struct known known = known_with_slots(of_nothing(function), value, args, &places, slots);
-        for (int part = slots; part < parts; part += slots) {
-            places = places_in_window(args, row, window, part, slots, width, type);
-            load_slots(next, args, &places, slots, type);
+        struct known known = of_nothing(function);
+        for (int part = 0;;) {
             values_of_slots(value, next, args, &places, slots, type);
             known = known_with_slots(known, value, args, &places, slots);
+            part += slots;
+            if (part >= parts)
+                break;
+            places = places_in_window(args, row, window, part, slots, width, type);
+            load_slots(next, args, &places, slots, type);
         }
         /* the next row is on its way while the team talks */
         struct places of_next = places_in_window(args, row + step, window, 0, slots, width, type);
@@ -153,15 +155,18 @@ static __forceinline__ __device__ void function_of_rows(const struct rows_args *
         known = known_of_team(function, known, args->division.team, thread, shared);
         if (reduces(function)) {
             store_result(args, result_of(function, known, 1.0f / rows->window), row, window, type);
-        } else {
+            places = of_next;
+            continue;
+        }
+        for (int part = 0;;
+             part += slots) { /* the last parts are in registers still; the others come again */
             store_slots(value, args, &places, known, slots, type);
-            for (int part = 0; part + slots < parts; part += slots) { /* all but the last ones */
-                struct words again[LONG_SLOTS];
-                places = places_in_window(args, row, window, part, slots, width, type);
-                load_slots(again, args, &places, slots, type);
-                values_of_slots(value, again, args, &places, slots, type);
-                store_slots(value, args, &places, known, slots, type);
-            }
+            if (part + slots >= parts)
+                break;
+            struct words again[LONG_SLOTS];
+            places = places_in_window(args, row, window, part, slots, width, type);
+            load_slots(again, args, &places, slots, type);
+            values_of_slots(value, again, args, &places, slots, type);
         }
         places = of_next;
     }
