@@ -123,6 +123,8 @@ class _Call:
 
     def __call__(self, v: Tensor, operands: tuple[Tensor, ...]) -> Tensor | None:
         """The result, or None where a tensor is not one that can be used as it is."""
+        if self.device < 0 and is_counting.get():
+            return None
         if not repeated.usable_address(v) or not repeated.point_to(self.arguments, operands, self.device):
             return None
         y = v.new_empty(self.y_shape)
@@ -145,6 +147,24 @@ def _need_gradients(v: Tensor, operands) -> bool:
     return torch.is_grad_enabled() and (v.requires_grad or any(one.requires_grad for one in operands))
 
 
+def _key_of(rows: Rows, v: Tensor, tensors) -> tuple:
+    """Cache key: what decides a call's struct."""
+    return (
+        id(rows),
+        v.shape,
+        v.dtype,
+        v.get_device(),
+        get_ident(),
+        *[None if tensor is None else (tensor.dtype, tensor.shape) for tensor in tensors],
+    )
+
+
+def kept_call(rows: Rows, v: Tensor, tensors):
+    """What calls the library for tensors of these shapes, if such a call was made on this thread: a function
+    of v and the operands, which gives None where a tensor cannot be used as it is."""
+    return _calls.get(_key_of(rows, v, tensors))
+
+
 def rows_forward(rows: Rows, v: Tensor, operands: Mapping[str, Tensor] | None = None) -> Tensor:
     """y = after(f(before(v))), one launch.
 
@@ -157,16 +177,9 @@ def rows_forward(rows: Rows, v: Tensor, operands: Mapping[str, Tensor] | None = 
     """
     given = operands or {}
     tensors = tuple([given.get(name) for name in rows.operands])
-    key = (
-        id(rows),
-        v.shape,
-        v.dtype,
-        v.get_device(),
-        get_ident(),
-        *[None if tensor is None else (tensor.dtype, tensor.shape) for tensor in tensors],
-    )
+    key = _key_of(rows, v, tensors)
     known = _calls.get(key)
-    if known is not None and not (known.device < 0 and is_counting.get()):
+    if known is not None:
         y = None if _need_gradients(v, tensors) else known(v, tensors)
         if y is not None:
             return y

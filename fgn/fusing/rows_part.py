@@ -8,6 +8,9 @@ transforms the call, torch runs all that is behind the chain.
 
 from __future__ import annotations
 
+from threading import get_ident
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -22,9 +25,19 @@ from fgn.native import repeated
 from fgn.native.repeated import ORDINARY_TENSORS
 from fgn.operators import Pointwise
 from fgn.precision import resolve
-from fgn.rows import ROW_FUNCTIONS, Rows, rows_forward
+from fgn.rows import ROW_FUNCTIONS, Rows, kept_call, rows_forward
 from fgn.structs import C_TYPES
 from fgn.training_calls import multiplies_by_torch
+
+
+class _Last(NamedTuple):
+    """What a call was like, and the call of the library that it made."""
+
+    chain: Chain
+    shape: torch.Size
+    dtype: torch.dtype
+    thread: int
+    call: object
 
 
 class RowsPart(Part):
@@ -37,6 +50,7 @@ class RowsPart(Part):
         self.by_torch = ByTorch(found.inputs, found.nodes, owner)
         self.operands = [step.operand for step in found.after if step.operand is not None]
         self.rows: dict[tuple, tuple[Chain | None, Rows]] = {}
+        self.last: _Last | None = None
 
     @property
     def chains(self) -> dict:
@@ -53,7 +67,9 @@ class RowsPart(Part):
             return self.by_torch((u, *others)) if y is None else y
         weight, bias, _, _, *operands = tensors
         v = F.linear(own[0], weight, bias)
-        y = self._of_rows(v, chain, operands, others)
+        y = self._repeat(v, chain, operands)
+        if y is None:
+            y = self._of_rows(v, chain, operands, others)
         return self.by_torch((self.inner(*own), *others)) if y is None else y
 
     def _need_gradients(self, inputs) -> bool:
@@ -88,6 +104,21 @@ class RowsPart(Part):
             return nothing
         return chain, tensors
 
+    def _repeat(self, v: Tensor, chain: Chain, operands) -> Tensor | None:
+        """The result of a call that is like the one before it, or None. A function that is a module's, or has
+        operands behind it, is looked at each time."""
+        last = self.last
+        if (
+            last is None
+            or last.chain is not chain
+            or last.shape != v.shape
+            or last.dtype is not v.dtype
+            or last.thread != get_ident()
+        ):
+            return None
+        y = last.call(v, operands)
+        return y if y is None or self.found.keeps else y.squeeze(-1)
+
     def _of_rows(self, v, chain: Chain | None, operands, others) -> Tensor | None:
         """The function of v, after the chain's operators if there is one. None where it is none of rows."""
         try:
@@ -107,6 +138,9 @@ class RowsPart(Part):
         except NotAChain:
             return None
         y = rows_forward(rows, matrix, read)
+        if chain is not None and not self.leaves and not self.operands:
+            call = kept_call(rows, matrix, operands)
+            self.last = call and _Last(chain, v.shape, v.dtype, get_ident(), call)
         if v.dim() != 2:
             y = y.unflatten(0, v.shape[:-1]) if v.dim() > 1 else y[0]
         return y if self.found.keeps else y.squeeze(-1)
