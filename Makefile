@@ -87,7 +87,7 @@ test-cudasim: $(INSTALLED)
 
 # The tests of the kernels and of what stands on them, and the notebooks.
 test-fgn: build
-	$(BIN)/python -m pytest -n 2 --dist worksteal --nbmake --nbmake-timeout=300 tests/fgn notebooks
+	$(BIN)/python -m pytest -n 2 --dist worksteal --nbmake --nbmake-timeout=300 tests/fgn lab notebooks
 
 # The sanitizers look at where memory is accessed, so tests that look at the values of launches that others make
 # as well are left out. The sanitizers' runtime has to be in the process before Python itself. Python never frees everything that it
