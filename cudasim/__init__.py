@@ -38,6 +38,7 @@ _NAMES = {
     "source_view": "cudasim.counting.view",
     "predict": "cudasim.predicting.prediction",
     "Prediction": "cudasim.predicting.prediction",
+    "predict_call": "cudasim.predicting.of_calls",
     "compare": "cudasim.predicting.comparing",
     "occupancy_plot": "cudasim.predicting.comparing",
     "cards": "cudasim.predicting.cards",

@@ -19,7 +19,7 @@ import pandas as pd
 from cudasim.building.compilers import MissingToolError
 from cudasim.building.library import BuildError
 from cudasim.building.toolchains import find_nvcc
-from cudasim.predicting.cards import Card, card, cards, plain_name
+from cudasim.predicting.cards import Card, card, cards, of_device, plain_name
 
 SOURCES = Path(__file__).resolve().parent / "microbenchmarks"
 _WHOLE = ("multiprocessors", "memory_bytes", "warps", "blocks", "threads", "registers", "shared_bytes")
@@ -119,12 +119,6 @@ def measure_card(file: str | Path | None = None) -> Card:
     return card(path)
 
 
-def nearest(of: Card) -> Card | None:
-    """The card of cudasim's own for the same GPU: the longest name that its own begins with."""
-    found = [name for name in cards() if plain_name(of.name).startswith(plain_name(name)) and name != of.name]
-    return card(max(found, key=len)) if found else None
-
-
 def beside(measured: Card, other: Card) -> pd.DataFrame:
     """Each number of two cards, and the first over the second."""
     rows = []
@@ -146,7 +140,7 @@ def beside(measured: Card, other: Card) -> pd.DataFrame:
 def measured_card(file: str | None) -> str:
     """What `python -m cudasim card --measure` prints: the card that it has written beside cudasim's own."""
     measured = measure_card(file)
-    other = nearest(measured)
+    other = of_device(measured.name, but=measured.name)
     if other is None:
         return f"{measured!r}: there is no other card of this GPU to compare with"
     with pd.option_context("display.float_format", "{:.4g}".format):

@@ -10,7 +10,7 @@ import pytest
 
 from cudasim.building.toolchains import find_cuda_tool, find_nvcc
 from cudasim.predicting import measuring
-from cudasim.predicting.cards import card, cards, plain_name
+from cudasim.predicting.cards import card, cards, of_device, plain_name
 
 PRINTED = """name NVIDIA H100 80GB HBM3
 capability 9.0
@@ -45,10 +45,16 @@ def test_a_card_has_the_medians_and_says_where_each_figure_is_from(tmp_path):
     assert "driver" in mine.sources["l2_bytes"]
     # What was not measured is another card's of the same capability.
     assert mine.tensor == other.tensor and mine.sources["tensor"].startswith("as ")
-    assert measuring.nearest(mine) == other
     table = measuring.beside(mine, other).set_index("figure")
     assert table.loc["lanes.fp32", "ratio"] == 127 / 128 and table.loc["lanes.fp32", "source"] == "measured"
     assert table.loc["tensor.fp16", "source"].startswith("as ")
+
+
+def test_a_device_has_the_card_with_the_longest_name_that_its_own_begins_with():
+    assert of_device("NVIDIA H100 80GB HBM3") == card("H100") != of_device("NVIDIA H100 PCIe")
+    assert of_device("NVIDIA A100-SXM4-80GB") == card("A100 80GB")
+    assert of_device("NVIDIA GeForce RTX 4090") == card("RTX 4090")
+    assert of_device("Voodoo 3") is None
 
 
 @pytest.mark.parametrize("capability", [(1, 0), (7, 5), (8, 7), (99, 0)])
