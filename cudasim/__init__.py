@@ -6,6 +6,7 @@ count(call)                            what each launch asks of memory, by ncu's
 count_lines(call), count_warps(call)   the same by line of source, and by warp
 source_view(call)                      a kernel's text with these numbers beside it
 predict(launch, *arguments, gpu=...)   how long it takes on a named GPU, and why; cards() has their names
+predict_call(call, gpu=...)            the same for every launch that a call of a library makes
 measure_card(file)                     measures the GPU that is there, for predict(..., gpu=file)
 compare(versions, arguments)           versions of a kernel: right, counted, predicted, side by side
 to_torch(kernel[grid, block], x, ...)  writes a file that makes the kernel an operator of PyTorch

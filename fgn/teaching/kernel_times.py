@@ -49,9 +49,11 @@ def kernel_times(chain: str | Chain, shape, versions: Sequence[str], on: Sequenc
 
 
 def version_times(launches: pd.DataFrame, chain: str | Chain, shape) -> pd.DataFrame:
-    """The milliseconds of each version, all its launches together, on each GPU, above the floor there; and what
+    """The milliseconds of each version, all its launches together, on each GPU, with the floor there and what
     was recorded on an H200."""
-    times = launches.groupby("version", sort=False).sum(numeric_only=True)
+    numbers = launches.drop(columns=["kernel", "limiter"])
+    # NaN where a GPU cannot hold a block of one of the launches.
+    times = numbers.groupby("version", sort=False).agg(lambda of: of.sum(skipna=False))
     problem = find_problem(chain, shape)
     least = least_work(problem.chain, problem.shape)
     cards = [cudasim.card(name) for name in times]

@@ -1,4 +1,6 @@
-"""Predicted times of fgn's own launches: samples of a call of the library, and a notebook's tables of them."""
+"""Predicted times of fgn's own launches: samples of calls of the library, and a notebook's tables."""
+
+import math
 
 import pytest
 import torch
@@ -66,10 +68,12 @@ def test_a_call_that_launches_something_else_each_time_is_refused():
 def test_the_notebooks_table_has_a_row_for_each_launch_and_a_column_for_each_gpu():
     launches = kernel_times("gemm_groupnorm_hardtanh", (*SHAPE, 16), ["naive", "fused"], ["H200", "T4"])
     assert list(launches.columns) == ["version", "kernel", "limiter", "H200", "T4"]
-    assert (launches["version"] == "naive").sum() == 4 and (launches[["H200", "T4"]] > 0).all(axis=None)
+    assert (launches["version"] == "naive").sum() == 4 and (launches["H200"] > 0).all()
     total = version_times(launches, "gemm_groupnorm_hardtanh", (*SHAPE, 16))
     assert list(total.index) == ["naive", "fused", "floor"]
-    assert (total.loc["floor", ["H200", "T4"]] < total.loc["fused", ["H200", "T4"]]).all()
+    assert total.loc["floor", "H200"] < total.loc["fused", "H200"]
+    # A T4 cannot hold a block of the fused product: no sum without it.
+    assert math.isnan(total.loc["fused", "T4"]) and total.loc["naive", "T4"] > 0
     assert total.loc["naive", "T4"] == pytest.approx(launches[launches.version == "naive"]["T4"].sum())
 
 
