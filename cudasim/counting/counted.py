@@ -164,9 +164,11 @@ class Instruction:
     sectors: int
     wavefronts: int
     phases: int
-    lines: int  # these three in a sample only
+    lines: int  # these in a sample only
     missed: int
     waits: int = 0
+    wavefronts_of_8: int = 0
+    wavefronts_of_16: int = 0
 
 
 @dataclass(frozen=True)
@@ -228,7 +230,7 @@ def _launches(library, memory: tuple[tuple[str, int, int], ...]) -> Iterator[Lau
     operations = {library.COUNTED_LOAD: "ld", library.COUNTED_STORE: "st", library.COUNTED_ATOMIC: "atom"}
     numbers = (
         *("bytes", "requests", "threads", "addresses", "sectors", "wavefronts", "phases"),
-        *("lines", "missed", "waits"),
+        *("lines", "missed", "waits", "wavefronts_of_8", "wavefronts_of_16"),
     )
     plain = (
         *("dynamic_shared_bytes", "barriers", "warp_operations", "sectors_read", "sectors_written"),

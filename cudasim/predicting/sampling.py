@@ -166,6 +166,8 @@ class Sample:
             "lines",
             "missed",
             "waits",
+            "wavefronts_of_8",
+            "wavefronts_of_16",
         )
         found: dict[tuple, Instruction] = {}
         for launch in self.launches:
