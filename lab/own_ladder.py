@@ -136,7 +136,9 @@ def show():
     rows.append({"kernel": "all of 10 µs or more", **figures(long)})
     for row in [list(rows[0]), ["---"] * len(rows[0]), *(row.values() for row in rows)]:
         print("|", " | ".join(map(str, row)), "|")
-    print(every[every["predicted us"].isna()].groupby("why", sort=False).size().to_string())
+    if "why" in every:
+        print(every[every["predicted us"].isna()].groupby("why", sort=False).size().to_string())
+    print(f"{len(every)} of {len(profiled())} profiled launches")
 
 
 def main():
