@@ -87,7 +87,7 @@ test-cudasim: $(INSTALLED)
 
 # The tests of the kernels and of what stands on them, and the notebooks.
 test-fgn: build
-	$(BIN)/python -m pytest -n 2 --dist worksteal --nbmake --nbmake-timeout=300 tests/fgn notebooks
+	$(BIN)/python -m pytest -n 2 --dist worksteal --nbmake --nbmake-timeout=300 tests/fgn lab notebooks
 
 # The sanitizers look at where memory is accessed, so only tests run that launch a kernel with sizes, types, alignments
 # or lifetimes of their own: those that are marked `memory`. (What is counted or checked runs on the counted simulator,

@@ -6,6 +6,8 @@ count(call)                            what each launch asks of memory, by ncu's
 count_lines(call), count_warps(call)   the same by line of source, and by warp
 source_view(call)                      a kernel's text with these numbers beside it
 predict(launch, *arguments, gpu=...)   how long it takes on a named GPU, and why; cards() has their names
+predict_call(call, gpu=...)            the same for every launch that a call of a library makes
+measure_card(file)                     measures the GPU that is there, for predict(..., gpu=file)
 compare(versions, arguments)           versions of a kernel: right, counted, predicted, side by side
 to_torch(kernel[grid, block], x, ...)  writes a file that makes the kernel an operator of PyTorch
 Texture, TensorMap                     arguments of kernels that read by coordinates, or by TMA
@@ -37,10 +39,12 @@ _NAMES = {
     "source_view": "cudasim.counting.view",
     "predict": "cudasim.predicting.prediction",
     "Prediction": "cudasim.predicting.prediction",
+    "predict_call": "cudasim.predicting.of_calls",
     "compare": "cudasim.predicting.comparing",
     "occupancy_plot": "cudasim.predicting.comparing",
     "cards": "cudasim.predicting.cards",
     "card": "cudasim.predicting.cards",
+    "measure_card": "cudasim.predicting.measuring",
     "SourceView": "cudasim.counting.view",
     "load_ipython_extension": "cudasim.live.cells",
 }

@@ -1,5 +1,5 @@
 """The command line: `python -m cudasim run | check | count | predict | build`, for whole programs, and
-`card`, for GPUs."""
+`card`, for GPUs: `card` lists them, `card NAME` prints one, `card --measure [FILE]` makes one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from cudasim.building.compilers import MissingToolError
 from cudasim.building.library import BuildError
 from cudasim.building.own_files import NotOwnError
 from cudasim.predicting.cards import card, cards_command
+from cudasim.predicting.measuring import measured_card
 from cudasim.programs.building import CHECK, COUNT, PREDICT, RUN, Program, command
 
 _MODES = {
@@ -94,6 +95,8 @@ def main(arguments: list[str] | None = None) -> int:
     of_program = []
     if "--" in given:
         given, of_program = given[: given.index("--")], given[given.index("--") + 1 :]
+    if given[:2] == ["card", "--measure"] and len(given) <= 3:
+        return _measure(given[2] if given[2:] else None)
     if given[:1] == ["card"]:
         return cards_command(given[1:])
     asked = _parser().parse_args(_plain(given))
@@ -130,6 +133,16 @@ def main(arguments: list[str] | None = None) -> int:
     sys.stdout.flush()
     name = str(asked.sources[0].with_suffix(""))
     os.execv(sys.executable, command(asked.command, path, name, of_program, table))
+
+
+def _measure(file: str | None) -> int:
+    """`card --measure [FILE]`: measures the GPU that is there, and writes its card."""
+    try:
+        print(measured_card(file))
+    except (BuildError, MissingToolError, RuntimeError) as error:
+        print(f"cudasim: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def _asked_for(asked) -> str:

@@ -29,7 +29,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
-from itertools import repeat
+from itertools import combinations, repeat
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -48,15 +48,20 @@ BLIND = (
     "CoffeeBeforeArch/cuda_programming",
     "NVIDIA-developer-blog/code-samples",
     "AyakaGEMM/Hands-on-GEMM",
+    "BBuf/how-to-optim-algorithm-in-cuda",
     "Infatoshi/cuda-course",
     "Maharshi-Pandya/cudacodes",
+    "NVIDIA/cuda-samples",
     "PaddleJitLab/CUDATutorial",
     "R100001/Programming-Massively-Parallel-Processors",
     "RussWong/CUDATutorial",
     "SzymonOzog/GPU_Programming",
+    "brucefan1983/CUDA-Programming",
     "csc-training/CUDA",
+    "deeperlearning/professional-cuda-c-programming",
     "gpu-mode/lectures",
     "harrism/mini-nbody",
+    "ifromeast/cuda_learning",
     "mark-poscablo/gpu-prefix-sum",
     "nicolaswilde/cuda-sgemm",
     "olcf/cuda-training-series",
@@ -329,11 +334,19 @@ def predict_all(directory: Path, out: Path, gpus: list[str]):
     _write(table, out)
 
 
-def kendall(first: list[float], second: list[float]) -> float:
-    """Kendall's tau: pairs in the same order minus the others, of all."""
-    pairs = [(i, j) for i in range(len(first)) for j in range(i)]
-    same = sum(((first[i] - first[j]) * (second[i] - second[j]) > 0) * 2 - 1 for i, j in pairs)
-    return same / len(pairs)
+def kendall(quartiles: list[tuple[float, float]], predicted: list[float]) -> float:
+    """Kendall's tau-b of measured and predicted times; NaN where no two of them tell an order.
+
+    quartiles: the first and third of each measured time. Two whose quartiles overlap are equal as far as was
+    measured, and so no pair; two whose predictions are equal are in neither order.
+    """
+    pairs = [
+        (1 if first[0] > second[1] else -1, (a > b) - (a < b))
+        for (first, a), (second, b) in combinations(zip(quartiles, predicted, strict=True), 2)
+        if first[0] > second[1] or second[0] > first[1]
+    ]
+    told = sum(order != 0 for _, order in pairs)
+    return sum(order * said for order, said in pairs) / math.sqrt(len(pairs) * told) if told else math.nan
 
 
 def joined(predicted: Path, recorded: Path) -> tuple[str, pd.DataFrame]:
@@ -358,10 +371,11 @@ def _figures(gpu: str, part: pd.DataFrame) -> dict[str, object]:
     error = (part["ratio"] - 1).abs()
     with_ladder = part[part["ladder"].notna() & (part["ladder"] != "")]
     taus = [
-        kendall(list(group["us"]), list(group[f"{gpu} us"]))
+        kendall(list(zip(group["q1"], group["q3"], strict=True)), list(group[f"{gpu} us"]))
         for _, group in with_ladder.groupby(["repository", "ladder"])
         if len(group) >= 3
     ]
+    taus = [tau for tau in taus if not math.isnan(tau)]
     return {
         "launches": len(part),
         "repositories": part["repository"].nunique(),

@@ -54,6 +54,7 @@ class _Session:
         self.only_checks = only_checks
         self.launches: list[Launch] = []
         self.dtypes: dict[int, str] = {}  # of the tensors that kernels may access, by address
+        self.memory: list[tuple[str, int, int]] = []  # these tensors: name, begin, end
         self.thread = threading.get_ident()
         self.fault_elsewhere: KernelFault | None = None
         self.has_ended = False
@@ -123,6 +124,7 @@ def allow(place: Callable[[int], int] = int, /, **tensors):
         if array is not None and array.count > 0:
             address = place(array.address)
             session.dtypes[address] = array.dtype
+            session.memory.append((name, address, address + array.nbytes))
             pointer = ffi().cast("void *", address)
             library.counted_allow(pointer, array.nbytes, array.itemsize, name.encode())
             if written := session.map_of(array.address, array.nbytes):
@@ -138,7 +140,8 @@ def forbid_all():
         session = _session.get()
         if session is not None and not session.has_ended:
             if session.is_recorded:
-                session.launches.extend(_launches(library))
+                session.launches.extend(_launches(library, tuple(session.memory)))
+            session.memory = []
             warn(library)
         library.counted_clear()
         library.counted_forbid_all()
@@ -161,9 +164,11 @@ class Instruction:
     sectors: int
     wavefronts: int
     phases: int
-    lines: int  # these three in a sample only
+    lines: int  # these in a sample only
     missed: int
     waits: int = 0
+    wavefronts_of_8: int = 0
+    wavefronts_of_16: int = 0
 
 
 @dataclass(frozen=True)
@@ -202,6 +207,7 @@ class Launch:
     warps: tuple[tuple, ...]  # block, warp and their numbers, where they are kept
     basic_blocks: tuple[BasicBlock, ...] = ()  # these two in a sample only
     blocks: tuple[tuple[int, np.ndarray], ...] = ()  # the number of each, and what it asked of L2 (counted.h)
+    memory: tuple[tuple[str, int, int], ...] = ()  # that it might access: name, begin, end
 
 
 def _warps(record) -> Iterator[tuple]:
@@ -218,13 +224,13 @@ def _blocks(record) -> Iterator[tuple[int, np.ndarray]]:
         yield block.block, np.frombuffer(bytes(sectors), dtype=np.uint64)
 
 
-def _launches(library) -> Iterator[Launch]:
+def _launches(library, memory: tuple[tuple[str, int, int], ...]) -> Iterator[Launch]:
     """The launches since `counted_clear()`, in order."""
     spaces = {library.COUNTED_GLOBAL: "global", library.COUNTED_SHARED: "shared"}
     operations = {library.COUNTED_LOAD: "ld", library.COUNTED_STORE: "st", library.COUNTED_ATOMIC: "atom"}
     numbers = (
         *("bytes", "requests", "threads", "addresses", "sectors", "wavefronts", "phases"),
-        *("lines", "missed", "waits"),
+        *("lines", "missed", "waits", "wavefronts_of_8", "wavefronts_of_16"),
     )
     plain = (
         *("dynamic_shared_bytes", "barriers", "warp_operations", "sectors_read", "sectors_written"),
@@ -270,6 +276,7 @@ def _launches(library) -> Iterator[Launch]:
                 for block in record.basic_blocks[0 : record.basic_block_count]
             ),
             blocks=tuple(_blocks(record)),
+            memory=memory,
         )
 
 

@@ -146,7 +146,8 @@ def cards() -> list[str]:
     return list(_all())
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """A GPU's name without case, spaces and the maker's words."""
     return re.sub(r"nvidia|geforce|tesla|sxm\d?|[\s_-]", "", name.lower())
 
 
@@ -163,19 +164,26 @@ def card(wanted: str | Path | Card) -> Card:
     if not isinstance(wanted, str):
         raise TypeError(f"gpu: expected a GPU's name or a card, got {type(wanted).__name__}")
     there = _all()
-    plain = _plain(wanted)
+    plain = plain_name(wanted)
     for matches in (
-        lambda name: _plain(name) == plain,
-        lambda name: bool(plain) and _plain(name).startswith(plain),
+        lambda name: plain_name(name) == plain,
+        lambda name: bool(plain) and plain_name(name).startswith(plain),
     ):
         found = [name for name in there if matches(name)]
         if len(found) == 1:
             return there[found[0]]
         if found:
             raise ValueError(f"gpu: expected one of {', '.join(found)}, got {wanted!r}")
-    near = difflib.get_close_matches(plain, list(map(_plain, there)), 1)
-    meant = f" (is it {next(name for name in there if _plain(name) == near[0])}?)" if near else ""
+    near = difflib.get_close_matches(plain, list(map(plain_name, there)), 1)
+    meant = f" (is it {next(name for name in there if plain_name(name) == near[0])}?)" if near else ""
     raise ValueError(f"gpu: expected one of {', '.join(there)}, got {wanted!r}{meant}")
+
+
+def of_device(name: str, but: str = "") -> Card | None:
+    """The card of a GPU by what its driver calls it, as "NVIDIA H100 80GB HBM3": the longest name that this
+    begins with, and that is not `but`. None: there is no such card."""
+    found = [of for of in cards() if plain_name(name).startswith(plain_name(of)) and of != but]
+    return card(max(found, key=len)) if found else None
 
 
 def cards_command(arguments: list[str]) -> int:

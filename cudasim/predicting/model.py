@@ -214,16 +214,15 @@ def _memory_clocks(
     """Clocks of the multiprocessors' L1 and shared memory, over all blocks of the sample."""
     shared = l1 = 0.0
     for one in sample.instructions:
-        requests = max(1, one.requests)
         made = issued.get(one, 1.0)
         part, times = merged.get(one, (0.0, 1.0))
-        apart = one.addresses / requests
         if one.space == "shared":
             # Lanes that update one address of shared memory do so one after another.
             again = one.threads / one.addresses if one.operation == "atom" and one.addresses else 1.0
-            each = one.wavefronts / requests
-            wide = max(1.0, apart * times * one.bytes / 128, each) / times
-            shared += made * requests * ((1 - part) * each + part * min(each, wide)) * again
+            # A wide load has the bank conflicts of its own lanes, which go in halves or quarters of the warp.
+            wavefronts = one.wavefronts_of_16 if times * one.bytes > 8 else one.wavefronts_of_8
+            wide = min(one.wavefronts, wavefronts / times)
+            shared += made * ((1 - part) * one.wavefronts + part * wide) * again
         else:
             bytes_ = max(32 * one.sectors / card.l1_bytes_per_clock, fitted.line * one.lines)
             l1 += made * bytes_ * (1 - part + part / times) + fitted.fill * one.missed

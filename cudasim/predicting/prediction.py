@@ -276,14 +276,14 @@ def predict(
     codes = _codes(kernel, instance, cards)
     threads = math.prod(launch.block) if isinstance(launch.block, (tuple, list)) else launch.block
     first = codes[machine_code.architecture_for(cards[0].capability)] if codes else None
-    l1_bytes = _l1_share(cards[0], first, threads, launch.shared_bytes)
+    l1_bytes = l1_share(cards[0], first, threads, launch.shared_bytes)
     keywords = {} if template is None else {"template": template}
     sample = take_sample(launch, own, l1_bytes, seconds=seconds, **keywords)
     texts = dict(kernel._program.read.texts)
     return predicted(kernel.name, sample, codes, cards, texts, time.perf_counter() - began)
 
 
-def _l1_share(of: Card, code: MachineCode | None, threads: int, dynamic: int) -> int:
+def l1_share(of: Card, code: MachineCode | None, threads: int, dynamic: int) -> int:
     """The bytes of L1 that a block has for itself, where its multiprocessor is full."""
     registers, static = (code.registers, code.shared_bytes) if code else (32, 0)
     blocks = max(1, occupancy(of, threads, registers, static + dynamic).blocks)

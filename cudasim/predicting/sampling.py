@@ -166,6 +166,8 @@ class Sample:
             "lines",
             "missed",
             "waits",
+            "wavefronts_of_8",
+            "wavefronts_of_16",
         )
         found: dict[tuple, Instruction] = {}
         for launch in self.launches:
@@ -212,19 +214,22 @@ class Sample:
 
 
 @contextmanager
-def _only(blocks: Sequence[int] | None) -> Iterator[None]:
-    """In this context launches of this OS thread run only these blocks."""
+def only(*blocks: Sequence[int] | None) -> Iterator[None]:
+    """In this context launches of this OS thread run only these blocks: each the next list of them, all after
+    the last list that one. None: all blocks."""
     library = COUNTED_SIMULATOR.load()
-    numbers = ffi().new("unsigned long long[]", blocks or [0])
-    library.sim_choose_blocks(numbers, len(blocks) if blocks else 0)
+    lists = [of for of in blocks if of]
+    numbers = ffi().new("unsigned long long[]", [number for of in lists for number in of] or [0])
+    counts = ffi().new("unsigned long long[]", [len(of) for of in lists] or [0])
+    library.sim_choose_blocks(numbers, counts, len(lists))
     try:
         yield
     finally:
-        library.sim_choose_blocks(ffi().NULL, 0)
+        library.sim_choose_blocks(ffi().NULL, ffi().NULL, 0)
 
 
 def _run(bound: BoundLaunch, arguments, keywords, blocks, l1_bytes: int) -> Launch:
-    with _only(blocks), recording(l1_bytes=l1_bytes) as launches:
+    with only(blocks), recording(l1_bytes=l1_bytes) as launches:
         bound(*arguments, **keywords)
     return launches[0]
 
@@ -233,6 +238,11 @@ def _steps(launch: Launch) -> int:
     """Accesses and basic blocks of the launch's threads."""
     accesses = sum(one.threads for one in launch.instructions)
     return accesses + sum(one.threads for one in launch.basic_blocks)
+
+
+def most_blocks(first: Launch, cluster: int, seconds: float) -> int:
+    """How many blocks of a launch take about so many seconds, by what its first cluster did."""
+    return min(_MOST_BLOCKS, int(seconds * _STEPS_A_SECOND / max(1, _steps(first) / cluster)))
 
 
 def compile_for_samples(bound: BoundLaunch, arguments: Sequence, template=None):
@@ -262,7 +272,7 @@ def take_sample(
     try:
         launches.append(_run(bound, own, keywords, first if total > cluster else None, l1_bytes))
         # By what the first block did and not by how long it took: the same launch has the same sample.
-        most = min(_MOST_BLOCKS, int(seconds * _STEPS_A_SECOND / max(1, _steps(launches[0]) / cluster)))
+        most = most_blocks(launches[0], cluster, seconds)
         if total > cluster and most > cluster:
             launches = [_run(bound, own, keywords, chosen_blocks(grid, most, cluster), l1_bytes)]
     except KernelFault as fault:

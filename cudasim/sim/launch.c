@@ -47,13 +47,24 @@ int sim_get_threads(void) {
 /* ---- A sample of the blocks ---- */
 
 static _Thread_local struct {
-    const unsigned long long *blocks;
-    uint64_t count;
+    const unsigned long long *blocks, *counts; /* of the next launch */
+    uint64_t launches;
 } chosen;
 
-void sim_choose_blocks(const unsigned long long *blocks, unsigned long long count) {
-    chosen.blocks = count ? blocks : NULL;
-    chosen.count = count;
+void sim_choose_blocks(const unsigned long long *blocks, const unsigned long long *counts,
+                       unsigned long long launches) {
+    chosen.blocks = launches ? blocks : NULL;
+    chosen.counts = counts;
+    chosen.launches = launches;
+}
+
+static void take_chosen(struct sim_launch *launch) {
+    launch->chosen = chosen.blocks;
+    launch->blocks = chosen.blocks ? *chosen.counts : launch->grid_blocks;
+    if (chosen.blocks && chosen.launches > 1) {
+        chosen.blocks += *chosen.counts++;
+        chosen.launches--;
+    }
 }
 
 /* ---- Checks ---- */
@@ -114,8 +125,7 @@ static uint64_t blocks_at_a_time(uint64_t blocks, unsigned workers) {
 static cudaError_t run(struct sim_launch *launch) {
     unsigned workers = (unsigned)sim_get_threads();
     launch->grid_blocks = (uint64_t)launch->grid.x * launch->grid.y * launch->grid.z;
-    launch->chosen = chosen.blocks;
-    launch->blocks = chosen.blocks ? chosen.count : launch->grid_blocks;
+    take_chosen(launch);
     if (workers > launch->blocks)
         workers = (unsigned)launch->blocks;
     launch->workers = workers;

@@ -116,10 +116,13 @@ void sim_set_threads(int threads);
 void sim_set_own_threads(int threads);
 int sim_get_threads(void);
 
-/* Of the next launches that this OS thread makes only these blocks run, by their numbers in the grid, x
- * first; 0 of them: all. `blocks` stays the caller's. Blocks of a cluster follow each other. Who wants to
- * know what a large launch does, and has no time for all of it, takes a sample. */
-void sim_choose_blocks(const unsigned long long *blocks, unsigned long long count);
+/* Of the next launches that this OS thread makes only some blocks run, by their numbers in the grid, x first:
+ * of the first one counts[0], of the second one the counts[1] that follow in `blocks`, and so on; of all
+ * after them those of the last one. 0 launches: all blocks run. The arrays stay the caller's. Blocks of a
+ * cluster follow each other. Who wants to know what a large launch does, and has no time for all of it, takes
+ * a sample. */
+void sim_choose_blocks(const unsigned long long *blocks, const unsigned long long *counts,
+                       unsigned long long launches);
 
 /* Stops the launch that is running, which then fails with SIM_INTERRUPTED; does nothing between
  * launches. Safe in a signal handler and from any OS thread. It is noticed when a block or a thread

@@ -14,6 +14,7 @@ from fgn.teaching.chain_costs import (
     roofline_points,
     savings,
 )
+from fgn.teaching.kernel_times import gpus, kernel_times, version_times
 from fgn.teaching.product_limits import bandwidth, explain, k_tile_cycles, predict
 from fgn.teaching.scored_guesses import guess, score
 from fgn.teaching.settings import (

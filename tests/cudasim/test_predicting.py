@@ -179,6 +179,31 @@ def test_what_blocks_share_is_read_once_from_dram():
     assert traffic.l2_read > 10 * traffic.dram_read
 
 
+STRIDED = """
+__global__ void strided(float *out, int step, int lanes) {
+    __shared__ __align__(16) float tile[2048];
+    for (int i = threadIdx.x; i < 2048; i += 32)
+        tile[i] = i;
+    __syncwarp();
+    ((WORD *)out)[threadIdx.x] = *(const WORD *)(tile + threadIdx.x % lanes * step);
+}"""
+
+
+@pytest.mark.parametrize("step, lanes", [(4, 32), (8, 16), (8, 2), (32, 32), (64, 16)])
+def test_narrow_loads_of_shared_memory_know_the_wavefronts_of_a_wide_one_at_their_places(step, lanes):
+    """What a compiler makes of neighbouring loads has the bank conflicts of its own lanes."""
+
+    def load(word):
+        kernel = cudasim.kernel(STRIDED.replace("WORD", word))
+        sample = take_sample(kernel[1, 32], (np.zeros(128, np.float32), step, lanes), 1 << 14)
+        return next(one for one in sample.instructions if (one.space, one.operation) == ("shared", "ld"))
+
+    narrow = load("float")
+    for word, bytes_ in (("float2", 8), ("float4", 16)):
+        wide = load(word)
+        assert wide.bytes == bytes_ and wide.wavefronts == getattr(narrow, f"wavefronts_of_{bytes_}")
+
+
 def test_a_race_does_not_end_a_sample_and_an_access_out_of_bounds_does():
     racing = "__global__ void racing(float *x) { x[0] = threadIdx.x; __syncthreads(); x[1] = x[0]; }"
     assert take_sample(cudasim.kernel(racing)[4, 64], (floats(2),), 1 << 14).total == 4

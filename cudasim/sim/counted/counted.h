@@ -32,6 +32,9 @@ typedef struct counted_instruction {
     unsigned long long lines;  /* of 128 bytes, as sectors */
     unsigned long long missed; /* sectors of loads that were not in L1 */
     unsigned long long waits;  /* loads of which a sector was not, or another warp had just asked for it */
+    /* Of shared memory: the wavefronts of requests of 8 and of 16 bytes a lane at the same places, which a
+     * compiler may make of several of 4. */
+    unsigned long long wavefronts_of_8, wavefronts_of_16;
 } counted_instruction;
 
 /* What one warp asked of memory, by counted_operation. */

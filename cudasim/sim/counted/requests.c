@@ -34,6 +34,14 @@ static unsigned first_of(unsigned lanes) {
     return (unsigned)__builtin_ctz(lanes);
 }
 
+static unsigned wavefronts_of_wide(const uintptr_t addresses[SIM_WARP_THREADS], unsigned lanes,
+                                   unsigned bytes) {
+    uintptr_t begins[SIM_WARP_THREADS];
+    for (unsigned lane = 0; lane < SIM_WARP_THREADS; lane++)
+        begins[lane] = addresses[lane] / bytes * bytes;
+    return wavefronts_of(begins, lanes, bytes).number;
+}
+
 static void count_request(struct walk *walk, const struct site *site,
                           const uintptr_t addresses[SIM_WARP_THREADS], unsigned lanes) {
     struct recorder *self = walk->recorder;
@@ -61,6 +69,10 @@ static void count_request(struct walk *walk, const struct site *site,
         struct wavefronts wavefronts = wavefronts_of(addresses, lanes, instruction->bytes);
         tally->wavefronts += wavefronts.number;
         tally->phases += wavefronts.phases;
+        if (self->sample.is_on && instruction->bytes < 16) {
+            tally->wavefronts_of_8 += wavefronts_of_wide(addresses, lanes, 8);
+            tally->wavefronts_of_16 += wavefronts_of_wide(addresses, lanes, 16);
+        }
         warps_request(self, walk->first_thread / SIM_WARP_THREADS, instruction, 0, wavefronts.number);
     }
 }
@@ -291,6 +303,8 @@ counted_instruction *requests_launch_ends(struct recorder *first, uint64_t launc
                 counted[i].lines += tally->lines;
                 counted[i].missed += tally->missed;
                 counted[i].waits += tally->waits;
+                counted[i].wavefronts_of_8 += tally->wavefronts_of_8;
+                counted[i].wavefronts_of_16 += tally->wavefronts_of_16;
             }
             self->tallies[i] = (struct tally){0};
         }
