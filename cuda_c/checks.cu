@@ -188,7 +188,7 @@ fgn_status check_parameters(const fgn_plan *plan, const fgn_chain *chain) {
     return status;
 }
 
-static bool overlap(const void *a, int64_t a_bytes, const void *b, int64_t b_bytes) {
+bool overlap(const void *a, int64_t a_bytes, const void *b, int64_t b_bytes) {
     uintptr_t first = (uintptr_t)a, second = (uintptr_t)b;
     return first < second + (uint64_t)b_bytes && second < first + (uint64_t)a_bytes;
 }

@@ -288,16 +288,17 @@ typedef enum fgn_row_function {
     FGN_LOGSUMEXP = 5,  /* log(sum of exp(v)) */
     FGN_SOFTMAX = 6,    /* exp(v) / sum of exp(v); these give one for each value: y is as v */
     FGN_LOG_SOFTMAX = 7,
-    FGN_RMS_NORM = 8 /* v / sqrt(mean of v * v + eps) */
+    FGN_RMS_NORM = 8,  /* v / sqrt(mean of v * v + eps) */
+    FGN_LAYER_NORM = 9 /* (v - mean) / sqrt(variance + eps); scale and shift are operators after it */
 } fgn_row_function;
 
-#define FGN_ROW_FUNCTIONS 9
+#define FGN_ROW_FUNCTIONS 10
 
 typedef struct fgn_rows {
     long long batch;
     long long features;
     long long window; /* features; or fewer, as in pooling: the last features % window are no window's then,
-                       * and softmax and RMSNorm take only divisors */
+                       * and softmax and the norms take only divisors */
     fgn_row_function function;
     float eps;
     fgn_type type;        /* of v, y and tensors. Sums are float32 in all of them */
@@ -308,9 +309,12 @@ typedef struct fgn_rows {
     fgn_pointwise after[FGN_MAX_POINTWISE];  /* (features,), or one element for each window */
 } fgn_rows;
 
-/* One launch, without a workspace. v and y: as above. NaN and infinities go where torch's functions of these
- * names send them. */
-fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *y, void *stream);
+/* One launch, without a workspace. v and y: as above. between: NULL, or where u = before(v) is written, as v:
+ * the sum that a transformer's next block adds to, beside its norm. NaN and infinities go where torch's
+ * functions of these names send them.
+ * FGN_NOT_SUPPORTED for LayerNorm over more than 8192 features, or a number that 8 does not divide, or where
+ * memory is not aligned to 16 bytes: fgn_norm_forward() takes those. */
+fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *between, void *y, void *stream);
 
 /* ---- Training ----
  *

@@ -14,6 +14,7 @@ from threading import get_ident
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from cudasim.building.library import interruptible, is_counting
@@ -46,6 +47,7 @@ ROW_FUNCTIONS = {
     "rms_norm": RowFunction(
         "FGN_RMS_NORM", False, lambda v, eps: v * (v.square().mean(-1, keepdim=True) + eps).rsqrt()
     ),
+    "layer_norm": RowFunction("FGN_LAYER_NORM", False, lambda v, eps: F.layer_norm(v, v.shape[-1:], eps=eps)),
 }
 
 
@@ -56,7 +58,8 @@ class Rows:
     function: a key of `ROW_FUNCTIONS`. before, after: pointwise steps; the vectors of `before`, and of
     `after` unless the function reduces, are (features,); otherwise those of `after` have an element for each
     window. window: how many neighbouring features one result is of, as in pooling; None for all. Features
-    that fill no window are left out. eps: of RMSNorm. operands: the names of what the steps read.
+    that fill no window are left out. eps: of RMSNorm and LayerNorm. keeps: whether u = before(v) is a second
+    result. operands: the names of what the steps read.
     """
 
     function: str
@@ -64,6 +67,7 @@ class Rows:
     after: tuple[Pointwise, ...] = ()
     window: int | None = None
     eps: float = 0.0
+    keeps: bool = False
     operands: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
@@ -118,26 +122,30 @@ class _Call:
             for place, name in zip(places, rows.operands, strict=True)
         ]
 
-    def run(self, v: Tensor, y: Tensor, stream) -> int:
-        return self.library.fgn_rows_forward(self.c_rows, pointer(v), pointer(y), stream)
+    def results(self, v: Tensor) -> dict[str, Tensor]:
+        """Memory for y and, where it is kept, u."""
+        y = {"y": v.new_empty(self.y_shape)}
+        return y | {"u": torch.empty_like(v)} if self.rows.keeps else y
 
-    def __call__(self, v: Tensor, operands: tuple[Tensor, ...]) -> Tensor | None:
+    def run(self, v: Tensor, results: dict[str, Tensor], stream) -> Tensor | tuple[Tensor, Tensor]:
+        y, u = results["y"], results.get("u")
+        pointers = pointer(v), pointer(u), pointer(y)
+        raise_for(self.library, self.library.fgn_rows_forward(self.c_rows, *pointers, stream))
+        return y if u is None else (y, u)
+
+    def __call__(self, v: Tensor, operands: tuple[Tensor, ...]):
         """The result, or None where a tensor is not one that can be used as it is."""
         if self.device < 0 and is_counting.get():
             return None
         if not repeated.usable_address(v) or not repeated.point_to(self.arguments, operands, self.device):
             return None
-        y = v.new_empty(self.y_shape)
         if self.device < 0:
             with interruptible(self.library):
-                status = self.run(v, y, ffi().NULL)
-        elif torch._C._cuda_getDevice() == self.device:
-            stream = torch._C._cuda_getCurrentRawStream(self.device)
-            status = self.run(v, y, ffi().cast("void *", stream))
-        else:
+                return self.run(v, self.results(v), ffi().NULL)
+        if torch._C._cuda_getDevice() != self.device:
             return None
-        raise_for(self.library, status)
-        return y
+        stream = ffi().cast("void *", torch._C._cuda_getCurrentRawStream(self.device))
+        return self.run(v, self.results(v), stream)
 
 
 _calls: dict[tuple, _Call] = {}
@@ -165,13 +173,14 @@ def kept_call(rows: Rows, v: Tensor, tensors):
     return _calls.get(_key_of(rows, v, tensors))
 
 
-def rows_forward(rows: Rows, v: Tensor, operands: Mapping[str, Tensor] | None = None) -> Tensor:
-    """y = after(f(before(v))), one launch.
+def rows_forward(rows: Rows, v: Tensor, operands: Mapping[str, Tensor] | None = None):
+    """y = after(f(before(v))), one launch; (y, u) with u = before(v) where the function keeps it.
 
     v: (batch, features), float32, float16 or bfloat16, on a GPU or for the simulator. operands: the tensors
     that the steps read, by name: vectors of v's dtype or all of float32, tensors of the shape that they meet
     and of v's dtype. y: (batch, features), or (batch, features // window) where the function reduces, of v's
     dtype; sums are float32.
+    LayerNorm takes up to 8192 features, a multiple of 8, and RuntimeError says so for others.
     TypeError and ValueError name the argument, what came and what was expected. RuntimeError for tensors
     that require grad: there are no gradients.
     """
@@ -186,7 +195,7 @@ def rows_forward(rows: Rows, v: Tensor, operands: Mapping[str, Tensor] | None = 
     return _checked_call(rows, v, given, key)
 
 
-def _checked_call(rows: Rows, v: Tensor, given: Mapping[str, Tensor], key: tuple) -> Tensor:
+def _checked_call(rows: Rows, v: Tensor, given: Mapping[str, Tensor], key: tuple):
     check_shape("v", v, "batch", "features")
     check_kind("v", v, None, tuple(C_TYPES))
     batch, features = v.shape
@@ -215,9 +224,9 @@ def _checked_call(rows: Rows, v: Tensor, given: Mapping[str, Tensor], key: tuple
     with library_of(v.device) as (library, stream):
         v = usable(v)
         call = _Call(library, rows, v, used, vectors)
-        y = v.new_empty(call.y_shape)
-        counted.allow(v=v, y=y, **used)
-        raise_for(library, call.run(v, y, stream))
+        results = call.results(v)
+        counted.allow(v=v, **results, **used)
+        y = call.run(v, results, stream)
     are_given = all(used[name] is given[name] for name in rows.operands)
     if are_given and v.numel() and not is_counting.get():
         if len(_calls) >= repeated.MOST_CALLS:

@@ -34,11 +34,12 @@ static struct operators operators_for(const fgn_rows *rows, int count, const fgn
     return without_others(list);
 }
 
-static struct rows rows_of(const fgn_rows *rows, const void *v, void *y) {
+static struct rows rows_of(const fgn_rows *rows, const void *v, void *between, void *y) {
     int64_t windows = rows->features / rows->window;
     int64_t results = reduces(rows->function) ? windows : rows->features;
     struct rows of = {v,
                       y,
+                      between,
                       rows->type,
                       rows->vector_type,
                       rows->function,
@@ -61,7 +62,7 @@ static fgn_status check_tensors(const void *y, int64_t y_bytes, int count, const
     return status;
 }
 
-fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *y, void *stream) {
+fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *between, void *y, void *stream) {
     fgn_status status = check_rows(rows);
     if (status != FGN_OK)
         return status;
@@ -70,7 +71,7 @@ fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *y, void *
                     rows->window, rows->features);
     if (rows->batch == 0)
         return FGN_OK;
-    struct rows of = rows_of(rows, v, y);
+    struct rows of = rows_of(rows, v, between, y);
     int size = (int)element_bytes(rows->type);
     int64_t v_bytes = size * of.batch * of.features, y_bytes = size * of.batch * of.after.channels;
     status = check_aligned("v", v, size);
@@ -82,11 +83,27 @@ fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *y, void *
         status = check_operands("after", rows->after_count, rows->after, rows->vector_type, rows->type);
     if (status == FGN_OK)
         status = check_no_overlap("v", v, v_bytes, y, y_bytes);
+    if (status == FGN_OK && between) {
+        status = check_aligned("between", between, size);
+        if (status == FGN_OK && overlap(v, v_bytes, between, v_bytes))
+            status = fail(FGN_INVALID_ARGUMENT, "between overlaps v, expected memory of its own");
+        if (status == FGN_OK)
+            status = check_no_overlap("between", between, v_bytes, y, y_bytes);
+        if (status == FGN_OK && rows->features % rows->window != 0)
+            status =
+                fail(FGN_INVALID_ARGUMENT, "between is given and window is %lld, expected a divisor of %lld",
+                     rows->window, rows->features);
+    }
     if (status == FGN_OK)
         status = check_tensors(y, y_bytes, rows->before_count, rows->before, v_bytes);
     if (status == FGN_OK)
         status = check_tensors(y, y_bytes, rows->after_count, rows->after, y_bytes);
     if (status != FGN_OK)
         return status;
+    if (rows->function == FGN_LAYER_NORM && !fits_registers(&of))
+        return fail(FGN_NOT_SUPPORTED,
+                    "LayerNorm over %lld of %lld features needs windows of whole vectors of 8 that a block's "
+                    "registers hold, at addresses that are multiples of 16",
+                    rows->window, rows->features);
     return status_of(rows_forward(&of, (cudaStream_t)stream), "rows");
 }

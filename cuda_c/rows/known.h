@@ -6,9 +6,11 @@
 
 #include "norm/channels.h"
 #include "rows/rows.h"
+#include "shared/moments.h"
 
 /* The largest value, or for a minimum the smallest, and a sum: of the values, of their squares, or of
- * exp(value - largest). */
+ * exp(value - largest). LayerNorm's are two sums: of the values first, then of the differences from the mean
+ * (`most`) and of their squares. */
 struct known {
     float most;
     float sum;
@@ -28,6 +30,8 @@ static __forceinline__ __device__ bool sums_squares(fgn_row_function function) {
 
 static __forceinline__ __device__ struct known of_nothing(fgn_row_function function) {
     struct known known = {function == FGN_ROW_MIN ? INFINITY : -INFINITY, 0.0f};
+    if (function == FGN_LAYER_NORM)
+        known.most = 0.0f;
     return known;
 }
 
@@ -50,7 +54,7 @@ static __forceinline__ __device__ float moved(float sum, float from, float to) {
 static __forceinline__ __device__ struct known combined(fgn_row_function function, struct known a,
                                                         struct known b) {
     struct known both;
-    both.most = further(function, a.most, b.most);
+    both.most = function == FGN_LAYER_NORM ? a.most + b.most : further(function, a.most, b.most);
     if (sums_exponentials(function)) {
         float pivot = pivot_of(both.most);
         both.sum = moved(a.sum, pivot_of(a.most), pivot) + moved(b.sum, pivot_of(b.most), pivot);
@@ -83,6 +87,19 @@ static __forceinline__ __device__ struct known known_of_slot(fgn_row_function fu
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             known.sum += is_there(channels, j) ? value[j] : 0.0f;
+    }
+    return known;
+}
+
+/* Sums of differences from the mean, whose own mean is what rounding left out of it (shared/moments.h). */
+static __forceinline__ __device__ struct known
+differences_of_slot(const float *value, const struct channels *channels, float mean) {
+    struct known known = {0.0f, 0.0f};
+#pragma unroll
+    for (int j = 0; j < VALUES; j++) {
+        float difference = is_there(channels, j) ? value[j] - mean : 0.0f;
+        known.most += difference;
+        known.sum += difference * difference;
     }
     return known;
 }
@@ -128,13 +145,18 @@ static __forceinline__ __device__ float result_of(fgn_row_function function, str
 
 /* What the values of a row become. A row whose largest value is infinite has no softmax, as in torch. */
 static __forceinline__ __device__ void give_values(fgn_row_function function, float *value, int count,
-                                                   struct known known, float one_over_size, float eps) {
+                                                   struct known known, struct moments moments,
+                                                   float one_over_size, float eps) {
     float most = fabsf(known.most) < INFINITY ? known.most : NAN;
     if (function == FGN_RMS_NORM) {
         float times = rsqrtf(known.sum * one_over_size + eps);
 #pragma unroll
         for (int j = 0; j < count; j++)
             value[j] *= times;
+    } else if (function == FGN_LAYER_NORM) {
+#pragma unroll
+        for (int j = 0; j < count; j++)
+            value[j] = normalised(value[j], moments);
     } else if (function == FGN_SOFTMAX) {
         float times = 1.0f / known.sum;
 #pragma unroll

@@ -1,4 +1,4 @@
-/* A function of a row as one launch: softmax, RMSNorm, and what makes one value of a row.
+/* A function of a row as one launch: softmax, RMSNorm, LayerNorm, and what makes one value of a row.
  *
  * Idea: such a function needs a whole row before it can give its first value, so it cannot be in the epilogue
  * of a product, whose blocks have tiles of a few columns. What it needs to know of a row is little, though:
@@ -8,7 +8,11 @@
  * softmax" (2018). A team of threads then combines what its threads know, by shuffles and shared memory. The
  * operators before and after are applied to values in registers, as in norm/operators_alone.cu.
  *
- * Bytes: v read once and, by softmax and RMSNorm, y written once: 8 for each element, 4 in a 16-bit type.
+ * LayerNorm needs the mean before it can add up the differences from it, so its team talks twice. Where the
+ * sum before it is wanted as well, as in a transformer's residual stream, u = before(v) is written on the
+ * way.
+ *
+ * Bytes: v read once and, by softmax and the norms, y written once: 8 for each element, 4 in a 16-bit type.
  * Rows of more than LONG_SLOTS segments are read twice for these, the second time from a cache. Operations:
  * about 4 for each element, and an exponential or two.
  *
@@ -115,14 +119,38 @@ static __forceinline__ __device__ void store_result(const struct rows_args *args
 }
 
 static __forceinline__ __device__ void store_slots(float *value, const struct rows_args *args,
-                                                   const struct places *places, struct known known, int slots,
-                                                   fgn_type type) {
+                                                   const struct places *places, struct known known,
+                                                   struct moments moments, int slots, fgn_type type) {
     const struct rows *rows = &args->rows;
-    give_values(rows->function, value, slots * VALUES, known, 1.0f / rows->window, rows->eps);
+    give_values(rows->function, value, slots * VALUES, known, moments, 1.0f / rows->window, rows->eps);
     apply_to_slots(&rows->after, value, places->slot, slots);
 #pragma unroll
     for (int i = 0; i < slots; i++)
         store_values(rows->y, places->slot[i].row_start, value + i * VALUES, &places->slot[i].channels, type);
+}
+
+/* Writes u, the result of the operators before the function. */
+static __forceinline__ __device__ void store_between(const float *value, const struct rows_args *args,
+                                                     const struct places *places, int slots, fgn_type type) {
+#pragma unroll
+    for (int i = 0; i < slots; i++)
+        store_values(args->rows.between, places->slot[i].row_start, value + i * VALUES,
+                     &places->slot[i].channels, type);
+}
+
+/* Of a row that the team's registers hold. */
+static __forceinline__ __device__ struct moments moments_of_row(const float *value, float mean,
+                                                                const struct rows_args *args,
+                                                                const struct places *places, int slots,
+                                                                int thread, struct known *shared) {
+    struct known known = {0.0f, 0.0f};
+#pragma unroll
+    for (int i = 0; i < slots; i++)
+        known = combined(FGN_LAYER_NORM, known,
+                         differences_of_slot(value + i * VALUES, &places->slot[i].channels, mean));
+    known = known_of_team(FGN_LAYER_NORM, known, args->division.team, thread, shared);
+    struct differences total = {known.most, known.sum};
+    return moments_of(mean, total, 1.0f / args->rows.window, args->rows.eps);
 }
 
 static __forceinline__ __device__ void function_of_rows(const struct rows_args *args, int slots, int width,
@@ -142,6 +170,8 @@ static __forceinline__ __device__ void function_of_rows(const struct rows_args *
         struct known known = of_nothing(function);
         for (int part = 0;;) {
             values_of_slots(value, next, args, &places, slots, type);
+            if (rows->between)
+                store_between(value, args, &places, slots, type);
             known = known_with_slots(known, value, args, &places, slots);
             part += slots;
             if (part >= parts)
@@ -153,6 +183,9 @@ static __forceinline__ __device__ void function_of_rows(const struct rows_args *
         struct places of_next = places_in_window(args, row + step, window, 0, slots, width, type);
         load_slots(next, args, &of_next, slots, type);
         known = known_of_team(function, known, args->division.team, thread, shared);
+        struct moments moments = {0.0f, 0.0f, 0.0f};
+        if (function == FGN_LAYER_NORM)
+            moments = moments_of_row(value, known.sum / rows->window, args, &places, slots, thread, shared);
         if (reduces(function)) {
             store_result(args, result_of(function, known, 1.0f / rows->window), row, window, type);
             places = of_next;
@@ -160,7 +193,7 @@ static __forceinline__ __device__ void function_of_rows(const struct rows_args *
         }
         for (int part = 0;;
              part += slots) { /* the last parts are in registers still; the others come again */
-            store_slots(value, args, &places, known, slots, type);
+            store_slots(value, args, &places, known, moments, slots, type);
             if (part + slots >= parts)
                 break;
             struct words again[LONG_SLOTS];
@@ -241,8 +274,9 @@ static const char *kernel_of(fgn_type type, bool is_long) {
 /* A vector of a thread may not cross the end of a row, so rows that windows do not fill have vectors of one.
  */
 struct rows_launch launch_of_rows(const struct rows *rows) {
-    bool aligned = is_aligned_16(rows->v) && is_aligned_16(rows->y) && operands_are_aligned(&rows->before) &&
-                   operands_are_aligned(&rows->after) && rows->features == rows->windows * rows->window;
+    bool aligned = is_aligned_16(rows->v) && is_aligned_16(rows->y) && is_aligned_16(rows->between) &&
+                   operands_are_aligned(&rows->before) && operands_are_aligned(&rows->after) &&
+                   rows->features == rows->windows * rows->window;
     struct rows_launch launch;
     struct division *division = &launch.division;
     *division = division_of(rows->windows * rows->window, rows->windows, aligned);
@@ -266,6 +300,11 @@ struct rows_launch launch_of_rows(const struct rows *rows) {
     launch.block = block;
     launch.kernel = kernel_of(rows->type, launch.is_long);
     return launch;
+}
+
+bool fits_registers(const struct rows *rows) {
+    struct rows_launch launch = launch_of_rows(rows);
+    return launch.division.width == VALUES && launch.division.parts <= (launch.is_long ? LONG_SLOTS : 1);
 }
 
 cudaError_t rows_forward(const struct rows *rows, cudaStream_t stream) {

@@ -1,8 +1,8 @@
 /* A function of a row: y = after(f(before(v))), where f is over the features of a row, or over each window of
  * them.
  *
- * Softmax and RMSNorm give as many values as there are; a sum, a mean, a maximum, a minimum, a logsumexp and
- * a length give one for each window. */
+ * Softmax and the norms give as many values as there are; a sum, a mean, a maximum, a minimum, a logsumexp
+ * and a length give one for each window. */
 #pragma once
 
 #include "norm/division.h"
@@ -11,6 +11,7 @@
 struct rows {
     const void *v; /* (batch, features), of the type */
     void *y;       /* the same, or (batch, windows) */
+    void *between; /* before(v), as v, or NULL */
     fgn_type type;
     fgn_type vector_type;
     fgn_row_function function;
@@ -34,18 +35,21 @@ struct rows_launch {
 
 /* Whether the function gives one value for each window. */
 static inline __host__ __device__ bool reduces(fgn_row_function function) {
-    return function != FGN_SOFTMAX && function != FGN_LOG_SOFTMAX && function != FGN_RMS_NORM;
+    return function < FGN_SOFTMAX;
 }
 
 /* Whether a thread's vector has whole windows, of which each gives one value (small_windows.cu). */
 static inline bool are_small_windows(const struct rows *rows) {
-    return reduces(rows->function) && (rows->window == 2 || rows->window == 4) &&
+    return reduces(rows->function) && !rows->between && (rows->window == 2 || rows->window == 4) &&
            rows->features % VALUES == 0 && is_aligned_16(rows->v) && operands_are_aligned(&rows->before);
 }
 
 cudaError_t small_windows(const struct rows *rows, cudaStream_t stream);
 
 struct rows_launch launch_of_rows(const struct rows *rows);
+
+/* Whether a block's registers hold a window, as LayerNorm needs it. */
+bool fits_registers(const struct rows *rows);
 
 /* Launches it. It checks nothing, and returns the launch's error. */
 cudaError_t rows_forward(const struct rows *rows, cudaStream_t stream);

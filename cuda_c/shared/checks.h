@@ -36,6 +36,8 @@ fgn_status check_pointer(const char *name, const void *pointer);
 fgn_status check_workspace(unsigned long long needed, const void *workspace,
                            unsigned long long workspace_bytes);
 
+bool overlap(const void *a, int64_t a_bytes, const void *b, int64_t b_bytes);
+
 /* Checks that y overlaps nothing that a call reads: kernels may write y before they have read all inputs. */
 fgn_status check_no_overlap(const char *name, const void *pointer, int64_t bytes, const void *y,
                             int64_t y_bytes);

@@ -24,7 +24,9 @@ def random_problems(seed: int, count: int):
         function, dtype = draw.choice([*ROW_FUNCTIONS]), draw.choice([*ROUNDOFF])
         features, batch = draw.choice(SIZES + LONG), draw.choice((1, 2, 3, 7, 33))
         window = None
-        if ROW_FUNCTIONS[function].reduces and draw.random() < 0.4:
+        if function == "layer_norm":  # what registers hold, as whole vectors
+            features, window = draw.choice((8, 16, 64, 200, 256, 1000, 1024, 2048, 4096, 5000, 8192)), None
+        elif ROW_FUNCTIONS[function].reduces and draw.random() < 0.4:
             window = min(features, draw.choice((1, 2, 3, 4, 5, 7, 8, 16, 50, 64)))
         elif draw.random() < 0.2:
             window = draw.choice([size for size in range(1, features + 1) if features % size == 0])
@@ -72,7 +74,7 @@ def test_infinities_and_nan_go_where_torch_sends_them(function, device):
     kinds = [1, inf, 2], [1, -inf, 2], [-inf] * 3, [inf, inf, 1], [nan, 1, 2], [1, 2, nan]
     kinds += [inf, -inf, 0], [nan, inf, 1], [-inf, nan, -inf], [inf, nan, 2], [1e30, -1e30, 3e38]
     for row in kinds:
-        for filled in (3, 3000):
+        for filled in (8, 3000):
             v = torch.tensor([[*row] + [0.5] * (filled - 3)], device=device)
             rows = Rows(function)
             torch.testing.assert_close(
@@ -115,6 +117,33 @@ def test_a_kept_call_notices_a_gradient_that_is_wanted(device):
     rows_forward(rows, v)
     with pytest.raises(RuntimeError, match="need no gradient"), torch.enable_grad():
         rows_forward(rows, v.requires_grad_())
+
+
+def test_the_sum_before_a_norm_is_kept(device):
+    generator = torch.Generator().manual_seed(0)
+    for dtype in ROUNDOFF:
+        for batch, features in ((3, 8), (33, 256), (5, 1024), (7, 8192)):
+            v = torch.randn(batch, features, generator=generator).to(device, dtype)
+            other = torch.randn(batch, features, generator=generator).to(device, dtype)
+            for function in ("layer_norm", "rms_norm", "softmax"):
+                rows = Rows(function, (Pointwise("add_tensor", tensor="other"),), eps=1e-5, keeps=True)
+                y, u = rows_forward(rows, v, {"other": other})
+                assert torch.equal(u, v + other)
+                exact = rows.by_torch(v.double(), {"other": other.double()})
+                assert (y - exact).norm() <= 2 * ROUNDOFF[dtype] * exact.norm()
+
+
+def test_a_large_mean_beside_a_small_deviation(device):
+    v = torch.randn(5, 4096, generator=torch.Generator().manual_seed(0)).to(device) + 1e4
+    exact, by_torch = Rows("layer_norm", eps=1e-5).by_torch(v.double()), F.layer_norm(v, (4096,))
+    y = rows_forward(Rows("layer_norm", eps=1e-5), v)
+    assert (y - exact).norm() <= 2 * (by_torch - exact).norm() + 1e-5 * exact.norm()
+
+
+@pytest.mark.parametrize(("features", "window"), [(9000, None), (9, None), (16, 4)])
+def test_layer_norm_that_registers_do_not_hold_is_refused(features, window, device):
+    with pytest.raises(RuntimeError, match="LayerNorm over"):
+        rows_forward(Rows("layer_norm", window=window), torch.randn(3, features, device=device))
 
 
 def test_no_rows(device):
