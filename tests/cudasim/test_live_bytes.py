@@ -160,6 +160,14 @@ template <int N> __device__ void copies_apart(float *y) {
     __syncthreads();
     y[threadIdx.x] = s[N * (blockDim.x - threadIdx.x) - 1];
 }
+__global__ void copies_to_a_null_pointer(int *y) {
+    memcpy(0, y, 4);
+    y[1] = 1;
+}
+__global__ void copies_from_a_null_pointer(int *y) {
+    memcpy(y, 0, 4);
+    y[1] = 1;
+}
 
 __global__ void misaligned_at_the_end(float *y) {
     float4 v = *(float4 *)(y + 61); // told
@@ -184,7 +192,8 @@ SAME = [name for name in NAMES if name.startswith("same_")]
 RIGHT = [name for name in NAMES if name.startswith(("right_", "copies_apart"))]
 BEYOND = [name for name in NAMES if "beyond" in name]
 MISALIGNED = [name for name in NAMES if name.startswith("misaligned")]
-RACES = [name for name in NAMES if name not in {*SAME, *RIGHT, *BEYOND, *MISALIGNED}]
+NULL = [name for name in NAMES if name.endswith("null_pointer")]
+RACES = [name for name in NAMES if name not in {*SAME, *RIGHT, *BEYOND, *MISALIGNED, *NULL}]
 
 
 @functools.cache
@@ -233,3 +242,9 @@ def test_misaligned_at_the_end_of_a_tensor_is_misaligned(name):
     if name == "misaligned_at_the_end" and version_of(find_cpp_compiler())[0] == "clang":
         pytest.skip("clang takes float4 apart, and its parts are aligned (docs/limits.md)")
     assert fault_of(name, 1).kind == "misaligned"
+
+
+@pytest.mark.parametrize("name", NULL)
+def test_a_copy_by_a_pointer_that_is_always_null_is_told(name):
+    with pytest.raises(cudasim.KernelFault, match="at address 0: of a null pointer"):
+        Kernel(program(), name)[1, 1](torch.zeros(4, dtype=torch.int32))
