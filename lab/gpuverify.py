@@ -4,7 +4,7 @@
 
 DIR: a clone of https://github.com/mc-imperial/gpuverify, whose `testsuite/CUDA` has a kernel in each folder:
 its first line says whether the verifier accepts it, its second how it is launched. The result is
-`lab/records/gpuverify.csv`: names and verdicts, not code. Names alone run these and record nothing.
+`lab/records/gpuverify.csv`: names and verdicts, not code. Names run these alone; the rows of others stay.
 
 A verifier takes any arguments that a kernel's __requires allow. Here they are made: arrays with room, whose
 values are small numbers, and for integers the numbers of the kernel's own text, their sums and differences.
@@ -247,8 +247,11 @@ def main():
         rows.append((name, half, test.expects, said, " ".join(why.split())[:200]))
         print(f"{name:50} {half:5} {test.expects:18} {said:20} {rows[-1][-1][:150]}", flush=True)
     table = pd.DataFrame(rows, columns=["kernel", "half", "verdict", "said", "why"])
-    if not options.names:
-        table.assign(**when_recorded()).to_csv(RESULT, index=False)
+    table = table.assign(**when_recorded())
+    if options.names and RESULT.is_file():
+        there = pd.read_csv(RESULT, keep_default_na=False)
+        table = pd.concat([there[~there["kernel"].isin(table["kernel"])], table]).sort_values("kernel")
+    table.to_csv(RESULT, index=False)
     print(pd.crosstab([table["half"], table["verdict"]], table["said"]).to_string())
 
 
