@@ -245,6 +245,7 @@ def _flags_of_kernels(text: str, only_checks: bool) -> tuple[str, ...]:
         *checks,
         *added,
         *("-fvisibility=hidden", "-fno-threadsafe-statics"),
+        "-fno-delete-null-pointer-checks",  # a kernel that only copies to a null pointer is left out without
         "-fno-plt",  # the simulator is called at every branch
         *("-fsigned-char", *exceptions, *(f"-Wno-{name}" for name in _NO_WARNING)),
     )

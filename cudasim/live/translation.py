@@ -92,6 +92,9 @@ def as_cpp(source: str, first_line: int = 1, values: frozenset[str] = ALL, host:
         (r"\b__constant__(?=[^;={(]*\bconst(?:expr)?\b)", "            "),
         (r"(\bconst(?:expr)?\b[^;={}()]*)\b__constant__", r"\1            "),
         (r"\b__noinline__\b(?!\s*\)\s*\))", "__attribute__((noinline))"),
+        # The compiler takes these apart and tells nobody: see cudasim/sim/cpp/memory.hpp.
+        (r"\b__builtin_mem(?:cpy|move)\b", "sim_copy_bytes"),
+        (r"\b__builtin_memset\b", "sim_set_bytes"),
         (r"#(\s*)pragma(\s+)unroll\b[^\n]*", ""),
     )
     for pattern, new in changes:

@@ -162,10 +162,11 @@ struct sim_launch {
     uint64_t blocks;                  /* that run */
     uint64_t blocks_at_a_time;
     _Atomic uint64_t next_block;
-    _Atomic unsigned running;       /* OS threads that run blocks of it now */
-    _Atomic unsigned grid_arrivals; /* of blocks, at all barriers of the grid together */
-    atomic_bool reported;           /* somebody is writing or has written the report */
-    atomic_bool cut_short;          /* some block did not run to its end */
+    _Atomic unsigned running;          /* OS threads that run blocks of it now */
+    _Atomic unsigned grid_arrivals;    /* of blocks, at all barriers of the grid together */
+    atomic_bool reported;              /* somebody is writing or has written the report */
+    const struct sim_worker *reporter; /* who that is */
+    atomic_bool cut_short;             /* some block did not run to its end */
     sim_report report;
 };
 
@@ -339,6 +340,8 @@ struct sim_access_report {
 noreturn void sim_report_access(const struct sim_access_report *access, const char *what, ...)
     __attribute__((format(printf, 2, 3)));
 /* The access is below the thread's stack. */
+/* The report that this worker has begun, and cannot end, makes place for another one. */
+void sim_report_again(void);
 noreturn void sim_report_overflow(const struct sim_access_report *access);
 /* The same as sim_report_access() without an end of the launch. */
 void sim_describe_access(sim_report *report, const struct sim_access_report *access, const char *what, ...)

@@ -112,8 +112,15 @@ static void name_other(sim_report *report, const struct sim_thread *other) {
 /* True for the first report of the launch only; the others are dropped. */
 static bool is_first(void) {
     bool first = !atomic_exchange(&sim_launch_now.reported, true);
+    if (first)
+        sim_launch_now.reporter = sim_worker;
     sim_stop();
     return first;
+}
+
+void sim_report_again(void) {
+    if (atomic_load(&sim_launch_now.reported) && sim_launch_now.reporter == sim_worker)
+        atomic_store(&sim_launch_now.reported, false);
 }
 
 void sim_report_launch(sim_report *report, sim_report_kind kind, const char *what, ...) {

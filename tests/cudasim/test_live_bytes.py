@@ -142,6 +142,12 @@ template <int N> __device__ void copies_onto_each_other(float *y) {
     __syncthreads();
     y[threadIdx.x] = s[N - 1];
 }
+#define COPY(to, from, bytes) __builtin_memcpy(to, from, bytes)
+template <int N> __device__ void copies_by_a_builtin(float *y) {
+    char c[16] = {};
+    c[N - 1] = threadIdx.x;
+    COPY(y, c, N); // told
+}
 template <int N> __device__ void copies_beyond(float *y) {
     char c[16] = {};
     std::memcpy((char *)y + 256 - N + 1, c, N); // told
@@ -153,6 +159,14 @@ template <int N> __device__ void copies_apart(float *y) {
     memcpy(s + N * threadIdx.x, c, N);
     __syncthreads();
     y[threadIdx.x] = s[N * (blockDim.x - threadIdx.x) - 1];
+}
+__global__ void copies_to_a_null_pointer(int *y) {
+    memcpy(0, y, 4);
+    y[1] = 1;
+}
+__global__ void copies_from_a_null_pointer(int *y) {
+    memcpy(y, 0, 4);
+    y[1] = 1;
 }
 
 __global__ void misaligned_at_the_end(float *y) {
@@ -170,7 +184,7 @@ __global__ void aligned_beyond_the_end(float *y) {
 }
 """ + "".join(
     f"__global__ void {name}_{n}(float *y) {{\n    {name}<{n}>(y);\n}}\n"
-    for name in ("copies_onto_each_other", "copies_beyond", "copies_apart")
+    for name in ("copies_onto_each_other", "copies_by_a_builtin", "copies_beyond", "copies_apart")
     for n in (3, 5, 6, 7, 9, 11, 12, 13, 15, 16)
 )
 NAMES = [line.split()[2].split("(")[0] for line in SOURCE.splitlines() if line.startswith("__global__")]
@@ -178,7 +192,8 @@ SAME = [name for name in NAMES if name.startswith("same_")]
 RIGHT = [name for name in NAMES if name.startswith(("right_", "copies_apart"))]
 BEYOND = [name for name in NAMES if "beyond" in name]
 MISALIGNED = [name for name in NAMES if name.startswith("misaligned")]
-RACES = [name for name in NAMES if name not in {*SAME, *RIGHT, *BEYOND, *MISALIGNED}]
+NULL = [name for name in NAMES if name.endswith("null_pointer")]
+RACES = [name for name in NAMES if name not in {*SAME, *RIGHT, *BEYOND, *MISALIGNED, *NULL}]
 
 
 @functools.cache
@@ -227,3 +242,9 @@ def test_misaligned_at_the_end_of_a_tensor_is_misaligned(name):
     if name == "misaligned_at_the_end" and version_of(find_cpp_compiler())[0] == "clang":
         pytest.skip("clang takes float4 apart, and its parts are aligned (docs/limits.md)")
     assert fault_of(name, 1).kind == "misaligned"
+
+
+@pytest.mark.parametrize("name", NULL)
+def test_a_copy_by_a_pointer_that_is_always_null_is_told(name):
+    with pytest.raises(cudasim.KernelFault, match="at address 0: of a null pointer"):
+        Kernel(program(), name)[1, 1](torch.zeros(4, dtype=torch.int32))

@@ -3,6 +3,8 @@ host's functions, the device's heap; and what the groups and pipelines of C++ do
 """
 
 import functools
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -214,3 +216,37 @@ def test_tiles_of_several_warps_and_pipelines_with_roles():
     x = torch.randint(0, 100, (5, 32), dtype=torch.int32)
     kernel("has_roles")[1, 64](y, x, 5)
     assert torch.equal(y[:32], x.sum(0).flip(0).int())
+
+
+STACKS = """
+import re
+import cudasim
+
+kernel = cudasim.kernel('''__device__ int counter;
+__device__ __attribute__((noinline)) void touch(int *local, int bytes) {
+    local[0] = bytes;
+    counter = local[0];
+}
+__global__ void fills_its_stack(int bytes) { touch((int *)__builtin_alloca(bytes), bytes); }''')
+
+
+def said(bytes, blocks):
+    try:
+        kernel[blocks, 1](bytes)
+    except cudasim.KernelFault as fault:
+        return str(fault)
+    return ""
+
+
+room = int(re.search(r"more local memory than the ([0-9]+) bytes", said(1 << 28, 1))[1])
+for left in range(0, 8192, 128):
+    assert "more local memory" in said(room - left, 1), left
+    assert not said(64, 8)
+assert not said(room - 65536, 1)
+"""
+
+
+def test_a_stack_that_is_full_is_told_before_the_checker_needs_it():
+    """Within a look-up a crash would leave the loader's lock taken, and the next launch would never end. A
+    report that finds no room on the stack either is told as well."""
+    subprocess.run([sys.executable, "-c", STACKS], check=True, timeout=300)

@@ -25,9 +25,25 @@ static bool is_on_stack(const struct recorder *self, uintptr_t address) {
     return address - (uintptr_t)fiber->stack < fiber->stack_bytes;
 }
 
+/* Looking a place up takes the loader's lock and malloc's, and a crash in there would leave them taken for
+ * ever. So a stack that has no room for it is told before, and so is one that no call has made: who jumps
+ * into the middle of a function has its stack where no function expects it. */
+static void have_stack(const struct recorder *self, uintptr_t pc, uintptr_t here) {
+    enum { ROOM = 16 << 10, ALIGNMENT = 16 };
+    struct sim_access_report access = {.kind = SIM_CRASH, .thread = self->worker->current, .pc = pc};
+    if (!is_on_stack(self, here))
+        return;
+    if (here % ALIGNMENT != 0)
+        sim_report_access(&access, "goes astray: it has come to the middle of a function");
+    if (here - (uintptr_t)self->worker->fiber->stack < ROOM)
+        sim_report_overflow(&access);
+}
+
 /* Fills the slot in for an access that the slot does not describe yet. */
-static void learn(struct recorder *self, struct known_site *known, instruction_key key, uintptr_t pc,
-                  uintptr_t address, unsigned bytes, counted_operation operation) {
+static __attribute__((noinline)) void learn(struct recorder *self, struct known_site *known,
+                                            instruction_key key, uintptr_t pc, uintptr_t address,
+                                            unsigned bytes, counted_operation operation) {
+    have_stack(self, pc, (uintptr_t)__builtin_frame_address(0));
     struct place *place = place_of(self, address, bytes);
     struct access access = {.pc = pc,
                             .address = address,
