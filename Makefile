@@ -3,7 +3,7 @@
 # make install PREFIX=...   the C library: header, shared and static libraries, pkg-config, CMake; DEVICE=cpu or
 #              DEVICE=cuda leaves the other one out
 # make test    formatting, lint, tests, notebooks, tests under AddressSanitizer and UndefinedBehaviorSanitizer:
-#              a quarter of an hour on two quiet cores from a fresh clone
+#              three quarters of an hour on two cores from a fresh clone
 # make test-cudasim, make test-fgn    one half of the tests each: the simulator's, and the kernels'
 # make lab     the notebooks, to play with; the libraries are built while you read
 # make browser all notebooks in JupyterLab and a browser, as a reader has them: needs chromium, minutes; `make test`

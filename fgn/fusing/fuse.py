@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import operator
 import threading
 import types
 import warnings
@@ -79,7 +80,7 @@ class _Traced:
             return
         part = (ProductPart if found.is_product else ChainPart)(described, module, options)
         self.plan.equal += [(owner.__dict__, key, value) for owner, key, value in found.fixed]
-        has_one_value = False
+        has_one_value, read_again = False, None
         while rows is not None:
             part = RowsPart(part, rows, len(inputs), module, has_one_value)
             self.plan.equal += [(owner.__dict__, key, value) for owner, key, value in rows.fixed]
@@ -87,13 +88,21 @@ class _Traced:
             nodes += rows.nodes
             inputs += rows.inputs[1:]
             has_one_value = rows.gives_one_value
+            if rows.keeps_sum:
+                read_again = nodes[-len(rows.nodes) - 1]
+                break
             rows = read_rows(nodes[-1], modules, nodes, has_one_value) if rows.keeps else None
         self.verdicts.append((name, words, stopped))
         self.parts.append(part)
         graph, last = linear.graph, nodes[-1]
         with graph.inserting_after(last):
             call = graph.create_node("call_function", part, tuple(inputs), {}, name="chain")
-        last.replace_all_uses_with(call)
+        if read_again is None:
+            last.replace_all_uses_with(call)
+        else:
+            with graph.inserting_after(call):
+                for number, node in enumerate((last, read_again)):
+                    node.replace_all_uses_with(graph.call_function(operator.getitem, (call, number)))
         order = {node: number for number, node in enumerate(graph.nodes)}
         for node in sorted(nodes, key=order.__getitem__, reverse=True):
             graph.erase_node(node)

@@ -201,7 +201,13 @@ class ChainPart(Part):
         return x.dtype is torch.float32 and autocast.dtype_for(x) is None and _is_ieee(self.options.precision)
 
     def _of_rows(self, inputs) -> Tensor:
-        """The chain of the rows of x, which has one dimension or more than two. NotAChain where the other
+        """The chain of the rows of x, which has one dimension or more than two."""
+        rows, sizes = self.inputs_of_rows(inputs)
+        y = self._of_matrix(rows)
+        return y.unflatten(0, sizes) if sizes else y[0]
+
+    def inputs_of_rows(self, inputs) -> tuple[list[Tensor], torch.Size]:
+        """The inputs with x as a matrix of rows, and the other dimensions of x. NotAChain where the other
         inputs are not vectors or tensors of y's shape."""
         x, *others = inputs
         if x.is_nested:
@@ -216,8 +222,7 @@ class ChainPart(Part):
                 rows[number] = _rows_of(inputs[number])
             elif len(shape) > 1:
                 raise NotAChain(f"an operand has shape {tuple(shape)}, and x {tuple(x.shape)}")
-        y = self._of_matrix(rows)
-        return y.unflatten(0, sizes) if sizes else y[0]
+        return rows, sizes
 
     def _of_matrix(self, inputs) -> Tensor:
         options = self.options

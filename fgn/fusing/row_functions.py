@@ -32,6 +32,7 @@ _OF_EACH_VALUE = {
     "log_softmax": "log_softmax",
 }
 _MODULES = {nn.Softmax: "softmax", nn.LogSoftmax: "log_softmax"}
+_NORMS = {nn.RMSNorm: "rms_norm", nn.LayerNorm: "layer_norm"}
 _POOLS = {nn.MaxPool1d: "max", nn.AvgPool1d: "mean"}
 _STACKED = (F.softmax, F.log_softmax)  # whose third argument is none of the user's
 # Those that give one value back unchanged.
@@ -66,6 +67,7 @@ class RowsFound(NamedTuple):
     fixed: list[tuple[nn.Module, str, object]]
     words: list[str]
     ends: str
+    keeps_sum: bool = False
 
     @property
     def gives_one_value(self) -> bool:
@@ -82,9 +84,9 @@ def settings_of(found: RowsFound) -> Settings:
         if type(module.dim) is not int:
             raise NotAChain("softmax without a dimension")
         return settings._replace(dim=module.dim)
-    if type(module) is nn.RMSNorm:
+    if type(module) in _NORMS:
         if len(module.normalized_shape) != 1:
-            raise NotAChain("RMSNorm is over more than the features")
+            raise NotAChain("the norm is over more than the features")
         return settings._replace(eps=module.eps, window=module.normalized_shape[0])
     size, stride, padding = (_one(getattr(module, name)) for name in ("kernel_size", "stride", "padding"))
     dilation = _one(getattr(module, "dilation", 1))
@@ -132,13 +134,14 @@ class _Reader:
         self.value, self.modules, self.has_one_value = last, modules, has_one_value
         self.nodes: list[fx.Node] = []
         self.module, self.leaves = None, []
-        self.keeps, self.of_matrix = True, False
+        self.keeps, self.of_matrix, self.keeps_sum = True, False, False
         self.weight: fx.Node | None = None
+        self.bias: fx.Node | None = None
 
     def read(self) -> Settings | None:
         user = _only_user(self.value)
         if user is None:
-            return None
+            return self._read_norm_beside_others()
         if _view_of(user, "unsqueeze"):
             self.of_matrix = True
             pool, self.nodes = _only_user(user), [user]
@@ -155,18 +158,30 @@ class _Reader:
             return None
         return self._of_function(user)
 
+    def _read_norm_beside_others(self) -> Settings | None:
+        """The norm of a value that others read behind it, as the next block of a transformer does."""
+        users, order = list(self.value.users), {node: n for n, node in enumerate(self.value.graph.nodes)}
+        norms = [
+            user for user in users if user.op == "call_module" and type(self.modules[user.target]) in _NORMS
+        ]
+        if len(norms) != 1 or any(order[user] < order[norms[0]] for user in users):
+            return None
+        self.keeps_sum = True
+        return self._of_module(norms[0])
+
     def _of_module(self, node: fx.Node) -> Settings | None:
         module = self.modules[node.target]
         cls = type(module)
-        function = _MODULES.get(cls) or _POOLS.get(cls) or ("rms_norm" if cls is nn.RMSNorm else None)
+        function = _MODULES.get(cls) or _POOLS.get(cls) or _NORMS.get(cls)
         if function is None or len(node.args) != 1 or node.kwargs or not_plain(module, cls):
             return None
         self.module = module
         self.leaves.append((module, cls, False))
         self.nodes.append(node)
-        if cls is nn.RMSNorm and module.weight is not None:
-            with node.graph.inserting_before(node):
-                self.weight = node.graph.create_node("get_attr", f"{node.target}.weight", (), {})
+        with node.graph.inserting_before(node):
+            for name in ("weight", "bias"):
+                if cls in _NORMS and getattr(module, name, None) is not None:
+                    setattr(self, name, node.graph.create_node("get_attr", f"{node.target}.{name}", (), {}))
         return Settings(function)
 
     def _of_function(self, node: fx.Node) -> Settings | None:
@@ -212,10 +227,14 @@ def read_rows(
     behind = _Behind(nodes[-1], last, modules)
     if reader.weight is not None:
         behind.after.append(Step("multiply", operand=behind.input(reader.weight)))
+    if reader.bias is not None:
+        behind.after.append(Step("add", operand=behind.input(reader.bias)))
     if not nothing_between([*before, *nodes], modules):
         return None
     kept, is_reduced = behind.state(), settings.function in _OF_ONE_VALUE
     try:
+        if reader.keeps_sum:  # whose readers may stand between the norm and what follows it
+            raise Stopped("the sum, which others read too")
         while True:
             behind.advance()
             if is_reduced and not all(
@@ -244,6 +263,7 @@ def read_rows(
         kept.fixed,
         [*words, *(kept.describe(node) for node in kept.nodes[1:])],
         ends,
+        reader.keeps_sum,
     )
 
 

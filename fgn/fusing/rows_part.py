@@ -25,7 +25,7 @@ from fgn.native import repeated
 from fgn.native.repeated import ORDINARY_TENSORS
 from fgn.operators import Pointwise
 from fgn.precision import resolve
-from fgn.rows import ROW_FUNCTIONS, Rows, kept_call, rows_forward
+from fgn.rows import ROW_FUNCTIONS, Rows, holds_layer_norm, kept_call, rows_forward
 from fgn.structs import C_TYPES
 from fgn.training_calls import multiplies_by_torch
 
@@ -57,20 +57,33 @@ class RowsPart(Part):
         return self.inner.chains
 
     def __call__(self, *inputs):
+        """The result; where others read the value that the function is of, that one too."""
         own, others = inputs[: self.count], inputs[self.count :]
         if not repeated.is_ordinary() or self._need_gradients(inputs):
-            return self.by_torch((self.inner(*own), *others))
-        chain, tensors = self._before(own)
+            return self._by_parts(own, others)
+        chain, tensors, x, sizes = self._before(own)
         if chain is None:
             u = self.inner(*own)
             y = self._of_rows(u, None, (), others)
-            return self.by_torch((u, *others)) if y is None else y
+            y = self.by_torch((u, *others)) if y is None else y
+            return (y, u) if self.found.keeps_sum else y
         weight, bias, _, _, *operands = tensors
-        v = F.linear(own[0], weight, bias)
+        v = F.linear(x, weight, bias)
         y = self._repeat(v, chain, operands)
         if y is None:
             y = self._of_rows(v, chain, operands, others)
-        return self.by_torch((self.inner(*own), *others)) if y is None else y
+        if y is None:
+            return self._by_parts(own, others)
+        if sizes is None:
+            return y
+        return (
+            tuple([one.unflatten(0, sizes) for one in y]) if self.found.keeps_sum else y.unflatten(0, sizes)
+        )
+
+    def _by_parts(self, own, others):
+        u = self.inner(*own)
+        y = self.by_torch((u, *others))
+        return (y, u) if self.found.keeps_sum else y
 
     def _need_gradients(self, inputs) -> bool:
         if not torch.is_grad_enabled():
@@ -87,22 +100,28 @@ class RowsPart(Part):
         inner = {module for module, *_ in self.inner.leaves}
         return own + [value for module in inner for value in module._parameters.values() if value is not None]
 
-    def _before(self, inputs) -> tuple[Chain | None, tuple]:
-        """Where cuBLAS multiplies: the chain between the product and the function, and its tensors."""
-        inner, x = self.inner, inputs[0]
-        nothing = None, ()
+    def _before(self, inputs) -> tuple[Chain | None, tuple, Tensor | None, torch.Size | None]:
+        """Where cuBLAS multiplies: the chain between the product and the function, its tensors, and x as a
+        matrix, with the other dimensions that it had, or None."""
+        inner, x, sizes = self.inner, inputs[0], None
+        nothing = None, (), None, None
         if not isinstance(inner, ChainPart) or inner.found.has_norm or inner.options.version is not None:
             return nothing
-        if type(x) is not Tensor or x.dim() != 2 or not x.is_cuda or x.dtype not in C_TYPES or not x.numel():
+        if type(x) is not Tensor or x.dim() < 2 or not x.is_cuda or x.dtype not in C_TYPES or not x.numel():
             return nothing
         try:
+            if x.dim() > 2:
+                if not inner.found.by_rows or self.found.of_matrix:
+                    return nothing
+                inputs, sizes = inner.inputs_of_rows(inputs)
+                x = inputs[0]
             chain, tensors = inner.chain_and_tensors(*inputs)
         except NotAChain:
             return nothing
         shape = Shape(*x.shape, tensors[0].shape[0], 0)
         if not multiplies_by_torch(x.device, shape, resolve(inner.options.precision, x.dtype)):
             return nothing
-        return chain, tensors
+        return chain, tensors, x, sizes
 
     def _repeat(self, v: Tensor, chain: Chain, operands) -> Tensor | None:
         """The result of a call that is like the one before it, or None. A function that is a module's, or has
@@ -117,7 +136,7 @@ class RowsPart(Part):
         ):
             return None
         y = last.call(v, operands)
-        return y if y is None or self.found.keeps else y.squeeze(-1)
+        return y if y is None or self.found.keeps else y.squeeze(-1)  # what keeps the sum keeps its dimension
 
     def _of_rows(self, v, chain: Chain | None, operands, others) -> Tensor | None:
         """The function of v, after the chain's operators if there is one. None where it is none of rows."""
@@ -170,9 +189,11 @@ class RowsPart(Part):
         if settings.dim is not None and settings.dim not in (-1, v.dim() - 1):
             raise NotAChain("it is not over the last dimension")
         window, features = settings.window, v.shape[-1]
-        if settings.function == "rms_norm":
+        if settings.function in ("rms_norm", "layer_norm"):
             if window != features:
-                raise NotAChain("RMSNorm is not over the features")
+                raise NotAChain("the norm is not over the features")
+            if settings.function == "layer_norm" and not holds_layer_norm(v):
+                raise NotAChain("registers do not hold a row")
             # torch computes 16-bit values in float32, and so takes float32's.
             eps = torch.finfo(torch.float32).eps if settings.eps is None else settings.eps
             settings = settings._replace(window=None, eps=eps)
@@ -196,7 +217,8 @@ class RowsPart(Part):
             raise NotAChain(str(error)) from None
         before = () if chain is None else chain.before
         steps = tuple([_renamed(step) for step in steps])
-        rows = Rows(settings.function, before, steps, settings.window, float(settings.eps))
+        keeps = self.found.keeps_sum and chain is not None
+        rows = Rows(settings.function, before, steps, settings.window, float(settings.eps), keeps)
         if len(self.rows) >= MOST_CHAINS:
             self.rows.pop(next(iter(self.rows)))
         self.rows[key] = chain, rows

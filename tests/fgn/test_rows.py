@@ -319,3 +319,89 @@ def test_one_launch_behind_a_product_of_cublas(device):
         torch.cuda.synchronize()
     kernels = [event.name for event in seen.events() if "rows_" in event.name or "elementwise" in event.name]
     assert len(kernels) == 1 and "rows_float16" in kernels[0]
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Two results: a sum and its norm
+
+
+class PreNorm(nn.Module):
+    """Half of a transformer's block, twice: the sum of each is read by its norm and by the next sum."""
+
+    def __init__(self, norm, features=32):
+        super().__init__()
+        self.norms = nn.ModuleList([norm(features) for _ in range(3)])
+        self.linears = nn.ModuleList([nn.Linear(features, features) for _ in range(3)])
+
+    def forward(self, x):
+        for norm, linear in zip(self.norms, self.linears, strict=True):
+            x = x + linear(torch.tanh(norm(x)))
+        return x
+
+
+class ReadBefore(nn.Module):
+    """The sum is read before its norm, too, and changed behind it."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.norm = nn.Linear(32, 32), nn.LayerNorm(32)
+
+    def forward(self, x):
+        s = self.fc(x) + x
+        first = s * 2
+        y = self.norm(s)
+        s += 1
+        return first, y, s
+
+
+@pytest.mark.parametrize("dtype", ROUNDOFF)
+@pytest.mark.parametrize("norm", [nn.LayerNorm, nn.RMSNorm])
+def test_a_sum_and_its_norm(norm, dtype, device):
+    torch.manual_seed(0)
+    model = PreNorm(norm).to(device, dtype)
+    for parameter in model.norms.parameters():
+        nn.init.uniform_(parameter, 0.3, 1.3)
+    fused = fgn.fuse(model)
+    assert str(fgn.explain(model)).count("then the sum, which others read too") == 2
+    for shape in ((7, 32), (3, 5, 32), (2, 3, 5, 32), (32,)):
+        x = torch.randn(shape, device=device).to(dtype)
+        exact = model.double()(x.double())
+        model.to(dtype)
+        by_torch = (model(x) - exact).norm()
+        for wants_gradient in (False, True):
+            with torch.set_grad_enabled(wants_gradient):
+                y = fused(x)
+            assert (y - exact).norm() <= 2 * by_torch + ROUNDOFF[dtype] * exact.norm()
+    with torch.enable_grad():
+        x = torch.randn(7, 32, device=device).to(dtype)
+        given = torch.autograd.grad(fused(x).float().sum(), [*fused.parameters()])
+        expected = torch.autograd.grad(model(x).float().sum(), [*model.parameters()])
+    for one, other in zip(given, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=32 * ROUNDOFF[dtype], atol=64 * ROUNDOFF[dtype])
+
+
+def test_a_sum_that_is_changed_or_read_before_its_norm(device):
+    torch.manual_seed(0)
+    model = ReadBefore().to(device)
+    fused, x = fgn.fuse(model), torch.randn(7, 32, device=device)
+    for one, other in zip(fused(x), model(x), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_norm_that_changes_is_followed(device):
+    torch.manual_seed(0)
+    model = PreNorm(nn.LayerNorm).to(device)
+    fused, x = fgn.fuse(model), torch.randn(7, 32, device=device)
+    seen = []
+    for change in (
+        lambda model: setattr(model.norms[1], "eps", 0.5),
+        lambda model: nn.init.constant_(model.norms[1].bias, 0.3),
+        lambda model: setattr(model.norms[2], "weight", nn.Parameter(torch.ones(32, device=device) * 2)),
+        lambda model: model.norms[1].register_forward_hook(lambda module, args, y: seen.append(1)),
+        lambda model: setattr(model.norms, "2", nn.RMSNorm(32).to(device)),
+    ):
+        change(model)
+        change(fused)
+        for _ in range(2):
+            torch.testing.assert_close(fused(x), model(x))
+    assert len(seen) == 8
