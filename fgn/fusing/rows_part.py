@@ -64,14 +64,14 @@ class RowsPart(Part):
         chain, tensors, x, sizes = self._before(own)
         if chain is None:
             u = self.inner(*own)
-            y = self._of_rows(u, None, (), others)
+            y = self._of_rows(u, None, (), others, u.dim() if isinstance(u, Tensor) else 0)
             y = self.by_torch((u, *others)) if y is None else y
             return (y, u) if self.found.keeps_sum else y
         weight, bias, _, _, *operands = tensors
         v = F.linear(x, weight, bias)
         y = self._repeat(v, chain, operands)
         if y is None:
-            y = self._of_rows(v, chain, operands, others)
+            y = self._of_rows(v, chain, operands, others, own[0].dim())
         if y is None:
             return self._by_parts(own, others)
         if sizes is None:
@@ -107,7 +107,7 @@ class RowsPart(Part):
         nothing = None, (), None, None
         if not isinstance(inner, ChainPart) or inner.found.has_norm or inner.options.version is not None:
             return nothing
-        if type(x) is not Tensor or x.dim() < 2 or not x.is_cuda or x.dtype not in C_TYPES or not x.numel():
+        if type(x) is not Tensor or x.dim() < 2 or x.dtype not in C_TYPES or not x.numel():
             return nothing
         try:
             if x.dim() > 2:
@@ -138,10 +138,11 @@ class RowsPart(Part):
         y = last.call(v, operands)
         return y if y is None or self.found.keeps else y.squeeze(-1)  # what keeps the sum keeps its dimension
 
-    def _of_rows(self, v, chain: Chain | None, operands, others) -> Tensor | None:
-        """The function of v, after the chain's operators if there is one. None where it is none of rows."""
+    def _of_rows(self, v, chain: Chain | None, operands, others, dimensions: int):
+        """The function of v, after the chain's operators if there is one. None where it is none of rows.
+        dimensions: of the model's tensor, of which v may be the rows."""
         try:
-            settings = self._settings(v)
+            settings = self._settings(v, dimensions)
             if self.found.of_matrix and v.dim() != 2:
                 return None
             matrix = v if v.dim() == 2 else v.flatten(0, -2) if v.dim() > 1 else v[None]
@@ -176,7 +177,7 @@ class RowsPart(Part):
             read[f"operand_{number}_behind"] = tensor
         return tuple(roles)
 
-    def _settings(self, v) -> Settings:
+    def _settings(self, v, dimensions: int) -> Settings:
         """The function as it is now. NotAChain where it is none of the rows of v."""
         if type(v) is not Tensor or v.dtype not in C_TYPES or not v.numel() or v.layout != torch.strided:
             raise NotAChain("v is no tensor of a dtype that kernels have")
@@ -186,7 +187,7 @@ class RowsPart(Part):
             if not_plain(module, cls) or (only_in_eval and module.training):
                 raise NotAChain("a module is no longer what it was")
         settings = settings_of(self.found)
-        if settings.dim is not None and settings.dim not in (-1, v.dim() - 1):
+        if settings.dim is not None and settings.dim not in (-1, dimensions - 1):
             raise NotAChain("it is not over the last dimension")
         window, features = settings.window, v.shape[-1]
         if settings.function in ("rms_norm", "layer_norm"):
