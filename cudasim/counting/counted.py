@@ -224,8 +224,8 @@ def _blocks(record) -> Iterator[tuple[int, np.ndarray]]:
         yield block.block, np.frombuffer(bytes(sectors), dtype=np.uint64)
 
 
-def _launches(library, memory: tuple[tuple[str, int, int], ...]) -> Iterator[Launch]:
-    """The launches since `counted_clear()`, in order."""
+def _launches(library, memory: tuple[tuple[str, int, int], ...] = ()) -> Iterator[Launch]:
+    """The launches since `counted_clear()`, in order. memory: what they might access."""
     spaces = {library.COUNTED_GLOBAL: "global", library.COUNTED_SHARED: "shared"}
     operations = {library.COUNTED_LOAD: "ld", library.COUNTED_STORE: "st", library.COUNTED_ATOMIC: "atom"}
     numbers = (

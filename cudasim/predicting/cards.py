@@ -179,10 +179,10 @@ def card(wanted: str | Path | Card) -> Card:
     raise ValueError(f"gpu: expected one of {', '.join(there)}, got {wanted!r}{meant}")
 
 
-def of_device(name: str, but: str = "") -> Card | None:
+def of_device(name: str) -> Card | None:
     """The card of a GPU by what its driver calls it, as "NVIDIA H100 80GB HBM3": the longest name that this
-    begins with, and that is not `but`. None: there is no such card."""
-    found = [of for of in cards() if plain_name(name).startswith(plain_name(of)) and of != but]
+    begins with. None: there is no such card."""
+    found = [of for of in cards() if plain_name(name).startswith(plain_name(of))]
     return card(max(found, key=len)) if found else None
 
 

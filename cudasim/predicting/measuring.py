@@ -140,8 +140,8 @@ def beside(measured: Card, other: Card) -> pd.DataFrame:
 def measured_card(file: str | None) -> str:
     """What `python -m cudasim card --measure` prints: the card that it has written beside cudasim's own."""
     measured = measure_card(file)
-    other = of_device(measured.name, but=measured.name)
-    if other is None:
+    other = of_device(measured.name)
+    if other is None or other == measured:  # the card that was written may be among those that are looked up
         return f"{measured!r}: there is no other card of this GPU to compare with"
     with pd.option_context("display.float_format", "{:.4g}".format):
         return beside(measured, other).to_string(index=False)
