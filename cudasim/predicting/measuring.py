@@ -120,7 +120,8 @@ def measure_card(file: str | Path | None = None) -> Card:
 
 
 def beside(measured: Card, other: Card) -> pd.DataFrame:
-    """Each number of two cards, and the first over the second."""
+    """Each number of a measured card and of another one, which may have the same name, and the first over the
+    second."""
     rows = []
     for field in fields(Card):
         mine, theirs = getattr(measured, field.name), getattr(other, field.name)
@@ -132,8 +133,8 @@ def beside(measured: Card, other: Card) -> pd.DataFrame:
             name = f"{field.name}.{key}" if is_table else field.name
             source = measured.sources.get(name, measured.sources.get(field.name, ""))
             how = source.partition(":")[0] if ":" in source else source
-            rows.append({"figure": name, measured.name: first, other.name: second,
-                         "ratio": first / second if second else float("nan"), "source": how})  # fmt: skip
+            ratio = first / second if second else float("nan")
+            rows.append({"figure": name, "measured": first, "card": second, "ratio": ratio, "source": how})
     return pd.DataFrame(rows)
 
 

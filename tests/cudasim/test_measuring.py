@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -48,6 +49,14 @@ def test_a_card_has_the_medians_and_says_where_each_figure_is_from(tmp_path):
     table = measuring.beside(mine, other).set_index("figure")
     assert table.loc["lanes.fp32", "ratio"] == 127 / 128 and table.loc["lanes.fp32", "source"] == "measured"
     assert table.loc["tensor.fp16", "source"].startswith("as ")
+    assert list(measuring.beside(other, other)) == ["figure", "measured", "card", "ratio", "source"]
+
+
+def test_a_measured_card_stands_beside_the_one_of_its_name(monkeypatch):
+    monkeypatch.setattr(measuring, "measure_card", lambda file: replace(card("H200"), clock_hz=1e9))
+    assert "clock_hz" in measuring.measured_card(None)
+    monkeypatch.setattr(measuring, "measure_card", lambda file: card("H200"))
+    assert "no other card" in measuring.measured_card(None)
 
 
 def test_a_device_has_the_card_with_the_longest_name_that_its_own_begins_with():
