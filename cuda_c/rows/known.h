@@ -43,7 +43,11 @@ static __forceinline__ __device__ float pivot_of(float most) {
 /* The larger of two values, or for a minimum the smaller; NaN where one of them is. */
 static __forceinline__ __device__ float further(fgn_row_function function, float a, float b) {
     float found = function == FGN_ROW_MIN ? min_or_nan(b, a) : max_or_nan(b, a);
+#if __CUDA_ARCH__ >= 800 /* one instruction, which keeps the NaN of either */
+    return found;
+#else
     return a != a ? a : found;
+#endif
 }
 
 /* A sum of exponentials relative to another pivot. An empty sum stays empty, however far the pivots are. */
@@ -87,6 +91,30 @@ static __forceinline__ __device__ struct known known_of_slot(fgn_row_function fu
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             known.sum += is_there(channels, j) ? value[j] : 0.0f;
+    }
+    return known;
+}
+
+/* Where registers hold a row, its largest value is found before there are exponentials: half as many. */
+static __forceinline__ __device__ struct known largest_of_slot(const float *value,
+                                                               const struct channels *channels) {
+    struct known known = of_nothing(FGN_ROW_MAX);
+#pragma unroll
+    for (int j = 0; j < VALUES; j++)
+        if (is_there(channels, j))
+            known.most = further(FGN_ROW_MAX, known.most, value[j]);
+    return known;
+}
+
+/* The sum of exp(value - largest), which softmax has in place of the values from then on. */
+static __forceinline__ __device__ struct known
+exponentials_of_slot(fgn_row_function function, float *value, const struct channels *channels, float pivot) {
+    struct known known = {-INFINITY, 0.0f};
+#pragma unroll
+    for (int j = 0; j < VALUES; j++) {
+        float exponential = fast_exp(value[j] - pivot);
+        known.sum += is_there(channels, j) ? exponential : 0.0f;
+        value[j] = function == FGN_SOFTMAX ? exponential : value[j];
     }
     return known;
 }
@@ -143,10 +171,11 @@ static __forceinline__ __device__ float result_of(fgn_row_function function, str
     return known.most;
 }
 
-/* What the values of a row become. A row whose largest value is infinite has no softmax, as in torch. */
+/* What the values of a row become. are_exponentials: softmax's are exp(value - largest) already. A row whose
+ * largest value is infinite has no softmax, as in torch. */
 static __forceinline__ __device__ void give_values(fgn_row_function function, float *value, int count,
                                                    struct known known, struct moments moments,
-                                                   float one_over_size, float eps) {
+                                                   bool are_exponentials, float one_over_size, float eps) {
     float most = fabsf(known.most) < INFINITY ? known.most : NAN;
     if (function == FGN_RMS_NORM) {
         float times = rsqrtf(known.sum * one_over_size + eps);
@@ -158,10 +187,10 @@ static __forceinline__ __device__ void give_values(fgn_row_function function, fl
         for (int j = 0; j < count; j++)
             value[j] = normalised(value[j], moments);
     } else if (function == FGN_SOFTMAX) {
-        float times = 1.0f / known.sum;
+        float times = most == most ? 1.0f / known.sum : NAN;
 #pragma unroll
         for (int j = 0; j < count; j++)
-            value[j] = fast_exp(value[j] - most) * times;
+            value[j] = (are_exponentials ? value[j] : fast_exp(value[j] - most)) * times;
     } else {
         float less = logf(known.sum);
 #pragma unroll

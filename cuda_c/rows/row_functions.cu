@@ -95,6 +95,13 @@ static __forceinline__ __device__ struct known known_with_slots(struct known kno
                                                                 const struct rows_args *args,
                                                                 const struct places *places, int slots) {
     const fgn_row_function function = args->rows.function;
+    if (sums_exponentials(function) && args->division.parts <= slots) {
+#pragma unroll
+        for (int i = 0; i < slots; i++)
+            known =
+                combined(FGN_ROW_MAX, known, largest_of_slot(value + i * VALUES, &places->slot[i].channels));
+        return known;
+    }
     struct known of_slot[LONG_SLOTS];
 #pragma unroll
     for (int i = 0; i < slots; i++)
@@ -120,9 +127,11 @@ static __forceinline__ __device__ void store_result(const struct rows_args *args
 
 static __forceinline__ __device__ void store_slots(float *value, const struct rows_args *args,
                                                    const struct places *places, struct known known,
-                                                   struct moments moments, int slots, fgn_type type) {
+                                                   struct moments moments, bool are_exponentials, int slots,
+                                                   fgn_type type) {
     const struct rows *rows = &args->rows;
-    give_values(rows->function, value, slots * VALUES, known, moments, 1.0f / rows->window, rows->eps);
+    give_values(rows->function, value, slots * VALUES, known, moments, are_exponentials, 1.0f / rows->window,
+                rows->eps);
     apply_to_slots(&rows->after, value, places->slot, slots);
 #pragma unroll
     for (int i = 0; i < slots; i++)
@@ -151,6 +160,22 @@ static __forceinline__ __device__ struct moments moments_of_row(const float *val
     known = known_of_team(FGN_LAYER_NORM, known, args->division.team, thread, shared);
     struct differences total = {known.most, known.sum};
     return moments_of(mean, total, 1.0f / args->rows.window, args->rows.eps);
+}
+
+/* The same, of a row that the team's registers hold and whose largest value is known. */
+static __forceinline__ __device__ struct known known_with_exponentials(struct known largest, float *value,
+                                                                       const struct rows_args *args,
+                                                                       const struct places *places, int slots,
+                                                                       int thread, struct known *shared) {
+    struct known known = {-INFINITY, 0.0f};
+#pragma unroll
+    for (int i = 0; i < slots; i++)
+        known.sum += exponentials_of_slot(args->rows.function, value + i * VALUES, &places->slot[i].channels,
+                                          pivot_of(largest.most))
+                         .sum;
+    known = known_of_team(FGN_ROW_SUM, known, args->division.team, thread, shared);
+    known.most = largest.most;
+    return known;
 }
 
 static __forceinline__ __device__ void function_of_rows(const struct rows_args *args, int slots, int width,
@@ -182,7 +207,10 @@ static __forceinline__ __device__ void function_of_rows(const struct rows_args *
         /* the next row is on its way while the team talks */
         struct places of_next = places_in_window(args, row + step, window, 0, slots, width, type);
         load_slots(next, args, &of_next, slots, type);
-        known = known_of_team(function, known, args->division.team, thread, shared);
+        bool is_held = sums_exponentials(function) && parts <= slots;
+        known = known_of_team(is_held ? FGN_ROW_MAX : function, known, args->division.team, thread, shared);
+        if (is_held)
+            known = known_with_exponentials(known, value, args, &places, slots, thread, shared);
         struct moments moments = {0.0f, 0.0f, 0.0f};
         if (function == FGN_LAYER_NORM)
             moments = moments_of_row(value, known.sum / rows->window, args, &places, slots, thread, shared);
@@ -193,7 +221,7 @@ static __forceinline__ __device__ void function_of_rows(const struct rows_args *
         }
         for (int part = 0;;
              part += slots) { /* the last parts are in registers still; the others come again */
-            store_slots(value, args, &places, known, moments, slots, type);
+            store_slots(value, args, &places, known, moments, is_held, slots, type);
             if (part + slots >= parts)
                 break;
             struct words again[LONG_SLOTS];
