@@ -201,8 +201,9 @@ static __forceinline__ __device__ void give_values(fgn_row_function function, fl
 
 /* ---- Operators ---- */
 
-/* Operators are code apart here, the common ones too: a kernel has six places where they are applied, to 32
- * values each, and with the code in place it was 330 KB, which a small call waits for. */
+/* Operators of more than an instruction are code apart here, the common ones too: a kernel has six places
+ * where they are applied, to 32 values each, and with the code in place it was 330 KB, which a small call
+ * waits for. */
 static CALLED __device__ struct few_values called_operator(fgn_pointwise_kind kind, float a, float b,
                                                            struct few_values few) {
     const fgn_pointwise step = {kind, a, b, NULL, NULL};
@@ -217,6 +218,12 @@ static __forceinline__ __device__ void apply_to_slot(const fgn_pointwise *step, 
     load_operand(operand, step, place);
     if (step->tensor || is_kind(step, FGN_ADD_CHANNEL))
         apply_with_operands(add, value, VALUES, operand, evenly_spaced, 1);
+    else if (apply_short_operator(step, value, VALUES, operand, evenly_spaced, 1))
+        return;
+    else if (is_kind(step, FGN_HARDTANH) || is_kind(step, FGN_CLAMP))
+        apply_with_constants(hardtanh, step, value, VALUES);
+    else if (is_kind(step, FGN_DOUBLE))
+        apply_to_each(twice, value, VALUES);
     else if (step->channel)
         apply_operand(step, value, VALUES, operand, evenly_spaced, 1);
     else
