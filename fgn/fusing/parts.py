@@ -173,7 +173,7 @@ class ChainPart(Part):
         self.checked: Checked | None = None
 
     def __call__(self, *inputs):
-        if self._is_the_compilers(inputs[0]):
+        if self._is_the_compilers(inputs[0]) or self._is_as_many_launches(inputs[0]):
             return self.by_torch(inputs)
         if self.found.by_rows and inputs[0].dim() != 2:
             try:
@@ -193,6 +193,18 @@ class ChainPart(Part):
             not self.found.has_norm
             and torch.compiler.is_compiling()
             and self.options.version is None
+            and not self._is_float32(x)
+        )
+
+    def _is_as_many_launches(self, x) -> bool:
+        """Whether torch's operators are as few launches: one behind a product of cuBLAS. Their calls cost the
+        host less (lab/README.md: a block of 1024 in bfloat16 took twice eager's time in a loop)."""
+        return (
+            not self.found.has_norm
+            and len(self.steps) == 1
+            and self.options.version is None
+            and type(x) is Tensor
+            and x.is_cuda
             and not self._is_float32(x)
         )
 

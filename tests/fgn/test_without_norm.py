@@ -14,6 +14,7 @@ import fgn
 from fgn import training
 from fgn.chains import POINTWISE, Chain, Pointwise, Shape, problem, random_inputs
 from fgn.functional import LIBRARY, launch_count, plan_of, run_chain
+from fgn.fusing.parts import ChainPart
 from fgn.measure.accuracy import misplaced, relative_error
 from fgn.native.library import version_names
 from fgn.plans import DEVICES, plan
@@ -407,3 +408,15 @@ def test_a_compiler_fuses_16_bit_chains_without_a_norm_itself(device):
             y = compiled(x.to(dtype))
         torch.testing.assert_close(y, model(x.to(dtype)), rtol=3e-2, atol=3e-2)
         assert sum("chain_forward" in target for target in graphs[0]) == expected
+
+
+def test_one_operator_behind_a_16_bit_product_is_left_to_torch_on_a_gpu(device, monkeypatch):
+    model = nn.Sequential(nn.Linear(16, 24), nn.GELU()).to(device).half()
+    fused, x = fgn.fuse(model), torch.randn(5, 16, device=device).half()
+    called = []
+    monkeypatch.setattr(
+        ChainPart, "_of_matrix", lambda self, inputs: called.append(1) or self.by_torch(inputs)
+    )
+    with torch.no_grad():
+        torch.testing.assert_close(fused(x), model(x))
+    assert len(called) == (device.type == "cpu")
