@@ -14,7 +14,6 @@ from cudasim.building.compilers import MissingToolError
 from cudasim.building.library import BuildError
 from cudasim.building.own_files import NotOwnError
 from cudasim.predicting.cards import card, cards_command
-from cudasim.predicting.measuring import measured_card
 from cudasim.programs.building import CHECK, COUNT, PREDICT, RUN, Program, command
 
 _MODES = {
@@ -137,6 +136,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _measure(file: str | None) -> int:
     """`card --measure [FILE]`: measures the GPU that is there, and writes its card."""
+    from cudasim.predicting.measuring import measured_card  # pandas takes half of a program's start
+
     try:
         print(measured_card(file))
     except (BuildError, MissingToolError, RuntimeError) as error:

@@ -339,9 +339,9 @@ struct sim_access_report {
 };
 noreturn void sim_report_access(const struct sim_access_report *access, const char *what, ...)
     __attribute__((format(printf, 2, 3)));
-/* The access is below the thread's stack. */
 /* The report that this worker has begun, and cannot end, makes place for another one. */
 void sim_report_again(void);
+/* The access is below the thread's stack. */
 noreturn void sim_report_overflow(const struct sim_access_report *access);
 /* The same as sim_report_access() without an end of the launch. */
 void sim_describe_access(sim_report *report, const struct sim_access_report *access, const char *what, ...)

@@ -130,8 +130,8 @@ def _view_of(node: fx.Node | None, name: str) -> bool:
 
 
 class _Reader:
-    def __init__(self, last: fx.Node, modules: dict[str, nn.Module], has_one_value: bool):
-        self.value, self.modules, self.has_one_value = last, modules, has_one_value
+    def __init__(self, last: fx.Node, modules: dict[str, nn.Module]):
+        self.value, self.modules = last, modules
         self.nodes: list[fx.Node] = []
         self.module, self.leaves = None, []
         self.keeps, self.of_matrix, self.keeps_sum = True, False, False
@@ -216,12 +216,11 @@ def read_rows(
     """The function of rows that reads the value of `last`, which nobody else does, and the steps behind it;
     None where there is none. before: the nodes that will run together with it. has_one_value: whether a row
     has one value already, so that a reduction of it is that value."""
-    reader = _Reader(last, modules, has_one_value)
+    reader = _Reader(last, modules)
     settings = reader.read()
     if settings is None:
         return None
     nodes = list(reader.nodes)
-    words = [_word(node, modules) for node in nodes]
     if has_one_value and settings.function not in _OF_ONE_VALUE:
         return None
     behind = _Behind(nodes[-1], last, modules)
@@ -261,13 +260,7 @@ def read_rows(
         kept.after,
         [*reader.leaves, *kept.leaves],
         kept.fixed,
-        [*words, *(kept.describe(node) for node in kept.nodes[1:])],
+        [kept.describe(node) for node in (*nodes, *kept.nodes[1:])],
         ends,
         reader.keeps_sum,
     )
-
-
-def _word(node: fx.Node, modules) -> str:
-    if node.op == "call_module":
-        return f"{node.target} ({type(modules[node.target]).__name__})"
-    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))

@@ -31,13 +31,17 @@ from fgn.training_calls import multiplies_by_torch
 
 
 class _Last(NamedTuple):
-    """What a call was like, and the call of the library that it made."""
+    """What a call behind cuBLAS's product was like, and the call of the library that it made."""
 
     chain: Chain
-    shape: torch.Size
+    x_shape: torch.Size
+    features: int
     dtype: torch.dtype
     thread: int
     call: object
+
+    def is_like(self, *others) -> bool:
+        return self[1:5] == others[1:] and self.chain is others[0]
 
 
 class RowsPart(Part):
@@ -60,28 +64,25 @@ class RowsPart(Part):
         """The result; where others read the value that the function is of, that one too."""
         own, others = inputs[: self.count], inputs[self.count :]
         if not repeated.is_ordinary() or self._need_gradients(inputs):
-            return self._by_parts(own, others)
-        chain, tensors, x, sizes = self._before(own)
-        if chain is None:
-            u = self.inner(*own)
-            y = self._of_rows(u, None, (), others, u.dim() if isinstance(u, Tensor) else 0)
-            y = self.by_torch((u, *others)) if y is None else y
-            return (y, u) if self.found.keeps_sum else y
-        weight, bias, _, _, *operands = tensors
-        v = F.linear(x, weight, bias)
-        y = self._repeat(v, chain, operands)
-        if y is None:
-            y = self._of_rows(v, chain, operands, others, own[0].dim())
-        if y is None:
-            return self._by_parts(own, others)
-        if sizes is None:
+            return self._by_torch(self.inner(*own), others)
+        y = self._behind_cublas(own, others)
+        if y is not None:
             return y
-        return (
-            tuple([one.unflatten(0, sizes) for one in y]) if self.found.keeps_sum else y.unflatten(0, sizes)
-        )
-
-    def _by_parts(self, own, others):
         u = self.inner(*own)
+        if type(u) is not Tensor or u.dtype not in C_TYPES or not u.numel() or u.layout != torch.strided:
+            return self._by_torch(u, others)
+        matrix = u if u.dim() == 2 else u.flatten(0, -2) if u.dim() > 1 else u[None]
+        planned = self._planned(matrix, matrix.shape[1], u.dim(), None, (), others)
+        if planned is None:
+            return self._by_torch(u, others)
+        rows, read = planned
+        y = matrix if rows is None else rows_forward(rows, matrix, read)
+        if u.dim() != 2:
+            y = y.unflatten(0, u.shape[:-1]) if u.dim() > 1 else y[0]
+        y = y if self.found.keeps else y.squeeze(-1)
+        return (y, u) if self.found.keeps_sum else y
+
+    def _by_torch(self, u, others):
         y = self.by_torch((u, *others))
         return (y, u) if self.found.keeps_sum else y
 
@@ -93,94 +94,96 @@ class RowsPart(Part):
 
     def parameters(self) -> list[Tensor]:
         """Those of the modules inside."""
-        modules = {module for module, *_ in self.leaves}
-        own = [value for module in modules for value in module._parameters.values() if value is not None]
-        if isinstance(self.inner, RowsPart):
-            return own + self.inner.parameters()
-        inner = {module for module, *_ in self.inner.leaves}
-        return own + [value for module in inner for value in module._parameters.values() if value is not None]
+        inner, leaves = self.inner, [*self.leaves]
+        while isinstance(inner, RowsPart):
+            leaves += inner.leaves
+            inner = inner.inner
+        modules = {module for module, *_ in (*leaves, *inner.leaves)}
+        return [value for module in modules for value in module._parameters.values() if value is not None]
 
-    def _before(self, inputs) -> tuple[Chain | None, tuple, Tensor | None, torch.Size | None]:
-        """Where cuBLAS multiplies: the chain between the product and the function, its tensors, and x as a
-        matrix, with the other dimensions that it had, or None."""
-        inner, x, sizes = self.inner, inputs[0], None
-        nothing = None, (), None, None
+    def _behind_cublas(self, own, others):
+        """The result where cuBLAS multiplies, with the operators between its product and the function in the
+        function's launch. None where it does not, or where the function is none of rows. A call that is like
+        the one before it plans nothing, unless the function is a module's or has operands behind it."""
+        inner, x, sizes = self.inner, own[0], None
         if not isinstance(inner, ChainPart) or inner.found.has_norm or inner.options.version is not None:
-            return nothing
+            return None
         if type(x) is not Tensor or x.dim() < 2 or x.dtype not in C_TYPES or not x.numel():
-            return nothing
+            return None
+        inputs = own
         try:
             if x.dim() > 2:
-                if not inner.found.by_rows or self.found.of_matrix:
-                    return nothing
-                inputs, sizes = inner.inputs_of_rows(inputs)
+                if not inner.found.by_rows:
+                    return None
+                inputs, sizes = inner.inputs_of_rows(own)
                 x = inputs[0]
             chain, tensors = inner.chain_and_tensors(*inputs)
         except NotAChain:
-            return nothing
-        shape = Shape(*x.shape, tensors[0].shape[0], 0)
-        if not multiplies_by_torch(x.device, shape, resolve(inner.options.precision, x.dtype)):
-            return nothing
-        return chain, tensors, x, sizes
-
-    def _repeat(self, v: Tensor, chain: Chain, operands) -> Tensor | None:
-        """The result of a call that is like the one before it, or None. A function that is a module's, or has
-        operands behind it, is looked at each time."""
-        last = self.last
-        if (
-            last is None
-            or last.chain is not chain
-            or last.shape != v.shape
-            or last.dtype is not v.dtype
-            or last.thread != get_ident()
-        ):
             return None
-        y = last.call(v, operands)
-        return y if y is None or self.found.keeps else y.squeeze(-1)  # what keeps the sum keeps its dimension
-
-    def _of_rows(self, v, chain: Chain | None, operands, others, dimensions: int):
-        """The function of v, after the chain's operators if there is one. None where it is none of rows.
-        dimensions: of the model's tensor, of which v may be the rows."""
-        try:
-            settings = self._settings(v, dimensions)
-            if self.found.of_matrix and v.dim() != 2:
+        weight, bias, _, _, *operands = tensors
+        features = weight.shape[0]
+        shape = Shape(*x.shape, features, 0)
+        if not multiplies_by_torch(x.device, shape, resolve(inner.options.precision, x.dtype)):
+            return None
+        kind = chain, own[0].shape, features, x.dtype, get_ident()
+        call = self.last.call if self.last is not None and self.last.is_like(*kind) else None
+        planned = None
+        if call is None:
+            planned = self._planned(x, features, own[0].dim(), chain, operands, others)
+            if planned is None:
                 return None
-            matrix = v if v.dim() == 2 else v.flatten(0, -2) if v.dim() > 1 else v[None]
+        v = F.linear(x, weight, bias)
+        y = None if call is None else call(v, operands)
+        if y is None:
+            planned = planned or self._planned(x, features, own[0].dim(), chain, operands, others)
+            if planned is None:
+                return None
+            y = rows_forward(planned[0], v, planned[1])
+            if not self.leaves and not self.operands:
+                call = kept_call(planned[0], v, operands)
+                self.last = call and _Last(*kind, call)
+        y = y if self.found.keeps else y.squeeze(-1)
+        if sizes is None:
+            return y
+        if self.found.keeps_sum:
+            return tuple([one.unflatten(0, sizes) for one in y])
+        return y.unflatten(0, sizes)
+
+    def _planned(
+        self, like: Tensor, features: int, dimensions: int, chain: Chain | None, operands, others
+    ) -> tuple[Rows | None, dict[str, Tensor]] | None:
+        """The function of rows of so many features, after the chain's operators if there is one, and what it
+        reads; None where it is none of rows. A function of None is the value itself. like: a matrix with as
+        many rows. dimensions: of the model's tensor, of which these are the rows."""
+        if self.found.of_matrix and dimensions != 2:
+            return None
+        try:
+            settings = self._settings(features, dimensions)
             if self.has_one_value:
-                if matrix.shape[-1] != 1:
+                if features != 1:
                     return None
                 if not self.found.after:
-                    return v if self.found.keeps else v.squeeze(-1)
+                    return None, {}
                 settings = settings._replace(function="sum", window=None)
             read = {} if chain is None else dict(zip(chain.operands, operands, strict=True))
-            roles = self._read_behind(settings, matrix, others, read) if self.operands else ()
-            rows = self._rows(settings, chain, roles)
+            roles = self._read_behind(settings, features, like, others, read) if self.operands else ()
+            return self._rows(settings, chain, roles), read
         except NotAChain:
             return None
-        y = rows_forward(rows, matrix, read)
-        if chain is not None and not self.leaves and not self.operands:
-            call = kept_call(rows, matrix, operands)
-            self.last = call and _Last(chain, v.shape, v.dtype, get_ident(), call)
-        if v.dim() != 2:
-            y = y.unflatten(0, v.shape[:-1]) if v.dim() > 1 else y[0]
-        return y if self.found.keeps else y.squeeze(-1)
 
-    def _read_behind(self, settings: Settings, matrix: Tensor, others, read: dict) -> tuple[str, ...]:
+    def _read_behind(self, settings: Settings, features: int, like: Tensor, others, read: dict):
         """The roles of the operands behind the function, which are put among those that are read."""
-        results = matrix.shape[1]
+        results, roles = features, []
         if ROW_FUNCTIONS[settings.function].reduces:
             results //= settings.window or results
-        like, roles = matrix[:, :results], []
         for number in self.operands:
             role, tensor = as_operand(others[number - 1], like, results)
             roles.append(role)
             read[f"operand_{number}_behind"] = tensor
         return tuple(roles)
 
-    def _settings(self, v, dimensions: int) -> Settings:
-        """The function as it is now. NotAChain where it is none of the rows of v."""
-        if type(v) is not Tensor or v.dtype not in C_TYPES or not v.numel() or v.layout != torch.strided:
-            raise NotAChain("v is no tensor of a dtype that kernels have")
+    def _settings(self, features: int, dimensions: int) -> Settings:
+        """The function as it is now. NotAChain where it is none of rows of so many features."""
         if has_global_hooks():
             raise NotAChain("there are hooks of all modules")
         for module, cls, only_in_eval in self.leaves:
@@ -189,11 +192,11 @@ class RowsPart(Part):
         settings = settings_of(self.found)
         if settings.dim is not None and settings.dim not in (-1, dimensions - 1):
             raise NotAChain("it is not over the last dimension")
-        window, features = settings.window, v.shape[-1]
+        window = settings.window
         if settings.function in ("rms_norm", "layer_norm"):
             if window != features:
                 raise NotAChain("the norm is not over the features")
-            if settings.function == "layer_norm" and not holds_layer_norm(v):
+            if settings.function == "layer_norm" and not holds_layer_norm(features):
                 raise NotAChain("registers do not hold a row")
             # torch computes 16-bit values in float32, and so takes float32's.
             eps = torch.finfo(torch.float32).eps if settings.eps is None else settings.eps

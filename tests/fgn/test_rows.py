@@ -2,6 +2,7 @@
 them, alone (`fgn.rows`) and behind a product in a fused model."""
 
 import random
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -299,6 +300,28 @@ def test_settings_are_those_of_the_call(device, product):
         change(fused)
         for _ in range(2):
             torch.testing.assert_close(fused(x), model(x))
+
+
+def test_rows_of_more_dimensions_are_no_repetition_of_a_matrix(device, product):
+    torch.manual_seed(0)
+    model = Applied(lambda v, shift: v.softmax(1)).to(device)
+    fused, x = fgn.fuse(model), torch.randn(6, 12, device=device)
+    for shape in ((6, 12), (6, 12), (2, 3, 12), (6, 12), (1, 6, 12)):
+        torch.testing.assert_close(fused(x.view(shape)), model(x.view(shape)))
+
+
+def test_what_is_no_function_of_rows_is_seen_before_the_product_is_made(device, monkeypatch):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(12, 24), nn.Softmax(1)).to(device)
+    fused, x = fgn.fuse(model), torch.randn(2, 3, 12, device=device)
+    made = []
+    monkeypatch.setattr(rows_part, "multiplies_by_torch", lambda *arguments: True)
+    linear = SimpleNamespace(linear=lambda *arguments: made.append(1) or F.linear(*arguments))
+    monkeypatch.setattr(rows_part, "F", linear)
+    torch.testing.assert_close(fused(x), model(x))
+    assert not made
+    torch.testing.assert_close(fused(x[0]), model(x[0]))
+    assert made == [1]
 
 
 def test_transforms_compile_and_autocast(device):
