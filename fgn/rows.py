@@ -168,7 +168,7 @@ def _key_of(rows: Rows, v: Tensor, tensors) -> tuple:
         v.dtype,
         v.get_device(),
         get_ident(),
-        *[None if tensor is None else (tensor.dtype, tensor.shape) for tensor in tensors],
+        *[(tensor.dtype, tensor.shape) for tensor in tensors],
     )
 
 
@@ -191,6 +191,8 @@ def rows_forward(rows: Rows, v: Tensor, operands: Mapping[str, Tensor] | None = 
     """
     given = operands or {}
     tensors = tuple([given.get(name) for name in rows.operands])
+    if not all(isinstance(one, Tensor) for one in (v, *tensors)):
+        return _checked_call(rows, v, given, None)  # which says what came instead
     key = _key_of(rows, v, tensors)
     known = _calls.get(key)
     if known is not None:
@@ -200,10 +202,12 @@ def rows_forward(rows: Rows, v: Tensor, operands: Mapping[str, Tensor] | None = 
     return _checked_call(rows, v, given, key)
 
 
-def _checked_call(rows: Rows, v: Tensor, given: Mapping[str, Tensor], key: tuple):
+def _checked_call(rows: Rows, v: Tensor, given: Mapping[str, Tensor], key: tuple | None):
+    check_kind("v", v)
     check_shape("v", v, "batch", "features")
-    check_kind("v", v, None, tuple(C_TYPES))
     batch, features = v.shape
+    if features == 0:
+        raise ValueError(f"v: expected 1 feature or more, got shape {tuple(v.shape)}")
     results, vectors = rows.results_of(features), v.dtype
     for steps, size in ((rows.before, features), (rows.after, results)):
         for step in steps:

@@ -22,18 +22,6 @@ static fgn_status check_rows(const fgn_rows *rows) {
     return status;
 }
 
-/* A list with the sizes of the tensor that it is applied to. */
-static struct operators operators_for(const fgn_rows *rows, int count, const fgn_pointwise *step,
-                                      int64_t channels) {
-    struct operators list = no_operators();
-    list.count = count;
-    list.type = rows->type;
-    list.channels = channels;
-    for (int i = 0; i < count; i++)
-        list.step[i] = step[i];
-    return without_others(list);
-}
-
 static struct rows rows_of(const fgn_rows *rows, const void *v, void *between, void *y) {
     int64_t windows = rows->features / rows->window;
     int64_t results = reduces(rows->function) ? windows : rows->features;
@@ -48,8 +36,8 @@ static struct rows rows_of(const fgn_rows *rows, const void *v, void *between, v
                       rows->features,
                       windows,
                       rows->window,
-                      operators_for(rows, rows->before_count, rows->before, rows->features),
-                      operators_for(rows, rows->after_count, rows->after, results)};
+                      without_others(list_of(rows->type, rows->features, rows->before_count, rows->before)),
+                      without_others(list_of(rows->type, results, rows->after_count, rows->after))};
     return of;
 }
 

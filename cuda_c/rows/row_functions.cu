@@ -286,14 +286,13 @@ EARLY_LAUNCHER(long_rows_bfloat16_kernel, struct rows_args)
 
 /* ---- The host ---- */
 
-static const char *kernel_of(fgn_type type, bool is_long) {
-    static const char *const kernels[][2] = {
-        [FGN_FLOAT32] = {"short_rows_float32_kernel", "long_rows_float32_kernel"},
-        [FGN_FLOAT16] = {"short_rows_float16_kernel", "long_rows_float16_kernel"},
-        [FGN_BFLOAT16] = {"short_rows_bfloat16_kernel", "long_rows_bfloat16_kernel"},
-    };
-    return kernels[type][is_long];
-}
+/* How a launch divides the rows. A thread of a long row has several slots of VALUES values. */
+struct rows_launch {
+    dim3 grid;
+    dim3 block;
+    struct division division;
+    bool is_long;
+};
 
 /* From so many values on, threads have several slots where a window fills them: what is done once for a
  * thread is done for all of them, and more of memory is on its way at a time. */
@@ -301,7 +300,7 @@ static const char *kernel_of(fgn_type type, bool is_long) {
 
 /* A vector of a thread may not cross the end of a row, so rows that windows do not fill have vectors of one.
  */
-struct rows_launch launch_of_rows(const struct rows *rows) {
+static struct rows_launch launch_of_rows(const struct rows *rows) {
     bool aligned = is_aligned_16(rows->v) && is_aligned_16(rows->y) && is_aligned_16(rows->between) &&
                    operands_are_aligned(&rows->before) && operands_are_aligned(&rows->after) &&
                    rows->features == rows->windows * rows->window;
@@ -326,7 +325,6 @@ struct rows_launch launch_of_rows(const struct rows *rows) {
     const dim3 block = {(unsigned)division->across, (unsigned)rows_at_once(division), 1};
     launch.grid = grid;
     launch.block = block;
-    launch.kernel = kernel_of(rows->type, launch.is_long);
     return launch;
 }
 

@@ -24,15 +24,6 @@ struct rows {
     struct operators after;
 };
 
-/* How a launch divides the rows. A thread of a long row has several slots of VALUES values. */
-struct rows_launch {
-    const char *kernel;
-    dim3 grid;
-    dim3 block;
-    struct division division;
-    bool is_long;
-};
-
 /* Whether the function gives one value for each window. */
 static inline __host__ __device__ bool reduces(fgn_row_function function) {
     return function < FGN_SOFTMAX;
@@ -45,8 +36,6 @@ static inline bool are_small_windows(const struct rows *rows) {
 }
 
 cudaError_t small_windows(const struct rows *rows, cudaStream_t stream);
-
-struct rows_launch launch_of_rows(const struct rows *rows);
 
 /* Whether a block's registers hold a window, as LayerNorm needs it. */
 bool fits_registers(const struct rows *rows);

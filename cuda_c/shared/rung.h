@@ -124,15 +124,21 @@ static inline __device__ float scale_and_shift(const struct group_norm *norm, fl
     return v * scale + shift;
 }
 
-static inline struct operators operators_of(const fgn_chain *chain, int count, const fgn_pointwise *step) {
+/* Operators that are applied to a tensor of this type with so many channels. */
+static inline struct operators list_of(fgn_type type, int64_t channels, int count,
+                                       const fgn_pointwise *step) {
     struct operators list;
     memset(&list, 0, sizeof list);
     list.count = count;
-    list.type = chain->type;
-    list.channels = chain->out_features;
+    list.type = type;
+    list.channels = channels;
     for (int i = 0; i < count; i++)
         list.step[i] = step[i];
     return list;
+}
+
+static inline struct operators operators_of(const fgn_chain *chain, int count, const fgn_pointwise *step) {
+    return list_of(chain->type, chain->out_features, count, step);
 }
 
 static inline struct operators no_operators(void) {

@@ -107,9 +107,15 @@ def test_errors_name_the_argument(device):
         rows_forward(Rows("sum"), v[0])
     with pytest.raises(TypeError, match="v: expected dtype"):
         rows_forward(Rows("sum"), v.double())
+    with pytest.raises(TypeError, match=r"v: expected a torch.Tensor, got list"):
+        rows_forward(Rows("sum"), [[1.0]])
+    with pytest.raises(ValueError, match=r"v: expected 1 feature or more, got shape \(3, 0\)"):
+        rows_forward(Rows("sum"), v[:, :0])
     scaled = Rows("sum", (Pointwise("multiply_channel", channel="scale"),))
     with pytest.raises(ValueError, match="operands: expected scale, got none"):
         rows_forward(scaled, v)
+    with pytest.raises(TypeError, match=r"scale: expected a torch.Tensor, got float"):
+        rows_forward(scaled, v, {"scale": 2.0})
     with pytest.raises(ValueError, match=r"scale: expected shape \(8,\), got \(7,\)"):
         rows_forward(scaled, v, {"scale": v[0, :7]})
     with pytest.raises(RuntimeError, match="need no gradient"), torch.enable_grad():
