@@ -23,7 +23,7 @@ from fgn.checks import check_kind, check_shape
 from fgn.native import repeated
 from fgn.native.library import ffi
 from fgn.operators import Pointwise
-from fgn.structs import C_TYPES, library_of, pointer, raise_for, usable, write_steps
+from fgn.structs import C_TYPES, library_of, raise_for, usable, write_steps
 
 
 class RowFunction(NamedTuple):
@@ -112,6 +112,10 @@ class _Call:
         batch, features = v.shape
         self.rows, self.library, self.device = rows, library, v.get_device()
         self.y_shape = (batch, rows.results_of(features))
+        # Integers for pointers, which need no objects of their own.
+        self.c_forward = ffi().cast(
+            "int (*)(const fgn_rows *, uintptr_t, uintptr_t, uintptr_t, uintptr_t)", library.fgn_rows_forward
+        )
         self.c_rows = ffi().new("fgn_rows *")
         self.c_rows.batch, self.c_rows.features = batch, features
         self.c_rows.window, self.c_rows.eps = rows.window or features, rows.eps
@@ -127,30 +131,40 @@ class _Call:
             for place, name in zip(places, rows.operands, strict=True)
         ]
 
-    def results(self, v: Tensor) -> dict[str, Tensor]:
+    def results(self, v: Tensor, sizes=None) -> tuple[Tensor, Tensor | None]:
         """Memory for y and, where it is kept, u."""
-        y = {"y": v.new_empty(self.y_shape)}
-        return y | {"u": torch.empty_like(v)} if self.rows.keeps else y
+        y_shape = self.y_shape if sizes is None else (*sizes[:-1], self.y_shape[1])
+        return v.new_empty(y_shape), v.new_empty(v.shape) if self.rows.keeps else None
 
-    def run(self, v: Tensor, results: dict[str, Tensor], stream) -> Tensor | tuple[Tensor, Tensor]:
-        y, u = results["y"], results.get("u")
-        pointers = pointer(v), pointer(u), pointer(y)
-        raise_for(self.library, self.library.fgn_rows_forward(self.c_rows, *pointers, stream))
+    def run(self, v: Tensor, y: Tensor, u: Tensor | None, stream: int) -> Tensor | tuple[Tensor, Tensor]:
+        kept = 0 if u is None else u.data_ptr()
+        status = self.c_forward(self.c_rows, v.data_ptr(), kept, y.data_ptr(), stream)
+        if status:
+            raise_for(self.library, status)
         return y if u is None else (y, u)
+
+    def takes(self, operands: tuple[Tensor, ...]) -> bool:
+        """Whether the call can be made here, with these operands as they are; the struct points to them
+        then."""
+        if self.device < 0:
+            if is_counting.get():
+                return False
+        elif torch._C._cuda_getDevice() != self.device:
+            return False
+        return repeated.point_to(self.arguments, operands, self.device)
+
+    def launch(self, v: Tensor, sizes=None):
+        """The result of v, where `takes()` has taken the operands. sizes: v's, where it is no matrix."""
+        if self.device < 0:
+            with interruptible(self.library):
+                return self.run(v, *self.results(v, sizes), 0)
+        return self.run(v, *self.results(v, sizes), torch._C._cuda_getCurrentRawStream(self.device))
 
     def __call__(self, v: Tensor, operands: tuple[Tensor, ...]):
         """The result, or None where a tensor is not one that can be used as it is."""
-        if self.device < 0 and is_counting.get():
+        if not repeated.usable_address(v) or not self.takes(operands):
             return None
-        if not repeated.usable_address(v) or not repeated.point_to(self.arguments, operands, self.device):
-            return None
-        if self.device < 0:
-            with interruptible(self.library):
-                return self.run(v, self.results(v), ffi().NULL)
-        if torch._C._cuda_getDevice() != self.device:
-            return None
-        stream = ffi().cast("void *", torch._C._cuda_getCurrentRawStream(self.device))
-        return self.run(v, self.results(v), stream)
+        return self.launch(v)
 
 
 _calls: dict[tuple, _Call] = {}
@@ -173,8 +187,7 @@ def _key_of(rows: Rows, v: Tensor, tensors) -> tuple:
 
 
 def kept_call(rows: Rows, v: Tensor, tensors):
-    """What calls the library for tensors of these shapes, if such a call was made on this thread: a function
-    of v and the operands, which gives None where a tensor cannot be used as it is."""
+    """The call of the library for tensors of these shapes, if one was made on this thread."""
     return _calls.get(_key_of(rows, v, tensors))
 
 
@@ -233,9 +246,9 @@ def _checked_call(rows: Rows, v: Tensor, given: Mapping[str, Tensor], key: tuple
     with library_of(v.device) as (library, stream):
         v = usable(v)
         call = _Call(library, rows, v, used, vectors)
-        results = call.results(v)
-        counted.allow(v=v, **results, **used)
-        y = call.run(v, results, stream)
+        y, u = call.results(v)
+        counted.allow(v=v, y=y, **({} if u is None else {"u": u}), **used)
+        y = call.run(v, y, u, int(ffi().cast("uintptr_t", stream)))
     are_given = all(used[name] is given[name] for name in rows.operands)
     if are_given and v.numel() and not is_counting.get():
         if len(_calls) >= repeated.MOST_CALLS:

@@ -155,7 +155,9 @@ def nvcc_toolchain(architectures: tuple[str, ...] = ()) -> Toolchain:
             "nvcc was not found ($CUDA_HOME, PATH, /usr/local/cuda), so nothing can run on the GPU; "
             "what is on the CPU runs on the simulator"
         )
-    flags = (*architectures, *NVCC_FLAGS)
+    # Machine code is a sixth of the bytes so. nvcc 12.8 was the first to have a choice.
+    can_compress = "--compress-mode" in (command_output([nvcc, "--help"]) or "")
+    flags = (*architectures, *NVCC_FLAGS, *(("--compress-mode=size",) if can_compress else ()))
     return Toolchain(
         compiler=nvcc,
         flags=flags,

@@ -36,8 +36,8 @@ def may_gain(found: Found, options) -> bool:
 class ProductPart(ChainPart):
     """Runs one Linear of a model, by torch or as a product of split halves."""
 
-    def __call__(self, *inputs):
-        return super().__call__(*inputs) if self._gains(inputs[0]) else self.by_torch(inputs)
+    def _anew(self, *inputs):
+        return super()._anew(*inputs) if self._gains(inputs[0]) else self.by_torch(*inputs)
 
     def _gains(self, x) -> bool:
         if type(x) is not Tensor or not x.is_cuda:

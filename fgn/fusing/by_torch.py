@@ -1,60 +1,84 @@
-"""The nodes of a part of a model, run by torch one after the other."""
+"""Python functions of graphs: of a fused model's whole forward(), and of the nodes of one part as torch runs
+them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 from torch import fx, nn
 
 
-class _Value(NamedTuple):
-    """One of the values that the parts read or compute, by its number."""
+def function_of(graph: fx.Graph, module: nn.Module) -> Callable:
+    """A Python function of the graph's inputs. module: whose parts and parameters the graph names."""
+    names, known, lines, arguments = {}, {}, [], []
 
-    number: int
+    class Name(str):
+        __slots__ = ()
+
+        def __repr__(self):
+            return str(self)
+
+    def constant(value) -> Name:
+        name = Name(f"_constant_{len(known)}")
+        known[str(name)] = value
+        return name
+
+    def text(value) -> str:
+        def leaf(node):
+            return names[node]
+
+        def walk(value):
+            if isinstance(value, fx.Node):
+                return leaf(value)
+            if isinstance(value, tuple) and type(value) is tuple:
+                return tuple(map(walk, value))
+            if isinstance(value, list):
+                return list(map(walk, value))
+            if isinstance(value, dict):
+                return {key: walk(item) for key, item in value.items()}
+            if isinstance(value, slice):
+                return Name(f"slice({walk(value.start)!r}, {walk(value.stop)!r}, {walk(value.step)!r})")
+            if value is None or isinstance(value, (bool, int, str)):
+                return value
+            return constant(value)
+
+        return repr(walk(value))
+
+    for number, node in enumerate(graph.nodes):
+        names[node] = Name(f"v{number}")
+        if node.op == "placeholder":
+            arguments.append(names[node])
+            continue
+        if node.op == "output":
+            lines.append(f"return {text(node.args[0])}")
+            continue
+        inside = ", ".join(
+            [*map(text, node.args), *(f"{key}={text(value)}" for key, value in node.kwargs.items())]
+        )
+        if node.op == "get_attr":
+            *path, last = node.target.split(".")
+            owner = constant(module.get_submodule(".".join(path)))
+            lines.append(
+                f"{names[node]} = getattr({owner}, {last!r})"
+            )  # the parameters of a ParameterList are called 0, 1, ...
+        elif node.op == "call_module":
+            lines.append(f"{names[node]} = {constant(module.get_submodule(node.target))}({inside})")
+        elif node.op == "call_method":
+            rest = ", ".join([*map(text, node.args[1:]), *(f"{k}={text(v)}" for k, v in node.kwargs.items())])
+            lines.append(f"{names[node]} = {text(node.args[0])}.{node.target}({rest})")
+        else:
+            lines.append(f"{names[node]} = {constant(node.target)}({inside})")
+    body = "\n    ".join(lines)
+    exec(f"def forward({', '.join(arguments)}):\n    {body}\n", known)
+    return known["forward"]
 
 
-def _mapped(value, kind: type, function):
-    """A node's arguments, in which every value of the type `kind` is replaced by function(value)."""
-    if isinstance(value, kind):
-        return function(value)
-    if isinstance(value, (tuple, list)):
-        mapped = [_mapped(one, kind, function) for one in value]
-        return tuple(mapped) if isinstance(value, tuple) else mapped
-    if isinstance(value, dict):
-        return {key: _mapped(one, kind, function) for key, one in value.items()}
-    if isinstance(value, slice):
-        return slice(*_mapped((value.start, value.stop, value.step), kind, function))
-    return value
-
-
-class ByTorch:
-    """Runs the nodes of a graph, each of which reads inputs or earlier nodes."""
-
-    def __init__(self, inputs: Sequence[fx.Node], nodes: Sequence[fx.Node], owner: nn.Module):
-        numbers = {node: number for number, node in enumerate([*inputs, *nodes])}
-
-        def numbered(value):
-            return _mapped(value, fx.Node, lambda node: _Value(numbers[node]))
-
-        self.nodes = [(n.op, n.target, numbered(n.args), numbered(n.kwargs)) for n in nodes]
-        self.modules = {
-            node.target: owner.get_submodule(node.target) for node in nodes if node.op == "call_module"
-        }
-
-    def __call__(self, inputs: Sequence):
-        """The value of the last node."""
-        values = list(inputs)
-
-        def value_of(one: _Value):
-            return values[one.number]
-
-        for op, target, args, kwargs in self.nodes:
-            args, kwargs = _mapped(args, _Value, value_of), _mapped(kwargs, _Value, value_of)
-            if op == "call_module":
-                values.append(self.modules[target](*args, **kwargs))
-            elif op == "call_method":
-                values.append(getattr(args[0], target)(*args[1:], **kwargs))
-            else:
-                values.append(target(*args, **kwargs))
-        return values[-1]
+def by_torch(inputs: Sequence[fx.Node], nodes: Sequence[fx.Node], owner: nn.Module) -> Callable:
+    """A function of the values of `inputs` that runs the nodes, each of which reads inputs or earlier nodes,
+    one after the other, and returns the last one's value."""
+    graph = fx.Graph()
+    copies = {node: graph.placeholder(f"input_{number}") for number, node in enumerate(inputs)}
+    for node in nodes:
+        copies[node] = graph.node_copy(node, copies.__getitem__)
+    graph.output(copies[nodes[-1]])
+    return function_of(graph, owner)

@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import fx, nn
+from torch import nn
 
 from fgn.functional import check_choice
 from fgn.fusing.alone import ProductPart, may_gain
+from fgn.fusing.by_torch import function_of
 from fgn.fusing.classes import fused_of, is_torchs, plain_class, set_fused, set_plain
 from fgn.fusing.finding import match
 from fgn.fusing.parts import ChainPart
@@ -60,7 +61,7 @@ class _Traced:
                 product = product_of(node, modules)
                 if product is not None:
                     self._replace(product, modules, module, options)
-        self.run = _function_of(graph, module) if self.parts else None
+        self.run = function_of(graph, module) if self.parts else None
 
     def _replace(self, product: Product, modules, module, options):
         found, stopped = match(product, modules)
@@ -106,71 +107,6 @@ class _Traced:
         order = {node: number for number, node in enumerate(graph.nodes)}
         for node in sorted(nodes, key=order.__getitem__, reverse=True):
             graph.erase_node(node)
-
-
-def _function_of(graph: fx.Graph, module: nn.Module):
-    """A Python function of the graph's inputs."""
-    names, known, lines, arguments = {}, {}, [], []
-
-    class Name(str):
-        __slots__ = ()
-
-        def __repr__(self):
-            return str(self)
-
-    def constant(value) -> Name:
-        name = Name(f"_constant_{len(known)}")
-        known[str(name)] = value
-        return name
-
-    def text(value) -> str:
-        def leaf(node):
-            return names[node]
-
-        def walk(value):
-            if isinstance(value, fx.Node):
-                return leaf(value)
-            if isinstance(value, tuple) and type(value) is tuple:
-                return tuple(map(walk, value))
-            if isinstance(value, list):
-                return list(map(walk, value))
-            if isinstance(value, dict):
-                return {key: walk(item) for key, item in value.items()}
-            if isinstance(value, slice):
-                return Name(f"slice({walk(value.start)!r}, {walk(value.stop)!r}, {walk(value.step)!r})")
-            if value is None or isinstance(value, (bool, int, str)):
-                return value
-            return constant(value)
-
-        return repr(walk(value))
-
-    for number, node in enumerate(graph.nodes):
-        names[node] = Name(f"v{number}")
-        if node.op == "placeholder":
-            arguments.append(names[node])
-            continue
-        if node.op == "output":
-            lines.append(f"return {text(node.args[0])}")
-            continue
-        inside = ", ".join(
-            [*map(text, node.args), *(f"{key}={text(value)}" for key, value in node.kwargs.items())]
-        )
-        if node.op == "get_attr":
-            *path, last = node.target.split(".")
-            owner = constant(module.get_submodule(".".join(path)))
-            lines.append(
-                f"{names[node]} = getattr({owner}, {last!r})"
-            )  # the parameters of a ParameterList are called 0, 1, ...
-        elif node.op == "call_module":
-            lines.append(f"{names[node]} = {constant(module.get_submodule(node.target))}({inside})")
-        elif node.op == "call_method":
-            rest = ", ".join([*map(text, node.args[1:]), *(f"{k}={text(v)}" for k, v in node.kwargs.items())])
-            lines.append(f"{names[node]} = {text(node.args[0])}.{node.target}({rest})")
-        else:
-            lines.append(f"{names[node]} = {constant(node.target)}({inside})")
-    body = "\n    ".join(lines)
-    exec(f"def forward({', '.join(arguments)}):\n    {body}\n", known)
-    return known["forward"]
 
 
 class FusedForward:

@@ -16,15 +16,18 @@ import torch
 from torch import Tensor, fx, nn
 
 from fgn import autocast, gradients
-from fgn.chains import Chain
+from fgn.calls import can_multiply
+from fgn.chains import Chain, Shape
 from fgn.functional import chain_forward, forward_in_autocast
 from fgn.fusing.accepting import NotAChain, as_operand, check_linear, check_vector
-from fgn.fusing.by_torch import ByTorch
+from fgn.fusing.by_torch import by_torch
+from fgn.fusing.kept import Checked, Last, dtypes_of, kind_of
 from fgn.fusing.meanings import has_global_hooks, not_plain
-from fgn.native import repeated
-from fgn.native.repeated import ORDINARY_TENSORS
+from fgn.native import prepared, repeated
 from fgn.operators import POINTWISE, Pointwise
 from fgn.precision import resolve
+from fgn.structs import plan_of
+from fgn.training_calls import multiplies_by_torch
 from fgn.transforms import run_when_compiled
 
 # A constant that is another one at each call would otherwise keep a chain for each.
@@ -102,53 +105,6 @@ def _is_ieee(precision: str | None) -> bool:
     return resolve(precision, torch.float32) == "ieee"
 
 
-class Checked:
-    """Tensors that have passed all checks, so that the next call only compares its own tensors with them."""
-
-    def __init__(self, x: Tensor, tensors: tuple[Tensor | None, ...], roles: list[str], names: list[str]):
-        self.channels, self.roles = tensors[0].shape[0], roles
-        self.has_rows = "tensor" in roles
-        self.x = self._facts(x)
-        self.tensors = [None if tensor is None else (tensor.shape, tensor.dtype) for tensor in tensors]
-        # A vector of one element, or of shape (1, channels), is another tensor for the kernels.
-        self.vectors = all(tensor.dim() == 1 and tensor.numel() == self.channels for tensor in tensors[4:])
-        self.names = ("weight", "bias", "norm_weight", "norm_bias", *names)
-
-    def _facts(self, x: Tensor) -> tuple:
-        # An added tensor has as many rows as x.
-        sizes = x.shape if self.has_rows else x.shape[1:]
-        return (sizes, x.dtype, x.device, x.layout, autocast.dtype_for(x))
-
-    def holds(self, x, tensors) -> bool:
-        """Whether x and the tensors are of the shapes, dtypes, device and kind of those that were checked."""
-        if type(x) is not Tensor or x.dim() != 2 or self._facts(x) != self.x:
-            return False
-        device = x.device
-        for tensor, seen in zip(tensors, self.tensors, strict=True):
-            if tensor is None or seen is None:
-                if tensor is not seen:
-                    return False
-            elif (
-                type(tensor) not in ORDINARY_TENSORS
-                or tensor.shape != seen[0]
-                or tensor.dtype is not seen[1]
-                or tensor.device != device
-                or tensor.layout is not torch.strided
-            ):
-                return False
-        return True
-
-    def as_vectors(self, x: Tensor, tensors) -> tuple[Tensor | None, ...]:
-        """The tensors, in which operands of one element are vectors."""
-        if self.vectors:
-            return tensors
-        return *tensors[:4], *(as_operand(operand, x, self.channels)[1] for operand in tensors[4:])
-
-    def parameters(self, tensors) -> dict[str, Tensor | None]:
-        """The tensors of `as_vectors()` by the names of `fgn.chain_forward()`."""
-        return dict(zip(self.names, tensors, strict=True))
-
-
 class Part:
     """Stands in a graph for nodes of a model, and writes to nothing that it reads."""
 
@@ -160,7 +116,7 @@ class ChainPart(Part):
         self.found, self.owner, self.options = found, owner, options
         self.name = found.name
         self.leaves = found.leaves
-        self.by_torch = ByTorch(found.inputs, found.nodes, owner)
+        self.by_torch = by_torch(found.inputs, found.nodes, owner)
         self.steps = (*found.before, *found.after)
         self.attributes = [
             (step.module, name) for step in self.steps if step.module is not None for name in step.attributes
@@ -171,17 +127,56 @@ class ChainPart(Part):
         self.dtypes: dict[tuple, torch.dtype] = {}
         self.said: set[str] = set()
         self.checked: Checked | None = None
+        self.lasts: dict[tuple, Last] = {}
 
     def __call__(self, *inputs):
-        if self._is_the_compilers(inputs[0]) or self._is_as_many_launches(inputs[0]):
-            return self.by_torch(inputs)
-        if self.found.by_rows and inputs[0].dim() != 2:
-            try:
-                return self._of_rows(inputs)
-            except NotAChain as reason:
-                return self.run_parts(inputs, reason.args[0])
+        y = self._again(inputs)
+        return self._anew(*inputs) if y is None else y
+
+    def _again(self, inputs) -> Tensor | None:
+        """The result of a call that is like one before it, or None. Modules, settings and tensors may have
+        changed since, and are looked at; how the call is planned follows from them."""
+        x = inputs[0]
+        if type(x) is not Tensor or x.is_nested or not repeated.is_ordinary():
+            return None
+        last = self.lasts.get(kind_of(x))
+        if last is None or last.settings != self.settings():
+            return None
+        if last.chain is None:
+            return self.by_torch(*inputs)
         try:
-            return self._of_matrix(inputs)
+            inputs = last.with_views(inputs)
+            if inputs is None:
+                return None
+            tensors, norm = self.tensors_and_norm(inputs)
+            if self.chain_of(x, norm, last.checked) is not last.chain:
+                return None
+        except NotAChain:
+            return None
+        if dtypes_of(tensors) != last.dtypes:
+            return None
+        if last.call is not None:
+            return last.call.now(x, tensors, last.sizes)
+        if last.sizes is None:
+            return self._repeat(last.chain, x, tensors)
+        y = self._repeat(last.chain, x.reshape(last.x_sizes), tensors)
+        return None if y is None else y.view(last.sizes)
+
+    def settings(self) -> tuple:
+        return self.options.version, self.options.precision, *repeated.settings()
+
+    def _anew(self, *inputs):
+        if self._is_the_compilers(inputs[0]):
+            return self.by_torch(*inputs)
+        try:
+            if self.found.by_rows and inputs[0].dim() != 2:
+                rows, sizes = self.inputs_of_rows(inputs)
+                y = self._of_matrix(rows, inputs)
+                if y is None:
+                    return self.by_torch(*inputs)
+                return y.unflatten(0, sizes) if sizes else y[0]
+            y = self._of_matrix(inputs, inputs)
+            return self.by_torch(*inputs) if y is None else y
         except NotAChain as reason:
             return self.run_parts(inputs, reason.args[0])
 
@@ -196,27 +191,31 @@ class ChainPart(Part):
             and not self._is_float32(x)
         )
 
-    def _is_as_many_launches(self, x) -> bool:
-        """Whether torch's operators are as few launches: one behind a product of cuBLAS. Their calls cost the
-        host less (lab/README.md: a block of 1024 in bfloat16 took twice eager's time in a loop)."""
-        return (
-            not self.found.has_norm
-            and len(self.steps) == 1
-            and self.options.version is None
-            and type(x) is Tensor
-            and x.is_cuda
-            and not self._is_float32(x)
+    def _is_as_many_launches(self, chain: Chain, x: Tensor, tensors) -> bool:
+        """Whether torch's operators are as few launches: one behind a product that is torch's here too. Their
+        calls cost the host less (lab/README.md: a block of 1024 in bfloat16 took twice eager's time in a
+        loop)."""
+        options = self.options
+        if self.found.has_norm or len(self.steps) != 1 or not x.is_cuda or options.version is not None:
+            return False
+        if torch.compiler.is_compiling():
+            return False
+        if autocast.dtype_for(x) is not None:
+            return True
+        weight, bias, *_ = tensors
+        precision, shape = resolve(options.precision, x.dtype), Shape(*x.shape, weight.shape[0], 0)
+        if torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in (x, *tensors)):
+            return multiplies_by_torch(x.device, shape, precision)
+        plan = plan_of(
+            *(chain, shape, None, x.device, precision),
+            frozen=prepared.is_frozen(weight),
+            can_multiply=can_multiply(x, {"bias": bias}, precision),
         )
+        return plan.product_bytes > 0
 
     def _is_float32(self, x) -> bool:
         """Whether the product of x is one of float32, with float32's accuracy."""
         return x.dtype is torch.float32 and autocast.dtype_for(x) is None and _is_ieee(self.options.precision)
-
-    def _of_rows(self, inputs) -> Tensor:
-        """The chain of the rows of x, which has one dimension or more than two."""
-        rows, sizes = self.inputs_of_rows(inputs)
-        y = self._of_matrix(rows)
-        return y.unflatten(0, sizes) if sizes else y[0]
 
     def inputs_of_rows(self, inputs) -> tuple[list[Tensor], torch.Size]:
         """The inputs with x as a matrix of rows, and the other dimensions of x. NotAChain where the other
@@ -236,46 +235,53 @@ class ChainPart(Part):
                 raise NotAChain(f"an operand has shape {tuple(shape)}, and x {tuple(x.shape)}")
         return rows, sizes
 
-    def _of_matrix(self, inputs) -> Tensor:
-        options = self.options
-        tensors, norm = self._tensors_and_norm(inputs)
+    def _of_matrix(self, inputs, given) -> Tensor | None:
+        """The chain of a matrix x; None where torch's operators are as good. given: the inputs of which these
+        are the rows."""
+        options, x = self.options, inputs[0]
+        chain, tensors = self.chain_and_tensors(*inputs)
         if repeated.is_ordinary():
-            y = self._repeat(inputs[0], tensors, norm)
+            y = self._repeat(chain, x, tensors)
             if y is not None:
+                last = Last(given, x, y, self.settings(), chain, self.checked, self.operands, tensors)
+                self._keep(last, given[0])
+                if not torch.is_grad_enabled():
+                    key = repeated.key_of(chain, x, tensors, options.version, options.precision)
+                    last.call = repeated.kept(key)
                 return y
-        chain, tensors = self._checked_chain(inputs[0], tensors, norm)
+        if self._is_as_many_launches(chain, x, tensors):
+            if repeated.is_ordinary():
+                self._keep(Last(given, x, tensors[0], self.settings()), given[0])
+            return None
         parameters = self.checked.parameters(tensors)
         if autocast.dtype_for(inputs[0]) is not None:
             result = self._dtype_in_autocast(inputs, parameters)
             return forward_in_autocast(chain, inputs[0], parameters, options.version, result)
         return chain_forward(chain, inputs[0], parameters, options.version, options.precision)
 
-    def _repeat(self, x, tensors, norm: tuple) -> Tensor | None:
-        """The result of a call that is like one before it, or None. A chain is kept only with tensors that
-        were checked for it, and `repeat()` takes no others than such."""
-        checked = self.checked
-        if checked is None or type(x) is not Tensor:
-            return None
-        if not checked.vectors:
-            if not checked.holds(x, tensors):
-                return None
-            tensors = checked.as_vectors(x, tensors)
-        chain = self._chain_of(x, norm, checked)
-        return repeated.repeat(
-            chain, x, tensors, self.options.version, self.options.precision, gradients.repeat
-        )
+    def _repeat(self, chain: Chain, x, tensors) -> Tensor | None:
+        """The result of a call that is like one before it, with gradients too, or None."""
+        options = self.options
+        return repeated.repeat(chain, x, tensors, options.version, options.precision, gradients.repeat)
+
+    def _keep(self, last: Last, x: Tensor):
+        if last.copies:
+            return
+        if len(self.lasts) >= MOST_CHAINS:
+            self.lasts.pop(next(iter(self.lasts)))
+        self.lasts[kind_of(x)] = last
 
     def run_parts(self, inputs, reason: str):
         """Runs the parts by torch, one after the other."""
         self._say(reason)
-        return self.by_torch(inputs)
+        return self.by_torch(*inputs)
 
     @run_when_compiled
     def _say(self, reason: str) -> bool:
         """Warns once why torch runs the parts one after the other."""
         if reason not in self.said:
             self.said.add(reason)
-            warnings.warn(f"fgn: {self.name} runs part by part, as torch runs it: {reason}", stacklevel=4)
+            warnings.warn(f"fgn: {self.name} runs part by part, as torch runs it: {reason}", stacklevel=5)
         return True
 
     def _dtype_in_autocast(self, inputs, parameters) -> torch.dtype:
@@ -292,20 +298,20 @@ class ChainPart(Part):
                 for number, value in enumerate(inputs)
             ]
             with torch.no_grad():
-                self.dtypes[key] = self.by_torch(few).dtype
+                self.dtypes[key] = self.by_torch(*few).dtype
         return self.dtypes[key]
 
     def chain_and_tensors(self, *inputs) -> tuple[Chain, tuple[Tensor | None, ...]]:
         """The chain as its modules are now, and its tensors in the order of `fgn.functional.names_of()`.
         NotAChain says why there is none."""
-        return self._checked_chain(inputs[0], *self._tensors_and_norm(inputs))
+        return self._checked_chain(inputs[0], *self.tensors_and_norm(inputs))
 
     def chain_and_parameters(self, *inputs) -> tuple[Chain, dict[str, Tensor | None]]:
         """The same, with the parameters by name."""
         chain, tensors = self.chain_and_tensors(*inputs)
         return chain, self.checked.parameters(tensors)
 
-    def _tensors_and_norm(self, inputs) -> tuple[tuple[Tensor | None, ...], tuple]:
+    def tensors_and_norm(self, inputs) -> tuple[tuple[Tensor | None, ...], tuple]:
         """The tensors in the order of `fgn.functional.names_of()`, not yet checked, and the norm's groups,
         eps, and for a LayerNorm its channels, as the modules have them now. NotAChain where a module is no
         longer what it was."""
@@ -354,9 +360,9 @@ class ChainPart(Part):
                 "the weight is stored as (in_features, out_features), and a copy of it for each call is "
                 "worth it from a batch of in_features rows on"
             )
-        return self._chain_of(x, norm, checked), checked.as_vectors(x, tensors)
+        return self.chain_of(x, norm, checked), checked.as_vectors(x, tensors)
 
-    def _chain_of(self, x, norm: tuple, checked: Checked) -> Chain:
+    def chain_of(self, x, norm: tuple, checked: Checked) -> Chain:
         """The chain with the modules' settings as they are now."""
         groups, eps, normalized = norm
         channels, roles = checked.channels, checked.roles

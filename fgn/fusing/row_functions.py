@@ -16,6 +16,7 @@ from fgn.fusing.finding import Match, Stopped, nothing_between
 from fgn.fusing.meanings import not_plain
 from fgn.fusing.parts import Step
 from fgn.fusing.products import Product, arguments_of, is_of_parameters
+from fgn.rows import ROW_FUNCTIONS
 
 # Functions and methods by what they compute.
 _REDUCING = {
@@ -24,6 +25,11 @@ _REDUCING = {
     **dict.fromkeys((torch.amax, "amax"), "max"),
     **dict.fromkeys((torch.amin, "amin"), "min"),
     **dict.fromkeys((torch.logsumexp, torch.special.logsumexp, "logsumexp"), "logsumexp"),
+}
+# With the name of the argument that says which norm it is.
+_LENGTHS = {
+    **dict.fromkeys((torch.norm, "norm"), "p"),
+    **dict.fromkeys((torch.linalg.norm, torch.linalg.vector_norm), "ord"),
 }
 _WITH_INDICES = {torch.max: "max", "max": "max", torch.min: "min", "min": "min"}
 _OF_EACH_VALUE = {
@@ -72,7 +78,7 @@ class RowsFound(NamedTuple):
     @property
     def gives_one_value(self) -> bool:
         """Whether each row has one value behind it, which has the dimension of the features."""
-        return self.keeps and self.module is None and self.settings.function in _OF_ONE_VALUE
+        return self.keeps and self.module is None and ROW_FUNCTIONS[self.settings.function].reduces
 
 
 def settings_of(found: RowsFound) -> Settings:
@@ -191,12 +197,18 @@ class _Reader:
                 return None
             self.nodes.append(node)
             return Settings(_OF_EACH_VALUE[node.target], given["dim"])
-        function = _REDUCING.get(node.target) or _WITH_INDICES.get(node.target)
-        if function is None:
-            return None
-        given = _given(node, ("input", "dim", "keepdim"))
+        if node.target in _LENGTHS:
+            which = _LENGTHS[node.target]
+            function, given = "length", _given(node, ("input", which, "dim", "keepdim"))
+            if given.pop(which, 2) not in (2, "fro"):
+                return None
+        else:
+            function = _REDUCING.get(node.target) or _WITH_INDICES.get(node.target)
+            if function is None:
+                return None
+            given = _given(node, ("input", "dim", "keepdim"))
         dim, self.keeps = given.get("dim"), given.get("keepdim", False)
-        if isinstance(dim, (tuple, list)) and len(dim) == 1 and node.target in _REDUCING:
+        if isinstance(dim, (tuple, list)) and len(dim) == 1 and node.target not in _WITH_INDICES:
             dim = dim[0]
         if set(given) - {"input", "dim", "keepdim"} or type(dim) is not int or type(self.keeps) is not bool:
             return None
@@ -230,7 +242,7 @@ def read_rows(
         behind.after.append(Step("add", operand=behind.input(reader.bias)))
     if not nothing_between([*before, *nodes], modules):
         return None
-    kept, is_reduced = behind.state(), settings.function in _OF_ONE_VALUE
+    kept, is_reduced = behind.state(), ROW_FUNCTIONS[settings.function].reduces
     try:
         if reader.keeps_sum:  # whose readers may stand between the norm and what follows it
             raise Stopped("the sum, which others read too")

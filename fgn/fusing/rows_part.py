@@ -8,16 +8,14 @@ transforms the call, torch runs all that is behind the chain.
 
 from __future__ import annotations
 
-from threading import get_ident
-from typing import NamedTuple
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fgn.chains import Chain, Shape
 from fgn.fusing.accepting import NotAChain, as_operand
-from fgn.fusing.by_torch import ByTorch
+from fgn.fusing.by_torch import by_torch
+from fgn.fusing.kept import Last, dtypes_of, kind_of
 from fgn.fusing.meanings import has_global_hooks, not_plain
 from fgn.fusing.parts import MOST_CHAINS, ChainPart, Part
 from fgn.fusing.row_functions import RowsFound, Settings, settings_of
@@ -30,20 +28,6 @@ from fgn.structs import C_TYPES
 from fgn.training_calls import multiplies_by_torch
 
 
-class _Last(NamedTuple):
-    """What a call behind cuBLAS's product was like, and the call of the library that it made."""
-
-    chain: Chain
-    x_shape: torch.Size
-    features: int
-    dtype: torch.dtype
-    thread: int
-    call: object
-
-    def is_like(self, *others) -> bool:
-        return self[1:5] == others[1:] and self.chain is others[0]
-
-
 class RowsPart(Part):
     """Runs `inner`, which is a chain, a product or another function of rows, and what is behind it. Called
     with the inputs of `inner`, and then the others that this part reads."""
@@ -51,10 +35,12 @@ class RowsPart(Part):
     def __init__(self, inner, found: RowsFound, count: int, owner: nn.Module, has_one_value: bool):
         self.inner, self.found, self.count, self.has_one_value = inner, found, count, has_one_value
         self.name, self.leaves = inner.name, found.leaves
-        self.by_torch = ByTorch(found.inputs, found.nodes, owner)
+        self.by_torch = by_torch(found.inputs, found.nodes, owner)
         self.operands = [step.operand for step in found.after if step.operand is not None]
+        self.attributes = [(step.module, name) for step in found.after for name in step.attributes]
+        self.choices = [(step.module, step.kind) for step in found.after if callable(step.kind)]
         self.rows: dict[tuple, tuple[Chain | None, Rows]] = {}
-        self.last: _Last | None = None
+        self.lasts: dict[tuple, tuple[Last, tuple]] = {}
 
     @property
     def chains(self) -> dict:
@@ -66,24 +52,38 @@ class RowsPart(Part):
         if not repeated.is_ordinary() or self._need_gradients(inputs):
             return self._by_torch(self.inner(*own), others)
         y = self._behind_cublas(own, others)
-        if y is not None:
-            return y
-        u = self.inner(*own)
+        return self._behind_value(self.inner(*own), others) if y is None else y
+
+    def _behind_value(self, u, others):
+        """The result of the value u, and u where others read it too."""
         if type(u) is not Tensor or u.dtype not in C_TYPES or not u.numel() or u.layout != torch.strided:
             return self._by_torch(u, others)
+        last = self._last_like(u, "value")
+        if last is not None and repeated.usable_address(u):
+            behind = self._others_as_rows(last, others)
+            if behind is not None and last.call.takes(behind):
+                y = last.call.launch(u, last.sizes)
+                y = y if self.found.keeps else y.squeeze(-1)
+                return (y, u) if self.found.keeps_sum else y
         matrix = u if u.dim() == 2 else u.flatten(0, -2) if u.dim() > 1 else u[None]
         planned = self._planned(matrix, matrix.shape[1], u.dim(), None, (), others)
         if planned is None:
             return self._by_torch(u, others)
         rows, read = planned
         y = matrix if rows is None else rows_forward(rows, matrix, read)
-        if u.dim() != 2:
-            y = y.unflatten(0, u.shape[:-1]) if u.dim() > 1 else y[0]
-        y = y if self.found.keeps else y.squeeze(-1)
+        if rows is not None:
+            self._keep(_kind(u, "value"), rows, matrix, Last((u,), matrix, matrix), (), others)
+        y = self._shaped(y, u.shape)
         return (y, u) if self.found.keeps_sum else y
 
+    def _shaped(self, y: Tensor, sizes) -> Tensor:
+        """The result with the dimensions of the value that the function is of, whose sizes these are."""
+        if len(sizes) != 2:
+            y = y.view(*sizes[:-1], y.shape[1])
+        return y if self.found.keeps else y.squeeze(-1)
+
     def _by_torch(self, u, others):
-        y = self.by_torch((u, *others))
+        y = self.by_torch(u, *others)
         return (y, u) if self.found.keeps_sum else y
 
     def _need_gradients(self, inputs) -> bool:
@@ -103,51 +103,104 @@ class RowsPart(Part):
 
     def _behind_cublas(self, own, others):
         """The result where cuBLAS multiplies, with the operators between its product and the function in the
-        function's launch. None where it does not, or where the function is none of rows. A call that is like
-        the one before it plans nothing, unless the function is a module's or has operands behind it."""
-        inner, x, sizes = self.inner, own[0], None
+        function's launch. None where it does not, or where the function is none of rows."""
+        inner, x = self.inner, own[0]
         if not isinstance(inner, ChainPart) or inner.found.has_norm or inner.options.version is not None:
             return None
-        if type(x) is not Tensor or x.dim() < 2 or x.dtype not in C_TYPES or not x.numel():
+        if type(x) is not Tensor or x.is_nested or x.dim() < 2 or x.dtype not in C_TYPES or not x.numel():
             return None
+        y = self._behind_cublas_again(own, others)
+        if y is not None:
+            return y
         inputs = own
         try:
             if x.dim() > 2:
                 if not inner.found.by_rows:
                     return None
-                inputs, sizes = inner.inputs_of_rows(own)
-                x = inputs[0]
+                inputs = inner.inputs_of_rows(own)[0]
+            matrix = inputs[0]
             chain, tensors = inner.chain_and_tensors(*inputs)
         except NotAChain:
             return None
         weight, bias, _, _, *operands = tensors
         features = weight.shape[0]
-        shape = Shape(*x.shape, features, 0)
+        shape = Shape(*matrix.shape, features, 0)
         if not multiplies_by_torch(x.device, shape, resolve(inner.options.precision, x.dtype)):
             return None
-        kind = chain, own[0].shape, features, x.dtype, get_ident()
-        call = self.last.call if self.last is not None and self.last.is_like(*kind) else None
-        planned = None
-        if call is None:
-            planned = self._planned(x, features, own[0].dim(), chain, operands, others)
-            if planned is None:
-                return None
-        v = F.linear(x, weight, bias)
-        y = None if call is None else call(v, operands)
-        if y is None:
-            planned = planned or self._planned(x, features, own[0].dim(), chain, operands, others)
-            if planned is None:
-                return None
-            y = rows_forward(planned[0], v, planned[1])
-            if not self.leaves and not self.operands:
-                call = kept_call(planned[0], v, operands)
-                self.last = call and _Last(*kind, call)
-        y = y if self.found.keeps else y.squeeze(-1)
-        if sizes is None:
-            return y
+        planned = self._planned(matrix, features, x.dim(), chain, operands, others)
+        if planned is None:
+            return None
+        v = F.linear(matrix, weight, bias)
+        last = Last(own, matrix, v, inner.settings(), chain, inner.checked, inner.operands, tensors)
+        y = rows_forward(planned[0], v, planned[1])
+        if not last.copies:
+            self._keep(_kind(x, "x"), planned[0], v, last, operands, others)
+        sizes = last.sizes or last.y_sizes
         if self.found.keeps_sum:
-            return tuple([one.unflatten(0, sizes) for one in y])
-        return y.unflatten(0, sizes)
+            return tuple([self._shaped(one, sizes) for one in y])
+        return self._shaped(y, sizes)
+
+    def _behind_cublas_again(self, own, others):
+        """The same for a call that is like one before it, of which only what may have changed is looked at:
+        modules, settings and tensors. None for any other, and then nothing was multiplied."""
+        inner, x = self.inner, own[0]
+        last = self._last_like(x, "x")
+        if last is None or last.settings != inner.settings():
+            return None
+        own = last.with_views(own)
+        if own is None:
+            return None
+        try:
+            tensors, norm = inner.tensors_and_norm(own)
+            if inner.chain_of(x, norm, last.checked) is not last.chain:
+                return None
+        except NotAChain:
+            return None
+        weight, bias, _, _, *operands = tensors
+        behind = self._others_as_rows(last, others)
+        if behind is None or dtypes_of(tensors) != last.dtypes or weight.shape[0] != last.y_sizes[1]:
+            return None
+        if not last.call.takes((*operands, *behind)):
+            return None
+        y = last.call.launch(F.linear(x, weight, bias), last.sizes)
+        return y if self.found.keeps else y.squeeze(-1)
+
+    def _last_like(self, given: Tensor, what: str) -> Last | None:
+        """The call before this one that was given such an x, or such a value, if the function and what is
+        behind it are what they were."""
+        last, behind = self.lasts.get(_kind(given, what), (None, None))
+        if last is None:
+            return None
+        try:
+            return last if behind == self._behind(last.y_sizes[1], given.dim()) else None
+        except NotAChain:
+            return None
+
+    def _others_as_rows(self, last: Last, others):
+        """The operands behind the function, as its launch reads them; None where one is no tensor that it
+        could read, or would have to be copied."""
+        behind = [others[number - 1] for number in self.operands]
+        if not all(type(one) in ORDINARY_TENSORS for one in behind):
+            return None
+        if last.sizes is not None:
+            for place, one in enumerate(behind):
+                if one.shape == last.sizes:
+                    if not one.is_contiguous():
+                        return None
+                    behind[place] = one.view(last.y_sizes)
+        return tuple(behind)
+
+    def _keep(self, kind: tuple, rows: Rows, v: Tensor, last: Last, operands, others):
+        """Keeps the call that was made of v, if its operands were used as they are. operands: those before
+        the function."""
+        behind = self._others_as_rows(last, others)
+        if behind is None:
+            return
+        last.call = kept_call(rows, v, (*operands, *behind))
+        if last.call is not None:
+            if len(self.lasts) >= MOST_CHAINS:
+                self.lasts.pop(next(iter(self.lasts)))
+            self.lasts[kind] = last, self._behind(v.shape[1], len(kind[1]))
 
     def _planned(
         self, like: Tensor, features: int, dimensions: int, chain: Chain | None, operands, others
@@ -205,18 +258,23 @@ class RowsPart(Part):
             raise NotAChain("pooling of more features than there are")
         return settings
 
+    def _behind(self, features: int, dimensions: int) -> tuple:
+        """The function and the steps behind it as their modules are now."""
+        return self._settings(features, dimensions), *self._of_steps()
+
+    def _of_steps(self) -> list:
+        attributes = [getattr(module, name) for module, name in self.attributes]
+        return attributes + [kind(module) for module, kind in self.choices]
+
     def _rows(self, settings: Settings, chain: Chain | None, roles: tuple[str, ...]) -> Rows:
         """The function with the operators around it, the same object for the same ones."""
-        after = self.found.after
-        attributes = [getattr(step.module, name) for step in after for name in step.attributes]
-        kinds = [step.kind(step.module) for step in after if callable(step.kind)]
-        key = (settings, id(chain), roles, *attributes, *kinds)
+        key = (settings, id(chain), roles, *self._of_steps())
         known = self.rows.get(key)
         if known is not None and known[0] is chain:
             return known[1]
         left = iter(roles)
         try:
-            steps = [step.at_call(left) for step in after]
+            steps = [step.at_call(left) for step in self.found.after]
         except ValueError as error:
             raise NotAChain(str(error)) from None
         before = () if chain is None else chain.before
@@ -227,6 +285,10 @@ class RowsPart(Part):
             self.rows.pop(next(iter(self.rows)))
         self.rows[key] = chain, rows
         return rows
+
+
+def _kind(given: Tensor, what: str) -> tuple:
+    return what, *kind_of(given)
 
 
 def _renamed(step: Pointwise) -> Pointwise:

@@ -60,8 +60,13 @@ MOST_CALLS = 4096
 _calls: dict[tuple, Call] = {}
 
 
+_forgotten = 0
+
+
 def forget():
     """Forgets every call: the next ones take the long way once."""
+    global _forgotten
+    _forgotten += 1
     _calls.clear()
 
 
@@ -150,7 +155,12 @@ class Call:
             self.prepared = memory
         return True
 
-    def __call__(self, x: Tensor, parameters: tuple[Tensor | None, ...]) -> Tensor | None:
+    def now(self, x: Tensor, parameters: tuple[Tensor | None, ...], y_shape=None) -> Tensor | None:
+        """The result, where the call can be made: a counted one is of another library. y_shape: for an x of
+        more dimensions, the rows of which are those of the kept call's."""
+        return None if self.device < 0 and is_counting.get() else self(x, parameters, y_shape)
+
+    def __call__(self, x: Tensor, parameters: tuple[Tensor | None, ...], y_shape=None) -> Tensor | None:
         """The result, or None where a tensor is not one that can be used as it is."""
         device, given = self.device, parameters
         x_pointer = usable_address(x)
@@ -170,7 +180,7 @@ class Call:
             workspace = self.multiply(x, given[0], given[1])
         else:
             workspace = x.new_empty(size, dtype=torch.uint8) if size else None
-        y = x.new_empty(self.y_shape)
+        y = x.new_empty(y_shape or self.y_shape)
         pointers = (x_pointer, y.data_ptr(), workspace.data_ptr() if size else 0, size)
         if device < 0:
             with interruptible(self.library):
@@ -208,6 +218,16 @@ def key_of(chain, x: Tensor, parameters: tuple[Tensor | None, ...], version, pre
     )
 
 
+def settings() -> tuple:
+    """What may change a plan besides the tensors: torch's settings, and whether all calls were forgotten."""
+    return torch._C._get_fp32_precision_getter("cuda", "matmul"), _deterministic(), _forgotten
+
+
+def kept(key: tuple) -> Call | None:
+    """The call of this key, if one was kept."""
+    return _calls.get(key)
+
+
 def repeat(chain, x, parameters: tuple, version, precision, with_gradients=None) -> Tensor | None:
     """The result of an ordinary call that is like one before it, or None.
 
@@ -228,9 +248,7 @@ def repeat(chain, x, parameters: tuple, version, precision, with_gradients=None)
         call = _calls.get(key)
     except TypeError:  # no name of a version
         return None
-    if call is None or (call.device < 0 and is_counting.get()):
-        return None
-    return call(x, parameters)
+    return call and call.now(x, parameters)
 
 
 def keep(key: tuple, call: Call):

@@ -365,3 +365,14 @@ def test_a_function_that_runs_once_among_threads():
     for thread in threads:
         thread.join()
     assert runs == [1] and results == [1] * 8
+
+
+@pytest.mark.parametrize("can_compress", [False, True])
+def test_nvcc_compresses_machine_code_where_it_can(tmp_path, monkeypatch, can_compress):
+    nvcc = tmp_path / "nvcc"
+    nvcc.write_text(
+        f"#!/bin/sh\necho release 12{' --compress-mode [default,size]' if can_compress else ''}\n"
+    )
+    nvcc.chmod(0o755)
+    monkeypatch.setattr(toolchains, "find_nvcc", lambda: str(nvcc))
+    assert ("--compress-mode=size" in toolchains.nvcc_toolchain().flags) == can_compress

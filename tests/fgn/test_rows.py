@@ -197,6 +197,11 @@ FUSED = {
     "max": lambda v, shift: torch.max(v, dim=1, keepdim=True)[0],
     "max's values": lambda v, shift: torch.relu(v.max(dim=1).values),
     "amin": lambda v, shift: torch.amin(v, -1, keepdim=True),
+    "norm": lambda v, shift: (v + shift).norm(dim=1, keepdim=True),
+    "functional norm": lambda v, shift: torch.norm(v, 2, -1),
+    "linalg's norm": lambda v, shift: torch.linalg.vector_norm(v, dim=[-1], keepdim=True) * 3,
+    "linalg's other norm": lambda v, shift: torch.linalg.norm(v, dim=1),
+    "a sum of norms": lambda v, shift: v.norm(dim=1, keepdim=True).sum(1),
     "one after the other": lambda v, shift: torch.logsumexp(
         torch.mean(torch.max(v.sum(1, keepdim=True), 1, keepdim=True)[0], 1, keepdim=True), 1, keepdim=True
     ),
@@ -208,8 +213,11 @@ LEFT = {
     "all dimensions": lambda v, shift: v.sum(),
     "in another dtype": lambda v, shift: v.softmax(-1, dtype=torch.float64),
     "indices": lambda v, shift: v.max(1)[1],
+    "another norm": lambda v, shift: v.norm(1, dim=1),
+    "the norm of all": lambda v, shift: v.norm() + v,
     "two results": lambda v, shift: torch.stack([v.max(1)[0], v.max(1)[1].float()]),
     "broadcast": lambda v, shift: v.sum(1, keepdim=True) + shift,
+    "broadcast length": lambda v, shift: v.norm(dim=1, keepdim=True) + shift,
     "a sum that has lost its dimension": lambda v, shift: v[:24].sum(1) + shift[: v.shape[0]],
 }
 

@@ -2,6 +2,7 @@
 them."""
 
 import random
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,7 +15,6 @@ import fgn
 from fgn import training
 from fgn.chains import POINTWISE, Chain, Pointwise, Shape, problem, random_inputs
 from fgn.functional import LIBRARY, launch_count, plan_of, run_chain
-from fgn.fusing.parts import ChainPart
 from fgn.measure.accuracy import misplaced, relative_error
 from fgn.native.library import version_names
 from fgn.plans import DEVICES, plan
@@ -410,13 +410,23 @@ def test_a_compiler_fuses_16_bit_chains_without_a_norm_itself(device):
         assert sum("chain_forward" in target for target in graphs[0]) == expected
 
 
-def test_one_operator_behind_a_16_bit_product_is_left_to_torch_on_a_gpu(device, monkeypatch):
-    model = nn.Sequential(nn.Linear(16, 24), nn.GELU()).to(device).half()
-    fused, x = fgn.fuse(model), torch.randn(5, 16, device=device).half()
-    called = []
-    monkeypatch.setattr(
-        ChainPart, "_of_matrix", lambda self, inputs: called.append(1) or self.by_torch(inputs)
-    )
+@pytest.mark.parametrize("has_gradients", [False, True])
+def test_one_operator_behind_a_product_of_torch_is_left_to_torch(device, monkeypatch, has_gradients):
+    """On a GPU, where that is as many launches; a product of fgn's own has the operator in its launch."""
+    sizes = (2048, 2048, 2048) if device.type == "cuda" else (5, 16, 24)
+    model = nn.Sequential(nn.Linear(*sizes[1:]), nn.GELU()).to(device).half()
+    fused, x = fgn.fuse(model), torch.randn(*sizes[:2], device=device).half()
+    plan = SimpleNamespace(product_bytes=8)
+    monkeypatch.setattr("fgn.fusing.parts.plan_of", lambda *_, **__: plan)
+    left = []
+    monkeypatch.setattr("fgn.fusing.parts.chain_forward", lambda *a: left.append(a) or model(x))
+    monkeypatch.setattr("fgn.native.repeated.repeat", lambda *_: None)
+    with torch.set_grad_enabled(has_gradients):
+        for _ in range(3):
+            torch.testing.assert_close(fused(x), model(x))
+    assert bool(left) == (device.type == "cpu")
+    plan.product_bytes = 0
+    other = fgn.fuse(model)
     with torch.no_grad():
-        torch.testing.assert_close(fused(x), model(x))
-    assert len(called) == (device.type == "cpu")
+        other(x)
+    assert left

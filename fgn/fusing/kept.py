@@ -1,0 +1,112 @@
+"""What a part keeps of a call, so that one like it only compares: the tensors that were checked, and the call
+of the library that was made."""
+
+from __future__ import annotations
+
+import math
+from threading import get_ident
+
+import torch
+from torch import Tensor
+
+from fgn import autocast
+from fgn.fusing.accepting import as_operand
+from fgn.native.repeated import ORDINARY_TENSORS
+
+
+class Checked:
+    """Tensors that have passed all checks, so that the next call only compares its own tensors with them."""
+
+    def __init__(self, x: Tensor, tensors: tuple[Tensor | None, ...], roles: list[str], names: list[str]):
+        self.channels, self.roles = tensors[0].shape[0], roles
+        self.has_rows = "tensor" in roles
+        self.x = self._facts(x)
+        self.tensors = [None if tensor is None else (tensor.shape, tensor.dtype) for tensor in tensors]
+        # A vector of one element, or of shape (1, channels), is another tensor for the kernels.
+        self.vectors = all(
+            role == "tensor" or (tensor.dim() == 1 and tensor.numel() == self.channels)
+            for role, tensor in zip(roles, tensors[4:], strict=True)
+        )
+        self.names = ("weight", "bias", "norm_weight", "norm_bias", *names)
+
+    def _facts(self, x: Tensor) -> tuple:
+        # An added tensor has as many rows as x.
+        sizes = x.shape if self.has_rows else x.shape[1:]
+        return (sizes, x.dtype, x.device, x.layout, autocast.dtype_for(x))
+
+    def holds(self, x, tensors) -> bool:
+        """Whether x and the tensors are of the shapes, dtypes, device and kind of those that were checked."""
+        if type(x) is not Tensor or x.dim() != 2 or self._facts(x) != self.x:
+            return False
+        device = x.device
+        for tensor, seen in zip(tensors, self.tensors, strict=True):
+            if tensor is None or seen is None:
+                if tensor is not seen:
+                    return False
+            elif (
+                type(tensor) not in ORDINARY_TENSORS
+                or tensor.shape != seen[0]
+                or tensor.dtype is not seen[1]
+                or tensor.device != device
+                or tensor.layout is not torch.strided
+            ):
+                return False
+        return True
+
+    def as_vectors(self, x: Tensor, tensors) -> tuple[Tensor | None, ...]:
+        """The tensors, in which operands of one element are vectors."""
+        if self.vectors:
+            return tensors
+        return *tensors[:4], *(as_operand(operand, x, self.channels)[1] for operand in tensors[4:])
+
+    def parameters(self, tensors) -> dict[str, Tensor | None]:
+        """The tensors of `as_vectors()` by the names of `fgn.chain_forward()`."""
+        return dict(zip(self.names, tensors, strict=True))
+
+
+def kind_of(x: Tensor) -> tuple:
+    """What calls have in common that can be planned alike, besides a part's settings and its tensors."""
+    return x.shape, x.dtype, x.get_device(), get_ident(), torch.is_grad_enabled()
+
+
+def dtypes_of(tensors) -> list:
+    """Of a chain's parameters, None for what is none of the tensors that kernels read."""
+    return [one.dtype if type(one) in ORDINARY_TENSORS else None for one in tensors]
+
+
+class Last:
+    """A call that another one may be like. call: the library's, or None, where gradients are wanted. chain,
+    checked, settings: as they were, a chain of None where torch runs the parts; dtypes: of the chain's
+    tensors. x_sizes, y_sizes: as kernels see them; sizes: y's, where x is no matrix. views: the operands that
+    kernels see in another shape: their numbers, their shapes, and those that kernels see.
+    """
+
+    __slots__ = ("call", "chain", "checked", "dtypes", "settings", "sizes", "views", "x_sizes", "y_sizes")
+
+    def __init__(self, given, x, y, settings=None, chain=None, checked=None, operands=(), tensors=()):
+        self.settings, self.chain, self.checked, self.call = settings, chain, checked, None
+        self.dtypes, self.x_sizes, self.y_sizes = dtypes_of(tensors), x.shape, y.shape
+        self.sizes = None if given[0] is x else (*given[0].shape[:-1], y.shape[1])
+        self.views = [
+            (number, given[number].shape, one.shape)
+            for number, one in zip(operands, tensors[4:], strict=True)
+            if given[number].shape != one.shape
+        ]
+
+    @property
+    def copies(self) -> bool:
+        """Whether an operand cannot be seen as kernels do: it is one element, of which they read a vector."""
+        return any(math.prod(shape) != math.prod(seen) for _, shape, seen in self.views)
+
+    def with_views(self, inputs):
+        """The inputs with operands as kernels see them. None where one is of another shape, or would have to
+        be copied."""
+        if not self.views:
+            return inputs
+        seen_so = [*inputs]
+        for number, shape, seen in self.views:
+            one = inputs[number]
+            if type(one) not in ORDINARY_TENSORS or one.shape != shape or not one.is_contiguous():
+                return None
+            seen_so[number] = one.view(seen)
+        return seen_so

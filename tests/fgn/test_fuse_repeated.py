@@ -1,0 +1,200 @@
+"""A part of a fused model that is called again only compares what may have changed: it gives what the model
+gives after any change, and plans nothing anew without one."""
+
+import random
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import fgn
+from fgn.fusing.parts import ChainPart
+from fgn.fusing.rows_part import RowsPart
+
+N = 16
+
+
+class Pointwise(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.bound, self.gelu = nn.Linear(N, N), nn.Hardtanh(-0.5, 0.5), nn.GELU()
+        self.scale, self.factor = nn.Parameter(torch.randn(N)), 1.5
+
+    def forward(self, x):
+        return self.gelu(self.bound(self.linear(x)) * self.scale) + self.factor
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.second = nn.Linear(N, N), nn.LayerNorm(N), nn.Linear(N, N)
+        self.act, self.dropout = nn.LeakyReLU(0.1), nn.Dropout(0.5)
+
+    def forward(self, x):
+        h = x + self.dropout(self.first(x))
+        return h + self.second(self.act(self.norm(h)))
+
+
+class Softmax(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.elu, self.softmax = nn.Linear(N, N), nn.ELU(1.2), nn.Softmax(-1)
+        self.scale = nn.Parameter(torch.randn(N))
+
+    def forward(self, x):
+        return self.softmax(self.elu(self.linear(x))) * self.scale
+
+
+class Norms(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm, self.act = nn.Linear(N, N), nn.GroupNorm(2, N), nn.Hardtanh()
+        self.second, self.rms = nn.Linear(N, N), nn.RMSNorm(N, eps=1e-5)
+
+    def forward(self, x):
+        return self.rms(self.second(self.act(self.norm(self.linear(x)))) * 2.0)
+
+
+class Sum(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.act = nn.Linear(N, N), nn.Softplus()
+
+    def forward(self, x):
+        return F.relu(self.act(self.linear(x)).sum(-1))
+
+
+MODELS = (Pointwise, Block, Softmax, Norms, Sum)
+SETTINGS = {
+    **dict.fromkeys(("min_val", "negative_slope", "alpha", "beta", "eps", "factor"), (0.3, 0.7, 1.1)),
+    "approximate": ("none", "tanh"),
+    "dim": (-1, 1, 0),
+    "num_groups": (1, 2, 4),
+}
+
+
+def new_values(model, part, draw):
+    for name, value in part._parameters.items():
+        if value is not None:
+            part._parameters[name] = nn.Parameter(torch.randn_like(value))
+
+
+def other_memory(model, part, draw):
+    for value in model.parameters():
+        value.data = torch.randn_like(value)
+
+
+def other_dtype(model, part, draw):
+    model.half() if next(model.parameters()).dtype is torch.float32 else model.float()
+
+
+def other_mode(model, part, draw):
+    model.train(not model.training)
+
+
+def other_setting(model, part, draw):
+    for one in (part, model):
+        for name in SETTINGS.keys() & vars(one).keys():
+            setattr(one, name, draw.choice(SETTINGS[name]))
+
+
+def hook(model, part, draw):
+    if part._forward_hooks:
+        part._forward_hooks.clear()
+    else:
+        part.register_forward_hook(lambda module, given, result: result * 1.5)
+
+
+def other_vector(model, part, draw):
+    """One element is a vector too."""
+    if "scale" in model._parameters:
+        model.scale = nn.Parameter(torch.randn(draw.choice((1, N))).to(model.scale))
+
+
+def bias(model, part, draw):
+    """A bias comes and goes."""
+    if isinstance(part, (nn.Linear, nn.LayerNorm, nn.GroupNorm)):
+        like = part.weight[:N] if part.weight.dim() == 1 else part.weight[:, 0]
+        part.bias = nn.Parameter(torch.randn_like(like)) if part.bias is None else None
+
+
+def transposed(model, part, draw):
+    if isinstance(part, nn.Linear):
+        part.weight.data = part.weight.data.t()
+
+
+def frozen(model, part, draw):
+    for value in model.parameters():
+        value.requires_grad_(draw.random() < 0.5)
+
+
+CHANGES = (
+    *(new_values, other_memory, other_dtype, other_mode, other_setting, hook, other_vector, bias, transposed),
+    frozen,
+)
+
+
+def take_over(fused, model):
+    """Gives the fused copy, which shares no settings and no hooks, those of the model."""
+    for ours, one in zip(fused.modules(), model.modules(), strict=True):
+        ours._parameters.update(one._parameters)
+        vars(ours).update({name: vars(one)[name] for name in {*SETTINGS, "training"} & vars(one).keys()})
+        ours._forward_hooks.clear()
+        ours._forward_hooks.update(one._forward_hooks)
+
+
+def an_input(model, draw):
+    shapes = [(3, N), (5, N)] if isinstance(model, Norms) else [(3, N), (1, N), (2, 3, N), (2, 2, 2, N), (N,)]
+    like, shape = next(model.parameters()), draw.choice(shapes)
+    x = torch.randn(*shape[:-1], 2 * N).to(like)
+    return x[..., ::2] if draw.random() < 0.2 else x[..., 3 : N + 3].contiguous()
+
+
+def results(function, x, seed):
+    torch.manual_seed(seed)
+    try:
+        return function(x)
+    except Exception as error:
+        return type(error)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("of", MODELS)
+def test_after_any_change_a_call_gives_what_the_model_gives(device, of):
+    draw = random.Random(of.__name__)
+    for _ in range(6):
+        model = of().to(device).eval()
+        fused, changes = fgn.fuse(model), []
+        for step in range(12):
+            if draw.random() < 0.6:
+                changes.append(draw.choice(CHANGES))
+                changes[-1](model, draw.choice([one for one in model.modules() if one is not model]), draw)
+            take_over(fused, model)
+            x, seed = an_input(model, draw), draw.randrange(1 << 30)
+            with torch.set_grad_enabled(draw.random() < 0.3):
+                for _ in range(3):
+                    expected, found = results(model, x, seed), results(fused, x, seed)
+                    said = f"{[change.__name__ for change in changes]}, step {step}, {tuple(x.shape)}"
+                    if not isinstance(expected, torch.Tensor) or not isinstance(found, torch.Tensor):
+                        assert expected is found, said
+                        continue
+                    assert expected.requires_grad == found.requires_grad, said
+                    tolerance = 3e-2 if x.dtype is torch.float16 else 1e-3
+                    close = torch.isclose(found, expected, tolerance, tolerance, equal_nan=True)
+                    assert found.dtype is expected.dtype and close.all(), said
+
+
+@pytest.mark.parametrize("of", MODELS)
+def test_a_call_like_one_before_it_plans_nothing(device, of, monkeypatch):
+    model = of().to(device).eval()
+    fused, x = fgn.fuse(model), torch.randn(3, N, device=device)
+    with torch.no_grad():
+        for given in (x, x[:1], x, x[:1], x):
+            fused(given)
+        planned = []
+        monkeypatch.setattr(ChainPart, "_anew", lambda part, *_: planned.append(part))
+        monkeypatch.setattr(RowsPart, "_planned", lambda part, *_: planned.append(part))
+        torch.testing.assert_close(fused(x), model(x), rtol=1e-4, atol=1e-4)
+        fused(x[:1])
+    assert not planned
