@@ -367,12 +367,12 @@ def test_a_function_that_runs_once_among_threads():
     assert runs == [1] and results == [1] * 8
 
 
-@pytest.mark.parametrize("can_compress", [False, True])
-def test_nvcc_compresses_machine_code_where_it_can(tmp_path, monkeypatch, can_compress):
+@pytest.mark.parametrize("known", ["", "--compress-mode [default,size]", "--split-compile <number>"])
+def test_nvcc_is_asked_what_flags_it_knows(tmp_path, monkeypatch, known):
     nvcc = tmp_path / "nvcc"
-    nvcc.write_text(
-        f"#!/bin/sh\necho release 12{' --compress-mode [default,size]' if can_compress else ''}\n"
-    )
+    nvcc.write_text(f"#!/bin/sh\necho 'release 12 {known}'\n")
     nvcc.chmod(0o755)
     monkeypatch.setattr(toolchains, "find_nvcc", lambda: str(nvcc))
-    assert ("--compress-mode=size" in toolchains.nvcc_toolchain().flags) == can_compress
+    flags = toolchains.nvcc_toolchain().flags
+    for flag in ("--compress-mode=size", "--split-compile=0"):
+        assert (flag in flags) == (flag.split("=")[0] in known)
