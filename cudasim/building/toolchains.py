@@ -155,8 +155,8 @@ def nvcc_toolchain(architectures: tuple[str, ...] = ()) -> Toolchain:
             "nvcc was not found ($CUDA_HOME, PATH, /usr/local/cuda), so nothing can run on the GPU; "
             "what is on the CPU runs on the simulator"
         )
-    # Machine code is a sixth of the bytes so, and a file's kernels are compiled beside each other, to the same
-    # code. Older ones than nvcc 12.8 do not know both.
+    # Machine code is a sixth of the bytes so, and a file's kernels are compiled beside each other, to the
+    # same code. Older ones than nvcc 12.8 do not know both.
     known = command_output([nvcc, "--help"]) or ""
     wanted = [flag for flag in ("--compress-mode=size", "--split-compile=0") if flag.split("=")[0] in known]
     flags = (*architectures, *NVCC_FLAGS, *wanted)
