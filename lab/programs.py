@@ -13,7 +13,8 @@ that ends with code 0 and says nowhere that it failed, as their own run_tests.py
 
 The names are divided by their SHA-1: those that begin with an even digit are `ours`, to be looked at while
 the simulator is worked on, the rest are kept `aside`. Each run has --seconds of two cores, whatever else
-the machine does, and at most three times as long.
+the machine does, and at most three times as long. --jobs are measured at once, each with one thread of
+the simulator.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,6 +49,7 @@ _NO_DATA = re.compile(
 )
 _WAIVED = 2  # the code of a sample that says that the machine is not one for it
 _CORES = 2
+_BUILD_SECONDS = 300
 _GPUS = 2  # that a sample for several has
 _SUITES = ("hecbench", "samples", "pmpp", "course")
 _SECTIONS = ("0_Introduction", "1_Utilities", "2_Concepts_and_Techniques", "3_CUDA_Features")
@@ -156,10 +159,23 @@ def reduced(arguments: list[str], most: int) -> list[str]:
 
 def outcome(of: Program, seconds: int, sizes: list[int]) -> tuple[str, str]:
     """What becomes of a program: builds, runs, passes; and the first line of what was said."""
-    made = subprocess.run(of.build, cwd=of.folder, capture_output=True, text=True, errors="replace")
+    built = subprocess.Popen(
+        of.build,
+        cwd=of.folder,
+        text=True,
+        errors="replace",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        said = "".join(built.communicate(timeout=_BUILD_SECONDS))
+    except subprocess.TimeoutExpired:
+        os.killpg(built.pid, signal.SIGKILL)
+        built.communicate()
+        return "does not build", f"more than {_BUILD_SECONDS} s"
     program, arguments, all_pass = of.called(sizes)
-    said = made.stdout + made.stderr
-    if made.returncode != 0 or not (of.folder / program).is_file():
+    if built.returncode != 0 or not (of.folder / program).is_file():
         wrong = re.findall(r"^.*\berror: .*", said, re.M) or said.strip().splitlines()[-1:] or [""]
         return (f"needs {of.needs[0]}" if of.needs else "does not build"), wrong[0]
     best = None
@@ -210,6 +226,16 @@ def _result(of: Program, call: list[str], seconds: int) -> tuple[str, str]:
     return ("passes", "") if of.says_by_code or _GOOD.search(said) else ("runs, verifies nothing", "")
 
 
+def _row(suite: str, of: Program, root: Path, seconds: int, sizes: list[int]) -> tuple:
+    """What is recorded of a program."""
+    began = time.monotonic()
+    result, why = outcome(of, seconds, sizes)
+    why = why.replace(str(root), "").strip()[:200]  # no path of this machine
+    half = "ours" if is_ours(of.name) else "aside"
+    print(f"{of.name:28} {time.monotonic() - began:5.1f} s  {result:24} {why[:150]}", flush=True)
+    return suite, of.name, half, result, why, *_measured()
+
+
 def _measured() -> tuple[str, str]:
     """When, and of which commit."""
     asked = subprocess.run(
@@ -236,9 +262,7 @@ def main():
     parser.add_argument("root", type=Path)
     parser.add_argument("--half", choices=("ours", "aside"), default="ours")
     parser.add_argument("--limit", type=int, default=0, help="programs, drawn by their names' SHA-1")
-    parser.add_argument(
-        "--part", default="0/1", help="as 0/2: the first of two processes that divide the work"
-    )
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--sizes", type=int, nargs="+", default=[512, 64, 1 << 30])
     parser.add_argument("--nvcc", type=Path, default=Path(sys.executable).with_name("cudasim-nvcc"))
@@ -251,17 +275,15 @@ def main():
     chosen = [of for of in programs if is_ours(of.name) == (given.half == "ours")][: given.limit or None]
     if given.names:
         chosen = [of for of in programs if of.name in given.names]
-    number, parts = map(int, given.part.split("/"))
     rows = {}
-    for of in chosen[number::parts]:
-        began = time.monotonic()
-        result, why = outcome(of, given.seconds, given.sizes)
-        why = why.replace(str(root), "").strip()[:200]  # no path of this machine
-        half = "ours" if is_ours(of.name) else "aside"
-        rows[given.suite, of.name] = (given.suite, of.name, half, result, why, *_measured())
-        if given.record:
-            _record(given.record, rows)
-        print(f"{of.name:28} {time.monotonic() - began:5.1f} s  {result:24} {why[:150]}", flush=True)
+    if given.jobs > 1:
+        os.environ.setdefault("CUDASIM_THREADS", "1")
+    with ProcessPoolExecutor(given.jobs) as pool:
+        made = [pool.submit(_row, given.suite, of, root, given.seconds, given.sizes) for of in chosen]
+        for row in (of.result() for of in as_completed(made)):
+            rows[row[:2]] = row
+            if given.record:
+                _record(given.record, rows)
     totals = {
         kind: sum(row[3] == kind for row in rows.values()) for kind in {row[3] for row in rows.values()}
     }
