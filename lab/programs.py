@@ -45,7 +45,9 @@ _BAD = re.compile(
 _FAILED = re.compile(r"\bFAIL(?:ED|URE)?\b|test failed", re.I)
 # What a program says that was not given its data, which the suite keeps elsewhere or makes with other tools.
 _NO_DATA = re.compile(
-    r"(?:open|read|stat|find|no such)\w*\b.*(?:file|data|path|directory|db)|usage:|assert", re.I
+    r"(?:open|read|stat|find|no such)\w*\b.*(?:file|data|path|directory|db)|"
+    r"file.*\b(?:open|read)|usage:|assert",
+    re.I,
 )
 _WAIVED = 2  # the code of a sample that says that the machine is not one for it
 _CORES = 2
@@ -62,6 +64,23 @@ _LIBRARIES = {
     "MPI": r"MPI_CXX_LIBRARIES",
     "NvSci": r"NVSCI\w*",
 }
+
+# The same as sources of HeCBench name them.
+_NAMED_IN_SOURCES = {
+    "cuSPARSE": r"include\s*<cusparse",
+    "cublasLt": r"\bcublasLt[A-Z]\w+\s*\(",
+    "cuSOLVER": r"include\s*<cusolver",
+    "cuFFT": r"\bcufft(?:Exec|Plan)\w*\s*\(",
+    "cuDNN": r"include\s*<cudnn",
+    "NCCL": r"include\s*<nccl",
+    "the driver API": r"\bcu(?:Init|Module|Launch|Ctx|Device|Mem)[A-Z]?\w*\s*\(",
+    "MPI": r"include\s*<mpi\.h",
+    "PyTorch": r"include\s*<(?:torch|ATen)/",
+    "Boost": r"include\s*<boost/",
+    "GSL": r"include\s*<gsl/",
+    "another library": r"include\s*<(?:opencv2|fmt|gdal\w*|parmetis|cutlass|fftw3|cblas|zlib|bzlib|ogr)\b",
+}
+_SOURCES = {".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc", ".c"}
 
 
 def is_ours(name: str) -> bool:
@@ -101,7 +120,14 @@ class WithMakefile(Program):
 def _with_makefiles(root: Path, compiler: Path, pattern: str) -> Iterator[Program]:
     names = [f"{name}={compiler}" for name in ("CC", "CXX", "NVCC")]
     for path in root.glob(f"{pattern}/Makefile"):
-        yield WithMakefile(str(path.parent.relative_to(root)), path.parent, ["make", "-B", *names])
+        folder = path.parent
+        said = "".join(
+            of.read_text(errors="replace")
+            for of in folder.rglob("*")
+            if of.suffix in _SOURCES and of.is_file()
+        )
+        needs = tuple(name for name, pattern in _NAMED_IN_SOURCES.items() if re.search(pattern, said))
+        yield WithMakefile(str(folder.relative_to(root)), folder, ["make", "-B", *names], needs)
 
 
 def hecbench(root: Path, compiler: Path) -> Iterator[Program]:

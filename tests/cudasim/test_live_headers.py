@@ -20,6 +20,7 @@ START = {
     "cuda::barrier": "#include <cuda/barrier>\n#include <cooperative_groups.h>\n",
     "cuda::pipeline": "#include <cuda/pipeline>\n#include <cooperative_groups.h>\n",
     "cuda::atomic": "#include <cuda/atomic>\n",
+    "__nv_atomic": "",
 }
 WARP_TEMP = "__shared__ typename cub::{0}<int>::TempStorage temp[2]; cub::{0}<int> it(temp[i / 32]); "
 BLOCK_TEMP = "typedef cub::{0} B; __shared__ typename B::TempStorage temp; "
@@ -143,6 +144,26 @@ PARTS = {
             "__syncthreads(); int seen = i; "
             "if (a.compare_exchange_strong(seen, 7) && i == 0) to[0] = a.load();",
             lambda v: [7] + [0] * 63),
+    },
+    "__nv_atomic": {
+        "load(), store(), and their _n; thread_fence()": (
+            "__shared__ float x; __shared__ unsigned ready; if (i == 0) ready = 0; __syncthreads(); "
+            "if (i == 40) { x = v; __nv_atomic_store_n(&ready, 1u, __NV_ATOMIC_RELEASE); } "
+            "const volatile unsigned *looked = &ready; "
+            "while (!__nv_atomic_load_n(looked, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_BLOCK)); "
+            "__nv_atomic_thread_fence(__NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_BLOCK); to[i] = x;",
+            lambda v: [v[40]] * 64),
+        "fetch_add(), and, or, xor, sub, min, max": (
+            "__nv_atomic_fetch_add(to, v, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE); "
+            "__nv_atomic_fetch_max(to + 1, v, __NV_ATOMIC_SEQ_CST); "
+            "__nv_atomic_fetch_sub(to + 2, 1, __NV_ATOMIC_ACQ_REL);",
+            lambda v: [sum(v), max(v), -64] + [0] * 61),
+        "exchange(), compare_exchange(), and their _n": (
+            "int seen = 0; if (__nv_atomic_compare_exchange_n(to, &seen, v + 1, false, __NV_ATOMIC_ACQ_REL, "
+            "__NV_ATOMIC_RELAXED)) seen = v + 1; else __nv_atomic_fetch_add(to + 1, 1, __NV_ATOMIC_RELAXED); "
+            "__syncthreads(); if (i == 63) { int one = __nv_atomic_exchange_n(to, 9, __NV_ATOMIC_RELAXED); "
+            "to[2] = one == seen; }",
+            lambda v: [9, 63, 1] + [0] * 61),
     },
 }  # fmt: skip
 REFUSED = {

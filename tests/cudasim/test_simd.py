@@ -119,6 +119,48 @@ def test_sums_of_absolute_differences(parts):
         assert (got == differences.reshape(COUNT, -1).sum(1)).all()
 
 
+# The types of dynamic programming: of a word, and of what it is made of.
+WORDS = {
+    "s16x2": ("unsigned", np.int16),
+    "u16x2": ("unsigned", np.uint16),
+    "s32": ("int", np.int32),
+    "u32": ("unsigned", np.uint32),
+}
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("kind", WORDS)
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_the_best_of_words(name, kind):
+    word, part = WORDS[kind]
+    calls = [f"__vi{name}3_{kind}(a, b, c)", f"__viadd{name}_{kind}(a, b, c)"]
+    of_zero = [call.replace("(", "_relu(") for call in (f"__vi{name}_{kind}(a, b)", *calls)]
+    calls += of_zero if kind.startswith("s") else []
+    told = "&first, &second" if kind.endswith("x2") else "&second"
+    lines = "\n".join(f"y[{n} * {COUNT} + i] = {call};" for n, call in enumerate(calls))
+    kernel = cudasim.kernel(f"""using word = unsigned;
+__global__ void best(word *y, bool *t, word *p, word *q, word *r) {{
+    int i = blockIdx.x * 256 + threadIdx.x;
+    {word} a = p[i], b = q[i], c = r[i];
+    {lines}
+    bool first = false, second;
+    y[{len(calls)} * {COUNT} + i] = __vib{name}_{kind}(a, b, {told});
+    t[2 * i] = second, t[2 * i + 1] = first;
+}}""")
+    (a, b), c = words(), np.random.default_rng().integers(0, 2**32, COUNT, dtype=np.uint32)
+    y, t = np.zeros((len(calls) + 1, COUNT), np.uint32), np.zeros((COUNT, 2), bool)
+    kernel[COUNT // 256, 256](y, t, a, b, c)
+    best, first = (np.maximum, np.greater_equal) if name == "max" else (np.minimum, np.less_equal)
+    x, of, z = (word.view(part) for word in (a, b, c))
+    wanted = [best(best(x, of), z), best(x + of, z)]  # numpy's sums keep their lowest bits
+    if kind.startswith("s"):
+        wanted += [np.maximum(0, value) for value in (best(x, of), *wanted)]
+    for call, got, value in zip([*calls, "with predicates"], y, [*wanted, best(x, of)], strict=True):
+        assert (got == value.view(np.uint32)).all(), call
+    count = 2 if kind.endswith("x2") else 1
+    assert (t[:, :count] == first(x, of).reshape(COUNT, count)).all()
+
+
 FUNCTIONS = {
     "erfinv(x)": lambda x: special.erfinv(x),
     "erfcinv(1 + x)": lambda x: special.erfcinv(1 + x),

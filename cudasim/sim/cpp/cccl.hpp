@@ -15,6 +15,7 @@
 /* As Thrust's headers do with its backend for GPUs. */
 #include <thrust/system/cuda/execution_policy.h>
 #include <thrust/system_error.h>
+#include <iostream>
 #endif
 #pragma pop_macro("__CUDACC__")
 #pragma pop_macro("__NVCC__")

@@ -281,3 +281,55 @@ SIM_INLINE unsigned __vsadu4(unsigned a, unsigned b) {
     sim_parts<uint8_t>(a, b, [&](int x, int y) { return sum += (unsigned)(x < y ? y - x : x - y); });
     return sum;
 }
+
+/* ---- Dynamic programming: the largest or smallest of words, or of their halves; of a sum, which keeps its
+ * lowest bits, and a word; with zero among them (_relu); with whether it is the first one ---- */
+
+template <class T, class F> SIM_INLINE unsigned sim_each(unsigned a, unsigned b, F f) {
+    if constexpr (sizeof(T) == 4)
+        return (unsigned)f((T)a, (T)b);
+    else
+        return sim_parts<T>(a, b, f);
+}
+constexpr auto sim_most = [](auto x, auto y) { return x < y ? y : x; };
+constexpr auto sim_least = [](auto x, auto y) { return y < x ? y : x; };
+constexpr auto sim_sum = [](auto x, auto y) { return x + y; };
+#define SIM_CHOOSING(name, which, kind, word, T)                                                             \
+    SIM_INLINE word __vi##name##3_##kind(word a, word b, word c) {                                           \
+        return (word)sim_each<T>(sim_each<T>(a, b, which), c, which);                                        \
+    }                                                                                                        \
+    SIM_INLINE word __viadd##name##_##kind(word a, word b, word c) {                                         \
+        return (word)sim_each<T>(sim_each<T>(a, b, sim_sum), c, which);                                      \
+    }
+#define SIM_CHOOSING_WITH_ZERO(name, which, kind, word, T)                                                   \
+    SIM_CHOOSING(name, which, kind, word, T)                                                                 \
+    SIM_INLINE word __vi##name##_##kind##_relu(word a, word b) {                                             \
+        return (word)sim_each<T>(sim_each<T>(a, b, which), 0, sim_most);                                     \
+    }                                                                                                        \
+    SIM_INLINE word __vi##name##3_##kind##_relu(word a, word b, word c) {                                    \
+        return (word)sim_each<T>(__vi##name##3_##kind(a, b, c), 0, sim_most);                                \
+    }                                                                                                        \
+    SIM_INLINE word __viadd##name##_##kind##_relu(word a, word b, word c) {                                  \
+        return (word)sim_each<T>(__viadd##name##_##kind(a, b, c), 0, sim_most);                              \
+    }
+#define SIM_CHOOSING_AND_TELLING(name, which, is_first)                                                      \
+    SIM_CHOOSING_WITH_ZERO(name, which, s16x2, unsigned, int16_t)                                            \
+    SIM_CHOOSING_WITH_ZERO(name, which, s32, int, int32_t)                                                   \
+    SIM_CHOOSING(name, which, u16x2, unsigned, uint16_t)                                                     \
+    SIM_CHOOSING(name, which, u32, unsigned, uint32_t)                                                       \
+    SIM_INLINE int __vib##name##_s32(int a, int b, bool *first) {                                            \
+        return *first = a is_first b, which(a, b);                                                           \
+    }                                                                                                        \
+    SIM_INLINE unsigned __vib##name##_u32(unsigned a, unsigned b, bool *first) {                             \
+        return *first = a is_first b, which(a, b);                                                           \
+    }                                                                                                        \
+    SIM_INLINE unsigned __vib##name##_s16x2(unsigned a, unsigned b, bool *high, bool *low) {                 \
+        *high = (int16_t)(a >> 16) is_first(int16_t)(b >> 16), *low = (int16_t)a is_first(int16_t) b;        \
+        return sim_parts<int16_t>(a, b, which);                                                              \
+    }                                                                                                        \
+    SIM_INLINE unsigned __vib##name##_u16x2(unsigned a, unsigned b, bool *high, bool *low) {                 \
+        *high = (a >> 16) is_first(b >> 16), *low = (uint16_t)a is_first(uint16_t) b;                        \
+        return sim_parts<uint16_t>(a, b, which);                                                             \
+    }
+SIM_CHOOSING_AND_TELLING(max, sim_most, >=)
+SIM_CHOOSING_AND_TELLING(min, sim_least, <=)

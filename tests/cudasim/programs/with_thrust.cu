@@ -97,7 +97,7 @@ int main() {
     fill<<<1, n>>>(thrust::raw_pointer_cast(&p[0]), n);
     thrust::sort(p.begin(), p.end(), by_id());
     particle first = p[0];
-    printf("first: %d %.0f\n", first.id, first.at.x);
+    std::cout << "first: " << first.id << ' ' << first.at.x << std::endl; // Thrust's headers have <iostream>
 
     thrust::device_vector<int> a(n), b(n), c(n);
     thrust::sequence(a.begin(), a.end());
