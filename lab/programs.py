@@ -7,9 +7,10 @@
 
 HeCBench has a Makefile for each program, which compiles it, here with cudasim-nvcc in nvcc's place, and so
 have the exercises of the book PMPP. Sizes are reduced: every number above one of --sizes becomes it, and a
-program that does not pass then has the next one. A course's solutions are files of their own. NVIDIA's
-samples have a CMakeLists.txt each, that names the sources, and one list of arguments for all; one passes
-that ends with code 0 and says nowhere that it failed, as their own run_tests.py sees it.
+program that does not pass then has the next one, unless it was too slow with smaller ones. A course's
+solutions are files of their own. NVIDIA's samples have a CMakeLists.txt each, that names the sources, and one
+list of arguments for all; one passes that ends with code 0 and says nowhere that it failed, as their own
+run_tests.py sees it.
 
 The names are divided by their SHA-1: those that begin with an even digit are `ours`, to be looked at while
 the simulator is worked on, the rest are kept `aside`. Each run has --seconds of two cores, whatever else
@@ -46,7 +47,7 @@ _FAILED = re.compile(r"\bFAIL(?:ED|URE)?\b|test failed", re.I)
 # What a program says that was not given its data, which the suite keeps elsewhere or makes with other tools.
 _NO_DATA = re.compile(
     r"(?:open|read|stat|find|no such)\w*\b.*(?:file|data|path|directory|db)|"
-    r"file.*\b(?:open|read)|usage:|assert",
+    r"file.*\b(?:open|read)|usage:",
     re.I,
 )
 _WAIVED = 2  # the code of a sample that says that the machine is not one for it
@@ -112,7 +113,7 @@ class WithMakefile(Program):
             except ValueError:
                 continue
             if words and words[0].startswith("./"):
-                sets = dict.fromkeys(tuple(reduced(words[1:], most)) for most in sizes)
+                sets = dict.fromkeys(tuple(reduced(words[1:], most, most == sizes[0])) for most in sizes)
                 return words[0], [list(of) for of in sets], False
         return "", [], False
 
@@ -170,14 +171,15 @@ def samples(root: Path, compiler: Path) -> Iterator[Program]:
         yield Sample(folder.name, folder, build, needs, True, runs)
 
 
-def reduced(arguments: list[str], most: int) -> list[str]:
+def reduced(arguments: list[str], most: int, first_repeats: bool = True) -> list[str]:
     """Numbers above `most` become it, and how often a benchmark repeats becomes small: that is its last
-    number, or a round one such as 1000 in front of others."""
+    number, or, if first_repeats, a round one such as 1000 in front of others."""
     numbers = [index for index, argument in enumerate(arguments) if argument.isdigit()]
     smaller = []
     for index, argument in enumerate(arguments):
         if argument.isdigit():
-            repeats = index == numbers[-1] or (index == numbers[0] and re.fullmatch(r"10+", argument))
+            is_first = first_repeats and index == numbers[0]
+            repeats = index == numbers[-1] or (is_first and re.fullmatch(r"10+", argument))
             argument = str(min(int(argument), _REPEATS if repeats else most))
         smaller.append(re.sub(r"(?<==)\d+$", lambda found: str(min(int(found[0]), most)), argument))
     return smaller
@@ -204,13 +206,21 @@ def outcome(of: Program, seconds: int, sizes: list[int]) -> tuple[str, str]:
     if built.returncode != 0 or not (of.folder / program).is_file():
         wrong = re.findall(r"^.*\berror: .*", said, re.M) or said.strip().splitlines()[-1:] or [""]
         return (f"needs {of.needs[0]}" if of.needs else "does not build"), wrong[0]
-    best = None
+    best, slow = None, []
     for given in arguments:
+        if any(_is_larger(given, than) for than in slow):
+            continue
         result, why = _result(of, [program, *given], seconds)
+        slow += [given] if result == "too slow" and not all_pass else []
         if (result == "passes") != all_pass:
             return result, why
         best = best or (result, f"{' '.join(given)}: {why}" if why else "")
     return best
+
+
+def _is_larger(arguments: list[str], than: list[str]) -> bool:
+    numbers = [(int(a), int(b)) for a, b in zip(arguments, than, strict=True) if a.isdigit() and b.isdigit()]
+    return all(a >= b for a, b in numbers)
 
 
 def _result(of: Program, call: list[str], seconds: int) -> tuple[str, str]:
@@ -237,8 +247,11 @@ def _result(of: Program, call: list[str], seconds: int) -> tuple[str, str]:
     told = [of for of in said.splitlines() if of.startswith("cudasim:") and "warning" not in of]
     # A GPU says of an assertion that it fails as well, and a program may mean it to.
     wrong = next((of for of in told if ran.returncode or "cudasim: assertion" not in of), "")
-    if not wrong and ran.returncode and (missing := _NO_DATA.search(said)):
-        return "has no data", missing[0]
+    if not wrong and ran.returncode:
+        files = [name for name in call[1:] if re.search(r"[/.][A-Za-z]", name)]
+        absent = next((name for name in files if not (of.folder / name).exists()), "")
+        if absent or (missing := _NO_DATA.search(said)):
+            return "has no data", absent or missing[0]
     if ran.returncode < 0:
         return "crashes", wrong or f"signal {-ran.returncode}"
     if wrong:
@@ -290,7 +303,7 @@ def main():
     parser.add_argument("--limit", type=int, default=0, help="programs, drawn by their names' SHA-1")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=int, default=60)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[512, 64, 1 << 30])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[64, 512, 16, 1 << 30])
     parser.add_argument("--nvcc", type=Path, default=Path(sys.executable).with_name("cudasim-nvcc"))
     parser.add_argument("--record", type=Path, help="rows of other programs that are there stay")
     parser.add_argument("names", nargs="*")
