@@ -66,6 +66,14 @@ PARTS = {
             "int x[2]; if (i < 32) { B(temp).Load(from, x); x[0]++; "
             "S(more).Store(to, x); }",
             lambda v: [x + 1 - i % 2 for i, x in enumerate(v)]),
+        "BlockAdjacentDifference": (
+            BLOCK_TEMP.format("BlockAdjacentDifference<int, 16>") + "if (i >= 16) return; int x[4]; "
+            "for (int k = 0; k < 4; k++) x[k] = from[4 * i + k]; auto minus = [](int a, int b) { "
+            "return a - b; }; B(temp).SubtractLeft(x, x, minus); for (int k = 0; k < 4; k++) "
+            "to[4 * i + k] = x[k]; int y[2] = {from[2 * i], from[2 * i + 1]}; __syncthreads(); "
+            "B(temp).SubtractRight(y, y, minus, 7); to[2 * i] += y[0]; to[2 * i + 1] += y[1];",
+            lambda v: [x - (v[i - 1] if i else 0) + (x - [*v[1:32], 7][i] if i < 32 else 0)
+                       for i, x in enumerate(v)]),
         "BlockRadixSort": (BLOCK_TEMP.format("BlockRadixSort<int, 64, 1>")
                            + "int x[1] = {v}; B(temp).Sort(x); to[i] = x[0];", sorted),
     },

@@ -296,6 +296,52 @@ struct BlockStore {
     }
 };
 
+/* What an operation makes of each item and of its neighbour, which may be the next or the last thread's. */
+template <class T, int Threads, int ThreadsY = 1, int ThreadsZ = 1> struct BlockAdjacentDifference {
+    enum { SIZE = Threads * ThreadsY * ThreadsZ };
+    struct TempStorage {
+        T value[SIZE];
+    };
+    TempStorage &shared;
+    BlockAdjacentDifference(TempStorage &shared) : shared(shared) {}
+    template <int Items, class Result, class Operation>
+    void SubtractLeft(const T (&items)[Items], Result (&results)[Items], Operation operation,
+                      SIM_CALLED_FROM) {
+        subtract<-1>(items, results, operation, (const T *)nullptr, sim_file, sim_line);
+    }
+    template <int Items, class Result, class Operation>
+    void SubtractLeft(const T (&items)[Items], Result (&results)[Items], Operation operation, T before_all,
+                      SIM_CALLED_FROM) {
+        subtract<-1>(items, results, operation, &before_all, sim_file, sim_line);
+    }
+    template <int Items, class Result, class Operation>
+    void SubtractRight(const T (&items)[Items], Result (&results)[Items], Operation operation,
+                       SIM_CALLED_FROM) {
+        subtract<1>(items, results, operation, (const T *)nullptr, sim_file, sim_line);
+    }
+    template <int Items, class Result, class Operation>
+    void SubtractRight(const T (&items)[Items], Result (&results)[Items], Operation operation, T after_all,
+                       SIM_CALLED_FROM) {
+        subtract<1>(items, results, operation, &after_all, sim_file, sim_line);
+    }
+    /* beyond: the neighbour of the block's outermost item, which stays as it is where there is none. The
+     * results may be the items themselves. */
+    template <int Step, int Items, class Result, class Operation>
+    void subtract(const T (&items)[Items], Result (&results)[Items], Operation operation, const T *beyond,
+                  const char *sim_file, int sim_line) {
+        int rank = (int)cooperative_groups::sim_rank_in_block();
+        const int first = Step < 0 ? 0 : Items - 1, last = Items - 1 - first, end = Step < 0 ? 0 : SIZE - 1;
+        shared.value[rank] = items[last];
+        sim_barrier(SIM_CALLER, 0);
+        for (int i = last; i != first; i += Step)
+            results[i] = operation(items[i], items[i + Step]);
+        if (rank != end)
+            results[first] = operation(items[first], shared.value[rank + Step]);
+        else
+            results[first] = beyond ? operation(items[first], *beyond) : (Result)items[first];
+    }
+};
+
 /* Each key's place is the number of keys that come before it: simple, where CUB sorts digit by digit. */
 template <class Key, int Threads, int Items, class Value = char> struct BlockRadixSort {
     struct TempStorage {
