@@ -220,6 +220,20 @@ def _own_headers(source: str, folders: Sequence[Path]) -> dict[Path, str]:
     return found
 
 
+_OF_CUDA = re.compile(r"\bcuda[A-Z]\w*|\bcu(?:blas|rand|fft)[A-Z]\w*|__(?:global|device|host|shared)__|<<<")
+
+
+def names_cuda(source: str, folders: Sequence[Path]) -> bool:
+    """Whether the source, or a header of these folders that it includes, has anything of CUDA."""
+    for text in (source, *_own_headers(source, folders).values()):
+        headers = {match[2] or match[3] for match in INCLUDE.finditer(text)} - {"assert.h"}
+        if any(_is_simulators(of) or re.match(r"(?:thrust|cub|cuda|nv)/", of) for of in headers):
+            return True
+        if _OF_CUDA.search(blanked(text)):
+            return True
+    return False
+
+
 _PRAGMA_ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b[^\n]*", re.M)
 _GUARD = re.compile(r"\s*#[ \t]*ifndef[ \t]+(\w+)\s*\n[ \t]*#[ \t]*define[ \t]+\1\b")
 

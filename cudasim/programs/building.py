@@ -33,13 +33,12 @@ from cudasim.live.compiling import (
     known_of,
     simulator_flags,
 )
-from cudasim.live.source import ALL, PROGRAM, included
+from cudasim.live.source import ALL, PROGRAM, included, names_cuda
 from cudasim.programs.blas import blas
 
 RUN, CHECK, COUNT, PREDICT = MODES = ("run", "check", "count", "predict")
 _OF_CUDA = (".cu", ".cuh")
 _OF_CPP = (".cpp", ".cc", ".cxx", ".c")
-_INCLUDES_CUDA = re.compile(r'^\s*#\s*include\s*["<](?:cuda|cu[a-z]+_v2|curand|cufft|cooperative)', re.M)
 # What no other way to write the source would mend.
 _IS_UNKNOWN = re.compile(
     r"No such file|file not found|(?:was not|has not been) declared|does not name a type|undeclared|"
@@ -67,8 +66,14 @@ class Program:
         """The source, compiled unless that was done before. BuildError with the compiler's messages."""
         if source.suffix in (".o", ".obj", ".a", ".so"):
             return source
-        if source.suffix == ".c" and not _INCLUDES_CUDA.search(source.read_text(errors="replace")):
-            return self._object_in_c(source)
+        if source.suffix in _OF_CPP and not names_cuda(
+            source.read_text(errors="replace"), self._around(source)
+        ):
+            try:
+                return self._object_of_host(source)
+            except BuildError:
+                if source.suffix == ".c":
+                    raise  # and C++ may have what is CUDA's without its name
         try:
             return self._object_of(source, mode, ALL)
         except BuildError as error:
@@ -87,7 +92,7 @@ class Program:
     def _object_of(self, source: Path, mode: str, values: frozenset[str], before: str = "") -> Path:
         library, checks = _library(mode), mode == CHECK
         text = source.read_text(encoding="utf-8-sig", errors="replace")
-        folders = [source.resolve().parent, *(folder.resolve() for folder in self.folders)]
+        folders = self._around(source)
         read = included(text, source.name, folders, values=values, is_program=True)
         written = read.text if source.suffix not in _OF_CPP else f'#line 1 "{source.name}"\n{read.text}'
         if before:
@@ -120,15 +125,20 @@ class Program:
                 )
         return path
 
-    def _object_in_c(self, source: Path) -> Path:
-        """A source in C, which nvcc as well leaves to the C compiler."""
-        compiler = find_c_compiler()
+    def _around(self, source: Path) -> list[Path]:
+        return [source.resolve().parent, *(folder.resolve() for folder in self.folders)]
+
+    def _object_of_host(self, source: Path) -> Path:
+        """A source that has nothing of CUDA, which nvcc as well leaves to the C or C++ compiler: it may use
+        names that are CUDA's."""
+        is_c = source.suffix == ".c"
+        compiler = find_c_compiler() if is_c else _compiler()
         if compiler is None:
             raise MissingToolError(f"no C compiler was found ($CC, gcc, clang), and {source.name} is in C")
         flags = ("-O2", "-g", "-fPIC", "-w", *(f"-D{name}" for name in self.defines))
         flags = (*flags, *(f"-I{folder.resolve()}" for folder in self.folders))
-        flags = (*flags, *(flag for flag in self.more if not flag.startswith("-std=")))
-        # What it includes may have changed, and is not looked for: C compiles in no time.
+        flags = (*flags, *(flag for flag in self.more if not (is_c and flag.startswith("-std="))))
+        # What it includes may have changed, and is not looked for: this compiles in no time.
         folder = build_folder() / "programs" / digest(str(source.resolve()), compiler, *flags)[:16]
         with held(folder), replacing(folder / f"{source.stem}.o") as temporary:
             run([compiler, *flags, "-c", str(source), "-o", temporary])

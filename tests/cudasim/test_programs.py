@@ -118,6 +118,22 @@ int main() {
     )
 
 
+def test_a_source_in_cpp_without_cuda_may_use_its_names(tmp_path):
+    (tmp_path / "host.h").write_text("#include <assert.h>\nint smaller(int a, int b);\n")
+    (tmp_path / "host.cpp").write_text("""#include "host.h"
+struct float4 { char x; };
+static unsigned umin(unsigned a, unsigned b) { return a < b ? a : b; }
+int smaller(int a, int b) { return umin(a, b) + sizeof(float4); }
+""")
+    (tmp_path / "main.cu").write_text("""#include "host.h"
+__global__ void k(unsigned *y) { *y = umin(*y, 7u); }
+int main() { unsigned n = smaller(9, 8); assert(n == 9); return 5; }
+""")
+    (tmp_path / "kernels.cpp").write_text("int made(float2 x) { return x.x; }\n")  # as with `-x cu`
+    ran = cudasim_command("run", "main.cu", "host.cpp", "kernels.cpp", folder=tmp_path)
+    assert (ran.returncode, ran.stderr) == (5, "")
+
+
 @pytest.mark.parametrize(
     ("which", "printed"),
     [
