@@ -40,9 +40,14 @@ from pathlib import Path
 
 _REPEATS = 3
 _GOOD = re.compile(r"\b(?:pass(?:ed)?|success\w*|correct|ok|verified)\b|正确|通过", re.I)
+_AS_A_NUMBER = r"[^:=.\n]*(?:[:=]|\bis\b)\s*[-+]?\.?\d"
 _BAD = re.compile(
-    r"\b(?:fail(?:ed|ure)?|mismatch|incorrect|wrong|error)\b(?![^:=]*[:=]\s*0)|失败|错误|不正确", re.I
+    r"\b(?:fail(?:ed|ure)?|mismatch|incorrect|wrong)\b(?![^:=]*[:=]\s*0)"
+    rf"|\berror\b(?!{_AS_A_NUMBER})|失败|错误|不正确",
+    re.I,
 )
+# An error that is printed, and not judged.
+_NUMBER = re.compile(rf"^.*\berror\b{_AS_A_NUMBER}.*", re.I | re.M)
 _FAILED = re.compile(r"\bFAIL(?:ED|URE)?\b|test failed", re.I)
 # What a program says that was not given its data, which the suite keeps elsewhere or makes with other tools.
 _NO_DATA = re.compile(
@@ -262,7 +267,10 @@ def _result(of: Program, call: list[str], seconds: int) -> tuple[str, str]:
     bad = _FAILED if of.says_by_code else _BAD
     if bad.search(said):
         return "fails", next(line for line in said.splitlines() if bad.search(line))
-    return ("passes", "") if of.says_by_code or _GOOD.search(said) else ("runs, verifies nothing", "")
+    if of.says_by_code or _GOOD.search(said):
+        return "passes", ""
+    number = _NUMBER.search(said)
+    return "runs, verifies nothing", number[0] if number else ""
 
 
 def _row(suite: str, of: Program, root: Path, seconds: int, sizes: list[int]) -> tuple:
