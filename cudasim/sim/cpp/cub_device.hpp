@@ -4,6 +4,7 @@
  * CUB leaves open in which order a reduction combines neighbours. Here they are combined as the leaves of a
  * tree, so that sums of many floats are as near to the right ones as on a GPU. */
 #pragma once
+#include "cub_allocator.hpp"
 #include "cub_iterators.hpp"
 #include "library_range.hpp"
 #include <type_traits>

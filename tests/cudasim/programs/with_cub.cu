@@ -22,14 +22,16 @@ template <class T> void show(const char *what, const T *device, size_t count) {
         printf(" %g", (double)v);
     printf("\n");
 }
+cub::CachingDeviceAllocator allocator(true);
+
 /* A function of CUB's, called twice as it wants it. */
 template <class Call> void twice(Call call) {
     void *temporary = nullptr;
     size_t bytes = 0;
     call(temporary, bytes);
-    cudaMalloc(&temporary, bytes);
+    CubDebugExit(allocator.DeviceAllocate(&temporary, bytes));
     call(temporary, bytes);
-    cudaFree(temporary);
+    CubDebugExit(allocator.DeviceFree(temporary));
 }
 struct is_even {
     __host__ __device__ bool operator()(int v) const {
