@@ -114,6 +114,16 @@ def test_cub_computes_what_numpy_does(mode):
     assert {name: list(of) for name, of in expected.items()} == lines("with_cub.cu", mode)
 
 
+@needs_wheel
+def test_cub_has_the_iterators_of_thrust(tmp_path):
+    source = tmp_path / "main.cu"
+    source.write_text(
+        "#include <cub/cub.cuh>\nint main() { return thrust::constant_iterator<char, int>(3)[5]; }\n"
+    )
+    ran = subprocess.run(command("run", Program((source,)).library("run"), "main", ()))
+    assert ran.returncode == 3
+
+
 @pytest.mark.parametrize("mode", ["run", "check"])
 @needs_wheel
 def test_libcudacxx_of_the_wheel_is_beside_the_simulators_barriers_and_atomics(mode):
