@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from cudasim.live.casts import casts
+from cudasim.live.dependent import dependent
 from cudasim.live.exits import exits
 from cudasim.live.host import Host
 from cudasim.live.ptx import with_ptx
@@ -73,10 +74,10 @@ def as_cpp(source: str, first_line: int = 1, values: frozenset[str] = ALL, host:
     """CUDA C++ with the little that is not C++ written as C++; its lines stay its lines.
 
     values: what is written so that it has a GPU's value where C++ has none: casts to integers (casts.py) and
-    shifts (shifts.py). host: of a whole program, whose host code is written as C++ as well (host.py) and has
-    C++'s values.
+    shifts (shifts.py). Besides, "dependent": the word `template` where C++ asks for it (dependent.py). host:
+    of a whole program, whose host code is written as C++ as well (host.py) and has C++'s values.
     """
-    rules = {"shifts": shifts, "casts": casts, "exits": exits}
+    rules = {"shifts": shifts, "casts": casts, "exits": exits, "dependent": dependent}
     chosen = [rules[name] for name in (*values, "exits")]
     if host is not None:
         chosen = [host.of_kernels(rule) for rule in chosen]

@@ -33,6 +33,7 @@ from cudasim.live.compiling import (
     known_of,
     simulator_flags,
 )
+from cudasim.live.dependent import TAKEN_FOR_A_COMPARISON
 from cudasim.live.source import ALL, PROGRAM, included, names_cuda
 from cudasim.programs.blas import blas
 
@@ -79,6 +80,8 @@ class Program:
         except BuildError as error:
             if _IS_UNKNOWN.search(str(error)):
                 raise
+            if any(said in str(error) for said in TAKEN_FOR_A_COMPARISON):
+                return self._object_of(source, mode, ALL | {"dependent"})
             if "always_inline" in str(error):
                 return self._object_of(source, mode, ALL, _CALLS_ITSELF)
             # As for kernels from a cell: a cast or a shift of a type of the program's own.

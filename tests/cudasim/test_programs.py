@@ -118,6 +118,27 @@ int main() {
     )
 
 
+def test_a_template_of_a_template_needs_no_word_for_it(tmp_path):
+    (tmp_path / "main.cu").write_text("""
+template <class T> struct cast_of {
+    template <int N> static __device__ T to(T x) { return x * N; }
+    template <int N> static __device__ T of() { return N; }
+};
+template <class T> __global__ void scale(T *x) { *x = cast_of<T>::to<3>(*x) + cast_of<T>::of<1>(); }
+int main() {
+    float *x, h = 2;
+    cudaMalloc(&x, 4);
+    cudaMemcpy(x, &h, 4, cudaMemcpyHostToDevice);
+    scale<<<1, 1>>>(x);
+    cudaMemcpy(&h, x, 4, cudaMemcpyDeviceToHost);
+    cudaFree(x);
+    return (int)h;
+}
+""")
+    ran = cudasim_command("run", "main.cu", folder=tmp_path)
+    assert (ran.returncode, ran.stderr) == (7, "")
+
+
 def test_a_source_in_cpp_without_cuda_may_use_its_names(tmp_path):
     (tmp_path / "host.h").write_text("#include <assert.h>\nint smaller(int a, int b);\n")
     (tmp_path / "host.cpp").write_text("""#include "host.h"
