@@ -59,10 +59,14 @@ def _parser() -> argparse.ArgumentParser:
 _OF_NVCC = re.compile(
     r"-O\w*|-g|-G|-w|-m64|--?lineinfo|-?-use_fast_math|-?-fmad=\w+|-?-(?:expt-)?(?:relaxed-constexpr|extended-lambda)"
     r"|-?-arch(?:=.*)?|-?-gencode(?:=.*)?|-?-code(?:=.*)?|-?-rdc=\w+|-?-maxrregcount(?:=.*)?|-?-ccbin(?:=.*)?"
-    r"|-Xptxas(?:=.*)?|-?-ptxas-options(?:=.*)?|-x|-?-cudart(?:=.*)?|-lcudadevrt|-lnvToolsExt"
-    r"|-l(?:cudart|cublas|cublasLt|curand)(?:_static)?"
+    r"|-Xptxas(?:=.*)?|-?-ptxas-options(?:=.*)?|-?-x|-?-cudart(?:=.*)?|-lcudadevrt|-lnvToolsExt"
+    r"|-?-default-stream(?:=.*)?|-?-(?:ftz|prec-div|prec-sqrt)=\w+|-?-generate-line-info|-?-threads(?:=.*)?|-Xcudafe"
+    r"|-?-diag-suppress(?:=.*)?|-?-Wno-deprecated-gpu-targets|-l(?:cudart|cublas|cublasLt|curand)(?:_static)?"
 )
-_WITH_VALUE = re.compile(r"-?-(?:arch|gencode|code|maxrregcount|ccbin|ptxas-options|cudart)|-Xptxas|-x")
+_WITH_VALUE = re.compile(
+    r"-?-(?:arch|gencode|code|maxrregcount|ccbin|ptxas-options|cudart|default-stream|threads|diag-suppress|x)"
+    r"|-Xptxas|-Xcudafe"
+)
 
 
 def _plain(arguments: list[str]) -> list[str]:
@@ -98,7 +102,11 @@ def main(arguments: list[str] | None = None) -> int:
         return _measure(given[2] if given[2:] else None)
     if given[:1] == ["card"]:
         return cards_command(given[1:])
-    asked = _parser().parse_args(_plain(given))
+    parser = _parser()
+    asked, more = parser.parse_known_args(_plain(given))
+    if unknown := [word for word in more if word.startswith("-")]:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    asked.sources += map(Path, more)  # those behind a flag, as `-o app more.a`
     missing = [source for source in asked.sources if not source.is_file()]
     if missing:
         print(f"cudasim: {missing[0]}: expected a file, found none", file=sys.stderr)

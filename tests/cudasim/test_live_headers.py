@@ -68,7 +68,7 @@ PARTS = {
             lambda v: [x + 1 - i % 2 for i, x in enumerate(v)]),
         "BlockAdjacentDifference": (
             BLOCK_TEMP.format("BlockAdjacentDifference<int, 16>") + "if (i >= 16) return; int x[4]; "
-            "for (int k = 0; k < 4; k++) x[k] = from[4 * i + k]; auto minus = [](int a, int b) { "
+            "for (int k = 0; k < 4; k++) x[k] = from[4 * i + k]; auto minus = [](int &a, int &b) { "
             "return a - b; }; B(temp).SubtractLeft(x, x, minus); for (int k = 0; k < 4; k++) "
             "to[4 * i + k] = x[k]; int y[2] = {from[2 * i], from[2 * i + 1]}; __syncthreads(); "
             "B(temp).SubtractRight(y, y, minus, 7); to[2 * i] += y[0]; to[2 * i + 1] += y[1];",

@@ -304,30 +304,28 @@ template <class T, int Threads, int ThreadsY = 1, int ThreadsZ = 1> struct Block
     };
     TempStorage &shared;
     BlockAdjacentDifference(TempStorage &shared) : shared(shared) {}
-    template <int Items, class Result, class Operation>
-    void SubtractLeft(const T (&items)[Items], Result (&results)[Items], Operation operation,
-                      SIM_CALLED_FROM) {
-        subtract<-1>(items, results, operation, (const T *)nullptr, sim_file, sim_line);
+    template <class Item, int Items, class Result, class Operation>
+    void SubtractLeft(Item (&items)[Items], Result (&results)[Items], Operation operation, SIM_CALLED_FROM) {
+        subtract<-1>(items, results, operation, (T *)nullptr, sim_file, sim_line);
     }
-    template <int Items, class Result, class Operation>
-    void SubtractLeft(const T (&items)[Items], Result (&results)[Items], Operation operation, T before_all,
+    template <class Item, int Items, class Result, class Operation>
+    void SubtractLeft(Item (&items)[Items], Result (&results)[Items], Operation operation, T before_all,
                       SIM_CALLED_FROM) {
         subtract<-1>(items, results, operation, &before_all, sim_file, sim_line);
     }
-    template <int Items, class Result, class Operation>
-    void SubtractRight(const T (&items)[Items], Result (&results)[Items], Operation operation,
-                       SIM_CALLED_FROM) {
-        subtract<1>(items, results, operation, (const T *)nullptr, sim_file, sim_line);
+    template <class Item, int Items, class Result, class Operation>
+    void SubtractRight(Item (&items)[Items], Result (&results)[Items], Operation operation, SIM_CALLED_FROM) {
+        subtract<1>(items, results, operation, (T *)nullptr, sim_file, sim_line);
     }
-    template <int Items, class Result, class Operation>
-    void SubtractRight(const T (&items)[Items], Result (&results)[Items], Operation operation, T after_all,
+    template <class Item, int Items, class Result, class Operation>
+    void SubtractRight(Item (&items)[Items], Result (&results)[Items], Operation operation, T after_all,
                        SIM_CALLED_FROM) {
         subtract<1>(items, results, operation, &after_all, sim_file, sim_line);
     }
     /* beyond: the neighbour of the block's outermost item, which stays as it is where there is none. The
      * results may be the items themselves. */
-    template <int Step, int Items, class Result, class Operation>
-    void subtract(const T (&items)[Items], Result (&results)[Items], Operation operation, const T *beyond,
+    template <int Step, class Item, int Items, class Result, class Operation>
+    void subtract(Item (&items)[Items], Result (&results)[Items], Operation operation, T *beyond,
                   const char *sim_file, int sim_line) {
         int rank = (int)cooperative_groups::sim_rank_in_block();
         const int first = Step < 0 ? 0 : Items - 1, last = Items - 1 - first, end = Step < 0 ? 0 : SIZE - 1;
