@@ -211,16 +211,18 @@ def outcome(of: Program, seconds: int, sizes: list[int]) -> tuple[str, str]:
     if built.returncode != 0 or not (of.folder / program).is_file():
         wrong = re.findall(r"^.*\berror: .*", said, re.M) or said.strip().splitlines()[-1:] or [""]
         return (f"needs {of.needs[0]}" if of.needs else "does not build"), wrong[0]
-    best, slow = None, []
+    tried, slow = [], []
     for given in arguments:
         if any(_is_larger(given, than) for than in slow):
             continue
         result, why = _result(of, [program, *given], seconds)
-        slow += [given] if result == "too slow" and not all_pass else []
         if (result == "passes") != all_pass:
             return result, why
-        best = best or (result, f"{' '.join(given)}: {why}" if why else "")
-    return best
+        slow += [given] if result == "too slow" and not all_pass else []
+        tried.append((result, " ".join(given), why))
+    # Too small a size is wrong for many a program, so the largest counts, which may be too slow.
+    counted = next((result for result, *_ in tried if result == "too slow"), tried[-1][0])
+    return counted, "; ".join(f"{given}: {result} {why}" for result, given, why in tried if why)
 
 
 def _is_larger(arguments: list[str], than: list[str]) -> bool:
