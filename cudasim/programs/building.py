@@ -105,7 +105,7 @@ class Program:
             *(blas().flags() if blas() else ()),
             *(f"-D{name}" for name in self.defines),
             *(f"-I{folder}" for folder in folders),
-            *self.more,
+            *(flag for flag in self.more if not flag.startswith("-std=")),  # which _standard() looks at
         )
         known = (
             *(source.name, written, *own, *cccl.flags(), *more),
@@ -148,6 +148,7 @@ class Program:
         return folder / f"{source.stem}.o"
 
     def _standard(self, flag: str) -> str:
+        """The simulator's own standard, which its headers need, unless the program wants a newer one."""
         wanted = [of for of in self.more if of.startswith("-std=")]
         newer = wanted and re.search(r"2[0-9a-z]$", wanted[-1])
         return "-std=gnu++20" if flag.startswith("-std=gnu++") and newer else flag

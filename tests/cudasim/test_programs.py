@@ -342,7 +342,7 @@ def test_a_makefile_names_the_compiler(tmp_path):
     )
     (tmp_path / "Makefile").write_text(
         "app: main.o\n\ttouch more.c\n\t$(CC) -arch=sm_80 $^ -o $@ more.c -lcudart\n"
-        "main.o: main.cu\n\t$(CC) -O3 -std=c++17 -gencode arch=compute_80,code=sm_80 -lineinfo"
+        "main.o: main.cu\n\t$(CC) -O3 -std=c++11 -gencode arch=compute_80,code=sm_80 -lineinfo"
         " -Xcompiler -Wall,-DN=3 --expt-relaxed-constexpr --x cu --default-stream per-thread -c $< -o $@\n"
     )
     compiler = tmp_path / "cudasim-nvcc"
