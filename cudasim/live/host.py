@@ -12,9 +12,10 @@ cudasim/sim/cpp/program_launch.hpp has what the first line becomes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 
+from cudasim.live.text import blanked
 from cudasim.live.tree import Change, Node, Source
 
 HOST_ASSEMBLY = "/* sim: of the host */"
@@ -25,6 +26,9 @@ _OF_DEVICE = re.compile(rb"(?:\w+\s+)*?(?:__device__|__constant__)\b")
 _NO_VARIABLE = re.compile(rb"\b(?:extern|__managed__|__shared__|template|texture|surface)\b|\w\s*\((?!\s*\d)")
 _BEFORE_VALUE = re.compile(rb"[^={]*")
 _LAST_NAME = re.compile(rb"(\w+)\s*(?:\[[^\]]*\]\s*)*\)?$")
+_LAUNCH = re.compile(
+    rb"(?P<kernel>[A-Za-z_][\w:]*(?:\s*<[^<>;{}()]*>)?)\s*(?P<begin><<<)(?!<)[^;{}]*?(?P<end>>>>)(?=\s*\()"
+)
 _AROUND_VARIABLES = {
     "translation_unit", "declaration_list", "namespace_definition", "linkage_specification", "preproc_if",
     "preproc_ifdef", "preproc_else", "preproc_elif",
@@ -70,6 +74,7 @@ class Host:
 
     def launches(self, source: Source) -> Iterator[Change]:
         """Writes launches as calls."""
+        found = set()
         for node in source.walk():
             if node.type != "call_expression":
                 continue
@@ -77,16 +82,30 @@ class Host:
             if configuration is None:
                 continue
             kernel = node.field("function")
-            name = re.sub(rb"\s*<.*", b"", source.text(kernel), flags=re.S).split(b"::")[-1].strip()
-            is_template = name.decode(errors="replace") in self.templates
-            before, after = (b"[](auto... sim_a) { ", b"(sim_a...); }") if is_template else (b"", b"")
-            yield kernel.begin, 0, b'(sim_launcher(SIM_HERE, "' + name + b'", ' + before
-            begin, end = configuration.children[0], configuration.children[-1]
-            yield begin.begin, len(b"<<<"), after + b")->*sim_configuration("
-            yield end.begin, len(b">>>"), b"))"
+            begin, end = configuration.children[0].begin, configuration.children[-1].begin
+            found.add(begin)
+            is_template = yield from self._launch(kernel.begin, source.text(kernel), begin, end)
             for argument in node.field("arguments").children if is_template else ():
                 if source.text(argument) == b"NULL":
                     yield argument.begin, len(b"NULL"), b"nullptr"
+        # Behind a macro without a semicolon, or with an #if in it, a launch is none to the grammar.
+        code = blanked(source.data.decode("latin-1")).encode("latin-1")
+        for match in _LAUNCH.finditer(code):
+            if match.start("begin") not in found:
+                yield from self._launch(
+                    match.start(), match["kernel"], match.start("begin"), match.start("end")
+                )
+
+    def _launch(self, at: int, kernel: bytes, begin: int, end: int) -> Generator[Change, None, bool]:
+        """Of a kernel's name at this place, with a configuration that begins and ends there. Returns whether
+        it is a template."""
+        name = re.sub(rb"\s*<.*", b"", kernel, flags=re.S).split(b"::")[-1].strip()
+        is_template = name.decode(errors="replace") in self.templates
+        before, after = (b"[](auto... sim_a) { ", b"(sim_a...); }") if is_template else (b"", b"")
+        yield at, 0, b'(sim_launcher(SIM_HERE, "' + name + b'", ' + before
+        yield begin, len(b"<<<"), after + b")->*sim_configuration("
+        yield end, len(b">>>"), b"))"
+        return is_template
 
     def assembly(self, source: Source) -> Iterator[Change]:
         """Marks the host's own inline assembly, which is no PTX and stays."""

@@ -118,6 +118,34 @@ int main() {
     )
 
 
+def test_launches_between_macros_and_around_directives(tmp_path):
+    (tmp_path / "main.cu").write_text("""
+#define CHECK { if (cudaGetLastError()) return 1; }
+template <class T> __global__ void add(T *x, T by) { *x += by; }
+int main() {
+    int *x, h = 2;
+    cudaMalloc(&x, 4); CHECK
+    cudaMemcpy(x, &h, 4, cudaMemcpyHostToDevice); CHECK
+    add<int> <<< 1, 1 >>>
+        (x, 3); CHECK
+    add<<<1, 1
+#ifdef MORE
+        , MORE
+#endif
+        >>>(x, 4
+#ifdef MORE
+        + MORE
+#endif
+        );
+    cudaMemcpy(&h, x, 4, cudaMemcpyDeviceToHost);
+    cudaFree(x);
+    return h;
+}
+""")
+    ran = cudasim_command("run", "main.cu", folder=tmp_path)
+    assert (ran.returncode, ran.stderr) == (9, "")
+
+
 def test_a_template_of_a_template_needs_no_word_for_it(tmp_path):
     (tmp_path / "main.cu").write_text("""
 template <class T> struct cast_of {
