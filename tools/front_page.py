@@ -5,6 +5,8 @@ python tools/front_page.py        writes docs/coalescing.svg, and README.md betw
 
 from __future__ import annotations
 
+import textwrap
+
 import torch
 
 import fgn
@@ -52,7 +54,8 @@ def race() -> str:
     try:
         exec(RACE, {})
     except fgn.KernelFault as fault:
-        return f"```python\n{RACE}```\n\n```\nKernelFault: {fault}\n```"
+        told = textwrap.fill(f"KernelFault: {fault}", 110)
+        return f"```python\n{RACE}```\n\n```\n{told}\n```"
     raise AssertionError("the kernel of README.md has a race that was not told")
 
 
