@@ -98,8 +98,8 @@ def _of_memory(prediction) -> Iterator[Advice]:
                 yield told(
                     f"its {_VERBS[operation]} of shared memory take {wavefronts / requests:.3g} "
                     f"wavefronts for a request where {phases / requests:.3g} would do: lanes want "
-                    f"different words of one bank. {more / all_wavefronts:.0%} of all wavefronts come from that. Let lanes access "
-                    "neighbouring words, or make each row of the array one word longer.",
+                    f"different words of one bank. {more / all_wavefronts:.0%} of all wavefronts come from "
+                    "that. Let lanes access neighbouring words, or make each row of the array a word longer.",
                     more / all_wavefronts,
                 )
         lanes = sum(one.threads for one in ones) / requests

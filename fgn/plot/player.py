@@ -4,7 +4,8 @@
     fgn.play(lambda: in_chunks[1, 32](y, x), lambda: side_by_side[1, 32](y, x))
 
 It shows the line that a warp executes, the sectors of global memory that its lanes ask for, the words of
-shared memory in their banks, the values, and which warps wait. Two calls are played beside each other.
+shared memory in their banks, the values, those of locals too, and which warps wait. Two calls are played
+beside each other.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from cudasim.building.library import BuildError
+from cudasim.counting.faults import KernelFault
 from cudasim.counting.trace import BARRIER_REACHED, MOST_EVENTS, REQUEST, Trace, record
 from cudasim.source import launched_sources
 from fgn.plot import player_parts as parts
@@ -62,8 +65,10 @@ class _Panel:
         right, memory = (x, top + code_height + warps_height + 16) if is_column else (x + LEFT + GAP, top)
         self.sectors = parts.Sectors(scene, right, memory)
         self.values = parts.Values(scene, right, memory + 144, trace.arrays)
-        self.banks = parts.Banks(scene, right, memory + 234, shared) if shared else None
-        self.height = max(self.banks.bottom if self.banks else memory + 234, LEAST_HEIGHT)
+        self.locals = parts.Locals(scene, right, memory + 234, trace)
+        below = self.locals.bottom
+        self.banks = parts.Banks(scene, right, below, shared) if shared else None
+        self.height = max(self.banks.bottom if self.banks else below, LEAST_HEIGHT)
         if not is_column:
             code_height = self.height - top - warps_height - 8
         self.code = parts.Code(scene, x, top, code_height, _texts(trace))
@@ -90,7 +95,7 @@ class _Panel:
             if latest is not None:
                 state |= self.code.state(latest.place.file, latest.place.line, "line" if request else "")
             state |= self.warps.state(doing, waiting)
-            state |= self.sectors.state(request) | self.values.state(request)
+            state |= self.sectors.state(request) | self.values.state(request) | self.locals.state(event)
             if self.banks:
                 state |= self.banks.state(events, request, warp)
             waiting |= {each.warp for each in events if each.kind == BARRIER_REACHED}
@@ -207,6 +212,19 @@ class Frames:
         return f"steps {', '.join(str(step + 1) for step in self.steps)} of {len(self.scene)}"
 
 
+def _recorded(call: Callable[[], object], block: int, launch: int) -> Trace:
+    """The trace with locals. Where their room in shared memory makes a difference, it is left out."""
+    try:
+        trace = record(call, block, launch, MOST_EVENTS, locals=True)
+    except (BuildError, KernelFault):
+        return record(call, block, launch, MOST_EVENTS)
+    if trace.fault is None:
+        return trace
+    alone = record(call, block, launch, MOST_EVENTS)
+    of = [fault and (fault.kind, fault.file, fault.line) for fault in (trace.fault, alone.fault)]
+    return trace if of[0] == of[1] else alone
+
+
 def play(
     call: Callable[[], object],
     beside: Callable[[], object] | None = None,
@@ -237,4 +255,4 @@ def play(
     if steps < 1:
         raise ValueError(f"steps: expected at least 1, got {steps}")
     calls = [call] if beside is None else [call, beside]
-    return Player([record(each, block, launch, MOST_EVENTS) for each in calls], warp, first, steps)
+    return Player([_recorded(each, block, launch) for each in calls], warp, first, steps)

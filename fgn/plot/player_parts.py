@@ -11,7 +11,8 @@ from pathlib import Path
 
 import torch
 
-from cudasim.counting.trace import BARRIER_REACHED, LANES_MET, REQUEST, Array, Event
+from cudasim.counting.trace import BARRIER_REACHED, LANES_MET, REQUEST, Array, Event, Trace
+from cudasim.live.locals import local_of
 from fgn.plot.scene import Scene
 
 LEFT, RIGHT = 448, 484  # the widths of the two columns
@@ -239,6 +240,38 @@ class Values:
         return self.shared_type
 
 
+class Locals:
+    """The scalar locals of the shown warp's first lanes, before the step. bottom: where it ends."""
+
+    def __init__(self, scene: Scene, x: float, y: float, trace: Trace):
+        # In the order in which the kernel comes to them.
+        self.arrays = list(dict.fromkeys(name for event in trace.events for name in event.locals or ()))
+        self.bottom, self.cells = y, {}
+        if not self.arrays:
+            return
+        scene.label(x, y, "locals, before the step", "bold")
+        left = x + RIGHT - VALUE_LANES * Values.CELL
+        for row, array in enumerate(self.arrays):
+            scene.label(x, y + 18 + 17 * row, local_of(array)[0], "small")
+            self.cells[array] = [
+                scene.box(left + lane * Values.CELL, y + 18 + 17 * row, Values.CELL, 16, "empty")
+                for lane in range(VALUE_LANES)
+            ]
+        self.bottom = y + 26 + 17 * len(self.arrays)
+        self.now: dict[str, dict[int, int]] = {}
+
+    def state(self, event: Event | None) -> dict:
+        if not self.arrays:
+            return {}
+        self.now = self.now if event is None or event.locals is None else event.locals
+        return {
+            self.cells[array][lane]: ("held", _value(bits, 4, local_of(array)[1]))
+            for array, lanes in self.now.items()
+            for lane, bits in lanes.items()
+            if lane < VALUE_LANES
+        }
+
+
 def _is_no_float(bits: int) -> bool:
     """Whether four bytes are hardly meant as a float: next to nothing, or a NaN that no arithmetic makes."""
     number = _number(bits, "float32")
@@ -285,7 +318,7 @@ class Warps:
             scene.label(left + 13, self.bottom - 1, words, "small")
             left += 30 + 5.2 * len(words)
         scene.label(left, self.bottom - 1, f"shown: warp {shown}", "small")
-        self.total = scene.label(x, self.bottom + 15, "", "bold")
+        self.total = scene.label(x, self.bottom + 17, "", "bold")
         self.requests = self.sectors = 0
         self.bottom += 36
 
