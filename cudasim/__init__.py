@@ -6,6 +6,7 @@ count(call)                            what each launch asks of memory, by ncu's
 count_lines(call), count_warps(call)   the same by line of source, and by warp
 source_view(call)                      a kernel's text with these numbers beside it
 predict(launch, *arguments, gpu=...)   how long it takes on a named GPU, and why; cards() has their names
+source_page(launch, *arguments)        the same by line, with SASS and PTX beside, and advice in words
 predict_call(call, gpu=...)            the same for every launch that a call of a library makes
 measure_card(file)                     measures the GPU that is there, for predict(..., gpu=file)
 compare(versions, arguments)           versions of a kernel: right, counted, predicted, side by side
@@ -38,6 +39,7 @@ _NAMES = {
     "count_warps": "cudasim.counting.counts",
     "source_view": "cudasim.counting.view",
     "predict": "cudasim.predicting.prediction",
+    "source_page": "cudasim.predicting.source_page",
     "Prediction": "cudasim.predicting.prediction",
     "predict_call": "cudasim.predicting.of_calls",
     "compare": "cudasim.predicting.comparing",

@@ -39,11 +39,6 @@ from cudasim.live.cells import load_ipython_extension  # noqa: F401  (for %load_
 from cudasim.live.kernels import kernel
 from fgn import chains, functional, training  # noqa: F401
 from fgn.functional import chain_forward
-from fgn.fusing.explaining import explain
-from fgn.fusing.fuse import fuse
-from fgn.ladder import versions
-from fgn.measure.accuracy import compare
-from fgn.measure.benchmark import bench
 from fgn.modules import (
     GemmBiasAddHardtanhMishGroupNorm,
     GemmGroupNormHardtanh,
@@ -51,8 +46,6 @@ from fgn.modules import (
 )
 from fgn.native.prepared import freeze, thaw
 from fgn.native.source import source
-from fgn.profiling.profiler import profile
-from fgn.tuning import tune
 
 __all__ = [
     "GemmBiasAddHardtanhMishGroupNorm",
@@ -76,8 +69,18 @@ __all__ = [
     "versions",
 ]
 
-# matplotlib and torch.distributed are slow to import, so what needs one of them is imported when it is first
-# used.
+# pandas, matplotlib and torch.distributed are slow to import: what needs one of them is imported when it is
+# first used.
+_NAMES = {
+    "bench": "fgn.measure.benchmark",
+    "compare": "fgn.measure.accuracy",
+    "explain": "fgn.fusing.explaining",
+    "fuse": "fgn.fusing.fuse",
+    "play": "fgn.plot.player",
+    "profile": "fgn.profiling.profiler",
+    "tune": "fgn.tuning",
+    "versions": "fgn.ladder",
+}
 _PACKAGES = (
     *("bugs", "measure", "model", "native", "parallel", "plot", "profiling"),
     *("puzzles", "teaching"),
@@ -93,8 +96,8 @@ except importlib.metadata.PackageNotFoundError:  # a copy of the sources that wa
 
 
 def __getattr__(name: str):
-    if name == "play":
-        return importlib.import_module("fgn.plot.player").play
+    if name in _NAMES:
+        return getattr(importlib.import_module(_NAMES[name]), name)
     if name in _OF_CUDASIM:
         return importlib.import_module(_OF_CUDASIM[name])
     if name in _PACKAGES:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cudasim.building.library import COUNTED_SIMULATOR, ffi
 from cudasim.counting.counted import dtype_at, expect_function, one_block_at_a_time, recording
 from cudasim.counting.faults import KernelFault
 from cudasim.counting.places import Place, places_of
+from cudasim.live.locals import PREFIX, watching_locals
 from cudasim.live.translation import with_own_name
 from cudasim.source import launched_sources
 
@@ -51,7 +52,8 @@ class Event:
     (all lanes of a warp, for a shuffle, a vote or a __syncwarp()). lanes: those that took part. Of a request:
     place, the line of source; array; operation, "ld", "st" or "atom"; bytes for each lane; addresses and
     values by lane. A value is what memory held before a load, or after a store or an atomic, as the bits of
-    up to 8 bytes; it is missing where the simulator could not tell.
+    up to 8 bytes; it is missing where the simulator could not tell. locals: the warp's, before the event, as
+    bits by name and lane, where `record()` was asked for them.
     """
 
     kind: str
@@ -63,6 +65,7 @@ class Event:
     bytes: int = 0
     addresses: dict[int, int] | None = None
     values: dict[int, int] | None = None
+    locals: dict[str, dict[int, int]] | None = None
 
     def indices(self) -> dict[int, int]:
         """The index of the element that each lane accessed, by lane."""
@@ -178,8 +181,23 @@ def _read_events(library, threads: int) -> Iterable[Event]:
         )
 
 
+def _locals_apart(events: Iterable[Event]) -> Iterable[Event]:
+    """The events without those that write locals, whose values the others get; see cudasim/live/locals.py."""
+    of_warps: dict[int, dict[str, dict[int, int]]] = {}
+    for event in events:
+        now = of_warps.get(event.warp, {})
+        if event.array and event.array.name.startswith(PREFIX):
+            of_warps[event.warp] = now | {event.array.name: now.get(event.array.name, {}) | event.values}
+        else:
+            yield replace(event, locals=now)
+
+
 def record(
-    call: Callable[[], object], block: int = 0, launch: int = 0, most_events: int = MOST_EVENTS
+    call: Callable[[], object],
+    block: int = 0,
+    launch: int = 0,
+    most_events: int = MOST_EVENTS,
+    locals: bool = False,
 ) -> Trace:
     """Runs `call` on the counted simulator and returns the trace of one block of one of its launches.
 
@@ -188,8 +206,17 @@ def record(
     the same call has the same trace. A fault of a kernel ends the trace and is its `fault`. IndexError where
     the call has no such launch or block, or where the block accessed no memory; KernelFault where a fault
     comes before the block has begun.
+
+    locals: whether the events have the scalar locals of live kernels too. A copy of the kernel runs then,
+    which writes them to shared memory.
     """
     expect_function(call)
+    if locals:
+        with watching_locals() as kernels:
+            trace = record(call, block, launch, most_events)
+        # What a reader sees is the kernel, not its copy.
+        launched_sources.update({kernel.file: kernel.source for kernel in kernels})
+        return replace(trace, events=tuple(_locals_apart(trace.events)))
     library = COUNTED_SIMULATOR.load()
     if not library.counted_trace(launch, block, most_events):
         raise MemoryError(f"most_events: no memory for {most_events} events of a trace")

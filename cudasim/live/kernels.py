@@ -40,6 +40,7 @@ from cudasim.live.instances import asked_for
 from cudasim.live.isolated_copies import copied
 from cudasim.live.judge import judged, with_what_is_there
 from cudasim.live.loading import Entry, Loaded, load
+from cudasim.live.locals import watched
 from cudasim.live.numbers import bytes_of_shared, dim3
 from cudasim.live.signature import (
     Signature,
@@ -64,9 +65,6 @@ _OWN_VALUES = (
     "with a GPU's values for what C++ leaves undefined the source does not compile, and a checked launch "
     "tells where it comes to such a value"
 )
-
-# ------------------------------------------------------------------------------------------------------------
-# Programs
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,6 +335,8 @@ class Kernel:
 
     def _launch(self, arguments: tuple, grid, block, shared_bytes: int, template, unchecked: bool):
         __tracebackhide__ = True  # IPython's tracebacks end at the user's line
+        if copy := watched(self, kernel):
+            return copy._launch(arguments, grid, block, shared_bytes, template, unchecked)
         signature, given = self._signature, Arguments()
         device = _device_of(arguments)
         check = device == "cpu" and not unchecked and not is_counting.get()

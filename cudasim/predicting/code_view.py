@@ -46,7 +46,7 @@ class CodeView:
 
     def _repr_html_(self) -> str:
         used = sorted({line for line, _ in self.rows if line})
-        colours = {line: _colour(index) for index, line in enumerate(used)}
+        colours = {line: colour(index) for index, line in enumerate(used)}
         style = "font-family:monospace;font-size:12px;line-height:1.4;color:#111;white-space:pre-wrap;"
         cell = f"{style}vertical-align:top;text-align:left;background:#fff;border:1px solid #ddd;width:50%;"
 
@@ -67,7 +67,7 @@ class CodeView:
         )
 
 
-def _colour(index: int) -> str:
+def colour(index: int) -> str:
     """A light colour, far from those of the lines before."""
     red, green, blue = colorsys.hls_to_rgb(index * 0.381966 % 1, 0.88, 0.7)
     return f"rgb({round(255 * red)},{round(255 * green)},{round(255 * blue)})"

@@ -15,6 +15,7 @@ import pandas as pd
 from cudasim.live.compiling import Instance
 from cudasim.live.kernels import BoundLaunch
 from cudasim.predicting import machine_code, without_nvcc
+from cudasim.predicting.advice import Advices, advice_of
 from cudasim.predicting.caches import Sharing, sharing_of
 from cudasim.predicting.cards import Card, card
 from cudasim.predicting.flow import Flow, flow_of, line_of
@@ -151,6 +152,11 @@ class Prediction:
         total = frame["clocks"].sum()
         frame["clocks"] = frame["clocks"] / total if total else 0.0
         return frame
+
+    @property
+    def advice(self) -> Advices:
+        """What costs most on the first GPU, at which line, and what would help, in words."""
+        return advice_of(self)
 
     @property
     def why(self) -> str:

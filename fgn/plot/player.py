@@ -1,342 +1,34 @@
 """The player: what a block of a kernel does, step by step, drawn from a trace of the simulator.
 
     fgn.play(lambda: transpose[1, (32, 32)](x, y))
+    fgn.play(lambda: in_chunks[1, 32](y, x), lambda: side_by_side[1, 32](y, x))
 
 It shows the line that a warp executes, the sectors of global memory that its lanes ask for, the words of
-shared memory in their banks, the values, and which warps wait.
+shared memory in their banks, the values, those of locals too, and which warps wait. Two calls are played
+beside each other.
 """
 
 from __future__ import annotations
 
-import math
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import torch
-
-from cudasim.counting.trace import (
-    BARRIER_REACHED,
-    LANES_MET,
-    MOST_EVENTS,
-    REQUEST,
-    Array,
-    Event,
-    Trace,
-    record,
-)
+from cudasim.building.library import BuildError
+from cudasim.counting.faults import KernelFault
+from cudasim.counting.trace import BARRIER_REACHED, MOST_EVENTS, REQUEST, Trace, record
 from cudasim.source import launched_sources
+from fgn.plot import player_parts as parts
+from fgn.plot.player_parts import LEFT, MOST_WARPS, RIGHT
 from fgn.plot.scene import Scene
 
-WIDTH = 940
-LEFT, RIGHT, GAP = 448, 484, 8  # the two columns
-CODE_HEIGHT, CODE_LETTERS = 15, 66
-SECTOR_BYTES, WORD_BYTES, BANKS = 32, 4, 32
-MOST_SECTORS, SECTORS_IN_ROW = 32, 8
-MOST_ROWS = 66  # of banks; of a larger array, a cell stands for several words
-FEW_ROWS, ROW_HEIGHT, LOW_ROW_HEIGHT = 40, 9, 6
-VALUE_LANES, VALUE_ROWS = 8, 3
-MOST_DIGITS = 8  # of an integer
-MOST_WARPS = 32
+GAP, COLUMN_GAP = 8, 24
 MOST_CAPTION = 150  # letters
+CAPTION_LETTERS = 76  # of a line above one column
 LEAST_HEIGHT = 330
+MOST_CODE_ROWS = 16  # where the code stands above the memory
 DEFAULT_STEPS = 150
-
-_VERBS = {
-    "ld": ("loads", "load"),
-    "st": ("stores", "store"),
-    "atom": ("atomically changes", "atomically change"),
-}
-
-
-class _Code:
-    """A window on the source: the line of the shown warp is marked."""
-
-    def __init__(self, scene: Scene, x: float, y: float, height: float, texts: dict[str, list[str]]):
-        self.texts, self.file, self.first = texts, None, 1
-        self.title = scene.label(x, y, "", "bold")
-        self.rows = [
-            scene.box(x, y + 18 + row * CODE_HEIGHT, LEFT, CODE_HEIGHT, "", "", "code", False, False)
-            for row in range(int(height - 18) // CODE_HEIGHT)
-        ]
-
-    def state(self, file: str, line: int, fill: str = "line") -> dict:
-        rows = len(self.rows)
-        if file != self.file or not self.first <= line < self.first + rows:
-            self.file, self.first = file, max(1, line - rows // 2)
-        text = self.texts.get(file, [])
-        # Near the end of the file the window begins earlier, so that no rows are empty.
-        self.first = max(1, min(self.first, len(text) - rows + 1))
-        state = {self.title: ("", Path(file).name)}
-        for row, box in enumerate(self.rows):
-            number = self.first + row
-            words = text[number - 1].expandtabs(4) if number <= len(text) else ""
-            words = f"{number:4d}  {words}" if number <= len(text) else ""
-            if len(words) > CODE_LETTERS:
-                words = words[: CODE_LETTERS - 1] + "…"
-            state[box] = (fill if number == line and text else "", words)
-        return state
-
-
-class _Sectors:
-    """The sectors that one request asks of global memory; the words that lanes want are dark."""
-
-    CELL, HEIGHT = 6.75, 13
-
-    def __init__(self, scene: Scene, x: float, y: float):
-        self.title = scene.label(x, y, "global memory", "bold")
-        self.cells, self.labels = [], []
-        words = SECTOR_BYTES // WORD_BYTES
-        for sector in range(MOST_SECTORS):
-            row, column = divmod(sector, SECTORS_IN_ROW)
-            left, top = x + column * (words * self.CELL + 6), y + 20 + row * 30
-            self.cells.append(
-                [
-                    scene.box(left + word * self.CELL, top, self.CELL, self.HEIGHT, "untouched")
-                    for word in range(words)
-                ]
-            )
-            self.labels.append(scene.box(left, top + 13, words * self.CELL, 12, framed=False))
-
-    def state(self, event: Event | None) -> dict:
-        if event is None or event.array.space != "global":
-            return {}
-        sectors = event.sectors()
-        state = {
-            self.title: (
-                "",
-                f"global memory: {len(sectors)} sector{'s' if len(sectors) > 1 else ''} of 32 bytes "
-                f"of {event.array.name} for {len(event.lanes)} lane{'s' if len(event.lanes) > 1 else ''} "
-                f"× {event.bytes} bytes",
-            )
-        }
-        fill = "read" if event.operation == "ld" else "written"
-        wanted = {
-            word
-            for address in event.addresses.values()
-            for word in range(address // WORD_BYTES, -(-(address + event.bytes) // WORD_BYTES))
-        }
-        for cells, label, sector in zip(self.cells, self.labels, sectors, strict=False):
-            first = max(0, event.array.index(sector))
-            state[label] = ("", f"[{first}]")
-            for word, cell in enumerate(cells):
-                look = fill if sector // WORD_BYTES + word in wanted else "held"
-                state[cell] = (look, "")
-        return state
-
-
-class _Banks:
-    """Shared memory: a column for each bank, a row for each 32 words. Words that were written stay light."""
-
-    def __init__(self, scene: Scene, x: float, y: float, arrays: Sequence[Array]):
-        rows = {array.begin: -(-array.bytes // (WORD_BYTES * BANKS)) for array in arrays}
-        self.grain = -(-sum(rows.values()) // MOST_ROWS)
-        self.held: set[int] = set()
-        self.cells: dict[tuple[int, int], int] = {}
-        cell = RIGHT / BANKS
-        shown_rows = sum(-(-count // self.grain) for count in rows.values())
-        height = ROW_HEIGHT if shown_rows <= FEW_ROWS else LOW_ROW_HEIGHT
-        each = "" if self.grain == 1 else f"; each cell is {self.grain} words of its bank"
-        self.title = scene.label(x, y, f"shared memory: 32 banks, side by side{each}", "bold")
-        top = y + 20
-        for array in arrays:
-            scene.label(x, top - 2, f"{array.name}, {array.bytes:,} bytes", "small")
-            top += 13
-            shown = -(-rows[array.begin] // self.grain)
-            for row in range(shown):
-                for bank in range(BANKS):
-                    if row == shown - 1 and row * self.grain * BANKS + bank >= array.bytes // WORD_BYTES:
-                        continue
-                    self.cells[array.begin, row * BANKS + bank] = scene.box(
-                        x + bank * cell, top + row * height, cell, height, "empty"
-                    )
-            top += shown * height + 4
-        self.count_title = scene.label(x, top, "", "small")
-        self.counts = [scene.box(x + bank * cell, top + 15, cell, 13, "empty") for bank in range(BANKS)]
-        self.bottom = top + 32
-
-    def _cells_of(self, event: Event) -> set[int]:
-        found = set()
-        for address in event.addresses.values():
-            for byte in range(0, event.bytes, WORD_BYTES):
-                word = (address + byte - event.array.begin) // WORD_BYTES
-                row, bank = divmod(word, BANKS)
-                number = self.cells.get((event.array.begin, row // self.grain * BANKS + bank))
-                if number is not None:
-                    found.add(number)
-        return found
-
-    def cell(self, array: Array, index: int) -> int | None:
-        row, bank = divmod(index * array.element_bytes // WORD_BYTES, BANKS)
-        return self.cells.get((array.begin, row // self.grain * BANKS + bank))
-
-    def state(self, events: Sequence[Event], shown: Event | None, warp: int) -> dict:
-        state = {number: ("held", "") for number in self.held}
-        touching = [event for event in events if event.kind == REQUEST and event.array.space == "shared"]
-        for event in sorted(touching, key=lambda event: event.warp == warp):
-            writes = event.operation != "ld"
-            fill = ("written" if writes else "read") + ("" if event.warp == warp else " by others")
-            cells = self._cells_of(event)
-            state |= {number: (fill, "") for number in cells}
-            if writes:
-                self.held |= cells
-        if shown is not None and shown.array.space == "shared":
-            state |= self._fullest(shown)
-        return state
-
-    def _fullest(self, event: Event) -> dict:
-        wanted: list[set[int]] = [set() for _ in range(BANKS)]
-        for address in event.addresses.values():
-            for byte in range(0, event.bytes, WORD_BYTES):
-                word = (address + byte - event.array.begin) // WORD_BYTES
-                wanted[word % BANKS].add(word)
-        most = max(len(words) for words in wanted)
-        state = {self.count_title: ("", "different words that the shown warp wants of each bank")}
-        for box, words in zip(self.counts, wanted, strict=True):
-            # As many words of a bank as a lane wants come one after the other anyway.
-            is_conflict = len(words) == most > max(1, event.bytes // WORD_BYTES)
-            fill = "empty" if not words else "wrong" if is_conflict else "read by others"
-            state[box] = (fill, str(len(words)) if words else "")
-        return state
-
-
-class _Values:
-    """The values that the first lanes have read or written in the line at which the shown warp is."""
-
-    CELL = 50
-
-    def __init__(self, scene: Scene, x: float, y: float, arrays: Sequence[Array]):
-        # Nothing says which type shared memory holds; if all arguments have one type, it is probably that
-        # one.
-        types = {array.dtype for array in arrays if array.space == "global"}
-        self.shared_type = next(iter(types)) if len(types) == 1 else None
-        self.title = scene.label(x, y, "", "bold")
-        self.names = [scene.label(x, y + 32 + 17 * row, "", "small") for row in range(VALUE_ROWS)]
-        left = x + RIGHT - VALUE_LANES * self.CELL
-        self.heads = [
-            scene.box(left + lane * self.CELL, y + 18, self.CELL, 13, text=f"lane {lane}", framed=False)
-            for lane in range(VALUE_LANES)
-        ]
-        self.cells = [
-            [
-                scene.box(left + lane * self.CELL, y + 32 + 17 * row, self.CELL, 16, "empty")
-                for lane in range(8)
-            ]
-            for row in range(VALUE_ROWS)
-        ]
-        self.recent: list[Event] = []
-
-    def state(self, event: Event | None) -> dict:
-        if event is None:
-            return {}
-        if self.recent and (self.recent[-1].place != event.place or len(self.recent) == VALUE_ROWS):
-            self.recent = []
-        self.recent.append(event)
-        meet = sum(each.operation == "ld" for each in self.recent) > 1
-        words = "the values that meet in" if meet else "the values of"
-        state = {self.title: ("", f"{words} line {event.place.line}")}
-        for name, cells, each in zip(self.names, self.cells, self.recent, strict=False):
-            state[name] = ("", each.array.name)
-            for lane, cell in enumerate(cells):
-                dtype = self._dtype(each, lane)
-                if dtype is not None and getattr(torch, dtype).itemsize <= min(each.bytes, 8):
-                    fill = "held" if each.operation == "ld" else "written by others"
-                    state[cell] = (fill, _value(each.values[lane], each.bytes, dtype))
-        return state
-
-    def _dtype(self, event: Event, lane: int) -> str | None:
-        """The name of the dtype as which to show the value of a lane; None where it is not known."""
-        if lane not in event.values:
-            return None
-        if event.array.space == "global":
-            return event.array.dtype
-        if self.shared_type == "float32" and _is_no_float(event.values[lane]):
-            return "int32"
-        return self.shared_type
-
-
-def _is_no_float(bits: int) -> bool:
-    """Whether four bytes are hardly meant as a float: next to nothing, or a NaN that no arithmetic makes."""
-    number = _number(bits, "float32")
-    is_odd_nan = math.isnan(number) and bits & 0x003FFFFF != 0
-    return is_odd_nan or 0 < abs(number) < 1e-30
-
-
-def _number(bits: int, dtype: str):
-    content = bytearray((bits & (1 << 64) - 1).to_bytes(8, "little"))
-    return torch.frombuffer(content, dtype=getattr(torch, dtype), count=1).item()
-
-
-def _value(bits: int, size: int, dtype: str) -> str:
-    """The first value of an access of `size` bytes, in few letters."""
-    number = _number(bits, dtype)
-    is_short = isinstance(number, int) and len(str(number)) <= MOST_DIGITS
-    text = str(number) if is_short or isinstance(number, complex) else f"{number:.3g}"
-    return text + (" …" if size > getattr(torch, dtype).itemsize else "")
-
-
-class _Warps:
-    """A box for each warp of the block: what it does in this step."""
-
-    FILLS = (
-        ("read", "loads"),
-        ("written", "stores"),
-        ("met", "meets its lanes"),
-        ("waits", "waits at the barrier"),
-    )
-
-    def __init__(self, scene: Scene, x: float, y: float, warps: int, shown: int):
-        self.count = min(warps, MOST_WARPS)
-        more = f" (the first {MOST_WARPS})" if warps > MOST_WARPS else ""
-        scene.label(x, y, f"warps{more}", "bold")
-        columns, width = 16, LEFT / 16
-        self.boxes = [
-            scene.box(x + n % columns * width, y + 19 + n // columns * 19, width - 2, 17, "empty", str(n))
-            for n in range(self.count)
-        ]
-        self.bottom = y + 22 + -(-self.count // columns) * 19
-        left = x
-        for fill, words in self.FILLS:
-            scene.box(left, self.bottom + 2, 10, 10, fill)
-            scene.label(left + 13, self.bottom - 1, words, "small")
-            left += 30 + 5.2 * len(words)
-        scene.label(left, self.bottom - 1, f"shown: warp {shown}", "small")
-        self.bottom += 18
-
-    def state(self, doing: dict[int, Event], waiting: set[int]) -> dict:
-        state = {}
-        for warp, box in enumerate(self.boxes):
-            event = doing.get(warp)
-            if warp in waiting or (event and event.kind == BARRIER_REACHED):
-                fill = "waits"
-            elif event is None:
-                fill = "empty"
-            elif event.kind == LANES_MET:
-                fill = "met"
-            else:
-                fill = "read" if event.operation == "ld" else "written"
-            state[box] = (fill, str(warp))
-        return state
-
-
-def _caption(event: Event | None, warp: int) -> str:
-    if event is None:
-        return f"warp {warp} has nothing to do"
-    if event.kind == BARRIER_REACHED:
-        return f"warp {warp} waits at the barrier until all warps of the block are there"
-    if event.kind == LANES_MET:
-        return f"{len(event.lanes)} lanes of warp {warp} meet: a shuffle, a vote or a __syncwarp()"
-    indices = list(event.indices().values())
-    where = (
-        f"{event.array.name}[{indices[0]}]"
-        if len(set(indices)) == 1
-        else f"{event.array.name}[{min(indices)} … {max(indices)}]"
-    )
-    alone = f"lane {event.lanes[0]} of warp {warp}"
-    who = f"{len(event.lanes)} lanes of warp {warp}" if len(event.lanes) > 1 else alone
-    verb = _VERBS[event.operation][len(event.lanes) > 1]
-    return f"{who} {verb} {where}, in {event.array.space} memory"
 
 
 def _texts(trace: Trace) -> dict[str, list[str]]:
@@ -352,38 +44,40 @@ def _texts(trace: Trace) -> dict[str, list[str]]:
     return found
 
 
-class Player:
-    """A trace with a slider, which a notebook shows. `frames()` are single steps that need no script.
+class _Panel:
+    """One trace in a scene: the code beside the memory, or, in a column, above it.
 
-    trace: what is drawn. scene: the drawing, whose `svg(step)` is one step as a picture.
+    height: what it takes of the scene. rows: of code, in a column.
     """
 
-    def __init__(self, trace: Trace, warp: int | None = None, first: int = 0, steps: int = DEFAULT_STEPS):
-        self.trace = trace
-        if warp is None:
-            warp = trace.fault_warp or 0
-        if not 0 <= warp < trace.warps:
+    def __init__(self, scene: Scene, trace: Trace, warp: int | None, x: float, rows: int | None):
+        self.trace, self.rows = trace, rows
+        self.warp = trace.fault_warp or 0 if warp is None else warp
+        if not 0 <= self.warp < trace.warps:
             raise ValueError(f"warp: expected 0 to {trace.warps - 1}, got {warp}")
-        everything = trace.steps()
-        if not 0 <= first < len(everything):
-            raise ValueError(f"first: expected 0 to {len(everything) - 1}, got {first}")
-        self._all, self._first = len(everything), first
-        self._build(everything, warp, first, first + steps)
-
-    def _build(self, everything, warp: int, first: int, end: int):
-        trace = self.trace
         shared = [array for array in trace.arrays if array.space == "shared"]
-        right = LEFT + GAP
-        scene = self.scene = Scene(WIDTH, 0)
-        caption = scene.label(0, 2, "", "bold")
-        sectors = _Sectors(scene, right, 24)
-        values = _Values(scene, right, 168, trace.arrays)
-        banks = _Banks(scene, right, 258, shared) if shared else None
-        bottom = max(banks.bottom if banks else 258, LEAST_HEIGHT)
-        warps_height = 22 + -(-min(trace.warps, MOST_WARPS) // 16) * 19 + 18
-        code = _Code(scene, 0, 24, bottom - 24 - warps_height - 8, _texts(trace))
-        warps = _Warps(scene, 0, bottom - warps_height, trace.warps, warp)
-        scene.height = int(bottom) + 6
+        warps_height = 22 + -(-min(trace.warps, MOST_WARPS) // 16) * 19 + 18 + 18
+        is_column = rows is not None
+        lines = 2 if is_column else 1
+        self.captions = [scene.label(x, 2 + 16 * line, "", "bold") for line in range(lines)]
+        top = 8 + 16 * lines
+        code_height = 18 + parts.CODE_HEIGHT * rows if is_column else 0
+        right, memory = (x, top + code_height + warps_height + 16) if is_column else (x + LEFT + GAP, top)
+        self.sectors = parts.Sectors(scene, right, memory)
+        self.values = parts.Values(scene, right, memory + 144, trace.arrays)
+        self.locals = parts.Locals(scene, right, memory + 234, trace)
+        below = self.locals.bottom
+        self.banks = parts.Banks(scene, right, below, shared) if shared else None
+        self.height = max(self.banks.bottom if self.banks else below, LEAST_HEIGHT)
+        if not is_column:
+            code_height = self.height - top - warps_height - 8
+        self.code = parts.Code(scene, x, top, code_height, _texts(trace))
+        below = top + code_height + 8 if is_column else self.height - warps_height
+        self.warps = parts.Warps(scene, x, below, trace.warps, self.warp)
+
+    def looks(self, everything, first: int, end: int) -> Iterator[dict]:
+        """How the panel looks in each step, from `first` on, and at the fault, if there is one."""
+        trace, warp = self.trace, self.warp
         waiting: set[int] = set()
         latest = None  # the shown warp's latest line
         for number, events in enumerate(everything[:end]):
@@ -396,40 +90,91 @@ class Player:
             request = event if event is not None and event.kind == REQUEST else None
             latest = request or latest
             waits = event is None and warp in waiting
-            words = f"warp {warp} waits at the barrier" if waits else _caption(event, warp)
-            state = {caption: ("", self._numbered(number, words))}
+            words = f"warp {warp} waits at the barrier" if waits else parts.caption_of(event, warp)
+            state = self._caption(f"{self._numbered(number, len(everything), first)}. {words}")
             if latest is not None:
-                state |= code.state(latest.place.file, latest.place.line, "line" if request else "")
-            state |= warps.state(doing, waiting) | sectors.state(request) | values.state(request)
-            if banks:
-                state |= banks.state(events, request, warp)
+                state |= self.code.state(latest.place.file, latest.place.line, "line" if request else "")
+            state |= self.warps.state(doing, waiting)
+            state |= self.sectors.state(request) | self.values.state(request) | self.locals.state(event)
+            if self.banks:
+                state |= self.banks.state(events, request, warp)
             waiting |= {each.warp for each in events if each.kind == BARRIER_REACHED}
             if number >= first:
-                scene.step(state)
+                yield state
         if trace.fault is not None and end >= len(everything):
-            scene.step(self._fault_state(caption, code, banks, state))
+            yield self._fault_state(state)
 
-    def _numbered(self, number: int, words: str) -> str:
-        end = (
-            ""
-            if self._all <= self._first + DEFAULT_STEPS and self._first == 0
-            else f" (of {self._all} in all)"
+    def ended(self, state: dict, steps: int) -> dict:
+        """How the panel looks when it has come to its end and another one goes on."""
+        return state | self._caption(f"done after {steps} steps")
+
+    def _caption(self, words: str) -> dict:
+        lines = textwrap.wrap(words, CAPTION_LETTERS) if len(self.captions) > 1 else [words]
+        shown = [*lines, ""][: len(self.captions)]
+        return {label: ("", line) for label, line in zip(self.captions, shown, strict=True)}
+
+    def _numbered(self, number: int, count: int, first: int) -> str:
+        return f"{number + 1}" + (
+            "" if count <= first + DEFAULT_STEPS and first == 0 else f" (of {count} in all)"
         )
-        return f"{number + 1}{end}. {words}"
 
-    def _fault_state(self, caption, code, banks, state) -> dict:
+    def _fault_state(self, state: dict) -> dict:
         fault = self.trace.fault
         message = re.sub(r",? at 0x[0-9a-f]+,?", "", str(fault).partition("): ")[2] or str(fault))
-        sentence = textwrap.shorten(f"{fault.kind}: {message}", MOST_CAPTION, placeholder=" …")
-        state = state | {caption: ("", sentence)}
+        state = state | self._caption(
+            textwrap.shorten(f"{fault.kind}: {message}", MOST_CAPTION, placeholder=" …")
+        )
         if fault.file and fault.line:
-            state |= code.state(fault.file, fault.line, "wrong line")
+            state |= self.code.state(fault.file, fault.line, "wrong line")
         named = re.search(r"(\w+)\[(\d+)\]", str(fault))
-        for array in self.trace.arrays if named else ():
-            cell = banks.cell(array, int(named[2])) if banks and array.name == named[1] else None
+        for array in self.trace.arrays if named and self.banks else ():
+            cell = self.banks.cell(array, int(named[2])) if array.name == named[1] else None
             if cell is not None:
                 state[cell] = ("wrong", "")
         return state
+
+
+class Player:
+    """One trace, or two in step, with a slider, which a notebook shows. `frames()` are single steps that need
+    no script.
+
+    trace: what is drawn; of two, the left one. traces: all. scene: the drawing, whose `svg(step)` is one step
+    as a picture.
+    """
+
+    def __init__(
+        self, traces: Sequence[Trace], warp: int | None = None, first: int = 0, steps: int = DEFAULT_STEPS
+    ):
+        self.trace, self.traces = traces[0], tuple(traces)
+        everything = [trace.steps() for trace in traces]
+        self._all = max(map(len, everything))
+        if not 0 <= first < self._all:
+            raise ValueError(f"first: expected 0 to {self._all - 1}, got {first}")
+        self._first = first
+        rows, column = None, LEFT + GAP + RIGHT
+        if len(traces) > 1:
+            longest = max(len(text) for trace in traces for text in _texts(trace).values())
+            rows, column = min(MOST_CODE_ROWS, longest), RIGHT
+        scene = self.scene = Scene((column + COLUMN_GAP) * len(traces) - COLUMN_GAP, 0)
+        panels = [
+            _Panel(scene, trace, warp, (column + COLUMN_GAP) * number, rows)
+            for number, trace in enumerate(traces)
+        ]
+        scene.height = int(max(panel.height for panel in panels)) + 6
+        looks = [
+            list(panel.looks(each, first, first + steps))
+            for panel, each in zip(panels, everything, strict=True)
+        ]
+        for step in range(max(map(len, looks))):
+            state: dict = {}
+            for panel, of_panel, each in zip(panels, looks, everything, strict=True):
+                is_there = step < len(of_panel)
+                state |= of_panel[step] if is_there else panel.ended((of_panel or [{}])[-1], len(each))
+            scene.step(state)
+
+    @property
+    def _has_fault(self) -> bool:
+        return any(trace.fault is not None for trace in self.traces)
 
     def __len__(self) -> int:
         return len(self.scene)
@@ -439,12 +184,16 @@ class Player:
         return Frames(self.scene, steps or (len(self) // 2,))
 
     def _repr_html_(self) -> str:
-        return self.scene.player(-1 if self.trace.fault is not None else 0)
+        return self.scene.player(-1 if self._has_fault else 0)
 
     def __repr__(self) -> str:
-        fault = f"; ends with a fault: {self.trace.fault.kind}" if self.trace.fault is not None else ""
         shown = min(len(self), self._all)  # the fault has a picture of its own, behind the last step
-        return f"{self.trace.kernel}, block {self.trace.block}: {shown} of {self._all} steps{fault}"
+        names = " beside ".join(
+            f"{trace.kernel}, block {trace.block}"
+            + (f"; ends with a fault: {trace.fault.kind}" if trace.fault is not None else "")
+            for trace in self.traces
+        )
+        return f"{names}: {shown} of {self._all} steps"
 
 
 class Frames:
@@ -463,8 +212,22 @@ class Frames:
         return f"steps {', '.join(str(step + 1) for step in self.steps)} of {len(self.scene)}"
 
 
+def _recorded(call: Callable[[], object], block: int, launch: int) -> Trace:
+    """The trace with locals. Where their room in shared memory makes a difference, it is left out."""
+    try:
+        trace = record(call, block, launch, MOST_EVENTS, locals=True)
+    except (BuildError, KernelFault):
+        return record(call, block, launch, MOST_EVENTS)
+    if trace.fault is None:
+        return trace
+    alone = record(call, block, launch, MOST_EVENTS)
+    of = [fault and (fault.kind, fault.file, fault.line) for fault in (trace.fault, alone.fault)]
+    return trace if of[0] == of[1] else alone
+
+
 def play(
     call: Callable[[], object],
+    beside: Callable[[], object] | None = None,
     *,
     block: int = 0,
     launch: int = 0,
@@ -474,7 +237,8 @@ def play(
 ) -> Player:
     """Runs `call` on the counted simulator, and shows what one block of a launch does, with a slider.
 
-    call: without arguments, running fgn's functions, modules or live kernels on CPU tensors. block: its
+    call: without arguments, running fgn's functions, modules or live kernels on CPU tensors. beside: another
+    such call, which is shown to the right, in step with the first. block: its
     number in the grid, x fastest. launch: which of the call's launches. warp: whose addresses and values are
     shown; by default 0, or the warp whose thread ended the launch with a fault: a race is played to its end
     instead of raised. first, steps: which steps are drawn; in a step each warp that does not wait makes one
@@ -490,4 +254,5 @@ def play(
             raise IndexError(f"{name}: expected 0 or more, got {number}")
     if steps < 1:
         raise ValueError(f"steps: expected at least 1, got {steps}")
-    return Player(record(call, block, launch, MOST_EVENTS), warp, first, steps)
+    calls = [call] if beside is None else [call, beside]
+    return Player([_recorded(each, block, launch) for each in calls], warp, first, steps)

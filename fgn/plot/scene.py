@@ -10,7 +10,7 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 # Fills by name. The page has names instead of colours in each step, so that a step is short.
@@ -32,6 +32,7 @@ FILLS = {
 _NAMES = list(FILLS)
 _LIGHT_TEXT = {"read", "met", "wrong"}
 TEXT = ("#1b1f23", "#ffffff")  # on a light fill, on a dark one
+MARGIN = 8  # pixels around a scene
 FRAME = ' stroke="#AAB2BA" stroke-width=".5"'
 
 # Fonts by the kind of a text.
@@ -119,12 +120,12 @@ class Scene:
             looks |= changed
         return looks
 
-    def svg(self, step: int) -> str:
-        """One step as an SVG picture; `step` counts from 0, or from the end if it is negative."""
-        looks = self._looks(range(len(self))[step])
+    def _drawn(self, numbers: Iterable[int], looks: dict[int, tuple[str, str]]) -> str:
+        """Some of the boxes, as they look."""
         outlines: dict[tuple[bool, str], list[_Box]] = {}
         texts: dict[str, list[str]] = {}  # by the attributes that they share
-        for number, box in enumerate(self._boxes):
+        for number in numbers:
+            box = self._boxes[number]
             fill, text = looks.get(number, (box.fill, box.text))
             if box.framed or fill:
                 outlines.setdefault((box.framed, fill), []).append(box)
@@ -138,12 +139,42 @@ class Scene:
             f'<path fill="{FILLS[fill]}"{FRAME if framed else ""} d="{_outline(boxes)}"/>'
             for (framed, fill), boxes in outlines.items()
         )
-        words = "".join(f"<g{shared}>{''.join(each)}</g>" for shared, each in texts.items())
-        head = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}" height="{self.height}"'
-        page = f'<rect width="{self.width}" height="{self.height}" fill="#fff"/>'
+        return paths + "".join(f"<g{shared}>{''.join(each)}</g>" for shared, each in texts.items())
+
+    def _page(self, drawn: str) -> str:
+        left, top, width, height = self._view()
+        head = f'viewBox="{left} {top} {width} {height}" width="{width}" height="{height}"'
+        page = f'<rect x="{left}" y="{top}" width="{width}" height="{height}" fill="#fff"/>'
         style = "".join(f".{name}{{{font}}}" for name, font in _FONTS.items())
         style = f"<style>{style}.code text{{white-space:pre}}</style>"  # which a text does not inherit
-        return f'<svg xmlns="http://www.w3.org/2000/svg" {head}>{style}{page}{paths}{words}</svg>'
+        return f'<svg xmlns="http://www.w3.org/2000/svg" {head}>{style}{page}{drawn}</svg>'
+
+    def _view(self) -> tuple[int, int, int, int]:
+        return -MARGIN, -MARGIN, self.width + 2 * MARGIN, self.height + 2 * MARGIN
+
+    def svg(self, step: int) -> str:
+        """One step as an SVG picture; `step` counts from 0, or from the end if it is negative."""
+        return self._page(self._drawn(range(len(self._boxes)), self._looks(range(len(self))[step])))
+
+    def animated(self, seconds: float) -> str:
+        """All steps as one SVG picture that moves without a script, `seconds` for each, the last one twice as
+        long; then it begins again."""
+        changing = {number for changed in self._changes for number in changed}
+        looks = [self._looks(step) for step in range(len(self))]
+        # What looks the same from the first step to the last is drawn once.
+        moving = {number for number in changing if len({look.get(number) for look in looks}) > 1}
+        drawn = self._drawn((number for number in range(len(self._boxes)) if number not in moving), looks[0])
+        count = len(self) + 1
+        for step, look in enumerate(looks):
+            begin, end = step / count, (count if step == len(self) - 1 else step + 1) / count
+            values = {0.0: "hidden", begin: "visible"} | ({end: "hidden"} if end < 1 else {})
+            drawn += (
+                f'<g visibility="{"hidden" if step else "visible"}"><animate attributeName="visibility" '
+                f'values="{";".join(values.values())}" keyTimes="{";".join(f"{at:.4g}" for at in values)}" '
+                f'calcMode="discrete" dur="{seconds * count:g}s" repeatCount="indefinite"/>'
+                f"{self._drawn(sorted(moving), look)}</g>"
+            )
+        return self._page(drawn)
 
     def picture(self, step: int, caption: str = "") -> str:
         """One step as an HTML image, which needs no script."""
@@ -159,7 +190,7 @@ class Scene:
         data = {
             "fills": list(FILLS.values()),
             "light": [_NAMES.index(name) for name in sorted(_LIGHT_TEXT)],
-            "size": [self.width, self.height],
+            "view": self._view(),
             "fonts": list(_FONTS.values()),
             "boxes": [
                 [
@@ -181,7 +212,7 @@ class Scene:
         name = "fgn-player-" + hashlib.sha256(words.encode()).hexdigest()[:12]
         script = _SCRIPT % {"name": name, "first": first, "data": words}
         return (
-            f'<div class="fgn-player" id="{name}" style="max-width:{self.width}px;margin:4px 0">'
+            f'<div class="fgn-player" id="{name}" style="max-width:{self._view()[2]}px;margin:4px 0">'
             f"{self.picture(first)}</div><script>{script}</script>"
         )
 
@@ -192,16 +223,18 @@ _SCRIPT = """
 (function () {
   const root = document.querySelector('[id="%(name)s"]:not([data-ready])');
   if (!root) return;
-  const data = %(data)s, [width, height] = data.size;
+  const data = %(data)s, [,, width, height] = data.view;
   root.dataset.ready = 1;
   root.innerHTML = '<div style="display:flex;gap:8px;align-items:center;font:13px sans-serif">' +
+    '<button type="button" class="fgn-back" aria-label="one step back">‹</button>' +
     '<button type="button" class="fgn-play" aria-label="play">▶</button>' +
+    '<button type="button" class="fgn-on" aria-label="one step on">›</button>' +
     '<input type="range" class="fgn-step" aria-label="step" style="flex:1" min="1" value="1">' +
     '<output style="min-width:7em;text-align:right"></output></div>' +
-    '<svg viewBox="0 0 ' + width + ' ' + height + '" width="' + width + '" height="' + height +
+    '<svg viewBox="' + data.view.join(' ') + '" width="' + width + '" height="' + height +
     '" style="max-width:100%%;height:auto;display:block;background:#fff;border:1px solid #d0d7de"></svg>';
   const svg = root.querySelector('svg'), slider = root.querySelector('input');
-  const button = root.querySelector('button'), words = root.querySelector('output');
+  const button = root.querySelector('.fgn-play'), words = root.querySelector('output');
   function add(kind, attributes) {
     const element = document.createElementNS('http://www.w3.org/2000/svg', kind);
     for (const name in attributes) element.setAttribute(name, attributes[name]);
@@ -233,6 +266,9 @@ _SCRIPT = """
   let timer = null;
   function stop() { clearInterval(timer); timer = null; button.textContent = '▶'; }
   slider.addEventListener('input', () => { stop(); show(slider.value - 1); });
+  function turn(by) { stop(); show(Math.min(Math.max(shown + by, 0), data.steps.length - 1)); }
+  root.querySelector('.fgn-back').addEventListener('click', () => turn(-1));
+  root.querySelector('.fgn-on').addEventListener('click', () => turn(1));
   button.addEventListener('click', () => {
     if (timer) return stop();
     if (shown === data.steps.length - 1) show(0);

@@ -127,15 +127,24 @@ def serve(descriptor: int, parent: int) -> None:
 
 
 class Helper:
-    """The helper's process, which the first check starts. It makes one check at a time."""
+    """The helper's process, which the first check starts, or `get_ready()`. It makes one check at a time."""
 
     def __init__(self):
+        self._is_ready = False
         self._process: subprocess.Popen | None = None
         self._connection: Connection | None = None
         self._lock = threading.Lock()
 
+    def get_ready(self) -> None:
+        """Starts the process without waiting for it, where nothing has to be built before: it imports torch
+        while a reader reads."""
+        if self._process is None and COUNTED_SIMULATOR.find() and self._lock.acquire(blocking=False):
+            try:
+                self._start()
+            finally:
+                self._lock.release()
+
     def _start(self) -> None:
-        COUNTED_SIMULATOR.build()  # in the notebook's process, which can show a progress bar
         ours, theirs = Pipe()
         program = f"from fgn.puzzles.helper import serve; serve({theirs.fileno()}, {os.getpid()})"
         paths = [str(PACKAGES), os.environ.get("PYTHONPATH", "")]
@@ -153,9 +162,12 @@ class Helper:
             start_new_session=True,  # the stop button interrupts the notebook's process, which ends this one
         )
         theirs.close()
-        self._connection = ours
+        self._connection, self._is_ready = ours, False
+
+    def _wait_until_ready(self) -> None:
         with suppress(EOFError, OSError):
-            if ours.poll(_SECONDS_TO_START) and ours.recv()[0] == _READY:
+            if self._connection.poll(_SECONDS_TO_START) and self._connection.recv()[0] == _READY:
+                self._is_ready = True
                 return
         status = self.close()
         raise RuntimeError(f"the process that checks puzzles did not start (exit status {status})")
@@ -179,7 +191,10 @@ class Helper:
             try:
                 if self._process is None or self._process.poll() is not None:
                     self.close()
+                    COUNTED_SIMULATOR.build()  # in the notebook's process, which can show a progress bar
                     self._start()
+                if not self._is_ready:
+                    self._wait_until_ready()
                 return self._check(name, title, kernel, seconds)
             except KeyboardInterrupt:
                 self.close()

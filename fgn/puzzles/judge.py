@@ -103,7 +103,8 @@ def _marked_lines(kernel: Here, fault: KernelFault) -> tuple[str, ...]:
 
 
 def _at(index: int, shape: torch.Size) -> str:
-    return str([int(i) for i in torch.unravel_index(torch.tensor(index), shape)])
+    # torch.unravel_index() would import sympy first, which takes seconds.
+    return str([int(i) for i in np.unravel_index(index, shape)])
 
 
 def _value(of: Tensor, index: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import sys
 
 from cudasim.live.kernels import Kernel, kernel
 from cudasim.live.messages import nearest
@@ -37,6 +38,10 @@ def _without(expected: str) -> str:
     } - of_puzzles
     if not there:
         return f"there is no kernel {expected} yet; run the cell that begins with %%cuda first"
+    return _of_another_name(expected, there)
+
+
+def _of_another_name(expected: str, there: set[str]) -> str:
     other = nearest(expected, there) or max(there)
     names = ", ".join(sorted(there))
     return (
@@ -141,6 +146,8 @@ class Puzzle:
                 return Verdict(self.title, NOTHING, _without(expected))
         if not isinstance(kernel, Kernel):
             raise TypeError(f"kernel: expected a kernel of a %%cuda cell, got {type(kernel).__name__}")
+        if kernel.name != expected:
+            return Verdict(self.title, NOTHING, _of_another_name(expected, {kernel.name}))
         verdict = _helper.check(self.name, self.title, kernel, seconds)
         if kernel.source.strip() != self._task.skeleton().strip():
             record = store.load().get(self.name, store.Record())
@@ -174,6 +181,8 @@ class Puzzle:
 
     def draw(self):
         """The drawing that belongs to the task, as a matplotlib Figure."""
+        if "IPython" in sys.modules and sys.modules["IPython"].get_ipython():
+            _helper.get_ready()  # a reader of a notebook draws the task, writes a kernel and checks it
         if self._task.drawing is not None:
             return self._task.drawing()
         from fgn.plot import puzzle_drawings as drawn

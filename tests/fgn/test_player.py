@@ -232,3 +232,51 @@ def test_what_is_not_there():
     for run in (fgn.play, fgn.check, fgn.count):
         with pytest.raises(TypeError, match="call: expected a function, as in lambda"):
             run(call())
+
+
+LOOP = """__global__ void f(float *y, const float *x) {
+    __shared__ float tile[SIZE];
+    int i = threadIdx.x;
+    float sum = 0.5f;
+    for (int step = 0; step < 3; step++)
+        sum += step;
+    if (i % 2) sum = -1; else sum += i;
+    tile[i] = x[i];
+    y[i] = sum + tile[i];
+}"""
+
+
+def test_locals_are_those_of_each_lane_and_the_rest_is_as_without():
+    kernel = fgn.kernel(LOOP.replace("SIZE", "32"))
+    x, y = torch.rand(32), torch.empty(32)
+    player = fgn.play(lambda: kernel[1, 32](y, x))
+    alone = record(lambda: kernel[1, 32](y, x))
+    shown = [(each.kind, each.place, each.operation, each.array.name) for each in player.trace.events]
+    assert shown == [(each.kind, each.place, each.operation, each.array.name) for each in alone.events]
+    values = {name.split("_")[-1]: lanes for name, lanes in player.trace.events[0].locals.items()}
+    assert values["i"] == {lane: lane for lane in range(32)} and set(values["step"].values()) == {2}
+    assert all(as_float(bits) == (-1 if lane % 2 else 3.5 + lane) for lane, bits in values["sum"].items())
+    picture = player.scene.svg(0)
+    assert "locals, before the step" in picture and ">9.5<" in picture
+    assert "sim_local" not in picture and "__shared__ float tile[32];" in picture
+
+
+def test_a_kernel_without_room_for_its_locals_is_played_without_them():
+    kernel = fgn.kernel(LOOP.replace("SIZE", "12000"))
+    player = fgn.play(lambda: kernel[1, 32](torch.empty(32), torch.rand(32)))
+    assert player.trace.fault is None and "locals" not in player.scene.svg(0)
+
+
+def test_two_calls_are_played_in_step():
+    steps = "for (int s = 0; s < COUNT; s++) y[STRIDE * threadIdx.x + s] = s;"
+    source = "__global__ void f(float *y) { " + steps + " }"
+    wide = fgn.kernel(source.replace("COUNT", "4").replace("STRIDE", "8"))
+    narrow = fgn.kernel(source.replace("COUNT", "2").replace("STRIDE", "2"))
+    y = torch.empty(256)
+    player = fgn.play(lambda: wide[1, 32](y), lambda: narrow[1, 32](y))
+    assert len(player.traces) == 2 and len(player) == 4
+    assert "64 sectors, in 2 requests" in player.scene.svg(1) and "16 sectors, in 2" in player.scene.svg(1)
+    assert "done after 2 steps" in player.scene.svg(3) and "128 sectors, in 4" in player.scene.svg(3)
+    assert 'aria-label="one step back"' in player._repr_html_()
+    moving = xml.fromstring(player.scene.animated(0.5))
+    assert sum(element.tag.endswith("animate") for element in moving.iter()) == 4
