@@ -23,7 +23,10 @@ INSTALLED := $(VENV)/.installed
 C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/*/*.h cuda_c/*/*.cu cudasim/sim/*.h cudasim/sim/*.c \
 	cudasim/sim/*/*.h cudasim/sim/*/*.c bugs/*.cu bugs/right/*.cu tests/cudasim/*/*.c tests/cudasim/*/*.cu \
 	tests/fgn/*.c tests/fgn/*/*.cu examples/*.c examples/*.cpp fgn/puzzles/solutions/*.cu)
-SANITIZER_RUNTIME = $(shell $(CC) -print-file-name=libasan.so) $(shell $(CC) -print-file-name=libstdc++.so)
+# The compiler that kernels are built with, which need not be make's, and its family: gcc or clang.
+COMPILER = $(shell $(BIN)/python -c "from cudasim.building import compilers; print(compilers.find_c_compiler())")
+FAMILY = $(shell $(BIN)/python -c "from cudasim.building import compilers as c; print(c.version_of(c.find_c_compiler())[0])")
+SANITIZER_RUNTIME = $(shell $(COMPILER) -print-file-name=libasan.so) $(shell $(COMPILER) -print-file-name=libstdc++.so)
 
 .PHONY: all build counted gpu install notebooks test test-cudasim test-fgn check arithmetic sanitize sanitize-threads sanitize-gpu lab browser book bench profile \
 	clean
@@ -97,12 +100,16 @@ test-fgn: counted
 # The sanitizers look at where memory is accessed, so only tests run that launch a kernel with sizes, types, alignments
 # or lifetimes of their own: those that are marked `memory`. (What is counted or checked runs on the counted simulator,
 # which no sanitizer watches.) The sanitizers' runtime has to be in the process before Python itself. Python never
-# frees everything that it allocates, so leaks are not looked for.
+# frees everything that it allocates, so leaks are not looked for. clang's runtime is another one.
 sanitize: $(INSTALLED)
+	$(if $(filter clang,$(FAMILY)),@echo "make sanitize: left out: it needs gcc. The compiler is $(COMPILER)",$(SANITIZED))
+
+define SANITIZED
 	CUDASIM_SANITIZE=1 $(BIN)/python -m fgn build
 	CUDASIM_SANITIZE=1 ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(SANITIZER_RUNTIME)" \
 		$(BIN)/python -m pytest -n 2 --dist worksteal -m "simulator and memory" \
 		$$(grep -rl mark.memory --include="test_*.py" tests)
+endef
 
 # Another processor's torch and another compiler's flags round otherwise, and no test may depend on that. So the tests
 # of values run once more with what every processor has: no fused multiply-add, and torch without vector code. One
