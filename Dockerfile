@@ -20,6 +20,6 @@ USER fgn
 WORKDIR /home/fgn/fgn
 COPY --chown=fgn . .
 # The simulator that counts and checks is built too: a container that was started need not wait for it.
-RUN make build && .venv/bin/python -c "from fgn.native.library import COUNTED_SIMULATOR; COUNTED_SIMULATOR.build()"
+RUN make counted
 EXPOSE 8888
 CMD [".venv/bin/python", "tools/lab.py", "--ip=0.0.0.0", "--no-browser"]

@@ -23,9 +23,12 @@ INSTALLED := $(VENV)/.installed
 C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/*/*.h cuda_c/*/*.cu cudasim/sim/*.h cudasim/sim/*.c \
 	cudasim/sim/*/*.h cudasim/sim/*/*.c bugs/*.cu bugs/right/*.cu tests/cudasim/*/*.c tests/cudasim/*/*.cu \
 	tests/fgn/*.c tests/fgn/*/*.cu examples/*.c examples/*.cpp fgn/puzzles/solutions/*.cu)
-SANITIZER_RUNTIME = $(shell $(CC) -print-file-name=libasan.so) $(shell $(CC) -print-file-name=libstdc++.so)
+# The compiler that kernels are built with, which need not be make's, and its family: gcc or clang.
+COMPILER = $(shell $(BIN)/python -c "from cudasim.building import compilers; print(compilers.find_c_compiler())")
+FAMILY = $(shell $(BIN)/python -c "from cudasim.building import compilers as c; print(c.version_of(c.find_c_compiler())[0])")
+SANITIZER_RUNTIME = $(shell $(COMPILER) -print-file-name=libasan.so) $(shell $(COMPILER) -print-file-name=libstdc++.so)
 
-.PHONY: all build gpu install notebooks test test-cudasim test-fgn check arithmetic sanitize sanitize-threads sanitize-gpu lab browser book bench profile \
+.PHONY: all build counted gpu install notebooks test test-cudasim test-fgn check arithmetic sanitize sanitize-threads sanitize-gpu lab browser book bench profile \
 	clean
 
 all: build notebooks
@@ -51,7 +54,12 @@ install: $(INSTALLED)
 	@test -n "$(PREFIX)" || { echo "make install: expected PREFIX=folder"; exit 2; }
 	$(BIN)/python -m fgn install "$(PREFIX)" $(if $(DEVICE),--device $(DEVICE))
 
-notebooks: build
+# A notebook's cell that needs the simulator that counts and checks would build it, and has a limit of time, which
+# a slow machine's compiler exceeds.
+counted: build
+	$(BIN)/python -m fgn build --counted
+
+notebooks: counted
 	$(BIN)/python tools/notebooks.py
 
 check: $(INSTALLED)
@@ -86,18 +94,22 @@ test-cudasim: $(INSTALLED)
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/cudasim
 
 # The tests of the kernels and of what stands on them, and the notebooks.
-test-fgn: build
+test-fgn: counted
 	$(BIN)/python -m pytest -n 2 --dist worksteal --nbmake --nbmake-timeout=300 tests/fgn lab notebooks
 
 # The sanitizers look at where memory is accessed, so only tests run that launch a kernel with sizes, types, alignments
 # or lifetimes of their own: those that are marked `memory`. (What is counted or checked runs on the counted simulator,
 # which no sanitizer watches.) The sanitizers' runtime has to be in the process before Python itself. Python never
-# frees everything that it allocates, so leaks are not looked for.
+# frees everything that it allocates, so leaks are not looked for. clang's runtime is another one.
 sanitize: $(INSTALLED)
+	$(if $(filter clang,$(FAMILY)),@echo "make sanitize: left out: it needs gcc. The compiler is $(COMPILER)",$(SANITIZED))
+
+define SANITIZED
 	CUDASIM_SANITIZE=1 $(BIN)/python -m fgn build
 	CUDASIM_SANITIZE=1 ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(SANITIZER_RUNTIME)" \
 		$(BIN)/python -m pytest -n 2 --dist worksteal -m "simulator and memory" \
 		$$(grep -rl mark.memory --include="test_*.py" tests)
+endef
 
 # Another processor's torch and another compiler's flags round otherwise, and no test may depend on that. So the tests
 # of values run once more with what every processor has: no fused multiply-add, and torch without vector code. One

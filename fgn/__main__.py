@@ -15,7 +15,7 @@ import fgn
 from cudasim.building.compilers import MissingToolError
 from fgn.chains import CHAINS, Shape
 from fgn.ladder import default_device
-from fgn.native.library import for_device
+from fgn.native.library import COUNTED_SIMULATOR, for_device
 from fgn.precision import PRECISIONS
 from fgn.profiling.recording import PARTS
 from fgn.puzzles import commands as puzzle_commands
@@ -73,7 +73,7 @@ def build(arguments):
     """Build the simulator, and the GPU library where there is a GPU."""
     built, simulator, gpu = 0, for_device("cpu"), for_device("cuda")
     has_use = torch.cuda.is_available() or arguments.gpu
-    for library in (simulator, gpu) if has_use else (simulator,):
+    for library in (simulator, *[COUNTED_SIMULATOR] * arguments.counted, *[gpu] * has_use):
         try:
             print(f"{library.title}: {library.build()}")
             built += 1
@@ -383,7 +383,9 @@ def main():
             )
         return added
 
-    command(build).add_argument("--gpu", action="store_true", help="build the GPU library without a GPU too")
+    builds = command(build)
+    builds.add_argument("--counted", action="store_true", help="the simulator that counts and checks, too")
+    builds.add_argument("--gpu", action="store_true", help="build the GPU library without a GPU too")
     command(env)
     command(doctor)
     command(clean)

@@ -149,14 +149,19 @@ static void check_alignment(const struct sim_site *site, const volatile void *ad
                         (void *)(uintptr_t)address, bytes);
 }
 
-static uint64_t update(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
-                       volatile void *address, uint64_t value, uint64_t compare) {
+static uint64_t update(const struct sim_site *site, const void *pc, enum sim_atomic operation,
+                       enum sim_type type, volatile void *address, uint64_t value, uint64_t compare,
+                       bool in_block) {
     unsigned bytes = sim_bytes_of_type(type);
+    if (WATCHED)
+        watch_atomic(pc, address, bytes, in_block);
     sim_worker->updates = site;
     uint64_t old = load(address, bytes), desired;
-    do
+    do {
+        if (WATCHED)
+            watch_atomic_replaces(pc, address, bytes, in_block);
         desired = apply(operation, type, old, value, compare);
-    while (!replace(address, bytes, &old, &desired));
+    } while (!replace(address, bytes, &old, &desired));
     sim_worker->updates = NULL;
     /* What changed nothing may be one turn of a loop that waits for another thread, and on a GPU that
      * thread makes progress meanwhile. A minimum or maximum is no way to wait. */
@@ -172,15 +177,11 @@ static uint64_t update(const struct sim_site *site, enum sim_atomic operation, e
 uint64_t sim_atomic(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
                     volatile void *address, uint64_t value, uint64_t compare) {
     check_alignment(site, address, sim_bytes_of_type(type));
-    if (WATCHED)
-        watch_atomic(SIM_CALLER, address, sim_bytes_of_type(type), false);
-    return update(site, operation, type, address, value, compare);
+    return update(site, SIM_CALLER, operation, type, address, value, compare, false);
 }
 
 uint64_t sim_atomic_in_block(const struct sim_site *site, enum sim_atomic operation, enum sim_type type,
                              volatile void *address, uint64_t value, uint64_t compare) {
     check_alignment(site, address, sim_bytes_of_type(type));
-    if (WATCHED)
-        watch_atomic(SIM_CALLER, address, sim_bytes_of_type(type), true);
-    return update(site, operation, type, address, value, compare);
+    return update(site, SIM_CALLER, operation, type, address, value, compare, true);
 }

@@ -210,6 +210,7 @@ void sim_block_begin(struct sim_worker *worker) {
     block->returned = 0;
     block->abandoned = block->is_asynchronous = false;
     block->idle_turns = block->long_turns = 0;
+    worker->updates = NULL; /* an abandoned block may have been at an atomic operation */
     memset(block->ended_of_warp, 0, sizeof block->ended_of_warp);
     block->next_index = (uint3){0, 0, 0};
     if (worker->hopper)

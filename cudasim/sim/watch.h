@@ -54,6 +54,8 @@ void watch_fence(bool in_block); /* by the running thread; in_block: its scope i
  * of a kernel's own text come from the compiler's instrumentation, to counted/access.c. ---- */
 
 void watch_atomic(const void *pc, const volatile void *address, unsigned bytes, bool in_block);
+/* It has read the value that it replaces next, if no other OS thread is first; then it comes here again. */
+void watch_atomic_replaces(const void *pc, const volatile void *address, unsigned bytes, bool in_block);
 void watch_range(const void *pc, const void *address, size_t bytes, bool writes);
 /* Of host code, while it does a kernel's work (program/libraries.c); NULL at all other times. is_copy: of
  * bytes that nobody looks at. */

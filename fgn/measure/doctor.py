@@ -23,14 +23,14 @@ from fgn.profiling.ncu import find_ncu
 GOOD, MISSING, BROKEN = "good", "missing", "broken"
 
 
-def _library(library: Library, needed_for: str) -> tuple[str, str, str]:
+def _library(library: Library, needed_for: str, option: str = "") -> tuple[str, str, str]:
     if path := library.find():
         return GOOD, str(path), ""
     try:
         library.toolchain()
     except MissingToolError as error:
         return MISSING, f"{needed_for}: {error}", ""
-    return MISSING, f"{needed_for}; it is built when it is first needed", "python -m fgn build"
+    return MISSING, f"{needed_for}; it is built when it is first needed", f"python -m fgn build{option}"
 
 
 def _tool(path: str | None, needed_for: str, command: str) -> tuple[str, str, str]:
@@ -119,8 +119,8 @@ def examine() -> pd.DataFrame:
         "ncu_report": _module("ncu_report", "needed to read ncu's reports", "pip install 'fgn[profile]'"),
         "JupyterLab": _module("jupyterlab", "needed for the notebooks", "pip install 'fgn[notebooks]'"),
         SIMULATOR.title: _library(SIMULATOR, "CPU tensors need it"),
-        COUNTED_SIMULATOR.title: _library(COUNTED_SIMULATOR, "fgn.count and fgn.check need it"),
-        GPU.title: _library(GPU, "CUDA tensors need it"),
+        COUNTED_SIMULATOR.title: _library(COUNTED_SIMULATOR, "fgn.count and fgn.check need it", " --counted"),
+        GPU.title: _library(GPU, "CUDA tensors need it", " --gpu"),
         "build folder": _folder(),
         "temporary folder": _temporary_folder(),
     }

@@ -43,6 +43,7 @@ CASES = {
     "writes_what_all_read": Case(RACE, 1, "a.a[0] = 3", "= a.a[0]"),
     "halves_of_words": Case(RACE, 1, "bytes[", "bytes["),
     "right_last_block": Case(None, 2),
+    "right_last_block_resets": Case(None, 64),
     "right_volatile_flag": Case(None, 3),
     "right_lock": Case(None, 4),
     "right_grid_barrier": Case(None, 2),
@@ -109,6 +110,13 @@ def test_case(name):
         assert case.other_text in lines[fault.other_line - 1]
         assert (fault.block, fault.thread) != (fault.other_block, fault.other_thread)
         assert " at 0x" in str(fault) or re.search(r"\[\d+\], byte \d+ of it", str(fault))
+
+
+def test_the_block_that_counts_last_may_reset_the_counter_whichever_the_checker_saw_last(monkeypatch):
+    """Of two OS threads the one whose atomic the checker sees first may be the later one in memory."""
+    monkeypatch.setenv("CUDASIM_THREADS", "8")
+    for _ in range(500):
+        cudasim.check(lambda: launch("right_last_block_resets"))
 
 
 def test_who_relies_on_lanes_in_step_reads_which_rule_says_no():

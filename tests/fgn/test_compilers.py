@@ -1,11 +1,17 @@
 """Which compilers are found, which are refused, and what clang calls a flag."""
 
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from cudasim.building import compilers
 from cudasim.building.compilers import MissingToolError, OldCompilerError, find_c_compiler, find_cpp_compiler
 from fgn.measure import doctor, software
 from fgn.native.library import COUNTED_SIMULATOR, SIMULATOR
+from fgn.native.places import ROOT
 
 
 @pytest.fixture
@@ -95,3 +101,16 @@ def test_clang_gets_no_flag_that_only_gcc_knows(folder):
     spelled = compilers.spelled_for(clang(folder, "clang", 16), flags)
     assert not {flag for flag in spelled if flag.startswith(("--param", "-fno-t", "-fno-reorder"))}
     assert "-fsanitize=thread,array-bounds" in spelled
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+def test_the_sanitizers_of_clang_are_left_out_by_name(tmp_path, monkeypatch):
+    def plan(compiler):
+        monkeypatch.setenv("CC", compiler)
+        call = ["make", "--dry-run", "sanitize", f"BIN={Path(sys.executable).parent}"]
+        return subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    only_clang = clang(tmp_path, "clang-16", 16)
+    assert f"left out: it needs gcc. The compiler is {only_clang}" in plan(only_clang)
+    assert "LD_PRELOAD" not in plan(only_clang)
+    assert "left out" not in plan(gcc(tmp_path, "gcc", 12)) and "LD_PRELOAD" in plan(f"{tmp_path}/gcc")

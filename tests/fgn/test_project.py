@@ -25,10 +25,11 @@ from readme import RESULTS, all_results, updated
 from sources import broken_links, imported
 
 import fgn
+from cudasim.building.library import Library
 from fgn.__main__ import main
 from fgn.chains import Shape
 from fgn.measure import doctor
-from fgn.native.library import version_names
+from fgn.native.library import COUNTED_SIMULATOR, version_names
 from fgn.native.places import ROOT, SOURCES
 from fgn.native.source import source_text
 from fgn.precision import PRECISIONS
@@ -303,6 +304,26 @@ def test_doctor_says_what_is_here_what_is_missing_and_what_mends_it(monkeypatch)
     assert found.loc["addr2line", ["state", "mend"]].tolist() == ["missing", "apt install binutils"]
     assert found.loc["build folder", "state"] == "broken"
     assert found.loc["build folder", "mend"].startswith("export FGN_CACHE=")
+
+
+def test_the_command_that_the_doctor_names_builds_the_library_that_is_missing(monkeypatch, capsys):
+    built = []
+    monkeypatch.setattr(Library, "find", lambda library: None)
+    monkeypatch.setattr(Library, "build", lambda library: built.append(library.title))
+    mend = doctor.examine().set_index("what")["mend"]
+    assert mend[COUNTED_SIMULATOR.title] == "python -m fgn build --counted"
+    for title, command in mend[mend.str.startswith("python -m fgn build")].items():
+        built.clear()
+        printed(command.split()[3:], monkeypatch, capsys)
+        assert title in built
+
+
+@pytest.mark.parametrize("target", ["notebooks", "test-fgn"])
+def test_no_compiler_runs_within_the_limit_of_time_of_a_notebook_s_cell(target):
+    if not shutil.which("make"):
+        pytest.skip("needs make")
+    plan = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True).stdout
+    assert 0 < plan.find("-m fgn build --counted") < plan.rfind("notebooks")
 
 
 def test_doctor_finds_a_compiler_that_does_not_work_and_a_machine_without_a_temporary_folder(

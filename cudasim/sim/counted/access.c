@@ -299,6 +299,30 @@ void watch_atomic(const void *pc, const volatile void *address, unsigned bytes, 
     order_strong_read(recorder, (uintptr_t)address);
 }
 
+/* The history's latest atomic operation is taken for the one whose result all others precede. Of two OS
+ * threads the one that came to the history first need not come to the memory first, so each comes to the
+ * history again between its read and its replacement, which fails when the other's was between the two. */
+void watch_atomic_replaces(const void *pc, const volatile void *address, unsigned bytes, bool in_block) {
+    struct recorder *self = recorder;
+    instruction_key key = (instruction_key)(uintptr_t)pc << KEY_PART_BITS;
+    const struct known_site *known = slot_of(self, key);
+    bool is_known = known->key == key && (uintptr_t)address - known->begin <= known->last;
+    if (self->is_alone || !is_known || known->site == 0 || !known->place->settled)
+        return; /* other OS threads come to global memory only */
+    struct access access = {.pc = (uintptr_t)pc,
+                            .address = (uintptr_t)address,
+                            .bytes = bytes,
+                            .operation = COUNTED_ATOMIC,
+                            .place = known->place,
+                            .instruction = known->instruction,
+                            .flags = PAST_STRONG | (in_block ? PAST_IN_BLOCK : 0),
+                            .thread = self->thread,
+                            .time = self->order.now};
+    atomic_thread_fence(memory_order_seq_cst);
+    history_check(self, &access);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
 void watch_copy_asked(const void *pc, const void *global, unsigned bytes) {
     on_access((uintptr_t)pc, 0, (uintptr_t)global, bytes, COUNTED_LOAD, 0);
 }

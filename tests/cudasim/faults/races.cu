@@ -117,6 +117,16 @@ __global__ void right_last_block(struct race_args a) {
             a.a[threadIdx.x] += a.a[block * blockDim.x + threadIdx.x];
 }
 
+__global__ void right_last_block_resets(struct race_args a) {
+    if (threadIdx.x > 0)
+        return;
+    __threadfence();
+    bool is_last = atomicAdd(a.b, 1) == (int)gridDim.x - 1;
+    __threadfence();
+    if (is_last)
+        a.b[0] = 0;
+}
+
 __global__ void right_volatile_flag(struct race_args a) {
     volatile int *flag = a.b;
     if (threadIdx.x > 0)
@@ -278,6 +288,7 @@ LAUNCHER(meets_with_too_few, struct race_args)
 LAUNCHER(writes_what_all_read, struct race_args)
 LAUNCHER(halves_of_words, struct race_args)
 LAUNCHER(right_last_block, struct race_args)
+LAUNCHER(right_last_block_resets, struct race_args)
 LAUNCHER(right_volatile_flag, struct race_args)
 LAUNCHER(right_lock, struct race_args)
 LAUNCHER(right_grid_barrier, struct race_args)
@@ -315,6 +326,7 @@ static const struct race_case cases[] = {
     CASE(writes_what_all_read),
     CASE(halves_of_words),
     CASE(right_last_block),
+    CASE(right_last_block_resets),
     CASE(right_volatile_flag),
     CASE(right_lock),
     CASE(right_grid_barrier),
