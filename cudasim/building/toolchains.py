@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,15 +156,16 @@ def nvcc_toolchain(architectures: tuple[str, ...] = ()) -> Toolchain:
             "nvcc was not found ($CUDA_HOME, PATH, /usr/local/cuda), so nothing can run on the GPU; "
             "what is on the CPU runs on the simulator"
         )
+    identity = command_output([nvcc, "--version"]) or ""
+    release = re.search(r"release (\d+)", identity)
     # Machine code is a sixth of the bytes so, and a file's kernels are compiled beside each other, to the
-    # same code. Older ones than nvcc 12.8 do not know both.
-    known = command_output([nvcc, "--help"]) or ""
-    wanted = [flag for flag in ("--compress-mode=size", "--split-compile=0") if flag.split("=")[0] in known]
-    flags = (*architectures, *NVCC_FLAGS, *wanted)
+    # same code. Drivers before 12.4 do not read what is compressed so, and every driver for CUDA 13 does.
+    is_new = release is not None and int(release.group(1)) >= 13
+    flags = (*architectures, *NVCC_FLAGS, *(("--compress-mode=size", "--split-compile=0") if is_new else ()))
     return Toolchain(
         compiler=nvcc,
         flags=flags,
         other_flags=flags,
         link_flags=("-shared",),
-        identity=command_output([nvcc, "--version"]) or "",
+        identity=identity,
     )
