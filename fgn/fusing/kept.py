@@ -64,6 +64,19 @@ class Checked:
         return dict(zip(self.names, tensors, strict=True))
 
 
+# Kinds of calls that a part knows: shapes, dtypes and threads.
+MOST_KINDS = 64
+
+
+def keep(known: dict, key, value, most: int):
+    """Keeps a value under its key, in the place of the oldest where there are `most`. Other threads may do
+    the same at the same time."""
+    if len(known) >= most:
+        for oldest in list(known)[:1]:
+            known.pop(oldest, None)
+    known[key] = value
+
+
 def kind_of(x: Tensor) -> tuple:
     """What calls have in common that can be planned alike, besides a part's settings and its tensors."""
     return x.shape, x.dtype, x.get_device(), get_ident(), torch.is_grad_enabled()

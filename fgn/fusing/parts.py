@@ -21,7 +21,7 @@ from fgn.chains import Chain, Shape
 from fgn.functional import chain_forward, forward_in_autocast
 from fgn.fusing.accepting import NotAChain, as_operand, check_linear, check_vector
 from fgn.fusing.by_torch import by_torch
-from fgn.fusing.kept import Checked, Last, dtypes_of, kind_of
+from fgn.fusing.kept import MOST_KINDS, Checked, Last, dtypes_of, keep, kind_of
 from fgn.fusing.meanings import has_global_hooks, not_plain
 from fgn.native import prepared, repeated
 from fgn.operators import POINTWISE, Pointwise
@@ -265,11 +265,8 @@ class ChainPart(Part):
         return repeated.repeat(chain, x, tensors, options.version, options.precision, gradients.repeat)
 
     def _keep(self, last: Last, x: Tensor):
-        if last.copies:
-            return
-        if len(self.lasts) >= MOST_CHAINS:
-            self.lasts.pop(next(iter(self.lasts)))
-        self.lasts[kind_of(x)] = last
+        if not last.copies:
+            keep(self.lasts, kind_of(x), last, MOST_KINDS)
 
     def run_parts(self, inputs, reason: str):
         """Runs the parts by torch, one after the other."""
@@ -377,9 +374,7 @@ class ChainPart(Part):
         if chain is None:
             chain = self._chain(groups, eps, roles)
             if not any(isinstance(value, Tensor) for value in key):
-                if len(self.chains) == MOST_CHAINS:
-                    self.chains.pop(next(iter(self.chains)))
-                self.chains[key] = chain
+                keep(self.chains, key, chain, MOST_CHAINS)
         if not self.found.has_norm:
             return chain
         if type(groups) is not int or groups < 1 or channels % groups:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from fgn.chains import Chain, Shape
 from fgn.fusing.accepting import NotAChain, as_operand
 from fgn.fusing.by_torch import by_torch
-from fgn.fusing.kept import Last, dtypes_of, kind_of
+from fgn.fusing.kept import MOST_KINDS, Last, dtypes_of, keep, kind_of
 from fgn.fusing.meanings import has_global_hooks, not_plain
 from fgn.fusing.parts import MOST_CHAINS, ChainPart, Part
 from fgn.fusing.row_functions import RowsFound, Settings, settings_of
@@ -198,9 +198,7 @@ class RowsPart(Part):
             return
         last.call = kept_call(rows, v, (*operands, *behind))
         if last.call is not None:
-            if len(self.lasts) >= MOST_CHAINS:
-                self.lasts.pop(next(iter(self.lasts)))
-            self.lasts[kind] = last, self._behind(v.shape[1], len(kind[1]))
+            keep(self.lasts, kind, (last, self._behind(v.shape[1], len(kind[1]))), MOST_KINDS)
 
     def _planned(
         self, like: Tensor, features: int, dimensions: int, chain: Chain | None, operands, others
@@ -281,9 +279,7 @@ class RowsPart(Part):
         steps = tuple([_renamed(step) for step in steps])
         keeps = self.found.keeps_sum and chain is not None
         rows = Rows(settings.function, before, steps, settings.window, float(settings.eps), keeps)
-        if len(self.rows) >= MOST_CHAINS:
-            self.rows.pop(next(iter(self.rows)))
-        self.rows[key] = chain, rows
+        keep(self.rows, key, (chain, rows), MOST_CHAINS)
         return rows
 
 

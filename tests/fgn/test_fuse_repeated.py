@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import fgn
+from fgn.fusing.kept import keep
 from fgn.fusing.parts import ChainPart
 from fgn.fusing.rows_part import RowsPart
 
@@ -198,3 +199,21 @@ def test_a_call_like_one_before_it_plans_nothing(device, of, monkeypatch):
         torch.testing.assert_close(fused(x), model(x), rtol=1e-4, atol=1e-4)
         fused(x[:1])
     assert not planned
+
+
+class Emptied(dict):
+    """Another thread removes everything as soon as the keys have been read."""
+
+    def __iter__(self):
+        keys = list(super().__iter__())
+        self.clear()
+        return iter(keys)
+
+
+def test_the_oldest_makes_room_which_another_thread_may_have_made():
+    known = {"a": 1, "b": 2}
+    keep(known, "c", 3, 2)
+    assert known == {"b": 2, "c": 3}
+    emptied = Emptied(known)
+    keep(emptied, "d", 4, 2)
+    assert emptied.items() == {("d", 4)}
