@@ -244,20 +244,20 @@ class ChainPart(Part):
             y = self._repeat(chain, x, tensors)
             if y is not None:
                 last = Last(given, x, y, self.settings(), chain, self.checked, self.operands, tensors)
-                self._keep(last, given[0])
                 if not torch.is_grad_enabled():
                     key = repeated.key_of(chain, x, tensors, options.version, options.precision)
                     last.call = repeated.kept(key)
+                self._keep(last, given[0])
                 return y
         if self._is_as_many_launches(chain, x, tensors):
             if repeated.is_ordinary():
                 self._keep(Last(given, x, tensors[0], self.settings()), given[0])
             return None
         parameters = self.checked.parameters(tensors)
-        if autocast.dtype_for(inputs[0]) is not None:
+        if autocast.dtype_for(x) is not None:
             result = self._dtype_in_autocast(inputs, parameters)
-            return forward_in_autocast(chain, inputs[0], parameters, options.version, result)
-        return chain_forward(chain, inputs[0], parameters, options.version, options.precision)
+            return forward_in_autocast(chain, x, parameters, options.version, result)
+        return chain_forward(chain, x, parameters, options.version, options.precision)
 
     def _repeat(self, chain: Chain, x, tensors) -> Tensor | None:
         """The result of a call that is like one before it, with gradients too, or None."""
