@@ -4,8 +4,9 @@
 
 Every text model of the transformers library that its AutoModel builds from a small configuration (32
 features, two layers, random weights) runs in evaluation on the simulator, fused and not, on the same tokens.
-A norm counts as taken where it is inside a part of the fused model. `unread` are the modules whose forward()
-fuse() does not follow, `mostly` for which reason. Models that cannot be built so small are counted too.
+A norm counts as taken where it is inside a part of the fused model, of a traced module or of the promises of a
+call. `unread` are the modules whose forward() is not traced, `mostly` for which reason. Models that cannot be
+built so small are counted too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import torch
 from torch import nn
 
 import fgn
+from fgn.fusing.promises import Noted, noting
 from fgn.measure.software import recorded_environment
 
 SMALL = {
@@ -62,6 +64,7 @@ SMALL = {
     "eos_token_id": 2,
 }
 NORM = re.compile(r"Norm$")
+NORMS_OF_STEPS = re.compile(r"\(\w*Norm\)|layer_norm|group_norm|rms_norm")
 COLUMNS = (
     *("model", "outcome", "why", "linears", "taken", "norms", "norms_taken"),
     *("unread", "mostly", "error", "date", "commit"),
@@ -100,19 +103,20 @@ def built(kind) -> nn.Module:
     return AutoModel.from_config(kind(**small)).float().eval()
 
 
-def counted(model: nn.Module, fused: nn.Module) -> dict:
+def counted(model: nn.Module, fused: nn.Module, noted: list[Noted]) -> dict:
+    """noted: the products that were promised in one call."""
     explained = fgn.explain(fused)
-    verdicts = explained.verdicts
     # Without the function's name and the line.
     reasons = Counter(re.sub(r"^\w+\.\w+ | \(.*", "", why) for _, why in explained.untraced)
-    words = " ".join(verdict.fused or "" for verdict in verdicts)
+    steps = [verdict.fused for verdict in explained.verdicts] + [one.steps for one in noted]
+    steps = [one for one in steps if one is not None]
     return {
         "unread": reasons.total(),
         "mostly": reasons.most_common(1)[0][0] if reasons else "",
         "linears": sum(isinstance(part, nn.Linear) for part in model.modules()),
-        "taken": sum(verdict.fused is not None for verdict in verdicts),
+        "taken": len(steps),
         "norms": sum(bool(NORM.search(type(part).__name__)) for part in model.modules()),
-        "norms_taken": len(re.findall(r"\(\w*Norm\)|layer_norm|group_norm|rms_norm", words)),
+        "norms_taken": sum(len(NORMS_OF_STEPS.findall(one)) for one in steps),
     }
 
 
@@ -136,12 +140,13 @@ def tried(name: str, kind, recorded: dict) -> dict:
         with torch.no_grad():
             fused = fgn.fuse(model)
             for _ in range(3):  # planned, kept, repeated
-                found = fused(**given)[0]
+                with noting() as noted:
+                    found = fused(**given)[0]
     except Exception as error:
         return row | {"outcome": "fails", "why": said(error)}
     error = ((found - expected).norm() / expected.norm()).item()
     row |= {"outcome": "right" if error < 1e-4 else "wrong", "error": f"{error:.1e}"}
-    return row | counted(model, fused)
+    return row | counted(model, fused, noted)
 
 
 def main():

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fgn.fusing.parts import ChainPart, Found
+from fgn.fusing.products import DTYPE
 from fgn.training_calls import FEWEST_SPLIT_OPERATIONS
 from fgn.transforms import run_when_compiled
 
@@ -25,24 +26,24 @@ def _has_capability(device: torch.device) -> bool:
 def may_gain(found: Found, options) -> bool:
     """Whether there is any input for which the part would not be torch's: its weight is float32 now, and
     neither a version nor another precision was asked for."""
-    return (
-        found.linear is not None
-        and found.linear.weight.dtype == torch.float32
-        and options.version is None
-        and options.precision in (None, "ieee")
-    )
+    if options.version is not None or options.precision not in (None, "ieee") or found.is_transposed:
+        return False
+    if found.linear is not None:
+        return found.linear.weight.dtype is torch.float32
+    return found.inputs[found.weight].meta.get(DTYPE) is torch.float32
 
 
 class ProductPart(ChainPart):
-    """Runs one Linear of a model, by torch or as a product of split halves."""
+    """Runs one product of a model, by torch or as a product of split halves."""
 
     def _anew(self, *inputs):
-        return super()._anew(*inputs) if self._gains(inputs[0]) else self.by_torch(*inputs)
+        return super()._anew(*inputs) if self._gains(inputs) else self.by_torch(*inputs)
 
-    def _gains(self, x) -> bool:
-        if type(x) is not Tensor or not x.is_cuda:
+    def _gains(self, inputs) -> bool:
+        x, found = inputs[0], self.found
+        if type(x) is not Tensor or not x.is_cuda or found.is_transposed:
             return False
-        weight = self.found.linear.weight
+        weight = inputs[found.weight] if found.linear is None else found.linear.weight
         return (
             2.0 * x.numel() * weight.shape[0] >= FEWEST_SPLIT_OPERATIONS
             and weight.dtype is torch.float32

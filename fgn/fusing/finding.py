@@ -428,17 +428,15 @@ def nothing_between(nodes: list[fx.Node], modules) -> bool:
 
 
 def match(product: Product, modules: dict[str, nn.Module]) -> tuple[Match | None, str]:
-    """The longest chain from this product, and what stopped it. The product alone, a Linear, where no chain
-    begins there; None for any other product."""
+    """The longest chain from this product, and what stopped it. The product alone where no chain begins
+    there; None where its module is no Linear as torch has it."""
     found, longest = Match(product, modules), None
     try:
         found.read_product()
-        if product.weight is None:
-            longest = found.state()
+        longest = found.state()
         while True:
             found.advance()
-            is_whole = product.weight is None or found.norm_node is not None or found.before
-            if is_whole and found.ones == 0:
+            if found.ones == 0:
                 if not nothing_between(found.nodes, modules):
                     raise Stopped("what runs between its parts, which may write to what they read")
                 longest = found.state()

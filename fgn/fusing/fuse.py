@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import operator
 import threading
 import types
 import warnings
@@ -13,19 +12,17 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from fgn.functional import check_choice
-from fgn.fusing.alone import ProductPart, may_gain
 from fgn.fusing.by_torch import function_of
 from fgn.fusing.classes import fused_of, is_torchs, plain_class, set_fused, set_plain
-from fgn.fusing.finding import match
-from fgn.fusing.parts import ChainPart
-from fgn.fusing.products import PATH, Product, product_of, unfold_parametrized
-from fgn.fusing.row_functions import read_rows
-from fgn.fusing.rows_part import RowsPart
+from fgn.fusing.graphs import FusedGraph
+from fgn.fusing.kept import keep
+from fgn.fusing.products import unfold_parametrized
+from fgn.fusing.promises import Programs, Recording
 from fgn.fusing.tracing import Plan, Untraceable, forward_of, is_tensor
+from fgn.native import repeated
 from fgn.transforms import run_when_compiled
 
 # A module whose settings keep changing is traced at most so many times, and is left to torch from then on.
@@ -51,62 +48,16 @@ class _Traced:
 
     def __init__(self, module: nn.Module, forward, options):
         self.plan = Plan(module, forward)
-        graph, self.parts, self.verdicts = self.plan.graph, [], []
+        graph = self.plan.graph
         modules = {
             node.target: module.get_submodule(node.target) for node in graph.nodes if node.op == "call_module"
         }
         self.plan.keep_as_they_are(unfold_parametrized(graph, modules))
-        for node in list(graph.nodes):
-            if node.graph is graph and not getattr(node, "_erased", False):
-                product = product_of(node, modules)
-                if product is not None:
-                    self._replace(product, modules, module, options)
+        fused = FusedGraph(graph, modules, module, options)
+        self.plan.equal += [(owner.__dict__, key, value) for owner, key, value in fused.fixed]
+        self.parts = fused.parts
+        self.verdicts = [(name, words, reason) for name, words, reason, _ in fused.verdicts]
         self.run = function_of(graph, module) if self.parts else None
-
-    def _replace(self, product: Product, modules, module, options):
-        found, stopped = match(product, modules)
-        linear = product.nodes[-1]
-        name = linear.meta.get(PATH) or getattr(linear.target, "__name__", str(linear.target))
-        if linear.target is F.linear and PATH not in linear.meta:
-            name = "F.linear"
-        if found is None:
-            self.verdicts.append((name, None, stopped))
-            return
-        described, nodes, inputs = found.found(name), list(found.nodes), list(found.inputs)
-        rows = read_rows(found.last, modules, nodes, False)
-        is_alone = found.is_product and rows is None
-        words = None if is_alone else " → ".join(found.describe(node) for node in found.nodes)
-        if is_alone and not may_gain(described, options):
-            self.verdicts.append((name, None, stopped))
-            return
-        part = (ProductPart if found.is_product else ChainPart)(described, module, options)
-        self.plan.equal += [(owner.__dict__, key, value) for owner, key, value in found.fixed]
-        has_one_value, read_again = False, None
-        while rows is not None:
-            part = RowsPart(part, rows, len(inputs), module, has_one_value)
-            self.plan.equal += [(owner.__dict__, key, value) for owner, key, value in rows.fixed]
-            words, stopped = " → ".join([words, *rows.words]), rows.ends
-            nodes += rows.nodes
-            inputs += rows.inputs[1:]
-            has_one_value = rows.gives_one_value
-            if rows.keeps_sum:
-                read_again = nodes[-len(rows.nodes) - 1]
-                break
-            rows = read_rows(nodes[-1], modules, nodes, has_one_value) if rows.keeps else None
-        self.verdicts.append((name, words, stopped))
-        self.parts.append(part)
-        graph, last = linear.graph, nodes[-1]
-        with graph.inserting_after(last):
-            call = graph.create_node("call_function", part, tuple(inputs), {}, name="chain")
-        if read_again is None:
-            last.replace_all_uses_with(call)
-        else:
-            with graph.inserting_after(call):
-                for number, node in enumerate((last, read_again)):
-                    node.replace_all_uses_with(graph.call_function(operator.getitem, (call, number)))
-        order = {node: number for number, node in enumerate(graph.nodes)}
-        for node in sorted(nodes, key=order.__getitem__, reverse=True):
-            graph.erase_node(node)
 
 
 class FusedForward:
@@ -135,9 +86,14 @@ class FusedForward:
         self.forward, self.takes_options = forward, takes_options
         self.traced: list[_Traced] = []
         self.reason: str | None = None
+        # What the module's calls are like where no graph of forward() takes them, and for which shapes
+        # promises do not pay.
+        self.programs, self.unpromised = Programs(), None
+        self.too_small: dict[tuple, bool] = {}
 
     def __getstate__(self):
-        return self.__dict__ | {"traced": [], "reason": None}
+        anew = {"traced": [], "reason": None, "programs": Programs(), "unpromised": None, "too_small": {}}
+        return self.__dict__ | anew
 
     def of(self, module: nn.Module | None) -> FusedForward:
         """The same for a copy of the module, or for none yet."""
@@ -214,7 +170,31 @@ class FusedForward:
             traced = self.current()
             if traced is not None and traced.run is not None and traced.plan.takes(args):
                 return traced.run(*args)
-        return self.original(self.module, *args, **kwargs)
+        if torch.is_grad_enabled() or self.unpromised is not None or not repeated.is_ordinary():
+            return self.original(self.module, *args, **kwargs)
+        return self._promised(args, kwargs)
+
+    def _promised(self, args, kwargs):
+        """The call, with the products within as promises."""
+        shapes = tuple([one.shape for one in (*args, *kwargs.values()) if is_tensor(one)])
+        if shapes in self.too_small:
+            return self.original(self.module, *args, **kwargs)
+        with Recording(self) as recording:
+            result = self.original(self.module, *args, **kwargs)
+        if not recording.began:
+            keep(self.too_small, shapes, True, MOST_PLANS)
+        return result
+
+    def leave(self, reason: str):
+        """Makes no more promises, and says so once."""
+        if self.unpromised is None:
+            self.unpromised = reason
+            warnings.warn(f"fgn: {type(self.module).__name__} is left to torch: {reason}", stacklevel=2)
+
+
+def _has_products(module: nn.Module) -> bool:
+    """Whether promises of the module may gain anything."""
+    return any(parameter.dim() == 2 for parameter in module.parameters())
 
 
 def candidates(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
@@ -262,8 +242,10 @@ def fuse(
     ]
     for module in modules:  # a graph notes the classes of all modules inside, so these come first
         set_fused(module, FusedForward(module, version, precision))
-    for module in modules:
-        traced = fused_of(module).current()
-        if traced is None or not traced.parts:
+    traced = {module: fused_of(module).current() for module in modules}
+    # What promises are made for: modules of which no graph has all, and those that call them.
+    unread = {module for module, graph in traced.items() if graph is None and _has_products(module)}
+    for module, graph in traced.items():
+        if not (graph is not None and graph.parts) and unread.isdisjoint(module.modules()):
             set_plain(module)
     return model

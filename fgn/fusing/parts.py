@@ -313,7 +313,7 @@ class ChainPart(Part):
         eps, and for a LayerNorm its channels, as the modules have them now. NotAChain where a module is no
         longer what it was."""
         found = self.found
-        if has_global_hooks():
+        if self.leaves and has_global_hooks():
             raise NotAChain("there are hooks of all modules")
         for module, cls, only_in_eval in self.leaves:
             if reason := not_plain(module, cls):

@@ -17,6 +17,8 @@ MATRIX_PRODUCTS = (torch.mm, "mm")
 ADDED_PRODUCTS = (torch.addmm, "addmm")
 # Among what a node has: the module that the node stands for.
 PATH = "fgn: path of the module"
+# Among what an input has: that it is a parameter, and a tensor's dtype.
+IS_PARAMETER, DTYPE = "fgn: a parameter", "fgn: dtype"
 TRANSPOSES = (
     *(torch.t, "t", torch.transpose, "transpose", torch.swapaxes, "swapaxes"),
     *(torch.permute, "permute"),
@@ -46,6 +48,7 @@ def is_of_parameters(node) -> bool:
     channels) tensor."""
     return isinstance(node, fx.Node) and (
         node.op == "get_attr"
+        or IS_PARAMETER in node.meta
         or (
             node.op in ("call_function", "call_method")
             and bool(node.all_input_nodes)

@@ -16,6 +16,7 @@ from fgn.fusing.finding import Match, Stopped, nothing_between
 from fgn.fusing.meanings import not_plain
 from fgn.fusing.parts import Step
 from fgn.fusing.products import Product, arguments_of, is_of_parameters
+from fgn.fusing.rewriting import rms_norm
 from fgn.rows import ROW_FUNCTIONS
 
 # Functions and methods by what they compute.
@@ -39,8 +40,16 @@ _OF_EACH_VALUE = {
 }
 _MODULES = {nn.Softmax: "softmax", nn.LogSoftmax: "log_softmax"}
 _NORMS = {nn.RMSNorm: "rms_norm", nn.LayerNorm: "layer_norm"}
+_NORM_FUNCTIONS = {
+    **dict.fromkeys((F.layer_norm, torch.layer_norm), "layer_norm"),
+    **dict.fromkeys((F.rms_norm, torch.rms_norm, rms_norm), "rms_norm"),
+}
 _POOLS = {nn.MaxPool1d: "max", nn.AvgPool1d: "mean"}
 _STACKED = (F.softmax, F.log_softmax)  # whose third argument is none of the user's
+# What a graph without modules may call.
+FUNCTIONS_OF_ROWS = (*_REDUCING, *_LENGTHS, *_OF_EACH_VALUE, *_NORM_FUNCTIONS)
+# The window of a norm that is over all features, how many they are.
+ALL = -1
 # Those that give one value back unchanged.
 _OF_ONE_VALUE = ("sum", "mean", "max", "min", "logsumexp")
 
@@ -167,13 +176,34 @@ class _Reader:
     def _read_norm_beside_others(self) -> Settings | None:
         """The norm of a value that others read behind it, as the next block of a transformer does."""
         users, order = list(self.value.users), {node: n for n, node in enumerate(self.value.graph.nodes)}
-        norms = [
-            user for user in users if user.op == "call_module" and type(self.modules[user.target]) in _NORMS
-        ]
+        norms = [user for user in users if self._is_norm(user)]
         if len(norms) != 1 or any(order[user] < order[norms[0]] for user in users):
             return None
         self.keeps_sum = True
-        return self._of_module(norms[0])
+        return (self._of_module if norms[0].op == "call_module" else self._of_norm)(norms[0])
+
+    def _is_norm(self, node: fx.Node) -> bool:
+        if node.op == "call_module":
+            return type(self.modules[node.target]) in _NORMS
+        return node.target in _NORM_FUNCTIONS and node.all_input_nodes[0] is self.value
+
+    def _of_norm(self, node: fx.Node) -> Settings | None:
+        if node.target is rms_norm:
+            _, self.weight, eps = node.args
+            self.nodes.append(node)
+            return Settings("rms_norm", window=ALL, eps=eps)
+        given = _given(node, ("input", "normalized_shape", "weight", "bias", "eps"))
+        if node.target in (F.rms_norm, torch.rms_norm) and len(node.args) > 3:
+            return None  # its fourth argument is eps
+        size = given.get("normalized_shape")
+        size = size[0] if isinstance(size, (tuple, list)) and len(size) == 1 else size
+        if set(given) - {"input", "normalized_shape", "weight", "bias", "eps"} or type(size) is not int:
+            return None
+        function = _NORM_FUNCTIONS[node.target]
+        self.nodes.append(node)
+        self.weight, self.bias = given.get("weight"), given.get("bias")
+        default = 1e-5 if function == "layer_norm" else None
+        return Settings(function, window=size, eps=given.get("eps", default))
 
     def _of_module(self, node: fx.Node) -> Settings | None:
         module = self.modules[node.target]
@@ -197,6 +227,8 @@ class _Reader:
                 return None
             self.nodes.append(node)
             return Settings(_OF_EACH_VALUE[node.target], given["dim"])
+        if node.target in _NORM_FUNCTIONS:
+            return self._of_norm(node)
         if node.target in _LENGTHS:
             which = _LENGTHS[node.target]
             function, given = "length", _given(node, ("input", which, "dim", "keepdim"))

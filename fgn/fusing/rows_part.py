@@ -18,7 +18,7 @@ from fgn.fusing.by_torch import by_torch
 from fgn.fusing.kept import MOST_KINDS, Last, dtypes_of, keep, kind_of
 from fgn.fusing.meanings import has_global_hooks, not_plain
 from fgn.fusing.parts import MOST_CHAINS, ChainPart, Part
-from fgn.fusing.row_functions import RowsFound, Settings, settings_of
+from fgn.fusing.row_functions import ALL, RowsFound, Settings, settings_of
 from fgn.native import repeated
 from fgn.native.repeated import ORDINARY_TENSORS
 from fgn.operators import Pointwise
@@ -235,7 +235,7 @@ class RowsPart(Part):
 
     def _settings(self, features: int, dimensions: int) -> Settings:
         """The function as it is now. NotAChain where it is none of rows of so many features."""
-        if has_global_hooks():
+        if self.leaves and has_global_hooks():
             raise NotAChain("there are hooks of all modules")
         for module, cls, only_in_eval in self.leaves:
             if not_plain(module, cls) or (only_in_eval and module.training):
@@ -245,7 +245,7 @@ class RowsPart(Part):
             raise NotAChain("it is not over the last dimension")
         window = settings.window
         if settings.function in ("rms_norm", "layer_norm"):
-            if window != features:
+            if window not in (features, ALL):
                 raise NotAChain("the norm is not over the features")
             if settings.function == "layer_norm" and not holds_layer_norm(features):
                 raise NotAChain("registers do not hold a row")

@@ -44,6 +44,18 @@ def place(file: str, line: int) -> str:
     return f"{Path(file).name}:{line}: {text}".removesuffix(": ")
 
 
+def place_of_caller(within: types.CodeType | None = None) -> str | None:
+    """The line that calls this, of the source that is neither torch's nor fgn's. within: a function that
+    called it."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code is not within:
+        name = frame.f_globals.get("__name__", "")
+        if not is_torchs(name) and not name.startswith("fgn."):
+            return place(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
 class _NothingRuns(TorchFunctionMode):
     """Refuses operators that torch would run while the graph is made: their result would be a constant from
     then on."""
@@ -136,13 +148,9 @@ class Tracer(fx.Tracer):
 
     def create_node(self, *args, **kwargs) -> fx.Node:
         node = super().create_node(*args, **kwargs)
-        frame = sys._getframe(1)
-        while frame is not None and frame.f_code is not Tracer.graph_of.__code__:
-            name = frame.f_globals.get("__name__", "")
-            if not is_torchs(name) and not name.startswith("fgn."):
-                node.meta[PLACE] = place(frame.f_code.co_filename, frame.f_lineno)
-                break
-            frame = frame.f_back
+        where = place_of_caller(Tracer.graph_of.__code__)
+        if where is not None:
+            node.meta[PLACE] = where
         return node
 
     def _stand_in(self, module: nn.Module) -> nn.Module:
