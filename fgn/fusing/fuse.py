@@ -90,10 +90,12 @@ class FusedForward:
         # promises do not pay.
         self.programs, self.unpromised = Programs(), None
         self.too_small: dict[tuple, bool] = {}
+        # Weights of products behind which nothing was found, which are not promised again.
+        self.alone: dict[int, None] = {}
 
     def __getstate__(self):
-        anew = {"traced": [], "reason": None, "programs": Programs(), "unpromised": None, "too_small": {}}
-        return self.__dict__ | anew
+        anew = {"traced": [], "reason": None, "programs": Programs(), "unpromised": None}
+        return self.__dict__ | anew | {"too_small": {}, "alone": {}}
 
     def of(self, module: nn.Module | None) -> FusedForward:
         """The same for a copy of the module, or for none yet."""

@@ -23,12 +23,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
+from weakref import getweakrefs
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, fx
 from torch.overrides import TorchFunctionMode
-from torch.utils import _pytree, swap_tensors
+from torch.utils import _pytree
 
 from fgn.fusing.by_torch import function_of
 from fgn.fusing.finding import GROUP_NORMS, LAYER_NORMS
@@ -49,11 +50,9 @@ MOST_SHAPES = 256
 # ------------------------------------------------------------------------------------------------------------
 # What is promised
 
-_BEGIN = {F.linear: ("call_function", F.linear)}
-
 
 def _listed() -> dict[Callable, tuple[str, object]]:
-    """What `__torch_function__` is given → what it is in a graph. All of them compute and write to nothing."""
+    """What `__torch_function__` is given, and what that is in a graph. All compute and write to nothing."""
     listed = {}
     named = (*METHODS, *BINARY, *CLAMP_ONE_SIDED, *POWER, *FUNCTIONS_OF_ROWS, *PRODUCTS, *MATRIX_PRODUCTS)
     for name in (*named, *ADDED_PRODUCTS, *CASTS, *RECIPROCAL_ROOTS):
@@ -64,17 +63,20 @@ def _listed() -> dict[Callable, tuple[str, object]]:
     functions = (*functions, *GROUP_NORMS, *LAYER_NORMS, *PRODUCTS, *MATRIX_PRODUCTS, *ADDED_PRODUCTS)
     for function in (*functions, *RECIPROCAL_ROOTS, F.prelu, F.dropout):
         home = getattr(function, "__module__", None) or ""
-        if callable(function) and home not in ("builtins", "_operator", "math"):
-            if not getattr(function, "__name__", "").endswith("_"):
-                listed[function] = ("call_function", function)
-    return listed | _BEGIN | {with_rows: ("call_function", with_rows)}
+        is_torchs = callable(function) and home not in ("builtins", "_operator", "math")
+        if is_torchs and not getattr(function, "__name__", "").endswith("_"):
+            listed[function] = ("call_function", function)
+    listed[with_rows] = ("call_function", with_rows)
+    return listed | {F.linear: ("call_function", F.linear)}
 
 
 LISTED = _listed()
-for _known in (*PRODUCTS, *MATRIX_PRODUCTS, *ADDED_PRODUCTS):
-    for _function, _meaning in LISTED.items():
-        if _meaning[1] == _known:
-            _BEGIN[_function] = _meaning
+# Products: the places of x and of the weight among the arguments.
+_PLACES = {
+    function: (0, 1) for function, (_, name) in LISTED.items() if name in (*PRODUCTS, *MATRIX_PRODUCTS)
+}
+_PLACES |= {function: (1, 2) for function, (_, name) in LISTED.items() if name in ADDED_PRODUCTS}
+_PLACES[F.linear] = (0, 1)
 
 _VIEWS = (Tensor.view, Tensor.reshape, torch.reshape)
 
@@ -89,10 +91,14 @@ _FACTS_BY_METHOD = frozenset(
 _GETTER = type(Tensor.shape.__get__)
 
 
-def _asks_for_a_fact(function) -> bool:
+def _asks_for_a_fact(function, args) -> bool:
     if type(function) is _GETTER:
-        return function.__name__ == "__get__" and function.__self__ in _FACTS
+        is_of_promise = type(args[0]) is Promise
+        return function.__name__ == "__get__" and (not is_of_promise or function.__self__ in _FACTS)
     return function in _FACTS_BY_METHOD
+
+
+_stream_of = torch._C._cuda_getCurrentRawStream if torch.cuda.is_available() else None
 
 
 class Promise(Tensor):
@@ -109,7 +115,7 @@ class Promise(Tensor):
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
         """Where no mode sees the call: in another thread, or for an object that stayed a promise."""
-        if _asks_for_a_fact(function):
+        if _asks_for_a_fact(function, args):
             with torch._C.DisableTorchFunctionSubclass():
                 return function(*args, **(kwargs or {}))
         return _with_numbers(function, args, kwargs)
@@ -140,10 +146,12 @@ def _numbers(promise: Promise) -> Tensor:
 
 class Run(NamedTuple):
     """A graph with its chains. run: a function of its inputs, which returns the values that somebody holds.
-    products: (number of the input that is its weight, name, steps or None, what stopped it)."""
+    products: (number of the input that is its weight, name, steps or None, what stopped it). alone: such
+    numbers of products that are torch's."""
 
     run: Callable
     products: list[tuple[int, str, str | None, str]]
+    alone: list[int]
 
 
 class State:
@@ -215,11 +223,13 @@ def _made(state: State, held: tuple[int, ...], owner, options) -> Run:
     rewrite(graph)
     fused = FusedGraph(graph, {}, owner, options)
     numbers = {node: number for number, node in inputs.items()}
-    products = [
-        (numbers.get(product.weight, -1), name, words, reason)
-        for name, words, reason, product in fused.verdicts
-    ]
-    return Run(function_of(graph, owner), products)
+    products, alone = [], []
+    for name, words, reason, product in fused.verdicts:
+        if product.weight in numbers:
+            products.append((numbers[product.weight], name, words, reason))
+            if words is None and product.nodes[-1] in graph.nodes:
+                alone.append(numbers[product.weight])
+    return Run(function_of(graph, owner), products, alone)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -266,7 +276,7 @@ class Recording(TorchFunctionMode):
         super().__init__()
         self.fused, self.programs = fused, fused.programs
         self.lock = threading.RLock()
-        self.began, self.device, self.stream = 0, None, None
+        self.began, self.device, self.index, self.stream = 0, None, -1, None
         self._clear()
 
     def __exit__(self, *error):
@@ -281,7 +291,7 @@ class Recording(TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if _asks_for_a_fact(function):
+        if _asks_for_a_fact(function, args):
             return function(*args, **kwargs)
         with self.lock:
             result = self._promised(function, args, kwargs)
@@ -292,17 +302,21 @@ class Recording(TorchFunctionMode):
         return function(*args, **kwargs)
 
     def _promised(self, function, args, kwargs):
-        """A promise of the result; NotImplemented where the call may run now and the promises stay; None where
-        they have to be settled first."""
+        """A promise of the result. NotImplemented where the call may run now and the promises stay; None
+        where they have to be settled first."""
         target = LISTED.get(function)
         if target is None and function not in _VIEWS:
             return None
         if function in _VIEWS and type(args[0]) is Promise:
             function, args = with_rows, (args[0], _Sizes(_sizes_of_view(args, kwargs)))
             kwargs, target = {}, LISTED[with_rows]
-        begins = function in _BEGIN
+        places = _PLACES.get(function)
+        if places is not None and (
+            len(args) <= places[1] or kwargs or id(args[places[1]]) in self.fused.alone
+        ):
+            return None
         if not self.pending:
-            if not begins or not self._may_begin(function, args):
+            if places is None or not self._may_begin(args[places[0]]):
                 return None
         elif not self._is_as_at_the_beginning():
             return None
@@ -313,9 +327,9 @@ class Recording(TorchFunctionMode):
         by_name = [(name, self._described(one)) for name, one in kwargs.items()]
         every = (*described, *(one for _, one in by_name))
         result = self._next(function, target, args, kwargs, described, by_name) if all(every) else None
-        if result is not None and (begins or any(one[0] == "promise" for one in every)):
+        if result is not None and (places is not None or any(one[0] == "promise" for one in every)):
             state, meta = result
-            self.began += begins
+            self.began += places is not None
             self.state = state
             promise = Promise(self, len(self.pending), meta)
             self.pending.append(promise)
@@ -325,14 +339,14 @@ class Recording(TorchFunctionMode):
         del self.inputs[count:]
         return None if result is None else NotImplemented
 
-    def _may_begin(self, function, args) -> bool:
-        x = args[1] if len(args) == 3 and function not in (F.linear,) else args[0] if args else None
+    def _may_begin(self, x) -> bool:
         if type(x) is not Tensor or torch.is_grad_enabled() or not repeated.is_ordinary():
             return False
         if not pays(x):
             return False
-        self.device = x.device
-        self.stream = torch.cuda.current_stream(x.device) if x.is_cuda else None
+        if x.device != self.device:
+            self.device, self.index = x.device, x.get_device()
+        self.stream = None if self.index < 0 else _stream_of(self.index)
         return True
 
     def _is_as_at_the_beginning(self) -> bool:
@@ -340,7 +354,7 @@ class Recording(TorchFunctionMode):
         return not torch.is_grad_enabled() and repeated.is_ordinary() and not self._is_on_another_stream()
 
     def _is_on_another_stream(self) -> bool:
-        return self.stream is not None and torch.cuda.current_stream(self.device) != self.stream
+        return self.stream is not None and _stream_of(self.index) != self.stream
 
     def _described(self, one) -> tuple | None:
         """What an argument is in a graph: (kind, value or number, facts …), or None."""
@@ -397,7 +411,8 @@ class Recording(TorchFunctionMode):
             with ExitStack() as stack:
                 moved = self._is_on_another_stream()
                 if moved:
-                    stack.enter_context(torch.cuda.stream(self.stream))
+                    stream = torch.cuda.ExternalStream(self.stream, self.device)
+                    stack.enter_context(torch.cuda.stream(stream))
                 if torch.is_grad_enabled():
                     stack.enter_context(torch.no_grad())
                 if torch._C._is_any_autocast_enabled():
@@ -406,12 +421,14 @@ class Recording(TorchFunctionMode):
                 values = made.run(*inputs)
             if moved:
                 # Whoever reads a value on another stream has waited for the work before the promise.
-                self.stream.synchronize()
+                stream.synchronize()
                 fused.leave("it changes the CUDA stream within forward()")
             _fulfil([pending[number] for number in held], values)
+            for number in made.alone:
+                keep(fused.alone, id(inputs[number]), None, MOST_STATES)
             noted = getattr(_noting, "noted", None)
             if noted is not None:
-                noted += [Noted(inputs[number], *rest) for number, *rest in made.products if number >= 0]
+                noted += [Noted(inputs[number], *rest) for number, *rest in made.products]
 
 
 def pays(x: Tensor) -> bool:
@@ -459,7 +476,7 @@ def _only_computes(function, args, kwargs) -> bool:
     if function is F.dropout:
         return (args[2] if len(args) > 2 else kwargs.get("training", True)) is False and len(args) < 4
     # Functions of torch.nn.functional have their argument `inplace` somewhere behind the first.
-    return not any(one is True for one in args) or function.__module__ != F.__name__
+    return getattr(function, "__module__", None) != F.__name__ or not any(one is True for one in args)
 
 
 def _result_of(function, args, kwargs) -> Tensor | None:
@@ -492,7 +509,10 @@ def _fulfil(promises: list[Promise], values):
             value = value.detach()  # another name of the same memory
         given.append(value)
     for promise, value in zip(promises, given, strict=True):
-        try:
-            swap_tensors(promise, value)
-        except RuntimeError:  # a weak reference, or a reference of C++
+        # As torch.utils.swap_tensors(), which asks for more than a promise can have and takes twice as long.
+        if promise._use_count() > 1 or value._use_count() > 1 or getweakrefs(promise):
             promise.value = value
+            continue
+        promise.__dict__.clear()
+        promise.__class__, value.__class__ = Tensor, Promise
+        torch._C._swap_tensor_impl(promise, value)
