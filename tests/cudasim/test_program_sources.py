@@ -1,11 +1,21 @@
 """What programs say in ways that nvcc takes: names, null pointers, streams, lanes that have left."""
 
+import platform
 import subprocess
 import sys
 
 import pytest
 
+from cudasim.building.library import COUNTED_SIMULATOR, SIMULATOR
+
 WARNS = "a mask names lanes that have returned"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built():
+    """Both simulators, whose building shows a bar on the standard error."""
+    SIMULATOR.build()
+    COUNTED_SIMULATOR.build()
 
 
 def run(folder, text: str, mode: str = "run") -> subprocess.CompletedProcess:
@@ -92,3 +102,32 @@ int main() {
         assert ran.stderr.count(WARNS) == 1 and "program.cu:8" in ran.stderr
     else:
         assert ran.returncode != 0 and "missing lane" in ran.stderr and "program.cu:8" in ran.stderr
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the instruction is looked at on x86-64 only")
+@pytest.mark.parametrize("access", ["__sync_fetch_and_add(m, 5)", "*m += 5"])
+def test_the_host_may_update_managed_memory_atomically_meanwhile(tmp_path, access):
+    """On GPUs with concurrentManagedAccess; a plain update is told."""
+    ran = run(
+        tmp_path,
+        rf"""
+#include <cstdio>
+__global__ void k(int *m) {{
+    atomicAdd_system(m, 1);
+}}
+int main() {{
+    int *m;
+    cudaMallocManaged(&m, sizeof *m);
+    *m = 0;
+    k<<<1, 64>>>(m);
+    {access};
+    cudaDeviceSynchronize();
+    printf("%d\n", *m);
+    cudaFree(m);
+}}
+""",
+    )
+    if "sync" in access:
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "69\n", "")
+    else:
+        assert ran.returncode != 0 and "while k may still be writing" in ran.stderr
