@@ -7,7 +7,9 @@
 
 HeCBench has a Makefile for each program, which compiles it, here with cudasim-nvcc in nvcc's place, and so
 have the exercises of the book PMPP. Sizes are reduced: every number above one of --sizes becomes it, and a
-program that does not pass then has the next one, unless it was too slow with smaller ones. A course's
+program that does not pass then has the next one, unless it was too slow with smaller ones. One that is too
+slow is built once more with smaller numbers in its source (smaller_sources.py), and counted apart when it
+passes. A course's
 solutions are files of their own. NVIDIA's samples have a CMakeLists.txt each, that names the sources, and one
 list of arguments for all; one passes that ends with code 0 and says nowhere that it failed, as their own
 run_tests.py sees it.
@@ -21,6 +23,7 @@ the simulator.
 from __future__ import annotations
 
 import argparse
+import bz2
 import csv
 import hashlib
 import json
@@ -28,17 +31,23 @@ import os
 import re
 import resource
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-_REPEATS = 3
+from program_inputs import write_inputs
+from smaller_sources import smaller
+
+_REPEATS = (1, 3)  # some leave the first out of what they judge
+_IN_PROPORTION = (512, 4096)  # the largest of sizes that keep their proportions
 _GOOD = re.compile(r"\b(?:pass(?:ed)?|success\w*|correct|ok|verified)\b|正确|通过", re.I)
 _AS_A_NUMBER = r"[^:=.\n]*(?:[:=]|\bis\b)\s*[-+]?\.?\d"
 _BAD = re.compile(
@@ -48,6 +57,7 @@ _BAD = re.compile(
 )
 # An error that is printed, and not judged.
 _NUMBER = re.compile(rf"^.*\berror\b{_AS_A_NUMBER}.*", re.I | re.M)
+_ZERO = re.compile(r"[-+]?(?:0+\.?0*|\.0+)(?:e[-+]?0+)?\s*$", re.I)
 _FAILED = re.compile(r"\bFAIL(?:ED|URE)?\b|test failed", re.I)
 # What a program says that was not given its data, which the suite keeps elsewhere or makes with other tools.
 _NO_DATA = re.compile(
@@ -55,6 +65,7 @@ _NO_DATA = re.compile(
     r"file.*\b(?:open|read)|usage:",
     re.I,
 )
+_SETTLED = re.compile("passes|needs")  # what need not be measured again
 _WAIVED = 2  # the code of a sample that says that the machine is not one for it
 _CORES = 2
 _BUILD_SECONDS = 300
@@ -118,8 +129,11 @@ class WithMakefile(Program):
             except ValueError:
                 continue
             if words and words[0].startswith("./"):
-                sets = dict.fromkeys(tuple(reduced(words[1:], most, most == sizes[0])) for most in sizes)
-                return words[0], [list(of) for of in sets], False
+                sets = [reduced(words[1:], most, _REPEATS[0], most == sizes[0]) for most in sizes]
+                sets += [reduced(words[1:], sizes[0], _REPEATS[1])]
+                sets += [reduced(words[1:], most, most) for most in sizes[:2]]  # the last may be a size
+                sets += [in_proportion(words[1:], most) for most in _IN_PROPORTION]
+                return words[0], [list(of) for of in dict.fromkeys(map(tuple, sets))], False
         return "", [], False
 
 
@@ -137,6 +151,12 @@ def _with_makefiles(root: Path, compiler: Path, pattern: str) -> Iterator[Progra
 
 
 def hecbench(root: Path, compiler: Path) -> Iterator[Program]:
+    write_inputs(root)
+    for path in root.glob("*/*.tgz"):
+        with tarfile.open(path) as packed:
+            packed.extractall(path.parent, filter="data")
+    for path in root.glob("*/*.bz2"):
+        path.with_suffix("").write_bytes(bz2.decompress(path.read_bytes()))
     return _with_makefiles(root, compiler, "*-cuda")
 
 
@@ -176,22 +196,50 @@ def samples(root: Path, compiler: Path) -> Iterator[Program]:
         yield Sample(folder.name, folder, build, needs, True, runs)
 
 
-def reduced(arguments: list[str], most: int, first_repeats: bool = True) -> list[str]:
-    """Numbers above `most` become it, and how often a benchmark repeats becomes small: that is its last
+def reduced(arguments: list[str], most: int, repeats: int, first_repeats: bool = True) -> list[str]:
+    """Numbers above `most` become it, and how often a benchmark repeats becomes `repeats`: that is its last
     number, or, if first_repeats, a round one such as 1000 in front of others."""
     numbers = [index for index, argument in enumerate(arguments) if argument.isdigit()]
     smaller = []
     for index, argument in enumerate(arguments):
         if argument.isdigit():
             is_first = first_repeats and index == numbers[0]
-            repeats = index == numbers[-1] or (is_first and re.fullmatch(r"10+", argument))
-            argument = str(min(int(argument), _REPEATS if repeats else most))
+            is_repeat = index == numbers[-1] or (is_first and re.fullmatch(r"10+", argument))
+            argument = str(min(int(argument), repeats if is_repeat else most))
         smaller.append(re.sub(r"(?<==)\d+$", lambda found: str(min(int(found[0]), most)), argument))
     return smaller
 
 
+def in_proportion(arguments: list[str], most: int) -> list[str]:
+    """All numbers but the last, divided so that the largest of them is `most`: one may have to be larger than
+    another."""
+    places = [index for index, argument in enumerate(arguments) if argument.isdigit()]
+    by = max([int(arguments[index]) for index in places[:-1]], default=most) / most
+    smaller = reduced(arguments, 1 << 62, _REPEATS[0], False)
+    for index in places[:-1] if by > 1 else ():
+        smaller[index] = str(max(1, round(int(arguments[index]) / by)))
+    return smaller
+
+
 def outcome(of: Program, seconds: int, sizes: list[int]) -> tuple[str, str]:
-    """What becomes of a program: builds, runs, passes; and the first line of what was said."""
+    """What becomes of a program: builds, runs, passes; and the first line of what was said. One that is too
+    slow is tried with smaller sizes in its source."""
+    result, why = _outcome(of, seconds, sizes)
+    if result == "too slow" and isinstance(of, WithMakefile) and (folder := smaller(of.folder, _SOURCES)):
+        again, _ = _outcome(replace(of, folder=folder), seconds, sizes)
+        shutil.rmtree(folder)
+        if again == "passes":
+            return "passes, smaller in its source", why
+    return result, why
+
+
+def _is_elsewhere(folder: Path) -> bool:
+    """Whether the suite keeps files of the program in a store of its own."""
+    name = folder.name.rpartition("-")[0]
+    return any(any(of.glob("*.dvc")) for of in folder.parent.glob(f"{name}-*"))
+
+
+def _outcome(of: Program, seconds: int, sizes: list[int]) -> tuple[str, str]:
     built = subprocess.Popen(
         of.build,
         cwd=of.folder,
@@ -210,7 +258,13 @@ def outcome(of: Program, seconds: int, sizes: list[int]) -> tuple[str, str]:
     program, arguments, all_pass = of.called(sizes)
     if built.returncode != 0 or not (of.folder / program).is_file():
         wrong = re.findall(r"^.*\berror: .*", said, re.M) or said.strip().splitlines()[-1:] or [""]
-        return (f"needs {of.needs[0]}" if of.needs else "does not build"), wrong[0]
+        if of.needs:
+            return f"needs {of.needs[0]}", wrong[0]
+        if re.search(r"unrecognized arguments:.* -(?:stdpar|mp)=", said):
+            return "needs another compiler", wrong[0]
+        if re.search("No such file or directory|No rule to make target", said) and _is_elsewhere(of.folder):
+            return "has no data", wrong[0]
+        return "does not build", wrong[0]
     tried, slow = [], []
     for given in arguments:
         if any(_is_larger(given, than) for than in slow):
@@ -254,11 +308,10 @@ def _result(of: Program, call: list[str], seconds: int) -> tuple[str, str]:
     told = [of for of in said.splitlines() if of.startswith("cudasim:") and "warning" not in of]
     # A GPU says of an assertion that it fails as well, and a program may mean it to.
     wrong = next((of for of in told if ran.returncode or "cudasim: assertion" not in of), "")
-    if not wrong and ran.returncode:
-        files = [name for name in call[1:] if re.search(r"[/.][A-Za-z]", name)]
-        absent = next((name for name in files if not (of.folder / name).exists()), "")
-        if absent or (missing := _NO_DATA.search(said)):
-            return "has no data", absent or missing[0]
+    files = [name for name in call[1:] if re.search(r"[/.][A-Za-z]", name)]
+    absent = next((name for name in files if not (of.folder / name).exists()), "")
+    if not wrong and ran.returncode and (absent or (missing := _NO_DATA.search(said))):
+        return "has no data", absent or missing[0]
     if ran.returncode < 0:
         return "crashes", wrong or f"signal {-ran.returncode}"
     if wrong:
@@ -267,11 +320,15 @@ def _result(of: Program, call: list[str], seconds: int) -> tuple[str, str]:
         kind = "waives" if ran.returncode == _WAIVED else "ends with a code"
         return kind, f"{ran.returncode}: {said.strip().splitlines()[-1:]}"
     bad = _FAILED if of.says_by_code else _BAD
+    if bad.search(said) and absent:
+        return "has no data", absent
     if bad.search(said):
         return "fails", next(line for line in said.splitlines() if bad.search(line))
     if of.says_by_code or _GOOD.search(said):
         return "passes", ""
     number = _NUMBER.search(said)
+    if number and _ZERO.search(number[0]):
+        return "passes", number[0]
     return "runs, verifies nothing", number[0] if number else ""
 
 
@@ -313,15 +370,20 @@ def main():
     parser.add_argument("--limit", type=int, default=0, help="programs, drawn by their names' SHA-1")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=int, default=60)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[64, 512, 16, 1 << 30])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[64, 512, 16, 4096, 65536, 1 << 30])
     parser.add_argument("--nvcc", type=Path, default=Path(sys.executable).with_name("cudasim-nvcc"))
     parser.add_argument("--record", type=Path, help="rows of other programs that are there stay")
+    parser.add_argument("--again", type=Path, help="only programs that do not pass in this record")
     parser.add_argument("names", nargs="*")
     given = parser.parse_intermixed_args()
     root, nvcc = given.root.resolve(), given.nvcc.resolve()
     programs = list(globals()[given.suite](root, nvcc))
     programs.sort(key=lambda of: hashlib.sha1(of.name.encode()).hexdigest())
     chosen = [of for of in programs if is_ours(of.name) == (given.half == "ours")][: given.limit or None]
+    if given.again:
+        with given.again.open(newline="") as file:
+            settled = {row["program"] for row in csv.DictReader(file) if _SETTLED.match(row["outcome"])}
+        chosen = [of for of in chosen if of.name not in settled]
     if given.names:
         chosen = [of for of in programs if of.name in given.names]
     rows = {}

@@ -19,7 +19,7 @@ from cudasim.live.text import blanked
 from cudasim.live.tree import Change, Node, Source
 
 HOST_ASSEMBLY = "/* sim: of the host */"
-_BUILT_IN = {b"threadIdx", b"blockIdx", b"blockDim", b"gridDim", b"warpSize"}
+_BUILT_IN = {b"threadIdx", b"blockIdx", b"blockDim", b"gridDim"}
 _DECLARE = {"declaration", "parameter_declaration", "init_declarator", "optional_parameter_declaration"}
 # Declarations of variables in device memory, and what of them declares none that each device has.
 _OF_DEVICE = re.compile(rb"(?:\w+\s+)*?(?:__device__|__constant__)\b")
@@ -48,10 +48,10 @@ _NAMED = {
 @dataclass(frozen=True)
 class Host:
     """What the rules have to know of a program. templates: the names of its kernels whose launches only the
-    arguments resolve, as those of templates. overloaded: the names of several kernels. of_device: a pattern
-    of the words that mark a function for the device."""
+    arguments resolve, as those of templates, and which of their parameters are pointers. overloaded: the
+    names of several kernels. of_device: a pattern of the words that mark a function for the device."""
 
-    templates: frozenset[str]
+    templates: dict[str, frozenset[int]]
     overloaded: frozenset[str]
     of_device: re.Pattern
 
@@ -84,10 +84,13 @@ class Host:
             kernel = node.field("function")
             begin, end = configuration.children[0].begin, configuration.children[-1].begin
             found.add(begin)
-            is_template = yield from self._launch(kernel.begin, source.text(kernel), begin, end)
-            for argument in node.field("arguments").children if is_template else ():
-                if source.text(argument) == b"NULL":
-                    yield argument.begin, len(b"NULL"), b"nullptr"
+            pointers = yield from self._launch(kernel.begin, source.text(kernel), begin, end)
+            if pointers is not None:
+                given = [of for of in node.field("arguments").children if of.type not in ("(", ",", ")")]
+                for place, argument in enumerate(given):
+                    text = source.text(argument)
+                    if text == b"NULL" or (text == b"0" and place in pointers):
+                        yield argument.begin, len(text), b"nullptr"
         # Behind a macro without a semicolon, or with an #if in it, a launch is none to the grammar.
         code = blanked(source.data.decode("latin-1")).encode("latin-1")
         for match in _LAUNCH.finditer(code):
@@ -96,16 +99,18 @@ class Host:
                     match.start(), match["kernel"], match.start("begin"), match.start("end")
                 )
 
-    def _launch(self, at: int, kernel: bytes, begin: int, end: int) -> Generator[Change, None, bool]:
-        """Of a kernel's name at this place, with a configuration that begins and ends there. Returns whether
-        it is a template."""
+    def _launch(
+        self, at: int, kernel: bytes, begin: int, end: int
+    ) -> Generator[Change, None, frozenset[int] | None]:
+        """Of a kernel's name at this place, with a configuration that begins and ends there. Returns which
+        parameters of a template are pointers, and None for what is none."""
         name = re.sub(rb"\s*<.*", b"", kernel, flags=re.S).split(b"::")[-1].strip()
-        is_template = name.decode(errors="replace") in self.templates
-        before, after = (b"[](auto... sim_a) { ", b"(sim_a...); }") if is_template else (b"", b"")
+        pointers = self.templates.get(name.decode(errors="replace"))
+        before, after = (b"", b"") if pointers is None else (b"[](auto... sim_a) { ", b"(sim_a...); }")
         yield at, 0, b'(sim_launcher(SIM_HERE, "' + name + b'", ' + before
         yield begin, len(b"<<<"), after + b")->*sim_configuration("
         yield end, len(b">>>"), b"))"
-        return is_template
+        return pointers
 
     def assembly(self, source: Source) -> Iterator[Change]:
         """Marks the host's own inline assembly, which is no PTX and stays."""
@@ -121,7 +126,7 @@ class Host:
         names = [source.text(self._name_of(node)) for node in found]
         for node, name in zip(found, names, strict=True):
             if name.decode(errors="replace") not in self.overloaded:
-                yield node.end, 0, b" static const sim_known_kernel sim_known_" + name + b"(" + name + b");"
+                yield node.end, 0, b" static const sim_known_kernel sim_knows_" + name + b"(" + name + b");"
 
     def variables(self, source: Source) -> Iterator[Change]:
         """Notes each variable in device memory, of which every device has its own values."""

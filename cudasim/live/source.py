@@ -323,11 +323,11 @@ def included(
         lengths = Counter(name for name, _ in lengths)
         overloaded = {name for name in {*defined, *lengths} if defined.count(name) > 1 or lengths[name] > 1}
         templates = {
-            name
+            name: frozenset(i for i, of in enumerate(kernel.parameters) if "*" in of.declaration)
             for name, kernel in signatures(of_device).items()
             if kernel.template or name in overloaded | has_defaults
         }
-        host = Host(frozenset(templates), frozenset(overloaded), re.compile(device_macros(of_device)))
+        host = Host(templates, frozenset(overloaded), re.compile(device_macros(of_device)))
 
     def resolve(
         text: str, name: str, around: Sequence[Path], open_files: tuple[Path, ...], sure: bool

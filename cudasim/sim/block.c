@@ -112,6 +112,8 @@ struct sim_fiber *sim_choose_fiber(struct sim_worker *worker) {
             return &worker->home;
         if (sim_settle_active_masks())
             continue;
+        if (sim_settle_left_lanes())
+            continue;
         if (sim_launch_now.cluster > 1)
             return &worker->home; /* another block of the cluster may let this one go on */
         if (!sim_land_next_copy(worker->cluster))

@@ -253,12 +253,13 @@ void sim_queue_append(struct sim_queue *queue, struct sim_thread *thread);
 
 /* barrier.c */
 void sim_pass_barrier(struct sim_block *block);             /* if all threads have arrived or returned */
-extern bool sim_divergence_is_tolerated;                    /* at barriers: of programs that are run */
+extern bool sim_divergence_is_tolerated;                    /* of programs that are run */
 bool sim_tolerates_divergence(const struct sim_site *site); /* says so, once */
 
 /* warp.c */
 unsigned sim_lanes_of_warp(const struct sim_block *block, unsigned warp);
 bool sim_settle_active_masks(void); /* false when no thread waits for one */
+bool sim_settle_left_lanes(void);   /* false when no lanes wait for one that has returned alone */
 /* `value`: a pointer to a struct of matrix.c. */
 void sim_meet_for_matrix(const struct sim_site *site, enum sim_warp_operation operation, uint64_t value);
 

@@ -166,6 +166,48 @@ unsigned sim_active_mask(const struct sim_site *site) {
     return self->exchange.mask;
 }
 
+static bool lets_lanes_leave(enum sim_warp_operation operation) {
+    return operation == SIM_WARP_BARRIER || operation == SIM_BALLOT || operation == SIM_SHUFFLE;
+}
+
+static void tell_of_left_lanes(const struct sim_site *site) {
+    static atomic_bool told;
+    if (!atomic_exchange(&told, true))
+        fprintf(stderr,
+                "cudasim: warning: %s:%d: a mask names lanes that have returned, for which a GPU does not "
+                "wait, and whose values are undefined (`check` names them)\n",
+                site->file, site->line);
+}
+
+/* Lanes that have returned are not waited for: "all non-exited threads named in mask must execute the same
+ * intrinsic" (CUDA C++ Programming Guide, "Warp Shuffle Functions"). They have no vote, and what a lane reads
+ * from one of them is undefined: here all bits are 1, a NaN. Who writes such a mask mostly means all lanes to
+ * come, so that only a whole program that is run, and not checked, goes on. */
+bool sim_settle_left_lanes(void) {
+    struct sim_block *block = &sim_worker->block;
+    bool any = false;
+    if (!sim_divergence_is_tolerated)
+        return false;
+    for (unsigned number = 0; number < block->size; number++) {
+        struct sim_thread *thread = &block->threads[number];
+        unsigned lane = number % SIM_WARP_THREADS, warp = number / SIM_WARP_THREADS;
+        if (thread->state != SIM_WAITS_FOR_LANES || !lets_lanes_leave(thread->exchange.operation))
+            continue;
+        struct sim_thread *threads = thread - lane;
+        unsigned lanes = thread->exchange.mask & sim_lanes_of_warp(block, warp) & block->exchanging[warp];
+        unsigned others = thread->exchange.mask & sim_lanes_of_warp(block, warp) & ~lanes;
+        while (others && threads[__builtin_ctz(others)].state == SIM_HAS_RETURNED)
+            others &= others - 1;
+        if (others || !all_wait_for(&thread->exchange, threads, lanes))
+            continue;
+        tell_of_left_lanes(thread->site);
+        block->exchanging[warp] &= ~lanes;
+        exchange_values(thread->exchange.operation, threads, lanes);
+        any = true;
+    }
+    return any;
+}
+
 bool sim_settle_active_masks(void) {
     struct sim_block *block = &sim_worker->block;
     bool any = false;

@@ -5,5 +5,7 @@
 #ifdef NDEBUG
 #define assert(condition) ((void)0)
 #else
-#define assert(...) ((__VA_ARGS__) ? (void)0 : sim_assertion_failed(SIM_HERE, #__VA_ARGS__))
+/* A function that is constexpr may have it, but no variable that is static. */
+#define assert(...)                                                                                          \
+    ((__VA_ARGS__) ? (void)0 : sim_assertion_failed(sim_site_at(__FILE__, __LINE__), #__VA_ARGS__))
 #endif

@@ -10,18 +10,19 @@
 
 namespace cub {
 
+/* Of values of two types, as CUB has them: a long sums bools. */
 struct Sum {
-    template <class T> T operator()(const T &a, const T &b) const {
+    template <class T, class U> std::common_type_t<T, U> operator()(const T &a, const U &b) const {
         return a + b;
     }
 };
 struct Max {
-    template <class T> T operator()(const T &a, const T &b) const {
+    template <class T, class U> std::common_type_t<T, U> operator()(const T &a, const U &b) const {
         return a < b ? b : a;
     }
 };
 struct Min {
-    template <class T> T operator()(const T &a, const T &b) const {
+    template <class T, class U> std::common_type_t<T, U> operator()(const T &a, const U &b) const {
         return b < a ? b : a;
     }
 };

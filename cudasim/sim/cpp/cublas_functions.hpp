@@ -452,7 +452,7 @@ inline cublasStatus_t sim_gemm_of_types(cublasHandle_t handle, cublasOperation_t
 inline cudaDataType sim_scalars_of(cublasComputeType_t compute) {
     return compute == CUBLAS_COMPUTE_64F || compute == CUBLAS_COMPUTE_64F_PEDANTIC   ? CUDA_R_64F
            : compute == CUBLAS_COMPUTE_16F || compute == CUBLAS_COMPUTE_16F_PEDANTIC ? CUDA_R_16F
-           : (int)compute == 72 || (int)compute == 73 /* CUBLAS_COMPUTE_32I */       ? CUDA_R_32I
+           : compute == CUBLAS_COMPUTE_32I || compute == CUBLAS_COMPUTE_32I_PEDANTIC ? CUDA_R_32I
                                                                                      : CUDA_R_32F;
 }
 template <class Compute> cudaDataType sim_scalar_type(Compute compute) {

@@ -62,7 +62,9 @@ struct dim3 {
 #define blockDim (sim_registers.block_size)
 #define gridDim (sim_registers.grid_size)
 #define dynamic_shared (sim_registers.shared_memory)
-#define warpSize 32
+
+/* No macro: a kernel may have a variable of its own by this name. */
+static constexpr int warpSize = 32;
 
 /* Every function of a header is part of the line that calls it. */
 #define SIM_INLINE static inline __attribute__((always_inline))

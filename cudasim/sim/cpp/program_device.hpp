@@ -15,7 +15,7 @@ struct cudaDeviceProp {
     char luid[8];
     unsigned luidDeviceNodeMask;
     size_t totalGlobalMem, sharedMemPerBlock;
-    int regsPerBlock, host_warpSize; /* warpSize: see cudasim/live/host.py */
+    int regsPerBlock, warpSize;
     size_t memPitch;
     int maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], clockRate;
     size_t totalConstMem;
@@ -72,7 +72,7 @@ inline void sim_set_texture_limits(cudaDeviceProp &p) {
     OF(MaxGridDimZ, 7, p.maxGridSize[2])                                                                     \
     OF(MaxSharedMemoryPerBlock, 8, p.sharedMemPerBlock)                                                      \
     OF(TotalConstantMemory, 9, p.totalConstMem)                                                              \
-    OF(WarpSize, 10, p.host_warpSize)                                                                        \
+    OF(WarpSize, 10, p.warpSize)                                                                             \
     OF(MaxPitch, 11, p.memPitch)                                                                             \
     OF(MaxRegistersPerBlock, 12, p.regsPerBlock)                                                             \
     OF(ClockRate, 13, p.clockRate)                                                                           \
@@ -197,7 +197,7 @@ SIM_HOST cudaError_t cudaGetDeviceProperties(cudaDeviceProp *to, int device) {
     p.totalGlobalMem = gpu->memory_bytes;
     p.sharedMemPerBlock = 48 << 10;
     p.regsPerBlock = p.regsPerMultiprocessor = 65536;
-    p.host_warpSize = 32;
+    p.warpSize = 32;
     p.memPitch = 0x7fffffff;
     p.maxThreadsPerBlock = 1024;
     p.maxThreadsDim[0] = p.maxThreadsDim[1] = 1024, p.maxThreadsDim[2] = 64;

@@ -3,6 +3,7 @@
  * sim_by << b`, see cudasim/live/shifts.py. */
 #pragma once
 #include "language.hpp"
+#include <iosfwd>
 
 /* A checked launch warns of it, once for each place. */
 extern "C" void sim_shifts_too_far(unsigned bits, unsigned count);
@@ -39,6 +40,10 @@ template <class T> struct sim_shifted_left {
             return sim_shift_left(+v, (unsigned)count);
         else
             return (T &&)v << (Count &&)count;
+    }
+    /* std::endl is a template, whose arguments only such a parameter tells. */
+    SIM_INLINE_MEMBER decltype(auto) operator<<(std::ostream &(*manipulator)(std::ostream &)) {
+        return (T &&)v << manipulator;
     }
 };
 template <class T> struct sim_shifted_right {

@@ -6,6 +6,7 @@
 #include "../machine.h"
 #include <execinfo.h>
 #include <signal.h>
+#include <ucontext.h>
 
 void (*sim_program_tell_crash)(const char *sentence, void **frames, int count);
 
@@ -32,8 +33,29 @@ static void describe(char *text, size_t room, const void *address) {
                  of->by ? of->by : "a kernel", of->is_written_meanwhile ? "be writing to" : "be reading");
 }
 
-static void handle(int number, siginfo_t *info, void *context) {
+/* Whether the instruction is an atomic one, which those of a kernel may meet (cuda::thread_scope_system). */
+static bool is_atomic(const void *context) {
+#if defined(__x86_64__)
+    enum { LOCK = 0xf0, OPERANDS_OF_16_BITS = 0x66, REX = 0x40, XCHG = 0x86 };
+    const unsigned char *at =
+        (const unsigned char *)(uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+    at += *at == OPERANDS_OF_16_BITS;
+    if (*at == LOCK)
+        return true;
+    at += (*at & 0xf0) == REX;
+    return (*at & 0xfe) == XCHG;
+#else
     (void)context;
+    return false;
+#endif
+}
+
+static void handle(int number, siginfo_t *info, void *context) {
+    struct sim_allocation *of = number == SIGSEGV ? sim_allocation_at(info->si_addr) : NULL;
+    if (of && of->kind != SIM_DEVICE_MEMORY && of->by && is_atomic(context)) {
+        sim_memory_is_free(of);
+        return; /* and the instruction runs again */
+    }
     enum { MOST_FRAMES = 24 };
     char sentence[1200];
     void *frames[MOST_FRAMES];

@@ -1,6 +1,7 @@
 #include "cub_block.hpp"
 #ifdef SIM_HOST /* a whole program */
 #include "cub_device.hpp"
+#include <chrono>   /* as CUB does, by <cuda/atomic> */
 #ifdef SIM_HAS_CCCL /* CUB includes Thrust's iterators, which have replaced its own */
 #define SIM_HEADER <thrust/iterator/constant_iterator.h>
 #include "cccl.hpp"

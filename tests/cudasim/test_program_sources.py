@@ -1,0 +1,133 @@
+"""What programs say in ways that nvcc takes: names, null pointers, streams, lanes that have left."""
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from cudasim.building.library import COUNTED_SIMULATOR, SIMULATOR
+
+WARNS = "a mask names lanes that have returned"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built():
+    """Both simulators, whose building shows a bar on the standard error."""
+    SIMULATOR.build()
+    COUNTED_SIMULATOR.build()
+
+
+def run(folder, text: str, mode: str = "run") -> subprocess.CompletedProcess:
+    (folder / "program.cu").write_text(text)
+    command = [sys.executable, "-m", "cudasim", mode, "program.cu"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+def test_names_that_are_the_simulators_and_the_programs(tmp_path):
+    """A kernel may have a variable called warpSize, and be called kernel; a 0 may be a null pointer of a
+    template; a constexpr function may assert; CUB brings <chrono>; a shift of a stream takes std::endl."""
+    ran = run(
+        tmp_path,
+        r"""
+#include <cassert>
+#include <cstdio>
+#include <iostream>
+#include <cub/cub.cuh>
+
+__host__ __device__ constexpr int half_of(int n) {
+    assert(n % 2 == 0);
+    return n / 2;
+}
+__global__ void kernel(int *to) {
+    int warpSize = 16;
+    to[threadIdx.x] = half_of(2 * warpSize);
+}
+template <class T> __global__ void adds(T *to, T by, const int *more) {
+    to[threadIdx.x] += by + (more ? *more : 0);
+}
+int main() {
+    auto begin = std::chrono::steady_clock::now();
+    int *d, h[4];
+    cudaMalloc(&d, sizeof h);
+    kernel<<<1, 4>>>(d);
+    adds<int><<<1, 4>>>(d, 0, 0);
+    cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost);
+    cudaFree(d);
+    cudaDeviceProp of;
+    cudaGetDeviceProperties(&of, 0);
+    std::ostream &out = std::cout;
+    out << h[3] << ' ' << of.warpSize << ' ' << cub::Sum()(1L << 40, true) << std::endl;
+    return std::chrono::steady_clock::now() < begin;
+}
+""",
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"16 32 {2**40 + 1}\n", "")
+
+
+@pytest.mark.parametrize("mode", ["run", "check"])
+def test_lanes_that_have_returned_are_not_waited_for(tmp_path, mode):
+    """Those that are left meet without them: they have no vote, and a value of theirs is no number."""
+    ran = run(
+        tmp_path,
+        r"""
+#include <cstdio>
+__global__ void k(float *to, unsigned *votes) {
+    if (threadIdx.x >= 8)
+        return;
+    float sum = 1;
+    for (int step = 4; step; step /= 2)
+        sum += __shfl_down_sync(0xffffffff, sum, step);
+    to[threadIdx.x] = sum;
+    votes[threadIdx.x] = __ballot_sync(0xffffffff, threadIdx.x != 1);
+    __syncwarp();
+}
+int main() {
+    float *d, h[8];
+    unsigned *v, votes[8];
+    cudaMalloc(&d, sizeof h);
+    cudaMalloc(&v, sizeof votes);
+    k<<<1, 32>>>(d, v);
+    cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost);
+    cudaMemcpy(votes, v, sizeof votes, cudaMemcpyDeviceToHost);
+    printf("%g %s %x\n", h[0], h[7] == h[7] ? "a number" : "none", votes[0]);
+    cudaFree(d);
+    cudaFree(v);
+}
+""",
+        mode,
+    )
+    if mode == "run":
+        assert (ran.returncode, ran.stdout) == (0, "8 none fd\n")
+        assert ran.stderr.count(WARNS) == 1 and "program.cu:8" in ran.stderr
+    else:
+        assert ran.returncode != 0 and "missing lane" in ran.stderr and "program.cu:8" in ran.stderr
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the instruction is looked at on x86-64 only")
+@pytest.mark.parametrize("access", ["__sync_fetch_and_add(m, 5)", "*m += 5"])
+def test_the_host_may_update_managed_memory_atomically_meanwhile(tmp_path, access):
+    """On GPUs with concurrentManagedAccess; a plain update is told."""
+    ran = run(
+        tmp_path,
+        rf"""
+#include <cstdio>
+__global__ void k(int *m) {{
+    atomicAdd_system(m, 1);
+}}
+int main() {{
+    int *m;
+    cudaMallocManaged(&m, sizeof *m);
+    *m = 0;
+    k<<<1, 64>>>(m);
+    {access};
+    cudaDeviceSynchronize();
+    printf("%d\n", *m);
+    cudaFree(m);
+}}
+""",
+    )
+    if "sync" in access:
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "69\n", "")
+    else:
+        assert ran.returncode != 0 and "while k may still be writing" in ran.stderr
