@@ -24,7 +24,7 @@ import pandas as pd
 
 from cudasim.building.library import BuildError
 from cudasim.building.places import build_folder
-from cudasim.live import compiling
+from cudasim.live import compiling, torch_headers
 from cudasim.live.compiling import Instance
 from cudasim.live.kernels import Program
 from cudasim.live.messages import constructs, explained
@@ -32,7 +32,7 @@ from cudasim.live.signature import Signature, signatures
 from cudasim.live.text import blanked
 from fgn.measure.software import when_recorded
 from fgn.native.library import SIMULATOR
-from fgn.native.places import ROOT, SOURCES
+from fgn.native.places import ROOT
 
 RESULT = ROOT / "lab" / "records" / "corpus.csv"
 MOST_WHOLES = 4  # files that include a file, of those that are tried
@@ -109,7 +109,9 @@ def _compile(program: Program, instances: list[Instance]) -> str:
     place = folder / f"corpus-{os.getpid()}"
     place.mkdir(exist_ok=True)
     (place / program.file).write_text(text)
-    command = [compiler, *flags, "-w", "-include", str(header), f"-I{SOURCES}", f"-I{compiling.CPP}"]
+    headers = (*compiling.HEADER_FOLDERS, compiling.CPP)
+    folders = (*torch_headers.flags(text), *(f"-I{of}" for of in headers))
+    command = [compiler, *flags, "-w", "-include", str(header), *folders]
     # Only in assembly is seen which inline PTX a kernel comes to.
     assembly = place / "kernels.s"
     output = ("-S", "-o", str(assembly)) if _HAS_PTX.search(text) else ("-fsyntax-only",)

@@ -36,6 +36,12 @@ _SIXTEEN_BITS = {
     "__nv_bfloat162": "bfloat16",
     "__nv_fp8_e4m3": "float8_e4m3fn",
     "__nv_fp8_e5m2": "float8_e5m2",
+    "c10::Half": "float16",
+    "c10::BFloat16": "bfloat16",
+    "c10::Float8_e4m3fn": "float8_e4m3fn",
+    "c10::Float8_e5m2": "float8_e5m2",
+    "c10::complex<float>": "complex64",
+    "c10::complex<double>": "complex128",
 }
 _SHOWN = {
     "sim_float16<sim_binary16>": "__half",

@@ -31,6 +31,7 @@ from cudasim.building.library import (
 from cudasim.building.places import HEADER_FOLDERS, SOURCES, build_folder
 from cudasim.building.toolchains import ALL_FLAGS, ONLY_CHECKED_FLAGS, nvcc_toolchain
 from cudasim.counting.counted import only_checks
+from cudasim.live import torch_headers
 from cudasim.live.host import HOST_ASSEMBLY
 from cudasim.live.messages import LAUNCH_CODE, explained, warnings_about
 from cudasim.live.padding import ASSEMBLY, PADDING, pad_shared_variables
@@ -317,7 +318,8 @@ def build(
     if device == "cpu":
         library, checks = simulator(), only_checks()
         text = _simulator_text(read.text, instances, variables, structs)
-        known = (*known, text, *known_of(library, read.text, checks))
+        headers = torch_headers.flags(read.text)
+        known = (*known, text, *headers, *known_of(library, read.text, checks))
         try:
             compiler = cpp_compiler("kernels from a cell or a string have no simulator to run on")
             flags = spelled_for(compiler, simulator_flags(library, read.text, checks))
@@ -325,7 +327,7 @@ def build(
             return _with_messages(made_before("live", known, "kernels.so", error))
         libraries = (str(library.build()), "-Wl,-z,defs", *(f"-Wl,--wrap={name}" for name in WRAPPED))
         link_flags = toolchain_of(library).link_flags
-        by = (compiler, identity_of(compiler), *flags, *libraries)
+        by = (compiler, identity_of(compiler), *flags, *headers, *libraries)
     else:
         compiler, libraries, link_flags = _nvcc().compiler, (), ("-shared",)
         text = _gpu_text(source, instances, variables, structs)
@@ -340,7 +342,7 @@ def build(
         if is_missing:
             (folder / file).write_text(text)
             if device == "cpu":
-                messages = compile_for_simulator(compiler, flags, (), file, folder, read)
+                messages = compile_for_simulator(compiler, flags, (), file, folder, read, libraries=headers)
             else:
                 # The compiler runs in the file's folder, so that its messages call the file by the name that
                 # the user knows.

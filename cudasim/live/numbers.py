@@ -15,7 +15,7 @@ FORMATS = {
     "bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I",
     "int64": "q", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d",
 }  # fmt: skip
-_OTHER_SIZES = {"bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}
+_OTHER_SIZES = {"bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1, "complex64": 8, "complex128": 16}
 
 
 def size_of(dtype: str) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cudasim.building.places import HEADER_FOLDERS, SOURCES
-from cudasim.live import cccl
+from cudasim.live import cccl, torch_headers
 from cudasim.live.host import Host
 from cudasim.live.items import Item, items
 from cudasim.live.reached import without_unreached
@@ -258,7 +258,7 @@ def _is_unconditional(before: str) -> bool:
 _BY_OTHERS = (
     ("cub::", "cub/cub.cuh"),
     ("thrust::", "thrust/functional.h"),
-    ("c10::|at::", "c10/util/Half.h"),
+    (torch_headers.NAMES, "c10/util/Half.h"),
 )
 _NAMESPACES = {"std", "cuda", "cub", "nvcuda", "cooperative_groups", "thrust", "c10", "at", "placeholders"}
 

@@ -11,7 +11,7 @@ from cudasim.live.host import Host
 from cudasim.live.ptx import with_ptx
 from cudasim.live.shifts import shifts
 from cudasim.live.swap_loops import with_volatile_first_reads
-from cudasim.live.text import blanked, line_of, open_braces, without_directives
+from cudasim.live.text import blanked, closing, line_of, open_braces, without_directives
 from cudasim.live.tree import rewritten
 
 # A block's dynamic shared memory, as CUDA declares it. Here it is where a pointer says.
@@ -24,6 +24,22 @@ _EXTERN_SHARED = re.compile(
     rf"(?P<more>(?(array)(?:\s*\[[^\]]*\])*))"
     rf"\s*(?:{_ALIGNMENT}\s*)?;"
 )
+
+# Not one that asks for a single turn.
+_UNROLL = re.compile(r"#[ \t]*pragma[ \t]+unroll\b(?!\s*\(?\s*[01]\b)[^\n\\]*(?=\n\s*for\s*(?P<opening>\())")
+
+
+def _unrolled(source: str) -> str:
+    """With SIM_UNROLL (language.hpp) before loops that have no other in them. All of a nest would take the
+    compiler six times as long, and it is in the innermost loop that the time is spent."""
+    text = blanked(source)
+    for pragma in reversed(list(_UNROLL.finditer(text))):
+        begin = closing(text, pragma.start("opening")) + 1
+        brace = re.compile(r"\s*\{").match(text, begin)
+        end = closing(text, brace.end() - 1) if brace else text.find(";", begin)
+        if not re.search(r"\b(?:for|while)\b", text[begin:end]):
+            source = source[: pragma.start()] + "SIM_UNROLL" + source[pragma.end() :]
+    return source
 
 
 def _dynamic_shared(source: str, first_line: int) -> str:
@@ -83,7 +99,7 @@ def as_cpp(source: str, first_line: int = 1, values: frozenset[str] = ALL, host:
         chosen = [host.of_kernels(rule) for rule in chosen]
         chosen += [host.launches, host.kernels, host.variables, host.names, host.allocations, host.assembly]
     source = rewritten(with_ptx(with_volatile_first_reads(source)), chosen)
-    source = _dynamic_shared(source, first_line)
+    source = _unrolled(_dynamic_shared(source, first_line))
     text = blanked(source)
     changes = (
         (r"\bstatic(\s+(?:__device__\s+)?)(?=__shared__\b)", r"\1"),

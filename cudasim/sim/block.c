@@ -158,7 +158,8 @@ void sim_yield(void) {
     if (WATCHED)
         watch_turn_ends();
     worker->current->fiber = worker->fiber;
-    sim_make_ready(worker->current);
+    worker->current->state = SIM_RUNS;
+    sim_queue_append(&block->ready, worker->current);
     block->idle_turns++;
     if (seems_to_wait_for_others(block)) {
         block->idle_turns = block->long_turns = 0;

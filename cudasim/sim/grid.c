@@ -24,6 +24,8 @@ void sim_grid_barrier(const struct sim_site *site) {
         while (atomic_load(&launch->grid_arrivals) < all) {
             if (WATCHED)
                 watch_wait(SIM_CALLER);
+            else
+                sim_start_more_blocks(); /* at once: the block's other threads wait for this one */
             sim_yield();
         }
         if (WATCHED)

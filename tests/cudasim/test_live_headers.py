@@ -60,6 +60,13 @@ PARTS = {
         "BlockReduce": (BLOCK_TEMP.format("BlockReduce<int, 64>") + "int s = B(temp).Reduce(v, cub::Max()); "
                         "to[i] = i ? 0 : s;", lambda v: [max(v)] + [0] * 63),
         "BlockScan": (BLOCK_TEMP.format("BlockScan<int, 64>") + "B(temp).ExclusiveSum(v, to[i]);", before),
+        "BlockScan with a prefix": (
+            BLOCK_TEMP.format("BlockScan<int, 32>")
+            + "if (i >= 32) return; struct Before { int sum; __device__ int operator()(int total) { "
+            "int was = sum; sum += total; return was; } } before = {0}; "
+            "for (int at = 0; at < 64; at += 32) { B(temp).InclusiveSum(from[at + i], to[at + i], before); "
+            "__syncthreads(); }",
+            lambda v: list(accumulate(v))),
         "BlockLoad, BlockStore": (
             BLOCK_TEMP.format("BlockLoad<int, 32, 2>")
             + "typedef cub::BlockStore<int, 32, 2> S; __shared__ typename S::TempStorage more; "

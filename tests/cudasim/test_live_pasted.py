@@ -1,6 +1,8 @@
 """Whole files as people paste them: what their host code, their macros and their own headers say about the
 kernels."""
 
+import math
+
 import pytest
 import torch
 
@@ -8,6 +10,7 @@ import cudasim
 from cudasim.building.library import BuildError
 from cudasim.live.cells import CellError, _define
 from cudasim.live.kernels import Program
+from cudasim.live.source import included
 
 
 def launched(source, *arguments, name=None, grid=1, block=32, **keywords):
@@ -120,6 +123,57 @@ def test_what_cub_and_torch_include_for_their_users():
     assert y[:, 1].tolist() == [20] * 32
     with pytest.raises(BuildError, match="Thrust is the host's"):
         launched("__global__ void k(int *y) { thrust::sort(y, y + 1); }", torch.zeros(1, dtype=torch.int32))
+
+
+def test_numbers_and_shuffles_of_torch_are_its_own():
+    """A type of 16 bits that is not CUDA's has constructors and conversions of its own."""
+    source = """
+    #include <ATen/ATen.h>
+    #include <c10/util/complex.h>
+    __global__ void k(c10::complex<float> *z, c10::BFloat16 *b, const at::Half *a, float *f) {
+        int i = threadIdx.x;
+        z[i] = z[i] * c10::complex<float>(0, 1) + std::conj(z[i]) + std::exp(c10::complex<float>(0, 0));
+        b[i] = static_cast<float>(a[i]) + 1;
+        c10::Half h(0x3c00, c10::Half::from_bits());
+        float sum = static_cast<float>(-a[i] + h);
+        for (int lane = C10_WARP_SIZE / 2; lane > 0; lane /= 2)
+            sum += WARP_SHFL_XOR(sum, lane);
+        f[i] = i ? sum : at::numeric_limits<float>::lower_bound();
+    }
+    """
+    torch.manual_seed(0)
+    z, a, f = torch.randn(32, dtype=torch.complex64), torch.arange(32).half(), torch.zeros(32)
+    given, b = z.clone(), torch.zeros(32, dtype=torch.bfloat16)
+    launched(source, z, b, a, f)
+    assert torch.allclose(z, given * 1j + given.conj() + 1, atol=1e-6)
+    assert b.tolist() == list(range(1, 33))
+    assert f.tolist() == [-math.inf] + [32 - sum(range(32))] * 31
+
+
+def test_pragmas_before_loops_change_no_values():
+    source = """
+    constexpr int N = 4;
+    __global__ void k(float *y, int n) {
+        float sum = 0;
+        #pragma unroll
+        for (int i = 0; i < N; i++)
+            #pragma unroll 8 // the inner one
+            for (int j = 0; j < 8; j++) sum += i * j;
+        if (n)
+        #pragma unroll (N)
+
+            for (int i = 0; i < n; i++) { sum += 1; }
+        #pragma unroll 1
+        for (int i = 0; i < n; i++) sum += 1;
+        #pragma unroll
+        while (n-- > 0) sum += 1;
+        #pragma unroll
+        if (n < 0) y[threadIdx.x] = sum;
+    }
+    """
+    assert launched(source, torch.zeros(32), 100, unchecked=True).tolist() == [168 + 300] * 32
+    read = included(source, "k.cu", ())
+    assert [line.strip() for line in read.text.splitlines()].count("SIM_UNROLL") == 2
 
 
 def test_a_kernel_that_an_if_leaves_out_of_a_cell(capsys):

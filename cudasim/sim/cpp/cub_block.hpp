@@ -167,7 +167,7 @@ template <class T, int Threads, BlockScanAlgorithm = BLOCK_SCAN_RAKING, int Thre
 struct BlockScan {
     enum { SIZE = Threads * ThreadsY * ThreadsZ };
     struct TempStorage {
-        T value[SIZE];
+        T value[SIZE], prefix;
     };
     TempStorage &shared;
     BlockScan(TempStorage &shared) : shared(shared) {}
@@ -261,6 +261,70 @@ struct BlockScan {
         T before = rank == 0 ? initial : operation(initial, shared.value[rank - 1]);
         for (int i = 0; i < Items; i++)
             results[i] = i == 0 ? before : operation(initial, inclusive[i - 1]);
+    }
+
+    /* ---- With a function that is given the block's total and returns what comes before the block ---- */
+
+    /* All lanes of the first warp call it, and what the first one returns counts. */
+    template <class Callback> T sim_prefix(T total, Callback &callback, SIM_CALLED_FROM) {
+        int rank = (int)cooperative_groups::sim_rank_in_block();
+        if (rank < 32) {
+            T prefix = callback(total);
+            if (rank == 0)
+                shared.prefix = prefix;
+        }
+        sim_barrier(SIM_CALLER, 0);
+        return shared.prefix;
+    }
+    template <class Operation, class Callback, class = std::enable_if_t<std::is_invocable_v<Callback &, T>>>
+    void InclusiveScan(T value, T &result, Operation operation, Callback &callback, SIM_CALLED_FROM) {
+        T items[1] = {value}, results[1];
+        InclusiveScan(items, results, operation, callback, sim_file, sim_line);
+        result = results[0];
+    }
+    template <class Operation, class Callback, class = std::enable_if_t<std::is_invocable_v<Callback &, T>>>
+    void ExclusiveScan(T value, T &result, Operation operation, Callback &callback, SIM_CALLED_FROM) {
+        T items[1] = {value}, results[1];
+        ExclusiveScan(items, results, operation, callback, sim_file, sim_line);
+        result = results[0];
+    }
+    template <class Callback, class = std::enable_if_t<std::is_invocable_v<Callback &, T>>>
+    void InclusiveSum(T value, T &result, Callback &callback, SIM_CALLED_FROM) {
+        InclusiveScan(value, result, Sum(), callback, sim_file, sim_line);
+    }
+    template <class Callback, class = std::enable_if_t<std::is_invocable_v<Callback &, T>>>
+    void ExclusiveSum(T value, T &result, Callback &callback, SIM_CALLED_FROM) {
+        ExclusiveScan(value, result, Sum(), callback, sim_file, sim_line);
+    }
+    template <int Items, class Operation, class Callback,
+              class = std::enable_if_t<std::is_invocable_v<Callback &, T>>>
+    void InclusiveScan(T (&items)[Items], T (&results)[Items], Operation operation, Callback &callback,
+                       SIM_CALLED_FROM) {
+        T total;
+        InclusiveScan(items, results, operation, total, sim_file, sim_line);
+        T prefix = sim_prefix(total, callback, sim_file, sim_line);
+        for (T &result : results)
+            result = operation(prefix, result);
+    }
+    template <int Items, class Operation, class Callback,
+              class = std::enable_if_t<std::is_invocable_v<Callback &, T>>>
+    void ExclusiveScan(T (&items)[Items], T (&results)[Items], Operation operation, Callback &callback,
+                       SIM_CALLED_FROM) {
+        T inclusive[Items], total;
+        InclusiveScan(items, inclusive, operation, total, sim_file, sim_line);
+        T prefix = sim_prefix(total, callback, sim_file, sim_line);
+        int rank = (int)cooperative_groups::sim_rank_in_block();
+        results[0] = rank == 0 ? prefix : operation(prefix, shared.value[rank - 1]);
+        for (int i = 1; i < Items; i++)
+            results[i] = operation(prefix, inclusive[i - 1]);
+    }
+    template <int Items, class Callback, class = std::enable_if_t<std::is_invocable_v<Callback &, T>>>
+    void InclusiveSum(T (&items)[Items], T (&results)[Items], Callback &callback, SIM_CALLED_FROM) {
+        InclusiveScan(items, results, Sum(), callback, sim_file, sim_line);
+    }
+    template <int Items, class Callback, class = std::enable_if_t<std::is_invocable_v<Callback &, T>>>
+    void ExclusiveSum(T (&items)[Items], T (&results)[Items], Callback &callback, SIM_CALLED_FROM) {
+        ExclusiveScan(items, results, Sum(), callback, sim_file, sim_line);
     }
 };
 

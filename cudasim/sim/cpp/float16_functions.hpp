@@ -99,6 +99,13 @@ SIM_INLINE sim_float16x2<F> __hfma2_relu(sim_float16x2<F> a, sim_given<sim_float
 template <class F> SIM_INLINE sim_float16<F> __hneg(sim_float16<F> a) {
     return -a;
 }
+/* For what only converts to them, as PyTorch's numbers do. */
+SIM_INLINE sim_float16<sim_binary16> __hneg(sim_float16<sim_binary16> a) {
+    return -a;
+}
+SIM_INLINE sim_float16<sim_bfloat16> __hneg(sim_float16<sim_bfloat16> a) {
+    return -a;
+}
 template <class F> SIM_INLINE sim_float16x2<F> __hneg2(sim_float16x2<F> a) {
     return -a;
 }

@@ -32,6 +32,13 @@
 #define __shared__ __attribute__((aligned(16))) thread_local
 #define __forceinline__ inline __attribute__((always_inline))
 #define __inline_hint__
+/* For #pragma unroll. Without its loop a kernel does not look at each turn whether it is to stop, which takes
+ * longer than the turn. A kernel that is watched keeps its loops: they are where its branches are found. */
+#if defined SIM_COUNTED || defined __clang__
+#define SIM_UNROLL
+#else
+#define SIM_UNROLL _Pragma("GCC unroll 32")
+#endif
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)

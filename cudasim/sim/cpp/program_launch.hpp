@@ -13,6 +13,7 @@ struct sim_configured {
     dim3 grid, block;
     size_t shared_bytes;
     cudaStream_t stream;
+    unsigned cluster = 1; /* blocks, along x */
 };
 SIM_HOST sim_configured sim_configuration(dim3 grid, dim3 block, size_t shared_bytes = 0,
                                           cudaStream_t stream = 0) {
@@ -59,7 +60,7 @@ template <class Kernel, class... P> struct sim_described_launch {
                  {with.block.x, with.block.y, with.block.z},
                  with.shared_bytes,
                  sim_stream_of(with.stream),
-                 1,
+                 with.cluster,
                  is_cooperative} {}
 };
 template <class Kernel, class... P>
@@ -68,7 +69,7 @@ SIM_HOST cudaError_t sim_launch_now(const sim_site *site, const char *name, Kern
     if (!sim_program_is_in_kernel() && sim_is_captured(with.stream))
         return sim_capture(with.stream, [=](cudaStream_t on) {
             return sim_launch_now<Kernel, P...>(site, name, kernel,
-                                                {with.grid, with.block, with.shared_bytes, on},
+                                                {with.grid, with.block, with.shared_bytes, on, with.cluster},
                                                 is_cooperative, values...);
         });
     const sim_described_launch<Kernel, P...> described(site, name, kernel, with, is_cooperative, values...);
@@ -274,16 +275,31 @@ enum cudaSynchronizationPolicy {
     cudaSyncPolicyYield,
     cudaSyncPolicyBlockingSync
 };
-enum cudaStreamAttrID {
-    cudaStreamAttributeAccessPolicyWindow = 1,
-    cudaStreamAttributeSynchronizationPolicy = 3,
-    cudaStreamAttributePriority = 8
+enum cudaLaunchAttributeID {
+    cudaLaunchAttributeIgnore,
+    cudaLaunchAttributeAccessPolicyWindow,
+    cudaLaunchAttributeCooperative,
+    cudaLaunchAttributeSynchronizationPolicy,
+    cudaLaunchAttributeClusterDimension,
+    cudaLaunchAttributeClusterSchedulingPolicyPreference,
+    cudaLaunchAttributeProgrammaticStreamSerialization,
+    cudaLaunchAttributePriority = 8
 };
-union cudaStreamAttrValue {
+union cudaLaunchAttributeValue {
+    char bytes[64];
     cudaAccessPolicyWindow accessPolicyWindow;
+    int cooperative;
     cudaSynchronizationPolicy syncPolicy;
-    int priority;
+    struct {
+        unsigned x, y, z;
+    } clusterDim;
+    int clusterSchedulingPolicyPreference, programmaticStreamSerializationAllowed, priority;
 };
+typedef cudaLaunchAttributeID cudaStreamAttrID;
+typedef cudaLaunchAttributeValue cudaStreamAttrValue;
+#define cudaStreamAttributeAccessPolicyWindow cudaLaunchAttributeAccessPolicyWindow
+#define cudaStreamAttributeSynchronizationPolicy cudaLaunchAttributeSynchronizationPolicy
+#define cudaStreamAttributePriority cudaLaunchAttributePriority
 inline std::map<std::pair<cudaStream_t, int>, cudaStreamAttrValue> &sim_stream_attributes() {
     static std::map<std::pair<cudaStream_t, int>, cudaStreamAttrValue> kept;
     return kept;
@@ -301,3 +317,38 @@ SIM_HOST cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrI
 SIM_HOST cudaError_t cudaCtxResetPersistingL2Cache() {
     return sim_says(0);
 }
+
+/* ---- Launches with attributes ---- */
+
+struct cudaLaunchAttribute {
+    cudaLaunchAttributeID id;
+    cudaLaunchAttributeValue val;
+};
+struct cudaLaunchConfig_t {
+    dim3 host_gridDim, host_blockDim; /* see cudasim/live/host.py */
+    size_t dynamicSmemBytes;
+    cudaStream_t stream;
+    cudaLaunchAttribute *attrs;
+    unsigned numAttrs;
+};
+/* A launch may always begin before the one before it has ended, and does not here. */
+template <class... P>
+SIM_HOST cudaError_t sim_launch_with_attributes(const sim_site *site, const cudaLaunchConfig_t *config,
+                                                void (*kernel)(P...), sim_given<P>... values) {
+    sim_configured with = {config->host_gridDim, config->host_blockDim, config->dynamicSmemBytes,
+                           config->stream};
+    bool is_cooperative = false;
+    for (unsigned i = 0; i < config->numAttrs; i++) {
+        const cudaLaunchAttribute &of = config->attrs[i];
+        if (of.id == cudaLaunchAttributeCooperative)
+            is_cooperative = of.val.cooperative;
+        else if (of.id == cudaLaunchAttributeClusterDimension) {
+            if (of.val.clusterDim.y > 1 || of.val.clusterDim.z > 1)
+                return sim_says(cudaErrorNotSupported); /* clusters are along x here */
+            with.cluster = of.val.clusterDim.x ? of.val.clusterDim.x : 1;
+        }
+    }
+    return sim_launch_now<void (*)(P...), std::remove_cv_t<P>...>(site, "kernel", kernel, with,
+                                                                  is_cooperative, values...);
+}
+#define cudaLaunchKernelEx(...) sim_launch_with_attributes(SIM_HERE, __VA_ARGS__)

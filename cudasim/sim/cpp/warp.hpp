@@ -151,6 +151,10 @@ SIM_INLINE void __threadfence_system() {
 SIM_INLINE void __nanosleep(unsigned) {
     sim_sleep();
 }
+/* Programmatic dependent launch: a launch begins when the one before it has ended, one of the orders that are
+ * allowed. */
+SIM_INLINE void cudaGridDependencySynchronize() {}
+SIM_INLINE void cudaTriggerProgrammaticLaunchCompletion() {}
 SIM_INLINE long long clock64() {
     return sim_clock();
 }
