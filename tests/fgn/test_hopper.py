@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import fgn
+from cudasim.building.compilers import find_c_compiler, version_of
 from cudasim.counting import counted
 from fgn.chains import Shape, problem, random_inputs
 from fgn.functional import plan_of, run_chain
@@ -301,6 +302,8 @@ def fault_of(library, number, case) -> tuple[fgn.KernelFault, str]:
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistake_is_told(planted, name):
+    if name.startswith("sums ") and version_of(find_c_compiler())[0] == "clang":
+        pytest.skip("clang does not report accesses to an array of the thread's own (docs/limits.md)")
     mistake = MISTAKES[name]
     fault, line = fault_of(planted, NUMBERS[name], mistake.case)
     kinds = mistake.kind if isinstance(mistake.kind, tuple) else (mistake.kind,)

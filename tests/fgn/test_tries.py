@@ -248,6 +248,17 @@ def test_item(item):
     item()
 
 
+def test_a_machine_without_nvcc_goes_on_at_the_machine_code(monkeypatch, capsys):
+    monkeypatch.setattr(machine_code, "find_nvcc", lambda: None)
+    paths = sorted((ROOT / "notebooks").rglob("*.ipynb"))
+    every = [cell for path in paths for cell in nbformat.read(path, as_version=4).cells]
+    showing = [cell.source for cell in every if cell.cell_type == "code" and ".sass(" in cell.source]
+    assert len(showing) == 1
+    kernel = fgn.kernel(cell_of("11", "sum_by_warp"), "sum_by_warp")
+    exec(showing[0], {"cudasim": cudasim, "sum_by_warp": kernel})
+    assert "pip install cudasim[nvcc]" in capsys.readouterr().out
+
+
 def test_every_notebook_says_what_it_needs_and_where_to_go_on():
     paths = sorted((ROOT / "notebooks").glob("*.ipynb"))
     overview = "".join(cell.source for cell in cells("00"))

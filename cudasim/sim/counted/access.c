@@ -194,10 +194,11 @@ static inline __attribute__((always_inline)) void on_volatile(uintptr_t pc, uint
 }
 
 /* An access whose alignment the compiler does not know, or of an odd size: a GPU makes several of it, each as
- * wide as the size and the address allow. */
-static void on_range(uintptr_t pc, uintptr_t address, size_t bytes, counted_operation operation) {
-    enum { WIDEST = 16, MOST_PARTS = 1 << KEY_PART_BITS };
-    uintptr_t multiples = address | bytes | WIDEST;
+ * wide as the size and the address allow, and no wider than `widest`. */
+static void on_parts(uintptr_t pc, uintptr_t address, size_t bytes, counted_operation operation,
+                     unsigned widest) {
+    enum { MOST_PARTS = 1 << KEY_PART_BITS };
+    uintptr_t multiples = address | bytes | widest;
     unsigned width = (unsigned)(multiples & -multiples);
     struct recorder *self = recorder; /* NULL in host code of a kernel file */
     if (self)
@@ -206,6 +207,17 @@ static void on_range(uintptr_t pc, uintptr_t address, size_t bytes, counted_oper
         on_access(pc, part % MOST_PARTS, address, width, operation, 0);
     if (self)
         history_announce(self, &self->history, false);
+}
+
+static void on_range(uintptr_t pc, uintptr_t address, size_t bytes, counted_operation operation) {
+    on_parts(pc, address, bytes, operation, 16);
+}
+
+/* What the compiler knows to be aligned to less than its bytes, or less than 8 of 16: so does a GPU's, which
+ * takes parts of at most half, or 4 bytes, wherever the address lies. clang reads a struct of three floats as
+ * 8 bytes and 4. */
+static unsigned widest_unaligned(unsigned bytes) {
+    return bytes >= 8 ? 4 : bytes > 1 ? bytes / 2 : 1;
 }
 
 #define PC ((uintptr_t)__builtin_return_address(0))
@@ -221,11 +233,11 @@ static void on_range(uintptr_t pc, uintptr_t address, size_t bytes, counted_oper
     }                                                                                                        \
     void __tsan_unaligned_read##bytes(void *address);                                                        \
     void __tsan_unaligned_read##bytes(void *address) {                                                       \
-        on_range(PC, (uintptr_t)address, bytes, COUNTED_LOAD);                                               \
+        on_parts(PC, (uintptr_t)address, bytes, COUNTED_LOAD, widest_unaligned(bytes));                      \
     }                                                                                                        \
     void __tsan_unaligned_write##bytes(void *address);                                                       \
     void __tsan_unaligned_write##bytes(void *address) {                                                      \
-        on_range(PC, (uintptr_t)address, bytes, COUNTED_STORE);                                              \
+        on_parts(PC, (uintptr_t)address, bytes, COUNTED_STORE, widest_unaligned(bytes));                     \
     }                                                                                                        \
     void __tsan_volatile_read##bytes(void *address);                                                         \
     void __tsan_volatile_read##bytes(void *address) {                                                        \
