@@ -42,6 +42,7 @@ from fgn.fusing.row_functions import FUNCTIONS_OF_ROWS
 from fgn.fusing.stand_ins import PLACE, place_of_caller
 from fgn.native import repeated
 from fgn.native.repeated import ORDINARY_TENSORS
+from fgn.precision import resolve
 
 # Graphs of one model: one whose constants change at every call would otherwise make one for each.
 MOST_STATES = 4096
@@ -316,7 +317,7 @@ class Recording(TorchFunctionMode):
         ):
             return None
         if not self.pending:
-            if places is None or not self._may_begin(args[places[0]]):
+            if places is None or not self._may_begin(*(args[place] for place in places)):
                 return None
         elif not self._is_as_at_the_beginning():
             return None
@@ -339,10 +340,10 @@ class Recording(TorchFunctionMode):
         del self.inputs[count:]
         return None if result is None else NotImplemented
 
-    def _may_begin(self, x) -> bool:
+    def _may_begin(self, x, weight) -> bool:
         if type(x) is not Tensor or torch.is_grad_enabled() or not repeated.is_ordinary():
             return False
-        if not pays(x):
+        if type(weight) not in ORDINARY_TENSORS or weight.dim() != 2 or not pays(x, weight, self.fused.options):
             return False
         if x.device != self.device:
             self.device, self.index = x.device, x.get_device()
@@ -431,13 +432,16 @@ class Recording(TorchFunctionMode):
                 noted += [Noted(inputs[number], *rest) for number, *rest in made.products]
 
 
-def pays(x: Tensor) -> bool:
+# Operations from which a product's promise gains more on the GPU than it costs the host, by whether the
+# product is one of float32's accuracy (lab/README.md: blocks of transformers on an H100).
+FEWEST_OPERATIONS = {True: 2.0**32, False: 2.0**36}
+
+
+def pays(x: Tensor, weight: Tensor, options) -> bool:
     """Whether promises of a product of x may gain what they cost the host. On a CPU, where the simulator
     computes, its time is nobody's measure."""
-    return not x.is_cuda or x.numel() >= FEWEST_ELEMENTS
-
-
-FEWEST_ELEMENTS = 2**19
+    is_ieee = x.dtype is torch.float32 and resolve(options.precision, torch.float32) == "ieee"
+    return not x.is_cuda or 2.0 * x.numel() * max(weight.shape) >= FEWEST_OPERATIONS[is_ieee]
 
 
 class _Sizes(tuple):
