@@ -105,14 +105,18 @@ UNITS = {
         "for softmax (2018); Dao et al., FlashAttention (2022)",
     ),
     "tensor_cores": Unit(
-        "Tensor cores and TMA",
-        90,
+        "Tensor cores and Hopper",
+        180,
         "the naive product and the double buffer, from the notebook about products",
-        "place a tile's elements in the lanes as mma.sync wants them, and keep a ring of stages full",
-        "A tensor core multiplies small tiles that lie in the registers of a whole warp, so each lane must "
-        "have the right elements. To keep it busy, tiles are fetched by a unit of their own while others "
-        "are used.",
-        "the PTX ISA, mma.sync and cp.async.bulk.tensor; [notebook 06](../06_tensor_cores.ipynb) and "
+        "place a tile's elements as mma.sync and wgmma want them, keep a ring of stages full, and let "
+        "blocks of a "
+        "cluster read each other's shared memory",
+        "A tensor core multiplies small tiles, which lie in the registers of a warp or, on Hopper, in shared "
+        "memory, so each element must be where it looks. To keep it busy, tiles are fetched by a unit of "
+        "their "
+        "own while others are used. And what is too large for a block has a cluster of blocks, side by side.",
+        "the PTX ISA, mma.sync, cp.async.bulk.tensor, wgmma and mapa; [notebook "
+        "06](../06_tensor_cores.ipynb) and "
         "[notebook 07](../07_hopper.ipynb)",
     ),
     "repairs": Unit(
@@ -136,5 +140,20 @@ UNITS = {
         "the check runs it with others, under every check that there is.",
         "PMPP, chapters 2 and 20; the CUDA C++ Programming Guide, chapter 3.2; "
         "[what is checked in programs](../../cudasim/docs/programs.md)",
+    ),
+    "profiles": Unit(
+        "Profiles and fusion",
+        120,
+        "shuffles, atomic operations and bank conflicts, from the first three notebooks",
+        "read a report, name what limits a kernel and mend that, and tell a fusion that pays from one that "
+        "does not",
+        "A kernel takes as long as the part of the GPU that is busiest, or as one warp alone where nothing "
+        "is "
+        "busy. A report says which it is, and its lines say why; what is mended anywhere else changes "
+        "nothing. "
+        "Fusing two steps saves bytes, and may cost work: it pays where bytes are what is waited for.",
+        "[a session with a profiler](../08_profiling_session.ipynb), "
+        "[when fusion pays](../09_fusion_tradeoffs.ipynb), [how fast is mine](../11_how_fast_is_mine.ipynb); "
+        "[what a prediction is made of](../../cudasim/docs/predicting.md)",
     ),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from fgn.plot import course_drawings
+from fgn.plot import course_drawings, hopper_drawings
 from fgn.plot.sketch import EDGE, PALE, PAPER, TINTS, Sketch
 from fgn.plot.style import WRONG_COLOUR
 
@@ -496,4 +496,4 @@ DRAWINGS = {
     "fix_the_bank_conflict": banks_of_a_tile,
     "fix_the_mask": lanes_without_elements,
     "beat_the_budget": float4s_of_a_row,
-} | course_drawings.DRAWINGS
+} | (course_drawings.DRAWINGS | hopper_drawings.DRAWINGS)

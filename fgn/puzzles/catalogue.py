@@ -10,6 +10,7 @@ from fgn.puzzles import (
     mma_and_tma,
     norms,
     products,
+    profiles,
     repairs,
     shared_memory,
     sorts,
@@ -32,6 +33,7 @@ NOTEBOOKS: dict[str, tuple[Task, ...]] = {
     "09_tensor_cores": mma_and_tma.TASKS,
     "10_repairs": repairs.TASKS,
     "11_host_code": host_code.TASKS,
+    "12_profiles": profiles.TASKS,
 }
 
 TASKS: dict[str, Task] = {task.name: task for tasks in NOTEBOOKS.values() for task in tasks}

@@ -127,7 +127,7 @@ def together(least: float) -> Limit:
 # ------------------------------------------------------------------------------------------------------------
 # Wrong attempts
 
-FAULT, WRONG, OVER_BUDGET = "fault", "wrong numbers", "over budget"
+FAULT, WRONG, OVER_BUDGET, MISREAD = "fault", "wrong numbers", "over budget", "wrong answer"
 
 
 @dataclass(frozen=True)
@@ -146,6 +146,34 @@ class Wrong:
 
 # Of a solution that has one barrier.
 NO_BARRIER = Wrong({"    __syncthreads();\n": ""}, FAULT, "race")
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Questions
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a learner has to say before the kernel is tried, in a line `// WORD: answer` of the source.
+
+    word: that the line begins with. right: the answer. others: each wrong answer, and what speaks against it.
+    """
+
+    word: str
+    right: str
+    others: Mapping[str, str]
+
+    def misread(self, source: str) -> str:
+        """What is wrong with the answer in a source; empty for the right one."""
+        found = re.search(rf"^[ \t]*//[ \t]*{self.word}:[ \t]*(.*?)[ \t.]*$", source, re.M | re.I)
+        given = " ".join(found[1].lower().split()) if found else ""
+        if given == self.right:
+            return ""
+        if given in self.others:
+            return f"{self.word}: {given}? {self.others[given]}"
+        choices = ", ".join(sorted([self.right, *self.others]))
+        got = f"“{found[1]}”" if found and found[1] else "nothing"
+        return f"the line `// {self.word}: …` of the source says {got}: expected one of {choices}"
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -174,7 +202,9 @@ class Task:
         learner is told, and for others that `budget_between` gives: the smallest, the largest, the step.
     starts_from: the wrong attempt that a learner begins with; None: the solution without its marked lines.
     hints: from a nudge to nearly the answer. fits: whether random sizes are a problem that there is.
-    drawing: makes a Figure; folder: where the solution is. Both are of puzzles that are not the package's.
+    question: to be answered in the source, before the kernel is tried.
+    drawing: makes a Figure, for puzzles that have none in `fgn.plot.puzzle_drawings`. folder: where the
+        solution is, of puzzles that are not the package's.
     """
 
     name: str
@@ -196,6 +226,7 @@ class Task:
     tolerance: float = 1e-5
     allowed: Callable[[dict[str, Tensor], Sizes], float] | None = None
     fits: Callable[[Sizes], bool] = lambda sizes: True
+    question: Question | None = None
     drawing: Callable[[], object] | None = None
     more_kernels: tuple[str, ...] = ()
     is_program: bool = False

@@ -2,9 +2,10 @@
 
     python -m fgn grade FOLDER --out grades
 
-Points: 6 of 10 for a kernel that is right, and the other 4 in proportion to the limits of the budget that it
-keeps. The kernel runs in a process of its own, which gets inputs and gives outputs; what is right is known
-here alone (cudasim/counting/apart.py).
+Points: 6 of 10 for a kernel that is right, and the other 4 in proportion to the limits of the budget that
+it keeps. With a wrong answer to the task's question there are at most the 6. The kernel runs in a process
+of its own, which gets inputs and gives outputs; what is right is known here alone
+(cudasim/counting/apart.py).
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import secrets
 import signal
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
 
 from cudasim.counting.apart import Apart, Stopped
-from fgn.puzzles.definition import OVER_BUDGET, Task
+from fgn.puzzles.definition import MISREAD, OVER_BUDGET, Task
 from fgn.puzzles.judge import judge
 from fgn.puzzles.loops import words_of_loop
 from fgn.puzzles.programs import Running
@@ -79,11 +80,16 @@ def checked(task: Task, source: str, seed: str, seconds: float) -> Verdict:
 
 
 def _graded(submission: Submission, seed: str, seconds: float) -> Grade:
+    task = submission.task
     if submission.is_begun:
-        verdict = checked(submission.task, submission.source, seed, seconds)
+        verdict = checked(task, submission.source, seed, seconds)
     else:
-        verdict = Verdict(submission.task.title, NOT_BEGUN, "is what learners begin with")
-    return Grade(submission.student, submission.task.name, points_of(verdict), verdict, submission.source)
+        verdict = Verdict(task.title, NOT_BEGUN, "is what learners begin with")
+    points = points_of(verdict)
+    if verdict.kind == MISREAD:  # the kernel may be right all the same
+        kernel_alone = checked(replace(task, question=None), submission.source, seed, seconds)
+        points = min(FOR_RIGHT, points_of(kernel_alone))
+    return Grade(submission.student, task.name, points, verdict, submission.source)
 
 
 def grade(

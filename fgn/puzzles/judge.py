@@ -27,7 +27,7 @@ from cudasim.live.kernels import Kernel
 from cudasim.programs.building import COUNT
 from fgn.bugs.diagnosis import NEVER_WRITTEN, READ_UNWRITTEN
 from fgn.puzzles import programs
-from fgn.puzzles.definition import FAULT, LAUNCHES, OVER_BUDGET, STEPS, WRONG, Limit, Sizes, Task
+from fgn.puzzles.definition import FAULT, LAUNCHES, MISREAD, OVER_BUDGET, STEPS, WRONG, Limit, Sizes, Task
 from fgn.puzzles.programs import Running
 from fgn.puzzles.verdict import NOT_BUILT, NOT_LAUNCHED, SOLVED, STOPPED, Counted, Verdict, number
 
@@ -223,6 +223,8 @@ def judge(
         return Verdict(task.title, NOT_BUILT, "does not compile", (str(error),))
     except ValueError as error:
         return Verdict(task.title, NOT_LAUNCHED, "is refused", (str(error),))
+    if task.question and (misread := task.question.misread(machine.source)):
+        return Verdict(task.title, MISREAD, "read the report again", (misread,))
     for sizes in all_sizes:
         tell(in_words(sizes))
         if (verdict := _tried(task, machine, sizes, seed)) is not None:

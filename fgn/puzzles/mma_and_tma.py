@@ -1,5 +1,5 @@
-"""Puzzles about tensor cores and what feeds them: the elements of a tile of mma.sync, and a ring of stages that
-TMA fills."""
+"""Puzzles about tensor cores and what Hopper has beside them: the elements of a tile of mma.sync, a ring of stages that
+TMA fills, wgmma, and clusters."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from fgn.puzzles.definition import (
     FAULT,
     LOADS,
     OVER_BUDGET,
+    STORES,
     WRONG,
     Limit,
     Task,
     Wrong,
     barriers,
+    no_bank_conflicts,
     requests,
+    sectors,
+    shared_requests,
 )
 
 
@@ -190,4 +194,157 @@ as the phase of that parity has ended. For a new mbarrier the phase before the f
     },
 )
 
-TASKS = (MMA_TILE, TMA_RING)
+
+def _factors_of_64(sizes, generator):
+    return _tf32_factors(
+        {
+            "row_tiles": 4 * sizes["row_tiles"],
+            "column_tiles": 8 * sizes["column_tiles"],
+            "steps": 4 * sizes["steps"],
+        },
+        generator,
+    )
+
+
+WGMMA_TILE = Task(
+    name="wgmma_tile",
+    title="A tile of wgmma",
+    kernel="wgmma_tile",
+    text="""
+`y = x wᵀ` again, on Hopper's tensor cores, which read both factors from shared memory: four warps, a
+*warpgroup*, for each tile of 64 × 64. A step along k is 32 floats of 64 rows of each factor. All 128
+threads bring them into shared memory, in chunks of 16 bytes; this is written, but the chunks' places are
+not those where wgmma looks.
+
+- **Where wgmma looks.** Rows of 128 bytes, *swizzled*: chunk c of row r lies at place `c ^ r % 8` of its
+  row. Eight rows that are read at the same k are then in different banks.
+- **The order.** What threads have stored is seen by the tensor cores after `fence_proxy_async()` and a
+  barrier. Then `wgmma_fence()`; four times `wgmma_m64n64k8_tf32(sum, x, w, accumulate)`, for 8 floats (32
+  bytes) along k each; `wgmma_commit_group()`; `wgmma_wait_group(0)`, after which the sums are there. x and
+  w are descriptors: `wgmma_descriptor(shared_address(x_rows))`, and `descriptor_plus(descriptor, bytes)` is
+  the same further along k. With `accumulate` 1 the products are added to the sums, with 0 they overwrite
+  them.
+- **The sums.** `sum[i]` of a lane belongs to row `16 warp + lane / 4 + i / 2 % 2 * 8` and to column `i / 4
+  * 8 + lane % 4 * 2 + i % 2`.
+""",
+    launch="wgmma_tile[(column_tiles, row_tiles), 128](y, x, w, 64 * column_tiles, 32 * steps)",
+    sizes=(
+        {"row_tiles": 1, "column_tiles": 1, "steps": 1},
+        {"row_tiles": 1, "column_tiles": 1, "steps": 3},
+        {"row_tiles": 2, "column_tiles": 2, "steps": 2},
+    ),
+    between={"row_tiles": (1, 2), "column_tiles": (1, 2), "steps": (1, 4)},
+    inputs=_factors_of_64,
+    right=_product,
+    budget=lambda row_tiles, column_tiles, steps: (
+        requests(LOADS, row_tiles * column_tiles * steps * 32),
+        shared_requests(row_tiles * column_tiles * steps * 32),
+        no_bank_conflicts(),
+        barriers(row_tiles * column_tiles * steps * 8),
+    ),
+    budget_sizes={"row_tiles": 1, "column_tiles": 2, "steps": 2},
+    budget_between={"row_tiles": (1, 2, 1), "column_tiles": (1, 2, 1), "steps": (1, 4, 1)},
+    hints=(
+        "Rows 0 to 7 have chunk 0 at the places 0 to 7. The tensor cores come by a path of their own: who "
+        "stored has to say so, and all have to have stored.",
+        "In each step: fence_proxy_async(), __syncthreads(), wgmma_fence(), four products at 0, 32, 64 and "
+        "96 bytes,"
+        " wgmma_commit_group(), wgmma_wait_group(0), and a barrier before the chunks of the next step are "
+        "stored.",
+        "place = c ^ r % 8; wgmma_m64n64k8_tf32(sum, descriptor_plus(of_x, bytes), descriptor_plus(of_w, "
+        "bytes), 1); and r and c as the task"
+        " says, with warp = threadIdx.x / 32 and lane = threadIdx.x % 32.",
+    ),
+    wrong={
+        "not_swizzled": Wrong({"            place = c ^ r % 8;\n": ""}, WRONG, "expected"),
+        "swizzled_by_the_whole_row": Wrong({"place = c ^ r % 8;": "place = c ^ r / 8;"}, WRONG, "expected"),
+        "does_not_say_that_it_stored": Wrong({"        fence_proxy_async();\n": ""}, FAULT, "fence"),
+        "no_barrier_before": Wrong(
+            {"        fence_proxy_async();\n        __syncthreads();\n": "        fence_proxy_async();\n"},
+            FAULT,
+            "race",
+        ),
+        "does_not_wait": Wrong({"        wgmma_wait_group(0);\n": ""}, FAULT, "wgmma"),
+        "does_not_commit": Wrong({"        wgmma_commit_group();\n": ""}, FAULT, "wgmma"),
+        "the_same_k_four_times": Wrong(
+            {"descriptor_plus(of_x, bytes)": "of_x", "descriptor_plus(of_w, bytes)": "of_w"},
+            WRONG,
+            "expected",
+        ),
+        "overwrites_each_time": Wrong(
+            {"descriptor_plus(of_w, bytes), 1)": "descriptor_plus(of_w, bytes), 0)"}, WRONG, "expected"
+        ),
+        "overwrites_each_step": Wrong(
+            {"descriptor_plus(of_w, bytes), 1)": "descriptor_plus(of_w, bytes), bytes > 0)"},
+            WRONG,
+            "expected",
+        ),
+        "sums_by_halves": Wrong({"i / 2 % 2 * 8;": "i / 16 * 8;"}, WRONG, "never written"),
+    },
+)
+
+
+def _rows_of_a_cluster(sizes, generator):
+    return {"x": torch.randn(sizes["rows"], 1024, generator=generator)}
+
+
+CLUSTER_NORM = Task(
+    name="cluster_norm",
+    title="A row for four blocks",
+    kernel="cluster_norm",
+    text="""
+RMSNorm without a weight: `y[r] = x[r] / sqrt(mean(x[r]²) + eps)`, for rows of 1024. A row is longer than a
+block has threads, and still it is read once: four blocks are a *cluster* (`__cluster_dims__`), which Hopper
+runs at the same time on neighbouring multiprocessors, and they read each other's shared memory. The sum of
+a block's own share is there; what is missing is the rest of the row's.
+
+`cluster.map_shared_rank(&of_block, rank)` is where block `rank` of the cluster has its `of_block`.
+`cluster.sync()` is a barrier for the threads of all four blocks. Mind that a block that has ended has no
+shared memory any more.
+""",
+    launch="cluster_norm[4 * rows, 256](y, x, 1e-5)",
+    sizes=({"rows": 1}, {"rows": 2}, {"rows": 5}),
+    between={"rows": (1, 8)},
+    inputs=_rows_of_a_cluster,
+    right=lambda x, rows: {"y": x / (x.square().mean(1, keepdim=True) + 1e-5).sqrt()},
+    budget=lambda rows: (
+        requests(LOADS, rows * 32),
+        sectors(LOADS, rows * 128),
+        sectors(STORES, rows * 128),
+        barriers(rows * 32 * 3),
+    ),
+    budget_sizes={"rows": 2},
+    budget_between={"rows": (1, 8, 1)},
+    hints=(
+        "The blocks' ranks are 0 to 3, and each has one number for the others, in its own of_block.",
+        "Between one block's writing of of_block and another's reading there must be a barrier for both: "
+        "__syncthreads() knows its own block"
+        " alone.",
+        "cluster.sync(); total += *cluster.map_shared_rank(&of_block, rank) for the four ranks; y[i]; and "
+        "cluster.sync() once more, so that no block"
+        " ends while another still reads from it.",
+    ),
+    wrong={
+        "barrier_of_the_block": Wrong(
+            {"    cluster.sync();\n    for": "    __syncthreads();\n    for"}, FAULT, "of_block"
+        ),
+        "ends_too_early": Wrong({"eps);\n    cluster.sync();": "eps);"}, FAULT, "exited"),
+        "its_own_sum_four_times": Wrong(
+            {"*cluster.map_shared_rank(&of_block, rank)": "of_block"}, WRONG, "expected"
+        ),
+        "mean_of_a_block": Wrong({"total / (BLOCKS * THREADS)": "total / THREADS"}, WRONG, "expected"),
+        "ranks_of_the_grid": Wrong(
+            {"(&of_block, rank)": "(&of_block, (blockIdx.x + rank))"}, FAULT, "cluster"
+        ),
+        "no_barrier_in_the_block": Wrong({"    __syncthreads();\n": ""}, FAULT, "race"),
+        "each_block_reads_the_row": Wrong(
+            {
+                "    float sum = value * value;\n": "    float sum = 0.0f;\n    for (int j = threadIdx.x; j < BLOCKS * THREADS; j += THREADS) {\n        float other = x[blockIdx.x / BLOCKS * BLOCKS * THREADS + j];\n        sum += other * other / BLOCKS;\n    }\n"
+            },
+            OVER_BUDGET,
+            "requests of global loads",
+        ),
+    },
+)
+
+TASKS = (MMA_TILE, TMA_RING, WGMMA_TILE, CLUSTER_NORM)

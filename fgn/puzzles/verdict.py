@@ -41,8 +41,8 @@ class Verdict:
     """The answer to one check. As a bool it says whether the puzzle is solved; printed, it says everything.
 
     title: the puzzle's.
-    kind: "solved", "fault", "wrong numbers", "over budget", "does not compile", "cannot be launched", "does
-        not end", "ended its process", "stopped" or "nothing to check".
+    kind: "solved", "fault", "wrong numbers", "over budget", "wrong answer", "does not compile", "cannot be
+        launched", "does not end", "ended its process", "stopped" or "nothing to check".
     sentence: what happened. details: lines that show it. printed: what the kernel printed.
     budget: what was counted, for the sizes `budget_sizes`. progress: a line about all puzzles.
     """

@@ -1,0 +1,143 @@
+"""Reports of the puzzles about profiles: what each part of a GPU needs for the kernel that a learner begins
+with, and what each of its lines asks for. They are predictions, of launches that fill the GPU."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from cudasim.counting.apart import launch
+from cudasim.live.kernels import kernel
+from cudasim.predicting.prediction import Prediction, predict
+from fgn.plot.style import LARGEST_LIMIT_COLOUR, LIMIT_COLOUR, new_figure, plain
+
+GPU = "H200"
+# The sizes of the launches that the reports are of: they fill the GPU.
+SIZES = {
+    "profile_total": {"n": 1 << 20},
+    "profile_scaled": {"rows": 4096, "columns": 2048},
+    "profile_dots": {"row_tiles": 2048, "column_tiles": 8},
+    "fusion_recompute": {"row_tiles": 256, "column_tiles": 128},
+    "fusion_tile": {"n": 1 << 22},
+}
+_MOST_WORDS = 72  # of a line of source
+
+
+class _Asked:
+    """Stands for a kernel in a task's launch, which is predicted instead."""
+
+    def __init__(self, name: str, source: str, found: list[Prediction]):
+        self._kernel, self._found = kernel(source, name), found
+
+    def __getitem__(self, where):
+        bound = self._kernel[where]
+        return lambda *arguments: self._found.append(predict(bound, *arguments, gpu=GPU, seconds=1.0))
+
+
+def _rows_of_lines(prediction: Prediction) -> list[tuple[str, ...]]:
+    """Rows of the table: line, part of the clocks of a warp alone, part of all requests, sectors for a
+    request, wavefronts for one of shared memory, active threads, text."""
+    totals: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for instruction in prediction.sample.instructions:
+        of = totals[instruction.place.line]
+        where = "global" if instruction.space == "global" else "shared"
+        of[f"{where} requests"] += instruction.requests
+        of["requests"] += instruction.requests
+        of["threads"] += instruction.threads
+        of["sectors"] += instruction.sectors
+        of["wavefronts"] += instruction.wavefronts
+
+    all_requests = sum(of["requests"] for of in totals.values())
+
+    def ratio(of: dict[str, int], part: str, whole: str) -> str:
+        return f"{of[part] / of[whole]:.3g}" if of[whole] else ""
+
+    rows = []
+    for row in prediction.lines.itertuples():
+        of = totals[row.line]
+        if row.clocks < 0.005 and not of["requests"]:
+            continue
+        rows.append(
+            (
+                str(row.line),
+                f"{row.clocks:.0%}",
+                f"{of['requests'] / all_requests:.0%}" if of["requests"] else "",
+                ratio(of, "sectors", "global requests"),
+                ratio(of, "wavefronts", "shared requests"),
+                ratio(of, "threads", "requests"),
+                row.source[:_MOST_WORDS],
+            )
+        )
+    return rows
+
+
+def _draw_parts(axis, prediction: Prediction) -> None:
+    terms = prediction.on[0].terms
+    pipes = {
+        name: of for name, of in terms.busy.items() if name not in ("issue slots", "L1 and shared memory")
+    }
+    parts = {
+        "DRAM": terms.dram,
+        "L2": terms.l2,
+        "L1 and shared memory": terms.busy.get("L1 and shared memory", 0.0),
+        "instructions: issue slots": terms.busy.get("issue slots", 0.0),
+        "instructions: the busiest pipe": max(pipes.values(), default=0.0),
+        "one warp alone, with its waiting": terms.alone,
+    }
+    values = np.array([float(of) for of in parts.values()]) * 1e6
+    colours = [LARGEST_LIMIT_COLOUR if of == values.max() else LIMIT_COLOUR for of in values]
+    axis.barh(list(parts), values, color=colours)
+    axis.bar_label(axis.containers[0], labels=[f"{of:,.1f}" for of in values], fontsize=8, padding=2)
+    axis.invert_yaxis()
+    axis.set_xlim(0, values.max() * 1.2)
+    axis.tick_params(labelsize=8)
+    axis.set_xlabel("µs, if only this took time", fontsize=8)
+    plain(axis)
+
+
+def _draw_lines(axis, prediction: Prediction) -> None:
+    columns = (0.0, 0.05, 0.115, 0.19, 0.265, 0.36, 0.43)
+    words = ("line", "clocks", "requests", "sectors/\nrequest", "wavefronts/\nrequest", "threads\nactive", "")
+    rows = _rows_of_lines(prediction)
+    axis.set(xlim=(0, 1), ylim=(len(rows), -1.4))
+    axis.set_axis_off()
+    for at, word in zip(columns, words, strict=True):
+        axis.text(at, -0.6, word, fontsize=7, va="center", ha="left")
+    for number, row in enumerate(rows):
+        for at, word in zip(columns, row, strict=True):
+            style = {"family": "monospace"} if at == columns[-1] else {}
+            axis.text(at, number + 0.3, word, fontsize=7.5, va="center", ha="left", parse_math=False, **style)
+
+
+def report(name: str) -> Figure:
+    """The report of the puzzle of this name: the parts of the GPU and the lines, for each launch."""
+    from fgn.puzzles.catalogue import TASKS
+
+    task, found = TASKS[name], []
+    inputs = task.inputs(SIZES[name], torch.Generator().manual_seed(1))
+    # Only the shapes of the outputs are wanted, and not what they should be.
+    outputs = task.right(**{key: value.to("meta") for key, value in inputs.items()}, **SIZES[name])
+    arrays = {key: value.numpy() for key, value in inputs.items()}
+    arrays |= {key: np.zeros(tuple(value.shape), np.float32) for key, value in outputs.items()}
+    source = task.skeleton()
+    kernels = {each: _Asked(each, source, found) for each in (task.kernel, *task.more_kernels)}
+    launch(task.launch, kernels, {**arrays, **SIZES[name]})
+    heights = [max(6, len(_rows_of_lines(each)) + 3) for each in found]
+    figure, axes = new_figure(
+        12.5,
+        0.24 * sum(heights) + 0.5 * len(found),
+        len(found),
+        2,
+        width_ratios=(1, 2.4),
+        height_ratios=heights,
+    )
+    for (left, right), each in zip(axes, found, strict=True):
+        _draw_parts(left, each)
+        _draw_lines(right, each)
+        blocks, time = f"{each.sample.total:,} blocks", f"{each.seconds * 1e6:,.0f} µs"
+        how = f"{each.kernel}, {blocks} on an {GPU}: {time}, predicted"
+        left.set_title(how, fontsize=9, loc="left")
+    return figure
