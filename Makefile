@@ -1,5 +1,7 @@
-# make         set up .venv, build the simulator, and the GPU library where a GPU is, run the notebooks into
-#              build/notebooks/; `make gpu` builds the GPU library without a GPU too
+# make         set up .venv, build what the puzzles run on and check the first one; then `make everything` goes on in
+#              the background, into build/everything.log
+# make everything   the simulator's library of fgn's kernels, the GPU library where a GPU is, and the notebooks, run
+#              into build/notebooks/; `make gpu` builds the GPU library without a GPU too
 # make install PREFIX=...   the C library: header, shared and static libraries, pkg-config, CMake; DEVICE=cpu or
 #              DEVICE=cuda leaves the other one out
 # make test    formatting, lint, tests, notebooks, tests under AddressSanitizer and UndefinedBehaviorSanitizer:
@@ -28,10 +30,19 @@ COMPILER = $(shell $(BIN)/python -c "from cudasim.building import compilers; pri
 FAMILY = $(shell $(BIN)/python -c "from cudasim.building import compilers as c; print(c.version_of(c.find_c_compiler())[0])")
 SANITIZER_RUNTIME = $(shell $(COMPILER) -print-file-name=libasan.so) $(shell $(COMPILER) -print-file-name=libstdc++.so)
 
-.PHONY: all build counted gpu install notebooks test test-cudasim test-fgn check arithmetic sanitize sanitize-threads sanitize-gpu lab browser book bench profile \
+.PHONY: all first everything build counted gpu install notebooks test test-cudasim test-fgn check arithmetic sanitize sanitize-threads sanitize-gpu lab browser book bench profile \
 	clean
 
-all: build notebooks
+# A learner waits for the first puzzle alone. The rest has the processor when nobody else wants it.
+all: first
+	@mkdir -p build
+	@nohup nice $(MAKE) everything > build/everything.log 2>&1 < /dev/null &
+	@echo "The puzzles are ready: make lab. The rest is built in the background: build/everything.log"
+
+first: $(READY)
+	$(BIN)/python tools/first_puzzle.py
+
+everything: build notebooks
 
 # What the notebooks need comes first, so that a learner waits for nothing else.
 $(READY): pyproject.toml cudasim/pyproject.toml requirements.lock
@@ -40,8 +51,9 @@ $(READY): pyproject.toml cudasim/pyproject.toml requirements.lock
 		--editable ./cudasim --editable '.[notebooks]'
 	touch $@
 
+# With a lock: `make` leaves this to the background, and `make test` may follow at once.
 $(INSTALLED): $(READY)
-	$(BIN)/python -m pip install --quiet --no-compile --requirement requirements.lock
+	flock $(VENV) $(BIN)/python -m pip install --quiet --no-compile --requirement requirements.lock
 	touch $@
 
 build: $(INSTALLED)

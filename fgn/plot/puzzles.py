@@ -24,6 +24,7 @@ OF_CLASS = {
     "solved": (PART_COLOURS["norm"], "✓"),
     "over budget": ("#CFE8C9", "slow"),
     "wrong numbers": ("#F4D58D", "wrong"),
+    "wrong answer": ("#F4D58D", "answer"),
     "fault": ("#F0A58A", "fault"),
     "not begun": ("#EEEEEE", ""),
     "not handed in": ("#FFFFFF", ""),

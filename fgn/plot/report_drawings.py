@@ -9,32 +9,10 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from cudasim.counting.apart import launch
-from cudasim.live.kernels import kernel
 from cudasim.predicting.prediction import Prediction, predict
 from fgn.plot.style import LARGEST_LIMIT_COLOUR, LIMIT_COLOUR, new_figure, plain
 
-GPU = "H200"
-# The sizes of the launches that the reports are of: they fill the GPU.
-SIZES = {
-    "profile_total": {"n": 1 << 20},
-    "profile_scaled": {"rows": 4096, "columns": 2048},
-    "profile_dots": {"row_tiles": 2048, "column_tiles": 8},
-    "fusion_recompute": {"row_tiles": 256, "column_tiles": 128},
-    "fusion_tile": {"n": 1 << 22},
-}
 _MOST_WORDS = 72  # of a line of source
-
-
-class _Asked:
-    """Stands for a kernel in a task's launch, which is predicted instead."""
-
-    def __init__(self, name: str, source: str, found: list[Prediction]):
-        self._kernel, self._found = kernel(source, name), found
-
-    def __getitem__(self, where):
-        bound = self._kernel[where]
-        return lambda *arguments: self._found.append(predict(bound, *arguments, gpu=GPU, seconds=1.0))
 
 
 def _rows_of_lines(prediction: Prediction) -> list[tuple[str, ...]]:
@@ -115,16 +93,13 @@ def _draw_lines(axis, prediction: Prediction) -> None:
 def report(name: str) -> Figure:
     """The report of the puzzle of this name: the parts of the GPU and the lines, for each launch."""
     from fgn.puzzles.catalogue import TASKS
+    from fgn.puzzles.ranking import LARGE, PREDICTED_FOR, empty_outputs, launches_of
 
-    task, found = TASKS[name], []
-    inputs = task.inputs(SIZES[name], torch.Generator().manual_seed(1))
-    # Only the shapes of the outputs are wanted, and not what they should be.
-    outputs = task.right(**{key: value.to("meta") for key, value in inputs.items()}, **SIZES[name])
-    arrays = {key: value.numpy() for key, value in inputs.items()}
-    arrays |= {key: np.zeros(tuple(value.shape), np.float32) for key, value in outputs.items()}
-    source = task.skeleton()
-    kernels = {each: _Asked(each, source, found) for each in (task.kernel, *task.more_kernels)}
-    launch(task.launch, kernels, {**arrays, **SIZES[name]})
+    task, sizes = TASKS[name], LARGE[name]
+    inputs = task.inputs(sizes, torch.Generator().manual_seed(1))
+    arrays = {key: of.numpy() for key, of in {**inputs, **empty_outputs(task, inputs, sizes)}.items()}
+    made = launches_of(task, task.skeleton(), arrays, sizes)
+    found = [predict(bound, *arguments, gpu=PREDICTED_FOR, seconds=1.0) for bound, arguments in made]
     heights = [max(6, len(_rows_of_lines(each)) + 3) for each in found]
     figure, axes = new_figure(
         12.5,
@@ -138,6 +113,6 @@ def report(name: str) -> Figure:
         _draw_parts(left, each)
         _draw_lines(right, each)
         blocks, time = f"{each.sample.total:,} blocks", f"{each.seconds * 1e6:,.0f} µs"
-        how = f"{each.kernel}, {blocks} on an {GPU}: {time}, predicted"
+        how = f"{each.kernel}, {blocks} on an {PREDICTED_FOR}: {time}, predicted"
         left.set_title(how, fontsize=9, loc="left")
     return figure

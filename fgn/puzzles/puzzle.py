@@ -11,10 +11,10 @@ from cudasim.live.messages import nearest
 from cudasim.source import Source
 from fgn.puzzles import store
 from fgn.puzzles.catalogue import TASKS, find
-from fgn.puzzles.definition import LAUNCHES, Limit
+from fgn.puzzles.definition import LAUNCHES, OVER_BUDGET, Limit
 from fgn.puzzles.helper import Helper
 from fgn.puzzles.judge import in_words
-from fgn.puzzles.verdict import NOTHING, Verdict, number
+from fgn.puzzles.verdict import NOTHING, SOLVED, Verdict, number
 
 _helper = Helper()
 
@@ -156,6 +156,23 @@ class Puzzle:
                 record.solved, record.source = True, kernel.source
             store.save(self.name, record)
         return _with_progress(verdict)
+
+    def rank(self, kernel: Kernel | None = None, gpu: str | None = None, **sizes: int):
+        """How fast a right kernel is, beside the kit's solution, what learners begin with, and the floor.
+
+        It is measured where there is a GPU, and predicted elsewhere. The verdict, where it is not right.
+
+        kernel: as for `check()`, which is made first. gpu: of `cudasim.cards()`, for which it is predicted.
+        sizes: of the puzzle, large enough to fill a GPU; most puzzles know some.
+        """
+        from fgn.puzzles.ranking import ranked
+
+        __tracebackhide__ = True
+        kernel = kernel or _from_the_notebook(self._task.kernel)
+        verdict = self.check(kernel)
+        if verdict.kind not in (SOLVED, OVER_BUDGET):
+            return verdict
+        return ranked(self._task, kernel.source, sizes or None, gpu)
 
     def hint(self, which: int | None = None) -> Hint:
         """The next hint, or with `which` the hint of that number, from 1 on. ValueError where there is no

@@ -1,0 +1,189 @@
+"""How fast a right kernel is, beside the kit's own solution, what learners begin with, and the floor.
+
+Where there is a GPU the kernels run there, for sizes that fill it, and are timed. Elsewhere
+`cudasim.predict()` says how long they take on a GPU that is named. The floor is the time in which memory
+moves the inputs and the outputs once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from cudasim.counting.apart import launch
+from cudasim.live.kernels import BoundLaunch, kernel
+from cudasim.predicting.cards import card
+from cudasim.predicting.prediction import predict
+from fgn.puzzles.definition import Sizes, Task
+
+FLOOR, KIT, BEGUN, YOURS = "the floor", "the kit's solution", "what learners begin with", "yours"
+PREDICTED_FOR = "H200"
+_SQUARE = {"rows": 4096, "columns": 4096}
+_PRODUCT = {"rows": 1024, "columns": 1024, "inner": 1024}
+_VECTOR = {"n": 1 << 22}
+_ROWS = {"rows": 16384, "columns": 1024}
+_SHORT_ROWS = {"rows": 65536, "columns": 256}
+
+# Sizes that fill a GPU, of puzzles whose launch grows with them.
+LARGE: Mapping[str, Sizes] = {
+    **dict.fromkeys(("guard", "vectors", "butterfly", "ballot_rank", "fix_the_mask", "fusion_tile"), _VECTOR),
+    **dict.fromkeys(("coalescing", "transpose", "padding", "heat_step", "fix_the_bank_conflict"), _SQUARE),
+    **dict.fromkeys(
+        ("block_reduction", "warp_shuffle", "softmax_row", "welford_chan", "online_softmax"), _ROWS
+    ),
+    **dict.fromkeys(("warp_scan", "blelloch", "fix_the_race"), _SHORT_ROWS),
+    **dict.fromkeys(("gemm_naive", "gemm_tiled", "register_tile", "double_buffer", "epilogue"), _PRODUCT),
+    "convolution": {"radius": 8, "n": 1 << 22},
+    "merge": {"n": 1 << 21, "m": 1 << 21},
+    "group_norm_once": {"samples": 2048, "groups": 32, "size": 128},
+    "group_norm_teams": {"samples": 8192, "groups": 32, "size": 32},
+    "attention_row": {"queries": 4096, "keys": 512},
+    "attention_tiled": {"queries": 4096, "keys": 512},
+    "attention_causal": {"n": 2048},
+    "mma_tile": {"row_tiles": 64, "column_tiles": 128, "steps": 128},
+    "wgmma_tile": {"row_tiles": 16, "column_tiles": 16, "steps": 32},
+    "cluster_norm": {"rows": 16384},
+    "beat_the_budget": {"rows": 16384, "fours": 128},
+    "profile_total": {"n": 1 << 20},
+    "profile_scaled": {"rows": 4096, "columns": 2048},
+    "profile_dots": {"row_tiles": 2048, "column_tiles": 8},
+    "fusion_recompute": {"row_tiles": 128, "column_tiles": 128},
+}
+
+
+class _Recording:
+    """Stands for a kernel in a task's launch, which is noted instead of made."""
+
+    def __init__(self, source: str, name: str, found: list):
+        self._kernel, self._found = kernel(source, name), found
+
+    def __getitem__(self, where):
+        bound = self._kernel[where]
+        return lambda *arguments: self._found.append((bound, arguments))
+
+
+def launches_of(task: Task, source: str, arrays: Mapping, sizes: Sizes) -> list[tuple[BoundLaunch, tuple]]:
+    """The launches of a task's kernels, with their arguments."""
+    found: list[tuple[BoundLaunch, tuple]] = []
+    kernels = {name: _Recording(source, name, found) for name in (task.kernel, *task.more_kernels)}
+    launch(task.launch, kernels, {**arrays, **sizes})
+    return found
+
+
+def empty_outputs(task: Task, inputs: Mapping[str, Tensor], sizes: Sizes) -> dict[str, Tensor]:
+    """Zeros in the shapes of the outputs; what they should be is not computed."""
+    shapes = task.right(**{name: x.to("meta") for name, x in inputs.items()}, **sizes)
+    kinds = {name: torch.float32 if of.is_floating_point() else torch.int32 for name, of in shapes.items()}
+    return {name: torch.zeros(of.shape, dtype=kinds[name]) for name, of in shapes.items()}
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Times of a puzzle's kernels, the fastest first. where: on which GPU, and whether it was there. sizes:
+    in words."""
+
+    title: str
+    where: str
+    sizes: str
+    table: pd.DataFrame
+
+    def _head(self) -> str:
+        return f"{self.title}, for {self.sizes}, {self.where}"
+
+    def __repr__(self) -> str:
+        return f"{self._head()}\n{self.table.to_string(float_format='{:,.3g}'.format)}"
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<pre>{html.escape(self._head())}</pre>{self.table.to_html(float_format='{:,.3g}'.format)}"
+
+
+def _predicted(task: Task, sources: Mapping[str, str], inputs, outputs, sizes: Sizes, gpu: str):
+    """Seconds by name, and the bytes per second of memory."""
+    arrays = {name: x.numpy() for name, x in {**inputs, **outputs}.items()}
+    times = {
+        name: sum(
+            predict(bound, *arguments, gpu=gpu, seconds=1.0).seconds
+            for bound, arguments in launches_of(task, source, arrays, sizes)
+        )
+        for name, source in sources.items()
+    }
+    return times, card(gpu).dram_bandwidth
+
+
+def _measured(task: Task, sources: Mapping[str, str], inputs, outputs, sizes: Sizes):
+    """The same on the GPU that is there. A kernel that is further from float64 than the kit's is left out."""
+    from fgn.measure.benchmark import measure
+
+    device = torch.device("cuda")
+    there = {name: x.to(device) for name, x in inputs.items()}
+    exact = {name: x.double() if x.is_floating_point() else x for name, x in there.items()}
+    right = task.right(**exact, **sizes)
+    calls: dict[str, Callable[[], object]] = {}
+    errors: dict[str, float] = {}
+    for name, source in sources.items():
+        results = {key: of.to(device) for key, of in outputs.items()}
+        made = launches_of(task, source, {**there, **results}, sizes)
+
+        def call(made=made):
+            for bound, arguments in made:
+                bound(*arguments)
+
+        call()
+        errors[name] = max(
+            float((results[key].double() - of.double()).abs().max()) for key, of in right.items()
+        )
+        # A sum of a kit's own order is its measure; a kernel of another order may be a few times as far away.
+        if errors[name] <= 8 * errors[KIT] + task.tolerance:
+            calls[name] = call
+    words = sum(x.numel() * x.element_size() for x in (*there.values(), *right.values())) // 8
+    half = torch.empty(max(words, 1 << 20), device=device)
+    copied = torch.empty_like(half)
+    times = measure({**calls, FLOOR: lambda: copied.copy_(half)}, device, 0.2, busy_cycles=1_000_000)
+    medians = {name: float(np.median(of)) * 1e-3 for name, of in times.items()}
+    return medians, 8 * half.numel() / medians.pop(FLOOR)
+
+
+def ranked(task: Task, source: str, sizes: Sizes | None = None, gpu: str | None = None) -> Ranking:
+    """The ranking of a right kernel's source.
+
+    sizes: by default those of `LARGE`. gpu: for which it is predicted, in place of a measurement; by default
+    it is measured where there is a GPU, and predicted for an H200 elsewhere.
+    ValueError for a puzzle of which no sizes are known, and for one that is a program.
+    """
+    from fgn.puzzles.judge import in_words
+
+    if task.is_program:
+        raise ValueError(f"{task.name} is a program: `cudasim predict` says how long its launches take")
+    sizes = sizes or LARGE.get(task.name)
+    names = ", ".join(f"{name}=…" for name in task.sizes[0])
+    if sizes is None or sizes.keys() != task.sizes[0].keys():
+        raise ValueError(f"sizes: expected {names}, large enough to fill a GPU, got {sizes or 'none'}")
+    inputs = task.inputs(sizes, torch.Generator().manual_seed(1))
+    outputs = empty_outputs(task, inputs, sizes)
+    sources = {KIT: task.solution(), YOURS: source}
+    if task.starts_from is not None:
+        sources[BEGUN] = task.skeleton()
+    moved = sum(x.numel() * x.element_size() for x in (*inputs.values(), *outputs.values()))
+    if gpu is None and torch.cuda.is_available():
+        times, bandwidth = _measured(task, sources, inputs, outputs, sizes)
+        where = f"measured on an {torch.cuda.get_device_name()}"
+    else:
+        times, bandwidth = _predicted(task, sources, inputs, outputs, sizes, gpu or PREDICTED_FOR)
+        where = f"predicted for an {gpu or PREDICTED_FOR}"
+    times[FLOOR] = moved / bandwidth
+    rows = {
+        name: {
+            "µs": seconds * 1e6,
+            "times the floor": seconds / times[FLOOR],
+            "times the kit's": seconds / times[KIT],
+        }
+        for name, seconds in sorted(times.items(), key=lambda item: item[1])
+    }
+    return Ranking(task.title, where, in_words(sizes), pd.DataFrame.from_dict(rows, orient="index"))

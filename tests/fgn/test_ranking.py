@@ -1,0 +1,99 @@
+"""Questions of puzzles, and how fast a right kernel is beside the kit's own: measured or predicted."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import cudasim
+import fgn
+from fgn.puzzles import grading, verdict
+from fgn.puzzles.catalogue import TASKS
+from fgn.puzzles.definition import MISREAD, Question
+from fgn.puzzles.ranking import BEGUN, FLOOR, KIT, LARGE, YOURS, ranked
+
+DOTS = TASKS["profile_dots"]
+SMALL = {"row_tiles": 64, "column_tiles": 2}
+
+
+@pytest.fixture(autouse=True)
+def progress(tmp_path, monkeypatch):
+    monkeypatch.setenv("FGN_PUZZLES", str(tmp_path / "puzzles.json"))
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("// CAUSE: conflicts", ""),
+        ("  //cause:  Conflicts. ", ""),
+        ("// CAUSE: one   lane", "CAUSE: one lane? no"),
+        ("// CAUSE: ?", "says “?”: expected one of conflicts, one lane"),
+        ("// CAUSE:", "says nothing"),
+        ("int x; // CAUSE: conflicts", "says nothing"),
+        ("", "says nothing"),
+    ],
+)
+def test_an_answer_is_read_from_the_source(line, words):
+    said = Question("CAUSE", "conflicts", {"one lane": "no"}).misread(f"\n{line}\n__global__ void f() {{}}\n")
+    assert (words in said) if words else said == ""
+
+
+def test_no_puzzle_gives_its_answer_away():
+    asked = [task for task in TASKS.values() if task.question]
+    assert len(asked) >= 5
+    for task in asked:
+        assert task.question.misread(task.solution()) == "" != task.question.misread(task.skeleton())
+        assert not re.search(
+            rf"{task.question.word}: *{task.question.right}", task.text + task.skeleton(), re.I
+        )
+        assert task.question.right not in task.question.others
+
+
+def test_a_right_kernel_with_a_wrong_answer_has_a_part_of_the_points(monkeypatch):
+    def judged(task, source, seed, seconds):
+        said = task.question and task.question.misread(source)
+        return verdict.Verdict(task.title, MISREAD if said else verdict.SOLVED, "")
+
+    monkeypatch.setattr(grading, "checked", judged)
+    for answer, points in (("conflicts", 10), ("bytes", 6)):
+        source = DOTS.solution().replace("CAUSE: conflicts", f"CAUSE: {answer}")
+        submission = SimpleNamespace(task=DOTS, source=source, is_begun=True, student="a")
+        assert grading._graded(submission, "", 1.0).points == points
+
+
+def test_a_ranking_without_a_gpu_is_predicted_and_ordered():
+    slow = DOTS.solution().replace("tile[32][33]", "tile[32][32]")
+    found = ranked(DOTS, slow, SMALL, gpu="RTX 4090")
+    times = found.table["µs"]
+    assert "predicted for an RTX 4090" in repr(found) and "row_tiles = 64" in found._repr_html_()
+    assert set(times.index) == {FLOOR, KIT, BEGUN, YOURS} and times.is_monotonic_increasing
+    assert times[FLOOR] < times[KIT] <= times[YOURS] and times[YOURS] == pytest.approx(times[BEGUN])
+    moved = 4 * (64 * 32 * 64 + 64 + 64 * 32 * 16 + 64 * 32)
+    assert times[FLOOR] == pytest.approx(1e6 * moved / cudasim.card("RTX 4090").dram_bandwidth)
+    assert found.table["times the kit's"][KIT] == 1
+
+
+def test_what_cannot_be_ranked_is_told():
+    with pytest.raises(ValueError, match=r"sizes: expected n=…, large enough to fill a GPU, got none"):
+        ranked(TASKS["map"], TASKS["map"].solution())
+    with pytest.raises(ValueError, match="sizes: expected row_tiles=…, column_tiles=…"):
+        ranked(DOTS, DOTS.solution(), {"n": 3})
+    with pytest.raises(ValueError, match="is a program"):
+        ranked(TASKS["host_copies"], "")
+    wrong = fgn.kernel("__global__ void relu(float *y, const float *x, int n) { y[0] = 0; }")
+    assert fgn.puzzles.get("guard").rank(wrong).kind == "wrong numbers"
+
+
+def test_large_sizes_are_those_of_their_puzzles():
+    for name, sizes in LARGE.items():
+        task = TASKS[name]
+        assert sizes.keys() == task.sizes[0].keys() and task.fits(sizes), name
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_ranking_on_the_gpu_leaves_wrong_kernels_out():
+    found = ranked(DOTS, DOTS.solution())
+    assert "measured on an" in repr(found) and set(found.table.index) == {FLOOR, KIT, BEGUN, YOURS}
+    wrong = DOTS.solution().replace("scale * sum", "scale + sum")
+    assert YOURS not in ranked(DOTS, wrong).table.index
