@@ -40,12 +40,12 @@ _CAUSES = {
 }
 _READ = """
 Before you change anything, read the report of the kernel as it is. Which bar is the longest, and which line
-makes it so? The table has, for each line, its part of a warp's *clocks* (which count where the bar of one
-warp alone is the longest), its part of all *requests*, and what a request of it is like: sectors,
-wavefronts of shared memory, active threads. Write the cause behind `// CAUSE:`, one of *bytes* (DRAM moves
-what is needed), *scattered* (lanes ask for sectors that they hardly use), *conflicts* (lanes want different
-words of one bank), *one lane* (the others wait for it) or *one address* (atomic operations on one word, one
-after the other). Then mend it.
+makes it so? The table has, for each line, its part of the *clocks* of a warp that is like the average, its
+part of all *requests* of memory, and what a request of it is like: sectors, wavefronts of shared memory,
+active threads. Write the cause behind `// CAUSE:`, one of *bytes* (DRAM moves what is needed), *scattered*
+(lanes ask for sectors that they hardly use), *conflicts* (lanes want different words of one bank), *one
+lane* (the others wait for it) or *one address* (atomic operations on one word, one after the other). Then
+mend it.
 """
 
 
@@ -84,8 +84,8 @@ PROFILE_TOTAL = Task(
     title="A sum that crawls",
     kernel="total_of_squares",
     text=f"""
-`y[0]` is the sum of the squares of x; y begins at zero. The kernel is right, and needs 300 times as long as
-memory does.
+`y[0]` is the sum of the squares of x; y begins at zero. The kernel is right, and needs a thousand times as long
+as memory does.
 {_READ}""",
     launch="total_of_squares[tiles(n, 4096), 256](y, x, n)",
     sizes=({"n": 1}, {"n": 255}, {"n": 4096}, {"n": 9000}),
@@ -158,7 +158,7 @@ need a third of the time.
         "meanwhile?",
         conflicts="the loop's line has one wavefront for a request: a lane alone cannot meet another at a "
         "bank",
-        scattered="x and y are accessed with 4 sectors for a request. Which line has most of the clocks?",
+        scattered="x and y are accessed with 4 sectors for a request. Which line makes most requests, and who?",
     ),
     budget=lambda rows, columns: (
         *coalesced(),
@@ -300,7 +300,7 @@ the first division, so there are two kernels. The first one stores h into y for 
 intermediate result of a framework would be. Another way: the second kernel computes h once more, from x.
 
 Which pays on the GPU of the report? Count the passes over memory of both ways, and look at what the two
-kernels wait for; or ask `cudasim.predict(column_sums[128, (32, 32)], …)` in a cell. Write *store*,
+kernels wait for; or ask `cudasim.predict(column_sums[256, (32, 32)], …)` in a cell. Write *store*,
 *recompute* or *neither* (both take as long) behind `// PAYS:`, and make it so.
 """,
     launch="column_sums[column_tiles, (32, 32)](sums, y, x, 32 * row_tiles, 32 * column_tiles), "

@@ -52,7 +52,7 @@ LARGE: Mapping[str, Sizes] = {
     "profile_total": {"n": 1 << 20},
     "profile_scaled": {"rows": 4096, "columns": 2048},
     "profile_dots": {"row_tiles": 2048, "column_tiles": 8},
-    "fusion_recompute": {"row_tiles": 128, "column_tiles": 128},
+    "fusion_recompute": {"row_tiles": 64, "column_tiles": 256},
 }
 
 
