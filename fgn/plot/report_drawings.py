@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 
 from cudasim.predicting.prediction import Prediction, predict
 from fgn.plot.style import LARGEST_LIMIT_COLOUR, LIMIT_COLOUR, new_figure, plain
+from fgn.puzzles.definition import Task
+from fgn.puzzles.ranking import LARGE, PREDICTED_FOR, empty_outputs, launches_of
 
 _MOST_WORDS = 72  # of a line of source
 
@@ -90,12 +92,9 @@ def _draw_lines(axis, prediction: Prediction) -> None:
             axis.text(at, number + 0.3, word, fontsize=7.5, va="center", ha="left", parse_math=False, **style)
 
 
-def report(name: str) -> Figure:
-    """The report of the puzzle of this name: the parts of the GPU and the lines, for each launch."""
-    from fgn.puzzles.catalogue import TASKS
-    from fgn.puzzles.ranking import LARGE, PREDICTED_FOR, empty_outputs, launches_of
-
-    task, sizes = TASKS[name], LARGE[name]
+def report(task: Task) -> Figure:
+    """The report of a puzzle: the parts of the GPU and the lines, for each launch."""
+    sizes = LARGE[task.name]
     inputs = task.inputs(sizes, torch.Generator().manual_seed(1))
     arrays = {key: of.numpy() for key, of in {**inputs, **empty_outputs(task, inputs, sizes)}.items()}
     made = launches_of(task, task.skeleton(), arrays, sizes)

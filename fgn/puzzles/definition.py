@@ -203,6 +203,8 @@ class Task:
     starts_from: the wrong attempt that a learner begins with; None: the solution without its marked lines.
     hints: from a nudge to nearly the answer. fits: whether random sizes are a problem that there is.
     question: to be answered in the source, before the kernel is tried.
+    has_report: whether the drawing is a report of the kernel that learners begin with,
+        by `fgn.plot.report_drawings`.
     drawing: makes a Figure, for puzzles that have none in `fgn.plot.puzzle_drawings`. folder: where the
         solution is, of puzzles that are not the package's.
     """
@@ -227,6 +229,7 @@ class Task:
     allowed: Callable[[dict[str, Tensor], Sizes], float] | None = None
     fits: Callable[[Sizes], bool] = lambda sizes: True
     question: Question | None = None
+    has_report: bool = False
     drawing: Callable[[], object] | None = None
     more_kernels: tuple[str, ...] = ()
     is_program: bool = False

@@ -57,17 +57,6 @@ def _cause(right: str, **others: str) -> Question:
     return Question("CAUSE", right, said)
 
 
-def _report(name: str):
-    """The drawing of a puzzle: its report."""
-
-    def drawing():
-        from fgn.plot.report_drawings import report
-
-        return report(name)
-
-    return drawing
-
-
 def _one_vector(sizes, generator):
     return {"x": torch.randn(sizes["n"], generator=generator)}
 
@@ -113,7 +102,7 @@ as memory does.
         " of_warps[threadIdx.x / 32]; __syncthreads(); the first warp adds the 8 up, and its lane 0 calls "
         "atomicAdd(y, sum).",
     ),
-    drawing=_report("profile_total"),
+    has_report=True,
     starts_from="each_thread",
     wrong={
         "each_thread": Wrong(None, MISREAD, "expected one of"),
@@ -179,14 +168,14 @@ need a third of the time.
         " of_warps[threadIdx.x / 32]; __syncthreads(); largest = of_warps[threadIdx.x % 8], and three "
         "shuffles more.",
     ),
-    drawing=_report("profile_scaled"),
+    has_report=True,
     starts_from="one_lane",
     wrong={
         "one_lane": Wrong(None, MISREAD, "expected one of"),
         "reads_conflicts": Wrong({"// CAUSE: one lane": "// cause:  Conflicts."}, MISREAD, "one wavefront"),
         "each_lane_reads_all": Wrong(
             {
-                "    if (threadIdx.x % 32 == 0)\n        of_warps[threadIdx.x / 32] = largest;\n": "    if (threadIdx.x % 32 == 0)\n        of_warps[threadIdx.x / 32] = largest;\n    __syncthreads();\n    for (int i = 0; i < columns; i++)\n        largest = fmaxf(largest, fabsf(row[i]));\n"
+                "    largest = of_warps[threadIdx.x % 8];\n": "    for (int i = 0; i < columns; i++)\n        largest = fmaxf(largest, fabsf(row[i]));\n"
             },
             OVER_BUDGET,
             "busiest warp",
@@ -252,7 +241,7 @@ one of them does not matter.
         "The words of a column of the tile have to lie in 32 banks, and those of a row as well.",
         "Rows of 33 words: __shared__ float tile[32][33];",
     ),
-    drawing=_report("profile_dots"),
+    has_report=True,
     starts_from="rows_of_32_words",
     wrong={
         "rows_of_32_words": Wrong(
@@ -333,7 +322,7 @@ kernels wait for; or ask `cudasim.predict(column_sums[256, (32, 32)], …)` in a
         " bar.",
         "column_sums: no store to y. divided: factor * h(x[row * columns + column]).",
     ),
-    drawing=_report("fusion_recompute"),
+    has_report=True,
     starts_from="stores",
     wrong={
         "stores": Wrong(
@@ -417,7 +406,7 @@ bars of memory and of instructions, 17 to 1. Write it behind `// PAYS:`, and mak
         "256 - 8 and 0 outside of x;"
         " __syncthreads(); then the sum of tile[threadIdx.x] to tile[threadIdx.x + 16].",
     ),
-    drawing=_report("fusion_tile"),
+    has_report=True,
     starts_from="each_tap",
     wrong={
         "each_tap": Wrong(None, MISREAD, "expected one of"),

@@ -202,6 +202,10 @@ class Puzzle:
             _helper.get_ready()  # a reader of a notebook draws the task, writes a kernel and checks it
         if self._task.drawing is not None:
             return self._task.drawing()
+        if self._task.has_report:
+            from fgn.plot.report_drawings import report
+
+            return report(self._task)
         from fgn.plot import puzzle_drawings as drawn
 
         return drawn.draw(self.name) if self.name in drawn.DRAWINGS else None

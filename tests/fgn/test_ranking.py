@@ -97,3 +97,11 @@ def test_a_ranking_on_the_gpu_leaves_wrong_kernels_out():
     assert "measured on an" in repr(found) and set(found.table.index) == {FLOOR, KIT, BEGUN, YOURS}
     wrong = DOTS.solution().replace("scale * sum", "scale + sum")
     assert YOURS not in ranked(DOTS, wrong).table.index
+
+
+def test_a_report_shows_the_lines_of_what_learners_begin_with(monkeypatch):
+    monkeypatch.setitem(LARGE, "profile_dots", SMALL)
+    figure = fgn.puzzles.get("profile_dots").draw()
+    words = [text.get_text() for axis in figure.axes for text in axis.texts]
+    assert "sum += tile[lane][i] * w[k + i];" in words and "32" in words  # wavefronts of that line
+    assert "predicted" in figure.axes[0].get_title(loc="left")
