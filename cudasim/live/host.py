@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 
-from cudasim.live.text import blanked
+from cudasim.live.text import blanked, closing
 from cudasim.live.tree import Change, Node, Source
 
 HOST_ASSEMBLY = "/* sim: of the host */"
@@ -26,6 +26,13 @@ _OF_DEVICE = re.compile(rb"(?:\w+\s+)*?(?:__device__|__constant__)\b")
 _NO_VARIABLE = re.compile(rb"\b(?:extern|__managed__|__shared__|template|texture|surface)\b|\w\s*\((?!\s*\d)")
 _BEFORE_VALUE = re.compile(rb"[^={]*")
 _LAST_NAME = re.compile(rb"(\w+)\s*(?:\[[^\]]*\]\s*)*\)?$")
+_IN_BRACKETS = r"\((?:[^()]|\([^()]*\))*\)"
+# The size of a kernel's clusters, and the kernel's name.
+_CLUSTERED = re.compile(
+    rf"\b__cluster_dims__\s*\((?P<dims>(?:[^()]|{_IN_BRACKETS})*)\)"
+    rf"(?:\s|\b(?:void|static|extern|inline|__global__|(?:__launch_bounds__|__maxnreg__)\s*{_IN_BRACKETS}))*"
+    r"\b(?P<name>\w+)\s*\("
+)
 _LAUNCH = re.compile(
     rb"(?P<kernel>[A-Za-z_][\w:]*(?:\s*<[^<>;{}()]*>)?)\s*(?P<begin><<<)(?!<)[^;{}]*?(?P<end>>>>)(?=\s*\()"
 )
@@ -127,6 +134,23 @@ class Host:
         for node, name in zip(found, names, strict=True):
             if name.decode(errors="replace") not in self.overloaded:
                 yield node.end, 0, b" static const sim_known_kernel sim_knows_" + name + b"(" + name + b");"
+        code = blanked(source.data.decode("latin-1"))
+        for found in _CLUSTERED.finditer(code):
+            yield from self._clustered(code, found)
+
+    def _clustered(self, code: str, found: re.Match) -> Iterator[Change]:
+        """Notes the size of the clusters of a kernel, with which all its launches run. One that is a template
+        or has the name of another function does not compile."""
+        begin = max(code.rfind(end, 0, found.start()) for end in ";}#")
+        body = code.find("{", found.end())
+        if body < 0 or 0 <= code.find(";", found.end()) < body:
+            return  # a declaration
+        name, dims = found["name"], found["dims"]
+        if name in self.overloaded or re.search(r"\btemplate\b", code[begin + 1 : found.start()]):
+            yield found.start(), len("__cluster_dims__"), b"sim_follows_cluster_dims_of_plain_kernels_only"
+            return
+        noted = f" static const sim_clustered_kernel sim_clusters_{name}({name}, dim3({dims}));"
+        yield closing(code, body) + 1, 0, noted.encode("latin-1")
 
     def variables(self, source: Source) -> Iterator[Change]:
         """Notes each variable in device memory, of which every device has its own values."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import torch
 from torch import nn
 
 from fgn.fusing.fuse import FusedForward, Verdict, candidates, fuse
+from fgn.fusing.promises import noting
 
 
 class Explanation:
-    """What `explain()` found. verdicts: one for each Linear, in the order in which they are called; untraced:
-    (path, why) for the modules whose forward() cannot be read. chains: where the model was called, what each
+    """What `explain()` found. verdicts: one for each Linear, in the order in which they are called, those
+    that are promises last, where the model was called; untraced: (path, why) for the modules whose forward()
+    cannot be traced. chains: where the model was called, what each
     chain saves on the GPU of the name `gpu`, a DataFrame (`fgn.fusing.gains.gains()`). Prints as a table."""
 
     def __init__(self, verdicts: list[Verdict], untraced: list[tuple[str, str]], chains=None, gpu=None):
@@ -50,6 +53,18 @@ class Explanation:
         return gains(self.chains, self.gpu)
 
 
+def _promised(model: nn.Module, inputs) -> list[Verdict]:
+    """What became of the products that are promises, in a call of the fused model."""
+    names = {id(value): path for path, value in model.named_parameters()}
+    with torch.no_grad(), noting() as noted:
+        model(*inputs)
+    verdicts = []
+    for weight, name, steps, reason in noted:
+        module, _, linear = names.get(id(weight), name).removesuffix(".weight").rpartition(".")
+        verdicts.append(Verdict(module, linear, steps, reason))
+    return verdicts
+
+
 def explain(model: nn.Module, *inputs, gpu: str = "H200") -> Explanation:
     """What `fuse()` makes of the model: each Linear, fused or not, and the first operator that stopped it.
 
@@ -84,4 +99,5 @@ def explain(model: nn.Module, *inputs, gpu: str = "H200") -> Explanation:
         return Explanation(verdicts, untraced)
     from fgn.fusing.gains import gains  # which imports what measures
 
+    verdicts += _promised(model, inputs)
     return Explanation(verdicts, untraced, gains(model, inputs, of_gpu, parts), of_gpu.name)

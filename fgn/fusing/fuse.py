@@ -223,7 +223,8 @@ def fuse(
     Nothing but the forward() of modules is replaced: names, parameters, hooks and state_dict stay. A fused
     module has a subclass of its class, of the same name (`fgn.fusing.classes`).
     All settings are read when the model is called. Where a part cannot be a chain (`explain()` says why),
-    torch runs it. TypeError for what is no nn.Module, ValueError for a version or a precision that does not
+    torch runs it. Where forward() cannot be traced, it runs as it is, and its products are promises
+    (`fgn.fusing.promises`): without gradients, and on a GPU where a product is large enough to pay. TypeError for what is no nn.Module, ValueError for a version or a precision that does not
     exist.
     """
     if not isinstance(model, nn.Module):

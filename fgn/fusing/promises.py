@@ -343,7 +343,11 @@ class Recording(TorchFunctionMode):
     def _may_begin(self, x, weight) -> bool:
         if type(x) is not Tensor or torch.is_grad_enabled() or not repeated.is_ordinary():
             return False
-        if type(weight) not in ORDINARY_TENSORS or weight.dim() != 2 or not pays(x, weight, self.fused.options):
+        if (
+            type(weight) not in ORDINARY_TENSORS
+            or weight.dim() != 2
+            or not pays(x, weight, self.fused.options)
+        ):
             return False
         if x.device != self.device:
             self.device, self.index = x.device, x.get_device()

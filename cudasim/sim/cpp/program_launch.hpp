@@ -63,9 +63,36 @@ template <class Kernel, class... P> struct sim_described_launch {
                  with.cluster,
                  is_cooperative} {}
 };
+/* A kernel with __cluster_dims__, which all its launches have. */
+struct sim_clustered_kernel {
+    const void *address;
+    dim3 size;
+    const sim_clustered_kernel *next;
+    static const sim_clustered_kernel *&first() {
+        static const sim_clustered_kernel *known;
+        return known;
+    }
+    template <class... P>
+    sim_clustered_kernel(void (*kernel)(P...), dim3 size)
+        : address((const void *)kernel), size(size), next(first()) {
+        first() = this;
+    }
+};
+/* The cluster of a kernel's launches, along x; 0 where it is along y or z too, which the simulator has not.
+ */
+template <class Kernel> SIM_HOST unsigned sim_cluster_of(Kernel kernel, unsigned asked) {
+    if constexpr (std::is_pointer<Kernel>::value)
+        for (auto *known = sim_clustered_kernel::first(); known; known = known->next)
+            if (known->address == (const void *)kernel)
+                return known->size.y * known->size.z == 1 ? known->size.x : 0;
+    return asked;
+}
 template <class Kernel, class... P>
 SIM_HOST cudaError_t sim_launch_now(const sim_site *site, const char *name, Kernel kernel,
                                     sim_configured with, bool is_cooperative, P... values) {
+    with.cluster = sim_cluster_of(kernel, with.cluster);
+    if (!with.cluster)
+        return sim_says(cudaErrorNotSupported);
     if (!sim_program_is_in_kernel() && sim_is_captured(with.stream))
         return sim_capture(with.stream, [=](cudaStream_t on) {
             return sim_launch_now<Kernel, P...>(site, name, kernel,

@@ -3,6 +3,11 @@
 #include <cooperative_groups.h>
 namespace cg = cooperative_groups;
 
+__global__ void __cluster_dims__(2, 1, 1) in_pairs(int *y) {
+    if (threadIdx.x == 0)
+        y[blockIdx.x] = 10 * cg::this_cluster().num_blocks() + cg::this_cluster().block_rank();
+}
+
 __global__ void ranks(int *y, float) {
     cg::cluster_group cluster = cg::this_cluster();
     if (threadIdx.x == 0)
@@ -55,6 +60,10 @@ int main() {
     attribute.val.clusterDim.y = 2;
     wrong += cudaLaunchKernelEx(&config, sums, y) != cudaErrorNotSupported; // of the simulator
     cudaGetLastError();
+    in_pairs<<<4, 32>>>(y);
+    CHECK(cudaDeviceSynchronize());
+    for (int block = 0; block < 4; block++)
+        wrong += y[block] != 20 + block % 2;
     CHECK(cudaFree(y));
     printf(wrong ? "%d wrong\n" : "ok\n", wrong);
     return wrong;
