@@ -224,8 +224,8 @@ def fuse(
     module has a subclass of its class, of the same name (`fgn.fusing.classes`).
     All settings are read when the model is called. Where a part cannot be a chain (`explain()` says why),
     torch runs it. Where forward() cannot be traced, it runs as it is, and its products are promises
-    (`fgn.fusing.promises`): without gradients, and on a GPU where a product is large enough to pay. TypeError for what is no nn.Module, ValueError for a version or a precision that does not
-    exist.
+    (`fgn.fusing.promises`): without gradients, and on a GPU where a product is large enough to pay.
+    TypeError for what is no nn.Module, ValueError for a version or a precision that does not exist.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")

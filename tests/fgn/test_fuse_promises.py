@@ -174,7 +174,7 @@ def test_traced_modules_inside():
 def test_explain_names_the_products_that_were_promised():
     explained = fgn.explain(made(lambda m, x: m.norm(x + m.a(x)) + m.b(x)), torch.randn(6, D))
     words = {(one.module, one.linear): one.fused for one in explained.verdicts}
-    assert words == {("", "a"): "linear → add → layer_norm", ("", "b"): None}
+    assert words == {("", "a"): "linear → add → layer_norm → add", ("", "b"): None}
     assert [path for path, _ in explained.untraced] == [""]
 
 
