@@ -4,8 +4,9 @@
 
 Every text model of the transformers library that its AutoModel builds from a small configuration (32
 features, two layers, random weights) runs in evaluation on the simulator, fused and not, on the same tokens.
-A norm counts as taken where it is inside a part of the fused model, of a traced module or of promises. `unread` are the modules whose forward() is not traced, `mostly` for which reason. Models that cannot be
-built so small are counted too.
+A norm counts as taken where it is inside a part of the fused model, of a traced module or of promises.
+`unread` are the modules whose forward() is not traced, `mostly` for which reason. Models that cannot be built
+so small are counted too.
 """
 
 from __future__ import annotations
