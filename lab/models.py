@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 import fgn
-from fgn.fusing.promises import Noted, noting
+from fgn.fusing.recording import Noted, noting
 from fgn.measure.software import recorded_environment
 
 SMALL = {

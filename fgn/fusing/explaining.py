@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from fgn.fusing.fuse import FusedForward, Verdict, candidates, fuse
-from fgn.fusing.promises import noting
+from fgn.fusing.recording import noting
 
 
 class Explanation:

@@ -29,6 +29,7 @@ from fgn.fusing.meanings import (
 )
 from fgn.fusing.parts import Found, Part, Step
 from fgn.fusing.products import PATH, Product, arguments_of, is_of_parameters
+from fgn.fusing.rewriting import rms_norm, with_rows
 from fgn.fusing.stand_ins import PLACE
 from fgn.fusing.views import ones_after
 from fgn.operators import POINTWISE
@@ -412,8 +413,10 @@ def _is_pure(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
     if node.op == "call_function":
         name = getattr(node.target, "__name__", "")
         homes = (torch, F, operator, builtins)
-        return isinstance(node.target, Part) or any(
-            getattr(home, name, None) is node.target for home in homes
+        return (
+            isinstance(node.target, Part)
+            or node.target in (rms_norm, with_rows)
+            or any(getattr(home, name, None) is node.target for home in homes)
         )
     return True
 

@@ -20,7 +20,7 @@ from fgn.fusing.classes import fused_of, is_torchs, plain_class, set_fused, set_
 from fgn.fusing.graphs import FusedGraph
 from fgn.fusing.kept import keep
 from fgn.fusing.products import unfold_parametrized
-from fgn.fusing.promises import Programs, Recording
+from fgn.fusing.recording import Programs, Recording, is_recording
 from fgn.fusing.tracing import Plan, Untraceable, forward_of, is_tensor
 from fgn.native import repeated
 from fgn.transforms import run_when_compiled
@@ -168,6 +168,8 @@ class FusedForward:
         return traced
 
     def __call__(self, *args, **kwargs):
+        if is_recording():  # a module inside: its products are promises too
+            return self.original(self.module, *args, **kwargs)
         if not kwargs and all(map(is_tensor, args)):
             traced = self.current()
             if traced is not None and traced.run is not None and traced.plan.takes(args):
@@ -224,7 +226,7 @@ def fuse(
     module has a subclass of its class, of the same name (`fgn.fusing.classes`).
     All settings are read when the model is called. Where a part cannot be a chain (`explain()` says why),
     torch runs it. Where forward() cannot be traced, it runs as it is, and its products are promises
-    (`fgn.fusing.promises`): without gradients, and on a GPU where a product is large enough to pay.
+    (`fgn.fusing.recording`): without gradients, and on a GPU where a product is large enough to pay.
     TypeError for what is no nn.Module, ValueError for a version or a precision that does not exist.
     """
     if not isinstance(model, nn.Module):

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import fgn
-from fgn.fusing import promises
+from fgn.fusing import promises, recording
 
 D = 16
 
@@ -71,7 +71,7 @@ def compared(steps, x=None, device="cpu", **more):
         expected = model(x.clone(), **more)
         fused = fgn.fuse(model)
         for _ in range(3):
-            with promises.noting() as noted:
+            with recording.noting() as noted:
                 result = fused(x.clone(), **more)
             torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
             assert type(result) is not promises.Promise
@@ -81,7 +81,7 @@ def compared(steps, x=None, device="cpu", **more):
 @pytest.fixture(autouse=True)
 def of_any_size(monkeypatch):
     """Small calls are promised too."""
-    monkeypatch.setattr(promises, "FEWEST_OPERATIONS", {True: 0.0, False: 0.0})
+    monkeypatch.setattr(recording, "FEWEST_OPERATIONS", {True: 0.0, False: 0.0})
 
 
 # ---- What is found ----
@@ -113,7 +113,7 @@ def test_an_rms_norm_by_formulas_is_one(device, dtype):
 
     model = made(block, device, dtype)
     x = torch.randn(2, 3, D, device=device, dtype=dtype)
-    with torch.no_grad(), promises.noting() as noted:
+    with torch.no_grad(), recording.noting() as noted:
         result, expected = fgn.fuse(model)(x), model(x)
     assert [one.steps for one in noted] == ["linear → add → rms_norm"]
     tolerance = {} if dtype == torch.float32 else {"rtol": 0.02, "atol": 0.02}
@@ -251,7 +251,7 @@ def test_constants_that_differ():
 
 
 def test_constants_that_keep_changing(monkeypatch):
-    monkeypatch.setattr(promises, "MOST_STATES", 8)
+    monkeypatch.setattr(recording, "MOST_STATES", 8)
     count = iter(range(100))
 
     def steps(m, x):
@@ -397,7 +397,7 @@ def test_settings_within_forward():
 def test_gradients_are_torch_s_own():
     model = made(lambda m, x: m.norm(x + m.a(x)))
     x = torch.randn(6, D, requires_grad=True)
-    with promises.noting() as noted, torch.enable_grad():
+    with recording.noting() as noted, torch.enable_grad():
         fgn.fuse(model)(x).square().sum().backward()
     assert not noted and x.grad is not None
 

@@ -1,0 +1,369 @@
+"""Fuses a model whose forward() cannot be traced: the user's own forward() runs, and a product in it is a
+promise.
+
+While such a forward() runs, a mode of `__torch_function__` sees each function of torch that this thread
+calls. The result of a product is a `Promise`, a tensor that has a shape and no numbers yet, and so is what
+functions of the list below make of one. Anything else settles all promises first: they are one small graph,
+in which chains become parts (`fgn.fusing.graphs`), as in a traced one, and from then on they are ordinary
+tensors. The graph depends on nothing but the calls that were seen, so it cannot be stale; it is kept, and the
+next calls that are alike find it by following `State.next` from one to the other.
+
+A value that nobody holds any more when the promises are settled is not written: whether the sum before a norm
+is read again is so known without looking ahead.
+
+Promises cost the host more than torch's operators do, so calls too small to pay are left to torch. They are
+made only where no gradient is wanted.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, fx
+from torch.overrides import TorchFunctionMode, _get_current_function_mode
+
+from fgn.fusing.by_torch import function_of
+from fgn.fusing.graphs import FusedGraph
+from fgn.fusing.kept import keep
+from fgn.fusing.products import DTYPE, IS_PARAMETER
+from fgn.fusing.promises import (
+    LISTED,
+    PLACES,
+    VIEWS,
+    Promise,
+    Sizes,
+    asks_for_a_fact,
+    fulfil,
+    only_computes,
+    result_of,
+    shape_of,
+    sizes_of_view,
+)
+from fgn.fusing.rewriting import ALIKE, DIMENSIONS, rewrite, with_rows
+from fgn.fusing.stand_ins import PLACE, place_of_caller
+from fgn.native import repeated
+from fgn.native.repeated import ORDINARY_TENSORS
+from fgn.precision import resolve
+
+# Graphs of one model: one whose constants change at every call would otherwise make one for each.
+MOST_STATES = 4096
+MOST_SHAPES = 256
+
+_stream_of = torch._C._cuda_getCurrentRawStream if torch.cuda.is_available() else None
+
+# ------------------------------------------------------------------------------------------------------------
+# Graphs
+
+
+class Run(NamedTuple):
+    """A graph with its chains. run: a function of its inputs, which returns the values that somebody holds.
+    products: (number of the input that is its weight, name, steps or None, what stopped it). alone: such
+    numbers of products that are torch's."""
+
+    run: Callable
+    products: list[tuple[int, str, str | None, str]]
+    alone: list[int]
+
+
+class State:
+    """The calls that were seen up to one of them. call: its (op, target), arguments and names of arguments by
+    their descriptions. next: the states behind it. shapes: of the result, by those of its arguments. runs:
+    by which of the values are held."""
+
+    __slots__ = ("before", "call", "next", "place", "runs", "shapes")
+
+    def __init__(self, before: State | None = None, call=None, place: str | None = None):
+        self.before, self.call, self.place = before, call, place
+        self.next: dict = {}
+        self.shapes: dict = {}
+        self.runs: dict[tuple, Run] = {}
+
+
+class Programs:
+    """The graphs of one model."""
+
+    def __init__(self):
+        self.root, self.count = State(), 0
+
+    def behind(self, state: State, call) -> State | None:
+        """The state after one more call; None where there are too many."""
+        found = state.next.get(call)
+        if found is None:
+            if self.count >= MOST_STATES:
+                return None
+            self.count += 1
+            found = state.next.setdefault(call, State(state, call, place_of_caller()))
+        return found
+
+    def run(self, state: State, held: tuple[int, ...], owner, options) -> Run:
+        """The graph that ends with the state, and returns the values of the numbers in `held`."""
+        found = state.runs.get(held)
+        if found is None:
+            found = state.runs[held] = _made(state, held, owner, options)
+        return found
+
+
+def _made(state: State, held: tuple[int, ...], owner, options) -> Run:
+    states = []
+    while state.before is not None:
+        states.insert(0, state)
+        state = state.before
+    graph = fx.Graph()
+    inputs: dict[int, fx.Node] = {}
+    described = [one for state in states for one in (*state.call[1], *(v for _, v in state.call[2]))]
+    read = {one for one in described if one[0] in ("tensor", "sizes")}
+    for _, number, *facts in sorted(read, key=operator.itemgetter(1)):
+        inputs[number] = node = graph.placeholder(f"input_{number}")
+        if facts:
+            is_parameter, node.meta[DIMENSIONS], node.meta[DTYPE] = facts
+            node.meta |= {IS_PARAMETER: True} if is_parameter else {}
+    nodes = []
+    known = {"promise": nodes, "tensor": inputs, "sizes": inputs}
+
+    def value_of(one):
+        kind, value, *_ = one
+        return known[kind][value] if kind in known else value
+
+    for state in states:
+        (op, target), args, kwargs, are_alike = state.call
+        args = tuple(map(value_of, args))
+        nodes.append(graph.create_node(op, target, args, {name: value_of(one) for name, one in kwargs}))
+        like = next(meta for meta in state.shapes.values() if meta is not None)
+        nodes[-1].meta |= {PLACE: state.place, DTYPE: like.dtype, ALIKE: are_alike}
+    graph.output(tuple(nodes[number] for number in held))
+    rewrite(graph)
+    fused = FusedGraph(graph, {}, owner, options)
+    numbers = {node: number for number, node in inputs.items()}
+    products, alone = [], []
+    for name, words, reason, product in fused.verdicts:
+        if product.weight in numbers:
+            products.append((numbers[product.weight], name, words, reason))
+            if words is None and product.nodes[-1] in graph.nodes:
+                alone.append(numbers[product.weight])
+    return Run(function_of(graph, owner), products, alone)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# What a thread promises
+
+
+class Noted(NamedTuple):
+    """A product that was computed. weight: its own. steps: of the chain, or None. reason: what stopped it."""
+
+    weight: Tensor
+    name: str
+    steps: str | None
+    reason: str
+
+
+_noting = threading.local()
+
+
+@contextmanager
+def noting() -> Iterator[list[Noted]]:
+    """Notes every product of this thread that was a promise."""
+    before, _noting.noted = getattr(_noting, "noted", None), []
+    try:
+        yield _noting.noted
+    finally:
+        _noting.noted = before
+
+
+def _held(pending: list) -> list[int]:
+    """How many references there are to each."""
+    return [sys.getrefcount(one) for one in pending]
+
+
+_NOBODY = _held([object()])[0]
+
+
+class Recording(TorchFunctionMode):
+    """One call of a model.
+
+    fused: the `FusedForward` of the model. began: how many products were promised.
+    """
+
+    def __init__(self, fused):
+        super().__init__()
+        self.fused, self.programs = fused, fused.programs
+        self.lock = threading.RLock()
+        self.began, self.device, self.index, self.stream = 0, None, -1, None
+        self._clear()
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        self.settle()
+
+    def _clear(self):
+        self.pending: list[Promise] = []
+        self.inputs: list[Tensor] = []
+        self.numbers: dict[int, int] = {}
+        self.state = self.programs.root
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if asks_for_a_fact(function, args):
+            return function(*args, **kwargs)
+        with self.lock:
+            result = self._promised(function, args, kwargs)
+        if result is None:
+            self.settle()
+        elif result is not NotImplemented:
+            return result
+        return function(*args, **kwargs)
+
+    def _promised(self, function, args, kwargs):
+        """A promise of the result. NotImplemented where the call may run now and the promises stay; None
+        where they have to be settled first."""
+        target = LISTED.get(function)
+        if target is None and function not in VIEWS:
+            return None
+        if function in VIEWS and type(args[0]) is Promise:
+            function, args = with_rows, (args[0], Sizes(sizes_of_view(args, kwargs)))
+            kwargs, target = {}, LISTED[with_rows]
+        places = PLACES.get(function)
+        if places is not None and (
+            len(args) <= places[1] or kwargs or id(args[places[1]]) in self.fused.alone
+        ):
+            return None
+        if not self.pending:
+            if places is None or not self._may_begin(*(args[place] for place in places)):
+                return None
+        elif not self._is_as_at_the_beginning():
+            return None
+        if not only_computes(function, args, kwargs):
+            return None
+        count = len(self.inputs)
+        described = [self._described(one) for one in args]
+        by_name = [(name, self._described(one)) for name, one in kwargs.items()]
+        every = (*described, *(one for _, one in by_name))
+        result = self._next(function, target, args, kwargs, described, by_name) if all(every) else None
+        if result is not None and (places is not None or any(one[0] == "promise" for one in every)):
+            state, meta = result
+            self.began += places is not None
+            self.state = state
+            promise = Promise(self, len(self.pending), meta)
+            self.pending.append(promise)
+            return promise
+        for one in self.inputs[count:]:
+            del self.numbers[id(one)]
+        del self.inputs[count:]
+        return None if result is None else NotImplemented
+
+    def _may_begin(self, x, weight) -> bool:
+        if type(x) is not Tensor or torch.is_grad_enabled() or not repeated.is_ordinary():
+            return False
+        if (
+            type(weight) not in ORDINARY_TENSORS
+            or weight.dim() != 2
+            or not pays(x, weight, self.fused.options)
+        ):
+            return False
+        if x.device != self.device:
+            self.device, self.index = x.device, x.get_device()
+        self.stream = None if self.index < 0 else _stream_of(self.index)
+        return True
+
+    def _is_as_at_the_beginning(self) -> bool:
+        """Whether a function means what it did at the first promise."""
+        return not torch.is_grad_enabled() and repeated.is_ordinary() and not self._is_on_another_stream()
+
+    def _is_on_another_stream(self) -> bool:
+        return self.stream is not None and _stream_of(self.index) != self.stream
+
+    def _described(self, one) -> tuple | None:
+        """What an argument is in a graph: (kind, value or number, facts …), or None."""
+        kind = type(one)
+        if kind is Promise:
+            is_own = one.recording is self and one.value is None
+            return ("promise", one.number) if is_own else None
+        if kind in ORDINARY_TENSORS:
+            if one.device != self.device or one.layout is not torch.strided or not one.is_contiguous():
+                return None
+            number = self.numbers.setdefault(id(one), len(self.inputs))
+            if number == len(self.inputs):
+                self.inputs.append(one)
+            return "tensor", number, kind is not Tensor, one.dim(), one.dtype
+        if kind is Sizes:
+            self.inputs.append(tuple(one))
+            self.numbers[id(self.inputs[-1])] = len(self.inputs) - 1
+            return "sizes", len(self.inputs) - 1
+        if kind is float and one == 0.0:
+            return kind, one, str(one)  # -0.0 is equal to it
+        if kind in (int, float, bool, str, type(None), torch.dtype) and one == one:
+            return kind, one
+        if kind in (tuple, list, torch.Size) and all(type(each) is int for each in one):
+            return kind, tuple(one)
+        return None
+
+    def _next(self, function, target, args, kwargs, described, by_name) -> tuple[State, Tensor] | None:
+        """The state behind the call, and a tensor without memory that is as the result is."""
+        given = (*args, *kwargs.values())
+        shapes = tuple([shape_of(one) for one in given if isinstance(one, (Tensor, Sizes))])
+        matrices = [shape for shape in shapes if len(shape) > 1]
+        are_alike = all([shape == matrices[0] for shape in matrices])
+        state = self.programs.behind(self.state, (target, tuple(described), tuple(by_name), are_alike))
+        if state is None:
+            self.fused.leave("the constants of its operators keep changing")
+            return None
+        if shapes not in state.shapes:
+            keep(state.shapes, shapes, result_of(function, args, kwargs), MOST_SHAPES)
+        meta = state.shapes.get(shapes)
+        return None if meta is None else (state, meta)
+
+    def settle(self):
+        """Computes what is promised and held by somebody."""
+        with self.lock:
+            pending, inputs, state = self.pending, self.inputs, self.state
+            if not pending:
+                return
+            self._clear()
+            held = tuple([n for n, count in enumerate(_held(pending)) if count > _NOBODY])
+            if not held:
+                return
+            fused = self.fused
+            made = self.programs.run(state, held, fused.module, fused.options)
+            with ExitStack() as stack:
+                moved = self._is_on_another_stream()
+                if moved:
+                    stream = torch.cuda.ExternalStream(self.stream, self.device)
+                    stack.enter_context(torch.cuda.stream(stream))
+                if torch.is_grad_enabled():
+                    stack.enter_context(torch.no_grad())
+                if torch._C._is_any_autocast_enabled():
+                    stack.enter_context(torch.autocast(self.device.type, enabled=False))
+                stack.enter_context(torch._C.DisableTorchFunction())
+                values = made.run(*inputs)
+            if moved:
+                # Whoever reads a value on another stream has waited for the work before the promise.
+                stream.synchronize()
+                fused.leave("it changes the CUDA stream within forward()")
+            fulfil([pending[number] for number in held], values)
+            for number in made.alone:
+                keep(fused.alone, id(inputs[number]), None, MOST_STATES)
+            noted = getattr(_noting, "noted", None)
+            if noted is not None:
+                noted += [Noted(inputs[number], *rest) for number, *rest in made.products]
+
+
+def is_recording() -> bool:
+    """Whether a model that is being called here makes promises."""
+    return torch._C._is_torch_function_mode_enabled() and type(_get_current_function_mode()) is Recording
+
+
+# Operations from which a product's promise gains more on the GPU than it costs the host, by whether the
+# product is one of float32's accuracy (lab/README.md: blocks of transformers on an H100).
+FEWEST_OPERATIONS = {True: 2.0**32, False: 2.0**36}
+
+
+def pays(x: Tensor, weight: Tensor, options) -> bool:
+    """Whether promises of a product of x may gain what they cost the host. On a CPU, where the simulator
+    computes, its time is nobody's measure."""
+    is_ieee = x.dtype is torch.float32 and resolve(options.precision, torch.float32) == "ieee"
+    return not x.is_cuda or 2.0 * x.numel() * max(weight.shape) >= FEWEST_OPERATIONS[is_ieee]
