@@ -170,12 +170,12 @@ def fulfil(promises: list[Promise], values):
                 f"fgn.fuse: a result is {value.dtype} of shape {tuple(value.shape)}, and was promised as"
                 f" {meta.dtype} of shape {tuple(meta.shape)}"
             )
-        if any(value is other for other in given):
-            value = value.detach()  # another name of the same memory
+        if any(value is other for other in given) or value._use_count() > 1:
+            value = value.detach()  # another tensor of the same memory: a view refers to this one
         given.append(value)
     for promise, value in zip(promises, given, strict=True):
         # As torch.utils.swap_tensors(), which asks for more than a promise can have and takes twice as long.
-        if promise._use_count() > 1 or value._use_count() > 1 or getweakrefs(promise):
+        if promise._use_count() > 1 or getweakrefs(promise):
             promise.value = value
             continue
         promise.__dict__.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import random
 import threading
 import warnings
 import weakref
@@ -176,6 +177,55 @@ def test_explain_names_the_products_that_were_promised():
     words = {(one.module, one.linear): one.fused for one in explained.verdicts}
     assert words == {("", "a"): "linear → add → layer_norm → add", ("", "b"): None}
     assert [path for path, _ in explained.untraced] == [""]
+
+
+_STEPS = (
+    lambda m, u, v, k: m.a(u),
+    lambda m, u, v, k: F.linear(u, m.b.weight),
+    lambda m, u, v, k: torch.addmm(m.c.bias, u.reshape(-1, D), m.c.weight).view(u.shape),
+    lambda m, u, v, k: u + v,
+    lambda m, u, v, k: v - u,
+    lambda m, u, v, k: u * v,
+    lambda m, u, v, k: 1 - u * (k / 2),
+    lambda m, u, v, k: m.norm(u + v),
+    lambda m, u, v, k: m.rms(u),
+    lambda m, u, v, k: (F.relu, F.gelu, torch.tanh, F.silu)[k](u),
+    lambda m, u, v, k: F.dropout(u, 0.5, m.training),
+    lambda m, u, v, k: u.softmax(-1) + u.mean(-1, keepdim=True),
+    lambda m, u, v, k: u.view(-1, D).view(u.shape),
+    lambda m, u, v, k: u.transpose(0, 1).contiguous().transpose(0, 1),
+    lambda m, u, v, k: u.add_(1),
+    lambda m, u, v, k: u if u.sum() > 0 else -u,
+)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_programs_drawn_at_random(seed):
+    """Values are read again, let go, kept and changed in place, in an order that is drawn."""
+    draw = random.Random(seed)
+    program = [
+        (draw.choice(_STEPS), draw.choice((-1, -1, draw.randrange(5))), draw.randrange(5), draw.randrange(4))
+        for _ in range(draw.randrange(3, 14))
+    ]
+
+    def steps(m, x):
+        values, kept = [x], []
+        for step, first, second, k in program:
+            values.append(step(m, values[first % len(values)], values[second % len(values)], k))
+            if k == 0:
+                values.pop(0)
+            elif k == 1:
+                kept.append(values[-1])
+        return values[-1], *kept
+
+    model, x = made(steps), torch.randn(draw.choice([(3, D), (2, 3, D), (1, D)]))
+    fused = fgn.fuse(model)
+    for _ in range(2):
+        results, expected = fused(x.clone()), model(x.clone())
+        scale = max(value.abs().max().item() for value in expected)
+        for result, value in zip(results, expected, strict=True):
+            assert type(result) is torch.Tensor
+            torch.testing.assert_close(result, value, rtol=1e-3, atol=1e-4 * max(1.0, scale))
 
 
 # ---- Nothing is stale, and nothing is disturbed ----
