@@ -32,11 +32,17 @@ from hardware_counters import (
 )
 
 import fgn
+from cudasim.building.compilers import find_c_compiler, version_of
 from cudasim.counting import counted
 from fgn.measure.records import PROFILES
 from fgn.native.library import COUNTED_SIMULATOR
 
 RECORDED = PROFILES / "h200"
+
+pytestmark = pytest.mark.skipif(
+    version_of(find_c_compiler())[0] == "clang",
+    reason="counts of clang's code are not always ncu's: it takes float4 apart (docs/limits.md)",
+)
 
 SHARED_REQUESTS = [f"smsp__inst_executed_op_shared_{op}.sum" for op in ("ld", "st", "atom")]
 # Reductions, atomics whose result nobody reads: to the simulator they are atomics like others.

@@ -34,7 +34,7 @@ __global__ void wgmma_tile(float *y, const float *x, const float *w, int columns
         // END SOLUTION
     }
     for (int i = 0; i < 32; i++) {
-        int r = 0, c = 0;
+        int r = threadIdx.x / 2, c = threadIdx.x % 2 * 32 + i; // not where wgmma's sums belong
         // BEGIN SOLUTION: the row and the column of the tile that sum[i] belongs to.
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
         r = 16 * warp + lane / 4 + i / 2 % 2 * 8;
