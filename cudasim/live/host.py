@@ -142,15 +142,16 @@ class Host:
         """Notes the size of the clusters of a kernel, with which all its launches run. One that is a template
         or has the name of another function does not compile."""
         begin = max(code.rfind(end, 0, found.start()) for end in ";}#")
-        body = code.find("{", found.end())
-        if body < 0 or 0 <= code.find(";", found.end()) < body:
-            return  # a declaration
         name, dims = found["name"], found["dims"]
+        end = re.compile(r"[;{]").search(code, found.end())
+        if end is None:
+            return
+        place = end.start() if end[0] == ";" else closing(code, end.start())  # declared alone, or with a body
         if name in self.overloaded or re.search(r"\btemplate\b", code[begin + 1 : found.start()]):
             yield found.start(), len("__cluster_dims__"), b"sim_follows_cluster_dims_of_plain_kernels_only"
             return
-        noted = f" static const sim_clustered_kernel sim_clusters_{name}({name}, dim3({dims}));"
-        yield closing(code, body) + 1, 0, noted.encode("latin-1")
+        noted = f"sim_clusters_{name}_{found.start()}({name}, dim3({dims}))"
+        yield place + 1, 0, f" static const sim_clustered_kernel {noted};".encode("latin-1")
 
     def variables(self, source: Source) -> Iterator[Change]:
         """Notes each variable in device memory, of which every device has its own values."""

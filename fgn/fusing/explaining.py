@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import torch
 from torch import nn
 
 from fgn.fusing.fuse import FusedForward, Verdict, candidates, fuse
-from fgn.fusing.recording import noting
+from fgn.fusing.recording import Noted, noting
 
 
 class Explanation:
     """What `explain()` found. verdicts: one for each Linear, in the order in which they are called, those
     that are promises last, where the model was called; untraced: (path, why) for the modules whose forward()
-    cannot be traced. chains: where the model was called, what each
-    chain saves on the GPU of the name `gpu`, a DataFrame (`fgn.fusing.gains.gains()`). Prints as a table."""
+    cannot be traced. chains: where the model was called, what each chain saves on the GPU of the name `gpu`,
+    a DataFrame (`fgn.fusing.gains.gains()`). Prints as a table."""
 
     def __init__(self, verdicts: list[Verdict], untraced: list[tuple[str, str]], chains=None, gpu=None):
         self.verdicts, self.untraced, self.chains, self.gpu = verdicts, untraced, chains, gpu
@@ -53,12 +52,9 @@ class Explanation:
         return gains(self.chains, self.gpu)
 
 
-def _promised(model: nn.Module, inputs) -> list[Verdict]:
-    """What became of the products that are promises, in a call of the fused model."""
-    names = {id(value): path for path, value in model.named_parameters()}
-    with torch.no_grad(), noting() as noted:
-        model(*inputs)
-    verdicts = []
+def _of_promises(model: nn.Module, noted: list[Noted]) -> list[Verdict]:
+    """What became of the products of the model that were promises in a call."""
+    names, verdicts = {id(value): path for path, value in model.named_parameters()}, []
     for weight, name, steps, reason in noted:
         module, _, linear = names.get(id(weight), name).removesuffix(".weight").rpartition(".")
         verdicts.append(Verdict(module, linear, steps, reason))
@@ -99,5 +95,6 @@ def explain(model: nn.Module, *inputs, gpu: str = "H200") -> Explanation:
         return Explanation(verdicts, untraced)
     from fgn.fusing.gains import gains  # which imports what measures
 
-    verdicts += _promised(model, inputs)
-    return Explanation(verdicts, untraced, gains(model, inputs, of_gpu, parts), of_gpu.name)
+    with noting() as noted:
+        chains = gains(model, inputs, of_gpu, parts)
+    return Explanation(verdicts + _of_promises(model, noted), untraced, chains, of_gpu.name)

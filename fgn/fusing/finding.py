@@ -28,7 +28,7 @@ from fgn.fusing.meanings import (
     not_plain,
 )
 from fgn.fusing.parts import Found, Part, Step
-from fgn.fusing.products import PATH, Product, arguments_of, is_of_parameters
+from fgn.fusing.products import PATH, Product, arguments_of, is_of_parameters, one_size
 from fgn.fusing.rewriting import rms_norm, with_rows
 from fgn.fusing.stand_ins import PLACE
 from fgn.fusing.views import ones_after
@@ -189,8 +189,7 @@ class Match:
 
     def _read_layer_norm(self, node: fx.Node):
         arguments = arguments_of(node, ("input", "normalized_shape", "weight", "bias", "eps"))
-        size = arguments.get("normalized_shape")
-        size = size[0] if isinstance(size, (tuple, list)) and len(size) == 1 else size
+        size = one_size(arguments.get("normalized_shape"))
         if arguments.get("input") is not self.last or type(size) is not int:
             raise Stopped(f"{self.describe(node)} over more than the channels, or as many as the input has")
         self.parts["groups"], self.parts["eps"] = 1, arguments.get("eps", 1e-5)

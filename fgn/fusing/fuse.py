@@ -86,16 +86,11 @@ class FusedForward:
         self.forward, self.takes_options = forward, takes_options
         self.traced: list[_Traced] = []
         self.reason: str | None = None
-        # What the module's calls are like where no graph of forward() takes them, and for which shapes
-        # promises do not pay.
-        self.programs, self.unpromised = Programs(), None
-        self.too_small: dict[tuple, bool] = {}
-        # Weights of products behind which nothing was found, which are not promised again.
-        self.alone: dict[int, None] = {}
+        # What the module's calls are like where no graph of forward() takes them.
+        self.programs = Programs()
 
     def __getstate__(self):
-        anew = {"traced": [], "reason": None, "programs": Programs(), "unpromised": None}
-        return self.__dict__ | anew | {"too_small": {}, "alone": {}}
+        return self.__dict__ | {"traced": [], "reason": None, "programs": Programs()}
 
     def of(self, module: nn.Module | None) -> FusedForward:
         """The same for a copy of the module, or for none yet."""
@@ -174,26 +169,17 @@ class FusedForward:
             traced = self.current()
             if traced is not None and traced.run is not None and traced.plan.takes(args):
                 return traced.run(*args)
-        if torch.is_grad_enabled() or self.unpromised is not None or not repeated.is_ordinary():
+        programs = self.programs
+        if torch.is_grad_enabled() or programs.reason is not None or not repeated.is_ordinary():
             return self.original(self.module, *args, **kwargs)
-        return self._promised(args, kwargs)
-
-    def _promised(self, args, kwargs):
-        """The call, with the products within as promises."""
         shapes = tuple([one.shape for one in (*args, *kwargs.values()) if is_tensor(one)])
-        if shapes in self.too_small:
+        if shapes in programs.too_small:
             return self.original(self.module, *args, **kwargs)
         with Recording(self) as recording:
             result = self.original(self.module, *args, **kwargs)
         if not recording.began:
-            keep(self.too_small, shapes, True, MOST_PLANS)
+            keep(programs.too_small, shapes, None, MOST_PLANS)
         return result
-
-    def leave(self, reason: str):
-        """Makes no more promises, and says so once."""
-        if self.unpromised is None:
-            self.unpromised = reason
-            warnings.warn(f"fgn: {type(self.module).__name__} is left to torch: {reason}", stacklevel=2)
 
 
 def _has_products(module: nn.Module) -> bool:

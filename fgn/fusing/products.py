@@ -43,6 +43,16 @@ def arguments_of(node: fx.Node, names: tuple[str, ...]) -> dict:
     return dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
 
 
+def only_user(node: fx.Node) -> fx.Node | None:
+    """The node that reads this one; None where there are several, or none."""
+    return next(iter(node.users)) if len(node.users) == 1 else None
+
+
+def one_size(sizes):
+    """What a list of one size has in it; anything else as it is."""
+    return sizes[0] if isinstance(sizes, (tuple, list)) and len(sizes) == 1 else sizes
+
+
 def is_of_parameters(node) -> bool:
     """Whether a value depends on the module's parameters alone, so that it is hardly a whole (batch,
     channels) tensor."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from weakref import getweakrefs
 
@@ -23,20 +24,17 @@ from fgn.fusing.row_functions import FUNCTIONS_OF_ROWS
 def _listed() -> dict[Callable, tuple[str, object]]:
     """What `__torch_function__` is given, and what that is in a graph. All compute and write to nothing."""
     listed = {}
-    named = (*METHODS, *BINARY, *CLAMP_ONE_SIDED, *POWER, *FUNCTIONS_OF_ROWS, *PRODUCTS, *MATRIX_PRODUCTS)
-    for name in (*named, *ADDED_PRODUCTS, *CASTS, *RECIPROCAL_ROOTS):
-        method = getattr(Tensor, name, None) if isinstance(name, str) else None
-        if method is not None and not (name.endswith("_") and not name.endswith("__")):
-            listed[method] = ("call_method", name)
-    functions = (*FUNCTIONS, *BINARY, *CLAMP_ONE_SIDED, *POWER, *GELU, *RELU6, *FUNCTIONS_OF_ROWS)
-    functions = (*functions, *GROUP_NORMS, *LAYER_NORMS, *PRODUCTS, *MATRIX_PRODUCTS, *ADDED_PRODUCTS)
-    for function in (*functions, *RECIPROCAL_ROOTS, F.prelu, F.dropout):
-        home = getattr(function, "__module__", None) or ""
-        is_torchs = callable(function) and home not in ("builtins", "_operator", "math")
-        if is_torchs and not getattr(function, "__name__", "").endswith("_"):
-            listed[function] = ("call_function", function)
-    listed[with_rows] = ("call_function", with_rows)
-    return listed | {F.linear: ("call_function", F.linear)}
+    tables = (METHODS, FUNCTIONS, BINARY, CLAMP_ONE_SIDED, POWER, GELU, RELU6, GROUP_NORMS, LAYER_NORMS)
+    tables = (*tables, FUNCTIONS_OF_ROWS, PRODUCTS, MATRIX_PRODUCTS, ADDED_PRODUCTS, CASTS, RECIPROCAL_ROOTS)
+    for one in (*itertools.chain(*tables), F.linear, F.prelu, F.dropout, with_rows):
+        if isinstance(one, str):
+            method = getattr(Tensor, one, None)
+            if method is not None and not (one.endswith("_") and not one.endswith("__")):
+                listed[method] = ("call_method", one)
+        # Python's own operators arrive as methods.
+        elif getattr(one, "__module__", None) not in ("builtins", "_operator") and one.__name__[-1] != "_":
+            listed[one] = ("call_function", one)
+    return listed
 
 
 LISTED = _listed()
@@ -66,10 +64,9 @@ def asks_for_a_fact(function, args) -> bool:
 
 
 class Promise(Tensor):
-    """A result that has not been computed. recording: the `Recording` of which it is the
-    `number`-th. meta: a tensor of
-    its shape and dtype. value: its numbers once they are there, where the object itself could not become an
-    ordinary tensor."""
+    """A result that has not been computed. recording: the `Recording` of which it is the `number`-th. meta: a
+    tensor of its shape and dtype. value: its numbers once they are there, where the object itself could not
+    become an ordinary tensor."""
 
     @staticmethod
     def __new__(cls, recording, number: int, meta: Tensor):

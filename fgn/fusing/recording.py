@@ -20,12 +20,13 @@ from __future__ import annotations
 import operator
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, fx
+from torch import Tensor, fx, nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 from fgn.fusing.by_torch import function_of
@@ -55,7 +56,7 @@ from fgn.precision import resolve
 MOST_STATES = 4096
 MOST_SHAPES = 256
 
-_stream_of = torch._C._cuda_getCurrentRawStream if torch.cuda.is_available() else None
+_stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # where torch knows CUDA
 
 # ------------------------------------------------------------------------------------------------------------
 # Graphs
@@ -86,10 +87,23 @@ class State:
 
 
 class Programs:
-    """The graphs of one model."""
+    """The graphs of one model, and what is known of its promises.
+
+    alone: weights, by their ids, of products behind which nothing was found, which are not promised again.
+    too_small: shapes of arguments for which no product paid. reason: why no more promises are made, or None.
+    """
 
     def __init__(self):
         self.root, self.count = State(), 0
+        self.alone: dict[int, None] = {}
+        self.too_small: dict[tuple, None] = {}
+        self.reason: str | None = None
+
+    def leave(self, module: nn.Module, reason: str):
+        """Makes no more promises, and says so once."""
+        if self.reason is None:
+            self.reason = reason
+            warnings.warn(f"fgn: {type(module).__name__} is left to torch: {reason}", stacklevel=2)
 
     def behind(self, state: State, call) -> State | None:
         """The state after one more call; None where there are too many."""
@@ -229,7 +243,7 @@ class Recording(TorchFunctionMode):
             kwargs, target = {}, LISTED[with_rows]
         places = PLACES.get(function)
         if places is not None and (
-            len(args) <= places[1] or kwargs or id(args[places[1]]) in self.fused.alone
+            len(args) <= places[1] or kwargs or id(args[places[1]]) in self.programs.alone
         ):
             return None
         if not self.pending:
@@ -310,7 +324,7 @@ class Recording(TorchFunctionMode):
         are_alike = all([shape == matrices[0] for shape in matrices])
         state = self.programs.behind(self.state, (target, tuple(described), tuple(by_name), are_alike))
         if state is None:
-            self.fused.leave("the constants of its operators keep changing")
+            self.programs.leave(self.fused.module, "the constants of its operators keep changing")
             return None
         if shapes not in state.shapes:
             keep(state.shapes, shapes, result_of(function, args, kwargs), MOST_SHAPES)
@@ -343,10 +357,10 @@ class Recording(TorchFunctionMode):
             if moved:
                 # Whoever reads a value on another stream has waited for the work before the promise.
                 stream.synchronize()
-                fused.leave("it changes the CUDA stream within forward()")
+                self.programs.leave(fused.module, "it changes the CUDA stream within forward()")
             fulfil([pending[number] for number in held], values)
             for number in made.alone:
-                keep(fused.alone, id(inputs[number]), None, MOST_STATES)
+                keep(self.programs.alone, id(inputs[number]), None, MOST_STATES)
             noted = getattr(_noting, "noted", None)
             if noted is not None:
                 noted += [Noted(inputs[number], *rest) for number, *rest in made.products]

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, fx
 
 from fgn.fusing.meanings import BINARY, FUNCTIONS, METHODS, POWER
-from fgn.fusing.products import ADDED_PRODUCTS, DTYPE, arguments_of
+from fgn.fusing.products import ADDED_PRODUCTS, DTYPE, arguments_of, one_size, only_user
 
 # Among what a node has: how many dimensions an input has, and whether all matrices that a node reads are of
 # one shape.
@@ -42,10 +42,6 @@ def rewrite(graph: fx.Graph):
 
 # ------------------------------------------------------------------------------------------------------------
 # RMSNorm
-
-
-def _only_user(node: fx.Node) -> fx.Node | None:
-    return next(iter(node.users)) if len(node.users) == 1 else None
 
 
 def _without_cast(node) -> fx.Node:
@@ -81,9 +77,8 @@ def _rewrite_rms_norm(root: fx.Node):
         return
     given = arguments_of(mean, ("input", "dim", "keepdim"))
     square, dim = given.pop("input"), given.pop("dim", None)
-    dim = dim[0] if isinstance(dim, (tuple, list)) and len(dim) == 1 else dim
-    inside, product = _square_of(square), _only_user(root)
-    if inside is None or dim != -1 or given != {"keepdim": True} or not _is(product, "multiply"):
+    inside, product = _square_of(square), only_user(root)
+    if inside is None or one_size(dim) != -1 or given != {"keepdim": True} or not _is(product, "multiply"):
         return
     v = _without_cast(inside)
     value = product.args[0] if product.args[1] is root else product.args[1]
@@ -91,7 +86,7 @@ def _rewrite_rms_norm(root: fx.Node):
         return
     last, weight = product, None
     while True:
-        user = _only_user(last)
+        user = only_user(last)
         if user is not None and user.op == "call_method" and user.target in CASTS and user.args[0] is last:
             last = user
         elif _is(user, "multiply") and weight is None:
@@ -130,7 +125,7 @@ def _erase_unread(node: fx.Node):
 def _lift(view: fx.Node):
     """Moves the view of rows in front of what it is a view of, up to the product's x."""
     node, sizes = view.args
-    places = _places_of_rows(node) if _only_user(node) is view else None
+    places = _places_of_rows(node) if only_user(node) is view else None
     if places is None:
         return
     graph = view.graph

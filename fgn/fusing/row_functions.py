@@ -15,7 +15,7 @@ from fgn.fusing.accepting import NotAChain
 from fgn.fusing.finding import Match, Stopped, nothing_between
 from fgn.fusing.meanings import not_plain
 from fgn.fusing.parts import Step
-from fgn.fusing.products import Product, arguments_of, is_of_parameters
+from fgn.fusing.products import Product, arguments_of, is_of_parameters, one_size, only_user
 from fgn.fusing.rewriting import rms_norm
 from fgn.rows import ROW_FUNCTIONS
 
@@ -103,17 +103,13 @@ def settings_of(found: RowsFound) -> Settings:
         if len(module.normalized_shape) != 1:
             raise NotAChain("the norm is over more than the features")
         return settings._replace(eps=module.eps, window=module.normalized_shape[0])
-    size, stride, padding = (_one(getattr(module, name)) for name in ("kernel_size", "stride", "padding"))
-    dilation = _one(getattr(module, "dilation", 1))
+    size, stride, padding = (one_size(getattr(module, name)) for name in ("kernel_size", "stride", "padding"))
+    dilation = one_size(getattr(module, "dilation", 1))
     if stride != size or padding != 0 or dilation != 1 or module.ceil_mode:
         raise NotAChain("pooling of windows that are not side by side")
     if getattr(module, "return_indices", False):
         raise NotAChain("pooling that returns indices")
     return settings._replace(window=size)
-
-
-def _one(size) -> int:
-    return size[0] if isinstance(size, (tuple, list)) and len(size) == 1 else size
 
 
 class _Behind(Match):
@@ -127,11 +123,6 @@ class _Behind(Match):
 def _given(node: fx.Node, names: tuple[str, ...]) -> dict:
     """The node's arguments by name, but for those that are None."""
     return {name: value for name, value in arguments_of(node, names).items() if value is not None}
-
-
-def _only_user(node: fx.Node) -> fx.Node | None:
-    users = list(node.users)
-    return users[0] if len(users) == 1 else None
 
 
 def _view_of(node: fx.Node | None, name: str) -> bool:
@@ -154,15 +145,15 @@ class _Reader:
         self.bias: fx.Node | None = None
 
     def read(self) -> Settings | None:
-        user = _only_user(self.value)
+        user = only_user(self.value)
         if user is None:
             return self._read_norm_beside_others()
         if _view_of(user, "unsqueeze"):
             self.of_matrix = True
-            pool, self.nodes = _only_user(user), [user]
+            pool, self.nodes = only_user(user), [user]
             if pool is None or pool.op != "call_module" or type(self.modules[pool.target]) not in _POOLS:
                 return None
-            settings, end = self._of_module(pool), _only_user(pool)
+            settings, end = self._of_module(pool), only_user(pool)
             if settings is None or not _view_of(end, "squeeze"):
                 return None
             self.nodes.append(end)
@@ -195,8 +186,7 @@ class _Reader:
         given = _given(node, ("input", "normalized_shape", "weight", "bias", "eps"))
         if node.target in (F.rms_norm, torch.rms_norm) and len(node.args) > 3:
             return None  # its fourth argument is eps
-        size = given.get("normalized_shape")
-        size = size[0] if isinstance(size, (tuple, list)) and len(size) == 1 else size
+        size = one_size(given.get("normalized_shape"))
         if set(given) - {"input", "normalized_shape", "weight", "bias", "eps"} or type(size) is not int:
             return None
         function = _NORM_FUNCTIONS[node.target]
@@ -240,13 +230,13 @@ class _Reader:
                 return None
             given = _given(node, ("input", "dim", "keepdim"))
         dim, self.keeps = given.get("dim"), given.get("keepdim", False)
-        if isinstance(dim, (tuple, list)) and len(dim) == 1 and node.target not in _WITH_INDICES:
-            dim = dim[0]
+        if node.target not in _WITH_INDICES:
+            dim = one_size(dim)
         if set(given) - {"input", "dim", "keepdim"} or type(dim) is not int or type(self.keeps) is not bool:
             return None
         self.nodes.append(node)
         if node.target in _WITH_INDICES:
-            values = _only_user(node)
+            values = only_user(node)
             taken = (operator.getitem, 0), (getattr, "values")
             if values is None or values.kwargs or (values.target, *values.args[1:]) not in taken:
                 return None

@@ -3,6 +3,12 @@
 #include <cooperative_groups.h>
 namespace cg = cooperative_groups;
 
+__global__ void __cluster_dims__(4) in_fours(int *y); // which its definition need not say again
+__global__ void in_fours(int *y) {
+    if (threadIdx.x == 0)
+        y[blockIdx.x] = cg::this_cluster().num_blocks();
+}
+
 __global__ void __cluster_dims__(2, 1, 1) in_pairs(int *y) {
     if (threadIdx.x == 0)
         y[blockIdx.x] = 10 * cg::this_cluster().num_blocks() + cg::this_cluster().block_rank();
@@ -64,6 +70,10 @@ int main() {
     CHECK(cudaDeviceSynchronize());
     for (int block = 0; block < 4; block++)
         wrong += y[block] != 20 + block % 2;
+    in_fours<<<4, 32>>>(y);
+    CHECK(cudaDeviceSynchronize());
+    for (int block = 0; block < 4; block++)
+        wrong += y[block] != 4;
     CHECK(cudaFree(y));
     printf(wrong ? "%d wrong\n" : "ok\n", wrong);
     return wrong;
