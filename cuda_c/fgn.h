@@ -316,6 +316,39 @@ typedef struct fgn_rows {
  * memory is not aligned to 16 bytes: fgn_norm_forward() takes those. */
 fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *between, void *y, void *stream);
 
+/* ---- Feature maps ----
+ *
+ *     y = after(GroupNorm(before(v)))
+ *
+ * v is what a convolution makes, (batch, channels, positions) for any number of dimensions of positions, and
+ * a group's statistics are over its channels and all positions. */
+typedef struct fgn_feature_maps {
+    long long batch;
+    long long channels;
+    long long positions;
+    long long groups;  /* divides channels */
+    int channels_last; /* 1: in memory v, y and tensors are (batch, positions, channels) */
+    float eps;
+    fgn_type type;        /* of v, y and tensors. Sums are float32 in all of them */
+    fgn_type vector_type; /* FGN_FLOAT32 or `type` */
+    int before_count;
+    int after_count;
+    const void *scale; /* (channels,) or NULL for ones */
+    const void *shift; /* (channels,) or NULL for zeros */
+    /* Bit i: the vector of before[i] (after[i]) is (batch, channels), not one of (channels,) for all. */
+    unsigned before_samples;
+    unsigned after_samples;
+    fgn_pointwise before[FGN_MAX_POINTWISE]; /* tensors are as v */
+    fgn_pointwise after[FGN_MAX_POINTWISE];
+} fgn_feature_maps;
+
+/* One launch, without a workspace. v and y: as above. between: NULL, or where u = before(v) is written, as v:
+ * the sum that a network's next block adds to, beside its norm.
+ * FGN_NOT_SUPPORTED for groups of more than 2^30 elements, or with channels_last of more than 256 vectors of
+ * neighbouring channels (2048 channels, where 8 divides them and memory is aligned to 16 bytes). */
+fgn_status fgn_feature_maps_forward(const fgn_feature_maps *maps, const void *v, void *between, void *y,
+                                    void *stream);
+
 /* ---- Training ----
  *
  * The forward in two calls, which leave behind what the backward needs: fgn_forward() of the product alone

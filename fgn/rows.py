@@ -17,13 +17,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cudasim.building.library import interruptible, is_counting
+from cudasim.building.library import is_counting
 from cudasim.counting import counted
 from fgn.checks import check_kind, check_shape
 from fgn.native import repeated
 from fgn.native.library import ffi
+from fgn.one_launch import OneLaunch, need_gradients
 from fgn.operators import Pointwise
-from fgn.structs import C_TYPES, library_of, raise_for, usable, write_steps
+from fgn.structs import C_TYPES, library_of, usable, write_steps
 
 
 class RowFunction(NamedTuple):
@@ -105,8 +106,8 @@ def holds_layer_norm(features: int) -> bool:
     return features <= 8192 and features % 8 == 0
 
 
-class _Call:
-    """What a call of one kind needs: the struct, and where the operands' addresses go in it."""
+class _Call(OneLaunch):
+    """What a call of one kind needs."""
 
     def __init__(self, library, rows: Rows, v: Tensor, operands: Mapping[str, Tensor], vectors: torch.dtype):
         batch, features = v.shape
@@ -116,15 +117,15 @@ class _Call:
         self.c_forward = ffi().cast(
             "int (*)(const fgn_rows *, uintptr_t, uintptr_t, uintptr_t, uintptr_t)", library.fgn_rows_forward
         )
-        self.c_rows = ffi().new("fgn_rows *")
-        self.c_rows.batch, self.c_rows.features = batch, features
-        self.c_rows.window, self.c_rows.eps = rows.window or features, rows.eps
-        self.c_rows.function = getattr(library, ROW_FUNCTIONS[rows.function].c_name)
-        self.c_rows.type = getattr(library, C_TYPES[v.dtype])
-        self.c_rows.vector_type = getattr(library, C_TYPES[vectors])
+        self.c_struct = ffi().new("fgn_rows *")
+        self.c_struct.batch, self.c_struct.features = batch, features
+        self.c_struct.window, self.c_struct.eps = rows.window or features, rows.eps
+        self.c_struct.function = getattr(library, ROW_FUNCTIONS[rows.function].c_name)
+        self.c_struct.type = getattr(library, C_TYPES[v.dtype])
+        self.c_struct.vector_type = getattr(library, C_TYPES[vectors])
         places = [
-            *write_steps(library, self.c_rows, "before", rows.before, operands),
-            *write_steps(library, self.c_rows, "after", rows.after, operands),
+            *write_steps(library, self.c_struct, "before", rows.before, operands),
+            *write_steps(library, self.c_struct, "after", rows.after, operands),
         ]
         self.arguments = [
             repeated.Argument(place, operands[name])
@@ -136,42 +137,8 @@ class _Call:
         y_shape = self.y_shape if sizes is None else (*sizes[:-1], self.y_shape[1])
         return v.new_empty(y_shape), v.new_empty(v.shape) if self.rows.keeps else None
 
-    def run(self, v: Tensor, y: Tensor, u: Tensor | None, stream: int) -> Tensor | tuple[Tensor, Tensor]:
-        kept = 0 if u is None else u.data_ptr()
-        status = self.c_forward(self.c_rows, v.data_ptr(), kept, y.data_ptr(), stream)
-        if status:
-            raise_for(self.library, status)
-        return y if u is None else (y, u)
-
-    def takes(self, operands: tuple[Tensor, ...]) -> bool:
-        """Whether the call can be made here, with these operands as they are; the struct points to them
-        then."""
-        if self.device < 0:
-            if is_counting.get():
-                return False
-        elif torch._C._cuda_getDevice() != self.device:
-            return False
-        return repeated.point_to(self.arguments, operands, self.device)
-
-    def launch(self, v: Tensor, sizes=None):
-        """The result of v, where `takes()` has taken the operands. sizes: v's, where it is no matrix."""
-        if self.device < 0:
-            with interruptible(self.library):
-                return self.run(v, *self.results(v, sizes), 0)
-        return self.run(v, *self.results(v, sizes), torch._C._cuda_getCurrentRawStream(self.device))
-
-    def __call__(self, v: Tensor, operands: tuple[Tensor, ...]):
-        """The result, or None where a tensor is not one that can be used as it is."""
-        if not repeated.usable_address(v) or not self.takes(operands):
-            return None
-        return self.launch(v)
-
 
 _calls: dict[tuple, _Call] = {}
-
-
-def _need_gradients(v: Tensor, operands) -> bool:
-    return torch.is_grad_enabled() and (v.requires_grad or any(one.requires_grad for one in operands))
 
 
 def _key_of(rows: Rows, v: Tensor, tensors) -> tuple:
@@ -209,7 +176,7 @@ def rows_forward(rows: Rows, v: Tensor, operands: Mapping[str, Tensor] | None = 
     key = _key_of(rows, v, tensors)
     known = _calls.get(key)
     if known is not None:
-        y = None if _need_gradients(v, tensors) else known(v, tensors)
+        y = None if need_gradients(v, tensors) else known(v, tensors)
         if y is not None:
             return y
     return _checked_call(rows, v, given, key)
@@ -241,7 +208,7 @@ def _checked_call(rows: Rows, v: Tensor, given: Mapping[str, Tensor], key: tuple
         for step in rows.before + rows.after
         if step.operand is not None
     }
-    if _need_gradients(v, used.values()):
+    if need_gradients(v, used.values()):
         raise RuntimeError("v: expected tensors that need no gradient, for a function of rows has none")
     with library_of(v.device) as (library, stream):
         v = usable(v)

@@ -73,12 +73,14 @@ def function_of(graph: fx.Graph, module: nn.Module) -> Callable:
     return known["forward"]
 
 
-def by_torch(inputs: Sequence[fx.Node], nodes: Sequence[fx.Node], owner: nn.Module) -> Callable:
+def by_torch(inputs: Sequence[fx.Node], nodes: Sequence[fx.Node], owner: nn.Module, results=()) -> Callable:
     """A function of the values of `inputs` that runs the nodes, each of which reads inputs or earlier nodes,
-    one after the other, and returns the last one's value."""
+    one after the other, and returns the last one's value, or a tuple of those of `results` where they are
+    several."""
     graph = fx.Graph()
     copies = {node: graph.placeholder(f"input_{number}") for number, node in enumerate(inputs)}
     for node in nodes:
         copies[node] = graph.node_copy(node, copies.__getitem__)
-    graph.output(copies[nodes[-1]])
+    values = tuple(copies[node] for node in results)
+    graph.output(values if len(values) > 1 else copies[nodes[-1]])
     return function_of(graph, owner)

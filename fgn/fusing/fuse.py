@@ -184,7 +184,7 @@ class FusedForward:
 
 def _has_products(module: nn.Module) -> bool:
     """Whether promises of the module may gain anything."""
-    return any(parameter.dim() == 2 for parameter in module.parameters())
+    return any(parameter.dim() > 1 for parameter in module.parameters())
 
 
 def candidates(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:

@@ -9,8 +9,10 @@ from torch import fx, nn
 
 from fgn.fusing.alone import ProductPart, may_gain
 from fgn.fusing.finding import match
+from fgn.fusing.map_functions import is_convolution, is_group_norm, read_maps
+from fgn.fusing.maps_part import MapsPart
 from fgn.fusing.parts import ChainPart
-from fgn.fusing.products import PATH, Product, product_of
+from fgn.fusing.products import PATH, Product, arguments_of, product_of
 from fgn.fusing.row_functions import read_rows
 from fgn.fusing.rows_part import RowsPart
 
@@ -32,6 +34,14 @@ class FusedGraph:
                 product = product_of(node, modules)
                 if product is not None:
                     self._replace(product)
+        for node in list(graph.nodes):
+            if is_convolution(node, modules):
+                self._replace_maps(node, True)
+        for node in list(graph.nodes):
+            if not getattr(node, "_erased", False) and is_group_norm(node, modules):
+                value = node.all_input_nodes[0]
+                if product_of(value, modules) is None:  # of which each row is one position
+                    self._replace_maps(value, False)
 
     def _replace(self, product: Product):
         modules, owner = self.modules, self.owner
@@ -65,9 +75,28 @@ class FusedGraph:
                 break
             rows = read_rows(nodes[-1], modules, nodes, has_one_value) if rows.keeps else None
         self.verdicts.append((name, words, stopped, product))
+        self._put(part, nodes, inputs, nodes[-1], read_again)
+
+    def _replace_maps(self, begin: fx.Node, convolves: bool):
+        found = read_maps(begin, self.modules, convolves)
+        if found is None:
+            return
+        named = found.nodes[0]
+        name = named.target if named.op == "call_module" else named.target.__name__
+        weight = arguments_of(named, ("input", "weight")).get("weight") if convolves else None
+        if found.norm_weight is not None and not convolves:
+            weight = found.inputs[found.norm_weight]
+        self.verdicts.append((name, found.words, found.ends, Product(found.nodes, found.inputs[0], weight)))
+        self.fixed += found.fixed
+        part = MapsPart(found, self.owner, name)
+        self._put(part, found.nodes, found.inputs, found.place, found.kept)
+
+    def _put(self, part, nodes: list[fx.Node], inputs: list[fx.Node], place: fx.Node, read_again):
+        """Puts a call of the part behind `place`, for the nodes. read_again: the one whose value is a second
+        result, or None."""
         self.parts.append(part)
-        graph, last = linear.graph, nodes[-1]
-        with graph.inserting_after(last):
+        graph, last = place.graph, nodes[-1]
+        with graph.inserting_after(place):
             call = graph.create_node("call_function", part, tuple(inputs), {}, name="chain")
         if read_again is None:
             last.replace_all_uses_with(call)

@@ -167,7 +167,7 @@ FORWARDS = {
     cls: cls.forward
     for cls in (
         *(*MODULES, nn.Linear, nn.GroupNorm, nn.LayerNorm, nn.BatchNorm1d),
-        *(nn.Sequential, nn.Flatten, nn.RReLU),
+        *(nn.Sequential, nn.Flatten, nn.RReLU, nn.Conv1d, nn.Conv2d, nn.Conv3d),
         *(nn.Softmax, nn.LogSoftmax, nn.RMSNorm, nn.MaxPool1d, nn.AvgPool1d),
     )
 }

@@ -47,15 +47,15 @@ class Step(NamedTuple):
     attributes: tuple[str, ...] = ()
     operand: int | None = None
 
-    def at_call(self, left: Iterator[str]) -> Pointwise:
+    def at_call(self, left: Iterator[str], name: str | None = None) -> Pointwise:
         """The operator with its module's settings as they are now. left: the roles of the operands of this
-        step and those behind it. ValueError or NotAChain where there is none."""
+        step and those behind it. name: of its operand. ValueError or NotAChain where there is none."""
         kind = self.kind(self.module) if callable(self.kind) else self.kind
         constants = [_number(value) for value in self.constants]
         constants += [_number(getattr(self.module, name)) for name in self.attributes]
         if self.operand is None:
             return Pointwise(kind, *constants)
-        role, name = next(left), f"operand_{self.operand}"
+        role, name = next(left), name or f"operand_{self.operand}"
         if kind in POINTWISE and POINTWISE[kind].uses_channel:
             if role != "channel":
                 raise NotAChain(f"the operand of {kind} is no channel vector")
@@ -108,11 +108,25 @@ def _is_ieee(precision: str | None) -> bool:
 class Part:
     """Stands in a graph for nodes of a model, and writes to nothing that it reads."""
 
+    name = ""
+
+    def __init__(self):
+        self.said: set[str] = set()
+
+    @run_when_compiled
+    def say(self, reason: str) -> bool:
+        """Warns once why torch runs the parts one after the other."""
+        if reason not in self.said:
+            self.said.add(reason)
+            warnings.warn(f"fgn: {self.name} runs part by part, as torch runs it: {reason}", stacklevel=5)
+        return True
+
 
 class ChainPart(Part):
     """Runs one chain of a model. Called with the nodes that the chain reads: x and operands."""
 
     def __init__(self, found: Found, owner: nn.Module, options):
+        super().__init__()
         self.found, self.owner, self.options = found, owner, options
         self.name = found.name
         self.leaves = found.leaves
@@ -125,7 +139,6 @@ class ChainPart(Part):
         self.operands = [step.operand for step in self.steps if step.operand is not None]
         self.chains: dict[tuple, Chain] = {}
         self.dtypes: dict[tuple, torch.dtype] = {}
-        self.said: set[str] = set()
         self.checked: Checked | None = None
         self.lasts: dict[tuple, Last] = {}
 
@@ -270,16 +283,8 @@ class ChainPart(Part):
 
     def run_parts(self, inputs, reason: str):
         """Runs the parts by torch, one after the other."""
-        self._say(reason)
+        self.say(reason)
         return self.by_torch(*inputs)
-
-    @run_when_compiled
-    def _say(self, reason: str) -> bool:
-        """Warns once why torch runs the parts one after the other."""
-        if reason not in self.said:
-            self.said.add(reason)
-            warnings.warn(f"fgn: {self.name} runs part by part, as torch runs it: {reason}", stacklevel=5)
-        return True
 
     def _dtype_in_autocast(self, inputs, parameters) -> torch.dtype:
         """The dtype of torch's own result under the autocast that is on. torch is asked with two rows, once

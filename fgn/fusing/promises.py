@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable
 from weakref import getweakrefs
 
@@ -15,6 +16,7 @@ from torch import Tensor
 from torch.utils import _pytree
 
 from fgn.fusing.finding import GROUP_NORMS, LAYER_NORMS
+from fgn.fusing.map_functions import CONVOLUTIONS
 from fgn.fusing.meanings import BINARY, CLAMP_ONE_SIDED, FUNCTIONS, GELU, METHODS, POWER, RELU6
 from fgn.fusing.products import ADDED_PRODUCTS, MATRIX_PRODUCTS, PRODUCTS
 from fgn.fusing.rewriting import CASTS, RECIPROCAL_ROOTS, with_rows
@@ -26,6 +28,7 @@ def _listed() -> dict[Callable, tuple[str, object]]:
     listed = {}
     tables = (METHODS, FUNCTIONS, BINARY, CLAMP_ONE_SIDED, POWER, GELU, RELU6, GROUP_NORMS, LAYER_NORMS)
     tables = (*tables, FUNCTIONS_OF_ROWS, PRODUCTS, MATRIX_PRODUCTS, ADDED_PRODUCTS, CASTS, RECIPROCAL_ROOTS)
+    tables = (*tables, CONVOLUTIONS)
     for one in (*itertools.chain(*tables), F.linear, F.prelu, F.dropout, with_rows):
         if isinstance(one, str):
             method = getattr(Tensor, one, None)
@@ -38,10 +41,12 @@ def _listed() -> dict[Callable, tuple[str, object]]:
 
 
 LISTED = _listed()
-# Products: the places of x and of the weight among the arguments.
+LISTED[Tensor.__getitem__] = ("call_function", operator.getitem)
+# Products and convolutions: the places of x and of the weight among the arguments.
 PLACES = {function: (0, 1) for function, (_, name) in LISTED.items() if name in (*PRODUCTS, *MATRIX_PRODUCTS)}
 PLACES |= {function: (1, 2) for function, (_, name) in LISTED.items() if name in ADDED_PRODUCTS}
 PLACES[F.linear] = (0, 1)
+PLACES |= {function: (0, 1) for function in CONVOLUTIONS}
 
 VIEWS = (Tensor.view, Tensor.reshape, torch.reshape)
 
@@ -133,6 +138,8 @@ def only_computes(function, args, kwargs) -> bool:
         return False
     if function is with_rows:
         return bool(args[1])
+    if function is Tensor.__getitem__:
+        return type(args[1]) is tuple  # of what leaves all values where they are (`Recording._described`)
     if function is Tensor.to:
         return len(args) == 2 and type(args[1]) is torch.dtype
     if function is F.dropout:

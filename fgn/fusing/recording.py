@@ -26,12 +26,14 @@ from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, fx, nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 from fgn.fusing.by_torch import function_of
 from fgn.fusing.graphs import FusedGraph
 from fgn.fusing.kept import keep
+from fgn.fusing.map_functions import is_convolution
 from fgn.fusing.products import DTYPE, IS_PARAMETER
 from fgn.fusing.promises import (
     LISTED,
@@ -142,6 +144,8 @@ def _made(state: State, held: tuple[int, ...], owner, options) -> Run:
 
     def value_of(one):
         kind, value, *_ = one
+        if kind == "index":
+            return tuple([slice(None) if each == ":" else each for each in value])
         return known[kind][value] if kind in known else value
 
     for state in states:
@@ -160,6 +164,8 @@ def _made(state: State, held: tuple[int, ...], owner, options) -> Run:
             products.append((numbers[product.weight], name, words, reason))
             if words is None and product.nodes[-1] in graph.nodes:
                 alone.append(numbers[product.weight])
+    convolutions = [node for node in graph.nodes if is_convolution(node, {})]
+    alone += [numbers[node.args[1]] for node in convolutions if node.args[1] in numbers]
     return Run(function_of(graph, owner), products, alone)
 
 
@@ -246,8 +252,9 @@ class Recording(TorchFunctionMode):
             len(args) <= places[1] or kwargs or id(args[places[1]]) in self.programs.alone
         ):
             return None
+        begins = places is not None or function is F.group_norm
         if not self.pending:
-            if places is None or not self._may_begin(*(args[place] for place in places)):
+            if not begins or not self._may_begin(*(args[place] for place in places or (0,))):
                 return None
         elif not self._is_as_at_the_beginning():
             return None
@@ -258,9 +265,9 @@ class Recording(TorchFunctionMode):
         by_name = [(name, self._described(one)) for name, one in kwargs.items()]
         every = (*described, *(one for _, one in by_name))
         result = self._next(function, target, args, kwargs, described, by_name) if all(every) else None
-        if result is not None and (places is not None or any(one[0] == "promise" for one in every)):
+        if result is not None and (begins or any(one[0] == "promise" for one in every)):
             state, meta = result
-            self.began += places is not None
+            self.began += begins
             self.state = state
             promise = Promise(self, len(self.pending), meta)
             self.pending.append(promise)
@@ -270,12 +277,16 @@ class Recording(TorchFunctionMode):
         del self.inputs[count:]
         return None if result is None else NotImplemented
 
-    def _may_begin(self, x, weight) -> bool:
+    def _may_begin(self, x, weight=None) -> bool:
+        """Whether promises may begin with a product or a convolution of x, or a GroupNorm of it."""
         if type(x) is not Tensor or torch.is_grad_enabled() or not repeated.is_ordinary():
             return False
-        if (
+        if weight is None:
+            if not norm_pays(x):
+                return False
+        elif (
             type(weight) not in ORDINARY_TENSORS
-            or weight.dim() != 2
+            or weight.dim() < 2
             or not pays(x, weight, self.fused.options)
         ):
             return False
@@ -298,7 +309,7 @@ class Recording(TorchFunctionMode):
             is_own = one.recording is self and one.value is None
             return ("promise", one.number) if is_own else None
         if kind in ORDINARY_TENSORS:
-            if one.device != self.device or one.layout is not torch.strided or not one.is_contiguous():
+            if one.device != self.device or one.layout is not torch.strided or not _is_dense(one):
                 return None
             number = self.numbers.setdefault(id(one), len(self.inputs))
             if number == len(self.inputs):
@@ -314,6 +325,8 @@ class Recording(TorchFunctionMode):
             return kind, one
         if kind in (tuple, list, torch.Size) and all(type(each) is int for each in one):
             return kind, tuple(one)
+        if kind is tuple and all(each is None or each is ... or each == slice(None) for each in one):
+            return "index", tuple([":" if type(each) is slice else each for each in one])
         return None
 
     def _next(self, function, target, args, kwargs, described, by_name) -> tuple[State, Tensor] | None:
@@ -377,7 +390,23 @@ FEWEST_OPERATIONS = {True: 2.0**32, False: 2.0**36}
 
 
 def pays(x: Tensor, weight: Tensor, options) -> bool:
-    """Whether promises of a product of x may gain what they cost the host. On a CPU, where the simulator
-    computes, its time is nobody's measure."""
+    """Whether promises of a product of x, or of a convolution, may gain what they cost the host. On a CPU,
+    where the simulator computes, its time is nobody's measure."""
     is_ieee = x.dtype is torch.float32 and resolve(options.precision, torch.float32) == "ieee"
-    return not x.is_cuda or 2.0 * x.numel() * max(weight.shape) >= FEWEST_OPERATIONS[is_ieee]
+    outputs = max(weight.shape) if weight.dim() == 2 else weight.numel() / max(1, weight.shape[1])
+    return not x.is_cuda or 2.0 * x.numel() * outputs >= FEWEST_OPERATIONS[is_ieee]
+
+
+# Elements of feature maps from which a GroupNorm alone begins promises on a GPU: its launch and that of an
+# activation take as long there as the promises take the host.
+FEWEST_OF_NORM = 2**26
+
+
+def norm_pays(x: Tensor) -> bool:
+    return x.dim() > 2 and (not x.is_cuda or x.numel() >= FEWEST_OF_NORM)
+
+
+def _is_dense(one: Tensor) -> bool:
+    """Whether a tensor is laid out as `promises.result_of()` takes its results to be, or with its channels
+    last, which changes no values."""
+    return one.is_contiguous() or (one.dim() > 2 and one.movedim(1, -1).is_contiguous())

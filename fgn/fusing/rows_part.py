@@ -33,6 +33,7 @@ class RowsPart(Part):
     with the inputs of `inner`, and then the others that this part reads."""
 
     def __init__(self, inner, found: RowsFound, count: int, owner: nn.Module, has_one_value: bool):
+        super().__init__()
         self.inner, self.found, self.count, self.has_one_value = inner, found, count, has_one_value
         self.name, self.leaves = inner.name, found.leaves
         self.by_torch = by_torch(found.inputs, found.nodes, owner)

@@ -40,7 +40,7 @@ PLACE = "fgn: line of the source"
 
 def place(file: str, line: int) -> str:
     """A line as a reader finds it: the file's name, the number, and what it says, where that can be read."""
-    text = linecache.getline(file, line).strip()
+    text = linecache.getline(file, line).strip() if line else ""
     return f"{Path(file).name}:{line}: {text}".removesuffix(": ")
 
 

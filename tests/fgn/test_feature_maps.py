@@ -1,0 +1,148 @@
+"""GroupNorm of feature maps with the operators around it: alone (`fgn.feature_maps`) and behind a convolution
+in a fused model."""
+
+import random
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fgn.feature_maps import FeatureMaps, _applied, feature_maps_forward
+from fgn.operators import Pointwise
+
+ROUNDOFF = {torch.float32: 2.0**-21, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
+POSITIONS = ((1,), (5,), (49,), (64,), (1000,), (4, 4), (7, 7), (8, 16), (3, 2, 5), (1, 1), (33, 40))
+GROUPS = ((1, 1), (1, 7), (1, 64), (2, 3), (4, 8), (8, 1), (32, 10), (32, 4), (3, 5), (16, 2), (5, 16))
+
+
+def random_problems(seed: int, count: int):
+    """(maps, v, operands) of sizes without a pattern, in either layout."""
+    draw, generator = random.Random(seed), torch.Generator().manual_seed(seed)
+    for _ in range(count):
+        dtype, positions = draw.choice([*ROUNDOFF]), draw.choice(POSITIONS)
+        groups, size = draw.choice(GROUPS)
+        batch, channels = draw.choice((1, 2, 3, 5)), groups * size
+        last = draw.random() < 0.5
+        while batch * channels * torch.Size(positions).numel() > 60_000:
+            positions = draw.choice(POSITIONS)
+
+        def values(*sizes, dtype=dtype, generator=generator):
+            return torch.randn(sizes, generator=generator).to(dtype)
+
+        def laid_out(v, last=last):
+            return v.movedim(1, -1).contiguous().movedim(-1, 1) if last else v
+
+        before, after, operands = (), (), {}
+        if draw.random() < 0.6:
+            operands = {"vector": values(channels), "other": laid_out(values(batch, channels, *positions))}
+            before = (Pointwise("add_channel", channel="vector"), Pointwise("add_tensor", tensor="other"))
+        if draw.random() < 0.4:
+            operands |= {"of_sample": values(batch, channels)}
+            before += (Pointwise("add_channel", channel="of_sample"), Pointwise("mish"))
+        if draw.random() < 0.6:
+            operands |= {"more": laid_out(values(batch, channels, *positions))}
+            after = (Pointwise("silu"), Pointwise("add_tensor", tensor="more"), Pointwise("multiply", 0.5))
+        scaled, shifted = draw.random() < 0.7, draw.random() < 0.7
+        operands |= {"scale": values(channels).abs() + 0.5} if scaled else {}
+        operands |= {"shift": values(channels)} if shifted else {}
+        v = laid_out(values(batch, channels, *positions) * draw.choice((0.1, 1, 10)))
+        keeps = draw.random() < 0.3
+        yield FeatureMaps(groups, before, after, 1e-5, scaled, shifted, keeps), v, operands
+
+
+def double(operands):
+    return {name: value.double() for name, value in operands.items()}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.memory
+def test_random_feature_maps(seed, device):
+    for maps, v, operands in random_problems(seed, 30):
+        v, operands = v.to(device), {name: value.to(device) for name, value in operands.items()}
+        if v.numel() == v.shape[1] and v.shape[1] == maps.groups:
+            continue  # each group is one value, which torch refuses to normalise
+        exact = maps.by_torch(v.double(), double(operands))
+        by_torch = maps.by_torch(v, operands)
+        size = exact.norm() + exact.numel() ** 0.5 * 1e-3
+        given = feature_maps_forward(maps, v, operands)
+        y, u = given if maps.keeps else (given, None)
+        assert y.stride() == v.stride()
+        error, of_torch = (y - exact).norm() / size, (by_torch - exact).norm() / size
+        assert error <= max(2 * of_torch, ROUNDOFF[v.dtype]), (maps, v.shape, v.stride(), v.dtype)
+        if u is not None:
+            expected = _applied(maps.before, v.double(), double(operands))
+            assert (u - expected).norm() <= ROUNDOFF[v.dtype] * (expected.norm() + 1e-3)
+        again = feature_maps_forward(maps, v, operands)  # the call that is kept
+        assert torch.equal(again[0] if maps.keeps else again, y)
+
+
+def test_a_large_mean_beside_a_small_deviation(device):
+    for last in (False, True):
+        v = torch.randn(2, 32, 24, 24, generator=torch.Generator().manual_seed(0)).to(device) + 1e4
+        v = v.to(memory_format=torch.channels_last) if last else v
+        exact, by_torch = FeatureMaps(8).by_torch(v.double()), F.group_norm(v, 8)
+        y = feature_maps_forward(FeatureMaps(8), v)
+        assert (y - exact).norm() <= 2 * (by_torch - exact).norm() + 1e-5 * exact.norm()
+
+
+def test_groups_that_shared_memory_does_not_hold(device):
+    """A group of 2^20 elements in float32 is more than the shared memory of a whole cluster."""
+    generator = torch.Generator().manual_seed(0)
+    for last in (False, True):
+        v = torch.randn(1, 4, 512, 520, generator=generator).to(device)
+        v = v.to(memory_format=torch.channels_last) if last else v
+        maps = FeatureMaps(1, (Pointwise("relu"),), (Pointwise("silu"),))
+        exact, by_torch = maps.by_torch(v.double()), maps.by_torch(v)
+        error, of_torch = (feature_maps_forward(maps, v) - exact).norm(), (by_torch - exact).norm()
+        assert error <= max(2 * of_torch, 2.0**-21 * exact.norm())
+
+
+def test_nan_and_infinities_stay_in_their_group(device):
+    for value in (float("nan"), float("inf")):
+        for last in (False, True):
+            v = torch.randn(2, 16, 5, 7, generator=torch.Generator().manual_seed(0)).to(device)
+            v[1, 5, 2, 2] = value
+            v = v.to(memory_format=torch.channels_last) if last else v
+            y = feature_maps_forward(FeatureMaps(4), v)
+            assert torch.equal(y.isnan(), F.group_norm(v, 4).isnan())
+            assert y[1, 4:8].isnan().all()
+            assert y.isnan().sum() == y[1, 4:8].numel()
+
+
+def test_errors_name_the_argument(device):
+    v = torch.randn(2, 8, 3, device=device)
+    with pytest.raises(ValueError, match="groups: expected a whole number"):
+        FeatureMaps(0)
+    with pytest.raises(ValueError, match="groups: expected a divisor of the 8 channels, got 3"):
+        feature_maps_forward(FeatureMaps(3), v)
+    with pytest.raises(ValueError, match=r"v: expected shape \(batch, channels, positions …\), got \(2, 8\)"):
+        feature_maps_forward(FeatureMaps(2), v[:, :, 0])
+    with pytest.raises(TypeError, match="v: expected dtype"):
+        feature_maps_forward(FeatureMaps(2), v.double())
+    with pytest.raises(ValueError, match="operands: expected scale, got none"):
+        feature_maps_forward(FeatureMaps(2, scaled=True), v)
+    with pytest.raises(ValueError, match=r"scale: expected shape \(8,\), got \(7,\)"):
+        feature_maps_forward(FeatureMaps(2, scaled=True), v, {"scale": v[0, :7, 0]})
+    with pytest.raises(ValueError, match=r"scale: expected shape \(8,\), got \(1, 8\)"):
+        feature_maps_forward(FeatureMaps(2, scaled=True), v, {"scale": v[:1, :, 0]})
+    with pytest.raises(RuntimeError, match="need no gradient"), torch.enable_grad():
+        feature_maps_forward(FeatureMaps(2), v.clone().requires_grad_())
+    wide = torch.randn(1, 4112, 2, device=device).transpose(1, 2).contiguous().transpose(1, 2)
+    with pytest.raises(RuntimeError, match="too many for a block"):
+        feature_maps_forward(FeatureMaps(1), wide)
+
+
+def test_a_kept_call_takes_other_tensors(device):
+    maps = FeatureMaps(2, (Pointwise("add_tensor", tensor="other"),))
+    for last in (False, True):
+        for seed in range(4):
+            generator = torch.Generator().manual_seed(seed)
+            v, other = torch.randn(2, 2, 8, 6, 5, generator=generator).to(device)
+            if last:
+                v = v.to(memory_format=torch.channels_last)
+            if seed % 2:  # in another layout than v, which is copied
+                other = other.to(memory_format=torch.channels_last)
+            expected = F.group_norm(v + other, 2)
+            assert (feature_maps_forward(maps, v, {"other": other}) - expected).abs().max() < 1e-5
+    empty = v[:0]
+    assert feature_maps_forward(FeatureMaps(2), empty).shape == empty.shape
