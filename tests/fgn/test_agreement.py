@@ -39,11 +39,6 @@ from fgn.native.library import COUNTED_SIMULATOR
 
 RECORDED = PROFILES / "h200"
 
-pytestmark = pytest.mark.skipif(
-    version_of(find_c_compiler())[0] == "clang",
-    reason="counts of clang's code are not always ncu's: it takes float4 apart (docs/limits.md)",
-)
-
 SHARED_REQUESTS = [f"smsp__inst_executed_op_shared_{op}.sum" for op in ("ld", "st", "atom")]
 # Reductions, atomics whose result nobody reads: to the simulator they are atomics like others.
 NOT_COUNTED = [f"l1tex__t_{what}_pipe_lsu_mem_global_op_red.sum" for what in ("requests", "sectors")]
