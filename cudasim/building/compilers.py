@@ -39,8 +39,8 @@ _FLAGS_OF_CLANG = {
     "-fno-toplevel-reorder": (),
 }
 # `#pragma unroll` is for the GPU's compiler: clang warns of loops that it cannot unroll here. Lanes that have
-# set nothing may give a shuffle a variable, as on a GPU; clang would conclude that no such lane comes there. A
-# loop that has no end and does nothing is a mistake to be told; clang would leave it out.
+# set nothing may give a shuffle a variable, as on a GPU; clang would conclude that no such lane comes there.
+# A loop that has no end and does nothing is a mistake to be told; clang would leave it out.
 _ALWAYS_OF_CLANG = (
     *("-Wno-pass-failed", "-Wno-unknown-warning-option"),
     *("-Xclang", "-no-enable-noundef-analysis"),

@@ -32,7 +32,6 @@ from hardware_counters import (
 )
 
 import fgn
-from cudasim.building.compilers import find_c_compiler, version_of
 from cudasim.counting import counted
 from fgn.measure.records import PROFILES
 from fgn.native.library import COUNTED_SIMULATOR
