@@ -202,6 +202,7 @@ def is_seen(kernel: str, metric: str, run) -> bool:
     return (simulated(run)[metric][chosen] != expected[WAVEFRONTS.get(metric, metric)][chosen]).any()
 
 
+@pytest.mark.skipif(CLANG, reason="some of the differences are those of gcc's code")
 def test_the_differences_are_there():
     """Each that is listed is still seen somewhere: else it is to be taken off the list."""
     from_small_to_large = sorted(RUNS, key=lambda run: run.shape.batch * run.shape.out_features)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import fgn
+from cudasim.building.compilers import find_c_compiler, version_of
 from cudasim.counting.faults import KINDS, KernelFault
 from fgn.bugs import gallery
 from fgn.bugs.gallery import BUGS, COMPARISON, DATA, FOLDER, KERNELS, RIGHT
@@ -22,6 +23,8 @@ RIGHT_CASES = [(chain, data) for data in DATA for chain in KERNELS if ONLY_FOR.g
 
 @pytest.mark.parametrize("name", BUGS)
 def test_each_bug_is_found_and_named(name):
+    if name == "rows_not_aligned" and version_of(find_c_compiler())[0] == "clang":
+        pytest.skip("clang takes float4 apart, and its parts are aligned (docs/limits.md)")
     bug = BUGS[name]
     finding = gallery.run(name)
     assert finding.found_by == bug.found_by, str(finding)
