@@ -19,9 +19,9 @@ from pathlib import Path
 OLDEST = {"gcc": 12, "clang": 16}
 
 # What clang calls gcc's flags. Its check of bounds has a part that ends the process, and is taken without.
-# Unless told otherwise it makes one access to memory of those of several rounds of a loop, and reports no
-# read that a write to the same place follows. In what it writes as DWARF 5, binutils' addr2line does not find
-# from where a call was inlined.
+# Unless told otherwise it makes one access to memory of those of several rounds of a loop, reports no read
+# that a write to the same place follows, and no block of the code that all branches before it lead to. In
+# what it writes as DWARF 5, binutils' addr2line does not find from where a call was inlined.
 _FLAGS_OF_CLANG = {
     "-g": ("-g", "-gdwarf-4"),
     "--param=tsan-distinguish-volatile=1": ("-mllvm", "-tsan-distinguish-volatile"),
@@ -32,6 +32,7 @@ _FLAGS_OF_CLANG = {
     "-fsanitize=float-cast-overflow,shift-exponent,bounds": (
         "-fsanitize=float-cast-overflow,shift-exponent,array-bounds",
     ),
+    "-fsanitize-coverage=trace-pc": ("-fsanitize-coverage=trace-pc,no-prune",),
     "-fno-tree-sra": ("-fno-vectorize", "-fno-slp-vectorize"),
     "-fno-reorder-blocks": ("-mllvm", "-disable-block-placement"),
     "-fno-reorder-blocks-and-partition": (),
@@ -39,9 +40,11 @@ _FLAGS_OF_CLANG = {
 }
 # `#pragma unroll` is for the GPU's compiler: clang warns of loops that it cannot unroll here. Lanes that have
 # set nothing may give a shuffle a variable, as on a GPU; clang would conclude that no such lane comes there.
+# A loop that has no end and does nothing is a mistake to be told; clang would leave it out.
 _ALWAYS_OF_CLANG = (
     *("-Wno-pass-failed", "-Wno-unknown-warning-option"),
     *("-Xclang", "-no-enable-noundef-analysis"),
+    "-fno-finite-loops",
 )
 
 _OF_CPP = {"gcc": "g++", "cc": "c++", "clang": "clang++"}

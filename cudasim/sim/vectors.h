@@ -1,4 +1,4 @@
-/* CUDA's vector types and what makes them: the same for C and for C++. uint3 is in sim.h.
+/* CUDA's vector types and what makes them, for C and for C++. uint3 is in sim.h.
  *
  * Their alignments are CUDA's: a vector of two or four is one access of a GPU, of at most 16 bytes. */
 #pragma once
@@ -11,81 +11,72 @@
 #define SIM_IN_MEMORY
 #endif
 
+/* A GPU reads such a struct at once. clang would read it member by member where it uses single members; a
+ * vector of its own it reads at once. In C++ such a vector is no class, so a kernel could define no operators
+ * for it, nor point to a member. */
+#if defined(__clang__) && !defined(__cplusplus)
+#define SIM_TWO(name, element, bytes) typedef element name __attribute__((ext_vector_type(2)))
+#define SIM_FOUR(name, element, bytes) typedef element name __attribute__((ext_vector_type(4)))
+#else
+#define SIM_TWO(name, element, bytes)                                                                        \
+    typedef struct __attribute__((aligned(bytes))) name {                                                    \
+        element x, y;                                                                                        \
+    } name
+#define SIM_FOUR(name, element, bytes)                                                                       \
+    typedef struct __attribute__((aligned(bytes))) name {                                                    \
+        element x, y, z, w;                                                                                  \
+    } name
+#endif
+
 typedef struct char1 {
     signed char x;
 } char1;
-typedef struct __attribute__((aligned(2))) char2 {
-    signed char x, y;
-} char2;
+SIM_TWO(char2, signed char, 2);
 typedef struct char3 {
     signed char x, y, z;
 } char3;
-typedef struct __attribute__((aligned(4))) char4 {
-    signed char x, y, z, w;
-} char4;
+SIM_FOUR(char4, signed char, 4);
 typedef struct uchar1 {
     unsigned char x;
 } uchar1;
-typedef struct __attribute__((aligned(2))) uchar2 {
-    unsigned char x, y;
-} uchar2;
+SIM_TWO(uchar2, unsigned char, 2);
 typedef struct uchar3 {
     unsigned char x, y, z;
 } uchar3;
-typedef struct __attribute__((aligned(4))) uchar4 {
-    unsigned char x, y, z, w;
-} uchar4;
+SIM_FOUR(uchar4, unsigned char, 4);
 typedef struct short1 {
     short x;
 } short1;
-typedef struct __attribute__((aligned(4))) short2 {
-    short x, y;
-} short2;
+SIM_TWO(short2, short, 4);
 typedef struct short3 {
     short x, y, z;
 } short3;
-typedef struct __attribute__((aligned(8))) short4 {
-    short x, y, z, w;
-} short4;
+SIM_FOUR(short4, short, 8);
 typedef struct ushort1 {
     unsigned short x;
 } ushort1;
-typedef struct __attribute__((aligned(4))) ushort2 {
-    unsigned short x, y;
-} ushort2;
+SIM_TWO(ushort2, unsigned short, 4);
 typedef struct ushort3 {
     unsigned short x, y, z;
 } ushort3;
-typedef struct __attribute__((aligned(8))) ushort4 {
-    unsigned short x, y, z, w;
-} ushort4;
+SIM_FOUR(ushort4, unsigned short, 8);
 typedef struct int1 {
     int x;
 } int1;
-typedef struct __attribute__((aligned(8))) int2 {
-    int x, y;
-} int2;
+SIM_TWO(int2, int, 8);
 typedef struct int3 {
     int x, y, z;
 } int3;
-typedef struct __attribute__((aligned(16))) int4 {
-    int x, y, z, w;
-} int4;
+SIM_FOUR(int4, int, 16);
 typedef struct uint1 {
     unsigned x;
 } uint1;
-typedef struct __attribute__((aligned(8))) uint2 {
-    unsigned x, y;
-} uint2;
-typedef struct __attribute__((aligned(16))) uint4 {
-    unsigned x, y, z, w;
-} uint4;
+SIM_TWO(uint2, unsigned, 8);
+SIM_FOUR(uint4, unsigned, 16);
 typedef struct long1 {
     long x;
 } long1;
-typedef struct __attribute__((aligned(16))) long2 {
-    long x, y;
-} long2;
+SIM_TWO(long2, long, 16);
 typedef struct long3 {
     long x, y, z;
 } long3;
@@ -95,9 +86,7 @@ typedef struct __attribute__((aligned(16))) long4 {
 typedef struct ulong1 {
     unsigned long x;
 } ulong1;
-typedef struct __attribute__((aligned(16))) ulong2 {
-    unsigned long x, y;
-} ulong2;
+SIM_TWO(ulong2, unsigned long, 16);
 typedef struct ulong3 {
     unsigned long x, y, z;
 } ulong3;
@@ -107,9 +96,7 @@ typedef struct __attribute__((aligned(16))) ulong4 {
 typedef struct longlong1 {
     long long x;
 } longlong1;
-typedef struct __attribute__((aligned(16))) longlong2 {
-    long long x, y;
-} longlong2;
+SIM_TWO(longlong2, long long, 16);
 typedef struct longlong3 {
     long long x, y, z;
 } longlong3;
@@ -119,9 +106,7 @@ typedef struct __attribute__((aligned(16))) longlong4 {
 typedef struct ulonglong1 {
     unsigned long long x;
 } ulonglong1;
-typedef struct __attribute__((aligned(16))) ulonglong2 {
-    unsigned long long x, y;
-} ulonglong2;
+SIM_TWO(ulonglong2, unsigned long long, 16);
 typedef struct ulonglong3 {
     unsigned long long x, y, z;
 } ulonglong3;
@@ -131,21 +116,15 @@ typedef struct __attribute__((aligned(16))) ulonglong4 {
 typedef struct float1 {
     float x;
 } float1;
-typedef struct __attribute__((aligned(8))) float2 {
-    float x, y;
-} float2;
+SIM_TWO(float2, float, 8);
 typedef struct float3 {
     float x, y, z;
 } float3;
-typedef struct __attribute__((aligned(16))) float4 {
-    float x, y, z, w;
-} float4;
+SIM_FOUR(float4, float, 16);
 typedef struct double1 {
     double x;
 } double1;
-typedef struct __attribute__((aligned(16))) double2 {
-    double x, y;
-} double2;
+SIM_TWO(double2, double, 16);
 typedef struct double3 {
     double x, y, z;
 } double3;

@@ -20,7 +20,7 @@ __global__ void add_atomically(float *y) {
 }
 __global__ void add_quads(float4 *y) {
     float4 v = y[threadIdx.x]; // reads
-    v.x += 1;
+    v.x += v.y;
     y[threadIdx.x] = v;
 }
 __global__ void set_even_bytes(unsigned char *y) {

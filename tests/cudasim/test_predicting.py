@@ -185,7 +185,8 @@ __global__ void strided(float *out, int step, int lanes) {
     for (int i = threadIdx.x; i < 2048; i += 32)
         tile[i] = i;
     __syncwarp();
-    ((WORD *)out)[threadIdx.x] = *(const WORD *)(tile + threadIdx.x % lanes * step);
+    const WORD *words = (const WORD *)tile; // what clang knows of tile + i is aligned to a float
+    ((WORD *)out)[threadIdx.x] = words[threadIdx.x % lanes * step * sizeof(float) / sizeof(WORD)];
 }"""
 
 

@@ -38,11 +38,7 @@ from fgn.measure.records import PROFILES
 from fgn.native.library import COUNTED_SIMULATOR
 
 RECORDED = PROFILES / "h200"
-
-pytestmark = pytest.mark.skipif(
-    version_of(find_c_compiler())[0] == "clang",
-    reason="counts of clang's code are not always ncu's: it takes float4 apart (docs/limits.md)",
-)
+CLANG = version_of(find_c_compiler())[0] == "clang"
 
 SHARED_REQUESTS = [f"smsp__inst_executed_op_shared_{op}.sum" for op in ("ld", "st", "atom")]
 # Reductions, atomics whose result nobody reads: to the simulator they are atomics like others.
@@ -184,6 +180,8 @@ def test_products_on_tensor_cores_ask_for_the_bytes_that_ncu_counts(run):
     expected = by_ncu(run)
     if expected.empty:
         pytest.skip("not recorded on a GPU since the version changed")
+    if CLANG and run.version == "tensor_core" and run.shape.batch == 257:
+        pytest.skip("clang's code reads up to 1.1 % more of shared memory here (docs/limits.md)")
     frame = simulated(run)
     assert list(frame.kernel) == list(expected.kernel)
     assert [str(tuple(grid)) for grid in frame.grid] == list(expected.grid)
@@ -204,6 +202,7 @@ def is_seen(kernel: str, metric: str, run) -> bool:
     return (simulated(run)[metric][chosen] != expected[WAVEFRONTS.get(metric, metric)][chosen]).any()
 
 
+@pytest.mark.skipif(CLANG, reason="some of the differences are those of gcc's code")
 def test_the_differences_are_there():
     """Each that is listed is still seen somewhere: else it is to be taken off the list."""
     from_small_to_large = sorted(RUNS, key=lambda run: run.shape.batch * run.shape.out_features)
@@ -303,6 +302,8 @@ def test_kernels_in_cpp_count_what_ncu_counts():
     assert list(recorded_cpp().index) == list(calls)
     ours, ncus = {}, {}
     for kernel, call in calls.items():
+        if CLANG and kernel == "vectors_of_four":
+            continue  # in C++ clang takes a float4 apart (docs/limits.md)
         expected, frame = recorded_cpp().loc[kernel], fgn.count(call)
         starts, _ = CPP_DIFFERENCES.get(kernel, ((), ""))
         metrics = [name for name in frame.columns if name in expected.index and "." in name]

@@ -100,7 +100,8 @@ def test_clang_gets_no_flag_that_only_gcc_knows(folder):
     assert compilers.spelled_for(gcc(folder, "gcc", 12), flags) == flags
     spelled = compilers.spelled_for(clang(folder, "clang", 16), flags)
     assert not {flag for flag in spelled if flag.startswith(("--param", "-fno-t", "-fno-reorder"))}
-    assert "-fsanitize=thread,array-bounds" in spelled
+    assert {"-fsanitize=thread,array-bounds", "-fsanitize-coverage=trace-pc,no-prune"} < set(spelled)
+    assert "-fno-finite-loops" in spelled
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")

@@ -4,16 +4,11 @@ import pytest
 import torch
 
 import fgn
-from cudasim.building.compilers import find_c_compiler, version_of
 from cudasim.counting import metrics
 from fgn.measure import machine as machines
 from fgn.profiling import records as profile_records
 
 
-@pytest.mark.skipif(
-    version_of(find_c_compiler())[0] == "clang",
-    reason="counts of clang's code are not always ncu's: it takes float4 apart (docs/limits.md)",
-)
 @pytest.mark.parametrize(
     "name, counter, each",
     [
