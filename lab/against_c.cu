@@ -51,12 +51,12 @@ static double now() {
 }
 
 static void launch(const char *name, float *x, float *y, int n) {
-    dim3 tiles(n / TILE, n / TILE), tile(TILE, TILE);
+    dim3 tiles(n / TILE, n / TILE), tile(TILE, TILE), strips(n / 32, n / 8), strip(32, 8);
     if (strcmp(name, "reduction") == 0)
         for (int left = n * n; left > 1; left = (left + THREADS - 1) / THREADS)
             reduction<<<(left + THREADS - 1) / THREADS, THREADS>>>(left == n * n ? x : y, y, left);
     else if (strcmp(name, "stencil") == 0)
-        stencil<<<tiles, tile>>>(x, y, n);
+        stencil<<<strips, strip>>>(x, y, n);
     else if (strcmp(name, "product") == 0)
         product<<<tiles, tile>>>(x, x, y, n);
     else

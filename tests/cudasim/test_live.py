@@ -244,8 +244,12 @@ SPIN = "__global__ void spin(volatile int *go_on) { while (go_on[0]) ; }"
 # The compiler makes one instruction of it, which jumps to itself.
 EMPTY = "__global__ void empty(int *) { for (;;) ; }"
 
-# C++ lets a compiler leave it out, as it has no effect, and take for granted that it ends.
-SILENT = "__global__ void silent(const int *go_on) { while (go_on[0]) ; }"
+# C++ lets a compiler take for granted that it ends, and leave it out, as it has no effect. Here n stays 0.
+SILENT = """__global__ void silent(const int *from) {
+    int n = from[0] - 1;
+    while (n != 1)
+        n = n % 2 ? 3 * n + 1 : n / 2;
+}"""
 
 INTERRUPTED = f"""
 import torch, cudasim
@@ -255,6 +259,7 @@ silent = cudasim.kernel({SILENT!r})
 flag = torch.zeros(1, dtype=torch.int32)
 spin[1, 32](flag)
 cudasim.check(lambda: spin[1, 32](flag))
+silent[1, 32](flag.fill_(2), unchecked=True)  # which ends, and compiles it
 flag.fill_(1)
 calls = [
     lambda: spin[2, 32](flag),
