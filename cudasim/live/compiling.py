@@ -232,10 +232,10 @@ def standard_of(text: str) -> str:
 
 def _flags_of_kernels(text: str, only_checks: bool) -> tuple[str, ...]:
     """The flags that kernels have and the simulator itself has not."""
-    # At every branch the kernel looks whether it is to stop (sim/turns.c). Operations that C++ leaves
-    # undefined, and for which a GPU has a value of its own, are found (sim/undefined.c). Beside a kernel's
-    # array in shared or local memory lies memory of the program, so indices are checked.
-    added = ("-fsanitize-coverage=trace-pc", "-fsanitize=float-cast-overflow,shift-exponent,bounds")
+    # Operations that C++ leaves undefined, and for which a GPU has a value of its own, are found
+    # (sim/undefined.c). Beside a kernel's array in shared or local memory lies memory of the program, so
+    # indices are checked.
+    added = ("-fsanitize=float-cast-overflow,shift-exponent,bounds",)
     # x86-64 has a signal for a division by zero, AArch64 a quotient.
     if platform.machine() in ("aarch64", "arm64"):
         added = (*added, "-fsanitize=integer-divide-by-zero")
@@ -247,7 +247,8 @@ def _flags_of_kernels(text: str, only_checks: bool) -> tuple[str, ...]:
         *added,
         *("-fvisibility=hidden", "-fno-threadsafe-statics"),
         "-fno-delete-null-pointer-checks",  # a kernel that only copies to a null pointer is left out without
-        "-fno-plt",  # the simulator is called at every branch
+        "-fno-plt",  # the simulator is called often
+        "-fno-finite-loops",  # C++ lets a compiler leave out a loop that has no effect, also if it never ends
         *("-fsigned-char", *exceptions, *(f"-Wno-{name}" for name in _NO_WARNING)),
     )
 
@@ -386,9 +387,8 @@ def compile_for_simulator(
     messages = _run(command, folder, read)
     _refuse_inline_ptx(folder / "kernels.s", read)
     _name_a_line_for_each(folder / "kernels.s")
-    _let_empty_loops_stop(folder / "kernels.s")
-    if not any(flag.startswith("-fsanitize=thread") for flag in flags):  # the counted build counts branches
-        _look_before_the_call(folder / "kernels.s")
+    if any(flag.startswith("-fsanitize=thread") for flag in flags):
+        _let_empty_loops_stop(folder / "kernels.s")
     pad_shared_variables(folder / "kernels.s")
     _run([compiler, "-c", "kernels.s", "-o", "kernels.o"], folder, read)
     return messages
@@ -441,18 +441,13 @@ _EMPTY_LOOP = re.compile(
     re.M,
 )
 
-# The call of the simulator at every branch, and what is written for it. The compiler takes it for a call, so
-# no register that a function may use is in use there.
-_CALL = re.compile(r"^\tcallq?\t\*__sanitizer_cov_trace_pc@GOTPCREL\(%rip\)$", re.M)  # x86-64's
-_LOOK = "\tmovq\tsim_notice@GOTPCREL(%rip), %rax\n\tcmpl\t$0, (%rax)\n\tje\t78f\n{}\n78:"
-
 # What is changed in a compiler's assembly: after a change of this, kernels are compiled again.
-REWRITES = (*PADDING, _EMPTY_LOOP.pattern, _LOOK)
+REWRITES = (*PADDING, _EMPTY_LOOP.pattern)
 
 
 def _let_empty_loops_stop(assembly: Path) -> None:
-    """Adds the call of the simulator (sim/turns.c) to loops without a body. The compiler adds it at every
-    other branch."""
+    """Adds the call of the counted simulator (sim/counted/basic_blocks.c) to loops without a body. The
+    compiler adds it at every other branch."""
     # The loop never ends, so it needs no register any more; the stack pointer may not be aligned for a call.
     calls = {
         "jmp": "andq\t$-16, %rsp\n\tcall\t__sanitizer_cov_trace_pc@PLT",
@@ -466,13 +461,6 @@ def _let_empty_loops_stop(assembly: Path) -> None:
     text = assembly.read_text(ASSEMBLY)
     if _EMPTY_LOOP.search(text):
         assembly.write_text(_EMPTY_LOOP.sub(with_call, text), ASSEMBLY)
-
-
-def _look_before_the_call(assembly: Path) -> None:
-    """Calls the simulator (sim/turns.c) only where there is something to take notice of: the calls at every
-    branch cost up to a third of a kernel's time."""
-    text = assembly.read_text(ASSEMBLY)
-    assembly.write_text(_CALL.sub(lambda match: _LOOK.format(match[0]), text), ASSEMBLY)
 
 
 def _run(command: list[str], folder: Path, read: Included) -> str:

@@ -155,14 +155,15 @@ static uint64_t update(const struct sim_site *site, const void *pc, enum sim_ato
     unsigned bytes = sim_bytes_of_type(type);
     if (WATCHED)
         watch_atomic(pc, address, bytes, in_block);
-    sim_worker->updates = site;
+    struct sim_worker *worker = sim_worker_of_fiber();
+    worker->updates = site;
     uint64_t old = load(address, bytes), desired;
     do {
         if (WATCHED)
             watch_atomic_replaces(pc, address, bytes, in_block);
         desired = apply(operation, type, old, value, compare);
     } while (!replace(address, bytes, &old, &desired));
-    sim_worker->updates = NULL;
+    worker->updates = NULL;
     /* What changed nothing may be one turn of a loop that waits for another thread, and on a GPU that
      * thread makes progress meanwhile. A minimum or maximum is no way to wait. */
     if (desired != old) {

@@ -43,7 +43,7 @@ bool sim_tolerates_divergence(const struct sim_site *site) {
 }
 
 int sim_barrier(const struct sim_site *site, int predicate) {
-    struct sim_worker *worker = sim_worker;
+    struct sim_worker *worker = sim_worker_of_fiber();
     struct sim_block *block = &worker->block;
     struct sim_thread *self = worker->current;
     unsigned number = (unsigned)(self - block->threads);

@@ -6,15 +6,6 @@
  * its data is still in the cache. When no thread can run and some still wait, these wait in vain. */
 #include "wait.h"
 
-void sim_queue_append(struct sim_queue *queue, struct sim_thread *thread) {
-    thread->next = NULL;
-    if (queue->first)
-        queue->last->next = thread;
-    else
-        queue->first = thread;
-    queue->last = thread;
-}
-
 void sim_make_ready(struct sim_thread *thread) {
     thread->state = SIM_RUNS;
     sim_queue_append(&sim_worker->block.ready, thread);
@@ -34,9 +25,10 @@ static uint3 following_index(uint3 index, dim3 block) {
 
 /* Not inlined, so that all frames of the kernel are below the address that it notes. */
 static __attribute__((noinline)) void enter_kernel(struct sim_worker *worker) {
-    worker->fiber->kernel_top = __builtin_alloca(SIM_WARP_THREADS);
-    if (WATCHED)
+    if (WATCHED) {
+        worker->fiber->kernel_top = __builtin_frame_address(0);
         watch_kernel_begins(worker->fiber);
+    }
     sim_launch_now.enter(sim_launch_now.arguments);
 }
 
@@ -86,6 +78,8 @@ static struct sim_fiber *take_fiber(struct sim_worker *worker) {
         sim_report_no_memory();
         return NULL;
     }
+    if (!WATCHED)
+        *sim_fiber_note(fiber) = worker;
     worker->fibers_made++;
     return fiber;
 }
@@ -182,12 +176,13 @@ void sim_end_turn(void) {
 }
 
 void sim_leave(void) {
-    sim_worker->current->leaves = true;
+    sim_worker_of_fiber()->current->leaves = true;
 }
 
 void sim_come_to_end(void) {
-    struct sim_block *block = &sim_worker->block;
-    const struct sim_thread *self = sim_worker->current;
+    struct sim_worker *worker = sim_worker_of_fiber();
+    struct sim_block *block = &worker->block;
+    const struct sim_thread *self = worker->current;
     if (self->leaves)
         return;
     unsigned warp = (unsigned)(self - block->threads) / SIM_WARP_THREADS;

@@ -19,7 +19,7 @@ static struct sigaction actions_before[SIGNALS];
 static bool is_installed[SIGNALS];
 static unsigned depth;
 
-static uintptr_t instruction_of(const void *context) {
+uintptr_t sim_instruction_of(const void *context) {
 #if defined(__x86_64__)
     return (uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
 #elif defined(__aarch64__)
@@ -27,6 +27,17 @@ static uintptr_t instruction_of(const void *context) {
 #else
     (void)context;
     return 0;
+#endif
+}
+
+static uintptr_t stack_pointer_of(const void *context) {
+#if defined(__x86_64__)
+    return (uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
+#elif defined(__aarch64__)
+    return (uintptr_t)((const ucontext_t *)context)->uc_mcontext.sp;
+#else
+    (void)context;
+    return UINTPTR_MAX;
 #endif
 }
 
@@ -43,7 +54,7 @@ static uintptr_t caller_of(const void *context) {
 }
 
 static void report(int number, const siginfo_t *info, const void *context) {
-    uintptr_t address = (uintptr_t)info->si_addr, pc = instruction_of(context);
+    uintptr_t address = (uintptr_t)info->si_addr, pc = sim_instruction_of(context);
     sim_report_again(); /* the thread's stack may have had no room for the report that it was writing */
     /* One byte on, as for a call: debug information is asked for the byte before. */
     struct sim_access_report access = {.kind = SIM_CRASH, .thread = sim_worker->current, .pc = pc + 1};
@@ -55,6 +66,10 @@ static void report(int number, const siginfo_t *info, const void *context) {
                                    "__builtin_unreachable() do, or goes astray");
     const struct sim_site *updates = sim_worker->updates;
     sim_worker->updates = NULL;
+    enum { SIGNAL_FRAME_BYTES = 16 << 10 };
+    uintptr_t left = stack_pointer_of(context) - (uintptr_t)sim_worker->fiber->stack;
+    if (info->si_code == SI_KERNEL && left < SIGNAL_FRAME_BYTES) /* no room for the signal of turns.c */
+        sim_report_overflow(&access);
     if (info->si_code == SI_KERNEL) { /* x86-64: address bits that it does not have; which, it does not say */
         const char *what = "accesses an address that no memory can have, or one that its instruction wants "
                            "aligned and is not";

@@ -1,6 +1,6 @@
 /* Fibers: stacks in one range of addresses with room between them, and the switch between them in assembly
- * for x86-64 and AArch64. Elsewhere (or with -DSIM_UCONTEXT) POSIX's swapcontext does it, some ten times
- * slower.
+ * for x86-64 (fiber.h) and AArch64. Elsewhere (or with -DSIM_UCONTEXT) POSIX's swapcontext does it, some ten
+ * times slower.
  */
 #define _GNU_SOURCE
 #include "fiber.h"
@@ -17,60 +17,38 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-#if !defined(SIM_UCONTEXT) && !defined(__x86_64__) && !defined(__aarch64__)
-#define SIM_UCONTEXT
-#endif
-
 /* ---- The switch ---- */
 
 #ifdef SIM_UCONTEXT
 
 #include <ucontext.h>
 
-void sim_switch_stack(void **save, void *load) {
+void sim_switch_stack(struct sim_fiber *from, struct sim_fiber *to) {
     ucontext_t here; /* lives on the stack that is left, just as the saved registers do elsewhere */
-    *save = &here;
-    swapcontext(&here, load);
+    from->saved = &here;
+    swapcontext(&here, to->saved);
 }
 
-static void *prepare_stack(unsigned char *stack, unsigned char *top, void (*body)(void)) {
+static void prepare(struct sim_fiber *fiber, unsigned char *top, void (*body)(void)) {
     ucontext_t *context = (ucontext_t *)((uintptr_t)(top - sizeof *context) & ~(uintptr_t)63);
     getcontext(context);
-    context->uc_stack.ss_sp = stack;
-    context->uc_stack.ss_size = (size_t)((unsigned char *)context - stack);
+    context->uc_stack.ss_sp = fiber->stack;
+    context->uc_stack.ss_size = (size_t)((unsigned char *)context - fiber->stack);
     context->uc_link = NULL;
     makecontext(context, body, 0);
-    return context;
+    fiber->saved = context;
 }
 
-#else
+#elif defined(__x86_64__)
 
-/* The floating-point control words are not switched: kernels do not change them. */
-
-#if defined(__x86_64__)
-
-__asm__(".text\n"
-        ".p2align 4\n"
-        ".globl sim_switch_stack\n"
-        "sim_switch_stack:\n"
-        "    pushq %rbp\n"
-        "    pushq %rbx\n"
-        "    pushq %r12\n"
-        "    pushq %r13\n"
-        "    pushq %r14\n"
-        "    pushq %r15\n"
-        "    movq %rsp, (%rdi)\n"
-        "    movq %rsi, %rsp\n"
-        "    popq %r15\n"
-        "    popq %r14\n"
-        "    popq %r13\n"
-        "    popq %r12\n"
-        "    popq %rbx\n"
-        "    popq %rbp\n"
-        "    popq %rcx\n"   /* a jump is predicted by its last target; */
-        "    jmp *%rcx\n"); /* a return would be predicted by the last call, always wrongly */
-
-enum { SAVED_WORDS = 8, RETURN_ADDRESS_WORD = 6 }; /* six registers, body, and body's (no) caller */
+/* As if body() had just been called, by nobody. */
+static void prepare(struct sim_fiber *fiber, unsigned char *top, void (*body)(void)) {
+    void **caller = (void **)(void *)top - 1;
+    *caller = NULL;
+    fiber->saved = caller;
+    fiber->frame = NULL;
+    fiber->goes_on = (void *)(uintptr_t)body;
+}
 
 #else
 
@@ -90,7 +68,8 @@ __asm__(".text\n"
         "    stp d14, d15, [sp, #144]\n"
         "    mov x9, sp\n"
         "    str x9, [x0]\n"
-        "    mov sp, x1\n"
+        "    ldr x9, [x1]\n"
+        "    mov sp, x9\n"
         "    ldp x19, x20, [sp, #16]\n"
         "    ldp x21, x22, [sp, #32]\n"
         "    ldp x23, x24, [sp, #48]\n"
@@ -105,14 +84,11 @@ __asm__(".text\n"
 
 enum { SAVED_WORDS = 20, RETURN_ADDRESS_WORD = 1 };
 
-#endif
-
-static void *prepare_stack(unsigned char *stack, unsigned char *top, void (*body)(void)) {
-    (void)stack;
+static void prepare(struct sim_fiber *fiber, unsigned char *top, void (*body)(void)) {
     void **words = (void **)top - SAVED_WORDS;
     memset(words, 0, SAVED_WORDS * sizeof *words);
     words[RETURN_ADDRESS_WORD] = (void *)(uintptr_t)body;
-    return words;
+    fiber->saved = words;
 }
 
 #endif
@@ -123,7 +99,7 @@ static _Thread_local struct sim_fiber *left; /* the fiber that the latest switch
 void sim_fiber_switch(struct sim_fiber *from, struct sim_fiber *to) {
     left = from;
     __sanitizer_start_switch_fiber(&from->asan_fake_stack, to->stack, to->stack_bytes);
-    sim_switch_stack(&from->saved, to->saved);
+    sim_switch_stack(from, to);
     const void *stack;
     __sanitizer_finish_switch_fiber(from->asan_fake_stack, &stack, &left->stack_bytes);
     left->stack = (unsigned char *)stack;
@@ -191,7 +167,7 @@ void sim_fiber_reset(struct sim_fiber *fiber, void (*body)(void), unsigned numbe
     fiber->asan_fake_stack = NULL;
 #endif
     unsigned char *top = fiber->stack + fiber->stack_bytes - NOTE_BYTES - number % COLOURS * COLOUR_BYTES;
-    fiber->saved = prepare_stack(fiber->stack, top, body);
+    prepare(fiber, top, body);
 }
 
 /* The whole mapping that a stack is in, which it has to itself. */

@@ -14,8 +14,14 @@
 #endif
 #endif
 
+#if !defined(SIM_UCONTEXT) && !defined(__x86_64__) && !defined(__aarch64__)
+#define SIM_UCONTEXT
+#endif
+
 struct sim_fiber {
     void *saved;          /* where the registers are while it does not run */
+    void *frame;          /* on x86-64, the frame pointer then, */
+    void *goes_on;        /* and the instruction at which it goes on */
     unsigned char *stack; /* its lowest usable address */
     size_t stack_bytes;
     const void *kernel_top; /* a kernel's own frames are below */
@@ -32,10 +38,42 @@ void sim_fiber_destroy(struct sim_fiber *fiber);
  * has no room. */
 bool sim_fiber_overflows(const struct sim_fiber *fiber, uintptr_t address);
 
-/* Pushes the registers that a callee must preserve, stores the stack pointer in *save, takes the stack
- * pointer `load`, and pops that stack's registers. */
-__attribute__((visibility("hidden"))) void sim_switch_stack(void **save,
-                                                            void *load) __asm__("sim_switch_stack");
+/* The floating-point control words are not switched: kernels do not change them. */
+#if defined(__x86_64__) && !defined(SIM_UCONTEXT)
+#ifdef __AVX512F__
+#define SIM_AVX512_REGISTERS                                                                                 \
+    , "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26",     \
+        "xmm27", "xmm28", "xmm29", "xmm30", "xmm31", "k1", "k2", "k3", "k4", "k5", "k6", "k7"
+#else
+#define SIM_AVX512_REGISTERS
+#endif
+/* The compiler saves what it has in registers, in the one frame that the caller has anyway. Without a call
+ * there are as many calls as returns, which the processor predicts by the calls: threads that wait at one
+ * barrier all return to where the one before them has called. */
+static inline __attribute__((always_inline)) void sim_switch_stack(struct sim_fiber *from,
+                                                                   struct sim_fiber *to) {
+    __asm__ volatile(
+        "leaq 1f(%%rip), %%rax\n\t"
+        "movq %%rsp, %c[saved](%[from])\n\t"
+        "movq %%rbp, %c[frame](%[from])\n\t"
+        "movq %%rax, %c[goes_on](%[from])\n\t"
+        "movq %c[saved](%[to]), %%rsp\n\t"
+        "movq %c[frame](%[to]), %%rbp\n\t"
+        "jmp *%c[goes_on](%[to])\n"
+        "1:"
+        : [from] "+D"(from), [to] "+S"(to)
+        : [saved] "i"(offsetof(struct sim_fiber, saved)), [frame] "i"(offsetof(struct sim_fiber, frame)),
+          [goes_on] "i"(offsetof(struct sim_fiber, goes_on))
+        : "memory", "cc", "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+          "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+          "xmm12", "xmm13", "xmm14", "xmm15" SIM_AVX512_REGISTERS);
+}
+#else
+/* Pushes the registers that a callee must preserve, stores the stack pointer in from->saved, takes that of
+ * to->saved, and pops that stack's registers. */
+__attribute__((visibility("hidden"))) void sim_switch_stack(struct sim_fiber *from,
+                                                            struct sim_fiber *to) __asm__("sim_switch_stack");
+#endif
 /* Leaves `from`, the running fiber (or an OS thread's own stack), for `to`; returns when switched back. A
  * frame between a kernel and the switch would cost more than the switch itself, since each fiber's is out of
  * the first cache by the time that it is returned to. */
@@ -43,7 +81,7 @@ __attribute__((visibility("hidden"))) void sim_switch_stack(void **save,
 void sim_fiber_switch(struct sim_fiber *from, struct sim_fiber *to);
 #else
 static inline void sim_fiber_switch(struct sim_fiber *from, struct sim_fiber *to) {
-    sim_switch_stack(&from->saved, to->saved);
+    sim_switch_stack(from, to);
 }
 #endif
 /* What body() must do first. */

@@ -84,7 +84,7 @@ bool sim_lock_launches(void) {
     pthread_mutex_unlock(&mutex);
     if (!is_mine)
         return false;
-    atomic_fetch_and(&sim_notice, ~(unsigned)SIM_STOPPING);
+    atomic_store(&sim_stops, false);
     has_lock = 1;
     if (is_interrupted) /* meanwhile, by a signal that saw no lock */
         sim_stop();

@@ -11,6 +11,7 @@
 #include "cuda.h"
 #include "fiber.h"
 #include "hopper/hopper.h"
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdnoreturn.h>
 
@@ -193,10 +194,23 @@ struct sim_worker {
     unsigned char *statics;    /* its block's static shared memory, while another block of the cluster runs */
     struct sim_hopper *hopper; /* likewise */
     void *recorder;            /* the counted build's */
+    pthread_t os_thread;       /* that it is, while it runs blocks */
+    struct sim_worker *next_to_signal;
 };
 
 extern struct sim_launch sim_launch_now;
 extern _Thread_local struct sim_worker *sim_worker;
+
+/* The same for whoever is on a fiber, in fewer steps: in the plain build its stack has a note of the worker,
+ * in the counted one a note of the recorder. */
+static inline struct sim_worker *sim_worker_of_fiber(void) {
+#ifndef SIM_COUNTED
+    void **note = sim_note_at(sim_stack_pointer());
+    if (note)
+        return *note;
+#endif
+    return sim_worker;
+}
 
 /* Whether this OS thread is on a fiber that kernels run on, and not in the code of the program or of the
  * host. */
@@ -204,15 +218,13 @@ static inline bool sim_is_in_kernel(void) {
     return sim_worker && sim_worker->fiber && sim_worker->fiber != &sim_worker->home;
 }
 
-/* What every thread takes notice of, in one word, so that looking at it is cheap enough for every branch: the
- * launch is to end early, for a report or an interrupt; turns are long (turns.c). */
-enum { SIM_STOPPING = 1, SIM_TURNS_ARE_LONG = 2 };
-extern atomic_uint sim_notice;
+/* The launch is to end early, for a report or an interrupt. */
+extern atomic_bool sim_stops;
 static inline bool sim_is_stopping(void) {
-    return atomic_load_explicit(&sim_notice, memory_order_relaxed) & SIM_STOPPING;
+    return atomic_load_explicit(&sim_stops, memory_order_relaxed);
 }
 static inline void sim_stop(void) {
-    atomic_fetch_or(&sim_notice, SIM_STOPPING);
+    atomic_store(&sim_stops, true);
 }
 
 /* lock.c: one launch at a time */
@@ -249,7 +261,14 @@ void sim_block_wait(enum sim_state state, const struct sim_site *site);
 void sim_yield(void);    /* the running thread lets all others have a turn */
 void sim_end_turn(void); /* the same, of a thread that has run for long and may wait for another in a loop */
 void sim_make_ready(struct sim_thread *thread);
-void sim_queue_append(struct sim_queue *queue, struct sim_thread *thread);
+static inline void sim_queue_append(struct sim_queue *queue, struct sim_thread *thread) {
+    thread->next = NULL;
+    if (queue->first)
+        queue->last->next = thread;
+    else
+        queue->first = thread;
+    queue->last = thread;
+}
 
 /* barrier.c */
 void sim_pass_barrier(struct sim_block *block);             /* if all threads have arrived or returned */
@@ -297,6 +316,8 @@ void sim_hopper_begin_block(struct sim_worker *worker);
 /* turns.c */
 void sim_turns_begin(void); /* a launch begins; or it ends */
 void sim_turns_end(void);
+void sim_turns_join(struct sim_worker *worker); /* this OS thread begins to run blocks; or it has ended */
+void sim_turns_leave(struct sim_worker *worker);
 
 /* isolation.c */
 /* Dynamic shared memory of a block, far from everything else; NULL: there is no room. */

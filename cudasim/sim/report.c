@@ -2,7 +2,7 @@
 #include "machine.h"
 #include <stdarg.h>
 
-atomic_uint sim_notice;
+atomic_bool sim_stops;
 const char *(*sim_memory_of_others)(const void *address);
 
 /* Adds to a message that is cut off where its room ends. */

@@ -3,9 +3,14 @@
  * On a GPU the other threads make progress meanwhile. Here a thread whose turn has become long gives its OS
  * thread to the other threads of its block, and where these wait as well, one more OS thread runs blocks that
  * have not started (sim_yield, sim_start_more_blocks). The counted build measures a turn by what the thread
- * does (counted/access.c), the plain build by time: one OS thread for all launches looks at the clock. */
+ * does (counted/access.c), the plain build by time: one OS thread for all launches looks at the clock, and
+ * interrupts those that run blocks by a signal. So a kernel's loops have nothing in them but its own work. */
 #define _GNU_SOURCE
+#include "crash.h"
+#include "hopper/async.h"
 #include "machine.h"
+#include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
@@ -14,41 +19,77 @@
 
 void sim_turns_begin(void) {}
 void sim_turns_end(void) {}
+void sim_turns_join(struct sim_worker *worker) {
+    (void)worker;
+}
+void sim_turns_leave(struct sim_worker *worker) {
+    (void)worker;
+}
 
 #else
 
-/* All threads look up while the notice lasts, which costs time. An OS thread that the system lets wait
- * meanwhile takes the next notice. */
-enum { TURN_MICROSECONDS = 10000, NOTICE_MICROSECONDS = 200 };
+/* A signal that finds its thread in the simulator's or the C library's code is repeated within a turn. By
+ * default this one does nothing, so that it may come late. */
+enum { TURN_SIGNAL = SIGURG, SIGNAL_MICROSECONDS = 2000, SIGNALS_PER_TURN = 5 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t launched = PTHREAD_COND_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool is_running, is_waiting, has_clock;
+static struct sim_worker *workers; /* that run blocks */
 static atomic_uint turn;
 static _Thread_local unsigned last_turn;
+static struct sigaction action_before;
 
-static void sleep_for(long microseconds) {
-    enum { NANOSECONDS = 1000 };
-    nanosleep(&(struct timespec){.tv_nsec = microseconds * NANOSECONDS}, NULL);
+/* The code that kernels of the launch are in. */
+static uintptr_t code_begin, code_end;
+
+static void signal_workers(void) {
+    pthread_mutex_lock(&mutex);
+    for (struct sim_worker *worker = workers; worker; worker = worker->next_to_signal)
+        pthread_kill(worker->os_thread, TURN_SIGNAL);
+    pthread_mutex_unlock(&mutex);
 }
 
 static void *look_at_clock(void *unused) {
     (void)unused;
-    for (;;) {
+    for (unsigned signals = 1;; signals++) {
         pthread_mutex_lock(&mutex);
         is_waiting = true;
         while (!is_running)
             pthread_cond_wait(&launched, &mutex);
         is_waiting = false;
         pthread_mutex_unlock(&mutex);
-        sleep_for(TURN_MICROSECONDS);
-        atomic_fetch_add(&turn, 1);
-        atomic_fetch_or(&sim_notice, SIM_TURNS_ARE_LONG);
-        sleep_for(NOTICE_MICROSECONDS);
-        atomic_fetch_and(&sim_notice, ~(unsigned)SIM_TURNS_ARE_LONG);
+        nanosleep(&(struct timespec){.tv_nsec = SIGNAL_MICROSECONDS * 1000}, NULL);
+        if (signals % SIGNALS_PER_TURN == 0)
+            atomic_fetch_add(&turn, 1);
+        signal_workers();
     }
     return NULL;
+}
+
+static void look_up(void) {
+    if (sim_is_stopping())
+        sim_block_abandon();
+    unsigned now = atomic_load(&turn);
+    if (last_turn != now) {
+        last_turn = now;
+        sim_end_turn();
+    }
+}
+
+/* On the stack of the thread that runs, which goes on, with all its registers, when it is switched to again.
+ * In a kernel's own code nobody has a lock, or a queue that is half changed. */
+static void interrupt(int number, siginfo_t *info, void *context) {
+    if (sim_instruction_of(context) - code_begin < code_end - code_begin && sim_is_in_kernel()) {
+        int error = errno;
+        look_up();
+        errno = error;
+    } else if (action_before.sa_flags & SA_SIGINFO) {
+        action_before.sa_sigaction(number, info, context);
+    } else if (action_before.sa_handler != SIG_DFL && action_before.sa_handler != SIG_IGN) {
+        action_before.sa_handler(number);
+    }
 }
 
 /* A child of a fork has one thread only. */
@@ -56,11 +97,36 @@ static void start_anew_in_child(void) {
     pthread_mutex_init(&mutex, NULL);
     pthread_cond_init(&launched, NULL);
     is_running = is_waiting = has_clock = false;
-    atomic_fetch_and(&sim_notice, ~(unsigned)SIM_TURNS_ARE_LONG);
+    workers = NULL;
 }
 
 static void set_up(void) {
+    struct sigaction action = {.sa_sigaction = interrupt, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(TURN_SIGNAL, &action, &action_before);
     pthread_atfork(NULL, NULL, start_anew_in_child);
+}
+
+static int look_in_library(struct dl_phdr_info *library, size_t size, void *enter) {
+    (void)size;
+    if (!sim_library_has(library, (uintptr_t)enter))
+        return 0;
+    for (unsigned i = 0; i < library->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &library->dlpi_phdr[i];
+        uintptr_t begin = library->dlpi_addr + part->p_vaddr;
+        if (part->p_type == PT_LOAD && (uintptr_t)enter - begin < part->p_memsz)
+            code_begin = begin, code_end = begin + part->p_memsz;
+    }
+    return 1;
+}
+
+/* Kernels in C, which are in the simulator's own library, have no turns. */
+static void find_code(void) {
+    uintptr_t enter = (uintptr_t)sim_launch_now.enter;
+    if (enter - code_begin >= code_end - code_begin)
+        dl_iterate_phdr(look_in_library, (void *)enter);
+    if ((uintptr_t)find_code - code_begin < code_end - code_begin)
+        code_end = code_begin;
 }
 
 static void make_clock(void) {
@@ -76,6 +142,7 @@ static void make_clock(void) {
 
 void sim_turns_begin(void) {
     pthread_once(&once, set_up);
+    find_code();
     pthread_mutex_lock(&mutex);
     if (!has_clock)
         make_clock();
@@ -91,24 +158,21 @@ void sim_turns_end(void) {
     pthread_mutex_unlock(&mutex);
 }
 
-static __attribute__((noinline)) void look_up(void) {
-    if (!sim_is_in_kernel())
-        return; /* code that runs when a library is loaded has branches, too */
-    if (sim_is_stopping())
-        sim_block_abandon();
-    unsigned now = atomic_load(&turn);
-    if (last_turn != now) {
-        last_turn = now;
-        sim_end_turn();
-    }
+void sim_turns_join(struct sim_worker *worker) {
+    pthread_mutex_lock(&mutex);
+    worker->os_thread = pthread_self();
+    worker->next_to_signal = workers;
+    workers = worker;
+    pthread_mutex_unlock(&mutex);
 }
 
-/* Kernels in C++ are compiled with -fsanitize-coverage=trace-pc, which calls this at every branch: a loop
- * without an end is a common mistake there, and it must not cost the notebook. */
-void __sanitizer_cov_trace_pc(void);
-void __sanitizer_cov_trace_pc(void) {
-    if (__builtin_expect(atomic_load_explicit(&sim_notice, memory_order_relaxed) != 0, false))
-        look_up();
+void sim_turns_leave(struct sim_worker *worker) {
+    pthread_mutex_lock(&mutex);
+    struct sim_worker **place = &workers;
+    while (*place != worker)
+        place = &(*place)->next_to_signal;
+    *place = worker->next_to_signal;
+    pthread_mutex_unlock(&mutex);
 }
 
 #endif

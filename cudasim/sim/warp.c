@@ -82,7 +82,7 @@ static void exchange_values(enum sim_warp_operation operation, struct sim_thread
 
 static uint64_t meet(const struct sim_site *site, enum sim_warp_operation operation, unsigned mask,
                      unsigned source, uint64_t value) {
-    struct sim_worker *worker = sim_worker;
+    struct sim_worker *worker = sim_worker_of_fiber();
     struct sim_block *block = &worker->block;
     struct sim_thread *self = worker->current;
     unsigned number = number_of(worker, self), lane = number % SIM_WARP_THREADS,
@@ -153,7 +153,8 @@ uint64_t sim_shuffle(const struct sim_site *site, unsigned mask, uint64_t value,
     if (width < 1 || width > SIM_WARP_THREADS || (width & (width - 1)))
         sim_report_call(SIM_SHUFFLE_WIDTH, site,
                         "shuffles with width %d, which is not a power of two from 1 to 32", width);
-    unsigned lane = number_of(sim_worker, sim_worker->current) % SIM_WARP_THREADS;
+    struct sim_worker *worker = sim_worker_of_fiber();
+    unsigned lane = number_of(worker, worker->current) % SIM_WARP_THREADS;
     unsigned source = source_of(lane, direction, (unsigned)operand, (unsigned)width);
     return meet(site, SIM_SHUFFLE, mask, source, value);
 }

@@ -134,6 +134,7 @@ static void run_blocks(void) {
     worker->registers->block_size = launch->block;
     worker->registers->grid_size = launch->grid;
     atomic_fetch_add(&launch->running, 1);
+    sim_turns_join(worker);
     for (worker->range = take_blocks(launch); worker->range.next < worker->range.end;) {
         uint64_t place = worker->range.next, number = launch->chosen ? launch->chosen[place] : place;
         worker->range.next += launch->cluster;
@@ -144,6 +145,7 @@ static void run_blocks(void) {
         if (worker->range.next >= worker->range.end)
             worker->range = take_blocks(launch);
     }
+    sim_turns_leave(worker);
     atomic_fetch_sub(&launch->running, 1);
 }
 
@@ -182,6 +184,7 @@ static void make_helpers(unsigned wanted) {
     sigdelset(&all, SIGFPE);
     sigdelset(&all, SIGILL);
     sigdelset(&all, SIGTRAP);
+    sigdelset(&all, SIGURG); /* of turns.c */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (helpers_made < wanted) {
         pthread_t thread;

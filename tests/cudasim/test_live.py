@@ -244,19 +244,29 @@ SPIN = "__global__ void spin(volatile int *go_on) { while (go_on[0]) ; }"
 # The compiler makes one instruction of it, which jumps to itself.
 EMPTY = "__global__ void empty(int *) { for (;;) ; }"
 
+# C++ lets a compiler take for granted that it ends, and leave it out, as it has no effect. Here n stays 0.
+SILENT = """__global__ void silent(const int *from) {
+    int n = from[0] - 1;
+    while (n != 1)
+        n = n % 2 ? 3 * n + 1 : n / 2;
+}"""
+
 INTERRUPTED = f"""
 import torch, cudasim
 spin = cudasim.kernel({SPIN!r})
 empty = cudasim.kernel({EMPTY!r})
+silent = cudasim.kernel({SILENT!r})
 flag = torch.zeros(1, dtype=torch.int32)
 spin[1, 32](flag)
 cudasim.check(lambda: spin[1, 32](flag))
+silent[1, 32](flag.fill_(2), unchecked=True)  # which ends, and compiles it
 flag.fill_(1)
 calls = [
     lambda: spin[2, 32](flag),
     lambda: cudasim.check(lambda: spin[1, 32](flag)),
     lambda: empty[2, 32](flag),
     lambda: empty[2, 32](flag, unchecked=True),
+    lambda: silent[2, 32](flag, unchecked=True),
 ]
 for call in calls:
     print("runs", flush=True)
@@ -273,7 +283,7 @@ print("goes on", flush=True)
 
 def test_ctrl_c():
     said = said_when_interrupted(INTERRUPTED)
-    assert said == ["runs", "interrupted"] * 4 + ["goes on"]
+    assert said == ["runs", "interrupted"] * 5 + ["goes on"]
 
 
 def says(text: str, kind: str) -> bool:

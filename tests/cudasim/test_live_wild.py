@@ -3,6 +3,7 @@ host's functions, the device's heap; and what the groups and pipelines of C++ do
 """
 
 import functools
+import re
 import subprocess
 import sys
 
@@ -250,3 +251,19 @@ def test_a_stack_that_is_full_is_told_before_the_checker_needs_it():
     """Within a look-up a crash would leave the loader's lock taken, and the next launch would never end. A
     report that finds no room on the stack either is told as well."""
     subprocess.run([sys.executable, "-c", STACKS], check=True, timeout=300)
+
+
+def test_a_stack_that_is_nearly_full_is_told_when_the_end_of_a_turn_finds_no_room_there():
+    source = """__global__ void nearly_fills_its_stack(int *y, int bytes) {
+        volatile char *local = (volatile char *)__builtin_alloca(bytes);
+        for (int i = 0; i < 100000000; i++)
+            local[i % 64] = i;
+        y[0] = local[0];
+    }"""
+    kernel, y = cudasim.kernel(source), torch.zeros(1, dtype=torch.int32)
+    with pytest.raises(cudasim.KernelFault, match="more local memory than") as caught:
+        kernel[1, 1](y, 1 << 28, unchecked=True)
+    room = int(re.search(r"more local memory than the (\d+) bytes", str(caught.value))[1])
+    with pytest.raises(cudasim.KernelFault, match="more local memory than"):
+        kernel[1, 1](y, room - 1200, unchecked=True)
+    kernel[1, 1](y, room - (64 << 10), unchecked=True)

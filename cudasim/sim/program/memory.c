@@ -153,7 +153,14 @@ void sim_memory_is_free(struct sim_allocation *memory) {
 static void *mapped(void *place, size_t bytes, int protection) {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (place ? MAP_FIXED : 0);
     void *found = mmap(place, whole_pages(bytes), protection, flags, -1, 0);
-    return found == MAP_FAILED ? NULL : found;
+    if (found == MAP_FAILED)
+        return NULL;
+#ifdef MADV_HUGEPAGE
+    enum { LARGE = 4 << 20 };
+    if (bytes >= LARGE) /* each launch protects it anew, page by page */
+        madvise(found, whole_pages(bytes), MADV_HUGEPAGE);
+#endif
+    return found;
 }
 
 /* wanted.begin: NULL, or the place of a graph's memory. */
