@@ -22,6 +22,10 @@ from fgn.native.repeated import ORDINARY_TENSORS
 from fgn.operators import POINTWISE
 from fgn.structs import C_TYPES
 
+# Of a convolution's result: from as many on the launch is worth its call (lab/README.md: levels of a U-Net on
+# an H100). Fewer are torch's, but for a CUDA graph that is being captured, which has no calls.
+FEWEST_ELEMENTS = 2**22
+
 BIAS = Step("add", operand=-1)  # of the convolution, which is no input of the part
 
 
@@ -39,9 +43,11 @@ class MapsPart(Part):
         self.choices = [(step.module, step.kind) for step in steps if callable(step.kind)]
         self.known: dict[tuple, FeatureMaps] = {}
         self.convolution = _without_bias(found, owner)
+        if self.convolution is not None:
+            self.weight = found.inputs.index(arguments_of(found.convolution, ARGUMENTS)["weight"])
 
     def __call__(self, *inputs):
-        if not repeated.is_ordinary() or self._need_gradients(inputs):
+        if not repeated.is_ordinary() or self._need_gradients(inputs) or not self._pays(inputs):
             return self.by_torch(*inputs)
         try:
             return self._as_one(inputs)
@@ -49,6 +55,19 @@ class MapsPart(Part):
             if self.found.convolution is not None:  # otherwise torch's own norm is what was asked for
                 self.say(reason.args[0])
             return self.by_torch(*inputs)
+
+    def _pays(self, inputs) -> bool:
+        """Whether the launch gains more on a GPU than a call of another library's costs its host."""
+        x, found = inputs[0], self.found
+        if type(x) is not Tensor or not x.is_cuda:
+            return True
+        elements = x.numel()
+        if found.convolves is not None:
+            elements = elements * found.convolves.out_channels // found.convolves.in_channels
+        elif found.convolution is not None:
+            weight = inputs[self.weight]
+            elements = elements * weight.shape[0] // max(1, weight.shape[1])
+        return elements >= FEWEST_ELEMENTS or torch.cuda.is_current_stream_capturing()
 
     def _need_gradients(self, inputs) -> bool:
         if not torch.is_grad_enabled():

@@ -1,13 +1,19 @@
 """GroupNorm of feature maps with the operators around it: alone (`fgn.feature_maps`) and behind a convolution
 in a fused model."""
 
+import copy
 import random
+import warnings
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
+import fgn
 from fgn.feature_maps import FeatureMaps, _applied, feature_maps_forward
+from fgn.fusing import maps_part
+from fgn.fusing.recording import noting
 from fgn.operators import Pointwise
 
 ROUNDOFF = {torch.float32: 2.0**-21, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
@@ -146,3 +152,170 @@ def test_a_kept_call_takes_other_tensors(device):
             assert (feature_maps_forward(maps, v, {"other": other}) - expected).abs().max() < 1e-5
     empty = v[:0]
     assert feature_maps_forward(FeatureMaps(2), empty).shape == empty.shape
+
+
+# ------------------------------------------------------------------------------------------------------------
+# In models
+
+
+@pytest.fixture(autouse=True)
+def small_ones_too(monkeypatch):
+    monkeypatch.setattr(maps_part, "FEWEST_ELEMENTS", 0)
+
+
+class Residual(nn.Module):
+    """A block of a diffusion network: what it adds to is read again, and a vector is of each sample."""
+
+    def __init__(self, channels: int, out: int, groups: int = 4):
+        super().__init__()
+        self.norm1, self.norm2 = nn.GroupNorm(groups, channels), nn.GroupNorm(groups, out)
+        self.conv1 = nn.Conv2d(channels, out, 3, padding=1)
+        self.conv2 = nn.Conv2d(out, out, 3, padding=1)
+        self.of_time = nn.Linear(8, out)
+        self.shortcut = nn.Conv2d(channels, out, 1) if channels != out else nn.Identity()
+        for norm in (self.norm1, self.norm2):
+            nn.init.uniform_(norm.weight, 0.5, 1.5), nn.init.uniform_(norm.bias, -0.5, 0.5)
+
+    def forward(self, x, time):
+        h = self.conv1(F.silu(self.norm1(x)))
+        h = h + self.of_time(F.silu(time))[:, :, None, None]
+        return self.shortcut(x) + self.conv2(F.silu(self.norm2(h)))
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(16, 3, 1)
+        self.a, self.b, self.norm = Residual(8, 8), Residual(8, 16), nn.GroupNorm(4, 16)
+
+    def forward(self, x, time):
+        return self.last(F.silu(self.norm(self.b(self.a(self.first(x), time), time))))
+
+
+class Untraced(Net):
+    def forward(self, x, time):
+        x = self.first(x)
+        try:
+            for block in (self.a, self.b):
+                x = block(x, time)
+        finally:
+            pass
+        return self.last(F.silu(self.norm(x)))
+
+
+def is_near(y, model, *inputs):
+    """Whether y is as near to float64 as torch's own result."""
+    exact = copy.deepcopy(model).double()(*[one.double() for one in inputs])
+    of_torch = (model(*inputs) - exact).norm()
+    return (y - exact).norm() <= max(2 * of_torch, 1e-6 * exact.norm())
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels_last"])
+@pytest.mark.parametrize("make", [Net, Untraced])
+def test_a_network_of_blocks(make, last, device):
+    torch.manual_seed(0)
+    model = make().eval().to(device)
+    x, time = torch.randn(2, 3, 9, 10, device=device), torch.randn(2, 8, device=device)
+    if last:
+        model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
+    fused = fgn.fuse(model)
+    with noting() as noted:
+        for _ in range(3):
+            y = fused(x, time)
+            assert is_near(y, model, x, time)
+            assert y.stride() == model(x, time).stride()
+    if make is Untraced and device.type == "cpu":
+        assert sum("group_norm" in (one.steps or "") for one in noted) == 3 * 5
+    if make is Net:
+        assert sum("GroupNorm" in one.fused for one in fgn.explain(fused).fused) == 5
+    with torch.no_grad():
+        model.a.conv1.bias.add_(1.0)
+        model.b.norm2.weight.mul_(2.0)
+    model.b.norm1.eps = fused.b.norm1.eps = 0.5
+    assert is_near(fused(x, time), model, x, time)
+
+
+def test_gradients_are_torchs(device):
+    torch.manual_seed(0)
+    model = Net().to(device)
+    fused = fgn.fuse(copy.deepcopy(model))
+    x, time = torch.randn(2, 3, 9, 10, device=device), torch.randn(2, 8, device=device)
+    with torch.enable_grad():
+        for one in (model, fused):
+            one(x, time).square().sum().backward()
+    for a, b in zip(model.parameters(), fused.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-4)
+
+
+class Others(nn.Module):
+    """Functions, one dimension and three, groups of a convolution, padding by its name, no bias."""
+
+    def __init__(self):
+        super().__init__()
+        self.line = nn.Conv1d(4, 8, 3, padding="same", padding_mode="circular", groups=2)
+        self.space = nn.Conv3d(2, 6, 2, stride=2, bias=False)
+        self.weight, self.bias = nn.Parameter(torch.randn(8, 8, 3)), nn.Parameter(torch.randn(8))
+        self.prelu, self.norm = nn.PReLU(8), nn.GroupNorm(2, 8, affine=False)
+
+    def forward(self, x, z):
+        x = self.norm(self.prelu(self.line(x) * 0.5))
+        x = F.conv1d(x, self.weight, self.bias, padding=1)
+        x = F.relu(F.group_norm(x, 4))
+        z = F.hardswish(F.group_norm(self.space(z), 3))
+        return x.sum(2), z, torch.sigmoid(F.group_norm(z + z, 2))
+
+
+def test_other_convolutions(device):
+    torch.manual_seed(0)
+    model = Others().eval().to(device)
+    x, z = torch.randn(3, 4, 11, device=device), torch.randn(3, 2, 6, 4, 8, device=device)
+    fused = fgn.fuse(model)
+    assert len(fgn.explain(fused).fused) == 4
+    for y, expected in zip(fused(x, z), model(x, z), strict=True):
+        torch.testing.assert_close(y, expected, rtol=1e-4, atol=1e-5)
+
+
+class ReadBetween(nn.Module):
+    """The sum before the norm is read by others, and written to after the norm has read it."""
+
+    def __init__(self, writes: bool):
+        super().__init__()
+        self.conv, self.norm, self.writes = nn.Conv2d(4, 4, 1), nn.GroupNorm(2, 4), writes
+
+    def forward(self, x):
+        h = self.conv(x) + x
+        y = self.norm(h)
+        if self.writes:
+            h.add_(1.0)
+        z = h * 2.0
+        return F.silu(y) + z, h
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_sum_that_is_read_again(writes, device):
+    torch.manual_seed(0)
+    model, x = ReadBetween(writes).eval().to(device), torch.randn(2, 4, 5, 6, device=device)
+    fused = fgn.fuse(model)
+    for y, expected in zip(fused(x), model(x), strict=True):
+        torch.testing.assert_close(y, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_no_feature_map_is_torchs(device):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.GroupNorm(2, 4), nn.SiLU()).eval().to(device)
+    fused, x = fgn.fuse(model), torch.randn(2, 3, 5, 5, device=device)
+    hook = model[0].register_forward_hook(lambda module, args, result: result + 1)
+    fused_with_hook = fgn.fuse(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.testing.assert_close(fused_with_hook(x), model(x))
+        hook.remove()
+        torch.testing.assert_close(fused(x), model(x))
+        assert torch.equal(
+            copy.deepcopy(fused).double()(x.double()), copy.deepcopy(model).double()(x.double())
+        )
+        with torch.autocast(device.type, torch.bfloat16):
+            assert fused(x).dtype == model(x).dtype
+    one = nn.Sequential(nn.Conv2d(3, 4, 5), nn.GroupNorm(4, 4)).to(device)
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        fgn.fuse(one)(torch.randn(1, 3, 5, 5, device=device))
