@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 
+import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
@@ -11,10 +12,25 @@ from fgn.fusing.alone import ProductPart, may_gain
 from fgn.fusing.finding import match
 from fgn.fusing.map_functions import is_convolution, is_group_norm, read_maps
 from fgn.fusing.maps_part import MapsPart
-from fgn.fusing.parts import ChainPart
-from fgn.fusing.products import PATH, Product, arguments_of, product_of
+from fgn.fusing.parts import ChainPart, Part
+from fgn.fusing.products import (
+    ADDED_PRODUCTS,
+    MATRIX_PRODUCTS,
+    PATH,
+    PRODUCTS,
+    Product,
+    arguments_of,
+    product_of,
+)
 from fgn.fusing.row_functions import read_rows
 from fgn.fusing.rows_part import RowsPart
+
+BY_OTHERS = (
+    *PRODUCTS,
+    *MATRIX_PRODUCTS,
+    *ADDED_PRODUCTS,
+    torch.einsum,
+)  # even where they are no product_of()
 
 
 class FusedGraph:
@@ -38,10 +54,9 @@ class FusedGraph:
             if is_convolution(node, modules):
                 self._replace_maps(node, True)
         for node in list(graph.nodes):
-            if not getattr(node, "_erased", False) and is_group_norm(node, modules):
-                value = node.all_input_nodes[0]
-                if product_of(value, modules) is None:  # of which each row is one position
-                    self._replace_maps(value, False)
+            is_norm = not getattr(node, "_erased", False) and is_group_norm(node, modules)
+            if is_norm and not self._is_of_product(node):
+                self._replace_maps(node.all_input_nodes[0], False)
 
     def _replace(self, product: Product):
         modules, owner = self.modules, self.owner
@@ -76,6 +91,17 @@ class FusedGraph:
             rows = read_rows(nodes[-1], modules, nodes, has_one_value) if rows.keeps else None
         self.verdicts.append((name, words, stopped, product))
         self._put(part, nodes, inputs, nodes[-1], read_again)
+
+    def _is_of_product(self, node: fx.Node) -> bool:
+        """Whether the norm is of what a product has made, which is no feature map."""
+        while node.all_input_nodes:
+            node = node.all_input_nodes[0]
+            if is_convolution(node, self.modules) or isinstance(node.target, MapsPart):
+                return False
+            is_product = product_of(node, self.modules) is not None or node.target in BY_OTHERS
+            if is_product or isinstance(node.target, Part):
+                return True
+        return False
 
     def _replace_maps(self, begin: fx.Node, convolves: bool):
         found = read_maps(begin, self.modules, convolves)
