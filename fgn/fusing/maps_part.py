@@ -24,7 +24,7 @@ from fgn.structs import C_TYPES
 
 # Of a convolution's result: from as many on the launch is worth its call (lab/README.md: levels of a U-Net on
 # an H100). Fewer are torch's, but for a CUDA graph that is being captured, which has no calls.
-FEWEST_ELEMENTS = 2**22
+FEWEST_ELEMENTS = 2**24
 
 BIAS = Step("add", operand=-1)  # of the convolution, which is no input of the part
 
