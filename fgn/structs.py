@@ -77,12 +77,17 @@ def error_of(library) -> str:
     return ffi().string(library.fgn_last_error()).decode()
 
 
+class NotSupported(RuntimeError):
+    """The library's FGN_NOT_SUPPORTED: valid, but not what this version or this device takes."""
+
+
 def raise_for(library, status: int):
     if status == library.FGN_OK:
         return
     if status == library.FGN_LAUNCH_FAILED and (fault := counted.fault(library)):
         raise fault
-    raise (ValueError if status == library.FGN_INVALID_ARGUMENT else RuntimeError)(error_of(library))
+    errors = {library.FGN_INVALID_ARGUMENT: ValueError, library.FGN_NOT_SUPPORTED: NotSupported}
+    raise errors.get(status, RuntimeError)(error_of(library))
 
 
 # ------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@
  * Bytes: v read once and y written once, 4 for each element in a 16-bit type. torch's own GroupNorm reads v
  * twice, and each operator around it reads and writes all of it again. Operations: about 8 for each element.
  *
- * Limit: memory, where there are enough groups; for small maps the launch and the cluster's barriers. Without
+ * Limit: the issue of instructions and too few warps that wait for memory: large maps reach a third of an
+ * H100's bandwidth (lab/README.md). For small maps it is the launch and the cluster's barriers. Without
  * clusters (before compute capability 9.0) a block has a whole group, and reads what shared memory does not
  * hold twice, the second time from L2 where that holds it. */
 #include "feature_maps/feature_maps.h"

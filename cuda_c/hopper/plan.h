@@ -121,7 +121,7 @@ static int clusters_at_once(int cluster, int multiprocessors) {
  * fastest of those measured, in the geometric mean. For 16-bit factors, tf32 and split factors, in this
  * order; a clock is one of 1.5 GHz. The two large times of a value are those of wide strips with groups of
  * any size in tf32: ptxas 13.0 keeps some of their sums in local memory, and they took 40 to 50 ps for a
- * value on an H100 at nine problems of 26 November, where another compiler's code had taken 2. */
+ * value on an H100 at nine problems of 26 November, where the times of before had been fitted by 2 to 3. */
 static const double GIGAHERTZ = 1.5;
 static const double CLOCKS_ONCE = 7910.0; /* the launch, and the first stages */
 static const double CLOCKS_OF_TILE = 3610.0;

@@ -15,12 +15,12 @@ from fgn.fusing.by_torch import by_torch, function_of
 from fgn.fusing.kept import keep
 from fgn.fusing.map_functions import ARGUMENTS, MapsFound
 from fgn.fusing.meanings import has_global_hooks, not_plain
-from fgn.fusing.parts import MOST_CHAINS, Part, Step
+from fgn.fusing.parts import MOST_CHAINS, Part, Step, parameter_of
 from fgn.fusing.products import arguments_of
 from fgn.native import repeated
 from fgn.native.repeated import ORDINARY_TENSORS
 from fgn.operators import POINTWISE
-from fgn.structs import C_TYPES
+from fgn.structs import C_TYPES, NotSupported
 
 # Of a convolution's result: from as many on the launch is worth its call (lab/README.md: levels of a U-Net on
 # an H100). Fewer are torch's, but for a CUDA graph that is being captured, which has no calls.
@@ -108,7 +108,10 @@ class MapsPart(Part):
                 roles.append(role)
                 operands[_name(step)] = tensor
         maps = self._maps(groups, eps, scale is not None, shift is not None, bias is not None, tuple(roles))
-        return feature_maps_forward(maps, v, operands)
+        try:
+            return feature_maps_forward(maps, v, operands)
+        except NotSupported as reason:
+            raise NotAChain(str(reason)) from None
 
     def _convolved(self, inputs) -> tuple[Tensor, Tensor | None]:
         """What the operators before the norm are applied to, and the bias of the convolution that made it,
@@ -118,9 +121,7 @@ class MapsPart(Part):
             return inputs[0], None
         if found.convolves is not None:
             module = found.convolves
-            weight, bias = module._parameters.get("weight"), module._parameters.get("bias")
-            if weight is None:
-                raise NotAChain("the convolution's weight is no parameter")
+            weight, bias = (parameter_of(module, name, self.name) for name in ("weight", "bias"))
             return module._conv_forward(inputs[0], weight, None), bias
         return self.convolution(*inputs), None if found.bias is None else inputs[found.bias]
 
@@ -130,7 +131,8 @@ class MapsPart(Part):
             vectors = [None if n is None else inputs[n] for n in (found.norm_weight, found.norm_bias)]
             return found.groups, found.eps, *vectors
         norm = found.norm
-        return norm.num_groups, norm.eps, norm._parameters.get("weight"), norm._parameters.get("bias")
+        scale, shift = (parameter_of(norm, name, "the norm") for name in ("weight", "bias"))
+        return norm.num_groups, norm.eps, scale, shift
 
     def _maps(self, groups, eps, scaled, shifted, has_bias, roles) -> FeatureMaps:
         """The norm with the operators around it as their modules are now, the same object for the same

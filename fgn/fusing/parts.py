@@ -105,6 +105,14 @@ def _is_ieee(precision: str | None) -> bool:
     return resolve(precision, torch.float32) == "ieee"
 
 
+def parameter_of(module: nn.Module, name: str, path: str) -> Tensor | None:
+    """The module's parameter. NotAChain where an attribute of that name is something else. path: the module's
+    name for the message."""
+    if name not in module._parameters:
+        raise NotAChain(f"{path}.{name} is no parameter")
+    return module._parameters[name]
+
+
 class Part:
     """Stands in a graph for nodes of a model, and writes to nothing that it reads."""
 
@@ -415,9 +423,7 @@ class ChainPart(Part):
         return next((name for name, part in self.owner.named_modules() if part is module), "a module")
 
     def _of(self, module: nn.Module, name: str) -> Tensor | None:
-        if name not in module._parameters:
-            raise NotAChain(f"{self._path(module)}.{name} is no parameter")
-        return module._parameters[name]
+        return parameter_of(module, name, self._path(module))
 
     def _chain(self, groups, eps, roles) -> Chain:
         left = iter(roles)

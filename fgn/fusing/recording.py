@@ -325,7 +325,7 @@ class Recording(TorchFunctionMode):
             return kind, one
         if kind in (tuple, list, torch.Size) and all(type(each) is int for each in one):
             return kind, tuple(one)
-        if kind is tuple and all(each is None or each is ... or each == slice(None) for each in one):
+        if kind is tuple and all(map(_leaves_values, one)):
             return "index", tuple([":" if type(each) is slice else each for each in one])
         return None
 
@@ -404,6 +404,12 @@ FEWEST_OF_NORM = 2**26
 
 def norm_pays(x: Tensor) -> bool:
     return x.dim() > 2 and (not x.is_cuda or x.numel() >= FEWEST_OF_NORM)
+
+
+def _leaves_values(index) -> bool:
+    """Whether an index takes all values, in their order. An array is asked for its type alone: it compares
+    itself value by value."""
+    return index is None or index is ... or (type(index) is slice and index == slice(None))
 
 
 def _is_dense(one: Tensor) -> bool:

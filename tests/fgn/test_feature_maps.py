@@ -5,6 +5,7 @@ import copy
 import random
 import warnings
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -319,3 +320,45 @@ def test_what_is_no_feature_map_is_torchs(device):
     one = nn.Sequential(nn.Conv2d(3, 4, 5), nn.GroupNorm(4, 4)).to(device)
     with pytest.raises(ValueError, match="more than 1 value per channel"):
         fgn.fuse(one)(torch.randn(1, 3, 5, 5, device=device))
+
+
+def test_what_a_launch_does_not_take_is_torchs(device):
+    """300 channels side by side are 300 single elements, more than a block has threads."""
+    model = nn.Sequential(nn.Conv2d(3, 300, 1), nn.GroupNorm(1, 300)).eval().to(device)
+    model = model.to(memory_format=torch.channels_last)
+    x = torch.randn(2, 3, 4, 4, device=device).to(memory_format=torch.channels_last)
+    with pytest.warns(UserWarning, match="too many for a block"):
+        y = fgn.fuse(model)(x)
+    torch.testing.assert_close(y, model(x))
+
+
+def test_a_bias_that_is_no_parameter_is_not_left_out(device):
+    for place in (0, 1):
+        model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.GroupNorm(2, 4)).eval().to(device)
+        del model[place].bias
+        model[place].bias = torch.randn(4, device=device)
+        x = torch.randn(2, 3, 5, 5, device=device)
+        with pytest.warns(UserWarning, match="bias is no parameter"):
+            y = fgn.fuse(model)(x)
+        torch.testing.assert_close(y, model(x))
+
+
+class Indexed(nn.Module):
+    """An index that is an array, while a promise is there."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 1), nn.GroupNorm(2, 4)
+
+    def forward(self, x):
+        try:
+            h = self.conv(x)
+            picked = h[:, np.array([2, 0, 1, 3])]
+            return self.norm(h[:, :, None, ...]) + picked[:, :, None]
+        finally:
+            pass
+
+
+def test_an_array_as_an_index(device):
+    model, x = Indexed().eval().to(device), torch.randn(2, 3, 5, 5, device=device)
+    torch.testing.assert_close(fgn.fuse(model)(x), model(x))
