@@ -374,4 +374,4 @@ def test_nvcc_compresses_where_every_driver_reads_it(tmp_path, monkeypatch, rele
     nvcc.chmod(0o755)
     monkeypatch.setattr(toolchains, "find_nvcc", lambda: str(nvcc))
     flags = toolchains.nvcc_toolchain().flags
-    assert ("--compress-mode=size" in flags) == ("--split-compile=0" in flags) == is_new
+    assert ("--compress-mode=size" in flags) == is_new
