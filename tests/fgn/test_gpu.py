@@ -1,18 +1,21 @@
 """What only a GPU can show: streams, graphs, other devices, 64-bit sizes, errors of the CUDA runtime."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 from accuracy import with_groups
 
 import fgn
+from cudasim.building.compilers import find_nvcc
 from cudasim.building.library import BuildError
 from fgn.chains import CHAINS, Shape, default_shape, problem, random_inputs
 from fgn.functional import launch_count, run_chain
 from fgn.measure.accuracy import relative_error
-from fgn.native.library import version_names
+from fgn.native.library import GPU, version_names
 from fgn.native.places import ROOT
 from fgn.reference import chain_reference64
 
@@ -186,3 +189,17 @@ def test_live_kernel_with_much_shared_memory():
     y = torch.zeros(1, device="cuda")
     much[1, 1, 100_000](y)
     assert y.item() == 5.0
+
+
+def test_no_kernel_keeps_the_sums_of_a_tile_in_local_memory():
+    """A thread has 64 sums or more, 256 bytes. With one of its options nvcc has kept them in local memory,
+    and the epilogue took 20 times as long."""
+    cuobjdump = Path(find_nvcc() or "nvcc").with_name("cuobjdump")
+    if not cuobjdump.exists():
+        pytest.skip("needs the CUDA toolkit's cuobjdump")
+    said = subprocess.run(
+        [str(cuobjdump), "-res-usage", str(GPU.build())], capture_output=True, text=True, check=True
+    ).stdout
+    stacks = re.findall(r"Function (\S+):\s+REG:\d+ STACK:(\d+)", said)
+    assert len(stacks) > 100
+    assert {kernel: bytes for kernel, bytes in stacks if int(bytes) >= 256} == {}
