@@ -15,7 +15,7 @@ from fgn.fusing.by_torch import by_torch, function_of
 from fgn.fusing.kept import keep
 from fgn.fusing.map_functions import ARGUMENTS, MapsFound
 from fgn.fusing.meanings import has_global_hooks, not_plain
-from fgn.fusing.parts import MOST_CHAINS, Part, Step, parameter_of
+from fgn.fusing.parts import MOST_CHAINS, Part, Step
 from fgn.fusing.products import arguments_of
 from fgn.native import repeated
 from fgn.native.repeated import ORDINARY_TENSORS
@@ -121,7 +121,7 @@ class MapsPart(Part):
             return inputs[0], None
         if found.convolves is not None:
             module = found.convolves
-            weight, bias = (parameter_of(module, name, self.name) for name in ("weight", "bias"))
+            weight, bias = (self.parameter(module, name) for name in ("weight", "bias"))
             return module._conv_forward(inputs[0], weight, None), bias
         return self.convolution(*inputs), None if found.bias is None else inputs[found.bias]
 
@@ -131,7 +131,7 @@ class MapsPart(Part):
             vectors = [None if n is None else inputs[n] for n in (found.norm_weight, found.norm_bias)]
             return found.groups, found.eps, *vectors
         norm = found.norm
-        scale, shift = (parameter_of(norm, name, "the norm") for name in ("weight", "bias"))
+        scale, shift = (self.parameter(norm, name) for name in ("weight", "bias"))
         return norm.num_groups, norm.eps, scale, shift
 
     def _maps(self, groups, eps, scaled, shifted, has_bias, roles) -> FeatureMaps:

@@ -105,14 +105,6 @@ def _is_ieee(precision: str | None) -> bool:
     return resolve(precision, torch.float32) == "ieee"
 
 
-def parameter_of(module: nn.Module, name: str, path: str) -> Tensor | None:
-    """The module's parameter. NotAChain where an attribute of that name is something else. path: the module's
-    name for the message."""
-    if name not in module._parameters:
-        raise NotAChain(f"{path}.{name} is no parameter")
-    return module._parameters[name]
-
-
 class Part:
     """Stands in a graph for nodes of a model, and writes to nothing that it reads."""
 
@@ -120,6 +112,16 @@ class Part:
 
     def __init__(self):
         self.said: set[str] = set()
+
+    def path_of(self, module: nn.Module) -> str:
+        """What messages call a module of the part."""
+        return self.name
+
+    def parameter(self, module: nn.Module, name: str) -> Tensor | None:
+        """The module's parameter. NotAChain where an attribute of that name is something else."""
+        if name not in module._parameters:
+            raise NotAChain(f"{self.path_of(module)}.{name} is no parameter")
+        return module._parameters[name]
 
     @run_when_compiled
     def say(self, reason: str) -> bool:
@@ -330,11 +332,11 @@ class ChainPart(Part):
             raise NotAChain("there are hooks of all modules")
         for module, cls, only_in_eval in self.leaves:
             if reason := not_plain(module, cls):
-                raise NotAChain(f"{self._path(module)}: {reason}")
+                raise NotAChain(f"{self.path_of(module)}: {reason}")
             if only_in_eval and module.training:
-                raise NotAChain(f"{self._path(module)}: it is in training mode")
+                raise NotAChain(f"{self.path_of(module)}: it is in training mode")
         if found.linear is not None:
-            weight, bias = self._of(found.linear, "weight"), self._of(found.linear, "bias")
+            weight, bias = self.parameter(found.linear, "weight"), self.parameter(found.linear, "bias")
         else:
             weight = inputs[found.weight]
             if found.is_transposed:
@@ -342,7 +344,7 @@ class ChainPart(Part):
             bias = None if found.bias is None else inputs[found.bias]
         if found.norm is not None:
             norm = found.norm
-            norm_weight, norm_bias = self._of(norm, "weight"), self._of(norm, "bias")
+            norm_weight, norm_bias = self.parameter(norm, "weight"), self.parameter(norm, "bias")
             if type(norm) is nn.LayerNorm:
                 groups, eps, normalized = 1, norm.eps, _only_size(norm.normalized_shape)
             else:
@@ -419,11 +421,8 @@ class ChainPart(Part):
         except NotAChain as reason:
             raise ValueError(str(reason)) from None
 
-    def _path(self, module: nn.Module) -> str:
+    def path_of(self, module: nn.Module) -> str:
         return next((name for name, part in self.owner.named_modules() if part is module), "a module")
-
-    def _of(self, module: nn.Module, name: str) -> Tensor | None:
-        return parameter_of(module, name, self._path(module))
 
     def _chain(self, groups, eps, roles) -> Chain:
         left = iter(roles)
