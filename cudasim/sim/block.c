@@ -11,16 +11,19 @@ void sim_make_ready(struct sim_thread *thread) {
     sim_queue_append(&sim_worker->block.ready, thread);
 }
 
-/* The next index in the order of CUDA's thread numbers: x first. */
-static uint3 following_index(uint3 index, dim3 block) {
-    if (++index.x == block.x) {
-        index.x = 0;
-        if (++index.y == block.y) {
-            index.y = 0;
-            index.z++;
+/* The next index in the order of CUDA's thread numbers: x first. x and y are written as one word, because
+ * they are read as one for the next thread, and a processor waits where it reads together what it has just
+ * written in parts: a third of the time that a short kernel took. */
+static void advance(struct sim_block *block, dim3 size) {
+    unsigned x = (unsigned)block->next_xy + 1, y = (unsigned)(block->next_xy >> 32);
+    if (x == size.x) {
+        x = 0;
+        if (++y == size.y) {
+            y = 0;
+            block->next_z++;
         }
     }
-    return index;
+    block->next_xy = (uint64_t)y << 32 | x;
 }
 
 /* Not inlined, so that all frames of the kernel are below the address that it notes. */
@@ -46,12 +49,13 @@ static void forget_asynchronous(struct sim_thread *thread) {
 static void run_next_thread(struct sim_worker *worker) {
     struct sim_block *block = &worker->block;
     struct sim_thread *thread = &block->threads[block->started++];
-    thread->index = block->next_index;
+    uint3 index = {(unsigned)block->next_xy, (unsigned)(block->next_xy >> 32), block->next_z};
+    thread->index = index;
     thread->state = SIM_RUNS;
     thread->leaves = false;
-    block->next_index = following_index(block->next_index, sim_launch_now.block);
+    advance(block, sim_launch_now.block);
     worker->current = thread;
-    worker->registers->thread_index = thread->index;
+    worker->registers->thread_index = index;
     if (WATCHED)
         watch_thread_runs(thread);
     enter_kernel(worker);
@@ -64,7 +68,8 @@ static void run_next_thread(struct sim_worker *worker) {
     block->idle_turns = block->long_turns = 0;
     if (worker->cluster)
         sim_thread_has_left(worker);
-    sim_pass_barrier(block);
+    if (block->arrived > 0)
+        sim_pass_barrier(block);
 }
 
 static void fiber_body(void);
@@ -210,7 +215,8 @@ void sim_block_begin(struct sim_worker *worker) {
     block->idle_turns = block->long_turns = 0;
     worker->updates = NULL; /* an abandoned block may have been at an atomic operation */
     memset(block->ended_of_warp, 0, sizeof block->ended_of_warp);
-    block->next_index = (uint3){0, 0, 0};
+    block->next_xy = 0;
+    block->next_z = 0;
     if (worker->hopper)
         sim_hopper_begin_block(worker);
     if (WATCHED)

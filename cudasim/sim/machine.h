@@ -123,7 +123,8 @@ struct sim_block {
     unsigned size;     /* threads */
     unsigned started;  /* threads start in order; this many have */
     unsigned returned; /* this many have ended */
-    uint3 next_index;  /* of the thread that starts next */
+    uint64_t next_xy;  /* the index of the thread that starts next: x in the lower half, y in the upper one */
+    unsigned next_z;
     struct sim_queue ready;
     struct sim_queue at_barrier;
     unsigned arrived;                                              /* threads at the barrier */
