@@ -27,18 +27,20 @@ from fgn.chains import CHAINS
 from fgn.measure.floors import floor
 from fgn.measure.machine import Machine
 from fgn.measure.subjects import ladder_order
+from fgn.plot.figures import (
+    PART_COLOURS,
+    new_figure,
+    plain,
+)
 from fgn.plot.roofline import launch_roofline
 from fgn.plot.style import (
-    PART_COLOURS,
     TORCH_COLOURS,
     WIDE,
     WIDTH,
     colour,
     launches_title,
-    new_figure,
     number_of,
     number_squares,
-    plain,
     require,
 )
 from fgn.problem import PROBLEM

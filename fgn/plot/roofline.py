@@ -21,19 +21,21 @@ from cudasim.counting import metrics as m
 from fgn.measure.benchmark import COMPILED, EAGER
 from fgn.measure.machine import Machine
 from fgn.measure.subjects import ladder_order
-from fgn.plot.style import (
+from fgn.plot.figures import (
     LARGEST_LIMIT_COLOUR,
+    new_figure,
+    plain,
+)
+from fgn.plot.style import (
     MEASURED_STYLES,
     TORCH_COLOURS,
     WIDE,
     colour,
     launches_title,
     legend_below,
-    new_figure,
     number_of,
     number_squares,
     panels,
-    plain,
     require,
 )
 from fgn.profiling.launches import heads, level_bytes, operations
