@@ -3,5 +3,14 @@
 from fgn.profiling.ncu import ProfilerError, read_report
 from fgn.profiling.profiler import profile
 from fgn.profiling.session import Session, open_session
+from fgn.profiling.stalls import read_samples, take_samples
 
-__all__ = ["ProfilerError", "Session", "open_session", "profile", "read_report"]
+__all__ = [
+    "ProfilerError",
+    "Session",
+    "open_session",
+    "profile",
+    "read_report",
+    "read_samples",
+    "take_samples",
+]
