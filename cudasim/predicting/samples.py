@@ -16,6 +16,7 @@ from cudasim.predicting.code_view import CodeView
 
 SELECTED = "selected"  # the warp issued, and waited for nothing
 _PLACE = ["address", "file", "line", "sass"]
+_WORTH_A_WORD = 0.1  # of a line's samples
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,8 @@ class Samples:
         if line not in lines.index:
             return ""
         waits = lines.loc[line].drop(["samples", SELECTED], errors="ignore").nlargest(most)
-        all_of = lines.loc[line, "samples"]
-        return ", ".join(
-            f"{name} {count / all_of:.0%}" for name, count in waits.items() if count / all_of > 0.1
-        )
+        parts = waits / lines.loc[line, "samples"]
+        return ", ".join(f"{name} {part:.0%}" for name, part in parts.items() if part > _WORTH_A_WORD)
 
     def code(self) -> CodeView:
         """The machine code as it ran, each instruction with its samples and its most frequent reason."""

@@ -206,8 +206,8 @@ def source_page(
     """What each line of a kernel costs on a GPU that need not be there, with its SASS and PTX beside.
 
     launch, arguments, gpu, template, seconds: as for `predict()`. samples: a profiler's, of this text
-    (`cudasim.predicting.samples`, which fgn.profiling takes on a GPU or reads from a report); the SASS is then
-    the one that ran there. Without nvcc and nvdisasm there is no other machine code beside.
+    (`cudasim.predicting.samples`, which fgn.profiling takes on a GPU or reads from a report); the SASS is
+    then the one that ran there. Without nvcc and nvdisasm there is no other machine code beside.
     ValueError for samples of another text.
     """
     if samples is not None:
@@ -233,5 +233,5 @@ def _expect_same(samples: Samples, kernel) -> None:
         same = difflib.SequenceMatcher(None, *lines, autojunk=False).get_matching_blocks()[0]
         first = same.size + 1 if same.a == same.b == 0 else 1
         raise ValueError(
-            f"samples: they were taken of another text of {kernel.file}, from line {first} on: take them again"
+            f"samples: they are of another text of {kernel.file}, from line {first} on: take them again"
         )

@@ -1,5 +1,5 @@
-"""Stall samples by ncu: of a launch here, or from a report. `cudasim.source_page(..., samples=...)` shows them
-beside the source.
+"""Stall samples by ncu: of a launch here, or from a report. `cudasim.source_page(..., samples=...)` shows
+them beside the source.
 
 ncu's section SourceCounters looks at the warps every few thousand clocks and notes at which instruction each
 of them is and why it does not issue. The lines are those that nvcc notes with -lineinfo.
@@ -7,6 +7,7 @@ of them is and why it does not issue. The lines are those that nvcc notes with -
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from cudasim.predicting.samples import Samples
 from fgn.profiling import ncu
 
 SECTION = "SourceCounters"
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{11,}\b")
 _SAMPLES, _REASON, _REST = "smsp__pcsamp_sample_count", "smsp__pcsamp_warps_issue_stalled_", "_not_issued"
 
 
@@ -43,7 +45,10 @@ def _samples_of(action) -> Samples | None:
         place = action.source_info(address)
         file, line = (place.file_name().rpartition("/")[2], place.line()) if place else ("", 0)
         waits = {name: of.get(address, 0) for name, of in reasons.items()}
-        sass = " ".join(action.sass_by_pc(address).split())
+        # A branch names an address of the memory that the code happened to be in.
+        sass = _ADDRESS.sub(
+            lambda found: f"{int(found[0], 16) - first:#x}", " ".join(action.sass_by_pc(address).split())
+        )
         rows.append(
             {"address": address - first, "file": file, "line": line, "sass": sass, "samples": count, **waits}
         )
@@ -72,8 +77,8 @@ def read_samples(file: Path | str) -> list[Samples]:
 def take_samples(launch: BoundLaunch, *arguments, report: Path | str | None = None) -> Samples:
     """Launches a kernel under ncu on the GPU that is here, and returns its samples.
 
-    launch, arguments: as for `cudasim.predict()`, with tensors on the GPU. report: a file to keep ncu's report
-    in. ProfilerError, in one line, without a GPU, without ncu, or where the counters may not be read.
+    launch, arguments: as for `cudasim.predict()`, with tensors on the GPU. report: a file to keep ncu's
+    report in. ProfilerError, in one line, without a GPU, without ncu, or where the counters may not be read.
     """
     from fgn.profiling.collect import collect, require_gpu
     from fgn.profiling.target import Task
