@@ -107,6 +107,8 @@ def launch_roofline(launches: pd.DataFrame, machine: Machine) -> Figure:
     require(launches, [m.TIME, m.DRAM_READ, m.L2_BYTES, m.L1_BYTES, *m.FP32], "launch_roofline()")
     figure, axes = new_figure(WIDE, 5.0, columns=3, sharey=True)
     work = operations(launches)
+    if not work.any():
+        raise ValueError("launches: launch_roofline() expected operations on floats, got none")
     rate = work / (launches[m.TIME] * 1e-9)
     levels = level_bytes(launches)
     bandwidths = {
@@ -166,6 +168,8 @@ def _tops(precision: str, machine: Machine) -> dict[str, float]:
     """The flat roofs for a precision: multiply-adds without tensor cores, and the fastest product in them
     that was seen; "ieee" takes three of float16 (`fgn.measure.floor()`)."""
     tops = {"float32 multiply-adds": machine.fp32_operations_per_second}
+    if not precision:  # a call of one's own
+        return tops
     seen = machine.product_operations_per_second
     if precision == "ieee":
         name, rate = "fastest product in fp16, ÷ 3", seen["fp16"] / 3

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from cudasim.live.kernels import BoundLaunch
+from cudasim.live.kernels import BoundLaunch, Kernel
 from cudasim.predicting import samples as kept
 from cudasim.predicting.samples import Samples
+from fgn.measure.records import PROFILES
 from fgn.profiling import ncu
 
 SECTION = "SourceCounters"
@@ -72,6 +73,15 @@ def read_samples(file: Path | str) -> list[Samples]:
     if not found:
         raise ValueError(f"file: {file} has no stall samples: profile with --section {SECTION}")
     return found
+
+
+def recorded_samples(kernel: Kernel) -> Samples | None:
+    """Those that `profiles/` has of this very text; None where there are none."""
+    for file in sorted(PROFILES.glob(f"*/samples/{kernel.name}.json")):
+        found = kept.load(file)
+        if found.file == kernel.file and found.source.rstrip() == kernel.source.rstrip():
+            return found
+    return None
 
 
 def take_samples(launch: BoundLaunch, *arguments, report: Path | str | None = None) -> Samples:
