@@ -106,7 +106,7 @@ class SourcePage:
 
     def _repr_html_(self) -> str:
         font = "font-family:monospace;font-size:12px;line-height:1.4;color:#111;"
-        cell = "padding:0 .5em;text-align:right;border:0;color:#111;vertical-align:top;"
+        cell = "padding:0 .3em;text-align:right;border:0;color:#111;vertical-align:top;"
         used = sorted({line for code in self.codes.values() for line, _ in code.rows if line})
         marks = {line: colour(index) for index, line in enumerate(used)}
 
@@ -130,12 +130,12 @@ class SourcePage:
                 heat = ",".join(str(round(255 + (hot - 255) * min(1.0, value / most[column]))) for hot in HOT)
                 cells += f'<td style="{cell}background:rgb({heat})">{self._number(line, column)}</td>'
             if self.samples is not None:
-                words = html.escape(self._waits(line)).replace(" ", "&nbsp;").replace(",&nbsp;", ", ")
-                cells += f'<td style="{cell}text-align:left">{words}</td>'
+                words = html.escape(self._waits(line))
+                cells += f'<td style="{cell}text-align:left;white-space:normal;min-width:9em">{words}</td>'
             rows.append(
                 f'<tr data-line="{line}" style="background:#fff;cursor:pointer">{cells}'
                 f'<td style="{cell}{mark(line)}color:#666">{line}</td>'
-                f'<td style="{cell}text-align:left;white-space:pre-wrap">{html.escape(text)}</td></tr>'
+                f'<td style="{cell}text-align:left;white-space:pre">{html.escape(text)}</td></tr>'
             )
         panes, buttons = "", ""
         for number, (name, code) in enumerate(self.codes.items()):
@@ -157,9 +157,9 @@ class SourcePage:
         )
         page = (
             f'<div id="{name}" style="{font}background:#fff;display:flex;gap:12px;align-items:flex-start">'
-            f'<div style="flex:3;min-width:0;max-height:{_MOST_HEIGHT};overflow:auto">'
+            f'<div style="flex:2;min-width:0;max-height:{_MOST_HEIGHT};overflow:auto">'
             f'<table style="border-collapse:collapse;{font}">{"".join(rows)}</table></div>'
-            f'<div style="flex:2;min-width:0">{buttons}{without}{panes}</div></div>'
+            f'<div style="flex:1;min-width:0">{buttons}{without}{panes}</div></div>'
         )
         head = f'<div style="{font}background:#fff;white-space:pre-line">{html.escape(self._head())}</div>'
         return f"{head}{page}<script>{_SCRIPT % name}</script>"
