@@ -31,63 +31,40 @@ fgn.parallel    tensor parallelism                           fgn.puzzles    kern
 
 import importlib
 import importlib.metadata
+import sys
 
-from cudasim.counting.counted import check
-from cudasim.counting.counts import count
-from cudasim.counting.faults import KernelFault
-from cudasim.live.cells import load_ipython_extension  # noqa: F401  (for %load_ext fgn)
-from cudasim.live.kernels import kernel
-from fgn import chains, functional, training  # noqa: F401
-from fgn.functional import chain_forward
-from fgn.modules import (
-    GemmBiasAddHardtanhMishGroupNorm,
-    GemmGroupNormHardtanh,
-    MatmulGroupNormLeakyReluSum,
-)
-from fgn.native.prepared import freeze, thaw
-from fgn.native.source import source
-
-__all__ = [
-    "GemmBiasAddHardtanhMishGroupNorm",
-    "GemmGroupNormHardtanh",
-    "KernelFault",
-    "MatmulGroupNormLeakyReluSum",
-    "bench",
-    "chain_forward",
-    "check",
-    "compare",
-    "count",
-    "explain",
-    "freeze",
-    "fuse",
-    "kernel",
-    "play",
-    "profile",
-    "source",
-    "thaw",
-    "tune",
-    "versions",
-]
-
-# pandas, matplotlib and torch.distributed are slow to import: what needs one of them is imported when it is
-# first used.
+# torch, pandas and matplotlib are slow to import: what needs one of them is imported when it is first used.
+# Puzzles in numpy and the simulator need no torch at all.
 _NAMES = {
+    "GemmBiasAddHardtanhMishGroupNorm": "fgn.modules",
+    "GemmGroupNormHardtanh": "fgn.modules",
+    "KernelFault": "cudasim.counting.faults",
+    "MatmulGroupNormLeakyReluSum": "fgn.modules",
     "bench": "fgn.measure.benchmark",
+    "chain_forward": "fgn.functional",
+    "check": "cudasim.counting.counted",
     "compare": "fgn.measure.accuracy",
+    "count": "cudasim.counting.counts",
     "explain": "fgn.fusing.explaining",
+    "freeze": "fgn.native.prepared",
     "fuse": "fgn.fusing.fuse",
+    "kernel": "cudasim.live.kernels",
+    "load_ipython_extension": "cudasim.live.cells",
     "play": "fgn.plot.player",
     "profile": "fgn.profiling.profiler",
+    "source": "fgn.native.source",
+    "thaw": "fgn.native.prepared",
     "tune": "fgn.tuning",
     "versions": "fgn.ladder",
 }
 _PACKAGES = (
-    *("bugs", "measure", "model", "native", "parallel", "plot", "profiling"),
-    *("puzzles", "teaching"),
+    *("bugs", "chains", "functional", "measure", "model", "native", "parallel", "plot", "profiling"),
+    *("puzzles", "teaching", "training"),
 )
 # What stands in cudasim, by the names that it has here.
 _OF_CUDASIM = {"live": "cudasim.live", "simulator": "cudasim.counting"}
 
+__all__ = sorted({*_NAMES} - {"load_ipython_extension"})
 
 try:
     __version__ = importlib.metadata.version("fgn")
@@ -103,3 +80,12 @@ def __getattr__(name: str):
     if name in _PACKAGES:
         return importlib.import_module(f"fgn.{name}")
     raise AttributeError(f"module 'fgn' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *_NAMES, *_PACKAGES, *_OF_CUDASIM})
+
+
+# A program with torch may load what torch.export saved, which names fgn's operators and nothing of fgn.
+if "torch" in sys.modules:
+    importlib.import_module("fgn.functional")

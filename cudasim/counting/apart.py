@@ -77,12 +77,13 @@ class Counts:
     busiest: float
 
 
+def tiles(total: int, size: int) -> int:
+    """How many tiles of `size` cover `total`."""
+    return -(-total // size)
+
+
 def launch(expression: str, kernels: Mapping[str, object], names: Mapping[str, object]) -> None:
-    """Launches kernels as an expression of Python says, which has them by these names."""
-
-    def tiles(total: int, size: int) -> int:
-        return -(-total // size)
-
+    """Launches kernels as an expression of Python says, which has them by these names, and `tiles()`."""
     eval(expression, {"__builtins__": {}}, {**kernels, "tiles": tiles, **names})
 
 
@@ -121,13 +122,13 @@ def refuse_hiding(source: str) -> None:
         raise Refused(f"{found[0]} is in the source, and may hide accesses from what counts them")
 
 
-def _as_allocated(data: bytes) -> np.ndarray:
-    """Memory with these bytes, aligned as cudaMalloc() does: the sectors of a request depend on it."""
+def as_allocated(dtype, shape: Sequence[int], data: bytes) -> np.ndarray:
+    """An array of these bytes, aligned as cudaMalloc() does: the sectors of a request depend on it."""
     memory = np.empty(len(data) + _ALIGNMENT, np.uint8)
     first = -memory.ctypes.data % _ALIGNMENT
     aligned = memory[first : first + len(data)]
     aligned[:] = np.frombuffer(data, np.uint8)
-    return aligned
+    return aligned.view(dtype).reshape(shape)
 
 
 def _serve_one(connection: Connection) -> None:
@@ -143,7 +144,7 @@ def _serve_one(connection: Connection) -> None:
     while True:
         asked = json.loads(connection.recv_bytes())
         arrays = {
-            name: _as_allocated(connection.recv_bytes()).view(dtype).reshape(shape)
+            name: as_allocated(dtype, shape, connection.recv_bytes())
             for name, dtype, shape in asked["arrays"]
         }
         over = threading.Timer(asked["seconds"], _is_over, (connection, built.file))

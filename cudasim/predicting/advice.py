@@ -15,6 +15,8 @@ SECTOR_BYTES, LANES = 32, 32
 # this part of what the whole launch asks for.
 NEEDLESS, OF_THE_LAUNCH = 0.25, 0.05
 FEW_LANES = 24  # of a warp
+AT_ONE_ADDRESS = 4  # atomics of a warp, on average, from which they are told
+AT_ONE_SECTOR = 256  # requests of the whole launch, likewise
 FEW_WARPS = 0.5  # of those that a multiprocessor could hold
 _VERBS = {"ld": "loads", "st": "stores", "atom": "atomics"}
 
@@ -102,6 +104,8 @@ def _of_memory(prediction) -> Iterator[Advice]:
                     "that. Let lanes access neighbouring words, or make each row of the array a word longer.",
                     more / all_wavefronts,
                 )
+        if operation == "atom":
+            yield from (told(*each) for each in _of_atomics(prediction, ones, requests / all_requests, space))
         lanes = sum(one.threads for one in ones) / requests
         # The last warps of a grid are not full; a line that most warps come to is meant.
         if lanes < FEW_LANES and requests > OF_THE_LAUNCH * all_requests:
@@ -110,6 +114,32 @@ def _of_memory(prediction) -> Iterator[Advice]:
                 "whole warps take one branch, or give every lane something to do.",
                 requests / all_requests * (1 - lanes / LANES),
             )
+
+
+def _of_atomics(prediction, ones, of_the_launch: float, space: str) -> Iterator[tuple[str, float]]:
+    """Atomics of one line that meet at an address: within a warp, or from all over the grid."""
+    threads, addresses = sum(one.threads for one in ones), sum(one.addresses for one in ones)
+    if not addresses or of_the_launch < OF_THE_LAUNCH:
+        return
+    meet = threads / addresses
+    if meet >= AT_ONE_ADDRESS:
+        yield (
+            f"{meet:.3g} lanes of a warp go to one address here, on average, and one waits for the other. "
+            "Let a warp add up first, by shuffles or __reduce_add_sync(), and one lane go to memory.",
+            of_the_launch * (1 - 1 / meet),
+        )
+    terms = prediction.on[0].terms
+    if space != "global" or terms is None or not terms.traffic.updated:
+        return
+    asked = sum(one.sectors for one in ones) * prediction.sample.scale
+    each = asked / terms.traffic.updated
+    if each >= AT_ONE_SECTOR:
+        yield (
+            f"{asked:,.0f} requests of atomics go to {terms.traffic.updated:,.0f} sectors of 32 bytes, "
+            f"{each:,.0f} to each, one after another. Let a block add up in shared memory, and add to global "
+            "memory once.",
+            max(of_the_launch, min(1.0, terms.l2 / terms.seconds)),
+        )
 
 
 def _of_the_launch(prediction) -> Iterator[Advice]:

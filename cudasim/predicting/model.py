@@ -17,7 +17,8 @@ a GPU (2009), for warps that wait; J. Little (1961), for bytes in flight; and th
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -89,6 +90,7 @@ class Terms:
     clocks_alone: float
     units: dict[str, float] = field(default_factory=dict)  # part of its peak that each unit of ncu's reaches
     clocks_of_blocks: np.ndarray | None = None  # of a warp alone, by block of the code
+    waits: dict[str, float] = field(default_factory=dict)  # clocks of a warp alone, by ncu's reasons
 
 
 def _norm(power: float, *values: float) -> float:
@@ -316,6 +318,14 @@ def _busiest(code: MachineCode, sample: Sample, files: set[str]) -> tuple[np.nda
     return in_block, in_launch
 
 
+def _weighted(waits: Sequence[Counter[str]], runs: np.ndarray) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for of_block, times in zip(waits, runs, strict=True):
+        for name, clocks in of_block.items():
+            total[name] += clocks * float(times)
+    return total
+
+
 def predict_terms(
     code: MachineCode,
     flow: Flow,
@@ -330,7 +340,7 @@ def predict_terms(
     blocks_at_once = held.blocks * card.multiprocessors
     traffic = traffic_of(sample, sharing, card, blocks_at_once)
     loads = _load_latencies(sample, traffic, card, files, fitted.latency, fitted.dram_latency)
-    alone = clocks_of_blocks(code.blocks, flow.runs, card, loads, fitted.mma)
+    alone, waits = clocks_of_blocks(code.blocks, flow.runs, card, loads, fitted.mma)
     ran = len(sample.blocks)
     warps = ran * sample.warps
     in_block, in_launch = _busiest(code, sample, files)
@@ -404,4 +414,5 @@ def predict_terms(
         clocks_alone,
         units,
         alone,
+        {name: float(clocks) / warps for name, clocks in _weighted(waits, flow.runs).items()},
     )

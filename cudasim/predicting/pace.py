@@ -8,6 +8,7 @@ sees how many.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
@@ -33,6 +34,14 @@ _WITHOUT_RESULT = (
     "CCTL",
     "MEMBAR",
 )
+
+
+# Whose results a warp waits for, by ncu's reasons; of all others it waits for a fixed number of clocks.
+_REASONS = {
+    **dict.fromkeys(("LDG", "LD", "LDL", "TEX", "TLD", "TLD4", "SULD", "ATOM", "ATOMG"), "long scoreboard"),
+    **dict.fromkeys(("LDS", "LDSM", "LDC", "ATOMS", "S2R", "S2UR", "MUFU", "SHFL"), "short scoreboard"),
+}
+_QUEUES = {"lsu": "lg throttle", "shuffle": "mio throttle"}
 
 
 @lru_cache(maxsize=1 << 16)
@@ -76,6 +85,8 @@ class _Warp:
         self.now = 0.0
         self.ready: dict[str, float] = {}
         self.free: dict[str, float] = {}  # when each pipe takes the warp's next instruction
+        self.made_by: dict[str, str] = {}  # what writes each register, as a reason to wait for it
+        self.waits: Counter[str] = Counter()  # clocks by reason, as ncu calls them
 
     def run(self, instructions: Sequence[MachineInstruction]) -> float:
         """Runs a block; returns the clocks that it took."""
@@ -83,13 +94,18 @@ class _Warp:
         for instruction in instructions:
             key = f"{instruction.guard}|{instruction.operands}"
             writes, reads = registers_of(key, instruction.name, instruction.opcode)
-            at = self.now
+            at, reason = self.now, ""
             for register in reads:
-                at = max(at, self.ready.get(register, 0.0))
+                if self.ready.get(register, 0.0) > at:
+                    at, reason = self.ready[register], self.made_by[register]
             pipe, busy = busy_of(instruction, self.card, self.mma_efficiency)
-            at = max(at, self.free.get(pipe, 0.0))
+            if self.free.get(pipe, 0.0) > at:
+                at, reason = self.free[pipe], _QUEUES.get(pipe, "math pipe throttle")
             if instruction.name in ("LDGDEPBAR", "DEPBAR"):
                 at = max([at, *self.ready.values()]) if instruction.name == "DEPBAR" else at
+                reason = "long scoreboard"
+            self.waits[reason] += at - self.now
+            self.waits["selected"] += 1.0
             # One of the four parts of the multiprocessor has a quarter of the pipe.
             self.free[pipe] = at + (busy * self.card.schedulers if pipe != "lsu" else 2.0)
             latency = latency_of(instruction, self.card, self.loads(instruction))
@@ -97,9 +113,11 @@ class _Warp:
                 self.ready["copies"] = at + latency
             for register in writes:
                 self.ready[register] = at + latency
+                self.made_by[register] = _REASONS.get(instruction.name, "wait")
             self.now = at + 1.0
             if instruction.name == "BAR":
                 self.now += self.card.latency["barrier"]
+                self.waits["barrier"] += self.card.latency["barrier"]
             elif kind_of(instruction) == "control" and instruction.name in (
                 "BRA",
                 "EXIT",
@@ -107,7 +125,9 @@ class _Warp:
                 "CALL",
                 "RET",
             ):
-                self.now += self.card.latency["branch"] if instruction.name == "BRA" else 1.0
+                more = self.card.latency["branch"] if instruction.name == "BRA" else 1.0
+                self.now += more
+                self.waits["branch resolving"] += more
         return self.now - begin
 
 
@@ -117,8 +137,9 @@ def clocks_of_blocks(
     card: Card,
     loads: Callable[[MachineInstruction], float],
     mma_efficiency: float,
-) -> np.ndarray:
-    """Clocks that a warp alone takes through each block, after the block that mostly comes before it."""
+) -> tuple[np.ndarray, list[Counter[str]]]:
+    """Clocks that a warp alone takes through each block, after the block that mostly comes before it; and
+    these by what it does in them: it issues ("selected"), or waits for a reason that ncu has a name for."""
     before: dict[int, int] = {}
     for block in blocks:
         for target in block.follows:
@@ -128,6 +149,7 @@ def clocks_of_blocks(
             if known is None or runs[block.index] > runs[known]:
                 before[target] = block.index
     clocks = np.zeros(len(blocks))
+    waits: list[Counter[str]] = [Counter() for _ in blocks]
     for block in blocks:
         if runs[block.index] <= 0:
             continue
@@ -139,5 +161,7 @@ def clocks_of_blocks(
                 break
         for index in reversed(chain[1:]):
             warp.run(blocks[index].instructions)
+        warp.waits.clear()
         clocks[block.index] = warp.run(block.instructions)
-    return clocks
+        waits[block.index] = +warp.waits
+    return clocks, waits

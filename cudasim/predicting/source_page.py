@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import html
 import math
@@ -14,6 +15,7 @@ from cudasim.predicting import machine_code
 from cudasim.predicting.advice import Advices, advice_of
 from cudasim.predicting.code_view import CodeView, colour, ptx, sass
 from cudasim.predicting.prediction import Prediction, predict
+from cudasim.predicting.samples import Samples
 
 # What a column is called, and how its numbers are written.
 COLUMNS = {
@@ -22,20 +24,30 @@ COLUMNS = {
     "sectors": "{:,.0f}",
     "sectors/request": "{:.3g}",
     "conflicts": "{:,.0f}",
+    "samples": "{:.0%}",
 }
 _MOST_HEIGHT = "44em"
 
 
 class SourcePage:
     """lines: a frame by line of the source. instructions: of warps, in the whole launch. clocks: the part of
-    a warp's clocks that the line takes, predicted; sectors and conflicts are counted. advice: in words.
+    a warp's clocks that the line takes, predicted; sectors and conflicts are counted; samples: the part of a
+    profiler's stall samples, where there are some, and what the warps there waited for. advice: in words.
 
     `print()` shows the table; a notebook shows it beside the machine code, where a click on a line marks what
     it became.
     """
 
-    def __init__(self, prediction: Prediction, codes: dict[str, CodeView], file: str, source: str):
+    def __init__(
+        self,
+        prediction: Prediction,
+        codes: dict[str, CodeView],
+        file: str,
+        source: str,
+        samples: Samples | None = None,
+    ):
         self.prediction, self.codes, self.file, self.source = prediction, codes, file, source
+        self.samples = samples
         sample, scale = prediction.sample, prediction.sample.scale
         frame = prediction.lines
         frame = frame[frame.file == file].set_index("line")
@@ -52,6 +64,13 @@ class SourcePage:
         self.lines = frame[["instructions", "clocks"]].join(counted, how="outer").fillna(0.0)
         requests = self.lines.requests.where(self.lines.requests > 0)
         self.lines["sectors/request"] = self.lines.sectors / requests
+        if samples is not None:
+            own = samples.lines.samples / samples.total
+            self.lines = self.lines.join(own, how="outer")
+            numbers = self.lines.columns.drop("sectors/request")
+            self.lines[numbers] = self.lines[numbers].fillna(0.0)
+        else:
+            self.lines["samples"] = 0.0
 
     @property
     def advice(self) -> Advices:
@@ -61,22 +80,33 @@ class SourcePage:
         value = self.lines.loc[line, column] if line in self.lines.index else math.nan
         return COLUMNS[column].format(value) if value and not math.isnan(value) else ""
 
+    def _waits(self, line: int) -> str:
+        return self.samples.waits_for(line) if self.samples is not None else ""
+
+    def _head(self) -> str:
+        of = self.samples
+        taken = f"\n{of.total:,} stall samples, taken on {of.gpu}" if of is not None else ""
+        return f"{self.prediction._head()}{taken}"
+
     def __str__(self) -> str:
-        rows = [(*COLUMNS, "line", "")]
+        columns = [name for name in COLUMNS if name != "samples" or self.samples is not None]
+        waits = ["waits for"] * (self.samples is not None)
+        rows = [(*columns, *waits, "line", "")]
         for line, text in enumerate(self.source.splitlines(), 1):
-            rows.append((*(self._number(line, column) for column in COLUMNS), str(line), text))
-        widths = [max(len(row[place]) for row in rows) for place in range(len(COLUMNS) + 1)]
+            numbers = (self._number(line, column) for column in columns)
+            rows.append((*numbers, *(self._waits(line) for _ in waits), str(line), text))
+        widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]) - 1)]
         table = (
             "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=False)) + f"  {row[-1]}"
             for row in rows
         )
-        return "\n".join((self.prediction._head(), *map(str.rstrip, table)))
+        return "\n".join((self._head(), *map(str.rstrip, table)))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         font = "font-family:monospace;font-size:12px;line-height:1.4;color:#111;"
-        cell = "padding:0 .5em;text-align:right;border:0;color:#111;vertical-align:top;"
+        cell = "padding:0 .3em;text-align:right;border:0;color:#111;vertical-align:top;"
         used = sorted({line for code in self.codes.values() for line, _ in code.rows if line})
         marks = {line: colour(index) for index, line in enumerate(used)}
 
@@ -88,6 +118,8 @@ class SourcePage:
         heads = "".join(
             f'<th style="{cell}background:#eee">{name.replace("/", "/<wbr>")}</th>' for name in shown
         )
+        if self.samples is not None:
+            heads += f'<th style="{cell}text-align:left;background:#eee">waits for</th>'
         rows = [
             f'<tr>{heads}<th colspan="2" style="{cell}text-align:left;background:#eee">{self.file}</th></tr>'
         ]
@@ -97,10 +129,13 @@ class SourcePage:
                 value = self.lines[column].fillna(0).get(line, 0.0)
                 heat = ",".join(str(round(255 + (hot - 255) * min(1.0, value / most[column]))) for hot in HOT)
                 cells += f'<td style="{cell}background:rgb({heat})">{self._number(line, column)}</td>'
+            if self.samples is not None:
+                words = html.escape(self._waits(line))
+                cells += f'<td style="{cell}text-align:left;white-space:normal;min-width:9em">{words}</td>'
             rows.append(
                 f'<tr data-line="{line}" style="background:#fff;cursor:pointer">{cells}'
                 f'<td style="{cell}{mark(line)}color:#666">{line}</td>'
-                f'<td style="{cell}text-align:left;white-space:pre-wrap">{html.escape(text)}</td></tr>'
+                f'<td style="{cell}text-align:left;white-space:pre">{html.escape(text)}</td></tr>'
             )
         panes, buttons = "", ""
         for number, (name, code) in enumerate(self.codes.items()):
@@ -122,11 +157,11 @@ class SourcePage:
         )
         page = (
             f'<div id="{name}" style="{font}background:#fff;display:flex;gap:12px;align-items:flex-start">'
-            f'<div style="flex:3;min-width:0;max-height:{_MOST_HEIGHT};overflow:auto">'
+            f'<div style="flex:2;min-width:0;max-height:{_MOST_HEIGHT};overflow:auto">'
             f'<table style="border-collapse:collapse;{font}">{"".join(rows)}</table></div>'
-            f'<div style="flex:2;min-width:0">{buttons}{without}{panes}</div></div>'
+            f'<div style="flex:1;min-width:0">{buttons}{without}{panes}</div></div>'
         )
-        head = f'<div style="{font}background:#fff">{html.escape(self.prediction._head())}</div>'
+        head = f'<div style="{font}background:#fff;white-space:pre-line">{html.escape(self._head())}</div>'
         return f"{head}{page}<script>{_SCRIPT % name}</script>"
 
 
@@ -161,16 +196,42 @@ _SCRIPT = """
 
 
 def source_page(
-    launch: BoundLaunch, *arguments, gpu="H200", template=None, seconds: float = 4.0
+    launch: BoundLaunch,
+    *arguments,
+    gpu="H200",
+    template=None,
+    seconds: float = 4.0,
+    samples: Samples | None = None,
 ) -> SourcePage:
     """What each line of a kernel costs on a GPU that need not be there, with its SASS and PTX beside.
 
-    launch, arguments, gpu, template, seconds: as for `predict()`. Without nvcc and nvdisasm there is no
-    machine code beside.
+    launch, arguments, gpu, template, seconds: as for `predict()`. samples: a profiler's, of this text
+    (`cudasim.predicting.samples`, which fgn.profiling takes on a GPU or reads from a report); the SASS is
+    then the one that ran there. Without nvcc and nvdisasm there is no other machine code beside.
+    ValueError for samples of another text.
     """
+    if samples is not None:
+        _expect_same(samples, launch.kernel)
     prediction = predict(launch, *arguments, gpu=gpu, template=template, seconds=seconds)
     kernel, codes = launch.kernel, {}
     if machine_code.is_there():
         for name, of in (("SASS", sass), ("PTX", ptx)):
             codes[name] = of(kernel, *arguments, gpu=gpu, template=template)
-    return SourcePage(prediction, codes, kernel.file, kernel.source)
+    if samples is not None:
+        codes = {"SASS": samples.code()} | {name: of for name, of in codes.items() if name != "SASS"}
+    return SourcePage(prediction, codes, kernel.file, kernel.source, samples)
+
+
+def _expect_same(samples: Samples, kernel) -> None:
+    """ValueError for samples of another file, or of another text of it."""
+    if samples.file != kernel.file:
+        raise ValueError(
+            f"samples: expected some of {kernel.file}, got those of {samples.file or 'no lines'}"
+        )
+    if samples.source and samples.source.rstrip() != kernel.source.rstrip():
+        lines = (samples.source.splitlines(), kernel.source.splitlines())
+        same = difflib.SequenceMatcher(None, *lines, autojunk=False).get_matching_blocks()[0]
+        first = same.size + 1 if same.a == same.b == 0 else 1
+        raise ValueError(
+            f"samples: they are of another text of {kernel.file}, from line {first} on: take them again"
+        )

@@ -16,14 +16,9 @@ import torch
 from torch import Tensor
 
 from fgn.chains import Chain, find
+from fgn.marks import NEVER_WRITTEN, READ_UNWRITTEN
 from fgn.measure.accuracy import max_error, misplaced, relative_error
 from fgn.reference import apply_steps, chain_reference, ieee_float32, norm_reference, product_reference
-
-# A signalling NaN, which no arithmetic makes: an element that still has these bits was never written.
-# Arithmetic of x86-64 and Arm sets one bit of it and keeps the others: an element with those was computed
-# from memory that nobody had written, as by `y[i] += x[i]`.
-NEVER_WRITTEN = 0x7FA5A5A5
-READ_UNWRITTEN = NEVER_WRITTEN | 1 << 22
 
 # An element is wrong when it is off by more than this many times torch's largest error or a float's rounding.
 TIMES_TORCH = 16

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fgn.plot.figures import WRONG_COLOUR
 from fgn.plot.sketch import EDGE, PALE, PAPER, TINTS, Sketch
-from fgn.plot.style import WRONG_COLOUR
 
 BLUE, YELLOW, GREEN, ROSE = TINTS
 

@@ -17,7 +17,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from fgn.measure.benchmark import RIVALS
 from fgn.model.predictions import NOTHING
-from fgn.plot.style import PART_COLOURS, colour, new_figure, plain
+from fgn.plot.figures import PART_COLOURS, new_figure, plain
+from fgn.plot.style import colour
 
 # Purple and orange are told apart by everybody; 1, where nothing is bought, is white.
 MAP_COLOURS = plt.colormaps["PuOr"]

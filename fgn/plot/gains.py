@@ -9,7 +9,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from fgn.measure import EAGER
-from fgn.plot.style import WIDTH, colour, legend_below, new_figure, plain
+from fgn.plot.figures import new_figure, plain
+from fgn.plot.style import WIDTH, colour, legend_below
 
 
 def gains(frame: pd.DataFrame, gpu: str) -> Figure:

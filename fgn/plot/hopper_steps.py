@@ -8,7 +8,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from fgn.plot.style import FLOOR_COLOUR, WRONG_COLOUR, colour, new_figure, plain
+from fgn.plot.figures import WRONG_COLOUR, new_figure, plain
+from fgn.plot.style import FLOOR_COLOUR, colour
 from fgn.teaching import hopper_steps as ladder
 
 EPILOGUE_COLOUR, STORE_COLOUR = "#E69F00", "#9E9E9E"

@@ -27,18 +27,20 @@ from fgn.chains import CHAINS
 from fgn.measure.floors import floor
 from fgn.measure.machine import Machine
 from fgn.measure.subjects import ladder_order
+from fgn.plot.figures import (
+    PART_COLOURS,
+    new_figure,
+    plain,
+)
 from fgn.plot.roofline import launch_roofline
 from fgn.plot.style import (
-    PART_COLOURS,
     TORCH_COLOURS,
     WIDE,
     WIDTH,
     colour,
     launches_title,
-    new_figure,
     number_of,
     number_squares,
-    plain,
     require,
 )
 from fgn.problem import PROBLEM
@@ -271,6 +273,12 @@ def _time(nanoseconds: float) -> str:
 # Inside the multiprocessor
 
 
+def _title(launches: pd.DataFrame) -> str:
+    # A call of one's own is no chain, and has no product to be told from other launches.
+    which = "the launch with the matrix product: " if launches.chain.iloc[0] else ""
+    return f"{which}{launches_title(launches)}"
+
+
 def stalls(launches: pd.DataFrame) -> Figure:
     """Why warps did not issue, in the launch with the matrix product of each subject.
 
@@ -300,7 +308,7 @@ def stalls(launches: pd.DataFrame) -> Figure:
     _swatches(axes, shares.index)
     plain(axes)
     axes.set_xlabel("share of the warps' time (%); beside it: cycles of a warp for each of its instructions")
-    axes.set_title(f"the launch with the matrix product: {launches_title(launches)}", fontsize=10, loc="left")
+    axes.set_title(_title(launches), fontsize=10, loc="left")
     figure.legend(loc="outside lower center", ncols=6, frameon=False, fontsize=9)
     return figure
 
@@ -323,9 +331,7 @@ def pipes(launches: pd.DataFrame) -> Figure:
     _swatches(axes, table.index, range(len(table)))
     axes.set_ylim(len(table) - 0.5, -0.5)
     figure.colorbar(image, ax=axes, label="busy (%)", pad=0.01)
-    axes.set_title(
-        f"the launch with the matrix product: {launches_title(launches)}", fontsize=10, loc="left", pad=10
-    )
+    axes.set_title(_title(launches), fontsize=10, loc="left", pad=10)
     return figure
 
 
@@ -380,7 +386,7 @@ def occupancy(launches: pd.DataFrame) -> Figure:
     table.tick_params(length=0)
     table.spines[:].set_visible(False)
     table.set_xlabel("grey: what it uses; right: blocks that each resource would allow, red: what limits")
-    figure.suptitle(f"the launch with the matrix product: {launches_title(launches)}", fontsize=10)
+    figure.suptitle(_title(launches), fontsize=10)
     return figure
 
 

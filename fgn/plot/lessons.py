@@ -8,20 +8,22 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fgn.plot.style import (
+from fgn.plot.figures import (
     LARGEST_LIMIT_COLOUR,
     LIMIT_COLOUR,
     MEASURED_COLOUR,
-    MEASURED_STYLES,
     PART_COLOURS,
+    WRONG_COLOUR,
+    plain,
+)
+from fgn.plot.style import (
+    MEASURED_STYLES,
     PASS_COLOURS,
     TOUCHED_COLOUR,
     USED_COLOUR,
-    WRONG_COLOUR,
     legend_below,
     milliseconds,
     panels,
-    plain,
 )
 
 

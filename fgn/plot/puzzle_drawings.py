@@ -6,8 +6,8 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from fgn.plot import course_drawings, hopper_drawings
+from fgn.plot.figures import WRONG_COLOUR
 from fgn.plot.sketch import EDGE, PALE, PAPER, TINTS, Sketch
-from fgn.plot.style import WRONG_COLOUR
 
 BLUE, YELLOW, GREEN, ROSE = TINTS
 

@@ -7,7 +7,7 @@ import textwrap
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
-from fgn.plot.style import LARGEST_LIMIT_COLOUR, LIMIT_COLOUR, PART_COLOURS, new_figure
+from fgn.plot.figures import LARGEST_LIMIT_COLOUR, LIMIT_COLOUR, PART_COLOURS, new_figure
 
 SOLVED, READ, TRIED, OPEN = "solved", "solved with the solution read", "tried", "to be begun"
 COLOURS = {SOLVED: PART_COLOURS["norm"], READ: LIMIT_COLOUR, TRIED: "#F4D58D", OPEN: "#EEEEEE"}

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections import defaultdict
 
 import numpy as np
-import torch
 from matplotlib.figure import Figure
 
 from cudasim.predicting.prediction import Prediction, predict
-from fgn.plot.style import LARGEST_LIMIT_COLOUR, LIMIT_COLOUR, new_figure, plain
+from fgn.plot.figures import LARGEST_LIMIT_COLOUR, LIMIT_COLOUR, new_figure, plain
 from fgn.puzzles.definition import Task
-from fgn.puzzles.ranking import LARGE, PREDICTED_FOR, empty_outputs, launches_of
+from fgn.puzzles.ranking import LARGE, PREDICTED_FOR, large_case, launches_of
 
 _MOST_WORDS = 72  # of a line of source
 
@@ -95,9 +94,8 @@ def _draw_lines(axis, prediction: Prediction) -> None:
 def report(task: Task) -> Figure:
     """The report of a puzzle: the parts of the GPU and the lines, for each launch."""
     sizes = LARGE[task.name]
-    inputs = task.inputs(sizes, torch.Generator().manual_seed(1))
-    arrays = {key: of.numpy() for key, of in {**inputs, **empty_outputs(task, inputs, sizes)}.items()}
-    made = launches_of(task, task.skeleton(), arrays, sizes)
+    inputs, outputs = large_case(task, sizes)
+    made = launches_of(task, task.skeleton(), {**inputs, **outputs}, sizes)
     found = [predict(bound, *arguments, gpu=PREDICTED_FOR, seconds=1.0) for bound, arguments in made]
     heights = [max(6, len(_rows_of_lines(each)) + 3) for each in found]
     figure, axes = new_figure(

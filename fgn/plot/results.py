@@ -18,17 +18,8 @@ from fgn.measure.machine import Machine
 from fgn.measure.records import precision_times
 from fgn.measure.subjects import ladder_order
 from fgn.measure.sweep import ratios
-from fgn.plot.style import (
-    FLOOR_COLOUR,
-    OUTLINE_COLOUR,
-    WIDTH,
-    colour,
-    milliseconds,
-    new_figure,
-    panels,
-    plain,
-    rate,
-)
+from fgn.plot.figures import new_figure, plain
+from fgn.plot.style import FLOOR_COLOUR, OUTLINE_COLOUR, WIDTH, colour, milliseconds, panels, rate
 
 PROBLEM = ["chain", "batch", "in_features", "out_features", "groups"]
 

@@ -21,19 +21,21 @@ from cudasim.counting import metrics as m
 from fgn.measure.benchmark import COMPILED, EAGER
 from fgn.measure.machine import Machine
 from fgn.measure.subjects import ladder_order
-from fgn.plot.style import (
+from fgn.plot.figures import (
     LARGEST_LIMIT_COLOUR,
+    new_figure,
+    plain,
+)
+from fgn.plot.style import (
     MEASURED_STYLES,
     TORCH_COLOURS,
     WIDE,
     colour,
     launches_title,
     legend_below,
-    new_figure,
     number_of,
     number_squares,
     panels,
-    plain,
     require,
 )
 from fgn.profiling.launches import heads, level_bytes, operations
@@ -105,6 +107,8 @@ def launch_roofline(launches: pd.DataFrame, machine: Machine) -> Figure:
     require(launches, [m.TIME, m.DRAM_READ, m.L2_BYTES, m.L1_BYTES, *m.FP32], "launch_roofline()")
     figure, axes = new_figure(WIDE, 5.0, columns=3, sharey=True)
     work = operations(launches)
+    if not work.any():
+        raise ValueError("launches: launch_roofline() expected operations on floats, got none")
     rate = work / (launches[m.TIME] * 1e-9)
     levels = level_bytes(launches)
     bandwidths = {
@@ -164,6 +168,8 @@ def _tops(precision: str, machine: Machine) -> dict[str, float]:
     """The flat roofs for a precision: multiply-adds without tensor cores, and the fastest product in them
     that was seen; "ieee" takes three of float16 (`fgn.measure.floor()`)."""
     tops = {"float32 multiply-adds": machine.fp32_operations_per_second}
+    if not precision:  # a call of one's own
+        return tops
     seen = machine.product_operations_per_second
     if precision == "ieee":
         name, rate = "fastest product in fp16, ÷ 3", seen["fp16"] / 3

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from fgn.plot.style import WRONG_COLOUR, new_figure
+from fgn.plot.figures import WRONG_COLOUR, new_figure
 
 INCHES = 0.34  # of a cell
 PAPER, EDGE, WORDS = "#FFFFFF", "#4A5568", "#222222"

@@ -15,6 +15,7 @@ from PIL import Image
 from fgn.measure.accuracy import TORCH
 from fgn.measure.benchmark import COMPILED, EAGER, F_LINEAR
 from fgn.measure.subjects import ladder
+from fgn.plot.figures import new_figure
 from fgn.problem import PROBLEM
 
 # Torch's bars are warm or grey (Okabe and Ito's palette, safe for colour-blind readers); ours go from dark to
@@ -27,16 +28,11 @@ LADDER_COLOURS = (plt.colormaps["viridis"], 0.0, 0.72)
 # The width of figures in inches.
 WIDTH, WIDE = 9.5, 12.0
 
-# Limits of a prediction: the largest decides, and the others are lighter. Measured values and wrong ones are
-# red.
-LIMIT_COLOUR, LARGEST_LIMIT_COLOUR = "#A9C4D9", "#31688E"
-MEASURED_COLOUR = WRONG_COLOUR = "#D55E00"
 TOUCHED_COLOUR, USED_COLOUR = "#D9E4EC", "#31688E"
 MEASURED_STYLES = ("-", "--", ":")
 # The colour of results at other shapes than those that are drawn as bars.
 OUTLINE_COLOUR = "#31688E"
 PASS_COLOURS = ("#E69F00", "#31688E", "#35B779", "#440154")
-PART_COLOURS = {"product": "#31688E", "operators": "#E69F00", "norm": "#35B779"}
 
 
 def with_palette(png: bytes) -> bytes:
@@ -60,23 +56,6 @@ def colour(subject: str):
     colormap, low, high = LADDER_COLOURS
     position = names.index(subject) / max(len(names) - 1, 1)
     return colormap(low + (high - low) * position)
-
-
-def new_figure(
-    width: float, height: float, rows: int = 1, columns: int = 1, **options
-) -> tuple[Figure, np.ndarray]:
-    """A figure of that size in inches, and its rows of axes."""
-    figure, axes = plt.subplots(
-        rows, columns, figsize=(width, height), squeeze=False, layout="constrained", **options
-    )
-    # Once closed, a figure is shown where it is returned, and not a second time by pyplot.
-    plt.close(figure)
-    return figure, axes
-
-
-def plain(axes):
-    """No frame above and to the right."""
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def panels(count: int, height: float) -> tuple[Figure, list]:

@@ -10,7 +10,8 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from fgn.measure.benchmark import F_LINEAR, RIVALS
 from fgn.measure.subjects import ladder_order
-from fgn.plot.style import FLOOR_COLOUR, WRONG_COLOUR, colour, new_figure, plain
+from fgn.plot.figures import WRONG_COLOUR, new_figure, plain
+from fgn.plot.style import FLOOR_COLOUR, colour
 
 # Neighbours on the ladder have colours that are near to each other.
 # Marks of subjects and of precisions: no mark stands for one of each.

@@ -197,30 +197,28 @@ def read_report(report: Path | str) -> pd.DataFrame:
     """
     if not Path(report).is_file():
         raise FileNotFoundError(f"report: expected a file that ncu wrote, got {report}")
-    with _uncompressed(Path(report)) as file:
-        return _launches_of(file)
+    return pd.DataFrame(of_actions(Path(report), _launch_of))
 
 
-def _launches_of(report: Path) -> pd.DataFrame:
+def of_actions(report: Path, what: Callable) -> list:
+    """What a function says of each launch of a report, in order."""
     import ncu_report
 
-    rows = []
-    context = ncu_report.load_report(str(report))
-    for index in range(context.num_ranges()):
-        actions = context.range_by_idx(index)
-        for number in range(actions.num_actions()):
-            action = actions.action_by_idx(number)
-            values = {name: _value(action.metric_by_name(name)) for name in action.metric_names()}
-            rows.append(
-                {
-                    "kernel": action.name(),
-                    "ranges": tuple(_ranges(action)),
-                    "grid": tuple(values.get(f"launch__grid_dim_{axis}") for axis in "xyz"),
-                    "block": tuple(values.get(f"launch__block_dim_{axis}") for axis in "xyz"),
-                    **values,
-                }
-            )
-    return pd.DataFrame(rows)
+    with _uncompressed(report) as file:
+        context = ncu_report.load_report(str(file))
+        ranges = [context.range_by_idx(index) for index in range(context.num_ranges())]
+        return [what(each.action_by_idx(number)) for each in ranges for number in range(each.num_actions())]
+
+
+def _launch_of(action) -> dict:
+    values = {name: _value(action.metric_by_name(name)) for name in action.metric_names()}
+    return {
+        "kernel": action.name(),
+        "ranges": tuple(_ranges(action)),
+        "grid": tuple(values.get(f"launch__grid_dim_{axis}") for axis in "xyz"),
+        "block": tuple(values.get(f"launch__block_dim_{axis}") for axis in "xyz"),
+        **values,
+    }
 
 
 def report_csv(report: Path | str) -> str:

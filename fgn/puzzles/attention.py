@@ -3,9 +3,7 @@ mask."""
 
 from __future__ import annotations
 
-import torch
-
-from fgn.plans import tiles
+from cudasim.counting.apart import tiles
 from fgn.puzzles.definition import (
     FAULT,
     LOADS,
@@ -22,6 +20,7 @@ from fgn.puzzles.definition import (
     sectors_per_request,
     shared_requests,
 )
+from fgn.puzzles.late import torch
 
 CHANNELS = 32
 

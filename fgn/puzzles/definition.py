@@ -14,14 +14,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from cudasim.counting.metrics import BANK_CONFLICTS, GLOBAL_REQUESTS, GLOBAL_SECTORS, SHARED_REQUESTS
+from fgn.puzzles.late import torch
 
 FOLDER = Path(__file__).parent / "solutions"
 
 Sizes = dict[str, int]
+Arrays = dict[str, np.ndarray]
 
 _REGION = re.compile(r"^( *)// BEGIN SOLUTION:? *(.*)\n(?:.*\n)*?^ *// END SOLUTION\n", re.M)
 _MARKER = re.compile(r"^ *// (?:BEGIN|END) SOLUTION.*\n", re.M)
@@ -195,6 +196,8 @@ class Task:
     inputs: tensors by name, from the sizes and a generator of random numbers.
     right: the right outputs by name, from the inputs as float64 tensors (integers stay integers) and the
         sizes. The outputs' memory is marked before each launch, so that what is never written is noticed.
+    in_numpy: whether both are numpy's: arrays in place of tensors, and a `numpy.random.Generator`. Such a
+        puzzle needs no torch.
     starts_at_zero: whether a kernel finds zeros in the outputs instead, because it adds to them.
     tolerance: by how much an element may differ from float64: absolute, and relative to the element.
     allowed: the absolute one, for tasks whose rounding depends on the inputs.
@@ -216,17 +219,18 @@ class Task:
     launch: str
     sizes: tuple[Sizes, ...]
     between: Mapping[str, tuple[int, int]]
-    inputs: Callable[[Sizes, torch.Generator], dict[str, Tensor]]
-    right: Callable[..., dict[str, Tensor]]
+    inputs: Callable[[Sizes, object], dict]
+    right: Callable[..., dict]
     hints: tuple[str, ...]
     wrong: Mapping[str, Wrong]
     budget: Callable[..., tuple[Limit, ...]] | None = None
     budget_sizes: Sizes = field(default_factory=dict)
     budget_between: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    in_numpy: bool = False
     starts_at_zero: bool = False
     starts_from: str | None = None
     tolerance: float = 1e-5
-    allowed: Callable[[dict[str, Tensor], Sizes], float] | None = None
+    allowed: Callable[[dict, Sizes], float] | None = None
     fits: Callable[[Sizes], bool] = lambda sizes: True
     question: Question | None = None
     has_report: bool = False
@@ -301,10 +305,31 @@ class Task:
         """The budget of a problem of these sizes, by default of those that a learner is told."""
         return self.budget(**(sizes or self.budget_sizes)) if self.budget else ()
 
-    def case(self, sizes: Sizes, seed: str = "") -> tuple[dict[str, Tensor], dict[str, Tensor], float]:
-        """The inputs, the right outputs, and by how much an element may differ from them, absolutely."""
-        generator = torch.Generator().manual_seed(zlib.crc32(f"{self.name} {sizes}{seed}".encode()))
-        inputs = self.inputs(sizes, generator)
-        exact = {name: x.double() if x.is_floating_point() else x for name, x in inputs.items()}
-        outputs = self.right(**exact, **sizes)
-        return inputs, outputs, self.allowed(inputs, sizes) if self.allowed else self.tolerance
+    def case(self, sizes: Sizes, seed: str = "") -> tuple[Arrays, dict, float]:
+        """The inputs, the right outputs (arrays, or the words of an error), and by how much an element may
+        differ from them, absolutely. MissingToolError without the torch that a puzzle needs."""
+        inputs = self.inputs_of(sizes, zlib.crc32(f"{self.name} {sizes}{seed}".encode()))
+        outputs = self.right(**self.exact(inputs), **sizes)
+        allowed = self.allowed(inputs, sizes) if self.allowed else self.tolerance
+        return arrays_of(inputs), arrays_of(outputs), allowed
+
+    def inputs_of(self, sizes: Sizes, seed: int) -> dict:
+        """The inputs, as `inputs()` makes them."""
+        if self.in_numpy:
+            return self.inputs(sizes, np.random.default_rng(seed))
+        return self.inputs(sizes, torch.Generator().manual_seed(seed))
+
+    def exact(self, inputs: Mapping) -> dict:
+        """The inputs in float64, from which `right()` computes."""
+        if self.in_numpy:
+            return {name: x.astype(np.float64) if is_float(x) else x for name, x in inputs.items()}
+        return {name: x.double() if x.is_floating_point() else x for name, x in inputs.items()}
+
+
+def is_float(x: np.ndarray) -> bool:
+    return np.issubdtype(x.dtype, np.floating)
+
+
+def arrays_of(values: Mapping) -> dict:
+    """Tensors as arrays of numpy, which have the same memory."""
+    return {name: x.numpy() if hasattr(x, "numpy") else x for name, x in values.items()}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-
-from fgn.plans import tiles
+from cudasim.counting.apart import tiles
 from fgn.puzzles.definition import (
     FAULT,
     OVER_BUDGET,
@@ -17,6 +15,7 @@ from fgn.puzzles.definition import (
     no_calls,
     requests,
 )
+from fgn.puzzles.late import torch
 
 
 def _values(n: int, seed: int) -> torch.Tensor:

@@ -14,20 +14,29 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
-import pandas as pd
-import torch
-from torch import Tensor
 
 from cudasim.building.library import BuildError
-from cudasim.counting.apart import Apart, Counts, Stopped, counts_of, launch
+from cudasim.counting.apart import Apart, Counts, Stopped, as_allocated, counts_of, launch
 from cudasim.counting.counted import check, recording
 from cudasim.counting.faults import KernelFault
 from cudasim.live import kernels as live
 from cudasim.live.kernels import Kernel
 from cudasim.programs.building import COUNT
-from fgn.bugs.diagnosis import NEVER_WRITTEN, READ_UNWRITTEN
+from fgn.marks import NEVER_WRITTEN, READ_UNWRITTEN
 from fgn.puzzles import programs
-from fgn.puzzles.definition import FAULT, LAUNCHES, MISREAD, OVER_BUDGET, STEPS, WRONG, Limit, Sizes, Task
+from fgn.puzzles.definition import (
+    FAULT,
+    LAUNCHES,
+    MISREAD,
+    OVER_BUDGET,
+    STEPS,
+    WRONG,
+    Arrays,
+    Limit,
+    Sizes,
+    Task,
+    is_float,
+)
 from fgn.puzzles.programs import Running
 from fgn.puzzles.verdict import NOT_BUILT, NOT_LAUNCHED, SOLVED, STOPPED, Counted, Verdict, number
 
@@ -36,13 +45,14 @@ def in_words(sizes: Sizes) -> str:
     return ", ".join(f"{name} = {value}" for name, value in sizes.items())
 
 
-def _outputs_like(right: Mapping[str, Tensor], starts_at_zero: bool) -> dict[str, Tensor]:
-    """Memory for a kernel's outputs, filled with a mark that shows which elements are never written."""
-    outputs = {}
+def _memory(inputs: Arrays, right: Arrays, starts_at_zero: bool) -> Arrays:
+    """What a kernel is launched with: copies of the inputs, and memory for its outputs, filled with a mark
+    that shows which elements are never written."""
+    memory = {name: as_allocated(x.dtype, x.shape, x.tobytes()) for name, x in inputs.items()}
     for name, of in right.items():
-        memory = torch.full(of.shape, 0 if starts_at_zero else NEVER_WRITTEN, dtype=torch.int32)
-        outputs[name] = memory.view(torch.float32) if of.is_floating_point() else memory
-    return outputs
+        marks = np.full(of.shape, 0 if starts_at_zero else NEVER_WRITTEN, np.int32)
+        memory[name] = as_allocated(np.float32 if is_float(of) else np.int32, of.shape, marks.tobytes())
+    return memory
 
 
 class Here:
@@ -82,10 +92,6 @@ def here(task: Task, kernel: Kernel) -> Here | Running:
     return Here(kernel, task.more_kernels)
 
 
-def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
-    return {name: tensor.numpy() for name, tensor in tensors.items()}
-
-
 # ------------------------------------------------------------------------------------------------------------
 # Faults
 
@@ -102,57 +108,53 @@ def _marked_lines(kernel: Here, fault: KernelFault) -> tuple[str, ...]:
 # Numbers
 
 
-def _at(index: int, shape: torch.Size) -> str:
-    # torch.unravel_index() would import sympy first, which takes seconds.
+def _at(index: int, shape: tuple[int, ...]) -> str:
     return str([int(i) for i in np.unravel_index(index, shape)])
 
 
-def _value(of: Tensor, index: int) -> str:
-    value = of.flatten()[index]
-    return f"{value.item():.7g}" if of.is_floating_point() else str(value.item())
+def _value(of: np.ndarray, index: int) -> str:
+    value = of.ravel()[index]
+    return f"{value:.7g}" if is_float(of) else str(value)
 
 
 def _wrong_numbers(
-    name: str, came: Tensor, right: Tensor, allowed: float, relative: float
+    name: str, came: np.ndarray, right: np.ndarray, allowed: float, relative: float
 ) -> tuple[str, ...]:
     """Lines that tell which elements are wrong; none when all are right."""
-    if right.is_floating_point():
-        difference = (came.double() - right).abs()
-        far = difference > allowed + relative * right.abs()
-        wrong = torch.where(
-            right.isfinite() & came.isfinite(), far, ~came.double().isclose(right, equal_nan=True)
-        )
-    else:
-        difference = (came - right).abs().double()
-        wrong = came != right
+    with np.errstate(invalid="ignore"):  # a difference of infinities
+        difference = abs(came.astype(np.float64) - right)
+        if is_float(right):
+            far = difference > allowed + relative * abs(right)
+            is_finite = np.isfinite(right) & np.isfinite(came)
+            wrong = np.where(is_finite, far, ~np.isclose(came, right, equal_nan=True))
+        else:
+            wrong = came != right
     if not wrong.any():
         return ()
-    places = wrong.flatten().nonzero().flatten()
+    places = np.flatnonzero(wrong)
     first = int(places[0])
     marks = {
         NEVER_WRITTEN: "were never written",
         READ_UNWRITTEN: f"were computed from what was in {name} before anybody had written there",
     }
-    unwritten = torch.zeros_like(wrong)
+    unwritten = np.zeros_like(wrong)
     lines = []
     for mark, what in marks.items():
-        marked = came.view(torch.int32) == mark
+        marked = came.view(np.int32) == mark
         if marked.any():
-            at = _at(int(marked.flatten().nonzero()[0]), came.shape)
-            lines.append(
-                f"{int(marked.sum())} of {came.numel()} elements of {name} {what}, the first is {name}{at}"
-            )
+            at = _at(int(np.flatnonzero(marked)[0]), came.shape)
+            lines.append(f"{marked.sum()} of {came.size} elements of {name} {what}, the first is {name}{at}")
             unwritten |= marked
     if lines:
-        places = (wrong & ~unwritten).flatten().nonzero().flatten()
+        places = np.flatnonzero(wrong & ~unwritten)
         if len(places) == 0:
             return tuple(lines)
         first = int(places[0])
     lines.append(
         f"{name}{_at(first, came.shape)}: expected {_value(right, first)}, got {_value(came, first)} "
-        f"(the first of {len(places)} wrong ones of {came.numel()})"
+        f"(the first of {len(places)} wrong ones of {came.size})"
     )
-    finite = torch.where(wrong & ~unwritten & difference.isfinite(), difference, -1.0).flatten()
+    finite = np.where(wrong & ~unwritten & np.isfinite(difference), difference, -1.0).ravel()
     largest = int(finite.argmax())
     if finite[largest] > 0 and largest != first:
         lines.append(
@@ -166,24 +168,34 @@ def _wrong_numbers(
 # Budgets
 
 
-def _where(kernel: Here, lines: pd.DataFrame, limit: Limit) -> str:
+def _sum(counts: Mapping[str, float], metrics: Iterable[str]) -> float:
+    """A number that a line of a program lacks is none, which pandas has as NaN."""
+    values = (float(counts.get(metric, 0.0)) for metric in metrics)
+    return sum(value for value in values if not math.isnan(value))
+
+
+def _where(kernel: Here, lines: Iterable[Mapping], limit: Limit) -> str:
     """The line of the source that is furthest from what the limit allows."""
-    own = lines[lines["file"] == kernel.file] if len(lines) else lines
-    if any(metric not in own for metric in (*limit.metrics, *limit.per)) or len(own) == 0:
+
+    def value(line: Mapping) -> float:
+        counted = _sum(line, limit.metrics)
+        if not limit.per:
+            return counted
+        asked = _sum(line, limit.per)
+        return counted / asked if asked else (math.inf if limit.is_least else 0.0)
+
+    own = [line for line in lines if line["file"] == kernel.file]
+    there = {metric for line in own for metric in line}
+    if not own or not there.issuperset((*limit.metrics, *limit.per)):
         return ""
-    value = own[list(limit.metrics)].sum(axis=1)
-    if limit.per:
-        asked = own[list(limit.per)].sum(axis=1)
-        value = (value / asked).where(asked > 0, math.inf if limit.is_least else 0)
-    worst = value.idxmin() if limit.is_least else value.idxmax()
-    line, text = int(own.loc[worst, "line"]), kernel.source.splitlines()
+    worst = min(own, key=value) if limit.is_least else max(own, key=value)
+    line, text = int(worst["line"]), kernel.source.splitlines()
     shown = text[line - 1].strip() if line <= len(text) else ""
     which = "fewest" if limit.is_least else "most"
-    return f"→ {limit.words}: line {line} has {which}, {number(value[worst])}: {shown}"
+    return f"→ {limit.words}: line {line} has {which}, {number(value(worst))}: {shown}"
 
 
 def _counted(limits: Iterable[Limit], machine: Here | Apart | Running, counts: Counts) -> tuple[Counted, ...]:
-    lines = pd.DataFrame(counts.lines)
     rows = []
     for limit in limits:
         if limit.metrics == (LAUNCHES,):
@@ -191,13 +203,13 @@ def _counted(limits: Iterable[Limit], machine: Here | Apart | Running, counts: C
         elif limit.metrics == (STEPS,):
             value = counts.busiest
         else:
-            value = sum(counts.totals.get(metric, 0.0) for metric in limit.metrics)
+            value = _sum(counts.totals, limit.metrics)
         if limit.per:
-            asked = sum(counts.totals.get(metric, 0.0) for metric in limit.per)
+            asked = _sum(counts.totals, limit.per)
             value = value / asked if asked else 0.0
         metric = " + ".join(limit.metrics) + (f" / {' + '.join(limit.per)}" if limit.per else "")
         row = Counted(limit.words, metric, value, limit.most, "", limit.is_least)
-        rows.append(row if row.is_kept else replace(row, where=_where(machine, lines, limit)))
+        rows.append(row if row.is_kept else replace(row, where=_where(machine, counts.lines, limit)))
     return tuple(rows)
 
 
@@ -258,8 +270,8 @@ def counted(task: Task, machine: Here | Apart | Running, sizes: Sizes, seed: str
         counts = machine.counts(sizes)
     else:
         inputs, right, _ = task.case(sizes, seed)
-        arrays = _arrays({**inputs, **_outputs_like(right, task.starts_at_zero)})
-        counts = machine.counts(task.launch, arrays, sizes)
+        memory = _memory(inputs, right, task.starts_at_zero)
+        counts = machine.counts(task.launch, memory, sizes)
     return _counted(task.limits(sizes), machine, counts)
 
 
@@ -269,10 +281,9 @@ def _tried(task: Task, machine: Here | Apart | Running, sizes: Sizes, seed: str)
     if task.is_program:
         return programs.tried(task, machine, sizes, words, _wrong_numbers)
     inputs, right, allowed = task.case(sizes, seed)
-    given = {name: x.clone() for name, x in inputs.items()}
-    outputs = _outputs_like(right, task.starts_at_zero)
+    memory = _memory(inputs, right, task.starts_at_zero)
     try:
-        machine.check(task.launch, _arrays({**given, **outputs}), sizes)
+        machine.check(task.launch, memory, sizes)
     except KernelFault as fault:
         sentence = f"{fault.kind}, for {words}"
         return Verdict(task.title, FAULT, sentence, (str(fault), *_marked_lines(machine, fault)))
@@ -286,12 +297,8 @@ def _tried(task: Task, machine: Here | Apart | Running, sizes: Sizes, seed: str)
     lines = [
         line
         for name, of in right.items()
-        for line in _wrong_numbers(name, outputs[name], of, allowed, task.tolerance)
+        for line in _wrong_numbers(name, memory[name], of, allowed, task.tolerance)
     ]
-    lines += [f"the input {name} was changed" for name, x in inputs.items() if not same(x, given[name])]
+    changed = [name for name, x in inputs.items() if x.tobytes() != memory[name].tobytes()]
+    lines += [f"the input {name} was changed" for name in changed]
     return Verdict(task.title, WRONG, f"wrong numbers, for {words}", tuple(lines)) if lines else None
-
-
-def same(x: Tensor, y: Tensor) -> bool:
-    """Whether two tensors have the same bits."""
-    return torch.equal(x.view(torch.int32), y.view(torch.int32))

@@ -3,8 +3,6 @@ TMA fills, wgmma, and clusters."""
 
 from __future__ import annotations
 
-import torch
-
 from fgn.puzzles.definition import (
     FAULT,
     LOADS,
@@ -20,6 +18,7 @@ from fgn.puzzles.definition import (
     sectors,
     shared_requests,
 )
+from fgn.puzzles.late import torch
 
 
 def _tf32_factors(sizes, generator):

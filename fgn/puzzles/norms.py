@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-
-from fgn.plans import tiles
+from cudasim.counting.apart import tiles
 from fgn.puzzles.definition import (
     FAULT,
     LOADS,
@@ -19,6 +17,7 @@ from fgn.puzzles.definition import (
     together,
     warp_operations,
 )
+from fgn.puzzles.late import torch
 from fgn.puzzles.shared_memory import matrix
 
 EPS = 1e-5

@@ -22,19 +22,19 @@ from fgn.puzzles.verdict import NOT_BUILT, Verdict
 TEMPLATE = '''\
 """A puzzle: change the names, the words, the reference, the budget and the wrong attempts."""
 
-import torch
+import numpy as np
 
 from fgn.plot.sketch import TINTS, Sketch
 from fgn.puzzles.definition import FAULT, OVER_BUDGET, STORES, WRONG, Task, Wrong, coalesced, requests
 
 
 def inputs(sizes, generator):
-    """What the kernel is given: tensors by name, for these sizes."""
-    return {"x": torch.randn(sizes["n"], generator=generator)}
+    """What the kernel is given: arrays by name, for these sizes; generator: a numpy.random.Generator."""
+    return {"x": generator.standard_normal(sizes["n"], dtype=np.float32)}
 
 
 def right(x, n):
-    """The reference, in PyTorch: what the kernel has to write, from the inputs in float64."""
+    """The reference: what the kernel has to write, from the inputs in float64."""
     return {"y": x + 1}
 
 
@@ -61,6 +61,9 @@ TASK = Task(
     between={"n": (2, 1000)},
     inputs=inputs,
     right=right,
+    # Both are numpy's, and nobody needs torch. Without this line they have PyTorch's tensors, and a
+    # torch.Generator.
+    in_numpy=True,
     # Limits as formulas of the sizes; they are counted for these sizes, and for others (from, to, step).
     budget=lambda n: (*coalesced(), requests(STORES, n // 32)),
     budget_sizes={"n": 1024},

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import torch
-
+from cudasim.counting.apart import tiles
 from cudasim.counting.metrics import SHARED_REQUESTS
-from fgn.plans import tiles
 from fgn.puzzles.definition import (
     FAULT,
     LOADS,
@@ -23,6 +21,7 @@ from fgn.puzzles.definition import (
     sectors_per_request,
     warp_operations,
 )
+from fgn.puzzles.late import torch
 from fgn.puzzles.norms import EPS, QUIET
 
 _SIZES = (

@@ -3,9 +3,7 @@ fuse two steps pays. The reports are `cudasim.predict()`'s, for a GPU that need 
 
 from __future__ import annotations
 
-import torch
-
-from fgn.plans import tiles
+from cudasim.counting.apart import tiles
 from fgn.puzzles.definition import (
     ATOMICS,
     FAULT,
@@ -26,6 +24,7 @@ from fgn.puzzles.definition import (
     steps,
     together,
 )
+from fgn.puzzles.late import torch
 
 RADIUS = 8
 

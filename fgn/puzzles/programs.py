@@ -17,8 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
-import torch
+import numpy as np
 
 from cudasim.building.library import BuildError
 from cudasim.counting.apart import PACKAGES, Counts
@@ -94,6 +93,8 @@ class Running:
     def counts(self, sizes: Sizes) -> Counts:
         """What its launches did together, and which functions of CUDA its source calls, how often and where.
         RuntimeError where the program does not come to its end."""
+        import pandas as pd
+
         path = Path(self._folder.name) / "counts.csv"
         path.unlink(missing_ok=True)
         if self.run(COUNT, sizes, str(path)).status != 0:
@@ -156,12 +157,13 @@ def tried(
         said = f"it ends with code {ran.status}, and prints “{ran.printed.strip()[:200]}”"
         return _wrong(task, words, said)
     try:
-        numbers = torch.tensor([float(word) for word in ran.printed.split()])
+        numbers = np.array([float(word) for word in ran.printed.split()], np.float32)
     except ValueError as error:
         return _wrong(task, words, f"expected that it prints numbers: {error}")
-    if numbers.shape != expected.flatten().shape:
-        return _wrong(task, words, f"expected {expected.numel()} numbers, and it prints {numbers.numel()}")
-    lines = wrong_numbers(name, numbers.view(expected.shape), expected.double(), allowed, task.tolerance)
+    if numbers.size != expected.size:
+        return _wrong(task, words, f"expected {expected.size} numbers, and it prints {numbers.size}")
+    numbers, exact = numbers.reshape(expected.shape), expected.astype(np.float64)
+    lines = wrong_numbers(name, numbers, exact, allowed, task.tolerance)
     return Verdict(task.title, WRONG, f"wrong numbers, for {words}", lines) if lines else None
 
 

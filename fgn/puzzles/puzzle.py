@@ -14,6 +14,7 @@ from fgn.puzzles.catalogue import TASKS, find
 from fgn.puzzles.definition import LAUNCHES, OVER_BUDGET, Limit
 from fgn.puzzles.helper import Helper
 from fgn.puzzles.judge import in_words
+from fgn.puzzles.late import expect_torch
 from fgn.puzzles.verdict import NOTHING, SOLVED, Verdict, number
 
 _helper = Helper()
@@ -134,7 +135,8 @@ class Puzzle:
         kernel: of a `%%cuda` cell or of `fgn.kernel()`; by default the notebook's kernel that has the name
         the task asks for. seconds: for each size; a kernel that takes longer is told with the line of its
         loop. The check runs in a process of its own, which a kernel may end or keep busy. TypeError if
-        `kernel` is no kernel, ValueError if `seconds` is not a positive number.
+        `kernel` is no kernel, ValueError if `seconds` is not a positive number, MissingToolError without the
+        torch that most puzzles of the package need.
         """
         __tracebackhide__ = True
         if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
@@ -148,6 +150,8 @@ class Puzzle:
             raise TypeError(f"kernel: expected a kernel of a %%cuda cell, got {type(kernel).__name__}")
         if kernel.name != expected:
             return Verdict(self.title, NOTHING, _of_another_name(expected, {kernel.name}))
+        if not self._task.in_numpy:
+            expect_torch()
         verdict = _helper.check(self.name, self.title, kernel, seconds)
         if kernel.source.strip() != self._task.skeleton().strip():
             record = store.load().get(self.name, store.Record())
@@ -192,6 +196,8 @@ class Puzzle:
         record = store.load().get(self.name, store.Record())
         record.read_solution = record.read_solution or not record.solved
         store.save(self.name, record)
+        if not self._task.in_numpy:
+            expect_torch()
         source = self._task.solution()
         solution = kernel(source, self._task.kernel)
         return Solution(source, _helper.check(self.name, self.title, solution, 120.0))

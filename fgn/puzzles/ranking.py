@@ -12,14 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import torch
-from torch import Tensor
 
 from cudasim.counting.apart import launch
 from cudasim.live.kernels import BoundLaunch, kernel
 from cudasim.predicting.cards import card
 from cudasim.predicting.prediction import predict
-from fgn.puzzles.definition import Sizes, Task
+from fgn.puzzles.definition import Arrays, Sizes, Task, arrays_of, is_float
+from fgn.puzzles.late import is_torch_there, torch
 
 FLOOR, KIT, BEGUN, YOURS = "the floor", "the kit's solution", "what learners begin with", "yours"
 PREDICTED_FOR = "H200"
@@ -75,11 +74,24 @@ def launches_of(task: Task, source: str, arrays: Mapping, sizes: Sizes) -> list[
     return found
 
 
-def empty_outputs(task: Task, inputs: Mapping[str, Tensor], sizes: Sizes) -> dict[str, Tensor]:
-    """Zeros in the shapes of the outputs; what they should be is not computed."""
-    shapes = task.right(**{name: x.to("meta") for name, x in inputs.items()}, **sizes)
-    kinds = {name: torch.float32 if of.is_floating_point() else torch.int32 for name, of in shapes.items()}
-    return {name: torch.zeros(of.shape, dtype=kinds[name]) for name, of in shapes.items()}
+def large_case(task: Task, sizes: Sizes) -> tuple[Arrays, Arrays]:
+    """Inputs, and zeros in the shapes of the outputs; what torch would compute is not computed."""
+    inputs = task.inputs_of(sizes, 1)
+    if task.in_numpy:
+        right = task.right(**inputs, **sizes)
+        kinds = {name: is_float(of) for name, of in right.items()}
+    else:
+        right = task.right(**{name: x.to("meta") for name, x in inputs.items()}, **sizes)
+        kinds = {name: of.is_floating_point() for name, of in right.items()}
+    outputs = {
+        name: np.zeros(tuple(of.shape), np.float32 if kinds[name] else np.int32) for name, of in right.items()
+    }
+    return arrays_of(inputs), outputs
+
+
+def has_gpu() -> bool:
+    """Whether a GPU is there that torch, without which nothing is measured, can use."""
+    return is_torch_there() and torch.cuda.is_available()
 
 
 @dataclass(frozen=True)
@@ -106,11 +118,10 @@ class Ranking:
 
 def _predicted(task: Task, sources: Mapping[str, str], inputs, outputs, sizes: Sizes, gpu: str):
     """Seconds by name, and the bytes per second of memory."""
-    arrays = {name: x.numpy() for name, x in {**inputs, **outputs}.items()}
     times = {
         name: sum(
             predict(bound, *arguments, gpu=gpu, seconds=1.0).seconds
-            for bound, arguments in launches_of(task, source, arrays, sizes)
+            for bound, arguments in launches_of(task, source, {**inputs, **outputs}, sizes)
         )
         for name, source in sources.items()
     }
@@ -122,13 +133,16 @@ def _measured(task: Task, sources: Mapping[str, str], inputs, outputs, sizes: Si
     from fgn.measure.benchmark import measure
 
     device = torch.device("cuda")
-    there = {name: x.to(device) for name, x in inputs.items()}
-    exact = {name: x.double() if x.is_floating_point() else x for name, x in there.items()}
-    right = task.right(**exact, **sizes)
+    there = {name: torch.as_tensor(x).to(device) for name, x in inputs.items()}
+    if task.in_numpy:
+        right = task.right(**task.exact(inputs), **sizes)
+        right = {name: torch.as_tensor(of).to(device) for name, of in right.items()}
+    else:
+        right = task.right(**task.exact(there), **sizes)
     calls: dict[str, Callable[[], object]] = {}
     errors: dict[str, float] = {}
     for name, source in sources.items():
-        results = {key: of.to(device) for key, of in outputs.items()}
+        results = {key: torch.as_tensor(of).to(device, copy=True) for key, of in outputs.items()}
         made = launches_of(task, source, {**there, **results}, sizes)
 
         def call(made=made):
@@ -165,13 +179,12 @@ def ranked(task: Task, source: str, sizes: Sizes | None = None, gpu: str | None 
     names = ", ".join(f"{name}=…" for name in task.sizes[0])
     if sizes is None or sizes.keys() != task.sizes[0].keys():
         raise ValueError(f"sizes: expected {names}, large enough to fill a GPU, got {sizes or 'none'}")
-    inputs = task.inputs(sizes, torch.Generator().manual_seed(1))
-    outputs = empty_outputs(task, inputs, sizes)
+    inputs, outputs = large_case(task, sizes)
     sources = {KIT: task.solution(), YOURS: source}
     if task.starts_from is not None:
         sources[BEGUN] = task.skeleton()
-    moved = sum(x.numel() * x.element_size() for x in (*inputs.values(), *outputs.values()))
-    if gpu is None and torch.cuda.is_available():
+    moved = sum(x.nbytes for x in (*inputs.values(), *outputs.values()))
+    if gpu is None and has_gpu():
         times, bandwidth = _measured(task, sources, inputs, outputs, sizes)
         where = f"measured on an {torch.cuda.get_device_name()}"
     else:

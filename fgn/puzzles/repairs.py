@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-
-from fgn.plans import tiles
+from cudasim.counting.apart import tiles
 from fgn.puzzles.definition import (
     ATOMICS,
     FAULT,
@@ -24,6 +22,7 @@ from fgn.puzzles.definition import (
     steps,
     together,
 )
+from fgn.puzzles.late import torch
 from fgn.puzzles.norms import EPS, QUIET
 from fgn.puzzles.shared_memory import matrix, transposed
 

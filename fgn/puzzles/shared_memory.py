@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from fgn.puzzles.definition import (
     ATOMICS,
     FAULT,
@@ -23,6 +21,7 @@ from fgn.puzzles.definition import (
     together,
     warp_operations,
 )
+from fgn.puzzles.late import torch
 
 
 def matrix(sizes, generator):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-
-from fgn.plans import tiles
+from cudasim.counting.apart import tiles
 from fgn.puzzles.definition import (
     ATOMICS,
     FAULT,
@@ -21,6 +19,7 @@ from fgn.puzzles.definition import (
     shared_requests,
     steps,
 )
+from fgn.puzzles.late import torch
 from fgn.puzzles.warps_and_scans import one_vector
 
 

@@ -3,9 +3,7 @@ a sparse matrix with a vector, by row and by warp."""
 
 from __future__ import annotations
 
-import torch
-
-from fgn.plans import tiles
+from cudasim.counting.apart import tiles
 from fgn.puzzles.definition import (
     FAULT,
     LOADS,
@@ -22,6 +20,7 @@ from fgn.puzzles.definition import (
     steps,
     together,
 )
+from fgn.puzzles.late import torch
 from fgn.puzzles.shared_memory import matrix
 
 

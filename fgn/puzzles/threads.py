@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-
-from fgn.plans import tiles
+from cudasim.counting.apart import tiles
 from fgn.puzzles.definition import (
     FAULT,
     LOADS,
@@ -19,6 +17,7 @@ from fgn.puzzles.definition import (
     sectors,
     together,
 )
+from fgn.puzzles.late import torch
 
 
 def _each_once(elements: int) -> tuple[Limit, ...]:

@@ -3,9 +3,7 @@ sums in a warp, in a block, and over many blocks."""
 
 from __future__ import annotations
 
-import torch
-
-from fgn.plans import tiles
+from cudasim.counting.apart import tiles
 from fgn.puzzles.definition import (
     ATOMICS,
     FAULT,
@@ -27,6 +25,7 @@ from fgn.puzzles.definition import (
     together,
     warp_operations,
 )
+from fgn.puzzles.late import torch
 from fgn.puzzles.shared_memory import matrix
 
 

@@ -53,6 +53,30 @@ def test_bank_conflicts_are_told_with_their_line_and_gone_with_a_longer_row():
     assert not [one for one in advice(*transposed("tiled", 33)) if one.line]
 
 
+ADDED = """__global__ void added(float *sum, const float *x, int places) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float value = x[i];
+    atomicAdd(sum + i % places, value);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("places", "told"),
+    [
+        (1, ("32 lanes of a warp go to one address", "2,048 requests of atomics go to 1 sectors")),
+        (8, ("4 lanes of a warp go to one address", "2,048 requests of atomics go to 1 sectors")),
+        (1 << 16, ()),
+    ],
+)
+def test_atomics_on_one_address_are_told_with_their_line(places, told):
+    x, sums = np.ones(1 << 16, np.float32), np.zeros(places, np.float32)
+    found = advice(cudasim.kernel(ADDED)[256, 256], (sums, x, places), {"seconds": 1})
+    said = [one.words for one in found if one.line == 4]
+    assert len(said) == len(told)
+    for words in told:
+        assert any(words in one for one in said), said
+
+
 def test_lanes_that_wait_are_told():
     kernel = cudasim.kernel("""__global__ void some(float *y, const float *x) {
     if (threadIdx.x % 32 < 4)

@@ -1,10 +1,14 @@
 """Puzzles of one's own: the one that is written works, and what is wrong with another is told."""
 
+import subprocess
+import sys
+
 import nbformat
 import puzzle_notebooks
 import pytest
 
 import fgn
+from fgn.native.places import ROOT
 from fgn.puzzles import catalogue, grading, own
 
 
@@ -81,3 +85,68 @@ def test_what_is_wrong_with_a_folder_is_told(folder):
     (folder / "add_one.cu").unlink()
     with pytest.raises(ValueError, match=r"expected its solution beside it, in add_one\.cu"):
         own.read(folder)
+
+
+WITHOUT_TORCH = """
+import sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name=name)
+sys.meta_path.insert(0, Finder())
+import importlib.util
+of_all = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "torch" else of_all(name, *rest)
+"""
+
+# As where torch is not installed: every process that Python starts reads this first.
+USE = """
+import sys
+from pathlib import Path
+import fgn
+from fgn.__main__ import main
+
+folder = Path(sys.argv[1])
+sys.argv = ["fgn", "puzzle", str(folder)]
+main()
+fgn.puzzles.add(folder)
+puzzle = fgn.puzzles.get("add_one")
+kernel = fgn.kernel((folder / "add_one.cu").read_text())
+verdict = puzzle.check(kernel)
+assert verdict, verdict
+assert puzzle.draw().axes and "1024" in str(puzzle)
+assert not puzzle.check(fgn.kernel(str(puzzle.skeleton)))
+print(puzzle.rank(kernel, n=1 << 16))
+sys.argv = ["fgn", "grade", str(folder / "class"), "--puzzles", str(folder), "--out", str(folder / "grades")]
+main()
+assert (folder / "grades" / "class.png").stat().st_size > 1000
+first = fgn.puzzles.get("map")
+assert first.draw().axes and first.hint() and "twice" in str(first.skeleton)
+try:
+    first.check(fgn.kernel(str(first.skeleton)))
+except RuntimeError as error:
+    assert "torch is not installed" in str(error) and "in_numpy" in str(error)
+else:
+    raise AssertionError
+try:
+    fgn.fuse
+except ImportError as error:
+    assert "torch" in str(error)
+assert "torch" not in sys.modules
+print("all is well")
+"""
+
+
+def test_without_torch_a_puzzle_is_drawn_checked_tried_ranked_and_graded(folder, tmp_path, monkeypatch):
+    answer = nbformat.v4.new_code_cell("%%cuda\n" + (folder / "add_one.cu").read_text())
+    (folder / "class").mkdir()
+    nbformat.write(nbformat.v4.new_notebook(cells=[answer]), folder / "class" / "ada.ipynb")
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(WITHOUT_TORCH)
+    monkeypatch.setenv("PYTHONPATH", f"{site}:{ROOT}")
+    ran = subprocess.run(
+        [sys.executable, "-c", USE, str(folder)], cwd=ROOT, capture_output=True, text=True, timeout=600
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.count("✓ add_one") == 6 and "ada" in ran.stdout and "all is well" in ran.stdout

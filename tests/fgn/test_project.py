@@ -189,10 +189,27 @@ def test_every_name_in_the_pages_is_there():
         operator.attrgetter(name[1:])(sys.modules[package])  # AttributeError names what is missing
 
 
-def test_import_is_light():
-    # torch._dynamo needs a folder for temporary files, and longer than all of fgn.
-    slow = {"pandas", "matplotlib", "IPython", "torch._dynamo"}
-    script = f"import sys, fgn; sys.exit(not {slow}.isdisjoint(sys.modules))"
+@pytest.mark.parametrize(
+    ("program", "slow"),
+    [
+        # torch._dynamo needs a folder for temporary files, and longer than all of fgn.
+        ("import fgn.functional, fgn.modules", {"pandas", "matplotlib", "IPython", "torch._dynamo"}),
+        # The first cells of a notebook of puzzles: they wait for nothing that takes seconds.
+        (
+            "import fgn; fgn.puzzles.get('map').skeleton; fgn.load_ipython_extension",
+            {"pandas", "matplotlib", "torch"},
+        ),
+        ("import fgn; fgn.puzzles.get('map').draw()", {"pandas", "torch"}),
+    ],
+)
+def test_import_is_light(program, slow):
+    script = f"import sys\n{program}\nsys.exit(' '.join({slow} & set(sys.modules)))"
+    ran = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert ran.stderr.strip() == "", ran.stderr
+
+
+def test_operators_are_there_where_torch_came_first():
+    script = "import torch, fgn; torch.ops.fgn.chain_forward"
     assert subprocess.run([sys.executable, "-c", script], cwd=ROOT).returncode == 0
 
 

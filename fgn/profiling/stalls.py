@@ -1,0 +1,105 @@
+"""Stall samples by ncu: of a launch here, or from a report. `cudasim.source_page(..., samples=...)` shows
+them beside the source.
+
+ncu's section SourceCounters looks at the warps every few thousand clocks and notes at which instruction each
+of them is and why it does not issue. The lines are those that nvcc notes with -lineinfo.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from cudasim.live.kernels import BoundLaunch, Kernel
+from cudasim.predicting import samples as kept
+from cudasim.predicting.samples import Samples
+from fgn.measure.records import PROFILES
+from fgn.profiling import ncu
+
+SECTION = "SourceCounters"
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{11,}\b")
+_SAMPLES, _REASON, _REST = "smsp__pcsamp_sample_count", "smsp__pcsamp_warps_issue_stalled_", "_not_issued"
+
+
+def _by_address(action, name: str) -> dict[int, int]:
+    """What a metric counted at each instruction."""
+    metric = action.metric_by_name(name)
+    places = metric.correlation_ids()
+    return {int(places.value(at)): int(metric.value(at)) for at in range(metric.num_instances())}
+
+
+def _samples_of(action) -> Samples | None:
+    """The samples of one launch of a report; None where it has none."""
+    names = list(action.metric_names())
+    if _SAMPLES not in names or not (counts := _by_address(action, _SAMPLES)):
+        return None
+    reasons = {
+        name.removeprefix(_REASON).replace("_", " "): _by_address(action, name)
+        for name in names
+        if name.startswith(_REASON) and not name.endswith(_REST)
+    }
+    first, rows = min(counts), []
+    for address, count in sorted(counts.items()):
+        place = action.source_info(address)
+        file, line = (place.file_name().rpartition("/")[2], place.line()) if place else ("", 0)
+        waits = {name: of.get(address, 0) for name, of in reasons.items()}
+        # A branch names an address of the memory that the code happened to be in.
+        sass = _ADDRESS.sub(
+            lambda found: f"{int(found[0], 16) - first:#x}", " ".join(action.sass_by_pc(address).split())
+        )
+        rows.append(
+            {"address": address - first, "file": file, "line": line, "sass": sass, "samples": count, **waits}
+        )
+    frame = pd.DataFrame(rows)
+    texts = {path.rpartition("/")[2]: text for path, text in dict(action.source_files()).items()}
+    # A kernel's own file is that of its first instruction; helpers of other files are inlined later.
+    file = next((row["file"] for row in rows if row["file"]), "")
+    gpu = action.metric_by_name("device__attribute_display_name")
+    return Samples(action.name(), gpu.as_string() if gpu else "a GPU", file, texts.get(file, ""), frame)
+
+
+def read_samples(file: Path | str) -> list[Samples]:
+    """The samples of each launch in a report of ncu's (.ncu-rep, .ncu-rep.xz), or those that
+    `Samples.save()` wrote (.json). ValueError for a report that was made without the section SourceCounters.
+    """
+    if not Path(file).is_file():
+        raise FileNotFoundError(f"file: expected a report of ncu's or samples in JSON, got {file}")
+    if Path(file).suffix == ".json":
+        return [kept.load(file)]
+    found = [each for each in ncu.of_actions(Path(file), _samples_of) if each is not None]
+    if not found:
+        raise ValueError(f"file: {file} has no stall samples: profile with --section {SECTION}")
+    return found
+
+
+def recorded_samples(kernel: Kernel) -> Samples | None:
+    """Those that `profiles/` has of this very text; None where there are none."""
+    for file in sorted(PROFILES.glob(f"*/samples/{kernel.name}.json")):
+        found = kept.load(file)
+        if found.file == kernel.file and found.source.rstrip() == kernel.source.rstrip():
+            return found
+    return None
+
+
+def take_samples(launch: BoundLaunch, *arguments, report: Path | str | None = None) -> Samples:
+    """Launches a kernel under ncu on the GPU that is here, and returns its samples.
+
+    launch, arguments: as for `cudasim.predict()`, with tensors on the GPU. report: a file to keep ncu's
+    report in. ProfilerError, in one line, without a GPU, without ncu, or where the counters may not be read.
+    """
+    from fgn.profiling.collect import collect, require_gpu
+    from fgn.profiling.target import Task
+
+    require_gpu()
+    file = Path(report) if report is not None else ncu.temporary_report()
+    try:
+        collect([Task(call=lambda: launch(*arguments))], (), file, progress=False, sections=(SECTION,))
+        found = read_samples(file)
+    finally:
+        if report is None:
+            ncu.discard(file)
+    own = [each for each in found if each.file == launch.kernel.file] or found
+    return replace(own[0], file=launch.kernel.file, source=launch.kernel.source)
