@@ -26,7 +26,7 @@ def main():
     if not verdict:
         raise SystemExit(f"the first puzzle's solution does not pass its check here:\n{verdict}")
     checked = time.perf_counter() - built
-    print(f"{verdict}\nbuilt in {built - began:.0f} s, checked in {checked:.0f} s, with the import of torch")
+    print(f"{verdict}\nbuilt in {built - began:.0f} s, checked in {checked:.0f} s, with the imports")
 
 
 if __name__ == "__main__":

@@ -37,8 +37,8 @@ Each puzzle is a kernel to write. Change the cell that begins with `%%cuda`, run
 cell below it: the kernel runs on a simulator, for many sizes; the answer is right or wrong, and why. No GPU
 is needed, and nothing that you type can break the session.
 
-- **Right** is compared with PyTorch in float64. Races, accesses out of bounds, shared memory that nobody has
-  written and missed barriers are faults, even if the numbers are right.
+- **Right** is compared with a reference in float64. Races, accesses out of bounds, shared memory that nobody
+  has written and missed barriers are faults, even if the numbers are right.
 - **The budget** is what a kernel may ask of the machine, in the words of Nsight Compute (ncu). 32
   neighbouring threads are a *warp*, and its threads are *lanes*. When the lanes of a warp load, that is one
   *request*. Memory answers in *sectors* of 32 bytes, so 32 floats in a row are 4 sectors for a request. Where

@@ -84,6 +84,12 @@ _UNDECLARED = (
 )
 
 
+_NO_MEMBER = re.compile(
+    r"['‘](?:const )?(?:struct |class )?(?P<type>[\w:]+)['’](?: \{aka [^}]*\})? "
+    r"has no member named ['‘](?P<name>\w+)['’]"
+    r"|no member named ['‘](?P<name_>\w+)['’] in ['‘](?P<type_>[\w:]+)['’]"
+)
+
 # The words of CUDA C that are mistyped most.
 _WORDS = (
     *(
@@ -156,6 +162,12 @@ def _hint(line: str, message: str, read: Included) -> str:
             is_for_cells = "torch" in hint or "Python" in hint
             if re.search(pattern, text) and not (read.is_program and is_for_cells):
                 return f"      {hint}"
+    if found := _NO_MEMBER.search(message):
+        name, of = found["name"] or found["name_"], found["type"] or found["type_"]
+        if of.endswith(("uint3", "dim3")):
+            meant = f": did you mean {name.lower()}?" if name.lower() in "xyz" else ""
+            return f"      threadIdx, blockIdx, blockDim and gridDim have the members x, y and z{meant}"
+        return ""
     if "forbids declaration" in message or "a type specifier is required" in message:
         return "      the type of what it returns is missing: a kernel is `__global__ void name(...)`"
     found = [match for pattern in _UNDECLARED if (match := re.search(pattern, message))]
@@ -209,6 +221,12 @@ def _names_a_type(message: str) -> bool:
     return "was not declared" in message or "has not been declared" in message
 
 
+def _follows(message: str, lines: list[str]) -> bool:
+    """Whether an error about a name comes of an earlier one, in a line that would declare the name."""
+    found = next((match for pattern in _UNDECLARED if (match := re.search(pattern, message))), None)
+    return found is not None and any(re.search(rf"\b{found[1]}\s*(?:=(?!=)|;|\[)", line) for line in lines)
+
+
 def explained(said: str, read: Included) -> str:
     """The errors among a compiler's messages, each with its line and a hint; all messages when no error is
     found.
@@ -242,6 +260,10 @@ def explained(said: str, read: Included) -> str:
         text = read.texts.get(file, "").splitlines()[line - 1 : line]
         message = _of_read_only(error["message"], "".join(text), column) or _plain(error["message"])
         if (file, line) in seen or (file == LAUNCH_CODE and pieces):
+            continue
+        if _follows(
+            error["message"], [read.texts[f].splitlines()[at - 1] for f, at in seen if f in read.texts]
+        ):
             continue
         seen.add((file, line))
         shown = excerpt(read, file, line, column)

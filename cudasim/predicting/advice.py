@@ -135,7 +135,8 @@ def _of_atomics(prediction, ones, of_the_launch: float, space: str) -> Iterator[
     each = asked / terms.traffic.updated
     if each >= AT_ONE_SECTOR:
         yield (
-            f"{asked:,.0f} requests of atomics go to {terms.traffic.updated:,.0f} sectors of 32 bytes, "
+            f"{asked:,.0f} requests of atomics go to {terms.traffic.updated:,.0f} sector"
+            f"{'s' * (terms.traffic.updated > 1)} of 32 bytes, "
             f"{each:,.0f} to each, one after another. Let a block add up in shared memory, and add to global "
             "memory once.",
             max(of_the_launch, min(1.0, terms.l2 / terms.seconds)),

@@ -118,24 +118,24 @@ class SourcePage:
         heads = "".join(
             f'<th style="{cell}background:#eee">{name.replace("/", "/<wbr>")}</th>' for name in shown
         )
-        if self.samples is not None:
-            heads += f'<th style="{cell}text-align:left;background:#eee">waits for</th>'
-        rows = [
-            f'<tr>{heads}<th colspan="2" style="{cell}text-align:left;background:#eee">{self.file}</th></tr>'
-        ]
+        # At the right of the source, which would have no room beside it.
+        more = f'<th style="{cell}text-align:left;background:#eee">waits for</th>' if self.samples else ""
+        file = f'<th colspan="2" style="{cell}text-align:left;background:#eee">{self.file}</th>'
+        rows = [f"<tr>{heads}{file}{more}</tr>"]
         for line, text in enumerate(self.source.splitlines(), 1):
             cells = ""
             for column in shown:
                 value = self.lines[column].fillna(0).get(line, 0.0)
                 heat = ",".join(str(round(255 + (hot - 255) * min(1.0, value / most[column]))) for hot in HOT)
                 cells += f'<td style="{cell}background:rgb({heat})">{self._number(line, column)}</td>'
+            waits = ""
             if self.samples is not None:
                 words = html.escape(self._waits(line))
-                cells += f'<td style="{cell}text-align:left;white-space:normal;min-width:9em">{words}</td>'
+                waits = f'<td style="{cell}text-align:left;white-space:nowrap">{words}</td>'
             rows.append(
                 f'<tr data-line="{line}" style="background:#fff;cursor:pointer">{cells}'
                 f'<td style="{cell}{mark(line)}color:#666">{line}</td>'
-                f'<td style="{cell}text-align:left;white-space:pre">{html.escape(text)}</td></tr>'
+                f'<td style="{cell}text-align:left;white-space:pre">{html.escape(text)}</td>{waits}</tr>'
             )
         panes, buttons = "", ""
         for number, (name, code) in enumerate(self.codes.items()):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from cudasim.counting.apart import tiles
 from fgn.puzzles.definition import (
     FAULT,
@@ -17,7 +19,6 @@ from fgn.puzzles.definition import (
     sectors,
     together,
 )
-from fgn.puzzles.late import torch
 
 
 def _each_once(elements: int) -> tuple[Limit, ...]:
@@ -27,18 +28,18 @@ def _each_once(elements: int) -> tuple[Limit, ...]:
 
 
 def _one_vector(sizes, generator):
-    return {"x": torch.randn(sizes["n"], generator=generator)}
+    return {"x": generator.standard_normal(sizes["n"], dtype=np.float32)}
 
 
 def _two_vectors(sizes, generator):
-    return {name: torch.randn(sizes["n"], generator=generator) for name in ("x", "y")}
+    return {name: generator.standard_normal(sizes["n"], dtype=np.float32) for name in ("x", "y")}
 
 
 def _scaled_rows(sizes, generator):
     rows, columns = sizes["rows"], sizes["columns"]
     return {
-        "x": torch.randn(rows, columns, generator=generator),
-        "scale": torch.randn(rows, generator=generator),
+        "x": generator.standard_normal((rows, columns), dtype=np.float32),
+        "scale": generator.standard_normal(rows, dtype=np.float32),
     }
 
 
@@ -55,6 +56,7 @@ The launch is one block of `n` threads, and every thread runs the same kernel. W
     launch="twice[1, n](y, x)",
     sizes=({"n": 1}, {"n": 8}, {"n": 1024}),
     between={"n": (2, 1023)},
+    in_numpy=True,
     inputs=_one_vector,
     right=lambda x, n: {"y": 2 * x},
     budget=lambda n: _each_once(n),
@@ -93,8 +95,9 @@ last block has threads too many: they must not touch memory. Every thread knows 
     launch="relu[tiles(n, 256), 256](y, x, n)",
     sizes=({"n": 1}, {"n": 256}, {"n": 257}, {"n": 1000}),
     between={"n": (2, 3000)},
+    in_numpy=True,
     inputs=_one_vector,
-    right=lambda x, n: {"y": x.relu()},
+    right=lambda x, n: {"y": np.maximum(x, 0)},
     budget=lambda n: _each_once(n),
     budget_sizes={"n": 2048},
     budget_between={"n": (512, 4096, 32)},
@@ -126,6 +129,7 @@ of 32 bytes and no more.
     launch="axpy[4, 64](z, 2.5, x, y, n)",
     sizes=({"n": 1}, {"n": 256}, {"n": 257}, {"n": 4096}),
     between={"n": (2, 5000)},
+    in_numpy=True,
     inputs=_two_vectors,
     right=lambda x, y, n: {"z": 2.5 * x + y},
     budget=lambda n: _each_once(n),
@@ -173,6 +177,7 @@ bytes to itself. Give neighbouring lanes neighbouring columns. The matrix lies i
     launch="scale_rows[tiles(rows * columns, 256), 256](y, x, scale, rows, columns)",
     sizes=({"rows": 1, "columns": 1}, {"rows": 33, "columns": 7}, {"rows": 5, "columns": 300}),
     between={"rows": (1, 60), "columns": (1, 60)},
+    in_numpy=True,
     inputs=_scaled_rows,
     right=lambda x, scale, rows, columns: {"y": scale[:, None] * x},
     budget=lambda rows, columns: _each_once(rows * columns),
@@ -214,6 +219,7 @@ multiple of 4.
     launch="scale_by_vectors[tiles(n, 1024), 256](y, x, n)",
     sizes=({"n": 1}, {"n": 4}, {"n": 1023}, {"n": 1026}),
     between={"n": (2, 3000)},
+    in_numpy=True,
     inputs=_one_vector,
     right=lambda x, n: {"y": 3 * x - 1},
     budget=lambda n: (
@@ -268,9 +274,10 @@ each of them reads, and with which sign it counts, can be computed.
     sizes=({"n": 2}, {"n": 256}, {"n": 258}, {"n": 1000}),
     between={"n": (2, 3000)},
     fits=lambda sizes: sizes["n"] % 2 == 0,
+    in_numpy=True,
     inputs=_one_vector,
     right=lambda x, n: {
-        "y": torch.stack((x[0::2] + x[1::2], x[0::2] - x[1::2]), dim=1).flatten(),
+        "y": np.stack((x[0::2] + x[1::2], x[0::2] - x[1::2]), axis=1).ravel(),
     },
     budget=lambda n: (*coalesced(), requests(STORES, tiles(n, 32)), together(32)),
     budget_sizes={"n": 2048},

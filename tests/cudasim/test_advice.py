@@ -63,8 +63,8 @@ ADDED = """__global__ void added(float *sum, const float *x, int places) {
 @pytest.mark.parametrize(
     ("places", "told"),
     [
-        (1, ("32 lanes of a warp go to one address", "2,048 requests of atomics go to 1 sectors")),
-        (8, ("4 lanes of a warp go to one address", "2,048 requests of atomics go to 1 sectors")),
+        (1, ("32 lanes of a warp go to one address", "2,048 requests of atomics go to 1 sector of")),
+        (8, ("4 lanes of a warp go to one address", "2,048 requests of atomics go to 1 sector of")),
         (1 << 16, ()),
     ],
 )

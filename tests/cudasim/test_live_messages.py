@@ -22,6 +22,13 @@ SAID = {
     "type of a variable": ("float *y", "flaot z = 1; y[i] = z;", ("flaot", "float"), ("declare it before",)),
     "a short type": ("float *y, itn n", "y[i] = n;", ("itn", "did you mean int?"), ()),
     "a function": ("float *y", "__syncthread(); y[i] = 0;", ("__syncthread", "__syncthreads"), ()),
+    "a member of a built-in": (
+        "float *y",
+        "int k = threadIdx.X, width = 2 * i;\nif (k < width) y[i] = 0;",
+        ("no member named X", "did you mean x?"),
+        ("declares X", "wcwidth"),
+    ),
+    "a member of a vector": ("float4 *y", "y[i].q = 0;", ("no member named q",), ("declares q",)),
     "a built-in": ("float *y", "y[i] = blokDim.x;", ("blokDim", "blockDim"), ()),
     "own": ("float *y, int columns", "y[i] = colums * columns;", ("colums", "columns"), ()),
     "a write to an input": (
