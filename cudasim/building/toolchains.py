@@ -158,9 +158,9 @@ def nvcc_toolchain(architectures: tuple[str, ...] = ()) -> Toolchain:
         )
     identity = command_output([nvcc, "--version"]) or ""
     release = re.search(r"release (\d+)", identity)
-    # Machine code is a sixth of the bytes so. Drivers before 12.4 do not read what is compressed so, and every
-    # driver for CUDA 13 does. Not --split-compile: nvcc 13.0 makes other code with it, which keeps the sums of
-    # a tile in local memory (tests/fgn/test_gpu.py).
+    # Machine code is a sixth of the bytes so. Drivers before 12.4 do not read what is compressed so, and
+    # every driver for CUDA 13 does. Not --split-compile: nvcc 13.0 makes other code with it, which keeps the
+    # sums of a tile in local memory (tests/fgn/test_gpu.py).
     is_new = release is not None and int(release.group(1)) >= 13
     flags = (*architectures, *NVCC_FLAGS, *(("--compress-mode=size",) if is_new else ()))
     return Toolchain(

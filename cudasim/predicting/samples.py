@@ -43,10 +43,11 @@ class Samples:
 
     @property
     def lines(self) -> pd.DataFrame:
-        """By line of the source: samples, and those of each reason, the most frequent reasons first."""
+        """By line of the source: samples, and those of each reason, the most frequent reasons first, and by
+        their names where they are as frequent."""
         own = self.rows[self.rows.file == self.file]
         found = own.groupby("line")[["samples", *self.reasons]].sum()
-        order = found[self.reasons].sum().sort_values(ascending=False)
+        order = found[sorted(self.reasons)].sum().sort_values(ascending=False, kind="stable")
         return found[["samples", *order.index[order > 0]]]
 
     def waits_for(self, line: int, most: int = 2) -> str:

@@ -1,5 +1,7 @@
 """Stall samples: read from a report, kept in JSON, shown beside the lines; or said why there are none."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -61,6 +63,14 @@ def test_samples_are_kept(recorded, tmp_path):
     (tmp_path / "naive.json").write_text('{"kernel": "naive"}')
     with pytest.raises(ValueError, match="expected samples"):
         load(tmp_path / "naive.json")
+
+
+def test_reasons_that_are_as_frequent_have_one_order(recorded):
+    orders = [
+        replace(recorded[0], rows=recorded[0].rows.assign(**of))
+        for of in ({"a": 1, "b": 1}, {"b": 1, "a": 1})
+    ]
+    pd.testing.assert_frame_equal(orders[0].lines, orders[1].lines)
 
 
 def test_where_there_are_none_it_is_told(tmp_path):
