@@ -10,17 +10,17 @@ from cudasim.building.places import SOURCES
 
 ROOT = SOURCES.parent
 
-# What the limits of time were chosen for takes less than this for a million rounds of an empty loop.
-_QUICK = 0.1
+# What a quick machine takes for a million rounds of an empty loop.
+_QUICK = 0.04
 
 
 def patience(seconds: float) -> float:
     """After how many seconds a process of a test's is taken to have no end: so many on a quick machine, and
     more as this one is slower at the moment. An emulated processor is some twenty times slower."""
     begin = time.perf_counter()
-    for _ in range(200_000):
+    for _ in range(100_000):
         pass
-    return seconds * max(1.0, 5 * (time.perf_counter() - begin) / _QUICK)
+    return seconds * max(1.0, 10 * (time.perf_counter() - begin) / _QUICK)
 
 
 def output_of(script: str, *arguments) -> str:
