@@ -134,7 +134,8 @@ def test_budgets_fit_all_sizes(name):
             for size, (low, _, step) in task.budget_between.items()
         )
         for limit in counted(task, here(task, fgn.kernel(task.solution(), task.kernel)), sizes):
-            assert limit.is_kept, (sizes, limit)
+            with_clang = name in COUNT_MORE_WITH_CLANG and is_clang()
+            assert limit.is_kept or with_clang, (sizes, limit)
 
 
 def test_puzzles_are_complete():
