@@ -22,9 +22,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 INSTALLED := $(VENV)/.installed
-C_FILES = $(wildcard cuda_c/*.h cuda_c/*.cu cuda_c/*/*.h cuda_c/*/*.cu cudasim/sim/*.h cudasim/sim/*.c \
-	cudasim/sim/*/*.h cudasim/sim/*/*.c bugs/*.cu bugs/right/*.cu tests/cudasim/*/*.c tests/cudasim/*/*.cu \
-	tests/fgn/*.c tests/fgn/*/*.cu examples/*.c examples/*.cpp fgn/puzzles/solutions/*.cu)
+C_FILES = $(shell find bugs cuda_c cudasim examples fgn lab tests -name build -prune -o -name '*.[ch]' -print \
+	-o -name '*.cu' -print -o -name '*.cpp' -print)
 # The compiler that kernels are built with, which need not be make's, and its family: gcc or clang.
 COMPILER = $(shell $(BIN)/python -c "from cudasim.building import compilers; print(compilers.find_c_compiler())")
 FAMILY = $(shell $(BIN)/python -c "from cudasim.building import compilers as c; print(c.version_of(c.find_c_compiler())[0])")
@@ -81,8 +80,8 @@ notebooks: counted
 
 check: $(INSTALLED)
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
-	$(BIN)/ruff check setup.py cudasim fgn bugs tests tools lab notebooks
-	$(BIN)/ruff format --check setup.py cudasim fgn bugs tests tools lab notebooks
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 
 # Two tests run at a time: most of them are one thread of Python for most of their time. Where there is nvcc but no
 # GPU, the GPU library is compiled for its lowest and its highest architecture only, which takes two fifths of the

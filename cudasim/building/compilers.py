@@ -120,6 +120,13 @@ def _beside(c_compiler: str) -> str:
     )
 
 
+def _c_beside(cpp_compiler: str) -> str:
+    """The C compiler that comes with a C++ compiler: clang-16 for clang++-16."""
+    folder, name = os.path.split(cpp_compiler)
+    c_of = {cpp: c for c, cpp in _OF_CPP.items()}
+    return os.path.join(folder, re.sub(r"(?:g|c|clang)\+\+", lambda found: c_of[found[0]], name, count=1))
+
+
 def _first_that_will_do(variable: str, names: Iterable[str]) -> str | None:
     """The compiler that the variable names, else the first one that is new enough; None where there is none.
     OldCompilerError where there are only older ones."""
@@ -137,8 +144,10 @@ def _first_that_will_do(variable: str, names: Iterable[str]) -> str | None:
 
 
 def find_c_compiler() -> str | None:
-    """The C compiler: $CC, gcc, cc or clang; None where there is none. OldCompilerError: only old ones."""
-    return _first_that_will_do("CC", ["cc", "gcc", "clang", *_numbered("gcc", "clang")])
+    """The C compiler: $CC, the one beside $CXX, cc, gcc or clang; None where there is none. OldCompilerError:
+    only old ones."""
+    first = [_c_beside(os.environ["CXX"])] if os.environ.get("CXX") else []
+    return _first_that_will_do("CC", [*first, "cc", "gcc", "clang", *_numbered("gcc", "clang")])
 
 
 def find_cpp_compiler() -> str | None:

@@ -64,9 +64,10 @@ def opened(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, mode)
     except OSError as error:
         if path.is_symlink() and error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
+            meant = f", or set {cache_variable()} to the folder that is meant" if path.is_dir() else ""
             raise NotOwnError(
                 f"{path}: expected a file or folder, got a symbolic link to {os.readlink(path)}, and links "
-                f"are not followed here: remove it, or set {cache_variable()} to the folder that is meant"
+                f"are not followed here: remove it{meant}"
             ) from error
         raise
     try:

@@ -424,10 +424,21 @@ def _refuse_inline_ptx(assembly: Path, read: Included) -> None:
         raise BuildError(explained("\n".join(dict.fromkeys(errors)), read))
 
 
+# A block of code that begins without a line, up to the first line in it.
+_BLOCK_WITHOUT_LINE = re.compile(
+    r"^[ \t]*\.loc[ \t]+\d+ 0 .*\n"
+    r"(?P<begin>(?:[ \t]*(?:#|//).*\n)*[ \t]*(?:callq?|bl)[ \t]+__sanitizer_cov_trace_pc\b.*\n"
+    r"(?:[ \t]*(?:#|//).*\n|\.Ltmp\d+:.*\n)*)(?P<line>[ \t]*\.loc[ \t]+\d+ [1-9].*\n)",
+    re.M,
+)
+
+
 def _name_a_line_for_each(assembly: Path) -> None:
-    """Gives what clang has made of several lines the line before it, where clang gives it none."""
+    """Gives what clang has made of several lines the line before it, where clang gives it none; and the
+    beginning of a block, such as a loop's, the line after it."""
     text = assembly.read_text(ASSEMBLY)
-    named = _LINE.sub(lambda found: "" if found[2] == "0" else found[0], text)
+    named = _BLOCK_WITHOUT_LINE.sub(r"\g<line>\g<begin>\g<line>", text)
+    named = _LINE.sub(lambda found: "" if found[2] == "0" else found[0], named)
     if named != text:
         assembly.write_text(named, ASSEMBLY)
 
@@ -442,7 +453,7 @@ _EMPTY_LOOP = re.compile(
 )
 
 # What is changed in a compiler's assembly: after a change of this, kernels are compiled again.
-REWRITES = (*PADDING, _EMPTY_LOOP.pattern)
+REWRITES = (*PADDING, _EMPTY_LOOP.pattern, _BLOCK_WITHOUT_LINE.pattern)
 
 
 def _let_empty_loops_stop(assembly: Path) -> None:

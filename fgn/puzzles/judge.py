@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
+from cudasim.building.compilers import MissingToolError, find_cpp_compiler, version_of
 from cudasim.building.library import BuildError
 from cudasim.counting.apart import Apart, Counts, Stopped, as_allocated, counts_of, launch
 from cudasim.counting.counted import check, recording
@@ -257,11 +258,24 @@ def judge(
             return Verdict(task.title, STOPPED, f"{right_for}, and not counted", (str(error),))
         if not all(limit.is_kept for limit in budgets[words]):
             sentence = f"{right_for}, but over the budget"
-            return Verdict(task.title, OVER_BUDGET, sentence, (), budgets[words], words)
+            return Verdict(task.title, OVER_BUDGET, sentence, _doubts(), budgets[words], words)
     if not budgets:
         return Verdict(task.title, SOLVED, right_for)
     words, budget = next(iter(budgets.items()))
     return Verdict(task.title, SOLVED, f"{right_for}, and within the budget", (), budget, words)
+
+
+def _doubts() -> tuple[str, ...]:
+    """What to know of counts above a budget before one looks for a mistake."""
+    compiler = None
+    with suppress(MissingToolError):
+        compiler = find_cpp_compiler()
+    if compiler is None or (version_of(compiler) or ("",))[0] != "clang":
+        return ()
+    return (
+        f"{compiler} is clang, which takes a float4 apart and copies bodies of loops: a right one may count",
+        "more here than on a GPU. With gcc the counts are a GPU's: CC=gcc CXX=g++ in the environment",
+    )
 
 
 def counted(task: Task, machine: Here | Apart | Running, sizes: Sizes, seed: str = "") -> tuple[Counted, ...]:

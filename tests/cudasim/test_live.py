@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given, settings
-from processes import said_when_interrupted
+from processes import patience, said_when_interrupted
 
 import cudasim
 from cudasim.building.library import BuildError
@@ -319,7 +319,9 @@ def test_in_a_notebook():
             content = message["content"]
             said.append(content.get("text") or "\n".join(content.get("traceback", ())))
 
-        status = client.execute_interactive(code, timeout=60, output_hook=listen)["content"]["status"]
+        status = client.execute_interactive(code, timeout=patience(60), output_hook=listen)["content"][
+            "status"
+        ]
         return status, "".join(said)
 
     try:

@@ -8,7 +8,7 @@ import pytest
 import cudasim
 from cudasim.building.library import BuildError
 from cudasim.counting.trace import record
-from cudasim.live import messages
+from cudasim.live import compiling, messages
 from cudasim.live.cells import CellError, _define
 from cudasim.live.loops import loop_around
 from cudasim.live.messages import nearest
@@ -120,3 +120,29 @@ def test_clang_names_no_variable_and_points_at_the_operator(line, at, name):
     column = line.index(at) + 1
     said = messages._of_read_only("read-only variable is not assignable", line, column)
     assert said.startswith(f"{name} is const")
+
+
+# As clang writes a loop, and a sum of several lines.
+OF_CLANG = """\
+	.loc	36 4 7                          # twice.cu:4:7
+	movl	$1073741824, (%rbx)
+.LBB0_1:
+	.loc	36 0 0 is_stmt 0                # twice.cu:0:0
+	#DEBUG_VALUE: twice:y <- $rbx
+	callq	__sanitizer_cov_trace_pc@PLT
+.Ltmp6:
+	.loc	36 6 1 is_stmt 1                # twice.cu:6:1
+	jmp	.LBB0_1
+	.loc	36 0 0                          # twice.cu:0:0
+	callq	__tsan_read8@PLT
+"""
+
+
+def test_a_loop_s_beginning_has_its_line_and_what_is_of_several_lines_has_the_one_before(tmp_path):
+    (tmp_path / "kernels.s").write_text(OF_CLANG)
+    compiling._name_a_line_for_each(tmp_path / "kernels.s")
+    lines, now = {}, None
+    for row in (tmp_path / "kernels.s").read_text().splitlines():
+        now = int(row.split()[2]) if ".loc" in row else now
+        lines |= {row.split()[1]: now} if "call" in row else {}
+    assert lines == {"__sanitizer_cov_trace_pc@PLT": 6, "__tsan_read8@PLT": 6}

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import torch
+from processes import patience
 
 import cudasim
 from cudasim.live.kernels import Kernel, Program
@@ -250,7 +251,7 @@ assert not said(room - 65536, 1)
 def test_a_stack_that_is_full_is_told_before_the_checker_needs_it():
     """Within a look-up a crash would leave the loader's lock taken, and the next launch would never end. A
     report that finds no room on the stack either is told as well."""
-    subprocess.run([sys.executable, "-c", STACKS], check=True, timeout=300)
+    subprocess.run([sys.executable, "-c", STACKS], check=True, timeout=patience(300))
 
 
 def test_a_stack_that_is_nearly_full_is_told_when_the_end_of_a_turn_finds_no_room_there():

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from processes import patience
 
 from cudasim.building.toolchains import find_cuda_tool, find_nvcc
 from cudasim.predicting import measuring
@@ -77,7 +78,7 @@ def test_the_microbenchmarks_run_and_print_every_figure(tmp_path):
     """On the simulator, under every check: what they print has no meaning there, that they print it has."""
     sources = sorted(map(str, measuring.SOURCES.glob("*.cu")))
     command = [sys.executable, "-m", "cudasim", "check", *sources, "--", "brief"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=patience(600))
     assert ran.returncode == 0 and "race" not in ran.stderr, ran.stderr
     figures, sources = measuring.figures_of(ran.stdout)
     measured = {key for key, source in sources.items() if source.startswith("measured")}

@@ -8,6 +8,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from processes import patience
 
 import cudasim
 from cudasim.building.library import COUNTED_SIMULATOR, SIMULATOR, BuildError
@@ -34,7 +35,7 @@ def built_program(name: str, mode: str) -> Path:
 
 def ran(name: str, mode: str, *arguments: str) -> subprocess.CompletedProcess:
     runs = command(mode, built_program(name, mode), name, arguments)
-    return subprocess.run(runs, capture_output=True, text=True, timeout=300)
+    return subprocess.run(runs, capture_output=True, text=True, timeout=patience(300))
 
 
 def lines(name: str, mode: str) -> dict[str, list[float]]:

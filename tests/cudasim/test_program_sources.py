@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from processes import patience
 
 from cudasim.building.library import COUNTED_SIMULATOR, SIMULATOR
 
@@ -21,7 +22,7 @@ def built():
 def run(folder, text: str, mode: str = "run") -> subprocess.CompletedProcess:
     (folder / "program.cu").write_text(text)
     command = [sys.executable, "-m", "cudasim", mode, "program.cu"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=patience(300))
 
 
 def test_names_that_are_the_simulators_and_the_programs(tmp_path):

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import patience
 
 import cudasim
 from cudasim import __main__ as commands
@@ -29,7 +30,7 @@ def built():
 
 def cudasim_command(*arguments, folder=FOLDER) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "cudasim", *map(str, arguments)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=patience(300))
 
 
 @functools.cache
@@ -41,7 +42,7 @@ def built_mistakes(mode: str) -> Path:
 def mistake(which: str, mode: str = "check") -> subprocess.CompletedProcess:
     """The program without what `python -m cudasim` does before it."""
     runs = command(mode, built_mistakes(mode), "mistakes", [which])
-    return subprocess.run(runs, capture_output=True, text=True, timeout=300)
+    return subprocess.run(runs, capture_output=True, text=True, timeout=patience(300))
 
 
 def test_a_program_runs_and_ends_with_its_own_code():
@@ -467,7 +468,9 @@ def test_pytest_checks_programs_and_the_kernels_that_tests_launch(tmp_path):
         plugin = ["-p", "cudasim.programs.pytest_plugin"]
         call = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rfE", *plugin, *options]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-        ran = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, timeout=300, env=environment)
+        ran = subprocess.run(
+            call, cwd=tmp_path, capture_output=True, text=True, timeout=patience(300), env=environment
+        )
         return ran.stdout.strip().splitlines()[-1], ran.stdout
 
     assert results()[0].startswith("1 failed, 1 passed")  # small launches are always checked

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import cffi
 import pytest
+from processes import patience
 
 from cudasim.building.compilers import find_c_compiler
 from cudasim.building.places import SOURCES
@@ -52,7 +53,9 @@ def run_checks(program, *names, threads=None):
     environment = {**os.environ, "ASAN_OPTIONS": "detect_stack_use_after_return=0"}
     if threads:
         environment["CUDASIM_THREADS"] = str(threads)
-    result = subprocess.run([program, *names], env=environment, capture_output=True, text=True, timeout=120)
+    result = subprocess.run(
+        [program, *names], env=environment, capture_output=True, text=True, timeout=patience(120)
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout.split()
 
@@ -86,7 +89,9 @@ def with_little_room():
 
 def test_checks_with_little_room_for_addresses(tmp_path):
     program = compile_c(tmp_path / "optimized", *BUILDS["optimized"], str(CHECKS))
-    subprocess.run([program, *names_of_checks()], preexec_fn=with_little_room, check=True, timeout=120)
+    subprocess.run(
+        [program, *names_of_checks()], preexec_fn=with_little_room, check=True, timeout=patience(120)
+    )
 
 
 @pytest.mark.simulator
@@ -120,7 +125,9 @@ except cudasim.KernelFault as fault:
     print(fault.kind)
 """
     call = [sys.executable, "-c", program]
-    ran = subprocess.run(call, preexec_fn=with_little_room, capture_output=True, text=True, timeout=300)
+    ran = subprocess.run(
+        call, preexec_fn=with_little_room, capture_output=True, text=True, timeout=patience(300)
+    )
     assert ran.stdout.split() == ["True", "8", "race"], ran.stderr
 
 

@@ -72,16 +72,20 @@ def test_one_that_was_chosen_is_refused_by_name_and_no_other_taken(folder, monke
     "c, cpp",
     [("gcc-12", "g++-12"), ("clang-16", "clang++-16"), ("cc", "c++"), ("clang", "clang++")],
 )
-def test_the_compiler_of_cpp_is_the_one_beside_that_of_c(c, cpp, folder, monkeypatch):
-    for name in ("g++", "g++-12", "c++"):
+def test_the_compiler_of_either_language_is_the_one_beside_that_of_the_other(c, cpp, folder, monkeypatch):
+    for name in ("g++", "g++-12", "c++", "gcc", "gcc-12", "cc"):
         gcc(folder, name, 12)
-    for name in ("clang++", "clang++-16"):
+    for name in ("clang++", "clang++-16", "clang", "clang-16"):
         clang(folder, name, 16)
     assert find_cpp_compiler() == str(folder / "g++")
     monkeypatch.setenv("CC", c)
     assert find_cpp_compiler() == str(folder / cpp)
     monkeypatch.setenv("CXX", "c++")
-    assert find_cpp_compiler() == str(folder / "c++")
+    assert find_cpp_compiler() == str(folder / "c++") and find_c_compiler() == str(folder / c)
+    monkeypatch.delenv("CC")
+    assert find_c_compiler() == str(folder / "cc")
+    monkeypatch.setenv("CXX", cpp)
+    assert find_c_compiler() == str(folder / c)
 
 
 def test_what_is_too_old_is_told_by_the_tables_of_the_machine(folder):

@@ -13,6 +13,7 @@ import puzzle_notebooks
 import pytest
 
 import fgn
+from cudasim.building.compilers import find_cpp_compiler, version_of
 from fgn.puzzles import store, verdict
 from fgn.puzzles.catalogue import NOTEBOOKS, TASKS
 from fgn.puzzles.definition import FAULT, FOLDER, MISREAD, OVER_BUDGET, WRONG, Wrong
@@ -34,11 +35,22 @@ def judged(name, source):
     return judge(task, here(task, fgn.kernel(source, task.kernel)))
 
 
+def is_clang():
+    return version_of(find_cpp_compiler())[0] == "clang"
+
+
+# Their float4 or their loop of another length in each lane is more requests with clang (docs/limits.md).
+COUNT_MORE_WITH_CLANG = ("vectors", "beat_the_budget", "csr_by_row")
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_each_solution_passes_its_own_check(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = judged(name, TASKS[name].solution())
+    if name in COUNT_MORE_WITH_CLANG and is_clang():
+        assert found or (found.kind == OVER_BUDGET and "is clang, which" in str(found)), str(found)
+        pytest.skip("clang counts more than a GPU here, and the verdict says so")
     assert found, str(found)
     assert len(found.budget) == len(TASKS[name].limits())
 
@@ -59,6 +71,9 @@ def test_each_wrong_attempt_fails_for_its_reason(name, attempt):
     task = TASKS[name]
     wrong = task.wrong[attempt]
     found = judged(name, task.attempt(attempt))
+    if attempt in ("does_not_wait", "does_not_commit") and wrong.says == "wgmma" and is_clang():
+        # clang does not report accesses to an array of the thread's own (docs/limits.md).
+        wrong = Wrong(wrong.edits, WRONG, "expected")
     assert found.kind == wrong.kind, str(found)
     if wrong.kind == OVER_BUDGET:
         exceeded = [limit.words for limit in found.budget if not limit.is_kept]
@@ -76,6 +91,14 @@ def test_each_wrong_attempt_fails_for_its_reason(name, attempt):
         assert re.search(r"→ line \d+: \S", str(found)), str(found)
     text = str(found) + found._repr_html_()
     assert "Traceback" not in text and "fgn/" not in text
+
+
+@pytest.mark.parametrize("family", ["gcc", "clang"])
+def test_counts_above_the_budget_are_doubted_where_clang_made_them(family, monkeypatch):
+    monkeypatch.setattr("fgn.puzzles.judge.version_of", lambda compiler: (family, 99))
+    found = judged("vectors", TASKS["vectors"].attempt("one_at_a_time"))
+    assert found.kind == OVER_BUDGET
+    assert ("is clang, which takes a float4 apart" in str(found)) == (family == "clang")
 
 
 def test_a_sum_onto_memory_that_nobody_set_was_written():
@@ -111,7 +134,8 @@ def test_budgets_fit_all_sizes(name):
             for size, (low, _, step) in task.budget_between.items()
         )
         for limit in counted(task, here(task, fgn.kernel(task.solution(), task.kernel)), sizes):
-            assert limit.is_kept, (sizes, limit)
+            with_clang = name in COUNT_MORE_WITH_CLANG and is_clang()
+            assert limit.is_kept or with_clang, (sizes, limit)
 
 
 def test_puzzles_are_complete():
