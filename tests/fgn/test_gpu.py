@@ -10,8 +10,8 @@ import torch
 from accuracy import with_groups
 
 import fgn
-from cudasim.building.compilers import find_nvcc
 from cudasim.building.library import BuildError
+from cudasim.building.toolchains import find_nvcc
 from fgn.chains import CHAINS, Shape, default_shape, problem, random_inputs
 from fgn.functional import launch_count, run_chain
 from fgn.measure.accuracy import relative_error
