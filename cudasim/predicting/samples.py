@@ -70,11 +70,11 @@ class Samples:
         title = f"{self.kernel} on {self.gpu}: {self.total:,} samples, each a warp at its next instruction"
         return CodeView(title, self.file, self.source, tuple(rows))
 
-    def save(self, file: Path | str) -> None:
-        """Writes a small JSON file, which `load()` reads."""
+    def save(self, file: Path | str, recorded: dict | None = None) -> None:
+        """Writes a small JSON file, which `load()` reads. recorded: what else is to be in it, as the date."""
         rows = self.rows.loc[:, (self.rows != 0).any()]  # without reasons that never were
         content = {name: getattr(self, name) for name in ("kernel", "gpu", "file", "source")}
-        content |= {"columns": list(rows), "rows": rows.to_numpy().tolist()}
+        content |= {"recorded": recorded or {}, "columns": list(rows), "rows": rows.to_numpy().tolist()}
         text = json.dumps(content, indent=0, ensure_ascii=False)
         Path(file).write_text(text.replace(",\n", ",").replace("],[", "],\n[") + "\n", encoding="utf-8")
 

@@ -157,15 +157,17 @@ class OwnSession:
         if not there:
             return "no machine code, no answer: nvcc and nvdisasm make it"
         total = sum(there.values())
-        most = sorted((name for name in there if name != "selected"), key=there.get, reverse=True)[:2]
-        said = ", ".join(f"{name} {there[name] / total:.0%}" for name in most)
-        where = ""
-        if self.samples is not None and len(lines := self.samples.lines):
-            line = int(lines.samples.idxmax())
-            text = self.launch.kernel.source.splitlines()[line - 1].strip()
-            part = lines.samples[line] / self.samples.total
-            where = f"; {part:.0%} of the samples are at line {line}: {text}"
-        return f"an instruction of a warp takes {total:,.1f} clocks: {said}{where}"
+        said = f"an instruction of a warp takes {total:,.1f} clocks: {_most_frequent(there)}"
+        if self.samples is None or not len(lines := self.samples.lines):
+            return said
+        line = int(lines.samples.idxmax())
+        text = self.launch.kernel.source.splitlines()[line - 1].strip()
+        part = lines.samples[line] / self.samples.total
+        seen = _most_frequent(lines.drop(columns="samples").sum().to_dict())
+        return (
+            f"samples on {self.samples.gpu}: {seen}, and {part:.0%} of all at line {line}: {text}; "
+            f"{self.launches.attrs['machine']}: {said}"
+        )
 
     def _room(self) -> str:
         row = self._row
@@ -197,6 +199,13 @@ class OwnSession:
         PTX."""
         gpu = self.prediction.on[0].card
         return source_page(self.launch, *self.arguments, gpu=gpu, samples=self.samples)
+
+
+def _most_frequent(reasons: dict[str, float], most: int = 2) -> str:
+    """The reasons to wait that are most frequent, with their parts of all; "selected" waits for nothing."""
+    total = sum(reasons.values())
+    waits = sorted((name for name in reasons if name != "selected"), key=reasons.get, reverse=True)
+    return ", ".join(f"{name} {reasons[name] / total:.0%}" for name in waits[:most])
 
 
 def _row_of(kernel: str, launch: BoundLaunch, found: dict[str, float], card: Card) -> pd.DataFrame:
