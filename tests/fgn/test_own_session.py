@@ -1,7 +1,7 @@
 """The profiling session of a kernel of one's own: the questions, pictures and advice, without a GPU."""
 
-import numpy as np
 import pytest
+import torch
 
 import fgn
 from cudasim.counting import metrics as m
@@ -26,12 +26,12 @@ ROWS, COLUMNS = 4096, 64
 
 @pytest.fixture(scope="module")
 def own():
-    x, y = np.ones((ROWS, COLUMNS), np.float32), np.zeros(ROWS, np.float32)
+    # torch's memory begins at a multiple of 64 bytes, and a prediction is of such arrays, as a GPU's are.
+    x, y = torch.ones(ROWS, COLUMNS).numpy(), torch.zeros(ROWS).numpy()
     return open_own_session(fgn.kernel(ROW_SUMS)[ROWS // 128, 128], y, x, ROWS, COLUMNS)
 
 
 def test_what_is_counted_is_what_count_says(own):
-    # The same arrays: where others begin, a request may touch another sector.
     counted = fgn.count(lambda: own.launch(*own.arguments)).iloc[0]
     row = metrics_of(own.prediction)
     for names in (m.GLOBAL_REQUESTS, m.GLOBAL_SECTORS, m.SHARED_WAVEFRONTS, m.BANK_CONFLICTS):
