@@ -192,8 +192,8 @@ def test_live_kernel_with_much_shared_memory():
 
 
 def test_no_kernel_keeps_the_sums_of_a_tile_in_local_memory():
-    """A thread has 64 sums or more, 256 bytes. With one of its options nvcc has kept them in local memory,
-    and the epilogue took 20 times as long."""
+    """A thread's sums are an array of 128 floats, 512 bytes, of which nvcc has to make registers. With one
+    of its options it did not, and the epilogue took 20 times as long."""
     cuobjdump = Path(find_nvcc() or "nvcc").with_name("cuobjdump")
     if not cuobjdump.exists():
         pytest.skip("needs the CUDA toolkit's cuobjdump")
@@ -202,4 +202,4 @@ def test_no_kernel_keeps_the_sums_of_a_tile_in_local_memory():
     ).stdout
     stacks = re.findall(r"Function (\S+):\s+REG:\d+ STACK:(\d+)", said)
     assert len(stacks) > 100
-    assert {kernel: bytes for kernel, bytes in stacks if int(bytes) >= 256} == {}
+    assert {kernel: bytes for kernel, bytes in stacks if int(bytes) >= 512} == {}
