@@ -33,6 +33,8 @@ import importlib
 import importlib.metadata
 import sys
 
+import fgn.native.places  # noqa: F401  (tells cudasim where fgn's headers and its cache are)
+
 # torch, pandas and matplotlib are slow to import: what needs one of them is imported when it is first used.
 # Puzzles in numpy and the simulator need no torch at all.
 _NAMES = {

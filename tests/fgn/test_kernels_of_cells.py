@@ -1,5 +1,6 @@
 """Kernels from a cell or a string beside fgn's own: the same calls, the same views, the same stop button."""
 
+import os
 import subprocess
 import sys
 
@@ -71,3 +72,17 @@ def test_reads_of_a_weight_that_nobody_set_are_told():
             fgn.check(call, unwritten=[weight])
         assert caught.value.kind == "unwritten"
         fgn.check(call)
+
+
+def test_import_alone_tells_where_headers_and_the_cache_are(tmp_path):
+    says = (
+        "import fgn, sys; from cudasim.building import places; assert 'torch' not in sys.modules; "
+        "has_header = any((folder / 'ptx/mbarrier.h').is_file() for folder in places.HEADER_FOLDERS); "
+        "print(has_header, places.build_folder())"
+    )
+    environment = os.environ | {"FGN_CACHE": str(tmp_path)}
+    command = [sys.executable, "-c", says]
+    said = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True, env=environment
+    ).stdout
+    assert said.split() == ["True", str(tmp_path)]
