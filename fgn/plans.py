@@ -188,8 +188,3 @@ def plan(
         nanoseconds=c_plan.nanoseconds or None,
         launches=tuple(_launch(library, c_plan.launch[index], chain) for index in range(c_plan.launch_count)),
     )
-
-
-def tiles(count: int, size: int) -> int:
-    """How many tiles of `size` cover `count`."""
-    return -(-count // size)

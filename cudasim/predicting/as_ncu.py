@@ -114,7 +114,8 @@ def waits_of(prediction: Prediction, one: OnCard) -> dict[str, float]:
     there = (one.seconds - card.launch_seconds) * card.clock_hz / rounds / of_warp
     more = there - math.fsum(found.values())
     if more > 0:
-        found[_reason(prediction, one)] = found.get(_reason(prediction, one), 0.0) + more
+        reason = _reason(prediction, one)
+        found[reason] = found.get(reason, 0.0) + more
     return found
 
 

@@ -15,7 +15,7 @@
 #include "wait.h"
 
 void sim_pass_barrier(struct sim_block *block) {
-    if (block->arrived == 0 || block->arrived + block->returned < block->size)
+    if (block->arrived + block->returned < block->size)
         return;
     if (WATCHED)
         watch_barrier_passed();

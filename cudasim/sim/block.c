@@ -13,7 +13,7 @@ void sim_make_ready(struct sim_thread *thread) {
 
 /* The next index in the order of CUDA's thread numbers: x first. x and y are written as one word, because
  * they are read as one for the next thread, and a processor waits where it reads together what it has just
- * written in parts: a third of the time that a short kernel took. */
+ * written in parts: an eighth of the time that a stencil of one line took. */
 static void advance(struct sim_block *block, dim3 size) {
     unsigned x = (unsigned)block->next_xy + 1, y = (unsigned)(block->next_xy >> 32);
     if (x == size.x) {

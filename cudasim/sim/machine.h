@@ -272,8 +272,8 @@ static inline void sim_queue_append(struct sim_queue *queue, struct sim_thread *
 }
 
 /* barrier.c */
-void sim_pass_barrier(struct sim_block *block);             /* if all threads have arrived or returned */
-extern bool sim_divergence_is_tolerated;                    /* of programs that are run */
+void sim_pass_barrier(struct sim_block *block); /* threads wait at it: they go on once all have come */
+extern bool sim_divergence_is_tolerated;        /* of programs that are run */
 bool sim_tolerates_divergence(const struct sim_site *site); /* says so, once */
 
 /* warp.c */

@@ -9,10 +9,10 @@ from types import ModuleType, SimpleNamespace
 
 from torch import Tensor
 
+from cudasim.counting.apart import tiles
 from cudasim.live.kernels import Kernel, kernel
 from fgn.bugs.diagnosis import never_written
 from fgn.chains import Chain
-from fgn.plans import tiles
 
 __all__ = ["host_of", "kernel_of", "memory_of", "never_written", "tiles", "values_for_hosts"]
 

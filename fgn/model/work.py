@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cudasim.counting.apart import tiles
 from fgn.chains import Chain, Shape
 from fgn.functional import LIBRARY
 from fgn.measure.benchmark import COMPILED, EAGER, F_LINEAR
-from fgn.plans import HALVES, NORM, NORMALISE, REPACKED, RESERVE, STATISTICS, Device, Launch, plan, tiles
+from fgn.plans import HALVES, NORM, NORMALISE, REPACKED, RESERVE, STATISTICS, Device, Launch, plan
 from fgn.precision import PRECISIONS
 
 FLOAT_BYTES = 4

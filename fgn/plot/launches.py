@@ -27,11 +27,7 @@ from fgn.chains import CHAINS
 from fgn.measure.floors import floor
 from fgn.measure.machine import Machine
 from fgn.measure.subjects import ladder_order
-from fgn.plot.figures import (
-    PART_COLOURS,
-    new_figure,
-    plain,
-)
+from fgn.plot.figures import PART_COLOURS, new_figure, plain
 from fgn.plot.roofline import launch_roofline
 from fgn.plot.style import (
     TORCH_COLOURS,

@@ -21,11 +21,7 @@ from cudasim.counting import metrics as m
 from fgn.measure.benchmark import COMPILED, EAGER
 from fgn.measure.machine import Machine
 from fgn.measure.subjects import ladder_order
-from fgn.plot.figures import (
-    LARGEST_LIMIT_COLOUR,
-    new_figure,
-    plain,
-)
+from fgn.plot.figures import LARGEST_LIMIT_COLOUR, new_figure, plain
 from fgn.plot.style import (
     MEASURED_STYLES,
     TORCH_COLOURS,

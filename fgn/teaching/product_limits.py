@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from cudasim.counting.apart import tiles
 from fgn.measure.floors import floor
 from fgn.measure.machine import MOST_LANES
-from fgn.plans import tiles
 from fgn.problem import WARP
 from fgn.teaching.settings import Setting
 
