@@ -100,10 +100,7 @@ class _Call(OneLaunch):
             places += write_steps(library, struct, name, steps, operands)
             bits = [operands[s.channel].dim() == 2 if s.channel is not None else False for s in steps]
             setattr(struct, f"{name}_samples", sum(bit << i for i, bit in enumerate(bits)))
-        self.arguments = [
-            repeated.Argument(place, self.as_seen(operands[name]))
-            for place, name in zip(places, maps.operands, strict=True)
-        ]
+        self.arguments = repeated.Arguments(places, [self.as_seen(operands[name]) for name in maps.operands])
 
     def as_seen(self, tensor: Tensor) -> Tensor:
         """The tensor with its dimensions in the order of its memory."""

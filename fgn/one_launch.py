@@ -36,7 +36,7 @@ class OneLaunch:
                 return False
         elif torch._C._cuda_getDevice() != self.device:
             return False
-        return repeated.point_to(self.arguments, operands, self.device)
+        return self.arguments.point_to(operands)
 
     def launch(self, v: Tensor, sizes=None):
         """The result of v, where `takes()` has taken the operands. sizes: v's, where it is no matrix."""

@@ -127,10 +127,7 @@ class _Call(OneLaunch):
             *write_steps(library, self.c_struct, "before", rows.before, operands),
             *write_steps(library, self.c_struct, "after", rows.after, operands),
         ]
-        self.arguments = [
-            repeated.Argument(place, operands[name])
-            for place, name in zip(places, rows.operands, strict=True)
-        ]
+        self.arguments = repeated.Arguments(places, [operands[name] for name in rows.operands])
 
     def results(self, v: Tensor, sizes=None) -> tuple[Tensor, Tensor | None]:
         """Memory for y and, where it is kept, u."""

@@ -169,9 +169,9 @@ def names_of(chain: Chain) -> tuple[str, ...]:
     return ("weight", "bias", "norm_weight", "norm_bias", *chain.operands)
 
 
-def arguments_of(chain: Chain, c_chain, parameters: Mapping[str, Tensor | None]):
-    """The places of the parameters' addresses in the struct, in the order of `names_of()`; None for an absent
-    parameter."""
+def arguments_of(chain: Chain, c_chain, parameters: Mapping[str, Tensor | None], given=None):
+    """The places of the parameters' addresses in the struct, in the order of `names_of()`. given: what the
+    caller gave, in that order, where vectors of another dtype are used instead."""
     places = [
         *[ffi().addressof(c_chain, name) for name in ("weight", "bias", "norm_scale", "norm_shift")],
         *[
@@ -181,11 +181,7 @@ def arguments_of(chain: Chain, c_chain, parameters: Mapping[str, Tensor | None])
             if kept.operand is not None
         ],
     ]
-    tensors = (parameters.get(name) for name in names_of(chain))
-    return tuple(
-        None if tensor is None else repeated.Argument(place, tensor)
-        for place, tensor in zip(places, tensors, strict=True)
-    )
+    return repeated.Arguments(places, [parameters.get(name) for name in names_of(chain)], given)
 
 
 # ------------------------------------------------------------------------------------------------------------

@@ -92,11 +92,12 @@ class _Call:
         self.of_vectors = of_vectors
         self.c_chain = chain_struct(library, chain, shape, precision, parameters, of_vectors)
         self.arguments = arguments_of(chain, self.c_chain, parameters)
+        self.empty = repeated.empty_on(self.number)
 
     def point_to(self, tensors: Sequence[Tensor | None]) -> bool:
         """Lets the struct point to these parameters, in the order of `names_of()`. False where
         kernels cannot use one of them as it is."""
-        return repeated.point_to(self.arguments, tensors, self.number)
+        return self.arguments.point_to(tensors)
 
     def is_at_work(self) -> bool:
         """Whether the call's device is a GPU, and the current one."""
@@ -116,8 +117,8 @@ class NormCall(_Call):
 
     def __call__(self, v: Tensor, poison: bool = False) -> tuple[Tensor, Tensor]:
         batch, _, channels, groups = self.shape
-        y = v.new_empty((batch, channels))
-        moments = v.new_empty((batch, groups, 2), dtype=torch.float32)
+        y = self.empty((batch, channels), (channels, 1), v.dtype)
+        moments = self.empty((batch, groups, 2), (2 * groups, 2, 1), torch.float32)
         if poison:
             _poison(y, moments)
         if self.number < 0:
@@ -151,10 +152,14 @@ class BackwardCall(_Call):
         self.of_product, self.of_x, self.of_weight = map(self._at, ("product", "x", "weight"))
         self.wants_x, self.wants_weight = "x" in wanted, "weight" in wanted
         batch, in_features, out_features, _ = self.shape
-        self.product_shape, self.x_shape = (batch, out_features), (batch, in_features)
-        self.weight_shape, self.vectors_shape = (
-            (out_features, in_features),
-            (len(self.of_vectors_at), out_features),
+        self.of_products, self.of_xs, self.of_weights, self.of_vectors_together = map(
+            repeated.layout_of,
+            (
+                (batch, out_features),
+                (batch, in_features),
+                (out_features, in_features),
+                (len(self.of_vectors_at), out_features),
+            ),
         )
         names = ["x", "weight", "product"]
         names += [name for name, _ in (*self.of_vectors_at, *self.of_tensors_at)]
@@ -203,26 +208,26 @@ class BackwardCall(_Call):
 
     def gradients(self, dy, x, v, moments, weight, poison: bool = False) -> list[Tensor | None]:
         """The gradients in the order of `names`, of which an operand of several operators has several."""
-        new, dx, dweight, vectors = dy.new_empty, None, None, ()
-        g = dy
+        empty, dtype, g = self.empty, dy.dtype, dy
+        dx, dweight, vectors = None, None, ()
         if self.writes_product:
-            g = new(self.product_shape)
+            g = empty(*self.of_products, dtype)
             self.of_product[0] = g.data_ptr()
         if not self.by_torch:
             if self.wants_x:
-                dx = new(self.x_shape)
+                dx = empty(*self.of_xs, dtype)
             if self.wants_weight:
-                dweight = new(self.weight_shape)
+                dweight = empty(*self.of_weights, dtype)
             self.of_x[0], self.of_weight[0] = _address(dx), _address(dweight)
         if self.of_vectors_at:
-            vectors = new(self.vectors_shape, dtype=self.of_vectors).unbind()
+            vectors = empty(*self.of_vectors_together, self.of_vectors).unbind()
             for (_, at), vector in zip(self.of_vectors_at, vectors, strict=True):
                 at[0] = vector.data_ptr()
-        tensors = [new(self.product_shape) for _ in self.of_tensors_at]
+        tensors = [empty(*self.of_products, dtype) for _ in self.of_tensors_at]
         for (_, at), tensor in zip(self.of_tensors_at, tensors, strict=True):
             at[0] = tensor.data_ptr()
         size = self.workspace_bytes()
-        workspace = new(size, dtype=torch.uint8)
+        workspace = empty((size,), (1,), torch.uint8)
         if poison:
             own = (g if self.writes_product else None, dx, dweight, workspace)
             _poison(*(tensor for tensor in (*own, *vectors, *tensors) if tensor is not None))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fgn import autocast
 from fgn.fusing.accepting import as_operand
-from fgn.native.repeated import ORDINARY_TENSORS
+from fgn.native.repeated import ORDINARY_TENSORS, layout_of
 
 
 class Checked:
@@ -90,16 +90,20 @@ def dtypes_of(tensors) -> list:
 class Last:
     """A call that another one may be like. call: the library's, or None, where gradients are wanted. chain,
     checked, settings: as they were, a chain of None where torch runs the parts; dtypes: of the chain's
-    tensors. x_sizes, y_sizes: as kernels see them; sizes: y's, where x is no matrix. views: the operands that
-    kernels see in another shape: their numbers, their shapes, and those that kernels see.
+    tensors. x_sizes, y_sizes: as kernels see them; sizes, layout: y's, where x is no matrix. views: the
+    operands that kernels see in another shape: their numbers, their shapes, and those that kernels see.
     """
 
-    __slots__ = ("call", "chain", "checked", "dtypes", "settings", "sizes", "views", "x_sizes", "y_sizes")
+    __slots__ = (
+        *("call", "chain", "checked", "dtypes", "layout", "settings", "sizes", "views"),
+        *("x_sizes", "y_sizes"),
+    )
 
     def __init__(self, given, x, y, settings=None, chain=None, checked=None, operands=(), tensors=()):
         self.settings, self.chain, self.checked, self.call = settings, chain, checked, None
         self.dtypes, self.x_sizes, self.y_sizes = dtypes_of(tensors), x.shape, y.shape
         self.sizes = None if given[0] is x else (*given[0].shape[:-1], y.shape[1])
+        self.layout = None if self.sizes is None else layout_of(self.sizes)
         self.views = [
             (number, given[number].shape, one.shape)
             for number, one in zip(operands, tensors[4:], strict=True)

@@ -121,7 +121,7 @@ class MapsPart(Part):
             return inputs[0], None
         if found.convolves is not None:
             module = found.convolves
-            weight, bias = (self.parameter(module, name) for name in ("weight", "bias"))
+            weight, bias = self.weight_and_bias(module)
             return module._conv_forward(inputs[0], weight, None), bias
         return self.convolution(*inputs), None if found.bias is None else inputs[found.bias]
 
@@ -131,7 +131,7 @@ class MapsPart(Part):
             vectors = [None if n is None else inputs[n] for n in (found.norm_weight, found.norm_bias)]
             return found.groups, found.eps, *vectors
         norm = found.norm
-        scale, shift = (self.parameter(norm, name) for name in ("weight", "bias"))
+        scale, shift = self.weight_and_bias(norm)
         return norm.num_groups, norm.eps, scale, shift
 
     def _maps(self, groups, eps, scaled, shifted, has_bias, roles) -> FeatureMaps:

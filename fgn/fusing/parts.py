@@ -117,11 +117,13 @@ class Part:
         """What messages call a module of the part."""
         return self.name
 
-    def parameter(self, module: nn.Module, name: str) -> Tensor | None:
-        """The module's parameter. NotAChain where an attribute of that name is something else."""
-        if name not in module._parameters:
-            raise NotAChain(f"{self.path_of(module)}.{name} is no parameter")
-        return module._parameters[name]
+    def weight_and_bias(self, module: nn.Module) -> tuple[Tensor | None, Tensor | None]:
+        """The module's parameters. NotAChain where an attribute of that name is something else."""
+        own = module._parameters
+        try:
+            return own["weight"], own["bias"]
+        except KeyError as name:
+            raise NotAChain(f"{self.path_of(module)}.{name.args[0]} is no parameter") from None
 
     @run_when_compiled
     def say(self, reason: str) -> bool:
@@ -176,10 +178,10 @@ class ChainPart(Part):
                 return None
         except NotAChain:
             return None
+        if last.call is not None:
+            return last.call.now(x, tensors, last.layout)
         if dtypes_of(tensors) != last.dtypes:
             return None
-        if last.call is not None:
-            return last.call.now(x, tensors, last.sizes)
         if last.sizes is None:
             return self._repeat(last.chain, x, tensors)
         y = self._repeat(last.chain, x.reshape(last.x_sizes), tensors)
@@ -336,7 +338,7 @@ class ChainPart(Part):
             if only_in_eval and module.training:
                 raise NotAChain(f"{self.path_of(module)}: it is in training mode")
         if found.linear is not None:
-            weight, bias = self.parameter(found.linear, "weight"), self.parameter(found.linear, "bias")
+            weight, bias = self.weight_and_bias(found.linear)
         else:
             weight = inputs[found.weight]
             if found.is_transposed:
@@ -344,7 +346,7 @@ class ChainPart(Part):
             bias = None if found.bias is None else inputs[found.bias]
         if found.norm is not None:
             norm = found.norm
-            norm_weight, norm_bias = self.parameter(norm, "weight"), self.parameter(norm, "bias")
+            norm_weight, norm_bias = self.weight_and_bias(norm)
             if type(norm) is nn.LayerNorm:
                 groups, eps, normalized = 1, norm.eps, _only_size(norm.normalized_shape)
             else:

@@ -17,6 +17,7 @@ from threading import get_ident
 
 import torch
 from torch import Tensor
+from torch._C._dynamo.guards import TensorGuards, _empty_strided_cpu, _empty_strided_cuda
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
@@ -80,57 +81,93 @@ def usable_address(tensor: Tensor) -> int:
     return 0 if pointer & 15 or not tensor.is_contiguous() or tensor.is_neg() else pointer
 
 
-class Argument:
-    """A parameter's place in the struct: where its address goes, which is there, and what it points to."""
+class Arguments:
+    """The tensors of a kept call: where their addresses go in its struct, and what later ones have to be.
 
-    __slots__ = ("at", "dtype", "pointer", "shape")
+    torch's own guard compares a tensor's type, dtype, device, sizes and strides, and what dispatches on it
+    (it is sparse, negated, a transform's) with those of the call that was kept, all tensors in one call of
+    C++, as it does where compiled code is called again. So later tensors can be used as they are where those
+    of the kept call could, but for where their memory begins.
 
-    def __init__(self, at, tensor: Tensor):
-        self.at = ffi().cast("uintptr_t *", at)
-        self.pointer, self.shape, self.dtype = tensor.data_ptr(), tensor.shape, tensor.dtype
+    places: one for each tensor. tensors: None for an absent one. given: what the caller gave where vectors of
+    another dtype are used instead.
+    """
 
+    __slots__ = ("absent", "dtypes", "guard", "places", "pointers", "present")
 
-def point_to(arguments, tensors, device: int) -> bool:
-    """Writes the addresses of these tensors into the struct. False where one is not such as the struct was
-    made for, or cannot be used as it is. device: its number, -1 for the CPU."""
-    try:
-        for tensor, argument in zip(tensors, arguments, strict=True):
-            if tensor is None:
-                continue
-            if (
-                type(tensor) not in ORDINARY_TENSORS
-                or tensor.get_device() != device
-                or tensor.shape != argument.shape
-                or tensor.dtype is not argument.dtype
-                or not tensor.is_contiguous()
-                or tensor.is_neg()
-            ):
-                return False
-            pointer = tensor.data_ptr()
-            if pointer != argument.pointer:
-                if not pointer or pointer & 15:
+    def __init__(self, places, tensors, given=None):
+        self.present = [i for i, tensor in enumerate(tensors) if tensor is not None]
+        self.absent = [i for i, tensor in enumerate(tensors) if tensor is None]
+        of_present = [tensors[i] for i in self.present]
+        given = of_present if given is None else [given[i] for i in self.present]
+        self.guard = TensorGuards(*given, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+        self.dtypes = [tensor.dtype for tensor in of_present]
+        self.pointers = [tensor.data_ptr() for tensor in of_present]
+        self.places = [ffi().cast("uintptr_t *", places[i]) for i in self.present]
+
+    def like_before(self, tensors):
+        """The tensors that are there, or None where one is not such as the kept call's."""
+        if self.absent:
+            for place in self.absent:
+                if tensors[place] is not None:
+                    return None
+            tensors = [tensors[place] for place in self.present]
+        return tensors if self.guard(*tensors) else None
+
+    def converted(self, present):
+        """The same as the struct has them: vectors in another dtype where the caller gave those."""
+        return [
+            one if one.dtype is dtype else one.to(dtype)
+            for one, dtype in zip(present, self.dtypes, strict=True)
+        ]
+
+    def write(self, present) -> bool:
+        """Writes the addresses of these tensors into the struct. False where one is not aligned for 128-bit
+        accesses."""
+        pointers = [tensor.data_ptr() for tensor in present]
+        if pointers != self.pointers:
+            for place, pointer in enumerate(pointers):
+                if pointer & 15:
                     return False
-                argument.at[0] = argument.pointer = pointer
-    except RuntimeError:  # one has no such memory: it is sparse
-        return False
-    return True
+                self.places[place][0] = self.pointers[place] = pointer
+        return True
+
+    def point_to(self, tensors) -> bool:
+        """Lets the struct point to these tensors. False where one is not such as the kept call's."""
+        present = self.like_before(tensors)
+        return present is not None and self.write(present)
+
+
+def layout_of(sizes) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The sizes and strides of a contiguous tensor."""
+    strides = [1]
+    for size in reversed(sizes[1:]):
+        strides.append(strides[-1] * size)
+    return tuple(sizes), tuple(reversed(strides))
+
+
+def empty_on(device: int):
+    """What makes tensors of given sizes, strides and dtype: of the CPU (-1), or of the current GPU. The host
+    takes half as long for it as for new_empty(); torch.compile's code calls it too."""
+    return _empty_strided_cpu if device < 0 else _empty_strided_cuda
 
 
 class Call:
     """What a thread keeps of a call.
 
     chain: is kept so that its id stays its own. c_chain: the struct, this thread's. arguments: of the
-    parameters in their order, None for those that there are not. run: the C function on integers for
+    parameters in their order. run: the C function on integers for
     pointers; it takes x, y, the workspace, its size and the stream, and returns a status.
     raise_for: raises for a status that is not FGN_OK. multiply: makes the product of x, the weight and the
     bias, where the plan finds it in the workspace; else None. splits: whether the version splits the weight,
     or was taken before one that does; then whether the weight is frozen, the bytes that are kept of it, that
     memory, and where its address goes.
+    y_layout: y's sizes and strides.
     converts: whether there are vectors of a type that the version does not read.
     """
 
     __slots__ = (
-        *("chain", "library", "c_chain", "arguments", "run", "raise_for", "device", "y_shape"),
+        *("chain", "library", "c_chain", "arguments", "run", "raise_for", "device", "y_layout"),
         *("workspace_bytes", "splits", "frozen", "prepared_bytes", "prepared", "prepared_at"),
         *("converts", "multiply"),
     )
@@ -155,41 +192,39 @@ class Call:
             self.prepared = memory
         return True
 
-    def now(self, x: Tensor, parameters: tuple[Tensor | None, ...], y_shape=None) -> Tensor | None:
-        """The result, where the call can be made: a counted one is of another library. y_shape: for an x of
-        more dimensions, the rows of which are those of the kept call's."""
-        return None if self.device < 0 and is_counting.get() else self(x, parameters, y_shape)
+    def now(self, x: Tensor, parameters: tuple[Tensor | None, ...], y_layout=None) -> Tensor | None:
+        """The result, where the call can be made: a counted one is of another library. y_layout: y's sizes
+        and strides, for an x of more dimensions, the rows of which are those of the kept call's."""
+        return None if self.device < 0 and is_counting.get() else self(x, parameters, y_layout)
 
-    def __call__(self, x: Tensor, parameters: tuple[Tensor | None, ...], y_shape=None) -> Tensor | None:
+    def __call__(self, x: Tensor, parameters: tuple[Tensor | None, ...], y_layout=None) -> Tensor | None:
         """The result, or None where a tensor is not one that can be used as it is."""
-        device, given = self.device, parameters
+        device = self.device
+        if device >= 0 and torch._C._cuda_getDevice() != device:
+            with torch.cuda.device(device):
+                return self(x, parameters, y_layout)
         x_pointer = usable_address(x)
-        if not x_pointer:
+        arguments = self.arguments
+        used = arguments.like_before(parameters)
+        if not x_pointer or used is None:
             return None
         if self.converts:
-            parameters = [
-                tensor if tensor is None or tensor.dtype is argument.dtype else tensor.to(argument.dtype)
-                for tensor, argument in zip(parameters, self.arguments, strict=True)
-            ]
-        if not point_to(self.arguments, parameters, device):
-            return None
-        if self.splits and not self.find_prepared(parameters[0]):
+            used = arguments.converted(used)
+        if not arguments.write(used) or (self.splits and not self.find_prepared(parameters[0])):
             return None
         size = self.workspace_bytes
+        empty = empty_on(device)
         if self.multiply is not None:
-            workspace = self.multiply(x, given[0], given[1])
+            workspace = self.multiply(x, parameters[0], parameters[1])
         else:
-            workspace = x.new_empty(size, dtype=torch.uint8) if size else None
-        y = x.new_empty(y_shape or self.y_shape)
+            workspace = empty((size,), (1,), torch.uint8) if size else None
+        y = empty(*(y_layout or self.y_layout), x.dtype)
         pointers = (x_pointer, y.data_ptr(), workspace.data_ptr() if size else 0, size)
         if device < 0:
             with interruptible(self.library):
                 status = self.run(*pointers, 0)
-        elif torch._C._cuda_getDevice() == device:
-            status = self.run(*pointers, torch._C._cuda_getCurrentRawStream(device))
         else:
-            with torch.cuda.device(device):
-                status = self.run(*pointers, torch._C._cuda_getCurrentRawStream(device))
+            status = self.run(*pointers, torch._C._cuda_getCurrentRawStream(device))
         if status:
             self.raise_for(self.library, status)
         return y
