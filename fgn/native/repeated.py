@@ -81,13 +81,17 @@ def usable_address(tensor: Tensor) -> int:
     return 0 if pointer & 15 or not tensor.is_contiguous() or tensor.is_neg() else pointer
 
 
+def _refuse(*_) -> bool:
+    return False
+
+
 class Arguments:
     """The tensors of a kept call: where their addresses go in its struct, and what later ones have to be.
 
     torch's own guard compares a tensor's type, dtype, device, sizes and strides, and what dispatches on it
     (it is sparse, negated, a transform's) with those of the call that was kept, all tensors in one call of
     C++, as it does where compiled code is called again. So later tensors can be used as they are where those
-    of the kept call could, but for where their memory begins.
+    of the kept call could, but for where their memory begins; where those could not, none is taken.
 
     places: one for each tensor. tensors: None for an absent one. given: what the caller gave where vectors of
     another dtype are used instead.
@@ -100,7 +104,9 @@ class Arguments:
         self.absent = [i for i, tensor in enumerate(tensors) if tensor is None]
         of_present = [tensors[i] for i in self.present]
         given = of_present if given is None else [given[i] for i in self.present]
-        self.guard = TensorGuards(*given, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+        self.guard = _refuse
+        if all(map(usable_address, (*given, *of_present))):
+            self.guard = TensorGuards(*given, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
         self.dtypes = [tensor.dtype for tensor in of_present]
         self.pointers = [tensor.data_ptr() for tensor in of_present]
         self.places = [ffi().cast("uintptr_t *", places[i]) for i in self.present]
