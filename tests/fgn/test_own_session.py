@@ -6,7 +6,11 @@ import torch
 import fgn
 from cudasim.counting import metrics as m
 from cudasim.predicting import machine_code
-from cudasim.predicting.as_ncu import metrics_of
+from cudasim.predicting.as_ncu import metrics_of, waits_of
+from cudasim.predicting.pace import accesses_in_flight
+from cudasim.predicting.prediction import predict
+from cudasim.predicting.samples import load
+from fgn.measure.records import PROFILES
 from fgn.profiling import open_own_session
 from fgn.profiling.own_session import QUESTIONS
 
@@ -68,7 +72,31 @@ def test_what_warps_wait_for_fills_their_time(own):
     warps = own.prediction.sample.total * own.prediction.sample.warps
     there = (one.seconds - one.card.launch_seconds) * one.card.clock_hz * warps
     assert sum(waits.values()) * row[m.INSTRUCTIONS] == pytest.approx(there, rel=0.35)
-    assert max(waits, key=waits.get) in ("long scoreboard", "lg throttle")
+    assert max(waits, key=waits.get) == "long scoreboard"
+
+
+def _parts(waits):
+    total = sum(waits.values())
+    return {name: waits.get(name, 0.0) / total for name in ("lg throttle", "long scoreboard")}
+
+
+@pytest.mark.skipif(not machine_code.is_there(), reason="no nvcc and nvdisasm")
+@pytest.mark.parametrize(("unroll", "in_flight"), [("", 16), ("#pragma unroll 1", 1)])
+def test_warps_are_throttled_by_what_they_issue_before_they_wait(unroll, in_flight):
+    source = ROW_SUMS.replace("    for", f"    {unroll}\n    for")
+    rows, columns = 16384, 256  # as the samples were taken
+    launch = fgn.kernel(source)[rows // 128, 128]
+    x, y = torch.ones(rows, columns).numpy(), torch.zeros(rows).numpy()
+    prediction = predict(launch, y, x, rows, columns, gpu="H100")
+    one = prediction.on[0]
+    assert max(accesses_in_flight(one.code.blocks, one.flow.runs), key=lambda of: of[1])[0] == in_flight
+    parts = _parts(waits_of(prediction, one))
+    if in_flight == 1:
+        assert parts["lg throttle"] < 0.01 < parts["long scoreboard"]
+        return
+    seen = load(PROFILES / "h100" / "samples" / "row_sums.json")
+    assert seen.source.strip() == ROW_SUMS.strip()
+    assert parts == pytest.approx(_parts(seen.rows[seen.reasons].sum().to_dict()), abs=0.15)
 
 
 def test_advice_and_the_source_page_name_the_line(own):
