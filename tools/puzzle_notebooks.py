@@ -1,6 +1,6 @@
 """Writes the notebooks of the puzzles, from their definitions in fgn/puzzles/.
 
-python tools/puzzle_notebooks.py                    notebooks/puzzles/, for learners
+python tools/puzzle_notebooks.py [NAME ...]         notebooks/puzzles/, for learners; by default all
 python tools/puzzle_notebooks.py --nbgrader FOLDER  a course for nbgrader: source/ and its configuration
 python tools/puzzle_notebooks.py --own FOLDER       a notebook for the puzzles of a folder of one's own
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
@@ -240,9 +241,9 @@ def write_own(folder: Path) -> Path:
     return target
 
 
-def write_learners() -> None:
+def write_learners(keys: Iterable[str]) -> None:
     TARGET.mkdir(exist_ok=True)
-    for key in NOTEBOOKS:
+    for key in keys:
         print(key, file=sys.stderr)
         path, made = TARGET / f"{key}.ipynb", learners(key)
         attempts = {cell.id: cell.source for cell in made.cells if ATTEMPT in cell.metadata.get("tags", ())}
@@ -261,6 +262,7 @@ def write_learners() -> None:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of a notebook: 12_profiles")
     parser.add_argument("--nbgrader", type=Path, metavar="FOLDER", help="write a course for nbgrader instead")
     parser.add_argument(
         "--own", type=Path, metavar="FOLDER", help="write the notebook of a folder of puzzles"
@@ -271,7 +273,10 @@ def main():
     elif arguments.nbgrader:
         write_course(arguments.nbgrader)
     else:
-        write_learners()
+        unknown = set(arguments.names) - set(NOTEBOOKS)
+        if unknown:
+            parser.error(f"no notebook {min(unknown)}: expected some of {', '.join(NOTEBOOKS)}")
+        write_learners(arguments.names or NOTEBOOKS)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from collections import defaultdict
 
 from cudasim.counting import metrics as m
 from cudasim.predicting.model import EFFICIENCIES
+from cudasim.predicting.pace import accesses_in_flight
 from cudasim.predicting.prediction import OnCard, Prediction
 from cudasim.predicting.sampling import SECTOR_BYTES
 
@@ -30,7 +31,6 @@ def metrics_of(prediction: Prediction) -> dict[str, float]:
 
 def _launch(prediction: Prediction, one: OnCard) -> dict[str, float]:
     sample, held, card = prediction.sample, one.held, one.card
-    at_once = min(held.blocks, sample.total / card.multiprocessors)
     return {
         m.TIME: one.seconds * 1e9,
         m.CYCLES: one.seconds * card.clock_hz,
@@ -43,8 +43,14 @@ def _launch(prediction: Prediction, one: OnCard) -> dict[str, float]:
         m.WAVES: sample.total / (card.multiprocessors * held.blocks),
         **{metric: held.limits[name] for name, metric in m.OCCUPANCY_LIMITS.items()},
         m.OCCUPANCY_POSSIBLE: 100 * held.fraction,
-        m.OCCUPANCY: 100 * at_once * sample.warps / card.warps,
+        m.OCCUPANCY: 100 * _warps_at_once(prediction, one) / card.warps,
     }
+
+
+def _warps_at_once(prediction: Prediction, one: OnCard) -> float:
+    """Warps that are on a multiprocessor at a time, on average over all of them."""
+    sample = prediction.sample
+    return min(one.held.blocks, sample.total / one.card.multiprocessors) * sample.warps
 
 
 def _memory(prediction: Prediction, one: OnCard) -> dict[str, float]:
@@ -109,26 +115,52 @@ def waits_of(prediction: Prediction, one: OnCard) -> dict[str, float]:
     of_warp = terms.instructions / warps
     found = {name: clocks / of_warp for name, clocks in terms.waits.items() if name and clocks}
     # All warps together are there for as long as the launch takes, as many at a time as fit.
-    at_once = min(one.held.blocks, sample.total / card.multiprocessors) * sample.warps
-    rounds = max(1.0, warps / card.multiprocessors / at_once)
+    rounds = max(1.0, warps / card.multiprocessors / _warps_at_once(prediction, one))
     there = (one.seconds - card.launch_seconds) * card.clock_hz / rounds / of_warp
     more = there - math.fsum(found.values())
     if more > 0:
-        reason = _reason(prediction, one)
-        found[reason] = found.get(reason, 0.0) + more
+        for reason, part in _reasons(prediction, one).items():
+            found[reason] = found.get(reason, 0.0) + more * part
     return found
 
 
-def _reason(prediction: Prediction, one: OnCard) -> str:
-    """What warps wait for where the fullest part of the GPU has no room for them."""
+def _reasons(prediction: Prediction, one: OnCard) -> dict[str, float]:
+    """What warps wait for where the fullest part of the GPU has no room for them, and the part of each."""
     terms = one.terms
     parts = {**terms.busy, "L2": terms.l2, "DRAM": terms.dram}
     fullest = max(parts, key=parts.get)
-    if fullest in ("L2", "DRAM"):
-        return "long scoreboard"
     if fullest in ("LSU", _BOTH):
         clocks = defaultdict(float)
         for each in prediction.sample.instructions:
             clocks[each.space] += each.sectors / 4 if each.space == "global" else each.wavefronts
-        return "mio throttle" if clocks["shared"] > clocks["global"] else "lg throttle"
-    return "not selected" if fullest == "issue slots" else "math pipe throttle"
+        if clocks["shared"] > clocks["global"]:
+            return {"mio throttle": 1.0}
+        throttled = _throttled(prediction, one)
+        return {"lg throttle": throttled, "long scoreboard": 1.0 - throttled}
+    if fullest in ("L2", "DRAM"):
+        return {"long scoreboard": 1.0}
+    return {"not selected" if fullest == "issue slots" else "math pipe throttle": 1.0}
+
+
+_QUEUED = 13  # accesses of global memory that the queue of a scheduler's warps holds
+
+
+def _throttled(prediction: Prediction, one: OnCard) -> float:
+    """The part of the waiting for a full L1 that warps spend before a load instead of after it.
+
+    A warp stalls by lg throttle only while the queue for local and global memory is full (Nsight Compute's
+    documentation, warp stall reasons): what it issues while there is room waits in the queue, and the warp,
+    at the use of the value, by long scoreboard. In a loop, warps that each issue n accesses before they wait
+    want n times their number of places. A queue of Q takes Q of them, so the part 1 - Q / (n x warps) of an
+    access's waiting is for a place. NVIDIA does not say what Q is; two profiles agree on about 13 for a
+    scheduler: 4 warps of a multiprocessor with 16 loads each wait by lg throttle in 16 % of both reasons'
+    samples (profiles/h100/samples/row_sums.json), 60 warps with 3 or 4 in 76 %
+    (profiles/h200/reports/source.ncu-rep.xz, naive_gemm_kernel).
+    """
+    batches = accesses_in_flight(one.code.blocks, one.flow.runs)
+    issued = math.fsum(count for _, count in batches)
+    if not issued:
+        return 1.0
+    warps = max(_warps_at_once(prediction, one), prediction.sample.warps)
+    queue = _QUEUED * one.card.schedulers / warps
+    return math.fsum(count * max(0.0, 1.0 - queue / number) for number, count in batches) / issued

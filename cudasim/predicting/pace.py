@@ -7,9 +7,10 @@ sees how many.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -41,6 +42,7 @@ _REASONS = {
     **dict.fromkeys(("LDG", "LD", "LDL", "TEX", "TLD", "TLD4", "SULD", "ATOM", "ATOMG"), "long scoreboard"),
     **dict.fromkeys(("LDS", "LDSM", "LDC", "ATOMS", "S2R", "S2UR", "MUFU", "SHFL"), "short scoreboard"),
 }
+_OF_MEMORY = ("LDG", "LD", "LDL", "STG", "ST", "STL", "ATOM", "ATOMG", "RED", "REDG")
 _QUEUES = {"lsu": "lg throttle", "shuffle": "mio throttle"}
 
 
@@ -131,6 +133,70 @@ class _Warp:
         return self.now - begin
 
 
+def _before(blocks: Sequence[Block], runs: np.ndarray) -> dict[int, int]:
+    """The block that mostly comes before each."""
+    before: dict[int, int] = {}
+    for block in blocks:
+        for target in block.follows:
+            if target == EXIT or runs[block.index] <= 0:
+                continue
+            known = before.get(target)
+            if known is None or runs[block.index] > runs[known]:
+                before[target] = block.index
+    return before
+
+
+def _chain(index: int, next_of: Mapping[int, int], most: int = 3) -> list[int]:
+    """The blocks that mostly come next to a block, one after the other, up to itself."""
+    chain: list[int] = []
+    at = index
+    while len(chain) < most and at in next_of:
+        at = next_of[at]
+        chain.append(at)
+        if at == index:
+            break
+    return chain
+
+
+def accesses_in_flight(blocks: Sequence[Block], runs: np.ndarray) -> list[tuple[float, float]]:
+    """How many accesses of global and local memory a warp has in flight when it waits for one of them: pairs
+    of that number and of how many accesses it has just issued then. The number is math.inf for accesses that
+    it does not wait for, as stores at the end."""
+    before = _before(blocks, runs)
+    after = {
+        block.index: max(there, key=lambda index: runs[index])
+        for block in blocks
+        if (there := [index for index in block.follows if index != EXIT and runs[index] > 0])
+    }
+    found = []
+    for block in blocks:
+        if runs[block.index] <= 0:
+            continue
+        earlier = _chain(block.index, before)
+        order = [*reversed(earlier), block.index, *_chain(block.index, after)]
+        for number, issued in _batches([blocks[index].instructions for index in order], len(earlier)):
+            found.append((number, issued * float(runs[block.index])))
+    return found
+
+
+def _batches(of_blocks: Sequence[Sequence[MachineInstruction]], own: int) -> list[tuple[float, int]]:
+    """The same for the accesses of one block of several that follow each other. own: its place."""
+    flying: list[tuple[str, ...]] = []  # the registers that each access writes, the oldest first
+    issued, found = 0, []
+    for place, instructions in enumerate(of_blocks):
+        for one in instructions:
+            writes, reads = registers_of(f"{one.guard}|{one.operands}", one.name, one.opcode)
+            used = [at for at, registers in enumerate(flying) if not set(reads).isdisjoint(registers)]
+            if used:
+                if issued:
+                    found.append((float(len(flying)), issued))
+                issued, flying = 0, flying[max(used) + 1 :]  # they come back in the order of their issue
+            if one.name in _OF_MEMORY:
+                flying.append(writes)
+                issued += place == own
+    return [*found, (math.inf, issued)] if issued else found
+
+
 def clocks_of_blocks(
     blocks: Sequence[Block],
     runs: np.ndarray,
@@ -140,26 +206,14 @@ def clocks_of_blocks(
 ) -> tuple[np.ndarray, list[Counter[str]]]:
     """Clocks that a warp alone takes through each block, after the block that mostly comes before it; and
     these by what it does in them: it issues ("selected"), or waits for a reason that ncu has a name for."""
-    before: dict[int, int] = {}
-    for block in blocks:
-        for target in block.follows:
-            if target == EXIT or runs[block.index] <= 0:
-                continue
-            known = before.get(target)
-            if known is None or runs[block.index] > runs[known]:
-                before[target] = block.index
+    before = _before(blocks, runs)
     clocks = np.zeros(len(blocks))
     waits: list[Counter[str]] = [Counter() for _ in blocks]
     for block in blocks:
         if runs[block.index] <= 0:
             continue
         warp = _Warp(card, loads, mma_efficiency)
-        chain = [block.index]
-        while len(chain) < 4 and chain[-1] in before:
-            chain.append(before[chain[-1]])
-            if chain[-1] == block.index:
-                break
-        for index in reversed(chain[1:]):
+        for index in reversed(_chain(block.index, before)):
             warp.run(blocks[index].instructions)
         warp.waits.clear()
         clocks[block.index] = warp.run(block.instructions)

@@ -6,12 +6,14 @@ instruction that it cannot issue yet: for a load's result that is the one that u
 
 from __future__ import annotations
 
+import difflib
 import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+from cudasim.live.kernels import Kernel
 from cudasim.predicting.code_view import CodeView
 
 SELECTED = "selected"  # the warp issued, and waited for nothing
@@ -49,6 +51,18 @@ class Samples:
         found = own.groupby("line")[["samples", *self.reasons]].sum()
         order = found[sorted(self.reasons)].sum().sort_values(ascending=False, kind="stable")
         return found[["samples", *order.index[order > 0]]]
+
+    def not_of(self, kernel: Kernel) -> str:
+        """Why they are not a kernel's: they are of another file, or of another text of it. "" where they
+        are."""
+        if self.file != kernel.file:
+            return f"expected some of {kernel.file}, got those of {self.file or 'no lines'}"
+        if not self.source or self.source.rstrip() == kernel.source.rstrip():
+            return ""
+        lines = (self.source.splitlines(), kernel.source.splitlines())
+        same = difflib.SequenceMatcher(None, *lines, autojunk=False).get_matching_blocks()[0]
+        first = same.size + 1 if same.a == same.b == 0 else 1
+        return f"they are of another text of {kernel.file}, from line {first} on: take them again"
 
     def waits_for(self, line: int, most: int = 2) -> str:
         """The reasons that are most frequent at a line, in words; "" where no warp was seen to wait."""

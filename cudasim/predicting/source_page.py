@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import html
 import math
@@ -210,8 +209,8 @@ def source_page(
     then the one that ran there. Without nvcc and nvdisasm there is no other machine code beside.
     ValueError for samples of another text.
     """
-    if samples is not None:
-        _expect_same(samples, launch.kernel)
+    if samples is not None and (why := samples.not_of(launch.kernel)):
+        raise ValueError(f"samples: {why}")
     prediction = predict(launch, *arguments, gpu=gpu, template=template, seconds=seconds)
     kernel, codes = launch.kernel, {}
     if machine_code.is_there():
@@ -220,18 +219,3 @@ def source_page(
     if samples is not None:
         codes = {"SASS": samples.code()} | {name: of for name, of in codes.items() if name != "SASS"}
     return SourcePage(prediction, codes, kernel.file, kernel.source, samples)
-
-
-def _expect_same(samples: Samples, kernel) -> None:
-    """ValueError for samples of another file, or of another text of it."""
-    if samples.file != kernel.file:
-        raise ValueError(
-            f"samples: expected some of {kernel.file}, got those of {samples.file or 'no lines'}"
-        )
-    if samples.source and samples.source.rstrip() != kernel.source.rstrip():
-        lines = (samples.source.splitlines(), kernel.source.splitlines())
-        same = difflib.SequenceMatcher(None, *lines, autojunk=False).get_matching_blocks()[0]
-        first = same.size + 1 if same.a == same.b == 0 else 1
-        raise ValueError(
-            f"samples: they are of another text of {kernel.file}, from line {first} on: take them again"
-        )

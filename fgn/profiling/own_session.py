@@ -29,8 +29,7 @@ from cudasim.predicting.source_page import SourcePage, source_page
 from fgn.measure.machine import Machine, machine_here
 from fgn.problem import PROBLEM
 from fgn.profiling.ncu import ProfilerError
-from fgn.profiling.profiler import profile
-from fgn.profiling.stalls import read_samples, recorded_samples, take_samples
+from fgn.profiling.stalls import SECTION, profile_launch, read_samples, recorded_samples
 
 QUESTIONS = {
     "full": "Which part of the machine is full?",
@@ -161,7 +160,7 @@ class OwnSession:
         if self.samples is None or not len(lines := self.samples.lines):
             return said
         line = int(lines.samples.idxmax())
-        text = self.launch.kernel.source.splitlines()[line - 1].strip()
+        text = self.launch.kernel.source.splitlines()[line - 1].strip().rstrip(";")
         part = lines.samples[line] / self.samples.total
         seen = _most_frequent(lines.drop(columns="samples").sum().to_dict())
         return (
@@ -242,30 +241,30 @@ def open_own_session(
     """Profiles a launch of one's own: by ncu where its tensors are on a GPU, else counted and predicted.
 
     launch, arguments: as for `cudasim.predict()`: `open_own_session(kernel[grid, block], y, x, n)`. gpu: of
-    `cudasim.cards()`, for which it is predicted. samples: recorded ones, of this text, for a session without
-    a GPU: a file of `Samples.save()`, or a report of ncu's; by default those of `profiles/`, where there are
-    some of the very text.
+    `cudasim.cards()`, for which it is predicted. samples: a file of `Samples.save()`, or a report of ncu's,
+    in place of samples that ncu would take. By default ncu takes new ones, and where nothing is measured
+    they are those of `profiles/`, where there are some of the very text. ValueError for samples of another
+    text.
     """
-    if samples is None:
-        samples = recorded_samples(launch.kernel)
-    elif not isinstance(samples, Samples):
-        file = launch.kernel.file
+    kernel = launch.kernel
+    if samples is not None and not isinstance(samples, Samples):
         found = read_samples(samples)
-        samples = next((each for each in found if each.file == file), found[0])
-    prediction, note = predict(launch, *arguments, gpu=gpu), ""
-    on_gpu = any(is_array(each) and array_of(each).device != "cpu" for each in arguments)
-    if on_gpu:
+        samples = next((each for each in found if each.file == kernel.file), found[0])
+    if samples is not None and (why := samples.not_of(kernel)):
+        raise ValueError(f"samples: {why}")
+    prediction = predict(launch, *arguments, gpu=gpu)
+    note = "the arguments are on the CPU: what is counted is exact, times and waits are predicted"
+    if any(is_array(each) and array_of(each).device != "cpu" for each in arguments):
         try:
-            rows = profile(lambda: launch(*arguments), progress=False)
-            attrs, name = rows.attrs, launch.kernel.name
-            rows = rows[rows.kernel == name].head(1).assign(subject=name, operator=name)
-            rows.attrs = attrs
-            taken = take_samples(launch, *arguments)
-            return OwnSession(launch, arguments, rows, prediction, taken, machine_here())
+            sections = (SECTION,) if samples is None else ()
+            measured, taken = profile_launch(launch, *arguments, metrics=m.SETS["default"], sections=sections)
+            rows = measured[measured.kernel == kernel.name].head(1)
+            rows = rows.assign(subject=kernel.name, operator=kernel.name)
+            rows.attrs = measured.attrs
+            return OwnSession(launch, arguments, rows, prediction, samples or taken, machine_here())
         except ProfilerError as error:
             note = str(error)
-    else:
-        note = "the arguments are on the CPU: what is counted is exact, times and waits are predicted"
+    samples = samples or recorded_samples(kernel)
     card = card_of(gpu)
-    rows = _row_of(launch.kernel.name, launch, metrics_of(prediction), card)
+    rows = _row_of(kernel.name, launch, metrics_of(prediction), card)
     return OwnSession(launch, arguments, rows, prediction, samples, machine_of_card(card), note)

@@ -77,11 +77,29 @@ def read_samples(file: Path | str) -> list[Samples]:
 
 def recorded_samples(kernel: Kernel) -> Samples | None:
     """Those that `profiles/` has of this very text; None where there are none."""
-    for file in sorted(PROFILES.glob(f"*/samples/{kernel.name}.json")):
-        found = kept.load(file)
-        if found.file == kernel.file and found.source.rstrip() == kernel.source.rstrip():
-            return found
-    return None
+    files = sorted(PROFILES.glob(f"*/samples/{kernel.name}.json"))
+    return next((found for file in files if not (found := kept.load(file)).not_of(kernel)), None)
+
+
+def profile_launch(
+    launch: BoundLaunch, *arguments, metrics=(), sections=(SECTION,), report: Path | str | None = None
+) -> tuple[pd.DataFrame, Samples | None]:
+    """Launches a kernel under ncu on the GPU that is here, once for both: its rows with these metrics, and
+    its samples, None without the section for them. The rest is as for `take_samples()`."""
+    from fgn.profiling.collect import collect, require_gpu
+    from fgn.profiling.target import Task
+
+    require_gpu()
+    file = Path(report) if report is not None else ncu.temporary_report()
+    try:
+        task = Task(call=lambda: launch(*arguments))
+        rows = collect([task], metrics, file, progress=False, sections=sections)
+        found = read_samples(file) if SECTION in sections else []
+    finally:
+        if report is None:
+            ncu.discard(file)
+    own = [each for each in found if each.file == launch.kernel.file] or found
+    return rows, replace(own[0], file=launch.kernel.file, source=launch.kernel.source) if own else None
 
 
 def take_samples(launch: BoundLaunch, *arguments, report: Path | str | None = None) -> Samples:
@@ -90,16 +108,4 @@ def take_samples(launch: BoundLaunch, *arguments, report: Path | str | None = No
     launch, arguments: as for `cudasim.predict()`, with tensors on the GPU. report: a file to keep ncu's
     report in. ProfilerError, in one line, without a GPU, without ncu, or where the counters may not be read.
     """
-    from fgn.profiling.collect import collect, require_gpu
-    from fgn.profiling.target import Task
-
-    require_gpu()
-    file = Path(report) if report is not None else ncu.temporary_report()
-    try:
-        collect([Task(call=lambda: launch(*arguments))], (), file, progress=False, sections=(SECTION,))
-        found = read_samples(file)
-    finally:
-        if report is None:
-            ncu.discard(file)
-    own = [each for each in found if each.file == launch.kernel.file] or found
-    return replace(own[0], file=launch.kernel.file, source=launch.kernel.source)
+    return profile_launch(launch, *arguments, report=report)[1]

@@ -16,7 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from cudasim.counting.metrics import BANK_CONFLICTS, GLOBAL_REQUESTS, GLOBAL_SECTORS, SHARED_REQUESTS
+from cudasim.counting.metrics import (
+    BANK_CONFLICTS,
+    GLOBAL_REQUESTS,
+    GLOBAL_SECTORS,
+    SHARED_REQUESTS,
+    SHARED_WAVEFRONTS,
+)
 from fgn.puzzles.late import torch
 
 FOLDER = Path(__file__).parent / "solutions"
@@ -75,6 +81,11 @@ def requests(operation: str, most: int) -> Limit:
 
 def shared_requests(most: int) -> Limit:
     return Limit("requests of shared memory", tuple(SHARED_REQUESTS.values()), most)
+
+
+def shared_wavefronts(most: int) -> Limit:
+    """Where a budget with the words bank conflicts would give the answer away."""
+    return Limit("wavefronts of shared memory", tuple(SHARED_WAVEFRONTS.values()), most)
 
 
 def no_bank_conflicts() -> Limit:

@@ -21,6 +21,7 @@ from fgn.puzzles.definition import (
     requests,
     sectors,
     shared_requests,
+    shared_wavefronts,
     steps,
     together,
 )
@@ -196,68 +197,78 @@ need a third of the time.
 )
 
 
-def _dots(sizes, generator):
-    rows, columns = 32 * sizes["row_tiles"], 32 * sizes["column_tiles"]
+LENGTH, SHIFTS = 64, 8
+
+
+def _echoed(sizes, generator):
+    rows = 32 * sizes["row_tiles"]
     return {
-        "x": torch.randn(rows, columns, generator=generator),
-        "w": torch.randn(columns, generator=generator),
+        "x": torch.randn(rows, LENGTH, generator=generator),
         "table": torch.randn(rows, 16, generator=generator),
     }
 
 
-PROFILE_DOTS = Task(
-    name="profile_dots",
+def _echoes(x, table, row_tiles):
+    sums = [(x[:, : LENGTH - shift] * x[:, shift:]).sum(1) for shift in range(SHIFTS)]
+    return {"y": torch.stack(sums) * table[:, 0]}
+
+
+PROFILE_ECHOES = Task(
+    name="profile_echoes",
     title="Two suspects",
-    kernel="scaled_dots",
+    kernel="echoes",
     text=f"""
-`y[r]` is the product of row r of x with w, times `table[r][0]`. A warp has 32 rows: it brings 32 × 32
-elements of x into shared memory, then each lane goes through its own row. Two lines of the report look bad;
-one of them does not matter.
+How alike is a row of x to itself, a few elements later? `y[k][r]` is the sum of `x[r][i] * x[r][i + k]` over
+all i for which both are there, times `table[r][0]`, for k from 0 to 7. A block brings 32 rows of 64 elements
+into shared memory. Then its warp k goes through them, each lane through its own row. Two lines of the report
+look bad; one of them does not matter.
 {_READ}""",
-    launch="scaled_dots[row_tiles, 32](y, x, w, table, 32 * column_tiles)",
-    sizes=({"row_tiles": 1, "column_tiles": 1}, {"row_tiles": 2, "column_tiles": 3}),
-    between={"row_tiles": (1, 3), "column_tiles": (1, 5)},
-    inputs=_dots,
-    right=lambda x, w, table, row_tiles, column_tiles: {"y": (x @ w) * table[:, 0]},
+    launch="echoes[row_tiles, (32, 8)](y, x, table, 32 * row_tiles)",
+    sizes=({"row_tiles": 1}, {"row_tiles": 2}, {"row_tiles": 3}),
+    between={"row_tiles": (1, 4)},
+    inputs=_echoed,
+    right=_echoes,
     allowed=lambda inputs, sizes: 1e-4,
     question=_cause(
         "conflicts",
-        scattered="one line has 32 sectors for a request, but it runs once, and the others each time "
-        "around: look at its part of all requests",
+        scattered="one line has 32 sectors for a request, but each warp runs it once, and another line 57 to "
+        "64 times: look at their parts of all requests",
         bytes="DRAM's bar is not the longest one",
         one_lane="all 32 threads are active in every line",
     ),
-    budget=lambda row_tiles, column_tiles: (
-        requests(LOADS, row_tiles * (1 + 64 * column_tiles)),
-        sectors(LOADS, row_tiles * (32 + (128 + 32) * column_tiles)),
-        shared_requests(row_tiles * 64 * column_tiles),
-        no_bank_conflicts(),
+    budget=lambda row_tiles: (
+        requests(LOADS, row_tiles * (LENGTH + SHIFTS)),
+        sectors(LOADS, row_tiles * (4 * LENGTH + 32 * SHIFTS)),
+        shared_wavefronts(row_tiles * (LENGTH + 2 * LENGTH * SHIFTS)),
     ),
-    budget_sizes={"row_tiles": 2, "column_tiles": 2},
-    budget_between={"row_tiles": (1, 3, 1), "column_tiles": (1, 4, 1)},
+    budget_sizes={"row_tiles": 2},
+    budget_between={"row_tiles": (1, 4, 1)},
     hints=(
-        "tile[lane][i]: lane l reads word 32 l + i. Which bank is that, for all lanes?",
+        "tile[lane][i]: lane l reads word 64 l + i. Which bank is that, for all lanes?",
         "The words of a column of the tile have to lie in 32 banks, and those of a row as well.",
-        "Rows of 33 words: __shared__ float tile[32][33];",
+        "Rows of 65 words: __shared__ float tile[32][65];",
     ),
     has_report=True,
-    starts_from="rows_of_32_words",
+    starts_from="rows_of_64_words",
     wrong={
-        "rows_of_32_words": Wrong(
-            {"tile[32][33]": "tile[32][32]", "// CAUSE: conflicts": "// CAUSE: ?"}, MISREAD, "expected one of"
+        "rows_of_64_words": Wrong(
+            {"tile[32][65]": "tile[32][64]", "// CAUSE: conflicts": "// CAUSE: ?"}, MISREAD, "expected one of"
         ),
-        "reads_scattered": Wrong({"// CAUSE: conflicts": "// CAUSE: scattered"}, MISREAD, "it runs once"),
-        "named_and_not_mended": Wrong({"tile[32][33]": "tile[32][32]"}, OVER_BUDGET, "bank conflicts"),
-        "rows_of_34_words": Wrong({"tile[32][33]": "tile[32][34]"}, OVER_BUDGET, "bank conflicts"),
+        "reads_scattered": Wrong(
+            {"// CAUSE: conflicts": "// CAUSE: scattered"}, MISREAD, "each warp runs it once"
+        ),
+        "named_and_not_mended": Wrong({"tile[32][65]": "tile[32][64]"}, OVER_BUDGET, "wavefronts"),
+        "rows_of_66_words": Wrong({"tile[32][65]": "tile[32][66]"}, OVER_BUDGET, "wavefronts"),
         "without_the_tile": Wrong(
-            {"sum += tile[lane][i] * w[k + i];": "sum += x[(row + lane) * columns + k + i] * w[k + i];"},
+            {
+                "sum += tile[lane][i] * tile[lane][i + shift];": "sum += x[(row + lane) * 64 + i] * x[(row + lane) * 64 + i + shift];"
+            },
             OVER_BUDGET,
             "global loads",
         ),
-        "does_not_wait": Wrong(
-            {"        __syncwarp();\n        for (int i = 0": "        for (int i = 0"}, FAULT, "race"
-        ),
-        "turned": Wrong({"sum += tile[lane][i]": "sum += tile[i][lane]"}, WRONG, "expected"),
+        "does_not_wait": Wrong({"    __syncthreads();\n": ""}, FAULT, "race"),
+        "to_the_end_of_the_row": Wrong({"i + shift < 64": "i < 64"}, FAULT, "tile"),
+        "not_shifted": Wrong({"tile[lane][i + shift]": "tile[lane][i]"}, WRONG, "expected"),
     },
 )
 
@@ -430,4 +441,4 @@ bars of memory and of instructions, 17 to 1. Write it behind `// PAYS:`, and mak
     },
 )
 
-TASKS = (PROFILE_TOTAL, PROFILE_SCALED, PROFILE_DOTS, FUSION_RECOMPUTE, FUSION_TILE)
+TASKS = (PROFILE_TOTAL, PROFILE_SCALED, PROFILE_ECHOES, FUSION_RECOMPUTE, FUSION_TILE)

@@ -50,7 +50,7 @@ LARGE: Mapping[str, Sizes] = {
     "beat_the_budget": {"rows": 16384, "fours": 128},
     "profile_total": {"n": 1 << 20},
     "profile_scaled": {"rows": 4096, "columns": 2048},
-    "profile_dots": {"row_tiles": 2048, "column_tiles": 8},
+    "profile_echoes": {"row_tiles": 8192},
     "fusion_recompute": {"row_tiles": 64, "column_tiles": 256},
 }
 

@@ -1,14 +1,21 @@
 """The profiling session of a kernel of one's own: the questions, pictures and advice, without a GPU."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 import fgn
 from cudasim.counting import metrics as m
 from cudasim.predicting import machine_code
-from cudasim.predicting.as_ncu import metrics_of
-from fgn.profiling import open_own_session
+from cudasim.predicting.as_ncu import metrics_of, waits_of
+from cudasim.predicting.pace import accesses_in_flight
+from cudasim.predicting.prediction import predict
+from cudasim.predicting.samples import Samples, load
+from fgn.measure.records import PROFILES
+from fgn.profiling import ProfilerError, open_own_session, own_session
 from fgn.profiling.own_session import QUESTIONS
+from fgn.profiling.stalls import SECTION
 
 ROW_SUMS = """
 __global__ void row_sums(float *y, const float *x, int rows, int columns) {
@@ -22,6 +29,7 @@ __global__ void row_sums(float *y, const float *x, int rows, int columns) {
 }
 """
 ROWS, COLUMNS = 4096, 64
+RECORDED = PROFILES / "h100" / "samples" / "row_sums.json"
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +76,85 @@ def test_what_warps_wait_for_fills_their_time(own):
     warps = own.prediction.sample.total * own.prediction.sample.warps
     there = (one.seconds - one.card.launch_seconds) * one.card.clock_hz * warps
     assert sum(waits.values()) * row[m.INSTRUCTIONS] == pytest.approx(there, rel=0.35)
-    assert max(waits, key=waits.get) in ("long scoreboard", "lg throttle")
+    assert max(waits, key=waits.get) == "long scoreboard"
+
+
+def _parts(waits):
+    total = sum(waits.values())
+    return {name: waits.get(name, 0.0) / total for name in ("lg throttle", "long scoreboard")}
+
+
+@pytest.mark.skipif(not machine_code.is_there(), reason="no nvcc and nvdisasm")
+@pytest.mark.parametrize(("unroll", "in_flight"), [("", 16), ("#pragma unroll 1", 1)])
+def test_warps_are_throttled_by_what_they_issue_before_they_wait(unroll, in_flight):
+    source = ROW_SUMS.replace("    for", f"    {unroll}\n    for")
+    rows, columns = 16384, 256  # as the samples were taken
+    launch = fgn.kernel(source)[rows // 128, 128]
+    x, y = torch.ones(rows, columns).numpy(), torch.zeros(rows).numpy()
+    prediction = predict(launch, y, x, rows, columns, gpu="H100")
+    one = prediction.on[0]
+    assert max(accesses_in_flight(one.code.blocks, one.flow.runs), key=lambda of: of[1])[0] == in_flight
+    parts = _parts(waits_of(prediction, one))
+    if in_flight == 1:
+        assert parts["lg throttle"] < 0.01 < parts["long scoreboard"]
+        return
+    seen = load(RECORDED)
+    assert seen.source.strip() == ROW_SUMS.strip()
+    assert parts == pytest.approx(_parts(seen.rows[seen.reasons].sum().to_dict()), abs=0.15)
 
 
 def test_advice_and_the_source_page_name_the_line(own):
     first = own.advice[0]
     assert first.line == 8 and "32 sectors in a request where 4 would hold" in first.words
     assert "row_sums.cu" in own.page()._repr_html_()
+
+
+def _on_a_gpu(monkeypatch, own, runs):
+    """Lets a session believe that its arguments are on a GPU, and ncu answer with what is predicted."""
+    samples = Samples("row_sums", "a GPU", "row_sums.cu", ROW_SUMS, load(RECORDED).rows)
+
+    def answered(launch, *arguments, metrics, sections):
+        runs.append((tuple(metrics), sections))
+        return own.launches, samples if sections else None
+
+    monkeypatch.setattr(own_session, "array_of", lambda of: SimpleNamespace(device="cuda:0"))
+    monkeypatch.setattr(own_session, "profile_launch", answered)
+    monkeypatch.setattr(own_session, "machine_here", lambda: own.machine)
+
+
+def test_on_a_gpu_ncu_is_started_once_and_recorded_samples_are_not_read(monkeypatch, own):
+    runs = []
+    _on_a_gpu(monkeypatch, own, runs)
+    monkeypatch.setattr(own_session, "recorded_samples", lambda kernel: pytest.fail("read"))
+    session = open_own_session(own.launch, *own.arguments)
+    assert runs == [(m.SETS["default"], (SECTION,))] and session.samples.gpu == "a GPU" and not session.note
+    session = open_own_session(own.launch, *own.arguments, samples=RECORDED)
+    assert runs[1:] == [(m.SETS["default"], ())] and "H100" in session.samples.gpu
+
+
+def test_where_ncu_may_not_count_the_recorded_samples_are_shown(monkeypatch, own):
+    def refused(*arguments, **options):
+        raise ProfilerError("ncu: this user may not read the GPU's counters")
+
+    _on_a_gpu(monkeypatch, own, [])
+    monkeypatch.setattr(own_session, "profile_launch", refused)
+    session = open_own_session(own.launch, *own.arguments)
+    assert "may not read" in str(session) and "H100" in session.samples.gpu
+
+
+def test_samples_of_another_text_are_refused_at_once(own):
+    other = fgn.kernel(ROW_SUMS.replace("0.0f", "0"))[ROWS // 128, 128]
+    with pytest.raises(ValueError, match=r"samples: they are of another text of row_sums\.cu, from line 6"):
+        open_own_session(other, *own.arguments, samples=RECORDED)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_launch_on_a_gpu_is_profiled_and_sampled():
+    x, y = torch.ones(ROWS, COLUMNS, device="cuda"), torch.zeros(ROWS, device="cuda")
+    session = open_own_session(fgn.kernel(ROW_SUMS)[ROWS // 128, 128], y, x, ROWS, COLUMNS)
+    if session.note:
+        pytest.skip(session.note)
+    assert session.samples.total > 0 and session.samples.gpu == torch.cuda.get_device_name()
+    assert session.launches[m.GLOBAL_SECTORS["ld"]].item() == ROWS * COLUMNS
+    for name in QUESTIONS:
+        assert session.ask(name).figure is not None

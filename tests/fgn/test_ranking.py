@@ -13,8 +13,8 @@ from fgn.puzzles.catalogue import TASKS
 from fgn.puzzles.definition import MISREAD, Question
 from fgn.puzzles.ranking import BEGUN, FLOOR, KIT, LARGE, YOURS, ranked
 
-DOTS = TASKS["profile_dots"]
-SMALL = {"row_tiles": 64, "column_tiles": 2}
+ECHOES = TASKS["profile_echoes"]
+SMALL = {"row_tiles": 512}
 
 
 @pytest.fixture(autouse=True)
@@ -57,28 +57,34 @@ def test_a_right_kernel_with_a_wrong_answer_has_a_part_of_the_points(monkeypatch
 
     monkeypatch.setattr(grading, "checked", judged)
     for answer, points in (("conflicts", 10), ("bytes", 6)):
-        source = DOTS.solution().replace("CAUSE: conflicts", f"CAUSE: {answer}")
-        submission = SimpleNamespace(task=DOTS, source=source, is_begun=True, student="a")
+        source = ECHOES.solution().replace("CAUSE: conflicts", f"CAUSE: {answer}")
+        submission = SimpleNamespace(task=ECHOES, source=source, is_begun=True, student="a")
         assert grading._graded(submission, "", 1.0).points == points
 
 
 def test_a_ranking_without_a_gpu_is_predicted_and_ordered():
-    slow = DOTS.solution().replace("tile[32][33]", "tile[32][32]")
-    found = ranked(DOTS, slow, SMALL, gpu="RTX 4090")
+    slow = ECHOES.solution().replace("tile[32][65]", "tile[32][64]")
+    found = ranked(ECHOES, slow, SMALL, gpu="RTX 4090")
     times = found.table["µs"]
-    assert "predicted for an RTX 4090" in repr(found) and "row_tiles = 64" in found._repr_html_()
+    assert "predicted for an RTX 4090" in repr(found) and "row_tiles = 512" in found._repr_html_()
     assert set(times.index) == {FLOOR, KIT, BEGUN, YOURS} and times.is_monotonic_increasing
     assert times[FLOOR] < times[KIT] <= times[YOURS] and times[YOURS] == pytest.approx(times[BEGUN])
-    moved = 4 * (64 * 32 * 64 + 64 + 64 * 32 * 16 + 64 * 32)
+    rows = 32 * SMALL["row_tiles"]
+    moved = 4 * rows * (64 + 16 + 8)
     assert times[FLOOR] == pytest.approx(1e6 * moved / cudasim.card("RTX 4090").dram_bandwidth)
     assert found.table["times the kit's"][KIT] == 1
+
+
+def test_what_learners_begin_with_is_slow_where_a_profile_is_read():
+    times = ranked(ECHOES, ECHOES.solution(), gpu="H100").table["µs"]
+    assert times[BEGUN] >= 1.5 * times[KIT]
 
 
 def test_what_cannot_be_ranked_is_told():
     with pytest.raises(ValueError, match=r"sizes: expected n=…, large enough to fill a GPU, got none"):
         ranked(TASKS["map"], TASKS["map"].solution())
-    with pytest.raises(ValueError, match="sizes: expected row_tiles=…, column_tiles=…"):
-        ranked(DOTS, DOTS.solution(), {"n": 3})
+    with pytest.raises(ValueError, match="sizes: expected row_tiles=…, large"):
+        ranked(ECHOES, ECHOES.solution(), {"n": 3})
     with pytest.raises(ValueError, match="is a program"):
         ranked(TASKS["host_copies"], "")
     wrong = fgn.kernel("__global__ void relu(float *y, const float *x, int n) { y[0] = 0; }")
@@ -93,15 +99,17 @@ def test_large_sizes_are_those_of_their_puzzles():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_ranking_on_the_gpu_leaves_wrong_kernels_out():
-    found = ranked(DOTS, DOTS.solution())
+    found = ranked(ECHOES, ECHOES.solution())
     assert "measured on an" in repr(found) and set(found.table.index) == {FLOOR, KIT, BEGUN, YOURS}
-    wrong = DOTS.solution().replace("scale * sum", "scale + sum")
-    assert YOURS not in ranked(DOTS, wrong).table.index
+    assert found.table["times the kit's"][BEGUN] >= 1.5
+    wrong = ECHOES.solution().replace("scale * sum", "scale + sum")
+    assert YOURS not in ranked(ECHOES, wrong).table.index
 
 
 def test_a_report_shows_the_lines_of_what_learners_begin_with(monkeypatch):
-    monkeypatch.setitem(LARGE, "profile_dots", SMALL)
-    figure = fgn.puzzles.get("profile_dots").draw()
+    monkeypatch.setitem(LARGE, "profile_echoes", SMALL)
+    figure = fgn.puzzles.get("profile_echoes").draw()
     words = [text.get_text() for axis in figure.axes for text in axis.texts]
-    assert "sum += tile[lane][i] * w[k + i];" in words and "32" in words  # wavefronts of that line
+    assert "sum += tile[lane][i] * tile[lane][i + shift];" in words
+    assert "32" in words  # wavefronts of that line
     assert "predicted" in figure.axes[0].get_title(loc="left")
