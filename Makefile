@@ -18,6 +18,9 @@
 # (PIP_EXTRA_INDEX_URL) before the first `make`: the default build of torch brings gigabytes of CUDA libraries.
 
 PYTHON ?= python3
+# pip compiles no bytecode here (--no-compile), and images of containers often forbid Python to keep what it
+# compiles. Then every process would compile torch's modules anew, which takes longer than to run them.
+export PYTHONDONTWRITEBYTECODE =
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -107,7 +110,7 @@ test: check
 
 # The simulator's own tests.
 test-cudasim: $(INSTALLED)
-	$(BIN)/python -m pytest -n 2 --dist worksteal tests/cudasim
+	$(BIN)/python -m pytest -n 2 --dist worksteal -p no:nbmake tests/cudasim
 
 # The tests of the kernels and of what stands on them, and the notebooks.
 test-fgn: counted
@@ -123,7 +126,7 @@ sanitize: $(INSTALLED)
 define SANITIZED
 	CUDASIM_SANITIZE=1 $(BIN)/python -m fgn build
 	CUDASIM_SANITIZE=1 ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(SANITIZER_RUNTIME)" \
-		$(BIN)/python -m pytest -n 2 --dist worksteal -m "simulator and memory" \
+		$(BIN)/python -m pytest -n 2 --dist worksteal -p no:nbmake -m "simulator and memory" \
 		$$(grep -rl mark.memory --include="test_*.py" tests)
 endef
 
@@ -134,7 +137,7 @@ BASELINE = $(if $(filter x86_64,$(shell uname -m)),-march=x86-64-v2)
 ARITHMETIC_TESTS ?= $(addprefix tests/fgn/,test_modules.py test_operators.py test_few_rows.py)
 arithmetic: $(INSTALLED)
 	FGN_CACHE="$(CURDIR)/build/arithmetic" CUDASIM_C_FLAGS="$(BASELINE) -ffp-contract=off" ATEN_CPU_CAPABILITY=default \
-		$(BIN)/python -m pytest -n 2 --dist worksteal -m simulator $(ARITHMETIC_TESTS)
+		$(BIN)/python -m pytest -n 2 --dist worksteal -p no:nbmake -m simulator $(ARITHMETIC_TESTS)
 
 # Only the C program of eight threads under ThreadSanitizer, which `make sanitize` runs too.
 sanitize-threads: $(INSTALLED)

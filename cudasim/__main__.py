@@ -1,5 +1,5 @@
 """The command line: `python -m cudasim run | check | count | predict | build`, for whole programs, and
-`card`, for GPUs: `card` lists them, `card NAME` prints one, `card --measure [FILE]` makes one."""
+`card`, for GPUs."""
 
 from __future__ import annotations
 
@@ -52,6 +52,10 @@ def _parser() -> argparse.ArgumentParser:
         if name == "build":
             command.add_argument("-o", dest="output", type=Path, help="what is written")
             command.add_argument("-c", "-dc", dest="only_compiles", action="store_true", help="no linking")
+    what = "lists the GPUs of predict, prints the card of one, or measures the GPU that is there"
+    command = commands.add_parser("card", help=what, description=what)
+    command.add_argument("name", nargs="*", help="a part of a GPU's name")
+    command.add_argument("--measure", nargs="?", const="", metavar="FILE", help="where a card is written")
     return parser
 
 
@@ -98,14 +102,14 @@ def main(arguments: list[str] | None = None) -> int:
     of_program = []
     if "--" in given:
         given, of_program = given[: given.index("--")], given[given.index("--") + 1 :]
-    if given[:2] == ["card", "--measure"] and len(given) <= 3:
-        return _measure(given[2] if given[2:] else None)
-    if given[:1] == ["card"]:
-        return cards_command(given[1:])
     parser = _parser()
     asked, more = parser.parse_known_args(_plain(given))
     if unknown := [word for word in more if word.startswith("-")]:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    if asked.command == "card":
+        if asked.measure is not None and asked.name:
+            parser.error("card --measure takes one file, and no name")
+        return cards_command(asked.name) if asked.measure is None else _measure(asked.measure or None)
     asked.sources += map(Path, more)  # those behind a flag, as `-o app more.a`
     missing = [source for source in asked.sources if not source.is_file()]
     if missing:

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from threading import get_ident
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cudasim.building.library import is_counting
-from cudasim.counting import counted
 from fgn.checks import check_kind, check_shape
 from fgn.native import repeated
 from fgn.native.library import ffi
-from fgn.one_launch import OneLaunch, need_gradients
+from fgn.one_launch import Calls, OneLaunch
 from fgn.operators import Pointwise
-from fgn.structs import C_TYPES, library_of, pointer, usable, write_steps
+from fgn.structs import C_TYPES, pointer, usable, write_steps
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class _Call(OneLaunch):
             library.fgn_feature_maps_forward,
         )
         self.c_struct = struct = ffi().new("fgn_feature_maps *")
-        struct.batch, struct.channels, struct.positions = v.shape[0], v.shape[1], v[0, 0].numel()
+        struct.batch, struct.channels, struct.positions = v.shape[0], v.shape[1], v.shape[2:].numel()
         struct.groups, struct.eps, struct.channels_last = maps.groups, maps.eps, last
         struct.type = getattr(library, C_TYPES[v.dtype])
         struct.vector_type = getattr(library, C_TYPES[vectors])
@@ -117,46 +114,6 @@ class _Call(OneLaunch):
         return self.launch(v)
 
 
-_calls: dict[tuple, _Call] = {}
-
-
-def _key_of(maps: FeatureMaps, v: Tensor, tensors) -> tuple:
-    """Cache key: what decides a call's struct."""
-    return (
-        id(maps),
-        v.shape,
-        v.stride(),
-        v.dtype,
-        v.get_device(),
-        get_ident(),
-        *[(tensor.dtype, tensor.shape) for tensor in tensors],
-    )
-
-
-def feature_maps_forward(maps: FeatureMaps, v: Tensor, operands: Mapping[str, Tensor] | None = None):
-    """y = after(GroupNorm(before(v))), one launch; (y, u) with u = before(v) where it is kept.
-
-    v: (batch, channels, positions …) with any number of dimensions of positions, float32, float16 or
-    bfloat16, on a GPU or for the simulator; contiguous or channels_last, and copied where it is neither.
-    operands: what the steps read, by name, with the norm's "scale" and "shift": vectors of v's dtype or all
-    of float32, (channels,) or for each sample (batch, channels); tensors of v's shape and dtype. y: as v,
-    also in memory. Sums are float32.
-    TypeError and ValueError name the argument, what came and what was expected. RuntimeError for tensors
-    that require grad, for there are no gradients, and for groups that a launch does not take (`fgn.h`).
-    """
-    given = operands or {}
-    tensors = tuple([given.get(name) for name in maps.operands])
-    if not all(isinstance(one, Tensor) for one in (v, *tensors)):
-        return _checked_call(maps, v, given, None)  # which says what came instead
-    key = _key_of(maps, v, tensors)
-    known = _calls.get(key)
-    if known is not None:
-        y = None if need_gradients(v, tensors) else known(v, tensors)
-        if y is not None:
-            return y
-    return _checked_call(maps, v, given, key)
-
-
 def _check_operands(maps: FeatureMaps, v: Tensor, given: Mapping[str, Tensor]) -> torch.dtype:
     """Checks what the steps read. Returns the dtype of vectors."""
     vectors, channels = v.dtype, v.shape[1]
@@ -176,7 +133,7 @@ def _check_operands(maps: FeatureMaps, v: Tensor, given: Mapping[str, Tensor]) -
     return vectors
 
 
-def _checked_call(maps: FeatureMaps, v: Tensor, given: Mapping[str, Tensor], key: tuple | None):
+def _checked(maps: FeatureMaps, v: Tensor, given: Mapping[str, Tensor]):
     check_kind("v", v)
     if v.dim() < 3:
         raise ValueError(f"v: expected shape (batch, channels, positions …), got {tuple(v.shape)}")
@@ -197,20 +154,21 @@ def _checked_call(maps: FeatureMaps, v: Tensor, given: Mapping[str, Tensor], key
         name: as_kernels_read(given[name] if name in tensors else given[name].to(vectors))
         for name in maps.operands
     }
-    if need_gradients(v, used.values()):
-        raise RuntimeError(
-            "v: expected tensors that need no gradient, for GroupNorm of feature maps has none"
-        )
-    if v.numel() == 0:
-        return (torch.empty_like(v), torch.empty_like(v)) if maps.keeps else torch.empty_like(v)
-    with library_of(v.device) as (library, stream):
-        v = as_kernels_read(v)
-        call = _Call(library, maps, v, used, vectors, last)
-        y, u = call.results(v)
-        counted.allow(v=v, y=y, **({} if u is None else {"u": u}), **used)
-        y = call.run(v, y, u, int(ffi().cast("uintptr_t", stream)))
-    if key is not None and all(used[name] is given[name] for name in used) and not is_counting.get():
-        if len(_calls) >= repeated.MOST_CALLS:
-            _calls.clear()
-        _calls[key] = call
-    return y
+    return as_kernels_read(v), used, lambda library, v, used: _Call(library, maps, v, used, vectors, last)
+
+
+_calls = Calls(_checked, "GroupNorm of feature maps")
+
+
+def feature_maps_forward(maps: FeatureMaps, v: Tensor, operands: Mapping[str, Tensor] | None = None):
+    """y = after(GroupNorm(before(v))), one launch; (y, u) with u = before(v) where it is kept.
+
+    v: (batch, channels, positions …) with any number of dimensions of positions, float32, float16 or
+    bfloat16, on a GPU or for the simulator; contiguous or channels_last, and copied where it is neither.
+    operands: what the steps read, by name, with the norm's "scale" and "shift": vectors of v's dtype or all
+    of float32, (channels,) or for each sample (batch, channels); tensors of v's shape and dtype. y: as v,
+    also in memory. Sums are float32.
+    TypeError and ValueError name the argument, what came and what was expected. RuntimeError for tensors
+    that require grad, for there are no gradients, and for groups that a launch does not take (`fgn.h`).
+    """
+    return _calls(maps, v, operands)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from threading import get_ident
+
 import torch
 from torch import Tensor
 
 from cudasim.building.library import interruptible, is_counting
+from cudasim.counting import counted
 from fgn.native import repeated
-from fgn.structs import raise_for
+from fgn.native.library import ffi
+from fgn.structs import library_of, raise_for
 
 
 class OneLaunch:
@@ -54,3 +59,58 @@ class OneLaunch:
 
 def need_gradients(v: Tensor, operands) -> bool:
     return torch.is_grad_enabled() and (v.requires_grad or any(one.requires_grad for one in operands))
+
+
+def _key_of(of, v: Tensor, tensors) -> tuple:
+    """Cache key: what decides a call's struct."""
+    return (
+        id(of),
+        v.shape,
+        v.stride(),
+        v.dtype,
+        v.get_device(),
+        get_ident(),
+        *[(tensor.dtype, tensor.shape) for tensor in tensors],
+    )
+
+
+class Calls:
+    """Makes the calls of one kind of launch, and keeps them for those that are like them.
+
+    checked: takes what the launch computes, v and the operands, and raises TypeError or ValueError where they
+    are none. It returns v and the operands as the kernels read them, and a function that makes the call of
+    these in a library. title: of what the launch computes, for a message.
+    """
+
+    def __init__(self, checked: Callable, title: str):
+        self.checked, self.title = checked, title
+        self.kept: dict[tuple, OneLaunch] = {}
+
+    def kept_call(self, of, v: Tensor, tensors) -> OneLaunch | None:
+        """The call of the library for tensors of these shapes, if one was made on this thread."""
+        return self.kept.get(_key_of(of, v, tensors))
+
+    def __call__(self, of, v: Tensor, operands: Mapping[str, Tensor] | None = None):
+        given = operands or {}
+        tensors = tuple([given.get(name) for name in of.operands])
+        key = None  # where one is no tensor, `checked` says what came instead
+        if all(isinstance(one, Tensor) for one in (v, *tensors)):
+            key = _key_of(of, v, tensors)
+            known = self.kept.get(key)
+            if known is not None:
+                y = None if need_gradients(v, tensors) else known(v, tensors)
+                if y is not None:
+                    return y
+        v, used, call_in = self.checked(of, v, given)
+        if need_gradients(v, used.values()):
+            raise RuntimeError(f"v: expected tensors that need no gradient, for {self.title} has none")
+        with library_of(v.device) as (library, stream):
+            call = call_in(library, v, used)
+            y, u = call.results(v)
+            counted.allow(v=v, y=y, **({} if u is None else {"u": u}), **used)
+            y = call.run(v, y, u, int(ffi().cast("uintptr_t", stream)))
+        if all(used[name] is given[name] for name in used) and v.numel() and not is_counting.get():
+            if len(self.kept) >= repeated.MOST_CALLS:
+                self.kept.clear()
+            self.kept[key] = call
+        return y

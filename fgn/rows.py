@@ -10,21 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from threading import get_ident
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cudasim.building.library import is_counting
-from cudasim.counting import counted
 from fgn.checks import check_kind, check_shape
 from fgn.native import repeated
 from fgn.native.library import ffi
-from fgn.one_launch import OneLaunch, need_gradients
+from fgn.one_launch import Calls, OneLaunch
 from fgn.operators import Pointwise
-from fgn.structs import C_TYPES, library_of, usable, write_steps
+from fgn.structs import C_TYPES, usable, write_steps
 
 
 class RowFunction(NamedTuple):
@@ -135,51 +132,7 @@ class _Call(OneLaunch):
         return v.new_empty(y_shape), v.new_empty(v.shape) if self.rows.keeps else None
 
 
-_calls: dict[tuple, _Call] = {}
-
-
-def _key_of(rows: Rows, v: Tensor, tensors) -> tuple:
-    """Cache key: what decides a call's struct."""
-    return (
-        id(rows),
-        v.shape,
-        v.dtype,
-        v.get_device(),
-        get_ident(),
-        *[(tensor.dtype, tensor.shape) for tensor in tensors],
-    )
-
-
-def kept_call(rows: Rows, v: Tensor, tensors):
-    """The call of the library for tensors of these shapes, if one was made on this thread."""
-    return _calls.get(_key_of(rows, v, tensors))
-
-
-def rows_forward(rows: Rows, v: Tensor, operands: Mapping[str, Tensor] | None = None):
-    """y = after(f(before(v))), one launch; (y, u) with u = before(v) where the function keeps it.
-
-    v: (batch, features), float32, float16 or bfloat16, on a GPU or for the simulator. operands: the tensors
-    that the steps read, by name: vectors of v's dtype or all of float32, tensors of the shape that they meet
-    and of v's dtype. y: (batch, features), or (batch, features // window) where the function reduces, of v's
-    dtype; sums are float32.
-    LayerNorm takes up to 8192 features, a multiple of 8, and RuntimeError says so for others.
-    TypeError and ValueError name the argument, what came and what was expected. RuntimeError for tensors
-    that require grad: there are no gradients.
-    """
-    given = operands or {}
-    tensors = tuple([given.get(name) for name in rows.operands])
-    if not all(isinstance(one, Tensor) for one in (v, *tensors)):
-        return _checked_call(rows, v, given, None)  # which says what came instead
-    key = _key_of(rows, v, tensors)
-    known = _calls.get(key)
-    if known is not None:
-        y = None if need_gradients(v, tensors) else known(v, tensors)
-        if y is not None:
-            return y
-    return _checked_call(rows, v, given, key)
-
-
-def _checked_call(rows: Rows, v: Tensor, given: Mapping[str, Tensor], key: tuple | None):
+def _checked(rows: Rows, v: Tensor, given: Mapping[str, Tensor]):
     check_kind("v", v)
     check_shape("v", v, "batch", "features")
     batch, features = v.shape
@@ -205,17 +158,21 @@ def _checked_call(rows: Rows, v: Tensor, given: Mapping[str, Tensor], key: tuple
         for step in rows.before + rows.after
         if step.operand is not None
     }
-    if need_gradients(v, used.values()):
-        raise RuntimeError("v: expected tensors that need no gradient, for a function of rows has none")
-    with library_of(v.device) as (library, stream):
-        v = usable(v)
-        call = _Call(library, rows, v, used, vectors)
-        y, u = call.results(v)
-        counted.allow(v=v, y=y, **({} if u is None else {"u": u}), **used)
-        y = call.run(v, y, u, int(ffi().cast("uintptr_t", stream)))
-    are_given = all(used[name] is given[name] for name in rows.operands)
-    if are_given and v.numel() and not is_counting.get():
-        if len(_calls) >= repeated.MOST_CALLS:
-            _calls.clear()
-        _calls[key] = call
-    return y
+    return usable(v), used, lambda library, v, used: _Call(library, rows, v, used, vectors)
+
+
+calls = Calls(_checked, "a function of rows")
+
+
+def rows_forward(rows: Rows, v: Tensor, operands: Mapping[str, Tensor] | None = None):
+    """y = after(f(before(v))), one launch; (y, u) with u = before(v) where the function keeps it.
+
+    v: (batch, features), float32, float16 or bfloat16, on a GPU or for the simulator. operands: the tensors
+    that the steps read, by name: vectors of v's dtype or all of float32, tensors of the shape that they meet
+    and of v's dtype. y: (batch, features), or (batch, features // window) where the function reduces, of v's
+    dtype; sums are float32.
+    LayerNorm takes up to 8192 features, a multiple of 8, and RuntimeError says so for others.
+    TypeError and ValueError name the argument, what came and what was expected. RuntimeError for tensors
+    that require grad: there are no gradients.
+    """
+    return calls(rows, v, operands)

@@ -47,7 +47,7 @@ class MapsPart(Part):
             self.weight = found.inputs.index(arguments_of(found.convolution, ARGUMENTS)["weight"])
 
     def __call__(self, *inputs):
-        if not repeated.is_ordinary() or self._need_gradients(inputs) or not self._pays(inputs):
+        if not repeated.is_ordinary() or self.needs_gradients(inputs) or not self._pays(inputs):
             return self.by_torch(*inputs)
         try:
             return self._as_one(inputs)
@@ -68,13 +68,6 @@ class MapsPart(Part):
             weight = inputs[self.weight]
             elements = elements * weight.shape[0] // max(1, weight.shape[1])
         return elements >= FEWEST_ELEMENTS or torch.cuda.is_current_stream_capturing()
-
-    def _need_gradients(self, inputs) -> bool:
-        if not torch.is_grad_enabled():
-            return False
-        modules = {module for module, *_ in self.leaves}
-        parameters = [one for module in modules for one in module._parameters.values() if one is not None]
-        return any(type(one) not in ORDINARY_TENSORS or one.requires_grad for one in (*inputs, *parameters))
 
     def _as_one(self, inputs):
         found, x = self.found, inputs[0]

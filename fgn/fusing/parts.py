@@ -125,6 +125,22 @@ class Part:
         except KeyError as name:
             raise NotAChain(f"{self.path_of(module)}.{name.args[0]} is no parameter") from None
 
+    def every_leaf(self) -> list:
+        """The leaves of the part and of those inside it."""
+        return list(self.leaves)
+
+    def parameters(self) -> list[Tensor]:
+        """Those of the modules inside."""
+        modules = {module for module, *_ in self.every_leaf()}
+        return [value for module in modules for value in module._parameters.values() if value is not None]
+
+    def needs_gradients(self, inputs) -> bool:
+        """Whether a gradient is wanted, or a tensor is of a class that may ask for one."""
+        if not torch.is_grad_enabled():
+            return False
+        tensors = (*inputs, *self.parameters())
+        return any(type(one) not in repeated.ORDINARY_TENSORS or one.requires_grad for one in tensors)
+
     @run_when_compiled
     def say(self, reason: str) -> bool:
         """Warns once why torch runs the parts one after the other."""

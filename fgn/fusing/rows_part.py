@@ -23,7 +23,7 @@ from fgn.native import repeated
 from fgn.native.repeated import ORDINARY_TENSORS
 from fgn.operators import Pointwise
 from fgn.precision import resolve
-from fgn.rows import ROW_FUNCTIONS, Rows, holds_layer_norm, kept_call, rows_forward
+from fgn.rows import ROW_FUNCTIONS, Rows, calls, holds_layer_norm, rows_forward
 from fgn.structs import C_TYPES
 from fgn.training_calls import multiplies_by_torch
 
@@ -50,7 +50,7 @@ class RowsPart(Part):
     def __call__(self, *inputs):
         """The result; where others read the value that the function is of, that one too."""
         own, others = inputs[: self.count], inputs[self.count :]
-        if not repeated.is_ordinary() or self._need_gradients(inputs):
+        if not repeated.is_ordinary() or self.needs_gradients(inputs):
             return self._by_torch(self.inner(*own), others)
         y = self._behind_cublas(own, others)
         return self._behind_value(self.inner(*own), others) if y is None else y
@@ -87,20 +87,8 @@ class RowsPart(Part):
         y = self.by_torch(u, *others)
         return (y, u) if self.found.keeps_sum else y
 
-    def _need_gradients(self, inputs) -> bool:
-        if not torch.is_grad_enabled():
-            return False
-        parameters = self.parameters()
-        return any(type(one) not in ORDINARY_TENSORS or one.requires_grad for one in (*inputs, *parameters))
-
-    def parameters(self) -> list[Tensor]:
-        """Those of the modules inside."""
-        inner, leaves = self.inner, [*self.leaves]
-        while isinstance(inner, RowsPart):
-            leaves += inner.leaves
-            inner = inner.inner
-        modules = {module for module, *_ in (*leaves, *inner.leaves)}
-        return [value for module in modules for value in module._parameters.values() if value is not None]
+    def every_leaf(self) -> list:
+        return [*self.leaves, *self.inner.every_leaf()]
 
     def _behind_cublas(self, own, others):
         """The result where cuBLAS multiplies, with the operators between its product and the function in the
@@ -197,7 +185,7 @@ class RowsPart(Part):
         behind = self._others_as_rows(last, others)
         if behind is None:
             return
-        last.call = kept_call(rows, v, (*operands, *behind))
+        last.call = calls.kept_call(rows, v, (*operands, *behind))
         if last.call is not None:
             keep(self.lasts, kind, (last, self._behind(v.shape[1], len(kind[1]))), MOST_KINDS)
 

@@ -491,7 +491,8 @@ def test_a_programs_launches_are_predicted(tmp_path):
 def test_cards_are_listed_on_the_command_line():
     assert run("card").stdout.splitlines() == cards()
     assert "source of clock_hz" in run("card", "rtx", "4090").stdout
-    assert run("card", "toaster").returncode == 2
+    assert run("card", "toaster").returncode == run("card", "--measure", "a.toml", "b").returncode == 2
+    assert "\n    card  " in run("--help").stdout
 
 
 def test_nvdisasm_of_a_wheel_is_found():
