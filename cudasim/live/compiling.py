@@ -268,7 +268,8 @@ def known_of(library: Library, text: str, only_checks: bool) -> tuple[str, ...]:
 
 def _gpu_flags(capability: tuple[int, int], text: str) -> tuple[str, ...]:
     flags = [flag for flag in _nvcc().flags if not flag.startswith("-Xcompiler")]
-    architecture = "{}{}".format(*capability)
+    # The GPU is the one that is there, so from Hopper on code may be what only its architecture has (wgmma).
+    architecture = "{}{}{}".format(*capability, "a" if capability >= (9, 0) else "")
     made_for = f"-gencode=arch=compute_{architecture},code=sm_{architecture}"
     return (*flags, *nvcc_language(text), made_for, "-Xcompiler=-fPIC")
 

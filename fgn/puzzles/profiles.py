@@ -366,7 +366,7 @@ kernels wait for; or ask `cudasim.predict(column_sums[256, (32, 32)], …)` in a
 
 def _blurred(x, n):
     mish = torch.nn.functional.mish(x)
-    kernel = torch.full((1, 1, 2 * RADIUS + 1), 1 / (2 * RADIUS + 1), dtype=x.dtype)
+    kernel = x.new_full((1, 1, 2 * RADIUS + 1), 1 / (2 * RADIUS + 1))
     return {"y": torch.nn.functional.conv1d(mish.view(1, 1, n), kernel, padding=RADIUS).view(n)}
 
 

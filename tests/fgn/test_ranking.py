@@ -106,6 +106,23 @@ def test_a_ranking_on_the_gpu_leaves_wrong_kernels_out():
     assert YOURS not in ranked(ECHOES, wrong).table.index
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("name", [name for name in LARGE if not TASKS[name].in_numpy])
+def test_a_reference_is_computed_on_the_gpu_where_its_inputs_are(name):
+    task = TASKS[name]
+    sizes = task.sizes[0]
+    there = {key: torch.as_tensor(x).to("cuda") for key, x in task.inputs_of(sizes, 1).items()}
+    assert {of.device.type for of in task.right(**task.exact(there), **sizes).values()} == {"cuda"}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_kernel_with_what_only_its_gpu_has_is_ranked_on_the_gpu():
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("wgmma needs a GPU of compute capability 9.0")
+    times = ranked(TASKS["wgmma_tile"], TASKS["wgmma_tile"].solution()).table["µs"]
+    assert times[FLOOR] < times[YOURS] and times[YOURS] == pytest.approx(times[KIT], rel=0.5)
+
+
 def test_a_report_shows_the_lines_of_what_learners_begin_with(monkeypatch):
     monkeypatch.setitem(LARGE, "profile_echoes", SMALL)
     figure = fgn.puzzles.get("profile_echoes").draw()
