@@ -292,6 +292,12 @@ static struct fused_gradient_args pass_of(const struct fused_gradient_args *args
     return pass;
 }
 
+static struct gradient_kernel rare_gradient_kernel(fgn_type type, int width) {
+    return type == FGN_FLOAT32   ? rare_gradient_kernel_float32(width)
+           : type == FGN_FLOAT16 ? rare_gradient_kernel_float16(width)
+                                 : rare_gradient_kernel_bfloat16(width);
+}
+
 /* The ring has as many stages as leave room for the blocks of a multiprocessor, or one. */
 static cudaError_t launch_fused_gradient(struct fused_gradient_args args, size_t most, cudaStream_t stream) {
     size_t of_sums = args.gradient.sums.count * BYTES_OF_SUM;

@@ -163,5 +163,7 @@ struct gradient_kernel {
 #define MOST_BLOCKS 3
 #define FEWER_BLOCKS 2
 
-/* The kernel with all operators (gradient_2_rare.cu). */
-struct gradient_kernel rare_gradient_kernel(fgn_type type, int width);
+/* The kernels with all operators (gradient_2_rare_float32.cu and its like). */
+struct gradient_kernel rare_gradient_kernel_float32(int width);
+struct gradient_kernel rare_gradient_kernel_float16(int width);
+struct gradient_kernel rare_gradient_kernel_bfloat16(int width);

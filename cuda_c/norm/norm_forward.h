@@ -299,3 +299,11 @@ cudaError_t norm_forward_staged(const struct kept_norm *norm, const struct norm_
 /* Several slots of a row to a lane (norm_forward_columns.cu). */
 cudaError_t norm_forward_columns(const struct kept_norm *norm, const struct norm_launch *launch,
                                  cudaStream_t stream);
+
+/* More of them (norm_forward_many_columns_float32.cu and its like). */
+cudaError_t norm_forward_many_columns_float32(const struct kept_norm *norm, const struct norm_launch *launch,
+                                              cudaStream_t stream);
+cudaError_t norm_forward_many_columns_float16(const struct kept_norm *norm, const struct norm_launch *launch,
+                                              cudaStream_t stream);
+cudaError_t norm_forward_many_columns_bfloat16(const struct kept_norm *norm, const struct norm_launch *launch,
+                                               cudaStream_t stream);

@@ -1,9 +1,10 @@
 /* The launch after the product for wide groups: a lane has several slots of 8 values of a row, its columns.
  *
  * Idea: where a group has more vectors than a warp has lanes (norm_forward.cu), several warps would share it,
- * and wait for each other at each sum. So a lane takes up to 4 or 8 slots side by side: 32 lanes hold up to
- * 2048 channels, and sums need shuffles only. As any number of slots will do, few lanes idle: 384 channels
- * are 16 lanes with 3 slots each, 96 are 4 lanes with 3.
+ * and wait for each other at each sum. So a lane takes up to 4 slots side by side (8
+ * in norm_forward_many_columns_float32.cu): 32 lanes hold up to 1024 channels, and sums need shuffles only.
+ * As any number of slots will do, few lanes idle: 384 channels are 16 lanes with 3 slots each, 96 are 4 lanes
+ * with 3.
  *
  * A lane's scale and shift are too many for its registers. The block has them in shared memory as floats,
  * converted once: blocks are as many as the GPU holds and go down the rows, with the same channels in each.
@@ -13,10 +14,9 @@
  * Bytes: v read once and y written once, 8 for each element, 4 in a 16-bit type, and 8 of shared memory.
  * Operations: about 12 instructions for each element and the chain's own.
  *
- * Limit: memory, which is used at up to 90 % of a copy's bandwidth; with exponentials, or with more than 4
- * slots, for which a multiprocessor has registers of 8 warps only, the issue of instructions. Groups whose
- * size is no multiple of 4 are left to norm_forward.cu. If the size is a multiple of 4 and not of 8, a slot
- * has two vectors of 4. */
+ * Limit: memory, which is used at up to 90 % of a copy's bandwidth; with exponentials the issue of
+ * instructions. Groups whose size is no multiple of 4 are left to norm_forward.cu. If the size is a multiple
+ * of 4 and not of 8, a slot has two vectors of 4. */
 #include "norm/norm_in_columns.h"
 #include "sim/launchers.h"
 
@@ -58,45 +58,27 @@ EARLY_LAUNCHER(norm_forward_short_columns_float32_kernel, struct norm_forward_ar
 EARLY_LAUNCHER(norm_forward_short_columns_float16_kernel, struct norm_forward_args)
 EARLY_LAUNCHER(norm_forward_short_columns_bfloat16_kernel, struct norm_forward_args)
 
-__global__ void __launch_bounds__(THREADS, BLOCKS_OF_MANY_COLUMNS)
-    norm_forward_many_columns_float32_kernel(struct norm_forward_args args) {
-    normalise_columns(&args, MANY_COLUMNS, VALUES, FGN_FLOAT32);
-}
-
-__global__ void __launch_bounds__(THREADS, BLOCKS_OF_MANY_COLUMNS)
-    norm_forward_many_columns_float16_kernel(struct norm_forward_args args) {
-    normalise_columns(&args, MANY_COLUMNS, VALUES, FGN_FLOAT16);
-}
-
-__global__ void __launch_bounds__(THREADS, BLOCKS_OF_MANY_COLUMNS)
-    norm_forward_many_columns_bfloat16_kernel(struct norm_forward_args args) {
-    normalise_columns(&args, MANY_COLUMNS, VALUES, FGN_BFLOAT16);
-}
-
-EARLY_LAUNCHER(norm_forward_many_columns_float32_kernel, struct norm_forward_args)
-EARLY_LAUNCHER(norm_forward_many_columns_float16_kernel, struct norm_forward_args)
-EARLY_LAUNCHER(norm_forward_many_columns_bfloat16_kernel, struct norm_forward_args)
-
 /* ---- The host ---- */
 
-typedef cudaError_t (*columns_launcher)(dim3 grid, dim3 block, size_t dynamic_shared_bytes,
-                                        cudaStream_t stream, bool early, struct norm_forward_args args);
+static cudaError_t norm_forward_many_columns(const struct kept_norm *norm, const struct norm_launch *launch,
+                                             cudaStream_t stream) {
+    if (norm->type == FGN_FLOAT32)
+        return norm_forward_many_columns_float32(norm, launch, stream);
+    return norm->type == FGN_FLOAT16 ? norm_forward_many_columns_float16(norm, launch, stream)
+                                     : norm_forward_many_columns_bfloat16(norm, launch, stream);
+}
 
 cudaError_t norm_forward_columns(const struct kept_norm *norm, const struct norm_launch *launch,
                                  cudaStream_t stream) {
-    static const columns_launcher launchers[][3] = {
+    static const columns_launcher launchers[][2] = {
         [FGN_FLOAT32] = {launch_norm_forward_columns_float32_kernel,
-                         launch_norm_forward_short_columns_float32_kernel,
-                         launch_norm_forward_many_columns_float32_kernel},
+                         launch_norm_forward_short_columns_float32_kernel},
         [FGN_FLOAT16] = {launch_norm_forward_columns_float16_kernel,
-                         launch_norm_forward_short_columns_float16_kernel,
-                         launch_norm_forward_many_columns_float16_kernel},
+                         launch_norm_forward_short_columns_float16_kernel},
         [FGN_BFLOAT16] = {launch_norm_forward_columns_bfloat16_kernel,
-                          launch_norm_forward_short_columns_bfloat16_kernel,
-                          launch_norm_forward_many_columns_bfloat16_kernel},
+                          launch_norm_forward_short_columns_bfloat16_kernel},
     };
-    struct norm_forward_args args = {*norm, launch->division, log2_of(launch->division.team), launch->columns,
-                                     1.0f / launch->division.group_size};
-    return launchers[norm->type][launch->form - FEW_COLUMNS_NORM](launch->grid, launch->block, 0, stream,
-                                                                  true, args);
+    if (launch->form == MANY_COLUMNS_NORM)
+        return norm_forward_many_columns(norm, launch, stream);
+    return launch_columns(norm, launch, launchers[norm->type][launch->form - FEW_COLUMNS_NORM], stream);
 }

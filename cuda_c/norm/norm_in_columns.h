@@ -1,5 +1,5 @@
 /* y = after(GroupNorm(before(v))) of some rows, whose lanes have several slots of a row: what the kernels of
- * norm_forward_columns.cu do. */
+ * norm_forward_columns.cu and norm_forward_many_columns_*.cu do. */
 #pragma once
 
 #include "norm/norm_of_rows.h"
@@ -339,3 +339,15 @@ static CALLED __device__ void normalise_columns(const struct norm_forward_args *
 }
 
 #endif
+
+/* ---- The host ---- */
+
+typedef cudaError_t (*columns_launcher)(dim3 grid, dim3 block, size_t dynamic_shared_bytes,
+                                        cudaStream_t stream, bool early, struct norm_forward_args args);
+
+static inline cudaError_t launch_columns(const struct kept_norm *norm, const struct norm_launch *launch,
+                                         columns_launcher launcher, cudaStream_t stream) {
+    struct norm_forward_args args = {*norm, launch->division, log2_of(launch->division.team), launch->columns,
+                                     1.0f / launch->division.group_size};
+    return launcher(launch->grid, launch->block, 0, stream, true, args);
+}
