@@ -99,26 +99,19 @@ static double nanoseconds_behind_memory(const fgn_chain *chain) {
     return chain->batch <= 16 ? fmax(weight - 32e6, 0.0) / 10e3 : 0.0;
 }
 
-/* What the models of two rungs leave out. Their candidates were measured one after another, in one kernel: a
- * user's call comes after other kernels, whose instructions are where the rung's own were. few_rows in tf32
- * takes longer than its model says, and so does hopper's epilogue where k is small, most of all for groups of
- * any size. Without a norm the code is short. Fitted to all rungs' times at 162 problems of the sweep on an
- * H100 (before that to 96 on an H200 and 126 small ones): there the choice takes 1.2 % longer than the
- * fastest rung in the mean, and 1.5 % at 150 kept aside, where it took 2.9 and 2.7 %. */
+/* What the models of two rungs leave out. hopper's candidates were measured one after another, in one kernel:
+ * a user's call comes after other kernels, whose instructions are where the rung's own were; and its epilogue
+ * takes a little longer than its model says where k is small. Without a norm the code is short. Of 96 calls
+ * of the sweep on an H200, and 126 small ones on an H100, 52 of them kept aside. */
 static double nanoseconds_left_out(const struct rung *rung, const fgn_chain *chain) {
-    bool is_tf32 = chain->type == FGN_FLOAT32 && chain->precision == FGN_TF32;
     if (rung == &few_rows_rung)
-        return (is_tf32 ? 5500.0 : 1500.0) - nanoseconds_behind_memory(chain);
+        return -nanoseconds_behind_memory(chain);
     if (rung != &hopper_rung)
         return 0.0;
-    int64_t size = group_size_of(chain);
-    bool of_any_size = chain->groups > 0 && (size & (size - 1)) != 0;
-    double each = !of_any_size ? 0.0 : chain->type == FGN_FLOAT32 ? 0.002 : 0.0003;
-    double once = is_float32_accurate(chain) ? 2500.0 : chain->groups > 0 ? 8000.0 : 1000.0;
-    if (!is_float32_accurate(chain))
-        each += 0.0002;
+    if (is_float32_accurate(chain))
+        return 2500.0;
     double k = chain->in_features / 500.0;
-    return once + each * outputs_of(chain) / (1.0 + k * k);
+    return (chain->groups > 0 ? 5000.0 : 1000.0) + 0.0002 * outputs_of(chain) / (1.0 + k * k);
 }
 
 /* 0: the rung may not be chosen. For one row, tf32 would save no time and torch's product is a float32 one,
