@@ -36,10 +36,10 @@ def ran(mode: str, *arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(runs, capture_output=True, text=True, timeout=patience(300))
 
 
-@pytest.mark.parametrize("threads", ["1", "2"])
-def test_each_thread_does_what_it_is_to_do(threads, monkeypatch):
+@pytest.mark.parametrize(("mode", "threads"), [("run", "1"), ("run", "2"), ("check", "2")])
+def test_each_thread_does_what_it_is_to_do(mode, threads, monkeypatch):
     monkeypatch.setenv("CUDASIM_THREADS", threads)
-    done = ran("run")
+    done = ran(mode)
     assert done.stdout.splitlines()[-1] == "0 wrong", done.stdout + done.stderr
     assert sorted(done.stdout.splitlines()[:-1]) == ["0 0", "0 1", "1 0", "1 1"]
     assert (done.returncode, done.stderr) == (0, "")

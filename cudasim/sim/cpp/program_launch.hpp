@@ -150,10 +150,11 @@ template <class Kernel>
 SIM_HOST sim_launched<Kernel> sim_launcher(const sim_site *site, const char *name, Kernel kernel) {
     return {site, name, kernel};
 }
-/* body: calls the kernel by its name. It holds something where that is the name of a variable. */
+/* body: calls the kernel by its name. It holds something where that is the name of a variable. A kernel that
+ * is watched stays as it is. */
 template <class Body, class... P>
 SIM_HOST auto sim_launcher(const sim_site *site, const char *name, void (*kernel)(P...), Body body) {
-    if constexpr (std::is_empty<Body>::value)
+    if constexpr (std::is_empty<Body>::value && !sim_is_watched)
         return sim_launched<sim_inlined<Body, P...>>{site, name, {kernel, body}};
     else
         return sim_launched<void (*)(P...)>{site, name, kernel};

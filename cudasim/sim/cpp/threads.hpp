@@ -13,6 +13,7 @@
 
 #ifdef SIM_IS_WATCHED
 
+static constexpr bool sim_is_watched = true;
 SIM_INLINE void sim_leave() {
     sim_thread_leaves();
 }
@@ -25,6 +26,7 @@ sim_run_threads(const Kernel &kernel, void *const *values, std::index_sequence<I
 
 #else
 
+static constexpr bool sim_is_watched = false;
 SIM_INLINE void sim_leave() {
     SIM_OWN.leaves = true;
     if (SIM_OWN.is_alone)

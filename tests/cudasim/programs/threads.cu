@@ -67,6 +67,7 @@ __global__ void spinning(volatile int *flags, int *y) {
 __global__ void locked(int *lock, int *y) {
     for (bool done = false; !done;)
         if (atomicCAS(lock, 0, 1) == 0) {
+            __threadfence();
             y[0] += threadIdx.x;
             __threadfence();
             atomicExch(lock, 0);
@@ -168,6 +169,8 @@ int main(int count, char **arguments) {
     expect("chosen", y, 32, [](int i) { return 2 * i; });
     says<<<2, 64>>>(2);
     CHECK(cudaDeviceSynchronize());
+    CHECK(cudaFree(y));
+    CHECK(cudaFree(flags));
     printf("%d wrong\n", wrong);
     return wrong != 0;
 }
