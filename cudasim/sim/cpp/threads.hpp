@@ -60,14 +60,16 @@ SIM_INLINE void sim_run_threads(const Kernel &kernel, void *const *values, std::
         SIM_ONE_AFTER_ANOTHER;
         registers->is_between = true;
         SIM_ONE_AFTER_ANOTHER;
-        if (registers->is_alone) {
-            registers->is_between = false;
-            sim_come_to_end();
-            return;
-        }
-        if (!registers->leaves)
+        if (registers->is_alone | registers->leaves) {
+            if (registers->is_alone) {
+                registers->is_between = false;
+                sim_come_to_end();
+                return;
+            }
+            registers->leaves = false;
+        } else {
             registers->came_to_end = registers->row + x;
-        registers->leaves = false;
+        }
         if (x == registers->block_size.x) {
             if (!sim_next_row(registers))
                 return;
