@@ -33,6 +33,7 @@ _FLAGS_OF_CLANG = {
         "-fsanitize=float-cast-overflow,shift-exponent,array-bounds",
     ),
     "-fsanitize-coverage=trace-pc": ("-fsanitize-coverage=trace-pc,no-prune",),
+    "--param=max-inline-insns-auto=200": (),  # which inlines as much without
     "-fno-tree-sra": ("-fno-vectorize", "-fno-slp-vectorize"),
     "-fno-reorder-blocks": ("-mllvm", "-disable-block-placement"),
     "-fno-reorder-blocks-and-partition": (),

@@ -123,7 +123,6 @@ def _simulator_text(text: str, instances, variables, structs) -> str:
         lines += [
             f'SIM_EXPORT __attribute__((no_sanitize("thread"))) void enter_{index}(const void *arguments) {{',
             f"    sim_enter({instance.expression}, arguments);",
-            "    sim_come_to_end();",
             "}",
             f"SIM_EXPORT unsigned cluster_{index}(int axis) {{",
             *_template_constants(instance),
@@ -230,6 +229,12 @@ def standard_of(text: str) -> str:
     return "++20" if re.search(r"\bconcept\s+\w+\s*=", text) else "++17"
 
 
+# A GPU's compiler makes one piece of a kernel and of the functions that it calls, and here the kernel is a
+# piece of the loop over its threads (sim/cpp/threads.hpp). gcc keeps a call where a function is large, or
+# where another library might have one of the same name.
+_INLINES = ("--param=max-inline-insns-auto=200", "-fno-semantic-interposition")
+
+
 def _flags_of_kernels(text: str, only_checks: bool) -> tuple[str, ...]:
     """The flags that kernels have and the simulator itself has not."""
     # Operations that C++ leaves undefined, and for which a GPU has a value of its own, are found
@@ -253,16 +258,23 @@ def _flags_of_kernels(text: str, only_checks: bool) -> tuple[str, ...]:
     )
 
 
+def _is_watched(flags: Sequence[str]) -> bool:
+    """Whether kernels are compiled by these for the counted simulator."""
+    return any(flag.startswith("-fsanitize=thread") for flag in flags)
+
+
 def simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[str, ...]:
     dropped = ("-x", "c", "-std=gnu11", "-Wextra")
     flags = [flag for flag in toolchain_of(library).flags if flag not in dropped]
+    if not _is_watched(flags):
+        flags += _INLINES
     return ("-x", "c++", f"-std=gnu{standard_of(text)}", *flags, *_flags_of_kernels(text, only_checks))
 
 
 def known_of(library: Library, text: str, only_checks: bool) -> tuple[str, ...]:
     """What decides, beside its own text, what a compiler makes of a source for the simulator, as far as it is
     known without a compiler. text: as `simulator_flags()` takes it."""
-    flags = (*ALL_FLAGS, standard_of(text), *_flags_of_kernels(text, only_checks))
+    flags = (*ALL_FLAGS, *_INLINES, standard_of(text), *_flags_of_kernels(text, only_checks))
     return (library.soname, headers_digest(), *REWRITES, *WRAPPED, *flags)
 
 
@@ -388,7 +400,7 @@ def compile_for_simulator(
     messages = _run(command, folder, read)
     _refuse_inline_ptx(folder / "kernels.s", read)
     _name_a_line_for_each(folder / "kernels.s")
-    if any(flag.startswith("-fsanitize=thread") for flag in flags):
+    if _is_watched(flags):
         _let_empty_loops_stop(folder / "kernels.s")
     pad_shared_variables(folder / "kernels.s")
     _run([compiler, "-c", "kernels.s", "-o", "kernels.o"], folder, read)

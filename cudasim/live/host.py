@@ -1,6 +1,7 @@
 """Host code of a whole program, written as C++: launches, names of its own, allocations with their names.
 
-    k<<<grid, block>>>(x, n)        (sim_launcher(SIM_HERE, "k", k)->*sim_configuration(grid, block))(x, n)
+    k<<<grid, block>>>(x, n)        (sim_launcher(SIM_HERE, "k", k, [&](auto &...sim_a) { k(sim_a...); })
+                                     ->*sim_configuration(grid, block))(x, n)
     cudaMalloc(&d_x, bytes)         cudaMalloc(&d_x, bytes, "d_x")
     dim3 blockDim(16, 16);          dim3 host_blockDim(16, 16);
     asm("rdtsc" : "=a"(low));       asm("/* sim: of the host */ " "rdtsc" : "=a"(low));
@@ -55,10 +56,12 @@ _NAMED = {
 @dataclass(frozen=True)
 class Host:
     """What the rules have to know of a program. templates: the names of its kernels whose launches only the
-    arguments resolve, as those of templates, and which of their parameters are pointers. overloaded: the
-    names of several kernels. of_device: a pattern of the words that mark a function for the device."""
+    arguments resolve, as those of templates, and which of their parameters are pointers. known: the names of
+    all. overloaded: the names of several kernels. of_device: a pattern of the words that mark a function for
+    the device."""
 
     templates: dict[str, frozenset[int]]
+    known: frozenset[str]
     overloaded: frozenset[str]
     of_device: re.Pattern
 
@@ -113,7 +116,11 @@ class Host:
         parameters of a template are pointers, and None for what is none."""
         name = re.sub(rb"\s*<.*", b"", kernel, flags=re.S).split(b"::")[-1].strip()
         pointers = self.templates.get(name.decode(errors="replace"))
-        before, after = (b"", b"") if pointers is None else (b"[](auto... sim_a) { ", b"(sim_a...); }")
+        before, after = b"", b""
+        if pointers is not None:
+            before, after = b"[](auto... sim_a) { ", b"(sim_a...); }"
+        elif name.decode(errors="replace") in self.known:
+            after = b", [&](auto &...sim_a) { " + kernel + b"(sim_a...); }"
         yield at, 0, b'(sim_launcher(SIM_HERE, "' + name + b'", ' + before
         yield begin, len(b"<<<"), after + b")->*sim_configuration("
         yield end, len(b">>>"), b"))"

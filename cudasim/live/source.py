@@ -322,12 +322,15 @@ def included(
         lengths = {(name, len(split_at_commas(parameters))) for name, parameters, _ in declared}
         lengths = Counter(name for name, _ in lengths)
         overloaded = {name for name in {*defined, *lengths} if defined.count(name) > 1 or lengths[name] > 1}
+        kernels = signatures(of_device)
         templates = {
             name: frozenset(i for i, of in enumerate(kernel.parameters) if "*" in of.declaration)
-            for name, kernel in signatures(of_device).items()
+            for name, kernel in kernels.items()
             if kernel.template or name in overloaded | has_defaults
         }
-        host = Host(templates, frozenset(overloaded), re.compile(device_macros(of_device)))
+        host = Host(
+            templates, frozenset(kernels), frozenset(overloaded), re.compile(device_macros(of_device))
+        )
 
     def resolve(
         text: str, name: str, around: Sequence[Path], open_files: tuple[Path, ...], sure: bool

@@ -45,7 +45,7 @@ bool sim_tolerates_divergence(const struct sim_site *site) {
 int sim_barrier(const struct sim_site *site, int predicate) {
     struct sim_worker *worker = sim_worker_of_fiber();
     struct sim_block *block = &worker->block;
-    struct sim_thread *self = worker->current;
+    struct sim_thread *self = sim_current(worker);
     unsigned number = (unsigned)(self - block->threads);
     const struct sim_thread **first = &block->barrier_of_warp[number / SIM_WARP_THREADS];
     const struct sim_thread *ended = block->ended_of_warp[number / SIM_WARP_THREADS];

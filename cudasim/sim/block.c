@@ -1,9 +1,11 @@
 /* One block: its threads take turns on fibers.
  *
- * A fiber runs threads one after another, each a plain call. Only when a thread waits does it keep the
- * fiber, and the next thread gets another: a kernel that never waits needs one fiber and no switches.
- * Threads that are ready go before threads that have not started, so that a warp gets on with its work while
- * its data is still in the cache. When no thread can run and some still wait, these wait in vain. */
+ * A fiber runs threads one after another. Only when a thread waits does it keep the fiber, and the next
+ * thread gets another: a kernel that never waits needs one fiber and no switches. Until a thread of the block
+ * comes to something that is a matter of threads, a kernel in C++ runs them in a loop of its own
+ * (cpp/threads.hpp), and the simulator hears of them by sim_current(). Threads that are ready go before
+ * threads that have not started, so that a warp gets on with its work while its data is still in the cache.
+ * When no thread can run and some still wait, these wait in vain. */
 #include "wait.h"
 
 void sim_make_ready(struct sim_thread *thread) {
@@ -46,19 +48,57 @@ static void forget_asynchronous(struct sim_thread *thread) {
     thread->stores.groups = 0;
 }
 
+static inline struct sim_thread *start_next(struct sim_block *block) {
+    struct sim_thread *thread = &block->threads[block->started++];
+    thread->index = (uint3){(unsigned)block->next_xy, (unsigned)(block->next_xy >> 32), block->next_z};
+    thread->state = SIM_RUNS;
+    advance(block, sim_launch_now.block);
+    return thread;
+}
+
+static unsigned number_of_running(const struct sim_registers *registers) {
+    uint3 index = registers->thread_index;
+    dim3 size = registers->block_size;
+    return (index.z * size.y + index.y) * size.x + index.x;
+}
+
+/* The threads before the one that runs have ended in its loop: they were the first of the block. */
+struct sim_thread *sim_catch_up(struct sim_worker *worker) {
+    struct sim_block *block = &worker->block;
+    struct sim_registers *registers = worker->registers;
+    unsigned number = number_of_running(registers);
+    while (block->started < number)
+        start_next(block)->state = SIM_HAS_RETURNED;
+    block->returned = number;
+    worker->current = start_next(block);
+    worker->current->leaves = registers->leaves;
+    registers->is_alone = true;
+    unsigned warp = number / SIM_WARP_THREADS;
+    if (registers->came_to_end > warp * SIM_WARP_THREADS) /* it counts from 1 */
+        block->ended_of_warp[warp] = &block->threads[registers->came_to_end - 1];
+    return worker->current;
+}
+
 static void run_next_thread(struct sim_worker *worker) {
     struct sim_block *block = &worker->block;
-    struct sim_thread *thread = &block->threads[block->started++];
-    uint3 index = {(unsigned)block->next_xy, (unsigned)(block->next_xy >> 32), block->next_z};
-    thread->index = index;
-    thread->state = SIM_RUNS;
-    thread->leaves = false;
-    advance(block, sim_launch_now.block);
-    worker->current = thread;
-    worker->registers->thread_index = index;
-    if (WATCHED)
-        watch_thread_runs(thread);
-    enter_kernel(worker);
+    struct sim_registers *registers = worker->registers;
+    if (!registers->is_alone) { /* so no thread has started */
+        registers->thread_index = (uint3){0, 0, 0};
+        enter_kernel(worker);
+        if (!registers->is_alone && number_of_running(registers) == block->size - 1) {
+            block->started = block->returned = block->size;
+            return;
+        }
+        sim_current(worker); /* a thread has waited, or the kernel is one in C and runs one at a time */
+    } else {
+        worker->current = start_next(block);
+        worker->current->leaves = false;
+        registers->thread_index = worker->current->index;
+        if (WATCHED)
+            watch_thread_runs(worker->current);
+        enter_kernel(worker);
+    }
+    struct sim_thread *thread = worker->current;
     thread->state = SIM_HAS_RETURNED;
     if (block->is_asynchronous)
         forget_asynchronous(thread);
@@ -156,9 +196,10 @@ void sim_yield(void) {
         sim_block_abandon();
     if (WATCHED)
         watch_turn_ends();
-    worker->current->fiber = worker->fiber;
-    worker->current->state = SIM_RUNS;
-    sim_queue_append(&block->ready, worker->current);
+    struct sim_thread *self = sim_current(worker);
+    self->fiber = worker->fiber;
+    self->state = SIM_RUNS;
+    sim_queue_append(&block->ready, self);
     block->idle_turns++;
     if (seems_to_wait_for_others(block)) {
         block->idle_turns = block->long_turns = 0;
@@ -180,14 +221,14 @@ void sim_end_turn(void) {
     sim_yield();
 }
 
-void sim_leave(void) {
-    sim_worker_of_fiber()->current->leaves = true;
+void sim_thread_leaves(void) {
+    sim_current(sim_worker_of_fiber())->leaves = true;
 }
 
 void sim_come_to_end(void) {
     struct sim_worker *worker = sim_worker_of_fiber();
     struct sim_block *block = &worker->block;
-    const struct sim_thread *self = worker->current;
+    const struct sim_thread *self = sim_current(worker);
     if (self->leaves)
         return;
     unsigned warp = (unsigned)(self - block->threads) / SIM_WARP_THREADS;
@@ -211,6 +252,10 @@ void sim_block_begin(struct sim_worker *worker) {
     block->size = size.x * size.y * size.z;
     block->started = 0;
     block->returned = 0;
+    worker->registers->is_alone = WATCHED || sim_launch_now.cluster > 1;
+    worker->registers->leaves = worker->registers->is_between = false;
+    worker->registers->came_to_end = worker->registers->row = 0;
+    worker->current = NULL;
     block->abandoned = block->is_asynchronous = false;
     block->idle_turns = block->long_turns = 0;
     worker->updates = NULL; /* an abandoned block may have been at an atomic operation */

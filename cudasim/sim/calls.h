@@ -17,6 +17,12 @@ struct sim_registers {
     dim3 block_size;
     dim3 grid_size;
     unsigned char *shared_memory; /* the dynamic kind */
+    /* Of a kernel in C++ that runs the threads of its block in a loop (cpp/threads.hpp): */
+    unsigned came_to_end; /* the thread that last came to the end of the kernel's text, counted from 1 */
+    unsigned row;         /* the number of threads in the rows before that of the thread that runs */
+    bool is_alone;        /* the thread that runs is no more in a loop: the simulator keeps its state */
+    bool is_between;      /* one thread has ended, and the next has not begun */
+    bool leaves;          /* the thread that runs executes a `return` */
 };
 extern __thread struct sim_registers sim_registers;
 
@@ -154,7 +160,7 @@ void sim_assertion_failed(const struct sim_site *site, const char *expression);
 void sim_trap(const struct sim_site *site);
 
 /* The thread executes a `return` of its kernel; or it has come to the end of the kernel's text. */
-void sim_leave(void);
+void sim_thread_leaves(void);
 void sim_come_to_end(void);
 
 void sim_sleep(void);      /* the other threads of the block get a turn */

@@ -6,7 +6,7 @@
 
 static void ask(const struct sim_site *site, const void *pc, void *shared, const void *global, unsigned bytes,
                 unsigned present) {
-    struct sim_copies *copies = &sim_worker->current->copies;
+    struct sim_copies *copies = &sim_current(sim_worker)->copies;
     sim_worker->block.is_asynchronous = true;
     if (((uintptr_t)shared | (present ? (uintptr_t)global : 0)) % bytes)
         sim_report_call(SIM_MISALIGNED, site,
@@ -42,11 +42,11 @@ void sim_cp_async_partly(const struct sim_site *site, void *shared, const void *
 
 void cp_async_commit_group(void) {
     sim_worker->block.is_asynchronous = true;
-    sim_worker->current->copies.groups++;
+    sim_current(sim_worker)->copies.groups++;
 }
 
 void cp_async_wait_group(unsigned groups_in_flight) {
-    struct sim_copies *copies = &sim_worker->current->copies;
+    struct sim_copies *copies = &sim_current(sim_worker)->copies;
     unsigned landed = 0;
     for (; landed < copies->count; landed++) {
         const struct sim_copy *copy = &copies->pending[landed];

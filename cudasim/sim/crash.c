@@ -57,7 +57,7 @@ static void report(int number, const siginfo_t *info, const void *context) {
     uintptr_t address = (uintptr_t)info->si_addr, pc = sim_instruction_of(context);
     sim_report_again(); /* the thread's stack may have had no room for the report that it was writing */
     /* One byte on, as for a call: debug information is asked for the byte before. */
-    struct sim_access_report access = {.kind = SIM_CRASH, .thread = sim_worker->current, .pc = pc + 1};
+    struct sim_access_report access = {.kind = SIM_CRASH, .thread = sim_current(sim_worker), .pc = pc + 1};
     if (number == SIGFPE)
         sim_report_access(
             &access, "divides an integer by zero, or the smallest one by -1, which CUDA leaves undefined");

@@ -15,7 +15,7 @@ static bool comes_for_block(const struct sim_block *block, const struct sim_thre
 void sim_grid_barrier(const struct sim_site *site) {
     struct sim_launch *launch = &sim_launch_now;
     sim_barrier(site, 0);
-    if (comes_for_block(&sim_worker->block, sim_worker->current)) {
+    if (comes_for_block(&sim_worker->block, sim_current(sim_worker))) {
         if (WATCHED)
             watch_grid_barrier_reached(&launch->grid_arrivals);
         unsigned blocks = (unsigned)launch->blocks;

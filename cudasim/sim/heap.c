@@ -89,7 +89,7 @@ static void give_back(void *memory, uintptr_t pc) {
         unused[size] = block;
     }
     sim_unlock_for_a_moment();
-    struct sim_access_report report = {.kind = SIM_CRASH, .thread = sim_worker->current, .pc = pc};
+    struct sim_access_report report = {.kind = SIM_CRASH, .thread = sim_current(sim_worker), .pc = pc};
     if (!is_mine)
         sim_report_access(
             &report, "frees %p, which is nothing that malloc() or new gave, or was freed before", memory);
@@ -141,7 +141,7 @@ void __wrap__ZdaPvm(void *memory, size_t bytes) {
 }
 
 static noreturn void end(const char *what, const char *instead, uintptr_t pc) {
-    struct sim_access_report report = {.kind = SIM_TRAP, .thread = sim_worker->current, .pc = pc};
+    struct sim_access_report report = {.kind = SIM_TRAP, .thread = sim_current(sim_worker), .pc = pc};
     sim_report_access(&report, "%s, which is the host's; a kernel can %s", what, instead);
 }
 noreturn void sim_device_refuses(const char *what, const char *instead, uintptr_t pc) {

@@ -174,7 +174,7 @@ struct sim_launch {
 
 struct sim_worker {
     struct sim_block block;
-    struct sim_thread *current; /* the thread that runs */
+    struct sim_thread *current; /* the thread that runs, for sim_current(); NULL: one in a loop */
     struct sim_fiber *fiber;    /* that it runs on */
     struct sim_fiber home;      /* the OS thread's own stack */
     struct sim_fiber fibers[SIM_MAX_BLOCK_THREADS];
@@ -211,6 +211,14 @@ static inline struct sim_worker *sim_worker_of_fiber(void) {
         return *note;
 #endif
     return sim_worker;
+}
+
+/* The thread that runs. In a kernel's loop over the threads of its block it is known by its index alone,
+ * until somebody asks. */
+struct sim_thread *sim_catch_up(struct sim_worker *worker);
+static inline struct sim_thread *sim_current(struct sim_worker *worker) {
+    struct sim_thread *current = worker->current;
+    return __builtin_expect(current != NULL, true) ? current : sim_catch_up(worker);
 }
 
 /* Whether this OS thread is on a fiber that kernels run on, and not in the code of the program or of the

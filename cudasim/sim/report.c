@@ -152,7 +152,7 @@ static void tell(sim_report_kind kind, const struct sim_thread *thread, const st
 noreturn void sim_report_call(sim_report_kind kind, const struct sim_site *site, const char *what, ...) {
     va_list arguments;
     va_start(arguments, what);
-    tell(kind, sim_worker->current, site, what, arguments);
+    tell(kind, sim_current(sim_worker), site, what, arguments);
     va_end(arguments);
     sim_block_abandon();
 }
@@ -258,7 +258,7 @@ noreturn void sim_report_two_barriers(const struct sim_site *site, const struct 
     if (is_first()) {
         sim_report *report = &sim_launch_now.report;
         begin(report, SIM_BARRIER_DIVERGENCE, site);
-        name_thread(report, sim_worker->current);
+        name_thread(report, sim_current(sim_worker));
         say(report, "comes to this barrier, but in its warp ");
         name_other(report, other);
         say(report, "; __syncthreads() is bar.sync, which is .aligned: all threads of a warp that have not "

@@ -32,7 +32,7 @@ static inline void sim_go_to(struct sim_worker *worker, struct sim_fiber *fiber)
 static inline void sim_wait(struct sim_worker *worker, enum sim_state state, const struct sim_site *site) {
     if (sim_is_stopping())
         sim_block_abandon();
-    struct sim_thread *self = worker->current, *next = worker->block.ready.first;
+    struct sim_thread *self = sim_current(worker), *next = worker->block.ready.first;
     self->fiber = worker->fiber;
     self->site = site;
     self->state = state;

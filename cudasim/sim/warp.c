@@ -84,7 +84,7 @@ static uint64_t meet(const struct sim_site *site, enum sim_warp_operation operat
                      unsigned source, uint64_t value) {
     struct sim_worker *worker = sim_worker_of_fiber();
     struct sim_block *block = &worker->block;
-    struct sim_thread *self = worker->current;
+    struct sim_thread *self = sim_current(worker);
     unsigned number = number_of(worker, self), lane = number % SIM_WARP_THREADS,
              warp = number / SIM_WARP_THREADS;
     if (!(mask >> lane & 1))
@@ -114,7 +114,7 @@ void sim_warp_barrier(const struct sim_site *site, unsigned mask) {
 
 void sim_meet_for_matrix(const struct sim_site *site, enum sim_warp_operation operation, uint64_t value) {
     struct sim_block *block = &sim_worker->block;
-    unsigned warp = number_of(sim_worker, sim_worker->current) / SIM_WARP_THREADS;
+    unsigned warp = number_of(sim_worker, sim_current(sim_worker)) / SIM_WARP_THREADS;
     if (sim_lanes_of_warp(block, warp) != SIM_ALL_LANES)
         sim_report_call(SIM_MISSING_LANE, site,
                         "is a matrix instruction, which needs 32 lanes, in a warp of %d",
@@ -154,7 +154,7 @@ uint64_t sim_shuffle(const struct sim_site *site, unsigned mask, uint64_t value,
         sim_report_call(SIM_SHUFFLE_WIDTH, site,
                         "shuffles with width %d, which is not a power of two from 1 to 32", width);
     struct sim_worker *worker = sim_worker_of_fiber();
-    unsigned lane = number_of(worker, worker->current) % SIM_WARP_THREADS;
+    unsigned lane = number_of(worker, sim_current(worker)) % SIM_WARP_THREADS;
     unsigned source = source_of(lane, direction, (unsigned)operand, (unsigned)width);
     return meet(site, SIM_SHUFFLE, mask, source, value);
 }
@@ -162,7 +162,7 @@ uint64_t sim_shuffle(const struct sim_site *site, unsigned mask, uint64_t value,
 /* A lane that asks who is active waits until nobody else can run: then those of its warp that are at the
  * same line are the ones that a GPU could have brought there together. */
 unsigned sim_active_mask(const struct sim_site *site) {
-    struct sim_thread *self = sim_worker->current;
+    struct sim_thread *self = sim_current(sim_worker);
     sim_block_wait(SIM_WAITS_FOR_ACTIVE_MASK, site);
     return self->exchange.mask;
 }

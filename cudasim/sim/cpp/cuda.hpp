@@ -10,20 +10,17 @@
 #include "simd.hpp"
 #include "special.hpp"
 #include "surfaces.hpp"
+#include "threads.hpp"
 #include "warp.hpp"
 #include <cstring>
 #include <utility>
 #include "memory.hpp" /* after what uses the C library's own */
 
-/* ---- How a kernel is called for one thread: `arguments` are pointers to the values ---- */
+/* ---- How a kernel is called: `arguments` are pointers to the values ---- */
 
-template <size_t... I, class... A>
-__attribute__((no_sanitize("thread"))) SIM_INLINE void
-sim_enter(std::index_sequence<I...>, void (*kernel)(A...), const void *arguments) {
-    kernel(*(std::remove_cv_t<A> *)((void *const *)arguments)[I]...);
-}
 template <class... A>
 __attribute__((no_sanitize("thread"))) SIM_INLINE void sim_enter(void (*kernel)(A...),
                                                                  const void *arguments) {
-    sim_enter(std::index_sequence_for<A...>(), kernel, arguments);
+    sim_run_threads<std::remove_cv_t<A>...>(kernel, (void *const *)arguments,
+                                            std::index_sequence_for<A...>());
 }

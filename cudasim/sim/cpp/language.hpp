@@ -64,11 +64,30 @@ struct dim3 {
 #include "../vectors.h"
 #include "../calls.h"
 
-#define threadIdx (sim_registers.thread_index)
-#define blockIdx (sim_registers.block_index)
-#define blockDim (sim_registers.block_size)
-#define gridDim (sim_registers.grid_size)
-#define dynamic_shared (sim_registers.shared_memory)
+/* A kernel that is counted or checked is compiled by these flags alone. */
+#if defined __SANITIZE_THREAD__
+#define SIM_IS_WATCHED
+#elif defined __has_feature
+#if __has_feature(thread_sanitizer)
+#define SIM_IS_WATCHED
+#endif
+#endif
+
+#ifdef SIM_IS_WATCHED
+#define SIM_OWN sim_registers
+#else
+/* A call of the loader's function, which the compiler would make at each use, and once for all threads of a
+ * block when it is told that the answer never changes: a block stays on its OS thread. */
+__attribute__((const, noinline)) static struct sim_registers *sim_own_registers() {
+    return &sim_registers;
+}
+#define SIM_OWN (*sim_own_registers())
+#endif
+#define threadIdx (SIM_OWN.thread_index)
+#define blockIdx (SIM_OWN.block_index)
+#define blockDim (SIM_OWN.block_size)
+#define gridDim (SIM_OWN.grid_size)
+#define dynamic_shared (SIM_OWN.shared_memory)
 
 /* No macro: a kernel may have a variable of its own by this name. */
 static constexpr int warpSize = 32;

@@ -32,12 +32,9 @@ template <class Kernel, class... P> struct sim_call {
     Kernel kernel;
     void *values[sizeof...(P) + 1];
 
-    template <size_t... I> __attribute__((no_sanitize("thread"))) void call(std::index_sequence<I...>) const {
-        kernel(*(P *)values[I]...);
-    }
     __attribute__((no_sanitize("thread"))) static void enter(const void *self) {
-        ((const sim_call *)self)->call(std::index_sequence_for<P...>());
-        sim_come_to_end();
+        const sim_call *call = (const sim_call *)self;
+        sim_run_threads<P...>(call->kernel, call->values, std::index_sequence_for<P...>());
     }
 };
 
@@ -78,12 +75,30 @@ struct sim_clustered_kernel {
         first() = this;
     }
 };
+/* A kernel of which the compiler knows at its launch which one it is, so that it may become part of the loop
+ * over the threads. */
+template <class Body, class... P> struct sim_inlined {
+    void (*address)(P...);
+    Body body;
+    SIM_INLINE_MEMBER void operator()(std::remove_cv_t<P> &...values) const {
+        body(values...);
+    }
+};
+template <class... P> SIM_HOST const void *sim_address_of(void (*kernel)(P...)) {
+    return (const void *)kernel;
+}
+template <class Body, class... P> SIM_HOST const void *sim_address_of(const sim_inlined<Body, P...> &kernel) {
+    return (const void *)kernel.address;
+}
+template <class Kernel> SIM_HOST const void *sim_address_of(const Kernel &) {
+    return 0;
+}
 /* The cluster of a kernel's launches, along x; 0 where it is along y or z too, which the simulator has not.
  */
 template <class Kernel> SIM_HOST unsigned sim_cluster_of(Kernel kernel, unsigned asked) {
-    if constexpr (std::is_pointer<Kernel>::value)
+    if (const void *address = sim_address_of(kernel))
         for (auto *known = sim_clustered_kernel::first(); known; known = known->next)
-            if (known->address == (const void *)kernel)
+            if (known->address == address)
                 return known->size.y * known->size.z == 1 ? known->size.x : 0;
     return asked;
 }
@@ -108,13 +123,13 @@ SIM_HOST cudaError_t sim_launch_now(const sim_site *site, const char *name, Kern
 }
 
 /* A kernel with its parameters' types, to which arguments are converted by the host, once. */
-template <class... P> struct sim_typed_launch {
+template <class Kernel, class... P> struct sim_typed_launch {
     const sim_site *site;
     const char *name;
-    void (*kernel)(P...);
+    Kernel kernel;
     sim_configured with;
     SIM_INLINE_MEMBER void operator()(sim_given<P>... values) const {
-        sim_launch_now<void (*)(P...), std::remove_cv_t<P>...>(site, name, kernel, with, false, values...);
+        sim_launch_now<Kernel, std::remove_cv_t<P>...>(site, name, kernel, with, false, values...);
     }
 };
 template <class Kernel> struct sim_any_launch {
@@ -135,8 +150,23 @@ template <class Kernel>
 SIM_HOST sim_launched<Kernel> sim_launcher(const sim_site *site, const char *name, Kernel kernel) {
     return {site, name, kernel};
 }
+/* body: calls the kernel by its name. It holds something where that is the name of a variable. A kernel that
+ * is watched stays as it is. */
+template <class Body, class... P>
+SIM_HOST auto sim_launcher(const sim_site *site, const char *name, void (*kernel)(P...), Body body) {
+    if constexpr (std::is_empty<Body>::value && !sim_is_watched)
+        return sim_launched<sim_inlined<Body, P...>>{site, name, {kernel, body}};
+    else
+        return sim_launched<void (*)(P...)>{site, name, kernel};
+}
 template <class... P>
-SIM_HOST sim_typed_launch<P...> operator->*(sim_launched<void (*)(P...)> kernel, sim_configured with) {
+SIM_HOST sim_typed_launch<void (*)(P...), P...> operator->*(sim_launched<void (*)(P...)> kernel,
+                                                            sim_configured with) {
+    return {kernel.site, kernel.name, kernel.kernel, with};
+}
+template <class Body, class... P>
+SIM_HOST sim_typed_launch<sim_inlined<Body, P...>, P...>
+operator->*(sim_launched<sim_inlined<Body, P...>> kernel, sim_configured with) {
     return {kernel.site, kernel.name, kernel.kernel, with};
 }
 template <class Kernel>

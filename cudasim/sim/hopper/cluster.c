@@ -83,7 +83,7 @@ static void pass_if_complete(struct sim_cluster *cluster) {
 
 void sim_cluster_barrier(const struct sim_site *site, bool ordered) {
     struct sim_cluster *cluster = sim_cluster_here();
-    struct sim_thread *self = sim_worker->current;
+    struct sim_thread *self = sim_current(sim_worker);
     self->site = site;
     cluster->barrier_is_ordered = ordered;
     cluster->at_barrier_count++;

@@ -63,7 +63,7 @@ void sim_mbarrier_init(const struct sim_site *site, uint32_t address, uint32_t a
                                      .arrivals = arrivals,
                                      .pending = arrivals,
                                      .initialised = site,
-                                     .initialised_by = sim_worker->current};
+                                     .initialised_by = sim_current(sim_worker)};
     if (WATCHED)
         watch_mbarrier_begins(place.owner, barrier, SIM_CALLER);
     restamp(place.owner, barrier);
@@ -73,7 +73,7 @@ void sim_mbarrier_init(const struct sim_site *site, uint32_t address, uint32_t a
 void sim_fence_mbarrier_init(void) {
     struct sim_hopper *hopper = sim_hopper_here();
     for (unsigned i = 0; i < hopper->mbarriers; i++)
-        if (hopper->mbarrier[i].initialised_by == sim_worker->current)
+        if (hopper->mbarrier[i].initialised_by == sim_current(sim_worker))
             hopper->mbarrier[i].is_fenced = true;
 }
 
@@ -147,7 +147,7 @@ void sim_mbarrier_wait(const struct sim_site *site, uint32_t address, uint32_t p
         sim_report_call(SIM_MBARRIER_MISUSE, site, "waits for the phase of parity %u, which is not 0 or 1",
                         parity);
     struct sim_mbarrier *barrier = sim_mbarrier_at(site, place);
-    struct sim_thread *self = sim_worker->current;
+    struct sim_thread *self = sim_current(sim_worker);
     if (WATCHED)
         watch_mbarrier_used(place.owner, barrier, SIM_CALLER, true);
     bool at_once = barrier->completed % 2 != parity;

@@ -20,7 +20,7 @@ static struct sim_named_barrier *come(const struct sim_site *site, int number, i
     if (barrier->arrived++ == 0)
         barrier->came_at = site;
     barrier->expected = (unsigned)threads;
-    sim_worker->current->site = site;
+    sim_current(sim_worker)->site = site;
     return barrier;
 }
 
@@ -37,14 +37,14 @@ static bool passes(struct sim_named_barrier *barrier, int number) {
 
 void sim_named_barrier(const struct sim_site *site, int number, int threads) {
     struct sim_named_barrier *barrier = come(site, number, threads);
-    sim_queue_append(&barrier->waiting, sim_worker->current);
+    sim_queue_append(&barrier->waiting, sim_current(sim_worker));
     bool all_came = passes(barrier, number);
     sim_block_wait(all_came ? SIM_RUNS : SIM_WAITS_AT_NAMED_BARRIER, site);
 }
 
 void sim_named_barrier_arrive(const struct sim_site *site, int number, int threads) {
     struct sim_named_barrier *barrier = come(site, number, threads);
-    unsigned warp = (unsigned)(sim_worker->current - sim_worker->block.threads) / SIM_WARP_THREADS;
+    unsigned warp = (unsigned)(sim_current(sim_worker) - sim_worker->block.threads) / SIM_WARP_THREADS;
     barrier->arriving |= 1u << warp;
     if (WATCHED)
         watch_named_barrier_arrives((unsigned)number, barrier);

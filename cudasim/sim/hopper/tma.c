@@ -58,7 +58,7 @@ void sim_tensor_copy(const struct sim_site *site, uint32_t to, const void *descr
                                    .site = site,
                                    .blocks = (uint16_t)(blocks ? blocks : 1u << sim_worker->rank),
                                    .asked_by = sim_worker,
-                                   .thread = sim_worker->current};
+                                   .thread = sim_current(sim_worker)};
     begin(SIM_CALLER, &copy);
 }
 
@@ -71,7 +71,7 @@ void sim_bulk_copy(const struct sim_site *site, uint32_t to, const void *from, u
                                    .site = site,
                                    .blocks = (uint16_t)(1u << sim_worker->rank),
                                    .asked_by = sim_worker,
-                                   .thread = sim_worker->current};
+                                   .thread = sim_current(sim_worker)};
     struct sim_place counts = sim_place_of(site, barrier, sizeof(uint64_t));
     const struct sim_mbarrier *counting = sim_mbarrier_at(site, counts);
     if (WATCHED)
@@ -97,7 +97,7 @@ void sim_bulk_copy_between(const struct sim_site *site, uint32_t to, uint32_t fr
         .site = site,
         .blocks = (uint16_t)(1u << target.owner->rank),
         .asked_by = sim_worker,
-        .thread = sim_worker->current};
+        .thread = sim_current(sim_worker)};
     const struct sim_mbarrier *counting = sim_mbarrier_at(site, counts);
     if (WATCHED)
         watch_copy_reads(&copy, counts.owner, counting);

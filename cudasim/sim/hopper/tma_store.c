@@ -104,7 +104,7 @@ static struct sim_store *next_free(struct sim_stores *stores) {
 static void ask(const struct sim_site *site, const void *pc, const struct sim_box *box, uint32_t from,
                 enum sim_atomic operation) {
     static _Thread_local uint32_t numbers;
-    struct sim_stores *stores = &sim_worker->current->stores;
+    struct sim_stores *stores = &sim_current(sim_worker)->stores;
     sim_hopper_here();
     sim_worker->block.is_asynchronous = true;
     if (!can_combine(operation, type_of(&box->map)))
@@ -143,7 +143,7 @@ void sim_bulk_store(const struct sim_site *site, void *to, uint32_t from, uint32
 
 void sim_bulk_commit(void) {
     sim_worker->block.is_asynchronous = true;
-    sim_worker->current->stores.groups++;
+    sim_current(sim_worker)->stores.groups++;
 }
 
 /* ---- Running ---- */
@@ -206,7 +206,7 @@ static void end(struct sim_stores *stores, unsigned count) {
 }
 
 void sim_bulk_wait(const struct sim_site *site, unsigned groups_in_flight, bool only_reads) {
-    struct sim_stores *stores = &sim_worker->current->stores;
+    struct sim_stores *stores = &sim_current(sim_worker)->stores;
     unsigned count = 0;
     (void)site;
     for (; count < stores->count && stores->pending[count].group + groups_in_flight < stores->groups; count++)

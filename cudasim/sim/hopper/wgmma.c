@@ -64,7 +64,7 @@ void sim_setmaxnreg(const struct sim_site *site, unsigned count) {
 }
 
 static void ask(const struct sim_site *site, float *sum, const struct sim_wgmma *product) {
-    struct sim_thread *self = sim_worker->current;
+    struct sim_thread *self = sim_current(sim_worker);
     struct sim_products *products = &self->products;
     sim_worker->block.is_asynchronous = true;
     unsigned first = number_of(self) / SIM_WARPGROUP_THREADS * SIM_WARPGROUP_THREADS;
@@ -121,7 +121,7 @@ void sim_wgmma_fence(void) {
 
 void sim_wgmma_commit(void) {
     sim_worker->block.is_asynchronous = true;
-    sim_worker->current->products.groups++;
+    sim_current(sim_worker)->products.groups++;
 }
 
 /* How many of a thread's products are in groups that are older than its latest `groups_in_flight`. */
@@ -171,7 +171,7 @@ static void multiply(struct sim_thread *warpgroup, unsigned count) {
 }
 
 void sim_wgmma_wait(const struct sim_site *site, unsigned groups_in_flight) {
-    struct sim_thread *self = sim_worker->current;
+    struct sim_thread *self = sim_current(sim_worker);
     unsigned count = due(&self->products, groups_in_flight);
     if (count == 0)
         return;
