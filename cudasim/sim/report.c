@@ -3,7 +3,7 @@
 #include <stdarg.h>
 
 atomic_bool sim_stops;
-const char *(*sim_memory_of_others)(const void *address);
+const char *(*sim_memory_of_others)(const void *address, bool is_far);
 
 /* Adds to a message that is cut off where its room ends. */
 __attribute__((format(printf, 2, 3))) static void say(sim_report *report, const char *format, ...) {
