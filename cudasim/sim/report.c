@@ -259,7 +259,7 @@ noreturn void sim_report_two_barriers(const struct sim_site *site, const struct 
         sim_report *report = &sim_launch_now.report;
         begin(report, SIM_BARRIER_DIVERGENCE, site);
         name_thread(report, sim_worker->current);
-        say(report, "comes to this barrier, but in its warp ");
+        say(report, "comes to this barrier, but another of its warp to another one: ");
         name_other(report, other);
         say(report, "; __syncthreads() is bar.sync, which is .aligned: all threads of a warp that have not "
                     "exited must execute the same one");
