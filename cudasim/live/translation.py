@@ -8,6 +8,7 @@ from cudasim.live.casts import casts
 from cudasim.live.dependent import dependent
 from cudasim.live.exits import exits
 from cudasim.live.host import Host
+from cudasim.live.launch_bounds import launch_bounds
 from cudasim.live.ptx import with_ptx
 from cudasim.live.shifts import shifts
 from cudasim.live.swap_loops import with_volatile_first_reads
@@ -93,8 +94,8 @@ def as_cpp(source: str, first_line: int = 1, values: frozenset[str] = ALL, host:
     shifts (shifts.py). Besides, "dependent": the word `template` where C++ asks for it (dependent.py). host:
     of a whole program, whose host code is written as C++ as well (host.py) and has C++'s values.
     """
-    rules = {"shifts": shifts, "casts": casts, "exits": exits, "dependent": dependent}
-    chosen = [rules[name] for name in (*values, "exits")]
+    rules = {"shifts": shifts, "casts": casts, "dependent": dependent}
+    chosen = [*(rules[name] for name in values), exits, launch_bounds]
     if host is not None:
         chosen = [host.of_kernels(rule) for rule in chosen]
         chosen += [host.launches, host.kernels, host.variables, host.names, host.allocations, host.assembly]

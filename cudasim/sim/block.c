@@ -225,6 +225,14 @@ void sim_thread_leaves(void) {
     sim_current(sim_worker_of_fiber())->leaves = true;
 }
 
+void sim_launch_bounds(unsigned most, const char *file, int line) {
+    unsigned threads = sim_worker_of_fiber()->block.size;
+    if (threads > most)
+        sim_report_call(SIM_INVALID_LAUNCH, sim_site_at(file, line),
+                        "is one of %u of its block, and the kernel's __launch_bounds__ allows %u", threads,
+                        most);
+}
+
 void sim_come_to_end(void) {
     struct sim_worker *worker = sim_worker_of_fiber();
     struct sim_block *block = &worker->block;

@@ -163,6 +163,10 @@ void sim_trap(const struct sim_site *site);
 void sim_thread_leaves(void);
 void sim_come_to_end(void);
 
+/* The kernel's __launch_bounds__, at that place of its text. Ends the launch where a block has more threads.
+ */
+void sim_launch_bounds(unsigned most, const char *file, int line);
+
 void sim_sleep(void);      /* the other threads of the block get a turn */
 long long sim_clock(void); /* nanoseconds, which stand for cycles */
 

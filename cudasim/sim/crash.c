@@ -87,8 +87,9 @@ static void report(int number, const siginfo_t *info, const void *context) {
         sim_report_access(&access, "calls a function at address %p, where there is none", (void *)address);
     }
     sim_report_near_isolated(&access, address);
-    if (sim_memory_of_others && sim_memory_of_others(info->si_addr))
-        sim_report_access(&access, "accesses %s", sim_memory_of_others(info->si_addr));
+    const char *others = sim_memory_of_others ? sim_memory_of_others(info->si_addr, true) : NULL;
+    if (others)
+        sim_report_access(&access, "accesses %s", others);
     sim_report_access(&access, "accesses address %p, where no memory is", (void *)address);
 }
 

@@ -337,7 +337,7 @@ void sim_isolation_end(void);
 struct sim_access_report;
 /* Reports the access when it is near a copy; else returns. */
 /* A phrase about an address that is memory and yet not this launch's; NULL: it is not. program/ sets it. */
-extern const char *(*sim_memory_of_others)(const void *address);
+extern const char *(*sim_memory_of_others)(const void *address, bool is_far);
 void sim_report_near_isolated(struct sim_access_report *access, uintptr_t address);
 
 /* runtime.c */

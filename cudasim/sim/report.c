@@ -3,7 +3,7 @@
 #include <stdarg.h>
 
 atomic_bool sim_stops;
-const char *(*sim_memory_of_others)(const void *address);
+const char *(*sim_memory_of_others)(const void *address, bool is_far);
 
 /* Adds to a message that is cut off where its room ends. */
 __attribute__((format(printf, 2, 3))) static void say(sim_report *report, const char *format, ...) {
@@ -259,7 +259,7 @@ noreturn void sim_report_two_barriers(const struct sim_site *site, const struct 
         sim_report *report = &sim_launch_now.report;
         begin(report, SIM_BARRIER_DIVERGENCE, site);
         name_thread(report, sim_current(sim_worker));
-        say(report, "comes to this barrier, but in its warp ");
+        say(report, "comes to this barrier, but another of its warp to another one: ");
         name_other(report, other);
         say(report, "; __syncthreads() is bar.sync, which is .aligned: all threads of a warp that have not "
                     "exited must execute the same one");

@@ -87,7 +87,7 @@ tells (see *Vote*). A counter that all threads add to would give each a place of
         requests(STORES, tiles(n, 32) + 1),
         requests(ATOMICS, 0),
         barriers(2 * 8 * tiles(n, 256)),
-        steps(16 * tiles(n, 256)),
+        steps(20 * tiles(n, 256)),
     ),
     budget_sizes={"n": 1024},
     budget_between={"n": (512, 2048, 256)},

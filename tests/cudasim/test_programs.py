@@ -203,13 +203,17 @@ def test_what_is_right_is_not_told(which, printed):
         assert (ran.stdout, ran.stderr, ran.returncode) == (printed, "", 0)
 
 
+PINNED = ("while cudaMemcpyAsync may still be writing", 'printf("%d\\n", p[0])', "nothing has waited")
 # In a checked program: what is told, with which line, and what the program itself sees of it.
 MISTAKES = {
     "overrun": ("out of bounds", "x[threadIdx.x + 1] = n", "writes 4 bytes at d[64], which has 64 elements"),
     "race": ("race", "x[threadIdx.x] = s[63", "nothing to order it after"),
     "unwritten": ("unwritten memory", "s += x[i]", "reads d[0]"),
     "assertion": ("assertion", "assert(threadIdx.x < 3)", "to be false"),
-    "host_pointer": ("out of bounds", "x[i] = i", "in no argument"),
+    "host_pointer": ("out of bounds", "x[i] = i", "in memory of the host (0x"),
+    "freed": ("out of bounds", "x[i] = i", "writes 4 bytes in gone (cudaMalloc at mistakes.cu:"),
+    "bounds": ("invalid launch", "__launch_bounds__(32", "is one of 64 of its block"),
+    "left": ("uninitialised", "= s[63", "; 16 of its 64 threads have left the kernel by `return` before"),
     "host_reads_device": (
         "the host code accesses byte 12 of d",
         'printf("%d\\n", d[3])',
@@ -221,12 +225,8 @@ MISTAKES = {
         "while fill may still be writing",
     ),
     "memset_goes_on": ("byte 8 of m (cudaMallocManaged", "m[2]++", "while cudaMemset may still be writing"),
-    "pinned": ("while cudaMemcpyAsync may still be writing", 'printf("%d\\n", p[0])', "nothing has waited"),
-    "other_stream": (
-        "while cudaMemcpyAsync may still be writing",
-        'printf("%d\\n", p[0])',
-        "nothing has waited",
-    ),
+    "pinned": PINNED,
+    "other_stream": PINNED,
     "null": ("the host code accesses address", "*(volatile int *)0 = 1", "where no memory is"),
     "direction": (
         "cudaMemcpyDeviceToHost, but the host's memory",

@@ -4,7 +4,8 @@ should."""
 import pytest
 
 import fgn
-from fgn.puzzles import grading, programs, verdict
+from cudasim.building.places import build_folder
+from fgn.puzzles import grading, helper, programs, verdict
 from fgn.puzzles.catalogue import TASKS
 from fgn.puzzles.definition import WRONG
 from fgn.puzzles.judge import here, judge
@@ -24,6 +25,14 @@ def changed(old, new):
 
 BEFORE = "    compute(y.data()"
 PRINTS = 'printf("%.9g\\n", value)'
+
+
+def test_the_compiler_may_write_what_it_makes_of_the_headers():
+    """A first check of a program compiles them in the helper's process, whose files have a limit."""
+    assert judged(COPIES, COPIES.solution())
+    made = [file.stat().st_size for file in build_folder().rglob("program.hpp.gch")]
+    made += [file.stat().st_size for file in build_folder().rglob("program.hpp.pch")]
+    assert made and 2 * max(made) < helper._MOST_FILE_BYTES
 
 
 def test_a_program_without_an_end_is_told(monkeypatch):

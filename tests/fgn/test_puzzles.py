@@ -4,6 +4,8 @@ import json
 import re
 import subprocess
 import sys
+import threading
+import time
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +16,7 @@ import pytest
 
 import fgn
 from cudasim.building.compilers import find_cpp_compiler, version_of
+from fgn.puzzles import helper as helper_module
 from fgn.puzzles import store, verdict
 from fgn.puzzles.catalogue import NOTEBOOKS, TASKS
 from fgn.puzzles.definition import FAULT, FOLDER, MISREAD, OVER_BUDGET, WRONG, Wrong
@@ -181,6 +184,20 @@ def test_nothing_a_learner_types_ends_the_session(monkeypatch):
         assert checked("y[threadIdx.x] = 2 * x[threadIdx.x];")
     finally:
         helper.close()
+
+
+def test_a_kernel_has_its_seconds_also_on_a_busy_machine(monkeypatch):
+    ended, said = threading.Event(), []
+    monkeypatch.setattr(helper_module.os, "_exit", lambda status: ended.set())
+    monkeypatch.setattr(helper_module.time, "process_time", lambda: 0.0)
+    kernel, seconds = SimpleNamespace(file="twice.cu", source=""), 0.2
+    limit = helper_module._Limit(SimpleNamespace(send=said.append), "Map", kernel, seconds)
+    limit.begins("n = 1")
+    assert not ended.wait(2 * seconds) and said == [("case", "n = 1")]
+    limit.begins("n = 2")
+    begin = time.monotonic()
+    assert ended.wait(60) and time.monotonic() - begin >= 7 * seconds
+    assert said[-1][1].kind == verdict.ENDLESS and "n = 2" in str(said[-1][1])
 
 
 @pytest.mark.parametrize(

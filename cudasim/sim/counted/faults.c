@@ -38,12 +38,13 @@ void fault_out_of_bounds(struct recorder *self, const struct access *access) {
         struct sim_access_report overflow = report_of(SIM_CRASH, access, NULL);
         sim_report_overflow(&overflow);
     }
-    if (sim_memory_of_others && sim_memory_of_others((const void *)access->address)) {
-        struct sim_access_report report = report_of(SIM_OUT_OF_BOUNDS, access, NULL);
-        sim_report_access(&report, "%s %u bytes in %s", verb(access->operation), access->bytes,
-                          sim_memory_of_others((const void *)access->address));
-    }
     const struct place *near = nearest_place(self, access->address);
+    const char *others =
+        sim_memory_of_others ? sim_memory_of_others((const void *)access->address, !near) : NULL;
+    if (others) {
+        struct sim_access_report report = report_of(SIM_OUT_OF_BOUNDS, access, NULL);
+        sim_report_access(&report, "%s %u bytes in %s", verb(access->operation), access->bytes, others);
+    }
     const uintptr_t most_shared = SIM_MAX_SHARED_BYTES;
     if (!near && access->address < most_shared && self->worker->shared_memory_bytes == 0) {
         struct place nothing = {.begin = 0, .space = COUNTED_SHARED};
@@ -81,8 +82,16 @@ void fault_misaligned(const struct recorder *self, const struct access *access) 
 void fault_uninitialised(const struct recorder *self, const struct access *access) {
     (void)self;
     struct sim_access_report report = report_of(SIM_UNINITIALISED, access, access->place);
-    sim_report_access(&report, "%s %s[%lld], which no thread of the block has written",
-                      verb(access->operation), access->place->name, report.index);
+    const struct sim_block *block = &sim_worker->block;
+    unsigned left = 0;
+    for (unsigned i = 0; i < block->size; i++)
+        left += block->threads[i].leaves;
+    char why[80] = "";
+    if (left > 0)
+        snprintf(why, sizeof why, "; %u of its %u threads have left the kernel by `return` before", left,
+                 block->size);
+    sim_report_access(&report, "%s %s[%lld], which no thread of the block has written%s",
+                      verb(access->operation), access->place->name, report.index, why);
 }
 
 void fault_unwritten(const struct recorder *self, const struct access *access) {

@@ -114,23 +114,59 @@ void sim_memory_open(int device) {
     if (opened++ > 0)
         return;
     opened_for = device;
-    sim_memory_of_others = sim_memory_of_another_device;
+    sim_memory_of_others = sim_memory_out_of_reach;
     for (unsigned i = 0; i < count; i++)
         if (all[i].kind == SIM_DEVICE_MEMORY || all[i].by)
             protect(&all[i], protection_of(&all[i]));
 }
 
-const char *sim_memory_of_another_device(const void *address) {
+enum { REMEMBERED = 64 };
+static struct freed {
+    struct sim_allocation was;
+    struct sim_called by;
+} freed[REMEMBERED]; /* the last ones, in a ring */
+static unsigned freed_count;
+
+static const struct freed *freed_at(const void *address) {
+    for (unsigned i = 1; i <= REMEMBERED && i <= freed_count; i++) {
+        const struct freed *of = &freed[(freed_count - i) % REMEMBERED];
+        if ((uintptr_t)address - (uintptr_t)of->was.begin < of->was.bytes)
+            return of;
+    }
+    return NULL;
+}
+
+static bool is_mapped(const void *address) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    unsigned char resident;
+    return mincore((void *)((uintptr_t)address / page * page), 1, &resident) == 0;
+}
+
+const char *sim_memory_out_of_reach(const void *address, bool is_far) {
     static char phrase[300];
-    const struct sim_allocation *of = sim_allocation_at(address);
-    if (!of || opened == 0 || sim_memory_is_for(of, opened_for))
+    if (opened == 0)
         return NULL;
-    snprintf(phrase, sizeof phrase,
-             "%s of device %d (%s at %s:%d), whose memory the kernel of device %d may not access without %s",
-             of->called.name ? of->called.name : "memory", of->device, of->called.function, of->called.file,
-             of->called.line, opened_for,
-             of->peers == sim_device_peers(of->device) ? "cudaDeviceEnablePeerAccess()"
-                                                       : "cudaMemPoolSetAccess()");
+    const struct sim_allocation *of = sim_allocation_at(address);
+    const struct freed *before = of ? NULL : freed_at(address);
+    if (before && before->by.line && before->was.called.line)
+        snprintf(phrase, sizeof phrase, "%s (%s at %s:%d), which was freed at %s:%d",
+                 before->was.called.name ? before->was.called.name : "memory", before->was.called.function,
+                 before->was.called.file, before->was.called.line, before->by.file, before->by.line);
+    else if (of && !sim_memory_is_for(of, opened_for))
+        snprintf(phrase, sizeof phrase,
+                 "%s of device %d (%s at %s:%d), whose memory the kernel of device %d may not access without "
+                 "%s",
+                 of->called.name ? of->called.name : "memory", of->device, of->called.function,
+                 of->called.file, of->called.line, opened_for,
+                 of->peers == sim_device_peers(of->device) ? "cudaDeviceEnablePeerAccess()"
+                                                           : "cudaMemPoolSetAccess()");
+    else if (!of && is_far && is_mapped(address))
+        snprintf(phrase, sizeof phrase,
+                 "memory of the host (%p), which a kernel cannot access: it needs a copy, in memory that "
+                 "cudaMalloc() gave",
+                 address);
+    else
+        return NULL;
     return phrase;
 }
 
@@ -245,6 +281,7 @@ int sim_memory_give_back(void *memory, enum sim_memory_kind kind, struct sim_cal
         return sim_program_error(INVALID_VALUE);
     }
     sim_device_waits(); /* as cudaFree() does */
+    freed[freed_count++ % REMEMBERED] = (struct freed){*found, called};
     used[found->device] -= is_of_gpu ? found->bytes : 0;
     if (found->is_of_graph)
         mapped(found->begin, found->bytes, PROT_NONE); /* forgotten, and still reserved */

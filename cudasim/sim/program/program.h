@@ -88,8 +88,9 @@ struct sim_allocation *sim_allocation_number(unsigned index);
 enum { SIM_ALL_DEVICES = -1 };
 void sim_memory_open(int device);
 bool sim_memory_is_for(const struct sim_allocation *memory, int device);
-/* A phrase about the address, where the memory is another device's; else NULL. */
-const char *sim_memory_of_another_device(const void *address);
+/* A phrase about the address, where the memory is another device's, or was freed; else NULL. is_far: no
+ * memory of the kernel's is near, so it may be the host's as well. */
+const char *sim_memory_out_of_reach(const void *address, bool is_far);
 void sim_memory_close(void);
 void sim_memory_is_free(struct sim_allocation *memory); /* no kernel uses it any more */
 void sim_program_tell_leaks(void);

@@ -27,6 +27,17 @@ __global__ void sum(const int *x, int *y, int n) {
         s += x[i];
     *y = s;
 }
+__global__ void __launch_bounds__(32, 2) narrow(int *x) {
+    x[threadIdx.x] = 1;
+}
+__global__ void turned(int *x, int n) {
+    __shared__ int s[64];
+    if (threadIdx.x >= n)
+        return;
+    s[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    x[threadIdx.x] = s[63 - threadIdx.x];
+}
 __global__ void asserts(int *x) {
     assert(threadIdx.x < 3);
 }
@@ -212,6 +223,22 @@ int main(int argc, char **argv) {
             fill<<<1, 16>>>(t, 16);
             CHECK(cudaGetLastError());
         }
+    }
+    if (which == "freed") {
+        int *gone;
+        CHECK(cudaMalloc(&gone, 256));
+        CHECK(cudaFree(gone));
+        fill<<<1, 64>>>(gone, 64);
+        CHECK(cudaDeviceSynchronize());
+    }
+    if (which == "bounds") {
+        narrow<<<1, 64>>>(d);
+        CHECK(cudaGetLastError());
+    }
+    if (which == "left") {
+        CHECK(cudaMemset(d, 0, 256));
+        turned<<<1, 64>>>(d, 48);
+        CHECK(cudaDeviceSynchronize());
     }
     if (which == "host_pointer") {
         fill<<<1, 64>>>(h, 64);

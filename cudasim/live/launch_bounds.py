@@ -1,0 +1,37 @@
+"""Lets a kernel expect the size of block that its __launch_bounds__ promises.
+
+nvcc compiles for no more threads than that, and a launch with more of them fails. The first argument may
+depend on the template's, so the kernel itself compares.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from cudasim.live.text import blanked, closing, without_directives
+from cudasim.live.tree import Change, Source
+
+_WORD = re.compile(r"\b__launch_bounds__\s*(?=\()")
+
+
+def launch_bounds(source: Source) -> Iterator[Change]:
+    """Writes a call of sim_launch_bounds() as the first statement of each kernel with bounds."""
+    text = without_directives(blanked(source.data.decode("latin-1")))
+    for match in _WORD.finditer(text):
+        end = closing(text, match.end())
+        inside = source.data[match.end() + 1 : end]
+        if b"<" in inside or not inside.strip():
+            continue  # a comma may be one of a template's arguments
+        most, depth = inside, 0
+        for place, letter in enumerate(inside):
+            depth += (letter in b"([{") - (letter in b")]}")
+            if letter in b"," and depth == 0:
+                most = inside[:place]
+                break
+        place = end + 1
+        while (following := re.compile(r"[({;]").search(text, place)) and following[0] == "(":
+            place = closing(text, following.start()) + 1
+        if following and following[0] == "{":
+            most = b" ".join(most.split())
+            yield following.end(), 0, b" sim_launch_bounds((unsigned)(" + most + b"), __FILE__, __LINE__);"
