@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
+import pytest
 import torch
 
 from fgn.chains import CHAINS, Shape
@@ -14,6 +16,13 @@ from fgn.reference import chain_reference, chain_reference64, ieee_float32
 
 ORDERS = 8
 UNIT_ROUNDOFF = 2.0**-24
+# The sanitizers ask where memory is accessed. They need no second call of the same, and fewer sizes.
+SANITIZED = os.environ.get("CUDASIM_SANITIZE") == "1"
+
+
+def marked_by_size(precisions) -> list:
+    """The precisions, with the mark `memory` on all but fp16, whose kernels access memory as bf16's do."""
+    return [pytest.param(name, marks=pytest.mark.memory if name != "fp16" else ()) for name in precisions]
 
 
 def versions_on(device) -> list[str]:
