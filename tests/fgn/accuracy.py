@@ -20,9 +20,11 @@ UNIT_ROUNDOFF = 2.0**-24
 SANITIZED = os.environ.get("CUDASIM_SANITIZE") == "1"
 
 
-def marked_by_size(precisions) -> list:
-    """The precisions, with the mark `memory` on all but fp16, whose kernels access memory as bf16's do."""
-    return [pytest.param(name, marks=pytest.mark.memory if name != "fp16" else ()) for name in precisions]
+def marked_by_size(types) -> list:
+    """Precisions or dtypes, with the mark `memory` on all but float16, whose kernels access memory as
+    bfloat16's do."""
+    halves = ("fp16", torch.float16)
+    return [pytest.param(one, marks=() if one in halves else pytest.mark.memory) for one in types]
 
 
 def versions_on(device) -> list[str]:
