@@ -127,7 +127,7 @@ define SANITIZED
 	CUDASIM_SANITIZE=1 $(BIN)/python -m fgn build
 	CUDASIM_SANITIZE=1 ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(SANITIZER_RUNTIME)" \
 		$(BIN)/python -m pytest -n 2 --dist worksteal -p no:nbmake -m "simulator and memory" \
-		$$(grep -rl mark.memory --include="test_*.py" tests)
+		$$(grep -rl -e mark.memory -e marked_by_size --include="test_*.py" tests)
 endef
 
 # Another processor's torch and another compiler's flags round otherwise, and no test may depend on that. So the tests

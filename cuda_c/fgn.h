@@ -3,9 +3,8 @@
  *     y = after(GroupNorm(before(x W^T + bias)))        or without a norm        y = before(x W^T + bias)
  *
  * All tensors are row-major and contiguous. x, the weight and y have one type, and so have all vectors.
- * The same interface is built twice: for a GPU
- * (pointers are device pointers, `stream` is a cudaStream_t) and for the CPU simulator (pointers are
- * host pointers, `stream` is ignored). As in cuBLAS and cuDNN:
+ * The same interface is built twice: for a GPU (pointers are device pointers, `stream` is a cudaStream_t) and
+ * for the CPU simulator (pointers are host pointers, `stream` is ignored). As in cuBLAS and cuDNN:
  *   - a call returns a status; fgn_last_error() has the sentence that explains it;
  *   - every argument is checked before the first launch, so a refused call writes nothing;
  *   - scratch memory is passed in: a plan (fgn_plan_chain) says how much;
@@ -28,7 +27,6 @@
  *
  * A call has two halves. fgn_plan_chain() is arithmetic: how a version cuts a chain into launches, on a given
  * GPU, which need not be there. fgn_run() launches what a plan says, as often as one likes.
- *
  * Python's cffi reads this file as it stands, which is why it includes nothing. */
 #pragma once
 
@@ -154,9 +152,7 @@ typedef struct fgn_device {
     long long l2_bytes;
 } fgn_device;
 
-/* The current device of this OS thread; for the simulator 0.0 and as many multiprocessors as it has OS
- * threads.
- */
+/* This OS thread's current device; for the simulator 0.0 and as many multiprocessors as it has OS threads. */
 fgn_status fgn_current_device(fgn_device *device);
 
 /* What a launch computes: the sum of these, and the operators in its fgn_launch. */
@@ -236,8 +232,7 @@ typedef struct fgn_plan {
 fgn_status fgn_plan_chain(int version, const fgn_chain *chain, const fgn_device *device, fgn_plan *plan);
 
 /* The same for another way to run the chain: 1 is the one that the version's model of time expects to be
- * second, and so on. For measuring them.
- * FGN_NOT_SUPPORTED when there are no more; a version without a model has only candidate 0. */
+ * second, and so on. FGN_NOT_SUPPORTED when there are no more; without a model there is only candidate 0. */
 fgn_status fgn_plan_candidate(int version, int candidate, const fgn_chain *chain, const fgn_device *device,
                               fgn_plan *plan);
 
@@ -342,8 +337,7 @@ typedef struct fgn_feature_maps {
     fgn_pointwise after[FGN_MAX_POINTWISE];
 } fgn_feature_maps;
 
-/* One launch, without a workspace. v and y: as above. between: NULL, or where u = before(v) is written, as v:
- * the sum that a network's next block adds to, beside its norm.
+/* One launch, without a workspace. v, between and y: as of fgn_rows_forward().
  * FGN_NOT_SUPPORTED for groups of more than 2^30 elements, or with channels_last of more than 256 vectors of
  * neighbouring channels (2048 channels, where 8 divides them and memory is aligned to 16 bytes). */
 fgn_status fgn_feature_maps_forward(const fgn_feature_maps *maps, const void *v, void *between, void *y,
@@ -361,8 +355,7 @@ fgn_status fgn_norm_forward(const fgn_chain *chain, const void *v, void *y, floa
 
 /* Where the gradients are written. NULL: not wanted, and not computed. */
 typedef struct fgn_gradients {
-    void *product; /* (batch, out_features), of the chain's type: dL/dv, which those of x and weight are made
-                      of */
+    void *product; /* (batch, out_features), of the chain's type: dL/dv, of which x's and weight's are made */
     void *x;       /* (batch, in_features), of the chain's type */
     void *weight;  /* (out_features, in_features), of the chain's type */
     void *bias;    /* (out_features,), and so are the others; of the chain's vector_type */

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -233,19 +232,3 @@ class Pointwise:
         return POINTWISE[self.kind].torch(v, self.a, self.b, operand)
 
     __call__ = by_torch
-
-
-def derivatives(step: Pointwise, v: Tensor, operand: Tensor | None = None):
-    """What autograd makes of the operator's meaning in torch: its derivative by v, and by its operand.
-
-    v: any shape, in whose dtype the derivative is computed; operand: of a shape that broadcasts to v's.
-    """
-    v = v.detach().clone().requires_grad_()
-    wanted = [v]
-    if operand is not None:
-        operand = operand.detach().expand_as(v).clone().requires_grad_()
-        wanted.append(operand)
-    with torch.enable_grad():
-        y = torch.where(v > 0, v, operand * v) if step.kind == "prelu" else step(v, operand)
-        found = torch.autograd.grad(y.sum(), wanted)
-    return found[0], found[1] if operand is not None else None

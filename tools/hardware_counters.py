@@ -152,7 +152,6 @@ class Pattern(NamedTuple):
     offsets: tuple[int, ...]
 
 
-MASKED = ("stride 1", "stride 2", "stride 8", "pairs share", "permuted 0")
 OPERATIONS = ("ld", "st", "atom")
 MEMORY_BYTES = 4 * 4096
 

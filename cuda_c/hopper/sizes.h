@@ -35,8 +35,7 @@
 #define MOST_STRIPS 2
 #define WIDEST_STRIP 128
 #define TILE_COLUMNS (MOST_STRIPS * WIDEST_STRIP) /* of the widest tile */
-#define MOST_GROUP_STRIPS (MOST_CLUSTER * MOST_STRIPS)
-#define SMALLEST_SORTED_GROUP 4 /* of norm_powers_of_two.h */
+#define SMALLEST_SORTED_GROUP 4                   /* of norm_powers_of_two.h */
 #define SLAB 8 /* columns of which each lane of a quad has two neighbours: how wgmma leaves its sums */
 
 /* Stages begin at multiples of 1024 bytes, for the swizzle is a function of the address. The barriers have

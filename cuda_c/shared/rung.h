@@ -141,12 +141,6 @@ static inline struct operators operators_of(const fgn_chain *chain, int count, c
     return list_of(chain->type, chain->out_features, count, step);
 }
 
-static inline struct operators no_operators(void) {
-    struct operators list;
-    memset(&list, 0, sizeof list);
-    return list;
-}
-
 static inline struct operators operators_before(const fgn_chain *chain) {
     return operators_of(chain, chain->before_count, chain->before);
 }

@@ -68,8 +68,21 @@ def command_output(command) -> str | None:
 
 
 @functools.cache
-def _version_of(path: str, size: int, changed: int) -> tuple[str, int] | None:
-    macros = command_output([path, "-dM", "-E", "-x", "c", "-"]) or ""
+def _macros(path: str, flags: tuple[str, ...], size: int, changed: int) -> str | None:
+    return command_output([path, *flags, "-dM", "-E", "-x", "c", "-"])
+
+
+def macros_of(compiler: str, *flags: str) -> str | None:
+    """The macros that a compiler defines with these flags, asked once; None where it does not run."""
+    try:
+        file = os.stat(compiler)
+    except OSError:
+        return None
+    return _macros(compiler, flags, file.st_size, file.st_mtime_ns)
+
+
+@functools.cache
+def _version_in(macros: str) -> tuple[str, int] | None:
     for family, macro in (("clang", "__clang_major__"), ("gcc", "__GNUC__")):
         if found := re.search(rf"^#define {macro} (\d+)$", macros, re.M):
             return family, int(found[1])
@@ -78,11 +91,7 @@ def _version_of(path: str, size: int, changed: int) -> tuple[str, int] | None:
 
 def version_of(compiler: str) -> tuple[str, int] | None:
     """("gcc" or "clang", its major version); None for a compiler that is neither, or that does not run."""
-    try:
-        file = os.stat(compiler)
-    except OSError:
-        return None
-    return _version_of(compiler, file.st_size, file.st_mtime_ns)
+    return _version_in(macros_of(compiler) or "")
 
 
 def described(compiler: str) -> str:

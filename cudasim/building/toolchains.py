@@ -9,7 +9,13 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from cudasim.building.compilers import MissingToolError, command_output, find_c_compiler, spelled_for
+from cudasim.building.compilers import (
+    MissingToolError,
+    command_output,
+    find_c_compiler,
+    macros_of,
+    spelled_for,
+)
 from cudasim.building.places import MAPPED
 
 C_WARNINGS = ("-Wall", "-Wextra", "-Wno-unknown-pragmas")
@@ -131,7 +137,7 @@ def c_toolchain(
     for_wheel = os.environ.get("CUDASIM_BUILDS_WHEEL") == "1"
     natives = ((),) if for_wheel else (("-march=native",), ("-mcpu=native",), ())
     for native in natives:
-        macros = command_output([compiler, *native, "-dM", "-E", "-x", "c", "-"])
+        macros = macros_of(compiler, *native)
         if macros is not None:
             break
     mapped = tuple(f"-ffile-prefix-map={folder}={name}" for name, folder in MAPPED.items() if for_wheel)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
+import pytest
 import torch
 
 from fgn.chains import CHAINS, Shape
@@ -14,6 +16,15 @@ from fgn.reference import chain_reference, chain_reference64, ieee_float32
 
 ORDERS = 8
 UNIT_ROUNDOFF = 2.0**-24
+# The sanitizers ask where memory is accessed. They need no second call of the same, and fewer sizes.
+SANITIZED = os.environ.get("CUDASIM_SANITIZE") == "1"
+
+
+def marked_by_size(types) -> list:
+    """Precisions or dtypes, with the mark `memory` on all but float16, whose kernels access memory as
+    bfloat16's do."""
+    halves = ("fp16", torch.float16)
+    return [pytest.param(one, marks=() if one in halves else pytest.mark.memory) for one in types]
 
 
 def versions_on(device) -> list[str]:

@@ -6,7 +6,8 @@ import itertools
 import pytest
 import torch
 import torch.nn.functional as F
-from accuracy import with_groups
+from accuracy import SANITIZED, marked_by_size, with_groups
+from gradient_formulas import chain_gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rounding import allowed_errors, draws
@@ -130,10 +131,9 @@ def problem_of_every_rung(name, shape, precision, device):
     return chain, x, parameters, dy, allowed_gradients(chain, x, parameters, dy, precision)
 
 
-@every_precision
+@pytest.mark.parametrize("precision", marked_by_size(PRECISIONS))
 @pytest.mark.parametrize("rung", RUNGS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.memory
 def test_every_rung(rung, shape, precision, device):
     if rung == "naive" and PRECISIONS[precision].dtype != torch.float32:
         pytest.skip("naive has float32 only")
@@ -146,7 +146,7 @@ def test_every_rung(rung, shape, precision, device):
         y, kept = training.forward_keeping(chain, x, parameters, precision=precision, poison=True)
         arguments = chain, dy, x, kept, parameters, all_names(chain), rung, precision
         found = training.run_backward(*arguments, poison=True)
-        again = training.run_backward(*arguments, poison=True)
+        again = found if SANITIZED else training.run_backward(*arguments, poison=True)
     check_gradients(found, chain, x, parameters, dy, precision, allowed)
     assert all(torch.equal(found[name], again[name]) for name in found)
     assert y.shape == dy.shape and not y.isnan().any()
@@ -163,16 +163,19 @@ def splitting_version(x, weight):
     return [name for name, plan in plans.items() if plan is not None and plan.prepared_bytes > 0][-1]
 
 
+# Without an outlier float16 halves hold all values; with one, the kernels that stand by run.
+OUTLIERS_OF_MEMORY = [pytest.param(outlier, marks=pytest.mark.memory) for outlier in (None, 1e30)]
+
+
 @pytest.mark.parametrize("batch, inputs, outputs", [(1, 3, 2), (70, 33, 130), (520, 20, 48), (1100, 5, 9)])
-@pytest.mark.parametrize("outlier", [None, 1e30, float("inf"), float("nan")], ids=str)
-@pytest.mark.memory
+@pytest.mark.parametrize("outlier", [*OUTLIERS_OF_MEMORY, float("inf"), float("nan")], ids=str)
 def test_split_is_transposed_and_then_split(batch, inputs, outputs, outlier, device):
     generator = torch.Generator().manual_seed(batch)
     factors = [
         torch.randn(size, generator=generator) * torch.logspace(-3, 3, size[1])
         for size in ((batch, inputs), (outputs, inputs), (batch, outputs))
     ]
-    for place in range(3):
+    for place in range(1 if outlier is None else 3):
         x, weight, dy = (factor.clone().to(device) for factor in factors)
         if outlier is not None:
             (x, weight, dy)[place][-1, -1] = outlier
@@ -262,7 +265,7 @@ steps = st.lists(st.sampled_from(sorted(set(POINTWISE) - {"sqrt", "exp", "square
     with_affine=st.booleans(),
     with_bias=st.booleans(),
 )
-@settings(max_examples=20)
+@settings(max_examples=6 if SANITIZED else 20)
 @pytest.mark.memory
 def test_random_chains(device, before, after, batch, in_features, groups, size, with_affine, with_bias):
     names = (f"operand{number}" for number in itertools.count())
@@ -294,7 +297,7 @@ def test_the_formulas_in_float64(name):
         @staticmethod
         def backward(ctx, dy):
             x, *values = ctx.saved_tensors
-            found = reference.chain_gradients(chain, x, dict(zip(names[1:], values, strict=True)), dy)
+            found = chain_gradients(chain, x, dict(zip(names[1:], values, strict=True)), dy)
             return tuple(found[name] for name in names)
 
     assert torch.autograd.gradcheck(Formulas.apply, leaves)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from accuracy import ORDERS, UNIT_ROUNDOFF, assert_close
+from accuracy import ORDERS, SANITIZED, UNIT_ROUNDOFF, assert_close
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +28,7 @@ sizes = st.one_of(st.integers(1, 20), st.sampled_from((31, 33, 64, 65, 127, 130)
 
 @every_version
 @given(batch=sizes, in_features=sizes, out_features=sizes, with_bias=st.booleans())
-@settings(max_examples=25)
+@settings(max_examples=6 if SANITIZED else 25)
 @pytest.mark.memory
 def test_linear(version, device, batch, in_features, out_features, with_bias):
     if launch_count(PRODUCT, Shape(batch, in_features, out_features, 0), version, device) is None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from accuracy import with_groups
+from accuracy import marked_by_size, with_groups
 
 import fgn
 from fgn.chains import CHAINS, Chain, Pointwise, Shape, problem, random_inputs
@@ -314,16 +314,15 @@ def check_launch(device, dtype, batch, size, groups):
     return plan(chain, Shape(batch, 8, channels, groups), LIBRARY, precision, "H200").launches[0].kernel
 
 
-@pytest.mark.parametrize("dtype", ROUNDOFF)
+@pytest.mark.parametrize("dtype", marked_by_size(ROUNDOFF))
 @pytest.mark.parametrize("size", [8, 64, 86, 1030])
-@pytest.mark.memory
 def test_large_tensors(size, dtype, device):
     """What a thread of the large kernels has is in one, two or four rows, as a group's size wants."""
     form = "large_short" if size % 8 else "large"
     assert f"_{form}_{str(dtype)[6:]}_" in check_launch(device, dtype, (1 << 22) // (2 * size) + 3, size, 2)
 
 
-@pytest.mark.parametrize("dtype", ROUNDOFF)
+@pytest.mark.parametrize("dtype", marked_by_size(ROUNDOFF))
 @pytest.mark.parametrize(
     ("size", "groups", "form"),
     [
@@ -343,7 +342,6 @@ def test_large_tensors(size, dtype, device):
         (2048, 1, "many_columns"),
     ],
 )
-@pytest.mark.memory
 def test_several_slots_of_a_row(size, groups, form, dtype, device):
     """Lanes with several slots side by side, of groups and strips that fill a block's lanes or do not."""
     values = 1 << 22 if form == "many_columns" else 1 << 20
@@ -354,32 +352,29 @@ def test_several_slots_of_a_row(size, groups, form, dtype, device):
         assert kernel == f"norm_forward_{form}_{str(dtype)[6:]}_kernel"
 
 
-@pytest.mark.parametrize("dtype", ROUNDOFF)
+@pytest.mark.parametrize("dtype", marked_by_size(ROUNDOFF))
 @pytest.mark.parametrize(
     ("size", "groups", "batch"), [(2056, 1, 270), (4096, 2, 3), (6152, 1, 5), (8192, 1, 2)]
 )
-@pytest.mark.memory
 def test_long_groups(size, groups, batch, device, dtype):
     """A block holds a group, in two, three or four slots of a thread, the last of them not in all threads."""
     assert "_long_" in check_launch(device, dtype, batch, size, groups)
 
 
-@pytest.mark.parametrize("dtype", ROUNDOFF)
+@pytest.mark.parametrize("dtype", marked_by_size(ROUNDOFF))
 @pytest.mark.parametrize(
     ("size", "groups", "batch"),
     [(5, 64, 33), (25, 40, 19), (125, 8, 5), (1, 8, 3), (255, 8, 2), (3, 1000, 7), (7, 8, 1000)],
 )
-@pytest.mark.memory
 def test_odd_groups(size, groups, batch, device, dtype):
     """Tiles of whole groups and whole vectors, the last strip and the last rows of a tensor included."""
     assert "_staged_" in check_launch(device, dtype, batch, size, groups)
 
 
-@pytest.mark.parametrize("dtype", ROUNDOFF)
+@pytest.mark.parametrize("dtype", marked_by_size(ROUNDOFF))
 @pytest.mark.parametrize(
     ("size", "groups"),
     [(4, 5), (4, 64), (6, 16), (12, 2), (172, 64), (250, 4), (1, 4), (6, 2), (25, 5), (1001, 8), (300, 3)],
 )
-@pytest.mark.memory
 def test_short_vectors(size, groups, device, dtype):
     assert "_forward_short_" in check_launch(device, dtype, 13, size, groups)
