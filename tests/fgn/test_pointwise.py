@@ -6,10 +6,11 @@ import re
 import pytest
 import torch
 from accuracy import UNIT_ROUNDOFF
+from gradient_formulas import derivatives
 
 import fgn
 from fgn.native.places import SOURCES
-from fgn.operators import CHANNEL, POINTWISE, TENSOR, Pointwise, derivatives
+from fgn.operators import CHANNEL, POINTWISE, TENSOR, Pointwise
 
 each_kind = pytest.mark.parametrize("kind", POINTWISE)
 
