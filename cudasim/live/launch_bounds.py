@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from cudasim.live.signature import split_at_commas
 from cudasim.live.text import blanked, closing, without_directives
 from cudasim.live.tree import Change, Source
 
@@ -20,18 +21,13 @@ def launch_bounds(source: Source) -> Iterator[Change]:
     text = without_directives(blanked(source.data.decode("latin-1")))
     for match in _WORD.finditer(text):
         end = closing(text, match.end())
-        inside = source.data[match.end() + 1 : end]
-        if b"<" in inside or not inside.strip():
+        inside = text[match.end() + 1 : end]
+        bounds = split_at_commas(inside)
+        if "<" in inside or not bounds:
             continue  # a comma may be one of a template's arguments
-        most, depth = inside, 0
-        for place, letter in enumerate(inside):
-            depth += (letter in b"([{") - (letter in b")]}")
-            if letter in b"," and depth == 0:
-                most = inside[:place]
-                break
         place = end + 1
         while (following := re.compile(r"[({;]").search(text, place)) and following[0] == "(":
             place = closing(text, following.start()) + 1
         if following and following[0] == "{":
-            most = b" ".join(most.split())
-            yield following.end(), 0, b" sim_launch_bounds((unsigned)(" + most + b"), __FILE__, __LINE__);"
+            call = f" sim_launch_bounds((unsigned)({bounds[0]}), __FILE__, __LINE__);"
+            yield following.end(), 0, call.encode("latin-1")

@@ -162,14 +162,12 @@ class Call:
     """What a thread keeps of a call.
 
     chain: is kept so that its id stays its own. c_chain: the struct, this thread's. arguments: of the
-    parameters in their order. run: the C function on integers for
-    pointers; it takes x, y, the workspace, its size and the stream, and returns a status.
-    raise_for: raises for a status that is not FGN_OK. multiply: makes the product of x, the weight and the
-    bias, where the plan finds it in the workspace; else None. splits: whether the version splits the weight,
-    or was taken before one that does; then whether the weight is frozen, the bytes that are kept of it, that
-    memory, and where its address goes.
-    y_layout: y's sizes and strides.
-    converts: whether there are vectors of a type that the version does not read.
+    parameters in their order. run: the C function on integers for pointers; it takes x, y, the workspace, its
+    size and the stream, and returns a status. raise_for: raises for a status that is not FGN_OK. y_layout:
+    y's sizes and strides. multiply: makes the product of x, the weight and the bias, where the plan finds it
+    in the workspace; else None. splits: whether the version splits the weight, or was taken before one that
+    does; then whether the weight is frozen, the bytes that are kept of it, that memory, and where its address
+    goes. converts: whether there are vectors of a type that the version does not read.
     """
 
     __slots__ = (
