@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-from fgn.operators import POINTWISE, Pointwise
+from fgn.operators import IN_CHAINS, POINTWISE, Pointwise
 
 __all__ = ["CHAINS", "POINTWISE", "Chain", "Pointwise", "Shape"]
 
@@ -49,7 +49,7 @@ class Chain:
             if not isinstance(steps, (tuple, list)) or not all(isinstance(step, Pointwise) for step in steps):
                 raise TypeError(f"{field_name}: expected a tuple of Pointwise steps, got {steps!r}")
             for step in steps:
-                if not POINTWISE[step.kind].in_chains:
+                if step.kind not in IN_CHAINS:
                     raise ValueError(f"{field_name}: no chain has {step.kind}")
         # torch.compile's own numbers pass, which are of none of Python's types.
         if isinstance(self.groups, (float, str, type(None))):

@@ -192,6 +192,9 @@ POINTWISE = {
     ),
 }
 
+# The kinds that a chain may have.
+IN_CHAINS = [kind for kind, operator in POINTWISE.items() if operator.in_chains]
+
 
 @dataclass(frozen=True)
 class Pointwise:
