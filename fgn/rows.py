@@ -134,6 +134,7 @@ class _Call(OneLaunch):
         batch, features = v.shape[0], rows.features_of(v)
         self.rows, self.library, self.device = rows, library, v.get_device()
         self.y_shape = (batch, rows.results_of(features))
+        self.layouts: dict[tuple | None, tuple] = {}  # of y and u, by v's sizes
         # Integers for pointers, which need no objects of their own.
         self.c_forward = ffi().cast(
             "int (*)(const fgn_rows *, uintptr_t, uintptr_t, uintptr_t, uintptr_t)", library.fgn_rows_forward
@@ -162,8 +163,13 @@ class _Call(OneLaunch):
 
     def results(self, v: Tensor, sizes=None) -> tuple[Tensor, Tensor | None]:
         """Memory for y and, where it is kept, u."""
-        y_shape = self.y_shape if sizes is None else (*sizes[:-1], self.y_shape[1])
-        return v.new_empty(y_shape), v.new_empty(v.shape) if self.rows.keeps else None
+        layouts = self.layouts.get(sizes)
+        if layouts is None:
+            y_shape = self.y_shape if sizes is None else (*sizes[:-1], self.y_shape[1])
+            kept = repeated.layout_of(v.shape) if self.rows.keeps else None
+            layouts = self.layouts[sizes] = repeated.layout_of(y_shape), kept
+        empty, (of_y, of_u) = repeated.empty_on(self.device), layouts
+        return empty(*of_y, v.dtype), None if of_u is None else empty(*of_u, v.dtype)
 
 
 def _checked(rows: Rows, v: Tensor, given: Mapping[str, Tensor]):

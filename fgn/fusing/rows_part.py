@@ -170,6 +170,8 @@ class RowsPart(Part):
     def _others_as_rows(self, last: Last, others):
         """The operands behind the function, as its launch reads them; None where one is no tensor that it
         could read, or would have to be copied."""
+        if not self.operands:
+            return ()
         behind = [others[number - 1] for number in self.operands]
         if not all(type(one) in ORDINARY_TENSORS for one in behind):
             return None
@@ -269,6 +271,8 @@ class RowsPart(Part):
         return self._settings(features, dimensions), *self._of_steps()
 
     def _of_steps(self) -> list:
+        if not self.attributes and not self.choices:
+            return []
         attributes = [getattr(module, name) for module, name in self.attributes]
         return attributes + [kind(module) for module, kind in self.choices]
 
