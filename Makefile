@@ -33,7 +33,7 @@ FAMILY = $(shell $(BIN)/python -c "from cudasim.building import compilers as c; 
 SANITIZER_RUNTIME = $(shell $(COMPILER) -print-file-name=libasan.so) $(shell $(COMPILER) -print-file-name=libstdc++.so)
 
 .PHONY: all first everything build counted gpu install notebooks test test-cudasim test-fgn check arithmetic sanitize sanitize-threads sanitize-gpu lab browser book bench profile \
-	clean
+	record clean
 
 # A learner waits for the first puzzle alone. The rest has the processor when nobody else wants it.
 all: first
@@ -161,6 +161,10 @@ book: $(INSTALLED)
 
 bench: build
 	$(BIN)/python -m fgn bench --all --precisions
+
+# All records of the GPU that is here, resumed where an earlier run ended: make record RECORD="--seconds 600"
+record: build
+	$(BIN)/python tools/record.py $(RECORD)
 
 profile: build
 	$(BIN)/python -m fgn profile --record

@@ -161,7 +161,12 @@ def _sweep(arguments, device: torch.device):
         print(f"{row['kind']} {sizes:26} {row['precision']:4} {times} | {errors}", flush=True)
 
     frame = sweep.sweep(
-        arguments.sweep, arguments.count, device, subjects, show=None if for_programs else tell
+        arguments.sweep,
+        arguments.count,
+        device,
+        subjects,
+        show=None if for_programs else tell,
+        **_timed(arguments),
     )
     if arguments.record:
         sweep.record(frame, arguments.sweep, arguments.record, recorded_environment(device))
@@ -169,6 +174,11 @@ def _sweep(arguments, device: torch.device):
         show(frame, arguments)
     else:
         show(sweep.summary(frame, rival), arguments, title=f"{rival} / fgn", float_format="{:.3f}".format)
+
+
+def _timed(arguments) -> dict:
+    """How long each subject is timed, where the reader says so."""
+    return {} if arguments.seconds is None else {"seconds": arguments.seconds}
 
 
 def bench(arguments):
@@ -191,20 +201,20 @@ def bench(arguments):
         if not (arguments.all or arguments.precisions):
             sys.exit("--record: expected together with --all or --precisions")
         if arguments.all:
-            write(arguments.record, device)
+            write(arguments.record, device, **_timed(arguments))
         if arguments.precisions:
-            write_precisions(arguments.record, device)
+            write_precisions(arguments.record, device, **_timed(arguments))
         print(f"recorded in {arguments.record}")
         return
     frames = []
     if arguments.all:
-        frames.append(bench_all(device))
+        frames.append(bench_all(device, **_timed(arguments)))
     if arguments.precisions:
         problems = precision_problems(device, arguments.chain, arguments.shape)
-        frames.append(bench_precisions(device, problems=problems))
+        frames.append(bench_precisions(device, problems=problems, **_timed(arguments)))
     if not frames:
         chains = [arguments.chain] if arguments.chain else list(CHAINS)
-        options = {"device": device, "precision": arguments.precision or "ieee"}
+        options = {"device": device, "precision": arguments.precision or "ieee", **_timed(arguments)}
         frames = [bench(chain, arguments.shape, **options) for chain in chains]
     frame = pd.concat(frames, ignore_index=True)
     show(frame, arguments, index=False, float_format="{:.4g}".format, na_rep="")
@@ -331,6 +341,16 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0.0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected seconds, got {text}")
+    return seconds
+
+
 def _folder(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("expected a folder, got nothing")
@@ -398,6 +418,9 @@ def describe(add: Callable[[Callable], argparse.ArgumentParser]) -> None:
     )
     bench_parser.add_argument(
         "--sweep", type=int, metavar="SEED", help="modules at random shapes, which the seed says"
+    )
+    bench_parser.add_argument(
+        "--seconds", type=_seconds, help="how long each version and each rival is timed"
     )
     bench_parser.add_argument("--count", type=_count, default=60, help="of a sweep: how many problems")
     bench_parser.add_argument(

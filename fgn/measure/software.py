@@ -79,13 +79,14 @@ def environment() -> pd.DataFrame:
 def when_recorded() -> dict[str, str | None]:
     """Date and commit of what is recorded now: columns of a table, keys of a JSON file.
 
-    "-dirty" after the commit: the files differed from it. In a copy of the project without its history, the
-    commit is what the variable FGN_COMMIT says, or None.
+    "-dirty" after the commit: the files differed from it. The commit is what the variable FGN_COMMIT says
+    where it is set: in a copy of the project without its history, and while tools/record.py writes one file
+    after another. None where nothing says it.
     """
     git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40"]
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "commit": _first_line(command_output(git)) or os.environ.get("FGN_COMMIT"),
+        "commit": os.environ.get("FGN_COMMIT") or _first_line(command_output(git)),
     }
 
 
