@@ -97,6 +97,15 @@ fgn_status check_operators(const char *list, int count, const fgn_pointwise *ste
     return FGN_OK;
 }
 
+/* The kernels of chains have no code to multiply by a tensor. */
+static fgn_status check_adds(const char *list, int count, const fgn_pointwise *step) {
+    for (int i = 0; i < count; i++)
+        if (step[i].kind == FGN_MULTIPLY_TENSOR)
+            return fail(FGN_NOT_SUPPORTED,
+                        "%s[%d] multiplies by a tensor, expected an operator that chains have", list, i);
+    return FGN_OK;
+}
+
 bool has_norm(const fgn_chain *chain) {
     return chain->groups != 0;
 }
@@ -115,6 +124,10 @@ fgn_status check_chain(const fgn_chain *chain) {
         status = check_operators("before", chain->before_count, chain->before);
     if (status == FGN_OK)
         status = check_operators("after", chain->after_count, chain->after);
+    if (status == FGN_OK)
+        status = check_adds("before", chain->before_count, chain->before);
+    if (status == FGN_OK)
+        status = check_adds("after", chain->after_count, chain->after);
     if (status == FGN_OK && !has_norm(chain) && chain->after_count > 0)
         status =
             fail(FGN_INVALID_ARGUMENT,

@@ -55,54 +55,57 @@ typedef enum fgn_precision {
 /* The pointwise operators, as torch defines them. `v` is the value, `c` its output channel, `r` its row. NaN
  * and infinities go where torch's CUDA kernels send them. */
 typedef enum fgn_pointwise_kind {
-    FGN_ADD_CHANNEL = 0,      /* v + channel[c] */
-    FGN_MULTIPLY_CHANNEL = 1, /* v * channel[c] */
-    FGN_HARDTANH = 2,         /* min(max(v, a), b) */
-    FGN_LEAKY_RELU = 3,       /* v > 0 ? v : a * v */
-    FGN_MISH = 4,             /* v * tanh(log(1 + exp(v))) */
-    FGN_SILU = 5,             /* v / (1 + exp(-v)) */
-    FGN_DOUBLE = 6,           /* v + v */
-    FGN_RELU = 7,             /* max(v, 0) */
-    FGN_SUBTRACT_CHANNEL = 8, /* v - channel[c] */
-    FGN_DIVIDE_CHANNEL = 9,   /* v / channel[c] */
-    FGN_PRELU = 10,           /* v > 0 ? v : channel[c] * v */
-    FGN_ADD_TENSOR = 11,      /* v + tensor[r, c] */
-    FGN_ADD = 12,             /* v + a */
-    FGN_MULTIPLY = 13,        /* v * a */
-    FGN_DIVIDE = 14,          /* v / a */
-    FGN_NEG = 15,             /* -v */
-    FGN_ABS = 16,             /* |v| */
-    FGN_SQUARE = 17,          /* v * v */
-    FGN_SQRT = 18,            /* sqrt(v) */
-    FGN_EXP = 19,             /* exp(v) */
-    FGN_CLAMP = 20,           /* min(max(v, a), b); its slope at a and b is 1, hardtanh's is 0 */
-    FGN_THRESHOLD = 21,       /* v <= a ? b : v */
-    FGN_HARDSHRINK = 22,      /* -a <= v <= a ? 0 : v */
-    FGN_SOFTSHRINK = 23,      /* v > a ? v - a : v < -a ? v + a : 0 */
-    FGN_HARDSIGMOID = 24,     /* min(max(v + 3, 0), 6) / 6 */
-    FGN_HARDSWISH = 25,       /* v * min(max(v + 3, 0), 6) / 6 */
-    FGN_SOFTSIGN = 26,        /* v / (|v| + 1) */
-    FGN_SIGMOID = 27,         /* 1 / (1 + exp(-v)) */
-    FGN_LOGSIGMOID = 28,      /* min(v, 0) - log(1 + exp(-|v|)) */
-    FGN_TANH = 29,            /* tanh(v) */
-    FGN_TANHSHRINK = 30,      /* v - tanh(v) */
-    FGN_SOFTPLUS = 31,        /* a v > b ? v : log(1 + exp(a v)) / a */
-    FGN_ELU = 32,             /* v > 0 ? v : a (exp(v) - 1) */
-    FGN_CELU = 33,            /* v > 0 ? v : a (exp(v / a) - 1) */
-    FGN_SELU = 34,            /* 1.0507009873554805 (v > 0 ? v : 1.6732632423543773 (exp(v) - 1)) */
-    FGN_GELU = 35,            /* v / 2 (1 + erf(v / sqrt(2))) */
-    FGN_GELU_TANH = 36,       /* v / 2 (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) */
-    FGN_DIVIDE_DEVIATION = 37 /* v / sqrt(channel[c] + a) */
+    FGN_ADD_CHANNEL = 0,       /* v + channel[c] */
+    FGN_MULTIPLY_CHANNEL = 1,  /* v * channel[c] */
+    FGN_HARDTANH = 2,          /* min(max(v, a), b) */
+    FGN_LEAKY_RELU = 3,        /* v > 0 ? v : a * v */
+    FGN_MISH = 4,              /* v * tanh(log(1 + exp(v))) */
+    FGN_SILU = 5,              /* v / (1 + exp(-v)) */
+    FGN_DOUBLE = 6,            /* v + v */
+    FGN_RELU = 7,              /* max(v, 0) */
+    FGN_SUBTRACT_CHANNEL = 8,  /* v - channel[c] */
+    FGN_DIVIDE_CHANNEL = 9,    /* v / channel[c] */
+    FGN_PRELU = 10,            /* v > 0 ? v : channel[c] * v */
+    FGN_ADD_TENSOR = 11,       /* v + tensor[r, c] */
+    FGN_ADD = 12,              /* v + a */
+    FGN_MULTIPLY = 13,         /* v * a */
+    FGN_DIVIDE = 14,           /* v / a */
+    FGN_NEG = 15,              /* -v */
+    FGN_ABS = 16,              /* |v| */
+    FGN_SQUARE = 17,           /* v * v */
+    FGN_SQRT = 18,             /* sqrt(v) */
+    FGN_EXP = 19,              /* exp(v) */
+    FGN_CLAMP = 20,            /* min(max(v, a), b); its slope at a and b is 1, hardtanh's is 0 */
+    FGN_THRESHOLD = 21,        /* v <= a ? b : v */
+    FGN_HARDSHRINK = 22,       /* -a <= v <= a ? 0 : v */
+    FGN_SOFTSHRINK = 23,       /* v > a ? v - a : v < -a ? v + a : 0 */
+    FGN_HARDSIGMOID = 24,      /* min(max(v + 3, 0), 6) / 6 */
+    FGN_HARDSWISH = 25,        /* v * min(max(v + 3, 0), 6) / 6 */
+    FGN_SOFTSIGN = 26,         /* v / (|v| + 1) */
+    FGN_SIGMOID = 27,          /* 1 / (1 + exp(-v)) */
+    FGN_LOGSIGMOID = 28,       /* min(v, 0) - log(1 + exp(-|v|)) */
+    FGN_TANH = 29,             /* tanh(v) */
+    FGN_TANHSHRINK = 30,       /* v - tanh(v) */
+    FGN_SOFTPLUS = 31,         /* a v > b ? v : log(1 + exp(a v)) / a */
+    FGN_ELU = 32,              /* v > 0 ? v : a (exp(v) - 1) */
+    FGN_CELU = 33,             /* v > 0 ? v : a (exp(v / a) - 1) */
+    FGN_SELU = 34,             /* 1.0507009873554805 (v > 0 ? v : 1.6732632423543773 (exp(v) - 1)) */
+    FGN_GELU = 35,             /* v / 2 (1 + erf(v / sqrt(2))) */
+    FGN_GELU_TANH = 36,        /* v / 2 (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) */
+    FGN_DIVIDE_DEVIATION = 37, /* v / sqrt(channel[c] + a) */
+    FGN_MINIMUM_CHANNEL = 38,  /* min(v, channel[c]) */
+    FGN_MAXIMUM_CHANNEL = 39,  /* max(v, channel[c]) */
+    FGN_MULTIPLY_TENSOR = 40   /* v * tensor[r, c] */
 } fgn_pointwise_kind;
 
-#define FGN_POINTWISE_KINDS 38
+#define FGN_POINTWISE_KINDS 41
 
 typedef struct fgn_pointwise {
     fgn_pointwise_kind kind;
     float a;
     float b;
     const void *channel; /* (out_features,) for the operators that name it, else unused */
-    const void *tensor;  /* (batch, out_features) of y's type for the operator that names it, else unused */
+    const void *tensor;  /* (batch, out_features) of y's type for those that name it; no chain multiplies */
 } fgn_pointwise;
 
 #define FGN_MAX_POINTWISE 8
@@ -121,8 +124,7 @@ typedef struct fgn_chain {
                            * at the beginning of the workspace; such a chain is frozen. The backward's */
     int can_multiply;     /* 1: the caller can make the product itself, with a library such as cuBLAS: a plan
                            * may then ask for it (fgn_plan.product_bytes). 0: no plan does */
-    int before_count;
-    int after_count;
+    int before_count, after_count;
     const void *weight;     /* (out_features, in_features) */
     const void *prepared;   /* what fgn_prepare() began for the weight, where a version keeps something */
     const void *bias;       /* (out_features,) or NULL */
@@ -283,25 +285,27 @@ typedef enum fgn_row_function {
     FGN_LOGSUMEXP = 5,  /* log(sum of exp(v)) */
     FGN_SOFTMAX = 6,    /* exp(v) / sum of exp(v); these give one for each value: y is as v */
     FGN_LOG_SOFTMAX = 7,
-    FGN_RMS_NORM = 8,  /* v / sqrt(mean of v * v + eps) */
-    FGN_LAYER_NORM = 9 /* (v - mean) / sqrt(variance + eps); scale and shift are operators after it */
+    FGN_RMS_NORM = 8,   /* v / sqrt(mean of v * v + eps) */
+    FGN_LAYER_NORM = 9, /* (v - mean) / sqrt(variance + eps); scale and shift are operators after it */
+    FGN_VALUES = 10     /* v itself: the operators alone, which may read v again */
 } fgn_row_function;
 
-#define FGN_ROW_FUNCTIONS 10
+#define FGN_ROW_FUNCTIONS 11
 
 typedef struct fgn_rows {
-    long long batch;
-    long long features;
+    long long batch, features;
     long long window; /* features; or fewer, as in pooling: the last features % window are no window's then,
                        * and softmax and the norms take only divisors */
     fgn_row_function function;
     float eps;
     fgn_type type;        /* of v, y and tensors. Sums are float32 in all of them */
     fgn_type vector_type; /* FGN_FLOAT32 or `type` */
-    int before_count;
-    int after_count;
+    int before_count, after_count;
     fgn_pointwise before[FGN_MAX_POINTWISE]; /* their vectors are (features,) */
     fgn_pointwise after[FGN_MAX_POINTWISE];  /* (features,), or one element for each window */
+    /* 0 but for FGN_VALUES: how long a row of v is in memory (0: features), with which element of it the
+     * values begin, and with which what operators behind it read whose tensor is NULL: v again. */
+    long long v_features, first, again;
 } fgn_rows;
 
 /* One launch, without a workspace. v and y: as above. between: NULL, or where u = before(v) is written, as v:
@@ -318,21 +322,17 @@ fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *between, 
  * v is what a convolution makes, (batch, channels, positions) for any number of dimensions of positions, and
  * a group's statistics are over its channels and all positions. */
 typedef struct fgn_feature_maps {
-    long long batch;
-    long long channels;
-    long long positions;
+    long long batch, channels, positions;
     long long groups;  /* divides channels */
     int channels_last; /* 1: in memory v, y and tensors are (batch, positions, channels) */
     float eps;
     fgn_type type;        /* of v, y and tensors. Sums are float32 in all of them */
     fgn_type vector_type; /* FGN_FLOAT32 or `type` */
-    int before_count;
-    int after_count;
+    int before_count, after_count;
     const void *scale; /* (channels,) or NULL for ones */
     const void *shift; /* (channels,) or NULL for zeros */
     /* Bit i: the vector of before[i] (after[i]) is (batch, channels), not one of (channels,) for all. */
-    unsigned before_samples;
-    unsigned after_samples;
+    unsigned before_samples, after_samples;
     fgn_pointwise before[FGN_MAX_POINTWISE]; /* tensors are as v */
     fgn_pointwise after[FGN_MAX_POINTWISE];
 } fgn_feature_maps;
@@ -359,8 +359,7 @@ typedef struct fgn_gradients {
     void *x;       /* (batch, in_features), of the chain's type */
     void *weight;  /* (out_features, in_features), of the chain's type */
     void *bias;    /* (out_features,), and so are the others; of the chain's vector_type */
-    void *norm_scale;
-    void *norm_shift;
+    void *norm_scale, *norm_shift;
     void *before_channel[FGN_MAX_POINTWISE]; /* of the operators that have a channel vector */
     void *after_channel[FGN_MAX_POINTWISE];
     void *before_tensor[FGN_MAX_POINTWISE]; /* (batch, out_features), of the operators that have a tensor */

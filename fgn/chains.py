@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-from fgn.operators import POINTWISE, Pointwise
+from fgn.operators import IN_CHAINS, POINTWISE, Pointwise
 
 __all__ = ["CHAINS", "POINTWISE", "Chain", "Pointwise", "Shape"]
 
@@ -48,6 +48,9 @@ class Chain:
         for field_name, steps in (("before", self.before), ("after", self.after)):
             if not isinstance(steps, (tuple, list)) or not all(isinstance(step, Pointwise) for step in steps):
                 raise TypeError(f"{field_name}: expected a tuple of Pointwise steps, got {steps!r}")
+            for step in steps:
+                if step.kind not in IN_CHAINS:
+                    raise ValueError(f"{field_name}: no chain has {step.kind}")
         # torch.compile's own numbers pass, which are of none of Python's types.
         if isinstance(self.groups, (float, str, type(None))):
             raise TypeError(f"groups: expected a whole number, got {self.groups!r}")

@@ -41,7 +41,7 @@ class OneLaunch:
                 return False
         elif torch._C._cuda_getDevice() != self.device:
             return False
-        return self.arguments.point_to(operands)
+        return not operands or self.arguments.point_to(operands)
 
     def launch(self, v: Tensor, sizes=None):
         """The result of v, where `takes()` has taken the operands. sizes: v's, where it is no matrix."""

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -34,6 +35,7 @@ class Operator:
     refusal: what is wrong with constants a and b, or None.
     constant_slopes: whether its slopes, by v and by the operand, are the same at every value, so that a
         backward reads none.
+    in_chains: whether a chain may have it. Functions of rows and of feature maps may have any.
     """
 
     formula: str
@@ -43,6 +45,7 @@ class Operator:
     constants: tuple[str, ...] = ()
     refusal: Callable[[float, float], str | None] = lambda a, b: None
     constant_slopes: bool = False
+    in_chains: bool = True
 
     @property
     def uses_channel(self) -> bool:
@@ -178,7 +181,19 @@ POINTWISE = {
         constants=("eps",),
         refusal=_not_negative("eps"),
     ),
+    "minimum_channel": Operator(
+        "min(v, channel[c])", lambda v, a, b, channel: torch.minimum(v, channel), CHANNEL
+    ),
+    "maximum_channel": Operator(
+        "max(v, channel[c])", lambda v, a, b, channel: torch.maximum(v, channel), CHANNEL
+    ),
+    "multiply_tensor": Operator(
+        "v * tensor[r, c]", lambda v, a, b, tensor: v * tensor, TENSOR, in_chains=False
+    ),
 }
+
+# The kinds that a chain may have.
+IN_CHAINS = [kind for kind, operator in POINTWISE.items() if operator.in_chains]
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 Softmax, RMSNorm, a sum, a maximum, a logsumexp, and pooling over the features are such functions. Each needs
 a whole row before it gives one value, so it is a launch of its own (`cuda_c/rows/`), with the operators
-before and after it. `ROW_FUNCTIONS` is the table of them. There are no gradients: `fgn.fuse()` leaves a
-function of a row to torch where one is wanted.
+before and after it. `ROW_FUNCTIONS` is the table of them. "values" is none: its operators alone are a launch,
+and may read v again, as x * s + x does, or the other half of each row, as a gate is. There are no gradients:
+`fgn.fuse()` leaves a function of a row to torch where one is wanted.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from fgn.native.library import ffi
 from fgn.one_launch import Calls, OneLaunch
 from fgn.operators import Pointwise
 from fgn.structs import C_TYPES, usable, write_steps
+
+# A step behind "values" that names this tensor reads v again.
+AGAIN = "v"
 
 
 class RowFunction(NamedTuple):
@@ -46,6 +50,7 @@ ROW_FUNCTIONS = {
         "FGN_RMS_NORM", False, lambda v, eps: v * (v.square().mean(-1, keepdim=True) + eps).rsqrt()
     ),
     "layer_norm": RowFunction("FGN_LAYER_NORM", False, lambda v, eps: F.layer_norm(v, v.shape[-1:], eps=eps)),
+    "values": RowFunction("FGN_VALUES", False, lambda v, eps: v),
 }
 
 
@@ -57,7 +62,8 @@ class Rows:
     `after` unless the function reduces, are (features,); otherwise those of `after` have an element for each
     window. window: how many neighbouring features one result is of, as in pooling; None for all. Features
     that fill no window are left out. eps: of RMSNorm and LayerNorm. keeps: whether u = before(v) is a second
-    result. operands: the names of what the steps read.
+    result. half: for "values", 0 or 1: which half of each row of v they are; `AGAIN` is the other one then.
+    operands: the names of what the steps read.
     """
 
     function: str
@@ -66,6 +72,7 @@ class Rows:
     window: int | None = None
     eps: float = 0.0
     keeps: bool = False
+    half: int | None = None
     operands: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
@@ -74,12 +81,25 @@ class Rows:
             raise ValueError(f"function: expected one of {expected}, got {self.function!r}")
         if self.window is not None and (type(self.window) is not int or self.window < 1):
             raise ValueError(f"window: expected a whole number of features, or None, got {self.window!r}")
+        is_function = self.function != "values"
+        if is_function and self.half is not None:
+            raise ValueError(f"half: {self.function} is over whole rows, expected None, got {self.half!r}")
+        if self.half not in (None, 0, 1):
+            raise ValueError(f"half: expected None, 0 or 1, got {self.half!r}")
+        if not is_function and (self.keeps or self.window is not None):
+            raise ValueError("function: values have no window and keep no second result")
+        if any(step.tensor == AGAIN for step in (self.before + self.after if is_function else self.before)):
+            raise ValueError(f"before, after: only steps behind values read {AGAIN!r} again")
         names = (step.operand for step in self.before + self.after)
-        object.__setattr__(self, "operands", tuple(name for name in names if name is not None))
+        object.__setattr__(self, "operands", tuple(name for name in names if name not in (None, AGAIN)))
 
     @property
     def reduces(self) -> bool:
         return ROW_FUNCTIONS[self.function].reduces
+
+    def features_of(self, v: Tensor) -> int:
+        """How many values of a row of v the function is of."""
+        return v.shape[-1] if self.half is None else v.shape[-1] // 2
 
     def results_of(self, features: int) -> int:
         """How many values a row of y has."""
@@ -87,7 +107,11 @@ class Rows:
 
     def by_torch(self, v: Tensor, operands: Mapping[str, Tensor] | None = None) -> Tensor:
         """The same by torch's own functions, in v's dtype."""
-        operands = operands or {}
+        operands = dict(operands or {})
+        operands[AGAIN] = v
+        if self.half is not None:
+            halves = v.chunk(2, -1)
+            v, operands[AGAIN] = halves[self.half], halves[1 - self.half]
         for step in self.before:
             v = step(v, operands.get(step.operand))
         size = self.window or v.shape[-1]
@@ -107,9 +131,10 @@ class _Call(OneLaunch):
     """What a call of one kind needs."""
 
     def __init__(self, library, rows: Rows, v: Tensor, operands: Mapping[str, Tensor], vectors: torch.dtype):
-        batch, features = v.shape
+        batch, features = v.shape[0], rows.features_of(v)
         self.rows, self.library, self.device = rows, library, v.get_device()
         self.y_shape = (batch, rows.results_of(features))
+        self.layouts: dict[tuple | None, tuple] = {}  # of y and u, by v's sizes
         # Integers for pointers, which need no objects of their own.
         self.c_forward = ffi().cast(
             "int (*)(const fgn_rows *, uintptr_t, uintptr_t, uintptr_t, uintptr_t)", library.fgn_rows_forward
@@ -120,28 +145,44 @@ class _Call(OneLaunch):
         self.c_struct.function = getattr(library, ROW_FUNCTIONS[rows.function].c_name)
         self.c_struct.type = getattr(library, C_TYPES[v.dtype])
         self.c_struct.vector_type = getattr(library, C_TYPES[vectors])
+        if rows.half is not None:
+            self.c_struct.v_features = 2 * features
+            self.c_struct.first, self.c_struct.again = rows.half * features, (1 - rows.half) * features
         places = [
             *write_steps(library, self.c_struct, "before", rows.before, operands),
             *write_steps(library, self.c_struct, "after", rows.after, operands),
+        ]
+        places = [
+            place
+            for place, step in zip(
+                places, (one for one in rows.before + rows.after if one.operand), strict=True
+            )
+            if step.tensor != AGAIN
         ]
         self.arguments = repeated.Arguments(places, [operands[name] for name in rows.operands])
 
     def results(self, v: Tensor, sizes=None) -> tuple[Tensor, Tensor | None]:
         """Memory for y and, where it is kept, u."""
-        y_shape = self.y_shape if sizes is None else (*sizes[:-1], self.y_shape[1])
-        return v.new_empty(y_shape), v.new_empty(v.shape) if self.rows.keeps else None
+        layouts = self.layouts.get(sizes)
+        if layouts is None:
+            y_shape = self.y_shape if sizes is None else (*sizes[:-1], self.y_shape[1])
+            kept = repeated.layout_of(v.shape) if self.rows.keeps else None
+            layouts = self.layouts[sizes] = repeated.layout_of(y_shape), kept
+        empty, (of_y, of_u) = repeated.empty_on(self.device), layouts
+        return empty(*of_y, v.dtype), None if of_u is None else empty(*of_u, v.dtype)
 
 
 def _checked(rows: Rows, v: Tensor, given: Mapping[str, Tensor]):
     check_kind("v", v)
     check_shape("v", v, "batch", "features")
-    batch, features = v.shape
-    if features == 0:
-        raise ValueError(f"v: expected 1 feature or more, got shape {tuple(v.shape)}")
+    batch, features = v.shape[0], rows.features_of(v)
+    if features == 0 or (rows.half is not None and v.shape[1] % 2):
+        expected = "1 feature or more" if rows.half is None else "two halves of 1 feature or more"
+        raise ValueError(f"v: expected {expected}, got shape {tuple(v.shape)}")
     results, vectors = rows.results_of(features), v.dtype
     for steps, size in ((rows.before, features), (rows.after, results)):
         for step in steps:
-            if step.operand is None:
+            if step.operand is None or step.tensor == AGAIN:
                 continue
             if step.operand not in given:
                 raise ValueError(f"operands: expected {step.operand}, got {', '.join(given) or 'none'}")
@@ -156,7 +197,7 @@ def _checked(rows: Rows, v: Tensor, given: Mapping[str, Tensor]):
     used = {
         step.operand: usable(given[step.operand] if step.tensor else given[step.operand].to(vectors))
         for step in rows.before + rows.after
-        if step.operand is not None
+        if step.operand is not None and step.tensor != AGAIN
     }
     return usable(v), used, lambda library, v, used: _Call(library, rows, v, used, vectors)
 

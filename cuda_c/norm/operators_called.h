@@ -17,7 +17,9 @@ static CALLED __device__ struct few_values called_operator(fgn_pointwise_kind ki
 /* value = step(value) for a thread's values, with the operand of each. */
 static __forceinline__ __device__ void apply_called(const fgn_pointwise *step, float *value,
                                                     const float *operand) {
-    if (step->tensor || is_kind(step, FGN_ADD_CHANNEL))
+    if (is_kind(step, FGN_MULTIPLY_TENSOR))
+        apply_with_operands(multiply, value, VALUES, operand, evenly_spaced, 1);
+    else if (is_kind(step, FGN_ADD_TENSOR) || is_kind(step, FGN_ADD_CHANNEL))
         apply_with_operands(add, value, VALUES, operand, evenly_spaced, 1);
     else if (apply_short_operator(step, value, VALUES, operand, evenly_spaced, 1))
         return;

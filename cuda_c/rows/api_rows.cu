@@ -3,6 +3,32 @@
 #include "shared/checks.h"
 #include "shared/plan.h"
 
+static int64_t v_features_of(const fgn_rows *rows) {
+    return rows->v_features ? rows->v_features : rows->features;
+}
+
+/* What only FGN_VALUES has. */
+static fgn_status check_places(const fgn_rows *rows) {
+    int64_t last = v_features_of(rows) - rows->features;
+    if (rows->function != FGN_VALUES)
+        return rows->v_features || rows->first || rows->again
+                   ? fail(FGN_INVALID_ARGUMENT,
+                          "v_features, first and again are %lld, %lld and %lld, "
+                          "expected 0 for another function than FGN_VALUES",
+                          rows->v_features, rows->first, rows->again)
+                   : FGN_OK;
+    if (rows->window != rows->features)
+        return fail(FGN_INVALID_ARGUMENT, "window is %lld, expected the %lld features of FGN_VALUES",
+                    rows->window, rows->features);
+    if (last < 0 || v_features_of(rows) > INT32_MAX)
+        return fail(FGN_INVALID_ARGUMENT, "v_features is %lld, expected %lld, the features, to %d",
+                    rows->v_features, rows->features, INT32_MAX);
+    if (rows->first < 0 || rows->first > last || rows->again < 0 || rows->again > last)
+        return fail(FGN_INVALID_ARGUMENT, "first and again are %lld and %lld, expected 0 to %lld",
+                    rows->first, rows->again, (long long)last);
+    return FGN_OK;
+}
+
 static fgn_status check_rows(const fgn_rows *rows) {
     if (!rows)
         return fail(FGN_INVALID_ARGUMENT, "rows is NULL");
@@ -19,13 +45,14 @@ static fgn_status check_rows(const fgn_rows *rows) {
         status = check_operators("before", rows->before_count, rows->before);
     if (status == FGN_OK)
         status = check_operators("after", rows->after_count, rows->after);
-    return status;
+    return status == FGN_OK ? check_places(rows) : status;
 }
 
 static struct rows rows_of(const fgn_rows *rows, const void *v, void *between, void *y) {
     int64_t windows = rows->features / rows->window;
     int64_t results = reduces(rows->function) ? windows : rows->features;
-    struct rows of = {v,
+    int64_t size = element_bytes(rows->type);
+    struct rows of = {(const char *)v + rows->first * size,
                       y,
                       between,
                       rows->type,
@@ -37,7 +64,9 @@ static struct rows rows_of(const fgn_rows *rows, const void *v, void *between, v
                       windows,
                       rows->window,
                       without_others(list_of(rows->type, rows->features, rows->before_count, rows->before)),
-                      without_others(list_of(rows->type, results, rows->after_count, rows->after))};
+                      without_others(list_of(rows->type, results, rows->after_count, rows->after)),
+                      v_features_of(rows),
+                      (const char *)v + rows->again * size};
     return of;
 }
 
@@ -47,6 +76,15 @@ static fgn_status check_tensors(const void *y, int64_t y_bytes, int count, const
     for (int i = 0; i < count && status == FGN_OK; i++)
         if (takes_tensor(&step[i]))
             status = check_no_overlap("an operator's tensor", step[i].tensor, bytes, y, y_bytes);
+    return status;
+}
+
+/* A tensor of NULL stands for v after FGN_VALUES. */
+static fgn_status check_operands_after(const fgn_rows *rows) {
+    fgn_status status = FGN_OK;
+    for (int i = 0; i < rows->after_count && status == FGN_OK; i++)
+        if (rows->function != FGN_VALUES || !takes_tensor(&rows->after[i]) || rows->after[i].tensor)
+            status = check_operands("after", 1, &rows->after[i], rows->vector_type, rows->type);
     return status;
 }
 
@@ -61,16 +99,18 @@ fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *between, 
         return FGN_OK;
     struct rows of = rows_of(rows, v, between, y);
     int size = (int)element_bytes(rows->type);
-    int64_t v_bytes = size * of.batch * of.features, y_bytes = size * of.batch * of.after.channels;
+    int64_t v_bytes = size * of.batch * of.v_features, y_bytes = size * of.batch * of.after.channels;
     status = check_aligned("v", v, size);
     if (status == FGN_OK)
         status = check_aligned("y", y, size);
     if (status == FGN_OK)
         status = check_operands("before", rows->before_count, rows->before, rows->vector_type, rows->type);
     if (status == FGN_OK)
-        status = check_operands("after", rows->after_count, rows->after, rows->vector_type, rows->type);
+        status = check_operands_after(rows);
     if (status == FGN_OK)
         status = check_no_overlap("v", v, v_bytes, y, y_bytes);
+    if (status == FGN_OK && between && rows->function == FGN_VALUES)
+        status = fail(FGN_INVALID_ARGUMENT, "between is given, expected NULL for FGN_VALUES");
     if (status == FGN_OK && between) {
         status = check_aligned("between", between, size);
         if (status == FGN_OK && overlap(v, v_bytes, between, v_bytes))
@@ -83,7 +123,7 @@ fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *between, 
                      rows->window, rows->features);
     }
     if (status == FGN_OK)
-        status = check_tensors(y, y_bytes, rows->before_count, rows->before, v_bytes);
+        status = check_tensors(y, y_bytes, rows->before_count, rows->before, size * of.batch * of.features);
     if (status == FGN_OK)
         status = check_tensors(y, y_bytes, rows->after_count, rows->after, y_bytes);
     if (status != FGN_OK)

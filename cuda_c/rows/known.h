@@ -42,12 +42,7 @@ static __forceinline__ __device__ float pivot_of(float most) {
 
 /* The larger of two values, or for a minimum the smaller; NaN where one of them is. */
 static __forceinline__ __device__ float further(fgn_row_function function, float a, float b) {
-    float found = function == FGN_ROW_MIN ? min_or_nan(b, a) : max_or_nan(b, a);
-#if __CUDA_ARCH__ >= 800 /* one instruction, which keeps the NaN of either */
-    return found;
-#else
-    return a != a ? a : found;
-#endif
+    return function == FGN_ROW_MIN ? minimum(a, b) : maximum(a, b);
 }
 
 /* A sum of exponentials relative to another pivot. An empty sum stays empty, however far the pivots are. */

@@ -1,8 +1,8 @@
 /* A function of a row: y = after(f(before(v))), where f is over the features of a row, or over each window of
  * them.
  *
- * Softmax and the norms give as many values as there are; a sum, a mean, a maximum, a minimum, a logsumexp
- * and a length give one for each window. */
+ * Softmax, the norms and the values themselves give as many values as there are; a sum, a mean, a maximum, a
+ * minimum, a logsumexp and a length give one for each window. */
 #pragma once
 
 #include "norm/division.h"
@@ -22,6 +22,8 @@ struct rows {
     int64_t window; /* features of each; the last features - windows * window are no window's */
     struct operators before;
     struct operators after;
+    int64_t v_features; /* in memory, of a row of v, which is at the first value */
+    const void *again;  /* what operators after FGN_VALUES without a tensor read, with rows as v's */
 };
 
 /* Whether the function gives one value for each window. */
@@ -36,6 +38,9 @@ static inline bool are_small_windows(const struct rows *rows) {
 }
 
 cudaError_t small_windows(const struct rows *rows, cudaStream_t stream);
+
+/* The operators alone (values.cu). */
+cudaError_t values_forward(const struct rows *rows, cudaStream_t stream);
 
 /* Whether a block's registers hold a window, as LayerNorm needs it. */
 bool fits_registers(const struct rows *rows);

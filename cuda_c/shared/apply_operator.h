@@ -139,7 +139,7 @@ static __forceinline__ __device__ bool apply_short_operator(const fgn_pointwise 
     return true;
 }
 
-/* Any operator but the one that adds a tensor: see add_tensor(). */
+/* Any operator but those with a tensor: see add_tensor() and apply_called(). */
 static __forceinline__ __device__ void apply_operator_with(const fgn_pointwise *step, float *value, int count,
                                                            const float *operand, place_function place,
                                                            int place_step) {
@@ -152,6 +152,8 @@ static __forceinline__ __device__ void apply_operator_with(const fgn_pointwise *
     case FGN_DIVIDE_CHANNEL:
     case FGN_DIVIDE_DEVIATION:
     case FGN_PRELU:
+    case FGN_MINIMUM_CHANNEL:
+    case FGN_MAXIMUM_CHANNEL:
         apply_operand(step, value, count, operand, place, place_step);
         break;
     default:

@@ -44,6 +44,8 @@ static inline bool has_exponential(fgn_pointwise_kind kind) {
     case FGN_RELU:
     case FGN_CLAMP:
     case FGN_PRELU:
+    case FGN_MINIMUM_CHANNEL:
+    case FGN_MAXIMUM_CHANNEL:
     case FGN_ADD_TENSOR:
     case FGN_ADD:
     case FGN_MULTIPLY:

@@ -229,6 +229,24 @@ static inline __device__ float divide(float v, float operand) {
     return v / operand;
 }
 
+/* What is found of two values; NaN where one of them is. */
+static inline __device__ float found_or_nan(float found, float v) {
+#if __CUDA_ARCH__ >= 800 /* one instruction, which keeps the NaN of either */
+    (void)v;
+    return found;
+#else
+    return v != v ? v : found;
+#endif
+}
+
+static inline __device__ float minimum(float v, float operand) {
+    return found_or_nan(min_or_nan(operand, v), v);
+}
+
+static inline __device__ float maximum(float v, float operand) {
+    return found_or_nan(max_or_nan(operand, v), v);
+}
+
 static inline __device__ float prelu(float v, float operand) {
     return v > 0.0f ? v : v * operand;
 }
@@ -291,6 +309,12 @@ static __forceinline__ __device__ void apply_rare_operand(fgn_pointwise_kind kin
 #pragma unroll
         for (int i = 0; i < count; i++)
             value[i] = divide_deviation(value[i], operand[place(i, place_step)], a);
+        break;
+    case FGN_MINIMUM_CHANNEL:
+        apply_with_operands(minimum, value, count, operand, place, place_step);
+        break;
+    case FGN_MAXIMUM_CHANNEL:
+        apply_with_operands(maximum, value, count, operand, place, place_step);
         break;
     default:
         apply_with_operands(prelu, value, count, operand, place, place_step);

@@ -52,12 +52,22 @@ static inline __device__ float gelu_tanh_slope(float v) {
     return inverse * ((inner < 0.0f ? e : 1.0f) + u * inner_slope * (e * inverse));
 }
 
+/* The part of a minimum's gradient that its first value has: half where both are the same. */
+static inline __device__ float share_of_less(float v, float other) {
+    return v > other ? 0.0f : v == other ? 0.5f : 1.0f;
+}
+
 /* The derivative of the operator by v, where it had the value v and its operand, if it has one. */
 static inline __device__ float slope_of(const fgn_pointwise *step, float v, float operand) {
     float a = step->a, b = step->b;
     switch (step->kind) {
     case FGN_MULTIPLY_CHANNEL:
+    case FGN_MULTIPLY_TENSOR:
         return operand;
+    case FGN_MINIMUM_CHANNEL:
+        return share_of_less(v, operand);
+    case FGN_MAXIMUM_CHANNEL:
+        return share_of_less(operand, v);
     case FGN_DIVIDE_CHANNEL:
         return 1.0f / operand;
     case FGN_DIVIDE_DEVIATION:
@@ -137,7 +147,12 @@ static inline __device__ float operand_slope_of(const fgn_pointwise *step, float
     case FGN_SUBTRACT_CHANNEL:
         return -1.0f;
     case FGN_MULTIPLY_CHANNEL:
+    case FGN_MULTIPLY_TENSOR:
         return v;
+    case FGN_MINIMUM_CHANNEL:
+        return share_of_less(operand, v);
+    case FGN_MAXIMUM_CHANNEL:
+        return share_of_less(v, operand);
     case FGN_DIVIDE_CHANNEL:
         return -v / operand / operand;
     case FGN_DIVIDE_DEVIATION:

@@ -158,6 +158,8 @@ static inline bool takes_channel(const fgn_pointwise *step) {
     case FGN_DIVIDE_CHANNEL:
     case FGN_DIVIDE_DEVIATION:
     case FGN_PRELU:
+    case FGN_MINIMUM_CHANNEL:
+    case FGN_MAXIMUM_CHANNEL:
         return true;
     default:
         return false;
@@ -165,8 +167,8 @@ static inline bool takes_channel(const fgn_pointwise *step) {
 }
 
 /* Whether an operator has a tensor of y's shape and type. */
-static inline bool takes_tensor(const fgn_pointwise *step) {
-    return step->kind == FGN_ADD_TENSOR;
+static inline __host__ __device__ bool takes_tensor(const fgn_pointwise *step) {
+    return step->kind == FGN_ADD_TENSOR || step->kind == FGN_MULTIPLY_TENSOR;
 }
 
 /* The steps of a list without what their kind does not read. */

@@ -15,6 +15,7 @@ from fgn.fusing.formulas import formula_of
 from fgn.fusing.meanings import (
     BINARY,
     CLAMP_ONE_SIDED,
+    EXTREMES,
     FORWARDS,
     FUNCTIONS,
     GELU,
@@ -131,7 +132,7 @@ class Match:
 
     def advance(self):
         """Reads the next step of the chain. Stopped where the next node is no step of a chain."""
-        users = list(self.last.users)
+        users = self.readers()
         if not users:
             raise Stopped("nothing: its result is not used")
         if len(users) == 1 and users[0].op in ("call_module", "call_function", "call_method"):
@@ -151,6 +152,10 @@ class Match:
             )
         side += steps
         self._take(user)
+
+    def readers(self) -> list[fx.Node]:
+        """The nodes that read the last value."""
+        return list(self.last.users)
 
     def _take(self, *nodes: fx.Node):
         self.nodes += nodes
@@ -206,6 +211,8 @@ class Match:
             return self._of_module(user)
         if user.target in BINARY:
             return self._of_binary(user)
+        if user.target in EXTREMES:
+            return self._of_extreme(user)
         if not user.args or user.args[0] is not self.last:
             return None
         return self._of_function(user)
@@ -345,6 +352,13 @@ class Match:
             return [*turned, Step(what, (float(first),))]
         steps = self._with_operand(what, first)
         return steps and [*turned, *steps]
+
+    def _of_extreme(self, node: fx.Node) -> list[Step] | None:
+        """The minimum or the maximum of two tensors; with a number it is one over a dimension."""
+        if len(node.args) != 2 or node.kwargs or node.args[0] is node.args[1]:
+            return None
+        first, second = node.args
+        return self._with_operand(EXTREMES[node.target], second if first is self.last else first)
 
     def _with_operand(self, what: str, operand) -> list[Step] | None:
         """A step with an operand: a vector or, for a sum, a whole tensor."""

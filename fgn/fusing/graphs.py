@@ -10,6 +10,7 @@ from torch import fx, nn
 
 from fgn.fusing.alone import ProductPart, may_gain
 from fgn.fusing.finding import match
+from fgn.fusing.gates import read_gates
 from fgn.fusing.map_functions import is_convolution, is_group_norm, read_maps
 from fgn.fusing.maps_part import MapsPart
 from fgn.fusing.parts import ChainPart, Part
@@ -69,7 +70,7 @@ class FusedGraph:
             self.verdicts.append((name, None, stopped, product))
             return
         described, nodes, inputs = found.found(name), list(found.nodes), list(found.inputs)
-        rows = read_rows(found.last, modules, nodes, False)
+        rows = read_rows(found.last, modules, nodes, False) or read_gates(found, modules)
         is_alone = found.is_product and rows is None
         words = None if is_alone else " → ".join(found.describe(node) for node in found.nodes)
         if is_alone and not may_gain(described, self.options):

@@ -143,6 +143,11 @@ BINARY = {
     "div": "divide",
     "div_": "divide",
 }
+# Of two tensors; the smaller or the larger value.
+EXTREMES = {
+    **dict.fromkeys((torch.minimum, torch.min, "minimum", "min"), "minimum"),
+    **dict.fromkeys((torch.maximum, torch.max, "maximum", "max"), "maximum"),
+}
 IN_PLACE = (
     *(operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.imod),
     *(operator.ipow, operator.imatmul, operator.iand, operator.ior, operator.ixor),
@@ -169,6 +174,7 @@ FORWARDS = {
         *(*MODULES, nn.Linear, nn.GroupNorm, nn.LayerNorm, nn.BatchNorm1d),
         *(nn.Sequential, nn.Flatten, nn.RReLU, nn.Conv1d, nn.Conv2d, nn.Conv3d),
         *(nn.Softmax, nn.LogSoftmax, nn.RMSNorm, nn.MaxPool1d, nn.AvgPool1d),
+        *(nn.InstanceNorm1d, nn.InstanceNorm2d, nn.GLU),
     )
 }
 HOMES = (F.__dict__, torch.__dict__)

@@ -26,10 +26,13 @@ from fgn.fusing.meanings import has_global_hooks, not_plain
 from fgn.native import prepared, repeated
 from fgn.operators import POINTWISE, Pointwise
 from fgn.precision import resolve
+from fgn.rows import AGAIN
 from fgn.structs import plan_of
 from fgn.training_calls import multiplies_by_torch
 from fgn.transforms import run_when_compiled
 
+# The operand of a step that reads the value again with which the steps begin (`fgn.rows.AGAIN`).
+VALUE_AGAIN = -1
 # A constant that is another one at each call would otherwise keep a chain for each.
 MOST_CHAINS = 16
 
@@ -38,7 +41,7 @@ class Step(NamedTuple):
     """kind: of the operator, a function of the module that gives it, or "add", "subtract", "multiply" or
     "divide" by an operand whose shape tells at the call whether it is a channel vector. constants: numbers.
     attributes: names of the module's attributes that are constants too. operand: which input of the part it
-    reads.
+    reads, or `VALUE_AGAIN`.
     """
 
     kind: object
@@ -55,12 +58,14 @@ class Step(NamedTuple):
         constants += [_number(getattr(self.module, name)) for name in self.attributes]
         if self.operand is None:
             return Pointwise(kind, *constants)
+        if self.operand == VALUE_AGAIN:
+            return Pointwise(f"{kind}_tensor", tensor=AGAIN)
         role, name = next(left), name or f"operand_{self.operand}"
         if kind in POINTWISE and POINTWISE[kind].uses_channel:
             if role != "channel":
                 raise NotAChain(f"the operand of {kind} is no channel vector")
             return Pointwise(kind, *constants, channel=name)
-        if role == "tensor" and kind != "add":
+        if role == "tensor" and kind not in ("add", "multiply"):
             raise NotAChain(f"no operator can {kind} by a whole tensor")
         return Pointwise(f"{kind}_{role}", **{role: name})
 
@@ -449,9 +454,9 @@ class ChainPart(Part):
                 tuple([step.at_call(left) for step in steps])
                 for steps in (self.found.before, self.found.after)
             )
+            return Chain(self.name, before, groups, after, _number(eps))
         except ValueError as error:
             raise NotAChain(str(error)) from None
-        return Chain(self.name, before, groups, after, _number(eps))
 
 
 def _rows_of(tensor: Tensor) -> Tensor:

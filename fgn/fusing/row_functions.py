@@ -14,7 +14,7 @@ from torch import fx, nn
 from fgn.fusing.accepting import NotAChain
 from fgn.fusing.finding import Match, Stopped, nothing_between
 from fgn.fusing.meanings import not_plain
-from fgn.fusing.parts import Step
+from fgn.fusing.parts import VALUE_AGAIN, Step
 from fgn.fusing.products import Product, arguments_of, is_of_parameters, one_size, only_user
 from fgn.fusing.rewriting import rms_norm
 from fgn.rows import ROW_FUNCTIONS
@@ -45,6 +45,8 @@ _NORM_FUNCTIONS = {
     **dict.fromkeys((F.rms_norm, torch.rms_norm, rms_norm), "rms_norm"),
 }
 _POOLS = {nn.MaxPool1d: "max", nn.AvgPool1d: "mean"}
+# Of rows as maps of one channel, (batch, 1, features) or (batch, 1, 1, features).
+_OF_MAPS = {**dict.fromkeys(_POOLS, 1), nn.InstanceNorm1d: 1, nn.InstanceNorm2d: 2}
 _STACKED = (F.softmax, F.log_softmax)  # whose third argument is none of the user's
 # What a graph without modules may call.
 FUNCTIONS_OF_ROWS = (*_REDUCING, *_LENGTHS, *_OF_EACH_VALUE, *_NORM_FUNCTIONS)
@@ -68,7 +70,8 @@ class RowsFound(NamedTuple):
 
     nodes: in their order. inputs: what they read, the value that the function is of first. settings: the
     function; module: where it is one, whose settings they are at the call. keeps: whether the dimension of
-    the features is still there where there is one value. after: the steps. ends: what stopped it.
+    the features is still there where there is one value. after: the steps. ends: what stopped it. half: of
+    "values", as in `fgn.rows.Rows`.
     """
 
     nodes: list[fx.Node]
@@ -83,6 +86,12 @@ class RowsFound(NamedTuple):
     words: list[str]
     ends: str
     keeps_sum: bool = False
+    half: int | None = None
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether the steps read again what the product has made, so that no operator may come between."""
+        return self.half is not None or any(step.operand == VALUE_AGAIN for step in self.after)
 
     @property
     def gives_one_value(self) -> bool:
@@ -103,6 +112,12 @@ def settings_of(found: RowsFound) -> Settings:
         if len(module.normalized_shape) != 1:
             raise NotAChain("the norm is over more than the features")
         return settings._replace(eps=module.eps, window=module.normalized_shape[0])
+    if type(module) in (nn.InstanceNorm1d, nn.InstanceNorm2d):
+        if any(
+            getattr(module, name) is not None for name in ("weight", "bias", "running_mean", "running_var")
+        ):
+            raise NotAChain("an instance norm with parameters or statistics")
+        return settings._replace(eps=module.eps, window=ALL)
     size, stride, padding = (one_size(getattr(module, name)) for name in ("kernel_size", "stride", "padding"))
     dilation = one_size(getattr(module, "dilation", 1))
     if stride != size or padding != 0 or dilation != 1 or module.ceil_mode:
@@ -118,6 +133,12 @@ class _Behind(Match):
     def __init__(self, last: fx.Node, first_input: fx.Node, modules):
         super().__init__(Product([last], first_input, None), modules)
         self.norm_node = last
+
+    def _with_operand(self, what: str, operand) -> list[Step] | None:
+        steps = super()._with_operand(what, operand)
+        # Whether a tensor is whole is known where one that was added is.
+        is_whole = not self.ones and what == "multiply" and operand in self.inputs[1:]
+        return [Step(what, operand=self.input(operand))] if steps is None and is_whole else steps
 
 
 def _given(node: fx.Node, names: tuple[str, ...]) -> dict:
@@ -150,13 +171,21 @@ class _Reader:
             return self._read_norm_beside_others()
         if _view_of(user, "unsqueeze"):
             self.of_matrix = True
-            pool, self.nodes = only_user(user), [user]
-            if pool is None or pool.op != "call_module" or type(self.modules[pool.target]) not in _POOLS:
+            module, self.nodes = only_user(user), [user]
+            while _view_of(module, "unsqueeze"):
+                self.nodes.append(module)
+                module = only_user(module)
+            count = len(self.nodes)
+            if module is None or module.op != "call_module":
                 return None
-            settings, end = self._of_module(pool), only_user(pool)
-            if settings is None or not _view_of(end, "squeeze"):
+            if _OF_MAPS.get(type(self.modules[module.target])) != count:
                 return None
-            self.nodes.append(end)
+            settings, end = self._of_module(module), module
+            for _ in range(count):
+                end = only_user(end)
+                if settings is None or not _view_of(end, "squeeze"):
+                    return None
+                self.nodes.append(end)
             return settings
         if user.op == "call_module":
             return self._of_module(user)
@@ -199,6 +228,9 @@ class _Reader:
         module = self.modules[node.target]
         cls = type(module)
         function = _MODULES.get(cls) or _POOLS.get(cls) or _NORMS.get(cls)
+        function = (
+            "layer_norm" if cls in (nn.InstanceNorm1d, nn.InstanceNorm2d) and self.of_matrix else function
+        )
         if function is None or len(node.args) != 1 or node.kwargs or not_plain(module, cls):
             return None
         self.module = module

@@ -17,13 +17,13 @@ from fgn.fusing.accepting import NotAChain, as_operand
 from fgn.fusing.by_torch import by_torch
 from fgn.fusing.kept import MOST_KINDS, Last, dtypes_of, keep, kind_of
 from fgn.fusing.meanings import has_global_hooks, not_plain
-from fgn.fusing.parts import MOST_CHAINS, ChainPart, Part
+from fgn.fusing.parts import MOST_CHAINS, VALUE_AGAIN, ChainPart, Part
 from fgn.fusing.row_functions import ALL, RowsFound, Settings, settings_of
 from fgn.native import repeated
 from fgn.native.repeated import ORDINARY_TENSORS
 from fgn.operators import Pointwise
 from fgn.precision import resolve
-from fgn.rows import ROW_FUNCTIONS, Rows, calls, holds_layer_norm, rows_forward
+from fgn.rows import AGAIN, ROW_FUNCTIONS, Rows, calls, holds_layer_norm, rows_forward
 from fgn.structs import C_TYPES
 from fgn.training_calls import multiplies_by_torch
 
@@ -37,7 +37,7 @@ class RowsPart(Part):
         self.inner, self.found, self.count, self.has_one_value = inner, found, count, has_one_value
         self.name, self.leaves = inner.name, found.leaves
         self.by_torch = by_torch(found.inputs, found.nodes, owner)
-        self.operands = [step.operand for step in found.after if step.operand is not None]
+        self.operands = [step.operand for step in found.after if step.operand not in (None, VALUE_AGAIN)]
         self.attributes = [(step.module, name) for step in found.after for name in step.attributes]
         self.choices = [(step.module, step.kind) for step in found.after if callable(step.kind)]
         self.rows: dict[tuple, tuple[Chain | None, Rows]] = {}
@@ -67,7 +67,7 @@ class RowsPart(Part):
                 y = y if self.found.keeps else y.squeeze(-1)
                 return (y, u) if self.found.keeps_sum else y
         matrix = u if u.dim() == 2 else u.flatten(0, -2) if u.dim() > 1 else u[None]
-        planned = self._planned(matrix, matrix.shape[1], u.dim(), None, (), others)
+        planned = self._planned(matrix, matrix.shape[1], u.shape[:-1], None, (), others)
         if planned is None:
             return self._by_torch(u, others)
         rows, read = planned
@@ -94,6 +94,8 @@ class RowsPart(Part):
         """The result where cuBLAS multiplies, with the operators between its product and the function in the
         function's launch. None where it does not, or where the function is none of rows."""
         inner, x = self.inner, own[0]
+        if self.found.reads_again and isinstance(inner, ChainPart) and inner.steps:
+            return None  # what is read again has them too
         if not isinstance(inner, ChainPart) or inner.found.has_norm or inner.options.version is not None:
             return None
         if type(x) is not Tensor or x.is_nested or x.dim() < 2 or x.dtype not in C_TYPES or not x.numel():
@@ -116,7 +118,7 @@ class RowsPart(Part):
         shape = Shape(*matrix.shape, features, 0)
         if not multiplies_by_torch(x.device, shape, resolve(inner.options.precision, x.dtype)):
             return None
-        planned = self._planned(matrix, features, x.dim(), chain, operands, others)
+        planned = self._planned(matrix, features, x.shape[:-1], chain, operands, others)
         if planned is None:
             return None
         v = F.linear(matrix, weight, bias)
@@ -168,15 +170,18 @@ class RowsPart(Part):
     def _others_as_rows(self, last: Last, others):
         """The operands behind the function, as its launch reads them; None where one is no tensor that it
         could read, or would have to be copied."""
+        if not self.operands:
+            return ()
         behind = [others[number - 1] for number in self.operands]
         if not all(type(one) in ORDINARY_TENSORS for one in behind):
             return None
         if last.sizes is not None:
+            rows, features = last.y_sizes[0], self._results(last.y_sizes[1])
             for place, one in enumerate(behind):
-                if one.shape == last.sizes:
+                if one.shape == (*last.sizes[:-1], features):
                     if not one.is_contiguous():
                         return None
-                    behind[place] = one.view(last.y_sizes)
+                    behind[place] = one.view(rows, features)
         return tuple(behind)
 
     def _keep(self, kind: tuple, rows: Rows, v: Tensor, last: Last, operands, others):
@@ -190,15 +195,15 @@ class RowsPart(Part):
             keep(self.lasts, kind, (last, self._behind(v.shape[1], len(kind[1]))), MOST_KINDS)
 
     def _planned(
-        self, like: Tensor, features: int, dimensions: int, chain: Chain | None, operands, others
+        self, like: Tensor, features: int, outer: tuple[int, ...], chain: Chain | None, operands, others
     ) -> tuple[Rows | None, dict[str, Tensor]] | None:
         """The function of rows of so many features, after the chain's operators if there is one, and what it
         reads; None where it is none of rows. A function of None is the value itself. like: a matrix with as
-        many rows. dimensions: of the model's tensor, of which these are the rows."""
-        if self.found.of_matrix and dimensions != 2:
+        many rows. outer: the dimensions of the model's tensor before the last, which are these rows."""
+        if self.found.of_matrix and len(outer) != 1:
             return None
         try:
-            settings = self._settings(features, dimensions)
+            settings = self._settings(features, len(outer) + 1)
             if self.has_one_value:
                 if features != 1:
                     return None
@@ -206,18 +211,30 @@ class RowsPart(Part):
                     return None, {}
                 settings = settings._replace(function="sum", window=None)
             read = {} if chain is None else dict(zip(chain.operands, operands, strict=True))
-            roles = self._read_behind(settings, features, like, others, read) if self.operands else ()
+            roles = ()
+            if self.operands:
+                roles = self._read_behind(settings, self._results(features), like, outer, others, read)
             return self._rows(settings, chain, roles), read
         except NotAChain:
             return None
 
-    def _read_behind(self, settings: Settings, features: int, like: Tensor, others, read: dict):
+    def _results(self, features: int) -> int:
+        """How many values of each row are computed, where the function gives one for each."""
+        return features if self.found.half is None else features // 2
+
+    def _read_behind(self, settings: Settings, features: int, like: Tensor, outer, others, read: dict):
         """The roles of the operands behind the function, which are put among those that are read."""
         results, roles = features, []
         if ROW_FUNCTIONS[settings.function].reduces:
             results //= settings.window or results
         for number in self.operands:
-            role, tensor = as_operand(others[number - 1], like, results)
+            one = others[number - 1]
+            if isinstance(one, Tensor) and len(outer) != 1:
+                if one.shape == (*outer, results):
+                    one = one.reshape(-1, results)
+                elif one.dim() > 1:
+                    raise NotAChain(f"an operand has shape {tuple(one.shape)}")
+            role, tensor = as_operand(one, like, results)
             roles.append(role)
             read[f"operand_{number}_behind"] = tensor
         return tuple(roles)
@@ -233,6 +250,10 @@ class RowsPart(Part):
         if settings.dim is not None and settings.dim not in (-1, dimensions - 1):
             raise NotAChain("it is not over the last dimension")
         window = settings.window
+        if settings.function == "values":
+            if self.found.half is not None and (features % 2 or window not in (None, features // 2)):
+                raise NotAChain("no two halves")
+            return settings._replace(window=None)
         if settings.function in ("rms_norm", "layer_norm"):
             if window not in (features, ALL):
                 raise NotAChain("the norm is not over the features")
@@ -250,6 +271,8 @@ class RowsPart(Part):
         return self._settings(features, dimensions), *self._of_steps()
 
     def _of_steps(self) -> list:
+        if not self.attributes and not self.choices:
+            return []
         attributes = [getattr(module, name) for module, name in self.attributes]
         return attributes + [kind(module) for module, kind in self.choices]
 
@@ -267,7 +290,8 @@ class RowsPart(Part):
         before = () if chain is None else chain.before
         steps = tuple([_renamed(step) for step in steps])
         keeps = self.found.keeps_sum and chain is not None
-        rows = Rows(settings.function, before, steps, settings.window, float(settings.eps), keeps)
+        of = settings.function, before, steps, settings.window, float(settings.eps), keeps
+        rows = Rows(*of, self.found.half)
         keep(self.rows, key, (chain, rows), MOST_CHAINS)
         return rows
 
@@ -278,7 +302,7 @@ def _kind(given: Tensor, what: str) -> tuple:
 
 def _renamed(step: Pointwise) -> Pointwise:
     """The step with names of operands that those of a chain before it do not have."""
-    if step.operand is None:
+    if step.operand in (None, AGAIN):
         return step
     field = "channel" if step.channel else "tensor"
     return Pointwise(step.kind, step.a, step.b, **{field: f"{step.operand}_behind"})

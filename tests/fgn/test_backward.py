@@ -19,7 +19,7 @@ from fgn.chains import CHAINS, Chain, Shape, random_inputs
 from fgn.functional import PRODUCT, plan_of, run_chain
 from fgn.measure.accuracy import relative_error
 from fgn.native.library import version_names
-from fgn.operators import POINTWISE, Pointwise
+from fgn.operators import IN_CHAINS, POINTWISE, Pointwise
 from fgn.precision import PRECISIONS
 from fgn.reference import chain_reference
 
@@ -217,7 +217,7 @@ def inputs_of(chain, shape, device, seed):
     return x, parameters
 
 
-@pytest.mark.parametrize("kind", POINTWISE)
+@pytest.mark.parametrize("kind", IN_CHAINS)
 @pytest.mark.parametrize("version", ["naive", "fused"])
 def test_every_operator(kind, version, device):
     # sqrt of a negative number is NaN: in front of it stands one that makes it positive
@@ -252,7 +252,7 @@ def test_more_sums_than_one_pass_has_room_for(kinds, device):
         check_gradients(found, chain, x, parameters, dy, "ieee")
 
 
-steps = st.lists(st.sampled_from(sorted(set(POINTWISE) - {"sqrt", "exp", "square"})), max_size=4)
+steps = st.lists(st.sampled_from(sorted(set(IN_CHAINS) - {"sqrt", "exp", "square"})), max_size=4)
 
 
 @given(

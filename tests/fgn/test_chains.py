@@ -13,6 +13,7 @@ import fgn
 from fgn.chains import CHAINS, POINTWISE, Chain, Pointwise, Shape, default_shape, random_inputs
 from fgn.functional import LIBRARY, default_version, launch_count, run_chain
 from fgn.native.library import version_names
+from fgn.operators import IN_CHAINS
 
 VERSIONS = version_names()
 
@@ -32,7 +33,7 @@ def chain_of(kinds) -> Chain:
     return Chain("_".join(kinds), (*MODERATE, *before), 4, (*after, *MODERATE), eps=1e-3)
 
 
-KINDS = list(POINTWISE)
+KINDS = IN_CHAINS
 EVERY_OPERATOR = [chain_of(KINDS[first : first + 5]) for first in range(0, len(KINDS), 5)]
 
 CPU = torch.device("cpu")

@@ -78,6 +78,14 @@ LINES = [
         "v = v.t().t()",
     ),
     *("v = self.helper(v)", "v = v * torch.sigmoid(v)", "v = v - 0.25", "v = v + h * 2", "v = v * h"),
+    *(
+        "h = v; v = v.sigmoid() * 2 + h",
+        "h = v.clone().detach(); v = v * 0.5; v += h",
+        "v = F.mish(v) * v - v",
+    ),
+    *("v = F.silu(v) * self.fc0(x)", "v = self.act(self.fc1(v)) * v", "v = torch.min(v, self.number)"),
+    *("a, b = self.wide(v).chunk(2, -1); v = a * F.gelu(b)", "v = F.glu(self.wide(v), 1)"),
+    *("v = self.wide(v); v = torch.sigmoid(v[:, :24]) * v[:, 24:] + h", "v = torch.maximum(self.bias, v)"),
     *("v = v.contiguous()", "v = v[:, :].tanh()", "v = F.elu(v, alpha=0.5)", "h = h.clone(); h += 1"),
 ]
 LINEARS = [
@@ -98,7 +106,7 @@ class Model(nn.Module):
         for i in range(3):
             setattr(self, f"fc{i}", nn.Linear(24, 24, bias=i != 1))
             setattr(self, f"gn{i}", nn.GroupNorm((4, 6, 8)[i], 24, affine=i != 2))
-        self.bias = nn.Parameter(torch.randn(24))
+        self.bias, self.wide = nn.Parameter(torch.randn(24)), nn.Linear(24, 48)
         self.number = nn.Parameter(torch.tensor(0.7))
         self.slopes = nn.Parameter(torch.rand(24))
         self.register_buffer("scale", torch.rand(24) + 0.5)

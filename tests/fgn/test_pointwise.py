@@ -40,6 +40,8 @@ __global__ void operate(float *y, float *slope, float *operand_slope, const floa
         float value = v[i];
         if (step.kind == FGN_ADD_TENSOR)
             value += operand[i];
+        else if (step.kind == FGN_MULTIPLY_TENSOR)
+            value *= operand[i];
         else
             apply_operator_with(&step, &value, 1, &operand[i], evenly_spaced, 0);
         y[i] = value;

@@ -30,7 +30,7 @@ def random_problems(seed: int, count: int):
             features, window = draw.choice((8, 16, 64, 200, 256, 1000, 1024, 2048, 4096, 5000, 8192)), None
         elif ROW_FUNCTIONS[function].reduces and draw.random() < 0.4:
             window = min(features, draw.choice((1, 2, 3, 4, 5, 7, 8, 16, 50, 64)))
-        elif draw.random() < 0.2:
+        elif function != "values" and draw.random() < 0.2:
             window = draw.choice([size for size in range(1, features + 1) if features % size == 0])
         results = Rows(function, window=window).results_of(features)
 

@@ -13,10 +13,11 @@ from torch import nn
 
 import fgn
 from fgn import training
-from fgn.chains import POINTWISE, Chain, Pointwise, Shape, problem, random_inputs
+from fgn.chains import Chain, Pointwise, Shape, problem, random_inputs
 from fgn.functional import LIBRARY, launch_count, plan_of, run_chain
 from fgn.measure.accuracy import misplaced, relative_error
 from fgn.native.library import version_names
+from fgn.operators import IN_CHAINS
 from fgn.plans import DEVICES, plan
 from fgn.precision import PRECISIONS, torch_precision
 from fgn.reference import chain_reference, chain_reference64
@@ -104,7 +105,7 @@ def test_gradients(rung, precision, device):
         assert not y.isnan().any()
 
 
-@pytest.mark.parametrize("kind", POINTWISE)
+@pytest.mark.parametrize("kind", IN_CHAINS)
 def test_gradient_of_every_operator(kind, device):
     first = (Pointwise("square"), Pointwise("add", 0.1)) if kind == "sqrt" else ()
     chain = Chain("one_operator", (*first, step_of(kind, "one")), 0, ())
