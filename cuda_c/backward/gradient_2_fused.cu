@@ -153,15 +153,27 @@ LAUNCHER(column_sums_kernel, struct fused_gradient_args)
 
 /* ---- The host ---- */
 
-/* As many blocks as a large GPU holds at once. A block has at least so many rows that what it writes at its
- * end is little beside them, and few rows are one block's. */
-#define FEWEST_STEPS 4
+/* As many blocks as a large GPU holds at once. A block has at least FEWEST_ROWS rows, so that what it writes
+ * at its end is little beside them. Rows of so few steps are one block's, which needs no second launch. */
+#define FEWEST_ROWS 4
+#define STEPS_OF_ONE_BLOCK 2
 
 static int64_t rows_of_block_for(const struct division *division, int64_t batch, int blocks) {
     int64_t row_blocks = most_row_blocks(blocks * MULTIPROCESSORS, division),
             at_once = rows_at_once(division);
-    int64_t steps = tiles(tiles(batch, at_once), row_blocks);
-    return at_once * (steps < FEWEST_STEPS ? FEWEST_STEPS : steps);
+    int64_t steps = tiles(batch, at_once), fewest = tiles(FEWEST_ROWS, at_once);
+    if (steps <= STEPS_OF_ONE_BLOCK)
+        return at_once * STEPS_OF_ONE_BLOCK;
+    return at_once * (tiles(steps, row_blocks) < fewest ? fewest : tiles(steps, row_blocks));
+}
+
+/* Few rows are one step of one block, where half a warp or less for a row makes that possible: a step takes 3
+ * microseconds of a small call. */
+static int across_of(const struct division *division, int64_t batch) {
+    int across = division->across;
+    while (across > division->team && batch > THREADS / across)
+        across /= 2;
+    return batch <= THREADS / across ? across : division->across;
 }
 
 static bool tensors_are_aligned(void *const *tensor) {
@@ -199,6 +211,7 @@ static struct fused_gradient_args fused_args_of(const struct chain_gradient *gra
     memset(&args, 0, sizeof args);
     args.gradient = *gradient;
     args.division = division_of(gradient->channels, gradient->groups, aligned);
+    args.division.across = across_of(&args.division, gradient->batch);
     args.strips = strips_of(&args.division);
     args.only_common = are_common(&gradient->before) && are_common(&gradient->after);
     args.rows_of_block = rows_of_block_for(&args.division, gradient->batch, blocks_of(&args));

@@ -22,24 +22,26 @@ struct fused_gradient_args {
     float2 *group_sums; /* (batch, groups): of groups of several segments */
 };
 
-/* Adds up and stores the sums of the threads that have the same channels: a slot each row of threads. */
+/* Adds up and stores the sums of the threads that have the same channels, which are those below each other:
+ * they share the work, a channel of a slot each. */
 static __forceinline__ __device__ void finish_sums(const struct fused_gradient_args *args,
                                                    const struct channels *channels) {
     const struct column_sums *sums = &args->gradient.sums;
     __syncthreads();
-    for (int slot = threadIdx.y; slot < sums->count; slot += blockDim.y) {
+    for (int each = threadIdx.y; each < sums->count * VALUES; each += blockDim.y) {
+        int slot = each / VALUES, j = each % VALUES;
+        if (!is_there(channels, j))
+            continue;
         const float *of_slot = (const float *)sum_at(slot);
-        for (int j = 0; j < channels->count; j++) {
-            float sum = 0.0f;
-            for (int thread = threadIdx.x; thread < THREADS; thread += blockDim.x)
-                sum += of_slot[(j / 4 * THREADS + thread) * 4 + j % 4];
-            int channel = channel_at(channels, j);
-            if (args->row_blocks == 1)
-                store_element(sums->to[slot], channel, sum, args->gradient.vector_type);
-            else
-                args->partial[((int64_t)blockIdx.y * sums->count + slot) * args->gradient.channels +
-                              channel] = sum;
-        }
+        float sum = 0.0f;
+        for (int thread = threadIdx.x; thread < THREADS; thread += blockDim.x)
+            sum += of_slot[(j / 4 * THREADS + thread) * 4 + j % 4];
+        int channel = channel_at(channels, j);
+        if (args->row_blocks == 1)
+            store_element(sums->to[slot], channel, sum, args->gradient.vector_type);
+        else
+            args->partial[((int64_t)blockIdx.y * sums->count + slot) * args->gradient.channels + channel] =
+                sum;
     }
 }
 
@@ -63,6 +65,13 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
     int64_t first_row = blockIdx.y * args->rows_of_block, end = first_row + args->rows_of_block;
     end = end < gradient->batch ? end : gradient->batch;
 
+    /* first of all the rows: while they come, so do scale and shift */
+    int64_t ahead = first_row + threadIdx.y; /* the next row to prefetch */
+    for (int i = 1; i < args->stages; i++, ahead += blockDim.y) {
+        struct gradient_row there = place_in_row(gradient, &channels, ahead, end, type, only_common);
+        prefetch_row(ring + i * bytes_of_stage, gradient, ahead, group, &there, thread);
+        cp_async_commit_group();
+    }
     share_vector(vectors.scale, gradient->scale, 1.0f, &channels, gradient->vector_type, type);
     share_vector(vectors.shift, gradient->shift, 0.0f, &channels, gradient->vector_type, type);
     const float zeros[VALUES] = {0.0f};
@@ -72,12 +81,6 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
     const struct operand_gradients of_before = {wanted->before, gradient->before_tensor};
     const struct operand_gradients of_after = {wanted->after, gradient->after_tensor};
 
-    int64_t ahead = first_row + threadIdx.y; /* the next row to prefetch */
-    for (int i = 1; i < args->stages; i++, ahead += blockDim.y) {
-        struct gradient_row there = place_in_row(gradient, &channels, ahead, end, type, only_common);
-        prefetch_row(ring + i * bytes_of_stage, gradient, ahead, group, &there, thread);
-        cp_async_commit_group();
-    }
     int filled = 0, at = args->stages > 1;
     float *of_row = exchanged;
 
