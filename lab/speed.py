@@ -418,7 +418,8 @@ def compare(predicted: Path, recorded: Path, later: Path | None):
     if later:
         new = joined(later, recorded)[1]
         table = pd.concat([table[~table["repository"].isin(new["repository"])], new])
-        sets += [("blind, seen after", table[table["set"] == "blind"])]
+        blind = table[table["set"] != "seen"]
+        sets += [(f"{name}, seen after", part) for name, part in blind.groupby("set")]
     rows = [{"GPU": gpu, "set": name, **_figures(gpu, part)} for name, part in sets]
     print(pd.DataFrame(rows).to_string(index=False))
     worst = table.assign(off=table["ratio"].map(lambda r: max(r, 1 / r))).sort_values("off", ascending=False)
