@@ -8,8 +8,8 @@
     python lab/speed.py draw predicted.csv recorded.csv ... --out predicted.png
 
 DIR has a folder for each repository, named owner+name, as for lab/corpus.py. The launches are those of
-lab/speed_calls, or of repositories (--only owner/name ... or --blind). Half of the repositories are for
-calibration, the others are kept aside (calls.half()). A table keeps what it has of other repositories.
+lab/speed_calls, or of repositories (--only owner/name ..., --blind or --anew). Half of the repositories are
+for calibration, the others are kept aside (calls.half()). A table keeps what it has of other repositories.
 """
 
 from __future__ import annotations
@@ -69,6 +69,23 @@ BLIND = (
     "umfranzw/cuda-reduction-example",
     "wangzyon/NVIDIA_SGEMM_PRACTICE",
     "yzhaiustc/Optimizing-SGEMM-on-NVIDIA-Turing-GPUs",
+)
+# The same of the model that has learned from those of BLIND.
+ANEW = (
+    "1am9trash/CUDA_SGEMM",
+    "CranberryYan/CUDA-Optimization",
+    "Huanghongru/SGEMM-Implementation-and-Optimization",
+    "LessUp/sgemm-optimization",
+    "VVinstonSmith/Optimize-basic-CUDA-kernels",
+    "chiendb97/cuda-practice",
+    "chongchen1999/cuda-kernels",
+    "gau-nernst/learn-cuda",
+    "jarnesino/cuda-reduction-optimization",
+    "junstar92/cuda-kernel-study",
+    "philipfabianek/cuda-gemm-from-scratch",
+    "satidev/pmpp_cuda",
+    "tspeterkim/cuda-matmult",
+    "w4096/cuda-100",
 )
 SHORTEST = 10.0  # microseconds: below, a launch's own cost is most of it
 REPETITIONS, WARM_UP = 15, 3
@@ -349,6 +366,10 @@ def kendall(quartiles: list[tuple[float, float]], predicted: list[float]) -> flo
     return sum(order * said for order, said in pairs) / math.sqrt(len(pairs) * told) if told else math.nan
 
 
+def _set_of(repository: str) -> str:
+    return "blind anew" if repository in ANEW else "blind" if repository in BLIND else "seen"
+
+
 def joined(predicted: Path, recorded: Path) -> tuple[str, pd.DataFrame]:
     """The GPU, and a row for each launch that is in both: its time, its prediction, ncu's limiter."""
     said, timed = pd.read_csv(predicted), pd.read_csv(recorded)
@@ -363,7 +384,7 @@ def joined(predicted: Path, recorded: Path) -> tuple[str, pd.DataFrame]:
     table = table[table["us"] >= SHORTEST]
     table["ratio"] = table[f"{gpu} us"] / table["us"]
     table["ncu"] = table[units].idxmax(axis=1)
-    table["set"] = table["repository"].map(lambda name: "blind" if name in BLIND else "seen")
+    table["set"] = table["repository"].map(_set_of)
     return gpu, table
 
 
@@ -397,7 +418,8 @@ def compare(predicted: Path, recorded: Path, later: Path | None):
     if later:
         new = joined(later, recorded)[1]
         table = pd.concat([table[~table["repository"].isin(new["repository"])], new])
-        sets += [("blind, seen after", table[table["set"] == "blind"])]
+        blind = table[table["set"] != "seen"]
+        sets += [(f"{name}, seen after", part) for name, part in blind.groupby("set")]
     rows = [{"GPU": gpu, "set": name, **_figures(gpu, part)} for name, part in sets]
     print(pd.DataFrame(rows).to_string(index=False))
     worst = table.assign(off=table["ratio"].map(lambda r: max(r, 1 / r))).sort_values("off", ascending=False)
@@ -415,7 +437,7 @@ def draw(predicted: Path, records: list[Path], out: Path):
         ends = [table["us"].min() / 1.5, table["us"].max() * 1.5]
         axis.loglog(ends, ends, color="#9aa0a6", lw=1)
         axis.fill_between(ends, [e / 1.5 for e in ends], [e * 1.5 for e in ends], color="#9aa0a6", alpha=0.2)
-        for name, colour in (("seen", "#2f6fb0"), ("blind", "#d9772b")):
+        for name, colour in (("seen", "#2f6fb0"), ("blind", "#d9772b"), ("blind anew", "#3b8f5a")):
             part = table[table["set"] == name]
             axis.plot(part["us"], part[f"{gpu} us"], "o", ms=4, color=colour, label=name, alpha=0.8)
         axis.set_xlabel("measured, µs")
@@ -439,9 +461,10 @@ def main():
     parser.add_argument("--half", choices=("calibration", "aside"))
     parser.add_argument("--only", nargs="+", default=[], help="repositories")
     parser.add_argument("--blind", action="store_true", help="the repositories of BLIND")
+    parser.add_argument("--anew", action="store_true", help="the repositories of ANEW")
     parser.add_argument("--gpu", nargs="+", default=["H200", "H100"])
     given = parser.parse_args()
-    only.extend(BLIND if given.blind else given.only)
+    only.extend(BLIND if given.blind else ANEW if given.anew else given.only)
     if given.half:
         only.extend({name for name, _ in all_launches() if half(name) == given.half})
     warnings.simplefilter("ignore")

@@ -134,6 +134,7 @@ def _reachable(blocks: Sequence[Block]) -> set[int]:
 _FLOATS = {"FADD", "FMUL", "FFMA", "DADD", "DMUL", "DFMA", "HADD2", "HMUL2", "HFMA2", "MUFU"}
 _INTEGERS = {"IMAD", "IADD3", "VIADD", "LOP3", "SHF", "IMUL", "LEA"}
 _TWO = {"FFMA", "DFMA", "HFMA2"}
+_SUBSCRIPTED = re.compile(r"\w\s*(?:\[[^\]]*\]\s*)+")
 _MULTIPLY_ADD = re.compile(r"\+=[^;]*\*|\bfmaf?\s*\(|__hfma2?\s*\(")
 
 
@@ -204,11 +205,13 @@ def flow_of(code: MachineCode, sample: Sample, texts: dict[str, str]) -> Flow:
     # What was counted, by line, and what the machine's instructions do there.
     counted: dict[tuple, float] = defaultdict(float)
     most_bytes: dict[tuple, int] = defaultdict(int)
+    requests: dict[tuple[str, int], int] = defaultdict(int)  # of loads of shared memory
     for one in sample.instructions:
         if one.place.file in files:
             key = (one.place.file, one.place.line, one.space, one.operation)
             counted[key] += one.requests * one.bytes
             most_bytes[key] = max(most_bytes[key], one.bytes)
+            requests[key[:2]] += one.requests if key[2:] == ("shared", "ld") else 0
     moving: dict[tuple, dict[int, float]] = defaultdict(lambda: defaultdict(float))
     least_width: dict[tuple, float] = defaultdict(lambda: math.inf)
     guarded: set[tuple] = set()
@@ -248,12 +251,19 @@ def flow_of(code: MachineCode, sample: Sample, texts: dict[str, str]) -> Flow:
             if where is not None and instruction.name in _FLOATS:
                 floating[where][runs[index]] += 1 + (instruction.name in _TWO)
 
+    def operations_at(where: tuple[str, int]) -> float:
+        """How many operations the line's warps made. The simulator's compiler may have unrolled its loop, and
+        warps came once for several rounds: a round has at most as many loads as the text has subscripts."""
+        row = row_of(where)
+        rounds = requests[where] / max(1, len(_SUBSCRIPTED.findall(row)))
+        return max(passed_at(where), rounds) * operators_of(row)
+
     def loads_left_out(key: tuple, terms: dict[int, float]) -> bool:
         of_line, row = floating.get(key[:2]), row_of(key[:2])
         if key[2:] != ("shared", "ld") or not of_line or not _MULTIPLY_ADD.search(row):
             return False
-        operations = passed_at(key[:2]) * operators_of(row)
-        return sum(terms.values()) / sum(of_line.values()) < 0.6 * counted[key] / max(1, operations)
+        each = sum(terms.values()) / sum(of_line.values())
+        return each < 0.6 * counted[key] / max(1, operations_at(key[:2]))
 
     # A wide load may bring what the text reads in other lines, which then have no load of their own.
     without_load = {key[2:] for key in counted if key not in moving}
@@ -268,8 +278,7 @@ def flow_of(code: MachineCode, sample: Sample, texts: dict[str, str]) -> Flow:
         terms = {run: of / width for run, of in terms.items()}
         if loads_left_out(key, terms):
             program.at_most.append((terms | {program.variable(_BYTES): -1.0}, counted[key] / width))
-            operations = passed_at(key[:2]) * operators_of(row_of(key[:2]))
-            program.nearly(dict(floating[key[:2]]), float(operations), _FLOW)
+            program.nearly(dict(floating[key[:2]]), float(operations_at(key[:2])), _FLOW)
             continue
         wanted += counted[key] / width
         program.nearly(terms, counted[key] / width, _BYTES, at_least=key in guarded or brings_more(key))

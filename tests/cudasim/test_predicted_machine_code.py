@@ -1,0 +1,115 @@
+"""Predictions: what the compiler leaves out or unrolls, and what memory does for each lane."""
+
+import numpy as np
+import pytest
+
+import cudasim
+from cudasim.predicting import machine_code
+
+needs_nvcc = pytest.mark.skipif(not machine_code.is_there(), reason="there is no nvcc or no nvdisasm here")
+
+
+def floats(*shape):
+    return np.random.default_rng(0).random(shape, dtype=np.float32)
+
+
+def runs_in_a_warp(source, opcode, *arguments) -> float:
+    """How often one warp runs the instructions of that kind, as a prediction has it."""
+    on = cudasim.predict(cudasim.kernel(source)[1, 32], *arguments, gpu="H100").on[0]
+    return sum(runs for one, runs in on.flow.executed(on.code) if one.opcode == opcode)
+
+
+@needs_nvcc
+def test_the_flow_knows_how_often_a_product_runs_whose_loop_the_simulator_unrolled():
+    """The warps come once to the line's 32 rounds, and predicates hide how often they come there."""
+    source = """
+    __global__ void product(const float *x, float *y, int n) {
+        __shared__ float a[32], b[32][32];
+        float sum = 0;
+        for (int k = 0; k < 32; k++)
+            b[k][threadIdx.x] = k;
+        for (int t = 0; t < n; t++) {
+            if (t * 32 + threadIdx.x < n * 32 - 1)
+                a[threadIdx.x] = x[t * 32 + threadIdx.x];
+            else
+                a[threadIdx.x] = 0;
+            __syncthreads();
+            #pragma unroll
+            for (int k = 0; k < 32; k++)
+                sum += a[k] * b[k][threadIdx.x];
+            __syncthreads();
+        }
+        y[threadIdx.x] = sum;
+    }"""
+    n = 40
+    adds = runs_in_a_warp(source, "FFMA", floats(n, 32), floats(32), n)
+    assert adds == pytest.approx(32 * n, rel=0.05)
+
+
+@needs_nvcc
+def test_a_loop_that_loads_whole_structures_runs_as_often_as_its_text_says():
+    """Three floats of a float4, in three lines, are one load of 16 bytes."""
+    source = """
+    __global__ void far(const float4 *p, float *y, int n) {
+        float sum = 0, own = y[threadIdx.x];
+        for (int i = 0; i < n; i++) {
+            float a = p[i].x - own;
+            float b = p[i].y - own;
+            float c = p[i].z - own;
+            float square = a * a + b * b + c * c;
+            sum += rsqrtf(square);
+        }
+        y[threadIdx.x] = sum;
+    }"""
+    n = 1000
+    roots = runs_in_a_warp(source, "MUFU.RSQ", floats(n, 4), floats(32), n)
+    assert roots == pytest.approx(n, rel=0.02)
+
+
+@needs_nvcc
+def test_operands_that_the_compiler_keeps_in_registers_cost_shared_memory_once():
+    def source(before, product):
+        return f"""
+        __global__ void tile(const float *x, float *y, int n) {{
+            __shared__ float a[512], b[512];
+            a[threadIdx.x] = x[threadIdx.x];
+            b[threadIdx.x] = x[threadIdx.x + 512];
+            __syncthreads();
+            float sum[8][8] = {{}};
+            int of_a = threadIdx.x / 16 * 8, of_b = threadIdx.x % 16 * 8;
+            for (int k = 0; k < n; k++) {{
+                {before}
+                #pragma unroll
+                for (int i = 0; i < 8; i++)
+                    for (int j = 0; j < 8; j++)
+                        sum[i][j] += {product};
+                __syncthreads();
+            }}
+            for (int i = 0; i < 8; i++)
+                for (int j = 0; j < 8; j++)
+                    y[(threadIdx.x * 8 + i) * 8 + j] = sum[i][j];
+        }}"""
+
+    kept = "float p[8], q[8]; for (int i = 0; i < 8; i++) { p[i] = a[(of_a + i + k) % 512];"
+    kept += " q[i] = b[(of_b + i + k) % 512]; }"
+    said = cudasim.kernel(source(kept, "p[i] * q[j]"))
+    unsaid = cudasim.kernel(source("", "a[(of_a + i + k) % 512] * b[(of_b + j + k) % 512]"))
+    one, other = (
+        cudasim.predict(kernel[1, 512], floats(1024), np.zeros(512 * 64, np.float32), 256, gpu="H100")
+        for kernel in (said, unsaid)
+    )
+    part = "L1 and shared memory"
+    assert other.on[0].terms.busy[part] == pytest.approx(one.on[0].terms.busy[part], rel=0.3)
+
+
+@needs_nvcc
+def test_floats_that_all_lanes_add_to_one_address_are_added_one_by_one():
+    def seconds(kind):
+        kernel = cudasim.kernel(f"""
+        __global__ void total(const {kind} *x, {kind} *sum) {{
+            atomicAdd(sum, x[blockIdx.x * blockDim.x + threadIdx.x]);
+        }}""")
+        values = floats(1 << 20).astype(np.float32 if kind == "float" else np.int32)
+        return cudasim.predict(kernel[4096, 256], values, np.zeros(1, values.dtype), gpu="H100").seconds
+
+    assert seconds("float") > 3 * seconds("int")
