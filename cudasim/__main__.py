@@ -15,6 +15,7 @@ from cudasim.building.library import BuildError
 from cudasim.building.own_files import NotOwnError
 from cudasim.predicting.cards import card, cards_command
 from cudasim.programs.building import CHECK, COUNT, PREDICT, RUN, Program, command, wrapped_object
+from cudasim.programs.in_step import warnings_of
 from cudasim.programs.toolkit import for_any_linker, write_toolkit
 
 _MODES = {
@@ -142,11 +143,14 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if asked.command == "build":
             _build(program, asked)
+            _warn(program)
             return 0
         path = program.library(asked.command)
     except (BuildError, MissingToolError, NotOwnError) as error:
         print(error, file=sys.stderr)
         return 1
+    if asked.command != CHECK:  # which finds the race itself
+        _warn(program)
     table = asked.csv if asked.command == COUNT else ""
     if asked.command == PREDICT:
         table = _asked_for(asked)
@@ -188,6 +192,13 @@ def _asked_for(asked) -> str:
             "csv": asked.csv and str(Path(asked.csv).resolve()),
         }
     )
+
+
+def _warn(program: Program):
+    for source in program.sources:
+        if source.suffix == ".cu":
+            for warning in warnings_of(source):
+                print(warning, file=sys.stderr)
 
 
 def _build(program: Program, asked):

@@ -188,3 +188,25 @@ extern "C" int on_gpu(int first) {
     for name, folders in (("app", {"LD_LIBRARY_PATH": str(tmp_path / "cuda" / "lib64")}), ("linked", {})):
         ran = subprocess.run([tmp_path / name], env=os.environ | folders, capture_output=True, text=True)
         assert (ran.returncode, ran.stdout, ran.stderr) == (0, "15\n", "")
+
+
+IN_STEP = r"""
+__global__ void sum(int *x) {
+    volatile int *s = x; /* s[0] += s[1]; s[1] += s[0]; */
+    if (threadIdx.x < 16) {
+        s[threadIdx.x] += s[threadIdx.x + 16];
+        WAIT s[threadIdx.x] += s[threadIdx.x + 8];
+    }
+    s[0] += s[0];
+    s[1] += s[1];
+}
+int main() {}
+"""
+
+
+def test_code_that_wants_a_warp_in_step_is_told(tmp_path):
+    ran = run(tmp_path, IN_STEP.replace("WAIT ", ""))
+    assert (ran.returncode, ran.stderr.count("warning")) == (0, 1)
+    assert "program.cu:6: lanes of a warp read s, which is volatile" in ran.stderr
+    ran = run(tmp_path, IN_STEP.replace("WAIT", "__syncwarp();"))
+    assert (ran.returncode, ran.stderr) == (0, "")
