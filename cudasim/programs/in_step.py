@@ -30,8 +30,8 @@ def warnings_of(source: Path) -> Iterator[str]:
                 line = text.count("\n", 0, place + found.start()) + 1
                 yield (
                     f"cudasim: warning: {source.name}:{line}: lanes of a warp read {name}, which is volatile,"
-                    " after others have written it, with no __syncwarp() between: here each lane runs until it"
-                    " waits, so they may read what is old or what is too new"
+                    " after others have written it, with no __syncwarp() between: here each lane runs until"
+                    " it waits, so they may read what is old or what is too new"
                 )
                 break
             before = is_step
