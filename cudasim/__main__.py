@@ -14,7 +14,9 @@ from cudasim.building.compilers import MissingToolError
 from cudasim.building.library import BuildError
 from cudasim.building.own_files import NotOwnError
 from cudasim.predicting.cards import card, cards_command
-from cudasim.programs.building import CHECK, COUNT, PREDICT, RUN, Program, command
+from cudasim.programs.building import CHECK, COUNT, PREDICT, RUN, Program, command, wrapped_object
+from cudasim.programs.in_step import warnings_of
+from cudasim.programs.toolkit import for_any_linker, write_toolkit
 
 _MODES = {
     RUN: "compiles a program and runs it on the CPU",
@@ -52,6 +54,9 @@ def _parser() -> argparse.ArgumentParser:
         if name == "build":
             command.add_argument("-o", dest="output", type=Path, help="what is written")
             command.add_argument("-c", "-dc", dest="only_compiles", action="store_true", help="no linking")
+    what = "writes a folder that stands for CUDA's in a Makefile: bin/nvcc, lib64/libcudart.so"
+    command = commands.add_parser("toolkit", help=what, description=what)
+    command.add_argument("folder", type=Path)
     what = "lists the GPUs of predict, prints the card of one, or measures the GPU that is there"
     command = commands.add_parser("card", help=what, description=what)
     command.add_argument("name", nargs="*", help="a part of a GPU's name")
@@ -62,13 +67,16 @@ def _parser() -> argparse.ArgumentParser:
 # Flags of nvcc that mean nothing on a CPU, and those of them whose value is the next argument.
 _OF_NVCC = re.compile(
     r"-O\w*|-g|-G|-w|-m64|--?lineinfo|-?-use_fast_math|-?-fmad=\w+|-?-(?:expt-)?(?:relaxed-constexpr|extended-lambda)"
-    r"|-?-arch(?:=.*)?|-?-gencode(?:=.*)?|-?-code(?:=.*)?|-?-rdc=\w+|-?-maxrregcount(?:=.*)?|-?-ccbin(?:=.*)?"
-    r"|-Xptxas(?:=.*)?|-?-ptxas-options(?:=.*)?|-?-x|-?-cudart(?:=.*)?|-lcudadevrt|-lnvToolsExt"
+    r"|-?-arch(?:=.*)?|-?-gencode(?:=.*)?|-?-code(?:=.*)?|--gpu-(?:architecture|code)(?:=.*)?|--generate-code(?:=.*)?|-?-rdc=\w+|-?-maxrregcount(?:=.*)?|-?-ccbin(?:=.*)?"
+    r"|-Xptxas(?:=.*)?|-?-ptxas-options(?:=.*)?|-?-x|-?-cudart(?:=.*)?"
     r"|-?-default-stream(?:=.*)?|-?-(?:ftz|prec-div|prec-sqrt)=\w+|-?-generate-line-info|-?-threads(?:=.*)?|-Xcudafe"
-    r"|-?-diag-suppress(?:=.*)?|-?-Wno-deprecated-gpu-targets|-l(?:cudart|cublas|cublasLt|curand)(?:_static)?"
+    r"|-?-diag-suppress(?:=.*)?|-?-Wno-deprecated-gpu-targets"
+    # A function of theirs that is not there is refused by its name.
+    r"|-l(?:cuda|cudart|cudadevrt|cublas|cublasLt|cufftw?|curand|cusolver|cusparse|cutil\w*|npp\w*|nvrtc|nvToolsExt)"
+    r"(?:_static)?"
 )
 _WITH_VALUE = re.compile(
-    r"-?-(?:arch|gencode|code|maxrregcount|ccbin|ptxas-options|cudart|default-stream|threads|diag-suppress|x)"
+    r"-?-(?:arch|gencode|code|gpu-architecture|gpu-code|generate-code|maxrregcount|ccbin|ptxas-options|cudart|default-stream|threads|diag-suppress|x)"
     r"|-Xptxas|-Xcudafe"
 )
 
@@ -110,6 +118,8 @@ def main(arguments: list[str] | None = None) -> int:
         if asked.measure is not None and asked.name:
             parser.error("card --measure takes one file, and no name")
         return cards_command(asked.name) if asked.measure is None else _measure(asked.measure or None)
+    if asked.command == "toolkit":
+        return _said(lambda: write_toolkit(asked.folder, wrapped_object()))
     asked.sources += map(Path, more)  # those behind a flag, as `-o app more.a`
     missing = [source for source in asked.sources if not source.is_file()]
     if missing:
@@ -133,17 +143,30 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if asked.command == "build":
             _build(program, asked)
+            _warn(program)
             return 0
         path = program.library(asked.command)
     except (BuildError, MissingToolError, NotOwnError) as error:
         print(error, file=sys.stderr)
         return 1
+    if asked.command != CHECK:  # which finds the race itself
+        _warn(program)
     table = asked.csv if asked.command == COUNT else ""
     if asked.command == PREDICT:
         table = _asked_for(asked)
     sys.stdout.flush()
     name = str(asked.sources[0].with_suffix(""))
     os.execv(sys.executable, command(asked.command, path, name, of_program, table))
+
+
+def _said(does) -> int:
+    """The exit code, when what cannot be built is told."""
+    try:
+        does()
+    except (BuildError, MissingToolError, NotOwnError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
 
 
 def _measure(file: str | None) -> int:
@@ -171,11 +194,18 @@ def _asked_for(asked) -> str:
     )
 
 
+def _warn(program: Program):
+    for source in program.sources:
+        if source.suffix == ".cu":
+            for warning in warnings_of(source):
+                print(warning, file=sys.stderr)
+
+
 def _build(program: Program, asked):
     if asked.only_compiles:
         for source in program.sources:
             output = asked.output or Path(f"{source.stem}.o")
-            output.write_bytes(program.object_of(source).read_bytes())
+            for_any_linker(program.object_of(source), output)
     else:
         program.executable(asked.output or Path("a.out"))
 

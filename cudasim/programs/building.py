@@ -186,7 +186,7 @@ class Program:
                 *how,
                 *self.more,
                 *map(str, objects),
-                str(_wrapped()),
+                str(wrapped_object()),
                 "-o",
                 temporary,
                 *wraps,
@@ -233,7 +233,7 @@ def _compiler() -> str:
     return cpp_compiler("programs cannot be compiled")
 
 
-def _wrapped() -> Path:
+def wrapped_object() -> Path:
     """The object that every program is linked with."""
     source = PROGRAM / "wrapped.cpp"
     folder = (

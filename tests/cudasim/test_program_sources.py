@@ -1,5 +1,6 @@
 """What programs say in ways that nvcc takes: names, null pointers, streams, lanes that have left."""
 
+import os
 import platform
 import subprocess
 import sys
@@ -132,3 +133,80 @@ int main() {{
         assert (ran.returncode, ran.stdout, ran.stderr) == (0, "69\n", "")
     else:
         assert ran.returncode != 0 and "while k may still be writing" in ran.stderr
+
+
+def test_gcc_links_what_nvcc_compiled(tmp_path):
+    """As a Makefile with CUDA_DIR does: clock() and malloc() of a kernel are the device's all the same."""
+    (tmp_path / "kernels.cu").write_text(r"""
+#include <cstdio>
+#include <curand_kernel.h>
+texture<int, 1, cudaReadModeElementType> plain;
+__global__ void reads(int *to) {
+    to[threadIdx.x] += tex1Dfetch(plain, threadIdx.x + 1);
+}
+__global__ void kernel(int *to) {
+    int *own = (int *)malloc(sizeof(int));
+    *own = clock() >= 0 ? 5 : 6;
+    to[threadIdx.x] = *own;
+    free(own);
+    if (to[0] == 7)
+        exit(3);
+}
+extern "C" int on_gpu(int first) {
+    int *d, h[4] = {first};
+    curandGenerator_t generator; /* the header of kernels brings the host's */
+    cudaSharedMemConfig banks;
+    cudaFuncCache cache;
+    cudaDeviceGetSharedMemConfig(&banks);
+    cudaDeviceGetCacheConfig(&cache);
+    cudaMalloc(&d, sizeof h);
+    kernel<<<1, 4>>>(d);
+    cudaBindTexture(NULL, &plain, d, &plain.channelDesc, sizeof h); /* as C has it */
+    reads<<<1, 1>>>(d);
+    cudaUnbindTexture(&plain);
+    cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost);
+    cudaFree(d);
+    (void)generator;
+    return banks == cudaSharedMemBankSizeFourByte && cache == cudaFuncCachePreferNone ? h[0] + h[3] : 0;
+}
+""")
+    (tmp_path / "main.c").write_text(
+        "#include <stdio.h>\nint on_gpu(int);\nint main(void) {\n"
+        '    printf("%d\\n", on_gpu(1));\n    return 0;\n}\n'
+    )
+    (tmp_path / "Makefile").write_text(
+        "app: main.o kernels.o\n\tgcc $^ -o $@ -L$(CUDA_DIR)/lib64 -lcuda -lcudart -lm\n"
+        "kernels.o: kernels.cu\n\t$(CUDA_DIR)/bin/nvcc -I$(CUDA_DIR)/include -O3"
+        " --gpu-architecture=compute_20 --gpu-code compute_20 -c $<\n"
+        "linked: main.o kernels.o\n\t$(CUDA_DIR)/bin/nvcc $^ -o $@ -lcuda -lcufft -lnvToolsExt\n"
+    )
+    command = [sys.executable, "-m", "cudasim", "toolkit", tmp_path / "cuda"]
+    subprocess.run(command, check=True, timeout=patience(300))
+    make = ["make", f"CUDA_DIR={tmp_path / 'cuda'}", "app", "linked"]
+    made = subprocess.run(make, cwd=tmp_path, capture_output=True, text=True, timeout=patience(300))
+    assert made.returncode == 0, made.stderr
+    for name, folders in (("app", {"LD_LIBRARY_PATH": str(tmp_path / "cuda" / "lib64")}), ("linked", {})):
+        ran = subprocess.run([tmp_path / name], env=os.environ | folders, capture_output=True, text=True)
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "15\n", "")
+
+
+IN_STEP = r"""
+__global__ void sum(int *x) {
+    volatile int *s = x; /* s[0] += s[1]; s[1] += s[0]; */
+    if (threadIdx.x < 16) {
+        s[threadIdx.x] += s[threadIdx.x + 16];
+        WAIT s[threadIdx.x] += s[threadIdx.x + 8];
+    }
+    s[0] += s[0];
+    s[1] += s[1];
+}
+int main() {}
+"""
+
+
+def test_code_that_wants_a_warp_in_step_is_told(tmp_path):
+    ran = run(tmp_path, IN_STEP.replace("WAIT ", ""))
+    assert (ran.returncode, ran.stderr.count("warning")) == (0, 1)
+    assert "program.cu:6: lanes of a warp read s, which is volatile" in ran.stderr
+    ran = run(tmp_path, IN_STEP.replace("WAIT", "__syncwarp();"))
+    assert (ran.returncode, ran.stderr) == (0, "")

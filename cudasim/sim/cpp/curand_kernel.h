@@ -1,1 +1,1 @@
-#include "curand_sobol.hpp"
+#include "curand.h" /* as NVIDIA's does */

@@ -321,13 +321,22 @@ SIM_HOST cudaError_t cudaBindTexture(size_t *offset, texture<T, d, m> &reference
         return sim_says(cudaErrorInvalidValue);
     size_t most = found->bytes - (size_t)((const unsigned char *)memory - found->begin);
     cudaResourceDesc resource = {cudaResourceTypeLinear, {}};
-    resource.res.linear = {(void *)memory, format, bytes < most ? bytes : most};
+    /* CUDA's constructor of a reference says what its elements are, and a program may say nothing else. */
+    cudaChannelFormatDesc of = format.x ? format : cudaCreateChannelDesc<T>();
+    resource.res.linear = {(void *)memory, of, bytes < most ? bytes : most};
     return sim_bind(reference, resource, sim_file, sim_line);
 }
 template <class T, int d, cudaTextureReadMode m>
 SIM_HOST cudaError_t cudaBindTexture(size_t *offset, texture<T, d, m> &reference, const void *memory,
                                      size_t bytes = (size_t)-1, SIM_CALLED) {
     return cudaBindTexture(offset, reference, memory, cudaCreateChannelDesc<T>(), bytes, sim_file, sim_line);
+}
+/* In C all is handed over by pointers. */
+template <class T, int d, cudaTextureReadMode m>
+SIM_HOST cudaError_t cudaBindTexture(size_t *offset, texture<T, d, m> *reference, const void *memory,
+                                     const cudaChannelFormatDesc *format, size_t bytes = (size_t)-1,
+                                     SIM_CALLED) {
+    return cudaBindTexture(offset, *reference, memory, *format, bytes, sim_file, sim_line);
 }
 template <class T, int d, cudaTextureReadMode m>
 SIM_HOST cudaError_t cudaBindTexture2D(size_t *offset, texture<T, d, m> &reference, const void *memory,
@@ -355,4 +364,8 @@ SIM_HOST cudaError_t cudaUnbindTexture(texture<T, d, m> &reference, SIM_CALLED) 
     cudaError_t error = cudaFree((void *)reference.object, sim_file, sim_line);
     reference.object = 0;
     return error;
+}
+template <class T, int d, cudaTextureReadMode m>
+SIM_HOST cudaError_t cudaUnbindTexture(texture<T, d, m> *reference, SIM_CALLED) {
+    return cudaUnbindTexture(*reference, sim_file, sim_line);
 }

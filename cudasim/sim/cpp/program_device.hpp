@@ -278,7 +278,16 @@ SIM_HOST cudaError_t cudaDeviceGetLimit(size_t *value, cudaLimit limit) {
 SIM_HOST cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) {
     return sim_says(0);
 }
+SIM_HOST cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache *of) {
+    *of = cudaFuncCachePreferNone;
+    return sim_says(0);
+}
 SIM_HOST cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig) {
+    return sim_says(0);
+}
+/* Banks have had four bytes since Maxwell, whatever was set. */
+SIM_HOST cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig *of) {
+    *of = cudaSharedMemBankSizeFourByte;
     return sim_says(0);
 }
 SIM_HOST cudaError_t cudaDeviceGetPCIBusId(char *to, int room, int device) {

@@ -1,0 +1,76 @@
+"""A folder that stands for CUDA's where a build names one: CUDA_DIR, CUDA_HOME, CUDA_PATH.
+
+Many Makefiles compile kernels with $(CUDA_DIR)/bin/nvcc and link with gcc, -L$(CUDA_DIR)/lib64 and -lcudart.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from cudasim.building.compilers import MissingToolError
+from cudasim.building.library import SIMULATOR, replacing, run
+from cudasim.live.compiling import WRAPPED, cpp_compiler
+from cudasim.programs.blas import blas
+
+_LIBRARIES = ("cudart", "cuda", "cublas", "curand")
+_STANDS_IN = (
+    "libcudasim_stands_in.so"  # a library, since a linker takes an object twice that it is given twice
+)
+_CALLS = "import sys; from cudasim.__main__ import nvcc; sys.exit(nvcc())"
+
+
+def write_toolkit(folder: Path, wrapped: Path):
+    """wrapped: the object that every program is linked with."""
+    if _objcopy() is None:
+        raise MissingToolError("objcopy was not found, which a program needs that gcc links")
+    for name in ("bin", "include", "lib64"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    libraries = (folder / "lib64").resolve()
+    with replacing(libraries / SIMULATOR.soname) as temporary:
+        shutil.copyfile(SIMULATOR.build(), temporary)
+    with replacing(libraries / "wrapped.o") as temporary:
+        _rename(wrapped, Path(temporary), (f"__real_{name}={name}" for name in WRAPPED))
+    names = (f"-Wl,-soname,{_STANDS_IN}", "-Wl,-rpath,$ORIGIN", "-Wl,-z,defs")
+    with replacing(libraries / _STANDS_IN) as temporary:
+        link = [cpp_compiler("a toolkit cannot be linked"), "-shared", str(libraries / "wrapped.o"), *names]
+        run([*link, str(libraries / SIMULATOR.soname), "-o", temporary])
+    (libraries / "wrapped.o").unlink()
+    parts = [str(libraries / _STANDS_IN), str(libraries / SIMULATOR.soname)]
+    parts += ["-lstdc++", "-lm", "-lpthread"]
+    if blas() and Path(blas().path).is_absolute():
+        found = libraries / Path(blas().path).name
+        found.unlink(missing_ok=True)
+        found.symlink_to(blas().path)
+        parts.append(f"AS_NEEDED({found})")
+    for name in _LIBRARIES:
+        (libraries / f"lib{name}.so").write_text(f"INPUT({' '.join(parts)})\n")
+    lib = folder / "lib"
+    if not lib.exists():
+        lib.symlink_to("lib64")
+    package = Path(__file__).parents[2]
+    nvcc = folder / "bin" / "nvcc"
+    nvcc.write_text(
+        f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(package))}"${{PYTHONPATH:+:$PYTHONPATH}}" '
+        f'exec {shlex.quote(sys.executable)} -c {shlex.quote(_CALLS)} "$@"\n'
+    )
+    nvcc.chmod(0o755)
+
+
+def for_any_linker(kernels: Path, output: Path):
+    """Writes the object as one that the simulator's functions stand in without the linker's --wrap."""
+    if _objcopy() is None:
+        shutil.copyfile(kernels, output)
+    else:
+        _rename(kernels, output, (f"{name}=__wrap_{name}" for name in WRAPPED))
+
+
+def _rename(source: Path, output: Path, names: Iterable[str]):
+    run([_objcopy(), *(f"--redefine-sym={name}" for name in names), str(source), str(output)])
+
+
+def _objcopy() -> str | None:
+    return shutil.which("objcopy")
