@@ -375,3 +375,6 @@ def test_nvcc_compresses_where_every_driver_reads_it(tmp_path, monkeypatch, rele
     monkeypatch.setattr(toolchains, "find_nvcc", lambda: str(nvcc))
     flags = toolchains.nvcc_toolchain().flags
     assert ("--compress-mode=size" in flags) == is_new
+    monkeypatch.setattr(toolchains, "NVCC_FLAGS", ("--compress-mode=none",))
+    chosen = [flag for flag in toolchains.nvcc_toolchain().flags if "compress" in flag]
+    assert chosen == ["--compress-mode=none"]
