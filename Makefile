@@ -89,9 +89,9 @@ check: $(INSTALLED)
 # Two tests run at a time: most of them are one thread of Python for most of their time. Where there is nvcc but no
 # GPU, the GPU library is compiled for its lowest and its highest architecture only, which takes two fifths of the
 # time: every branch of the source is compiled for one of the two. Nobody runs that library, so an nvcc that can
-# compile fast does so (three fifths of the time, the same errors and warnings); `make gpu` optimises.
+# compile fast does so (a fifth of the time, the same errors and warnings); `make gpu` optimises.
 ARCHITECTURES_OF_TESTS = $(if $(shell command -v nvidia-smi),,75 90a)
-FLAGS_OF_TESTS = $(if $(shell command -v nvidia-smi),,$(if $(shell nvcc --help 2>/dev/null | grep -e --Ofast-compile),-Ofc mid))
+FLAGS_OF_TESTS = $(if $(shell command -v nvidia-smi),,$(if $(shell nvcc --help 2>/dev/null | grep -e --Ofast-compile),-Ofc max --compress-mode=none))
 
 test test-cudasim test-fgn: export FGN_GPU_ARCHITECTURES ?= $(ARCHITECTURES_OF_TESTS)
 test test-cudasim test-fgn: export FGN_NVCC_FLAGS ?= $(FLAGS_OF_TESTS)

@@ -114,14 +114,6 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
     barrier_cluster_relaxed();
 }
 
-/* The library is built for other architectures too, which lack these instructions; refusal() keeps the
- * kernels from being launched there. */
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDACC__)
-#define HAS_HOPPER_INSTRUCTIONS true
-#else
-#define HAS_HOPPER_INSTRUCTIONS false
-#endif
-
 /* On a GPU each kernel has a copy of its own, in which the configuration is constant. The simulator gains
  * nothing by copies, for which a C compiler takes two to four times as long. */
 #ifdef __CUDACC__
@@ -130,8 +122,10 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
 #define COPIED_INTO_KERNELS CALLED
 #endif
 
-/* A kernel's first line: run_block() where the architecture has the instructions. */
+/* A kernel's first line. The library is built for other architectures too, which lack the instructions;
+ * refusal() keeps the kernels from being launched there. */
 static COPIED_INTO_KERNELS void run(const struct hopper_args *args, struct configuration config) {
-    if (HAS_HOPPER_INSTRUCTIONS)
-        run_block(args, config);
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDACC__)
+    run_block(args, config);
+#endif
 }

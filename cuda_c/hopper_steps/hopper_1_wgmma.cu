@@ -70,8 +70,7 @@ static __device__ __forceinline__ void store_chunks(const uint4 *chunk, unsigned
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 2)
     hopper_1_wgmma_kernel(const __grid_constant__ struct wgmma_args args) {
-    if (!HAS_HOPPER_INSTRUCTIONS)
-        return;
+#if HAS_HOPPER_INSTRUCTIONS
     __shared__ __align__(ATOM_BYTES) struct step_memory memory;
     const struct epilogue *epilogue = &args.epilogue;
     int64_t row_tiles = tiles(epilogue->batch, TILE_ROWS);
@@ -96,6 +95,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2)
     }
     hold_registers(sum, WGMMA_SUMS);
     finish_sums(epilogue, sum, first_row + row_in_tile, first_column);
+#endif
 }
 
 LAUNCHER(hopper_1_wgmma_kernel, struct wgmma_args)

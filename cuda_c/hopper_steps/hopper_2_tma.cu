@@ -58,8 +58,7 @@ static __device__ __forceinline__ void fill_stage(const struct tma_args *args, s
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 2)
     hopper_2_tma_kernel(const __grid_constant__ struct tma_args args) {
-    if (!HAS_HOPPER_INSTRUCTIONS)
-        return;
+#if HAS_HOPPER_INSTRUCTIONS
     struct tma_ring *ring = (struct tma_ring *)aligned_shared_memory();
     int row_tiles = (int)tiles(args.epilogue.batch, TILE_ROWS);
     int first_row = blockIdx.x % row_tiles * TILE_ROWS;
@@ -89,6 +88,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2)
     }
     hold_registers(sum, WGMMA_SUMS);
     finish_sums(&args.epilogue, sum, first_row + row_in_tile, first_column);
+#endif
 }
 
 LAUNCHER(hopper_2_tma_kernel, struct tma_args)

@@ -90,8 +90,7 @@ static __device__ __forceinline__ void consume(struct producer_ring *ring, int s
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_3_producer_kernel(const __grid_constant__ struct producer_args args) {
-    if (!HAS_HOPPER_INSTRUCTIONS)
-        return;
+#if HAS_HOPPER_INSTRUCTIONS
     struct producer_ring *ring = (struct producer_ring *)aligned_shared_memory();
     int row_tiles = (int)tiles(args.epilogue.batch, TILE_ROWS);
     int first_row = blockIdx.x % row_tiles * TILE_ROWS;
@@ -117,6 +116,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     consume(ring, args.steps, row_in_tile, sum);
     finish_sums(&args.epilogue, sum, first_row + row_in_tile, first_column);
     finish_sums(&args.epilogue, sum + WGMMA_SUMS, first_row + row_in_tile, first_column + WGMMA_COLUMNS);
+#endif
 }
 
 LAUNCHER(hopper_3_producer_kernel, struct producer_args)

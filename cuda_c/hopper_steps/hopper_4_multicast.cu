@@ -91,8 +91,7 @@ static __device__ __forceinline__ void consume(struct multicast_ring *ring, int 
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_4_multicast_kernel(const __grid_constant__ struct multicast_args args) {
-    if (!HAS_HOPPER_INSTRUCTIONS)
-        return;
+#if HAS_HOPPER_INSTRUCTIONS
     struct multicast_ring *ring = (struct multicast_ring *)aligned_shared_memory();
     int row_tiles = (int)tiles(args.epilogue.batch, TILE_ROWS * CLUSTER) * CLUSTER;
     int first_row = blockIdx.x % row_tiles * TILE_ROWS;
@@ -119,6 +118,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 1)
         finish_sums(&args.epilogue, sum + WGMMA_SUMS, first_row + row_in_tile, first_column + WGMMA_COLUMNS);
     }
     barrier_cluster(); /* the other block's arrivals have reached this one's barriers */
+#endif
 }
 
 CLUSTER_LAUNCHER(hopper_4_multicast_kernel, struct multicast_args)

@@ -44,8 +44,7 @@ static __device__ __forceinline__ void consume(const struct persistent_args *arg
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_5_persistent_kernel(const __grid_constant__ struct persistent_args args) {
-    if (!HAS_HOPPER_INSTRUCTIONS)
-        return;
+#if HAS_HOPPER_INSTRUCTIONS
     struct persistent_ring *ring = (struct persistent_ring *)aligned_shared_memory();
     prepare_ring(ring);
     int warpgroup = uniform(threadIdx.x / WARPGROUP);
@@ -58,6 +57,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 1)
         consume(&args, ring, (warpgroup - 1) * WARPGROUP_ROWS);
     }
     barrier_cluster(); /* the other block's arrivals have reached this one's barriers */
+#endif
 }
 
 CLUSTER_LAUNCHER(hopper_5_persistent_kernel, struct persistent_args)

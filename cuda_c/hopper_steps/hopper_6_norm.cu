@@ -107,8 +107,7 @@ static __device__ __forceinline__ void consume(const struct norm_args *args, str
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     hopper_6_norm_kernel(const __grid_constant__ struct norm_args args) {
-    if (!HAS_HOPPER_INSTRUCTIONS)
-        return;
+#if HAS_HOPPER_INSTRUCTIONS
     struct persistent_ring *ring = (struct persistent_ring *)aligned_shared_memory();
     prepare_ring(ring);
     int warpgroup = uniform(threadIdx.x / WARPGROUP);
@@ -121,6 +120,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 1)
         consume(&args, ring, (warpgroup - 1) * WARPGROUP_ROWS);
     }
     barrier_cluster(); /* the other block's arrivals have reached this one's barriers */
+#endif
 }
 
 CLUSTER_LAUNCHER(hopper_6_norm_kernel, struct norm_args)

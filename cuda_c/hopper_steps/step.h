@@ -36,9 +36,10 @@ struct epilogue {
 /* The library is built for other architectures too, which lack these instructions; refusal() keeps the
  * kernels from being launched there. */
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDACC__)
-#define HAS_HOPPER_INSTRUCTIONS true
+#define HAS_HOPPER_INSTRUCTIONS 1
 #else
-#define HAS_HOPPER_INSTRUCTIONS false
+#define HAS_HOPPER_INSTRUCTIONS 0
+#pragma nv_diag_suppress 177 /* functions that only the kernels call, which are empty here */
 #endif
 
 /* The first multiple of ATOM_BYTES in dynamic shared memory; the launch asks for ATOM_BYTES more than it

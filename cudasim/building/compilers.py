@@ -24,6 +24,8 @@ OLDEST = {"gcc": 12, "clang": 16}
 # what it writes as DWARF 5, binutils' addr2line does not find from where a call was inlined.
 _FLAGS_OF_CLANG = {
     "-g": ("-g", "-gdwarf-4"),
+    "-fvar-tracking-assignments": (),
+    "-fno-var-tracking": (),
     "--param=tsan-distinguish-volatile=1": ("-mllvm", "-tsan-distinguish-volatile"),
     "-fsanitize=thread,bounds": (
         "-fsanitize=thread,array-bounds",

@@ -37,7 +37,7 @@ from cudasim.live.dependent import TAKEN_FOR_A_COMPARISON
 from cudasim.live.source import ALL, PROGRAM, included, names_cuda
 from cudasim.programs.blas import blas
 
-RUN, CHECK, COUNT, PREDICT = MODES = ("run", "check", "count", "predict")
+RUN, CHECK, COUNT, PREDICT = ("run", "check", "count", "predict")
 _OF_CUDA = (".cu", ".cuh")
 _OF_CPP = (".cpp", ".cc", ".cxx", ".c")
 # What no other way to write the source would mend.

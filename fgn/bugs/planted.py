@@ -60,16 +60,6 @@ class Bug:
                 pairs[(RIGHT / self.right).with_suffix(suffix)] = broken
         return pairs
 
-    def at_line(self) -> int | None:
-        """The number of the line `at`, in the kernel that runs."""
-        if self.at is None:
-            return None
-        path = FOLDER / self.file if self.file.endswith(".cu") else (RIGHT / self.right).with_suffix(".cu")
-        lines = [n for n, text in enumerate(path.read_text().splitlines(), 1) if self.at in text]
-        if len(lines) != 1:
-            raise ValueError(f"at: expected words of one line of {path.name}, got {self.at!r} of {lines}")
-        return lines[0]
-
 
 BUGS = {
     bug.name: bug

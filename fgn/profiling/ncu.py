@@ -221,17 +221,6 @@ def _launch_of(action) -> dict:
     }
 
 
-def report_csv(report: Path | str) -> str:
-    """ncu's own table of a report: its raw page, in base units. Needs ncu, and no GPU."""
-    options = ["--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "function"]
-    result = subprocess.run(
-        [_required_ncu(), "--import", str(report), *options], capture_output=True, text=True
-    )
-    if result.returncode:
-        raise ProfilerError(explain(result.stdout + result.stderr))
-    return result.stdout
-
-
 def temporary_report() -> Path:
     """A new name for a report, in a folder that is made for it."""
     return Path(tempfile.mkdtemp(prefix="fgn-ncu-")) / "report.ncu-rep"

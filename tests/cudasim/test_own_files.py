@@ -150,6 +150,7 @@ def test_a_kernel_of_ones_own_whose_library_has_changed_is_built_again(cache):
 
 def test_a_kernel_of_ones_own_is_built_again_when_the_simulator_has_changed(tmp_path, monkeypatch):
     monkeypatch.setenv(places.cache_variable(), str(tmp_path / "cache"))
+    monkeypatch.setenv("CUDASIM_C_FLAGS", "-O0")  # the simulator is built twice
     shutil.copytree(SOURCES, tmp_path / "cudasim", ignore=shutil.ignore_patterns("__pycache__", "prebuilt"))
     program = tmp_path / "program.py"
     program.write_text(

@@ -9,6 +9,7 @@ import pytest
 
 from cudasim.building import compilers
 from cudasim.building.compilers import MissingToolError, OldCompilerError, find_c_compiler, find_cpp_compiler
+from cudasim.building.toolchains import C_FLAGS
 from fgn.measure import doctor, software
 from fgn.native.library import COUNTED_SIMULATOR, SIMULATOR
 from fgn.native.places import ROOT
@@ -100,10 +101,11 @@ def test_what_is_too_old_is_told_by_the_tables_of_the_machine(folder):
 
 
 def test_clang_gets_no_flag_that_only_gcc_knows(folder):
-    flags = COUNTED_SIMULATOR.toolchain.keywords["kernel_flags"]
+    flags = (*C_FLAGS, *COUNTED_SIMULATOR.toolchain.keywords["kernel_flags"])
     assert compilers.spelled_for(gcc(folder, "gcc", 12), flags) == flags
     spelled = compilers.spelled_for(clang(folder, "clang", 16), flags)
-    assert not {flag for flag in spelled if flag.startswith(("--param", "-fno-t", "-fno-reorder"))}
+    of_gcc = ("--param", "-fno-t", "-fno-reorder", "-fno-var", "-fvar")
+    assert not {flag for flag in spelled if flag.startswith(of_gcc)}
     assert {"-fsanitize=thread,array-bounds", "-fsanitize-coverage=trace-pc,no-prune"} < set(spelled)
     assert "-fno-finite-loops" in spelled
 

@@ -373,5 +373,9 @@ def test_nvcc_compresses_where_every_driver_reads_it(tmp_path, monkeypatch, rele
     nvcc.write_text(f"#!/bin/sh\necho 'Cuda compilation tools, release {release}, V{release}'\n")
     nvcc.chmod(0o755)
     monkeypatch.setattr(toolchains, "find_nvcc", lambda: str(nvcc))
+    monkeypatch.setattr(toolchains, "NVCC_FLAGS", ())
     flags = toolchains.nvcc_toolchain().flags
     assert ("--compress-mode=size" in flags) == is_new
+    monkeypatch.setattr(toolchains, "NVCC_FLAGS", ("--compress-mode=none",))
+    chosen = [flag for flag in toolchains.nvcc_toolchain().flags if "compress" in flag]
+    assert chosen == ["--compress-mode=none"]
