@@ -4,7 +4,7 @@
 DIR has a folder for each repository, named owner+name. Every `__global__` function of its `.cu` and `.cuh`
 files is compiled as it is there, with the headers that it includes; a template with the arguments of the
 first launch or explicit instantiation that has any, or else with the first that fit its parameters. What
-stops a kernel is the first error's message. The result goes to lab/records/corpus.csv: names of repositories,
+stops a kernel is the first error's message. The result goes to lab/records/corpus.csv.xz: names of repositories,
 files and kernels, no code.
 """
 
@@ -34,7 +34,7 @@ from fgn.measure.software import when_recorded
 from fgn.native.library import SIMULATOR
 from fgn.native.places import ROOT
 
-RESULT = ROOT / "lab" / "records" / "corpus.csv"
+RESULT = ROOT / "lab" / "records" / "corpus.csv.xz"
 MOST_WHOLES = 4  # files that include a file, of those that are tried
 _HAS_PTX = re.compile(r"\b(?:asm|__asm__)\b")
 

@@ -135,7 +135,7 @@ def test_every_recorded_file_has_a_date_and_a_commit():
     files = {
         file
         for folder in folders
-        for kind in ("csv", "json", "ncu-rep.xz")
+        for kind in ("csv", "csv.xz", "json", "ncu-rep.xz")
         for file in folder.rglob(f"*.{kind}")
     }
     files = {file for file in files if not any(part.startswith(".") for part in file.relative_to(ROOT).parts)}
@@ -147,7 +147,7 @@ def test_every_recorded_file_has_a_date_and_a_commit():
             for part in (record, record.get("recorded", {}), record.get("recorded again", {})):
                 if is_dated(part.get("date"), part.get("commit")):
                     dated |= {file} | {file.parent / name for name in part.get("files", ())}
-        elif file.suffix == ".csv":
+        elif file.name.endswith((".csv", ".csv.xz")):
             frame = pd.read_csv(file)
             if {"date", "commit"} <= set(frame) and all(map(is_dated, frame["date"], frame["commit"])):
                 dated.add(file)
