@@ -4,8 +4,8 @@
 DIR has a folder for each repository, named owner+name. Every `__global__` function of its `.cu` and `.cuh`
 files is compiled as it is there, with the headers that it includes; a template with the arguments of the
 first launch or explicit instantiation that has any, or else with the first that fit its parameters. What
-stops a kernel is the first error's message. The result goes to lab/records/corpus.csv.xz: names of repositories,
-files and kernels, no code.
+stops a kernel is the first error's message. The result goes to lab/records/corpus.csv.xz: names of
+repositories, files and kernels, no code.
 """
 
 from __future__ import annotations
