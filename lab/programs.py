@@ -4,6 +4,8 @@
     python lab/programs.py samples cuda-samples --half aside
     python lab/programs.py pmpp PMPP-Learning/Exercises
     python lab/programs.py course cuda-training-series/exercises
+    python lab/programs.py single_files cs344 --called cs344
+    python lab/programs.py polybench polybenchGpu/CUDA
 
 HeCBench has a Makefile for each program, which compiles it, here with cudasim-nvcc in nvcc's place, and so
 have the exercises of the book PMPP. Sizes are reduced: every number above one of --sizes becomes it, and a
@@ -12,7 +14,8 @@ slow is built once more with smaller numbers in its source (smaller_sources.py),
 passes. A course's
 solutions are files of their own. NVIDIA's samples have a CMakeLists.txt each, that names the sources, and one
 list of arguments for all; one passes that ends with code 0 and says nowhere that it failed, as their own
-run_tests.py sees it.
+run_tests.py sees it. Of the programs of books and courses each .cu file with a main() is one, and of
+PolyBench each Makefile, whose programs count what differs from the host's loops.
 
 The names are divided by their SHA-1: those that begin with an even digit are `ours`, to be looked at while
 the simulator is worked on, the rest are kept `aside`. Each run has --seconds of two cores, whatever else
@@ -66,11 +69,12 @@ _NO_DATA = re.compile(
     re.I,
 )
 _SETTLED = re.compile("passes|needs")  # what need not be measured again
+_DIFFERENT = re.compile(r"Non-Matching CPU-GPU Outputs[^\n:]*: (\d+)")  # as PolyBench says it
 _WAIVED = 2  # the code of a sample that says that the machine is not one for it
 _CORES = 2
 _BUILD_SECONDS = 300
 _GPUS = 2  # that a sample for several has
-_SUITES = ("hecbench", "samples", "pmpp", "course")
+_SUITES = ("hecbench", "samples", "pmpp", "course", "single_files", "polybench")
 _SECTIONS = ("0_Introduction", "1_Utilities", "2_Concepts_and_Techniques", "3_CUDA_Features")
 # Libraries that a sample is linked with, as its CMakeLists.txt has them, that are no part of the runtime.
 _LIBRARIES = {
@@ -95,6 +99,7 @@ _NAMED_IN_SOURCES = {
     "PyTorch": r"include\s*<(?:torch|ATen)/",
     "Boost": r"include\s*<boost/",
     "GSL": r"include\s*<gsl/",
+    "OpenGL": r"include\s*[<\"](?:GL/|cuda_gl_interop|\.\./common/(?:cpu_bitmap|cpu_anim|gl_helper))",
     "another library": r"include\s*<(?:opencv2|fmt|gdal\w*|parmetis|cutlass|fftw3|cblas|zlib|bzlib|ogr)\b",
 }
 _SOURCES = {".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc", ".c"}
@@ -176,6 +181,27 @@ def course(root: Path, compiler: Path) -> Iterator[Program]:
     for path in root.rglob("*_solution.cu"):
         name = str(path.relative_to(root).with_suffix(""))
         yield Sample(name, path.parent, [str(compiler), path.name, "-o", path.stem])
+
+
+def single_files(root: Path, compiler: Path) -> Iterator[Program]:
+    libraries = [*("-lcublas", "-lcurand", "-lcufft", "-lcusparse"), "-Xcompiler", "-fopenmp"]
+    for path in root.rglob("*.cu"):
+        said = path.read_text(errors="replace")
+        if re.search(r"\bmain\s*\(", said):
+            needs = tuple(name for name, pattern in _NAMED_IN_SOURCES.items() if re.search(pattern, said))
+            build = [str(compiler), path.name, "-I.", "-I..", *libraries, "-o", f"{path.stem}.exe"]
+            yield Sample(str(path.relative_to(root).with_suffix("")), path.parent, build, needs)
+
+
+class OfPolybench(WithMakefile):
+    def called(self, sizes: list[int]) -> tuple[str, list[list[str]], bool]:
+        named = re.search(r"EXECUTABLE\s*:?=\s*(\S+)|-o (\S+)", (self.folder / "Makefile").read_text())
+        return f"./{named[1] or named[2]}" if named else "", [[]], True
+
+
+def polybench(root: Path, compiler: Path) -> Iterator[Program]:
+    for of in _with_makefiles(root, compiler, "*"):
+        yield OfPolybench(of.name, of.folder, of.build, of.needs)
 
 
 def samples(root: Path, compiler: Path) -> Iterator[Program]:
@@ -319,6 +345,8 @@ def _result(of: Program, call: list[str], seconds: int) -> tuple[str, str]:
     if ran.returncode != 0:
         kind = "waives" if ran.returncode == _WAIVED else "ends with a code"
         return kind, f"{ran.returncode}: {said.strip().splitlines()[-1:]}"
+    if different := _DIFFERENT.findall(said):
+        return "passes" if not any(map(int, different)) else "fails", f"differ: {', '.join(different)}"
     bad = _FAILED if of.says_by_code else _BAD
     if bad.search(said) and absent:
         return "has no data", absent
@@ -366,6 +394,7 @@ def main():
     )
     parser.add_argument("suite", choices=_SUITES)
     parser.add_argument("root", type=Path)
+    parser.add_argument("--called", help="the suite's name in the record")
     parser.add_argument("--half", choices=("ours", "aside"), default="ours")
     parser.add_argument("--limit", type=int, default=0, help="programs, drawn by their names' SHA-1")
     parser.add_argument("--jobs", type=int, default=1)
@@ -390,7 +419,10 @@ def main():
     if given.jobs > 1:
         os.environ.setdefault("CUDASIM_THREADS", "1")
     with ProcessPoolExecutor(given.jobs) as pool:
-        made = [pool.submit(_row, given.suite, of, root, given.seconds, given.sizes) for of in chosen]
+        made = [
+            pool.submit(_row, given.called or given.suite, of, root, given.seconds, given.sizes)
+            for of in chosen
+        ]
         for row in (of.result() for of in as_completed(made)):
             rows[row[:2]] = row
             if given.record:
