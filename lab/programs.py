@@ -6,6 +6,7 @@
     python lab/programs.py course cuda-training-series/exercises
     python lab/programs.py single_files cs344 --called cs344
     python lab/programs.py polybench polybenchGpu/CUDA
+    python lab/programs.py rodinia gpu-rodinia
 
 HeCBench has a Makefile for each program, which compiles it, here with cudasim-nvcc in nvcc's place, and so
 have the exercises of the book PMPP. Sizes are reduced: every number above one of --sizes becomes it, and a
@@ -15,7 +16,8 @@ passes. A course's
 solutions are files of their own. NVIDIA's samples have a CMakeLists.txt each, that names the sources, and one
 list of arguments for all; one passes that ends with code 0 and says nowhere that it failed, as their own
 run_tests.py sees it. Of the programs of books and courses each .cu file with a main() is one, and of
-PolyBench each Makefile, whose programs count what differs from the host's loops.
+PolyBench each Makefile, whose programs count what differs from the host's loops. What is done with Rodinia's
+programs is in rodinia.py.
 
 The names are divided by their SHA-1: those that begin with an even digit are `ours`, to be looked at while
 the simulator is worked on, the rest are kept `aside`. Each run has --seconds of two cores, whatever else
@@ -47,6 +49,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from program_inputs import write_inputs
+from rodinia import KNOWN, Known
+from rodinia import write_inputs as write_rodinia_inputs
 from smaller_sources import smaller
 
 _REPEATS = (1, 3)  # some leave the first out of what they judge
@@ -74,7 +78,7 @@ _WAIVED = 2  # the code of a sample that says that the machine is not one for it
 _CORES = 2
 _BUILD_SECONDS = 300
 _GPUS = 2  # that a sample for several has
-_SUITES = ("hecbench", "samples", "pmpp", "course", "single_files", "polybench")
+_SUITES = ("hecbench", "samples", "pmpp", "course", "single_files", "polybench", "rodinia")
 _SECTIONS = ("0_Introduction", "1_Utilities", "2_Concepts_and_Techniques", "3_CUDA_Features")
 # Libraries that a sample is linked with, as its CMakeLists.txt has them, that are no part of the runtime.
 _LIBRARIES = {
@@ -122,6 +126,10 @@ class Program:
     def called(self, sizes: list[int]) -> tuple[str, list[list[str]], bool]:
         """The executable, sets of arguments, and whether all of them have to pass, or one."""
         raise NotImplementedError
+
+    def judged(self, said: str) -> tuple[str, str] | None:
+        """What became of a program that ended with code 0, where that is not to be read from its words."""
+        return None
 
 
 class WithMakefile(Program):
@@ -193,15 +201,61 @@ def single_files(root: Path, compiler: Path) -> Iterator[Program]:
             yield Sample(str(path.relative_to(root).with_suffix("")), path.parent, build, needs)
 
 
+def _use_toolkit(root: Path) -> Path:
+    """Writes a folder that stands for CUDA's, and puts its nvcc, headers and libraries where make looks."""
+    kit = root / "cudasim_toolkit"
+    subprocess.run([sys.executable, "-m", "cudasim", "toolkit", str(kit)], check=True)
+    places = {"PATH": "bin", "CPATH": "include", "LIBRARY_PATH": "lib64", "LD_LIBRARY_PATH": "lib64"}
+    for variable, folder in places.items():
+        before = os.environ.get(variable)
+        os.environ[variable] = str(kit / folder) + (f":{before}" if before else "")
+    return kit
+
+
 class OfPolybench(WithMakefile):
     def called(self, sizes: list[int]) -> tuple[str, list[list[str]], bool]:
         named = re.search(r"EXECUTABLE\s*:?=\s*(\S+)|-o (\S+)", (self.folder / "Makefile").read_text())
         return f"./{named[1] or named[2]}" if named else "", [[]], True
 
+    def judged(self, said: str) -> tuple[str, str] | None:
+        counts = _DIFFERENT.findall(said)
+        if not counts:
+            return None
+        return "passes" if not any(map(int, counts)) else "fails", f"{', '.join(counts)} numbers differ"
+
 
 def polybench(root: Path, compiler: Path) -> Iterator[Program]:
+    _use_toolkit(root)
     for of in _with_makefiles(root, compiler, "*"):
         yield OfPolybench(of.name, of.folder, of.build, of.needs)
+
+
+@dataclass
+class OfRodinia(Program):
+    known: Known | None = None
+    root: Path = Path()
+
+    def called(self, sizes: list[int]) -> tuple[str, list[list[str]], bool]:
+        program, *arguments = self.known.call.split()
+        return program, [arguments], True
+
+    def judged(self, said: str) -> tuple[str, str] | None:
+        if self.known.said:
+            is_right = re.search(self.known.said, said)
+            return ("passes", "by its own words") if is_right else ("fails", said.strip()[-200:])
+        if self.known.other is None:
+            return None
+        wrong = self.known.other.differs(self.root, self.folder)
+        return ("fails", wrong) if wrong else ("passes", "as a program for the host")
+
+
+def rodinia(root: Path, compiler: Path) -> Iterator[Program]:
+    kit = _use_toolkit(root)
+    write_rodinia_inputs(root)
+    places = [f"CUDA_DIR={kit}", f"CUDA_INSTALL_PATH={kit}", f"CUDA_LIB_DIR={kit}/lib64"]
+    for name, known in KNOWN.items():
+        build = ["make", "-B", *places, *known.make.split()]
+        yield OfRodinia(name, root / "cuda" / (known.folder or name), build, known=known, root=root)
 
 
 def samples(root: Path, compiler: Path) -> Iterator[Program]:
@@ -345,8 +399,8 @@ def _result(of: Program, call: list[str], seconds: int) -> tuple[str, str]:
     if ran.returncode != 0:
         kind = "waives" if ran.returncode == _WAIVED else "ends with a code"
         return kind, f"{ran.returncode}: {said.strip().splitlines()[-1:]}"
-    if different := _DIFFERENT.findall(said):
-        return "passes" if not any(map(int, different)) else "fails", f"differ: {', '.join(different)}"
+    if judged := of.judged(said):
+        return judged
     bad = _FAILED if of.says_by_code else _BAD
     if bad.search(said) and absent:
         return "has no data", absent

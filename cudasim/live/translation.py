@@ -84,6 +84,18 @@ def _in_namespace_only(text: str) -> bool:
     return all(re.search(r"(?:namespace\s*[\w:]*|extern)\s*$", text[:place]) for place in open_braces(text))
 
 
+# nvcc takes a launch's brackets with a space in them, as some formatters write them: k << <1, 32 >> > (x).
+_APART = re.compile(r"<<(?P<first>\s)<(?!<)(?P<configuration>[^;{}]*?)>>(?P<last>\s)>(?=\s*\()")
+
+
+def _launches_together(source: str) -> str:
+    for match in _APART.finditer(blanked(source)):
+        begin, end = match.span("configuration")
+        opened, closed = f"<<<{match['first']}", f">>>{match['last']}"
+        source = source[: match.start()] + opened + source[begin:end] + closed + source[match.end() :]
+    return source
+
+
 ALL = frozenset({"casts", "shifts"})
 
 
@@ -99,7 +111,8 @@ def as_cpp(source: str, first_line: int = 1, values: frozenset[str] = ALL, host:
     if host is not None:
         chosen = [host.of_kernels(rule) for rule in chosen]
         chosen += [host.launches, host.kernels, host.variables, host.names, host.allocations, host.assembly]
-    source = rewritten(with_ptx(with_volatile_first_reads(source)), chosen)
+    source = with_ptx(with_volatile_first_reads(_launches_together(source)))
+    source = rewritten(source, chosen)
     source = _unrolled(_dynamic_shared(source, first_line))
     text = blanked(source)
     changes = (

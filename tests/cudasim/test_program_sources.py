@@ -210,3 +210,30 @@ def test_code_that_wants_a_warp_in_step_is_told(tmp_path):
     assert "program.cu:6: lanes of a warp read s, which is volatile" in ran.stderr
     ran = run(tmp_path, IN_STEP.replace("WAIT", "__syncwarp();"))
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_brackets_of_a_launch_with_a_space_in_them(tmp_path):
+    """As some formatters write them. What looks like them in a string or a comment stays as it is."""
+    ran = run(
+        tmp_path,
+        r"""
+#include <cstdio>
+__global__ void fill(int *to, int by) {
+    to[threadIdx.x] = by << 1;
+}
+template <class T> __global__ void adds(T *to) {
+    to[threadIdx.x] += 1;
+}
+int main() {
+    int *d, h[4];
+    cudaMalloc(&d, sizeof h);
+    fill << <1, 4 >> > (d, 3); // k << <1, 2 >> > (x)
+    adds<int> << <dim3(1), 4, 0,
+        0 >> >(d);
+    cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost);
+    printf("%d k << <1, 2 >> > (x)\n", h[3]);
+    return cudaFree(d) || cudaThreadExit();
+}
+""",
+    )
+    assert (ran.returncode, ran.stdout) == (0, "7 k << <1, 2 >> > (x)\n"), ran.stderr

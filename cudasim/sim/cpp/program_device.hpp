@@ -259,6 +259,9 @@ SIM_HOST cudaError_t cudaThreadSynchronize() {
 SIM_HOST cudaError_t cudaDeviceReset() {
     return cudaDeviceSynchronize();
 }
+SIM_HOST cudaError_t cudaThreadExit() {
+    return cudaDeviceReset();
+}
 SIM_HOST cudaError_t cudaSetDeviceFlags(unsigned) {
     return sim_says(0);
 }
