@@ -15,7 +15,7 @@ from fgn.fusing.by_torch import by_torch, function_of
 from fgn.fusing.kept import keep
 from fgn.fusing.map_functions import ARGUMENTS, MapsFound
 from fgn.fusing.meanings import has_global_hooks, not_plain
-from fgn.fusing.parts import MOST_CHAINS, Part, Step
+from fgn.fusing.parts import BIAS_OF_CONVOLUTION, MOST_CHAINS, Part, Step
 from fgn.fusing.products import arguments_of
 from fgn.native import repeated
 from fgn.native.repeated import ORDINARY_TENSORS
@@ -26,7 +26,7 @@ from fgn.structs import C_TYPES, NotSupported
 # an H100). Fewer are torch's, but for a CUDA graph that is being captured, which has no calls.
 FEWEST_ELEMENTS = 2**24
 
-BIAS = Step("add", operand=-1)  # of the convolution, which is no input of the part
+BIAS = Step("add", operand=BIAS_OF_CONVOLUTION)
 
 
 class MapsPart(Part):

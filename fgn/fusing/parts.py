@@ -33,6 +33,8 @@ from fgn.transforms import run_when_compiled
 
 # The operand of a step that reads the value again with which the steps begin (`fgn.rows.AGAIN`).
 VALUE_AGAIN = -1
+# The operand of the step that adds a convolution's bias, which is no input of a part.
+BIAS_OF_CONVOLUTION = -2
 # A constant that is another one at each call would otherwise keep a chain for each.
 MOST_CHAINS = 16
 

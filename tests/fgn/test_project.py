@@ -113,7 +113,7 @@ def test_every_file_that_a_comment_or_a_page_names_is_there():
         *(ROOT / "cudasim" / "docs").glob("*.md"),
         ROOT / "lab" / "README.md",
     ]
-    named = re.compile(rf"(?<![\w./-])((?:{FOLDERS})/[\w/]+\.(?:py|cu|h|c|hpp|md|ipynb|csv))\b")
+    named = re.compile(rf"(?<![\w./-])((?:{FOLDERS})/[\w/]+\.(?:py|cu|h|c|hpp|md|ipynb|csv(?:\.xz)?))\b")
     missing = {
         (path.name, name)
         for path in sources
