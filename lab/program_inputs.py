@@ -17,7 +17,7 @@ _NODES = 1000
 _SIDE = 512
 
 
-def _bitmap(path: Path, of: random.Random):
+def bitmap(path: Path, of: random.Random):
     """24 bits a pixel."""
     side = 64
     pixels = of.randbytes(3 * side * side)
@@ -85,7 +85,7 @@ def _peak(path: Path, of: random.Random):
 
 
 _INPUTS = {
-    "urng-sycl/URNG_Input.bmp": _bitmap,
+    "urng-sycl/URNG_Input.bmp": bitmap,
     "ss-sycl/StringSearch_Input.txt": _text,
     "tonemapping-sycl/input.hdr": _image,
     "data/bfs/graph1MW_6.txt": _graph,

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import random
 import re
-import struct
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from program_inputs import bitmap
 
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?")
 _DATA = "../../data/own"
@@ -87,13 +87,6 @@ def _matrix(of: random.Random) -> str:
     return f"{size}\n\n{rows}\n\n{' '.join(['1.5'] * size)}\n\n{' '.join(['0.5'] * size)}\n"
 
 
-def _bitmap(of: random.Random) -> bytes:
-    side = 64
-    pixels = of.randbytes(3 * side * side)
-    head = struct.pack("<2sIHHI", b"BM", 54 + len(pixels), 0, 0, 54)
-    return head + struct.pack("<IiiHHIIiiII", 40, side, side, 1, 24, 0, len(pixels), 0, 0, 0, 0) + pixels
-
-
 _INPUTS: dict[str, Callable[[random.Random], str | bytes]] = {
     "graph": _graph,
     "temperature": _numbers(128 * 128, 320, 340),
@@ -111,7 +104,7 @@ _INPUTS: dict[str, Callable[[random.Random], str | bytes]] = {
     "bytes": lambda of: bytes(of.choices(range(256), weights=range(256, 0, -1), k=1 << 16)),
 }
 # Where a program wants its input at a place of its own.
-_PLACES = {"srad/image.pgm": _image, "dwt2d/rgb.bmp": _bitmap, "myocyte/y.txt": _numbers(91, 0.01, 0.5)}
+_PLACES = {"srad/image.pgm": _image, "myocyte/y.txt": _numbers(91, 0.01, 0.5)}
 _PLACES["myocyte/params.txt"] = _numbers(18, 0.01, 0.5)
 
 
@@ -230,6 +223,9 @@ def write_inputs(root: Path):
         path.parent.mkdir(parents=True, exist_ok=True)
         made = make(random.Random(name))
         path.write_bytes(made if isinstance(made, bytes) else made.encode())
+    of_dwt = root / "data" / "dwt2d"
+    of_dwt.mkdir(exist_ok=True)
+    bitmap(of_dwt / "rgb.bmp", random.Random("dwt2d/rgb.bmp"))
     storms = (root / "data" / "own" / "storms").read_text()
     (root / "data" / "nn").mkdir(exist_ok=True)
     for number in range(4):

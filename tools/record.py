@@ -31,12 +31,8 @@ from fgn.native.places import ROOT
 from fgn.profiling.recording import PROFILES, folder_of
 
 DONE = "recorded.json"
-CODE = (
-    "cuda_c",
-    "fgn",
-    "cudasim",
-    "tools",
-)  # a commit of nothing else leaves what is recorded as new as it was
+# A commit of nothing else leaves what is recorded as new as it was.
+CODE = ("cuda_c", "fgn", "cudasim", "tools")
 SEEDS = (1, 2, 3, 4, 5)
 
 
@@ -81,9 +77,8 @@ def done(folder: Path, device: str, commit: str) -> dict[str, dict]:
     """The parts that were recorded on such a GPU by the code of this commit."""
     file = folder / DONE
     before = json.loads(file.read_text()) if file.exists() else {}
-    return {
-        name: part for name, part in before.items() if part["device"] == device and part["commit"] == commit
-    }
+    is_same = (before.get("device"), before.get("commit")) == (device, commit)
+    return before["parts"] if is_same else {}
 
 
 def record(folder: Path, chosen: dict[str, list[str]], device: str, commit: str, end: float) -> list[str]:
@@ -103,13 +98,10 @@ def record(folder: Path, chosen: dict[str, list[str]], device: str, commit: str,
             if subprocess.run([sys.executable, *command], cwd=ROOT, env=environment).returncode:
                 failed.append(name)
                 continue
-            took = {
-                "device": device,
-                **when_recorded(),
-                "commit": commit,
-                "seconds": round(time.monotonic() - begin, 1),
-            }
-            (folder / DONE).write_text(json.dumps(before | {name: took}, indent=2) + "\n")
+            when = when_recorded() | {"commit": commit, "device": device}
+            one = {"date": when["date"], "seconds": round(time.monotonic() - begin, 1)}
+            text = json.dumps(when | {"parts": before | {name: one}}, indent=2)
+            (folder / DONE).write_text(text + "\n")
     return failed
 
 

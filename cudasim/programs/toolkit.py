@@ -17,9 +17,8 @@ from cudasim.live.compiling import WRAPPED, cpp_compiler
 from cudasim.programs.blas import blas
 
 _LIBRARIES = ("cudart", "cuda", "cublas", "curand")
-_STANDS_IN = (
-    "libcudasim_stands_in.so"  # a library, since a linker takes an object twice that it is given twice
-)
+# A library, since a linker takes an object twice that it is given twice.
+_STANDS_IN = "libcudasim_stands_in.so"
 _CALLS = "import sys; from cudasim.__main__ import nvcc; sys.exit(nvcc())"
 
 

@@ -412,17 +412,19 @@ class Match:
         return nodes
 
 
+def writes(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
+    """Whether the node is an operator that works in place."""
+    of_module = node.op == "call_module" and bool(getattr(modules[node.target], "inplace", False))
+    return of_module or is_in_place(node)
+
+
 def _is_pure(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
     """Whether the node writes to nothing that other nodes may read."""
-    if is_in_place(node):
+    if writes(node, modules):
         return False
     if node.op == "call_module":
         module = modules[node.target]
-        return (
-            type(module) in FORWARDS
-            and not getattr(module, "inplace", False)
-            and not_plain(module, type(module)) is None
-        )
+        return type(module) in FORWARDS and not_plain(module, type(module)) is None
     if node.op == "call_function":
         name = getattr(node.target, "__name__", "")
         homes = (torch, F, operator, builtins)

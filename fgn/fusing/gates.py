@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
-from fgn.fusing.finding import Match, Stopped, nothing_between
-from fgn.fusing.meanings import BINARY, is_in_place, not_plain
+from fgn.fusing.finding import Match, Stopped, nothing_between, writes
+from fgn.fusing.meanings import BINARY, not_plain
 from fgn.fusing.parts import VALUE_AGAIN, Part, Step
 from fgn.fusing.products import Product, arguments_of, is_of_parameters, only_user, product_of
 from fgn.fusing.row_functions import RowsFound, Settings
@@ -191,12 +191,6 @@ def _ways(found: Match, modules) -> list[_Way]:
     return [_Way([], value, user)]
 
 
-def _writes(node: fx.Node, modules) -> bool:
-    return is_in_place(node) or (
-        node.op == "call_module" and bool(getattr(modules[node.target], "inplace", False))
-    )
-
-
 def _read(found: Match, way: _Way, modules) -> RowsFound | None:
     value, ends, kept = found.last, "", None
     behind = _Values(value, way, modules)
@@ -210,7 +204,7 @@ def _read(found: Match, way: _Way, modules) -> RowsFound | None:
                 if not nothing_between([*found.nodes, *behind.nodes[1:]], modules):
                     raise Stopped("what runs between its parts, which may write to what they read")
                 kept = behind.state()
-            elif not is_whole and any(_writes(node, modules) for node in behind.nodes[1:]):
+            elif not is_whole and any(writes(node, modules) for node in behind.nodes[1:]):
                 raise Stopped("an operator in place, of what is read again")
             behind.advance()
     except Stopped as reason:

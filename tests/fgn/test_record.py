@@ -25,7 +25,9 @@ def test_a_part_is_recorded_once_for_a_gpu_and_the_code(tmp_path):
     three = parts(tmp_path, "ladder", "bad", "training")
     assert record.record(tmp_path, three, "GPU 1", "a" * 40, math.inf) == ["bad"]
     assert ran(tmp_path) == [[name, "a" * 40] for name in three]
-    assert set(json.loads((tmp_path / record.DONE).read_text())) == {"ladder", "training"}
+    said = json.loads((tmp_path / record.DONE).read_text())
+    assert set(said["parts"]) == {"ladder", "training"} and said["date"].startswith("20")
+    assert (said["device"], said["commit"]) == ("GPU 1", "a" * 40)  # as every record says them
     assert record.record(tmp_path, three, "GPU 1", "a" * 40, math.inf) == ["bad"]  # which alone runs again
     assert ran(tmp_path)[3:] == [["bad", "a" * 40]]
     assert record.record(tmp_path, parts(tmp_path, "ladder"), "GPU 2", "a" * 40, math.inf) == []
