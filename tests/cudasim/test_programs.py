@@ -61,7 +61,9 @@ def test_a_right_program_is_checked_without_a_word():
 
 
 @pytest.mark.parametrize("mode", ["run", "check"])
-@pytest.mark.parametrize("program", ["graphs", "launch_attributes", "nested", "queries", "textures"])
+@pytest.mark.parametrize(
+    "program", ["destructors", "graphs", "launch_attributes", "nested", "queries", "textures"]
+)
 def test_parts_of_the_runtime(program, mode):
     """Each program compares with what its host computes, and says ok."""
     ran = cudasim_command(mode, f"{program}.cu")

@@ -151,10 +151,10 @@ SIM_HOST sim_launched<Kernel> sim_launcher(const sim_site *site, const char *nam
     return {site, name, kernel};
 }
 /* body: calls the kernel by its name. It holds something where that is the name of a variable. A kernel that
- * is watched stays as it is. */
+ * is watched stays as it is, and so does one that is given an object with a destructor (threads.hpp). */
 template <class Body, class... P>
 SIM_HOST auto sim_launcher(const sim_site *site, const char *name, void (*kernel)(P...), Body body) {
-    if constexpr (std::is_empty<Body>::value && !sim_is_watched)
+    if constexpr (std::is_empty<Body>::value && !sim_is_watched && !(sim_is_destroyed<P> || ...))
         return sim_launched<sim_inlined<Body, P...>>{site, name, {kernel, body}};
     else
         return sim_launched<void (*)(P...)>{site, name, kernel};

@@ -11,6 +11,33 @@
 #include <tuple>
 #include <utility>
 
+/* A kernel's own copy of an object that has a destructor. The processor's convention for calls hands such an
+ * object over by its address, and the caller destroys it; so a call by address leaves out what no GPU does
+ * either: the copy's construction and its end in each thread. The bytes are copied, since a thread may write
+ * to its parameter. */
+template <class P> struct sim_bytes_of_object {
+    alignas(P) unsigned char bytes[sizeof(P)];
+    __attribute__((no_sanitize("thread"))) SIM_INLINE_MEMBER explicit sim_bytes_of_object(const P &of) {
+        __builtin_memcpy(bytes, (const void *)&of, sizeof bytes);
+    }
+    SIM_INLINE_MEMBER operator P &() {
+        return *(P *)bytes;
+    }
+};
+template <class P> static constexpr bool sim_is_destroyed = !std::is_trivially_destructible<P>::value;
+template <class P> using sim_as_called = std::conditional_t<sim_is_destroyed<P>, P &, P>;
+template <class P> using sim_of_thread = std::conditional_t<sim_is_destroyed<P>, sim_bytes_of_object<P>, P &>;
+
+template <class Kernel, class... V> SIM_INLINE void sim_call_thread(const Kernel &kernel, V &...values) {
+    kernel(values...);
+}
+template <class... P, class... V> SIM_INLINE void sim_call_thread(void (*kernel)(P...), V &...values) {
+    if constexpr ((sim_is_destroyed<P> || ...))
+        ((void (*)(sim_as_called<P>...))kernel)(sim_of_thread<P>(values)...);
+    else
+        kernel(values...);
+}
+
 #ifdef SIM_IS_WATCHED
 
 static constexpr bool sim_is_watched = true;
@@ -20,7 +47,7 @@ SIM_INLINE void sim_leave() {
 template <class... P, class Kernel, size_t... I>
 __attribute__((no_sanitize("thread"))) SIM_INLINE void
 sim_run_threads(const Kernel &kernel, void *const *values, std::index_sequence<I...>) {
-    kernel(*(P *)values[I]...);
+    sim_call_thread(kernel, *(P *)values[I]...);
     sim_come_to_end();
 }
 
@@ -56,7 +83,7 @@ SIM_INLINE void sim_run_threads(const Kernel &kernel, void *const *values, std::
     struct sim_registers *const registers = &SIM_OWN;
     for (unsigned x = 1;; x++) { /* of the next thread */
         SIM_ONE_AFTER_ANOTHER;
-        kernel(std::get<I>(kept)...);
+        sim_call_thread(kernel, std::get<I>(kept)...);
         SIM_ONE_AFTER_ANOTHER;
         registers->is_between = true;
         SIM_ONE_AFTER_ANOTHER;
