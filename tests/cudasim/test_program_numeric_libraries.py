@@ -82,14 +82,23 @@ def _missing_of(header: str) -> list[str]:
     return [prefix + name for name in re.findall(rf"^{macro}\((\w+)\)", text, re.M)]
 
 
-@pytest.mark.parametrize("header", ["cufft.hpp"])
+@pytest.mark.parametrize("header", ["cufft.hpp", "cusparse_functions.hpp"])
 def test_what_a_library_lacks_is_refused_by_name_all_at_once(header, tmp_path):
     names = _missing_of(header)
     assert len(names) > 20
     calls = "".join(f"    {name}(0, 1.5);\n" for name in names)
     source = tmp_path / "main.cu"
-    source.write_text(f"#include <{header.removesuffix('pp')}>\nint main() {{\n{calls}}}\n")
+    source.write_text(f"#include <{header.split('.')[0].split('_')[0]}.h>\nint main() {{\n{calls}}}\n")
     with pytest.raises(BuildError) as told:
         Program((source,)).library("run")
     for name in names:
         assert f"error: {name} is called, and neither the program nor the simulator has it" in str(told.value)
+
+
+@pytest.mark.parametrize("mode", ["run", "check"])
+def test_cusparse_computes_what_dense_loops_do(mode):
+    """The program compares, and says what is wrong."""
+    runs = command(mode, Program((FOLDER / "with_cusparse.cu",)).library(mode), "with_cusparse", ["refused"])
+    ran = subprocess.run(runs, capture_output=True, text=True, timeout=patience(300))
+    told = "cudasim: cusparseCreateDnVec() has no values of the type 28 here\n"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "refused\n", told)
