@@ -16,7 +16,7 @@ from cudasim.building.library import SIMULATOR, replacing, run
 from cudasim.live.compiling import WRAPPED, cpp_compiler
 from cudasim.programs.blas import blas
 
-_LIBRARIES = ("cudart", "cuda", "cublas", "curand")
+_LIBRARIES = ("cudart", "cuda", "cublas", "cufft", "curand", "cusparse")
 # A library, since a linker takes an object twice that it is given twice.
 _STANDS_IN = "libcudasim_stands_in.so"
 _CALLS = "import sys; from cudasim.__main__ import nvcc; sys.exit(nvcc())"

@@ -4,11 +4,7 @@
  * Numbers of 16 bits are multiplied as floats, and rounded once at the end. Not here: symmetric and banded
  * matrices of level 2, cublasLt. */
 #pragma once
-#include "cuComplex.h"
-#include "cuda_bf16.hpp"
-#include "cuda_fp16.hpp"
-#include "library_range.hpp"
-#include "program.hpp"
+#include "library_work.hpp"
 
 #define CUBLAS_API_H_ /* by which others know that it is there */
 #ifndef SIM_BLAS
@@ -59,17 +55,6 @@ enum cublasComputeType_t {
     CUBLAS_COMPUTE_32F_FAST_16BF = 75,
     CUBLAS_COMPUTE_32F_FAST_TF32 = 77
 };
-enum cudaDataType_t {
-    CUDA_R_32F = 0,
-    CUDA_R_64F = 1,
-    CUDA_R_16F = 2,
-    CUDA_R_8I = 3,
-    CUDA_C_32F = 4,
-    CUDA_C_64F = 5,
-    CUDA_R_32I = 10,
-    CUDA_R_16BF = 14
-};
-typedef cudaDataType_t cudaDataType;
 struct cublasContext {
     cudaStream_t stream;
     cublasPointerMode_t mode;
@@ -207,20 +192,10 @@ inline const char *cublasGetStatusString(cublasStatus_t status) {
     return cublasGetStatusName(status);
 }
 
-/* Does the work, or notes it for the graph that the handle's stream is captured for. */
 template <class F> cublasStatus_t sim_cublas(cublasHandle_t handle, F work) {
     if (!handle)
         return CUBLAS_STATUS_NOT_INITIALIZED;
-    if (sim_is_captured(handle->stream)) {
-        sim_capture(handle->stream, [=](cudaStream_t) {
-            sim_library_range range(false);
-            work();
-            return cudaSuccess;
-        });
-        return CUBLAS_STATUS_SUCCESS;
-    }
-    sim_library_range range(false);
-    work();
+    sim_library_work(handle->stream, work);
     return CUBLAS_STATUS_SUCCESS;
 }
 /* alpha or beta: the value, which is read at the call where the host has it. */

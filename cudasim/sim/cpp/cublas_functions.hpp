@@ -1,7 +1,6 @@
 /* What cuBLAS computes, for cublas.hpp: level 1 and 2 by loops, level 3 and LU by the BLAS. */
 #pragma once
 #include "cublas.hpp"
-#include <vector>
 
 /* ---- Arithmetic of all types ---- */
 
@@ -346,44 +345,6 @@ cublasStatus_t sim_getri(cublasHandle_t handle, int n, const T *const a[], int l
 
 /* ---- Products of other types: converted to floats, or to doubles where one of them is ---- */
 
-template <class W> W sim_read_as(const void *from, cudaDataType type, size_t i) {
-    switch (type) {
-    case CUDA_R_64F:
-        return (W)((const double *)from)[i];
-    case CUDA_R_16F:
-        return (W)(float)((const __half *)from)[i];
-    case CUDA_R_16BF:
-        return (W)(float)((const __nv_bfloat16 *)from)[i];
-    case CUDA_R_8I:
-        return (W)((const signed char *)from)[i];
-    case CUDA_R_32I:
-        return (W)((const int *)from)[i];
-    default:
-        return (W)((const float *)from)[i];
-    }
-}
-inline size_t sim_bytes_of(cudaDataType type) {
-    return type == CUDA_R_64F ? 8 : type == CUDA_R_16F || type == CUDA_R_16BF ? 2 : type == CUDA_R_8I ? 1 : 4;
-}
-template <class W> void sim_write_as(void *to, cudaDataType type, size_t i, W value) {
-    switch (type) {
-    case CUDA_R_64F:
-        ((double *)to)[i] = (double)value;
-        break;
-    case CUDA_R_16F:
-        ((__half *)to)[i] = __float2half((float)value);
-        break;
-    case CUDA_R_16BF:
-        ((__nv_bfloat16 *)to)[i] = __float2bfloat16((float)value);
-        break;
-    case CUDA_R_32I:
-        ((int *)to)[i] = (int)value;
-        break;
-    default:
-        ((float *)to)[i] = (float)value;
-    }
-    sim_memory_is_written((char *)to + i * sim_bytes_of(type), sim_bytes_of(type));
-}
 template <class W>
 std::vector<W> sim_matrix_as(const void *from, cudaDataType type, size_t first, int rows, int columns,
                              int ld) {

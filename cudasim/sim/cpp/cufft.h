@@ -1,4 +1,4 @@
-/* The types of cuFFT that kernels take; its functions are the host's. */
+/* The types of cuFFT, which kernels take as well; its functions are the host's. */
 #pragma once
 #include "cuComplex.h"
 
@@ -7,3 +7,6 @@ typedef double cufftDoubleReal;
 typedef cuComplex cufftComplex;
 typedef cuDoubleComplex cufftDoubleComplex;
 typedef int cufftHandle;
+#ifdef SIM_HOST /* a whole program */
+#include "cufft.hpp"
+#endif
