@@ -87,7 +87,6 @@ ANEW = (
     "tspeterkim/cuda-matmult",
     "w4096/cuda-100",
 )
-# And of the model that has learned from those of ANEW.
 THIRD = (
     "Enjia/CUDA-Kernel-Cases-of-Optimization-Techniques-for-GPU-Programming",
     "MK4H/cuda-histogram",
