@@ -87,6 +87,15 @@ ANEW = (
     "tspeterkim/cuda-matmult",
     "w4096/cuda-100",
 )
+THIRD = (
+    "Enjia/CUDA-Kernel-Cases-of-Optimization-Techniques-for-GPU-Programming",
+    "MK4H/cuda-histogram",
+    "SMShovan/CUDA-SpMV-Optimizations",
+    "baltikaa9/nbody-cuda-benchmark",
+    "jvnguyen/cuda-image-kernels",
+    "namespacemarcus/CUDA-Practice",
+    "zixuanweeei/cuda-reduce",
+)
 SHORTEST = 10.0  # microseconds: below, a launch's own cost is most of it
 REPETITIONS, WARM_UP = 15, 3
 FLUSHED_BYTES = 256 << 20
@@ -367,6 +376,8 @@ def kendall(quartiles: list[tuple[float, float]], predicted: list[float]) -> flo
 
 
 def _set_of(repository: str) -> str:
+    if repository in THIRD:
+        return "blind third"
     return "blind anew" if repository in ANEW else "blind" if repository in BLIND else "seen"
 
 
@@ -462,9 +473,10 @@ def main():
     parser.add_argument("--only", nargs="+", default=[], help="repositories")
     parser.add_argument("--blind", action="store_true", help="the repositories of BLIND")
     parser.add_argument("--anew", action="store_true", help="the repositories of ANEW")
+    parser.add_argument("--third", action="store_true", help="the repositories of THIRD")
     parser.add_argument("--gpu", nargs="+", default=["H200", "H100"])
     given = parser.parse_args()
-    only.extend(BLIND if given.blind else ANEW if given.anew else given.only)
+    only.extend(BLIND if given.blind else ANEW if given.anew else THIRD if given.third else given.only)
     if given.half:
         only.extend({name for name, _ in all_launches() if half(name) == given.half})
     warnings.simplefilter("ignore")

@@ -89,6 +89,30 @@ class Sharing:
         return sum(growth.one for growth in self.read)
 
 
+def _far_apart(sample: Sample, own: dict[int, np.ndarray], most: float) -> float:
+    """Sectors of all blocks, by what neighbourhoods of the sample share that are far from each other.
+
+    Four blocks side by side may update one sector and each four another one: neighbours alone would say that
+    all blocks update the same.
+    """
+    places: list[list[int]] = []
+    for number in sorted(own):
+        if places and number == places[-1][-1] + 1:
+            places[-1].append(number)
+        else:
+            places.append([number])
+    if len(places) < 2:
+        return 0.0
+    unions = [len(np.unique(np.concatenate([own[number] for number in of]))) for of in places]
+    each = float(np.mean(unions))
+    if not each:
+        return 0.0
+    every = len(np.unique(np.concatenate(list(own.values()))))
+    grows = float(np.clip((every / each - 1) / (len(places) - 1), 0.0, 1.0))
+    count = sample.total / (len(own) / len(places))
+    return min(most, each * (1.0 + grows * (count - 1.0)))
+
+
 def sharing_of(sample: Sample) -> Sharing:
     reads, writes, updates = [], [], 0.0
     for _, begin, end in sorted(set(sample.memory)):
@@ -102,7 +126,7 @@ def sharing_of(sample: Sample) -> Sharing:
         most = float(last - first)
         reads.append(_Growth(sample, read, most))
         writes.append(_Growth(sample, written, most))
-        updates += _Growth(sample, updated, most).of(sample.total)
+        updates += max(_Growth(sample, updated, most).of(sample.total), _far_apart(sample, updated, most))
     return Sharing(tuple(reads), tuple(writes), updates)
 
 

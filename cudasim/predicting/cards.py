@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -57,6 +57,7 @@ class Card:
     l2_bytes_per_clock: float
     dram_bytes_per_second: float
     dram_efficiency: float
+    l2_of_dram: Sequence[float]
     launch_seconds: float
     lanes: Mapping[str, float]
     tensor: Mapping[str, float]

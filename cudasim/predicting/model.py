@@ -243,19 +243,34 @@ def _written(sample: Sample, merged: dict[Instruction, tuple[float, float]], fit
     return total
 
 
-def _of_floats(code: MachineCode, flow: Flow, files: set[str]) -> set[tuple[str, int]]:
-    """Lines whose atomics are of floating point."""
-    atomics = ("ATOM", "ATOMG", "RED", "REDG")
-    return {
-        where
-        for one, _ in flow.executed(code)
-        if one.name in atomics and ".F" in one.opcode and (where := line_of(one, files))
-    }
+@dataclass(frozen=True)
+class _AtomicLines:
+    """Lines whose atomics are of floating point, and lines where the compiler adds what a warp's lanes bring,
+    so that one lane updates for all."""
+
+    floats: set[tuple[str, int]]
+    added: set[tuple[str, int]]
 
 
-def _atomic_clocks(
-    sample: Sample, traffic: Traffic, floats: set[tuple[str, int]], fitted: Efficiencies
-) -> float:
+_ATOMICS = ("ATOM", "ATOMG", "RED", "REDG")
+# What nvcc puts before the update of a uniform address: the lanes that are there, their first, their sum.
+_ADDS = ("VOTEU", "UFLO", "REDUX", "MATCH")
+
+
+def _atomic_lines(code: MachineCode, flow: Flow, files: set[str]) -> _AtomicLines:
+    floats, updating, adding = set(), set(), set()
+    for one, _ in flow.executed(code):
+        where = line_of(one, files)
+        if where and one.name in _ATOMICS:
+            updating.add(where)
+            if ".F" in one.opcode:
+                floats.add(where)
+        elif where and one.name in _ADDS:
+            adding.add(where)
+    return _AtomicLines(floats, updating & adding)
+
+
+def _atomic_clocks(sample: Sample, traffic: Traffic, lines: _AtomicLines, fitted: Efficiencies) -> float:
     """Clocks of L2 for atomics of global memory. A slice updates a sector for one request after another.
 
     Whole numbers for one address are added before, which takes little; floats are not, for their order
@@ -269,7 +284,10 @@ def _atomic_clocks(
         operations = one.sectors * sample.scale
         spread = one.sectors / one.requests  # different sectors of a request
         crowded = min(1.0, operations / max(1.0, traffic.updated) / 1000)
-        if (one.place.file, one.place.line) in floats:
+        where = (one.place.file, one.place.line)
+        if where in lines.added:
+            meeting = 0.0
+        elif where in lines.floats:
             meeting = fitted.atomic * (one.threads - one.addresses) / max(1, one.sectors)
         else:
             meeting = 0.35 * (one.threads / max(1, one.addresses) - 1)
@@ -283,7 +301,7 @@ _L2_SLICES = 48.0  # that update at a time: of an H100; others have about as man
 
 
 def _units(
-    busy: dict[str, float], l2: float, dram: float, seconds: float, fitted: Efficiencies
+    busy: dict[str, float], l2: float, dram: float, fills: float, seconds: float, fitted: Efficiencies
 ) -> dict[str, float]:
     """The part of its peak that each unit of ncu's speed-of-light page reaches. L1 has the requests of the
     LSU in it. L2 has what DRAM fills it with, and where it has two halves what goes from one to the other."""
@@ -294,12 +312,11 @@ def _units(
     return {
         "compute": max([requests, *parts.values()]),
         "L1": max(l1, 1.06 * requests),
-        "L2": min(1.0, max(_BOTH_HALVES * l2, _FILLS * dram) / seconds),
+        "L2": min(1.0, max(_BOTH_HALVES * l2, fills) / seconds),
         "DRAM": dram / seconds,
     }
 
 
-_FILLS = 1.03  # ncu's L2 throughput of streams that DRAM limits, by DRAM's
 _BOTH_HALVES = 1.37  # ncu's L2 throughput of streams on an H200, by their bytes
 
 
@@ -393,14 +410,16 @@ def predict_terms(
         one.sectors for one in sample.instructions if (one.space, one.operation) == ("global", "st")
     )
     l2_bytes = traffic.l2_read + atomics + 32 * sample.scale * _written(sample, merged, fitted)
-    atomic_clocks = _atomic_clocks(sample, traffic, _of_floats(code, flow, files), fitted)
+    atomic_clocks = _atomic_clocks(sample, traffic, _atomic_lines(code, flow, files), fitted)
     l2 = l2_bytes / (card.l2_bandwidth * fitted.l2) + atomic_clocks / card.clock_hz
     dram = (traffic.dram_read + traffic.dram_written) / (card.dram_bandwidth * fitted.dram)
     running = _norm(fitted.norm, on_processors, max(l2, dram))  # what goes to DRAM goes through L2 meanwhile
     seconds = running + card.launch_seconds
     in_all = {name: clocks * each / card.clock_hz for name, clocks in of_block.items()}
     rounds = each / held.blocks
-    units = _units(in_all, l2, dram * card.dram_efficiency, seconds, fitted)
+    read, written = card.l2_of_dram
+    fills = (read * traffic.dram_read + written * traffic.dram_written) / card.dram_bytes_per_second
+    units = _units(in_all, l2, dram * card.dram_efficiency, fills, seconds, fitted)
     return Terms(
         in_all,
         clocks_alone * math.ceil(rounds) / card.clock_hz,
