@@ -96,6 +96,7 @@ THIRD = (
     "namespacemarcus/CUDA-Practice",
     "zixuanweeei/cuda-reduce",
 )
+COLOURS = {"seen": "C0", "blind": "C1", "blind anew": "C2", "blind third": "C4"}
 SHORTEST = 10.0  # microseconds: below, a launch's own cost is most of it
 REPETITIONS, WARM_UP = 15, 3
 FLUSHED_BYTES = 256 << 20
@@ -448,11 +449,9 @@ def draw(predicted: Path, records: list[Path], out: Path):
         ends = [table["us"].min() / 1.5, table["us"].max() * 1.5]
         axis.loglog(ends, ends, color="#9aa0a6", lw=1)
         axis.fill_between(ends, [e / 1.5 for e in ends], [e * 1.5 for e in ends], color="#9aa0a6", alpha=0.2)
-        for name, colour in (("seen", "#2f6fb0"), ("blind", "#d9772b"), ("blind anew", "#3b8f5a")):
-            part = table[table["set"] == name]
-            axis.plot(part["us"], part[f"{gpu} us"], "o", ms=4, color=colour, label=name, alpha=0.8)
-        axis.set_xlabel("measured, µs")
-        axis.set_ylabel("predicted, µs")
+        for name, part in table.groupby("set", sort=False):
+            axis.plot(part["us"], part[f"{gpu} us"], "o", ms=4, alpha=0.8, color=COLOURS[name], label=name)
+        axis.set(xlabel="measured, µs", ylabel="predicted, µs")
         axis.set_title(f"{gpu}: {len(table)} launches; grey: within a factor of 1.5", fontsize=10, loc="left")
         axis.legend(frameon=False)
         axis.spines[["top", "right"]].set_visible(False)
