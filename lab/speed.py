@@ -3,9 +3,9 @@
     python lab/speed.py time DIR --out times.csv        on a GPU: device time of each, L2 flushed before
     python lab/speed.py limits DIR --out limits.csv     on a GPU with ncu: its speed-of-light breakdown
     python lab/speed.py record times.csv limits.csv --out recorded.csv     anywhere: both in one table
-    python lab/speed.py predict DIR --out predicted.csv [--half aside]     anywhere
-    python lab/speed.py compare predicted.csv recorded.csv [--later predicted_later.csv]
-    python lab/speed.py draw predicted.csv recorded.csv ... --out predicted.png
+    python lab/speed.py predict DIR --out predicted.csv.xz [--half aside]     anywhere
+    python lab/speed.py compare predicted.csv.xz recorded.csv.xz [--later predicted_later.csv]
+    python lab/speed.py draw predicted.csv.xz recorded.csv.xz ... --out predicted.png
 
 DIR has a folder for each repository, named owner+name, as for lab/corpus.py. The launches are those of
 lab/speed_calls, or of repositories (--only owner/name ..., --blind or --anew). Half of the repositories are
