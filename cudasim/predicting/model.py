@@ -417,8 +417,9 @@ def predict_terms(
     seconds = running + card.launch_seconds
     in_all = {name: clocks * each / card.clock_hz for name, clocks in of_block.items()}
     rounds = each / held.blocks
-    read, written = card.l2_of_dram
-    fills = (read * traffic.dram_read + written * traffic.dram_written) / card.dram_bytes_per_second
+    of_dram = card.l2_of_dram
+    fills = of_dram["read"] * traffic.dram_read + of_dram["written"] * traffic.dram_written
+    fills /= card.dram_bytes_per_second
     units = _units(in_all, l2, dram * card.dram_efficiency, fills, seconds, fitted)
     return Terms(
         in_all,
