@@ -47,6 +47,8 @@ KINDS = {
 MOST_ELEMENTS, MOST_OPERATIONS = 2**29, 5e12
 
 SUBJECTS = ("fgn", "torch.compile", "torch eager", "F.linear")
+# About half a millisecond, in which the host queues a call: on a slow host the flush alone is too short.
+BUSY_CYCLES = 1_000_000
 
 
 def kind_of(one: Problem) -> int:
@@ -143,7 +145,7 @@ def _measure(one: Problem, device: torch.device, subjects, seconds: float, loop:
     for call in calls.values():
         call(), call()
     row = {"kind": kind_of(one), **one.shape._asdict(), "precision": one.precision, **errors}
-    for name, times in measure(calls, device, seconds).items():
+    for name, times in measure(calls, device, seconds, busy_cycles=BUSY_CYCLES).items():
         row[f"device {name}"] = float(np.median(times))
     for name, milliseconds in loop_ms(calls, device, *loop).items():
         row[f"loop {name}"] = milliseconds
