@@ -1,5 +1,5 @@
-"""The tables of results, generated from `profiles/` and never typed: ten rows in README.md, all of them in
-docs/results.md. `python tools/readme.py` writes both."""
+"""The tables of results, generated from `profiles/` and never typed: the newest GPU's in short in README.md,
+all of them in docs/results.md. `python tools/readme.py` writes both."""
 
 from __future__ import annotations
 
@@ -130,32 +130,23 @@ def ten_rows(record: Record) -> str:
     return precisions_table(replace(record, precisions=times[shown].sort_values("place", kind="stable")))
 
 
-OLDER = """
-This table is older than what follows; [docs/limits.md](docs/limits.md#what-the-recorded-results-do-not-show)
-says where the present code takes another time.
-"""
-
-
 def precisions_words(record: Record) -> str:
-    """README's table with where and when it was recorded, and whether other results are newer."""
-    recorded = precisions_environment(record)
-    words = (
-        f"{machine_of(recorded)}: medians in ms, the L2 cache flushed before each call.\n\n{ten_rows(record)}"
-    )
-    is_older = record.sweeps is not None and recorded["date"] < record.sweeps.date.max()
-    return f"{words}\n{OLDER.rstrip()}" if is_older else words
+    """README's table with where and when it was recorded."""
+    recorded = machine_of(precisions_environment(record))
+    return f"{recorded}: medians in ms, the L2 cache flushed before each call.\n\n{ten_rows(record)}"
 
 
 SWEEPS_HEAD = """
-At random shapes, torch.compile's time ÷ fgn's; each seed is 60 problems:
+At random shapes on {device}, torch.compile's time ÷ fgn's; each seed is 60 problems:
 
 | seed | commit, date | on the device: geometric mean, smallest, below 1 | in a loop |
 | --- | --- | --- | --- |
 """
 
 
-def sweeps_words(record: Record) -> str:
-    """What the recorded sweeps say, a line for each seed, with their picture."""
+def sweeps_words(record: Record, root: str = "") -> str:
+    """What the recorded sweeps say, a line for each seed, with their picture. root: where the page finds the
+    project's root."""
     lines = []
     for seed, rows in record.sweeps.groupby("seed"):
         measures = [
@@ -164,18 +155,18 @@ def sweeps_words(record: Record) -> str:
         ]
         recorded = f"{rows.commit.iloc[0][:7]}, {rows.date.iloc[0][:10]}"
         lines.append(f"| {' | '.join([str(seed), recorded, *measures])} |")
-    picture = f"profiles/{record.name}/sweeps.png"
+    picture = f"{root}profiles/{record.name}/sweeps.png"
     return (
-        SWEEPS_HEAD.lstrip()
+        SWEEPS_HEAD.lstrip().format(**record.environment)
         + "\n".join(lines)
         + f"\n\n![How much longer torch.compile takes than fgn at random shapes]({picture})"
     )
 
 
 TRAINING_HEAD = """
-A training step (forward and backward, the gradients of x and of all parameters) at the first of these shapes
-and at a large layer, torch.compile's time ÷ fgn's. Kept: the bytes between forward and backward, fgn's ÷
-torch.compile's, their geometric mean:
+A training step on {device} (forward and backward, the gradients of x and of all parameters) at the first
+of these shapes and at a large layer, torch.compile's time ÷ fgn's. Kept: the bytes between forward and
+backward, fgn's ÷ torch.compile's, their geometric mean:
 
 | problems | commit, date | on the device: geometric mean, smallest, below 1 | in a loop | kept |
 | --- | --- | --- | --- | ---: |
@@ -196,7 +187,7 @@ def training_words(record: Record) -> str:
             recorded = f"{some.commit.iloc[0][:7]}, {some.date.iloc[0][:10]}"
             cells = (f"{name} {precision}".strip(), recorded, *measures, f"{memory:.2f}")
             lines.append(f"| {' | '.join(cells)} |")
-    return TRAINING_HEAD.lstrip() + "\n".join(lines)
+    return TRAINING_HEAD.lstrip().format(**record.environment) + "\n".join(lines)
 
 
 def updated(text: str, profiles: Path = PROFILES) -> str:
@@ -205,10 +196,13 @@ def updated(text: str, profiles: Path = PROFILES) -> str:
         raise ValueError(
             f"README.md: expected the lines {BEGIN} and {END}, between which the results table goes"
         )
-    records = [read(path.parent.name, profiles) for path in sorted(profiles.glob("*/benchmark.csv"))]
-    tables = [precisions_words(record) for record in records if record.precisions is not None]
-    tables += [sweeps_words(record) for record in records if record.sweeps is not None]
-    tables += [training_words(record) for record in records if record.training is not None]
+    records = [read(path.parent.name, profiles) for path in profiles.glob("*/benchmark.csv")]
+    tables = []
+    if records:
+        newest = max(records, key=lambda record: precisions_environment(record)["date"])
+        tables += [precisions_words(newest)] if newest.precisions is not None else []
+        tables += [sweeps_words(newest)] if newest.sweeps is not None else []
+        tables += [training_words(newest)] if newest.training is not None else []
     inside = "\n\n".join(tables) or "No results are recorded yet."
     return re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n\n{inside}\n\n{END}", text, count=1, flags=re.S)
 
@@ -232,7 +226,11 @@ def all_results(profiles: Path = PROFILES) -> str:
         record = read(path.parent.name, profiles)
         parts.append(results_table(record))
         if record.precisions is not None:
-            parts.append(precisions_table(record))
+            parts.append(f"{machine_of(precisions_environment(record))}:\n\n{precisions_table(record)}")
+        if record.sweeps is not None:
+            parts.append(sweeps_words(record, "../"))
+        if record.training is not None:
+            parts.append(training_words(record))
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
