@@ -72,6 +72,6 @@ def torch_multiplies(precision: str) -> bool:
 
 
 def torch_multiplies_as(precision: str):
-    """`torch_precision()` where torch's setting is another one. It is the whole process's, other threads'
-    too: only for who names the version whose product is torch's."""
+    """`torch_precision()`, unless torch already multiplies so. The setting is the whole process's, and other
+    threads see it: only a caller who names the version with torch's product may ask for it."""
     return nullcontext() if torch_multiplies(precision) else torch_precision(precision)

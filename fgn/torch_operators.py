@@ -53,8 +53,8 @@ def flat(chain: Chain) -> tuple:
 
 
 def parse(before: str, after: str, constants: Sequence[float], groups: int, eps: float) -> Chain:
-    """The chain that `flat()` has flattened: the same one for the same numbers, so that calls of it repeat.
-    Numbers that torch.compile does not know yet make a new one."""
+    """The chain that `flat()` has flattened. Equal numbers give the same object, so that its calls are kept;
+    numbers that torch.compile does not know yet give a new one."""
     constants = tuple(constants)
     are_known = all(type(number) in (int, float) for number in (*constants, groups, eps))
     return (_parsed if are_known else _parsed.__wrapped__)(before, after, constants, groups, eps)

@@ -220,7 +220,7 @@ class Arguments:
         return self.moved(given.address)
 
     def moved(self, address: int) -> int:
-        """Where the launch has what is at this address."""
+        """The address at which the launch keeps what is at this one."""
         return address + next((far for begin, end, far in self.moves if begin <= address < end), 0)
 
     def _pointers(self, name: str, kind: Type, value) -> int:

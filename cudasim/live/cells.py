@@ -109,7 +109,7 @@ class _Cell:
         return {name: Kernel(program, name) for name in there}
 
     def alone(self) -> dict[str, Kernel]:
-        """Those of the wanted kernels that compile without the others."""
+        """The wanted kernels that compile without the others."""
         kernels = {}
         for name in self.wanted():
             program = Program(self.source, f"{name}.cu", self.folders, only=name, has_warned=True)

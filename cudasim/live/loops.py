@@ -8,7 +8,7 @@ _LOOPS = {"for_statement", "while_statement", "do_statement", "for_range_loop"}
 
 
 def loop_around(text: str, lines: set[int]) -> int | None:
-    """The line at which the innermost loop begins that has all these lines in it; None where none has."""
+    """The first line of the innermost loop around all these lines, or None if no loop contains them."""
     source = Source.of(text)
     found = None
     for node in source.tree.walk():

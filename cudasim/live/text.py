@@ -63,7 +63,7 @@ def line_of(text: str, position: int) -> int:
 
 
 def open_braces(text: str) -> list[int]:
-    """Where the braces are that are open at the text's end, the outermost first."""
+    """The positions of the braces that are still open at the text's end, the outermost first."""
     opened = []
     for brace in re.finditer("[{}]", text):
         if brace[0] == "{":
@@ -74,7 +74,7 @@ def open_braces(text: str) -> list[int]:
 
 
 def closing(text: str, opening: int) -> int:
-    """Where the bracket at `opening` is closed; the text's end when it is not."""
+    """The position at which the bracket at `opening` is closed, or the text's end."""
     pairs = {"(": ")", "{": "}", "[": "]"}
     open_one, close_one = text[opening], pairs[text[opening]]
     depth = 0
@@ -86,7 +86,7 @@ def closing(text: str, opening: int) -> int:
 
 
 def places_in(text: str) -> list[tuple[str, int]]:
-    """Of each line of a text the file and the line there that its #line directives give it."""
+    """For each line of a text the file and the line that its #line directives give it."""
     found, file, line = [], "", 0
     for content in text.split("\n"):
         line += 1

@@ -71,12 +71,12 @@ class Card:
 
     @property
     def flops(self) -> float:
-        """Of float32 without tensor cores, operations per second."""
+        """The rate of float32 without tensor cores, in operations per second."""
         return 2 * self.lanes["fp32"] * self.multiprocessors * self.clock_hz
 
     @property
     def dram_bandwidth(self) -> float:
-        """That a copy gets, bytes per second."""
+        """The bandwidth that a copy reaches, in bytes per second."""
         return self.dram_bytes_per_second * self.dram_efficiency
 
     @property

@@ -106,7 +106,7 @@ def line_of(instruction: MachineInstruction, files: set[str]) -> tuple[str, int]
 
 
 def _loops(blocks: Sequence[Block]) -> list[int]:
-    """Of each block, a number of the outermost loop that it is part of; -1 for a block in none."""
+    """For each block the number of the outermost loop around it, or -1 outside of loops."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

@@ -45,7 +45,7 @@ class MachineInstruction:
 
     @property
     def bytes(self) -> int:
-        """That a load, store or atomic moves for each thread."""
+        """How many bytes a load, store or atomic moves for each thread."""
         if self.name == "LDSM":
             return 4 * int(re.search(r"\.M88\.(\d)|$", self.opcode)[1] or 1)
         width = re.search(r"\.(U?8|S8|U16|S16|64|128)(?=\.|$)", self.opcode)

@@ -14,8 +14,10 @@ def _rounded(value: int, unit: int) -> int:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """blocks, warps: that a multiprocessor holds. fraction: of the warps that it could. limits: blocks that
-    each resource alone would allow. limiter: the resources that allow the fewest."""
+    """How much of a kernel a multiprocessor holds at once.
+
+    blocks, warps: how many it holds. fraction: these warps over the most that it can hold. limits: how many
+    blocks each resource alone would allow. limiter: the resources that allow the fewest."""
 
     blocks: int
     warps: int

@@ -19,13 +19,13 @@ class Blas:
     integer: str
 
     def flags(self) -> tuple[str, ...]:
-        """Of the compiler, for sim/cpp/cublas.hpp."""
+        """The compiler's flags for sim/cpp/cublas.hpp."""
         before, after = self.spelled.split("dgemm")
         joined = "##".join(part for part in (before, "name", after) if part)
         return f"-DSIM_BLAS(name)={joined}", f"-Dsim_blas_int={self.integer}"
 
     def link_flags(self) -> tuple[str, ...]:
-        """Of the linker: a program that calls none of it does without."""
+        """The linker's flags. A program that calls no BLAS needs none of them."""
         folder = str(Path(self.path).parent)
         found = (f"-l:{self.path}",) if folder == "." else (self.path, f"-Wl,-rpath,{folder}")
         return "-Wl,--as-needed", *found, "-Wl,--no-as-needed"

@@ -9,7 +9,7 @@ from torch import fx, nn
 
 
 def function_of(graph: fx.Graph, module: nn.Module) -> Callable:
-    """A Python function of the graph's inputs. module: whose parts and parameters the graph names."""
+    """A Python function that runs the graph. module: it has the parts and parameters that the graph names."""
     names, known, lines, arguments = {}, {}, [], []
 
     class Name(str):

@@ -22,16 +22,15 @@ from fgn.native.repeated import ORDINARY_TENSORS
 from fgn.operators import POINTWISE
 from fgn.structs import C_TYPES, NotSupported
 
-# Of a convolution's result: from as many on the launch is worth its call (lab/README.md: levels of a U-Net on
-# an H100). Fewer are torch's, but for a CUDA graph that is being captured, which has no calls.
+# A launch is worth its call from so many elements of a convolution's result on (lab/README.md: levels of a
+# U-Net on an H100). Smaller results stay torch's, except while a CUDA graph is captured, which has no calls.
 FEWEST_ELEMENTS = 2**24
 
 BIAS = Step("add", operand=BIAS_OF_CONVOLUTION)
 
 
 class MapsPart(Part):
-    """Called with the inputs of `found`. Returns the result, and the value before the norm where others read
-    that too."""
+    """Takes the inputs of `found`. Returns the result, and the value before the norm if others read it."""
 
     def __init__(self, found: MapsFound, owner: nn.Module, name: str):
         super().__init__()

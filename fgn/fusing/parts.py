@@ -137,7 +137,7 @@ class Part:
         return list(self.leaves)
 
     def parameters(self) -> list[Tensor]:
-        """Those of the modules inside."""
+        """The parameters of the modules inside."""
         modules = {module for module, *_ in self.every_leaf()}
         return [value for module in modules for value in module._parameters.values() if value is not None]
 

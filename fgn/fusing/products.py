@@ -54,7 +54,7 @@ def one_size(sizes):
 
 
 def is_of_parameters(node) -> bool:
-    """Whether a value depends on the module's parameters alone, so that it is hardly a whole (batch,
+    """Whether a value depends on the module's parameters alone. Such a value is hardly ever a whole (batch,
     channels) tensor."""
     return isinstance(node, fx.Node) and (
         node.op == "get_attr"

@@ -108,13 +108,13 @@ def _numbers(promise: Promise) -> Tensor:
 
 
 class Sizes(tuple):
-    """Of a view."""
+    """The sizes of a view."""
 
     __slots__ = ()
 
 
 def sizes_of_view(args, kwargs) -> tuple[int, ...]:
-    """Of the result of a view of a promise that leaves the last dimension as it is; none for any other."""
+    """The sizes of a promise's view that keeps the last dimension; () for any other view."""
     promise, *sizes = args
     sizes = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
     if kwargs or len(sizes) < 2 or not all(type(one) is int for one in sizes):

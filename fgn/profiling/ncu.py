@@ -83,7 +83,7 @@ def _metrics_of_gpu(ncu: str) -> frozenset[str]:
 
 
 def available(metrics: Iterable[str], ncu: str | None = None) -> list[str]:
-    """Those of the metrics that the GPU here has, and all that ncu derives itself."""
+    """The metrics that the GPU here has, and all metrics that ncu derives itself."""
     known = _metrics_of_gpu(ncu or _required_ncu())
     derived = re.compile(r"launch__|smsp__average|sm__maximum|smsp__maximum|group:|regex:|breakdown:")
     return [name for name in metrics if not known or derived.match(name) or name.partition(".")[0] in known]

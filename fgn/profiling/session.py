@@ -44,7 +44,7 @@ class Session:
 
     @property
     def subjects(self) -> list[str]:
-        """The versions, and torch's ways, that were profiled, in the order of the launches."""
+        """The profiled versions, torch's among them, in the order of the launches."""
         return list(self.launches.subject.unique())
 
     @property

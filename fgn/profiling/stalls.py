@@ -76,7 +76,7 @@ def read_samples(file: Path | str) -> list[Samples]:
 
 
 def recorded_samples(kernel: Kernel) -> Samples | None:
-    """Those that `profiles/` has of this very text; None where there are none."""
+    """The samples that `profiles/` has of exactly this text, or None."""
     files = sorted(PROFILES.glob(f"*/samples/{kernel.name}.json"))
     return next((found for file in files if not (found := kept.load(file)).not_of(kernel)), None)
 

@@ -40,8 +40,8 @@ TASKS: dict[str, Task] = {task.name: task for tasks in NOTEBOOKS.values() for ta
 
 
 def add(folder: str | Path) -> tuple[str, ...]:
-    """Adds the puzzles of a folder of one's own, or reads them again; returns their names. ValueError for one
-    that has the name, or whose kernel has the name, of another folder's."""
+    """Adds the puzzles of a user's folder, or reads them again, and returns their names. ValueError if a
+    puzzle or its kernel has a name that another folder already uses."""
     from fgn.puzzles.own import read
 
     tasks = read(folder)

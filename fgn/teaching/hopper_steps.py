@@ -75,12 +75,12 @@ class Step:
 
     @property
     def multiply_clocks(self) -> float:
-        """Of the tensor cores, for one step along k."""
+        """The clocks of the tensor cores for one step along k."""
         return self.tile_rows * self.columns * STEP_K / MULTIPLY_ADDS_A_CLOCK
 
     @property
     def copied_bytes(self) -> int:
-        """That a block asks of the L2 cache for one step along k."""
+        """The bytes that a block asks of the L2 cache for one step along k."""
         return STEP_K * ELEMENT_BYTES * (self.tile_rows + self.columns // self.sharing)
 
     def readers(self, tile: int) -> list[int]:
