@@ -114,10 +114,10 @@ struct cusparseSpMatDescr {
     cusparseIndexType_t offset, index;
     cusparseIndexBase_t base;
     cudaDataType type;
-    cusparseFillMode_t fill;
-    cusparseDiagType_t diagonal;
-    int count;
-    int64_t offsets_apart, values_apart;
+    cusparseFillMode_t fill = CUSPARSE_FILL_MODE_LOWER;
+    cusparseDiagType_t diagonal = CUSPARSE_DIAG_TYPE_NON_UNIT;
+    int count = 1;
+    int64_t offsets_apart = 0, values_apart = 0;
 };
 /* A vector is a matrix of one column. */
 struct cusparseDnMatDescr {
@@ -140,24 +140,28 @@ typedef const cusparseDnVecDescr *cusparseConstDnVecDescr_t;
 
 /* ---- Handles and descriptors ---- */
 
-#define SIM_SPARSE_OK(...)                                                                                   \
-    {                                                                                                        \
-        __VA_ARGS__;                                                                                         \
-        return CUSPARSE_STATUS_SUCCESS;                                                                      \
-    }
-inline cusparseStatus_t cusparseCreate(cusparseHandle_t *handle)
-    SIM_SPARSE_OK(*handle = new cusparseContext()) inline cusparseStatus_t
-    cusparseDestroy(cusparseHandle_t handle) SIM_SPARSE_OK(delete handle) inline cusparseStatus_t
-    cusparseGetVersion(cusparseHandle_t, int *version)
-        SIM_SPARSE_OK(*version = CUSPARSE_VERSION) inline cusparseStatus_t
-    cusparseSetStream(cusparseHandle_t handle, cudaStream_t stream)
-        SIM_SPARSE_OK(handle->stream = stream) inline cusparseStatus_t
-    cusparseGetStream(cusparseHandle_t handle, cudaStream_t *stream)
-        SIM_SPARSE_OK(*stream = handle->stream) inline cusparseStatus_t
-    cusparseSetPointerMode(cusparseHandle_t handle, cusparsePointerMode_t mode)
-        SIM_SPARSE_OK(handle->mode = mode) inline cusparseStatus_t
-    cusparseGetPointerMode(cusparseHandle_t handle, cusparsePointerMode_t *mode)
-        SIM_SPARSE_OK(*mode = handle->mode) inline const char *cusparseGetErrorName(cusparseStatus_t status) {
+inline cusparseStatus_t cusparseCreate(cusparseHandle_t *handle) {
+    return *handle = new cusparseContext(), CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseDestroy(cusparseHandle_t handle) {
+    return delete handle, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseGetVersion(cusparseHandle_t, int *version) {
+    return *version = CUSPARSE_VERSION, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseSetStream(cusparseHandle_t handle, cudaStream_t stream) {
+    return handle->stream = stream, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseGetStream(cusparseHandle_t handle, cudaStream_t *stream) {
+    return *stream = handle->stream, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseSetPointerMode(cusparseHandle_t handle, cusparsePointerMode_t mode) {
+    return handle->mode = mode, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseGetPointerMode(cusparseHandle_t handle, cusparsePointerMode_t *mode) {
+    return *mode = handle->mode, CUSPARSE_STATUS_SUCCESS;
+}
+inline const char *cusparseGetErrorName(cusparseStatus_t status) {
     static const char *const names[] = {"CUSPARSE_STATUS_SUCCESS",
                                         "CUSPARSE_STATUS_NOT_INITIALIZED",
                                         "CUSPARSE_STATUS_ALLOC_FAILED",
@@ -175,18 +179,26 @@ inline cusparseStatus_t cusparseCreate(cusparseHandle_t *handle)
 inline const char *cusparseGetErrorString(cusparseStatus_t status) {
     return cusparseGetErrorName(status);
 }
-inline cusparseStatus_t cusparseCreateMatDescr(cusparseMatDescr_t *of)
-    SIM_SPARSE_OK(*of = new cusparseMatDescr()) inline cusparseStatus_t
-    cusparseDestroyMatDescr(cusparseMatDescr_t of) SIM_SPARSE_OK(delete of) inline cusparseStatus_t
-    cusparseSetMatType(cusparseMatDescr_t of, cusparseMatrixType_t type)
-        SIM_SPARSE_OK(of->type = type) inline cusparseStatus_t
-    cusparseSetMatFillMode(cusparseMatDescr_t of, cusparseFillMode_t fill)
-        SIM_SPARSE_OK(of->fill = fill) inline cusparseStatus_t
-    cusparseSetMatDiagType(cusparseMatDescr_t of, cusparseDiagType_t diagonal)
-        SIM_SPARSE_OK(of->diagonal = diagonal) inline cusparseStatus_t
-    cusparseSetMatIndexBase(cusparseMatDescr_t of, cusparseIndexBase_t base) SIM_SPARSE_OK(of->base = base)
+inline cusparseStatus_t cusparseCreateMatDescr(cusparseMatDescr_t *of) {
+    return *of = new cusparseMatDescr(), CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseDestroyMatDescr(cusparseMatDescr_t of) {
+    return delete of, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseSetMatType(cusparseMatDescr_t of, cusparseMatrixType_t type) {
+    return of->type = type, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseSetMatFillMode(cusparseMatDescr_t of, cusparseFillMode_t fill) {
+    return of->fill = fill, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseSetMatDiagType(cusparseMatDescr_t of, cusparseDiagType_t diagonal) {
+    return of->diagonal = diagonal, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseSetMatIndexBase(cusparseMatDescr_t of, cusparseIndexBase_t base) {
+    return of->base = base, CUSPARSE_STATUS_SUCCESS;
+}
 
-        inline bool sim_sparse_has(const char *function, cudaDataType type) {
+inline bool sim_sparse_has(const char *function, cudaDataType type) {
     switch (type) {
     case CUDA_R_16F:
     case CUDA_R_16BF:
@@ -211,142 +223,138 @@ inline cusparseStatus_t sim_sparse_create(const char *function, cusparseSpMatDes
         return CUSPARSE_STATUS_NOT_SUPPORTED;
     if (of.rows < 0 || of.columns < 0 || of.nnz < 0)
         return CUSPARSE_STATUS_INVALID_VALUE;
-    SIM_SPARSE_OK(*to = new cusparseSpMatDescr(of))
+    return *to = new cusparseSpMatDescr(of), CUSPARSE_STATUS_SUCCESS;
 }
 inline cusparseStatus_t cusparseCreateCsr(cusparseSpMatDescr_t *to, int64_t rows, int64_t columns,
                                           int64_t nnz, void *offsets, void *indices, void *values,
                                           cusparseIndexType_t offset, cusparseIndexType_t index,
                                           cusparseIndexBase_t base, cudaDataType type) {
-    return sim_sparse_create(__func__, to,
-                             {CUSPARSE_FORMAT_CSR,
-                              rows,
-                              columns,
-                              nnz,
-                              offsets,
-                              indices,
-                              values,
-                              offset,
-                              index,
-                              base,
-                              type,
-                              {},
-                              {},
-                              1,
-                              0,
-                              0});
+    return sim_sparse_create(
+        __func__, to,
+        {CUSPARSE_FORMAT_CSR, rows, columns, nnz, offsets, indices, values, offset, index, base, type});
 }
 inline cusparseStatus_t cusparseCreateCsc(cusparseSpMatDescr_t *to, int64_t rows, int64_t columns,
                                           int64_t nnz, void *offsets, void *indices, void *values,
                                           cusparseIndexType_t offset, cusparseIndexType_t index,
                                           cusparseIndexBase_t base, cudaDataType type) {
-    return sim_sparse_create(__func__, to,
-                             {CUSPARSE_FORMAT_CSC,
-                              rows,
-                              columns,
-                              nnz,
-                              offsets,
-                              indices,
-                              values,
-                              offset,
-                              index,
-                              base,
-                              type,
-                              {},
-                              {},
-                              1,
-                              0,
-                              0});
+    return sim_sparse_create(
+        __func__, to,
+        {CUSPARSE_FORMAT_CSC, rows, columns, nnz, offsets, indices, values, offset, index, base, type});
 }
 inline cusparseStatus_t cusparseCreateCoo(cusparseSpMatDescr_t *to, int64_t rows, int64_t columns,
                                           int64_t nnz, void *row_of, void *column_of, void *values,
                                           cusparseIndexType_t index, cusparseIndexBase_t base,
                                           cudaDataType type) {
-    return sim_sparse_create(__func__, to,
-                             {CUSPARSE_FORMAT_COO,
-                              rows,
-                              columns,
-                              nnz,
-                              row_of,
-                              column_of,
-                              values,
-                              index,
-                              index,
-                              base,
-                              type,
-                              {},
-                              {},
-                              1,
-                              0,
-                              0});
+    return sim_sparse_create(
+        __func__, to,
+        {CUSPARSE_FORMAT_COO, rows, columns, nnz, row_of, column_of, values, index, index, base, type});
 }
-inline cusparseStatus_t cusparseDestroySpMat(cusparseConstSpMatDescr_t of)
-    SIM_SPARSE_OK(delete of) inline cusparseStatus_t
-    cusparseSpMatGetSize(cusparseConstSpMatDescr_t of, int64_t *rows, int64_t *columns, int64_t *nnz)
-        SIM_SPARSE_OK(*rows = of->rows, *columns = of->columns, *nnz = of->nnz) inline cusparseStatus_t
-    cusparseSpMatGetFormat(cusparseConstSpMatDescr_t of, cusparseFormat_t *format)
-        SIM_SPARSE_OK(*format = of->format) inline cusparseStatus_t
-    cusparseSpMatGetIndexBase(cusparseConstSpMatDescr_t of, cusparseIndexBase_t *base)
-        SIM_SPARSE_OK(*base = of->base) inline cusparseStatus_t
-    cusparseSpMatGetValues(cusparseSpMatDescr_t of, void **values)
-        SIM_SPARSE_OK(*values = of->values) inline cusparseStatus_t
-    cusparseSpMatSetValues(cusparseSpMatDescr_t of, void *values)
-        SIM_SPARSE_OK(of->values = values) inline cusparseStatus_t
-    cusparseCsrSetPointers(cusparseSpMatDescr_t of, void *offsets, void *indices, void *values)
-        SIM_SPARSE_OK(of->offsets = offsets, of->indices = indices,
-                      of->values = values) inline cusparseStatus_t
-    cusparseCscSetPointers(cusparseSpMatDescr_t of, void *offsets, void *indices, void *values)
-        SIM_SPARSE_OK(of->offsets = offsets, of->indices = indices,
-                      of->values = values) inline cusparseStatus_t
-    cusparseCooSetPointers(cusparseSpMatDescr_t of, void *rows, void *columns, void *values)
-        SIM_SPARSE_OK(of->offsets = rows, of->indices = columns, of->values = values) inline cusparseStatus_t
-    cusparseCsrSetStridedBatch(cusparseSpMatDescr_t of, int count, int64_t offsets, int64_t values)
-        SIM_SPARSE_OK(of->count = count, of->offsets_apart = offsets,
-                      of->values_apart = values) inline cusparseStatus_t
-    cusparseCooSetStridedBatch(cusparseSpMatDescr_t of, int count, int64_t values)
-        SIM_SPARSE_OK(of->count = count, of->offsets_apart = values,
-                      of->values_apart = values) inline cusparseStatus_t
-    cusparseSpMatSetAttribute(cusparseSpMatDescr_t of, cusparseSpMatAttribute_t which, void *value, size_t)
-        SIM_SPARSE_OK(if (which == CUSPARSE_SPMAT_FILL_MODE) of->fill = *(cusparseFillMode_t *)value;
-                      else of->diagonal = *(cusparseDiagType_t *)value)
+inline cusparseStatus_t cusparseDestroySpMat(cusparseConstSpMatDescr_t of) {
+    return delete of, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseSpMatGetSize(cusparseConstSpMatDescr_t of, int64_t *rows, int64_t *columns,
+                                             int64_t *nnz) {
+    return *rows = of->rows, *columns = of->columns, *nnz = of->nnz, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseSpMatGetFormat(cusparseConstSpMatDescr_t of, cusparseFormat_t *format) {
+    return *format = of->format, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseSpMatGetIndexBase(cusparseConstSpMatDescr_t of, cusparseIndexBase_t *base) {
+    return *base = of->base, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseSpMatGetValues(cusparseSpMatDescr_t of, void **values) {
+    return *values = of->values, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseSpMatSetValues(cusparseSpMatDescr_t of, void *values) {
+    return of->values = values, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t sim_sparse_point(cusparseSpMatDescr_t of, void *offsets, void *indices,
+                                         void *values) {
+    of->offsets = offsets, of->indices = indices, of->values = values;
+    return CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseCsrSetPointers(cusparseSpMatDescr_t of, void *offsets, void *indices,
+                                               void *values) {
+    return sim_sparse_point(of, offsets, indices, values);
+}
+inline cusparseStatus_t cusparseCscSetPointers(cusparseSpMatDescr_t of, void *offsets, void *indices,
+                                               void *values) {
+    return sim_sparse_point(of, offsets, indices, values);
+}
+inline cusparseStatus_t cusparseCooSetPointers(cusparseSpMatDescr_t of, void *rows, void *columns,
+                                               void *values) {
+    return sim_sparse_point(of, rows, columns, values);
+}
+inline cusparseStatus_t cusparseCsrSetStridedBatch(cusparseSpMatDescr_t of, int count, int64_t offsets,
+                                                   int64_t values) {
+    return of->count = count, of->offsets_apart = offsets, of->values_apart = values, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseCooSetStridedBatch(cusparseSpMatDescr_t of, int count, int64_t values) {
+    return of->count = count, of->offsets_apart = values, of->values_apart = values, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseSpMatSetAttribute(cusparseSpMatDescr_t of, cusparseSpMatAttribute_t which,
+                                                  void *value, size_t) {
+    if (which == CUSPARSE_SPMAT_FILL_MODE)
+        of->fill = *(cusparseFillMode_t *)value;
+    else
+        of->diagonal = *(cusparseDiagType_t *)value;
+    return CUSPARSE_STATUS_SUCCESS;
+}
 
-            inline cusparseStatus_t
-    cusparseCreateSpVec(cusparseSpVecDescr_t *to, int64_t size, int64_t nnz, void *indices, void *values,
-                        cusparseIndexType_t index, cusparseIndexBase_t base, cudaDataType type) {
+inline cusparseStatus_t cusparseCreateSpVec(cusparseSpVecDescr_t *to, int64_t size, int64_t nnz,
+                                            void *indices, void *values, cusparseIndexType_t index,
+                                            cusparseIndexBase_t base, cudaDataType type) {
     if (!sim_sparse_has(__func__, type) || !sim_sparse_has(__func__, index))
         return CUSPARSE_STATUS_NOT_SUPPORTED;
-    SIM_SPARSE_OK(*to = new cusparseSpVecDescr{size, nnz, indices, values, index, base, type})
+    return *to = new cusparseSpVecDescr{size, nnz, indices, values, index, base, type},
+           CUSPARSE_STATUS_SUCCESS;
 }
-inline cusparseStatus_t cusparseDestroySpVec(cusparseConstSpVecDescr_t of)
-    SIM_SPARSE_OK(delete of) inline cusparseStatus_t
-    cusparseSpVecSetValues(cusparseSpVecDescr_t of, void *values)
-        SIM_SPARSE_OK(of->values = values) inline cusparseStatus_t
-    cusparseSpVecGetValues(cusparseSpVecDescr_t of, void **values)
-        SIM_SPARSE_OK(*values = of->values) inline cusparseStatus_t
-    cusparseCreateDnVec(cusparseDnVecDescr_t *to, int64_t size, void *values, cudaDataType type) {
+inline cusparseStatus_t cusparseDestroySpVec(cusparseConstSpVecDescr_t of) {
+    return delete of, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseSpVecSetValues(cusparseSpVecDescr_t of, void *values) {
+    return of->values = values, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseSpVecGetValues(cusparseSpVecDescr_t of, void **values) {
+    return *values = of->values, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseCreateDnVec(cusparseDnVecDescr_t *to, int64_t size, void *values,
+                                            cudaDataType type) {
     if (!sim_sparse_has(__func__, type))
         return CUSPARSE_STATUS_NOT_SUPPORTED;
-    SIM_SPARSE_OK(*to = new cusparseDnVecDescr{{size, 1, size, values, type, CUSPARSE_ORDER_COL, 1, 0}})
+    return *to = new cusparseDnVecDescr{{size, 1, size, values, type, CUSPARSE_ORDER_COL, 1, 0}},
+           CUSPARSE_STATUS_SUCCESS;
 }
-inline cusparseStatus_t cusparseDestroyDnVec(cusparseConstDnVecDescr_t of)
-    SIM_SPARSE_OK(delete of) inline cusparseStatus_t
-    cusparseDnVecSetValues(cusparseDnVecDescr_t of, void *values)
-        SIM_SPARSE_OK(of->values = values) inline cusparseStatus_t
-    cusparseDnVecGetValues(cusparseDnVecDescr_t of, void **values)
-        SIM_SPARSE_OK(*values = of->values) inline cusparseStatus_t
-    cusparseCreateDnMat(cusparseDnMatDescr_t *to, int64_t rows, int64_t columns, int64_t ld, void *values,
-                        cudaDataType type, cusparseOrder_t order) {
+inline cusparseStatus_t cusparseDestroyDnVec(cusparseConstDnVecDescr_t of) {
+    return delete of, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseDnVecSetValues(cusparseDnVecDescr_t of, void *values) {
+    return of->values = values, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseDnVecGetValues(cusparseDnVecDescr_t of, void **values) {
+    return *values = of->values, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseCreateDnMat(cusparseDnMatDescr_t *to, int64_t rows, int64_t columns,
+                                            int64_t ld, void *values, cudaDataType type,
+                                            cusparseOrder_t order) {
     if (!sim_sparse_has(__func__, type))
         return CUSPARSE_STATUS_NOT_SUPPORTED;
     if (rows < 0 || columns < 0 || ld < (order == CUSPARSE_ORDER_COL ? rows : columns))
         return CUSPARSE_STATUS_INVALID_VALUE;
-    SIM_SPARSE_OK(*to = new cusparseDnMatDescr{rows, columns, ld, values, type, order, 1, 0})
+    return *to = new cusparseDnMatDescr{rows, columns, ld, values, type, order, 1, 0},
+           CUSPARSE_STATUS_SUCCESS;
 }
-inline cusparseStatus_t cusparseDestroyDnMat(cusparseConstDnMatDescr_t of)
-    SIM_SPARSE_OK(delete of) inline cusparseStatus_t
-    cusparseDnMatSetValues(cusparseDnMatDescr_t of, void *values)
-        SIM_SPARSE_OK(of->values = values) inline cusparseStatus_t
-    cusparseDnMatGetValues(cusparseDnMatDescr_t of, void **values)
-        SIM_SPARSE_OK(*values = of->values) inline cusparseStatus_t
-    cusparseDnMatSetStridedBatch(cusparseDnMatDescr_t of, int count, int64_t apart)
-        SIM_SPARSE_OK(of->count = count, of->apart = apart)
+inline cusparseStatus_t cusparseDestroyDnMat(cusparseConstDnMatDescr_t of) {
+    return delete of, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseDnMatSetValues(cusparseDnMatDescr_t of, void *values) {
+    return of->values = values, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseDnMatGetValues(cusparseDnMatDescr_t of, void **values) {
+    return *values = of->values, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseDnMatSetStridedBatch(cusparseDnMatDescr_t of, int count, int64_t apart) {
+    return of->count = count, of->apart = apart, CUSPARSE_STATUS_SUCCESS;
+}
+
 #include "cusparse_functions.hpp"

@@ -141,20 +141,25 @@ inline cusparseStatus_t cusparseSpMM(cusparseHandle_t handle, cusparseOperation_
     return sim_sparse_product(__func__, handle, opa, opb, alpha, *a, *b, beta, *c, compute);
 }
 /* Nothing here needs a buffer; no program should take a size of 0 for one that it forgot. */
-inline cusparseStatus_t sim_sparse_buffer(size_t *bytes) SIM_SPARSE_OK(*bytes = 256) inline cusparseStatus_t
-    cusparseSpMV_bufferSize(cusparseHandle_t, cusparseOperation_t, const void *, cusparseConstSpMatDescr_t,
-                            cusparseConstDnVecDescr_t, const void *, cusparseDnVecDescr_t, cudaDataType,
-                            cusparseSpMVAlg_t, size_t *bytes) {
+inline cusparseStatus_t sim_sparse_buffer(size_t *bytes) {
+    return *bytes = 256, CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseSpMV_bufferSize(cusparseHandle_t, cusparseOperation_t, const void *,
+                                                cusparseConstSpMatDescr_t, cusparseConstDnVecDescr_t,
+                                                const void *, cusparseDnVecDescr_t, cudaDataType,
+                                                cusparseSpMVAlg_t, size_t *bytes) {
     return sim_sparse_buffer(bytes);
 }
 inline cusparseStatus_t cusparseSpMV_preprocess(cusparseHandle_t, cusparseOperation_t, const void *,
                                                 cusparseConstSpMatDescr_t, cusparseConstDnVecDescr_t,
                                                 const void *, cusparseDnVecDescr_t, cudaDataType,
-                                                cusparseSpMVAlg_t, void *)
-    SIM_SPARSE_OK() inline cusparseStatus_t
-    cusparseSpMM_bufferSize(cusparseHandle_t, cusparseOperation_t, cusparseOperation_t, const void *,
-                            cusparseConstSpMatDescr_t, cusparseConstDnMatDescr_t, const void *,
-                            cusparseDnMatDescr_t, cudaDataType, cusparseSpMMAlg_t, size_t *bytes) {
+                                                cusparseSpMVAlg_t, void *) {
+    return CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseSpMM_bufferSize(cusparseHandle_t, cusparseOperation_t, cusparseOperation_t,
+                                                const void *, cusparseConstSpMatDescr_t,
+                                                cusparseConstDnMatDescr_t, const void *, cusparseDnMatDescr_t,
+                                                cudaDataType, cusparseSpMMAlg_t, size_t *bytes) {
     return sim_sparse_buffer(bytes);
 }
 
