@@ -76,9 +76,12 @@ fgn_status check_types(fgn_type type, fgn_type vector_type) {
     return FGN_OK;
 }
 
-static fgn_status check_precision(fgn_precision precision) {
-    if ((int)precision < FGN_IEEE || (int)precision > FGN_TF32)
+static fgn_status check_precision(fgn_precision precision, fgn_type type) {
+    if ((int)precision < FGN_IEEE || (int)precision > FGN_FP8)
         return fail(FGN_INVALID_ARGUMENT, "precision is %d, which is no fgn_precision", (int)precision);
+    if (precision == FGN_FP8 && type != FGN_BFLOAT16)
+        return fail(FGN_INVALID_ARGUMENT, "precision is FGN_FP8, which is of FGN_BFLOAT16; type is %d",
+                    (int)type);
     return FGN_OK;
 }
 
@@ -119,7 +122,7 @@ fgn_status check_chain(const fgn_chain *chain) {
     if (status == FGN_OK)
         status = check_types(chain->type, chain->vector_type);
     if (status == FGN_OK)
-        status = check_precision(chain->precision);
+        status = check_precision(chain->precision, chain->type);
     if (status == FGN_OK)
         status = check_operators("before", chain->before_count, chain->before);
     if (status == FGN_OK)

@@ -45,11 +45,13 @@ typedef enum fgn_status {
 /* The type of the elements of x, the weight and y. Sums and statistics are float32 in all of them. */
 typedef enum fgn_type { FGN_FLOAT32 = 0, FGN_FLOAT16 = 1, FGN_BFLOAT16 = 2 } fgn_type;
 
-/* What a product of float32 elements may round its factors to. FGN_TF32 is a permission: a version without
- * tensor cores does not use it. */
+/* What a product may round its factors to. FGN_TF32, of float32 elements, is a permission: a version without
+ * tensor cores does not use it. FGN_FP8 is an order: a version without fp8 does not run such a chain. */
 typedef enum fgn_precision {
     FGN_IEEE = 0, /* nothing: as accurate as a float32 product */
-    FGN_TF32 = 1  /* 11 significant bits (tf32) */
+    FGN_TF32 = 1, /* 11 significant bits (tf32) */
+    FGN_FP8 = 2   /* 4 significant bits (e4m3), each row scaled by a power of two: x's by sample, the weight's
+                   * by output channel. Of bfloat16 elements */
 } fgn_precision;
 
 /* The pointwise operators, as torch defines them. `v` is the value, `c` its output channel, `r` its row. NaN
@@ -167,7 +169,8 @@ typedef enum fgn_computes {
     FGN_NORMALISE = 32,      /* both make a GroupNorm */
     FGN_FINGERPRINT = 64,    /* whether the weight is still what was prepared */
     FGN_WEIGHT_HALVES = 128, /* the weight as two float16 halves, if it is not */
-    FGN_REPACKED = 256       /* x or the weight with rows that begin at multiples of 16 bytes */
+    FGN_REPACKED = 256,      /* x or the weight with rows that begin at multiples of 16 bytes */
+    FGN_QUANTISED = 512      /* x in 8-bit floats, and the weight where it is not kept so */
 } fgn_computes;
 
 /* Where a launch writes. An intermediate result may be in y, until the launch that ends it there. */

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cudasim.building.compilers import MissingToolError
 from cudasim.building.library import BuildError
-from fgn.precision import check_precision
+from fgn.precision import OF_CALLS, check_precision
 from fgn.structs import C_TYPES, index_of_version
 
 
@@ -80,7 +80,7 @@ def check_choice(version: str | None, precision: str | None):
     pass.
     """
     if precision is not None:
-        check_precision(precision)
+        check_precision(precision, OF_CALLS)
     if version is not None:
         with suppress(MissingToolError, BuildError):
             index_of_version(version, torch.device("cpu"))

@@ -26,6 +26,7 @@ from fgn.calls import LIBRARY, can_multiply, fits_torch_product, run_chain
 from fgn.chains import Chain
 from fgn.checks import check_call, check_choice, check_input, check_kind
 from fgn.native import repeated
+from fgn.precision import fp8_or_own, refuse_gradients
 from fgn.reference import apply_steps, chain_reference
 from fgn.structs import C_TYPES, PRODUCT, default_version, launch_count, names_of, plan_of, prepares
 
@@ -78,8 +79,11 @@ def chain_forward(
     version: a name from `fgn.versions()`; None takes the version that `fgn.tune()` has found fastest for such
     a call or else the one that the models of time (`cuda_c/choice.cu`) expect to be fastest, among those that
     run on x's device. precision: for float32, "ieee" or "tf32", which permits rounding factors to tf32 and
-    does not demand it; None follows `torch.backends.cuda.matmul`. Returns y: (batch, out_features), of x's
-    dtype, or under torch.autocast of the dtype that torch's operators would give y (`fgn.autocast`).
+    does not demand it; None follows `torch.backends.cuda.matmul`. For bfloat16, "bf16", or "fp8", which
+    rounds factors to 8-bit floats with a scale for each row (`cuda_c/hopper/quantise.h`), without gradients.
+
+    Returns y: (batch, out_features), of x's dtype, or under torch.autocast of the dtype that torch's
+    operators would give y (`fgn.autocast`).
     """
     if not isinstance(chain, Chain):
         raise TypeError(f"chain: expected a Chain, got {type(chain).__name__}")
@@ -112,10 +116,11 @@ def chain_forward(
             raise ValueError(f"parameters: expected some of {', '.join(known)}, got {name!r}")
     if not ordinary and autocast.dtype_for(x) is not None:
         result = autocast.result_dtype(chain, x, parameters)
-        return forward_in_autocast(chain, x, parameters, version, result)
+        return forward_in_autocast(chain, x, parameters, version, result, fp8_or_own(precision))
     check_call(version, precision, x, given, chain.tensors)
     ordinary = ordinary and _are_ordinary(x, *given.values())
     if _has_gradient(x, *given.values()):
+        refuse_gradients(precision)
         return gradients.chain_with_gradients(chain, x, parameters, version, precision, ordinary)
     if ordinary:
         return run_chain(chain, x, parameters, version, precision=precision)
@@ -138,6 +143,7 @@ def forward_in_autocast(
     parameters: Mapping[str, Tensor | None],
     version: str | None,
     result: torch.dtype,
+    precision: str | None = None,
 ) -> Tensor:
     """`chain_forward()` under torch.autocast, which is on. result: the dtype of what is returned."""
     dtype = autocast.dtype_for(x)
@@ -149,7 +155,7 @@ def forward_in_autocast(
         dtype, {name: parameters.get(name) for name in names}, of_x=("weight", *head.tensors)
     )
     with torch.autocast(x.device.type, enabled=False):
-        y = chain_forward(head, x.to(dtype), cast, version)
+        y = chain_forward(head, x.to(dtype), cast, version, precision)
     return apply_steps(rest, y.to(result), parameters).to(result)
 
 
@@ -180,10 +186,11 @@ def linear(
         if dtype is not None:
             cast = autocast.cast(dtype, given, ("weight",))
             with torch.autocast(x.device.type, enabled=False):
-                return linear(x.to(dtype), **cast, version=version)
+                return linear(x.to(dtype), **cast, version=version, precision=fp8_or_own(precision))
     check_call(version, precision, x, given)
     ordinary = ordinary and _are_ordinary(x, *given.values())
     if _has_gradient(x, weight, bias):
+        refuse_gradients(precision)
         return gradients.chain_with_gradients(PRODUCT, x, given, version, precision, ordinary)
     if ordinary:
         return run_chain(PRODUCT, x, given, version, precision=precision)

@@ -18,7 +18,7 @@ from fgn.native.library import ffi, for_device, version_names
 NORM, STATISTICS, NORMALISE = "norm", "statistics", "normalise"
 HALVES, RESERVE = "halves of x", "float32 in reserve"
 FINGERPRINT, WEIGHT_HALVES = "fingerprint of the weight", "halves of the weight"
-REPACKED = "repacked rows"
+REPACKED, QUANTISED = "repacked rows", "8-bit factors"
 PRODUCT, SUMS, PARTIAL_SUMS = "product", "sums", "product, partial sums"
 
 
@@ -125,6 +125,7 @@ def _words(library, c_launch, chain: Chain) -> tuple[tuple[str, ...], tuple[str,
         (library.FGN_FINGERPRINT, FINGERPRINT),
         (library.FGN_WEIGHT_HALVES, WEIGHT_HALVES),
         (library.FGN_REPACKED, REPACKED),
+        (library.FGN_QUANTISED, QUANTISED),
     ):
         if computes & flag:
             return (word,), ()

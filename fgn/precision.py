@@ -6,6 +6,7 @@ others follow from the tensors' dtype.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
@@ -26,20 +27,32 @@ PRECISIONS = {
     "fp16": Precision(torch.float16, "FGN_IEEE"),
 }
 
+# What a call may name: those, which torch's own products have too, and 8-bit factors (e4m3) with a scale for
+# each row, which one version multiplies and nobody gets who does not ask for it (cuda_c/hopper/quantise.h).
+OF_CALLS = PRECISIONS | {"fp8": Precision(torch.bfloat16, "FGN_FP8")}
 
-def check_precision(precision: str):
-    """ValueError unless the precision is one of `PRECISIONS`."""
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision: expected one of {', '.join(PRECISIONS)}, got {precision!r}")
+
+def check_precision(precision: str, known: Mapping[str, Precision] = PRECISIONS):
+    """ValueError unless the precision is a known one."""
+    if precision not in known:
+        raise ValueError(f"precision: expected one of {', '.join(known)}, got {precision!r}")
+
+
+def refuse_gradients(precision: str | None):
+    """NotImplementedError for the precision that has no gradients."""
+    if precision == "fp8":
+        raise NotImplementedError(
+            "precision: 'fp8' has no gradients; call under torch.no_grad(), or train in 'bf16'"
+        )
 
 
 def resolve(precision: str | None, dtype: torch.dtype) -> str:
-    """The precision of a call on tensors of this dtype.
+    """The precision of a call on tensors of this dtype, a key of `OF_CALLS`.
 
     None follows torch: "tf32" for float32 tensors where `torch.backends.cuda.matmul` allows it, else "ieee";
     the dtype's own for bfloat16 and float16. ValueError for a precision that this dtype does not have.
     """
-    names = [name for name, known in PRECISIONS.items() if known.dtype == dtype]
+    names = [name for name, known in OF_CALLS.items() if known.dtype == dtype]
     if precision is None:
         if dtype == torch.float32 and torch.backends.cuda.matmul.fp32_precision == "tf32":
             return "tf32"
@@ -48,6 +61,12 @@ def resolve(precision: str | None, dtype: torch.dtype) -> str:
         expected = " or ".join(map(repr, names))
         raise ValueError(f"precision: expected None or {expected} for {dtype}, got {precision!r}")
     return precision
+
+
+def fp8_or_own(precision: str | None) -> str | None:
+    """What is left of a precision under torch.autocast, which decides the dtype: fp8 is an order, and the
+    other precisions are the dtype's own."""
+    return precision if precision == "fp8" else None
 
 
 @contextmanager

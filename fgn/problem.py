@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from fgn.chains import Chain, Shape, find, problem, random_inputs
-from fgn.precision import PRECISIONS
+from fgn.precision import OF_CALLS
 
 # The columns that say in a table which problem a row is about.
 PROBLEM = ["chain", *Shape._fields, "precision"]
@@ -38,7 +38,7 @@ class Problem:
         """(x, parameters), in the dtype of the precision: those that were given, or random ones."""
         if self.given is not None:
             return self.given
-        return random_inputs(self.chain, self.shape, device, self.seed, PRECISIONS[self.precision].dtype)
+        return random_inputs(self.chain, self.shape, device, self.seed, OF_CALLS[self.precision].dtype)
 
     def columns(self) -> dict:
         """What the columns `PROBLEM` say of it."""

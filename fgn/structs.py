@@ -16,7 +16,7 @@ from cudasim.counting import counted
 from fgn.chains import Chain, Shape
 from fgn.native import repeated, tuned
 from fgn.native.library import ffi, for_device, version_names
-from fgn.precision import PRECISIONS
+from fgn.precision import OF_CALLS
 
 C_TYPES = {
     torch.float32: "FGN_FLOAT32",
@@ -150,8 +150,8 @@ def chain_struct(
     c_chain.batch, c_chain.in_features, c_chain.out_features, _ = shape
     c_chain.groups = chain.groups
     c_chain.eps = chain.eps
-    c_chain.type = getattr(library, C_TYPES[PRECISIONS[precision].dtype])
-    c_chain.precision = getattr(library, PRECISIONS[precision].c_name)
+    c_chain.type = getattr(library, C_TYPES[OF_CALLS[precision].dtype])
+    c_chain.precision = getattr(library, OF_CALLS[precision].c_name)
     c_chain.vector_type = getattr(library, C_TYPES[vector_dtype])
     c_chain.frozen = frozen
     c_chain.can_multiply = can_multiply

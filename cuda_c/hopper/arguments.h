@@ -49,8 +49,9 @@ struct hopper_args {
     struct vectors vectors;
     struct operators before;
     struct operators after;
-    struct halves x_halves; /* of split factors */
-    struct halves w_halves;
+    const float *x_unscale; /* (batch,) what undoes the scaling of scaled factors */
+    const int *x_unheld;    /* of split factors: whether float32 stands in for them */
+    const int *w_unheld;
     void *y;
     float *sums;      /* (splits, batch, out_features) where the chain is ended later, or NULL */
     bool wide_stores; /* rows of y begin at multiples of 16 bytes */
@@ -73,3 +74,4 @@ hopper_kernel_function hopper_bfloat16_kernel_of(enum shape shape);
 hopper_kernel_function hopper_float16_kernel_of(enum shape shape);
 hopper_kernel_function hopper_tf32_kernel_of(enum shape shape);
 hopper_kernel_function hopper_split_float32_kernel_of(enum shape shape);
+hopper_kernel_function hopper_fp8_kernel_of(enum shape shape);

@@ -30,6 +30,13 @@ static __device__ __forceinline__ void multiply_32_bytes(float *sum, uint64_t x,
             wgmma_m64n96k8_tf32(sum, x, w, accumulate);
         else
             wgmma_m64n64k8_tf32(sum, x, w, accumulate);
+    } else if (config.factors == FP8_FACTORS) {
+        if (config.width == 128)
+            wgmma_m64n128k32_e4m3(sum, x, w, accumulate);
+        else if (config.width == 96)
+            wgmma_m64n96k32_e4m3(sum, x, w, accumulate);
+        else
+            wgmma_m64n64k32_e4m3(sum, x, w, accumulate);
     } else {
         if (config.width == 128)
             wgmma_m64n128k16_f16(sum, x, w, accumulate);
@@ -102,55 +109,72 @@ static __device__ __forceinline__ void finish_multiplying(const struct ring *rin
     release(ring, last_stage, cluster);
 }
 
-/* The same for split factors, as accurate as float32: high and low halves are in two stages, one after the
- * other.
- *
- * Tensor cores drop the last bits of a sum that they add to. So a step's sums (64 values of k, three
- * products) begin at zero and are added to the others by ordinary additions, which round. While one warpgroup
- * adds, the other keeps the tensor cores busy. */
-static __device__ __forceinline__ void multiply_split(int steps, struct warpgroup_part own, struct ring *ring,
-                                                      int cluster, float *sum, struct configuration config) {
+/* A step of one strip: part = x W^T of 128 bytes along k. */
+static __device__ __forceinline__ void multiply_part(const struct ring *ring, int stage,
+                                                     struct warpgroup_part own, int strip, float *part,
+                                                     struct configuration config) {
+    uint64_t x = x_of_part(ring, stage, own), w = w_of_part(ring, stage, strip, config);
+#pragma unroll
+    for (int i = 0; i < STEP_BYTES / 32; i++)
+        multiply_32_bytes(part, descriptor_plus(x, i * 32), descriptor_plus(w, i * 32), i > 0, config);
+}
+
+/* The same for two halves of each factor, which are in two stages: low times high, and then high times high.
+ */
+static __device__ __forceinline__ void multiply_split_part(const struct ring *ring, int high, int low,
+                                                           struct warpgroup_part own, int strip, float *part,
+                                                           struct configuration config) {
+    uint64_t x_high = x_of_part(ring, high, own), w_high = w_of_part(ring, high, strip, config);
+    uint64_t x_low = x_of_part(ring, low, own), w_low = w_of_part(ring, low, strip, config);
+#pragma unroll
+    for (int i = 0; i < STEP_BYTES / 32; i++) {
+        int along = i * 32;
+        multiply_32_bytes(part, descriptor_plus(x_high, along), descriptor_plus(w_low, along), i > 0, config);
+        multiply_32_bytes(part, descriptor_plus(x_low, along), descriptor_plus(w_high, along), 1, config);
+    }
+#pragma unroll
+    for (int i = 0; i < STEP_BYTES / 32; i++)
+        multiply_32_bytes(part, descriptor_plus(x_high, i * 32), descriptor_plus(w_high, i * 32), 1, config);
+}
+
+/* The same for scaled factors. Tensor cores drop the last bits of a sum that they add to: of float32 as
+ * accurate as that is told, and of 8-bit floats all but about 14 bits. So a step's sums (64 values of k in
+ * three products, or 128 of 8 bits) begin at zero and are added to the others by ordinary additions, which
+ * round. While one warpgroup adds, the other keeps the tensor cores busy. */
+static __device__ __forceinline__ void multiply_scaled(int steps, struct warpgroup_part own,
+                                                       struct ring *ring, int cluster, float *sum,
+                                                       struct configuration config) {
     const int sums = strip_sums(config);
+    const bool split = config.factors == SPLIT_FLOAT32_FACTORS;
 #pragma unroll
     for (int i = 0; i < strips_of_warpgroup(config) * sums; i++)
         sum[i] = 0.0f;
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
-        int high_stage = ring->stage;
-        mbarrier_wait(full_barrier(ring, ring->stage), ring->phase);
+        int stage = ring->stage, low_stage = stage;
+        mbarrier_wait(full_barrier(ring, stage), ring->phase);
         next(ring);
-        int low_stage = ring->stage;
-        mbarrier_wait(full_barrier(ring, ring->stage), ring->phase);
-        next(ring);
-        uint64_t x_high = x_of_part(ring, high_stage, own);
-        uint64_t x_low = x_of_part(ring, low_stage, own);
+        if (split) {
+            low_stage = ring->stage;
+            mbarrier_wait(full_barrier(ring, low_stage), ring->phase);
+            next(ring);
+        }
 #pragma unroll
         for (int strip = 0; strip < strips_of_warpgroup(config); strip++) {
-            uint64_t w_high = w_of_part(ring, high_stage, own.strip + strip, config);
-            uint64_t w_low = w_of_part(ring, low_stage, own.strip + strip, config);
             float part[WIDEST_STRIP / 2];
             wgmma_fence();
-#pragma unroll
-            for (int i = 0; i < STEP_BYTES / 32; i++) {
-                int along = i * 32;
-                multiply_32_bytes(part, descriptor_plus(x_high, along), descriptor_plus(w_low, along), i > 0,
-                                  config);
-                multiply_32_bytes(part, descriptor_plus(x_low, along), descriptor_plus(w_high, along), 1,
-                                  config);
-            }
-#pragma unroll
-            for (int i = 0; i < STEP_BYTES / 32; i++) {
-                int along = i * 32;
-                multiply_32_bytes(part, descriptor_plus(x_high, along), descriptor_plus(w_high, along), 1,
-                                  config);
-            }
+            if (split)
+                multiply_split_part(ring, stage, low_stage, own, own.strip + strip, part, config);
+            else
+                multiply_part(ring, stage, own, own.strip + strip, part, config);
             wgmma_commit_group();
             wgmma_wait_group(0);
 #pragma unroll
             for (int i = 0; i < sums; i++)
                 sum[strip * sums + i] += part[i];
         }
-        release(ring, high_stage, cluster);
-        release(ring, low_stage, cluster);
+        release(ring, stage, cluster);
+        if (split)
+            release(ring, low_stage, cluster);
     }
 }

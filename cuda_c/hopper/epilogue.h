@@ -1,5 +1,5 @@
 /* Who ends the tile: the warpgroups that hold its sums. From registers to y, in this order: undo the scaling
- * of split factors, bias, operators, GroupNorm, its scale and shift, operators, stores. The parameters of a
+ * of the factors, bias, operators, GroupNorm, its scale and shift, operators, stores. The parameters of a
  * strip's columns come to shared memory while the tile is multiplied. */
 #pragma once
 
@@ -124,7 +124,7 @@ static __device__ __forceinline__ void undo_scaling(const struct hopper_args *ar
 #pragma unroll
         for (int row = 0; row < 2; row++) {
             int64_t at = place->row + 8 * row;
-            float a = args->x_halves.unscale[at < args->batch ? at : args->batch - 1];
+            float a = args->x_unscale[at < args->batch ? at : args->batch - 1];
 #pragma unroll
             for (int i = 0; i < config.lane_columns; i++) {
                 float *v = &sum[sum_at(block, row, i, config)];
@@ -303,7 +303,7 @@ static __device__ __forceinline__ void leave_sums(const struct hopper_args *args
 #pragma unroll 1
     for (int strip = 0; strip < strips; strip++) {
         struct sums_place place = place_of_strip(args, member, tile, strip, config);
-        if (config.factors == SPLIT_FLOAT32_FACTORS)
+        if (are_scaled(config.factors))
             undo_scaling(args, &place, sum, config);
         store_unfinished(args, &place, tile.split, sum, config);
         if (strips > 1)
@@ -335,7 +335,7 @@ static __device__ __forceinline__ void finish_tile(const struct hopper_args *arg
             place = place_of_strip(args, member, tile, strip, config);
         struct spanning_group group = spanning_group_of(args, member, &place, strip, tile_number, config);
         if (is_first_half) {
-            if (config.factors == SPLIT_FLOAT32_FACTORS)
+            if (are_scaled(config.factors))
                 undo_scaling(args, &place, sum, config);
             if (args->vectors.bias != NO_VECTOR)
                 add_to_columns(args->vectors.bias, &place, sum, config);

@@ -24,8 +24,8 @@
  * few to fill the GPU, k is split among blocks (split-k): tiles leave their sums in the workspace, and a
  * second launch adds them up and ends the chain (few_rows/second_launch.cu).
  *
- * Precisions: bfloat16, float16, tf32, and float32 from two float16 halves of each factor (halves.h), which
- * costs three products.
+ * Precisions: bfloat16, float16, tf32, float32 from two float16 halves of each factor (halves.h), which costs
+ * three products, and fp8 (quantise.h), at twice the rate.
  *
  * Bytes: inputs once, y once. Operations: 2 batch in_features out_features, three times that for float32.
  *
@@ -44,6 +44,8 @@ static hopper_kernel_function kernel_for(enum wgmma_factors factors, enum shape 
         return hopper_float16_kernel_of(shape);
     case TF32_FACTORS:
         return hopper_tf32_kernel_of(shape);
+    case FP8_FACTORS:
+        return hopper_fp8_kernel_of(shape);
     default:
         return hopper_split_float32_kernel_of(shape);
     }
@@ -54,7 +56,7 @@ static hopper_kernel_function kernel_for(enum wgmma_factors factors, enum shape 
 static cudaError_t launch_kernel(const fgn_plan *plan, const fgn_launch *planned,
                                  const struct hopper_args *args, enum wgmma_factors factors, enum shape shape,
                                  cudaStream_t stream) {
-    static bool allowed[SPLIT_FLOAT32_FACTORS + 1][SHAPES][MOST_DEVICES];
+    static bool allowed[FACTORS][SHAPES][MOST_DEVICES];
     hopper_kernel_function kernel = kernel_for(factors, shape);
     cudaError_t error = allow_shared_memory((const void *)kernel, &plan->device, allowed[factors][shape]);
     if (error != cudaSuccess)
@@ -110,14 +112,13 @@ static void add_vectors(struct vectors *vectors, const fgn_pointwise *step, int 
         numbers[i] = takes_channel(&step[i]) ? add_vector(vectors, step[i].channel, 0.0f) : NO_VECTOR;
 }
 
-static struct vectors vectors_of(const fgn_chain *chain, const float *unscale, bool ends_later) {
+static struct vectors vectors_of(const fgn_chain *chain, const void *unscale, bool ends_later) {
     struct vectors vectors = {};
     if (ends_later) {
         vectors.bias = NO_VECTOR;
         vectors.unscale = unscale ? add_vector(&vectors, unscale, 1.0f) : NO_VECTOR;
         return vectors;
     }
-    /* The columns' unscaling, always floats, is of split factors alone, whose vectors all are floats. */
     vectors.are_16_bit = chain->vector_type != FGN_FLOAT32;
     vectors.bias = chain->bias ? add_vector(&vectors, chain->bias, 0.0f) : NO_VECTOR;
     vectors.unscale = unscale ? add_vector(&vectors, unscale, 1.0f) : NO_VECTOR;
@@ -130,32 +131,57 @@ static struct vectors vectors_of(const fgn_chain *chain, const float *unscale, b
     return vectors;
 }
 
-/* Where the kernel finds the factors: split, repacked, or as they are. */
-static cudaError_t set_factors(const fgn_plan *plan, struct hopper_args *args, const fgn_chain *chain,
-                               struct configuration config, const void *x, void *workspace,
-                               cudaStream_t stream) {
-    int64_t batch = chain->batch, in = chain->in_features, out = chain->out_features, pitch = in;
-    const void *weight = chain->weight;
+/* Makes the factors as the kernel reads them: split, rounded to fp8, repacked, or as they are. */
+static cudaError_t make_factors(const fgn_plan *plan, struct hopper_args *args, const fgn_chain *chain,
+                                const void *x, void *workspace, struct factor_places *at,
+                                cudaStream_t stream) {
+    int64_t batch = chain->batch, in = chain->in_features, out = chain->out_features;
     int bytes = element_bytes_of(chain);
     cudaError_t error = cudaSuccess;
     if (is_float32_accurate(chain)) {
-        pitch = halves_pitch(in);
-        struct factor_halves factors = factor_halves_at(plan, chain, workspace);
-        args->x_halves = factors.x;
-        args->w_halves = factors.w;
-        error = make_factor_halves(plan, chain, (const float *)x, factors, stream);
-    } else if (is_repacked(chain)) {
+        struct factor_halves halves = factor_halves_at(plan, chain, workspace);
+        struct factor_places of_halves = {halves.x.high, halves.w.high,    halves.x.low,
+                                          halves.w.low,  halves.w.unscale, halves_pitch(in)};
+        *at = of_halves;
+        args->x_unscale = halves.x.unscale;
+        args->x_unheld = halves.x.unheld;
+        args->w_unheld = halves.w.unheld;
+        return make_factor_halves(plan, chain, (const float *)x, halves, stream);
+    }
+    if (is_fp8(chain)) {
+        struct fp8_factors fp8 = fp8_factors_at(chain, workspace);
+        bool are_floats = chain->vector_type == FGN_FLOAT32 || args->tiling.ends_later;
+        struct factor_places of_fp8 = {fp8.x.values, fp8.w.values,           NULL,
+                                       NULL,         fp8.w.unscale_bfloat16, fp8_pitch(in)};
+        *at = of_fp8;
+        if (are_floats)
+            at->w_unscale = fp8.w.unscale;
+        args->x_unscale = fp8.x.unscale;
+        return quantise_factors(chain, x, fp8, stream);
+    }
+    struct factor_places as_they_are = {x, chain->weight, NULL, NULL, NULL, in};
+    *at = as_they_are;
+    if (is_repacked(chain)) {
         void *packed_x = workspace, *packed_w = (char *)workspace + repacked_bytes(batch, in, bytes);
-        pitch = aligned_pitch(in, bytes);
+        struct factor_places packed = {packed_x, packed_w, NULL, NULL, NULL, aligned_pitch(in, bytes)};
+        *at = packed;
         error = repack(x, batch, in, bytes, packed_x, stream);
         if (error == cudaSuccess)
-            error = repack(weight, out, in, bytes, packed_w, stream);
-        x = packed_x;
-        weight = packed_w;
+            error = repack(chain->weight, out, in, bytes, packed_w, stream);
     }
-    if (error != cudaSuccess)
-        return error;
-    return describe_matrices(args, chain, config, x, weight, pitch) ? cudaSuccess : cudaErrorInvalidValue;
+    return error;
+}
+
+/* The launches that come before the kernel. */
+static int launches_before(const fgn_plan *plan, const fgn_chain *chain) {
+    return is_float32_accurate(chain) ? halves_launches(plan)
+           : is_fp8(chain)            ? 1
+           : is_repacked(chain)       ? 2
+                                      : 0;
+}
+
+static cudaError_t prepare(const fgn_chain *chain, void *prepared, cudaStream_t stream) {
+    return is_fp8(chain) ? prepare_fp8(chain, prepared, stream) : prepare_halves(chain, prepared, stream);
 }
 
 static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
@@ -179,20 +205,22 @@ static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const v
     args.y = y;
     args.wide_stores = chain->out_features * y_bytes % 16 == 0 && (uintptr_t)y % 16 == 0;
     args.pair_stores = chain->out_features % 2 == 0 && (uintptr_t)y % (2 * y_bytes) == 0;
-    cudaError_t error = set_factors(plan, &args, chain, config, x, workspace, stream);
+    struct factor_places at;
+    cudaError_t error = make_factors(plan, &args, chain, x, workspace, &at, stream);
     if (error != cudaSuccess)
         return error;
-    args.vectors = vectors_of(chain, args.w_halves.unscale, args.tiling.ends_later);
+    if (!describe_matrices(&args, chain, config, &at))
+        return cudaErrorInvalidValue;
+    args.vectors = vectors_of(chain, at.w_unscale, args.tiling.ends_later);
     if (args.tiling.ends_later) /* the sums are the last thing in the workspace */
         args.sums =
             (float *)((char *)workspace + plan->workspace_bytes - bytes_of_sums(chain, args.tiling.splits));
-    int first = is_float32_accurate(chain) ? halves_launches(plan) : is_repacked(chain) ? 2 : 0;
-    const fgn_launch *planned = &plan->launch[first];
+    const fgn_launch *planned = &plan->launch[launches_before(plan, chain)];
     error = launch_kernel(plan, planned, &args, factors, chosen.shape, stream);
     if (error == cudaSuccess && args.sums)
         error = run_second_launch(plan, planned + 1, chain, args.sums, args.tiling.splits, y, stream);
     if (error == cudaSuccess && is_float32_accurate(chain)) {
-        struct condition unheld = {args.x_halves.unheld, args.w_halves.unheld, false};
+        struct condition unheld = {args.x_unheld, args.w_unheld, false};
         error = launch_float32_chain(plan, chain, (const float *)x, (float *)y, unheld, stream);
     }
     return error;
@@ -204,6 +232,6 @@ RUNG hopper_rung = {
     &group_norm_2_block,
     refusal,
     plan,
-    prepare_halves,
+    prepare,
     forward,
 };

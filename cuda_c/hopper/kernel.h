@@ -17,11 +17,11 @@ static_assert(PRODUCER_REGISTERS + 2 * CONSUMER_REGISTERS <= 3 * 168, "more regi
 static_assert(LARGE_BLOCK_PRODUCER_REGISTERS + 4 * LARGE_BLOCK_CONSUMER_REGISTERS <= 5 * 96,
               "more registers than there are");
 
-/* For split factors this is a constant: their products take three times as long, and teams are always
- * cooperative. */
+/* For scaled factors this is a constant: while one team adds up, the other one multiplies, so teams are
+ * always cooperative. */
 static __device__ __forceinline__ int tile_rows_known(const struct hopper_args *args,
                                                       struct configuration config) {
-    return config.factors == SPLIT_FLOAT32_FACTORS ? COMMON_ROWS : args->tiling.tile_rows;
+    return are_scaled(config.factors) ? COMMON_ROWS : args->tiling.tile_rows;
 }
 
 static __device__ __forceinline__ void consume(const struct hopper_args *args, unsigned char *memory,
@@ -56,15 +56,15 @@ static __device__ __forceinline__ void consume(const struct hopper_args *args, u
         if (own_tiles)
             await_turn(barriers, member.team, tile);
         int last_stage = 0;
-        if (config.factors == SPLIT_FLOAT32_FACTORS)
-            multiply_split(place.steps, own, &ring, cluster, sum, config);
+        if (are_scaled(config.factors))
+            multiply_scaled(place.steps, own, &ring, cluster, sum, config);
         else
             last_stage = multiply_steps(place.steps, own, &ring, cluster, sum, config);
         if (own_tiles) {
             end_turn(barriers, member.team);
             skip(&ring, others);
         }
-        if (config.factors != SPLIT_FLOAT32_FACTORS)
+        if (!are_scaled(config.factors))
             finish_multiplying(&ring, last_stage, cluster, sum, config);
         cp_async_wait_all();
         bar_sync(1 + warpgroup,
@@ -84,7 +84,7 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
                                                  struct configuration config) {
     /* a sum, and not a rounded address, so that the compiler knows that the address is of shared memory */
     unsigned char *memory = dynamic_shared + -shared_address(dynamic_shared) % STAGE_ALIGNMENT;
-    if (config.factors == SPLIT_FLOAT32_FACTORS && (*args->x_halves.unheld || *args->w_halves.unheld))
+    if (config.factors == SPLIT_FLOAT32_FACTORS && (*args->x_unheld || *args->w_unheld))
         return; /* the float32 rung, which is launched after this kernel, computes the chain */
     if (threadIdx.x == 0) {
         prefetch_tensormap(&args->maps.x);

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "few_rows/second_launch.h"
+#include "hopper/quantise.h"
 #include "hopper/repack.h"
 #include "hopper/sizes.h"
 #include "ladder/float32_chain.h"
@@ -27,12 +28,16 @@ static bool is_power_of_two(int64_t v) {
 static enum wgmma_factors factors_of(const fgn_chain *chain) {
     if (is_float32_accurate(chain))
         return SPLIT_FLOAT32_FACTORS;
+    if (is_fp8(chain))
+        return FP8_FACTORS;
     return chain->type == FGN_FLOAT32   ? TF32_FACTORS
            : chain->type == FGN_FLOAT16 ? FLOAT16_FACTORS
                                         : BFLOAT16_FACTORS;
 }
 
 static int element_bytes_of(const fgn_chain *chain) {
+    if (is_fp8(chain))
+        return 1;
     return chain->type == FGN_FLOAT32 && !is_float32_accurate(chain) ? 4 : 2;
 }
 
@@ -118,30 +123,36 @@ static int clusters_at_once(int cluster, int multiprocessors) {
 /* The constants of the model, fitted to 7823 times of candidates for 791 random shapes on an H200; but for
  * split factors fitted again, near what they were, when the producer had become faster, to 1178 times of
  * candidates for 270 more. The candidate that the model takes for the fastest takes 1 % longer than the
- * fastest of those measured, in the geometric mean. For 16-bit factors, tf32 and split factors, in this
+ * fastest of those measured, in the geometric mean. For 16-bit factors, tf32, split factors and fp8, in this
  * order; a clock is one of 1.5 GHz. */
 static const double GIGAHERTZ = 1.5;
 static const double CLOCKS_ONCE = 7910.0; /* the launch, and the first stages */
 static const double CLOCKS_OF_TILE = 3610.0;
-static const double MULTIPLY_ADDS[] = {3560.0, 1990.0, 1010.0}; /* a clock and multiprocessor */
-static const double CLOCKS_OF_STEP[] = {111.0, 123.0, 357.0};   /* that the teams wait for each other */
-static const double CLOCKS_OF_BLOCK = 14.9;                     /* of a step, for each block of the cluster */
-static const double L2_BYTES = 149.0;                           /* a clock and multiprocessor */
-static const double BESIDE = 0.78; /* of the copies' time is added to that of what takes longer */
+static const double MULTIPLY_ADDS[] = {3560.0, 1990.0, 1010.0, 7000.0}; /* a clock and multiprocessor */
+static const double CLOCKS_OF_STEP[] = {111.0, 123.0, 357.0, 200.0}; /* that the teams wait for each other */
+static const double CLOCKS_OF_BLOCK = 14.9; /* of a step, for each block of the cluster */
+static const double L2_BYTES = 149.0;       /* a clock and multiprocessor */
+static const double BESIDE = 0.78;          /* of the copies' time is added to that of what takes longer */
 static const double CLOCKS_OF_VALUE[][SHAPES] = {{0.15, 0.13, 0.38, 0.22, 0.79, 0.40},
                                                  {0.21, 0.16, 0.49, 0.38, 0.99, 0.38},
-                                                 {0.41, 0.20, 0.83, 0.75, 0.74, 0.67}};
-static const double CLOCKS_OF_EXPONENTIAL[] = {0.18, 0.15, 0.52}; /* of a value */
-static const double CLOCKS_OF_GROUP[] = {783.0, 701.0, 680.0}; /* of 128 rows, where strips are not sorted */
-static const double CLOCKS_OF_UNFINISHED = 0.23;               /* of a value */
-static const double MEMORY_BYTES = 2830.0;                     /* a nanosecond, of the GPU */
-static const double HALVES_NANOSECONDS = 16000.0;              /* and the float32 rung that stands by */
-static const double HALVES_BYTES = 2400.0;                     /* a nanosecond */
+                                                 {0.41, 0.20, 0.83, 0.75, 0.74, 0.67},
+                                                 {0.15, 0.13, 0.38, 0.22, 0.79, 0.40}};
+static const double CLOCKS_OF_EXPONENTIAL[] = {0.18, 0.15, 0.52, 0.18}; /* of a value */
+static const double CLOCKS_OF_GROUP[] = {783.0, 701.0, 680.0,
+                                         783.0};  /* of 128 rows, where strips are not sorted */
+static const double CLOCKS_OF_UNFINISHED = 0.23;  /* of a value */
+static const double MEMORY_BYTES = 2830.0;        /* a nanosecond, of the GPU */
+static const double HALVES_NANOSECONDS = 16000.0; /* and the float32 rung that stands by */
+static const double HALVES_BYTES = 2400.0;        /* a nanosecond */
+static const double QUANTISED_NANOSECONDS = 3000.0;
 static const double REPACKED_NANOSECONDS = 5450.0;
 static const double REPACKED_BYTES = 918.0; /* a nanosecond */
 
 static int kind_of(enum wgmma_factors factors) {
-    return factors == SPLIT_FLOAT32_FACTORS ? 2 : factors == TF32_FACTORS ? 1 : 0;
+    return factors == FP8_FACTORS             ? 3
+           : factors == SPLIT_FLOAT32_FACTORS ? 2
+           : factors == TF32_FACTORS          ? 1
+                                              : 0;
 }
 
 /* The clocks from the sums of a tile to its part of y, or to the workspace. */
@@ -157,7 +168,7 @@ static double ending_clocks(const fgn_chain *chain, struct configuration config,
 }
 
 static bool is_repacked(const fgn_chain *chain) {
-    return !is_float32_accurate(chain) && needs_repacking(chain->in_features, element_bytes_of(chain));
+    return !are_scaled(factors_of(chain)) && needs_repacking(chain->in_features, element_bytes_of(chain));
 }
 
 /* The time of two things that happen at once; each slows down the other a little. */
@@ -189,6 +200,10 @@ static double nanoseconds_of(const fgn_chain *chain, struct configuration config
     double time = larger_and_some((CLOCKS_ONCE + clocks) / GIGAHERTZ, bytes / MEMORY_BYTES);
     if (split)
         time += HALVES_NANOSECONDS + 8.0 * chain->batch * chain->in_features / HALVES_BYTES;
+    if (is_fp8(chain))
+        time += QUANTISED_NANOSECONDS + 3.0 * chain->in_features *
+                                            (chain->batch + (chain->frozen ? 0 : chain->out_features)) /
+                                            HALVES_BYTES;
     if (is_repacked(chain))
         time += REPACKED_NANOSECONDS + 2.0 * inputs * element_bytes(chain->type) / REPACKED_BYTES;
     if (tiling->ends_later)
@@ -262,8 +277,8 @@ static bool choose_tiling(const fgn_chain *chain, const fgn_device *device, doub
     memset(best, 0, sizeof *best);
     for (int shape = 0; shape < SHAPES; shape++) {
         for (int rows = WARPGROUP_ROWS; rows <= COMMON_ROWS; rows += WARPGROUP_ROWS) {
-            if (is_float32_accurate(chain) && has_own_tiles(rows))
-                continue; /* three products take longer than the epilogue */
+            if (are_scaled(factors_of(chain)) && has_own_tiles(rows))
+                continue; /* their teams take turns in each step */
             for (int row_blocks = 1; row_blocks <= MOST_ROW_BLOCKS; row_blocks *= 2)
                 for (int column_blocks = 1; row_blocks * column_blocks <= MOST_CLUSTER; column_blocks++)
                     for (int splits = fewest_splits; splits <= most_splits; splits++)
@@ -308,12 +323,14 @@ static const char *kernel_name(enum wgmma_factors factors, enum shape shape) {
          "hopper_tf32_any_96_kernel", "hopper_tf32_any_narrow_kernel", "hopper_tf32_any_64_kernel"},
         {"hopper_split_float32_kernel", "hopper_split_float32_narrow_kernel",
          "hopper_split_float32_any_kernel", "hopper_split_float32_any_96_kernel",
-         "hopper_split_float32_any_narrow_kernel", "hopper_split_float32_any_64_kernel"}};
+         "hopper_split_float32_any_narrow_kernel", "hopper_split_float32_any_64_kernel"},
+        {"hopper_fp8_kernel", "hopper_fp8_narrow_kernel", "hopper_fp8_any_kernel", "hopper_fp8_any_96_kernel",
+         "hopper_fp8_any_narrow_kernel", "hopper_fp8_any_64_kernel"}};
     return names[factors][shape];
 }
 
-/* Split factors: the halves of x before, and float32 in their stead after. Rows that TMA cannot address: both
- * factors are repacked before. */
+/* Split factors: the halves of x before, and float32 in their stead after. fp8: the factors are rounded
+ * before. Rows that TMA cannot address: both factors are repacked before. */
 static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
     struct candidate best;
     memset(&best, 0, sizeof best);
@@ -334,6 +351,8 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     plan->nanoseconds = best.nanoseconds;
     if (halves)
         plan_halves(chain, device, plan);
+    if (is_fp8(chain))
+        plan_quantising(chain, plan);
     if (is_repacked(chain)) {
         plan_repacking(chain->batch, chain->in_features, element_bytes_of(chain), plan);
         plan_repacking(chain->out_features, chain->in_features, element_bytes_of(chain), plan);
@@ -349,6 +368,8 @@ static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *pla
     launch->tiles = cluster_tiles * cluster;
     if (halves)
         add_product_of_halves(launch, chain);
+    else if (is_fp8(chain))
+        add_product_of_fp8(launch, chain);
     else
         add_product(launch, chain);
     if (tiling->ends_later) {

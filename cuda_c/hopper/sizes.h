@@ -46,8 +46,22 @@
 /* The shared memory of a block, all of it. */
 #define MOST_SHARED_BYTES (227 * 1024)
 
-/* How the factors are multiplied. SPLIT_FLOAT32: two float16 halves of each (halves.h), three products. */
-enum wgmma_factors { BFLOAT16_FACTORS, FLOAT16_FACTORS, TF32_FACTORS, SPLIT_FLOAT32_FACTORS };
+/* How the factors are multiplied. SPLIT_FLOAT32: two float16 halves of each (halves.h), three products. FP8:
+ * 8-bit floats (quantise.h). */
+enum wgmma_factors {
+    BFLOAT16_FACTORS,
+    FLOAT16_FACTORS,
+    TF32_FACTORS,
+    SPLIT_FLOAT32_FACTORS,
+    FP8_FACTORS,
+    FACTORS
+};
+
+/* Rows of these factors are scaled, which the epilogue undoes. And a step's products are added up apart, see
+ * multiply_scaled(). */
+CONSTANT bool are_scaled(enum wgmma_factors factors) {
+    return factors == SPLIT_FLOAT32_FACTORS || factors == FP8_FACTORS;
+}
 
 /* Constants wherever they are used: the compiler sees each kernel's own. */
 struct configuration {
@@ -87,7 +101,7 @@ CONSTANT int quad_columns(struct configuration c) {
 
 /* Values of y in 16 bytes. */
 CONSTANT int values_of_16_bytes(struct configuration c) {
-    return c.factors == BFLOAT16_FACTORS || c.factors == FLOAT16_FACTORS ? 8 : 4;
+    return c.factors == TF32_FACTORS || c.factors == SPLIT_FLOAT32_FACTORS ? 4 : 8;
 }
 
 /* The kernels for each kind of factors. */
@@ -104,15 +118,15 @@ enum shape {
 CONSTANT struct configuration configuration_of(enum wgmma_factors factors, enum shape shape) {
     bool narrow = shape == SORTED_NARROW || shape == NARROW || shape == NARROW_64;
     bool sorted = shape == SORTED_WIDE || shape == SORTED_NARROW;
-    bool is_16_bit = factors == BFLOAT16_FACTORS || factors == FLOAT16_FACTORS;
+    bool is_32_bit = factors == TF32_FACTORS || factors == SPLIT_FLOAT32_FACTORS; /* y */
     struct configuration c = {factors, narrow ? 1 : 2,
                               shape == WIDE_96     ? 96
                               : shape == NARROW_64 ? 64
                                                    : 128,
-                              narrow || factors == SPLIT_FLOAT32_FACTORS ? 1 : 2,
+                              narrow || are_scaled(factors) ? 1 : 2,
                               !sorted     ? 2
-                              : is_16_bit ? 8
-                                          : 4};
+                              : is_32_bit ? 4
+                                          : 8};
     return c;
 }
 
@@ -133,7 +147,7 @@ CONSTANT bool are_valid(enum wgmma_factors factors) {
 
 #ifdef __CUDACC__ /* to C a function's value is no constant */
 static_assert(are_valid(BFLOAT16_FACTORS) && are_valid(FLOAT16_FACTORS) && are_valid(TF32_FACTORS) &&
-              are_valid(SPLIT_FLOAT32_FACTORS));
+              are_valid(SPLIT_FLOAT32_FACTORS) && are_valid(FP8_FACTORS));
 #endif
 
 /* A division by a number that the host knows, as a product and a shift; a division by an unknown one takes a

@@ -36,27 +36,37 @@ static bool describe(CUtensorMap *map, struct matrix matrix, int box_rows, int l
     return encode_tensor_map(map, matrix.type, matrix.at, 2, sizes, &row, box);
 }
 
-/* All of a launch's maps. `pitch`: of both factors, in elements. */
+/* Where the kernel finds the factors. */
+struct factor_places {
+    const void *x;
+    const void *w;
+    const void *x_low; /* of split factors, or NULL */
+    const void *w_low;
+    const void *w_unscale; /* of scaled factors, of the type of the chain's vectors, or NULL */
+    int64_t pitch;         /* of all of them, in elements */
+};
+
+/* As TFLOAT32 TMA rounds to tf32; wgmma alone would cut the bits off. */
+static CUtensorMapDataType type_of(enum wgmma_factors factors) {
+    return factors == FP8_FACTORS        ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+           : factors == TF32_FACTORS     ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
+           : factors == BFLOAT16_FACTORS ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                         : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+}
+
+/* All of a launch's maps. */
 static bool describe_matrices(struct hopper_args *args, const fgn_chain *chain, struct configuration config,
-                              const void *x, const void *weight, int64_t pitch) {
+                              const struct factor_places *at) {
     int x_box = args->tiling.tile_rows / parts_of_x(&args->tiling);
     int w_box = rows_of_w_copy(&args->tiling, config), lane = config.lane_columns;
-    int64_t batch = chain->batch, in = chain->in_features, out = chain->out_features;
-    if (is_float32_accurate(chain)) {
-        struct matrix high_x = {args->x_halves.high, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, batch, in, pitch};
-        struct matrix high_w = {args->w_halves.high, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, out, in, pitch};
-        struct matrix low_x = high_x, low_w = high_w;
-        low_x.at = args->x_halves.low;
-        low_w.at = args->w_halves.low;
-        return describe(&args->maps.x, high_x, x_box, 2) && describe(&args->maps.x_low, low_x, x_box, 2) &&
-               describe(&args->maps.w, high_w, w_box, lane) &&
-               describe(&args->maps.w_low, low_w, w_box, lane);
-    }
-    /* As TFLOAT32 TMA rounds to tf32; wgmma alone would cut the bits off. */
-    CUtensorMapDataType type = chain->type == FGN_FLOAT32   ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
-                               : chain->type == FGN_FLOAT16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                                            : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     int bytes = element_bytes_of(chain);
-    struct matrix of_x = {x, type, bytes, batch, in, pitch}, of_w = {weight, type, bytes, out, in, pitch};
-    return describe(&args->maps.x, of_x, x_box, 2) && describe(&args->maps.w, of_w, w_box, lane);
+    CUtensorMapDataType type = type_of(config.factors);
+    struct matrix x = {at->x, type, bytes, chain->batch, chain->in_features, at->pitch};
+    struct matrix w = {at->w, type, bytes, chain->out_features, chain->in_features, at->pitch};
+    if (!describe(&args->maps.x, x, x_box, 2) || !describe(&args->maps.w, w, w_box, lane))
+        return false;
+    x.at = at->x_low;
+    w.at = at->w_low;
+    return !at->x_low ||
+           (describe(&args->maps.x_low, x, x_box, 2) && describe(&args->maps.w_low, w, w_box, lane));
 }

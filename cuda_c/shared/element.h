@@ -41,6 +41,19 @@ static __forceinline__ __device__ uint32_t bfloat16_pair(float low, float high) 
 
 #endif
 
+/* The bits of the nearest e4m3 (4 bits of exponent, 3 of fraction), of two as near the even one, for |v| <=
+ * 448; NaN where v is no finite number. Below 2^-6 values are multiples of 2^-9, to which a sum with 2^14
+ * rounds. */
+static __forceinline__ __device__ uint8_t e4m3_bits(float v) {
+    uint32_t bits = __float_as_uint(v), sign = bits >> 24 & 0x80, magnitude = bits & 0x7fffffff;
+    if (magnitude >= 0x7f800000)
+        return 0x7f;
+    if (magnitude < 0x3c800000)
+        return (uint8_t)(sign | (__float_as_uint(fabsf(v) + 16384.0f) - __float_as_uint(16384.0f)));
+    uint32_t rounded = magnitude + 0x7ffff + (magnitude >> 20 & 1);
+    return (uint8_t)(sign | ((rounded >> 20) - (120 << 3)));
+}
+
 /* ---- Elements of any type ---- */
 
 /* One element of the type, as float. */

@@ -112,6 +112,9 @@ struct rung {
 /* The table, in versions.cu; fgn_version_count() says how long it is. */
 const struct rung *rung_at(int version);
 
+/* What a rung needs and this chain or this device lacks, or NULL where the rung runs; in choice.cu. */
+const char *refusal_of(const struct rung *rung, const fgn_chain *chain, const fgn_device *device);
+
 /* Divide rounding up: how many tiles of `size` cover `count`. */
 static inline __host__ __device__ int64_t tiles(int64_t count, int64_t size) {
     return (count + size - 1) / size;
@@ -196,6 +199,11 @@ static inline bool adds_tensor(const fgn_chain *chain) {
  * floats. */
 static inline bool is_float32_accurate(const fgn_chain *chain) {
     return chain->type == FGN_FLOAT32 && chain->precision == FGN_IEEE;
+}
+
+/* Whether factors are rounded to 8 bits. */
+static inline bool is_fp8(const fgn_chain *chain) {
+    return chain->precision == FGN_FP8;
 }
 
 /* Whether the product is of one row for which tf32 is allowed: torch's is float32's then, and reading the

@@ -12,7 +12,7 @@ from fgn.functional import check_input, run_chain
 from fgn.ladder import default_device
 from fgn.ladder import versions as version_frame
 from fgn.modules import ChainModule
-from fgn.precision import PRECISIONS, resolve, torch_precision
+from fgn.precision import OF_CALLS, resolve, torch_precision
 from fgn.reference import chain_reference, chain_reference64
 
 TORCH = "torch.nn"
@@ -56,7 +56,7 @@ def compare(
     shape: (batch, in_features, out_features[, groups]) of the random input and parameters.
     versions: names of versions; by default all that run. device: where to run, unless x or the module decides
     it.
-    precision: one of `fgn.precision.PRECISIONS`; by default that of x or the module, "ieee" for float32.
+    precision: one of `fgn.precision.OF_CALLS`; by default that of x or the module, "ieee" for float32.
 
     One row per version and one for torch.nn, indexed by name:
         relative_error  ||y - y64|| / ||y64||
@@ -72,7 +72,7 @@ def compare(
         precision = "ieee" if given is None or given.dtype == torch.float32 else resolve(None, given.dtype)
     elif given is not None:
         resolve(precision, given.dtype)
-    dtype = PRECISIONS[precision].dtype
+    dtype = OF_CALLS[precision].dtype
     if isinstance(chain, ChainModule):
         module = chain
         chain, parameters = module.chain, {name: p.detach() for name, p in module.chain_parameters().items()}

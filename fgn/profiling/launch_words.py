@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from fgn.chains import POINTWISE
-from fgn.plans import FINGERPRINT, HALVES, REPACKED, RESERVE, SUMS, WEIGHT_HALVES, Device, plan
+from fgn.plans import FINGERPRINT, HALVES, QUANTISED, REPACKED, RESERVE, SUMS, WEIGHT_HALVES, Device, plan
 from fgn.problem import Problem
 
 PARTS = ("preparation", "product", "operators", "norm", "in reserve")
@@ -71,7 +71,7 @@ def _of_triton(kernel: str) -> str | None:
 def part_of(operator: str) -> str:
     """The part of `PARTS` that a launch belongs to, by what is first in it: the matrix product with whatever
     is fused to it, a norm, ..."""
-    if operator in (HALVES, FINGERPRINT, WEIGHT_HALVES, REPACKED):
+    if operator in (HALVES, FINGERPRINT, WEIGHT_HALVES, REPACKED, QUANTISED):
         return "preparation"
     if operator == RESERVE:
         return "in reserve"

@@ -22,7 +22,7 @@ from fgn.functional import prepares, run_chain
 from fgn.measure.benchmark import RIVALS
 from fgn.modules import ChainModule
 from fgn.native.library import version_names
-from fgn.precision import check_precision, resolve
+from fgn.precision import OF_CALLS, check_precision, resolve
 from fgn.problem import PROBLEM, Problem
 from fgn.profiling import launch_words, ncu
 from fgn.profiling import records as profile_records
@@ -185,7 +185,7 @@ def _described(model, x, shape, precision, seed, device):
             inputs = x, random_inputs(chain, sizes, x.device, seed)[1]
             inputs[1]["weight"] = inputs[1]["weight"].to(x.dtype)
     if precision is not None:
-        check_precision(precision)
+        check_precision(precision, OF_CALLS)
     if inputs is not None:
         precision = resolve(precision, inputs[0].dtype)
     return Problem(chain, sizes, precision or "ieee", seed, inputs)

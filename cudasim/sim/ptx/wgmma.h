@@ -28,3 +28,9 @@
     sim_wgmma(SIM_HERE, sum, 96, SIM_BFLOAT16_FACTORS, x, w, accumulate)
 #define wgmma_m64n96k8_tf32(sum, x, w, accumulate)                                                           \
     sim_wgmma(SIM_HERE, sum, 96, SIM_TF32_FACTORS, x, w, accumulate)
+#define wgmma_m64n128k32_e4m3(sum, x, w, accumulate)                                                         \
+    sim_wgmma(SIM_HERE, sum, 128, SIM_E4M3_FACTORS, x, w, accumulate)
+#define wgmma_m64n64k32_e4m3(sum, x, w, accumulate)                                                          \
+    sim_wgmma(SIM_HERE, sum, 64, SIM_E4M3_FACTORS, x, w, accumulate)
+#define wgmma_m64n96k32_e4m3(sum, x, w, accumulate)                                                          \
+    sim_wgmma(SIM_HERE, sum, 96, SIM_E4M3_FACTORS, x, w, accumulate)
