@@ -1,0 +1,160 @@
+"""Chains in fp8 on a GPU, beside torch's own fp8 product and beside fgn's bf16.
+
+    python lab/fp8.py --seed 1 --count 24 --record FOLDER
+    python lab/fp8.py --show lab/records/fp8.csv
+
+The problems are those of `fgn.measure.sweep` whose sizes torch's fp8 product takes (multiples of 16), and the
+three chains of 1024 samples and 8192 features. x is bfloat16 and has to be rounded in each call; the weight
+is rounded once, before. The rival rounds x by torch.compile, multiplies by `torch._scaled_mm` with a scale
+for each sample and each channel, by the faster of its two ways to add up, and ends the chain by
+torch.compile. Errors are against float64 of the factors before they are rounded. device: on the GPU, behind
+a flush of its L2, medians; loop: calls one after the other. In milliseconds, in one run on the same inputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import math
+import multiprocessing
+import os
+from itertools import islice
+from pathlib import Path
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+import fgn
+from fgn.chains import CHAINS, problem
+from fgn.functional import chain_forward, run_chain
+from fgn.measure.accuracy import relative_error
+from fgn.measure.benchmark import measure
+from fgn.measure.software import when_recorded
+from fgn.measure.sweep import BUSY_CYCLES, KINDS, kind_of, loop_ms, problems
+from fgn.problem import Problem
+from fgn.reference import apply_steps, chain_reference64, norm_reference
+
+FLAGSHIP = (1024, 8192, 8192)
+GROUPS_OF_FLAGSHIP = {30: 16, 62: 256, 94: 512}
+LARGEST = torch.finfo(torch.float8_e4m3fn).max
+SUBJECTS = ("fgn fp8", "torch fp8", "fgn bf16")
+
+
+def drawn(seed: int, count: int):
+    """The flagship's three chains, and the first `count` problems of the seed that torch's fp8 takes."""
+    for kind, groups in GROUPS_OF_FLAGSHIP.items():
+        yield Problem(*problem(CHAINS[KINDS[kind]], (*FLAGSHIP, groups)), "fp8")
+    fits = (
+        one
+        for one in problems(seed, 20 * count)
+        if one.shape.in_features % 16 == one.shape.out_features % 16 == 0
+    )
+    for one in islice(fits, count):
+        yield Problem(one.chain, one.shape, "fp8", one.seed)
+
+
+def rounded(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """(e4m3, the scale of each row)"""
+    scale = matrix.float().abs().amax(1, keepdim=True).clamp(min=1e-12) / LARGEST
+    return (matrix.float() / scale).to(torch.float8_e4m3fn), scale
+
+
+class Rival:
+    """torch's fp8 product between what torch.compile makes."""
+
+    def __init__(self, one: Problem, x: Tensor, parameters: dict[str, Tensor]):
+        self.chain, self.parameters = one.chain, parameters
+        self.weight, self.scale = rounded(parameters["weight"])
+        ways = {f"fast {fast}": functools.partial(self.forward, x, fast) for fast in (False, True)}
+        times = loop_ms(ways, x.device, 3, 10)
+        self.is_fast = times["fast True"] < times["fast False"]
+        self.call = torch.compile(self.forward, dynamic=False)
+
+    def forward(self, x: Tensor, is_fast: bool) -> Tensor:
+        x, scale = rounded(x)
+        v = torch._scaled_mm(
+            *(x, self.weight.t(), scale, self.scale.t(), self.parameters["bias"]),
+            out_dtype=torch.bfloat16,
+            use_fast_accum=is_fast,
+        )
+        return norm_reference(self.chain, apply_steps(self.chain.before, v, self.parameters), self.parameters)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.call(x, self.is_fast)
+
+
+@torch.no_grad()
+def measured(one: Problem, seconds: float, loop: tuple[int, int]) -> dict:
+    torch.compiler.reset()
+    x, parameters = one.inputs("cuda")
+    fgn.freeze(parameters["weight"])
+    row = {"kind": kind_of(one), **one.shape._asdict()}
+    exact = chain_reference64(one.chain, x, parameters)
+    rival = Rival(one, x, parameters)
+    calls = {
+        "fgn fp8": lambda: chain_forward(one.chain, x, parameters, precision="fp8"),
+        "torch fp8": lambda: rival(x),
+        "fgn bf16": lambda: chain_forward(one.chain, x, parameters),
+    }
+    poisoned = run_chain(one.chain, x, parameters, poison=True, precision="fp8")
+    results = {"fgn fp8": poisoned} | {name: calls[name]() for name in SUBJECTS[1:]}
+    for name, y in results.items():
+        row[f"error {name}"] = relative_error(y, exact)
+    row["unwritten"] = int(poisoned.isnan().sum())
+    for call in calls.values():
+        call(), call()
+    times = measure(calls, x.device, seconds, busy_cycles=BUSY_CYCLES)
+    row |= {f"device {name}": pd.Series(values).median() for name, values in times.items()}
+    row |= {f"loop {name}": value for name, value in loop_ms(calls, x.device, *loop).items()}
+    return row
+
+
+@torch.no_grad()
+def _compile_rival(one: Problem):
+    x, parameters = one.inputs("cuda")
+    Rival(one, x, parameters)(x)
+
+
+def geometric_mean(ratios: pd.Series) -> float:
+    return math.exp(ratios.map(math.log).mean())
+
+
+def show(table: pd.DataFrame):
+    for one in table.itertuples(index=False):
+        print(" ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in one[:15]))
+    drawn_rows = table[table.in_features.ne(8192) | table.out_features.ne(8192)]
+    for where in ("device", "loop"):
+        for rival in SUBJECTS[1:]:
+            ratio = drawn_rows[f"{where} {rival}"] / drawn_rows[f"{where} fgn fp8"]
+            of_flagship = (table[f"{where} {rival}"] / table[f"{where} fgn fp8"]).drop(drawn_rows.index)
+            flagship = " ".join(f"{one:.2f}" for one in of_flagship)
+            print(
+                f"{where}, {rival} / fgn fp8: {geometric_mean(ratio):.2f} in the geometric mean, "
+                f"smallest {ratio.min():.2f}; flagship {flagship}"
+            )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=24)
+    parser.add_argument("--seconds", type=float, default=0.2, help="of each subject")
+    parser.add_argument("--record", type=Path, help="a folder")
+    parser.add_argument("--show", type=Path, help="a recorded table")
+    arguments = parser.parse_args()
+    if arguments.show:
+        return show(pd.read_csv(arguments.show))
+    some = list(drawn(arguments.seed, arguments.count))
+    with multiprocessing.get_context("spawn").Pool(min(12, os.cpu_count())) as pool:
+        pool.map(_compile_rival, some, chunksize=1)
+    table = pd.DataFrame([measured(one, arguments.seconds, (5, 40)) for one in some])
+    show(table)
+    if arguments.record:
+        arguments.record.mkdir(parents=True, exist_ok=True)
+        recorded = table.assign(seed=arguments.seed, **when_recorded())
+        recorded.to_csv(arguments.record / "fp8.csv", index=False, float_format="%.6g")
+
+
+if __name__ == "__main__":
+    main()
