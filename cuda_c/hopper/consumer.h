@@ -109,14 +109,15 @@ static __device__ __forceinline__ void finish_multiplying(const struct ring *rin
     release(ring, last_stage, cluster);
 }
 
-/* A step of one strip: part = x W^T of 128 bytes along k. */
+/* part (+)= x W^T of a step, 128 bytes along k, and one strip. */
 static __device__ __forceinline__ void multiply_part(const struct ring *ring, int stage,
-                                                     struct warpgroup_part own, int strip, float *part,
-                                                     struct configuration config) {
+                                                     struct warpgroup_part own, int strip, int accumulate,
+                                                     float *part, struct configuration config) {
     uint64_t x = x_of_part(ring, stage, own), w = w_of_part(ring, stage, strip, config);
 #pragma unroll
     for (int i = 0; i < STEP_BYTES / 32; i++)
-        multiply_32_bytes(part, descriptor_plus(x, i * 32), descriptor_plus(w, i * 32), i > 0, config);
+        multiply_32_bytes(part, descriptor_plus(x, i * 32), descriptor_plus(w, i * 32), accumulate || i > 0,
+                          config);
 }
 
 /* The same for two halves of each factor, which are in two stages: low times high, and then high times high.
@@ -132,41 +133,41 @@ static __device__ __forceinline__ void multiply_split_part(const struct ring *ri
         multiply_32_bytes(part, descriptor_plus(x_high, along), descriptor_plus(w_low, along), i > 0, config);
         multiply_32_bytes(part, descriptor_plus(x_low, along), descriptor_plus(w_high, along), 1, config);
     }
-#pragma unroll
-    for (int i = 0; i < STEP_BYTES / 32; i++)
-        multiply_32_bytes(part, descriptor_plus(x_high, i * 32), descriptor_plus(w_high, i * 32), 1, config);
+    multiply_part(ring, high, own, strip, 1, part, config);
 }
 
-/* The same for scaled factors. Tensor cores drop the last bits of a sum that they add to: of float32 as
- * accurate as that is told, and of 8-bit floats all but about 14 bits. So a step's sums (64 values of k in
- * three products, or 128 of 8 bits) begin at zero and are added to the others by ordinary additions, which
- * round. While one warpgroup adds, the other keeps the tensor cores busy. */
-static __device__ __forceinline__ void multiply_scaled(int steps, struct warpgroup_part own,
-                                                       struct ring *ring, int cluster, float *sum,
-                                                       struct configuration config) {
+static __device__ __forceinline__ int take_stage(struct ring *ring) {
+    int stage = ring->stage;
+    mbarrier_wait(full_barrier(ring, stage), ring->phase);
+    next(ring);
+    return stage;
+}
+
+/* The same where steps are added up apart. Tensor cores drop the last bits of a sum that they add to: of
+ * float32 what is below its own precision, and of 8-bit factors all but about 14 bits. So the sums of a pair
+ * of stages (the halves of 64 values of k, or 256 values of 8 bits) begin at zero and are added to the others
+ * by ordinary additions, which round. While one warpgroup adds, the other keeps the tensor cores busy. */
+static __device__ __forceinline__ void multiply_apart(int steps, struct warpgroup_part own, struct ring *ring,
+                                                      int cluster, float *sum, struct configuration config) {
     const int sums = strip_sums(config);
     const bool split = config.factors == SPLIT_FLOAT32_FACTORS;
 #pragma unroll
     for (int i = 0; i < strips_of_warpgroup(config) * sums; i++)
         sum[i] = 0.0f;
 #pragma unroll 1
-    for (int step = 0; step < steps; step++) {
-        int stage = ring->stage, low_stage = stage;
-        mbarrier_wait(full_barrier(ring, stage), ring->phase);
-        next(ring);
-        if (split) {
-            low_stage = ring->stage;
-            mbarrier_wait(full_barrier(ring, low_stage), ring->phase);
-            next(ring);
-        }
+    for (int step = 0; step < steps; step += split ? 1 : 2) {
+        bool is_pair = split || step + 1 < steps;
+        int stage = take_stage(ring), second = is_pair ? take_stage(ring) : stage;
 #pragma unroll
         for (int strip = 0; strip < strips_of_warpgroup(config); strip++) {
             float part[WIDEST_STRIP / 2];
             wgmma_fence();
             if (split)
-                multiply_split_part(ring, stage, low_stage, own, own.strip + strip, part, config);
+                multiply_split_part(ring, stage, second, own, own.strip + strip, part, config);
             else
-                multiply_part(ring, stage, own, own.strip + strip, part, config);
+                multiply_part(ring, stage, own, own.strip + strip, 0, part, config);
+            if (!split && is_pair)
+                multiply_part(ring, second, own, own.strip + strip, 1, part, config);
             wgmma_commit_group();
             wgmma_wait_group(0);
 #pragma unroll
@@ -174,7 +175,7 @@ static __device__ __forceinline__ void multiply_scaled(int steps, struct warpgro
                 sum[strip * sums + i] += part[i];
         }
         release(ring, stage, cluster);
-        if (split)
-            release(ring, low_stage, cluster);
+        if (is_pair)
+            release(ring, second, cluster);
     }
 }

@@ -17,11 +17,11 @@ static_assert(PRODUCER_REGISTERS + 2 * CONSUMER_REGISTERS <= 3 * 168, "more regi
 static_assert(LARGE_BLOCK_PRODUCER_REGISTERS + 4 * LARGE_BLOCK_CONSUMER_REGISTERS <= 5 * 96,
               "more registers than there are");
 
-/* For scaled factors this is a constant: while one team adds up, the other one multiplies, so teams are
- * always cooperative. */
+/* Where steps are added up apart this is a constant: while one team adds up, the other one multiplies, so
+ * teams are always cooperative. */
 static __device__ __forceinline__ int tile_rows_known(const struct hopper_args *args,
                                                       struct configuration config) {
-    return are_scaled(config.factors) ? COMMON_ROWS : args->tiling.tile_rows;
+    return add_apart(config.factors) ? COMMON_ROWS : args->tiling.tile_rows;
 }
 
 static __device__ __forceinline__ void consume(const struct hopper_args *args, unsigned char *memory,
@@ -56,15 +56,15 @@ static __device__ __forceinline__ void consume(const struct hopper_args *args, u
         if (own_tiles)
             await_turn(barriers, member.team, tile);
         int last_stage = 0;
-        if (are_scaled(config.factors))
-            multiply_scaled(place.steps, own, &ring, cluster, sum, config);
+        if (add_apart(config.factors))
+            multiply_apart(place.steps, own, &ring, cluster, sum, config);
         else
             last_stage = multiply_steps(place.steps, own, &ring, cluster, sum, config);
         if (own_tiles) {
             end_turn(barriers, member.team);
             skip(&ring, others);
         }
-        if (!are_scaled(config.factors))
+        if (!add_apart(config.factors))
             finish_multiplying(&ring, last_stage, cluster, sum, config);
         cp_async_wait_all();
         bar_sync(1 + warpgroup,

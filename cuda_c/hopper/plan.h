@@ -277,7 +277,7 @@ static bool choose_tiling(const fgn_chain *chain, const fgn_device *device, doub
     memset(best, 0, sizeof *best);
     for (int shape = 0; shape < SHAPES; shape++) {
         for (int rows = WARPGROUP_ROWS; rows <= COMMON_ROWS; rows += WARPGROUP_ROWS) {
-            if (are_scaled(factors_of(chain)) && has_own_tiles(rows))
+            if (add_apart(factors_of(chain)) && has_own_tiles(rows))
                 continue; /* their teams take turns in each step */
             for (int row_blocks = 1; row_blocks <= MOST_ROW_BLOCKS; row_blocks *= 2)
                 for (int column_blocks = 1; row_blocks * column_blocks <= MOST_CLUSTER; column_blocks++)

@@ -79,8 +79,11 @@ static inline __device__ int scale_of(unsigned largest) {
 static inline __device__ uint2 quantised_pack(union pack pack, float factor) {
     uint32_t word[2] = {0, 0};
 #pragma unroll
-    for (int i = 0; i < PACK; i++)
-        word[i / 4] |= (uint32_t)e4m3_bits(float_of_bfloat16(pack.bits[i]) * factor) << i % 4 * 8;
+    for (int i = 0; i < PACK; i += 2) {
+        float low = float_of_bfloat16(pack.bits[i]) * factor,
+              high = float_of_bfloat16(pack.bits[i + 1]) * factor;
+        word[i / 4] |= (uint32_t)e4m3_pair(low, high) << i % 4 * 8;
+    }
     return make_uint2(word[0], word[1]);
 }
 
@@ -131,7 +134,7 @@ static __forceinline__ __device__ void quantise_row(const struct quantise_args *
         }
     } else {
         for (int64_t i = member; i < columns; i += args->team)
-            values[i] = e4m3_bits(float_of_bfloat16(row[i]) * factor);
+            values[i] = (uint8_t)e4m3_pair(float_of_bfloat16(row[i]) * factor, 0.0f);
     }
     if (member < pitch - columns)
         values[columns + member] = 0;

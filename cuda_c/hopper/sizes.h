@@ -57,9 +57,13 @@ enum wgmma_factors {
     FACTORS
 };
 
-/* Rows of these factors are scaled, which the epilogue undoes. And a step's products are added up apart, see
- * multiply_scaled(). */
+/* Rows of these factors are scaled, which the epilogue undoes. */
 CONSTANT bool are_scaled(enum wgmma_factors factors) {
+    return factors == SPLIT_FLOAT32_FACTORS || factors == FP8_FACTORS;
+}
+
+/* Whether a step's products are added up apart from the steps before: see multiply_apart(). */
+CONSTANT bool add_apart(enum wgmma_factors factors) {
     return factors == SPLIT_FLOAT32_FACTORS || factors == FP8_FACTORS;
 }
 
@@ -123,7 +127,7 @@ CONSTANT struct configuration configuration_of(enum wgmma_factors factors, enum 
                               shape == WIDE_96     ? 96
                               : shape == NARROW_64 ? 64
                                                    : 128,
-                              narrow || are_scaled(factors) ? 1 : 2,
+                              narrow || add_apart(factors) ? 1 : 2,
                               !sorted     ? 2
                               : is_32_bit ? 4
                                           : 8};

@@ -7,6 +7,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 static __forceinline__ __device__ uint16_t float16_bits(float v) {
     return __half_as_ushort(__float2half_rn(v));
@@ -41,6 +42,18 @@ static __forceinline__ __device__ uint32_t bfloat16_pair(float low, float high) 
 
 #endif
 
+#ifdef __CUDACC__
+
+/* Two floats of magnitude at most 448 as e4m3, the first in the lower byte; NaN where one is no finite
+ * number.
+ */
+static __forceinline__ __device__ uint16_t e4m3_pair(float low, float high) {
+    float2 pair = make_float2(low + (low - low), high + (high - high)); /* infinities become NaN */
+    return __nv_cvt_float2_to_fp8x2(pair, __NV_SATFINITE, __NV_E4M3);
+}
+
+#else
+
 /* The bits of the nearest e4m3 (4 bits of exponent, 3 of fraction), of two as near the even one, for |v| <=
  * 448; NaN where v is no finite number. Below 2^-6 values are multiples of 2^-9, to which a sum with 2^14
  * rounds. */
@@ -53,6 +66,12 @@ static __forceinline__ __device__ uint8_t e4m3_bits(float v) {
     uint32_t rounded = magnitude + 0x7ffff + (magnitude >> 20 & 1);
     return (uint8_t)(sign | ((rounded >> 20) - (120 << 3)));
 }
+
+static inline uint16_t e4m3_pair(float low, float high) {
+    return (uint16_t)(e4m3_bits(low) | e4m3_bits(high) << 8);
+}
+
+#endif
 
 /* ---- Elements of any type ---- */
 
