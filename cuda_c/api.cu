@@ -123,7 +123,7 @@ fgn_status fgn_plan_candidate(int version, int candidate, const fgn_chain *chain
     if (status != FGN_OK)
         return status;
     const struct rung *rung = rung_at(version);
-    const char *reason = refusal_of(rung, chain, device);
+    const char *reason = rung->refusal(chain, device);
     if (reason)
         return fail(FGN_NOT_SUPPORTED, "%s needs %s", rung->version.name, reason);
     memset(plan, 0, sizeof *plan);

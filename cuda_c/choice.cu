@@ -176,17 +176,11 @@ static bool is_faster(const struct rung *rung, const struct rung *than, const fg
     return takes > 0.0 && (best == 0.0 || takes < best);
 }
 
-const char *refusal_of(const struct rung *rung, const fgn_chain *chain, const fgn_device *device) {
-    if (is_fp8(chain) && rung != &hopper_rung)
-        return "another precision than fp8, which is hopper's alone";
-    return rung->refusal(chain, device);
-}
-
 /* Whether this rung may be the default. The time of a library's product is known for an H200 alone. */
 static bool is_candidate(const struct rung *rung, const fgn_chain *chain, const fgn_device *device) {
     if (is_lesson(rung) || (rung == &library_rung && !is_hopper(device)))
         return false;
-    return !refusal_of(rung, chain, device);
+    return !rung->refusal(chain, device);
 }
 
 int fgn_default_version(const fgn_chain *chain, const fgn_device *device) {

@@ -45,8 +45,8 @@ typedef enum fgn_status {
 /* The type of the elements of x, the weight and y. Sums and statistics are float32 in all of them. */
 typedef enum fgn_type { FGN_FLOAT32 = 0, FGN_FLOAT16 = 1, FGN_BFLOAT16 = 2 } fgn_type;
 
-/* What a product may round its factors to. FGN_TF32, of float32 elements, is a permission: a version without
- * tensor cores does not use it. FGN_FP8 is an order: a version without fp8 does not run such a chain. */
+/* What a product may round its factors to. FGN_TF32, of float32 elements, and FGN_FP8, of bfloat16 ones, are
+ * permissions: a version that has no such product, or whose other one is faster, does not use them. */
 typedef enum fgn_precision {
     FGN_IEEE = 0, /* nothing: as accurate as a float32 product */
     FGN_TF32 = 1, /* 11 significant bits (tf32) */

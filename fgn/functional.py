@@ -26,7 +26,7 @@ from fgn.calls import LIBRARY, can_multiply, fits_torch_product, run_chain
 from fgn.chains import Chain
 from fgn.checks import check_call, check_choice, check_input, check_kind
 from fgn.native import repeated
-from fgn.precision import fp8_or_own, refuse_gradients
+from fgn.precision import fp8_or_own, with_gradients
 from fgn.reference import apply_steps, chain_reference
 from fgn.structs import C_TYPES, PRODUCT, default_version, launch_count, names_of, plan_of, prepares
 
@@ -80,7 +80,8 @@ def chain_forward(
     a call or else the one that the models of time (`cuda_c/choice.cu`) expect to be fastest, among those that
     run on x's device. precision: for float32, "ieee" or "tf32", which permits rounding factors to tf32 and
     does not demand it; None follows `torch.backends.cuda.matmul`. For bfloat16, "bf16", or "fp8", which
-    rounds factors to 8-bit floats with a scale for each row (`cuda_c/hopper/quantise.h`), without gradients.
+    permits rounding factors to 8-bit floats with a scale for each row (`cuda_c/hopper/quantise.h`) where that
+    is faster; a call with gradients does not use it.
 
     Returns y: (batch, out_features), of x's dtype, or under torch.autocast of the dtype that torch's
     operators would give y (`fgn.autocast`).
@@ -120,7 +121,7 @@ def chain_forward(
     check_call(version, precision, x, given, chain.tensors)
     ordinary = ordinary and _are_ordinary(x, *given.values())
     if _has_gradient(x, *given.values()):
-        refuse_gradients(precision)
+        precision = with_gradients(precision)
         return gradients.chain_with_gradients(chain, x, parameters, version, precision, ordinary)
     if ordinary:
         return run_chain(chain, x, parameters, version, precision=precision)
@@ -190,7 +191,7 @@ def linear(
     check_call(version, precision, x, given)
     ordinary = ordinary and _are_ordinary(x, *given.values())
     if _has_gradient(x, weight, bias):
-        refuse_gradients(precision)
+        precision = with_gradients(precision)
         return gradients.chain_with_gradients(PRODUCT, x, given, version, precision, ordinary)
     if ordinary:
         return run_chain(PRODUCT, x, given, version, precision=precision)

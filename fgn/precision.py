@@ -27,8 +27,9 @@ PRECISIONS = {
     "fp16": Precision(torch.float16, "FGN_IEEE"),
 }
 
-# What a call may name: those, which torch's own products have too, and 8-bit factors (e4m3) with a scale for
-# each row, which one version multiplies and nobody gets who does not ask for it (cuda_c/hopper/quantise.h).
+# What a call may name: those, which torch's own products have too, and "fp8", which permits rounding factors
+# to 8 bits (e4m3) with a scale for each row. One version does that, where it is faster
+# (cuda_c/hopper/quantise.h).
 OF_CALLS = PRECISIONS | {"fp8": Precision(torch.bfloat16, "FGN_FP8")}
 
 
@@ -38,12 +39,9 @@ def check_precision(precision: str, known: Mapping[str, Precision] = PRECISIONS)
         raise ValueError(f"precision: expected one of {', '.join(known)}, got {precision!r}")
 
 
-def refuse_gradients(precision: str | None):
-    """NotImplementedError for the precision that has no gradients."""
-    if precision == "fp8":
-        raise NotImplementedError(
-            "precision: 'fp8' has no gradients; call under torch.no_grad(), or train in 'bf16'"
-        )
+def with_gradients(precision: str | None) -> str | None:
+    """The precision of a call with gradients: fp8 is a permission that such a call does not use."""
+    return "bf16" if precision == "fp8" else precision
 
 
 def resolve(precision: str | None, dtype: torch.dtype) -> str:
@@ -64,8 +62,7 @@ def resolve(precision: str | None, dtype: torch.dtype) -> str:
 
 
 def fp8_or_own(precision: str | None) -> str | None:
-    """What is left of a precision under torch.autocast, which decides the dtype: fp8 is an order, and the
-    other precisions are the dtype's own."""
+    """What is left of a precision under torch.autocast, which decides the dtype: the permission to round."""
     return precision if precision == "fp8" else None
 
 

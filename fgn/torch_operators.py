@@ -20,7 +20,7 @@ from fgn.chains import POINTWISE, Chain, Pointwise
 from fgn.checks import check_groups, check_linear, check_shape, check_vectors
 from fgn.native import repeated
 from fgn.native.library import ffi
-from fgn.precision import refuse_gradients, resolve
+from fgn.precision import resolve, with_gradients
 from fgn.structs import PRODUCT, index_of_version, library_of, pointer, raise_for, usable_in
 from fgn.training import (
     Kept,
@@ -313,8 +313,7 @@ def _keep_inputs(ctx, inputs, output):
         unread = unread_tensors(chain)
         ctx.unread = [name in unread for name in operand_names(chain)]
         channels = [None if one else value for one, value in zip(ctx.unread, channels, strict=True)]
-    refuse_gradients(ctx.rest[-1])
-    ctx.precision = resolve(ctx.rest[-1], inputs[0].dtype)
+    ctx.precision = with_gradients(resolve(ctx.rest[-1], inputs[0].dtype))
     ctx.channel_count = None if inputs[5] is None else len(channels)
     ctx.save_for_backward(*tensors, *channels, *kept)
     ctx.set_materialize_grads(False)
@@ -357,8 +356,7 @@ for _operator in (chain_keeping, chain_forward):
 
 def _keep_linear(ctx, inputs, output):
     x, weight, bias, _, precision = inputs
-    refuse_gradients(precision)
-    ctx.precision = resolve(precision, x.dtype)
+    ctx.precision = with_gradients(resolve(precision, x.dtype))
     ctx.save_for_backward(x, weight, bias)
 
 

@@ -26,17 +26,21 @@ import torch
 from torch import Tensor
 
 import fgn
-from fgn.chains import CHAINS, problem
-from fgn.functional import chain_forward, run_chain
+from fgn.chains import CHAINS, Shape, problem
+from fgn.functional import chain_forward, linear, run_chain
 from fgn.measure.accuracy import relative_error
 from fgn.measure.benchmark import measure
 from fgn.measure.software import when_recorded
 from fgn.measure.sweep import BUSY_CYCLES, KINDS, kind_of, loop_ms, problems
+from fgn.plans import QUANTISED, plan
 from fgn.problem import Problem
 from fgn.reference import apply_steps, chain_reference64, norm_reference
+from fgn.structs import PRODUCT
 
 FLAGSHIP = (1024, 8192, 8192)
 GROUPS_OF_FLAGSHIP = {30: 16, 62: 256, 94: 512}
+# The products whose errors are recorded: in_features, and how the factors are drawn.
+ERRORS_AT = [(k, kind) for kind in ("normal", "positive") for k in (256, 1024, 4096, 16384)]
 LARGEST = torch.finfo(torch.float8_e4m3fn).max
 SUBJECTS = ("fgn fp8", "torch fp8", "fgn bf16")
 
@@ -90,6 +94,7 @@ def measured(one: Problem, seconds: float, loop: tuple[int, int]) -> dict:
     x, parameters = one.inputs("cuda")
     fgn.freeze(parameters["weight"])
     row = {"kind": kind_of(one), **one.shape._asdict()}
+    row["fgn"] = "fp8" if rounds(one.chain, one.shape) else "bf16"
     exact = chain_reference64(one.chain, x, parameters)
     rival = Rival(one, x, parameters)
     calls = {
@@ -111,6 +116,33 @@ def measured(one: Problem, seconds: float, loop: tuple[int, int]) -> dict:
 
 
 @torch.no_grad()
+def errors() -> pd.DataFrame:
+    """The relative errors of products of 1024 samples and features against float64: fgn's, torch's by its two
+    ways to add up, and both in bf16. Normal factors, or positive ones, whose rounding is evened out by sums."""
+    rows = []
+    for in_features, kind in ERRORS_AT:
+        draw = torch.randn if kind == "normal" else torch.rand
+        x, weight = (draw(1024, in_features, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+        exact = x.double() @ weight.double().t()
+        (a, scale), (b, scale_of_b) = rounded(x), rounded(weight)
+        results = {"fgn fp8": linear(x, fgn.freeze(weight), precision="fp8")}
+        for name, is_fast in (("torch fp8", False), ("torch fp8, fast", True)):
+            results[name] = torch._scaled_mm(
+                *(a, b.t(), scale, scale_of_b.t()), out_dtype=torch.bfloat16, use_fast_accum=is_fast
+            )
+        results["bf16"] = torch.nn.functional.linear(x, weight)
+        found = {name: relative_error(y, exact) for name, y in results.items()}
+        way = "fp8" if rounds(PRODUCT, Shape(1024, in_features, 1024, 0)) else "bf16"
+        rows.append({"factors": kind, "in_features": in_features, "fgn": way, **found})
+    return pd.DataFrame(rows)
+
+
+def rounds(chain, shape: Shape) -> bool:
+    """Whether fgn's plan multiplies 8-bit factors."""
+    return any(QUANTISED in launch.words for launch in plan(chain, shape, None, "fp8", "cuda").launches)
+
+
+@torch.no_grad()
 def _compile_rival(one: Problem):
     x, parameters = one.inputs("cuda")
     Rival(one, x, parameters)(x)
@@ -122,7 +154,7 @@ def geometric_mean(ratios: pd.Series) -> float:
 
 def show(table: pd.DataFrame):
     for one in table.itertuples(index=False):
-        print(" ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in one[:15]))
+        print(" ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in one[:16]))
     drawn_rows = table[table.in_features.ne(8192) | table.out_features.ne(8192)]
     for where in ("device", "loop"):
         for rival in SUBJECTS[1:]:
@@ -148,12 +180,16 @@ def main():
     some = list(drawn(arguments.seed, arguments.count))
     with multiprocessing.get_context("spawn").Pool(min(12, os.cpu_count())) as pool:
         pool.map(_compile_rival, some, chunksize=1)
+    of_products = errors()
+    print(of_products.to_string(index=False, float_format="%.5f"))
     table = pd.DataFrame([measured(one, arguments.seconds, (5, 40)) for one in some])
     show(table)
     if arguments.record:
         arguments.record.mkdir(parents=True, exist_ok=True)
         recorded = table.assign(seed=arguments.seed, **when_recorded())
         recorded.to_csv(arguments.record / "fp8.csv", index=False, float_format="%.6g")
+        of_products = of_products.assign(**when_recorded())
+        of_products.to_csv(arguments.record / "fp8_errors.csv", index=False, float_format="%.4g")
 
 
 if __name__ == "__main__":

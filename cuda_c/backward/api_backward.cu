@@ -68,7 +68,8 @@ static fgn_status check_backward(int version, const fgn_chain *chain, const fgn_
         return fail(FGN_INVALID_ARGUMENT, "version is %d, expected 0 to %d", version, VERSIONS - 1);
     fgn_status status = check_chain(chain);
     if (status == FGN_OK && is_fp8(chain))
-        status = fail(FGN_NOT_SUPPORTED, "precision is FGN_FP8, of whose products there are no gradients");
+        status = fail(FGN_NOT_SUPPORTED,
+                      "precision is FGN_FP8, expected FGN_IEEE: gradients are of the elements as they are");
     if (status == FGN_OK && ladder[version].only_float32 && chain->type != FGN_FLOAT32)
         status = fail(FGN_NOT_SUPPORTED, "%s needs float32", ladder[version].version.name);
     if (status == FGN_OK)
@@ -242,8 +243,6 @@ fgn_status fgn_backward(int version, const fgn_chain *chain, const void *x, cons
 
 fgn_status fgn_norm_forward(const fgn_chain *chain, const void *v, void *y, float *moments, void *stream) {
     fgn_status status = check_chain(chain);
-    if (status == FGN_OK && is_fp8(chain))
-        status = fail(FGN_NOT_SUPPORTED, "precision is FGN_FP8, of whose products there are no gradients");
     if (status == FGN_OK && !has_rest(chain))
         status = fail(FGN_INVALID_ARGUMENT, "the chain has no norm and no operators");
     if (status == FGN_OK && chain->batch == 0)

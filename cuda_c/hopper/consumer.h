@@ -144,9 +144,9 @@ static __device__ __forceinline__ int take_stage(struct ring *ring) {
 }
 
 /* The same where steps are added up apart. Tensor cores drop the last bits of a sum that they add to: of
- * float32 what is below its own precision, and of 8-bit factors all but about 14 bits. So the sums of a pair
- * of stages (the halves of 64 values of k, or 256 values of 8 bits) begin at zero and are added to the others
- * by ordinary additions, which round. While one warpgroup adds, the other keeps the tensor cores busy. */
+ * float32 what is below its own precision, of 8-bit factors all but about 14 bits. So a step's sums (64
+ * values of k in three products, or 128 values of 8 bits) begin at zero and are added to the others by
+ * ordinary additions, which round. While one warpgroup adds, the other keeps the tensor cores busy. */
 static __device__ __forceinline__ void multiply_apart(int steps, struct warpgroup_part own, struct ring *ring,
                                                       int cluster, float *sum, struct configuration config) {
     const int sums = strip_sums(config);
@@ -155,19 +155,16 @@ static __device__ __forceinline__ void multiply_apart(int steps, struct warpgrou
     for (int i = 0; i < strips_of_warpgroup(config) * sums; i++)
         sum[i] = 0.0f;
 #pragma unroll 1
-    for (int step = 0; step < steps; step += split ? 1 : 2) {
-        bool is_pair = split || step + 1 < steps;
-        int stage = take_stage(ring), second = is_pair ? take_stage(ring) : stage;
+    for (int step = 0; step < steps; step++) {
+        int stage = take_stage(ring), low_stage = split ? take_stage(ring) : stage;
 #pragma unroll
         for (int strip = 0; strip < strips_of_warpgroup(config); strip++) {
             float part[WIDEST_STRIP / 2];
             wgmma_fence();
             if (split)
-                multiply_split_part(ring, stage, second, own, own.strip + strip, part, config);
+                multiply_split_part(ring, stage, low_stage, own, own.strip + strip, part, config);
             else
                 multiply_part(ring, stage, own, own.strip + strip, 0, part, config);
-            if (!split && is_pair)
-                multiply_part(ring, second, own, own.strip + strip, 1, part, config);
             wgmma_commit_group();
             wgmma_wait_group(0);
 #pragma unroll
@@ -175,7 +172,7 @@ static __device__ __forceinline__ void multiply_apart(int steps, struct warpgrou
                 sum[strip * sums + i] += part[i];
         }
         release(ring, stage, cluster);
-        if (is_pair)
-            release(ring, second, cluster);
+        if (split)
+            release(ring, low_stage, cluster);
     }
 }

@@ -184,10 +184,13 @@ static cudaError_t prepare(const fgn_chain *chain, void *prepared, cudaStream_t 
     return is_fp8(chain) ? prepare_fp8(chain, prepared, stream) : prepare_halves(chain, prepared, stream);
 }
 
-static cudaError_t forward(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
+static cudaError_t forward(const fgn_plan *plan, const fgn_chain *given, const void *x, void *y,
                            void *workspace, cudaStream_t stream) {
     struct hopper_args args = {};
     struct candidate chosen;
+    fgn_chain in_precision = *given;
+    in_precision.precision = (fgn_precision)plan->choice[PRECISION];
+    const fgn_chain *chain = &in_precision;
     if (!chosen_tiling(plan, chain, &chosen))
         return cudaErrorInvalidValue;
     enum wgmma_factors factors = factors_of(chain);

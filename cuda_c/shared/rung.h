@@ -112,9 +112,6 @@ struct rung {
 /* The table, in versions.cu; fgn_version_count() says how long it is. */
 const struct rung *rung_at(int version);
 
-/* What a rung needs and this chain or this device lacks, or NULL where the rung runs; in choice.cu. */
-const char *refusal_of(const struct rung *rung, const fgn_chain *chain, const fgn_device *device);
-
 /* Divide rounding up: how many tiles of `size` cover `count`. */
 static inline __host__ __device__ int64_t tiles(int64_t count, int64_t size) {
     return (count + size - 1) / size;
@@ -201,7 +198,7 @@ static inline bool is_float32_accurate(const fgn_chain *chain) {
     return chain->type == FGN_FLOAT32 && chain->precision == FGN_IEEE;
 }
 
-/* Whether factors are rounded to 8 bits. */
+/* Whether factors may be rounded to 8 bits. */
 static inline bool is_fp8(const fgn_chain *chain) {
     return chain->precision == FGN_FP8;
 }
