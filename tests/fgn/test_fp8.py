@@ -50,7 +50,7 @@ def of_8_bits(chain, shape, device, frozen=False):
 
 
 def candidates(chain, shape, device):
-    """A candidate of each kernel of 8-bit factors, with one block, with clusters, and with a second launch."""
+    """A candidate of each kernel of 8-bit factors, with one block, with clusters, with a second launch."""
     found = {}
     for number, (kernel, _, row_blocks, column_blocks, splits) in of_8_bits(chain, shape, device):
         found.setdefault(kernel, number)
