@@ -125,8 +125,8 @@ def measured(one: Problem, seconds: float, loop: tuple[int, int]) -> dict:
 
 @torch.no_grad()
 def errors() -> pd.DataFrame:
-    """The relative errors of products of 1024 samples to 8192 features against float64: fgn's, torch's by its two
-    ways to add up, and in bf16. Normal factors, or positive ones, whose rounding is evened out by sums."""
+    """The relative errors of products, 1024 samples to 8192 features, against float64: fgn's, torch's by its
+    two ways to add up, and in bf16. Normal factors, or positive ones, whose rounding sums even out."""
     rows = []
     for in_features, kind in ERRORS_AT:
         draw = torch.randn if kind == "normal" else torch.rand
