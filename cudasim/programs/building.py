@@ -23,12 +23,13 @@ from cudasim.building.library import (
     replacing,
     run,
 )
-from cudasim.building.places import build_folder
+from cudasim.building.places import HEADER_FOLDERS, build_folder
 from cudasim.live import cccl
 from cudasim.live.compiling import (
     WRAPPED,
     compile_for_simulator,
     cpp_compiler,
+    headers_digest,
     identity_of,
     known_of,
     simulator_flags,
@@ -235,13 +236,13 @@ def _compiler() -> str:
 
 def wrapped_object() -> Path:
     """The object that every program is linked with."""
-    source = PROGRAM / "wrapped.cpp"
-    folder = (
-        build_folder() / "programs" / digest(_compiler(), identity_of(_compiler()), source.read_bytes())[:16]
-    )
-    path = folder / "wrapped.o"
+    sources = [PROGRAM / name for name in ("wrapped.cpp", "host.cpp")]
+    flags = ("-std=gnu++17", "-O2", "-w", *(f"-I{folder}" for folder in HEADER_FOLDERS))
+    parts = (_compiler(), identity_of(_compiler()), headers_digest(), *flags)
+    path = build_folder() / "programs" / digest(*parts)[:16] / "wrapped.o"
     with building(path) as is_missing:
         if is_missing:
             with replacing(path) as temporary:
-                run([_compiler(), "-O2", "-fPIC", "-c", str(source), "-o", temporary])
+                made = [_compiler(), *flags, "-fPIC", "-r", *map(str, sources), "-o", temporary]
+                run([*made, "-nostdlib"])
     return path
