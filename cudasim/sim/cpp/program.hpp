@@ -11,8 +11,6 @@
 #define SIM_CALLED const char *sim_file = __builtin_FILE(), int sim_line = __builtin_LINE()
 #define SIM_CALLED_AS(name) (sim_called{__func__, sim_file, sim_line, name})
 #define SIM_HOST inline __attribute__((always_inline)) /* so that what is told has the line of the call */
-/* Compiled by programs alone that call it: it brings much of C++'s library. */
-#define SIM_WHERE_CALLED template <class = void>
 #include "program_capture.hpp"
 
 /* By which sources, helper_cuda.h among them, know that CUDA's own headers are there. */
