@@ -129,6 +129,11 @@ class Program:
                 )
         return path
 
+    def _of_cpp_library(self) -> tuple[str, ...]:
+        """What changes how objects of C++'s library lie in memory, as -D_GLIBCXX_DEBUG."""
+        flags = (*(f"-D{name}" for name in self.defines), *self.more)
+        return tuple(flag for flag in flags if flag.startswith("-D_GLIBCXX"))
+
     def _around(self, source: Path) -> list[Path]:
         return [source.resolve().parent, *(folder.resolve() for folder in self.folders)]
 
@@ -187,7 +192,7 @@ class Program:
                 *how,
                 *self.more,
                 *map(str, objects),
-                str(wrapped_object()),
+                str(wrapped_object(self._of_cpp_library())),
                 "-o",
                 temporary,
                 *wraps,
@@ -234,10 +239,10 @@ def _compiler() -> str:
     return cpp_compiler("programs cannot be compiled")
 
 
-def wrapped_object() -> Path:
-    """The object that every program is linked with."""
+def wrapped_object(more: tuple[str, ...] = ()) -> Path:
+    """The object that every program is linked with. more: as `Program._of_cpp_library()` says."""
     sources = [PROGRAM / name for name in ("wrapped.cpp", "host.cpp")]
-    flags = ("-std=gnu++17", "-O2", "-w", *(f"-I{folder}" for folder in HEADER_FOLDERS))
+    flags = ("-std=gnu++17", "-O2", "-w", *(f"-I{folder}" for folder in HEADER_FOLDERS), *more)
     parts = (_compiler(), identity_of(_compiler()), headers_digest(), *flags)
     path = build_folder() / "programs" / digest(*parts)[:16] / "wrapped.o"
     with building(path) as is_missing:
