@@ -28,109 +28,40 @@
     } name
 #endif
 
-typedef struct char1 {
-    signed char x;
-} char1;
-SIM_TWO(char2, signed char, 2);
-typedef struct char3 {
-    signed char x, y, z;
-} char3;
-SIM_FOUR(char4, signed char, 4);
-typedef struct uchar1 {
-    unsigned char x;
-} uchar1;
-SIM_TWO(uchar2, unsigned char, 2);
-typedef struct uchar3 {
-    unsigned char x, y, z;
-} uchar3;
-SIM_FOUR(uchar4, unsigned char, 4);
-typedef struct short1 {
-    short x;
-} short1;
-SIM_TWO(short2, short, 4);
-typedef struct short3 {
-    short x, y, z;
-} short3;
-SIM_FOUR(short4, short, 8);
-typedef struct ushort1 {
-    unsigned short x;
-} ushort1;
-SIM_TWO(ushort2, unsigned short, 4);
-typedef struct ushort3 {
-    unsigned short x, y, z;
-} ushort3;
-SIM_FOUR(ushort4, unsigned short, 8);
-typedef struct int1 {
-    int x;
-} int1;
-SIM_TWO(int2, int, 8);
-typedef struct int3 {
-    int x, y, z;
-} int3;
-SIM_FOUR(int4, int, 16);
-typedef struct uint1 {
-    unsigned x;
-} uint1;
-SIM_TWO(uint2, unsigned, 8);
+#define SIM_ONE_AND_TWO(name, element, bytes_of_two)                                                         \
+    typedef struct name##1 {                                                                                 \
+        element x;                                                                                           \
+    }                                                                                                        \
+    name##1;                                                                                                 \
+    SIM_TWO(name##2, element, bytes_of_two);
+#define SIM_ONE_TO_THREE(name, element, bytes_of_two)                                                        \
+    SIM_ONE_AND_TWO(name, element, bytes_of_two)                                                             \
+    typedef struct name##3 {                                                                                 \
+        element x, y, z;                                                                                     \
+    }                                                                                                        \
+    name##3;
+#define SIM_ONE_TO_FOUR(name, element, bytes_of_two)                                                         \
+    SIM_ONE_TO_THREE(name, element, bytes_of_two)                                                            \
+    SIM_FOUR(name##4, element, 2 * bytes_of_two);
+#define SIM_ONE_TO_FOUR_OF_8_BYTES(name, element)                                                            \
+    SIM_ONE_TO_THREE(name, element, 16)                                                                      \
+    typedef struct __attribute__((aligned(16))) name##4 {                                                    \
+        element x, y, z, w;                                                                                  \
+    }                                                                                                        \
+    name##4;
+SIM_ONE_TO_FOUR(char, signed char, 2)
+SIM_ONE_TO_FOUR(uchar, unsigned char, 2)
+SIM_ONE_TO_FOUR(short, short, 4)
+SIM_ONE_TO_FOUR(ushort, unsigned short, 4)
+SIM_ONE_TO_FOUR(int, int, 8)
+SIM_ONE_AND_TWO(uint, unsigned, 8)
 SIM_FOUR(uint4, unsigned, 16);
-typedef struct long1 {
-    long x;
-} long1;
-SIM_TWO(long2, long, 16);
-typedef struct long3 {
-    long x, y, z;
-} long3;
-typedef struct __attribute__((aligned(16))) long4 {
-    long x, y, z, w;
-} long4;
-typedef struct ulong1 {
-    unsigned long x;
-} ulong1;
-SIM_TWO(ulong2, unsigned long, 16);
-typedef struct ulong3 {
-    unsigned long x, y, z;
-} ulong3;
-typedef struct __attribute__((aligned(16))) ulong4 {
-    unsigned long x, y, z, w;
-} ulong4;
-typedef struct longlong1 {
-    long long x;
-} longlong1;
-SIM_TWO(longlong2, long long, 16);
-typedef struct longlong3 {
-    long long x, y, z;
-} longlong3;
-typedef struct __attribute__((aligned(16))) longlong4 {
-    long long x, y, z, w;
-} longlong4;
-typedef struct ulonglong1 {
-    unsigned long long x;
-} ulonglong1;
-SIM_TWO(ulonglong2, unsigned long long, 16);
-typedef struct ulonglong3 {
-    unsigned long long x, y, z;
-} ulonglong3;
-typedef struct __attribute__((aligned(16))) ulonglong4 {
-    unsigned long long x, y, z, w;
-} ulonglong4;
-typedef struct float1 {
-    float x;
-} float1;
-SIM_TWO(float2, float, 8);
-typedef struct float3 {
-    float x, y, z;
-} float3;
-SIM_FOUR(float4, float, 16);
-typedef struct double1 {
-    double x;
-} double1;
-SIM_TWO(double2, double, 16);
-typedef struct double3 {
-    double x, y, z;
-} double3;
-typedef struct __attribute__((aligned(16))) double4 {
-    double x, y, z, w;
-} double4;
+SIM_ONE_TO_FOUR_OF_8_BYTES(long, long)
+SIM_ONE_TO_FOUR_OF_8_BYTES(ulong, unsigned long)
+SIM_ONE_TO_FOUR_OF_8_BYTES(longlong, long long)
+SIM_ONE_TO_FOUR_OF_8_BYTES(ulonglong, unsigned long long)
+SIM_ONE_TO_FOUR(float, float, 8)
+SIM_ONE_TO_FOUR_OF_8_BYTES(double, double)
 
 /* make_char1() to make_char4() and so on. of_three: what the function has that returns three. */
 #define SIM_MAKING(name, element, of_three)                                                                  \

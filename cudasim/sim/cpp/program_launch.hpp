@@ -23,14 +23,13 @@ SIM_HOST sim_configured sim_configuration(dim3 grid, dim3 block, size_t shared_b
 /* What a launch has to know of the type of a parameter. */
 struct sim_parameter {
     size_t bytes, alignment;
-    bool is_pointer, is_constant;             /* to what the kernel only reads, as its parameter says */
-    void (*copy)(void *to, const void *from); /* NULL: its bytes are all of it */
-    void (*end)(void *value);
+    bool is_pointer, is_constant; /* to what the kernel only reads, as its parameter says */
+    void (*copy)(void *to, const void *from) = NULL; /* NULL: its bytes are all of it */
+    void (*end)(void *value) = NULL;
 };
 template <class P> constexpr sim_parameter sim_parameter_of() {
-    sim_parameter of = {
-        sizeof(P), alignof(P), std::is_pointer<P>::value, std::is_const<std::remove_pointer_t<P>>::value,
-        0,         0};
+    sim_parameter of = {sizeof(P), alignof(P), std::is_pointer<P>::value,
+                        std::is_const<std::remove_pointer_t<P>>::value};
     if constexpr (!std::is_trivially_copyable<P>::value) {
         of.copy = [](void *to, const void *from) { new (to) P(*(const P *)from); };
         of.end = [](void *value) { ((P *)value)->~P(); };
