@@ -10,6 +10,7 @@
 #include "ptx/registers.h"
 #include "ptx/tma.h"
 #include "ptx/wgmma.h"
+#include "ptx/wgmma_narrow.h"
 
 /* The vectors of parameters that an epilogue reads: bias, what undoes the columns' scaling, the norm's scale
  * and shift, and the operators' own. Each strip has its columns' part of them in shared memory. */

@@ -1,5 +1,6 @@
 #include "ptx/shared_address.h"
 #include "ptx/wgmma.h"
+#include "ptx/wgmma_narrow.h"
 
 enum { SIDE = 64, STEP = 32, CHUNKS = STEP / 4, THREADS = 128 };
 
