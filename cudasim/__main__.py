@@ -106,6 +106,15 @@ def nvcc() -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """The exit code, when what cannot be built is told."""
+    try:
+        return _main(arguments)
+    except (BuildError, MissingToolError, NotOwnError) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _main(arguments: list[str] | None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     of_program = []
     if "--" in given:
@@ -119,7 +128,8 @@ def main(arguments: list[str] | None = None) -> int:
             parser.error("card --measure takes one file, and no name")
         return cards_command(asked.name) if asked.measure is None else _measure(asked.measure or None)
     if asked.command == "toolkit":
-        return _said(lambda: write_toolkit(asked.folder, wrapped_object()))
+        write_toolkit(asked.folder, wrapped_object())
+        return 0
     asked.sources += map(Path, more)  # those behind a flag, as `-o app more.a`
     missing = [source for source in asked.sources if not source.is_file()]
     if missing:
@@ -140,15 +150,11 @@ def main(arguments: list[str] | None = None) -> int:
         except ValueError as error:
             print(f"cudasim: {error}", file=sys.stderr)
             return 2
-    try:
-        if asked.command == "build":
-            _build(program, asked)
-            _warn(program)
-            return 0
-        path = program.library(asked.command)
-    except (BuildError, MissingToolError, NotOwnError) as error:
-        print(error, file=sys.stderr)
-        return 1
+    if asked.command == "build":
+        _build(program, asked)
+        _warn(program)
+        return 0
+    path = program.library(asked.command)
     if asked.command != CHECK:  # which finds the race itself
         _warn(program)
     table = asked.csv if asked.command == COUNT else ""
@@ -157,16 +163,6 @@ def main(arguments: list[str] | None = None) -> int:
     sys.stdout.flush()
     name = str(asked.sources[0].with_suffix(""))
     os.execv(sys.executable, command(asked.command, path, name, of_program, table))
-
-
-def _said(does) -> int:
-    """The exit code, when what cannot be built is told."""
-    try:
-        does()
-    except (BuildError, MissingToolError, NotOwnError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
 
 
 def _measure(file: str | None) -> int:

@@ -1,7 +1,7 @@
 """The arrays that kernels are launched with: tensors of torch and arrays of numpy, seen alike.
 
-torch takes seconds to import and is asked for only where a program has loaded it: who has no torch has no
-tensors of it.
+torch takes seconds to import and numpy a twentieth of one, and each is asked for only where a program has
+loaded it: who has no torch has no tensors of it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
-
-import numpy as np
 
 
 @dataclass(frozen=True)
@@ -57,9 +55,15 @@ def loaded_torch():
     return sys.modules.get("torch")
 
 
+def _is_of_numpy(value, name: str) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, getattr(numpy, name))
+
+
 def is_array(value) -> bool:
     torch = loaded_torch()
-    return isinstance(value, (Array, np.ndarray)) or (torch is not None and isinstance(value, torch.Tensor))
+    is_tensor = torch is not None and isinstance(value, torch.Tensor)
+    return is_tensor or isinstance(value, Array) or _is_of_numpy(value, "ndarray")
 
 
 def array_of(value) -> Array:
@@ -67,7 +71,7 @@ def array_of(value) -> Array:
     else, and for a layout that is no memory at strides."""
     if isinstance(value, Array):
         return value
-    if isinstance(value, np.ndarray):
+    if _is_of_numpy(value, "ndarray"):
         if value.dtype.hasobject or value.dtype.names or value.dtype.byteorder == ">":
             raise TypeError(f"expected an array of numbers as this processor has them, got {value.dtype}")
         size = value.dtype.itemsize
@@ -88,10 +92,11 @@ def dtype_name(value) -> str | None:
     torch = loaded_torch()
     if torch is not None and isinstance(value, torch.dtype):
         return str(value).removeprefix("torch.")
-    if isinstance(value, np.dtype):
+    if _is_of_numpy(value, "dtype"):
         return value.name
-    is_type = isinstance(value, type) and issubclass(value, np.generic)
-    return np.dtype(value).name if is_type else None
+    numpy = sys.modules.get("numpy")
+    is_type = numpy is not None and isinstance(value, type) and issubclass(value, numpy.generic)
+    return numpy.dtype(value).name if is_type else None
 
 
 def default_device() -> str:
@@ -102,6 +107,8 @@ def default_device() -> str:
 
 def on_cpu(data: bytearray, dtype: str = "uint8") -> Array:
     """An array of these bytes."""
+    import numpy as np
+
     return array_of(np.frombuffer(data, dtype=dtype))
 
 

@@ -25,7 +25,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cffi
-from tqdm.auto import tqdm
 
 from cudasim.building import full_disk
 from cudasim.building.compilers import MissingToolError, described, processor
@@ -397,6 +396,8 @@ class Library:
                     objects[source].with_suffix(".warnings").write_text(said)
             except (BuildError, OSError) as error:
                 errors.append(str(error))
+
+        from tqdm.auto import tqdm  # whoever builds nothing does not wait for it
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             results = pool.map(compile_one, objects)

@@ -31,8 +31,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-import numpy as np
-
 from cudasim.arrays import Array, array_of, is_array, on_cpu
 from cudasim.building.library import COUNTED_SIMULATOR, ffi, is_counting
 from cudasim.counting.faults import KernelFault, fault_of, warn
@@ -206,7 +204,7 @@ class Launch:
     instructions: tuple[Instruction, ...]
     warps: tuple[tuple, ...]  # block, warp and their numbers, where they are kept
     basic_blocks: tuple[BasicBlock, ...] = ()  # these two in a sample only
-    blocks: tuple[tuple[int, np.ndarray], ...] = ()  # the number of each, and what it asked of L2 (counted.h)
+    blocks: tuple[tuple[int, object], ...] = ()  # the number of each, and what it asked of L2: numpy's uint64
     memory: tuple[tuple[str, int, int], ...] = ()  # that it might access: name, begin, end
 
 
@@ -217,7 +215,9 @@ def _warps(record) -> Iterator[tuple]:
         yield warp.block, warp.warp, tuple(tuple(of) for of in numbers)
 
 
-def _blocks(record) -> Iterator[tuple[int, np.ndarray]]:
+def _blocks(record) -> Iterator[tuple[int, object]]:
+    import numpy as np  # who only checks does not wait for it
+
     for index in range(record.block_count):
         block = record.blocks[index]
         sectors = ffi().buffer(block.sectors, 8 * block.count)

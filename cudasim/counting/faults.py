@@ -9,7 +9,6 @@ from pathlib import Path
 
 from cudasim.building.places import PACKAGES
 from cudasim.counting.places import place_of, source_file, string_of, triple
-from cudasim.live.translation import with_own_name
 from cudasim.source import launched_sources
 
 
@@ -164,4 +163,6 @@ def fault_of(library) -> KernelFault | None:
         fields |= {"other_file": place.file, "other_line": place.line}
         fields["other_block"] = triple(report.other_block)
     told = located(library, report, message, kernel)
+    from cudasim.live.translation import with_own_name  # its parser is not waited for without a fault
+
     return KernelFault(with_own_name(told, launched_sources.get(fields["file"])), **fields)

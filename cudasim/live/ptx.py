@@ -116,8 +116,7 @@ def _instruction(text: str, names: dict[str, str]) -> str:
         rest = re.sub(r"^\s*([%\w]+)\s*\|", r"\1, ", rest)
     operands = [_operand(piece, names) for piece in _pieces(rest)]
     for pattern, code in INSTRUCTIONS:
-        match = pattern.fullmatch(opcode)
-        if match:
+        if match := re.fullmatch(pattern, opcode):
             return _filled(code, opcode, match.groupdict(), operands)
     raise _Unknown(opcode)
 

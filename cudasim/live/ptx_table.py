@@ -9,8 +9,6 @@ in shared memory, {1:mbarrier} an mbarrier's, and {0:box} the coordinates of a b
 
 from __future__ import annotations
 
-import re
-
 TYPES = {
     **{f"u{bits}": f"uint{bits}_t" for bits in (8, 16, 32, 64)},
     **{f"b{bits}": f"uint{bits}_t" for bits in (8, 16, 32, 64)},
@@ -46,7 +44,7 @@ _REDUCTION = rf"\.(?P<reduction>{'|'.join(REDUCTIONS)})(?:\.noftz)?"
 _HINT = r"(?:\.L2::cache_hint)?"
 _FACTOR_TYPES = "f16|bf16|tf32|e4m3|e5m2"
 
-_INSTRUCTIONS = (
+INSTRUCTIONS = (
     (rf"mov\.{_T}", "mov"),
     (rf"(?:add|sub|mul)(?:\.(?:rn|lo|wide))?(?:\.ftz)?\.{_T}",
      "sim_ptx_{name}{wide}<{T}>({0}, {1:T}, {2:T});"),
@@ -196,7 +194,6 @@ _INSTRUCTIONS = (
     (r"mma\.sync\.aligned\.m16n8k(?P<k>4|8|16)\.row\.col\.(?P<sum>f32|f16)\.(?P<T>f16|bf16|tf32)\.(?P=T)\."
      r"(?P=sum)", "mma"),
 )  # fmt: skip
-INSTRUCTIONS = tuple((re.compile(pattern), code) for pattern, code in _INSTRUCTIONS)
 
 SPECIAL = {
     **{f"%{name}.{axis}": f"{variable}.{axis}" for axis in "xyz" for name, variable in

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ctypes.util
 import functools
+import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Blas:
 @functools.cache
 def blas() -> Blas | None:
     """None where there is none."""
-    beside = Path(numpy.__file__).parents[1] / "numpy.libs"
+    beside = Path(importlib.util.find_spec("numpy").origin).parents[1] / "numpy.libs"
     for path in sorted(beside.glob("libscipy_openblas64_*.so")):
         return Blas(str(path), "scipy_dgemm_64_", "long")
     for name in ("openblas", "blas"):

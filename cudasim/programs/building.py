@@ -23,12 +23,13 @@ from cudasim.building.library import (
     replacing,
     run,
 )
-from cudasim.building.places import build_folder
+from cudasim.building.places import HEADER_FOLDERS, build_folder
 from cudasim.live import cccl
 from cudasim.live.compiling import (
     WRAPPED,
     compile_for_simulator,
     cpp_compiler,
+    headers_digest,
     identity_of,
     known_of,
     simulator_flags,
@@ -128,6 +129,11 @@ class Program:
                 )
         return path
 
+    def _of_cpp_library(self) -> tuple[str, ...]:
+        """What changes how objects of C++'s library lie in memory, as -D_GLIBCXX_DEBUG."""
+        flags = (*(f"-D{name}" for name in self.defines), *self.more)
+        return tuple(flag for flag in flags if flag.startswith("-D_GLIBCXX"))
+
     def _around(self, source: Path) -> list[Path]:
         return [source.resolve().parent, *(folder.resolve() for folder in self.folders)]
 
@@ -186,7 +192,7 @@ class Program:
                 *how,
                 *self.more,
                 *map(str, objects),
-                str(wrapped_object()),
+                str(wrapped_object(self._of_cpp_library())),
                 "-o",
                 temporary,
                 *wraps,
@@ -233,15 +239,15 @@ def _compiler() -> str:
     return cpp_compiler("programs cannot be compiled")
 
 
-def wrapped_object() -> Path:
-    """The object that every program is linked with."""
-    source = PROGRAM / "wrapped.cpp"
-    folder = (
-        build_folder() / "programs" / digest(_compiler(), identity_of(_compiler()), source.read_bytes())[:16]
-    )
-    path = folder / "wrapped.o"
+def wrapped_object(more: tuple[str, ...] = ()) -> Path:
+    """The object that every program is linked with. more: as `Program._of_cpp_library()` says."""
+    sources = [PROGRAM / name for name in ("wrapped.cpp", "host.cpp")]
+    flags = ("-std=gnu++17", "-O2", "-w", *(f"-I{folder}" for folder in HEADER_FOLDERS), *more)
+    parts = (_compiler(), identity_of(_compiler()), headers_digest(), *flags)
+    path = build_folder() / "programs" / digest(*parts)[:16] / "wrapped.o"
     with building(path) as is_missing:
         if is_missing:
             with replacing(path) as temporary:
-                run([_compiler(), "-O2", "-fPIC", "-c", str(source), "-o", temporary])
+                made = [_compiler(), *flags, "-fPIC", "-r", *map(str, sources), "-o", temporary]
+                run([*made, "-nostdlib"])
     return path

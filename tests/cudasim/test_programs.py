@@ -62,11 +62,17 @@ def test_a_right_program_is_checked_without_a_word():
 
 @pytest.mark.parametrize("mode", ["run", "check"])
 @pytest.mark.parametrize(
-    "program", ["destructors", "graphs", "launch_attributes", "nested", "queries", "textures"]
+    "program",
+    ["destructors", "graphs", "kept_arguments", "launch_attributes", "nested", "queries", "textures"],
 )
 def test_parts_of_the_runtime(program, mode):
     """Each program compares with what its host computes, and says ok."""
     ran = cudasim_command(mode, f"{program}.cu")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "ok\n", "")
+
+
+def test_what_is_compiled_once_lays_out_vectors_as_the_program_does():
+    ran = cudasim_command("run", "-D", "_GLIBCXX_DEBUG", "graphs.cu")
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "ok\n", "")
 
 

@@ -37,102 +37,28 @@ template <class To, class From> SIM_INLINE constexpr To sim_cast(From from) {
 
 /* ---- By name, with a rounding: to nearest even, towards zero, down, up ---- */
 
-SIM_INLINE int __float2int_rn(float v) {
-    return sim_to_integer<int>(rintf(v));
-}
-SIM_INLINE int __float2int_rz(float v) {
-    return sim_to_integer<int>(truncf(v));
-}
-SIM_INLINE int __float2int_rd(float v) {
-    return sim_to_integer<int>(floorf(v));
-}
-SIM_INLINE int __float2int_ru(float v) {
-    return sim_to_integer<int>(ceilf(v));
-}
-SIM_INLINE unsigned __float2uint_rn(float v) {
-    return sim_to_integer<unsigned>(rintf(v));
-}
-SIM_INLINE unsigned __float2uint_rz(float v) {
-    return sim_to_integer<unsigned>(truncf(v));
-}
-SIM_INLINE unsigned __float2uint_rd(float v) {
-    return sim_to_integer<unsigned>(floorf(v));
-}
-SIM_INLINE unsigned __float2uint_ru(float v) {
-    return sim_to_integer<unsigned>(ceilf(v));
-}
-SIM_INLINE long long __float2ll_rn(float v) {
-    return sim_to_integer<long long>(rintf(v));
-}
-SIM_INLINE long long __float2ll_rz(float v) {
-    return sim_to_integer<long long>(truncf(v));
-}
-SIM_INLINE long long __float2ll_rd(float v) {
-    return sim_to_integer<long long>(floorf(v));
-}
-SIM_INLINE long long __float2ll_ru(float v) {
-    return sim_to_integer<long long>(ceilf(v));
-}
-SIM_INLINE unsigned long long __float2ull_rn(float v) {
-    return sim_to_integer<unsigned long long>(rintf(v));
-}
-SIM_INLINE unsigned long long __float2ull_rz(float v) {
-    return sim_to_integer<unsigned long long>(truncf(v));
-}
-SIM_INLINE unsigned long long __float2ull_rd(float v) {
-    return sim_to_integer<unsigned long long>(floorf(v));
-}
-SIM_INLINE unsigned long long __float2ull_ru(float v) {
-    return sim_to_integer<unsigned long long>(ceilf(v));
-}
-SIM_INLINE int __double2int_rn(double v) {
-    return sim_to_integer<int>(rint(v));
-}
-SIM_INLINE int __double2int_rz(double v) {
-    return sim_to_integer<int>(trunc(v));
-}
-SIM_INLINE int __double2int_rd(double v) {
-    return sim_to_integer<int>(floor(v));
-}
-SIM_INLINE int __double2int_ru(double v) {
-    return sim_to_integer<int>(ceil(v));
-}
-SIM_INLINE unsigned __double2uint_rn(double v) {
-    return sim_to_integer<unsigned>(rint(v));
-}
-SIM_INLINE unsigned __double2uint_rz(double v) {
-    return sim_to_integer<unsigned>(trunc(v));
-}
-SIM_INLINE unsigned __double2uint_rd(double v) {
-    return sim_to_integer<unsigned>(floor(v));
-}
-SIM_INLINE unsigned __double2uint_ru(double v) {
-    return sim_to_integer<unsigned>(ceil(v));
-}
-SIM_INLINE long long __double2ll_rn(double v) {
-    return sim_to_integer<long long>(rint(v));
-}
-SIM_INLINE long long __double2ll_rz(double v) {
-    return sim_to_integer<long long>(trunc(v));
-}
-SIM_INLINE long long __double2ll_rd(double v) {
-    return sim_to_integer<long long>(floor(v));
-}
-SIM_INLINE long long __double2ll_ru(double v) {
-    return sim_to_integer<long long>(ceil(v));
-}
-SIM_INLINE unsigned long long __double2ull_rn(double v) {
-    return sim_to_integer<unsigned long long>(rint(v));
-}
-SIM_INLINE unsigned long long __double2ull_rz(double v) {
-    return sim_to_integer<unsigned long long>(trunc(v));
-}
-SIM_INLINE unsigned long long __double2ull_rd(double v) {
-    return sim_to_integer<unsigned long long>(floor(v));
-}
-SIM_INLINE unsigned long long __double2ull_ru(double v) {
-    return sim_to_integer<unsigned long long>(ceil(v));
-}
+/* To the nearest integer, towards zero, down and up: __float2int_rn(), _rz, _rd and _ru. */
+#define SIM_TO_INTEGER(name, To, From, real)                                                                 \
+    SIM_INLINE To name##_rn(From v) {                                                                        \
+        return sim_to_integer<To>(std::rint((real)v));                                                       \
+    }                                                                                                        \
+    SIM_INLINE To name##_rz(From v) {                                                                        \
+        return sim_to_integer<To>(std::trunc((real)v));                                                      \
+    }                                                                                                        \
+    SIM_INLINE To name##_rd(From v) {                                                                        \
+        return sim_to_integer<To>(std::floor((real)v));                                                      \
+    }                                                                                                        \
+    SIM_INLINE To name##_ru(From v) {                                                                        \
+        return sim_to_integer<To>(std::ceil((real)v));                                                       \
+    }
+SIM_TO_INTEGER(__float2int, int, float, float)
+SIM_TO_INTEGER(__float2uint, unsigned, float, float)
+SIM_TO_INTEGER(__float2ll, long long, float, float)
+SIM_TO_INTEGER(__float2ull, unsigned long long, float, float)
+SIM_TO_INTEGER(__double2int, int, double, double)
+SIM_TO_INTEGER(__double2uint, unsigned, double, double)
+SIM_TO_INTEGER(__double2ll, long long, double, double)
+SIM_TO_INTEGER(__double2ull, unsigned long long, double, double)
 SIM_INLINE float __int2float_rn(int v) {
     return (float)v;
 }

@@ -4,63 +4,33 @@
 
 /* ---- Arithmetic ---- */
 
-template <class F> SIM_INLINE sim_float16<F> __hadd(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return a + b;
-}
-template <class F> SIM_INLINE sim_float16x2<F> __hadd2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return a + b;
-}
-template <class F> SIM_INLINE sim_float16<F> __hadd_rn(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return a + b;
-}
-template <class F> SIM_INLINE sim_float16x2<F> __hadd2_rn(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return a + b;
-}
-template <class F> SIM_INLINE sim_float16<F> __hadd_sat(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return sim_float16<F>(fmin(fmax(sim_double(a) + sim_double(b), 0.0), 1.0));
-}
-template <class F>
-SIM_INLINE sim_float16x2<F> __hadd2_sat(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return {__hadd_sat(a.x, b.x), __hadd_sat(a.y, b.y)};
-}
-template <class F> SIM_INLINE sim_float16<F> __hsub(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return a - b;
-}
-template <class F> SIM_INLINE sim_float16x2<F> __hsub2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return a - b;
-}
-template <class F> SIM_INLINE sim_float16<F> __hsub_rn(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return a - b;
-}
-template <class F> SIM_INLINE sim_float16x2<F> __hsub2_rn(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return a - b;
-}
-template <class F> SIM_INLINE sim_float16<F> __hsub_sat(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return sim_float16<F>(fmin(fmax(sim_double(a) - sim_double(b), 0.0), 1.0));
-}
-template <class F>
-SIM_INLINE sim_float16x2<F> __hsub2_sat(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return {__hsub_sat(a.x, b.x), __hsub_sat(a.y, b.y)};
-}
-template <class F> SIM_INLINE sim_float16<F> __hmul(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return a * b;
-}
-template <class F> SIM_INLINE sim_float16x2<F> __hmul2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return a * b;
-}
-template <class F> SIM_INLINE sim_float16<F> __hmul_rn(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return a * b;
-}
-template <class F> SIM_INLINE sim_float16x2<F> __hmul2_rn(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return a * b;
-}
-template <class F> SIM_INLINE sim_float16<F> __hmul_sat(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return sim_float16<F>(fmin(fmax(sim_double(a) * sim_double(b), 0.0), 1.0));
-}
-template <class F>
-SIM_INLINE sim_float16x2<F> __hmul2_sat(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return {__hmul_sat(a.x, b.x), __hmul_sat(a.y, b.y)};
-}
+/* Of one number and of two: __hadd(), __hadd2(); rounded once also where the compiler could fuse it with
+ * another (_rn), as it is here anyway; and between 0 and 1 (_sat). */
+#define SIM_ARITHMETIC(name, operation)                                                                      \
+    template <class F> SIM_INLINE sim_float16<F> name(sim_float16<F> a, sim_given<sim_float16<F>> b) {       \
+        return a operation b;                                                                                \
+    }                                                                                                        \
+    template <class F>                                                                                       \
+    SIM_INLINE sim_float16x2<F> name##2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {                 \
+        return a operation b;                                                                                \
+    }                                                                                                        \
+    template <class F> SIM_INLINE sim_float16<F> name##_rn(sim_float16<F> a, sim_given<sim_float16<F>> b) {  \
+        return a operation b;                                                                                \
+    }                                                                                                        \
+    template <class F>                                                                                       \
+    SIM_INLINE sim_float16x2<F> name##2_rn(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {              \
+        return a operation b;                                                                                \
+    }                                                                                                        \
+    template <class F> SIM_INLINE sim_float16<F> name##_sat(sim_float16<F> a, sim_given<sim_float16<F>> b) { \
+        return sim_float16<F>(fmin(fmax(sim_double(a) operation sim_double(b), 0.0), 1.0));                  \
+    }                                                                                                        \
+    template <class F>                                                                                       \
+    SIM_INLINE sim_float16x2<F> name##2_sat(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {             \
+        return {name##_sat(a.x, b.x), name##_sat(a.y, b.y)};                                                 \
+    }
+SIM_ARITHMETIC(__hadd, +)
+SIM_ARITHMETIC(__hsub, -)
+SIM_ARITHMETIC(__hmul, *)
 template <class F> SIM_INLINE sim_float16<F> __hdiv(sim_float16<F> a, sim_given<sim_float16<F>> b) {
     return a / b;
 }
@@ -124,203 +94,74 @@ template <class F> SIM_INLINE bool __hisnan(sim_float16<F> a) {
 template <class F> SIM_INLINE int __hisinf(sim_float16<F> a) {
     return isinf((float)a) ? ((float)a > 0 ? 1 : -1) : 0;
 }
-template <class F> SIM_INLINE sim_float16<F> __hmax(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return sim_float16<F>(fmax(sim_double(a), sim_double(b)));
-}
-template <class F> SIM_INLINE sim_float16<F> __hmax_nan(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return __hisnan(a) ? a : __hisnan(b) ? b : __hmax(a, b);
-}
-template <class F> SIM_INLINE sim_float16x2<F> __hmax2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return {__hmax(a.x, b.x), __hmax(a.y, b.y)};
-}
-template <class F>
-SIM_INLINE sim_float16x2<F> __hmax2_nan(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return {__hmax_nan(a.x, b.x), __hmax_nan(a.y, b.y)};
-}
-template <class F> SIM_INLINE sim_float16<F> __hmin(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return sim_float16<F>(fmin(sim_double(a), sim_double(b)));
-}
-template <class F> SIM_INLINE sim_float16<F> __hmin_nan(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return __hisnan(a) ? a : __hisnan(b) ? b : __hmin(a, b);
-}
-template <class F> SIM_INLINE sim_float16x2<F> __hmin2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return {__hmin(a.x, b.x), __hmin(a.y, b.y)};
-}
-template <class F>
-SIM_INLINE sim_float16x2<F> __hmin2_nan(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return {__hmin_nan(a.x, b.x), __hmin_nan(a.y, b.y)};
-}
-template <class F> SIM_INLINE bool __heq(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return a == b;
-}
-template <class F> SIM_INLINE bool __hequ(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return __hisnan(a) || __hisnan(b) || a == b;
-}
-template <class F> SIM_INLINE sim_float16x2<F> __heq2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return {sim_float16<F>(a.x == b.x), sim_float16<F>(a.y == b.y)};
-}
-template <class F> SIM_INLINE bool __hbeq2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return a.x == b.x && a.y == b.y;
-}
-template <class F> SIM_INLINE bool __hne(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return a != b;
-}
-template <class F> SIM_INLINE bool __hneu(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return __hisnan(a) || __hisnan(b) || a != b;
-}
-template <class F> SIM_INLINE sim_float16x2<F> __hne2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return {sim_float16<F>(a.x != b.x), sim_float16<F>(a.y != b.y)};
-}
-template <class F> SIM_INLINE bool __hbne2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return a.x != b.x && a.y != b.y;
-}
-template <class F> SIM_INLINE bool __hlt(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return a < b;
-}
-template <class F> SIM_INLINE bool __hltu(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return __hisnan(a) || __hisnan(b) || a < b;
-}
-template <class F> SIM_INLINE sim_float16x2<F> __hlt2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return {sim_float16<F>(a.x < b.x), sim_float16<F>(a.y < b.y)};
-}
-template <class F> SIM_INLINE bool __hblt2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return a.x < b.x && a.y < b.y;
-}
-template <class F> SIM_INLINE bool __hle(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return a <= b;
-}
-template <class F> SIM_INLINE bool __hleu(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return __hisnan(a) || __hisnan(b) || a <= b;
-}
-template <class F> SIM_INLINE sim_float16x2<F> __hle2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return {sim_float16<F>(a.x <= b.x), sim_float16<F>(a.y <= b.y)};
-}
-template <class F> SIM_INLINE bool __hble2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return a.x <= b.x && a.y <= b.y;
-}
-template <class F> SIM_INLINE bool __hgt(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return a > b;
-}
-template <class F> SIM_INLINE bool __hgtu(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return __hisnan(a) || __hisnan(b) || a > b;
-}
-template <class F> SIM_INLINE sim_float16x2<F> __hgt2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return {sim_float16<F>(a.x > b.x), sim_float16<F>(a.y > b.y)};
-}
-template <class F> SIM_INLINE bool __hbgt2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return a.x > b.x && a.y > b.y;
-}
-template <class F> SIM_INLINE bool __hge(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return a >= b;
-}
-template <class F> SIM_INLINE bool __hgeu(sim_float16<F> a, sim_given<sim_float16<F>> b) {
-    return __hisnan(a) || __hisnan(b) || a >= b;
-}
-template <class F> SIM_INLINE sim_float16x2<F> __hge2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return {sim_float16<F>(a.x >= b.x), sim_float16<F>(a.y >= b.y)};
-}
-template <class F> SIM_INLINE bool __hbge2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {
-    return a.x >= b.x && a.y >= b.y;
-}
+/* __hmax(), and where one that is NaN is the result (_nan). */
+#define SIM_CHOICE(name, chosen)                                                                             \
+    template <class F> SIM_INLINE sim_float16<F> name(sim_float16<F> a, sim_given<sim_float16<F>> b) {       \
+        return sim_float16<F>(chosen(sim_double(a), sim_double(b)));                                         \
+    }                                                                                                        \
+    template <class F> SIM_INLINE sim_float16<F> name##_nan(sim_float16<F> a, sim_given<sim_float16<F>> b) { \
+        return __hisnan(a) ? a : __hisnan(b) ? b : name(a, b);                                               \
+    }                                                                                                        \
+    template <class F>                                                                                       \
+    SIM_INLINE sim_float16x2<F> name##2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {                 \
+        return {name(a.x, b.x), name(a.y, b.y)};                                                             \
+    }                                                                                                        \
+    template <class F>                                                                                       \
+    SIM_INLINE sim_float16x2<F> name##2_nan(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {             \
+        return {name##_nan(a.x, b.x), name##_nan(a.y, b.y)};                                                 \
+    }
+SIM_CHOICE(__hmax, fmax)
+SIM_CHOICE(__hmin, fmin)
+/* __heq(); true for NaN too (__hequ); 1 or 0 for each of two (__heq2); whether it holds for both (__hbeq2).
+ */
+#define SIM_COMPARISON(name, is)                                                                             \
+    template <class F> SIM_INLINE bool __h##name(sim_float16<F> a, sim_given<sim_float16<F>> b) {            \
+        return a is b;                                                                                       \
+    }                                                                                                        \
+    template <class F> SIM_INLINE bool __h##name##u(sim_float16<F> a, sim_given<sim_float16<F>> b) {         \
+        return __hisnan(a) || __hisnan(b) || a is b;                                                         \
+    }                                                                                                        \
+    template <class F>                                                                                       \
+    SIM_INLINE sim_float16x2<F> __h##name##2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {            \
+        return {sim_float16<F>(a.x is b.x), sim_float16<F>(a.y is b.y)};                                     \
+    }                                                                                                        \
+    template <class F> SIM_INLINE bool __hb##name##2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {    \
+        return a.x is b.x && a.y is b.y;                                                                     \
+    }
+SIM_COMPARISON(eq, ==)
+SIM_COMPARISON(ne, !=)
+SIM_COMPARISON(lt, <)
+SIM_COMPARISON(le, <=)
+SIM_COMPARISON(gt, >)
+SIM_COMPARISON(ge, >=)
 
 /* ---- Functions ---- */
 
-template <class F> SIM_INLINE sim_float16<F> hexp(sim_float16<F> a) {
-    return sim_float16<F>(exp(sim_double(a)));
-}
-template <class F> SIM_INLINE sim_float16x2<F> h2exp(sim_float16x2<F> a) {
-    return {hexp(a.x), hexp(a.y)};
-}
-template <class F> SIM_INLINE sim_float16<F> hexp2(sim_float16<F> a) {
-    return sim_float16<F>(exp2(sim_double(a)));
-}
-template <class F> SIM_INLINE sim_float16x2<F> h2exp2(sim_float16x2<F> a) {
-    return {hexp2(a.x), hexp2(a.y)};
-}
-template <class F> SIM_INLINE sim_float16<F> hexp10(sim_float16<F> a) {
-    return sim_float16<F>(pow(10.0, sim_double(a)));
-}
-template <class F> SIM_INLINE sim_float16x2<F> h2exp10(sim_float16x2<F> a) {
-    return {hexp10(a.x), hexp10(a.y)};
-}
-template <class F> SIM_INLINE sim_float16<F> hlog(sim_float16<F> a) {
-    return sim_float16<F>(log(sim_double(a)));
-}
-template <class F> SIM_INLINE sim_float16x2<F> h2log(sim_float16x2<F> a) {
-    return {hlog(a.x), hlog(a.y)};
-}
-template <class F> SIM_INLINE sim_float16<F> hlog2(sim_float16<F> a) {
-    return sim_float16<F>(log2(sim_double(a)));
-}
-template <class F> SIM_INLINE sim_float16x2<F> h2log2(sim_float16x2<F> a) {
-    return {hlog2(a.x), hlog2(a.y)};
-}
-template <class F> SIM_INLINE sim_float16<F> hlog10(sim_float16<F> a) {
-    return sim_float16<F>(log10(sim_double(a)));
-}
-template <class F> SIM_INLINE sim_float16x2<F> h2log10(sim_float16x2<F> a) {
-    return {hlog10(a.x), hlog10(a.y)};
-}
-template <class F> SIM_INLINE sim_float16<F> hsqrt(sim_float16<F> a) {
-    return sim_float16<F>(sqrt(sim_double(a)));
-}
-template <class F> SIM_INLINE sim_float16x2<F> h2sqrt(sim_float16x2<F> a) {
-    return {hsqrt(a.x), hsqrt(a.y)};
-}
-template <class F> SIM_INLINE sim_float16<F> hrsqrt(sim_float16<F> a) {
-    return sim_float16<F>(1.0 / sqrt(sim_double(a)));
-}
-template <class F> SIM_INLINE sim_float16x2<F> h2rsqrt(sim_float16x2<F> a) {
-    return {hrsqrt(a.x), hrsqrt(a.y)};
-}
-template <class F> SIM_INLINE sim_float16<F> hrcp(sim_float16<F> a) {
-    return sim_float16<F>(1.0 / sim_double(a));
-}
-template <class F> SIM_INLINE sim_float16x2<F> h2rcp(sim_float16x2<F> a) {
-    return {hrcp(a.x), hrcp(a.y)};
-}
-template <class F> SIM_INLINE sim_float16<F> hsin(sim_float16<F> a) {
-    return sim_float16<F>(sin(sim_double(a)));
-}
-template <class F> SIM_INLINE sim_float16x2<F> h2sin(sim_float16x2<F> a) {
-    return {hsin(a.x), hsin(a.y)};
-}
-template <class F> SIM_INLINE sim_float16<F> hcos(sim_float16<F> a) {
-    return sim_float16<F>(cos(sim_double(a)));
-}
-template <class F> SIM_INLINE sim_float16x2<F> h2cos(sim_float16x2<F> a) {
-    return {hcos(a.x), hcos(a.y)};
-}
-template <class F> SIM_INLINE sim_float16<F> htanh(sim_float16<F> a) {
-    return sim_float16<F>(tanh(sim_double(a)));
-}
-template <class F> SIM_INLINE sim_float16x2<F> h2tanh(sim_float16x2<F> a) {
-    return {htanh(a.x), htanh(a.y)};
-}
-template <class F> SIM_INLINE sim_float16<F> hceil(sim_float16<F> a) {
-    return sim_float16<F>(ceil(sim_double(a)));
-}
-template <class F> SIM_INLINE sim_float16x2<F> h2ceil(sim_float16x2<F> a) {
-    return {hceil(a.x), hceil(a.y)};
-}
-template <class F> SIM_INLINE sim_float16<F> hfloor(sim_float16<F> a) {
-    return sim_float16<F>(floor(sim_double(a)));
-}
-template <class F> SIM_INLINE sim_float16x2<F> h2floor(sim_float16x2<F> a) {
-    return {hfloor(a.x), hfloor(a.y)};
-}
-template <class F> SIM_INLINE sim_float16<F> htrunc(sim_float16<F> a) {
-    return sim_float16<F>(trunc(sim_double(a)));
-}
-template <class F> SIM_INLINE sim_float16x2<F> h2trunc(sim_float16x2<F> a) {
-    return {htrunc(a.x), htrunc(a.y)};
-}
-template <class F> SIM_INLINE sim_float16<F> hrint(sim_float16<F> a) {
-    return sim_float16<F>(rint(sim_double(a)));
-}
-template <class F> SIM_INLINE sim_float16x2<F> h2rint(sim_float16x2<F> a) {
-    return {hrint(a.x), hrint(a.y)};
-}
+/* hexp() of one number and h2exp() of two; v: the number as a double. */
+#define SIM_FUNCTION(name, value)                                                                            \
+    template <class F> SIM_INLINE sim_float16<F> h##name(sim_float16<F> a) {                                 \
+        const double v = sim_double(a);                                                                      \
+        return sim_float16<F>(value);                                                                        \
+    }                                                                                                        \
+    template <class F> SIM_INLINE sim_float16x2<F> h2##name(sim_float16x2<F> a) {                            \
+        return {h##name(a.x), h##name(a.y)};                                                                 \
+    }
+SIM_FUNCTION(exp, exp(v))
+SIM_FUNCTION(exp2, exp2(v))
+SIM_FUNCTION(exp10, pow(10.0, v))
+SIM_FUNCTION(log, log(v))
+SIM_FUNCTION(log2, log2(v))
+SIM_FUNCTION(log10, log10(v))
+SIM_FUNCTION(sqrt, sqrt(v))
+SIM_FUNCTION(rsqrt, 1.0 / sqrt(v))
+SIM_FUNCTION(rcp, 1.0 / v)
+SIM_FUNCTION(sin, sin(v))
+SIM_FUNCTION(cos, cos(v))
+SIM_FUNCTION(tanh, tanh(v))
+SIM_FUNCTION(ceil, ceil(v))
+SIM_FUNCTION(floor, floor(v))
+SIM_FUNCTION(trunc, trunc(v))
+SIM_FUNCTION(rint, rint(v))
 template <class F> SIM_INLINE sim_float16<F> htanh_approx(sim_float16<F> a) {
     return htanh(a);
 }

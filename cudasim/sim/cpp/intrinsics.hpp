@@ -74,107 +74,45 @@ SIM_INLINE float __fdividef(float x, float y) {
     float size = fabsf(y);
     return size > 0x1p126f && size <= FLT_MAX ? (isinf(x) ? NAN : 0.0f * x) : x / y;
 }
-SIM_INLINE float __fadd_rn(float x, float y) {
-    return x + y;
-}
+/* Of floats, rounded to the nearest, towards zero, down and up: __fadd_rn(), _rz, _rd and _ru. nearest: the
+ * first one's value; of_doubles: what the others round. */
+#define SIM_FLOAT_ROUNDED(name, parameters, nearest, of_doubles)                                             \
+    SIM_INLINE float name##_rn parameters {                                                                  \
+        return nearest;                                                                                      \
+    }                                                                                                        \
+    SIM_INLINE float name##_rz parameters {                                                                  \
+        return sim_float_towards_zero(of_doubles);                                                           \
+    }                                                                                                        \
+    SIM_INLINE float name##_rd parameters {                                                                  \
+        return sim_float_not_above(of_doubles);                                                              \
+    }                                                                                                        \
+    SIM_INLINE float name##_ru parameters {                                                                  \
+        return sim_float_not_below(of_doubles);                                                              \
+    }
+SIM_FLOAT_ROUNDED(__fadd, (float x, float y), x + y, (double)x + (double)y)
+SIM_FLOAT_ROUNDED(__fsub, (float x, float y), x - y, (double)x - (double)y)
+SIM_FLOAT_ROUNDED(__fmul, (float x, float y), x *y, (double)x *(double)y)
+SIM_FLOAT_ROUNDED(__fdiv, (float x, float y), x / y, (double)x / (double)y)
+SIM_FLOAT_ROUNDED(__fmaf, (float x, float y, float z), fmaf(x, y, z), (double)x *(double)y + (double)z)
+SIM_FLOAT_ROUNDED(__fsqrt, (float x), sqrtf(x), sqrt((double)x))
+SIM_FLOAT_ROUNDED(__frcp, (float x), 1.0f / x, 1.0 / (double)x)
 SIM_INLINE double __dadd_rn(double x, double y) {
     return x + y;
-}
-SIM_INLINE float __fadd_rz(float x, float y) {
-    return sim_float_towards_zero((double)x + (double)y);
-}
-SIM_INLINE float __fadd_rd(float x, float y) {
-    return sim_float_not_above((double)x + (double)y);
-}
-SIM_INLINE float __fadd_ru(float x, float y) {
-    return sim_float_not_below((double)x + (double)y);
-}
-SIM_INLINE float __fsub_rn(float x, float y) {
-    return x - y;
 }
 SIM_INLINE double __dsub_rn(double x, double y) {
     return x - y;
 }
-SIM_INLINE float __fsub_rz(float x, float y) {
-    return sim_float_towards_zero((double)x - (double)y);
-}
-SIM_INLINE float __fsub_rd(float x, float y) {
-    return sim_float_not_above((double)x - (double)y);
-}
-SIM_INLINE float __fsub_ru(float x, float y) {
-    return sim_float_not_below((double)x - (double)y);
-}
-SIM_INLINE float __fmul_rn(float x, float y) {
-    return x * y;
-}
 SIM_INLINE double __dmul_rn(double x, double y) {
     return x * y;
-}
-SIM_INLINE float __fmul_rz(float x, float y) {
-    return sim_float_towards_zero((double)x * (double)y);
-}
-SIM_INLINE float __fmul_rd(float x, float y) {
-    return sim_float_not_above((double)x * (double)y);
-}
-SIM_INLINE float __fmul_ru(float x, float y) {
-    return sim_float_not_below((double)x * (double)y);
-}
-SIM_INLINE float __fdiv_rn(float x, float y) {
-    return x / y;
 }
 SIM_INLINE double __ddiv_rn(double x, double y) {
     return x / y;
 }
-SIM_INLINE float __fdiv_rz(float x, float y) {
-    return sim_float_towards_zero((double)x / (double)y);
-}
-SIM_INLINE float __fdiv_rd(float x, float y) {
-    return sim_float_not_above((double)x / (double)y);
-}
-SIM_INLINE float __fdiv_ru(float x, float y) {
-    return sim_float_not_below((double)x / (double)y);
-}
-SIM_INLINE float __fmaf_rn(float x, float y, float z) {
-    return fmaf(x, y, z);
-}
-SIM_INLINE float __fmaf_rz(float x, float y, float z) {
-    return sim_float_towards_zero((double)x * (double)y + (double)z);
-}
-SIM_INLINE float __fsqrt_rz(float x) {
-    return sim_float_towards_zero(sqrt((double)x));
-}
-SIM_INLINE float __frcp_rz(float x) {
-    return sim_float_towards_zero(1.0 / (double)x);
-}
-SIM_INLINE float __fmaf_rd(float x, float y, float z) {
-    return sim_float_not_above((double)x * (double)y + (double)z);
-}
-SIM_INLINE float __fsqrt_rd(float x) {
-    return sim_float_not_above(sqrt((double)x));
-}
-SIM_INLINE float __frcp_rd(float x) {
-    return sim_float_not_above(1.0 / (double)x);
-}
-SIM_INLINE float __fmaf_ru(float x, float y, float z) {
-    return sim_float_not_below((double)x * (double)y + (double)z);
-}
-SIM_INLINE float __fsqrt_ru(float x) {
-    return sim_float_not_below(sqrt((double)x));
-}
-SIM_INLINE float __frcp_ru(float x) {
-    return sim_float_not_below(1.0 / (double)x);
-}
 SIM_INLINE double __fma_rn(double x, double y, double z) {
     return fma(x, y, z);
 }
-SIM_INLINE float __frcp_rn(float x) {
-    return 1.0f / x;
-}
 SIM_INLINE double __drcp_rn(double x) {
     return 1.0 / x;
-}
-SIM_INLINE float __fsqrt_rn(float x) {
-    return sqrtf(x);
 }
 SIM_INLINE double __dsqrt_rn(double x) {
     return sqrt(x);
@@ -364,36 +302,24 @@ SIM_INLINE int __dp4a(char4 a, char4 b, int c) {
 
 /* ---- Loads and stores with a cache hint, which changes nothing here ---- */
 
-template <class T> SIM_INLINE T __ldg(const T *address) {
-    return *address;
-}
-template <class T> SIM_INLINE T __ldcg(const T *address) {
-    return *address;
-}
-template <class T> SIM_INLINE T __ldca(const T *address) {
-    return *address;
-}
-template <class T> SIM_INLINE T __ldcs(const T *address) {
-    return *address;
-}
-template <class T> SIM_INLINE T __ldlu(const T *address) {
-    return *address;
-}
-template <class T> SIM_INLINE T __ldcv(const T *address) {
-    return *address;
-}
-template <class T> SIM_INLINE void __stwb(T *address, sim_given<T> value) {
-    *address = value;
-}
-template <class T> SIM_INLINE void __stcg(T *address, sim_given<T> value) {
-    *address = value;
-}
-template <class T> SIM_INLINE void __stcs(T *address, sim_given<T> value) {
-    *address = value;
-}
-template <class T> SIM_INLINE void __stwt(T *address, sim_given<T> value) {
-    *address = value;
-}
+#define SIM_LOAD(name)                                                                                       \
+    template <class T> SIM_INLINE T name(const T *address) {                                                 \
+        return *address;                                                                                     \
+    }
+SIM_LOAD(__ldg)
+SIM_LOAD(__ldcg)
+SIM_LOAD(__ldca)
+SIM_LOAD(__ldcs)
+SIM_LOAD(__ldlu)
+SIM_LOAD(__ldcv)
+#define SIM_STORE(name)                                                                                      \
+    template <class T> SIM_INLINE void name(T *address, sim_given<T> value) {                                \
+        *address = value;                                                                                    \
+    }
+SIM_STORE(__stwb)
+SIM_STORE(__stcg)
+SIM_STORE(__stcs)
+SIM_STORE(__stwt)
 SIM_INLINE unsigned __isGlobal(const void *) {
     return 1;
 }

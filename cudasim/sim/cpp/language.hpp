@@ -98,6 +98,9 @@ static constexpr int warpSize = 32;
 /* Every function of a header is part of the line that calls it. */
 #define SIM_INLINE static inline __attribute__((always_inline))
 #define SIM_INLINE_MEMBER __attribute__((always_inline))
+/* A function of a precompiled header that is compiled where it is called and nowhere else: what it makes of
+ * templates takes longer than many a kernel. */
+#define SIM_WHERE_CALLED template <class = void>
 
 /* The place that an argument stands for when the caller leaves it out: the caller's. */
 #define SIM_CALLED_FROM const char *sim_file = __builtin_FILE(), int sim_line = __builtin_LINE()

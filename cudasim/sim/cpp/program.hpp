@@ -107,7 +107,7 @@ SIM_HOST cudaError_t cudaFree(void *memory, SIM_CALLED) {
         return free(memory), cudaSuccess;
     return sim_error(sim_memory_give_back(memory, SIM_DEVICE_MEMORY, SIM_CALLED_AS(0)));
 }
-SIM_HOST cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream, SIM_CALLED) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream, SIM_CALLED) {
     if (sim_is_captured(stream))
         return sim_capture(stream,
                            [=](cudaStream_t on) { return cudaFreeAsync(memory, on, sim_file, sim_line); });
@@ -134,8 +134,9 @@ SIM_HOST cudaError_t cudaMemGetInfo(size_t *unused, size_t *total) {
 SIM_HOST cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, SIM_CALLED) {
     return sim_error(sim_memory_copy(to, bytes, from, bytes, bytes, 1, kind, 0, true, SIM_CALLED_AS(0)));
 }
-SIM_HOST cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
-                                     cudaStream_t stream = 0, SIM_CALLED) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
+                                                      cudaMemcpyKind kind, cudaStream_t stream = 0,
+                                                      SIM_CALLED) {
     if (sim_is_captured(stream))
         return sim_capture(stream, [=](cudaStream_t on) {
             return cudaMemcpyAsync(to, from, bytes, kind, on, sim_file, sim_line);
@@ -148,8 +149,9 @@ SIM_HOST bool sim_is_on(const void *memory, int device) {
     const sim_allocation *found = sim_allocation_at(memory);
     return found && found->kind == SIM_DEVICE_MEMORY && found->device == device;
 }
-SIM_HOST cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
-                                         size_t bytes, cudaStream_t stream = 0, SIM_CALLED) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from,
+                                                          int from_device, size_t bytes,
+                                                          cudaStream_t stream = 0, SIM_CALLED) {
     if (!sim_is_on(to, to_device) || !sim_is_on(from, from_device))
         return sim_says(cudaErrorInvalidValue);
     return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream, sim_file, sim_line);
@@ -165,9 +167,10 @@ SIM_HOST cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, s
     return sim_error(
         sim_memory_copy(to, to_pitch, from, from_pitch, width, rows, kind, 0, true, SIM_CALLED_AS(0)));
 }
-SIM_HOST cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                                       size_t width, size_t rows, cudaMemcpyKind kind,
-                                       cudaStream_t stream = 0, SIM_CALLED) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from,
+                                                        size_t from_pitch, size_t width, size_t rows,
+                                                        cudaMemcpyKind kind, cudaStream_t stream = 0,
+                                                        SIM_CALLED) {
     if (sim_is_captured(stream))
         return sim_capture(stream, [=](cudaStream_t on) {
             return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, rows, kind, on, sim_file,
@@ -179,7 +182,8 @@ SIM_HOST cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *fr
 SIM_HOST cudaError_t cudaMemset(void *to, int value, size_t bytes, SIM_CALLED) {
     return sim_error(sim_memory_set(to, bytes, value, bytes, 1, 0, SIM_CALLED_AS(0)));
 }
-SIM_HOST cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream = 0, SIM_CALLED) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes,
+                                                      cudaStream_t stream = 0, SIM_CALLED) {
     if (sim_is_captured(stream))
         return sim_capture(stream, [=](cudaStream_t on) {
             return cudaMemsetAsync(to, value, bytes, on, sim_file, sim_line);
@@ -341,11 +345,8 @@ SIM_HOST cudaError_t cudaStreamQuery(cudaStream_t stream) {
 }
 struct sim_event;
 SIM_HOST cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned = 0) {
-    auto recorded = sim_recorded_in().find(event);
-    if (recorded != sim_recorded_in().end()) {
-        sim_captured_by()[stream] = recorded->second;
+    if (sim_joins_capture(stream, event))
         return sim_says(0);
-    }
     return sim_error(sim_stream_wait_for_event(sim_stream_of(stream), (sim_event *)event));
 }
 typedef void (*cudaHostFn_t)(void *);
@@ -356,15 +357,17 @@ inline cudaError_t sim_ends_for_host(cudaStream_t stream) {
     sim_pending_ends(sim_stream_of(stream));
     return (cudaError_t)sim_program_ends(sim_program_error(0));
 }
-SIM_HOST cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
+                                                         void *data) {
     if (sim_is_captured(stream))
         return sim_capture(stream, [=](cudaStream_t on) { return cudaLaunchHostFunc(on, function, data); });
     cudaError_t error = sim_ends_for_host(stream);
     function(data);
     return error;
 }
-SIM_HOST cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void *data,
-                                           unsigned) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaStreamAddCallback(cudaStream_t stream,
+                                                            cudaStreamCallback_t function, void *data,
+                                                            unsigned) {
     cudaError_t error = sim_ends_for_host(stream);
     function(stream, error, data);
     return error;
@@ -379,11 +382,8 @@ SIM_HOST cudaError_t cudaEventDestroy(cudaEvent_t event) {
     return sim_error(sim_event_destroy((sim_event *)event));
 }
 SIM_HOST cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = 0) {
-    sim_recorded_in().erase(event);
-    if (sim_is_captured(stream)) {
-        sim_recorded_in()[event] = sim_captured_by()[stream];
+    if (sim_is_recorded_in_capture(event, stream))
         return sim_says(0);
-    }
     return sim_error(sim_event_record((sim_event *)event, sim_stream_of(stream)));
 }
 SIM_HOST cudaError_t cudaEventSynchronize(cudaEvent_t event) {

@@ -3,6 +3,7 @@
  * captured before it, which is one of the orders that its streams and events allow. */
 #pragma once
 #include "program_launch.hpp"
+#include <map>
 #include <memory>
 
 enum cudaGraphNodeType {
@@ -39,15 +40,15 @@ struct CUgraphExec_st {
 };
 typedef CUgraphExec_st *cudaGraphExec_t;
 
-SIM_HOST cudaError_t cudaGraphCreate(cudaGraph_t *graph, unsigned) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphCreate(cudaGraph_t *graph, unsigned) {
     *graph = new CUgraph_st();
     return sim_says(cudaSuccess);
 }
-SIM_HOST cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
     delete graph;
     return sim_says(cudaSuccess);
 }
-SIM_HOST cudaError_t cudaGraphClone(cudaGraph_t *clone, cudaGraph_t graph) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphClone(cudaGraph_t *clone, cudaGraph_t graph) {
     std::map<cudaGraphNode_t, cudaGraphNode_t> copy_of;
     *clone = new CUgraph_st();
     for (const auto &node : graph->nodes) {
@@ -62,8 +63,9 @@ SIM_HOST cudaError_t cudaGraphClone(cudaGraph_t *clone, cudaGraph_t graph) {
 
 /* ---- Nodes ---- */
 
-inline cudaError_t sim_add_node(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
-                                size_t count, cudaGraphNodeType type, sim_operation run) {
+SIM_WHERE_CALLED inline cudaError_t sim_add_node(cudaGraphNode_t *node, cudaGraph_t graph,
+                                                 const cudaGraphNode_t *after, size_t count,
+                                                 cudaGraphNodeType type, sim_operation run) {
     if (!graph || !run || (count && !after))
         return sim_says(cudaErrorInvalidValue);
     graph->nodes.push_back(std::make_shared<CUgraphNode_st>(
@@ -79,41 +81,43 @@ struct cudaKernelNodeParams {
     void **kernelParams;
     void **extra;
 };
-SIM_HOST sim_operation sim_kernel_operation(const cudaKernelNodeParams *of, const char *file, int line) {
+SIM_WHERE_CALLED SIM_HOST sim_operation sim_kernel_operation(const cudaKernelNodeParams *of, const char *file,
+                                                             int line) {
     return sim_known_operation(of->func, {of->host_gridDim, of->host_blockDim, of->sharedMemBytes, 0}, false,
                                of->kernelParams, file, line);
 }
-SIM_HOST cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph,
-                                            const cudaGraphNode_t *after, size_t count,
-                                            const cudaKernelNodeParams *of, SIM_CALLED) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                                             const cudaGraphNode_t *after, size_t count,
+                                                             const cudaKernelNodeParams *of, SIM_CALLED) {
     sim_operation run = sim_kernel_operation(of, sim_file, sim_line);
     if (!run)
         return sim_says(cudaErrorInvalidDeviceFunction);
     return sim_add_node(node, graph, after, count, cudaGraphNodeTypeKernel, run);
 }
-SIM_HOST cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams *of,
-                                                  SIM_CALLED) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node,
+                                                                   const cudaKernelNodeParams *of,
+                                                                   SIM_CALLED) {
     sim_operation run = sim_kernel_operation(of, sim_file, sim_line);
     if (run)
         node->run = run;
     return sim_says(run ? cudaSuccess : cudaErrorInvalidDeviceFunction);
 }
-SIM_HOST cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t *node, cudaGraph_t graph,
-                                            const cudaGraphNode_t *after, size_t count,
-                                            const cudaMemcpy3DParms *of, SIM_CALLED) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                                             const cudaGraphNode_t *after, size_t count,
+                                                             const cudaMemcpy3DParms *of, SIM_CALLED) {
     cudaMemcpy3DParms copy = *of;
     return sim_add_node(node, graph, after, count, cudaGraphNodeTypeMemcpy, [=](cudaStream_t stream) {
         return cudaMemcpy3DAsync(&copy, stream, sim_file, sim_line);
     });
 }
-SIM_HOST sim_operation sim_copy_operation(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
-                                          const char *file, int line) {
+SIM_WHERE_CALLED SIM_HOST sim_operation sim_copy_operation(void *to, const void *from, size_t bytes,
+                                                           cudaMemcpyKind kind, const char *file, int line) {
     return [=](cudaStream_t stream) { return cudaMemcpyAsync(to, from, bytes, kind, stream, file, line); };
 }
-SIM_HOST cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *node, cudaGraph_t graph,
-                                              const cudaGraphNode_t *after, size_t count, void *to,
-                                              const void *from, size_t bytes, cudaMemcpyKind kind,
-                                              SIM_CALLED) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *node, cudaGraph_t graph,
+                                                               const cudaGraphNode_t *after, size_t count,
+                                                               void *to, const void *from, size_t bytes,
+                                                               cudaMemcpyKind kind, SIM_CALLED) {
     return sim_add_node(node, graph, after, count, cudaGraphNodeTypeMemcpy,
                         sim_copy_operation(to, from, bytes, kind, sim_file, sim_line));
 }
@@ -123,9 +127,9 @@ struct cudaMemsetParams {
     unsigned value, elementSize;
     size_t width, height;
 };
-SIM_HOST cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *node, cudaGraph_t graph,
-                                            const cudaGraphNode_t *after, size_t count,
-                                            const cudaMemsetParams *of, SIM_CALLED) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                                             const cudaGraphNode_t *after, size_t count,
+                                                             const cudaMemsetParams *of, SIM_CALLED) {
     cudaMemsetParams set = *of;
     bool has_equal_bytes =
         set.elementSize == 1 || set.value == 0 || set.value == (set.value & 0xff) * 0x01010101u;
@@ -141,16 +145,16 @@ struct cudaHostNodeParams {
     cudaHostFn_t fn;
     void *userData;
 };
-SIM_HOST cudaError_t cudaGraphAddHostNode(cudaGraphNode_t *node, cudaGraph_t graph,
-                                          const cudaGraphNode_t *after, size_t count,
-                                          const cudaHostNodeParams *of) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphAddHostNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                                           const cudaGraphNode_t *after, size_t count,
+                                                           const cudaHostNodeParams *of) {
     cudaHostNodeParams host = *of;
     return sim_add_node(node, graph, after, count, cudaGraphNodeTypeHost, [=](cudaStream_t stream) {
         return cudaLaunchHostFunc(stream, host.fn, host.userData);
     });
 }
-SIM_HOST cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t *node, cudaGraph_t graph,
-                                           const cudaGraphNode_t *after, size_t count) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                                            const cudaGraphNode_t *after, size_t count) {
     return sim_add_node(node, graph, after, count, cudaGraphNodeTypeEmpty,
                         [](cudaStream_t) { return cudaSuccess; });
 }
@@ -165,9 +169,10 @@ struct cudaMemAllocNodeParams {
     void *dptr; /* the node says it */
 };
 /* The memory is there from the node on, always at the same place. */
-inline cudaError_t sim_add_memory_node(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
-                                       size_t count, void **memory, size_t bytes, cudaMemPool_t pool,
-                                       sim_called called) {
+SIM_WHERE_CALLED inline cudaError_t sim_add_memory_node(cudaGraphNode_t *node, cudaGraph_t graph,
+                                                        const cudaGraphNode_t *after, size_t count,
+                                                        void **memory, size_t bytes, cudaMemPool_t pool,
+                                                        sim_called called) {
     void *place = bytes ? sim_memory_reserve(bytes) : 0;
     if (!place)
         return sim_says(bytes ? cudaErrorMemoryAllocation : cudaErrorInvalidValue);
@@ -184,9 +189,9 @@ inline cudaError_t sim_add_memory_node(cudaGraphNode_t *node, cudaGraph_t graph,
         *node = added;
     return error;
 }
-SIM_HOST cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t *node, cudaGraph_t graph,
-                                              const cudaGraphNode_t *after, size_t count,
-                                              cudaMemAllocNodeParams *of, SIM_CALLED) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                                               const cudaGraphNode_t *after, size_t count,
+                                                               cudaMemAllocNodeParams *of, SIM_CALLED) {
     int device = of->poolProps.location.id;
     if (cudaError_t error = sim_error(sim_device_exists(device)))
         return error;
@@ -198,9 +203,9 @@ SIM_HOST cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t *node, cudaGraph_t
     }
     return sim_add_memory_node(node, graph, after, count, &of->dptr, of->bytesize, pool, SIM_CALLED_AS(0));
 }
-SIM_HOST cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *node, cudaGraph_t graph,
-                                             const cudaGraphNode_t *after, size_t count, void *memory,
-                                             SIM_CALLED) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                                              const cudaGraphNode_t *after, size_t count,
+                                                              void *memory, SIM_CALLED) {
     return sim_add_node(node, graph, after, count, cudaGraphNodeTypeMemFree,
                         [=](cudaStream_t) { return cudaFree(memory, sim_file, sim_line); });
 }
@@ -210,8 +215,9 @@ enum cudaGraphMemAttributeType {
     cudaGraphMemAttrReservedMemCurrent,
     cudaGraphMemAttrReservedMemHigh
 };
-SIM_HOST cudaError_t cudaDeviceGetGraphMemAttribute(int device, cudaGraphMemAttributeType attribute,
-                                                    void *value) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaDeviceGetGraphMemAttribute(int device,
+                                                                     cudaGraphMemAttributeType attribute,
+                                                                     void *value) {
     cudaError_t error = sim_error(sim_device_exists(device));
     if (error)
         return error;
@@ -219,21 +225,22 @@ SIM_HOST cudaError_t cudaDeviceGetGraphMemAttribute(int device, cudaGraphMemAttr
     *(uint64_t *)value = attribute % 2 ? pool.most : pool.used();
     return error;
 }
-SIM_HOST cudaError_t cudaDeviceSetGraphMemAttribute(int device, cudaGraphMemAttributeType attribute,
-                                                    void *value) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaDeviceSetGraphMemAttribute(int device,
+                                                                     cudaGraphMemAttributeType attribute,
+                                                                     void *value) {
     cudaError_t error = sim_error(sim_device_exists(device));
     if (error || attribute % 2 == 0 || *(uint64_t *)value)
         return error ? error : sim_says(cudaErrorInvalidValue);
     sim_pools(device).of_graphs.most = sim_pools(device).of_graphs.used();
     return error;
 }
-SIM_HOST cudaError_t cudaDeviceGraphMemTrim(int device) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaDeviceGraphMemTrim(int device) {
     return sim_error(sim_device_exists(device));
 }
 
 /* Each node after those that it depends on, and else in the order in which they were added; false: a circle.
  */
-inline bool sim_ordered_steps(cudaGraph_t graph, std::vector<sim_step> *steps) {
+SIM_WHERE_CALLED inline bool sim_ordered_steps(cudaGraph_t graph, std::vector<sim_step> *steps) {
     std::map<cudaGraphNode_t, bool> is_done;
     while (steps->size() < graph->nodes.size()) {
         size_t before = steps->size();
@@ -251,33 +258,34 @@ inline bool sim_ordered_steps(cudaGraph_t graph, std::vector<sim_step> *steps) {
     }
     return true;
 }
-inline cudaError_t sim_run_steps(const std::vector<sim_step> &steps, cudaStream_t stream) {
+SIM_WHERE_CALLED inline cudaError_t sim_run_steps(const std::vector<sim_step> &steps, cudaStream_t stream) {
     for (const sim_step &step : steps)
         if (cudaError_t error = step.run(stream))
             return error;
     return cudaSuccess;
 }
-SIM_HOST cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *node, cudaGraph_t graph,
-                                                const cudaGraphNode_t *after, size_t count,
-                                                cudaGraph_t child) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                                                 const cudaGraphNode_t *after, size_t count,
+                                                                 cudaGraph_t child) {
     std::vector<sim_step> steps;
     if (!sim_ordered_steps(child, &steps))
         return sim_says(cudaErrorInvalidValue);
     return sim_add_node(node, graph, after, count, cudaGraphNodeTypeGraph,
                         [=](cudaStream_t stream) { return sim_run_steps(steps, stream); });
 }
-SIM_HOST cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t *from,
-                                              const cudaGraphNode_t *to, size_t count) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t *from,
+                                                               const cudaGraphNode_t *to, size_t count) {
     for (size_t i = 0; i < count; i++)
         to[i]->after.push_back(from[i]);
     return sim_says(cudaSuccess);
 }
-SIM_HOST cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType *type) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType *type) {
     *type = node->type;
     return sim_says(cudaSuccess);
 }
 /* Without a place for them, how many there are. */
-inline cudaError_t sim_give_nodes(cudaGraph_t graph, cudaGraphNode_t *to, size_t *count, bool only_roots) {
+SIM_WHERE_CALLED inline cudaError_t sim_give_nodes(cudaGraph_t graph, cudaGraphNode_t *to, size_t *count,
+                                                   bool only_roots) {
     std::vector<cudaGraphNode_t> found;
     for (const auto &node : graph->nodes)
         if (!only_roots || node->after.empty())
@@ -287,10 +295,12 @@ inline cudaError_t sim_give_nodes(cudaGraph_t graph, cudaGraphNode_t *to, size_t
     *count = to && *count < found.size() ? *count : found.size();
     return sim_says(cudaSuccess);
 }
-SIM_HOST cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes,
+                                                        size_t *count) {
     return sim_give_nodes(graph, nodes, count, false);
 }
-SIM_HOST cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t *nodes,
+                                                            size_t *count) {
     return sim_give_nodes(graph, nodes, count, true);
 }
 
@@ -302,7 +312,8 @@ enum {
     cudaGraphInstantiateFlagDeviceLaunch = 4,
     cudaGraphInstantiateFlagUseNodePriority = 8
 };
-inline cudaError_t sim_instantiate(cudaGraphExec_t *made, cudaGraph_t graph, unsigned long long flags) {
+SIM_WHERE_CALLED inline cudaError_t sim_instantiate(cudaGraphExec_t *made, cudaGraph_t graph,
+                                                    unsigned long long flags) {
     if (flags & cudaGraphInstantiateFlagDeviceLaunch)
         return sim_says(cudaErrorNotSupported);
     std::vector<sim_step> steps;
@@ -311,30 +322,31 @@ inline cudaError_t sim_instantiate(cudaGraphExec_t *made, cudaGraph_t graph, uns
     *made = new CUgraphExec_st{steps, (flags & cudaGraphInstantiateFlagAutoFreeOnLaunch) != 0};
     return sim_says(cudaSuccess);
 }
-SIM_HOST cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph,
-                                          unsigned long long flags = 0) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph,
+                                                           unsigned long long flags = 0) {
     return sim_instantiate(made, graph, flags);
 }
-SIM_HOST cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph, cudaGraphNode_t *wrong,
-                                          char *log, size_t bytes) { /* until CUDA 11 */
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph,
+                                                           cudaGraphNode_t *wrong, char *log,
+                                                           size_t bytes) { /* until CUDA 11 */
     if (wrong)
         *wrong = 0;
     if (log && bytes)
         *log = 0;
     return sim_instantiate(made, graph, 0);
 }
-SIM_HOST cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *made, cudaGraph_t graph,
-                                                   unsigned long long flags) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *made, cudaGraph_t graph,
+                                                                    unsigned long long flags) {
     return sim_instantiate(made, graph, flags);
 }
-SIM_HOST cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
     delete graph;
     return sim_says(cudaSuccess);
 }
-SIM_HOST cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
     return sim_says(cudaSuccess);
 }
-SIM_HOST cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
     for (const sim_step &step : graph->steps)
         if (step.memory && sim_allocation_at(step.memory)) {
             if (!graph->frees)
@@ -346,7 +358,8 @@ SIM_HOST cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
         return sim_capture(stream, [=](cudaStream_t on) { return sim_run_steps(steps, on); });
     return sim_run_steps(steps, stream);
 }
-inline cudaError_t sim_change_step(cudaGraphExec_t graph, cudaGraphNode_t node, sim_operation run) {
+SIM_WHERE_CALLED inline cudaError_t sim_change_step(cudaGraphExec_t graph, cudaGraphNode_t node,
+                                                    sim_operation run) {
     for (sim_step &step : graph->steps)
         if (step.node == node && run) {
             step.run = run;
@@ -354,13 +367,16 @@ inline cudaError_t sim_change_step(cudaGraphExec_t graph, cudaGraphNode_t node, 
         }
     return sim_says(cudaErrorInvalidValue);
 }
-SIM_HOST cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t graph, cudaGraphNode_t node,
-                                                      const cudaKernelNodeParams *of, SIM_CALLED) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t graph,
+                                                                       cudaGraphNode_t node,
+                                                                       const cudaKernelNodeParams *of,
+                                                                       SIM_CALLED) {
     return sim_change_step(graph, node, sim_kernel_operation(of, sim_file, sim_line));
 }
-SIM_HOST cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t graph, cudaGraphNode_t node, void *to,
-                                                        const void *from, size_t bytes, cudaMemcpyKind kind,
-                                                        SIM_CALLED) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t graph,
+                                                                         cudaGraphNode_t node, void *to,
+                                                                         const void *from, size_t bytes,
+                                                                         cudaMemcpyKind kind, SIM_CALLED) {
     return sim_change_step(graph, node, sim_copy_operation(to, from, bytes, kind, sim_file, sim_line));
 }
 enum cudaGraphExecUpdateResult { cudaGraphExecUpdateSuccess, cudaGraphExecUpdateError };
@@ -368,7 +384,7 @@ struct cudaGraphExecUpdateResultInfo {
     cudaGraphExecUpdateResult result;
     cudaGraphNode_t errorNode, errorFromNode;
 };
-inline bool sim_update(cudaGraphExec_t graph, cudaGraph_t from) {
+SIM_WHERE_CALLED inline bool sim_update(cudaGraphExec_t graph, cudaGraph_t from) {
     std::vector<sim_step> steps;
     bool is_alike = sim_ordered_steps(from, &steps) && steps.size() == graph->steps.size();
     for (size_t i = 0; is_alike && i < steps.size(); i++)
@@ -377,14 +393,15 @@ inline bool sim_update(cudaGraphExec_t graph, cudaGraph_t from) {
         graph->steps[i].run = steps[i].run; /* the nodes are still those of the first graph */
     return is_alike;
 }
-SIM_HOST cudaError_t cudaGraphExecUpdate(cudaGraphExec_t graph, cudaGraph_t from,
-                                         cudaGraphExecUpdateResultInfo *info) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaGraphExecUpdate(cudaGraphExec_t graph, cudaGraph_t from,
+                                                          cudaGraphExecUpdateResultInfo *info) {
     bool is_alike = sim_update(graph, from);
     *info = {is_alike ? cudaGraphExecUpdateSuccess : cudaGraphExecUpdateError, 0, 0};
     return sim_says(is_alike ? cudaSuccess : cudaErrorGraphExecUpdateFailure);
 }
-SIM_HOST cudaError_t cudaGraphExecUpdate(cudaGraphExec_t graph, cudaGraph_t from, cudaGraphNode_t *wrong,
-                                         cudaGraphExecUpdateResult *result) { /* until CUDA 11 */
+SIM_WHERE_CALLED SIM_HOST cudaError_t
+cudaGraphExecUpdate(cudaGraphExec_t graph, cudaGraph_t from, cudaGraphNode_t *wrong,
+                    cudaGraphExecUpdateResult *result) { /* until CUDA 11 */
     bool is_alike = sim_update(graph, from);
     *wrong = 0;
     *result = is_alike ? cudaGraphExecUpdateSuccess : cudaGraphExecUpdateError;
@@ -403,38 +420,9 @@ enum cudaStreamCaptureStatus {
     cudaStreamCaptureStatusActive,
     cudaStreamCaptureStatusInvalidated
 };
-SIM_HOST cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
-                                            cudaStreamCaptureMode = cudaStreamCaptureModeGlobal) {
-    if (stream == 0 || sim_is_captured(stream))
-        return sim_says(stream ? cudaErrorIllegalState : cudaErrorStreamCaptureUnsupported);
-    cudaGraph_t graph = new CUgraph_st();
-    sim_captured_by()[stream] = {graph, stream};
-    return sim_says(cudaSuccess);
-}
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode = cudaStreamCaptureModeGlobal);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
 SIM_HOST cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
     *status = sim_is_captured(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
     return sim_says(cudaSuccess);
-}
-/* Streams that have joined by an event are captured no longer either. */
-SIM_HOST cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
-    auto &captured = sim_captured_by();
-    auto found = captured.find(stream);
-    if (found == captured.end() || found->second.origin != stream)
-        return sim_says(found == captured.end() ? cudaErrorIllegalState : cudaErrorStreamCaptureUnmatched);
-    *graph = found->second.graph;
-    for (auto each = captured.begin(); each != captured.end();)
-        each = each->second.origin == stream ? captured.erase(each) : std::next(each);
-    return sim_says(cudaSuccess);
-}
-inline cudaError_t sim_take_in_graph(void **memory, cudaStream_t stream, size_t bytes, sim_called called) {
-    cudaGraph_t graph = sim_captured_by()[stream].graph;
-    cudaGraphNode_t before = graph->nodes.empty() ? 0 : graph->nodes.back().get();
-    cudaMemPool_t pool = &sim_pools(sim_stream_device(sim_stream_of(stream))).of_graphs;
-    return sim_add_memory_node(0, graph, &before, before != 0, memory, bytes, pool, called);
-}
-/* All that was captured before comes first. */
-inline cudaError_t sim_capture(cudaStream_t stream, sim_operation run) {
-    cudaGraph_t graph = sim_captured_by()[stream].graph;
-    cudaGraphNode_t before = graph->nodes.empty() ? 0 : graph->nodes.back().get();
-    return sim_add_node(0, graph, &before, before != 0, cudaGraphNodeTypeKernel, run);
 }

@@ -6,8 +6,8 @@
  * (cudasim/live/host.py). */
 #pragma once
 #include "program.hpp"
+#include <map>
 #include <new>
-#include <tuple>
 
 struct sim_configured {
     dim3 grid, block;
@@ -20,46 +20,50 @@ SIM_HOST sim_configured sim_configuration(dim3 grid, dim3 block, size_t shared_b
     return {grid, block, shared_bytes, stream};
 }
 
-/* Which arguments are pointers, and whether the kernel's parameters let it write there. */
-template <class P> SIM_HOST sim_argument sim_argument_of(const P &value) {
-    if constexpr (std::is_pointer<P>::value)
-        return {(const void *)value, std::is_const<std::remove_pointer_t<P>>::value};
-    else
-        return {0, true};
+/* What a launch has to know of the type of a parameter. */
+struct sim_parameter {
+    size_t bytes, alignment;
+    bool is_pointer, is_constant; /* to what the kernel only reads, as its parameter says */
+    void (*copy)(void *to, const void *from) = NULL; /* NULL: its bytes are all of it */
+    void (*end)(void *value) = NULL;
+};
+template <class P> constexpr sim_parameter sim_parameter_of() {
+    sim_parameter of = {sizeof(P), alignof(P), std::is_pointer<P>::value,
+                        std::is_const<std::remove_pointer_t<P>>::value};
+    if constexpr (!std::is_trivially_copyable<P>::value) {
+        of.copy = [](void *to, const void *from) { new (to) P(*(const P *)from); };
+        of.end = [](void *value) { ((P *)value)->~P(); };
+    }
+    return of;
 }
-
+/* All that is compiled for each kernel; what is done with it is the same for all (../program/host.cpp). */
+struct sim_kernel_type {
+    void (*enter)(const void *call);
+    size_t call_bytes;
+    unsigned count;
+    const sim_parameter *parameters;
+};
 template <class Kernel, class... P> struct sim_call {
-    Kernel kernel;
     void *values[sizeof...(P) + 1];
+    Kernel kernel;
 
     __attribute__((no_sanitize("thread"))) static void enter(const void *self) {
         const sim_call *call = (const sim_call *)self;
         sim_run_threads<P...>(call->kernel, call->values, std::index_sequence_for<P...>());
     }
 };
+template <class Kernel, class... P> inline const sim_kernel_type *sim_kernel_type_of() {
+    static_assert(std::is_trivially_copyable<Kernel>::value, "a launch keeps the bytes of its kernel");
+    static constexpr sim_parameter parameters[] = {sim_parameter_of<P>()..., {}};
+    static constexpr sim_kernel_type type = {sim_call<Kernel, P...>::enter, sizeof(sim_call<Kernel, P...>),
+                                             sizeof...(P), parameters};
+    return &type;
+}
+/* address: NULL, or the kernel's, which tells the size of its clusters. call: begins with the addresses of
+ * the arguments. */
+cudaError_t sim_launch(const sim_kernel_type *type, const void *address, const void *call,
+                       const sim_site *site, const char *name, sim_configured with, bool is_cooperative);
 
-template <class Kernel, class... P> struct sim_described_launch {
-    const sim_call<Kernel, P...> call;
-    const sim_argument pointers[sizeof...(P) + 1];
-    const sim_program_launch launch;
-    sim_described_launch(const sim_site *site, const char *name, Kernel kernel, const sim_configured &with,
-                         bool is_cooperative, P &...values)
-        : call{kernel, {(void *)&values..., 0}}, pointers{sim_argument_of(values)..., {0, true}},
-          launch{name,
-                 site->file,
-                 site->line,
-                 call.enter,
-                 &call,
-                 sizeof call,
-                 pointers,
-                 sizeof...(P),
-                 {with.grid.x, with.grid.y, with.grid.z},
-                 {with.block.x, with.block.y, with.block.z},
-                 with.shared_bytes,
-                 sim_stream_of(with.stream),
-                 with.cluster,
-                 is_cooperative} {}
-};
 /* A kernel with __cluster_dims__, which all its launches have. */
 struct sim_clustered_kernel {
     const void *address;
@@ -93,33 +97,12 @@ template <class Body, class... P> SIM_HOST const void *sim_address_of(const sim_
 template <class Kernel> SIM_HOST const void *sim_address_of(const Kernel &) {
     return 0;
 }
-/* The cluster of a kernel's launches, along x; 0 where it is along y or z too, which the simulator has not.
- */
-template <class Kernel> SIM_HOST unsigned sim_cluster_of(Kernel kernel, unsigned asked) {
-    if (const void *address = sim_address_of(kernel))
-        for (auto *known = sim_clustered_kernel::first(); known; known = known->next)
-            if (known->address == address)
-                return known->size.y * known->size.z == 1 ? known->size.x : 0;
-    return asked;
-}
 template <class Kernel, class... P>
 SIM_HOST cudaError_t sim_launch_now(const sim_site *site, const char *name, Kernel kernel,
-                                    sim_configured with, bool is_cooperative, P... values) {
-    with.cluster = sim_cluster_of(kernel, with.cluster);
-    if (!with.cluster)
-        return sim_says(cudaErrorNotSupported);
-    if (!sim_program_is_in_kernel() && sim_is_captured(with.stream))
-        return sim_capture(with.stream, [=](cudaStream_t on) {
-            return sim_launch_now<Kernel, P...>(site, name, kernel,
-                                                {with.grid, with.block, with.shared_bytes, on, with.cluster},
-                                                is_cooperative, values...);
-        });
-    const sim_described_launch<Kernel, P...> described(site, name, kernel, with, is_cooperative, values...);
-    if (sim_program_is_in_kernel()) {
-        static constexpr size_t bytes[] = {sizeof(P)..., 0};
-        return (cudaError_t)sim_program_launches_later(&described.launch, described.call.values, bytes);
-    }
-    return sim_error(sim_program_launches(&described.launch));
+                                    sim_configured with, bool is_cooperative, const P &...values) {
+    const sim_call<Kernel, P...> call = {{(void *)&values..., 0}, kernel};
+    return sim_launch(sim_kernel_type_of<Kernel, P...>(), sim_address_of(kernel), &call, site, name, with,
+                      is_cooperative);
 }
 
 /* A kernel with its parameters' types, to which arguments are converted by the host, once. */
@@ -200,47 +183,24 @@ SIM_HOST cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(P...), dim3 grid
  * begins. */
 struct sim_known_kernel {
     const void *address;
-    sim_operation (*operation)(const void *, const sim_site *, sim_configured, bool, void **);
+    const sim_kernel_type *type;
     const sim_known_kernel *next;
     static const sim_known_kernel *&first() {
         static const sim_known_kernel *known;
         return known;
     }
-    template <class... P, size_t... I>
-    static sim_operation operation_of(void (*kernel)(P...), const sim_site *site, sim_configured with,
-                                      bool is_cooperative, void **arguments, std::index_sequence<I...>) {
-        std::tuple<std::remove_cv_t<P>...> values(*(std::remove_cv_t<P> *)arguments[I]...);
-        return [=](cudaStream_t stream) {
-            return sim_launch_now<void (*)(P...), std::remove_cv_t<P>...>(
-                site, "kernel", kernel, {with.grid, with.block, with.shared_bytes, stream}, is_cooperative,
-                std::get<I>(values)...);
-        };
-    }
     template <class... P>
     sim_known_kernel(void (*kernel)(P...))
-        : address((const void *)kernel),
-          operation([](const void *of, const sim_site *site, sim_configured with, bool is_cooperative,
-                       void **arguments) {
-              return operation_of((void (*)(P...))of, site, with, is_cooperative, arguments,
-                                  std::index_sequence_for<P...>());
-          }),
+        : address((const void *)kernel), type(sim_kernel_type_of<void (*)(P...), std::remove_cv_t<P>...>()),
           next(first()) {
         first() = this;
     }
 };
 /* Empty: no kernel is at that address. */
-inline sim_operation sim_known_operation(const void *kernel, sim_configured with, bool is_cooperative,
-                                         void **arguments, const char *file, int line) {
-    for (const sim_known_kernel *known = sim_known_kernel::first(); known; known = known->next)
-        if (known->address == kernel)
-            return known->operation(kernel, sim_site_at(file, line), with, is_cooperative, arguments);
-    return {};
-}
-inline cudaError_t sim_launch_known(const void *kernel, sim_configured with, bool is_cooperative,
-                                    void **arguments, const char *file, int line) {
-    sim_operation run = sim_known_operation(kernel, with, is_cooperative, arguments, file, line);
-    return run ? run(with.stream) : sim_says(cudaErrorInvalidDeviceFunction);
-}
+sim_operation sim_known_operation(const void *kernel, sim_configured with, bool is_cooperative,
+                                  void **arguments, const char *file, int line);
+cudaError_t sim_launch_known(const void *kernel, sim_configured with, bool is_cooperative, void **arguments,
+                             const char *file, int line);
 SIM_HOST cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
                                       size_t shared_bytes = 0, cudaStream_t stream = 0, SIM_CALLED) {
     return sim_launch_known(kernel, {grid, block, shared_bytes, stream}, false, arguments, sim_file,
@@ -357,17 +317,17 @@ typedef cudaLaunchAttributeValue cudaStreamAttrValue;
 #define cudaStreamAttributeAccessPolicyWindow cudaLaunchAttributeAccessPolicyWindow
 #define cudaStreamAttributeSynchronizationPolicy cudaLaunchAttributeSynchronizationPolicy
 #define cudaStreamAttributePriority cudaLaunchAttributePriority
-inline std::map<std::pair<cudaStream_t, int>, cudaStreamAttrValue> &sim_stream_attributes() {
+SIM_WHERE_CALLED inline std::map<std::pair<cudaStream_t, int>, cudaStreamAttrValue> &sim_stream_attributes() {
     static std::map<std::pair<cudaStream_t, int>, cudaStreamAttrValue> kept;
     return kept;
 }
-SIM_HOST cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID attribute,
-                                            const cudaStreamAttrValue *value) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID attribute,
+                                                             const cudaStreamAttrValue *value) {
     sim_stream_attributes()[{stream, attribute}] = *value;
     return sim_says(0);
 }
-SIM_HOST cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID attribute,
-                                            cudaStreamAttrValue *value) {
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID attribute,
+                                                             cudaStreamAttrValue *value) {
     *value = sim_stream_attributes()[{stream, attribute}];
     return sim_says(0);
 }

@@ -88,7 +88,7 @@ SIM_HOST cudaError_t sim_take(void **memory, void *place, size_t bytes, cudaMemP
     pool->most = std::max(pool->most, pool->used());
     return error;
 }
-inline cudaError_t sim_take_in_graph(void **memory, cudaStream_t stream, size_t bytes, sim_called called);
+cudaError_t sim_take_in_graph(void **memory, cudaStream_t stream, size_t bytes, sim_called called);
 template <class T>
 SIM_HOST cudaError_t cudaMallocFromPoolAsync(T **memory, size_t bytes, cudaMemPool_t pool,
                                              cudaStream_t stream, const char *name = 0, SIM_CALLED) {

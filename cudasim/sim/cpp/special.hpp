@@ -48,109 +48,32 @@ SIM_INLINE double sim_root_rounded(int rounding, double x) {
 SIM_INLINE double sim_fma_rounded(int rounding, double x, double y, double z) {
     return sim_rounded<double>(rounding, [](double a, double b, double c) { return fma(a, b, c); }, x, y, z);
 }
-SIM_INLINE double __dadd_rz(double x, double y) {
-    return sim_sum_rounded(FE_TOWARDZERO, x, y);
-}
-SIM_INLINE double __dadd_rd(double x, double y) {
-    return sim_sum_rounded(FE_DOWNWARD, x, y);
-}
-SIM_INLINE double __dadd_ru(double x, double y) {
-    return sim_sum_rounded(FE_UPWARD, x, y);
-}
-SIM_INLINE double __dsub_rz(double x, double y) {
-    return sim_sum_rounded(FE_TOWARDZERO, x, -y);
-}
-SIM_INLINE double __dsub_rd(double x, double y) {
-    return sim_sum_rounded(FE_DOWNWARD, x, -y);
-}
-SIM_INLINE double __dsub_ru(double x, double y) {
-    return sim_sum_rounded(FE_UPWARD, x, -y);
-}
-SIM_INLINE double __dmul_rz(double x, double y) {
-    return sim_product_rounded(FE_TOWARDZERO, x, y);
-}
-SIM_INLINE double __dmul_rd(double x, double y) {
-    return sim_product_rounded(FE_DOWNWARD, x, y);
-}
-SIM_INLINE double __dmul_ru(double x, double y) {
-    return sim_product_rounded(FE_UPWARD, x, y);
-}
-SIM_INLINE double __ddiv_rz(double x, double y) {
-    return sim_quotient_rounded(FE_TOWARDZERO, x, y);
-}
-SIM_INLINE double __ddiv_rd(double x, double y) {
-    return sim_quotient_rounded(FE_DOWNWARD, x, y);
-}
-SIM_INLINE double __ddiv_ru(double x, double y) {
-    return sim_quotient_rounded(FE_UPWARD, x, y);
-}
-SIM_INLINE double __drcp_rz(double x) {
-    return sim_quotient_rounded(FE_TOWARDZERO, 1.0, x);
-}
-SIM_INLINE double __drcp_rd(double x) {
-    return sim_quotient_rounded(FE_DOWNWARD, 1.0, x);
-}
-SIM_INLINE double __drcp_ru(double x) {
-    return sim_quotient_rounded(FE_UPWARD, 1.0, x);
-}
-SIM_INLINE double __dsqrt_rz(double x) {
-    return sim_root_rounded(FE_TOWARDZERO, x);
-}
-SIM_INLINE double __dsqrt_rd(double x) {
-    return sim_root_rounded(FE_DOWNWARD, x);
-}
-SIM_INLINE double __dsqrt_ru(double x) {
-    return sim_root_rounded(FE_UPWARD, x);
-}
-SIM_INLINE double __fma_rz(double x, double y, double z) {
-    return sim_fma_rounded(FE_TOWARDZERO, x, y, z);
-}
-SIM_INLINE double __fma_rd(double x, double y, double z) {
-    return sim_fma_rounded(FE_DOWNWARD, x, y, z);
-}
-SIM_INLINE double __fma_ru(double x, double y, double z) {
-    return sim_fma_rounded(FE_UPWARD, x, y, z);
-}
+/* Towards zero, down and up: __dadd_rz(), _rd and _ru. */
+#define SIM_ROUNDED(name, T, parameters, function, ...)                                                      \
+    SIM_INLINE T name##_rz parameters {                                                                      \
+        return function(FE_TOWARDZERO, __VA_ARGS__);                                                         \
+    }                                                                                                        \
+    SIM_INLINE T name##_rd parameters {                                                                      \
+        return function(FE_DOWNWARD, __VA_ARGS__);                                                           \
+    }                                                                                                        \
+    SIM_INLINE T name##_ru parameters {                                                                      \
+        return function(FE_UPWARD, __VA_ARGS__);                                                             \
+    }
+SIM_ROUNDED(__dadd, double, (double x, double y), sim_sum_rounded, x, y)
+SIM_ROUNDED(__dsub, double, (double x, double y), sim_sum_rounded, x, -y)
+SIM_ROUNDED(__dmul, double, (double x, double y), sim_product_rounded, x, y)
+SIM_ROUNDED(__ddiv, double, (double x, double y), sim_quotient_rounded, x, y)
+SIM_ROUNDED(__drcp, double, (double x), sim_quotient_rounded, 1.0, x)
+SIM_ROUNDED(__dsqrt, double, (double x), sim_root_rounded, x)
+SIM_ROUNDED(__fma, double, (double x, double y, double z), sim_fma_rounded, x, y, z)
 
 template <class To, class From> SIM_INLINE To sim_converted_rounded(int rounding, From v) {
     return sim_rounded<To>(rounding, [](From of) { return (To)of; }, v);
 }
-SIM_INLINE float __ll2float_rz(long long v) {
-    return sim_converted_rounded<float>(FE_TOWARDZERO, v);
-}
-SIM_INLINE float __ll2float_rd(long long v) {
-    return sim_converted_rounded<float>(FE_DOWNWARD, v);
-}
-SIM_INLINE float __ll2float_ru(long long v) {
-    return sim_converted_rounded<float>(FE_UPWARD, v);
-}
-SIM_INLINE float __ull2float_rz(unsigned long long v) {
-    return sim_converted_rounded<float>(FE_TOWARDZERO, v);
-}
-SIM_INLINE float __ull2float_rd(unsigned long long v) {
-    return sim_converted_rounded<float>(FE_DOWNWARD, v);
-}
-SIM_INLINE float __ull2float_ru(unsigned long long v) {
-    return sim_converted_rounded<float>(FE_UPWARD, v);
-}
-SIM_INLINE double __ll2double_rz(long long v) {
-    return sim_converted_rounded<double>(FE_TOWARDZERO, v);
-}
-SIM_INLINE double __ll2double_rd(long long v) {
-    return sim_converted_rounded<double>(FE_DOWNWARD, v);
-}
-SIM_INLINE double __ll2double_ru(long long v) {
-    return sim_converted_rounded<double>(FE_UPWARD, v);
-}
-SIM_INLINE double __ull2double_rz(unsigned long long v) {
-    return sim_converted_rounded<double>(FE_TOWARDZERO, v);
-}
-SIM_INLINE double __ull2double_rd(unsigned long long v) {
-    return sim_converted_rounded<double>(FE_DOWNWARD, v);
-}
-SIM_INLINE double __ull2double_ru(unsigned long long v) {
-    return sim_converted_rounded<double>(FE_UPWARD, v);
-}
+SIM_ROUNDED(__ll2float, float, (long long v), sim_converted_rounded<float>, v)
+SIM_ROUNDED(__ull2float, float, (unsigned long long v), sim_converted_rounded<float>, v)
+SIM_ROUNDED(__ll2double, double, (long long v), sim_converted_rounded<double>, v)
+SIM_ROUNDED(__ull2double, double, (unsigned long long v), sim_converted_rounded<double>, v)
 
 /* ---- Norms ---- */
 
