@@ -13,6 +13,7 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch._C._dynamo.guards import _reinterpret_tensor as part_of
 
 from cudasim.counting import counted
 from fgn.chains import Chain, Shape
@@ -114,11 +115,13 @@ class NormCall(_Call):
         super().__init__(library, *arguments)
         of_integers = "int (*)(const fgn_chain *, uintptr_t, uintptr_t, uintptr_t, uintptr_t)"
         self.function = partial(ffi().cast(of_integers, library.fgn_norm_forward), self.c_chain)
-
-    def __call__(self, v: Tensor, poison: bool = False) -> tuple[Tensor, Tensor]:
         batch, _, channels, groups = self.shape
-        y = self.empty((batch, channels), (channels, 1), v.dtype)
-        moments = self.empty((batch, groups, 2), (2 * groups, 2, 1), torch.float32)
+        self.of_y, self.of_moments = map(repeated.layout_of, ((batch, channels), (batch, groups, 2)))
+
+    def __call__(self, v: Tensor, y_layout=None, poison: bool = False) -> tuple[Tensor, Tensor]:
+        """y_layout: the sizes and strides of a y of more dimensions than v."""
+        y = self.empty(*(y_layout or self.of_y), v.dtype)
+        moments = self.empty(*self.of_moments, torch.float32)
         if poison:
             _poison(y, moments)
         if self.number < 0:
@@ -152,15 +155,17 @@ class BackwardCall(_Call):
         self.of_product, self.of_x, self.of_weight = map(self._at, ("product", "x", "weight"))
         self.wants_x, self.wants_weight = "x" in wanted, "weight" in wanted
         batch, in_features, out_features, _ = self.shape
+        count = len(self.of_vectors_at)
         self.of_products, self.of_xs, self.of_weights, self.of_vectors_together = map(
             repeated.layout_of,
             (
                 (batch, out_features),
                 (batch, in_features),
                 (out_features, in_features),
-                (len(self.of_vectors_at), out_features),
+                (count * out_features,),
             ),
         )
+        self.of_parts = [((out_features,), (1,), i * out_features) for i in range(count)]
         names = ["x", "weight", "product"]
         names += [name for name, _ in (*self.of_vectors_at, *self.of_tensors_at)]
         # The names of what _gradients() returns, and whether each stands for one gradient.
@@ -220,7 +225,8 @@ class BackwardCall(_Call):
                 dweight = empty(*self.of_weights, dtype)
             self.of_x[0], self.of_weight[0] = _address(dx), _address(dweight)
         if self.of_vectors_at:
-            vectors = empty(*self.of_vectors_together, self.of_vectors).unbind()
+            together = empty(*self.of_vectors_together, self.of_vectors)
+            vectors = [part_of(together, *part) for part in self.of_parts]
             for (_, at), vector in zip(self.of_vectors_at, vectors, strict=True):
                 at[0] = vector.data_ptr()
         tensors = [empty(*self.of_products, dtype) for _ in self.of_tensors_at]

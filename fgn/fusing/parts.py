@@ -292,8 +292,10 @@ class ChainPart(Part):
             y = self._repeat(chain, x, tensors)
             if y is not None:
                 last = Last(given, x, y, self.settings(), chain, self.checked, self.operands, tensors)
-                if not torch.is_grad_enabled():
-                    key = repeated.key_of(chain, x, tensors, options.version, options.precision)
+                key = repeated.key_of(chain, x, tensors, options.version, options.precision)
+                if y.requires_grad:
+                    last.call = gradients.kept(key, tensors)
+                elif not torch.is_grad_enabled():
                     last.call = repeated.kept(key)
                 self._keep(last, given[0])
                 return y
