@@ -20,7 +20,7 @@ from fgn.chains import Chain, Shape
 from fgn.native import repeated
 from fgn.native.library import for_device
 from fgn.precision import resolve, torch_multiplies
-from fgn.structs import PRODUCT, library_of, names_of
+from fgn.structs import PRODUCT, library_of, names_of, usable
 from fgn.training import (
     Kept,
     backward_call,
@@ -88,11 +88,11 @@ class _Step:
 
     def backward_call(self, needed: tuple[bool, ...], dy: Tensor, x, weight, others):
         """The kept call of a backward like this one, which points to these parameters now, and where each
-        gradient is in its list. None where kernels cannot use one of the tensors as it is. Autograd has seen
-        to it that dy is as y was."""
+        gradient is in its list. None where kernels cannot use one of the tensors as it is. dy: as kernels read
+        it; autograd has seen to its sizes, dtype and device."""
         if (self.norm.number < 0 and is_counting.get()) or type(dy) is not Tensor:
             return None
-        if not repeated.usable_address(dy) or not (x is None or repeated.usable_address(x)):
+        if x is not None and not repeated.usable_address(x):
             return None
         key = (needed, get_ident(), _deterministic())
         found = self.backwards.get(key)
@@ -221,6 +221,7 @@ def _gradients_of_step(step: _Step, bias: torch.dtype | None, needed, dy: Tensor
             kept[0] if name in step.unread else value for name, value in zip(names[3:], others, strict=True)
         ]
     if step.norm is not None:
+        dy = dy if repeated.usable_address(dy) else usable(dy)
         found = step.backward_call(needed, dy, x, weight, others)
         if found is not None:
             call, order = found

@@ -64,10 +64,6 @@ def own_rung(device: torch.device, shape: Shape, precision: str, planned_for=Non
     return "split"
 
 
-def _address(tensor: Tensor | None) -> int:
-    return 0 if tensor is None else tensor.data_ptr()
-
-
 def _poison(*tensors: Tensor):
     """Fills new memory with NaN, so that what is never written is seen."""
     for tensor in tensors:
@@ -214,7 +210,7 @@ class BackwardCall(_Call):
     def gradients(self, dy, x, v, moments, weight, poison: bool = False) -> list[Tensor | None]:
         """The gradients in the order of `names`, of which an operand of several operators has several."""
         empty, dtype, g = self.empty, dy.dtype, dy
-        dx, dweight, vectors = None, None, ()
+        dx, dweight, vectors, tensors = None, None, (), ()
         if self.writes_product:
             g = empty(*self.of_products, dtype)
             self.of_product[0] = g.data_ptr()
@@ -223,34 +219,38 @@ class BackwardCall(_Call):
                 dx = empty(*self.of_xs, dtype)
             if self.wants_weight:
                 dweight = empty(*self.of_weights, dtype)
-            self.of_x[0], self.of_weight[0] = _address(dx), _address(dweight)
+            self.of_x[0] = 0 if dx is None else dx.data_ptr()
+            self.of_weight[0] = 0 if dweight is None else dweight.data_ptr()
         if self.of_vectors_at:
             together = empty(*self.of_vectors_together, self.of_vectors)
             vectors = [part_of(together, *part) for part in self.of_parts]
             for (_, at), vector in zip(self.of_vectors_at, vectors, strict=True):
                 at[0] = vector.data_ptr()
-        tensors = [empty(*self.of_products, dtype) for _ in self.of_tensors_at]
-        for (_, at), tensor in zip(self.of_tensors_at, tensors, strict=True):
-            at[0] = tensor.data_ptr()
-        size = self.workspace_bytes()
+        if self.of_tensors_at:
+            tensors = [empty(*self.of_products, dtype) for _ in self.of_tensors_at]
+            for (_, at), tensor in zip(self.of_tensors_at, tensors, strict=True):
+                at[0] = tensor.data_ptr()
+        size = self.size
+        if size is None:  # asked for once, when all places have an address
+            size = self.size = self._workspace_bytes()
         workspace = empty((size,), (1,), torch.uint8)
         if poison:
             own = (g if self.writes_product else None, dx, dweight, workspace)
             _poison(*(tensor for tensor in (*own, *vectors, *tensors) if tensor is not None))
         if self.number < 0:
             self._allow(dy, x, v, moments, g, dx, dweight, workspace, (*vectors, *tensors))
-        self._check(
-            self.function(
-                _address(x),
-                _address(v),
-                _address(moments),
-                dy.data_ptr(),
-                self.c_gradients,
-                workspace.data_ptr(),
-                size,
-                self.stream(),
-            )
+        status = self.function(
+            0 if x is None else x.data_ptr(),
+            0 if v is None else v.data_ptr(),
+            0 if moments is None else moments.data_ptr(),
+            dy.data_ptr(),
+            self.c_gradients,
+            workspace.data_ptr(),
+            size,
+            self.stream(),
         )
+        if status:
+            self._raise_for(status)
         if self.by_torch:
             if self.wants_x:
                 dx = torch.mm(g, weight)
@@ -258,15 +258,12 @@ class BackwardCall(_Call):
                 dweight = torch.mm(g.t(), x)
         return [dx, dweight, g, *vectors, *tensors]
 
-    def workspace_bytes(self) -> int:
-        """The bytes that the call needs; asked for once, when all places have an address."""
-        if self.size is None:
-            size = ffi().new("unsigned long long *")
-            self._check(
-                self.library.fgn_backward_workspace_bytes(self.index, self.c_chain, self.c_gradients, size)
-            )
-            self.size = size[0]
-        return self.size
+    def _workspace_bytes(self) -> int:
+        size = ffi().new("unsigned long long *")
+        status = self.library.fgn_backward_workspace_bytes(self.index, self.c_chain, self.c_gradients, size)
+        if status:
+            self._raise_for(status)
+        return size[0]
 
     def _allow(self, dy, x, v, moments, g, dx, dweight, workspace, others):
         """Lets the simulator's kernels access the call's tensors, under names for its reports."""
@@ -275,9 +272,8 @@ class BackwardCall(_Call):
         names = (f"gradient of {name} {i}" for i, name in enumerate(self.names[3:]))
         counted.allow(**dict(zip(names, others, strict=True)))
 
-    def _check(self, status: int):
+    def _raise_for(self, status: int):
         if status == self.library.FGN_NOT_SUPPORTED:
             name = ffi().string(self.library.fgn_backward_at(self.index).name).decode()
             raise RuntimeError(f"version: {name!r} does not run this: {error_of(self.library)}")
-        if status:
-            raise_for(self.library, status)
+        raise_for(self.library, status)

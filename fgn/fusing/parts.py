@@ -193,9 +193,10 @@ class ChainPart(Part):
         if last.chain is None:
             return self.by_torch(*inputs)
         try:
-            inputs = last.with_views(inputs)
-            if inputs is None:
-                return None
+            if last.views:
+                inputs = last.with_views(inputs)
+                if inputs is None:
+                    return None
             tensors, norm = self.tensors_and_norm(inputs)
             if self.chain_of(x, norm, last.checked) is not last.chain:
                 return None
@@ -380,8 +381,10 @@ class ChainPart(Part):
             norm_weight = None if found.norm_weight is None else inputs[found.norm_weight]
             norm_bias = None if found.norm_bias is None else inputs[found.norm_bias]
             groups, eps, normalized = found.groups, found.eps, found.normalized
-        operands = [inputs[number] for number in self.operands]
-        return (weight, bias, norm_weight, norm_bias, *operands), (groups, eps, normalized)
+        tensors = weight, bias, norm_weight, norm_bias
+        if self.operands:
+            tensors = *tensors, *[inputs[number] for number in self.operands]
+        return tensors, (groups, eps, normalized)
 
     def _checked_chain(self, x, tensors, norm: tuple) -> tuple[Chain, tuple[Tensor | None, ...]]:
         """The chain of these tensors, and the tensors with operands of one element as vectors. NotAChain
@@ -405,13 +408,7 @@ class ChainPart(Part):
         """The chain with the modules' settings as they are now."""
         groups, eps, normalized = norm
         channels, roles = checked.channels, checked.roles
-        key = (
-            groups,
-            eps,
-            *[getattr(module, name) for module, name in self.attributes],
-            *[kind(module) for module, kind in self.choices],
-            *roles,
-        )
+        key = (groups, eps, *self.settings_of_steps(), *roles)
         chain = self.chains.get(key)
         if chain is None:
             chain = self._chain(groups, eps, roles)
@@ -427,6 +424,11 @@ class ChainPart(Part):
         elif groups == channels and x.shape[:1] == (1,):
             raise NotAChain("each group is one value, which torch refuses to normalise")
         return chain
+
+    def settings_of_steps(self) -> list:
+        """The constants and the kinds of the steps that are attributes of their modules."""
+        found = [getattr(module, name) for module, name in self.attributes] if self.attributes else []
+        return found + [kind(module) for module, kind in self.choices] if self.choices else found
 
     def _check(self, x, tensors) -> Checked:
         """Checks that a chain takes these tensors. NotAChain where it does not."""

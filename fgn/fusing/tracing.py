@@ -385,7 +385,12 @@ class Plan:
 
     def takes(self, args: tuple[Tensor, ...]) -> bool:
         """Whether the graph is one for these arguments."""
-        return len(args) == self.count and all(args[place].dim() == 2 for place in self.matrices)
+        if len(args) != self.count:
+            return False
+        for place in self.matrices:
+            if args[place].dim() != 2:
+                return False
+        return True
 
     def holds(self) -> bool:
         """Whether everything is still as it was when the graph was made."""

@@ -140,8 +140,10 @@ class Arguments:
 
     def point_to(self, tensors) -> bool:
         """Lets the struct point to these tensors. False where one is not such as the kept call's."""
-        present = self.like_before(tensors)
-        return present is not None and self.write(present)
+        if self.absent:
+            present = self.like_before(tensors)
+            return present is not None and self.write(present)
+        return self.guard(*tensors) and self.write(tensors)
 
 
 def layout_of(sizes) -> tuple[tuple[int, ...], tuple[int, ...]]:
