@@ -88,8 +88,8 @@ class _Step:
 
     def backward_call(self, needed: tuple[bool, ...], dy: Tensor, x, weight, others):
         """The kept call of a backward like this one, which points to these parameters now, and where each
-        gradient is in its list. None where kernels cannot use one of the tensors as it is. dy: as kernels read
-        it; autograd has seen to its sizes, dtype and device."""
+        gradient is in its list. None where kernels cannot use one of the tensors as it is. dy: as kernels
+        read it; autograd has seen to its sizes, dtype and device."""
         if (self.norm.number < 0 and is_counting.get()) or type(dy) is not Tensor:
             return None
         if x is not None and not repeated.usable_address(x):

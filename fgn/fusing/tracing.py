@@ -387,10 +387,7 @@ class Plan:
         """Whether the graph is one for these arguments."""
         if len(args) != self.count:
             return False
-        for place in self.matrices:
-            if args[place].dim() != 2:
-                return False
-        return True
+        return not self.matrices or all([args[place].dim() == 2 for place in self.matrices])
 
     def holds(self) -> bool:
         """Whether everything is still as it was when the graph was made."""
