@@ -13,7 +13,6 @@ from functools import partial
 
 import torch
 from torch import Tensor
-from torch._C._dynamo.guards import _reinterpret_tensor as part_of
 
 from cudasim.counting import counted
 from fgn.chains import Chain, Shape
@@ -223,7 +222,7 @@ class BackwardCall(_Call):
             self.of_weight[0] = 0 if dweight is None else dweight.data_ptr()
         if self.of_vectors_at:
             together = empty(*self.of_vectors_together, self.of_vectors)
-            vectors = [part_of(together, *part) for part in self.of_parts]
+            vectors = [repeated.part_of(together, *part) for part in self.of_parts]
             for (_, at), vector in zip(self.of_vectors_at, vectors, strict=True):
                 at[0] = vector.data_ptr()
         if self.of_tensors_at:

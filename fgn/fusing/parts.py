@@ -117,8 +117,10 @@ class Part:
 
     name = ""
 
-    def __init__(self):
+    def __init__(self, steps=()):
         self.said: set[str] = set()
+        self.attributes = [(step.module, name) for step in steps for name in step.attributes]
+        self.choices = [(step.module, step.kind) for step in steps if callable(step.kind)]
 
     def path_of(self, module: nn.Module) -> str:
         """What messages call a module of the part."""
@@ -135,6 +137,11 @@ class Part:
     def every_leaf(self) -> list:
         """The leaves of the part and of those inside it."""
         return list(self.leaves)
+
+    def settings_of_steps(self) -> list:
+        """The constants and the kinds of the steps that are attributes of their modules."""
+        found = [getattr(module, name) for module, name in self.attributes] if self.attributes else []
+        return found + [kind(module) for module, kind in self.choices] if self.choices else found
 
     def parameters(self) -> list[Tensor]:
         """The parameters of the modules inside."""
@@ -161,16 +168,12 @@ class ChainPart(Part):
     """Runs one chain of a model. Called with the nodes that the chain reads: x and operands."""
 
     def __init__(self, found: Found, owner: nn.Module, options):
-        super().__init__()
+        super().__init__((*found.before, *found.after))
         self.found, self.owner, self.options = found, owner, options
         self.name = found.name
         self.leaves = found.leaves
         self.by_torch = by_torch(found.inputs, found.nodes, owner)
         self.steps = (*found.before, *found.after)
-        self.attributes = [
-            (step.module, name) for step in self.steps if step.module is not None for name in step.attributes
-        ]
-        self.choices = [(step.module, step.kind) for step in self.steps if callable(step.kind)]
         self.operands = [step.operand for step in self.steps if step.operand is not None]
         self.chains: dict[tuple, Chain] = {}
         self.dtypes: dict[tuple, torch.dtype] = {}
@@ -424,11 +427,6 @@ class ChainPart(Part):
         elif groups == channels and x.shape[:1] == (1,):
             raise NotAChain("each group is one value, which torch refuses to normalise")
         return chain
-
-    def settings_of_steps(self) -> list:
-        """The constants and the kinds of the steps that are attributes of their modules."""
-        found = [getattr(module, name) for module, name in self.attributes] if self.attributes else []
-        return found + [kind(module) for module, kind in self.choices] if self.choices else found
 
     def _check(self, x, tensors) -> Checked:
         """Checks that a chain takes these tensors. NotAChain where it does not."""

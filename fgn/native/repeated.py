@@ -17,7 +17,12 @@ from threading import get_ident
 
 import torch
 from torch import Tensor
-from torch._C._dynamo.guards import TensorGuards, _empty_strided_cpu, _empty_strided_cuda
+from torch._C._dynamo.guards import (
+    TensorGuards,
+    _empty_strided_cpu,
+    _empty_strided_cuda,
+    _reinterpret_tensor,
+)
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
@@ -152,6 +157,10 @@ def layout_of(sizes) -> tuple[tuple[int, ...], tuple[int, ...]]:
     for size in reversed(sizes[1:]):
         strides.append(strides[-1] * size)
     return tuple(sizes), tuple(reversed(strides))
+
+
+# A tensor of given sizes, strides and offset in another one's memory, of which autograd notes nothing.
+part_of = _reinterpret_tensor
 
 
 def empty_on(device: int):
