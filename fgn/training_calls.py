@@ -160,6 +160,7 @@ class BackwardCall(_Call):
                 (count * out_features,),
             ),
         )
+        self.of_transposed = (out_features, batch), (1, out_features)
         self.of_parts = [((out_features,), (1,), i * out_features) for i in range(count)]
         names = ["x", "weight", "product"]
         names += [name for name, _ in (*self.of_vectors_at, *self.of_tensors_at)]
@@ -254,7 +255,7 @@ class BackwardCall(_Call):
             if self.wants_x:
                 dx = torch.mm(g, weight)
             if self.wants_weight:
-                dweight = torch.mm(g.t(), x)
+                dweight = torch.mm(repeated.part_of(g, *self.of_transposed), x)
         return [dx, dweight, g, *vectors, *tensors]
 
     def _workspace_bytes(self) -> int:
