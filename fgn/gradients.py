@@ -163,9 +163,8 @@ class _ChainFunction(torch.autograd.Function):
         x, weight, bias, *others = tensors
         ctx.step, ctx.y_layout = step, y_layout
         if step.norm is not None:
-            if y_layout is not None:
-                x = x.view(-1, x.shape[-1])
-            v = step.multiply(x, weight, bias)
+            rows = x if y_layout is None else x.view(-1, x.shape[-1])
+            v = step.multiply(rows, weight, bias)
             y, moments = _at_work(step.norm, step.norm, v, y_layout)
             kept = (v, moments)
         else:
@@ -200,6 +199,8 @@ class _ChainFunction(torch.autograd.Function):
         saved = ctx.saved_tensors
         if y_layout is not None:
             dy = dy.reshape(-1, dy.shape[-1])
+            if saved[0] is not None:
+                saved = saved[0].reshape(-1, saved[0].shape[-1]), *saved[1:]
         if torch.is_grad_enabled():
             run = partial(_gradients_of_step, step, ctx.bias, needed, dy, saved)
             dx, *others = _Refused.apply(run, dy, *saved)

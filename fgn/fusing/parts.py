@@ -206,7 +206,9 @@ class ChainPart(Part):
         except NotAChain:
             return None
         if last.call is not None:
-            return last.call.now(x, tensors, last.layout)
+            y = last.call.now(x, tensors, last.layout)
+            if y is not None:
+                return y
         if dtypes_of(tensors) != last.dtypes:
             return None
         if last.sizes is None:

@@ -220,11 +220,25 @@ def test_a_training_step_like_one_before_it_plans_nothing(device, shape, loss, m
     planned = []
     monkeypatch.setattr(ChainPart, "_anew", lambda part, *_: planned.append(part))
     monkeypatch.setattr(gradients, "run_backward", lambda *_, **__: planned.append("backward"))
-    found = gradients_of(fused, x)
-    assert not planned
-    expected = gradients_of(exact, x.detach().double().requires_grad_())
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-4)
+    # the second is not contiguous
+    for given in (x, x.detach().transpose(0, -2).contiguous().transpose(0, -2).requires_grad_()):
+        found = gradients_of(fused, given)
+        assert not planned
+        expected = gradients_of(exact, given.detach().double().requires_grad_())
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-4)
+
+
+@torch.enable_grad()
+@pytest.mark.parametrize("shape", [(3, N), (2, 3, N)])
+def test_a_kept_step_tells_of_an_input_that_was_written_to(device, shape):
+    fused, x = fgn.fuse(Pointwise().to(device)), torch.randn(shape, device=device, requires_grad=True)
+    for _ in range(3):
+        h = x * 1
+        y = fused(h)
+    h.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
 
 
 class Emptied(dict):
