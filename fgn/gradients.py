@@ -7,7 +7,6 @@ library built, as `fgn.native.repeated` does for calls without gradients.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from threading import get_ident
 
@@ -21,7 +20,7 @@ from fgn.chains import Chain, Shape
 from fgn.native import repeated
 from fgn.native.library import for_device
 from fgn.precision import resolve, torch_multiplies
-from fgn.structs import PRODUCT, library_of, names_of
+from fgn.structs import PRODUCT, library_of, names_of, usable
 from fgn.training import (
     Kept,
     backward_call,
@@ -42,11 +41,14 @@ class _Step:
 
     key: under which the step is kept, or None where it is not to be. norm: its second launch, where the step
     is kept. unread: the tensors that are not saved. multiply: makes v of x, the weight and the bias.
-    backwards: the kept calls, by the gradients that are wanted, the thread, and whether torch is to be
-    deterministic.
+    for_parameters: whether one of the kept step's parameters requires grad. backwards: the kept calls, by the
+    gradients that are wanted, the thread, and whether torch is to be deterministic.
     """
 
-    __slots__ = ("backwards", "chain", "key", "multiply", "names", "norm", "precision", "unread", "version")
+    __slots__ = (
+        *("backwards", "chain", "for_parameters", "key", "multiply", "names", "norm", "precision"),
+        *("unread", "version"),
+    )
 
     def __init__(self, chain: Chain, version: str | None, precision: str, key: tuple | None):
         self.chain, self.version, self.precision, self.key = chain, version, precision, key
@@ -54,21 +56,17 @@ class _Step:
         self.unread = unread_tensors(chain)
         self.norm: NormCall | None = None
 
-    def fits(self, x: Tensor, parameters: Sequence[Tensor | None]) -> bool:
-        """Whether kernels can use these tensors as they are; the struct points to them then."""
-        number = self.norm.number
-        if (number < 0 and is_counting.get()) or not repeated.usable_address(x) or x.get_device() != number:
-            return False
-        weight, bias, *others = parameters
-        if not self.norm.point_to((None, None, *others)):
-            return False
-        if weight.get_device() != number or weight.layout is not torch.strided:
-            return False
-        return bias is None or (
-            type(bias) in repeated.ORDINARY_TENSORS
-            and bias.get_device() == number
-            and bias.shape == weight.shape[:1]
-        )
+    def now(self, x: Tensor, parameters: tuple[Tensor | None, ...], y_layout=None) -> Tensor | None:
+        """The result of a forward like this one, where kernels can use these tensors as they are; the struct
+        points to them then. None where they cannot, or where no gradient is wanted. x: of the kept step's
+        sizes, dtype and device; or of more dimensions, with its rows, and then y_layout is y's sizes and
+        strides."""
+        norm = self.norm
+        if not (self.for_parameters or x.requires_grad) or (norm.number < 0 and is_counting.get()):
+            return None
+        if not repeated.usable_address(x) or not norm.point_to(parameters):
+            return None
+        return _apply(self, y_layout, x, *parameters)
 
     def keep(self, v: Tensor, parameters: Sequence[Tensor | None]):
         """Keeps what a step like this one needs, where kernels use its parameters as they are."""
@@ -77,26 +75,26 @@ class _Step:
         types = {vector.dtype for vector in of_vectors if vector is not None}
         if len(types) > 1 or is_counting.get() or v.numel() == 0:
             return
-        others = dict(zip(names[2:], parameters[2:], strict=True))
         library = for_device(v.device.type).load()
         shape = Shape(v.shape[0], 1, v.shape[1], chain.groups)
         of_vectors = types.pop() if types else v.dtype
-        self.norm = NormCall(library, chain, shape, self.precision, v, others, of_vectors)
+        named = dict(zip(names, parameters, strict=True))
+        self.norm = NormCall(library, chain, shape, self.precision, v, named, of_vectors)
         self.multiply = _product_of_steps(v, parameters, self.version, self.precision)
+        self.for_parameters = any(_wanted(parameters))
         if len(_steps) >= repeated.MOST_CALLS:
             _steps.clear()
         _steps[self.key] = self
 
     def backward_call(self, needed: tuple[bool, ...], dy: Tensor, x, weight, others):
         """The kept call of a backward like this one, which points to these parameters now, and where each
-        gradient is in its list. None where kernels cannot use one of the tensors as it is."""
-        number = self.norm.number
-        if (number < 0 and is_counting.get()) or type(dy) is not Tensor or dy.dtype is not self.norm.dtype:
+        gradient is in its list. None where kernels cannot use one of the tensors as it is. dy: as kernels
+        read it; autograd has seen to its sizes, dtype and device."""
+        if (self.norm.number < 0 and is_counting.get()) or type(dy) is not Tensor:
             return None
-        for tensor in (dy, x):
-            if tensor is not None and (not repeated.usable_address(tensor) or tensor.get_device() != number):
-                return None
-        key = (needed, get_ident(), torch.are_deterministic_algorithms_enabled())
+        if x is not None and not repeated.usable_address(x):
+            return None
+        key = (needed, get_ident(), _deterministic())
         found = self.backwards.get(key)
         if found is None:
             wanted = tuple(name for name, need in zip(self.names, needed, strict=True) if need)
@@ -113,6 +111,10 @@ class _Step:
         return found if call.point_to((weight, None, *others)) else None
 
 
+def _wanted(parameters: Sequence[Tensor | None]) -> list[bool]:
+    return [one is not None and one.requires_grad for one in parameters]
+
+
 def _product_of_steps(v: Tensor, parameters: Sequence[Tensor | None], version, precision: str):
     """What makes v in a step that is kept. Its key has what decides between torch's product and others."""
     weight, bias, *_ = parameters
@@ -127,14 +129,15 @@ def _product_of_steps(v: Tensor, parameters: Sequence[Tensor | None], version, p
 
 
 _steps: dict[tuple, _Step] = {}
+_deterministic = torch._C._get_deterministic_algorithms
 
 
-_NOTHING = nullcontext()
-
-
-def _at_work(call):
-    """A context in which the library works on the call's device."""
-    return _NOTHING if call.is_at_work() else library_of(call.device)
+def _at_work(call, run, *arguments):
+    """What `run` returns of these arguments while the library works on the call's device."""
+    if call.is_at_work():
+        return run(*arguments)
+    with library_of(call.device):
+        return run(*arguments)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -153,15 +156,16 @@ class _Refused(torch.autograd.Function):
 
 class _ChainFunction(torch.autograd.Function):
     """A chain, or the product alone, of tensors in the order of `gradient_names()`. step: what is kept of a
-    step like this one, or the beginnings of one."""
+    step like this one, or the beginnings of one. y_layout: as for `_Step.now()`."""
 
     @staticmethod
-    def forward(ctx, step, *tensors):
+    def forward(ctx, step, y_layout, *tensors):
         x, weight, bias, *others = tensors
+        ctx.step, ctx.y_layout = step, y_layout
         if step.norm is not None:
-            v = step.multiply(x, weight, bias)
-            with _at_work(step.norm):
-                y, moments = step.norm(v)
+            rows = x if y_layout is None else x.view(-1, x.shape[-1])
+            v = step.multiply(rows, weight, bias)
+            y, moments = _at_work(step.norm, step.norm, v, y_layout)
             kept = (v, moments)
         else:
             chain, version, precision = step.chain, step.version, step.precision
@@ -172,29 +176,39 @@ class _ChainFunction(torch.autograd.Function):
                 y, kept = forward_keeping(chain, x, named, version, precision)
                 if step.key is not None:
                     step.keep(kept[0], tensors[1:])
-        ctx.step, ctx.bias = step, None if bias is None else bias.dtype
+        ctx.bias = None if bias is None else bias.dtype
         if step.unread:
             others = [
                 None if name in step.unread else value
                 for name, value in zip(step.names[3:], others, strict=True)
             ]
-        ctx.save_for_backward(x if ctx.needs_input_grad[2] else None, weight, *others, *kept)
+        ctx.save_for_backward(x if ctx.needs_input_grad[3] else None, weight, *others, *kept)
         ctx.set_materialize_grads(False)
         return y
 
     @staticmethod
     def backward(ctx, dy):
-        step, needed = ctx.step, ctx.needs_input_grad[1:]
+        step, y_layout, needed = ctx.step, ctx.y_layout, ctx.needs_input_grad[2:]
         if dy is None:
-            return (None,) * (1 + len(needed))
+            return (None,) * (2 + len(needed))
         if torch._C._functorch.is_legacy_batchedtensor(dy):
             raise RuntimeError(
                 "fgn has no batched gradients (torch.autograd.grad(…, is_grads_batched=True), jacobian(…, "
                 "vectorize=True)): torch.func.jacrev and torch.func.vmap of torch.func.vjp work"
             )
         saved = ctx.saved_tensors
-        run = partial(_gradients_of_step, step, ctx.bias, needed, dy, saved)
-        return None, *(_Refused.apply(run, dy, *saved) if torch.is_grad_enabled() else run())
+        if y_layout is not None:
+            dy = dy.reshape(-1, dy.shape[-1])
+            if saved[0] is not None:
+                saved = saved[0].reshape(-1, saved[0].shape[-1]), *saved[1:]
+        if torch.is_grad_enabled():
+            run = partial(_gradients_of_step, step, ctx.bias, needed, dy, saved)
+            dx, *others = _Refused.apply(run, dy, *saved)
+        else:
+            dx, *others = _gradients_of_step(step, ctx.bias, needed, dy, saved)
+        if y_layout is not None and dx is not None:
+            dx = dx.view(*y_layout[0][:-1], dx.shape[-1])
+        return None, None, dx, *others
 
 
 def _gradients_of_step(step: _Step, bias: torch.dtype | None, needed, dy: Tensor, saved) -> tuple:
@@ -208,11 +222,11 @@ def _gradients_of_step(step: _Step, bias: torch.dtype | None, needed, dy: Tensor
             kept[0] if name in step.unread else value for name, value in zip(names[3:], others, strict=True)
         ]
     if step.norm is not None:
+        dy = dy if repeated.usable_address(dy) else usable(dy)
         found = step.backward_call(needed, dy, x, weight, others)
         if found is not None:
             call, order = found
-            with _at_work(call):
-                gradients = call.gradients(dy, x, *kept, weight)
+            gradients = _at_work(call, call.gradients, dy, x, *kept, weight)
             return tuple([None if place is None else gradients[place] for place in order])
     wanted = [name for name, need in zip(names, needed, strict=True) if need]
     bias = None if bias is None else weight.new_empty(0, dtype=bias)
@@ -246,8 +260,8 @@ def chain_with_gradients(
         key = None
         shares = len(tensors) < 5 + len(chain.operands)  # an operand of several operators is one tensor
         if not chain.is_product and not shares and repeated.usable_address(x):
-            key = repeated.key_of(chain, x, tuple(tensors[1:]), version, precision)
-        return _ChainFunction.apply(_Step(chain, version, resolve(precision, x.dtype), key), *tensors)
+            key = (*repeated.key_of(chain, x, tuple(tensors[1:]), version, precision), *_wanted(tensors[1:]))
+        return _ChainFunction.apply(_Step(chain, version, resolve(precision, x.dtype), key), None, *tensors)
     if transforms.is_transformed():
         return torch_func.chain_in_transforms(chain, version, precision, *tensors)
     if chain.is_product:
@@ -256,10 +270,16 @@ def chain_with_gradients(
     return torch_operators.chain_keeping(*tensors[:5], tensors[5:], *described, version, precision)[0]
 
 
+def kept(key: tuple, parameters: tuple[Tensor | None, ...]) -> _Step | None:
+    """What is kept of a step whose key without gradients this is, if any is, and these parameters require
+    grad as its own did."""
+    return _steps.get((*key, *_wanted(parameters)))
+
+
 def repeat(chain: Chain, x: Tensor, parameters: tuple, version, precision, key: tuple):
     """A forward with gradients that is like one before it; None for any other."""
     try:
-        step = _steps.get(key)
+        step = kept(key, parameters)
     except TypeError:  # no name of a version
         return None
-    return _apply(step, x, *parameters) if step is not None and step.fits(x, parameters) else None
+    return step and step.now(x, parameters)

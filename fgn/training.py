@@ -122,7 +122,7 @@ def norm_forward(
         parameters, of_vectors = _usable_parameters(chain, v.dtype, parameters)
         shape, precision = Shape(batch, 1, channels, chain.groups), resolve(None, v.dtype)
         counted.allow(**parameters)
-        return NormCall(library, chain, shape, precision, v, parameters, of_vectors)(v, poison)
+        return NormCall(library, chain, shape, precision, v, parameters, of_vectors)(v, poison=poison)
 
 
 def multiply_in_training(

@@ -63,10 +63,6 @@ def own_rung(device: torch.device, shape: Shape, precision: str, planned_for=Non
     return "split"
 
 
-def _address(tensor: Tensor | None) -> int:
-    return 0 if tensor is None else tensor.data_ptr()
-
-
 def _poison(*tensors: Tensor):
     """Fills new memory with NaN, so that what is never written is seen."""
     for tensor in tensors:
@@ -114,11 +110,13 @@ class NormCall(_Call):
         super().__init__(library, *arguments)
         of_integers = "int (*)(const fgn_chain *, uintptr_t, uintptr_t, uintptr_t, uintptr_t)"
         self.function = partial(ffi().cast(of_integers, library.fgn_norm_forward), self.c_chain)
-
-    def __call__(self, v: Tensor, poison: bool = False) -> tuple[Tensor, Tensor]:
         batch, _, channels, groups = self.shape
-        y = self.empty((batch, channels), (channels, 1), v.dtype)
-        moments = self.empty((batch, groups, 2), (2 * groups, 2, 1), torch.float32)
+        self.of_y, self.of_moments = map(repeated.layout_of, ((batch, channels), (batch, groups, 2)))
+
+    def __call__(self, v: Tensor, y_layout=None, poison: bool = False) -> tuple[Tensor, Tensor]:
+        """y_layout: the sizes and strides of a y of more dimensions than v."""
+        y = self.empty(*(y_layout or self.of_y), v.dtype)
+        moments = self.empty(*self.of_moments, torch.float32)
         if poison:
             _poison(y, moments)
         if self.number < 0:
@@ -152,15 +150,18 @@ class BackwardCall(_Call):
         self.of_product, self.of_x, self.of_weight = map(self._at, ("product", "x", "weight"))
         self.wants_x, self.wants_weight = "x" in wanted, "weight" in wanted
         batch, in_features, out_features, _ = self.shape
+        count = len(self.of_vectors_at)
         self.of_products, self.of_xs, self.of_weights, self.of_vectors_together = map(
             repeated.layout_of,
             (
                 (batch, out_features),
                 (batch, in_features),
                 (out_features, in_features),
-                (len(self.of_vectors_at), out_features),
+                (count * out_features,),
             ),
         )
+        self.of_transposed = (out_features, batch), (1, out_features)
+        self.of_parts = [((out_features,), (1,), i * out_features) for i in range(count)]
         names = ["x", "weight", "product"]
         names += [name for name, _ in (*self.of_vectors_at, *self.of_tensors_at)]
         # The names of what _gradients() returns, and whether each stands for one gradient.
@@ -209,7 +210,7 @@ class BackwardCall(_Call):
     def gradients(self, dy, x, v, moments, weight, poison: bool = False) -> list[Tensor | None]:
         """The gradients in the order of `names`, of which an operand of several operators has several."""
         empty, dtype, g = self.empty, dy.dtype, dy
-        dx, dweight, vectors = None, None, ()
+        dx, dweight, vectors, tensors = None, None, (), ()
         if self.writes_product:
             g = empty(*self.of_products, dtype)
             self.of_product[0] = g.data_ptr()
@@ -218,49 +219,51 @@ class BackwardCall(_Call):
                 dx = empty(*self.of_xs, dtype)
             if self.wants_weight:
                 dweight = empty(*self.of_weights, dtype)
-            self.of_x[0], self.of_weight[0] = _address(dx), _address(dweight)
+            self.of_x[0] = 0 if dx is None else dx.data_ptr()
+            self.of_weight[0] = 0 if dweight is None else dweight.data_ptr()
         if self.of_vectors_at:
-            vectors = empty(*self.of_vectors_together, self.of_vectors).unbind()
+            together = empty(*self.of_vectors_together, self.of_vectors)
+            vectors = [repeated.part_of(together, *part) for part in self.of_parts]
             for (_, at), vector in zip(self.of_vectors_at, vectors, strict=True):
                 at[0] = vector.data_ptr()
-        tensors = [empty(*self.of_products, dtype) for _ in self.of_tensors_at]
-        for (_, at), tensor in zip(self.of_tensors_at, tensors, strict=True):
-            at[0] = tensor.data_ptr()
-        size = self.workspace_bytes()
+        if self.of_tensors_at:
+            tensors = [empty(*self.of_products, dtype) for _ in self.of_tensors_at]
+            for (_, at), tensor in zip(self.of_tensors_at, tensors, strict=True):
+                at[0] = tensor.data_ptr()
+        size = self.size
+        if size is None:  # asked for once, when all places have an address
+            size = self.size = self._workspace_bytes()
         workspace = empty((size,), (1,), torch.uint8)
         if poison:
             own = (g if self.writes_product else None, dx, dweight, workspace)
             _poison(*(tensor for tensor in (*own, *vectors, *tensors) if tensor is not None))
         if self.number < 0:
             self._allow(dy, x, v, moments, g, dx, dweight, workspace, (*vectors, *tensors))
-        self._check(
-            self.function(
-                _address(x),
-                _address(v),
-                _address(moments),
-                dy.data_ptr(),
-                self.c_gradients,
-                workspace.data_ptr(),
-                size,
-                self.stream(),
-            )
+        status = self.function(
+            0 if x is None else x.data_ptr(),
+            0 if v is None else v.data_ptr(),
+            0 if moments is None else moments.data_ptr(),
+            dy.data_ptr(),
+            self.c_gradients,
+            workspace.data_ptr(),
+            size,
+            self.stream(),
         )
+        if status:
+            self._raise_for(status)
         if self.by_torch:
             if self.wants_x:
                 dx = torch.mm(g, weight)
             if self.wants_weight:
-                dweight = torch.mm(g.t(), x)
+                dweight = torch.mm(repeated.part_of(g, *self.of_transposed), x)
         return [dx, dweight, g, *vectors, *tensors]
 
-    def workspace_bytes(self) -> int:
-        """The bytes that the call needs; asked for once, when all places have an address."""
-        if self.size is None:
-            size = ffi().new("unsigned long long *")
-            self._check(
-                self.library.fgn_backward_workspace_bytes(self.index, self.c_chain, self.c_gradients, size)
-            )
-            self.size = size[0]
-        return self.size
+    def _workspace_bytes(self) -> int:
+        size = ffi().new("unsigned long long *")
+        status = self.library.fgn_backward_workspace_bytes(self.index, self.c_chain, self.c_gradients, size)
+        if status:
+            self._raise_for(status)
+        return size[0]
 
     def _allow(self, dy, x, v, moments, g, dx, dweight, workspace, others):
         """Lets the simulator's kernels access the call's tensors, under names for its reports."""
@@ -269,9 +272,8 @@ class BackwardCall(_Call):
         names = (f"gradient of {name} {i}" for i, name in enumerate(self.names[3:]))
         counted.allow(**dict(zip(names, others, strict=True)))
 
-    def _check(self, status: int):
+    def _raise_for(self, status: int):
         if status == self.library.FGN_NOT_SUPPORTED:
             name = ffi().string(self.library.fgn_backward_at(self.index).name).decode()
             raise RuntimeError(f"version: {name!r} does not run this: {error_of(self.library)}")
-        if status:
-            raise_for(self.library, status)
+        raise_for(self.library, status)

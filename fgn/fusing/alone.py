@@ -36,8 +36,8 @@ def may_gain(found: Found, options) -> bool:
 class ProductPart(ChainPart):
     """Runs one product of a model, by torch or as a product of split halves."""
 
-    def _anew(self, *inputs):
-        return super()._anew(*inputs) if self._gains(inputs) else self.by_torch(*inputs)
+    def __call__(self, *inputs):
+        return super().__call__(*inputs) if self._gains(inputs) else self.by_torch(*inputs)
 
     def _gains(self, inputs) -> bool:
         x, found = inputs[0], self.found

@@ -134,17 +134,18 @@ class FusedForward:
             self._plan_ahead()
         elif torch._C._get_tracing_state() is not None:
             return None
-        return self._current()
+        for traced in self.traced:
+            if traced.plan.holds():
+                return traced
+        return self._trace()
 
     @run_when_compiled
     def _plan_ahead(self) -> bool:
         """Makes the graph before torch.compile needs it, which could not trace the making."""
-        return self._current() is not None
+        return any(traced.plan.holds() for traced in self.traced) or self._trace() is not None
 
-    def _current(self) -> _Traced | None:
-        for traced in self.traced:
-            if traced.plan.holds():
-                return traced
+    def _trace(self) -> _Traced | None:
+        """A new graph, or None."""
         if self.reason is not None or len(self.traced) >= MOST_PLANS or getattr(_tracing, "on", False):
             return None
         _tracing.on = True

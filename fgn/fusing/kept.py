@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fgn import autocast
 from fgn.fusing.accepting import as_operand
-from fgn.native.repeated import ORDINARY_TENSORS, layout_of
+from fgn.native.repeated import ORDINARY_TENSORS, layout_of, part_of
 
 
 class Checked:
@@ -91,7 +91,7 @@ class Last:
     """A call that another one may be like. call: the library's, or None, where gradients are wanted. chain,
     checked, settings: as they were, a chain of None where torch runs the parts; dtypes: of the chain's
     tensors. x_sizes, y_sizes: as kernels see them; sizes, layout: y's, where x is no matrix. views: the
-    operands that kernels see in another shape: their numbers, their shapes, and those that kernels see.
+    operands that kernels see in another shape: their numbers, their shapes, and the sizes and strides there.
     """
 
     __slots__ = (
@@ -105,7 +105,7 @@ class Last:
         self.sizes = None if given[0] is x else (*given[0].shape[:-1], y.shape[1])
         self.layout = None if self.sizes is None else layout_of(self.sizes)
         self.views = [
-            (number, given[number].shape, one.shape)
+            (number, given[number].shape, layout_of(one.shape))
             for number, one in zip(operands, tensors[4:], strict=True)
             if given[number].shape != one.shape
         ]
@@ -113,17 +113,18 @@ class Last:
     @property
     def copies(self) -> bool:
         """Whether an operand cannot be seen as kernels do: it is one element, of which they read a vector."""
-        return any(math.prod(shape) != math.prod(seen) for _, shape, seen in self.views)
+        return any(math.prod(shape) != math.prod(seen) for _, shape, (seen, _) in self.views)
 
     def with_views(self, inputs):
         """The inputs with operands as kernels see them. None where one is of another shape, or would have to
         be copied."""
         if not self.views:
             return inputs
-        seen_so = [*inputs]
+        seen_so, has_gradients = [*inputs], torch.is_grad_enabled()
         for number, shape, seen in self.views:
             one = inputs[number]
             if type(one) not in ORDINARY_TENSORS or one.shape != shape or not one.is_contiguous():
                 return None
-            seen_so[number] = one.view(seen)
+            # Without autograd's notes of a view the host takes a third of the time.
+            seen_so[number] = one.view(seen[0]) if has_gradients else part_of(one, *seen)
         return seen_so

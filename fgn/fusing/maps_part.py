@@ -33,13 +33,10 @@ class MapsPart(Part):
     """Takes the inputs of `found`. Returns the result, and the value before the norm if others read it."""
 
     def __init__(self, found: MapsFound, owner: nn.Module, name: str):
-        super().__init__()
+        super().__init__((*found.before, *found.after))
         self.found, self.name, self.leaves, self.chains = found, name, found.leaves, {}
         results = [found.nodes[-1], *([] if found.kept is None else [found.kept])]
         self.by_torch = by_torch(found.inputs, found.nodes, owner, results)
-        steps = (*found.before, *found.after)
-        self.attributes = [(step.module, name) for step in steps for name in step.attributes]
-        self.choices = [(step.module, step.kind) for step in steps if callable(step.kind)]
         self.known: dict[tuple, FeatureMaps] = {}
         self.convolution = _without_bias(found, owner)
         if self.convolution is not None:
@@ -129,8 +126,7 @@ class MapsPart(Part):
     def _maps(self, groups, eps, scaled, shifted, has_bias, roles) -> FeatureMaps:
         """The norm with the operators around it as their modules are now, the same object for the same
         ones."""
-        settings = [getattr(module, name) for module, name in self.attributes]
-        settings += [kind(module) for module, kind in self.choices]
+        settings = self.settings_of_steps()
         key = (groups, eps, scaled, shifted, has_bias, roles, *settings)
         known = self.known.get(key)
         if known is None:

@@ -210,7 +210,13 @@ def not_plain(module: nn.Module, cls: type) -> str | None:
     parametrization, a hook or a forward() of its own. None where nothing is in the way."""
     if type(module) is not cls:
         return f"it is now a {type(module).__name__}"
-    if has_hooks(module):
+    # as has_hooks(), written out: each call of a fused model comes here for each of its modules
+    if (
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+    ):
         return "it has hooks"
     if "forward" in module.__dict__ or cls.forward is not FORWARDS[cls]:
         return "its forward() was replaced"

@@ -117,8 +117,10 @@ class Part:
 
     name = ""
 
-    def __init__(self):
+    def __init__(self, steps=()):
         self.said: set[str] = set()
+        self.attributes = [(step.module, name) for step in steps for name in step.attributes]
+        self.choices = [(step.module, step.kind) for step in steps if callable(step.kind)]
 
     def path_of(self, module: nn.Module) -> str:
         """What messages call a module of the part."""
@@ -135,6 +137,11 @@ class Part:
     def every_leaf(self) -> list:
         """The leaves of the part and of those inside it."""
         return list(self.leaves)
+
+    def settings_of_steps(self) -> list:
+        """The constants and the kinds of the steps that are attributes of their modules."""
+        found = [getattr(module, name) for module, name in self.attributes] if self.attributes else []
+        return found + [kind(module) for module, kind in self.choices] if self.choices else found
 
     def parameters(self) -> list[Tensor]:
         """The parameters of the modules inside."""
@@ -161,16 +168,12 @@ class ChainPart(Part):
     """Runs one chain of a model. Called with the nodes that the chain reads: x and operands."""
 
     def __init__(self, found: Found, owner: nn.Module, options):
-        super().__init__()
+        super().__init__((*found.before, *found.after))
         self.found, self.owner, self.options = found, owner, options
         self.name = found.name
         self.leaves = found.leaves
         self.by_torch = by_torch(found.inputs, found.nodes, owner)
         self.steps = (*found.before, *found.after)
-        self.attributes = [
-            (step.module, name) for step in self.steps if step.module is not None for name in step.attributes
-        ]
-        self.choices = [(step.module, step.kind) for step in self.steps if callable(step.kind)]
         self.operands = [step.operand for step in self.steps if step.operand is not None]
         self.chains: dict[tuple, Chain] = {}
         self.dtypes: dict[tuple, torch.dtype] = {}
@@ -193,16 +196,19 @@ class ChainPart(Part):
         if last.chain is None:
             return self.by_torch(*inputs)
         try:
-            inputs = last.with_views(inputs)
-            if inputs is None:
-                return None
+            if last.views:
+                inputs = last.with_views(inputs)
+                if inputs is None:
+                    return None
             tensors, norm = self.tensors_and_norm(inputs)
             if self.chain_of(x, norm, last.checked) is not last.chain:
                 return None
         except NotAChain:
             return None
         if last.call is not None:
-            return last.call.now(x, tensors, last.layout)
+            y = last.call.now(x, tensors, last.layout)
+            if y is not None:
+                return y
         if dtypes_of(tensors) != last.dtypes:
             return None
         if last.sizes is None:
@@ -292,8 +298,10 @@ class ChainPart(Part):
             y = self._repeat(chain, x, tensors)
             if y is not None:
                 last = Last(given, x, y, self.settings(), chain, self.checked, self.operands, tensors)
-                if not torch.is_grad_enabled():
-                    key = repeated.key_of(chain, x, tensors, options.version, options.precision)
+                key = repeated.key_of(chain, x, tensors, options.version, options.precision)
+                if y.requires_grad:
+                    last.call = gradients.kept(key, tensors)
+                elif not torch.is_grad_enabled():
                     last.call = repeated.kept(key)
                 self._keep(last, given[0])
                 return y
@@ -378,8 +386,10 @@ class ChainPart(Part):
             norm_weight = None if found.norm_weight is None else inputs[found.norm_weight]
             norm_bias = None if found.norm_bias is None else inputs[found.norm_bias]
             groups, eps, normalized = found.groups, found.eps, found.normalized
-        operands = [inputs[number] for number in self.operands]
-        return (weight, bias, norm_weight, norm_bias, *operands), (groups, eps, normalized)
+        tensors = weight, bias, norm_weight, norm_bias
+        if self.operands:
+            tensors = *tensors, *[inputs[number] for number in self.operands]
+        return tensors, (groups, eps, normalized)
 
     def _checked_chain(self, x, tensors, norm: tuple) -> tuple[Chain, tuple[Tensor | None, ...]]:
         """The chain of these tensors, and the tensors with operands of one element as vectors. NotAChain
@@ -403,13 +413,7 @@ class ChainPart(Part):
         """The chain with the modules' settings as they are now."""
         groups, eps, normalized = norm
         channels, roles = checked.channels, checked.roles
-        key = (
-            groups,
-            eps,
-            *[getattr(module, name) for module, name in self.attributes],
-            *[kind(module) for module, kind in self.choices],
-            *roles,
-        )
+        key = (groups, eps, *self.settings_of_steps(), *roles)
         chain = self.chains.get(key)
         if chain is None:
             chain = self._chain(groups, eps, roles)

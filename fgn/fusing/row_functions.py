@@ -111,7 +111,7 @@ def settings_of(found: RowsFound) -> Settings:
     if type(module) in _NORMS:
         if len(module.normalized_shape) != 1:
             raise NotAChain("the norm is over more than the features")
-        return settings._replace(eps=module.eps, window=module.normalized_shape[0])
+        return Settings(settings.function, settings.dim, module.normalized_shape[0], module.eps)
     if type(module) in (nn.InstanceNorm1d, nn.InstanceNorm2d):
         if any(
             getattr(module, name) is not None for name in ("weight", "bias", "running_mean", "running_var")

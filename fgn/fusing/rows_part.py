@@ -33,15 +33,19 @@ class RowsPart(Part):
     with the inputs of `inner`, and then the others that this part reads."""
 
     def __init__(self, inner, found: RowsFound, count: int, owner: nn.Module, has_one_value: bool):
-        super().__init__()
+        super().__init__(found.after)
         self.inner, self.found, self.count, self.has_one_value = inner, found, count, has_one_value
         self.name, self.leaves = inner.name, found.leaves
         self.by_torch = by_torch(found.inputs, found.nodes, owner)
         self.operands = [step.operand for step in found.after if step.operand not in (None, VALUE_AGAIN)]
-        self.attributes = [(step.module, name) for step in found.after for name in step.attributes]
-        self.choices = [(step.module, step.kind) for step in found.after if callable(step.kind)]
         self.rows: dict[tuple, tuple[Chain | None, Rows]] = {}
         self.lasts: dict[tuple, tuple[Last, tuple]] = {}
+        # Whether an operator may come between cuBLAS's product and the function: what is read again has none.
+        self.may_follow_cublas = (
+            isinstance(inner, ChainPart)
+            and not inner.found.has_norm
+            and not (found.reads_again and inner.steps)
+        )
 
     @property
     def chains(self) -> dict:
@@ -94,15 +98,13 @@ class RowsPart(Part):
         """The result where cuBLAS multiplies, with the operators between its product and the function in the
         function's launch. None where it does not, or where the function is none of rows."""
         inner, x = self.inner, own[0]
-        if self.found.reads_again and isinstance(inner, ChainPart) and inner.steps:
-            return None  # what is read again has them too
-        if not isinstance(inner, ChainPart) or inner.found.has_norm or inner.options.version is not None:
-            return None
-        if type(x) is not Tensor or x.is_nested or x.dim() < 2 or x.dtype not in C_TYPES or not x.numel():
+        if not self.may_follow_cublas or type(x) is not Tensor or x.is_nested:
             return None
         y = self._behind_cublas_again(own, others)
         if y is not None:
             return y
+        if inner.options.version is not None or x.dim() < 2 or x.dtype not in C_TYPES or not x.numel():
+            return None
         inputs = own
         try:
             if x.dim() > 2:
@@ -138,9 +140,10 @@ class RowsPart(Part):
         last = self._last_like(x, "x")
         if last is None or last.settings != inner.settings():
             return None
-        own = last.with_views(own)
-        if own is None:
-            return None
+        if last.views:
+            own = last.with_views(own)
+            if own is None:
+                return None
         try:
             tensors, norm = inner.tensors_and_norm(own)
             if inner.chain_of(x, norm, last.checked) is not last.chain:
@@ -163,7 +166,7 @@ class RowsPart(Part):
         if last is None:
             return None
         try:
-            return last if behind == self._behind(last.y_sizes[1], given.dim()) else None
+            return last if behind == self._behind() else None
         except NotAChain:
             return None
 
@@ -173,15 +176,16 @@ class RowsPart(Part):
         if not self.operands:
             return ()
         behind = [others[number - 1] for number in self.operands]
-        if not all(type(one) in ORDINARY_TENSORS for one in behind):
-            return None
+        for one in behind:
+            if type(one) not in ORDINARY_TENSORS:
+                return None
         if last.sizes is not None:
             rows, features = last.y_sizes[0], self._results(last.y_sizes[1])
             for place, one in enumerate(behind):
-                if one.shape == (*last.sizes[:-1], features):
+                if one.dim() == len(last.sizes) and one.shape == (*last.sizes[:-1], features):
                     if not one.is_contiguous():
                         return None
-                    behind[place] = one.view(rows, features)
+                    behind[place] = repeated.part_of(one, (rows, features), (features, 1))
         return tuple(behind)
 
     def _keep(self, kind: tuple, rows: Rows, v: Tensor, last: Last, operands, others):
@@ -192,7 +196,7 @@ class RowsPart(Part):
             return
         last.call = calls.kept_call(rows, v, (*operands, *behind))
         if last.call is not None:
-            keep(self.lasts, kind, (last, self._behind(v.shape[1], len(kind[1]))), MOST_KINDS)
+            keep(self.lasts, kind, (last, self._behind()), MOST_KINDS)
 
     def _planned(
         self, like: Tensor, features: int, outer: tuple[int, ...], chain: Chain | None, operands, others
@@ -239,14 +243,18 @@ class RowsPart(Part):
             read[f"operand_{number}_behind"] = tensor
         return tuple(roles)
 
-    def _settings(self, features: int, dimensions: int) -> Settings:
-        """The function as it is now. NotAChain where it is none of rows of so many features."""
+    def _settings_of_modules(self) -> Settings:
+        """The function as its module has it now. NotAChain where that is no longer what it was."""
         if self.leaves and has_global_hooks():
             raise NotAChain("there are hooks of all modules")
         for module, cls, only_in_eval in self.leaves:
             if not_plain(module, cls) or (only_in_eval and module.training):
                 raise NotAChain("a module is no longer what it was")
-        settings = settings_of(self.found)
+        return settings_of(self.found)
+
+    def _settings(self, features: int, dimensions: int) -> Settings:
+        """The function as it is now. NotAChain where it is none of rows of so many features."""
+        settings = self._settings_of_modules()
         if settings.dim is not None and settings.dim not in (-1, dimensions - 1):
             raise NotAChain("it is not over the last dimension")
         window = settings.window
@@ -266,19 +274,13 @@ class RowsPart(Part):
             raise NotAChain("pooling of more features than there are")
         return settings
 
-    def _behind(self, features: int, dimensions: int) -> tuple:
-        """The function and the steps behind it as their modules are now."""
-        return self._settings(features, dimensions), *self._of_steps()
-
-    def _of_steps(self) -> list:
-        if not self.attributes and not self.choices:
-            return []
-        attributes = [getattr(module, name) for module, name in self.attributes]
-        return attributes + [kind(module) for module, kind in self.choices]
+    def _behind(self) -> tuple:
+        """What decides about the function and the steps behind it, besides the sizes."""
+        return self._settings_of_modules(), *self.settings_of_steps()
 
     def _rows(self, settings: Settings, chain: Chain | None, roles: tuple[str, ...]) -> Rows:
         """The function with the operators around it, the same object for the same ones."""
-        key = (settings, id(chain), roles, *self._of_steps())
+        key = (settings, id(chain), roles, *self.settings_of_steps())
         known = self.rows.get(key)
         if known is not None and known[0] is chain:
             return known[1]

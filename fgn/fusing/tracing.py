@@ -385,7 +385,9 @@ class Plan:
 
     def takes(self, args: tuple[Tensor, ...]) -> bool:
         """Whether the graph is one for these arguments."""
-        return len(args) == self.count and all(args[place].dim() == 2 for place in self.matrices)
+        if len(args) != self.count:
+            return False
+        return not self.matrices or all([args[place].dim() == 2 for place in self.matrices])
 
     def holds(self) -> bool:
         """Whether everything is still as it was when the graph was made."""

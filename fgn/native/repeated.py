@@ -17,7 +17,12 @@ from threading import get_ident
 
 import torch
 from torch import Tensor
-from torch._C._dynamo.guards import TensorGuards, _empty_strided_cpu, _empty_strided_cuda
+from torch._C._dynamo.guards import (
+    TensorGuards,
+    _empty_strided_cpu,
+    _empty_strided_cuda,
+    _reinterpret_tensor,
+)
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
@@ -140,8 +145,10 @@ class Arguments:
 
     def point_to(self, tensors) -> bool:
         """Lets the struct point to these tensors. False where one is not such as the kept call's."""
-        present = self.like_before(tensors)
-        return present is not None and self.write(present)
+        if self.absent:
+            present = self.like_before(tensors)
+            return present is not None and self.write(present)
+        return self.guard(*tensors) and self.write(tensors)
 
 
 def layout_of(sizes) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -150,6 +157,10 @@ def layout_of(sizes) -> tuple[tuple[int, ...], tuple[int, ...]]:
     for size in reversed(sizes[1:]):
         strides.append(strides[-1] * size)
     return tuple(sizes), tuple(reversed(strides))
+
+
+# A tensor of given sizes, strides and offset in another one's memory, of which autograd notes nothing.
+part_of = _reinterpret_tensor
 
 
 def empty_on(device: int):

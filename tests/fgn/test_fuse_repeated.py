@@ -1,8 +1,10 @@
 """A part of a fused model that is called again only compares what may have changed: it gives what the model
 gives after any change, and plans nothing anew without one."""
 
+import copy
 import random
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import fgn
+from fgn import gradients
 from fgn.fusing.kept import keep
 from fgn.fusing.parts import ChainPart
 from fgn.fusing.rows_part import RowsPart
@@ -202,6 +205,42 @@ def test_a_call_like_one_before_it_plans_nothing(device, of, monkeypatch):
     assert not planned
 
 
+@torch.enable_grad()
+@pytest.mark.parametrize("shape", [(3, N), (2, 3, N)])
+@pytest.mark.parametrize("loss", [lambda y: y.square().sum(), torch.sum])
+def test_a_training_step_like_one_before_it_plans_nothing(device, shape, loss, monkeypatch):
+    model, x = Pointwise().to(device), torch.randn(shape, device=device, requires_grad=True)
+    fused, exact = fgn.fuse(model), copy.deepcopy(model).double()
+
+    def gradients_of(one, x):
+        return torch.autograd.grad(loss(one(x)), [x, *one.parameters()])
+
+    for _ in range(2):
+        gradients_of(fused, x)
+    planned = []
+    monkeypatch.setattr(ChainPart, "_anew", lambda part, *_: planned.append(part))
+    monkeypatch.setattr(gradients, "run_backward", lambda *_, **__: planned.append("backward"))
+    # the second is not contiguous
+    for given in (x, x.detach().transpose(0, -2).contiguous().transpose(0, -2).requires_grad_()):
+        found = gradients_of(fused, given)
+        assert not planned
+        expected = gradients_of(exact, given.detach().double().requires_grad_())
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-4)
+
+
+@torch.enable_grad()
+@pytest.mark.parametrize("shape", [(3, N), (2, 3, N)])
+def test_a_kept_step_tells_of_an_input_that_was_written_to(device, shape):
+    fused, x = fgn.fuse(Pointwise().to(device)), torch.randn(shape, device=device, requires_grad=True)
+    for _ in range(3):
+        h = x * 1
+        y = fused(h)
+    h.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
 class Emptied(dict):
     """Another thread removes everything as soon as the keys have been read."""
 
@@ -211,18 +250,31 @@ class Emptied(dict):
         return iter(keys)
 
 
+@pytest.mark.parametrize("learns, most", [(False, 38), (True, 84)])
 @pytest.mark.simulator
-def test_a_call_like_one_before_it_runs_few_functions_of_python():
+def test_a_call_like_one_before_it_runs_few_functions_of_python(learns, most):
     """Each is about a seventh of a microsecond of the host's, and a walk through the modules has dozens."""
     model, x, called = fgn.GemmGroupNormHardtanh(64, 64, 4, -2.0, 2.0), torch.rand(4, 64), []
-    for _ in range(3):
-        model(x)
-    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
-    try:
-        model(x)
-    finally:
-        sys.setprofile(None)
-    assert 10 < len(called) <= 56, called
+    dy, own = torch.rand(4, 64), str(Path(fgn.__file__).parent)
+
+    def call():
+        y = model(x)
+        if learns:
+            y.backward(dy)
+
+    def note(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith(own):
+            called.append(frame.f_code.co_name)
+
+    with torch.set_grad_enabled(learns):
+        for _ in range(3):
+            call()
+        sys.setprofile(note)
+        try:
+            call()
+        finally:
+            sys.setprofile(None)
+    assert 10 < len(called) <= most, called
 
 
 def test_the_oldest_makes_room_which_another_thread_may_have_made():

@@ -1,6 +1,7 @@
 """Functions of rows: softmax, RMSNorm, reductions and pooling over the features, with the operators around
 them, alone (`fgn.rows`) and behind a product in a fused model."""
 
+import copy
 import random
 from types import SimpleNamespace
 
@@ -10,7 +11,10 @@ import torch.nn.functional as F
 from torch import nn
 
 import fgn
+from fgn import gradients
 from fgn.fusing import rows_part
+from fgn.fusing.alone import ProductPart
+from fgn.measure.accuracy import relative_error
 from fgn.operators import Pointwise
 from fgn.rows import ROW_FUNCTIONS, Rows, rows_forward
 
@@ -453,3 +457,32 @@ def test_a_norm_that_changes_is_followed(device, product):
         for _ in range(2):
             torch.testing.assert_close(fused(x), model(x))
     assert len(seen) == 8
+
+
+@torch.enable_grad()
+@pytest.mark.parametrize(
+    "tail", [nn.Softmax(-1), nn.LogSoftmax(-1), nn.RMSNorm(48, elementwise_affine=False)]
+)
+@pytest.mark.simulator
+def test_in_training_the_products_around_a_function_of_rows_are_fgns(tail, monkeypatch):
+    """Where they gain by it, which a GPU tells; the function's own gradient is torch's."""
+    by_fgn, run_backward = [], gradients.run_backward
+    monkeypatch.setattr(ProductPart, "_gains", lambda *_: True)
+    monkeypatch.setattr(
+        gradients,
+        "run_backward",
+        lambda *given, **named: by_fgn.append(given[0]) or run_backward(*given, **named),
+    )
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(32, 48), tail)
+    x, dy = torch.randn(5, 32, requires_grad=True), torch.randn(5, 48)
+
+    def found(one, x):
+        y = one(x)
+        return torch.autograd.grad(y, [x, *one.parameters()], dy.to(y.dtype))
+
+    exact = found(copy.deepcopy(model).double(), x.detach().double().requires_grad_())
+    ours, theirs = found(fgn.fuse(model), x), found(model, x)
+    assert [chain.is_product for chain in by_fgn] == [True]
+    for one, other, right in zip(ours, theirs, exact, strict=True):
+        assert relative_error(one, right) < max(2 * relative_error(other, right), 1e-7)

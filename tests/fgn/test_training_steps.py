@@ -108,6 +108,23 @@ def test_steps_that_want_other_gradients(device):
     check_step(tensors)
 
 
+def test_parameters_that_are_frozen_in_turns_keep_a_step_each(device, monkeypatch):
+    """As a discriminator's are while its generator learns."""
+    kept, keep, tensors = [], gradients._Step.keep, leaves(device)
+    monkeypatch.setattr(gradients._Step, "keep", lambda step, *given: kept.append(step) or keep(step, *given))
+    for _ in range(3):
+        for learns in (True, False):
+            for name, value in tensors.items():
+                value.requires_grad_(learns or name == "x")
+            y = fgn.chain_forward(CHAIN, tensors["x"], {n: v for n, v in tensors.items() if n != "x"})
+            y.square().sum().backward()
+    assert len(kept) == 2
+    tensors["x"].requires_grad_(False)
+    assert not fgn.chain_forward(
+        CHAIN, tensors["x"], {n: v for n, v in tensors.items() if n != "x"}
+    ).requires_grad
+
+
 @pytest.mark.memory
 def test_steps_with_tensors_that_are_not_as_they_were(device):
     check_step(leaves(device))
