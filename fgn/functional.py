@@ -26,7 +26,7 @@ from fgn.calls import LIBRARY, can_multiply, fits_torch_product, run_chain
 from fgn.chains import Chain
 from fgn.checks import check_call, check_choice, check_input, check_kind
 from fgn.native import repeated
-from fgn.precision import fp8_or_own, with_gradients
+from fgn.precision import fp8_or_own
 from fgn.reference import apply_steps, chain_reference
 from fgn.structs import C_TYPES, PRODUCT, default_version, launch_count, names_of, plan_of, prepares
 
@@ -121,7 +121,6 @@ def chain_forward(
     check_call(version, precision, x, given, chain.tensors)
     ordinary = ordinary and _are_ordinary(x, *given.values())
     if _has_gradient(x, *given.values()):
-        precision = with_gradients(precision)
         return gradients.chain_with_gradients(chain, x, parameters, version, precision, ordinary)
     if ordinary:
         return run_chain(chain, x, parameters, version, precision=precision)
@@ -191,7 +190,6 @@ def linear(
     check_call(version, precision, x, given)
     ordinary = ordinary and _are_ordinary(x, *given.values())
     if _has_gradient(x, weight, bias):
-        precision = with_gradients(precision)
         return gradients.chain_with_gradients(PRODUCT, x, given, version, precision, ordinary)
     if ordinary:
         return run_chain(PRODUCT, x, given, version, precision=precision)

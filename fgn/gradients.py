@@ -19,7 +19,7 @@ from fgn.calls import fits_torch_product, run_chain
 from fgn.chains import Chain, Shape
 from fgn.native import repeated
 from fgn.native.library import for_device
-from fgn.precision import resolve, torch_multiplies
+from fgn.precision import resolve, torch_multiplies, with_gradients
 from fgn.structs import PRODUCT, library_of, names_of, usable
 from fgn.training import (
     Kept,
@@ -256,6 +256,7 @@ def chain_with_gradients(
     """`chain_forward()`, or the product alone, of tensors that require grad. ordinary: nobody traces the
     call."""
     tensors = [x, *(parameters.get(name) for name in gradient_names(chain)[1:])]
+    precision = with_gradients(precision)
     if ordinary:
         key = None
         shares = len(tensors) < 5 + len(chain.operands)  # an operand of several operators is one tensor

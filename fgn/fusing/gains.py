@@ -21,7 +21,7 @@ from fgn.functional import PRODUCT, chain_forward
 from fgn.measure.benchmark import measure
 from fgn.native import repeated, tuned
 from fgn.plans import Device, plan
-from fgn.precision import PRECISIONS, torch_multiplies_as
+from fgn.precision import OF_CALLS, torch_multiplies_as
 from fgn.reference import chain_reference
 
 SECONDS = 0.05  # for which each chain is timed on a GPU
@@ -38,7 +38,7 @@ def cost_by_torch(chain: Chain, shape: Shape, precision: str) -> Cost:
     """Of torch's operators one after the other, at least: a launch for each, which reads and writes the
     (batch, out_features) tensor, and what it reads beside it."""
     batch, in_features, out_features, _ = shape
-    element = PRECISIONS[precision].dtype.itemsize
+    element = OF_CALLS[precision].dtype.itemsize
     tensor, vector = element * batch * out_features, element * out_features
     total = element * in_features * (batch + out_features) + vector + tensor
     steps = chain.before + chain.after
