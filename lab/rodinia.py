@@ -26,7 +26,8 @@ def _numbers(count: int, low: float, high: float) -> Callable[[random.Random], s
     return lambda of: "\n".join(f"{of.uniform(low, high):.6f}" for _ in range(count)) + "\n"
 
 
-def _graph(of: random.Random) -> str:
+def graph(of: random.Random | None = None) -> str:
+    of = of or random.Random("graph")
     degrees = [of.randint(2, 6) for _ in range(4096)]
     starts = [sum(degrees[:node]) for node in range(len(degrees))]
     nodes = [f"{start} {degree}" for start, degree in zip(starts, degrees, strict=True)]
@@ -88,7 +89,7 @@ def _matrix(of: random.Random) -> str:
 
 
 _INPUTS: dict[str, Callable[[random.Random], str | bytes]] = {
-    "graph": _graph,
+    "graph": graph,
     "temperature": _numbers(128 * 128, 320, 340),
     "power": _numbers(128 * 128, 0, 1e-3),
     "temperature3": _numbers(64 * 64 * 8, 320, 340),
