@@ -62,6 +62,7 @@ class Program:
     build: list[str]
     needs: tuple[str, ...] = ()
     says_by_code: bool = False  # whether it is right, with 0 for yes
+    code: int = 0  # what it may end with as well
 
     def called(self, sizes: list[int]) -> tuple[str, list[list[str]], bool]:
         """The executable, sets of arguments, and whether all of them have to pass, or one."""
@@ -131,13 +132,25 @@ def course(root: Path, compiler: Path) -> Iterator[Program]:
         yield Sample(name, path.parent, [str(compiler), path.name, "-o", path.stem])
 
 
+_HAS_MAIN = re.compile(r"\bmain\s*\(")
+
+
+def _beside(path: Path) -> list[str]:
+    """The other sources of a program that has a makefile, and its folder for itself."""
+    others = [of for of in path.parent.glob("*.cu") if of != path]
+    if any(_HAS_MAIN.search(of.read_text(errors="replace")) for of in others):
+        return []
+    return [of.name for of in others] if any(path.parent.glob("[Mm]akefile")) else []
+
+
 def single_files(root: Path, compiler: Path) -> Iterator[Program]:
     libraries = [*("-lcublas", "-lcurand", "-lcufft", "-lcusparse"), "-Xcompiler", "-fopenmp"]
     for path in root.rglob("*.cu"):
         said = path.read_text(errors="replace")
-        if re.search(r"\bmain\s*\(", said):
+        if _HAS_MAIN.search(said):
             needs = tuple(name for name, pattern in _NAMED_IN_SOURCES.items() if re.search(pattern, said))
-            build = [str(compiler), path.name, "-I.", "-I..", *libraries, "-o", f"{path.stem}.exe"]
+            sources = [path.name, *_beside(path)]
+            build = [str(compiler), *sources, "-I.", "-I..", *libraries, "-o", f"{path.stem}.exe"]
             yield Sample(str(path.relative_to(root).with_suffix("")), path.parent, build, needs)
 
 
@@ -215,7 +228,7 @@ def _apps(suite: str, root: Path, compiler: Path) -> Iterator[Program]:
     write_app_inputs(suite, root)
     for app in APPS[suite]:
         folder = root / app.folder
-        yield OfApps(app.name, folder, app.build(compiler, folder), app=app, root=root)
+        yield OfApps(app.name, folder, app.build(compiler, folder), code=app.code, app=app, root=root)
 
 
 def mini_apps(root: Path, compiler: Path) -> Iterator[Program]:

@@ -176,7 +176,7 @@ def _result(of: Program, call: list[str], seconds: int) -> tuple[str, str]:
         return "crashes", wrong or f"signal {-ran.returncode}"
     if wrong:
         return "fault", wrong
-    if ran.returncode != 0:
+    if ran.returncode not in (0, of.code):
         kind = "waives" if ran.returncode == _WAIVED else "ends with a code"
         return kind, f"{ran.returncode}: {said.strip().splitlines()[-1:]}"
     if judged := of.judged(said):
