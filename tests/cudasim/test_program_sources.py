@@ -247,6 +247,43 @@ int main() {
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "10 5\n", "")
 
 
+def test_a_macro_with_arguments_may_stand_before_a_kernels_name(tmp_path):
+    """Its launch leaves the template's arguments out."""
+    source = tmp_path / "main.cu"
+    source.write_text(
+        """#include <cstdio>
+#define BOUNDS(threads, blocks)
+#define AT_MOST(threads) __launch_bounds__(threads)
+template <class T>
+__global__ void
+BOUNDS (128, 2)
+twice(const T* __restrict__ x, T* y)
+{
+    y[threadIdx.x] = x[threadIdx.x] * 2;
+}
+template <class T> __global__ void AT_MOST(64) thrice(const T *x, T *y) {
+    y[threadIdx.x] = x[threadIdx.x] * 3;
+}
+__global__ BOUNDS(1, 1) void add(float *y) { y[threadIdx.x] += 1; }
+int main() {
+    float *x;
+    cudaMallocManaged(&x, 8 * sizeof *x);
+    for (int i = 0; i < 4; i++)
+        x[i] = i;
+    twice<<<1, 4>>>(x, x + 4);
+    thrice<<<1, 4>>>(x + 4, x);
+    add<<<1, 4>>>(x);
+    cudaDeviceSynchronize();
+    printf("%g %g\\n", x[1], x[3]);
+    cudaFree(x);
+}
+"""
+    )
+    runs = command("run", Program((source,)).library("run"), "main", [])
+    ran = subprocess.run(runs, capture_output=True, text=True, timeout=patience(300))
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "7 19\n", "")
+
+
 IN_STEP = r"""
 __global__ void sum(int *x) {
     volatile int *s = x; /* s[0] += s[1]; s[1] += s[0]; */
