@@ -116,8 +116,7 @@ def _of_parboil(name: str, sources: str, call: str, other: str = "", **how: str)
     if other:
         named_other = " ".join(f"src/{of}" for of in other.split())
         how["other"] = (
-            f"g++ -x c++ -fpermissive -w -O2 -I{up}/common/include {named_other} {shared}parboil.c "
-            "-o other.exe"
+            f"gcc -w -O2 -I{up}/common/include {named_other} {shared}parboil.c -lstdc++ -lm -o other.exe"
         )
     call = f"./{name}.exe {call}"
     return App(name, f"benchmarks/{name}", f"{named} {shared}parboil_cuda.c", call, flags, **how)
@@ -265,7 +264,7 @@ def write_inputs(suite: str, root: Path):
         of = root / "benchmarks"
         (root / "common/include/CL").mkdir(exist_ok=True)  # OpenCL, of which its header names types
         (root / "common/include/CL/cl.h").write_text(_OPENCL)
-        (of / "bfs/own.txt").write_text(graph())
+        (of / "bfs/own.txt").write_text(graph(longest=1))
         (of / "imghisto/own.bin").write_bytes(random.integers(0, 256, 64 * 64).astype(">u2").tobytes())
         k, x = 64, 512
         sizes = np.array([k, x], np.int32).tobytes()
