@@ -72,7 +72,7 @@ _OF_NVCC = re.compile(
     r"|-?-default-stream(?:=.*)?|-?-(?:ftz|prec-div|prec-sqrt)=\w+|-?-generate-line-info|-?-threads(?:=.*)?|-Xcudafe"
     r"|-?-diag-suppress(?:=.*)?|-?-Wno-deprecated-gpu-targets"
     # A function of theirs that is not there is refused by its name.
-    r"|-l(?:cuda|cudart|cudadevrt|cublas|cublasLt|cufftw?|curand|cusolver|cusparse|cutil\w*|npp\w*|nvrtc|nvToolsExt)"
+    r"|-l(?:cuda|cudart|cudadevrt|cublas|cublasLt|cufftw?|curand|cusolver|cusparse|cutil\w*|npp\w*|nvidia-ml|nvrtc|nvToolsExt)"
     r"(?:_static)?"
 )
 _WITH_VALUE = re.compile(

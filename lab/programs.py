@@ -7,6 +7,8 @@
     python lab/programs.py single_files cs344 --called cs344
     python lab/programs.py polybench polybenchGpu/CUDA
     python lab/programs.py rodinia gpu-rodinia
+    python lab/programs.py shoc shoc
+    python lab/programs.py mini_apps FOLDER    (of XSBench, BabelStream, CloverLeaf, …)
 
 HeCBench has a Makefile for each program, which compiles it, here with cudasim-nvcc in nvcc's place, and so
 have the exercises of the book PMPP. Sizes are reduced: every number above one of --sizes becomes it, and a
@@ -17,7 +19,7 @@ solutions are files of their own. NVIDIA's samples have a CMakeLists.txt each, t
 list of arguments for all; one passes that ends with code 0 and says nowhere that it failed, as their own
 run_tests.py sees it. Of the programs of books and courses each .cu file with a main() is one, and of
 PolyBench each Makefile, whose programs count what differs from the host's loops. What is done with Rodinia's
-programs is in rodinia.py.
+programs is in rodinia.py, with those of SHOC, Parboil and mini-apps in mini_apps.py.
 
 The names are divided by their SHA-1: those that begin with an even digit are `ours`, to be looked at while
 the simulator is worked on, the rest are kept `aside`. Each run has --seconds of two cores, whatever else
@@ -28,33 +30,25 @@ the simulator.
 from __future__ import annotations
 
 import argparse
-import bz2
 import csv
 import hashlib
-import json
 import os
 import re
 import resource
-import shlex
 import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from program_inputs import write_inputs
-from rodinia import KNOWN, Known
-from rodinia import write_inputs as write_rodinia_inputs
+import program_suites
+from program_suites import SOURCES, Program, WithMakefile
 from smaller_sources import smaller
 
-_REPEATS = (1, 3)  # some leave the first out of what they judge
-_IN_PROPORTION = (512, 4096)  # the largest of sizes that keep their proportions
 _GOOD = re.compile(r"\b(?:pass(?:ed)?|success\w*|correct|ok|verified)\b|正确|通过", re.I)
 _AS_A_NUMBER = r"[^:=.\n]*(?:[:=]|\bis\b)\s*[-+]?\.?\d"
 _BAD = re.compile(
@@ -73,239 +67,25 @@ _NO_DATA = re.compile(
     re.I,
 )
 _SETTLED = re.compile("passes|needs")  # what need not be measured again
-_DIFFERENT = re.compile(r"Non-Matching CPU-GPU Outputs[^\n:]*: (\d+)")  # as PolyBench says it
 _WAIVED = 2  # the code of a sample that says that the machine is not one for it
 _CORES = 2
 _BUILD_SECONDS = 300
 _GPUS = 2  # that a sample for several has
-_SUITES = ("hecbench", "samples", "pmpp", "course", "single_files", "polybench", "rodinia")
-_SECTIONS = ("0_Introduction", "1_Utilities", "2_Concepts_and_Techniques", "3_CUDA_Features")
-# Libraries that a sample is linked with, as its CMakeLists.txt has them, that are no part of the runtime.
-_LIBRARIES = {
-    "NVRTC": r"CUDA::nvrtc",
-    "the driver API": r"CUDA::cuda_driver",
-    "OpenGL": r"OPENGL_LIBRARIES|GLUT_LIBRARIES",
-    "EGL": r"EGL_LIBRARY|\bEGL\b",
-    "MPI": r"MPI_CXX_LIBRARIES",
-    "NvSci": r"NVSCI\w*",
-}
-
-# The same as sources of HeCBench name them.
-_NAMED_IN_SOURCES = {
-    "cuSPARSE": r"include\s*<cusparse",
-    "cublasLt": r"\bcublasLt[A-Z]\w+\s*\(",
-    "cuSOLVER": r"include\s*<cusolver",
-    "cuFFT": r"\bcufft(?:Exec|Plan)\w*\s*\(",
-    "cuDNN": r"include\s*<cudnn",
-    "NCCL": r"include\s*<nccl",
-    "the driver API": r"\bcu(?:Init|Module|Launch|Ctx|Device|Mem)[A-Z]?\w*\s*\(",
-    "MPI": r"include\s*<mpi\.h",
-    "PyTorch": r"include\s*<(?:torch|ATen)/",
-    "Boost": r"include\s*<boost/",
-    "GSL": r"include\s*<gsl/",
-    "OpenGL": r"include\s*[<\"](?:GL/|cuda_gl_interop|\.\./common/(?:cpu_bitmap|cpu_anim|gl_helper))",
-    "another library": r"include\s*<(?:opencv2|fmt|gdal\w*|parmetis|cutlass|fftw3|cblas|zlib|bzlib|ogr)\b",
-}
-_SOURCES = {".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc", ".c"}
+_SUITES = (
+    *("hecbench", "samples", "pmpp", "course", "single_files"),
+    *("polybench", "rodinia", "shoc", "parboil", "mini_apps"),
+)
 
 
 def is_ours(name: str) -> bool:
     return int(hashlib.sha1(name.encode()).hexdigest()[0], 16) % 2 == 0
 
 
-@dataclass
-class Program:
-    """One of a suite. call: the executable. tries: arguments, of which one set has to pass, or `all_pass`."""
-
-    name: str
-    folder: Path
-    build: list[str]
-    needs: tuple[str, ...] = ()
-    says_by_code: bool = False  # whether it is right, with 0 for yes
-
-    def called(self, sizes: list[int]) -> tuple[str, list[list[str]], bool]:
-        """The executable, sets of arguments, and whether all of them have to pass, or one."""
-        raise NotImplementedError
-
-    def judged(self, said: str) -> tuple[str, str] | None:
-        """What became of a program that ended with code 0, where that is not to be read from its words."""
-        return None
-
-
-class WithMakefile(Program):
-    def called(self, sizes: list[int]) -> tuple[str, list[list[str]], bool]:
-        """The program that `make run` would call."""
-        said = subprocess.run(["make", "-n", "run"], cwd=self.folder, capture_output=True, text=True).stdout
-        for line in said.replace("\\\n", " ").splitlines():
-            try:
-                words = shlex.split(line)
-            except ValueError:
-                continue
-            if words and words[0].startswith("./"):
-                sets = [reduced(words[1:], most, _REPEATS[0], most == sizes[0]) for most in sizes]
-                sets += [reduced(words[1:], sizes[0], _REPEATS[1])]
-                sets += [reduced(words[1:], most, most) for most in sizes[:2]]  # the last may be a size
-                sets += [in_proportion(words[1:], most) for most in _IN_PROPORTION]
-                return words[0], [list(of) for of in dict.fromkeys(map(tuple, sets))], False
-        return "", [], False
-
-
-def _with_makefiles(root: Path, compiler: Path, pattern: str) -> Iterator[Program]:
-    names = [f"{name}={compiler}" for name in ("CC", "CXX", "NVCC")]
-    for path in root.glob(f"{pattern}/Makefile"):
-        folder = path.parent
-        said = "".join(
-            of.read_text(errors="replace")
-            for of in folder.rglob("*")
-            if of.suffix in _SOURCES and of.is_file()
-        )
-        needs = tuple(name for name, pattern in _NAMED_IN_SOURCES.items() if re.search(pattern, said))
-        yield WithMakefile(str(folder.relative_to(root)), folder, ["make", "-B", *names], needs)
-
-
-def hecbench(root: Path, compiler: Path) -> Iterator[Program]:
-    write_inputs(root)
-    for path in root.glob("*/*.tgz"):
-        with tarfile.open(path) as packed:
-            packed.extractall(path.parent, filter="data")
-    for path in root.glob("*/*.bz2"):
-        path.with_suffix("").write_bytes(bz2.decompress(path.read_bytes()))
-    return _with_makefiles(root, compiler, "*-cuda")
-
-
-def pmpp(root: Path, compiler: Path) -> Iterator[Program]:
-    return _with_makefiles(root, compiler, "*/*")
-
-
-@dataclass
-class Sample(Program):
-    runs: tuple[tuple[str, ...], ...] = ((),)
-
-    def called(self, sizes: list[int]) -> tuple[str, list[list[str]], bool]:
-        return f"./{self.build[-1]}", [list(of) for of in self.runs], True
-
-
-def course(root: Path, compiler: Path) -> Iterator[Program]:
-    for path in root.rglob("*_solution.cu"):
-        name = str(path.relative_to(root).with_suffix(""))
-        yield Sample(name, path.parent, [str(compiler), path.name, "-o", path.stem])
-
-
-def single_files(root: Path, compiler: Path) -> Iterator[Program]:
-    libraries = [*("-lcublas", "-lcurand", "-lcufft", "-lcusparse"), "-Xcompiler", "-fopenmp"]
-    for path in root.rglob("*.cu"):
-        said = path.read_text(errors="replace")
-        if re.search(r"\bmain\s*\(", said):
-            needs = tuple(name for name, pattern in _NAMED_IN_SOURCES.items() if re.search(pattern, said))
-            build = [str(compiler), path.name, "-I.", "-I..", *libraries, "-o", f"{path.stem}.exe"]
-            yield Sample(str(path.relative_to(root).with_suffix("")), path.parent, build, needs)
-
-
-def _use_toolkit(root: Path) -> Path:
-    """Writes a folder that stands for CUDA's, and puts its nvcc, headers and libraries where make looks."""
-    kit = root / "cudasim_toolkit"
-    subprocess.run([sys.executable, "-m", "cudasim", "toolkit", str(kit)], check=True)
-    places = {"PATH": "bin", "CPATH": "include", "LIBRARY_PATH": "lib64", "LD_LIBRARY_PATH": "lib64"}
-    for variable, folder in places.items():
-        before = os.environ.get(variable)
-        os.environ[variable] = str(kit / folder) + (f":{before}" if before else "")
-    return kit
-
-
-class OfPolybench(WithMakefile):
-    def called(self, sizes: list[int]) -> tuple[str, list[list[str]], bool]:
-        named = re.search(r"EXECUTABLE\s*:?=\s*(\S+)|-o (\S+)", (self.folder / "Makefile").read_text())
-        return f"./{named[1] or named[2]}" if named else "", [[]], True
-
-    def judged(self, said: str) -> tuple[str, str] | None:
-        counts = _DIFFERENT.findall(said)
-        if not counts:
-            return None
-        return "passes" if not any(map(int, counts)) else "fails", f"{', '.join(counts)} numbers differ"
-
-
-def polybench(root: Path, compiler: Path) -> Iterator[Program]:
-    _use_toolkit(root)
-    for of in _with_makefiles(root, compiler, "*"):
-        yield OfPolybench(of.name, of.folder, of.build, of.needs)
-
-
-@dataclass
-class OfRodinia(Program):
-    known: Known | None = None
-    root: Path = Path()
-
-    def called(self, sizes: list[int]) -> tuple[str, list[list[str]], bool]:
-        program, *arguments = self.known.call.split()
-        return program, [arguments], True
-
-    def judged(self, said: str) -> tuple[str, str] | None:
-        if self.known.said:
-            is_right = re.search(self.known.said, said)
-            return ("passes", "by its own words") if is_right else ("fails", said.strip()[-200:])
-        if self.known.other is None:
-            return None
-        wrong = self.known.other.differs(self.root, self.folder)
-        return ("fails", wrong) if wrong else ("passes", "as a program for the host")
-
-
-def rodinia(root: Path, compiler: Path) -> Iterator[Program]:
-    kit = _use_toolkit(root)
-    write_rodinia_inputs(root)
-    places = [f"CUDA_DIR={kit}", f"CUDA_INSTALL_PATH={kit}", f"CUDA_LIB_DIR={kit}/lib64"]
-    for name, known in KNOWN.items():
-        build = ["make", "-B", *places, *known.make.split()]
-        yield OfRodinia(name, root / "cuda" / (known.folder or name), build, known=known, root=root)
-
-
-def samples(root: Path, compiler: Path) -> Iterator[Program]:
-    settings = json.loads((root / "test_args.json").read_text())
-    for folder in (path for section in _SECTIONS for path in (root / "Samples" / section).iterdir()):
-        if not (folder / "CMakeLists.txt").is_file():
-            continue
-        said = re.sub(r"#.*", "", (folder / "CMakeLists.txt").read_text())
-        made = re.search(r"add_executable\(\s*(\S+)\s+([^)]*)\)", said)
-        if not made:
-            continue
-        headers = [root / "Common", folder, *(of for of in [folder / "inc"] if of.is_dir())]
-        openmp = ["-Xcompiler", "-fopenmp"] if "OpenMP" in said else []
-        build = [str(compiler), *(f"-I{of}" for of in headers), *openmp, *made[2].split(), "-o", folder.name]
-        needs = tuple(name for name, pattern in _LIBRARIES.items() if re.search(pattern, said))
-        of = settings.get(folder.name, {})
-        runs = tuple(tuple(run["args"]) for run in of.get("runs", ({"args": of.get("args", ())},)))
-        yield Sample(folder.name, folder, build, needs, True, runs)
-
-
-def reduced(arguments: list[str], most: int, repeats: int, first_repeats: bool = True) -> list[str]:
-    """Numbers above `most` become it, and how often a benchmark repeats becomes `repeats`: that is its last
-    number, or, if first_repeats, a round one such as 1000 in front of others."""
-    numbers = [index for index, argument in enumerate(arguments) if argument.isdigit()]
-    smaller = []
-    for index, argument in enumerate(arguments):
-        if argument.isdigit():
-            is_first = first_repeats and index == numbers[0]
-            is_repeat = index == numbers[-1] or (is_first and re.fullmatch(r"10+", argument))
-            argument = str(min(int(argument), repeats if is_repeat else most))
-        smaller.append(re.sub(r"(?<==)\d+$", lambda found: str(min(int(found[0]), most)), argument))
-    return smaller
-
-
-def in_proportion(arguments: list[str], most: int) -> list[str]:
-    """All numbers but the last, divided so that the largest of them is `most`: one may have to be larger than
-    another."""
-    places = [index for index, argument in enumerate(arguments) if argument.isdigit()]
-    by = max([int(arguments[index]) for index in places[:-1]], default=most) / most
-    smaller = reduced(arguments, 1 << 62, _REPEATS[0], False)
-    for index in places[:-1] if by > 1 else ():
-        smaller[index] = str(max(1, round(int(arguments[index]) / by)))
-    return smaller
-
-
 def outcome(of: Program, seconds: int, sizes: list[int]) -> tuple[str, str]:
     """What becomes of a program: builds, runs, passes; and the first line of what was said. One that is too
     slow is tried with smaller sizes in its source."""
     result, why = _outcome(of, seconds, sizes)
-    if result == "too slow" and isinstance(of, WithMakefile) and (folder := smaller(of.folder, _SOURCES)):
+    if result == "too slow" and isinstance(of, WithMakefile) and (folder := smaller(of.folder, SOURCES)):
         again, _ = _outcome(replace(of, folder=folder), seconds, sizes)
         shutil.rmtree(folder)
         if again == "passes":
@@ -396,7 +176,7 @@ def _result(of: Program, call: list[str], seconds: int) -> tuple[str, str]:
         return "crashes", wrong or f"signal {-ran.returncode}"
     if wrong:
         return "fault", wrong
-    if ran.returncode != 0:
+    if ran.returncode not in (0, of.code):
         kind = "waives" if ran.returncode == _WAIVED else "ends with a code"
         return kind, f"{ran.returncode}: {said.strip().splitlines()[-1:]}"
     if judged := of.judged(said):
@@ -460,7 +240,7 @@ def main():
     parser.add_argument("names", nargs="*")
     given = parser.parse_intermixed_args()
     root, nvcc = given.root.resolve(), given.nvcc.resolve()
-    programs = list(globals()[given.suite](root, nvcc))
+    programs = list(getattr(program_suites, given.suite)(root, nvcc))
     programs.sort(key=lambda of: hashlib.sha1(of.name.encode()).hexdigest())
     chosen = [of for of in programs if is_ours(of.name) == (given.half == "ours")][: given.limit or None]
     if given.again:

@@ -26,11 +26,12 @@ def _numbers(count: int, low: float, high: float) -> Callable[[random.Random], s
     return lambda of: "\n".join(f"{of.uniform(low, high):.6f}" for _ in range(count)) + "\n"
 
 
-def _graph(of: random.Random) -> str:
+def graph(of: random.Random | None = None, longest: int = 10) -> str:
+    of = of or random.Random("graph")
     degrees = [of.randint(2, 6) for _ in range(4096)]
     starts = [sum(degrees[:node]) for node in range(len(degrees))]
     nodes = [f"{start} {degree}" for start, degree in zip(starts, degrees, strict=True)]
-    edges = [f"{of.randrange(len(degrees))} {of.randint(1, 10)}" for _ in range(sum(degrees))]
+    edges = [f"{of.randrange(len(degrees))} {of.randint(1, longest)}" for _ in range(sum(degrees))]
     return "\n".join([str(len(degrees)), *nodes, "", "0", "", str(len(edges)), *edges]) + "\n"
 
 
@@ -88,7 +89,7 @@ def _matrix(of: random.Random) -> str:
 
 
 _INPUTS: dict[str, Callable[[random.Random], str | bytes]] = {
-    "graph": _graph,
+    "graph": graph,
     "temperature": _numbers(128 * 128, 320, 340),
     "power": _numbers(128 * 128, 0, 1e-3),
     "temperature3": _numbers(64 * 64 * 8, 320, 340),

@@ -97,6 +97,12 @@ def _attributes_removed(head: str) -> str:
     ):
         while match := re.search(rf"\b{word}\s*\(", head):
             head = head[: match.start()] + " " + head[closing(head, match.end() - 1) + 1 :]
+    # A macro for some of them has arguments as well, and the kernel's name follows.
+    while match := re.search(r"\b__global__(?:\s+\w+)*?\s+([A-Z][A-Z0-9_]*)\s*\(", head):
+        after = closing(head, match.end() - 1) + 1
+        if not re.match(r"\s*(?:\w+\s+)*\w+\s*\(", head[after:]):
+            break
+        head = f"{head[: match.start(1)]} {head[after:]}"
     return head
 
 

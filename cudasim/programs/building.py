@@ -101,12 +101,15 @@ class Program:
         written = read.text if source.suffix not in _OF_CPP else f'#line 1 "{source.name}"\n{read.text}'
         if before:
             written = f'{before}\n#line 1 "{source.name}"\n{written}'
+        if source.suffix == ".c":
+            written = f'extern "C" {{\n{written}\n}}'  # by the names that other C has for its functions
         own = ("-fvisibility=default", "-Wno-unused-result", "-Wno-unused-variable", "-Wno-unused-parameter")
         more = (
             *(blas().flags() if blas() else ()),
             *(f"-D{name}" for name in self.defines),
             *(f"-I{folder}" for folder in folders),
             *(flag for flag in self.more if not flag.startswith("-std=")),  # which _standard() looks at
+            *(["-fpermissive"] if source.suffix == ".c" else []),  # C turns a void * into any pointer
         )
         known = (
             *(source.name, written, *own, *cccl.flags(), *more),

@@ -1,4 +1,4 @@
-"""cuFFT and cuSPARSE of whole programs, against numpy."""
+"""cuFFT, cuSPARSE and cublasLt of whole programs, against numpy and loops."""
 
 import re
 import subprocess
@@ -9,6 +9,7 @@ import pytest
 from processes import patience
 
 from cudasim.building.library import COUNTED_SIMULATOR, SIMULATOR, BuildError
+from cudasim.programs.blas import blas
 from cudasim.programs.building import Program, command
 
 FOLDER = Path(__file__).parent / "programs"
@@ -102,3 +103,23 @@ def test_cusparse_computes_what_dense_loops_do(mode):
     ran = subprocess.run(runs, capture_output=True, text=True, timeout=patience(300))
     told = "cudasim: cusparseCreateDnVec() has no values of the type 28 here\n"
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "refused\n", told)
+
+
+@pytest.mark.parametrize("mode", ["run", "check"])
+@pytest.mark.skipif(blas() is None, reason="there is no BLAS here")
+def test_cublaslt_computes_what_loops_do(mode):
+    """The program compares, and says what is wrong."""
+    library = Program((FOLDER / "with_cublaslt.cu",)).library(mode)
+    runs = command(mode, library, "with_cublaslt", ["refused"])
+    ran = subprocess.run(runs, capture_output=True, text=True, timeout=patience(300))
+    told = "cudasim: cublasLtMatmul() has no epilogue without its bias's type, or none at all, 192 here\n"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "refused\n", told)
+
+
+@pytest.mark.parametrize("mode", ["run", "check"])
+def test_cusparse_fills_solves_and_converts_matrices_as_dense_loops_do(mode):
+    """The program compares, and says what is wrong."""
+    library = Program((FOLDER / "with_cusparse_matrices.cu",)).library(mode)
+    runs = command(mode, library, "with_cusparse_matrices", [])
+    ran = subprocess.run(runs, capture_output=True, text=True, timeout=patience(300))
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")

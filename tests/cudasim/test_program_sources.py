@@ -9,6 +9,7 @@ import pytest
 from processes import patience
 
 from cudasim.building.library import COUNTED_SIMULATOR, SIMULATOR
+from cudasim.programs.building import Program, command
 
 WARNS = "a mask names lanes that have returned"
 
@@ -188,6 +189,99 @@ extern "C" int on_gpu(int first) {
     for name, folders in (("app", {"LD_LIBRARY_PATH": str(tmp_path / "cuda" / "lib64")}), ("linked", {})):
         ran = subprocess.run([tmp_path / name], env=os.environ | folders, capture_output=True, text=True)
         assert (ran.returncode, ran.stdout, ran.stderr) == (0, "15\n", "")
+
+
+def test_a_c_source_may_call_the_runtime(tmp_path):
+    """nvcc leaves it to the C compiler, where a void * becomes any pointer and functions have C's names."""
+    (tmp_path / "part.h").write_text(
+        '#ifdef __cplusplus\nextern "C" {\n#endif\nint *on_device(int n);\nint counted(void);\n'
+        "int plain(void);\n#ifdef __cplusplus\n}\n#endif\n"
+    )
+    (tmp_path / "part.c").write_text(
+        """#include "part.h"
+#include <cuda_runtime.h>
+#include <math.h>
+#include <stdlib.h>
+static int count;
+int *on_device(int n) {
+    int *host = malloc(n * sizeof(int)), *to;
+    for (int i = 0; i < n; i++)
+        host[i] = i;
+    cudaEvent_t *events = calloc(1, sizeof *events);
+    cudaEventCreate(events);
+    cudaMalloc((void **)&to, n * sizeof(int));
+    cudaMemcpy(to, host, n * sizeof(int), cudaMemcpyHostToDevice);
+    cudaEventDestroy(*events);
+    free(host);
+    free(events);
+    count += (int)sqrt(4.0);
+    return to;
+}
+int counted(void) {
+    return count;
+}
+"""
+    )
+    (tmp_path / "plain.c").write_text(
+        '#include "part.h"\nint plain(void) {\n    int class = 3;\n    return class + counted();\n}\n'
+    )
+    (tmp_path / "main.cu").write_text(
+        """#include "part.h"
+#include <cstdio>
+__global__ void sum(int *x, int n) {
+    for (int i = 1; i < n; i++)
+        x[0] += x[i];
+}
+int main() {
+    int *x = on_device(5), y;
+    sum<<<1, 1>>>(x, 5);
+    cudaMemcpy(&y, x, sizeof y, cudaMemcpyDeviceToHost);
+    cudaFree(x);
+    printf("%d %d\\n", y, plain());
+}
+"""
+    )
+    program = Program(tuple(tmp_path / name for name in ("main.cu", "part.c", "plain.c")))
+    runs = command("run", program.library("run"), "main", [])
+    ran = subprocess.run(runs, capture_output=True, text=True, timeout=patience(300))
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "10 5\n", "")
+
+
+def test_a_macro_with_arguments_may_stand_before_a_kernels_name(tmp_path):
+    """Its launch leaves the template's arguments out."""
+    source = tmp_path / "main.cu"
+    source.write_text(
+        """#include <cstdio>
+#define BOUNDS(threads, blocks)
+#define AT_MOST(threads) __launch_bounds__(threads)
+template <class T>
+__global__ void
+BOUNDS (128, 2)
+twice(const T* __restrict__ x, T* y)
+{
+    y[threadIdx.x] = x[threadIdx.x] * 2;
+}
+template <class T> __global__ void AT_MOST(64) thrice(const T *x, T *y) {
+    y[threadIdx.x] = x[threadIdx.x] * 3;
+}
+__global__ BOUNDS(1, 1) void add(float *y) { y[threadIdx.x] += 1; }
+int main() {
+    float *x;
+    cudaMallocManaged(&x, 8 * sizeof *x);
+    for (int i = 0; i < 4; i++)
+        x[i] = i;
+    twice<<<1, 4>>>(x, x + 4);
+    thrice<<<1, 4>>>(x + 4, x);
+    add<<<1, 4>>>(x);
+    cudaDeviceSynchronize();
+    printf("%g %g\\n", x[1], x[3]);
+    cudaFree(x);
+}
+"""
+    )
+    runs = command("run", Program((source,)).library("run"), "main", [])
+    ran = subprocess.run(runs, capture_output=True, text=True, timeout=patience(300))
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "7 19\n", "")
 
 
 IN_STEP = r"""

@@ -2,7 +2,7 @@
  * the rest by loops. Matrices are in columns, as in Fortran. cuBLAS Library documentation.
  *
  * Numbers of 16 bits are multiplied as floats, and rounded once at the end. Not here: symmetric and banded
- * matrices of level 2, cublasLt. */
+ * matrices of level 2. cublasLt.hpp has cublasLt. */
 #pragma once
 #include "library_work.hpp"
 

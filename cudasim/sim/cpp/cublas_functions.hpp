@@ -388,7 +388,8 @@ inline cublasStatus_t sim_gemm_of_types(cublasHandle_t handle, cublasOperation_t
                                         cudaDataType scalars) {
     if (!handle)
         return CUBLAS_STATUS_NOT_INITIALIZED;
-    if (!sim_has_product(type_a) || !sim_has_product(type_b) || !sim_has_product(type_c))
+    if (!sim_has_product(type_a) || !sim_has_product(type_b) || !sim_has_product(type_c) ||
+        type_c == CUDA_R_8I) /* which no GPU's cuBLAS writes */
         return CUBLAS_STATUS_NOT_SUPPORTED;
     bool is_on_device = handle->mode == CUBLAS_POINTER_MODE_DEVICE;
     double by = is_on_device ? 0 : sim_read_as<double>(alpha, scalars, 0);

@@ -1,6 +1,6 @@
 /* cuSPARSE for programs: its descriptors and its generic functions, for matrices in CSR, CSC and COO, by
- * loops that sum up in doubles and round once. cuSPARSE Library documentation. cusparse_functions.hpp has
- * what is computed. */
+ * loops that sum up in doubles and round once. cuSPARSE Library documentation. What is computed is in
+ * cusparse_functions.hpp, cusparse_matrices.hpp and cusparse_conversions.hpp. */
 #pragma once
 #include "library_work.hpp"
 #include <algorithm>
@@ -357,4 +357,6 @@ inline cusparseStatus_t cusparseDnMatSetStridedBatch(cusparseDnMatDescr_t of, in
     return of->count = count, of->apart = apart, CUSPARSE_STATUS_SUCCESS;
 }
 
+#include "cusparse_conversions.hpp"
 #include "cusparse_functions.hpp"
+#include "cusparse_matrices.hpp"

@@ -21,6 +21,11 @@ inline double sim_conjugate_of(double a) {
 inline std::complex<double> sim_conjugate_of(std::complex<double> a) {
     return std::conj(a);
 }
+/* offsets: from 0, one more than there are lines. */
+inline void sim_set_offsets(const cusparseSpMatDescr &to, const std::vector<int64_t> &offsets) {
+    for (size_t i = 0; i < offsets.size(); i++)
+        sim_set_index(to.offsets, to.offset, (int64_t)i, offsets[i] + to.base);
+}
 /* Calls f(row, column, place) for each stored element, by rows or columns as the format has them. */
 template <class F> void sim_sparse_each(const cusparseSpMatDescr &a, int batch, F f) {
     int64_t first = batch * a.offsets_apart, begins = batch * a.values_apart;
@@ -254,34 +259,15 @@ inline cusparseStatus_t cusparseSparseToDense(cusparseHandle_t handle, cusparseC
 SIM_MISSING_SPARSE(SpVV)
 SIM_MISSING_SPARSE(SpVV_bufferSize)
 SIM_MISSING_SPARSE(Rot)
-SIM_MISSING_SPARSE(DenseToSparse_bufferSize)
-SIM_MISSING_SPARSE(DenseToSparse_analysis)
-SIM_MISSING_SPARSE(DenseToSparse_convert)
 SIM_MISSING_SPARSE(SpMM_preprocess)
 SIM_MISSING_SPARSE(SpMMOp)
-SIM_MISSING_SPARSE(SDDMM)
-SIM_MISSING_SPARSE(SDDMM_bufferSize)
-SIM_MISSING_SPARSE(SDDMM_preprocess)
-SIM_MISSING_SPARSE(SpSV_createDescr)
-SIM_MISSING_SPARSE(SpSV_destroyDescr)
-SIM_MISSING_SPARSE(SpSV_bufferSize)
-SIM_MISSING_SPARSE(SpSV_analysis)
-SIM_MISSING_SPARSE(SpSV_solve)
-SIM_MISSING_SPARSE(SpSM_createDescr)
-SIM_MISSING_SPARSE(SpSM_destroyDescr)
-SIM_MISSING_SPARSE(SpSM_bufferSize)
-SIM_MISSING_SPARSE(SpSM_analysis)
-SIM_MISSING_SPARSE(SpSM_solve)
-SIM_MISSING_SPARSE(SpGEMM_createDescr)
-SIM_MISSING_SPARSE(SpGEMM_destroyDescr)
-SIM_MISSING_SPARSE(SpGEMM_workEstimation)
-SIM_MISSING_SPARSE(SpGEMM_compute)
-SIM_MISSING_SPARSE(SpGEMM_copy)
-SIM_MISSING_SPARSE(Csr2cscEx2)
-SIM_MISSING_SPARSE(Csr2cscEx2_bufferSize)
-SIM_MISSING_SPARSE(Xcsrsort)
-SIM_MISSING_SPARSE(Xcsrsort_bufferSizeExt)
-SIM_MISSING_SPARSE(CreateIdentityPermutation)
+SIM_MISSING_SPARSE(SpSV_updateMatrix)
+SIM_MISSING_SPARSE(SpSM_updateMatrix)
+SIM_MISSING_SPARSE(SpGEMM_getNumProducts)
+SIM_MISSING_SPARSE(SpGEMM_estimateMemory)
+SIM_MISSING_SPARSE(Xcoosort_bufferSizeExt)
+SIM_MISSING_SPARSE(XcoosortByRow)
+SIM_MISSING_SPARSE(XcoosortByColumn)
 SIM_MISSING_SPARSE(CreateBsr)
 SIM_MISSING_SPARSE(CreateBlockedEll)
 SIM_MISSING_SPARSE(CreateSlicedEll)

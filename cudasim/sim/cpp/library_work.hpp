@@ -4,6 +4,7 @@
 #include "cuComplex.h"
 #include "cuda_bf16.hpp"
 #include "cuda_fp16.hpp"
+#include "float8.hpp"
 #include "library_range.hpp"
 #include "library_types.h"
 #include "program.hpp"
@@ -49,6 +50,8 @@ inline size_t sim_bytes_of(cudaDataType type) {
     case CUDA_R_16BF:
         return 2;
     case CUDA_R_8I:
+    case CUDA_R_8F_E4M3:
+    case CUDA_R_8F_E5M2:
         return 1;
     default:
         return 4;
@@ -64,6 +67,10 @@ template <class W> W sim_read_as(const void *from, cudaDataType type, size_t i) 
         return (W)(float)((const __nv_bfloat16 *)from)[i];
     case CUDA_R_8I:
         return (W)((const signed char *)from)[i];
+    case CUDA_R_8F_E4M3:
+    case CUDA_R_8F_E5M2:
+        return (W)sim_float_of_fp8(((const unsigned char *)from)[i],
+                                   type == CUDA_R_8F_E4M3 ? __NV_E4M3 : __NV_E5M2);
     case CUDA_R_32I:
         return (W)((const int *)from)[i];
     case CUDA_C_32F:
@@ -92,6 +99,11 @@ template <class W> void sim_write_as(void *to, cudaDataType type, size_t i, W va
             break;
         case CUDA_R_16BF:
             ((__nv_bfloat16 *)to)[i] = __float2bfloat16((float)value);
+            break;
+        case CUDA_R_8F_E4M3:
+        case CUDA_R_8F_E5M2:
+            ((unsigned char *)to)[i] = sim_fp8_of_double((double)value, __NV_SATFINITE,
+                                                         type == CUDA_R_8F_E4M3 ? __NV_E4M3 : __NV_E5M2);
             break;
         case CUDA_R_32I:
             ((int *)to)[i] = (int)value;

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <cuda_profiler_api.h>
 #include <cuda_runtime.h>
+#include <nvml.h>
 
 #define EXPECT(what)                                                                                         \
     if (!(what))                                                                                             \
@@ -41,7 +42,25 @@ static void adds(void *pinned) {
     *(int *)pinned += 1; /* what the stream did before is done, although the host has not waited */
 }
 
+/* What NVML says of a card is what the runtime says. */
+static void ask_nvml() {
+    char bus[20], name[NVML_DEVICE_NAME_BUFFER_SIZE];
+    cudaDeviceProp card;
+    unsigned count = 0, clock = 0;
+    nvmlDevice_t device;
+    EXPECT(nvmlInit() == NVML_SUCCESS && nvmlDeviceGetCount(&count) == NVML_SUCCESS && count > 0);
+    EXPECT(nvmlDeviceGetHandleByIndex(count, &device) == NVML_ERROR_INVALID_ARGUMENT);
+    EXPECT(cudaGetDeviceProperties(&card, 0) == cudaSuccess);
+    EXPECT(cudaDeviceGetPCIBusId(bus, sizeof bus, 0) == cudaSuccess);
+    EXPECT(nvmlDeviceGetHandleByPciBusId(bus, &device) == NVML_SUCCESS);
+    EXPECT(nvmlDeviceGetName(device, name, sizeof name) == NVML_SUCCESS && !strcmp(name, card.name));
+    EXPECT(nvmlDeviceGetClockInfo(device, NVML_CLOCK_MEM, &clock) == NVML_SUCCESS);
+    EXPECT(clock == (unsigned)attribute(cudaDevAttrMemoryClockRate) / 1000);
+    EXPECT(nvmlDeviceGetClockInfo(device, NVML_CLOCK_VIDEO, &clock) == NVML_ERROR_NOT_SUPPORTED);
+    EXPECT(nvmlShutdown() == NVML_SUCCESS);
+}
 int main() {
+    ask_nvml();
     int *x, sum = 0, blocks, threads, device = -1;
     cudaMalloc(&x, sizeof *x);
     cudaMemset(x, 0, sizeof *x);
