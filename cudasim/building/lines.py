@@ -1,9 +1,8 @@
-"""Finds the line of source that a machine instruction belongs to, by the debugging information of its
-library.
+"""Finds the source line of a machine instruction, by its library's debugging information.
 
 addr2line reads that information; it comes with the C compiler's binutils (or with LLVM). A machine that
 installs a wheel may have neither, so the wheel has a table beside the library, `lib<name>.lines`, with the
-lines of all calls in it. Nearly all that the simulator reports, it reports from a call.
+lines of all calls. The simulator makes nearly all its reports from a call.
 """
 
 from __future__ import annotations

@@ -283,8 +283,8 @@ SIM_INLINE unsigned __vsadu4(unsigned a, unsigned b) {
     return sum;
 }
 
-/* ---- Dynamic programming: the largest or smallest of words, or of their halves; of a sum, which keeps its
- * also of zero (_relu); or with a flag whether it is the first ---- */
+/* ---- Dynamic programming: the largest or smallest of words or of their halves; of a wrapping sum and a
+ * word; also of zero (_relu); or with a flag whether it is the first ---- */
 
 template <class T, class F> SIM_INLINE unsigned sim_each(unsigned a, unsigned b, F f) {
     if constexpr (sizeof(T) == 4)
