@@ -309,10 +309,10 @@ typedef struct fgn_rows {
 } fgn_rows;
 
 /* One launch, without a workspace. v and y: as above. between: NULL, or where u = before(v) is written,
- * shaped like v: a transformer's next block adds to this sum. NaN and infinities give what torch's
- * functions of these names give. FGN_NOT_SUPPORTED for LayerNorm over more than 8192 features, over a
- * number that is no multiple of 8, or of memory not aligned to 16 bytes: fgn_norm_forward() takes
- * those. */
+ * shaped like v: a transformer's next block adds to this sum. NaN and infinities give what torch's functions
+ * of these names give.
+ * FGN_NOT_SUPPORTED for LayerNorm over more than 8192 features, over a number that is no multiple of 8, or of
+ * memory not aligned to 16 bytes: fgn_norm_forward() takes those. */
 fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *between, void *y, void *stream);
 
 /* ---- Feature maps ----
@@ -337,9 +337,9 @@ typedef struct fgn_feature_maps {
     fgn_pointwise after[FGN_MAX_POINTWISE];
 } fgn_feature_maps;
 
-/* One launch, without a workspace. v, between and y: as of fgn_rows_forward(). FGN_NOT_SUPPORTED for groups
- * of more than 2^30 elements, or with channels_last for more than 256 vectors of neighbouring channels (2048
- * channels, if that is a multiple of 8 and memory is aligned to 16 bytes). */
+/* One launch, without a workspace. v, between and y: as of fgn_rows_forward().
+ * FGN_NOT_SUPPORTED for groups of more than 2^30 elements, or with channels_last for more than 256 vectors of
+ * channels (2048 channels, if that is a multiple of 8 and memory is aligned to 16 bytes). */
 fgn_status fgn_feature_maps_forward(const fgn_feature_maps *maps, const void *v, void *between, void *y,
                                     void *stream);
 

@@ -1,5 +1,5 @@
-/* The launch after a product whose epilogue does none of the chain: y = after(GroupNorm(before(v))). It keeps
- * mean and deviation for the backward if they are wanted.
+/* The launch after a product whose epilogue does none of the chain:
+ * y = after(GroupNorm(before(v))). It keeps mean and deviation for the backward if they are wanted.
  *
  * Idea: training needs v = x W^T + bias again, so the product writes it, and this kernel does the rest in one
  * pass. A team of threads holds a row of its group in registers (norm_of_rows.h): mean, variance and result

@@ -44,10 +44,10 @@ cudaError_t make_halves(const float *matrix, int64_t rows, const float *below, i
 
 /* ---- The factors of a chain, for rungs that split them ----
  *
- * x is split in each call. The weight is one of these: frozen its halves are kept, and the caller promises
- * that the weight does not change; large its halves are
- *   kept, and each call takes the weight's fingerprint (fingerprint.h): the weight
- *               is read again, and its halves are made again if it has changed;
+ * x is split in each call. The weight is one of these:
+ *   frozen      its halves are kept, and the caller promises that the weight does not change;
+ *   large       its halves are kept, and each call takes the weight's fingerprint (fingerprint.h): it reads
+ *               the weight again, and makes the halves again if it has changed;
  *   small       it is split in each call, together with x.
  * What is kept is in chain->prepared. */
 struct factor_halves {

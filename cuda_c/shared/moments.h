@@ -4,8 +4,8 @@
  * constant group has exactly that constant as its mean. Second pass: the differences from the mean and their
  * squares. The mean of the differences is the rounding error of the first pass (`mean_rest`); the mean of the
  * squares, less mean_rest^2, is the variance. Unlike E[x^2] - E[x]^2, this does not subtract large numbers
- * from each other: data with mean 1e4 and deviation 1 comes out right. Chan, Golub & LeVeque, "Algorithms for
- * computing the sample variance" (1983), the corrected two-pass. */
+ * from each other: data with mean 1e4 and deviation 1 comes out right.
+ * Chan, Golub & LeVeque, "Algorithms for computing the sample variance" (1983), the corrected two-pass. */
 #pragma once
 
 #include "shared/rung.h"

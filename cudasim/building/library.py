@@ -133,12 +133,14 @@ def held(folder: Path):
 class Library:
     """One library: its sources and its place.
 
-    name: its file is `lib<name>.so`. patterns: its sources, as patterns below `sources`. headers: the folders
-    with headers that it includes, besides `sources`. needs: the libraries whose functions it calls.
-    interface: its interface for Python. prebuilt, clone_build: its folder in a wheel, and `build/` of the
-    clone that has `sources`. directory: where it is built; None: in `clone_build` if that is writable, else
-    in a folder of the
-        user's cache for these sources, this compiler and these flags.
+    name: its file is `lib<name>.so`.
+    patterns: its sources, as patterns below `sources`.
+    headers: the folders with headers that it includes, besides `sources`.
+    needs: the libraries whose functions it calls.
+    interface: its interface for Python.
+    prebuilt, clone_build: its folder in a wheel, and `build/` of the clone that has `sources`.
+    directory: where it is built; None: in `clone_build` if that is writable, else in a folder of the user's
+        cache for these sources, this compiler and these flags.
     """
 
     name: str

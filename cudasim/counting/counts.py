@@ -72,12 +72,11 @@ def count(
         active in them. memory_threads / memory_instructions is 32 if lanes stay together; ncu has the
         same of instructions of all kinds, as smsp__thread_inst_executed_per_inst_executed.ratio.
     unique_sectors_read, unique_sectors_written: of 32 bytes, of the whole launch: those that must come from
-    DRAM if
-        nothing is in a cache before, and what must go there at some time.
+        DRAM if nothing is in a cache before, and those that must go there at some time.
     barriers: __syncthreads(), once for each warp. warp_operations: shuffles, votes, __syncwarp(), likewise.
     tensor_copies, tensor_bytes: boxes that TMA had to copy and their bytes, once for a multicast.
-    tensor_stores, tensor_stored_bytes: boxes that TMA had to store, or to combine with the tensor. products:
-    wgmma, once for each warpgroup. What TMA reads of DRAM, and writes there, is not modelled:
+    tensor_stores, tensor_stored_bytes: boxes that TMA had to store, or to combine with the tensor.
+    products: wgmma, once for each warpgroup. TMA's traffic with DRAM is not modelled:
         dram__bytes_read.sum and unique_sectors_read of a launch with tensor_copies are NaN, and
         dram__bytes_write.sum and unique_sectors_written of one with tensor_stores.
 

@@ -16,15 +16,16 @@ from cudasim.source import launched_sources
 class KernelFault(RuntimeError):
     """A kernel did what no kernel may do. The message describes it; programs read the attributes.
 
-    kind: "out of bounds", "misaligned", "uninitialised" (shared memory), "unwritten" (global memory, where
-    `check()` has that memory), "race", "race between blocks", "barrier divergence", "missing lane", "lane not
-    in mask", "shuffle width", "invalid launch", "out of memory", "interrupted", "assertion", "trap",
-    "undefined arithmetic" (a conversion to an integer that cannot hold the value, a shift by too many bits)
-    or "crash" (the processor refused an access, or a division by zero); of Hopper's machine "deadlock",
-    "mbarrier misuse", "block has exited", "race for a stage", "missing proxy fence", "missing register
-    fence", "sums not waited for" or "wrong layout". kernel: its name. file, line: where it happened. block,
-    thread: the thread, as (x, y, z). index: in elements of the argument or array. other_thread, other_block,
-    other_file, other_line: the same for a second thread. An attribute that does not apply is None.
+    kind: "out of bounds", "misaligned", "uninitialised" (shared memory), "unwritten" (global memory that
+    `check()` was given as unwritten), "race", "race between blocks", "barrier divergence", "missing lane",
+    "lane not in mask", "shuffle width", "invalid launch", "out of memory", "interrupted", "assertion",
+    "trap", "undefined arithmetic" (a conversion to an integer that cannot hold the value, a shift by too
+    many bits) or "crash" (the processor refused an access, or a division by zero); of Hopper's machine
+    "deadlock", "mbarrier misuse", "block has exited", "race for a stage", "missing proxy fence",
+    "missing register fence", "sums not waited for" or "wrong layout".
+    kernel: its name. file, line: where it happened. block, thread: the thread, as (x, y, z). index: in
+    elements of the argument or array. other_thread, other_block, other_file, other_line: the same for a
+    second thread. An attribute that does not apply is None.
     """
 
     def __init__(self, message: str, **fields):
