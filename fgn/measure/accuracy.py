@@ -34,7 +34,7 @@ def max_error(y: Tensor, exact: Tensor) -> float:
 
 
 def misplaced(y: Tensor, expected: Tensor) -> int:
-    """The number of elements that are NaN or infinite where `expected` is otherwise, or the reverse."""
+    """The number of elements that are NaN or infinite but not in `expected`, or the reverse."""
     special, expected_special = (torch.where(v.isfinite(), 0.0, v) for v in (y, expected))
     return int((~torch.isclose(special, expected_special, equal_nan=True)).sum())
 
@@ -53,9 +53,8 @@ def compare(
 
     chain: a name in `CHAINS`, a `Chain`, or one of fgn's modules, whose parameters are then used.
     x: (batch, in_features), of the precision's dtype; by default random, from `seed`.
-    shape: (batch, in_features, out_features[, groups]) of the random input and parameters.
-    versions: names of versions; by default all that run. device: where to run, unless x or the module decides
-    it.
+    shape: (batch, in_features, out_features[, groups]) of the random input and parameters. versions: names of
+    versions; by default all that run. device: where to run, unless x or the module decides that.
     precision: one of `fgn.precision.PRECISIONS`; by default that of x or the module, "ieee" for float32.
 
     One row per version and one for torch.nn, indexed by name:
