@@ -159,7 +159,7 @@ fgn_status fgn_current_device(fgn_device *device);
 
 /* What a launch computes: a sum of these flags, and the operators in its fgn_launch. */
 typedef enum fgn_computes {
-    FGN_HALVES = 1,  /* x as two float16 halves, and the weight where it is not kept so */
+    FGN_HALVES = 1,  /* x as two float16 halves, and the weight unless its halves are kept */
     FGN_PRODUCT = 2, /* x W^T; with FGN_PARTIAL_SUMS of a part of k in each block, and else + bias */
     FGN_PARTIAL_SUMS = 4,
     FGN_ADD_SUMS = 8,        /* adds up the partial sums of the launch before, and the bias */
@@ -355,7 +355,7 @@ fgn_status fgn_norm_forward(const fgn_chain *chain, const void *v, void *y, floa
 
 /* Where to write the gradients. One that is NULL is not computed. */
 typedef struct fgn_gradients {
-    void *product; /* (batch, out_features), of the chain's type: dL/dv, of which x's and weight's are made */
+    void *product; /* (batch, out_features), of the chain's type: dL/dv, needed for x's and weight's */
     void *x;       /* (batch, in_features), of the chain's type */
     void *weight;  /* (out_features, in_features), of the chain's type */
     void *bias;    /* (out_features,), and so are the others; of the chain's vector_type */

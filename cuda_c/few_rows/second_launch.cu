@@ -17,9 +17,9 @@
 
 #define END_THREADS 256
 #define END_WARPS (END_THREADS / LANES)
-#define COMMON_VALUES 4096     /* of a block's turn, where a group has no more */
-#define COMMON_COLUMNS 128     /* at least so many side by side, so that a block reads long parts of a row */
-#define VALUES_OF_MEMBER 8     /* about so many of a group has each thread of a team */
+#define COMMON_VALUES 4096 /* of a block's turn, where a group has no more */
+#define COMMON_COLUMNS 128 /* at least this many side by side, so that a block reads long parts of a row */
+#define VALUES_OF_MEMBER 8 /* about this many of a group for each thread of a team */
 #define LARGEST_WARP_TEAM 1024 /* the most channels of a group whose moments a warp finds alone */
 #define MOST_TURNS 8
 #define BLOCKS_OF_MULTIPROCESSOR 4

@@ -36,7 +36,7 @@
 #define WIDEST_STRIP 128
 #define TILE_COLUMNS (MOST_STRIPS * WIDEST_STRIP) /* of the widest tile */
 #define SMALLEST_SORTED_GROUP 4                   /* of norm_powers_of_two.h */
-#define SLAB 8 /* columns of which each lane of a quad has two neighbours: how wgmma leaves its sums */
+#define SLAB 8 /* columns in which wgmma leaves two neighbouring sums in each lane of a quad */
 
 /* Stages begin at multiples of 1024 bytes, because the swizzle depends on the address. The barriers take the
  * first 1024 bytes, so that their addresses follow from the stages' without a register. */

@@ -20,7 +20,7 @@ struct channels {
     int first; /* the thread's first channel */
     int team;  /* threads that share the group */
     int width; /* neighbours in a vector */
-    int count; /* of its VALUES that there are: whole vectors, the first ones */
+    int count; /* how many of its VALUES exist: whole vectors, the first ones */
 };
 
 static __forceinline__ __device__ int channel_at(const struct channels *channels, int j) {

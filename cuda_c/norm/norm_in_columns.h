@@ -31,7 +31,7 @@ struct lane {
     int group;
     int first;          /* channel of its first vector */
     int step;           /* channels from one of its vectors to the next */
-    int vectors;        /* that there are, the first ones of its slots */
+    int vectors;        /* how many exist, the first ones of its slots */
     int vectors_of_row; /* the same, or none where the row is not there */
 };
 

@@ -78,7 +78,7 @@ static __forceinline__ __device__ struct slots slots_of_thread(const struct norm
 /* A turn: the rows that a block works on at a time. */
 struct turn {
     int64_t first; /* element of the first row */
-    int rows;      /* that there are from the first one on, or more than a turn has */
+    int rows;      /* how many there are from the first one on, or more than a turn has */
 };
 
 static __forceinline__ __device__ struct turn turn_from(int64_t first_row, const struct kept_norm *norm) {

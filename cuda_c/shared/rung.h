@@ -62,7 +62,7 @@ struct group_norm {
     const float *scale; /* (channels,) or NULL for ones */
     const float *shift; /* (channels,) or NULL for zeros */
     void *y;            /* (batch, channels) */
-    fgn_type y_type;    /* float32 but for group_norm_2_block.cu */
+    fgn_type y_type;    /* float32 except in group_norm_2_block.cu */
     int64_t batch;
     int64_t channels;
     int64_t groups;

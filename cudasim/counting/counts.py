@@ -49,7 +49,7 @@ def _metrics(instructions) -> dict[str, int]:
 
 
 def _table(rows: list[dict]) -> pd.DataFrame:
-    import pandas as pd  # whoever only checks does not wait for it
+    import pandas as pd  # a check alone does not wait for it
 
     return pd.DataFrame(rows)
 

@@ -79,4 +79,4 @@ void watch_turn_ends(void);               /* it gives its turn up */
 void watch_block_waits(bool blocks_left); /* all threads of its block have given up several turns, and blocks
                                              of the launch have not started */
 
-void watch_shift(const void *pc, unsigned bits, unsigned count); /* of a number of so many bits by more */
+void watch_shift(const void *pc, unsigned bits, unsigned count); /* by more than the number's bits */

@@ -31,7 +31,7 @@ typedef struct counted_instruction {
     /* In a sample, counted_sample(): */
     unsigned long long lines;  /* of 128 bytes, as sectors */
     unsigned long long missed; /* sectors of loads that were not in L1 */
-    unsigned long long waits;  /* loads of which a sector was not, or another warp had just asked for it */
+    unsigned long long waits;  /* loads with a sector missing, or just asked for by another warp */
     /* For shared memory: the wavefronts if a compiler merged requests of 4 bytes per lane into ones of 8 or
      * 16 at the same places. */
     unsigned long long wavefronts_of_8, wavefronts_of_16;

@@ -116,7 +116,7 @@ void fault_object(struct recorder *self, uintptr_t pc, uintptr_t address, counte
         sim_report_access(&report, "%s a value of type %s beyond the array that its pointer points into",
                           verb(operation), type);
     long long index = index_in(near, address, WORD_BYTES), elements = index_in(near, near->end, WORD_BYTES);
-    if (index >= elements) /* beyond a block of the heap, of which gcc 16 knows where it ends */
+    if (index >= elements) /* beyond a block of the heap, whose end gcc 16 knows */
         sim_report_access(&report, "%s a value of type %s at %s[%lld], which has %lld elements",
                           verb(operation), type, near->name, index, elements);
     sim_report_access(&report,

@@ -37,7 +37,7 @@ struct races {
     unsigned doubt_count;
     unsigned doubt_capacity;
     bool is_announced; /* a part of that write; the others follow before it is made */
-    bool fills;        /* shared memory that nobody has written, with `filler` */
+    bool fills;        /* fills unwritten shared memory with `filler` */
     unsigned char filler;
     bool has_unwritten_read;
     unsigned repetitions; /* of it */

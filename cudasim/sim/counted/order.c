@@ -322,7 +322,7 @@ void order_strong_write(struct recorder *self, uintptr_t address, bool in_block,
     pthread_mutex_lock(&mutex);
     struct handed_on *to = own->fenced_block ? find_or_add(address, block) : find(address, block);
     if (to) {
-        if (!reads_too) /* whoever reads this reads nothing of what was written before */
+        if (!reads_too) /* a reader of this sees nothing that was written before */
             to->in_grid = to->in_block = NULL;
         if (to->in_block_of != self->block_number)
             to->in_block = NULL;

@@ -59,7 +59,7 @@ struct warp_knowledge {
 enum { ORDER_MBARRIERS = 64, ORDER_BARRIERS = ORDER_MBARRIERS + 16, ORDER_NO_BARRIER = ORDER_BARRIERS };
 struct block_knowledge {
     uint32_t time[SIM_MAX_BLOCK_WARPS][SIM_MAX_BLOCK_WARPS];
-    uint32_t arrived[ORDER_BARRIERS + 1][SIM_MAX_BLOCK_WARPS]; /* what those who arrived at one know */
+    uint32_t arrived[ORDER_BARRIERS + 1][SIM_MAX_BLOCK_WARPS]; /* what the threads that arrived at one know */
     uint32_t passed[ORDER_BARRIERS + 1][SIM_MAX_BLOCK_WARPS];  /* the same when its last phase ended */
     struct known_thread listed[SIM_MAX_BLOCK_THREADS];         /* of a clock that is being made */
 };

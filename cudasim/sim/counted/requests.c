@@ -256,7 +256,7 @@ bool requests_barrier_reached(struct recorder *recorded, unsigned warp) {
 
 void requests_barrier_passed(struct recorder *recorded) {
     struct requests *self = &recorded->requests;
-    for (unsigned warp = 0; warp < warps_of(recorded); warp++) /* of which some lanes have returned */
+    for (unsigned warp = 0; warp < warps_of(recorded); warp++) /* some lanes may have returned */
         self->barriers += self->at_barrier[warp] > 0;
     memset(self->at_barrier, 0, sizeof self->at_barrier);
 }

@@ -15,7 +15,7 @@
 struct variables {
     unsigned char *begin;
     size_t bytes;
-    size_t padding; /* bytes before and after them that belong to nobody */
+    size_t padding; /* bytes of padding before and after them */
 };
 
 bool sim_library_has(const struct dl_phdr_info *library, uintptr_t address) {

@@ -56,7 +56,7 @@ struct sim_allocation {
     bool is_written_meanwhile; /* else it is only read */
     const char *by;            /* a kernel or a function */
     int on;                    /* the device whose stream that is */
-    bool is_symbol;            /* a variable of the program, which nobody frees */
+    bool is_symbol;            /* a variable of the program, which is never freed */
     int device;                /* whose memory it is */
     bool is_of_graph;          /* its place is reserved */
     const uint64_t *peers;     /* the other devices that may access it, a bit for each; NULL: all */
@@ -67,9 +67,8 @@ int sim_memory_take(void **memory, size_t bytes, enum sim_memory_kind kind, stru
  * graph's memory. */
 int sim_memory_take_from(void **memory, void *place, size_t bytes, int device, const uint64_t *peers,
                          struct sim_called called);
-void *sim_memory_reserve(size_t bytes); /* NULL: there is no room */
-size_t
-sim_memory_of(const uint64_t *peers); /* how many bytes those have that say who may access them there */
+void *sim_memory_reserve(size_t bytes);      /* NULL: there is no room */
+size_t sim_memory_of(const uint64_t *peers); /* the bytes of the pool with these permissions */
 int sim_memory_give_back(void *memory, enum sim_memory_kind kind, struct sim_called called);
 void sim_memory_add_symbol(void *variable, size_t bytes, const char *name);
 struct sim_allocation *sim_allocation_at(const void *address);
